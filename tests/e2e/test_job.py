@@ -159,7 +159,7 @@ def test_a_rank_that_fails_fails_the_job(tiny_jobs: Jobs) -> None:
     assert tiny_jobs.state(number) == "FAILED"
 
 
-def test_slurm_says_before_what_cannot_run(tiny_jobs: Jobs) -> None:
+def test_slurm_is_asked_in_advance_whether_the_job_can_run(tiny_jobs: Jobs) -> None:
     hpcmod = tiny_jobs.machine.stack.python.parent / "hpcmod"
     done = tiny_jobs(hpcmod, "job", "PyTorch", "-N", "9", "--submit", "--", "train.py")
     assert done.returncode == 1

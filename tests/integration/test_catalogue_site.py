@@ -191,7 +191,7 @@ def test_machine_and_state_filter_the_list(listing: Browser) -> None:
     assert shown(listing) == [OLD, GONE]
 
 
-def test_an_address_brings_a_search_back(listing: Browser, site: Path) -> None:
+def test_an_address_restores_a_search(listing: Browser, site: Path) -> None:
     search(listing, "flash")
     Select(listing.find_element(By.ID, "machine")).select_by_visible_text("lumi")
     address = listing.current_url

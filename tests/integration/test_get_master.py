@@ -144,7 +144,7 @@ def test_agrees_with_scontrol_on_every_list_of_the_grammar(seed: int, slurm_conf
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_spoiled_list_is_refused_or_means_what_scontrol_says(seed: int, slurm_conf: Path) -> None:
+def test_a_damaged_list_is_refused_or_read_as_scontrol_does(seed: int, slurm_conf: Path) -> None:
     writer = Writer(100 + seed)
     lists = [hosts for _ in range(2000) if (hosts := writer.spoiled()) and hosts_at_most(hosts) < 5000]
     theirs, ours = ask_slurm(lists, slurm_conf), ask_us(lists)

@@ -87,7 +87,7 @@ def test_there_are_enough_programs_to_say_something() -> None:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_program_needs_what_ldd_says(name: str) -> None:
+def test_a_program_needs_the_libraries_that_ldd_lists(name: str) -> None:
     path = programs().get(name)
     if path is None:
         pytest.fail(f"{name} is not on this machine")
@@ -95,7 +95,7 @@ def test_a_program_needs_what_ldd_says(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LIBRARIES)
-def test_a_capture_holds_what_ldd_says_minus_glibc(name: str, tmp_path: Path) -> None:
+def test_a_capture_contains_the_libraries_of_ldd_except_glibc(name: str, tmp_path: Path) -> None:
     plan = plan_capture([name], {})
     root = plan.roots[0].path
     wanted = {os.path.realpath(path) for path in without_glibc(ldd(root)).values()}

@@ -234,7 +234,7 @@ def test_one_file_for_each_state_and_the_same_bytes_from_the_same_packages(mine:
 
 
 @only_lmod
-def test_a_lock_brings_the_same_files_and_refuses_others(mine: Mine) -> None:
+def test_a_lock_installs_the_same_files_and_refuses_others(mine: Mine) -> None:
     mine.must("add", "Toy", "needy", "einops<0.8.1")
     lock = mine.home / "my.lock"
     lock.write_text(mine.must("packages", "Toy", "--lock"))

@@ -94,7 +94,7 @@ def test_it_uses_no_compiler_toolchain(path: Path) -> None:
 
 
 @each
-def test_the_module_class_is_set_and_stands_last_where_inject_checksums_needs_it(path: Path) -> None:
+def test_the_module_class_is_last_as_inject_checksums_needs_it(path: Path) -> None:
     values = read(path)
     assert list(values)[-1] == "moduleclass"
     assert values["moduleclass"] not in ("", "base")

@@ -35,7 +35,7 @@ def test_an_unknown_machine_is_generic(monkeypatch: pytest.MonkeyPatch) -> None:
     assert load_site(None, {}).name == "generic"
 
 
-def test_a_shipped_profile_is_taken_by_name_and_stands_on_generic() -> None:
+def test_a_shipped_profile_is_chosen_by_name_and_extends_generic() -> None:
     site = load_site("lumi", {})
     assert site.name == "lumi"
     assert site.central[0] == "/appl/local/containers/easybuild-sif-images"
@@ -149,7 +149,7 @@ def test_the_more_specific_of_two_matches_comes_first(monkeypatch: pytest.Monkey
     assert load_site(None, {}).name == "site"
 
 
-def test_the_users_file_may_add_to_what_this_machine_has_without_it(write: Write, tmp_path: Path) -> None:
+def test_the_users_file_extends_the_profile_of_this_machine(write: Write, tmp_path: Path) -> None:
     write("etc/site.toml", "sites", 'extends = "machine"\n[images]\ncentral = ["/of/the/site"]\n')
     write("config/hpcmod/site.toml", "users", 'extends = "machine"\n[caches]\nnode_local = "/mine"\n')
     environ = {"XDG_CONFIG_HOME": str(tmp_path / "config"), "LMOD_SYSTEM_NAME": "frontier"}

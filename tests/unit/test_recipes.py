@@ -43,7 +43,7 @@ def test_shellcheck_and_bash_find_nothing() -> None:
 
 
 @each_script
-def test_a_component_says_what_it_is_for_and_stops_at_the_first_failure(path: Path) -> None:
+def test_a_component_states_its_purpose_and_stops_at_the_first_failure(path: Path) -> None:
     lines = path.read_text(encoding="utf-8").splitlines()
     assert lines[0] == "#!/bin/bash"
     assert re.match(r"# .{20}", lines[1])

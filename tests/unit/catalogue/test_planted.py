@@ -70,7 +70,7 @@ def test_a_reader_learns_which_file_is_in_the_way(shop: Catalogue, home: Path, n
 
 
 @pytest.mark.parametrize("kind", ["fifo", "link", "huge"])
-def test_an_index_that_is_not_one_counts_for_nothing(shop: Catalogue, home: Path, kind: str) -> None:
+def test_a_file_that_is_not_an_index_is_ignored(shop: Catalogue, home: Path, kind: str) -> None:
     with changing(shop, ADA):
         refresh_index(shop, ADA)
     (index,) = shop.directory.glob("index*")

@@ -57,7 +57,7 @@ def test_every_flag_says_what_it_does() -> None:
                 assert parameter.help, f"{line} {parameter.opts}"
 
 
-def test_the_table_of_verbs_says_of_each_what_it_says_of_itself() -> None:
+def test_the_table_of_verbs_agrees_with_the_help_of_each() -> None:
     table = {name: text for verbs in VERBS.values() for name, (_, text) in verbs.items()}
     assert table == {name: inspect.cleandoc(verb.help or "").splitlines()[0] for name, verb in verbs_of(main).items()}
 

@@ -50,7 +50,7 @@ def read(sif: Path, *paths: str) -> list[bytes]:
         return [tree.read_bytes(path, 1 << 20) for path in paths]
 
 
-def test_a_converted_image_holds_what_its_layers_have(layout: Path, tmp_path: Path) -> None:
+def test_a_converted_image_contains_the_files_of_its_layers(layout: Path, tmp_path: Path) -> None:
     result = made(layout, tmp_path / "out.sif")
     assert read(tmp_path / "out.sif", "/c", "/b", "/a") == [b"hello", b"high", b"q" * 300_000]
     check_sif(read_sif(tmp_path / "out.sif"), architecture="amd64")
@@ -218,7 +218,7 @@ def test_a_layer_that_changed_when_opened_again_is_detected(tmp_path: Path) -> N
     assert not (tmp_path / "out.sif").exists()
 
 
-def test_holes_count_as_what_they_unpack_to(tmp_path: Path) -> None:
+def test_holes_count_with_their_unpacked_size(tmp_path: Path) -> None:
     sparse = f("a", pax=((b"GNU.sparse.size", b"5000000"), (b"GNU.sparse.map", b"4999999,1")))
     layout = write_layout(tmp_path / "layout", [tar_bytes([sparse])])
     with pytest.raises(BadInputError, match="bytes"):

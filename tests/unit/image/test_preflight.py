@@ -69,7 +69,7 @@ def test_needs_on_two_file_systems_are_not_added(tmp_path: Path) -> None:
     check(need(tmp_path, 60 * MB), need(other, 60 * MB))
 
 
-def test_a_missing_directory_is_judged_by_its_nearest_parent(tmp_path: Path) -> None:
+def test_a_missing_directory_is_checked_by_its_nearest_parent(tmp_path: Path) -> None:
     check(need(tmp_path / "not" / "yet", 100 * MB))
     with pytest.raises(NoSpaceError, match="not/yet: no space"):
         check(need(tmp_path / "not" / "yet", 101 * MB))

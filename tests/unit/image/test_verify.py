@@ -89,7 +89,7 @@ def test_a_truncated_sif_is_tampering_and_any_other_file_is_bad_input(
     assert isinstance(refusal(tmp_path / "none.sif", options), NotFoundError)
 
 
-def test_where_the_policy_wants_more_than_there_is_it_says_what_to_give(sif: Path, options: ObtainOptions) -> None:
+def test_a_policy_that_needs_more_evidence_names_the_option_to_give(sif: Path, options: ObtainOptions) -> None:
     fault = refusal(sif, replace(options, policy=TrustPolicy(("checksum",))))
     assert (type(fault), fault.exit_code) == (UntrustedError, 9)
     assert "--checksum" in fault.cure

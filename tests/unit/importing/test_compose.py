@@ -129,7 +129,7 @@ def test_values_that_cannot_be_carried_are_reported(keys: str, lost: str) -> Non
         ("tty: true", "singularity run $SIF"),
     ],
 )
-def test_what_it_runs_is_a_line_for_the_shell(keys: str, shown: str) -> None:
+def test_the_command_is_a_line_for_the_shell(keys: str, shown: str) -> None:
     assert any(shown in clause for clause in convert(keys).left_out)
 
 

@@ -133,7 +133,7 @@ def test_a_later_mount_hides_an_earlier_one() -> None:
 
 
 @pytest.mark.parametrize("mount", ["tmpfs:/x", "umount:/x", "a:b:c:d", "", "x", "/a*:/b", "/a:b"])
-def test_a_mount_that_is_no_bind_is_reported(mount: str) -> None:
+def test_a_mount_that_is_not_a_bind_is_reported(mount: str) -> None:
     one = convert(mounts=(mount,))
     assert one.easyconfig.bind_paths == ()
     assert len(one.left_out) == 1

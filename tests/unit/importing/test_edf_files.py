@@ -61,7 +61,7 @@ def test_lists_are_appended_tables_extended_and_values_replaced() -> None:
     assert len(edf.annotations) == 4
 
 
-def test_a_file_may_leave_to_its_base_what_it_does_not_say() -> None:
+def test_a_file_inherits_missing_values_from_its_base() -> None:
     edf = merge(parse_edf('image = "a:1"\nwritable = false\nentrypoint = false\n', "a"), parse_edf("", "b"))
     assert (edf.image, edf.writable, edf.entrypoint) == ("a:1", False, False)
 

@@ -26,7 +26,7 @@ def modules(*outcomes: ImportedEasyconfig) -> list[str]:
     ]
 
 
-def test_names_that_clash_get_what_stands_before_them() -> None:
+def test_names_that_clash_get_a_prefix() -> None:
     assert modules(made("a", "1", "x", "u"), made("a", "2", "x", "v"), made("b", "1", "x", "u")) == [
         "u-a/1",
         "v-a/2",

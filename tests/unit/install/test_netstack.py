@@ -22,7 +22,7 @@ def host(tmp_path: Path) -> Path:
     return make_host(tmp_path)
 
 
-def test_a_capture_is_what_is_needed_under_all_its_names(host: Path, tmp_path: Path) -> None:
+def test_a_capture_has_each_library_under_all_its_names(host: Path, tmp_path: Path) -> None:
     before = os.umask(0o077)
     try:
         directory, made = written(planned(host), tmp_path / "out")

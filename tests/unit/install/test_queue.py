@@ -77,7 +77,7 @@ def test_srun_is_used_only_if_slurm_responds(bin_directory: Path) -> None:
     assert queue.find_mpi_types(SLURM, environ) == ("pmix", "pmi2")
 
 
-def test_a_job_is_read_from_what_answers(bin_directory: Path) -> None:
+def test_a_job_is_read_from_the_program_that_answers(bin_directory: Path) -> None:
     environ = {"PATH": str(bin_directory)}
     assert queue.read_job(SLURM, "7", environ) == (None, [])
     fake(bin_directory, "scontrol", "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1")

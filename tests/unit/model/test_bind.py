@@ -22,7 +22,7 @@ from hpcmod.model.bind import Bind, can_be_bound, parse_elements, version_key
         pytest.param("/a-{uname_r}", Bind("/a-{uname_r}", pattern=True), id="kernel"),
     ],
 )
-def test_parses_what_apptainer_reads(text: str, bind: Bind) -> None:
+def test_parses_the_same_binds_as_apptainer(text: str, bind: Bind) -> None:
     assert Bind.parse(text) == bind
 
 

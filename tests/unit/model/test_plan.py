@@ -76,7 +76,7 @@ def test_a_packed_user_layer_is_bound_instead_of_its_directory() -> None:
     assert str(directory) == "/home/u/sw/PyTorch/2.7.1/user-software:/user-software"
 
 
-def test_the_user_layer_stands_on_the_images_python_and_is_named_after_the_module() -> None:
+def test_user_packages_use_the_python_of_the_image_and_the_name_of_the_module() -> None:
     layer = make_plan(FACTS, SITE, SPEC).user_layer
     assert layer is not None
     assert (layer.venv, layer.python) == ("/user-software/venv/pytorch", PYTHON)

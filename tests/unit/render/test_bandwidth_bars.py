@@ -36,6 +36,6 @@ def test_each_number_of_nodes_has_its_bars() -> None:
     ]
 
 
-def test_nothing_measured_is_no_bar() -> None:
+def test_no_bar_without_a_measurement() -> None:
     assert list(render_bars([], width=80)) == []
     assert list(render_bars([verdict(8, 0.0)], width=80))[1].endswith(" 0")

@@ -29,7 +29,7 @@ def test_there_is_a_chart_over_sizes_and_one_over_nodes() -> None:
     assert over_nodes.references == ((2, 44.0, "x"),)
 
 
-def test_one_size_on_one_node_is_no_chart() -> None:
+def test_no_chart_for_one_size_on_one_node() -> None:
     assert list(make_charts([verdict(8, 1.0)])) == []
     assert "no data" in render_svg([])
 
@@ -48,7 +48,7 @@ def test_a_line_goes_to_the_right_and_up_with_its_values_inside_the_picture() ->
     assert min(numbers) >= 0 and max(numbers) <= 760
 
 
-def test_a_picture_says_in_words_what_it_shows() -> None:
+def test_a_picture_has_a_description() -> None:
     root = drawn(VERDICTS)
     assert root.get("role") == "img"
     assert (root.findtext(f"{SVG}title") or "").startswith("all_reduce: bus bandwidth over size")

@@ -151,7 +151,7 @@ QUOTES = [
 @pytest.mark.parametrize(
     "text", [pytest.param("a\0b", id="NUL"), pytest.param("caf\udce9", id="a byte that is not UTF-8")]
 )
-def test_refuses_what_no_language_can_hold(quoted: Callable[[str], str], text: str) -> None:
+def test_refuses_values_that_no_language_can_express(quoted: Callable[[str], str], text: str) -> None:
     with pytest.raises(BadInputError) as caught:
         quoted(text)
     assert caught.value.cure
@@ -170,7 +170,7 @@ def test_a_comment_stays_one_line(text: str) -> None:
     assert len(f"# {quote.sh_comment(text)}.".splitlines()) == 1
 
 
-def test_a_comment_keeps_what_can_be_read() -> None:
+def test_a_comment_keeps_its_printable_characters() -> None:
     assert quote.sh_comment("PyTorch/2.7.1 größer\n`id`") == "PyTorch/2.7.1 größer?`id`"
 
 

@@ -86,7 +86,7 @@ def logical_lines(text: str) -> list[str]:
 
 @pytest.mark.slow
 @each_plan
-def test_a_dockerfile_holds_only_what_every_engine_knows(name: str) -> None:
+def test_a_dockerfile_uses_only_what_every_engine_supports(name: str) -> None:
     lines = [line for line in logical_lines(render_dockerfile(PLANS[name], templates=TEMPLATES)) if line]
     allowed = ("# ", "FROM ", "COPY hpcmod/", "RUN --mount=type=bind,", "ENV ", "LABEL ")
     assert [line for line in lines if not line.startswith(allowed)] == []

@@ -251,7 +251,7 @@ def test_starts_no_program(scripts: Scripts) -> None:
     assert scripts("get-master", "nid[001-004,7],x1", path="/nonexistent").stdout == "nid001\n"
 
 
-def test_ignores_what_bash_would_read_first(scripts: Scripts, tmp_path: Path) -> None:
+def test_ignores_the_startup_files_of_bash(scripts: Scripts, tmp_path: Path) -> None:
     (tmp_path / "rc").write_text("echo read; exit 9\n")
     env = {"BASH_ENV": str(tmp_path / "rc"), "BASH_FUNC_printf%%": "() { echo mine; }", "SHELLOPTS": "xtrace:errexit"}
     assert scripts("get-master", "a", env=env).stdout == "a\n"

@@ -96,7 +96,7 @@ def test_a_rank_knows_its_place(rank: Rank, env: dict[str, str], place: str) -> 
 
 
 @pytest.mark.parametrize("number", range(4))
-def test_an_uneven_mpirun_leaves_open_what_open_mpi_does_not_tell(rank: Rank, number: int) -> None:
+def test_an_uneven_mpirun_leaves_unknown_what_open_mpi_does_not_report(rank: Rank, number: int) -> None:
     here = 3 if number < 3 else 1
     env = openmpi(number, here, 4, **TOLD, OMPI_MCA_orte_num_nodes="2", OMPI_COMM_WORLD_LOCAL_RANK=str(number % 3))
     assert rank.sees(env, *PLACE) == (str(number), str(number % 3), "4", str(here), None)

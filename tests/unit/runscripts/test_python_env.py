@@ -47,7 +47,7 @@ def active(conda: Path, image: dict[str, str]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("name", "command"), SCRIPTS)
-def test_activates_what_the_image_says(
+def test_activates_the_environment_that_the_image_names(
     scripts: Scripts, conda: Path, image: dict[str, str], name: str, command: tuple[str, ...]
 ) -> None:
     ran = scripts(name, *command, "-c", "print('a b')", env=image)

@@ -136,7 +136,7 @@ def test_inside_wrappers_never_call_each_other(scripts: Scripts, settings: Runsc
 
 
 @pytest.mark.parametrize("directory", [".", "", "here"])
-def test_nothing_is_taken_from_where_the_user_stands(
+def test_nothing_is_read_from_the_working_directory(
     scripts: Scripts, outside: dict[str, str], directory: str, tmp_path: Path
 ) -> None:
     for program in ("python", "singularity"):

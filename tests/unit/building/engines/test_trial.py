@@ -23,6 +23,6 @@ def test_it_is_a_static_program_of_that_architecture(architecture: str, last: st
     assert program.endswith(bytes.fromhex(last))  # the system call, behind which nothing may be run
 
 
-def test_what_it_cannot_be_made_for_is_reported() -> None:
+def test_an_unsupported_target_is_reported() -> None:
     with pytest.raises(LackingError, match="cannot be built on s390x"):
         true_program("s390x")

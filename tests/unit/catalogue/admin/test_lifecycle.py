@@ -40,7 +40,7 @@ def test_a_dry_run_changes_nothing_and_takes_no_lock(shop: Catalogue) -> None:
     shop.locks.chmod(0o700)
 
 
-def test_undoing_brings_back_every_byte_that_users_see(shop: Catalogue) -> None:
+def test_undoing_restores_every_byte_that_users_see(shop: Catalogue) -> None:
     before = state(shop)
     retire_one(shop)
     assert modules_seen(shop) == {"1.0": "told", "2.0": "loads", "stable": "-> 2.0", "default": "-> 2.0"}

@@ -53,7 +53,7 @@ def test_a_dry_run_shows_the_lines_and_writes_nothing(shop: Catalogue) -> None:
 
 
 @pytest.mark.parametrize("with_files", [True, False])
-def test_a_new_profile_reaches_users_and_undo_brings_back_every_byte(
+def test_a_new_profile_reaches_users_and_undo_restores_every_byte(
     shop: Catalogue, tmp_path: Path, with_files: bool
 ) -> None:
     shop = make_rendered(tmp_path / "other", with_files=with_files)

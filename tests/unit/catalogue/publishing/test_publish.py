@@ -142,7 +142,7 @@ def test_a_check_that_needs_slurm_is_refused_before_anything_is_fetched(
     assert files(shop) == before
 
 
-def test_a_dry_run_of_an_image_elsewhere_says_what_is_known(
+def test_a_dry_run_of_a_remote_image_prints_what_is_known(
     shop: Catalogue, context: PublishContext, tmp_path: Path
 ) -> None:
     archive = f"docker-archive:{corpus.make_docker_archive(tmp_path / 'image.tar')}"

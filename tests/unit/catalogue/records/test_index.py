@@ -41,7 +41,7 @@ def look(catalogue: Catalogue) -> tuple[object, ...]:
     return index.entries, having(index, "flash-attn"), packages
 
 
-def test_an_index_says_what_the_records_say(catalogue: Catalogue) -> None:
+def test_an_index_agrees_with_the_records(catalogue: Catalogue) -> None:
     without = look(catalogue)
     write_index(catalogue)
     assert look(catalogue) == without
@@ -102,7 +102,7 @@ def test_an_invalid_index_is_ignored(catalogue: Catalogue, text: str) -> None:
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 @pytest.mark.slow
-def test_an_index_made_from_the_present_one_says_what_one_from_nothing_says(
+def test_an_updated_index_equals_a_new_one(
     catalogue: Catalogue, change: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_index(catalogue)

@@ -145,7 +145,7 @@ def test_each_rank_has_its_speed(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     assert (one.rank, one.name, one.runs) == (0, "Fake_GPU", 4) and one.speed > 0
 
 
-def test_the_program_needs_only_the_standard_library_and_what_the_image_has() -> None:
+def test_the_program_needs_only_the_standard_library_and_the_image() -> None:
     tree = ast.parse(bandwidth_program())
     imported = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
     imported += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]

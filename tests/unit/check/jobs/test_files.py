@@ -52,7 +52,7 @@ def test_a_huge_sparse_file_is_not_read_completely(tmp_path: Path) -> None:
         read_batch_file(tmp_path / "a.sh")
 
 
-def test_a_batch_script_is_known_by_what_it_is(tmp_path: Path) -> None:
+def test_a_batch_script_is_recognized_by_its_content(tmp_path: Path) -> None:
     (tmp_path / "run").write_text("#!/bin/bash\n")
     (tmp_path / "other").write_text("name = 'x'\n")
     os.mkfifo(tmp_path / "pipe")

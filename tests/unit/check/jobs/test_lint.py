@@ -290,7 +290,7 @@ def test_one_line_more(line: str, rules: list[str]) -> None:
         pytest.param("-N1 -n4", "srun --cpu-bind=mask_cpu:2,4,8 ./a", ["mask-count"], id="fewer masks than ranks"),
     ],
 )
-def test_a_step_against_what_the_job_asks_for(asked: str, step: str, rules: list[str]) -> None:
+def test_a_step_that_needs_more_than_its_job_is_refused(asked: str, step: str, rules: list[str]) -> None:
     script = f"#!/bin/bash\n#SBATCH -A p\n#SBATCH -p standard-g -t 10\n#SBATCH {asked}\n{step}\n"
     assert [fault.rule for fault in lint_job(script, with_slurm("lumi", "22.05"))] == rules
 

@@ -37,7 +37,7 @@ def test_of_a_very_long_log_the_middle_is_left_out(tmp_path: Path, monkeypatch: 
     assert "in the middle were not read" in found.unknown[0]
 
 
-def test_a_pickle_that_is_no_dump_and_a_device_are_reported(tmp_path: Path) -> None:
+def test_a_device_and_a_pickle_that_is_not_a_dump_are_reported(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"\x80\x02cos\nsystem\n.")
     found = read_given([tmp_path / "x", Path("/dev/null")])
     assert "not a pickle of plain values" in found.unknown[0] and "/dev/null was not read" in found.unknown[1]

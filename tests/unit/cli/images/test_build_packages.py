@@ -43,7 +43,7 @@ def test_a_dry_run_with_a_base_in_a_registry_fetches_nothing(place: Path) -> Non
     assert (planned["added"], planned["requirements"], planned["lock"]) == (None, ["einops"], "my.lock")
 
 
-def test_a_base_that_is_no_sif_yet_is_fetched(place: Path) -> None:
+def test_a_base_that_is_not_a_sif_is_fetched(place: Path) -> None:
     with tarfile.open(place / "saved.tar", "w") as tar:
         tar.add(place / "requirements.txt")
     words = ("-r", "requirements.txt", "--base", "saved.tar", "-o", "mine.sif", "--dry-run")

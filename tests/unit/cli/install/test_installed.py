@@ -67,7 +67,7 @@ def test_an_image_that_another_installation_uses_is_not_removed(top: Path) -> No
     assert "PyTorch/2.7 uses the image" in refused(top, "PyTorch/2.6").stderr
 
 
-def test_a_dry_run_says_what_goes_and_removes_nothing(top: Path) -> None:
+def test_a_dry_run_lists_what_it_would_remove_and_removes_nothing(top: Path) -> None:
     before = files(top)
     result = CliRunner().invoke(main, ["remove", "--dry-run", "PyTorch/2.6"])
     assert files(top) == before

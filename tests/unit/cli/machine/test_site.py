@@ -97,7 +97,7 @@ def test_site_show_origin_gives_all_cases_of_a_variable() -> None:
     assert [one["when"] for one in cases["value"]] == ["single-node", "multi-node, plugin>=1.19"]
 
 
-def test_site_detect_says_what_is_used_and_what_fits() -> None:
+def test_site_detect_prints_the_profile_in_use_and_those_that_fit() -> None:
     lines = hpcmod("site", "detect", HPCMOD_SITE="lumi", LMOD_SYSTEM_NAME="frontier").stdout.splitlines()
     assert lines[:2] == ["used: lumi ($HPCMOD_SITE)", "fits: frontier ($LMOD_SYSTEM_NAME is frontier)"]
     found = json.loads(hpcmod("site", "detect", "--json", LMOD_SYSTEM_NAME="frontier").stdout)

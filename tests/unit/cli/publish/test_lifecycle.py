@@ -137,7 +137,7 @@ def test_making_a_catalogue_again_changes_only_the_given_settings(shop: Catalogu
     }  # fmt: skip
 
 
-def test_undo_without_a_number_brings_back_what_gc_kept_last(shop: Catalogue) -> None:
+def test_undo_without_a_number_restores_what_gc_kept_last(shop: Catalogue) -> None:
     call(shop, "retire", "Toy/1.0")
     kept = call(shop, "gc", "--days", "0", "--keep")
     assert not (shop.images / "Toy-1.0.sif").exists()

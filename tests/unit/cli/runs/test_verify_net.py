@@ -116,7 +116,7 @@ def test_more_nodes_than_the_allocation_has_is_an_error() -> None:
 
 @pytest.mark.usefixtures("job")
 @pytest.mark.parametrize(("library", "status", "rule"), [("nccl", 1, "network"), ("gloo", 0, "network")])
-def test_judges_what_the_ranks_print(monkeypatch: pytest.MonkeyPatch, library: str, status: int, rule: str) -> None:
+def test_rates_the_output_of_the_ranks(monkeypatch: pytest.MonkeyPatch, library: str, status: int, rule: str) -> None:
     run = Run()
     for rank in range(2):
         report = {"rank": rank, "host": f"nid{rank}", "library": library, "size": 2, "error": "", "seconds": 0.1}

@@ -71,7 +71,7 @@ def test_a_log_without_errors(here: Path) -> None:
     assert (done.exit_code, done.stdout) == (0, "Nothing known was found in the output.\n")
 
 
-def test_what_nobody_explains_is_not_made_up(here: Path) -> None:
+def test_without_an_explanation_none_is_invented(here: Path) -> None:
     (here / "a.out").write_text("\n".join(KILLED.splitlines()[:3]))
     done = why("a.out")
     assert done.stdout.startswith("No rank says why it failed")

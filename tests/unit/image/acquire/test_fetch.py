@@ -81,7 +81,7 @@ def test_fetches_without_a_checksum_and_says_what_it_is(fetch: Any) -> None:
     assert fetch().sha256 == SUM
 
 
-def test_fetches_what_comes_in_chunks_of_unsaid_length(fetch: Any, server: Server, partial: Path) -> None:
+def test_fetches_chunks_of_unknown_length(fetch: Any, server: Server, partial: Path) -> None:
     server.answers = [Answer(chunked=True)]
     assert fetch().size == len(BODY)
     assert partial.read_bytes() == BODY

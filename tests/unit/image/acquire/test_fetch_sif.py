@@ -75,7 +75,7 @@ def test_a_file_of_a_web_server_is_fetched_and_its_sum_is_reported(tmp_path: Pat
     assert [hashlib.sha256(body).hexdigest() in line for line in said] == [True]
 
 
-def test_an_image_of_a_registry_is_pinned_once_and_then_what_it_was(
+def test_an_image_of_a_registry_is_pinned_once_and_stays_pinned(
     registry: Registry, tmp_path: Path, options: ObtainOptions
 ) -> None:
     digest = registry.push_image("fetch/a", [tar_bytes([f("a")])])["digest"]

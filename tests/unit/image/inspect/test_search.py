@@ -31,7 +31,7 @@ def test_the_default_directories_are_those_of_the_distribution(
         assert find_search(opened, ARCH)[0].defaults == defaults
 
 
-def test_the_hosts_directory_comes_first_and_what_the_runtime_brings_last(tmp_path: Path) -> None:
+def test_the_directory_of_the_host_comes_first_and_that_of_the_runtime_last(tmp_path: Path) -> None:
     script: Stubs = {"/.singularity.d/env/90-environment.sh": "export LD_LIBRARY_PATH=/a:/b\n"}
     with open_files(make_stack(tmp_path / "i.sif", script)) as opened:
         search, known = find_search(opened, ARCH, ("/host/lib",))

@@ -77,7 +77,7 @@ def test_looks_where_distributions_and_builders_put_libraries(tmp_path: Path, di
     assert [one.path for one in found.mpis] == [f"{directory}/libmpi.so.12"]
 
 
-def test_finds_what_uses_them(tmp_path: Path) -> None:
+def test_finds_the_files_that_use_them(tmp_path: Path) -> None:
     found = stack_of(
         tmp_path,
         glibc(),
@@ -133,9 +133,7 @@ def test_finds_what_uses_them(tmp_path: Path) -> None:
         ({"/opt/rocm/.info/version": "not a version"}, "", ""),
     ],
 )
-def test_knows_cuda_and_rocm_by_what_the_image_says_or_holds(
-    tmp_path: Path, files: Stubs, cuda: str, rocm: str
-) -> None:
+def test_detects_cuda_and_rocm_by_labels_or_files(tmp_path: Path, files: Stubs, cuda: str, rocm: str) -> None:
     found = stack_of(tmp_path, files)
     assert (found.cuda.startswith(cuda), bool(found.cuda)) == (True, bool(cuda))
     assert found.rocm == rocm

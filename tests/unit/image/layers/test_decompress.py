@@ -171,7 +171,7 @@ def threads_end() -> Iterator[None]:
     assert threading.active_count() == before
 
 
-def test_anyone_who_stops_early_leaves_no_thread_behind() -> None:
+def test_stopping_early_leaves_no_thread_behind() -> None:
     with threads_end(), open_tar(make_layer(PLAIN * 20), allow(), on_read=lambda count: None) as blocks:
         next(blocks)
 

@@ -146,7 +146,7 @@ def test_a_hard_link_to_itself_changes_nothing() -> None:
     assert merged([f("a", "one"), hard("a", "a")]) == {"a": "one"}
 
 
-def test_a_whiteout_of_the_whole_root_leaves_what_its_layer_has() -> None:
+def test_a_whiteout_of_the_root_keeps_the_files_of_its_layer() -> None:
     assert merged([f("a"), d("b"), f("b/c")], [f("b/new", "2"), f(".wh..wh..opq", "")]) == {"b/": None, "b/new": "2"}
 
 

@@ -47,7 +47,7 @@ def open_blocks(tmp_path: Path) -> Iterator[Open]:
         file.close()
 
 
-def test_says_what_the_superblock_says(open_blocks: Open) -> None:
+def test_reports_the_values_of_the_superblock(open_blocks: Open) -> None:
     found = open_blocks(b"xyz", fragments=7, table=50).superblock
     assert (found.size, found.block_size, found.codec) == (HEAD + 3, BLOCK, 1)
     assert (found.fragments, found.fragments_at) == (7, 50)
@@ -64,7 +64,7 @@ def test_takes_bytes_across_metadata_blocks(open_blocks: Open) -> None:
     assert [cursor.take(1), cursor.take(4), cursor.take(0), cursor.take(1)] == [b"b", b"cdef", b"", b"g"]
 
 
-def test_an_offset_behind_its_metadata_block_counts_on_in_the_next(open_blocks: Open) -> None:
+def test_an_offset_past_its_metadata_block_continues_in_the_next(open_blocks: Open) -> None:
     assert Cursor(open_blocks(metadata(b"abc") + metadata(b"def")), HEAD, 4).take(2) == b"ef"
 
 

@@ -178,7 +178,7 @@ def test_returns_the_length_and_whether_the_end_is_known(
     assert (found.status, found.start, found.total, found.bounded) == (200, None, total, bounded)
 
 
-def test_says_which_part_it_brings(server: Server) -> None:
+def test_reports_the_range_of_the_answer(server: Server) -> None:
     part, none = ask(server, {"Range": "bytes=400000-"}), ask(server, {"Range": f"bytes={len(BODY)}-"})
     assert (part.status, part.start, part.total) == (206, 400_000, len(BODY))
     assert (none.status, none.start, none.total) == (416, None, len(BODY))

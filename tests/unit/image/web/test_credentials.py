@@ -76,7 +76,7 @@ def test_each_place_where_tools_keep_logins_is_read(home: Path, path: str, env: 
     assert file in auth_files(env={"HOME": str(home), **{name: str(home / value) for name, value in env.items()}})
 
 
-def test_the_longest_path_wins_whichever_file_it_stands_in(home: Path) -> None:
+def test_the_longest_path_wins_whatever_its_file(home: Path) -> None:
     docker(home, {"auths": {f"{HOST}/group/sub": auth("long"), HOST: auth("short")}})
     write(home / ".config/containers/auth.json", {"auths": {f"{HOST}/group": auth("middle"), HOST: auth("first")}})
     users = [

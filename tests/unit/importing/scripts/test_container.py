@@ -24,7 +24,7 @@ def test_reads_binds_in_the_syntax_of_each_runtime(runtime: str, value: str, exp
 
 
 @pytest.mark.parametrize("value", ["cache:/c", "", ":/b", "type=tmpfs,target=/x", "/a*:/b", "./x:/b"])
-def test_names_what_is_no_bind(value: str) -> None:
+def test_reports_values_that_are_not_binds(value: str) -> None:
     settings, said = ContainerSettings(), Findings()
     add_binds("docker", value, settings, said)
     assert (settings.binds, len(said.left_out)) == ({}, 1)

@@ -36,7 +36,7 @@ def test_wrong_values_are_a_failure() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", "# size", "{" * 5000, '{"results": 1}'])
-def test_other_texts_are_no_report(text: str) -> None:
+def test_other_texts_are_not_reports(text: str) -> None:
     assert read_nccl_json(text) is None
 
 

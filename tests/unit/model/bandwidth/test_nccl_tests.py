@@ -99,5 +99,5 @@ def test_wrong_values_are_a_failure() -> None:
 @pytest.mark.parametrize(
     "line", [f"{ROW} a b c d", f"{ROW} 1e999 1 1 0 1e999 1 1 0", "1 2 float", f"{ROW} -1 1 1 0 -1 1 1 0"]
 )
-def test_lines_that_are_no_rows_are_skipped(line: str) -> None:
+def test_lines_that_are_not_rows_are_skipped(line: str) -> None:
     assert read_nccl_tests(line).measurements == ()

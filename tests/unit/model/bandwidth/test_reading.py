@@ -143,7 +143,7 @@ def test_a_machines_own_table_reaches_its_profiles_references(
     assert "fail" not in {one.level for one in verdicts}
 
 
-def test_what_the_text_does_not_say_is_reported_and_can_be_told() -> None:
+def test_a_missing_number_of_nodes_is_reported_and_can_be_given() -> None:
     text = (CORPUS / "nccl-527.txt").read_text(encoding="utf-8")
     assert [one.rule for one in read_bandwidths(text, Known()).findings] == ["nodes"]
     told = read_bandwidths(text, Known(nodes=4))

@@ -73,7 +73,7 @@ def test_is_silent_after_the_day_it_expires(day: str, yes: bool) -> None:
     assert holds(ABOUT, ENVIRON, HOST, day=day) is yes
 
 
-def test_a_release_that_a_word_stands_before_has_a_version_too() -> None:
+def test_a_release_with_a_prefix_has_a_version() -> None:
     advisory = replace(ADVISORY, host=(HostFact("/opt/rocm-{version}", (Bound("rocm", ">=", "6.2"),)),))
     assert holds(advisory, {}, {"/opt/rocm-*": "/opt/rocm-6.2.4"})
     assert not holds(advisory, {}, {"/opt/rocm-*": "/opt/rocm-6.1"})

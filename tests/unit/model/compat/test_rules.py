@@ -44,7 +44,7 @@ def test_a_case_without_facts_refuses_nothing() -> None:
     assert {one.level for one in verdict.findings} == {UNKNOWN}
 
 
-def test_where_the_header_does_not_tell_the_image_is_for_what_its_libraries_are() -> None:
+def test_without_an_architecture_in_the_header_the_libraries_decide() -> None:
     verdict = judge(Case(StackFacts("unknown", machine="arm64", libc="glibc"), HostFacts("amd64"), Site("x")), RULES)
     assert [(one.level, one.found) for one in verdict.findings] == [
         (FAIL, "the image is for arm64, this machine is amd64")

@@ -89,7 +89,7 @@ def test_the_newest_version_is_so_by_number() -> None:
         (("libc.so.6",), "", ""),
     ],
 )
-def test_a_plugin_is_known_by_what_it_needs(needed: tuple[str, ...], transport: str, gpu: str) -> None:
+def test_a_plugin_is_recognized_by_its_dependencies(needed: tuple[str, ...], transport: str, gpu: str) -> None:
     needs = (("libfabric.so.1", "FABRIC_1.0"), ("libfabric.so.1", "FABRIC_1.8"), ("libc.so.6", "GLIBC_2.34"))
     found = make_plugin("/l/libnccl-net.so", elf("libnccl-net.so", *needed, needs=needs))
     assert (found.transport, found.gpu, found.needs) == (transport, gpu, "FABRIC_1.8")

@@ -15,7 +15,7 @@ def explain(*texts: str, world: int = 0) -> Diagnosis:
     return diagnose([e for n, text in enumerate(texts) for e in read_events(Log(f"{n}", text), KNOWN)], world=world)
 
 
-def test_a_rank_that_was_killed_explains_what_the_others_say() -> None:
+def test_a_killed_rank_explains_the_errors_of_the_others() -> None:
     found = explain(
         CLOSED + "srun: error: nid002: task 1: Killed\nsrun: error: nid001: task 0: Exited with exit code 1"
     )

@@ -34,7 +34,7 @@ def test_the_name_of_a_log_says_its_rank() -> None:
     assert found.ranks == (5,)
 
 
-def test_interrupted_by_a_user_is_no_cause() -> None:
+def test_an_interruption_by_the_user_is_not_reported_as_a_cause() -> None:
     text = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\nKeyboardInterrupt'
     assert [one.kind for one in read_events(Log("a", text), [])] == [CONSEQUENCE]
 

@@ -66,7 +66,7 @@ def test_ranks_that_agree_have_none() -> None:
     assert find_mismatch([]) is None
 
 
-def test_what_a_rank_has_forgotten_does_not_count() -> None:
+def test_entries_that_a_rank_has_overwritten_do_not_count() -> None:
     assert find_mismatch([dump(0, entry(1), entry(2)), dump(1, entry(2))]) is None
 
 

@@ -77,7 +77,7 @@ def test_ranks_in_different_collectives() -> None:
         ([("all_reduce", TORCH, 7)], "wait in all_reduce at distributed_c10d.py:7 in all_reduce", True),
     ],
 )
-def test_what_a_stack_says(frames: list[tuple[str, str, int]], what: str, waits: bool) -> None:
+def test_describes_a_stack(frames: list[tuple[str, str, int]], what: str, waits: bool) -> None:
     (rank,) = ranks_of_answers(answer("n", {0: stack(*frames)}))
     assert describe(rank) == (what, waits)
 
@@ -95,7 +95,7 @@ def test_a_rank_in_its_own_code(state: str, cpu: float, words: str) -> None:
     assert tell_groups(group_ranks(ranks))[0].startswith(words)
 
 
-def test_without_a_stack_state_and_cpu_are_told() -> None:
+def test_without_a_stack_the_state_and_the_cpu_are_reported() -> None:
     (rank,) = ranks_of_answers(answer("n", {0: None}, state="D", wchan="cl_sync_io_wait"))
     assert describe(rank) == ("waiting for a disk or a file system, uses no CPU, in cl_sync_io_wait", False)
     groups = group_ranks([rank])

@@ -152,7 +152,7 @@ def test_refuses_a_missing_architecture_and_lists_those_available(platforms: lis
         choose_platform([entry(one, f"sha256:{number:064}") for number, one in enumerate(platforms)], "amd64")
 
 
-def test_the_configurations_word_about_its_platform_counts() -> None:
+def test_the_platform_in_the_configuration_is_used() -> None:
     assert check_platform(parse_config(config()), "amd64").architecture == "amd64"
     assert check_platform(parse_config(config(architecture=None)), "arm64").architecture == "arm64"
     with pytest.raises(LackingError, match="available: linux/amd64"):

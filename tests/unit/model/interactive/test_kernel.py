@@ -24,7 +24,7 @@ def test_a_rendered_kernel_is_read_back() -> None:
     assert json.loads(render_kernel(kernel))["display_name"] == "Ä (mine)"
 
 
-def test_a_kernel_asks_for_commands_of_the_host_only_if_told() -> None:
+def test_a_kernel_requests_commands_of_the_host_only_on_request() -> None:
     assert "env" not in json.loads(render_kernel(make_kernel(PROGRAM, "A/1", "/sw")))
     kernel = make_kernel(PROGRAM, "A/1", "/sw", host_commands=True)
     assert parse_kernel("a-1", render_kernel(kernel)) == kernel

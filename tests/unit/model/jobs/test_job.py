@@ -258,7 +258,7 @@ def test_ranks_under_a_profiler_are_started_by_srun() -> None:
         plan(site=site, script_options=("--profile-rank", "0"), launcher="torchrun")
 
 
-def test_a_place_to_stage_to_brings_its_flag_and_one_node_a_note() -> None:
+def test_staging_sets_its_flag_and_one_node_gets_a_note() -> None:
     made = plan(stage="nvme", stage_data=("/data/x.tar",))
     assert "-C nvme" in directives(made)
     assert made.stage_image == "/mnt/$USER"

@@ -28,7 +28,7 @@ def test_the_type_fits_the_image(image: str, offered: tuple[str, ...], default: 
     assert choose_mpi(image, Launcher(mpi=offered, mpi_default=default)) == chosen
 
 
-def test_the_user_chooses_but_for_what_cannot_work() -> None:
+def test_the_user_chooses_unless_it_cannot_work() -> None:
     assert choose_mpi(OPEN_MPI_4, Launcher(), "pmi2") == "pmi2"
     assert choose_mpi(OPEN_MPI_5, Launcher(), "pmix_v5") == "pmix_v5"
     with pytest.raises(BadInputError, match="rank 0 of 1"):

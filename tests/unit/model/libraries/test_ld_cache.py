@@ -12,7 +12,7 @@ from tests.ld_cache import make_cache
 CACHE = Path("/etc/ld.so.cache")
 
 
-def test_the_machines_own_cache_says_what_ldconfig_says() -> None:
+def test_the_cache_of_this_machine_is_read_as_ldconfig_does() -> None:
     said = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=True).stdout
     lines = [line for line in said.splitlines() if "=>" in line and "hwcap" not in line]
     expected = [(line.split()[0], line.split(" => ")[1]) for line in lines]

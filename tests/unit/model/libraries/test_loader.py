@@ -58,7 +58,7 @@ def test_places_are_searched_in_the_loaders_order(root: ElfFile, gone: tuple[str
     assert paths(Disk({"/p": root, **files}), "/p", library_path=("/env",), cache=CACHE) == [expected]
 
 
-def test_an_rpath_holds_for_what_libraries_need_and_a_runpath_does_not() -> None:
+def test_an_rpath_applies_to_indirect_dependencies_and_a_runpath_does_not() -> None:
     files = {"/x/liba.so": lib("libb.so"), "/x/libb.so": lib()}
     assert paths(Disk({"/p": program("liba.so", rpath=("/x",)), **files}), "/p") == ["/x/liba.so", "/x/libb.so"]
     assert paths(Disk({"/p": program("liba.so", runpath=("/x",)), **files}), "/p") == ["/x/liba.so", "?libb.so"]

@@ -128,7 +128,7 @@ def test_logs_without_a_network_are_unknown(text: str) -> None:
         ("[c1:7] mtl_ofi_component.c:371: mtl:ofi:provider:domain: eth0", "unknown"),
     ],
 )
-def test_mpi_is_judged_by_its_provider_or_transports(line: str, level: str) -> None:
+def test_mpi_is_rated_by_its_provider_or_transports(line: str, level: str) -> None:
     assert levels(line, SLINGSHOT) == [(level, "mpi-network")]
     assert levels(line, Expected()) == [("unknown", "mpi-network")]
 

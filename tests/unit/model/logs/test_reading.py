@@ -13,7 +13,7 @@ EXCERPTS = excerpts()
 
 @pytest.mark.parametrize("excerpt", EXCERPTS, ids=[excerpt.name for excerpt in EXCERPTS])
 @pytest.mark.slow
-def test_reads_what_a_person_reads(excerpt: Excerpt) -> None:
+def test_reads_each_excerpt_as_a_person_does(excerpt: Excerpt) -> None:
     assert found(excerpt.read()) == excerpt.expect
 
 

@@ -37,6 +37,6 @@ def test_finds_the_problem(line: str, problem: str) -> None:
     assert read_log([line]).values("problem") == (problem,)
 
 
-def test_complete_gloo_is_no_problem() -> None:
+def test_complete_gloo_is_not_a_finding() -> None:
     line = "[Gloo] Rank 0 is connected to 3 peer ranks. Expected number of connected peer ranks is : 3"
     assert dict(read_log([line]).findings) == {"peers": ("3 of 3",)}

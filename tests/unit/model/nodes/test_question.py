@@ -9,7 +9,7 @@ from hpcmod.model.site import NodeType
 NODE = NodeType("gpu", cores=6, reserved_cores=(0, 4), gpus=2, partitions=("standard-g",), memory_gib=2)
 
 
-def test_a_node_is_asked_for_what_the_profile_says_about_it() -> None:
+def test_the_question_to_a_node_has_the_values_of_the_profile() -> None:
     asked = make_question([NODE], exclusive=("standard-g",), interfaces=("hsn0",))
     (node,) = asked["nodes"]
     assert node["cores"] == 8 and node["cpus"] == "1-3,5-7"
@@ -21,7 +21,7 @@ def test_nothing_is_expected_of_cores_that_the_profile_does_not_know() -> None:
     assert make_question([NodeType("any")])["nodes"][0]["cpus"] == ""
 
 
-def test_a_path_matches_only_itself_and_a_pattern_what_it_says() -> None:
+def test_a_path_matches_only_itself_and_a_pattern_its_matches() -> None:
     plain, pattern = Bind("/opt/a[1]*", required=True), Bind("/opt/[x]/*", pattern=True)
     (group,) = make_question([], binds=((plain, pattern),))["binds"]
     assert group == {

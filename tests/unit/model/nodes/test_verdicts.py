@@ -62,7 +62,7 @@ def test_nodes_that_are_alike_are_healthy() -> None:
         ({"problems": (NodeProblem(FAIL, "bind", "required bind path /x is missing"),)}, FAIL, "bind"),
     ],
 )
-def test_a_node_that_stands_out_is_named(change: dict[str, object], level: str, rule: str) -> None:
+def test_an_outlier_among_nodes_is_named(change: dict[str, object], level: str, rule: str) -> None:
     assert found(nodes(change)) == [("nid004", level, rule)]
 
 

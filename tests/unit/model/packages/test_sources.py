@@ -98,7 +98,7 @@ dependencies:
 """
 
 
-def test_a_conda_environment_gives_what_the_python_index_may_have() -> None:
+def test_a_conda_environment_gives_the_requirements_that_pip_may_find() -> None:
     found = parse_conda_environment(ENVIRONMENT, "/p/environment.yml", {}.__getitem__, lambda _: False)
     assert found.asked.lines == ("torch", "numpy", "scipy", "pandas>=2,<3", "einops", "x<2")
     assert found.versions == (("torch", "2.6.*"), ("numpy", "1.26.4"), ("scipy", "1.11"), ("einops", "0.8.0"))

@@ -228,7 +228,7 @@ def test_required_binds_come_before_optional_ones() -> None:
     assert [group[0].source for group in site.binds] == ["/r", "/o"]
 
 
-def test_an_empty_list_removes_what_the_base_gave() -> None:
+def test_an_empty_list_removes_the_values_of_the_base() -> None:
     site = site_of('name = "a"\n[binds]\nrequired = ["/r"]\n', 'name = "b"\n[binds]\nrequired = []\n')
     assert site.binds == ()
 
@@ -395,7 +395,7 @@ def test_a_later_profile_removes_a_variable() -> None:
     assert [one.name for one in site.tunables] == ["B"]
 
 
-def test_a_later_profile_adds_to_a_node_type_and_brings_types_of_its_own() -> None:
+def test_a_later_profile_extends_a_node_type_and_adds_new_ones() -> None:
     site = site_of(
         'name = "a"\n[nodes.gpu]\ncores = 64\ngpus = 4\n',
         'name = "b"\n[nodes]\ndefault = "cpu"\n[nodes.gpu]\nmemory_gib = 480\n[nodes.cpu]\ncores = 128\n',

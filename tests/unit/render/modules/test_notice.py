@@ -30,7 +30,7 @@ FULL = replace(
 )
 
 
-def test_a_file_of_notices_is_what_modules_understand() -> None:
+def test_a_file_of_notices_can_be_read_by_modules() -> None:
     text = render_notices([render_advisory_notice(FULL)])
     assert re.sub("(?m)^notice [0-9a-f]{12}$", "notice ID", text).splitlines() == [
         HEAD,
