@@ -38,6 +38,7 @@ OWNERS = {
     "urllib3": (),
     "http": (),
     "jinja2": ("render",),
+    "rattler": ("install",),
     "click": ("cli",),
     "easybuild": ("easyblocks",),
 }
@@ -407,6 +408,8 @@ PAST_FS = {
     "image/sif/labels.py": "changes a file within a Scratch",
     "image/trust/sif_signature.py": "makes a key ring in the user's own temporary directory",
     "install/eb.py": "reads an exit code from a temporary directory of this run",
+    "install/conda/linking.py": "fills a Scratch",
+    "install/conda/solving.py": "fills a Scratch",
     "install/host_files.py": "reads libraries of the host",
     "install/netstack.py": "reads libraries of the host, fills a Scratch",
     "image/squashfs/pack.py": "fills a new directory of its caller",

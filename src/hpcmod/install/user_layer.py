@@ -154,6 +154,13 @@ def _find_packages(top: str, names_in: Callable[[str], list[str]], read: Callabl
             yield from filter(None, found)
 
 
+def read_packages_in(directory: Path) -> tuple[Package, ...]:
+    """Return the Python packages in a directory of packages, sorted by name."""
+    named = (name for name in _names_in(str(directory)) if name.endswith(METADATA))
+    found = filter(None, (read_package(f"{directory}/{one}", _read_start) for one in named))
+    return tuple(sorted(found, key=lambda one: one.name.lower()))
+
+
 def _names_in(directory: str) -> list[str]:
     try:
         return [path.name for path in Path(directory).iterdir()]

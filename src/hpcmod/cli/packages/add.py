@@ -11,6 +11,7 @@ import click
 from hpcmod.cli.containers import complete_file
 from hpcmod.cli.flags import with_flags
 from hpcmod.cli.output import print_text, tell
+from hpcmod.cli.packages.conda import channel_option, conda_option, read_conda_options, tell_conda
 from hpcmod.cli.packages.importing import add_from
 from hpcmod.cli.packages.index import IndexFlags, index_options, pip_options
 from hpcmod.cli.packages.show import find_changes, print_change, tell_active
@@ -47,6 +48,8 @@ class AddFlags(DropFlags):
     """Options of `hpcmod add`."""
 
     requirement_files: tuple[str, ...]
+    conda: tuple[str, ...]
+    channels: tuple[str, ...]
     placed: tuple[str, ...]
     lock_file: str | None
     origin: str | None
@@ -66,6 +69,8 @@ class AddFlags(DropFlags):
     shell_complete=complete_file,
     help="Requirements file.",
 )
+@conda_option
+@channel_option
 @click.option("--lock", "lock_file", metavar="FILE", shell_complete=complete_file, help="Lock file to install exactly.")
 @click.option(
     "--files",
@@ -96,18 +101,22 @@ def add_verb(flags: AddFlags) -> None:
     """Add Python packages to a container.
 
     pip in the container installs them next to the image, which is not changed. They are packed into one file, and every
-    container that starts after that has them. Packages of the image, and those you added before, keep their versions.
+    container that starts after that has them. --conda installs conda packages, also programs that are not Python.
+    Packages of the image, and those you added before, keep their versions.
     --from takes over what you have elsewhere: versions are kept where they fit, and what becomes of each is reported.
 
     \b
     Examples:
       hpcmod add PyTorch einops 'transformers<5'
       hpcmod add PyTorch -r requirements.txt --wheel-dir wheels --no-index
+      hpcmod add PyTorch --conda samtools=1.19 --channel bioconda --channel conda-forge
       hpcmod add PyTorch --lock my.lock
       hpcmod add PyTorch --from ~/old-venv
       hpcmod add PyTorch --files ~/R/library:/user-software/R
     """
     words = [*flags.packages, *(word for one in flags.requirement_files for word in ("-r", one))]
+    words += [word for one in flags.conda for word in ("--conda", one)]
+    words += [word for one in flags.channels for word in ("--channel", one)]
     words += [word for one in flags.placed for word in ("--files", one)]
     if flags.origin:
         _add_from(flags, flags.origin, words)
@@ -120,11 +129,15 @@ def add_verb(flags: AddFlags) -> None:
         *(parse_file(str(Path(one).absolute()), read_list, os.path.exists) for one in flags.requirement_files),
     )
     files = tuple(_parse_placed(one) for one in flags.placed)
-    if not (asked.lines or lock or files):
-        raise click.UsageError("give packages, -r FILE, --lock FILE, --from PATH or --files DIRECTORY:/PLACE")
+    conda = read_conda_options(flags.conda, flags.channels)
+    if not (asked.lines or lock or files or conda.requirements):
+        raise click.UsageError(
+            "give packages, --conda PACKAGE, -r FILE, --lock FILE, --from PATH or --files DIRECTORY:/PLACE"
+        )
     words += ["--lock", flags.lock_file] if flags.lock_file else []
     change = PackageChange(
         added=asked,
+        conda=conda,
         files=files,
         lock=lock,
         pip=pip_options(flags),
@@ -197,6 +210,7 @@ def change_set(found: Found, change: PackageChange, flags: DropFlags, *, prefix:
             print_text(str(one))
         for pin in state.from_image:
             tell(f"{pin.replace('==', ' ')} is in the image")
+        tell_conda(state)
         tell_active(found, state)
     tell_loaded(found, is_first=is_first)
 

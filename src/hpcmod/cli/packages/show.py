@@ -10,7 +10,8 @@ from hpcmod.cli.output import format_size, print_json, print_table, tell
 from hpcmod.cli.packages.target import Found
 from hpcmod.install.packages.edits import WritableState, find_other_edits
 from hpcmod.install.packages.sets import PackageSet
-from hpcmod.model.packages.compare import SAME, PackageDifference, compare_locked
+from hpcmod.model.packages.compare import SAME, PackageDifference, compare_conda, compare_locked
+from hpcmod.model.packages.conda import NO_CONDA, CondaPackage
 from hpcmod.model.packages.place import state_file
 from hpcmod.model.packages.state import Locked, State
 from hpcmod.render.quote import sh_word
@@ -32,6 +33,11 @@ def describe_state(found: PackageSet, state: State) -> dict[str, Any]:
         "in_image": list(state.from_image),
         "replaces": list(state.allowed),
         "packages": [asdict(one) for one in state.locked],
+        "conda": {
+            "requirements": list(state.conda.requirements),
+            "channels": list(state.conda.channels),
+            "packages": [asdict(one) for one in state.conda.packages],
+        },
         "size": state.size,
         "sha256": state.sha256,
         "files": [asdict(one) for one in state.files],
@@ -59,7 +65,8 @@ def tell_other_edits(found: Found) -> None:
 
 def find_changes(before: State | None, after: State) -> list[PackageDifference]:
     """Return the packages that differ between two states."""
-    return find_locked_changes(before, after.locked)
+    of_conda = compare_conda(before.conda if before else NO_CONDA, after.conda)
+    return [*(one for one in of_conda if one.verdict != SAME), *find_locked_changes(before, after.locked)]
 
 
 def find_locked_changes(before: State | None, after: Sequence[Locked]) -> list[PackageDifference]:
@@ -111,7 +118,7 @@ def tell_active(found: Found, state: State) -> None:
     """Tell that a new state is active."""
     tell(
         f"state {state.number} of `{found.set.choice.shown}` for {found.target.module} is active: "
-        f"{len(state.locked)} packages, one file of {format_size(state.size)}"
+        f"{state.count} packages, one file of {format_size(state.size)}"
     )
 
 
@@ -129,12 +136,23 @@ def print_packages(state: State) -> None:
         ]
         for one in state.locked
     ]
+    rows += [
+        [
+            one.name,
+            one.version,
+            "yours" if one.name in state.conda.names else "needed",
+            one.since[:10],
+            format_size(one.size),
+            f"conda: {_source(one)}",
+        ]
+        for one in state.conda.packages
+    ]
     rows += [[*one.split("==", 1), "in the image", "", "", ""] for one in state.from_image]
     rows += [[one.place, "", "yours", "", "", one.source] for one in state.files]
     print_table(("package", "version", "from you", "since", "size", "source"), rows)
 
 
-def _source(one: Locked) -> str:
+def _source(one: Locked | CondaPackage) -> str:
     """Return the host or directory that a package came from."""
     scheme, _, rest = one.url.partition("://")
     return rest.rpartition("/")[0] if scheme == "file" else rest.partition("/")[0]

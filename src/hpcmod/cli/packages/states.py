@@ -144,7 +144,7 @@ def _print_state(found: Found, flags: PackagesFlags) -> None:
         print_packages(state)
         tell(
             f"state {state.number} of `{found.set.choice.shown}` for {found.target.module}: "
-            f"{len(state.locked)} packages, {format_size(state.size)}; the image has {len(found.target.packages)} more"
+            f"{state.count} packages, {format_size(state.size)}; the image has {len(found.target.packages)} more"
         )
     if edit and not flags.as_json:
         base = f"state {edit.base}" if edit.base else "no packages"
@@ -161,7 +161,7 @@ def _print_history(found: Found) -> None:
             state.time,
             state.user,
             state.module,
-            str(len(state.locked)),
+            str(state.count),
             format_size(state.size),
             state.action,
         ]

@@ -72,6 +72,7 @@ def build_state(plan: StatePlan, found: PackageSet, builder: Builder) -> State:
         venv.parent.mkdir()
         write_venv(plan.target.python, plan.target.venv, venv)
         _place_files(plan, layer, found)
+        plan = _install_conda(plan, layer, builder)
         locked = _install(plan, layer, builder) if plan.lines else ()
         return pack_layer(plan, locked, layer, found, builder)
 
@@ -106,7 +107,7 @@ def pack_layer(plan: StatePlan, locked: tuple[Locked, ...], layer: Path, found: 
     """
     venv = layer / Path(plan.target.venv).relative_to(USER_LAYER_IN_CONTAINER)
     packages = venv / "lib" / f"python{plan.target.python.version}" / "site-packages"
-    if locked:
+    if locked or plan.conda.packages:
         _compile(plan, layer, packages, builder)
     sizes = _read_sizes(packages)
     state = _make_state(plan, tuple(replace(one, size=sizes.get(one.name, 0)) for one in locked), builder)
@@ -156,6 +157,17 @@ def scratch_layer(temporary: Path) -> Iterator[Path]:
         layer = Path(os.path.realpath(made.directory)) / "layer"  # the runtime cannot follow a path through /proc
         (layer / ".hpcmod" / "tmp").mkdir(parents=True)
         yield layer
+
+
+def _install_conda(plan: StatePlan, layer: Path, builder: Builder) -> StatePlan:
+    """Install the conda packages of a plan, if any, and return it with what was installed."""
+    if not plan.conda.requirements:
+        return plan
+    from hpcmod.install.conda.installing import install_conda  # reads the image, and needs an optional library
+
+    work = layer / ".hpcmod" / "conda"
+    work.mkdir()
+    return install_conda(plan, layer / Path(plan.target.venv).relative_to(USER_LAYER_IN_CONTAINER), work, builder.now)
 
 
 def _install(plan: StatePlan, layer: Path, builder: Builder) -> tuple[Locked, ...]:
@@ -256,6 +268,7 @@ def _make_state(plan: StatePlan, locked: tuple[Locked, ...], builder: Builder) -
         user=builder.user,
         action=plan.action,
         files=plan.files,
+        conda=plan.conda,
         parent=plan.parent.number if plan.parent and plan.parent.tag == plan.target.place.tag else None,
         reference=plan.target.reference,
         options=tuple(map(without_credentials, plan.pip.words)),

@@ -11,6 +11,7 @@ from hpcmod.install.packages.builder import Builder
 from hpcmod.install.packages.edits import find_edit
 from hpcmod.install.packages.sets import PackageSet
 from hpcmod.model.images.facts import PythonFacts
+from hpcmod.model.packages.conda import NO_CONDA, CondaPart
 from hpcmod.model.packages.files import PlacedFiles
 from hpcmod.model.packages.lockfile import Lock
 from hpcmod.model.packages.place import PackagePlace
@@ -30,6 +31,8 @@ class PackageChange:
     """A requested change of a set."""
 
     added: Requirements = NOTHING
+    conda: CondaPart = NO_CONDA
+    """conda packages to add."""
     dropped: tuple[str, ...] = ()
     files: tuple[PlacedFiles, ...] = ()
     """Plain files to add."""
@@ -101,6 +104,7 @@ def plan_change(target: PackageTarget, found: PackageSet, change: PackageChange)
         files=change.files,
         dropped_files=change.dropped_files,
         files_parent=parent,
+        conda=lock.conda if lock else change.conda,
     )
 
 
@@ -135,7 +139,7 @@ def undo_change(
     """
     with found.locked(tell):
         active = found.active(target.place.tag)
-        if active is None or (active.parent is None and not (active.requirements or active.files)):
+        if active is None or (active.parent is None and active.is_empty):
             raise NotFoundError(
                 f"there is nothing to undo in your packages `{found.choice.shown}` for {target.module}",
                 f"See: hpcmod packages {found.name} --history",

@@ -27,7 +27,7 @@ from hpcmod.model.packages.place import (
 from hpcmod.model.packages.state import State, parse_state, render_state
 
 LOCK = ".lock"
-_CONTENT = ("tag", "sha256", "requirements", "allowed", "files")
+_CONTENT = ("tag", "sha256", "requirements", "allowed", "files", "conda")
 """Fields that are equal if two states are the same."""
 _LIMIT = 8 << 20  # bytes of a record
 _RECORD_MODE = 0o644

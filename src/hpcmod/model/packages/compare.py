@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from hpcmod.model.packages.conda import CondaPart
 from hpcmod.model.packages.plan import PackageTarget
 from hpcmod.model.packages.requirement import name_of
 from hpcmod.model.packages.state import Locked, State
@@ -42,6 +43,23 @@ def compare_locked(before: Sequence[Locked], after: Sequence[Locked]) -> Iterato
             yield PackageDifference(name, verdict, one.version if one else "", other.version if other else "")
         else:
             yield PackageDifference(name, SAME if one.version == other.version else CHANGED, one.version, other.version)
+
+
+def compare_conda(before: CondaPart, after: CondaPart) -> Iterator[PackageDifference]:
+    """Yield a difference for each conda package of two states, sorted by name; another build is a change, too."""
+    old, new = ({one.name: one for one in part.packages} for part in (before, after))
+    for name in sorted({*old, *new}):
+        one, other = old.get(name), new.get(name)
+        same_version = one and other and one.version == other.version
+        first, second = (
+            (f"{found.version} {found.build}" if same_version and one != other else found.version) if found else ""
+            for found in (one, other)
+        )
+        if one is None or other is None:
+            verdict = ADDED if one is None else REMOVED
+        else:
+            verdict = SAME if one.spec == other.spec else CHANGED
+        yield PackageDifference(name, verdict, first, second, "conda")
 
 
 def compare_with_image(before: State, after: Sequence[Locked], target: PackageTarget) -> Iterator[PackageDifference]:

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from hpcmod.errors import BadInputError
+from hpcmod.model.packages.conda import NO_CONDA, CondaPart, parse_conda_lock, render_conda_lock
 from hpcmod.model.packages.requirement import normalize_package
 from hpcmod.model.packages.state import Locked, State
 
@@ -27,6 +28,8 @@ class Lock:
     """Normalized name, version and accepted sha256 of each package."""
     allowed: tuple[str, ...] = ()
     """Packages of the image that may be replaced."""
+    conda: CondaPart = NO_CONDA
+    """conda packages, which are comments for pip."""
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -54,6 +57,7 @@ def render_package_lock(state: State) -> str:
     head = [HEAD, f"# container: {state.module}", f"# image: sha256:{state.image}", f"# python: {state.python}"]
     head += [f"# requirement: {one}" for one in state.requirements]
     head += [f"# replaces: {one}" for one in state.allowed]
+    head += render_conda_lock(state.conda)
     lines = [f"{one.pin} --hash=sha256:{one.sha256}" for one in state.locked]
     return "\n".join([*head, *lines]) + "\n"
 
@@ -79,7 +83,12 @@ def parse_package_lock(text: str, origin: str) -> Lock:
         raise BadInputError("\n".join(faults), "Write one with: hpcmod packages NAME --lock > FILE")
     headers = tuple(re.findall(r"^# requirement: (.+)$", text, re.MULTILINE))
     allowed = tuple(re.findall(r"^# replaces: (.+)$", text, re.MULTILINE))
-    return Lock(headers or tuple(f"{name}=={version}" for name, version, _ in pins), tuple(pins), allowed)
+    return Lock(
+        headers or tuple(f"{name}=={version}" for name, version, _ in pins),
+        tuple(pins),
+        allowed,
+        parse_conda_lock(text, origin),
+    )
 
 
 def find_changed(old: tuple[Locked, ...], new: tuple[Locked, ...]) -> list[tuple[Locked, Locked]]:

@@ -9,6 +9,7 @@ from urllib.parse import unquote
 
 from hpcmod.errors import BadInputError
 from hpcmod.model.images.facts import Package, PythonFacts
+from hpcmod.model.packages.conda import NO_CONDA, CondaPart, merge_conda
 from hpcmod.model.packages.files import PlacedFiles, merge_placed
 from hpcmod.model.packages.place import USER_LAYER_IN_CONTAINER, PackagePlace, active_link, state_file
 from hpcmod.model.packages.requirement import Requirements, name_of, normalize_package
@@ -83,6 +84,8 @@ class StatePlan:
     """Those of them that are copied from their sources; the others come from `files_parent`."""
     files_parent: State | None = None
     """The parent, or with a lock the active state, which is not the parent of the packages then."""
+    conda: CondaPart = NO_CONDA
+    """conda packages to install before pip's."""
 
     @property
     def file(self) -> str:
@@ -129,6 +132,7 @@ def make_state_plan(
     files: Sequence[PlacedFiles] = (),
     dropped_files: Sequence[str] = (),
     files_parent: State | None = None,
+    conda: CondaPart = NO_CONDA,
 ) -> StatePlan:
     """Plan a new state from its parent, with packages added and dropped.
 
@@ -142,6 +146,8 @@ def make_state_plan(
         Plain files to add, and places of files to remove.
     files_parent
         State whose plain files are kept; None: the parent.
+    conda
+        conda packages to add.
 
     Raises
     ------
@@ -181,6 +187,7 @@ def make_state_plan(
         files=merge_placed(before_files.files if before_files else (), files, dropped_files),
         new_files=tuple(files),
         files_parent=before_files,
+        conda=merge_conda(parent.conda if parent else NO_CONDA, conda, dropped, keep=keep),
     )
 
 
@@ -198,11 +205,11 @@ def check_known(parent: State | None, names: Sequence[str], module: str) -> None
     BadInputError
         With the packages that need the ones that were not.
     """
-    known = parent.names if parent else frozenset()
+    known = parent.names | parent.conda.names if parent else frozenset[str]()
     for name in names:
-        if normalize_package(name) in known:
+        if {normalize_package(name), name.lower()} & known:
             continue
-        if parent and parent.find(name):
+        if parent and (parent.find(name) or parent.conda.find(name)):
             raise BadInputError(
                 f"{name} was not added by you; another package of your set needs it",
                 f"Drop one of those you added: {', '.join(sorted(known))}",
@@ -219,6 +226,10 @@ def render_state_plan(plan: StatePlan) -> Iterator[str]:
     yield f"state: {plan.directory}/{plan.file}"
     yield f"active link: {plan.directory}/{active_link(plan.target.place.tag)}"
     yield from (f"requirement: {line}" for line in plan.requirements)
+    yield from (f"conda requirement: {line}" for line in plan.conda.requirements)
+    yield from (f"conda channel: {one}" for one in plan.conda.channels)
+    kept = "conda package of the lock" if plan.conda.exact else "conda package kept"
+    yield from (f"{kept}: {one.spec}" for one in plan.conda.packages)
     yield from (f"for pip: {line}" for line in plan.lines if line not in plan.requirements)
     own = len(make_constraints(plan.target.packages, plan.allowed))
     yield f"constraints: {own} packages of the image"

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from hpcmod.errors import BadInputError
+from hpcmod.model.packages.conda import NO_CONDA, CondaPart, parse_conda_record
 from hpcmod.model.packages.files import PlacedFiles, parse_placed_record
 from hpcmod.model.packages.requirement import name_of, normalize_package
 
@@ -76,11 +77,23 @@ class State:
     """Of the state's file; empty in records of older versions of hpcmod."""
     files: tuple[PlacedFiles, ...] = ()
     """Plain files beside the packages, sorted by place."""
+    conda: CondaPart = NO_CONDA
+    """conda packages beside those of pip."""
 
     @property
     def names(self) -> frozenset[str]:
         """Return the normalized names of the required packages."""
         return frozenset(filter(None, map(name_of, self.requirements)))
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether nothing was requested."""
+        return not (self.requirements or self.files or self.conda.requirements)
+
+    @property
+    def count(self) -> int:
+        """Return the number of installed packages, of pip and conda."""
+        return len(self.locked) + len(self.conda.packages)
 
     def find(self, name: str) -> Locked | None:
         """Return an installed package by its name."""
@@ -135,6 +148,7 @@ def _make_state(values: Mapping[str, Any]) -> State:
         from_image=_texts(values["from_image"]),
         sha256=_digest(values.get("sha256", "")),
         files=parse_placed_record(values),
+        conda=parse_conda_record(values),
     )
 
 

@@ -1,0 +1,81 @@
+"""Read what a conda solver must know of an image: its own conda packages, its glibc and its processor."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from hpcmod.errors import BadInputError, LackingError
+from hpcmod.image.inspect.contents import MOST_LISTED, baked_prefixes, read_facts
+from hpcmod.image.inspect.stack import find_stack, open_files
+from hpcmod.image.sif.reader import open_sif, read_sif, squashfs_partition
+from hpcmod.image.squashfs.reader import Squashfs
+from hpcmod.model.images.facts import PythonFacts
+
+_RECORD_LIMIT = 64 << 20  # bytes; the record of a package has the names of all its files
+_SUBDIRS = {"amd64": "linux-64", "arm64": "linux-aarch64", "ppc64le": "linux-ppc64le"}
+"""Directory of a channel by GOARCH name."""
+_NEEDED = ("name", "version", "build")
+_KEPT = ("build_number", "depends", "constrains", "subdir", "noarch")
+
+
+@dataclass(frozen=True)
+class CondaImage:
+    """What a conda solver must know of an image."""
+
+    subdir: str
+    """Directory of a channel with packages for its processor, e.g. linux-64."""
+    glibc: str
+    """Release of its glibc, e.g. 2.31; empty if it has another C library."""
+    records: tuple[dict[str, object], ...]
+    """Its conda packages, as in conda-meta; none if its Python is not conda's."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Return the names of its conda packages."""
+        return frozenset(str(one["name"]) for one in self.records)
+
+    @property
+    def is_conda(self) -> bool:
+        """Return whether its Python is conda's."""
+        return "python" in self.names
+
+
+def read_conda_image(sif: str, python: PythonFacts) -> CondaImage:
+    """Read the conda packages of an image from the prefix of its Python, and its glibc; nothing is started.
+
+    Raises
+    ------
+    LackingError
+        If there are no conda packages for its processor.
+    BadInputError
+        If its records are damaged.
+    """
+    with open_files(sif) as files:
+        stack = find_stack(files, read_facts(sif))
+    if stack.architecture not in _SUBDIRS:
+        raise LackingError(f"there are no conda packages for {stack.architecture}", "Use pip: hpcmod add NAME PACKAGE")
+    return CondaImage(_SUBDIRS[stack.architecture], stack.glibc, _read_records(sif, python))
+
+
+def _read_records(sif: str, python: PythonFacts) -> tuple[dict[str, object], ...]:
+    opened = read_sif(sif)
+    partition = squashfs_partition(opened)
+    found: dict[str, dict[str, object]] = {}
+    with open_sif(opened.path) as file:
+        squashfs = Squashfs(file, partition.offset, partition.size)
+        for prefix in (*baked_prefixes(squashfs), python.prefix):
+            names = [name for name in squashfs.listdir(f"{prefix}/conda-meta") if name.endswith(".json")]
+            for name in sorted(names)[:MOST_LISTED]:
+                record = _parse(squashfs.read_bytes(f"{prefix}/conda-meta/{name}", _RECORD_LIMIT), name)
+                found.setdefault(str(record["name"]), record)
+    return tuple(found.values())
+
+
+def _parse(data: bytes, name: str) -> dict[str, object]:
+    try:
+        values = json.loads(data)
+        kept = {key: values[key] for key in (*_NEEDED, *(key for key in _KEPT if key in values))}
+        return {"depends": [], "constrains": [], "build_number": 0, "subdir": "noarch", **kept}
+    except (ValueError, KeyError, TypeError, RecursionError) as err:
+        raise BadInputError(f"the image's record of the conda package {name} is damaged: {err}") from err
