@@ -121,6 +121,11 @@ def test_a_healthy_node_has_no_problem(program: dict[str, Any]) -> None:
             "/dev/shm is full: 1 MiB of 64 MiB",
         ),
         ({"space": {"/tmp": {"size": 1 << 40, "free": 500 << 20}}}, "warn", "/tmp has only 500 MiB of 1024.0 GiB free"),
+        (
+            {"space": {"/tmp": {"size": 1 << 40, "free": 1 << 39, "files": 3}}},
+            "fail",
+            "/tmp has room for 3 more files only",
+        ),
         ({"space": {"/tmp": None}}, "fail", "/tmp does not answer within 10 s"),
         ({"speed": {"best": 1000.0, "share": 0.3}}, "warn", "a process gets 30 % of a core"),
     ],
@@ -131,6 +136,13 @@ def test_a_problem_of_a_node_is_explained(
     monkeypatch.setenv("SLURM_JOB_PARTITION", "gpu")
     (problem,) = program["judge"](facts(**change), ASKED)
     assert (problem[0], problem[2][: len(found)]) == (level, found)
+
+
+def test_a_node_without_gpus_needs_one_of_the_interfaces(program: dict[str, Any]) -> None:
+    asked = {**ASKED, "nodes": [{"cores": 8}], "interfaces": ["hsn0", "hsn1"]}
+    assert list(program["judge"](facts(), asked)) == []
+    down = facts(interfaces={"hsn0": {"state": "down"}, "eth0": {"state": "up"}})
+    assert [rule for _, rule, _ in program["judge"](down, asked)] == ["interface", "interface"]
 
 
 def test_the_image_is_compared_with_the_record(program: dict[str, Any], tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ INTERFACES = ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
 
 
 def missing_interfaces():
-    there = set(os.listdir("/sys/class/net"))
+    there = {name for _, name in socket.if_nameindex()}  # /sys may show those of another network name space
     named = [(name, word) for name in INTERFACES for word in os.environ.get(name, "").split(",") if word]
     return ["%s=%s" % pair for pair in named if pair[1] not in there]
 

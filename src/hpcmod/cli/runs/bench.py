@@ -211,7 +211,8 @@ def _make_steps(
 def _run_in_allocation(flags: BenchFlags, site: Site, *, nodes: int) -> NoReturn:
     """Request nodes, and run this command again on them."""
     place = {field.name: getattr(flags, field.name) for field in fields(PlaceFlags)}
-    command = make_allocation(AllocationFlags(**place, nodes=nodes), site, minutes=_MINUTES)
+    request = AllocationFlags(**place, nodes=nodes)
+    command = make_allocation(request, site, minutes=_MINUTES, ranks_per_node=flags.ranks_per_node)
     if flags.dry_run:
         _print_commands([command], as_json=flags.as_json)
         sys.exit()

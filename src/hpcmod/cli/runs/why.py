@@ -56,7 +56,7 @@ class _Explanation:
     def failed(self) -> bool:
         """Return whether something is wrong with the run."""
         main = self.diagnosis.main
-        bad = main is not None and main.kind in (CAUSE, SYMPTOM)
+        bad = bool(self.diagnosis.followed) or (main is not None and main.kind in (CAUSE, SYMPTOM))
         state = self.facts is not None and bool(self.facts.code or self.facts.signal)
         return bad or state or self.mismatch is not None or bool(self.verdict and self.verdict.hangs)
 

@@ -42,7 +42,13 @@ def judge_products(products: Sequence[ProductSpeed], *, tolerance: float) -> Ite
     """Yield a finding for each rank that is slower than the median of all by more than a fraction."""
     if len(products) < _FEWEST:
         if products:
-            yield Finding(UNKNOWN, "gemm", f"{len(products)} ranks are too few to compare", "Use more: -N 2", "ranks")
+            yield Finding(
+                UNKNOWN,
+                "gemm",
+                f"{len(products)} ranks are too few to compare",
+                "Use at least 3: more -N, or --ranks-per-node.",
+                "ranks",
+            )
         return
     middle = median_of([one.speed for one in products])
     slow = [one for one in products if one.speed < middle * (1 - tolerance)]

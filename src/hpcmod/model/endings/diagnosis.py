@@ -8,9 +8,14 @@ from dataclasses import dataclass, replace
 from hpcmod.model.endings.ending import CAUSE, CONSEQUENCE, HINT, SYMPTOM
 from hpcmod.model.endings.events import EXCEPTION, EXIT, Event
 from hpcmod.model.endings.origin import show_ranks
+from hpcmod.model.endings.statuses import KILLED, TERMINATED
 
 _OF_LAUNCHERS = ("rank-taken-down", "step-ended")
 """Known endings that a launcher reports: a rank has not seen another one's failure by them."""
+
+
+_OUT_OF_MEMORY = "oom-kill"
+"""Known ending whose line does not name the rank."""
 
 
 @dataclass(frozen=True)
@@ -74,10 +79,14 @@ def diagnose(events: Sequence[Event], *, world: int = 0) -> Diagnosis:
     groups = _group(_demote(ordered))
     by_kind = {kind: [one for one in groups if one.kind == kind] for kind in (CAUSE, SYMPTOM, CONSEQUENCE, HINT)}
     main = _choose(by_kind[CAUSE], by_kind[SYMPTOM], by_kind[HINT])
+    if main and main.rule == _OUT_OF_MEMORY and not main.ranks:
+        main = _with_victim(main, groups)
     waiting = [event for event in ordered if event.ranks and event.rule == "collective-timeout"]
     return Diagnosis(
         main=main,
-        others=tuple(one for one in groups if one.kind in (CAUSE, SYMPTOM) and one is not main),
+        others=tuple(
+            one for one in groups if one.kind in (CAUSE, SYMPTOM) and (not main or one.first is not main.first)
+        ),
         followed=tuple(by_kind[CONSEQUENCE]),
         hints=tuple(one for one in by_kind[HINT] if one is not main),
         silent=_find_silent(waiting, world or _guess_world(events)),
@@ -132,11 +141,24 @@ def _make_group(kind: str, rule: str, same: Sequence[Event]) -> Group:
 
 
 def _choose(causes: Sequence[Group], symptoms: Sequence[Group], hints: Sequence[Group]) -> Group | None:
-    """Return what explains a run best: a cause, a death by a signal, a symptom, an exit code, a hint, in this order."""
+    """Return what explains a run best: a cause, a death by a signal, a symptom, an exit code, a hint, in this order.
+
+    SIGTERM counts less than a symptom: it is what Slurm sends when a job is cancelled or its time is over.
+    """
     named = [one for one in causes if one.rule != EXIT]
-    killed = [one for one in causes if one.rule == EXIT and one.first.signal]
-    ended = [one for one in causes if one.rule == EXIT and not one.first.signal]
+    killed = [one for one in causes if one.rule == EXIT and one.first.signal not in (0, TERMINATED)]
+    ended = [one for one in causes if one.rule == EXIT and one not in killed]
     return next(iter([*named, *killed, *symptoms, *ended, *hints]), None)
+
+
+def _with_victim(main: Group, groups: Iterable[Group]) -> Group:
+    """Return a group with the rank and host that were killed: the kernel's signal is all that srun reports of them."""
+    killed = next((one for one in groups if one.rule == EXIT and one.first.signal == KILLED), None)
+    return (
+        replace(main, ranks=killed.ranks, hosts=killed.hosts, first=replace(main.first, host=killed.first.host))
+        if killed
+        else main
+    )
 
 
 def _guess_world(events: Iterable[Event]) -> int:

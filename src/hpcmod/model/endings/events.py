@@ -19,8 +19,8 @@ _MOST = 5000  # lines of one ending that are used
 _SHOWN = 300  # characters of a line
 _NEAR = 6  # lines after an exception in which the rest of its message is
 _COLLECTIVE = re.compile(r"WorkNCCL\((?:[A-Za-z]+=\w+, )*?SeqNum=(\d{1,12}), OpType=(\w{1,60})")
-_EXITS = ("srun: error:", "exitcode", "exits with return code", ": line ")
-_ENDED = ("srun: Terminating", "Job step aborted", "srun: Force Terminated")
+_EXITS = ("srun: error:", "exitcode", "exits with return code", ": line ", "exited on signal")
+_ENDED = ("srun: Terminating", "Job step aborted", "srun: Force Terminated", " CANCELLED AT ")
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def _with_exceptions(log: Log, lines: Sequence[str], known: list[Event]) -> list
 def _belongs(event: Event, raised: Raised) -> bool:
     """Return whether a line near an exception is part of its message."""
     same = not raised.ranks or event.ranks in ((), raised.ranks)
-    return same and not event.text.startswith(("srun:", "slurmstepd:"))
+    return same and not event.text.startswith(("srun:", "slurmstepd"))
 
 
 def _exception(log: Log, lines: Sequence[str], raised: Raised) -> Event:
@@ -158,11 +158,12 @@ def _exits(log: Log, lines: Sequence[str]) -> Iterator[Event]:
         found = exit_of(line)
         if found is None:
             continue
-        follows = found.signal == TERMINATED or (ended and found.signal == 9)
+        asked = found.signal == TERMINATED and (ended or not line.startswith("srun: error:"))
+        follows = asked or (ended and found.signal == 9)
         title = f"ended with {explain_status(found.code, found.signal)}"
         event = _event(log, lines, number, CONSEQUENCE if follows else CAUSE, EXIT, title)
         ranks = found.ranks or _rank_before(lines, number)
-        yield replace(event, ranks=ranks, code=found.code, signal=found.signal)
+        yield replace(event, ranks=ranks, host=event.host or found.host, code=found.code, signal=found.signal)
 
 
 def _rank_before(lines: Sequence[str], number: int) -> tuple[int, ...]:

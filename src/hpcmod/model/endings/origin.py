@@ -23,6 +23,7 @@ _LAUNCHERS = re.compile(
     r"^\s+exitcode\s+: (-?\d{1,3}) \(pid|\bfailed \(exitcode: (-?\d{1,3})\) local_rank"
     r"|\bexits with return code = (-?\d{1,3})"
 )
+_MPIRUN = re.compile(r"process rank (\d{1,7}) with PID \d{1,9} on node (\S{1,255}) exited on signal (\d{1,2})\b")
 _ISO = re.compile(r"\b\d{4}-(\d\d)-(\d\d)[T_ ](\d\d):(\d\d):(\d\d(?:[.,]\d{1,9})?)")
 _GLOG = re.compile(r"\[[EWIF](\d{1,2})(\d\d) (\d\d):(\d\d):(\d\d\.\d{1,9})")
 
@@ -71,6 +72,9 @@ def exit_of(line: str) -> Exit | None:
     outcome = parse_outcome(srun[3]) if srun else None
     if srun and outcome:
         return Exit(parse_ranks(srun[2]), srun[1], *outcome)
+    mpirun = _MPIRUN.search(line[:_READ])
+    if mpirun:
+        return Exit((int(mpirun[1]),), mpirun[2], 0, int(mpirun[3]))
     shell = _SHELL.search(line[:_READ])
     outcome = parse_outcome(shell[1]) if shell else None
     if outcome:

@@ -69,6 +69,8 @@ class NodeFacts:
     """Whether that digest is the sha256 of the complete file."""
     speed: float = 0.0
     """MB/s of sha256 on one core."""
+    share: float = 0.0
+    """Part of a core that a process gets; 0 if unknown."""
     skew: float = 0.0
     """Seconds that its clock is ahead of this host's, with the time that its answer took."""
     seconds: float = 0.0
@@ -105,6 +107,7 @@ def parse_facts(values: Mapping[str, Any], arrived: float) -> NodeFacts:
         image=_word(image.get("sha256") or image.get("sample")),
         whole=bool(image.get("sha256")),
         speed=_real(_table(values.get("speed")).get("best")),
+        share=_real(_table(values.get("speed")).get("share")),
         skew=_real(values.get("clock")) - arrived if values.get("clock") else 0.0,
         seconds=_real(values.get("seconds")),
         problems=tuple(

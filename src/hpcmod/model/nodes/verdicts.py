@@ -86,7 +86,9 @@ def _judge_gpus(node: NodeFacts) -> Iterator[Finding]:
 
 def _compare(nodes: Sequence[NodeFacts]) -> Iterator[Finding]:
     """Yield how nodes stand out from the others."""
-    yield from _differ(nodes, lambda node: node.image, FAIL, "image", _explain_image)
+    unlike_record = {node.name for node in nodes for one in node.problems if one.rule == "image"}
+    others = [node for node in nodes if node.name not in unlike_record]
+    yield from _differ(others, lambda node: node.image, FAIL, "image", _explain_image)
     yield from _differ(
         nodes, lambda node: node.cpus, WARN, "cores", lambda mine, usual: f"{mine} CPUs, others have {usual}"
     )
@@ -102,6 +104,7 @@ def _compare(nodes: Sequence[NodeFacts]) -> Iterator[Finding]:
     yield from _compare_clocks(nodes)
     speed = {node.name: node.speed for node in nodes}
     yield from _compare_low(nodes, "speed", speed, "computes at {} MB/s, the others at {}")
+    yield from _compare_shares(nodes)
     available = {node.name: node.available / (1 << 30) for node in nodes}
     yield from _compare_low(nodes, "memory", available, "{} GiB of memory available, the others have {} GiB")
 
@@ -190,6 +193,15 @@ def _compare_low(
         mine = values[node.name]
         if others and mine and mine < share * statistics.median(others):
             yield _make(node.name, WARN, rule, text.format(round(mine), round(statistics.median(others))))
+
+
+def _compare_shares(nodes: Sequence[NodeFacts]) -> Iterator[Finding]:
+    """Yield nodes on which a process gets far less of a core than on every other one."""
+    for node in nodes:
+        least = min((one.share for one in nodes if one is not node and one.share), default=0.0)
+        if 0 < node.share < SLOW * least:
+            found = f"a process gets {node.share:.0%} of a core, on every other node at least {least:.0%}"
+            yield _make(node.name, WARN, "speed", found)
 
 
 def _without_repeats(findings: Sequence[Finding]) -> list[Finding]:

@@ -23,6 +23,36 @@ def test_a_killed_rank_explains_the_errors_of_the_others() -> None:
     assert [group.rule for group in found.followed] == ["peer-closed", "task-exit"]
 
 
+def test_a_rank_that_got_sigterm_before_the_others_is_named() -> None:
+    found = explain(
+        "srun: error: nid002: task 4: Terminated\nsrun: Terminating StepId=2.0\nsrun: error: nid001: task 0: Terminated"
+    )
+    assert found.main and (found.main.who, found.main.first.signal) == ("rank 4 on nid002", 15)
+    cancelled = "slurmstepd: error: *** STEP 2.0 ON nid001 CANCELLED AT 2026-11-23T06:33:43 ***\n"
+    assert explain(cancelled + "srun: error: nid002: task 4: Terminated").main is None
+
+
+def test_the_rank_that_the_kernel_killed_for_its_memory_is_named() -> None:
+    found = explain("slurmstepd: error: Detected 1 oom_kill event in StepId=2.0.\nsrun: error: nid002: task 4: Killed")
+    assert found.main and (found.main.rule, found.main.who) == ("oom-kill", "rank 4 on nid002")
+    assert found.others != () and found.main.first.host == "nid002"
+
+
+def test_messages_of_slurm_after_an_exception_are_not_a_part_of_it() -> None:
+    ended = "slurmstepd-nid001: error: *** STEP 2.0 ON nid001 CANCELLED AT 2026-11-23T06:33:43 ***"
+    found = explain(
+        f'{BEGIN}\n  File "a.py", line 9, in g\nValueError: x\nsrun: error: nid003: task 2: Exited with exit code 1\n{ended}'
+    )
+    assert found.main and found.main.title == "ValueError: x"
+
+
+def test_mpirun_names_the_rank_that_a_signal_ended() -> None:
+    found = explain(
+        "mpirun noticed that process rank 1 with PID 29013 on node n12 exited on signal 11 (Segmentation fault)."
+    )
+    assert found.main and (found.main.who, found.main.first.signal) == ("rank 1 on n12", 11)
+
+
 def test_of_two_endings_in_a_line_the_more_specific_one_counts() -> None:
     text = "[rank2]: torch.OutOfMemoryError: HIP out of memory\nsrun: error: n7: task 2: Exited with exit code 1"
     found = explain(text)

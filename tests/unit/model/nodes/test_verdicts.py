@@ -22,6 +22,7 @@ HEALTHY = NodeFacts(
     binds=("/opt/cray", "/scratch"),
     image="ab" * 32,
     speed=1000.0,
+    share=0.9,
     skew=0.1,
 )
 
@@ -56,6 +57,7 @@ def test_nodes_that_are_alike_are_healthy() -> None:
         ({"skew": 5.0}, WARN, "clock"),
         ({"skew": -120.0}, FAIL, "clock"),
         ({"speed": 300.0}, WARN, "speed"),
+        ({"share": 0.3}, WARN, "speed"),
         ({"states": (GpuState(0, uncorrected=2),)}, FAIL, "gpu-errors"),
         ({"states": (GpuState(0, throttled=("hardware thermal slowdown",)),)}, WARN, "gpu-slow"),
         ({"states": (GpuState(0, memory_total=100, memory_used=60),)}, WARN, "gpu-busy"),
@@ -72,6 +74,15 @@ def test_a_node_without_an_answer_fails() -> None:
 
 def test_two_nodes_that_differ_are_both_named() -> None:
     assert found(nodes({"image": "cd" * 32}, of=2)) == [("nid001", FAIL, "image"), ("nid002", FAIL, "image")]
+
+
+def test_a_node_whose_image_is_that_of_the_record_is_not_named() -> None:
+    problem = NodeProblem(FAIL, "image", "image a.sif has sha256 cdcd..., expected abab...")
+    assert found(nodes({"image": "cd" * 32, "problems": (problem,)}, of=2)) == [("nid002", FAIL, "image")]
+
+
+def test_no_node_stands_out_where_all_are_busy() -> None:
+    assert found(nodes({"share": 0.2}, {"share": 0.3}, {"share": 0.25}, {"share": 0.35})) == []
 
 
 def test_the_worst_finding_of_a_rule_is_enough() -> None:
