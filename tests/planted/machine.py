@@ -172,7 +172,7 @@ class Planted:
         words += ["--json", *plant.words]
         if plant.fault == "port":
             script = LISTEN.format(code=HOLD.format(port=PORT), port=PORT)
-            return _read(jobs("salloc", *place, "bash", "-c", script, "-", *words))
+            return _read(jobs("salloc", *place, f"--ntasks-per-node={plant.each}", "bash", "-c", script, "-", *words))
         return _read(jobs(*words, *place, **self._on_ranks(plant)))
 
     def _bench(self, plant: Plant) -> dict[str, Any]:

@@ -218,7 +218,14 @@ def _healthy() -> Iterator[Plant]:
         yield Plant(HEALTHY, CHECK, number, nodes, words=words)
         yield Plant(HEALTHY, VERIFY_NET, number, max(nodes, 2), each)
         ops = ("all_reduce", "all_gather", "broadcast", "reduce_scatter", "all_to_all")[number % 5]
-        yield Plant(HEALTHY, BENCH, number, nodes, each, words=("--ops", ops, "--sizes", "1K-4K", "--repeat", "2"))
+        yield Plant(
+            HEALTHY,
+            BENCH,
+            number,
+            nodes,
+            max(each, 3 - nodes),
+            words=("--ops", ops, "--sizes", "1K-4K", "--repeat", "2"),
+        )
         live = number % 2 == 1
         program = {"fault": "none", "call": _CALLS[number % 6], "steps": 3000 if live else 3, "pause": 0.05 * live}
         yield Plant(HEALTHY, WHY, number, max(nodes, 2), each, program=program, live=live)

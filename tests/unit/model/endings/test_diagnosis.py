@@ -41,11 +41,7 @@ def test_the_rank_that_the_kernel_killed_for_its_memory_is_named() -> None:
 def test_messages_of_slurm_after_an_exception_are_not_a_part_of_it() -> None:
     ended = "slurmstepd-nid001: error: *** STEP 2.0 ON nid001 CANCELLED AT 2026-11-23T06:33:43 ***"
     exited = "srun: error: nid003: task 2: Exited with exit code 1"
-    found = explain(f'{BEGIN}
-  File "a.py", line 9, in g
-ValueError: x
-{exited}
-{ended}')
+    found = explain(f'{BEGIN}\n  File "a.py", line 9, in g\nValueError: x\n{exited}\n{ended}')
     assert found.main and found.main.title == "ValueError: x"
 
 
