@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.faults.kinds import ERRORS, KILL
 from tests.faults.scenes import SCENES
-from tests.faults.trials import HEAD, Choice, Done, try_verb
+from tests.faults.trials import HEAD, Choice, Done, try_verbs
 from tests.stack import find_stack, read_stack
 
 
@@ -36,12 +36,11 @@ def main() -> None:
         raise SystemExit(f"no test stack in {find_stack()}: run dev/stack")
     print(HEAD, flush=True)
     bad, done = 0, Done(given.done)
-    for verb in given.verbs or SCENES:
-        with tempfile.TemporaryDirectory(prefix="hpcmod-faults-") as work:
-            choice = Choice(given.most, tuple(given.fault or ()), given.by == "place", given.every_error)
-            report = try_verb(verb, stack, Path(work), choice, done)
-        print(report.row(), flush=True)
-        bad += len(report.bad)
+    choice = Choice(given.most, tuple(given.fault or ()), given.by == "place", given.every_error)
+    with tempfile.TemporaryDirectory(prefix="hpcmod-faults-") as work:
+        for report in try_verbs(given.verbs or SCENES, stack, Path(work), choice, done):
+            print(report.row(), flush=True)
+            bad += len(report.bad)
     sys.exit(bool(bad))
 
 

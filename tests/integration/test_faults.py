@@ -9,7 +9,7 @@ import pytest
 from tests.faults.inject import find_points, run_plainly, run_with_fault
 from tests.faults.kinds import KILL
 from tests.faults.places import make_shim
-from tests.faults.trials import Choice, Done, try_verb
+from tests.faults.trials import Choice, Done, try_verbs
 from tests.stack import Stack
 
 pytestmark = pytest.mark.stack
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.stack
 
 @pytest.mark.parametrize("verb", ["fetch", "alias", "job"])
 def test_a_fault_loses_nothing_and_the_next_run_finishes(verb: str, stack: Stack, tmp_path: Path) -> None:
-    report = try_verb(verb, stack, tmp_path, Choice(most=6), Done())
+    (report,) = try_verbs([verb], stack, tmp_path, Choice(most=6), Done())
     assert report.missed == 0
     assert report.points >= 3
     assert report.bad == []

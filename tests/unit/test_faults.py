@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from tests.faults.scenes import CHANGES_NOTHING, NEEDS_A_JOB, RUNS_A_PROGRAM, SC
 from tests.faults.snapshot import Snapshot
 from tests.faults.trials import Choice, choose
 from tests.verbs import verbs_of
+
+CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 def commands_of(group: click.Group, before: str = "") -> Iterator[str]:
@@ -32,6 +35,16 @@ def test_each_command_that_changes_something_is_tried_with_faults() -> None:
     others = CHANGES_NOTHING | NEEDS_A_JOB | RUNS_A_PROGRAM
     assert commands - tried - others == set()
     assert others - commands == set()
+
+
+def test_the_page_names_each_file_that_looks_at_the_number_of_an_error() -> None:
+    """Elsewhere, one error at a place of the code stands for the others."""
+    looks = re.compile(r"errno\.(EIO|ENOSPC|EDQUOT|ESTALE)\b|\bFULL\b|Errno ")
+    sources = CHECKOUT / "src/hpcmod"
+    found = {str(path.relative_to(sources)) for path in sources.rglob("*.py") if looks.search(path.read_text())}
+    page = (CHECKOUT / "docs/explanation/interrupted.md").read_text()
+    rows = page.partition("| source file |")[2].partition("\n\n")[0].splitlines()
+    assert {name for row in rows for name in re.findall(r"`([\w/]+\.py)`", row)} == found
 
 
 def test_each_place_is_tried_with_each_error_at_its_first_its_middle_and_its_last_call() -> None:
