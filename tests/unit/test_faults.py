@@ -38,7 +38,7 @@ def test_each_command_that_changes_something_is_tried_with_faults() -> None:
 
 
 def test_the_page_names_each_file_that_looks_at_the_number_of_an_error() -> None:
-    """Elsewhere, one error at a place of the code stands for the others."""
+    """Elsewhere, what one error does at a place of the code, the others do too."""
     looks = re.compile(r"errno\.(EIO|ENOSPC|EDQUOT|ESTALE)\b|\bFULL\b|Errno ")
     sources = CHECKOUT / "src/hpcmod"
     found = {str(path.relative_to(sources)) for path in sources.rglob("*.py") if looks.search(path.read_text())}
