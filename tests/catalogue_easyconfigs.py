@@ -70,8 +70,14 @@ def make_stand_in(tiny_sif: Path, directory: Path, easyconfigs: Iterable[Listed]
     root = unpack(tiny_sif, directory / "root")
     for part in ("opt", "usr/share", ".singularity.d"):  # the size of it, and its environment
         shutil.rmtree(root / part, ignore_errors=True)
-    for program in {program for one in easyconfigs for program in one.programs} | {"python", "pip"}:
+    environment = root / ".singularity.d/env/10-docker2singularity.sh"  # as of an image that was converted
+    environment.parent.mkdir(parents=True)
+    environment.write_text('export PATH="/usr/local/bin:/usr/bin:/bin"\n')
+    for program in {program for one in easyconfigs for program in one.programs} | {"python3.12", "pip"}:
         write_fake(root / (program[1:] if program.startswith("/") else f"usr/local/bin/{program}"))
+    for name in ("python", "python3"):
+        (root / "usr/local/bin" / name).unlink(missing_ok=True)
+        (root / "usr/local/bin" / name).symlink_to("python3.12")
     body = pack(root, directory / "body", "-noI", "-noD", "-noF", "-noX").read_bytes()
     return make_sif(directory / "stand-in.sif", body)
 

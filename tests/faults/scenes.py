@@ -432,7 +432,7 @@ SCENES: dict[str, Scene] = {
 
 CHANGES_NOTHING = {
     "ls", "search", "info", "diff", "outdated", "verify", "compat", "lint", "doctor", "env", "binds", "check",
-    "verify-net", "why", "export edf",
+    "verify-net", "why", "export edf", "export reframe", "export easystack",
     "completion", "catalogue journal", "cache ls", "advisory ls", "advisory show", "netstack check", "netstack show",
     "site check", "site detect", "site list", "site settings", "site show",
 }  # fmt: skip

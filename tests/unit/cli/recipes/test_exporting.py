@@ -42,3 +42,19 @@ def test_a_missing_file_or_container_is_an_error(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("HOME", str(tmp_path))
     assert run("edf", tmp_path / "none.eb").exit_code == 3
     assert run("edf", "NoSuchContainer").exit_code == 3
+
+
+def test_reframe_tests_of_an_easyconfig(tmp_path: Path) -> None:
+    write_tree(tmp_path, {"tool.eb": EASYCONFIG + "sanity_check_commands = ['tool --version']\n"})
+    done = run("reframe", tmp_path / "tool.eb")
+    assert done.exit_code == 0
+    assert "'tool --version'," in done.stdout
+    said = json.loads(run("reframe", tmp_path / "tool.eb", "--json").stdout)
+    assert (said["module"], said["network"], said["reframe"]) == ("tool/1.2", False, done.stdout)
+
+
+def test_an_easystack_file_names_the_easyconfigs(tmp_path: Path) -> None:
+    write_tree(tmp_path, {"tool-1.2.eb": EASYCONFIG, "b/other-1.eb": EASYCONFIG})
+    paths = tmp_path / "tool-1.2.eb", tmp_path / "b/other-1.eb"
+    assert run("easystack", *paths).stdout == "easyconfigs:\n  - tool-1.2.eb\n  - other-1.eb\n"
+    assert json.loads(run("easystack", *paths, "--json").stdout)["easyconfigs"] == ["tool-1.2.eb", "other-1.eb"]
