@@ -174,7 +174,8 @@ def _render_loading(module: JobModule, words: ShellWords) -> Iterator[str]:
 def render_step(step: Step) -> str:
     """Render a step as a readable, multi-line bash command."""
     command = list(map(quote.sh_word, step.command))
-    container = [*map(quote.sh_word, step.container), '"$SIF"']
+    starter = [f'"$RUNSCRIPTS"/{quote.sh_word(step.starter)}'] if step.starter else []
+    container = [*starter, *map(quote.sh_word, step.container), '"$SIF"']
     return " \\\n    ".join(
         [*_wrap(command), *_wrap(container), *_wrap([quote.sh_word(word) for word in step.program])]
     )
@@ -195,9 +196,10 @@ def _export(name: str, value: str) -> str:
     return "export " + " ".join(f"{variable}={quote.sh_word(value)}" for variable in names)
 
 
-def make_argv(step: Step, *, image: str) -> tuple[str, ...]:
+def make_argv(step: Step, *, image: str, runscripts: str = "") -> tuple[str, ...]:
     """Return the arguments of a step, ready to be executed."""
-    return (*step.command, *step.container, image, *step.program)
+    starter = (f"{runscripts}/{step.starter}",) if step.starter else ()
+    return (*step.command, *starter, *step.container, image, *step.program)
 
 
 def make_allocate(plan: JobPlan) -> tuple[str, ...]:

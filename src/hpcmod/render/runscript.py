@@ -21,6 +21,7 @@ RUNSCRIPTS = (
     "conda-python-distributed",
     "conda-python-simple",
     "get-master",
+    "one-per-node",
     "remove-caches",
     "run-in-env",
     "signal-ranks",

@@ -87,6 +87,28 @@ def test_the_words_of_a_step_are_those_of_its_text(tmp_path: Path) -> None:
     assert shown == "".join(f"[{word}]" for word in make_argv(step, image="/an image.sif")[1:])
 
 
+def test_ranks_may_share_one_container_per_node() -> None:
+    step = made(gpus=0, ranks_per_node=2, start="one-per-node").step
+    assert '"$RUNSCRIPTS"/one-per-node singularity exec "$SIF"' in render_step(step)
+    argv = make_argv(step, image="/x.sif", runscripts="/r")
+    assert argv[argv.index("/r/one-per-node") + 1] == "singularity"
+
+
+@pytest.mark.parametrize(
+    ("program", "more"),
+    [
+        pytest.param("train.py", {"ranks_per_node": 1}, id="one rank"),
+        pytest.param("hostname", {}, id="no Python"),
+        pytest.param("train.py", {"launcher": "torchrun"}, id="torchrun"),
+        pytest.param("train.py", {"script_options": ("--profile-rank", "0")}, id="profiler"),
+    ],
+)
+def test_ranks_that_cannot_share_a_container_start_plainly(program: str, more: dict[str, object]) -> None:
+    plan = made((program,), **{"gpus": 0, "ranks_per_node": 2, "start": "one-per-node", **more})  # type: ignore[arg-type]
+    assert "one-per-node" not in render_step(plan.step)
+    assert any("--start one-per-node has no effect" in note for note in plan.notes)
+
+
 def test_salloc_has_no_options_of_scripts() -> None:
     options = (("array", "0-3"), ("error", "e"), ("output", "o"), ("account", "a"))
     assert make_allocate(made(options=options)) == ("salloc", "--account=a", "--nodes=1", "--ntasks-per-node=1")

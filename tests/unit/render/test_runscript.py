@@ -123,6 +123,7 @@ def test_every_script_that_starts_something_holds_the_settings() -> None:
         "check-nodes",
         "conda-python-simple",
         "get-master",
+        "one-per-node",
         "remove-caches",
         "signal-ranks",
         "squashfuse_ll",

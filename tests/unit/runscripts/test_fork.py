@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -35,9 +37,18 @@ class Node:
 
     scripts: Scripts
     directory: Path
+    on_host: bool = False
+    """Start one "container" for all ranks, here simply the run script."""
 
     @contextmanager
-    def start(self, program: Program, *options: str, ranks: int = 2, **env: str) -> Iterator[list[Started]]:
+    def start(
+        self,
+        program: Program,
+        *options: str,
+        ranks: int = 2,
+        each: Callable[[int], dict[str, str]] = lambda _: {},
+        **env: str,
+    ) -> Iterator[list[Started]]:
         """Start the ranks; at the end, kill what is left of them."""
         file = self.directory / "train.py"
         file.write_text(program.text)
@@ -45,11 +56,13 @@ class Node:
         words = [*program.before, *target, *program.after]
         own = {"PATH": python_path(), "USER": "alice", "HPCMOD_CACHE_ROOT": str(self.directory / "caches")}
         shared = {**own, "MASTER_PORT": "20000", "LANG": "C.UTF-8", **dict(program.env), **env}
-        argv = [self.scripts.root / "runscripts" / DISTRIBUTED, *options, *(["--"] if options else []), *words]
+        scripts = self.scripts.root / "runscripts"
+        first = [scripts / "one-per-node"] if self.on_host else []
+        argv = [*first, scripts / DISTRIBUTED, *options, *(["--"] if options else []), *words]
         started = [
             subprocess.Popen(
                 argv,
-                env={**shared, **task(rank, (ranks,))},
+                env={**shared, **task(rank, (ranks,)), **each(rank)},
                 cwd=self.directory,
                 start_new_session=True,
                 stdin=subprocess.PIPE,
@@ -61,9 +74,9 @@ class Node:
         try:
             yield started
         finally:
-            for each in started:
-                each.kill()
-                each.communicate()
+            for process in started:
+                process.kill()
+                process.communicate()
 
     def __call__(self, program: Program, *options: str, ranks: int = 2, **env: str) -> list[Ended]:
         """Run to the end; return status, stdout and stderr of each rank."""
@@ -109,6 +122,14 @@ def test_a_forked_program_equals_a_plain_one(node: Node, name: str) -> None:
     assert cleaned(forked) == cleaned(plain)
 
 
+@pytest.mark.parametrize("name", CASES if THOROUGH else ("environment",))
+def test_a_program_in_one_container_per_node_equals_a_plain_one(node: Node, name: str) -> None:
+    plain = node(CASES[name])
+    shared = replace(node, on_host=True)(CASES[name], "--preload", PRELOADED)
+    assert not any("plain start" in err for _, _, err in shared), shared
+    assert cleaned(shared) == cleaned(plain)
+
+
 WHO_FORKED = Program("import sys\nprint('forked' if 'xmlrpc.client' in sys.modules else 'plain')\n")
 
 
@@ -124,3 +145,132 @@ def test_a_module_that_starts_threads_is_named_and_ranks_start_plainly(node: Nod
     ended = node(WHO_FORKED, "--spawn", "--preload", f"{PRELOADED},busy", PYTHONPATH=str(node.directory))
     assert [(status, out) for status, out, _ in ended] == [(0, "plain\n")] * 2
     assert "plain start: importing busy does not allow a fork: it starts 1 threads" in ended[0][2]
+
+
+PATIENT = Program("""
+import os, signal, sys, time
+signal.signal(signal.SIGUSR1, lambda *_: os.write(1, bytes([85, 83, 82, 49, 10])))
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(21 + int(os.environ["RANK"])))
+print(os.getpid(), os.getppid(), flush=True)
+while True:
+    time.sleep(0.05)
+""")
+
+
+@contextmanager
+def patient(node: Node) -> Iterator[tuple[list[Started], list[int], int]]:
+    """Start two forked ranks that wait; yield tasks, process IDs of the ranks, and that of their parent."""
+    with node.start(PATIENT, "--spawn", "--preload", PRELOADED) as tasks:
+        pairs = [[int(word) for word in task.stdout.readline().split()] for task in tasks if task.stdout]
+        ranks, parents = zip(*pairs)
+        assert len({*parents}) == 1 and parents[0] not in {task.pid for task in tasks}
+        yield tasks, list(ranks), parents[0]
+        assert until(lambda: not any(is_running(process) for process in (*ranks, parents[0])))
+
+
+def is_running(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def until(condition: Callable[[], bool]) -> bool:
+    end = time.monotonic() + 30
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.01)
+    return condition()
+
+
+def test_a_signal_to_a_task_reaches_its_rank_once(node: Node) -> None:
+    with patient(node) as (tasks, _, _):
+        tasks[1].send_signal(signal.SIGUSR1)
+        assert tasks[1].stdout and tasks[1].stdout.readline() == b"USR1\n"
+        for task in tasks:
+            task.send_signal(signal.SIGTERM)
+        assert ends(tasks) == [(21, "", ""), (22, "", "")]
+
+
+def test_a_signal_to_all_processes_reaches_each_rank_once(node: Node) -> None:
+    """As Slurm sends it with proctrack/linuxproc: to tasks, ranks and their parent."""
+    with patient(node) as (tasks, ranks, parent):
+        for process in (*ranks, parent, *(task.pid for task in tasks)):
+            os.kill(process, signal.SIGUSR1)
+        time.sleep(0.3)  # a second one would have come by now
+        for task in tasks:
+            task.terminate()
+        assert ends(tasks) == [(21, "USR1\n", ""), (22, "USR1\n", "")]
+
+
+@pytest.mark.parametrize(
+    ("victim", "statuses", "says"),
+    [
+        pytest.param("rank 1", (21, -9), "", id="a rank"),
+        pytest.param("parent", (-9, -9), "has ended: ending this rank with it", id="the parent"),
+        pytest.param("task 0", (-9, -9), "has ended: ending this rank with it", id="the first task"),
+        pytest.param("task 1", (21, -9), "", id="another task"),
+    ][: 4 if THOROUGH else 2],
+)
+def test_nothing_is_left_after_a_kill(node: Node, victim: str, statuses: tuple[int, int], says: str) -> None:
+    with patient(node) as (tasks, ranks, parent):
+        os.kill({"rank 1": ranks[1], "parent": parent, "task 0": tasks[0].pid, "task 1": tasks[1].pid}[victim], 9)
+        if statuses[0] == 21:
+            assert until(lambda: not is_running(ranks[1]))
+            assert is_running(ranks[0])
+            tasks[0].terminate()
+        ended = ends(tasks)
+        assert tuple(status for status, _, _ in ended) == statuses
+        assert says in ended[1][2]
+
+
+def test_a_rank_that_fails_ends_at_once_and_the_first_one_waits_for_others(node: Node) -> None:
+    program = Program("import os, sys, time\nme = int(os.environ['RANK'])\ntime.sleep(0.5 * me)\nsys.exit(4 * me)\n")
+    assert [status for status, _, _ in node(program, "--spawn", "--preload", PRELOADED, ranks=3)] == [0, 4, 8]
+
+
+def test_ranks_have_random_numbers_of_their_own(node: Node) -> None:
+    program = Program(
+        "import random, multiprocessing as m\nprint(random.random(), m.current_process().authkey.hex())\n"
+    )
+    ended = node(program, "--spawn", "--preload", "random,multiprocessing")
+    assert all(status == 0 for status, _, _ in ended)
+    first, second = (out.split() for _, out, _ in ended)
+    assert first[0] != second[0] and first[1] != second[1]
+
+
+@pytest.mark.parametrize(
+    ("program", "options", "reason"),
+    [
+        pytest.param(
+            Program("import os\n"), (), "nothing to import before the fork was found in", id="nothing to import"
+        ),
+        pytest.param(Program("import mpi4py\n"), (), "mpi4py uses MPI", id="MPI"),
+        pytest.param(
+            Program("1\n"), ("--preload", "opened"), "opened does not allow a fork: it opens socket:", id="socket"
+        ),
+        pytest.param(Program("1\n"), ("--preload", "ranked"), "ranked does not allow a fork: it reads RANK", id="rank"),
+        pytest.param(Program("1\n"), ("--preload", "broken"), "importing broken fails", id="import that fails"),
+    ][: 5 if THOROUGH else 3],
+)
+def test_ranks_start_plainly_and_the_first_says_why(
+    node: Node, program: Program, options: tuple[str, ...], reason: str
+) -> None:
+    for name, text in {
+        "opened": "import socket\nkept = socket.socket()\n",
+        "ranked": "import os\nrank = os.environ.get('RANK')\n",
+        "broken": "1 / 0\n",
+    }.items():
+        (node.directory / f"{name}.py").write_text(text)
+    ended = node(program, "--spawn", *options, PYTHONPATH=str(node.directory))
+    assert sum("plain start:" in err for _, _, err in ended) == 1
+    assert "plain start: " in ended[0][2] and reason in ended[0][2]
+
+
+def test_variables_that_libraries_read_must_be_equal(node: Node) -> None:
+    program = Program("import os, sys\nprint('xmlrpc.client' in sys.modules, os.environ['OMP_NUM_THREADS'])\n")
+    with node.start(
+        program, "--spawn", "--preload", PRELOADED, each=lambda rank: {"OMP_NUM_THREADS": str(rank)}
+    ) as tasks:
+        ended = ends(tasks)
+    assert [out for _, out, _ in ended] == ["True 0\n", "False 1\n"]
+    assert "plain start: ranks of this node have different values of OMP_NUM_THREADS" in ended[1][2]

@@ -68,7 +68,7 @@ def launch(flags: LaunchFlags) -> None:
         return
     if not image:
         raise NotFoundError("SIF is not set: no container module is loaded", "module load NAME/VERSION")
-    become(make_argv(step, image=image))
+    become(make_argv(step, image=image, runscripts=os.environ.get("RUNSCRIPTS", "")))
 
 
 def _find_allocation(site: Site) -> Allocation:
@@ -98,6 +98,7 @@ def _launch_request(flags: LaunchFlags, site: Site, allocation: Allocation, *, i
         binds=flags.binds,
         mpi=flags.mpi,
         image_mpi=image_mpi,
+        start=flags.start or "",
         runtime=runtime_name(),
     )
 

@@ -144,6 +144,7 @@ def make_request(flags: JobFlags, loading: JobModule, *, image_mpi: str, runtime
         variables=tuple(_parse_variable(text) for text in flags.variables),
         mpi=flags.mpi,
         image_mpi=image_mpi,
+        start=flags.start or "",
     )
 
 

@@ -12,6 +12,7 @@ import click
 from hpcmod.cli.containers import complete_site
 from hpcmod.cli.output import tell
 from hpcmod.install.runtime import find_runtime
+from hpcmod.model.jobs.step import STARTS
 from hpcmod.model.site import LAUNCHERS
 
 MPI_TYPES = ("pmix", "pmi2", "cray_shasta", "none")
@@ -44,6 +45,8 @@ class RunFlags:
     max_restarts: str
     tee: str
     debug: str
+    start: str | None
+    preload: str
 
 
 class CommandOfProgram(click.Command):
@@ -100,6 +103,8 @@ def of_a_run(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--max-restarts", default="", metavar="N", help="Maximum number of torchrun restarts."),
         click.option("--tee", default="", metavar="N", help="Output that torchrun prints: 1 stdout, 2 stderr, 3 both."),
         click.option("--debug", default="", help="Debug logs, one file per rank: rccl, nccl, hip, miopen, torch, mpi."),
+        click.option("--start", default=None, type=click.Choice(STARTS), help="Containers (default: one-per-rank)."),
+        click.option("--preload", default="", metavar="NAME,...", help="Modules to import before the ranks fork."),
     ):  # fmt: skip
         command = option(command)
     return command
@@ -109,7 +114,7 @@ def script_options(flags: RunFlags) -> tuple[str, ...]:
     """Return the options for the run script."""
     torchrun = ("rdzv", "max-restarts", "tee")
     profiling = ("profile-rank", "profiler", "profile-steps")
-    names = ("gpus-visible", *torchrun, "save-caches", "restore-caches", *profiling, "debug")
+    names = ("gpus-visible", *torchrun, "save-caches", "restore-caches", *profiling, "debug", "preload")
     pairs = [(f"--{name}", str(getattr(flags, name.replace("-", "_")) or "")) for name in names]
     return tuple(word for pair in pairs if pair[1] for word in pair)
 

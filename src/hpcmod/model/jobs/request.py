@@ -90,6 +90,8 @@ class JobRequest:
     """What to do if a node should not be used, one of CHECKS; empty: the nodes are not checked."""
     report: bool = False
     """Whether the job prints a summary of its start when it ends."""
+    start: str = ""
+    """How containers start, one of hpcmod.model.jobs.step.STARTS; empty: one per rank."""
     then: tuple[tuple[str, ...], ...] = ()
     """Programs to run after `program`, one after the other, on the same ranks."""
 

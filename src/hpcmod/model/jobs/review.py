@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from hpcmod.model.jobs.layout import Layout
 from hpcmod.model.jobs.request import JobRequest
+from hpcmod.model.jobs.step import STARTS, can_share
 from hpcmod.model.site import Site
 
 _SHELLS = ("bash", "sh", "zsh")
@@ -19,6 +20,8 @@ def review_job(request: JobRequest, site: Site, layout: Layout) -> Iterator[str]
     yield from _shared_gpus(request, site, layout)
     if layout.by_tasks and ranks > 1:
         yield from _ranks_apart(request, ranks)
+    if request.start == STARTS[1] and not can_share(request, layout):
+        yield f"--start {STARTS[1]} has no effect: it needs Python, several tasks per node, and no profiler."
     reason = dict(site.launcher.discouraged).get(layout.launcher)
     if reason:
         yield f"{layout.launcher} is not recommended here: {reason}."

@@ -18,6 +18,9 @@ PYTHON = "conda-python-distributed"
 COMMAND = "run-in-env"
 """The run scripts that start a Python program and any other command."""
 
+STARTS = ("one-per-rank", "one-per-node")
+"""How the containers of a node start: one for each rank, or one in which the ranks are forked."""
+
 _ALL_CORES = ", with all its cores"
 _FEW_CORES = ". Its number of cores is not known: set {option}, here and above"
 
@@ -33,6 +36,8 @@ class Step:
     program: tuple[str, ...]
     why: str
     """Explanation of the flags, for people."""
+    starter: str = ""
+    """Run script that starts the container, outside of it; empty: none."""
 
 
 def make_step(request: JobRequest, site: Site, layout: Layout) -> Step:
@@ -57,6 +62,14 @@ def make_step(request: JobRequest, site: Site, layout: Layout) -> Step:
         container=_make_container(request, site, layout),
         program=tuple(_make_program(request, layout)),
         why=why,
+        starter=request.start if request.start == STARTS[1] and can_share(request, layout) else "",
+    )
+
+
+def can_share(request: JobRequest, layout: Layout) -> bool:
+    """Return whether the ranks of a node can be forked in one container: several tasks that run Python."""
+    return (
+        layout.by_tasks and layout.tasks > 1 and not is_command(request) and not request.script_option("profile-rank")
     )
 
 
