@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -154,9 +154,16 @@ def _find_packages(top: str, names_in: Callable[[str], list[str]], read: Callabl
             yield from filter(None, found)
 
 
-def read_packages_in(directory: Path) -> tuple[Package, ...]:
-    """Return the Python packages in a directory of packages, sorted by name."""
-    named = (name for name in _names_in(str(directory)) if name.endswith(METADATA))
+def read_packages_in(directory: Path, only: Container[str] | None = None) -> tuple[Package, ...]:
+    """Return the Python packages in a directory of packages, sorted by name.
+
+    Parameters
+    ----------
+    only
+        Names of the directories with metadata that are read; None: all.
+    """
+    metadata = (name for name in _names_in(str(directory)) if name.endswith(METADATA))
+    named = (name for name in metadata if only is None or name in only)
     found = filter(None, (read_package(f"{directory}/{one}", _read_start) for one in named))
     return tuple(sorted(found, key=lambda one: one.name.lower()))
 

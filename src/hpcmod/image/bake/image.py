@@ -246,7 +246,13 @@ def _choose_venv(packages: PackageTree, python: PythonFacts, request: BakeReques
         raise BadInputError(
             f"{request.packages}: several virtual environments: {names}", "Choose one with --venv NAME."
         )
-    return (preferred or fitting)[0]
+    chosen = (preferred or fitting)[0]
+    if b"conda-meta" in chosen.root.children:
+        raise BadInputError(
+            f"{request.packages}: has conda packages, which cannot be put into an image: their files name their path",
+            "Bake a set without them: hpcmod drop them, or choose another set with HPCMOD_PACKAGES.",
+        )
+    return chosen
 
 
 def _check_something_to_add(packages: PackageTree, venv: Venv, request: BakeRequest) -> None:

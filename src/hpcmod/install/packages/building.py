@@ -10,7 +10,7 @@ import os
 import posixpath
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hpcmod.errors import LackingError, VerificationError
@@ -26,6 +26,7 @@ from hpcmod.install.user_layer import write_venv
 from hpcmod.model.bind import Bind
 from hpcmod.model.guard import HOST_PYTHON
 from hpcmod.model.packages.compare import find_in_image
+from hpcmod.model.packages.conda import CondaPart
 from hpcmod.model.packages.lockfile import find_changed
 from hpcmod.model.packages.place import USER_LAYER_IN_CONTAINER, state_file
 from hpcmod.model.packages.plan import OWN_PIP, WORK, PackageTarget, StatePlan
@@ -117,19 +118,28 @@ def pack_layer(plan: StatePlan, locked: tuple[Locked, ...], layer: Path, found: 
     return state
 
 
-def resolve_packages(plan: StatePlan, builder: Builder) -> tuple[Locked, ...]:
-    """Return what pip would install for a plan; nothing is installed.
+@dataclass(frozen=True)
+class Resolution:
+    """What a plan would install."""
+
+    locked: tuple[Locked, ...]
+    conda: CondaPart
+
+
+def resolve_packages(plan: StatePlan, builder: Builder) -> Resolution:
+    """Return what conda and pip would install for a plan; nothing is kept.
 
     Raises
     ------
     HpcmodError
-        If pip refuses the plan.
+        If conda or pip refuses the plan.
     """
     with scratch_layer(builder.temporary) as layer:
         venv = layer / Path(plan.target.venv).relative_to(USER_LAYER_IN_CONTAINER)
         venv.parent.mkdir()
         write_venv(plan.target.python, plan.target.venv, venv)
-        return _run_pip(plan, layer, builder, "--dry-run") if plan.lines else ()
+        plan = _install_conda(plan, layer, builder)
+        return Resolution(_run_pip(plan, layer, builder, "--dry-run") if plan.lines else (), plan.conda)
 
 
 def check_room_for(target: PackageTarget, found: PackageSet) -> None:

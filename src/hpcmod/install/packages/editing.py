@@ -19,6 +19,7 @@ from hpcmod.errors import BadInputError, BusyError, NotFoundError
 from hpcmod.fs.replacing import replacing_directory
 from hpcmod.fs.temporary import PRIVATE, temporary_name
 from hpcmod.image.squashfs.pack import unpack
+from hpcmod.install.conda.prefix_records import find_conda_metadata
 from hpcmod.install.packages.builder import Builder
 from hpcmod.install.packages.building import check_room_for, pack_layer, scratch_layer
 from hpcmod.install.packages.edits import FILES, RECORD, WritableState, find_edit
@@ -151,7 +152,9 @@ def plan_packing(target: PackageTarget, found: PackageSet, builder: Builder) -> 
         )
     _check_own(found, target.place.tag, edit, FILES)
     base = found.read(edit.base) if edit.base in found.numbers() else None
-    edited = describe_edited(list(read_installed_metadata(edit.files)), base, target, builder.now)
+    of_conda = find_conda_metadata(edit.files / Path(target.venv).relative_to(USER_LAYER_IN_CONTAINER))
+    installed = [one for one in read_installed_metadata(edit.files) if (one.name, one.version) not in of_conda]
+    edited = describe_edited(installed, base, target, builder.now)
     plan = make_state_plan(
         target,
         directory=str(found.directory),

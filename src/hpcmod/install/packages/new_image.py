@@ -104,7 +104,7 @@ def resolve_with_packages(request: ImageRequest, builder: Builder) -> tuple[Lock
         If the file exists, or pip refuses the requirements.
     """
     check_free(request.out, force=request.force)
-    return resolve_packages(_plan(request, _set_in(builder.temporary)), builder)
+    return resolve_packages(_plan(request, _set_in(builder.temporary)), builder).locked
 
 
 def build_with_packages(request: ImageRequest, builder: Builder, *, progress: Progress | None = None) -> NewImage:

@@ -15,8 +15,10 @@ from hpcmod.model.packages.compare import (
     GONE,
     SAME,
     PackageDifference,
+    compare_conda_with_image,
     compare_with_image,
 )
+from hpcmod.model.packages.conda import NO_CONDA
 from hpcmod.model.packages.plan import PackageTarget, PipOptions, StatePlan, make_state_plan
 from hpcmod.model.packages.requirement import Requirements, name_of
 from hpcmod.model.packages.state import Locked, State
@@ -119,11 +121,12 @@ def plan_rebase(
         )
         plans.append(plan)
         try:
-            locked = resolve_packages(plan, builder)
+            found_here = resolve_packages(plan, builder)
         except (BadInputError, NotFoundError) as err:
             fault = err
             continue
-        return Rebase(source, plan, tuple(compare_with_image(source, locked, target)))
+        of_conda = compare_conda_with_image(source.conda, found_here.conda)
+        return Rebase(source, plan, (*of_conda, *compare_with_image(source, found_here.locked, target)))
     differences = tuple(_try_each(plans, source, builder))
     if not any(one.verdict in (GONE, CONFLICT) for one in differences) and fault:
         raise fault
@@ -167,9 +170,9 @@ def _resolve_first(plans: Sequence[StatePlan], line: str, builder: Builder) -> t
     """Return what pip installs for one requirement with the first plan that fits; if none fits, the last error."""
     for plan in plans[:-1]:
         with contextlib.suppress(BadInputError, NotFoundError):
-            return resolve_packages(_alone(plan, line), builder)
-    return resolve_packages(_alone(plans[-1], line), builder)
+            return resolve_packages(_alone(plan, line), builder).locked
+    return resolve_packages(_alone(plans[-1], line), builder).locked
 
 
 def _alone(plan: StatePlan, line: str) -> StatePlan:
-    return replace(plan, requirements=(line,), lines=(line,), parent=None)
+    return replace(plan, requirements=(line,), lines=(line,), parent=None, conda=NO_CONDA)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hpcmod.model.packages.conda import CondaPart
 from hpcmod.model.packages.plan import PackageTarget
@@ -60,6 +60,17 @@ def compare_conda(before: CondaPart, after: CondaPart) -> Iterator[PackageDiffer
         else:
             verdict = SAME if one.spec == other.spec else CHANGED
         yield PackageDifference(name, verdict, first, second, "conda")
+
+
+def compare_conda_with_image(before: CondaPart, after: CondaPart) -> Iterator[PackageDifference]:
+    """Yield what becomes of each conda package of a state on another image, sorted by name."""
+    for found in compare_conda(before, after):
+        if found.verdict == REMOVED and found.name in after.names:
+            yield replace(found, verdict=IN_IMAGE)
+        elif found.verdict == REMOVED and found.name not in before.names:
+            yield replace(found, detail="conda; no longer needed")
+        else:
+            yield found
 
 
 def compare_with_image(before: State, after: Sequence[Locked], target: PackageTarget) -> Iterator[PackageDifference]:

@@ -8,6 +8,7 @@ import pytest
 from hpcmod.cli.packages import rebase as verb
 from hpcmod.errors import NotFoundError
 from hpcmod.install.packages import building, rebasing
+from hpcmod.install.packages.building import Resolution
 from hpcmod.model.packages.plan import StatePlan
 from hpcmod.model.packages.state import Locked
 from tests.package_states import EINOPS
@@ -25,7 +26,7 @@ def no_needy(monkeypatch: pytest.MonkeyPatch) -> None:
             raise NotFoundError("no version of needy fits")
         return (EINOPS,) if "einops" in plan.lines else ()
 
-    monkeypatch.setattr(rebasing, "resolve_packages", resolve)
+    monkeypatch.setattr(rebasing, "resolve_packages", lambda plan, _: Resolution(resolve(plan), plan.conda))
     monkeypatch.setattr(building, "_install", lambda plan, *_: resolve(plan))
     monkeypatch.setattr("hpcmod.cli.packages.target.find_runtime", lambda _: "/bin/false")
 

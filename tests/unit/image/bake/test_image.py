@@ -86,6 +86,15 @@ def test_an_empty_virtual_environment_is_refused(image: Path, tmp_path: Path) ->
     assert plan_bake(request(image, top, tmp_path / "mine.sif")).files == 2
 
 
+def test_conda_packages_are_refused_whose_files_name_the_path_of_the_user(image: Path, tmp_path: Path) -> None:
+    top = tmp_path / "user-software"
+    (top / "venv/mine/lib/python3.12/site-packages").mkdir(parents=True)
+    (top / "venv/mine/conda-meta").mkdir()
+    with pytest.raises(BadInputError, match="has conda packages, which cannot be put into an image"):
+        bake(request(image, top, tmp_path / "mine.sif"))
+    assert not (tmp_path / "mine.sif").exists()
+
+
 def test_a_baked_image_has_its_own_files_and_the_packages(image: Path, packages: Path, tmp_path: Path) -> None:
     made = bake(request(image, packages, tmp_path / "mine.sif"))
     assert made.plan.added == ("einops==0.8.0", "torch==3.0")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ from hpcmod.install.packages.edits import find_edit
 from hpcmod.install.packages.sets import PackageSet
 from tests.package_states import EINOPS, TAG, TARGET, make_state, write_set
 from tests.unit.install.packages.test_importing import write_venv
+from tests.unit.model.packages.test_conda import PART
 
 
 @pytest.fixture
@@ -168,3 +171,21 @@ def test_a_kill_leaves_what_was_there(
     assert pack_edit(TARGET, found, builder, print).state is not None
     assert sorted(path.name for path in found.directory.iterdir()) == [f"active-{TAG}.squashfs", "states"]
     assert list(builder.temporary.iterdir()) == []
+
+
+def test_python_packages_of_conda_stay_condas_when_a_state_is_packed(found: PackageSet, builder: Builder) -> None:
+    """They are not mistaken for packages that pip installed while editing."""
+    state = found.active(TAG)
+    assert state is not None
+    found.add(replace(state, conda=PART))
+    edit = begin_edit(TARGET, found, builder, print)
+    venv = edit.files / "venv/pytorch"
+    info = "lib/python3.12/site-packages/pure-1.0.dist-info"
+    (venv / info).mkdir()
+    (venv / info / "METADATA").write_text("Metadata-Version: 2.1\nName: pure\nVersion: 1.0\n")
+    (venv / "conda-meta").mkdir()
+    (venv / "conda-meta/pure-1.0-0.json").write_text(json.dumps({"files": [f"{info}/METADATA"]}))
+    packed = pack_edit(TARGET, found, builder, print).state
+    assert packed is not None
+    assert [one.name for one in packed.locked] == ["einops"]
+    assert packed.conda == PART

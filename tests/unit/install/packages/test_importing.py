@@ -13,6 +13,7 @@ from hpcmod.image.squashfs.codecs import codec
 from hpcmod.image.squashfs.pack import pack_directory
 from hpcmod.install.packages import rebasing
 from hpcmod.install.packages.builder import Builder
+from hpcmod.install.packages.building import Resolution
 from hpcmod.install.packages.importing import ImportOptions, plan_import, read_source
 from hpcmod.model.packages.plan import PipOptions, StatePlan
 from hpcmod.model.packages.requirement import Requirements
@@ -88,7 +89,7 @@ def answer(monkeypatch: pytest.MonkeyPatch) -> Callable[[Resolve], None]:
     """Let a function stand for pip."""
 
     def use(resolve: Resolve) -> None:
-        monkeypatch.setattr(rebasing, "resolve_packages", lambda plan, _: resolve(plan))
+        monkeypatch.setattr(rebasing, "resolve_packages", lambda plan, _: Resolution(resolve(plan), plan.conda))
 
     return use
 

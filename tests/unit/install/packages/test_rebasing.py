@@ -9,11 +9,13 @@ import pytest
 from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.install.packages import rebasing
 from hpcmod.install.packages.builder import Builder
+from hpcmod.install.packages.building import Resolution
 from hpcmod.install.packages.rebasing import choose_source, plan_rebase
 from hpcmod.model.images.facts import Package
 from hpcmod.model.packages.plan import PipOptions, StatePlan
 from hpcmod.model.packages.state import Locked
 from tests.package_states import EINOPS, NEEDY, OTHER_TAG, TARGET, make_state, write_set
+from tests.unit.model.packages.test_conda import PART, SAMTOOLS
 
 BUILDER = Builder("/no/runtime", {}, Path("/tmp"), "2026-02-02T00:00:00Z", "alice")
 OLD = make_state(1, EINOPS, NEEDY, tag=OTHER_TAG, module="PyTorch/2.6.0", python="3.11")
@@ -26,7 +28,7 @@ def answer(monkeypatch: pytest.MonkeyPatch) -> Callable[[Resolve], None]:
     """Let a function stand for pip."""
 
     def use(resolve: Resolve) -> None:
-        monkeypatch.setattr(rebasing, "resolve_packages", lambda plan, _: resolve(plan))
+        monkeypatch.setattr(rebasing, "resolve_packages", lambda plan, _: Resolution(resolve(plan), plan.conda))
 
     return use
 
@@ -85,3 +87,34 @@ def test_each_package_that_cannot_be_installed_is_reported_with_the_reason(
     left = plan_rebase(target, found, source, BUILDER, pip=PipOptions(), without=("gone", "needy"))
     assert left.failures == []
     assert found.states() == [source]
+
+
+def test_conda_packages_are_resolved_again_and_reported_with_those_of_pip(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = replace(OLD, conda=replace(PART, requirements=("samtools=1.19", "htslib")))
+    asked = []
+
+    def resolve(plan: StatePlan, _: Builder) -> Resolution:
+        asked.append(plan.conda.packages)
+        if plan.conda.packages:
+            raise BadInputError("does not fit with the builds of before")
+        if not plan.conda.requirements:
+            return Resolution((EINOPS, NEEDY), plan.conda)
+        return Resolution((EINOPS, NEEDY), replace(plan.conda, packages=(replace(SAMTOOLS, build="h6_0"),)))
+
+    monkeypatch.setattr(rebasing, "resolve_packages", resolve)
+    found = write_set(tmp_path / "default", before)
+    rebase = plan_rebase(TARGET, found, before, BUILDER, pip=PipOptions())
+    assert list(map(str, rebase.differences)) == [
+        "htslib: in the image 1.19 (conda)",
+        "samtools: changed 1.19 h5_0 -> 1.19 h6_0 (conda)",
+        "einops: same 0.8.1",
+        "needy: same 1.0",
+    ]
+    assert asked == [PART.packages, ()]
+    dropped = plan_rebase(TARGET, found, before, BUILDER, pip=PipOptions(), without=["samtools", "htslib"])
+    assert [str(one) for one in dropped.differences[:2]] == [
+        "htslib: removed 1.19 (conda)",
+        "samtools: removed 1.19 (conda)",
+    ]
