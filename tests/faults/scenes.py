@@ -113,6 +113,14 @@ def _logged(ground: Ground) -> None:
     (ground.top / "source" / "log").write_text(f"srun -N2 all_reduce_perf\n{row}\n")
 
 
+def _traced(ground: Ground) -> None:
+    """Write the traces of two ranks."""
+    _fetched(ground)
+    for rank in (0, 1):
+        event = {"ph": "X", "name": "step", "pid": 7, "tid": 7, "ts": rank, "dur": 2}
+        (ground.top / "source" / f"rank{rank}.json").write_text(json.dumps({"traceEvents": [event] * 500}))
+
+
 def _with_packages(ground: Ground) -> None:
     _fetched(ground)
     site = ground.top / "source/packages/venv/mine/lib/python3.12/site-packages"
@@ -341,6 +349,7 @@ SCENES: dict[str, Scene] = {
         (("bench", "--read", "source/log", "--history", "out/h"),),
         same=False,  # the report and the file of earlier runs have the time
     ),
+    "profile": Scene(("profile", "source/rank0.json", "source/rank1.json", "-o", "out/trace.json"), _traced),
     "convert": Scene(("convert", "oci:source/layout", "out/x.sif"), _fetched, (("verify", "out/x.sif"),)),
     "bake": Scene(
         ("bake", "source/small.sif", "--packages", "source/packages", "-o", "out/x.sif", "--force"),

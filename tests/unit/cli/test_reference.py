@@ -57,8 +57,9 @@ PAGES = {
         "Commands that check nodes and runs",
         "[Check the nodes before a job uses them](../how-to/check-nodes.md), "
         "[Prove that a container uses the fast network](../how-to/verify-network.md), "
-        "[Measure the bandwidth between nodes or GPUs](../how-to/bench.md) and "
-        "[Find out why a job hangs or failed](../how-to/hanging-job.md)",
+        "[Measure the bandwidth between nodes or GPUs](../how-to/bench.md), "
+        "[Find out why a job hangs or failed](../how-to/hanging-job.md) and "
+        "[See where the time of a job goes](../how-to/profile.md)",
         ("Check and explain",),
     ),
     "machine-commands.md": (

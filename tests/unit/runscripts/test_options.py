@@ -248,7 +248,7 @@ ROCPROFV3 = ("--hip-trace", "--stats", "--output-directory", "{}", "--")
         pytest.param(
             "nsys",
             ("--profiler", "py-spy:speedscope"),
-            ["record", "--format", "speedscope", "--output", "{}.speedscope.json", "--", "python", "x.py"],
+            ["record", "--format", "speedscope", "--idle", "--output", "{}.speedscope.json", "--", "python", "x.py"],
             id="py-spy with times",
         ),
         pytest.param("perf", (), ["record", "-g", "--output={}.perf.data", "--", "python", "x.py"], id="kernel too"),

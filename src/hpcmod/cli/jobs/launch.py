@@ -18,7 +18,7 @@ from hpcmod.model.jobs.request import JobRequest, check_request
 from hpcmod.model.jobs.review import review_job
 from hpcmod.model.jobs.scheduler import Allocation
 from hpcmod.model.jobs.schedulers import scheduler_of
-from hpcmod.model.jobs.step import make_step
+from hpcmod.model.jobs.step import Step, make_step
 from hpcmod.model.site import Site
 from hpcmod.process import become
 
@@ -46,10 +46,27 @@ def launch(flags: LaunchFlags) -> None:
       hpcmod launch -- train.py --epochs 3
       hpcmod launch --dry-run --launcher torchrun -- train.py
     """
-    from hpcmod.check.image_mpi import read_image_mpi
     from hpcmod.render.jobscript import make_argv, render_step
 
-    profile = machine.load_site(flags.site, {} if flags.site else os.environ)
+    step, image = prepare_step(flags, machine.load_site(flags.site, {} if flags.site else os.environ))
+    if flags.dry_run:
+        print_data(render_step(step))
+        return
+    become(make_argv(step, image=image, runscripts=os.environ.get("RUNSCRIPTS", "")))
+
+
+def prepare_step(flags: LaunchFlags, profile: Site) -> tuple[Step, str]:
+    """Return the step of a program in the current allocation, and the image of the loaded module.
+
+    Raises
+    ------
+    LackingError
+        Outside an allocation.
+    NotFoundError
+        If no container module is loaded; for a dry run, the image is empty then.
+    """
+    from hpcmod.check.image_mpi import read_image_mpi
+
     allocation = _find_allocation(profile)
     image = os.environ.get("SIF", "")
     image_mpi = read_image_mpi(Path(image), profile, os.environ) if image else ""
@@ -63,12 +80,9 @@ def launch(flags: LaunchFlags) -> None:
         tell(f"inside an {step.command[0]} step: the new step shares its CPUs and GPUs.")
         beside = scheduler_of(profile).step_beside(step.command, tasks=request.nodes * layout.tasks)
         step = replace(step, command=beside)
-    if flags.dry_run:
-        print_data(render_step(step))
-        return
-    if not image:
+    if not image and not flags.dry_run:
         raise NotFoundError("SIF is not set: no container module is loaded", "module load NAME/VERSION")
-    become(make_argv(step, image=image, runscripts=os.environ.get("RUNSCRIPTS", "")))
+    return step, image
 
 
 def _find_allocation(site: Site) -> Allocation:

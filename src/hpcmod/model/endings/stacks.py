@@ -113,7 +113,18 @@ class Doing:
 
 
 def parse_answers(output: str) -> tuple[NodeAnswer, ...]:
-    """Return the answers of the nodes in the output of srun; lines of others and incomplete answers are left out.
+    """Return the answers of the nodes in the output of srun; lines of others and incomplete answers are left out."""
+    found = []
+    for values in join_answers(output):
+        try:
+            found.append(_parse_answer(values))
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            continue
+    return tuple(found)
+
+
+def join_answers(output: str) -> tuple[Any, ...]:
+    """Return the JSON of each node that answered completely.
 
     Each answer comes in pieces, one in a line: srun mixes lines of several nodes that are longer than about 1000
     characters.
@@ -123,14 +134,14 @@ def parse_answers(output: str) -> tuple[NodeAnswer, ...]:
         match = _PIECE.search(line)
         if match:
             pieces.setdefault((match[1], int(match[3])), {})[int(match[2])] = match[4]
-    found = []
+    joined = []
     for (_, count), by_number in pieces.items():
         try:
             if sorted(by_number) == list(range(min(count, _MOST_PIECES))):
-                found.append(_parse_answer(json.loads("".join(by_number[number] for number in range(count)))))
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+                joined.append(json.loads("".join(by_number[number] for number in range(count))))
+        except (ValueError, KeyError, RecursionError):
             continue
-    return tuple(found)
+    return tuple(joined)
 
 
 def _parse_answer(values: Mapping[str, Any]) -> NodeAnswer:

@@ -1,0 +1,152 @@
+"""Find and read the files that profilers left of the ranks of a run, and write the merged trace."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import re
+import shlex
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcmod.errors import BadInputError, NotFoundError
+from hpcmod.fs.reading import read_file
+from hpcmod.fs.tree import write_file
+from hpcmod.model.logs.traces import MergedTrace, RankTrace, parse_trace
+from hpcmod.model.strict_json import load_json
+
+PREFIX = "hpcmod-profile-{job}-rank"
+"""Beginning of the names of what `conda-python-distributed --profile-rank` writes."""
+
+_LARGEST = 1 << 28  # bytes of one trace, unpacked
+_MOST_BYTES = 1 << 30  # of all traces
+_MOST_FILES = 2048
+_MOST_LEVELS = 3  # of directories: rocprofv3 writes RANK/HOST/PROCESS_name.csv
+_RANK = re.compile(r"rank[-_]?(\d{1,7})")
+_OPENED_BY = {
+    ".nsys-rep": "nsys-ui {}",
+    ".qdrep": "nsys-ui {}",
+    ".perf.data": "perf report -i {}",
+    ".pftrace": "https://ui.perfetto.dev",
+    ".svg": "a web browser",
+    ".csv": "a spreadsheet",
+    "_results.db": "rocpd convert -i {} --output-format pftrace, then https://ui.perfetto.dev",
+}
+"""By suffix, what opens files that stay as they are."""
+
+
+@dataclass(frozen=True)
+class KeptFile:
+    """A file that is not part of the merged trace."""
+
+    path: str
+    opened_by: str
+    """Command or program that opens it."""
+
+
+@dataclass(frozen=True)
+class Profiles:
+    """What profilers left."""
+
+    traces: tuple[RankTrace, ...]
+    kept: tuple[KeptFile, ...]
+    problems: tuple[str, ...]
+    """Files that could not be read, as sentences."""
+
+
+def find_profiles(directory: Path, job: str, *, since: float = 0.0) -> list[Path]:
+    """Return the files and directories that the profilers of a job left in a directory.
+
+    Parameters
+    ----------
+    since
+        Leave out what was last changed before this time, in seconds since 1970.
+    """
+    beginning = PREFIX.format(job=job)
+    try:
+        found = sorted(path for path in directory.iterdir() if path.name.startswith(beginning))
+    except OSError:
+        return []
+    return [path for path in found if path.lstat().st_mtime >= since]
+
+
+def read_profiles(paths: Iterable[Path]) -> Profiles:
+    """Read traces in JSON, also compressed by gzip, and list the other files of profilers.
+
+    Raises
+    ------
+    NotFoundError
+        If a path does not exist.
+    """
+    traces: list[RankTrace] = []
+    kept: list[KeptFile] = []
+    problems: list[str] = []
+    left = _MOST_BYTES
+    for number, path in enumerate(_list_files(paths)):
+        if number >= _MOST_FILES:
+            problems.append(f"only {_MOST_FILES} files were read")
+            break
+        if not path.name.endswith((".json", ".json.gz")):
+            known = next((command for suffix, command in _OPENED_BY.items() if path.name.endswith(suffix)), "")
+            kept.append(KeptFile(str(path), known.format(shlex.quote(str(path))) or "its profiler"))
+            continue
+        try:
+            data = _read_unpacked(path, min(left, _LARGEST))
+            left -= len(data)
+            values = load_json(data, str(path), limit=_LARGEST)
+            traces.append(parse_trace(values, str(path), rank=_find_rank(path)))
+        except BadInputError as err:
+            problems.append(err.message)
+        except (OSError, EOFError, zlib.error) as err:
+            problems.append(f"{path} was not read: {getattr(err, 'strerror', None) or err}")
+    return Profiles(tuple(sorted(traces, key=lambda one: one.rank)), tuple(kept), tuple(problems))
+
+
+def _list_files(paths: Iterable[Path], levels: int = _MOST_LEVELS) -> Iterator[Path]:
+    for path in paths:
+        if path.is_dir():
+            entries = sorted(Path(one.path) for one in os.scandir(path) if not one.is_symlink())
+            yield from _list_files(entries, levels - 1) if levels else ()
+        elif path.exists():
+            yield path
+        else:
+            raise NotFoundError(f"{path}: no such file", "Give a job ID, or files that a profiler wrote.")
+
+
+def _read_unpacked(path: Path, limit: int) -> bytes:
+    data = read_file(path, limit)
+    if not path.name.endswith(".gz"):
+        return data
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+        unpacked = file.read(limit + 1)
+    if len(unpacked) > limit:
+        raise BadInputError(f"{path}: larger than {limit} bytes", "Record fewer steps.")
+    return unpacked
+
+
+def _find_rank(path: Path) -> int | None:
+    """Return the rank in the name of a file, or of a directory above it; None if there is none."""
+    for name in (path.name, *(above.name for above in list(path.parents)[:_MOST_LEVELS])):
+        found = _RANK.findall(name)
+        if found:
+            return int(found[-1])
+    return None
+
+
+def write_trace(merged: MergedTrace, path: Path) -> None:
+    """Write a merged trace to a new file, which replaces one of that name.
+
+    Raises
+    ------
+    BadInputError
+        If the directory does not exist or cannot be written to.
+    """
+    text = json.dumps(merged.values, separators=(",", ":"))
+    try:
+        write_file(path, gzip.compress(text.encode()) if path.name.endswith(".gz") else text)
+    except OSError as err:
+        raise BadInputError(f"cannot write {path}: {err.strerror}", "Choose another file: -o FILE") from err
