@@ -14,6 +14,7 @@ import click
 
 from hpcmod.check.running.nodes import record_ranks
 from hpcmod.check.running.traces import Profiles, find_profiles, read_profiles, write_trace
+from hpcmod.cli.containers import complete_site
 from hpcmod.cli.flags import with_flags
 from hpcmod.cli.jobs.launch import LaunchFlags, prepare_step
 from hpcmod.cli.jobs.run_options import PROFILERS
@@ -84,7 +85,7 @@ class ProfileFlags:
 @click.option(
     "-o", "output", type=click.Path(path_type=Path), help="File for the trace (default: hpcmod-profile-JOB.json)."
 )
-@click.option("--site", help="Name or file of the site profile.")
+@click.option("--site", shell_complete=complete_site, help="Name or file of the site profile.")
 @click.option("--dry-run", is_flag=True, help="Print what would run; run and write nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @with_flags(ProfileFlags)
