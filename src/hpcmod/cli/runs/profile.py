@@ -257,6 +257,7 @@ def _profile_program(flags: ProfileFlags, site: Site, ranks: tuple[int, ...]) ->
         tee="",
         debug="",
         start=None,
+        preload="",
         profile_rank=",".join(map(str, ranks)),
         profiler=_PY_SPY.get(profiler, profiler),
         profile_steps=flags.steps,
