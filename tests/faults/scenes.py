@@ -13,6 +13,7 @@ from pathlib import Path
 
 from hpcmod.catalogue.records.store import open_catalogue
 from tests.batch_scripts import PLAIN
+from tests.build_recipes import write_sources
 from tests.builds import make_small_base
 from tests.corpus import make_image
 from tests.foreign_recipes import COMPOSE, EDF, EDF_BASE, LUMI, NGC, SAMTOOLS, SINGULARITY_COMPOSE
@@ -231,6 +232,7 @@ def _dockerfile(ground: Ground) -> None:
 def _recipes(ground: Ground) -> None:
     _fetched(ground)
     source = ground.top / "source"
+    write_sources(source)
     for name, text in (
         *(("samtools/container.yaml", SAMTOOLS), ("lumi.eb", LUMI), ("pytorch/1.lua", NGC)),
         *(("edf/pytorch.toml", EDF), ("edf/common.toml", EDF_BASE), ("compose.yaml", COMPOSE)),
@@ -375,6 +377,8 @@ SCENES: dict[str, Scene] = {
     "bundle import": Scene(("bundle", "import", "out/b.tar", "-o", "out/here"), _bundled),
     "import sif": Scene(("import", "sif", "--output", "out/ec", "source/toy.sif"), _fetched),
     "import batch": Scene(("import", "batch", "--output", "out/ec", "source/job.sh"), _recipes),
+    "import definition": Scene(("import", "definition", "--output", "out/r", "source/app.def"), _recipes),
+    "import dockerfile": Scene(("import", "dockerfile", "--output", "out/r", "source/Dockerfile"), _recipes),
     "import shpc": Scene(("import", "shpc", "--output", "out/ec", "source/samtools/container.yaml"), _recipes),
     "import lumi-eb": Scene(("import", "lumi-eb", "--output", "out/ec", "source/lumi.eb"), _recipes),
     "import compose": Scene(("import", "compose", "--output", "out/ec", "source/compose.yaml"), _recipes),

@@ -33,12 +33,14 @@ from hpcmod.image.squashfs.reader import Squashfs
 from hpcmod.image.trust.provenance import parse_provenance
 from hpcmod.image.web.authorization import parse_challenges
 from hpcmod.image.web.credentials import find_credentials
+from hpcmod.importing.builds.definition import convert_definition
+from hpcmod.importing.builds.dockerfile import convert_dockerfile
 from hpcmod.importing.compose import convert_service
 from hpcmod.importing.edf import convert_edf
 from hpcmod.importing.edf_files import EdfPath, read_edf
 from hpcmod.importing.lumi_eb import convert_easyconfig
 from hpcmod.importing.ngc import convert_module
-from hpcmod.importing.outcome import ImportedEasyconfig
+from hpcmod.importing.outcome import ImportedEasyconfig, ImportedRecipe
 from hpcmod.importing.scripts.batch import convert_script
 from hpcmod.importing.shpc import convert_recipe
 from hpcmod.importing.singularity_compose import convert_instance
@@ -80,8 +82,10 @@ from hpcmod.model.recipes.pins import parse_lock
 from hpcmod.model.recipes.recipe import parse_recipe
 from hpcmod.render.easyconfig import render_easyconfig
 from hpcmod.render.edf import render_edf
+from hpcmod.render.recipe import render_recipe
 from hpcmod.resources import known_endings, runscript_templates
 from tests.batch_scripts import IMAGES, JOB, OPTIONS, REST
+from tests.build_recipes import DEFINITIONS, DOCKERFILES, write_sources
 from tests.corpus import CONDA_TREE, make_image, make_sif, make_squashfs
 from tests.elf_files import elf
 from tests.foreign_recipes import COMPOSE, EDF, EDF_BASE, LUMI, NGC, ODD_ALIASES, SAMTOOLS, SINGULARITY_COMPOSE
@@ -270,6 +274,29 @@ def _import_script(data: bytes) -> None:
         render_easyconfig(one.easyconfig)
         for line in one.commands:
             shlex.split(line)
+
+
+@reader("Dockerfile")
+def _dockerfile(directory: Path) -> Iterator[Reader]:
+    yield from _build_recipes(directory, convert_dockerfile, "Dockerfile", DOCKERFILES)
+
+
+@reader("definition file")
+def _definition(directory: Path) -> Iterator[Reader]:
+    yield from _build_recipes(directory, convert_definition, "app.def", DEFINITIONS)
+
+
+def _build_recipes(
+    directory: Path, convert: Callable[[str, Path], ImportedRecipe], name: str, table: dict[str, list[str]]
+) -> Iterator[Reader]:
+    write_sources(directory)
+    seeds = [text.encode() for samples in table.values() for text in samples]
+
+    def read(data: bytes) -> None:
+        files = render_recipe(convert(text_of(data), directory / name).text, ())
+        parse_recipe(files["recipe.toml"], "x")
+
+    yield Reader(read, lambda dice: mutate(dice, dice.choice(seeds)))
 
 
 SCRIPTS = [text for table in (IMAGES, OPTIONS, JOB, REST) for samples in table.values() for text in samples]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hpcmod import resources
@@ -24,7 +24,10 @@ from hpcmod.model.images.reference import ImageReference
 from hpcmod.model.recipes.build_plan import BUILD_ROOT, BuildPlan, Download
 from hpcmod.model.recipes.building import BuildRequest, Shipped, make_build_plan, make_own_plan
 from hpcmod.model.recipes.pins import Pin, merge_pins, new_pins, parse_lock
-from hpcmod.model.recipes.recipe import choose_recipe, parse_addresses, parse_recipe
+from hpcmod.model.recipes.recipe import Recipe, choose_recipe, parse_addresses, parse_recipe
+
+OWN_RECIPE = "recipe.toml"
+"""Name of the recipe in a directory of the user."""
 
 _USED = f"{BUILD_ROOT}/used"
 _USED_LIMIT = 1 << 20  # bytes
@@ -48,7 +51,7 @@ class SourceStore:
 
 
 def plan_recipe(name: str, request: BuildRequest, *, store: SourceStore) -> BuildPlan:
-    """Make the plan of a shipped recipe; nothing is downloaded.
+    """Make the plan of a recipe, by its name or by the path of its directory; nothing is downloaded.
 
     Raises
     ------
@@ -59,13 +62,12 @@ def plan_recipe(name: str, request: BuildRequest, *, store: SourceStore) -> Buil
     """
     if store.offline_sources and not store.offline_sources.is_dir():
         raise NotFoundError(f"--offline-sources {store.offline_sources}: no such directory", "Fix the path.")
-    recipes = resources.recipes()
-    recipe = parse_recipe(recipes[choose_recipe(name, recipes)], name)
-    return make_build_plan(recipe, request, shipped=_shipped(store.lock), contents=_contents(request))
+    recipe, shipped = _load(name, store.lock)
+    return make_build_plan(recipe, request, shipped=shipped, contents=_contents(request, recipe))
 
 
 def gather(name: str, request: BuildRequest, *, store: SourceStore, progress: Progress | None = None) -> BuildPlan:
-    """Make the plan of a shipped recipe with all its sources: from the offline directory, else downloaded.
+    """Make the plan of a recipe with all its sources: from the offline directory, else downloaded.
 
     Sources used for the first time are reported and added to the user's lock file before the build starts.
 
@@ -83,12 +85,12 @@ def gather(name: str, request: BuildRequest, *, store: SourceStore, progress: Pr
         if path is None:
             files[source] = _download(source, store, progress)
     record_first_use([*base, *(_pin(source, path) for source, path in files.items() if path)], store=store)
-    recipe = parse_recipe(resources.recipes()[name], name)
+    recipe, shipped = _load(name, store.lock)
     return make_build_plan(
         recipe,
         request,
-        shipped=_shipped(store.lock),
-        contents=_contents(request),
+        shipped=shipped,
+        contents=_contents(request, recipe),
         source_files=[(source.file_name, str(path)) for source, path in files.items()],
     )
 
@@ -144,6 +146,26 @@ def _shipped(lock: Path) -> Shipped:
         addresses=parse_addresses(resources.recipe_sources()),
         pins=_known_pins(lock),
     )
+
+
+def _load(name: str, lock: Path) -> tuple[Recipe, Shipped]:
+    """Return a recipe and the scripts for it; those in its own directory come before the shipped ones."""
+    shipped = _shipped(lock)
+    if "/" not in name:
+        recipes = resources.recipes()
+        return parse_recipe(recipes[choose_recipe(name, recipes)], name), shipped
+    directory = Path(name)
+    file = directory / OWN_RECIPE
+    if not file.is_file():
+        raise NotFoundError(f"{file}: no such recipe", "Give the directory of a recipe, or a name: hpcmod build --list")
+    recipe = parse_recipe(_read(file), directory.resolve().name.lower())
+    files = tuple((inside, str(directory.resolve() / path)) for inside, path in recipe.files)
+    missing = [path for _, path in files if not Path(path).exists()]
+    if missing:
+        raise NotFoundError(f"{file}: {missing[0]} does not exist", "Correct [files] in the recipe.")
+    scripts = {one.stem: _read(one) for one in sorted((directory / "components").glob("*.sh"))}
+    own = replace(shipped, components={**shipped.components, **scripts})
+    return replace(recipe, files=files), own
 
 
 def _read(path: Path) -> str:
@@ -228,7 +250,7 @@ def _pin(source: Download, path: Path) -> Pin:
     return Pin("source", source.name, source.version, found, source.url)
 
 
-def _contents(request: BuildRequest) -> str:
+def _contents(request: BuildRequest, recipe: Recipe) -> str:
     """Return a digest of the content of the directories that are copied into the image.
 
     Raises
@@ -244,7 +266,13 @@ def _contents(request: BuildRequest) -> str:
         if not directory.is_dir() or not any(directory.iterdir()):
             raise NotFoundError(f"{option} {place}: missing or empty directory", "Choose another directory.")
         digests.append(_digest(directory, directory.rglob("*")))
+    digests += [_digest_of_file(inside, Path(path)) for inside, path in recipe.files]
     return " ".join(digests)
+
+
+def _digest_of_file(inside: str, path: Path) -> str:
+    """Return a digest of a file or directory that a recipe of the user names."""
+    return f"{inside} {_digest(path, path.rglob('*')) if path.is_dir() else file_sha256(path)}"
 
 
 def _mark_of_base(text: str) -> str:

@@ -22,6 +22,8 @@ GROUP = "hpcmod.importers"
 
 BUILT_IN = {
     "batch": "hpcmod.importing.scripts.batch:FORMAT",
+    "definition": "hpcmod.importing.builds.definition:FORMAT",
+    "dockerfile": "hpcmod.importing.builds.dockerfile:FORMAT",
     "compose": "hpcmod.importing.compose:FORMAT",
     "edf": "hpcmod.importing.edf:FORMAT",
     "lumi-eb": "hpcmod.importing.lumi_eb:FORMAT",
@@ -34,6 +36,8 @@ BUILT_IN = {
 
 FILE_NAMES = {
     "batch": ("*.sh", "*.sbatch", "*.slurm", "*.job", "*.batch"),
+    "definition": ("*.def", "Singularity", "Singularity.*"),
+    "dockerfile": ("Dockerfile*", "Containerfile*", "*.Dockerfile", "*.dockerfile"),
     "compose": ("compose.y*ml", "docker-compose*.y*ml", "podman-compose*.y*ml"),
     "singularity-compose": ("singularity-compose*.y*ml",),
     "edf": ("*.toml",),
@@ -74,6 +78,8 @@ class ImportFormat:
     """Arguments that users may give, for the help, e.g. `old.eb --dry-run`."""
     options: tuple[ImportOption, ...] = ()
     """Options of this format alone."""
+    output: str = "easyconfigs"
+    """Default directory for the results: easyconfigs, or recipes for `hpcmod build`."""
 
 
 @dataclass(frozen=True)

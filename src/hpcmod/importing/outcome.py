@@ -11,6 +11,7 @@ from typing import Union
 from hpcmod.check.easyconfigs.files import find_recipes, read_recipe
 from hpcmod.errors import BadInputError, HpcmodError
 from hpcmod.model.images.reference import ImageReference
+from hpcmod.model.recipes.recipe_text import RecipeText
 from hpcmod.model.spec import COMMAND_NAME, HOST_COMMANDS
 from hpcmod.render.easyconfig import EasyconfigText
 
@@ -40,6 +41,19 @@ class ImportedEasyconfig:
 
 
 @dataclass(frozen=True)
+class ImportedRecipe:
+    """A build recipe of another tool, as a recipe for `hpcmod build`."""
+
+    origin: str
+    name: str
+    """Name of its directory."""
+    text: RecipeText
+    left_out: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Refused:
     """A file that is not a valid recipe, or a recipe that cannot become a module."""
 
@@ -47,7 +61,7 @@ class Refused:
     reason: str
 
 
-Outcome = Union[ImportedEasyconfig, Refused]
+Outcome = Union[ImportedEasyconfig, ImportedRecipe, Refused]
 
 
 def settle_names(outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:

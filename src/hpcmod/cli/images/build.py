@@ -206,6 +206,7 @@ def build(flags: BuildFlags) -> None:
       hpcmod build pytorch-cpu --mpi mpich --set index=URL -o torch.sif
       hpcmod build pytorch-ngc-ofi --ofi swap --with nccl-tests --print dockerfile
       hpcmod build pytorch-rocm-wheels --wheel-dir ~/wheels
+      hpcmod build recipes/app -o app.sif
       hpcmod build --context . -f singularity/Dockerfile -o mine.sif
       hpcmod build --requirements requirements.txt --base PyTorch -o mine.sif
     """

@@ -18,6 +18,11 @@ from hpcmod.importing.outcome import Outcome
 from hpcmod.importing.writing import CONVERTED, EXISTS, REFUSED, UNCHANGED, ImportRow, write_easyconfigs
 from hpcmod.progress import ProgressLine
 
+_OUTPUTS = {
+    "easyconfigs": "Directory for the easyconfigs, laid out as a robot path (default: easyconfigs).",
+    "recipes": "Directory for the recipes, each in a directory of its own (default: recipes).",
+}
+
 
 class _Formats(click.Group):
     """A subcommand for each format, of hpcmod and of other distributions, which is imported when it is called."""
@@ -74,7 +79,7 @@ def _list_formats(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 def importing() -> None:
     """Make easyconfigs from recipes of other tools, or a SIF.
 
-    Without a format, the file's name decides.
+    Definition files and Dockerfiles become recipes for `hpcmod build`. Without a format, the file's name decides.
     The recipes are read, never run. Other Python packages can add formats. Exit code 1: a recipe was refused, or a
     different easyconfig already exists.
 
@@ -86,6 +91,7 @@ def importing() -> None:
       hpcmod import edf ~/.edf
       hpcmod import sif /shared/images
       hpcmod import job.sh
+      hpcmod import app.def
       hpcmod import --list-formats
     """
 
@@ -107,12 +113,12 @@ def _make_command(listed: ListedFormat, loaded: ImportFormat) -> click.Command:
     @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
     @click.option(
         "--output",
-        default="easyconfigs",
+        default=loaded.output,
         metavar="DIR",
         type=click.Path(path_type=Path, file_okay=False),
-        help="Directory for the easyconfigs, laid out as a robot path (default: easyconfigs).",
+        help=_OUTPUTS.get(loaded.output, _OUTPUTS["easyconfigs"]),
     )
-    @click.option("--force", is_flag=True, help="Replace existing easyconfigs.")
+    @click.option("--force", is_flag=True, help=f"Replace existing {loaded.output}.")
     @click.option("--dry-run", is_flag=True, help="Print the result for each recipe; write nothing.")
     @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
     def convert(

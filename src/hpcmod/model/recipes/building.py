@@ -87,7 +87,7 @@ def make_build_plan(
         search_paths=tuple(
             (path.variable, ":".join(path.directories)) for path in recipe.search_paths if _fits(path.when, given)
         ),
-        inputs=_inputs(request, source_files),
+        inputs=(*_inputs(request, source_files), *((path, f"hpcmod/files/{name}") for name, path in recipe.files)),
         sources=sources,
         lock=_lock_lines(shipped.pins, sources),
         library=shipped.components["common"],

@@ -21,7 +21,7 @@ CONDITIONS = (*CHOICES, "with", "host_libs")
 GPUS = ("none", "cuda", "rocm")
 ARCHITECTURES = ("amd64", "arm64")
 
-_KEYS = ("summary", "gpu", "base", "choices", "with", "set", "needs", "environment", "search", "steps")
+_KEYS = ("summary", "gpu", "base", "choices", "with", "set", "needs", "environment", "search", "files", "steps")
 _STEP_KEYS = ("component", "when", "sources", "environment")
 _VALUE = re.compile(r"[A-Za-z0-9._+:/=,@~<>!\[\] -]*")
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
@@ -75,6 +75,8 @@ class Recipe:
     search_paths: tuple[SearchPath, ...]
     """Prepended in the image."""
     steps: tuple[RecipeStep, ...]
+    files: tuple[tuple[str, str], ...] = ()
+    """Local files and directories for the steps, by their names below BUILD_ROOT/files; never in the image."""
 
 
 def parse_recipe(text: str, name: str) -> Recipe:
@@ -104,6 +106,7 @@ def parse_recipe(text: str, name: str) -> Recipe:
             SearchPath(entry["variable"], tuple(entry["directories"]), _when(entry)) for entry in tree.get("search", ())
         ),
         steps=tuple(_make_step(step) for step in tree["steps"]),
+        files=tuple(tree.get("files", {}).items()),
     )
 
 
@@ -193,6 +196,7 @@ def _faults(tree: Mapping[str, Any]) -> Iterator[str]:
         yield f"gpu: expected one of {', '.join(GPUS)}"
     for key in ("set", "needs", "environment"):
         yield from _faults_of_texts(key, tree.get(key, {}))
+    yield from _faults_of_files(tree.get("files", {}))
     yield from _faults_of_choices(tree)
     yield from _faults_of_search(tree)
     yield from _faults_of_base(tree)
@@ -208,6 +212,15 @@ def _faults_of_texts(key: str, table: Any) -> Iterator[str]:
             check_value(_PLACEHOLDER.sub("", value), f"{key}.{name}:")
         except HpcmodError as err:
             yield err.message
+
+
+def _faults_of_files(files: Any) -> Iterator[str]:
+    if not _is_table_of_texts(files):
+        yield "files: expected a table of strings"
+        return
+    for name in files:
+        if not _is_text(name) or name.startswith("/") or {"", ".", ".."} & set(name.split("/")):
+            yield f"files: {name!r} is not a relative path without . and .."
 
 
 def _faults_of_choices(tree: Mapping[str, Any]) -> Iterator[str]:

@@ -65,10 +65,10 @@ def test_extras_may_be_named_with_commas_and_one_by_one() -> None:
 
 
 def commands_of_the_pages() -> list[str]:
-    """Every `hpcmod build` of a recipe that a page shows."""
+    """Every `hpcmod build` of a shipped recipe that a page shows; `recipes/NAME` is a user's."""
     pages = (Path(__file__).resolve().parents[4] / "docs").rglob("*.md")
     lines = [line for page in pages for line in page.read_text(encoding="utf-8").splitlines()]
-    shown = {found for line in lines for found in re.findall(r"hpcmod build [a-z][^`|]*", line)}
+    shown = {found for line in lines for found in re.findall(r"hpcmod build (?!recipes/)[a-z][^`|]*", line)}
     return sorted(line.removeprefix("hpcmod build ") for line in shown)
 
 
@@ -78,6 +78,26 @@ def test_every_command_that_a_page_shows_can_be_planned(line: str) -> None:
     words = re.sub(r"--(host-libs|offline-sources|print) \S+", "", line).split()
     done = build(*words, "--dry-run", *(() if "--arch" in words else ("--arch", "amd64")))
     assert done.exit_code == 0, done.output
+
+
+def test_a_recipe_of_the_user_is_planned_with_its_scripts_and_files(tmp_path: Path) -> None:
+    (tmp_path / "app" / "components").mkdir(parents=True)
+    (tmp_path / "app" / "components" / "mine.sh").write_text("true\n")
+    (tmp_path / "app" / "data").write_text("x")
+    recipe = tmp_path / "app" / "recipe.toml"
+    recipe.write_text(
+        "summary = 'x'\n[base]\namd64 = 'docker://docker.io/library/debian:12'\n[choices]\nmpi = ['none']\n"
+        "ofi = ['none']\n[files]\n'1/data' = 'data'\n[[steps]]\ncomponent = 'mine'\n"
+    )
+    plan = json.loads(build(str(recipe.parent), "--dry-run", "--json", "--arch", "amd64").stdout)
+    assert (plan["recipe"], plan["steps"][0]["component"]) == ("app", "mine")
+    assert plan["inputs"] == [[str(tmp_path / "app" / "data"), "hpcmod/files/1/data"]]
+    (tmp_path / "app" / "data").write_text("y")
+    again = json.loads(build(str(recipe.parent), "--dry-run", "--json", "--arch", "amd64").stdout)
+    assert again["fingerprint"] != plan["fingerprint"]
+    (tmp_path / "app" / "data").unlink()
+    assert build(str(recipe.parent), "--dry-run").exit_code == 3
+    assert build(f"{tmp_path}/none", "--dry-run").exit_code == 3
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Import build recipes of other tools: recipes for `hpcmod build`."""
