@@ -136,6 +136,11 @@ class InstallPlan:
         return posixpath.join(self.spec.root, "runscripts")
 
     @property
+    def has_python_commands(self) -> bool:
+        """Return whether the module puts a Python on PATH: two such modules are loaded only if the user asks."""
+        return any(re.fullmatch(r"python[\d.]*", name) for name in self.commands)
+
+    @property
     def listed_packages(self) -> tuple[Package, ...]:
         """Return packages whose names Lmod can list: others would break its `name/version,...` syntax."""
         return tuple(p for p in self.packages if _LISTABLE.fullmatch(p.name) and _LISTABLE.fullmatch(p.version))

@@ -25,6 +25,9 @@ _COLUMNS = 80
 MANY_MODULES = 40
 """Up to this number of modules list their packages for `module avail`; for 2,000 it would take four more seconds."""
 
+SHARED = ("SIF", "RUNSCRIPTS", "CONTAINERROOT")
+"""Variables that belong to the container that was loaded last."""
+
 Templates = Mapping[str, str]
 """Template texts by file name; see hpcmod.resources."""
 
@@ -68,6 +71,9 @@ def render_body(plan: InstallPlan, syntax: str, templates: Templates) -> str:
     values = {
         "memory": f"_HPCMOD_{spec.variable}",
         "module": spec.module,
+        "mark": spec.variable,
+        "python": plan.has_python_commands,
+        "shared": SHARED,
         "sif_variable": f"SIF{spec.variable}",
         "sif_places": plan.sif_places,
         "no_sif": no_sif_message(plan),
