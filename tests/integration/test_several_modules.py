@@ -9,49 +9,66 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import (
-    LOADERS,
-    SNAPSHOT,
-    THOROUGH,
-    Loader,
-    installed,
-    write_easyconfig,
-    write_site,
-)
+from hpcmod.install.store import install_files
+from hpcmod.model.bind import Bind
+from hpcmod.model.plan import make_plan
+from hpcmod.model.site import Site, Tunable
+from hpcmod.model.spec import InstallSpec
+from hpcmod.render.modules.modulefile import SUFFIXES, render_body, render_description
+from hpcmod.resources import module_templates, runscript_templates
+from tests.integration.conftest import LOADERS, SNAPSHOT, THOROUGH, Loader
 from tests.stack import EasyBuild, ModuleTool, Stack
 
 pytestmark = pytest.mark.stack
 
 TOOLS = ("Cat", "Sort", "Uniq")
+PYTHONS = ("Torch", "Jax")
 
-SITE = """
-[images]
-central = ["{top}/images"]
+EASYBUILD = {
+    "Lua": "prepend_path('PATH', pathJoin(root, 'bin'))\nsetenv('EBROOT{mark}', root)\n",
+    "Tcl": "prepend-path PATH $root/bin\nsetenv EBROOT{mark} $root\n",
+}
+"""What EasyBuild adds to a modulefile."""
 
-[binds]
-required = []
-optional = ["{top}/binds/{tool}:/only-{tool}"]
 
-[environment]
-SHARED_TUNABLE = "of {tool}"
-"""
+def install(top: Path, name: str, syntax: str, sif: Path) -> None:
+    """Install a module without `eb`, with a command, a bind path and variables of its own."""
+    (top / "binds" / name).mkdir(parents=True)
+    command = "python" if name in PYTHONS else f"{name.lower()}-env"
+    spec = InstallSpec(
+        name=name,
+        module=f"{name}/1.0",
+        variable=name.upper(),
+        root=str(top / "eb/software" / name / "1.0"),
+        image=f"{name.lower()}.sif",
+        easyconfig=f"{name}-1.0.eb",
+        commands=((command, ("env",)),),
+        environment=(("SHARED_INSIDE", f"of {name}"),),
+    )
+    shared, own = Tunable("SHARED_TUNABLE", f"of {name}"), Tunable(f"ONLY_{spec.variable}", "1")
+    site = Site("x", binds=((Bind(str(top / "binds" / name), f"/only-{name}"),),), tunables=(shared, own))
+    plan = make_plan(None, site, spec)
+    Path(spec.root).mkdir(parents=True)
+    install_files(plan, runscript_templates())
+    (Path(spec.root) / spec.image).symlink_to(sif)
+    templates = module_templates()
+    text = render_description(plan, syntax, templates, conflict=name)
+    text += EASYBUILD[syntax].format(mark=spec.variable) + render_body(plan, syntax, templates)
+    module = top / "eb/modules/all" / name / f"1.0{SUFFIXES[syntax]}"
+    module.parent.mkdir(parents=True)
+    module.write_text(("#%Module\n" if syntax == "Tcl" else "") + text)
 
 
 @pytest.fixture(scope="session")
-def tools(both_syntaxes: Mapping[str, EasyBuild], tiny_sif: Path) -> Mapping[str, EasyBuild]:
-    """Three modules without Python next to Toy, each with a command, a bind path and a variable of its own."""
-    for eb in both_syntaxes.values():
-        top = eb.top / "tools"
-        (top / "images").mkdir(parents=True)
-        for tool in TOOLS:
-            (top / "binds" / tool).mkdir(parents=True)
-            (top / "images" / f"{tool.lower()}.sif").symlink_to(tiny_sif)
-            site = write_site(top, SITE.format(top=top, tool=tool))
-            easyconfig = write_easyconfig(
-                top, name=tool, sources=[f"{tool.lower()}.sif"], wrapped_commands={f"{tool.lower()}-env": ["env"]}
-            )
-            installed(eb, easyconfig, HPCMOD_SITE=str(site))
-    return both_syntaxes
+def tools(stack: Stack, tiny_sif: Path, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, EasyBuild]:
+    """Three modules without Python, and two that put it on PATH, in both syntaxes."""
+    found = {}
+    for syntax in SUFFIXES:
+        top = tmp_path_factory.mktemp(f"tools-{syntax.lower()}")
+        for name in (*TOOLS, *PYTHONS):
+            install(top, name, syntax, tiny_sif)
+        found[syntax] = EasyBuild(stack, top, top / "central", syntax=syntax)
+    return found
 
 
 @pytest.fixture(params=list(LOADERS))
@@ -63,12 +80,17 @@ def several(request: pytest.FixtureRequest, stack: Stack, tmp_path: Path, tools:
 
 ORDERS = list(itertools.permutations(TOOLS))
 
-PAIRS = (
-    list(itertools.product(ORDERS, ORDERS))
-    if THOROUGH
-    else [(order, ORDERS[(number * 2 + 1) % 6]) for number, order in enumerate(ORDERS)]
-)
-"""Load orders and unload orders: in CI each order once as each, all 36 with HPCMOD_THOROUGH=1."""
+SOME = [(order, ORDERS[(number * 2 + 1) % 6]) for number, order in enumerate(ORDERS)]
+"""Load orders with unload orders: each order once as each."""
+
+
+def choose_pairs(loader: str, bare: bool) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Return some of the 36 pairs of orders, which together cover every order; all with HPCMOD_THOROUGH=1."""
+    if THOROUGH:
+        return list(itertools.product(ORDERS, ORDERS))
+    first = 2 * list(LOADERS).index(loader)
+    return SOME[first : first + 1] if bare else SOME[first + 1 : first + 2]
+
 
 USERS = [
     pytest.param({}, id="bare"),
@@ -88,9 +110,12 @@ owner() {
 
 
 @pytest.mark.parametrize("variables", USERS)
-def test_any_order_of_unloading_leaves_no_trace(several: Loader, variables: dict[str, str]) -> None:
+def test_any_order_of_unloading_leaves_no_trace(
+    several: Loader, variables: dict[str, str], request: pytest.FixtureRequest
+) -> None:
+    """Six load orders and six unload orders, in one shell for each pair of module tool and syntax."""
     steps = [EACH, "snapshot >none"]
-    for loads, unloads in PAIRS:
+    for loads, unloads in choose_pairs(request.node.callspec.params["several"], not variables):
         steps.append(f"loads='{' '.join(loads)}' unloads='{' '.join(unloads)}'")
         steps += [f"module load {tool}; owner {tool}" for tool in loads]
         left = list(loads)
@@ -100,3 +125,41 @@ def test_any_order_of_unloading_leaves_no_trace(several: Loader, variables: dict
         steps.append('snapshot >after; cmp -s none after || { echo "$loads; $unloads:"; compare none after; }')
     done = several(SNAPSHOT + "\n".join(steps), **variables)
     assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_each_command_runs_in_its_own_container_with_its_own_variables(several: Loader) -> None:
+    ask = "{0}-env | grep -E '^(SHARED|ONLY_|SIF|MINE|PATH=)' | sort; {0}-env sh -c 'ls -d /only-* /mine'"
+    commands = ["module load Cat Sort Uniq", "export MINE=1 SINGULARITY_BINDPATH=$SINGULARITY_BINDPATH,/etc:/mine"]
+    commands += ["export APPTAINER_BINDPATH=$SINGULARITY_BINDPATH"]
+    done = several("\n".join([*commands, *(f"{ask.format(tool.lower())}; echo" for tool in TOOLS)]))
+    paths = set()
+    for tool, printed in zip(TOOLS, done.stdout.split("\n\n"), strict=False):
+        variables = dict(line.split("=", 1) for line in printed.splitlines() if "=" in line)
+        assert (variables["SHARED_TUNABLE"], variables["SHARED_INSIDE"]) == (f"of {tool}", f"of {tool}")
+        assert [name for name in variables if name.startswith("ONLY_")] == [f"ONLY_{tool.upper()}"]
+        assert [line for line in printed.splitlines() if line.startswith("/")] == ["/mine", f"/only-{tool}"]
+        paths.add(variables["PATH"])
+        assert variables["MINE"] == "1"
+    assert len(paths) == 1
+
+
+def test_the_runtime_belongs_to_the_last_loaded(several: Loader) -> None:
+    look = "singularity exec $SIF sh -c 'echo $SHARED_TUNABLE; ls -d /only-*'"
+    done = several(
+        f"module load Cat Sort; {look}; module unload Sort; {look}; module load Uniq; module unload Cat; {look}"
+    )
+    assert done.stdout.split("\n")[:6] == ["of Sort", "/only-Sort", "of Cat", "/only-Cat", "of Uniq", "/only-Uniq"]
+
+
+def test_two_with_python_are_loaded_only_if_the_user_asks(several: Loader) -> None:
+    done = several(
+        f"{SNAPSHOT} snapshot >none; module load Cat Torch; module load Jax 2>said; python | grep ^SHARED_T; "
+        "module purge 2>/dev/null; snapshot >after; compare none after\n"
+        "module load Cat Torch; HPCMOD_SEVERAL=1 module load Jax; python | grep ^SHARED_T; "
+        "module unload Torch; python | grep ^SHARED_T; module unload Cat; module unload Jax; "
+        "snapshot >after; compare none after"
+    )
+    first, *asked = done.stdout.splitlines()
+    assert first in ("SHARED_TUNABLE=of Torch", "SHARED_TUNABLE=of Jax")
+    assert asked == ["SHARED_TUNABLE=of Jax"] * 2
+    assert "Torch" in (several.tool.home / "said").read_text()
