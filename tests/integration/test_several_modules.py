@@ -18,6 +18,7 @@ from hpcmod.render.modules.modulefile import SUFFIXES, render_body, render_descr
 from hpcmod.resources import module_templates, runscript_templates
 from tests.integration.conftest import LOADERS, SNAPSHOT, THOROUGH, Loader
 from tests.stack import EasyBuild, ModuleTool, Stack
+from tests.walkthroughs import blocks
 
 pytestmark = pytest.mark.stack
 
@@ -163,3 +164,10 @@ def test_two_with_python_are_loaded_only_if_the_user_asks(several: Loader) -> No
     assert first in ("SHARED_TUNABLE=of Torch", "SHARED_TUNABLE=of Jax")
     assert asked == ["SHARED_TUNABLE=of Jax"] * 2
     assert "Torch" in (several.tool.home / "said").read_text()
+
+
+def test_the_commands_of_the_page_work(several: Loader) -> None:
+    lines = [line.strip() for block in blocks("several-containers", "console") for line in block.splitlines()]
+    done = several("\n".join([SNAPSHOT, "snapshot >none; set -e", *lines, "snapshot >after; compare none after"]))
+    assert "SHARED_TUNABLE=of Cat" in done.stdout.splitlines()
+    assert (done.returncode, "<" in done.stdout, ">" in done.stdout) == (0, False, False)

@@ -30,20 +30,23 @@ end -- is_description_wanted
 local unloading = mode() == "unload"
 local memory = "_HPCMOD_PYTORCH"
 
--- To swap modules of a family, Lmod loads the new one, unloads both, and loads the new one again. The first time, the
--- variables still belong to the other module: do nothing, and undo nothing.
 local this_module = "ai_container PyTorch/2.7.1-rocm-6.2.4-singularity"
-local loaded_module = mode() == "load" and os.getenv("_HPCMOD_CONTAINER") or this_module
-family("ai_container")
+-- Only one container with a whole Python environment, unless HPCMOD_SEVERAL=1: their commands have the same names.
+local several = unloading and string.find(os.getenv(memory) or "", "SEVERAL=", 1, true)
+    or not unloading and os.getenv("HPCMOD_SEVERAL") == "1"
+if not several then family("ai_container") end
 if mode() == "spider" then return end -- `avail` and `spider` read all modules and need no variables
-if loaded_module ~= this_module then
+-- A container of an older hpcmod sets all variables itself, so no other can be loaded with it.
+local loaded_module = not os.getenv("_HPCMOD_ORDER") and os.getenv("_HPCMOD_CONTAINER")
+if not several then loaded_module = os.getenv("_HPCMOD_PYTHON") or loaded_module end
+if mode() == "load" and loaded_module and loaded_module ~= this_module then
     local its_family, its_name = string.match(loaded_module, "^(.*) (%S+)$")
-    if its_family ~= "ai_container" then
-        LmodError("PyTorch/2.7.1-rocm-6.2.4-singularity" .. ": the container module " .. (its_name or loaded_module) .. " is loaded; unload it first")
-    end
+    -- To swap modules of a family, Lmod loads the new one, unloads both, and loads the new one again. The first time, the
+    -- variables still belong to the other module: do nothing, and undo nothing.
+    if not several and its_family == "ai_container" then return end
+    LmodError("PyTorch/2.7.1-rocm-6.2.4-singularity" .. ": the container module " .. (its_name or loaded_module) .. " is loaded; unload it first")
 end
-if loaded_module ~= this_module or unloading and not os.getenv(memory) then return end
-setenv("_HPCMOD_CONTAINER", this_module)
+if unloading and not os.getenv(memory) then return end
 
 local state = {}
 for name, word in string.gmatch(unloading and os.getenv(memory) or "", "([%w_]+)=(%w+)") do
@@ -89,6 +92,7 @@ end
 
 -- Set variables unless the user has set one of them; unload them only if they still have our value.
 local function set_default(names, value)
+    if state.ADDITIONAL then return end
     local free = true
     for _, name in ipairs(names) do free = free and os.getenv(name) == nil end
     for _, name in ipairs(names) do
@@ -100,6 +104,7 @@ end
 
 -- Prepend entries to a pair of lists and keep the two equal: if they differ, Apptainer ignores one of them.
 local function prepend(names, entries, separator)
+    if state.ADDITIONAL then return end
     local value = table.concat(entries, separator)
     local note = memory .. "_" .. names[1]
     local set = unloading and os.getenv(note) or value
@@ -112,6 +117,48 @@ local function prepend(names, entries, separator)
     end
     setenv(note, value)
 end
+
+-- SIF, RUNSCRIPTS and CONTAINERROOT belong to the container that was loaded last. _HPCMOD_ORDER lists all, the last first.
+local order = {} -- the other containers
+for mark in string.gmatch(os.getenv("_HPCMOD_ORDER") or "", "[^:]+") do
+    if mark ~= "PYTORCH" then order[#order + 1] = mark end
+end
+local is_last = not unloading or string.match(os.getenv("_HPCMOD_ORDER") or "", "^[^:]*") == "PYTORCH"
+prepend_path("_HPCMOD_ORDER", "PYTORCH")
+
+-- All other variables, such as binds, belong to the first: wrappers of the others replace them when they start.
+if mode() == "load" and os.getenv("_HPCMOD_CONTAINER") then state.ADDITIONAL = "yes" end
+if not state.ADDITIONAL then setenv("_HPCMOD_CONTAINER", this_module) end
+
+-- Lmod keeps the values that a variable had on a stack. Values of containers that were unloaded meanwhile stay there until
+-- the one above them goes.
+local function share(name, value)
+    local stack = "__LMOD_STACK_" .. name
+    if not unloading then
+        if #order == 0 then return override(name, value) end
+        -- the state before the first container
+        state[name] = string.match(" " .. (os.getenv("_HPCMOD_" .. order[1]) or ""), " " .. name .. "=(%w+)") or "unset"
+        if mode() == "load" and not os.getenv(stack) then start_stack(name, stack) end
+        return pushenv(name, value)
+    end
+    if not is_last then return end
+    local function has_more() return string.find(os.getenv(stack) or "", ":", 1, true) end
+    if #order > 0 then
+        local wanted = os.getenv(name .. order[1])
+        if name == "CONTAINERROOT" then wanted = string.gsub(os.getenv("RUNSCRIPTS" .. order[1]) or "", "/runscripts$", "") end
+        while has_more() and os.getenv(name) ~= wanted do pushenv(name, value) end
+        return
+    end
+    if state[name] == "value" then
+        while has_more() do pushenv(name, value) end
+    else
+        setenv(name, value)
+        if state[name] == "empty" then restore_empty(name) end
+    end
+    setenv(stack, "")
+end
+
+if several then state.SEVERAL = "yes" else setenv("_HPCMOD_PYTHON", this_module) end
 
 -- Split a list into its elements; `\,` does not end an element, and options of a bind are separated by commas too.
 local function split(text, separator)
@@ -162,11 +209,11 @@ end
 if mode() == "load" and not sif then
     LmodError("PyTorch/2.7.1-rocm-6.2.4-singularity: its image was not found in any of these locations:\n  /project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\nReinstall it with: eb PyTorch-2.7.1-rocm-6.2.4-singularity.eb --rebuild")
 end
-override("SIF", sif or places[1])
+share("SIF", sif or places[1])
 override("SIFPYTORCH", sif or places[1])
-override("RUNSCRIPTS", "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/runscripts")
+share("RUNSCRIPTS", "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/runscripts")
 override("RUNSCRIPTSPYTORCH", "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/runscripts")
-override("CONTAINERROOT", "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity")
+share("CONTAINERROOT", "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity")
 set_default({ "SINGULARITYENV_VIRTUAL_ENV", "APPTAINERENV_VIRTUAL_ENV" }, "/user-software/venv/pytorch")
 set_default({ "SINGULARITYENV_WITH_VENV", "APPTAINERENV_WITH_VENV" }, "true")
 set_default({ "SINGULARITYENV_WITH_CONDA_VENV", "APPTAINERENV_WITH_CONDA_VENV" }, "true")
@@ -300,7 +347,7 @@ if unloading then
 end
 local bind_user = unloading and {} or union(bind_names, ",", destination, taken)
 local bindpath_user = unloading and {} or union(bindpath_names, ",", destination, taken)
-if mode() == "load" or mode() == "show" then
+if (mode() == "load" or mode() == "show") and not state.ADDITIONAL then
     choose()
     local chosen = ours
     ours = {}
@@ -326,6 +373,7 @@ if paired then prepend(bind_names, bind_user, ",") end
 
 local path_names = {"SINGULARITYENV_PREPEND_PATH", "APPTAINERENV_PREPEND_PATH"}
 local path = { "/runscripts", "/user-software/venv/pytorch/bin", "/opt/miniconda3/envs/pytorch/bin" }
+if not unloading then state.PATHS = tostring(#path) end
 local path_user = unloading and {} or union(path_names, ":", function(entry) return entry end, {})
 for _, entry in ipairs(path_user) do path[#path + 1] = entry end
 prepend(path_names, path, ":")

@@ -109,6 +109,7 @@ proc hpcmod::restore_empty {name} {
 proc hpcmod::set_default {names value} {
     variable unloading
     variable state
+    if {[info exists state(ADDITIONAL)]} { return }
     set free 1
     foreach name $names { if {[exists $name]} { set free 0 } }
     foreach name $names {
@@ -122,6 +123,8 @@ proc hpcmod::set_default {names value} {
 proc hpcmod::prepend {names entries separator} {
     variable unloading
     variable memory
+    variable state
+    if {[info exists state(ADDITIONAL)]} { return }
     set value [join $entries $separator]
     set note ${memory}_[lindex $names 0]
     set set [expr {$unloading && [info exists ::env($note)] ? $::env($note) : $value}]
@@ -261,7 +264,7 @@ proc hpcmod::binds {candidates} {
     if {$unloading} {
         set count [expr {[info exists state(BINDS)] ? $state(BINDS) : 0}]
         set ours [lrange [elements [value ${memory}_[lindex $bindpath_names 0]] ,] 0 [expr {$count - 1}]]
-    } elseif {[module-info mode load] || [module-info mode display]} {
+    } elseif {([module-info mode load] || [module-info mode display]) && ![info exists state(ADDITIONAL)]} {
         choose $candidates
         set chosen $ours
         set ours {}
@@ -286,7 +289,9 @@ proc hpcmod::binds {candidates} {
 
 proc hpcmod::container_path {entries} {
     variable unloading
+    variable state
     array set taken {}
+    if {!$unloading} { set state(PATHS) [llength $entries] }
     set names {SINGULARITYENV_PREPEND_PATH APPTAINERENV_PREPEND_PATH}
     set user [expr {$unloading ? {} : [union $names : {} taken]}]
     prepend $names [concat $entries $user] :
@@ -298,20 +303,105 @@ proc hpcmod::sif {places} {
     return ""
 }
 
-# To swap modules of a family, Lmod loads the new one, unloads both, and loads the new one again. The first time, the
-# variables still belong to the other module: do nothing, and undo nothing.
 set hpcmod_this "ai_container PyTorch/2.7.1-rocm-6.2.4-singularity"
-set hpcmod_loaded [expr {[module-info mode load] ? [hpcmod::value _HPCMOD_CONTAINER] : ""}]
-if {[info commands family] ne ""} { family "ai_container" }
-if {$hpcmod_loaded ni [list "" $hpcmod_this]} {
-    if {$hpcmod::lmod && [lrange $hpcmod_loaded 0 end-1] eq "ai_container"} { return }
+# A container of an older hpcmod sets all variables itself, so no other can be loaded with it.
+set hpcmod_loaded [expr {[hpcmod::value _HPCMOD_ORDER] eq "" ? [hpcmod::value _HPCMOD_CONTAINER] : ""}]
+set hpcmod_several 0
+# Only one container with a whole Python environment, unless HPCMOD_SEVERAL=1: their commands have the same names.
+set hpcmod_several [expr {$hpcmod::unloading ? [info exists hpcmod::state(SEVERAL)] : [hpcmod::value HPCMOD_SEVERAL] eq "1"}]
+if {!$hpcmod_several} {
+    if {$hpcmod::lmod} { family "ai_container" }
+    if {[hpcmod::value _HPCMOD_PYTHON] ne ""} { set hpcmod_loaded [hpcmod::value _HPCMOD_PYTHON] }
+}
+if {[module-info mode load] && $hpcmod_loaded ni [list "" $hpcmod_this]} {
+    # To swap modules of a family, Lmod loads the new one, unloads both, and loads the new one again. The first time, the
+    # variables still belong to the other module: do nothing, and undo nothing.
+    if {$hpcmod::lmod && !$hpcmod_several && [lrange $hpcmod_loaded 0 end-1] eq "ai_container"} { return }
     set hpcmod_message "[format %s "PyTorch/2.7.1-rocm-6.2.4-singularity"]: the container module [lindex $hpcmod_loaded end] is loaded; unload it first"
     if {$hpcmod::lmod} { error $hpcmod_message }
     puts stderr $hpcmod_message
     break
 }
 if {$hpcmod::lmod && $hpcmod::unloading && ![info exists ::env($hpcmod::memory)]} { return }
-setenv _HPCMOD_CONTAINER [expr {$hpcmod::unloading ? "" : $hpcmod_this}]
+# After our own message, which names the other container.
+if {!$hpcmod::lmod && !$hpcmod_several && [info commands family] ne ""} { family "ai_container" }
+
+namespace eval hpcmod {
+    # SIF, RUNSCRIPTS and CONTAINERROOT belong to the container that was loaded last. _HPCMOD_ORDER lists all, the last first.
+    variable order {}
+    variable is_last $unloading
+    set is_last [expr {!$unloading || [lindex [split [value _HPCMOD_ORDER] :] 0] eq "PYTORCH"}]
+    foreach mark [split [value _HPCMOD_ORDER] :] { if {$mark ni [list "" "PYTORCH"]} { lappend order $mark } }
+}
+prepend-path _HPCMOD_ORDER "PYTORCH"
+
+# All other variables, such as binds, belong to the first: wrappers of the others replace them when they start.
+if {[module-info mode load] && [hpcmod::exists _HPCMOD_CONTAINER] && [hpcmod::value _HPCMOD_CONTAINER] ne ""} {
+    set hpcmod::state(ADDITIONAL) yes
+}
+
+proc hpcmod::share {name value} {
+    variable unloading
+    variable is_last
+    if {!$unloading} { share_value $name $value } elseif {$is_last} { unshare $name $value }
+}
+
+proc hpcmod::share_value {name value} {
+    variable lmod
+    variable order
+    variable state
+    if {![llength $order]} {
+        set had [exists $name]
+        set state($name) [expr {!$had ? "unset" : $::env($name) eq "" ? "empty" : "value"}]
+    } else {
+        # the state before the first container
+        set state($name) unset
+        foreach word [value _HPCMOD_[lindex $order 0]] { if {[string match $name=* $word]} { set state($name) [lindex [split $word =] 1] } }
+    }
+    if {$lmod && ([llength $order] || $state($name) eq "value")} {
+        set stack __LMOD_STACK_$name
+        setenv $stack [base64 $value]:[expr {[info exists ::env($stack)] ? $::env($stack) : [base64 [value $name]]}]
+    } elseif {![llength $order] && $state($name) eq "value"} {
+        setenv _HPCMOD_SAVED_$name $::env($name)
+    }
+    setenv $name $value
+}
+
+# Values of containers that were unloaded meanwhile stay on Lmod's stack until the one above them goes.
+proc hpcmod::unshare {name value} {
+    variable lmod
+    variable order
+    variable state
+    if {![info exists state($name)]} { return }
+    set stack __LMOD_STACK_$name
+    set below [expr {$lmod ? [lrange [split [value $stack] :] 1 end] : {}}]
+    if {[llength $order]} {
+        set root [regsub {/runscripts$} [value RUNSCRIPTS[lindex $order 0]] ""]
+        set wanted [expr {$name eq "CONTAINERROOT" ? $root : [value $name[lindex $order 0]]}]
+        if {!$lmod} { unsetenv $name $wanted }
+        foreach entry $below {
+            pushenv $name $value
+            if {$entry eq [base64 $wanted]} { break }
+        }
+    } elseif {$lmod} {
+        if {$state($name) eq "value"} { foreach entry $below { pushenv $name $value } } else { setenv $name $value }
+        setenv $stack ""
+        if {$state($name) eq "empty"} { restore_empty $name }
+    } else {
+        switch $state($name) {
+            unset { setenv $name "" }
+            empty { unsetenv $name "" }
+            value { unsetenv $name [value _HPCMOD_SAVED_$name]; setenv _HPCMOD_SAVED_$name "" }
+        }
+    }
+}
+
+if {![info exists hpcmod::state(ADDITIONAL)]} { setenv _HPCMOD_CONTAINER [expr {$hpcmod::unloading ? "" : $hpcmod_this}] }
+if {$hpcmod_several} {
+    set hpcmod::state(SEVERAL) yes
+} else {
+    setenv _HPCMOD_PYTHON [expr {$hpcmod::unloading ? "" : $hpcmod_this}]
+}
 
 set hpcmod_places [list "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif"]
 set hpcmod_sif [hpcmod::sif $hpcmod_places]
@@ -321,11 +411,11 @@ if {$hpcmod_sif eq "" && [module-info mode load]} {
     break
 }
 if {$hpcmod_sif eq ""} { set hpcmod_sif [lindex $hpcmod_places 0] }
-hpcmod::override SIF $hpcmod_sif
+hpcmod::share SIF $hpcmod_sif
 hpcmod::override "SIFPYTORCH" $hpcmod_sif
-hpcmod::override "RUNSCRIPTS" "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/runscripts"
+hpcmod::share "RUNSCRIPTS" "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/runscripts"
 hpcmod::override "RUNSCRIPTSPYTORCH" "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/runscripts"
-hpcmod::override "CONTAINERROOT" "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity"
+hpcmod::share "CONTAINERROOT" "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity"
 hpcmod::set_default [list "SINGULARITYENV_VIRTUAL_ENV" "APPTAINERENV_VIRTUAL_ENV"] "/user-software/venv/pytorch"
 hpcmod::set_default [list "SINGULARITYENV_WITH_VENV" "APPTAINERENV_WITH_VENV"] "true"
 hpcmod::set_default [list "SINGULARITYENV_WITH_CONDA_VENV" "APPTAINERENV_WITH_CONDA_VENV"] "true"
