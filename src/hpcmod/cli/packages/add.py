@@ -110,6 +110,7 @@ def add_verb(flags: AddFlags) -> None:
       hpcmod add PyTorch einops 'transformers<5'
       hpcmod add PyTorch -r requirements.txt --wheel-dir wheels --no-index
       hpcmod add PyTorch --conda samtools=1.19 --channel bioconda --channel conda-forge
+      hpcmod add PyTorch --conda environment.yml
       hpcmod add PyTorch --lock my.lock
       hpcmod add PyTorch --from ~/old-venv
       hpcmod add PyTorch --files ~/R/library:/user-software/R
@@ -124,20 +125,23 @@ def add_verb(flags: AddFlags) -> None:
     if flags.without:
         raise click.UsageError("--without is for --from")
     lock = _read_lock(flags.lock_file, words) if flags.lock_file else None
+    wanted = read_conda_options(flags.conda, flags.channels)
+    for left in wanted.left_out:
+        tell(f"left out: {left.name} ({left.reason})")
     asked = join(
+        wanted.pip,
         parse_typed(flags.packages, str(Path.cwd()), os.path.exists),
         *(parse_file(str(Path(one).absolute()), read_list, os.path.exists) for one in flags.requirement_files),
     )
     files = tuple(_parse_placed(one) for one in flags.placed)
-    conda = read_conda_options(flags.conda, flags.channels)
-    if not (asked.lines or lock or files or conda.requirements):
+    if not (asked.lines or lock or files or wanted.part.requirements):
         raise click.UsageError(
             "give packages, --conda PACKAGE, -r FILE, --lock FILE, --from PATH or --files DIRECTORY:/PLACE"
         )
     words += ["--lock", flags.lock_file] if flags.lock_file else []
     change = PackageChange(
         added=asked,
-        conda=conda,
+        conda=wanted.part,
         files=files,
         lock=lock,
         pip=pip_options(flags),

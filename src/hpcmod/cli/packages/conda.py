@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
+from hpcmod.cli.containers import complete_file
 from hpcmod.cli.output import tell
+from hpcmod.install.packages.importing import read_list
 from hpcmod.model.packages.conda import DEFAULT_CHANNELS, NO_CONDA, CondaPart, parse_channels, parse_conda_specs
+from hpcmod.model.packages.conda_file import parse_conda_file
+from hpcmod.model.packages.requirement import NOTHING, Requirements, join
+from hpcmod.model.packages.sources import LeftOut
 from hpcmod.model.packages.state import State
 
-Decorator = Callable[[Callable[..., None]], Callable[..., None]]
-
 conda_option = click.option(
-    "--conda", "conda", multiple=True, metavar="PACKAGE", help="conda package, as NAME or NAME=VERSION."
+    "--conda",
+    "conda",
+    multiple=True,
+    metavar="PACKAGE|FILE",
+    shell_complete=complete_file,
+    help="conda package, as NAME or NAME=VERSION, or an environment.yml with its pip part.",
 )
 channel_option = click.option(
     "--channel",
@@ -26,19 +35,38 @@ channel_option = click.option(
 )
 
 
-def read_conda_options(specs: Sequence[str], channels: Sequence[str]) -> CondaPart:
-    """Return the conda packages that options ask for.
+@dataclass(frozen=True)
+class CondaWanted:
+    """What the options for conda packages ask for."""
+
+    part: CondaPart = NO_CONDA
+    pip: Requirements = NOTHING
+    """What the environment files list for pip."""
+    left_out: tuple[LeftOut, ...] = ()
+
+
+def read_conda_options(words: Sequence[str], channels: Sequence[str]) -> CondaWanted:
+    """Return the packages that options ask for, with those that environment files list.
 
     Raises
     ------
     BadInputError
         If one is not a package, or a channel is not a channel.
     """
-    if channels and not specs:
+    if channels and not words:
         raise click.UsageError("--channel is for --conda")
-    if not specs:
-        return NO_CONDA
-    return CondaPart(parse_conda_specs(specs), parse_channels(channels, str(Path.cwd()), os.path.exists))
+    paths = [word for word in words if word.endswith((".yml", ".yaml"))]
+    files = [parse_conda_file(read_list(path), str(Path(path).absolute()), read_list, os.path.exists) for path in paths]
+    specs = parse_conda_specs(
+        [*(word for word in words if word not in paths), *(spec for one in files for spec in one.specs)]
+    )
+    named = [*channels, *(channel for one in files for channel in one.channels)]
+    found = parse_channels(named, str(Path.cwd()), os.path.exists)
+    return CondaWanted(
+        CondaPart(specs, found) if specs else NO_CONDA,
+        join(*(one.pip for one in files)),
+        tuple(left for one in files for left in one.left_out),
+    )
 
 
 def tell_conda(state: State) -> None:

@@ -84,7 +84,7 @@ def solve_conda(part: CondaPart, image: CondaImage, scratch: Path, *, module: st
         found: list[RepoDataRecord] = await rattler.solve(
             sources=part.channels,
             specs=part.requirements,
-            gateway=rattler.Gateway(cache_dir=scratch / "repodata"),
+            gateway=rattler.Gateway(cache_dir=scratch / "repodata", client=rattler.Client.default_client()),
             platforms=[image.subdir, "noarch"],
             pinned_packages=own,
             virtual_packages=list(_virtual_packages(image)),
