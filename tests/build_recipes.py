@@ -123,8 +123,77 @@ DEFINITIONS = {
 }
 
 
+ENVIRONMENT = "name: Env\nchannels: [conda-forge]\ndependencies:\n- python=3.12\n- pip:\n  - torch\n"
+BUILD = "cotainr build x.sif --base-image=docker://ubuntu:24.04 --conda-env=environment.yml"
+TYKKY = "conda-containerize new --prefix /p/tool"
+
+CONDA = {
+    "`name`": [ENVIRONMENT, ENVIRONMENT.replace("name: Env\n", "")],
+    "`channels`, `dependencies`, and `pip` in them": [ENVIRONMENT],
+    "... `-r FILE` beside the environment": [ENVIRONMENT.replace("- torch", "- -r req.txt")],
+    "... a directory of this machine, `-e`": [
+        ENVIRONMENT.replace("- torch", "- -e ."),
+        ENVIRONMENT.replace("- torch", "- -r none.txt"),
+    ],
+    "`variables`": [f"{ENVIRONMENT}variables:\n  A: b c\n"],
+    "`prefix`": [f"{ENVIRONMENT}prefix: /x\n"],
+    "other keys": [f"{ENVIRONMENT}colour: green\n"],
+    "`cotainr build IMAGE --base-image=... --conda-env=...`": [f"#!/bin/bash\n{BUILD}\n"],
+    "... `--system=NAME`": [f"{BUILD} --system=lumi-g\n"],
+    "... `--accept-licenses`, `--quiet`, `--verbose`": [f"{BUILD} --accept-licenses -vv\n"],
+    "... other options": [f"{BUILD} --odd=1\n"],
+    "`conda-containerize new --prefix DIR FILE` of tykky": [f"{TYKKY} environment.yml\n"],
+    "... `-r FILE`, `--post-install FILE`": [f"{TYKKY} -r req.txt --post-install post.sh --mamba environment.yml\n"],
+    "... `--wrapper-paths`": [f"{TYKKY} -w bin/x environment.yml\n"],
+    "`pip-containerize`, `conda-containerize update`, `wrap-container`": [
+        "pip-containerize new --prefix /p req.txt\n",
+        "conda-containerize update /p\n",
+        "cotainr build x.sif --conda-env=environment.yml --system=lumi-g\n",
+        "echo\n",
+    ],
+}
+"""For each row environment files, which begin with `name` or `channels`, and scripts."""
+
+BASE = "Stage0 += baseimage(image='debian:12')\n"
+HPCCM = f"{BASE}Stage0 += shell(commands=['true'])\n"
+
+HPCCMS = {
+    "`Stage0 += baseimage(image=...)`": [HPCCM],
+    "`shell(commands=[...])`": [f"{BASE}Stage0 += shell(commands=['a', 'b'])\n"],
+    "`environment(variables={...})`": [f"{HPCCM}Stage0 += environment(variables={{'A': '1', 'PATH': '/x:$PATH'}})\n"],
+    "`copy(src=..., dest=...)`, `copy(files={...})`": [
+        f"{BASE}Stage0 += copy(src=['a.txt', 'b'], dest='/to/')\nStage0 += copy(files={{'a.txt': '/a'}})\n"
+    ],
+    "... `_from`": [f"{HPCCM}Stage0 += copy(src='/a', dest='/b', _from='devel')\n"],
+    "`workdir`, `arg`, `comment`": [
+        f"{HPCCM}Stage0 += workdir(directory='/a')\nStage0 += arg(variables={{'V': '1'}})\nStage0 += comment('c')\n"
+    ],
+    "`packages(apt=[...], yum=[...], ospackages=[...])`": [f"{BASE}Stage0 += packages(apt=['a'], ospackages=['b'])\n"],
+    "`raw(docker=...)`": [f"{BASE}Stage0 += raw(docker='RUN true', singularity='%post')\n"],
+    "`user`": [f"{HPCCM}Stage0 += user(user='me')\n"],
+    "`label`, `runscript`": [
+        f"{HPCCM}Stage0 += label(metadata={{'a': 'b'}})\n",
+        f"{HPCCM}Stage0 += runscript(commands=['x'])\n",
+    ],
+    "other arguments of these": [f"{BASE}Stage0 += shell(commands=['true'], colour='green')\n"],
+    "names with values that are known from the text, f-strings": [
+        '"""A recipe"""\nV = "12"\nStage0 += baseimage(image=f"debian:{V}")\nStage0 += shell(commands=["a " + V])\n'
+    ],
+    "building blocks: `gnu`, `openmpi`, `mlnx_ofed` and all others": [f"{HPCCM}Stage0 += gnu()\n"],
+    "`Stage1`, `import`, `if`, `for`, functions, `USERARG`": [
+        f"{HPCCM}Stage1 += baseimage(image='a:1')\n",
+        f"import os\n{HPCCM}",
+        f"{HPCCM}if True:\n    Stage0 += shell(commands=['x'])\n",
+        f"{BASE}Stage0 += shell(commands=[USERARG.get('x')])\n",
+        f"{HPCCM}open('/tmp/owned', 'w')\n",
+        f"{HPCCM}x = open('/tmp/owned', 'w')\n",
+        "Stage0 +=\n",
+    ],
+}
+
+
 def write_sources(root: Path) -> Path:
     """Write the files that the recipes copy."""
-    return write_tree(
-        root, {"a.txt": "a\n", "b/c.txt": "c\n", "x.tar.gz": "", "Dockerfile": RUN, "app.def": HEAD + POST}
-    )
+    recipes = {"Dockerfile": RUN, "app.def": HEAD + POST, "environment.yml": ENVIRONMENT, "recipe.py": HPCCM}
+    others = {"req.txt": "torch\n", "post.sh": "true\n"}
+    return write_tree(root, {"a.txt": "a\n", "b/c.txt": "c\n", "x.tar.gz": "", **recipes, **others})

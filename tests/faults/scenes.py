@@ -377,6 +377,8 @@ SCENES: dict[str, Scene] = {
     "bundle import": Scene(("bundle", "import", "out/b.tar", "-o", "out/here"), _bundled),
     "import sif": Scene(("import", "sif", "--output", "out/ec", "source/toy.sif"), _fetched),
     "import batch": Scene(("import", "batch", "--output", "out/ec", "source/job.sh"), _recipes),
+    "import conda": Scene(("import", "conda", "--output", "out/r", "source/environment.yml"), _recipes),
+    "import hpccm": Scene(("import", "hpccm", "--output", "out/r", "source/recipe.py"), _recipes),
     "import definition": Scene(("import", "definition", "--output", "out/r", "source/app.def"), _recipes),
     "import dockerfile": Scene(("import", "dockerfile", "--output", "out/r", "source/Dockerfile"), _recipes),
     "import shpc": Scene(("import", "shpc", "--output", "out/ec", "source/samtools/container.yaml"), _recipes),

@@ -33,8 +33,10 @@ from hpcmod.image.squashfs.reader import Squashfs
 from hpcmod.image.trust.provenance import parse_provenance
 from hpcmod.image.web.authorization import parse_challenges
 from hpcmod.image.web.credentials import find_credentials
+from hpcmod.importing.builds.conda import convert_commands, convert_environment
 from hpcmod.importing.builds.definition import convert_definition
 from hpcmod.importing.builds.dockerfile import convert_dockerfile
+from hpcmod.importing.builds.hpccm import convert_hpccm
 from hpcmod.importing.compose import convert_service
 from hpcmod.importing.edf import convert_edf
 from hpcmod.importing.edf_files import EdfPath, read_edf
@@ -85,7 +87,7 @@ from hpcmod.render.edf import render_edf
 from hpcmod.render.recipe import render_recipe
 from hpcmod.resources import known_endings, runscript_templates
 from tests.batch_scripts import IMAGES, JOB, OPTIONS, REST
-from tests.build_recipes import DEFINITIONS, DOCKERFILES, write_sources
+from tests.build_recipes import CONDA, DEFINITIONS, DOCKERFILES, HPCCMS, write_sources
 from tests.corpus import CONDA_TREE, make_image, make_sif, make_squashfs
 from tests.elf_files import elf
 from tests.foreign_recipes import COMPOSE, EDF, EDF_BASE, LUMI, NGC, ODD_ALIASES, SAMTOOLS, SINGULARITY_COMPOSE
@@ -284,6 +286,21 @@ def _dockerfile(directory: Path) -> Iterator[Reader]:
 @reader("definition file")
 def _definition(directory: Path) -> Iterator[Reader]:
     yield from _build_recipes(directory, convert_definition, "app.def", DEFINITIONS)
+
+
+@reader("HPCCM recipe")
+def _hpccm(directory: Path) -> Iterator[Reader]:
+    yield from _build_recipes(directory, convert_hpccm, "recipe.py", HPCCMS)
+
+
+@reader("conda environment")
+def _conda(directory: Path) -> Iterator[Reader]:
+    def convert(text: str, path: Path) -> ImportedRecipe:
+        if text.startswith(("n", "c", "d")) and "cotainr" not in text:
+            return convert_environment(text, path)
+        return next(convert_commands(text, path.with_name("build.sh")))
+
+    yield from _build_recipes(directory, convert, "environment.yml", CONDA)
 
 
 def _build_recipes(

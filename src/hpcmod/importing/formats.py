@@ -22,8 +22,10 @@ GROUP = "hpcmod.importers"
 
 BUILT_IN = {
     "batch": "hpcmod.importing.scripts.batch:FORMAT",
+    "conda": "hpcmod.importing.builds.conda:FORMAT",
     "definition": "hpcmod.importing.builds.definition:FORMAT",
     "dockerfile": "hpcmod.importing.builds.dockerfile:FORMAT",
+    "hpccm": "hpcmod.importing.builds.hpccm:FORMAT",
     "compose": "hpcmod.importing.compose:FORMAT",
     "edf": "hpcmod.importing.edf:FORMAT",
     "lumi-eb": "hpcmod.importing.lumi_eb:FORMAT",
@@ -36,6 +38,7 @@ BUILT_IN = {
 
 FILE_NAMES = {
     "batch": ("*.sh", "*.sbatch", "*.slurm", "*.job", "*.batch"),
+    "conda": ("environment.y*ml", "env.y*ml"),
     "definition": ("*.def", "Singularity", "Singularity.*"),
     "dockerfile": ("Dockerfile*", "Containerfile*", "*.Dockerfile", "*.dockerfile"),
     "compose": ("compose.y*ml", "docker-compose*.y*ml", "podman-compose*.y*ml"),

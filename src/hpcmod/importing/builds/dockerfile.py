@@ -103,6 +103,21 @@ def convert_instructions(instructions: Sequence[Instruction], draft: RecipeDraft
             building.take(one)
 
 
+def convert_body(instructions: Sequence[Instruction], draft: RecipeDraft, context: Path) -> None:
+    """Add instructions that follow a FROM to a recipe.
+
+    Raises
+    ------
+    BadInputError
+        If there is another FROM, or a recipe cannot describe them.
+    """
+    building = _Building(draft, context)
+    for one in instructions:
+        if one.name == "FROM" or "from" in split_flags(one.text)[0]:
+            raise BadInputError(f"{one.name} {shown_text(one.text)}: a recipe has one stage; {_MULTI_STAGE}", "")
+        building.take(one)
+
+
 def _split_stages(instructions: Sequence[Instruction]) -> tuple[list[Instruction], list[_Stage]]:
     """Return the arguments before the first FROM, and the stages."""
     before: list[Instruction] = []

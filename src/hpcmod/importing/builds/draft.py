@@ -170,10 +170,14 @@ class RecipeDraft:
         into = place.endswith("/") or place in (".", "..") or len(sources) > 1
         lines = [f"target={sh(target)}", f"into={'yes' if into else 'no'}", f"mode={sh(mode)}", *_COPYING]
         for source in sources:
-            name = f"{len(self.files) + 1}/{source.name or 'root'}"
-            self.files[name] = str(source)
-            lines.append(f"{_COPIERS[like]} {sh(f'{_FILES}/{name}')}")
+            lines.append(f"{_COPIERS[like]} {sh(f'{self.add_input([source])}/{source.name}')}")
         self._add("copy", lines, where)
+
+    def add_input(self, paths: Sequence[Path]) -> str:
+        """Add local files for further steps, and return their directory in the build."""
+        number = len({name.partition("/")[0] for name in self.files}) + 1
+        self.files.update({f"{number}/{path.name}": str(path.absolute()) for path in paths})
+        return f"{_FILES}/{number}"
 
     def _absolute(self, place: str) -> str:
         return place if place.startswith("/") else f"{self.directory or ''}/{place.removeprefix('./')}"
