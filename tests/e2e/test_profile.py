@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import time
 from typing import Any
 
@@ -12,9 +13,11 @@ import pytest
 
 from tests.e2e.conftest import Jobs
 from tests.stack import CHECKOUT
+from tests.walkthroughs import blocks
 
 pytestmark = pytest.mark.stack
 
+THOROUGH = os.environ.get("HPCMOD_THOROUGH") == "1"
 PROGRAM = CHECKOUT / "tests" / "e2e" / "profiled.py"
 
 
@@ -25,14 +28,24 @@ def profile(jobs: Jobs, *words: str, py_spy: str = "") -> dict[str, Any]:
     return found
 
 
-def test_a_job_is_profiled_and_reports_how_long_it_took_to_start(torch_jobs: Jobs, py_spy: str) -> None:
+COMMANDS = [shlex.split(line)[1:] for block in blocks("profile", "console") for line in block.splitlines()]
+"""Of the page docs/how-to/profile.md: report, record, submit with a profiler, merge, and profile in an allocation."""
+
+
+def test_the_commands_of_the_page_run_on_two_nodes(torch_jobs: Jobs, py_spy: str) -> None:
+    """One job for all of them: it is measured, profiled with torch.profiler, and recorded with py-spy while it runs."""
+    measured, record, profiled, merge, in_allocation = COMMANDS
     (torch_jobs.directory / "train.py").write_text(PROGRAM.read_text())
-    asked = ("-N", "2", "-p", "small-g", "--gpus", "1", "--report", "--profile-rank", "0,1", "--profiler", "torch")
-    number = torch_jobs.submit(*asked, "--", "train.py", "wait")
+    here = ["-p", "small-g", "--gpus", "1"]
+    assert [word for word in profiled if not word.startswith("--profile") and word not in ("0,1", "torch")] == [
+        word for word in measured if word != "--report"
+    ]
+    number = torch_jobs.hpcmod(profiled[0], *here, "--report", *profiled[1:], "wait").stdout.strip()
     while torch_jobs.output(number).count("trained") < 2:
         time.sleep(0.1)
         assert torch_jobs.state(number) in ("PENDING", "RUNNING"), torch_jobs.output(number)
-    live = profile(torch_jobs, number, "--rank", "0,1", "--time", "2", py_spy=py_spy)
+    words = [number if word == "4711" else word for word in record[1:]]
+    live = profile(torch_jobs, *words, "--time", "2", py_spy=py_spy)
     assert [(one["rank"], one["host"], one["profiler"]) for one in live["ranks"]] == [
         (0, "nid001", "py-spy"),
         (1, "nid002", "py-spy"),
@@ -51,10 +64,30 @@ def test_a_job_is_profiled_and_reports_how_long_it_took_to_start(torch_jobs: Job
         assert re.match(r"[0-9.]+/[0-9.]+/[0-9.]+(;|$)", phases[name]), output
     assert "packages: torch " in phases["imports"] and phases["GPUs"] == "utilisation unknown, energy unknown", output
     assert not list((torch_jobs.directory / "caches").iterdir())
-    merged = profile(torch_jobs, number, "-o", "both.json")
+    merged = profile(torch_jobs, *(number if word == "4711" else word for word in merge[1:]), "-o", "both.json")
     assert [(one["rank"], one["profiler"]) for one in merged["ranks"]] == [(0, "torch"), (1, "torch")], merged
     events = json.loads((torch_jobs.directory / "both.json").read_text())["traceEvents"]
     steps = {
         (one["pid"], one["ts"]) for one in events if one["name"].startswith("Optimizer.step#") and one["ph"] == "X"
     }
     assert merged["aligned"] and len(steps) >= 6 and {rank for rank, _ in steps} == {0, 1}
+    assert in_allocation[0] == "profile"
+
+
+if THOROUGH:
+
+    @pytest.mark.parametrize("profiler", ["torch", "py-spy"])
+    def test_a_program_is_profiled_in_an_allocation(torch_jobs: Jobs, py_spy: str, profiler: str) -> None:
+        (torch_jobs.directory / "train.py").write_text(PROGRAM.read_text())
+        words = COMMANDS[-1]
+        command = [words[0], "--json", "--gpus", "1", "--with", profiler, *words[1:]]
+        hpcmod = torch_jobs.machine.stack.python.parent / "hpcmod"
+        code = f"module load PyTorch && {hpcmod} {shlex.join(command)}"
+        bind = f"{py_spy}:/opt/tools"
+        allocate = ("salloc", "-Q", "-N2", "-p", "small-g", "--gpus-per-node=1", "-t", "5", "--ntasks-per-node=1")
+        env = {"APPTAINER_BIND": bind, "APPTAINERENV_PREPEND_PATH": "/opt/tools"} if profiler == "py-spy" else {}
+        done = torch_jobs(*allocate, "bash", "-c", code, **env)
+        assert done.returncode == 0, f"{done.stdout}{done.stderr}"
+        found = json.loads(done.stdout)
+        assert [(one["rank"], one["profiler"]) for one in found["ranks"]] == [(0, profiler), (1, profiler)], found
+        assert found["aligned"] is (profiler == "torch"), found

@@ -24,7 +24,7 @@ from hpcmod.install.queue import read_job
 from hpcmod.machine import load_site
 from hpcmod.model.endings.origin import show_ranks
 from hpcmod.model.jobs.facts import JobFacts
-from hpcmod.model.jobs.request import TORCH
+from hpcmod.model.jobs.request import TORCH, is_command_line
 from hpcmod.model.jobs.scheduler import Scheduler
 from hpcmod.model.jobs.schedulers import scheduler_of
 from hpcmod.model.logs.traces import merge_traces
@@ -239,6 +239,11 @@ def _profile_program(flags: ProfileFlags, site: Site, ranks: tuple[int, ...]) ->
     profiler = flags.profiler or TORCH
     if flags.steps and profiler != TORCH:
         raise BadInputError(f"--steps is for torch, not for {profiler}", "Leave it out, or write --with torch.")
+    if is_command_line(flags.program):
+        raise BadInputError(
+            f"{flags.program[0]} is not Python, and only Python programs are profiled",
+            "Start the profiler yourself: hpcmod launch -- PROFILER " + flags.program[0],
+        )
     launch = LaunchFlags(
         program=flags.program,
         dry_run=flags.dry_run,

@@ -121,6 +121,7 @@ def test_a_recording_that_fails_says_why(
         (("7",), 3, "hpcmod job NAME --profile-rank 0"),
         (("--steps", "3", "--with", "nsys", "--", "train.py"), 2, "--steps is for torch"),
         (("--", "train.py"), 7, "not inside a Slurm allocation"),
+        (("--", "gmx", "mdrun"), 2, "gmx is not Python"),
     ],
 )
 def test_errors_say_what_to_do(here: Path, words: tuple[str, ...], status: int, said: str) -> None:
