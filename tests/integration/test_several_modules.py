@@ -152,6 +152,14 @@ def test_the_runtime_belongs_to_the_last_loaded(several: Loader) -> None:
     assert done.stdout.split("\n")[:6] == ["of Sort", "/only-Sort", "of Cat", "/only-Cat", "of Uniq", "/only-Uniq"]
 
 
+def test_use_gives_them_to_another_one(several: Loader) -> None:
+    hpcmod = several.tool.stack.python.parent / "hpcmod"
+    leave = "module unload Cat; module unload Sort; snapshot >after; compare none after"
+    use = f'module load Cat Sort; owner Sort; eval "$({hpcmod} use Cat)"; owner Cat'
+    done = several(f"{SNAPSHOT}{EACH} snapshot >none; {use}; {leave}")
+    assert done.stdout == ""
+
+
 def test_two_with_python_are_loaded_only_if_the_user_asks(several: Loader) -> None:
     done = several(
         f"{SNAPSHOT} snapshot >none; module load Cat Torch; module load Jax 2>said; python | grep ^SHARED_T; "

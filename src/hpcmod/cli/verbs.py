@@ -35,6 +35,10 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
             "use.run:run_verb",
             "Run the image's own run script.",
         ),
+        "use": (
+            "use.switch:use_verb",
+            "Print the command that gives $SIF and singularity to a loaded container.",
+        ),
     },
     "Notebooks and editors": {
         "kernel": (
