@@ -7,11 +7,11 @@ from pathlib import Path
 
 from hpcmod.errors import BadInputError, VerificationError
 from hpcmod.install.conda.image import read_conda_image
-from hpcmod.install.conda.linking import Prefix, link_conda
+from hpcmod.install.conda.linking import Prefix, link_conda, link_libraries
 from hpcmod.install.conda.solving import fetch_conda, solve_conda
 from hpcmod.install.user_layer import read_packages_in
 from hpcmod.model.images.facts import Package
-from hpcmod.model.packages.conda import CondaPackage, CondaPart, find_changed_files, with_times
+from hpcmod.model.packages.conda import CondaPart, find_changed_files, with_times
 from hpcmod.model.packages.plan import StatePlan
 from hpcmod.model.packages.requirement import normalize_package
 from hpcmod.render.quote import sh_word
@@ -34,7 +34,9 @@ def install_conda(plan: StatePlan, venv: Path, scratch: Path, now: str) -> State
     """
     if not plan.conda.requirements:
         return plan
-    chosen = resolve_conda(plan, scratch)
+    image = read_conda_image(plan.target.sif, plan.target.python)
+    exact = plan.conda.exact
+    chosen = plan.conda.packages if exact else solve_conda(plan.conda, image, scratch, module=plan.target.module)
     archives = fetch_conda(chosen, scratch / "archives")
     before = plan.parent.conda if plan.parent else CondaPart()
     changed = find_changed_files(before, [one.package for one in archives])
@@ -46,25 +48,13 @@ def install_conda(plan: StatePlan, venv: Path, scratch: Path, now: str) -> State
         )
     prefix = Prefix(venv, plan.target.venv, plan.target.python.version)
     packages = link_conda(archives, prefix, scratch)
+    if packages:
+        link_libraries(image.libraries, prefix)
     python_packages = read_packages_in(venv / prefix.site_packages)
     check_not_replaced(python_packages, plan)
     part = replace(plan.conda, packages=with_times(packages, before, now), exact=False)
     pins = tuple(f"{one.name}=={one.version}" for one in python_packages)
     return replace(plan, conda=part, constraints=(*plan.constraints, *pins))
-
-
-def resolve_conda(plan: StatePlan, scratch: Path) -> tuple[CondaPackage, ...]:
-    """Return the conda packages that a plan installs, dependencies first; those of a lock file as they are.
-
-    Raises
-    ------
-    HpcmodError
-        As `solve_conda`.
-    """
-    if plan.conda.exact:
-        return plan.conda.packages
-    image = read_conda_image(plan.target.sif, plan.target.python)
-    return solve_conda(plan.conda, image, scratch, module=plan.target.module)
 
 
 def check_not_replaced(installed: tuple[Package, ...], plan: StatePlan) -> None:

@@ -13,11 +13,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from hpcmod.errors import BadInputError, VerificationError
+from hpcmod.errors import BadInputError, NoSpaceError, VerificationError
 from hpcmod.install.conda.solving import CondaArchive, import_rattler
 from hpcmod.model.packages.conda import CondaPackage
 
 _ENTRY_POINT = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*)\s*=\s*([A-Za-z_][\w.]*):([A-Za-z_][\w.]*)")
+_FULL = re.compile(r"os error (?:28|122)\b")  # ENOSPC and EDQUOT of Linux
 _SCRIPTS = re.compile(r"bin/\.[^/]+-(?:pre|post)-link\.sh|etc/conda/activate\.d/[^/]+")
 _RESERVED = re.compile(
     r"pyvenv\.cfg|lib64|bin/(?:python[\d.]*|pip3?)|conda-meta(?:/.*)?|lib/python[^/]+/site-packages/image\.pth"
@@ -79,6 +80,22 @@ def link_conda(archives: tuple[CondaArchive, ...], prefix: Prefix, scratch: Path
     return found
 
 
+def link_libraries(libraries: tuple[str, ...], prefix: Prefix) -> None:
+    """Link shared libraries of the image into a prefix, where programs of conda packages look for them.
+
+    Parameters
+    ----------
+    libraries
+        Paths in the image, below a directory `lib`; those that the prefix has itself are left out.
+    """
+    directory = prefix.directory / "lib"
+    directory.mkdir(exist_ok=True)
+    for path in libraries:
+        link = directory / PurePosixPath(path).name
+        if not link.is_symlink() and not link.exists():
+            link.symlink_to(path)
+
+
 def _link(archive: CondaArchive, prefix: Prefix, directory: Path) -> CondaPackage:
     package = archive.package
     _extract(archive, directory)
@@ -103,6 +120,11 @@ def _extract(archive: CondaArchive, directory: Path) -> None:
         index = json.loads((directory / "info" / "index.json").read_text(encoding="utf-8"))
         name = str(index["name"]).lower()
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as err:
+        if _FULL.search(str(err)):
+            raise NoSpaceError(
+                f"{directory.parent}: not enough space to unpack {archive.path.name}: {err}",
+                "Free some space there, or set TMPDIR to a directory on a larger disk.",
+            ) from err
         raise VerificationError(
             f"{archive.package.url}: cannot be unpacked safely: {err}", "Check where the package comes from."
         ) from err

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import platform
+import re
 import shutil
 from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -193,7 +194,8 @@ def _virtual_packages(image: CondaImage) -> Iterator[GenericVirtualPackage]:
     from rattler import BuildString, GenericVirtualPackage, PackageName, Version
 
     machine = {"linux-64": "x86_64", "linux-aarch64": "aarch64", "linux-ppc64le": "ppc64le"}[image.subdir]
-    kernel = platform.release().partition("-")[0]
+    found = re.match(r"\d+(?:\.\d+)*", platform.release())
+    kernel = found[0] if found else ""
     for name, version, build in (
         ("__unix", "0", "0"),
         ("__linux", kernel, "0"),

@@ -33,13 +33,16 @@ def read(path: Path, files: dict[str, str], architecture: str = "amd64") -> Cond
 def test_an_image_with_records_of_conda_has_condas_python(tmp_path: Path) -> None:
     files = {
         f"{PREFIX}/conda-meta/python-3.12.1-h0_0.json": record("python", "3.12.1"),
-        f"{PREFIX}/conda-meta/zlib-1.3-h0_0.json": record("zlib", "1.3", constrains=["zstd >=1.5"]),
+        f"{PREFIX}/conda-meta/zlib-1.3-h0_0.json": record(
+            "zlib", "1.3", constrains=["zstd >=1.5"], files=["lib/libz.so.1", "lib/libz.a", "lib/x/y.so", "../z.so"]
+        ),
         f"{PREFIX}/conda-meta/history": "",
     }
     found = read(tmp_path, files)
     assert (found.subdir, found.glibc, found.is_conda) == ("linux-64", "", True)
     assert found.names == {"python", "zlib"}
     assert "files" not in found.records[0]
+    assert found.libraries == (f"{PREFIX}/lib/libz.so.1",)
     assert [one["constrains"] for one in found.records] == [[], ["zstd >=1.5"]]
 
 

@@ -27,6 +27,7 @@ OF_CONDA = CondaImage(
         {"name": "python", "version": "3.12.1", "build": "h0_0", "build_number": 0, "subdir": "linux-64"}
         | {"depends": [], "constrains": []},
     ),
+    ("/opt/env/lib/libz.so.1",),
 )
 NOW = "2026-02-02T00:00:00Z"
 
@@ -62,6 +63,7 @@ def test_what_was_installed_is_in_the_plan_and_constrains_pip(tmp_path: Path, ch
     (one,) = plan.conda.packages
     assert (one.name, one.since, plan.conda.exact) == ("pure", NOW, False)
     assert plan.constraints[-1] == "pure==1.0"
+    assert (tmp_path / "1/venv/lib/libz.so.1").readlink() == Path("/opt/env/lib/libz.so.1")
     assert install(tmp_path, replace(plan, conda=NO_CONDA), "2").conda == NO_CONDA
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.errors import BadInputError, HpcmodError, VerificationError
-from hpcmod.install.conda.linking import Prefix, link_conda
+from hpcmod.install.conda.linking import Prefix, link_conda, link_libraries
 from hpcmod.install.conda.solving import CondaArchive
 from hpcmod.model.packages.conda import CondaPackage
 from tests.conda_channel import PLACEHOLDER, CondaFile, make_conda
@@ -172,3 +172,10 @@ def test_damaged_and_wrong_packages_are_refused(tmp_path: Path, prefix: Prefix) 
         path = make_conda(tmp_path, "pure", "1.0", {"site-packages/p.py": ""}, python=True, entry_points=[entry])
         with pytest.raises(BadInputError, match="entry point"):
             link(tmp_path, prefix, path)
+
+
+def test_libraries_of_the_image_are_linked_unless_the_prefix_has_them(tmp_path: Path, prefix: Prefix) -> None:
+    link(tmp_path, prefix, make_conda(tmp_path, "own", "1", {"lib/libown.so.1": "own"}))
+    link_libraries(("/opt/env/lib/libz.so.1", "/opt/env/lib/libown.so.1"), prefix)
+    assert (prefix.directory / "lib/libz.so.1").readlink() == Path("/opt/env/lib/libz.so.1")
+    assert (prefix.directory / "lib/libown.so.1").read_text() == "own"
