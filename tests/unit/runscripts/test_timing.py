@@ -214,6 +214,7 @@ def test_what_was_not_measured_is_unknown_and_the_status_is_0(scripts: Scripts, 
     assert "energy unknown" in ran.stderr and "\x1b" not in ran.stderr
     silent = report(scripts, tmp_path, SRUN_FAILS="1", HPCMOD_TIMES="")
     assert silent.status == 0 and "no rank was measured" in silent.stderr
+    assert [line.split("  ")[1] for line in silent.stderr.splitlines()[1:]] == ["queue", "node check", "staging"]
 
 
 @pytest.mark.slow
@@ -221,9 +222,10 @@ def test_the_caches_go_before_the_records(scripts: Scripts, tmp_path: Path) -> N
     cache = tmp_path / "caches" / "alice-hpcmod-99771-nid001"
     for directory in (cache, cache / "timing", cache / "triton"):
         directory.mkdir(parents=True, mode=0o700)
-    (cache / ".rank-0").touch()
+    for name in (".rank-0", "timing/rank-0-0", "timing/sitecustomize.py"):
+        (cache / name).touch()
     env = {"SLURM_JOB_ID": "99771", "SLURM_STEP_ID": "0", "SLURMD_NODENAME": "nid001"}
     assert scripts("remove-caches", env={**env, "HPCMOD_TIMES": "step=1"}).status == 0
-    assert [path.name for path in cache.iterdir()] == ["timing"]
+    assert [path.name for path in cache.rglob("*")] == ["timing", "rank-0-0"]
     assert scripts("remove-caches", env=env).status == 0
     assert not cache.exists()
