@@ -28,7 +28,7 @@ _PROBLEMS = {
         "its contents were not checked",
         "run this as its owner or root: hpcmod doctor --security",
     ),
-    "link out of the directory": (WARN, "others may be able to change its target", "rm, or replace it by a copy"),
+    "link out of the directory": (WARN, "others may be able to change its target", "rm, or replace it with a copy"),
     "owner outside the group": (FAIL, "its owner has no write access here", "chown, or rm"),
     "writable by another group": (WARN, "members of another group can change it", "chgrp, or chmod g-w"),
     "group-writable directory without set-group-ID": (WARN, "new files get another group", "chmod g+s"),

@@ -267,7 +267,7 @@ def _check_pages(final: Path, old: Path) -> None:
         raise BadInputError(f"{final}: not documentation that you wrote, and only its owner can remove it", cure)
     if lines[0] != _MARK_LINE:  # written by an older hpcmod, which listed no pages
         if others_may_replace(final):
-            raise BadInputError(f"{final}: {MARK} in it does not list the pages, and others may write there", cure)
+            raise BadInputError(f"{final}: {MARK} in it does not list the pages, and others can write to it", cure)
         return
     known = {MARK, *lines[1:]}
     for place, _, files in os.walk(old):

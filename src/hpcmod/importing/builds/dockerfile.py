@@ -172,7 +172,7 @@ class _Building:
     global_arguments: dict[str, str] = field(default_factory=dict)
     """Values of ARG before the first FROM."""
     in_base: dict[str, str] = field(default_factory=dict)
-    """The same, with `{KEY}` for those that can be set."""
+    """Values of ARG before the first FROM, with `{KEY}` for arguments that can be set."""
     shell: tuple[str, ...] = ("/bin/sh", "-c")
 
     def image(self, text: str) -> str:

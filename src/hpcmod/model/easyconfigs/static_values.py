@@ -158,7 +158,7 @@ def _joined(node: ast.JoinedStr, names: Mapping[str, Any]) -> str:
 
 
 def _concatenated(parts: Iterable[str]) -> str:
-    """Concatenate strings unless the result gets too long: the parts may be a thousand times the same large string."""
+    """Concatenate strings unless the result gets too long: the same large string may occur a thousand times."""
     kept, length = [], 0
     for part in parts:
         length += len(part)

@@ -150,9 +150,7 @@ def parse_base(text: str) -> ImageReference:
             "Use docker://..., oci:DIRECTORY, oci-archive:FILE, docker-archive:FILE, or the path of a SIF.",
         )
     if " " in check_value(reference.canonical, "base"):
-        raise BadInputError(
-            f"base {reference.canonical!r} has a blank in its name", "Rename it, or create a link to it."
-        )
+        raise BadInputError(f"base {reference.canonical!r} contains a space", "Rename it, or create a link to it.")
     return reference
 
 

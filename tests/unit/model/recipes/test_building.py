@@ -95,7 +95,7 @@ def test_extras_are_built_when_they_are_asked_for() -> None:
         (BuildRequest("amd64", mpi="mpich", ofi="none"), "--mpi mpich needs libfabric"),
         (BuildRequest("riscv64"), "has no base for riscv64"),
         (BuildRequest("amd64", base="https://example.org/x.sif"), "not supported as a base image"),
-        (BuildRequest("amd64", base="oci:/base images/x"), "has a blank in its name"),
+        (BuildRequest("amd64", base="oci:/base images/x"), "contains a space"),
         (BuildRequest("amd64", base="ubuntu"), "not supported as a base image"),
     ],
 )
