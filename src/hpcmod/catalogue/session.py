@@ -36,7 +36,9 @@ def find_loaded(environ: Mapping[str, str]) -> LoadedModule:
     root = environ.get("CONTAINERROOT", "")
     if not (module and root):
         return LoadedModule(module, "")
-    listed = read_record(Path(root)).get("packages")
+    record = read_record(Path(root))
+    module = str(record.get("module") or module)  # of several, CONTAINERROOT is that of the last
+    listed = record.get("packages")
     found = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
     packages = tuple(Package(str(one.get("name", "")), str(one.get("version", ""))) for one in found)
     return LoadedModule(module, recorded_sha256(Path(root)), packages)

@@ -260,9 +260,17 @@ def check_not_loaded(module: str) -> None:
     BusyError
         If a version is loaded.
     """
-    loaded = os.environ.get("_HPCMOD_CONTAINER", "").rpartition(" ")[2]
-    if loaded.partition("/")[0] == module.partition("/")[0]:
-        raise BusyError(f"{loaded} is loaded in this shell", f"module unload {sh_word(loaded)}, and run this again.")
+    for loaded in loaded_modules():
+        if loaded.partition("/")[0] == module.partition("/")[0]:
+            cure = f"module unload {sh_word(loaded)}, and run this again."
+            raise BusyError(f"{loaded} is loaded in this shell", cure)
+
+
+def loaded_modules() -> tuple[str, ...]:
+    """Return the modules that may be loaded containers: all modules of this shell if it has several containers."""
+    first = os.environ.get("_HPCMOD_CONTAINER", "").rpartition(" ")[2]
+    others = os.environ.get("LOADEDMODULES", "").split(":") if os.environ.get("_HPCMOD_ORDER") else []
+    return tuple(dict.fromkeys(name for name in (first, *others) if name))
 
 
 def retired_error(record: CatalogueRecord) -> NotFoundError:

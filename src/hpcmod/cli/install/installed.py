@@ -21,6 +21,7 @@ from hpcmod.cli.containers import (
     complete_container,
     find_own,
     json_option,
+    loaded_modules,
     look_around,
     site_option,
 )
@@ -179,7 +180,7 @@ def _check_unused(here: Here, found: Installed) -> None:
         if (path / CATALOGUE).is_file():
             cure = f"An admin of the catalogue can retire it: hpcmod retire {sh_word(found.module)}"
             raise BadInputError(f"{found.module} is published in the catalogue {path}", cure)
-    if found.module in os.environ.get("_HPCMOD_CONTAINER", "").split():
+    if found.module in loaded_modules():
         raise BusyError(f"{found.module} is loaded in this shell", f"module unload {sh_word(found.module)}")
     for other in here.own():
         if other.root != found.root and found.root in Path(other.of_image("path")).parents:
