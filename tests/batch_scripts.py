@@ -194,6 +194,16 @@ REST = {
         step(f"srun ./select_gpu singularity exec {IMAGE} prog"),
         step(f"srun numactl -N 0 singularity exec {IMAGE} prog"),
     ],
+    "output of a step to a file (`>`), to another command": [
+        script(program="prog > out.txt"),
+        script(program="prog 2>&1 | tee log"),
+    ],
+    "a step in the background": [script(program="prog &")],
+    "`if`, `for` and other conditions and loops": [
+        step(f"for i in 1 2; do\nsingularity exec {IMAGE} prog\ndone"),
+        step(f"if true; then\nsrun singularity exec {IMAGE} prog\nfi"),
+    ],
+    "a variable that is set under a condition, or several times": [script(lines="A=1\nA=2")],
     "`export NAME=VALUE`": [script(lines="export A=1 B='it is'\nC=$A\nexport D=$C/x")],
     "... with a variable that the script does not set, or a command": [
         script(lines="export A=$NONE"),

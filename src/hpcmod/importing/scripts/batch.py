@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hpcmod.check.jobs.reading.calls import RUNTIMES, Call
+from hpcmod.check.jobs.reading.calls import RUNTIMES, SHELLS, Call
 from hpcmod.check.jobs.reading.options import Option
 from hpcmod.errors import BadInputError
 from hpcmod.image.inspect.contents import read_facts
@@ -51,6 +51,7 @@ _VARIABLE = re.compile(r"(?:SINGULARITY|APPTAINER)ENV_(\w+)")
 _OF_RUNTIME = re.compile(r"(?:SINGULARITY|APPTAINER|SHIFTER|ENROOT|PODMAN|SLURM|SBATCH|SRUN)_?\w*")
 _FETCHERS = (*RUNTIMES, "enroot", "podman", "podman-hpc", "docker", "shifterimg", "sarus")
 _FETCHING = ("pull", "import", "create", "build", "migrate", "squash")
+_OPENING, _CLOSING = ("if", "for", "while", "until", "case", "select"), ("fi", "done", "esac")
 _SHELL_WORDS = frozenset(("if", "then", "else", "elif", "fi", "for", "while", "do", "done", "case", "esac", "in", ""))
 
 
@@ -233,14 +234,49 @@ def _exported(script: StartScript, settings: ContainerSettings, said: Findings) 
 
 
 def _report_rest(script: StartScript, said: Findings) -> None:
-    """Report all commands of the script that are not part of the easyconfig or the job line."""
-    taken = {line for start in script.starts() for line in start.lines}
+    """Report all that the script does besides the steps, and what the job line does not have of them."""
+    starting = {id(call): call for call, _ in script.calls_that_start()}
+    inner_lines = {line for call in starting.values() if call.inner for line in call.multiline}
     for call in script.calls:
-        if taken & set(call.multiline) or call.inner or _is_nothing(call, script):
-            continue
-        words = " ".join(word.text for word in call.words)
-        said.left_out.append(f"line {call.line}: {shown_text(words)}: {_what_to_do(call)}")
+        around = inner_lines & set(call.multiline)
+        if id(call) in starting:
+            _report_shell(call, said)
+        elif call.inner and (call.container is not None or not around):
+            continue  # a part of a program that is carried, or reported as a whole
+        elif not (around and not call.inner and call.name in SHELLS) and not _is_nothing(call, script):
+            words = " ".join(word.text for word in call.words)
+            said.left_out.append(f"line {call.line}: {shown_text(words)}: {_what_to_do(call)}")
     said.left_out += [f"line {line}: an #SBATCH line that sbatch does not read" for line in script.script.late]
+    _report_conditions(script, said)
+
+
+def _report_shell(call: Call, said: Findings) -> None:
+    """Report what the shell does with a step: files for its output, and the background."""
+    if call.outputs:
+        said.left_out.append(
+            f"line {call.line}: the output to {shown_text(', '.join(call.outputs))}: hpcmod job --output FILE"
+        )
+    if call.background:
+        said.changed.append(
+            f"line {call.line}: the step in the background: steps of hpcmod job run one after the other"
+        )
+
+
+def _report_conditions(script: StartScript, said: Findings) -> None:
+    """Report variables whose value depends on a condition, or changes: the last value is used everywhere."""
+    depth, values = 0, dict[str, set[str]]()
+    for call in script.calls:
+        first = call.words[0].plain if call.words else ""
+        depth += (first in _OPENING) - (first in _CLOSING)
+        for one in call.variables:
+            values.setdefault(one.name, set()).add(one.value)
+            if depth > 0:
+                said.changed.append(
+                    f"line {one.line}: {one.name} is set under a condition or in a loop: it always has this value"
+                )
+    for name, given in values.items():
+        if len(given) > 1:
+            said.changed.append(f"the variable {name} has several values: the last one is used everywhere")
 
 
 def _is_nothing(call: Call, script: StartScript) -> bool:
@@ -248,6 +284,8 @@ def _is_nothing(call: Call, script: StartScript) -> bool:
     words = [word.plain for word in call.words]
     if _fetching_words(call):
         return True
+    if not call.program and call.variables and all(one.exported for one in call.variables):
+        return True  # reported with the variables
     if not call.program:
         plain = all("$(" not in one.value and "`" not in one.value for one in call.variables)
         return (bool(call.variables) and plain) or set(words) <= _SHELL_WORDS
@@ -266,6 +304,8 @@ def _what_to_do(call: Call) -> str:
         return "use the command of hpcmod: hpcmod exec, hpcmod info, hpcmod add"
     if call.srun is not None:
         return "a step without a container"
+    if call.words[0].plain in (*_OPENING, *_CLOSING, "then", "else", "elif"):
+        return "hpcmod job writes no conditions and loops; an array is --array"
     return "run it before you submit the job, or as --before of hpcmod job, if an image has it"
 
 

@@ -141,7 +141,8 @@ def exported_variables(start: ContainerStart) -> Iterator[tuple[str, str]]:
 def read_program(start: ContainerStart, said: Findings) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return options of `hpcmod job`, and its program; report what is lost of the command."""
     program = start.program
-    if start.before:
+    is_launcher = len(start.before) == 3 and start.launcher is None and start.before[1] in ("-n", "-np", "--np")
+    if start.before and not is_launcher:
         said.left_out.append(
             f"the words {shown_text(' '.join(start.before))} before {start.runtime}: hpcmod job starts the ranks, and "
             "binds their cores and GPUs"

@@ -135,15 +135,21 @@ class StartScript:
 
     def starts(self) -> Iterator[ContainerStart]:
         """Yield the commands that start a container, in order."""
+        return (start for _, start in self.calls_that_start())
+
+    def calls_that_start(self) -> Iterator[tuple[Call, ContainerStart]]:
+        """Yield the commands that start a container, in order, as they were read and as what they start."""
         directive = _names_image(self.script.options)
         for call in self.calls:
             found = self._start(call)
             if found:
-                yield found
+                yield call, found
             elif call.srun is not None and not call.inner and (directive or _names_image(call.srun)):
-                yield self._pyxis(call)
+                yield call, self._pyxis(call)
 
     def _start(self, call: Call) -> ContainerStart | None:
+        if call.inner and call.container is not None and not any(_name(word) in RUNTIMES for word in call.words):
+            return None  # a part of the program in the container
         if call.container is not None:
             if call.container.verb not in _RUNTIME.verbs or call.container.image is None:
                 return None

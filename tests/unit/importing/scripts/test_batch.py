@@ -130,6 +130,25 @@ def test_a_container_that_bash_starts_is_found() -> None:
     assert words_of(one)[-2:] == ["prog", "--x"]
 
 
+def test_commands_of_the_shell_around_a_container_are_reported() -> None:
+    one = convert(step("srun bash -c 'source x; singularity exec docker://quay.io/org/tool:1.2 prog'"))
+    assert words_of(one)[-1] == "prog"
+    assert any("source x" in clause for clause in one.left_out)
+
+
+def test_a_program_in_a_shell_of_the_container_is_one_step() -> None:
+    one = convert(script(program="bash -c 'a; b'"))
+    assert words_of(one)[-3:] == ["bash", "-c", "a; b"]
+    assert not any(word.startswith("--then") for word in words_of(one))
+    assert not one.left_out
+
+
+def test_a_value_under_a_condition_is_not_taken_silently() -> None:
+    one = convert(script(lines='if [ -n "$R" ]; then\n  EXTRA=--resume\nfi', program="prog $EXTRA"))
+    assert words_of(one)[-1] == "--resume"
+    assert any("EXTRA is set under a condition" in clause for clause in one.changed)
+
+
 def test_an_enroot_container_is_followed_to_its_image() -> None:
     lines = "enroot import -o x.sqsh docker://nvcr.io#nvidia/pytorch:24.01-py3\nenroot create --name pt x.sqsh"
     one = convert(step("srun enroot start --rw -m /a:/b pt prog", lines=lines))
