@@ -251,7 +251,16 @@ class ContainerModule(EasyBlock):
     def prepare_step(self, *args, **kwargs):
         """Prepare without RPATH wrappers: there is no compiler."""
         self.toolchain.options["rpath"] = False
+        before = os.environ.get("_HPCMOD_CONTAINER", "")  # of a container that the user has loaded
         super().prepare_step(*args, **kwargs)
+        loaded = os.environ.get("_HPCMOD_CONTAINER", "")
+        if loaded and loaded != before:
+            raise EasyBuildError(
+                "%s depends on the container %s, but only one container can be loaded at a time: remove it from "
+                "dependencies",
+                self.short_mod_name,
+                loaded.rpartition(" ")[2],
+            )
 
     def build_step(self, *args, **kwargs):
         """Do nothing: an image need not be extracted, configured or built."""
