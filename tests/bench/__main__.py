@@ -14,7 +14,7 @@ from tests.stack import find_stack, read_stack
 
 BENCHMARKS = (
     *("install", "module", "runscript", "get_master", "squashfs", "convert", "job", "check", "compat"),
-    *("published", "catalogue", "beside", "spider", "reuse", "bake", "packages"),
+    *("published", "catalogue", "beside", "spider", "reuse", "bake", "packages", "ranks"),
 )
 ON_DEMAND = (
     "convert",
@@ -22,6 +22,7 @@ ON_DEMAND = (
     "bake",
     "packages",
     "beside",
+    "ranks",
 )  # an hour, and 30 GB of test images; needs another checkout
 
 

@@ -228,6 +228,27 @@ def test_a_rank_that_fails_ends_at_once_and_the_first_one_waits_for_others(node:
     assert [status for status, _, _ in node(program, "--spawn", "--preload", PRELOADED, ranks=3)] == [0, 4, 8]
 
 
+def test_the_first_task_stays_for_others_when_it_is_signalled_again(node: Node) -> None:
+    """The runtime passes on a signal that Slurm has sent to all processes, so a task gets it twice."""
+    slow = "signal.signal(signal.SIGTERM, lambda *_: (time.sleep(0.5), sys.exit(31)))"
+    program = Program(f"""
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_DFL)
+if os.environ["RANK"] == "1":
+    {slow}
+print("ready", flush=True)
+time.sleep(60)
+""")
+    with node.start(program, "--spawn", "--preload", PRELOADED) as tasks:
+        for task in tasks:
+            assert task.stdout and task.stdout.readline() == b"ready\n"
+        for task in tasks:
+            task.terminate()
+        time.sleep(0.2)
+        tasks[0].terminate()
+        assert [status for status, _, _ in ends(tasks)] == [-signal.SIGTERM, 31]
+
+
 def test_ranks_have_random_numbers_of_their_own(node: Node) -> None:
     program = Program(
         "import random, multiprocessing as m\nprint(random.random(), m.current_process().authkey.hex())\n"
