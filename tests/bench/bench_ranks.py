@@ -20,7 +20,7 @@ from tests.bench.measure import Row, must
 from tests.stack import Stack
 
 TITLE = "Start of the ranks of one node with torch (aim at 8 ranks: a third of the time, 0.35 of the memory)"
-COUNTS = (8, 2, 1, 4, 16)
+COUNTS = (1, 2, 4, 8, 16)
 MARK = "HPCMOD_BENCH_RANKS"
 """Variable that marks the processes of one measurement."""
 
