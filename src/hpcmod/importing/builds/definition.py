@@ -1,6 +1,6 @@
 """Definition files of Apptainer and Singularity: a recipe for `hpcmod build`, which other engines can build as well.
 
-What becomes of each section: docs/reference/import-builds.md. Source, read 2026-11:
+What becomes of each section: docs/reference/import-builds.md. Reference:
 https://apptainer.org/docs/user/latest/definition_files.html.
 """
 

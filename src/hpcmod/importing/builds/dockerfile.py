@@ -1,6 +1,6 @@
 """Dockerfiles: a recipe for `hpcmod build`, which needs no Docker to be built.
 
-What becomes of each instruction: docs/reference/import-builds.md. Source, read 2026-11:
+What becomes of each instruction: docs/reference/import-builds.md. Reference:
 https://docs.docker.com/reference/dockerfile/.
 """
 

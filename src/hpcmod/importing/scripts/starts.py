@@ -1,8 +1,8 @@
 """Find the commands of a batch script that start a container, whatever starts it.
 
 Sources, read 2026-11: the options of Singularity and Apptainer as in hpcmod.check.jobs.reading.options,
-https://github.com/NVIDIA/pyxis (README.md), https://shifter.readthedocs.io/en/latest/command/shifter.html,
-https://docs.docker.com/reference/cli/docker/container/run/ and https://github.com/NERSC/podman-hpc.
+https://github.com/NVIDIA/pyxis (README.md), https://shifter.readthedocs.io/en/latest/command/shifter.html (image and
+volume). The options of other runtimes are their usual ones, not checked against their documentation.
 """
 
 from __future__ import annotations
