@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.conftest import Jobs
 from tests.stack import Done
+from tests.walkthroughs import blocks
 
 pytestmark = pytest.mark.stack
 
@@ -53,6 +55,24 @@ def test_two_nodes_are_requested_measured_and_compared(torch_jobs: Jobs) -> None
 
 
 if THOROUGH:
+    COMMANDS = [shlex.split(line)[1:] for block in blocks("bench", "console") for line in block.splitlines()]
+
+    @pytest.mark.parametrize("words", [words for words in COMMANDS if "--read" not in words], ids=" ".join)
+    def test_a_command_of_the_page_runs_on_virtual_nodes(torch_jobs: Jobs, words: list[str]) -> None:
+        """With small sizes and one rank a node; for `-N 2` on four nodes as well."""
+        (torch_jobs.directory / "train.h5").write_bytes(bytes(1 << 20))
+        site = torch_jobs.directory / "plain.toml"
+        site.write_text('name = "plain"\nextends = "generic"\n[environment]\nGLOO_SOCKET_IFNAME = "hsn0"\n')
+        small = ["--sizes", "1K-2K", "--iters", "2"] if "--what" not in words else []
+        small += ["--repeat", "1", "--ranks-per-node", "1", "-t", "5"]
+        given = [word.replace("/project/project_465000001", str(torch_jobs.directory)) for word in words]
+        for nodes in ("2", "4") if "2" in given else ("",):
+            placed = [nodes if word == "2" else word for word in given]
+            own = {"HPCMOD_SITE": str(site), "XDG_STATE_HOME": str(torch_jobs.directory)}
+            done = torch_jobs(torch_jobs.machine.stack.python.parent / "hpcmod", *placed, *small, **own)
+            slow = "gemm" in words  # two cores for all ranks: one may be slower than the others
+            assert done.returncode in ((0, 1) if slow else (0,)), done.stdout + done.stderr
+            assert done.stdout, done.stderr
 
     def test_starts_of_one_rank_and_of_all_are_timed(torch_jobs: Jobs) -> None:
         data = torch_jobs.directory / "data"

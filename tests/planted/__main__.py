@@ -23,7 +23,7 @@ from tests.planted.plants import Plant, all_plants
 from tests.planted.results import add_result, make_table, read_results
 from tests.stack import find_stack, read_stack
 
-TOGETHER = 8
+TOGETHER = 5
 """Plants that share a job at most."""
 
 

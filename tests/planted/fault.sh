@@ -36,7 +36,9 @@ case $kind in
             nice) burn 8; exec nice -n 19 "$@" ;;
             idle) burn 4; exec chrt --idle 0 "$@" ;;
             stop) # what a limit of cgroups on CPU time does: the process may run for a fiftieth of the time
-                bash -c 'while kill -STOP $1; do sleep $2; kill -CONT $1; sleep $3; done' . $$ "${two:-0.196}" "${three:-0.004}" <&- >&- 2>&- &
+                group=$(ps -o pgid= $$)
+                setsid bash -c 'while kill -STOP -- -$1; do sleep $2; kill -CONT -- -$1; sleep $3; done' . \
+                    "${group// /}" "${two:-0.196}" "${three:-0.004}" <&- >&- 2>&- &
                 exec "$@" ;;
         esac ;;
     silent) exit 0 ;;

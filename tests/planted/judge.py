@@ -83,7 +83,7 @@ def _judge_ended(plant: Plant, said: Mapping[str, Any]) -> Verdict:
     if "mismatch" in plant.rules:
         calls = {one["call"].split()[0]: one["ranks"] for one in mismatch["calls"]} if mismatch else {}
         missing = [one["rank"] for one in mismatch["missing"]] if mismatch else []
-        right = calls.get(plant.told) == [plant.rank] or missing == [plant.rank]
+        right = [plant.rank] in calls.values() or missing == [plant.rank]
         return Verdict(FOUND if right else MISSED, f"{mismatch or cause}"[:300])
     named = f"{cause['rule']} rank {cause['ranks']} {cause['host']}" if cause else "nothing"
     if plant.kind == "bind":

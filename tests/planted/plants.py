@@ -89,7 +89,7 @@ def _checked() -> Iterator[Plant]:
     networks = ("none", "down", "cable", "none", "down")
     for number, network in enumerate(networks):
         yield one("interface", number, f"net:{network}", told="hsn0")
-    for number, how in enumerate(("nice", "stop", "idle", "stop", "nice", "idle", "stop")):
+    for number, how in enumerate(("nice", "stop", "idle", "stop", "nice", "idle", "stop", "nice", "idle", "stop")):
         yield one("slow", number, f"slow:{how}", rules=("speed", "answer"))
     images = ("first", "middle", "last", "shorter", "longer", "empty", "text", "gone", "swapped", "middle")
     for number, image in enumerate(images):
@@ -122,13 +122,6 @@ def _networks() -> Iterator[Plant]:
             "interface", VERIFY_NET, number, nodes, rank=rank, settings=f"export GLOO_SOCKET_IFNAME={name}",
             rules=rules, told=told, besides=("gloo", "gloo-interface", "gloo-mesh", "gloo-slow"),
         )  # fmt: skip
-    for number, (how, each) in enumerate((("stop:0.03:0.02", 2), ("stop:0.035:0.015", 2), ("stop:0.03:0.015", 2))):
-        rank = number % (2 * each)
-        words = ("--what", "gemm", "--repeat", "2")
-        yield Plant(
-            "slow", BENCH, number, 2, each, words=words, rank=rank, fault=f"slow:{how}", rules=("gemm",),
-            told=node(1 + rank // each),
-        )  # fmt: skip
 
 
 _PORT = ("gloo", "master-unreachable", "gloo-mesh", "gloo-connect", "ranks-missing")
@@ -148,7 +141,7 @@ def _explained() -> Iterator[Plant]:
     ):
         for number, how in enumerate(ways):
             program = {"fault": "full", "how": how, "directory": directory}
-            plant = _batched(kind, number, rules=("no-space", "shared-memory-full"), program=program)
+            plant = _batched(kind, number, rules=("no-space", "save-failed", "shared-memory-full"), program=program)
             if how in ("shared", "mapped"):  # the process dies without a word, so only srun says how
                 plant = replace(plant, alone=True, rules=("task-exit",), told="/dev/shm")
             yield plant
@@ -170,9 +163,9 @@ def _explained() -> Iterator[Plant]:
             "asleep", WHY, number, nodes, each, rank=rank, program=program, live=True,
             told="stopped by a signal" if how == "stopped" else "load_data",
         )  # fmt: skip
-    others = ("broadcast", "barrier", "all_gather", "reduce_scatter", "all_reduce")
+    others = ("broadcast", "barrier", "all_gather", "reduce_scatter", "barrier")
     for number, how in enumerate(others):
-        call = _CALLS[number] if _CALLS[number] != how else "reduce"
+        call = "all_gather" if number == 4 else _CALLS[number]
         nodes, each = _shape(number)
         rank = 1 + number % (nodes * each - 1)
         program = {"fault": "other", "how": how, "call": call, "timeout": 600, "rank": rank}

@@ -44,5 +44,13 @@ def make_table(plants: Iterable[Plant], results: dict[str, dict[str, Any]]) -> s
     return "\n".join(lines) + "\n"
 
 
+PAGE = Path(__file__).with_name("page.md")
+
+
+def make_page(plants: Iterable[Plant], results: dict[str, dict[str, Any]]) -> str:
+    """Return the page docs/explanation/planted-faults.md."""
+    return PAGE.read_text().replace("{table}", make_table(plants, results))
+
+
 def _alarms(done: Iterable[tuple[Plant, dict[str, Any]]]) -> int:
     return sum(bool(one["alarms"]) for _, one in done)

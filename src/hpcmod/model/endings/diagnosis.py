@@ -14,6 +14,9 @@ _OF_LAUNCHERS = ("rank-taken-down", "step-ended")
 """Known endings that a launcher reports: a rank has not seen another one's failure by them."""
 
 
+_WRAPPED = " in DataLoader worker process"
+"""Part of the message with which PyTorch raises the exception of a worker again: its own message comes later."""
+
 _OUT_OF_MEMORY = "oom-kill"
 """Known ending whose line does not name the rank."""
 
@@ -145,7 +148,7 @@ def _choose(causes: Sequence[Group], symptoms: Sequence[Group], hints: Sequence[
 
     SIGTERM counts less than a symptom: it is what Slurm sends when a job is cancelled or its time is over.
     """
-    named = [one for one in causes if one.rule != EXIT]
+    named = sorted((one for one in causes if one.rule != EXIT), key=lambda one: _WRAPPED in one.title)
     killed = [one for one in causes if one.rule == EXIT and one.first.signal not in (0, TERMINATED)]
     ended = [one for one in causes if one.rule == EXIT and one not in killed]
     return next(iter([*named, *killed, *symptoms, *ended, *hints]), None)

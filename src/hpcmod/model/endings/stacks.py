@@ -17,6 +17,9 @@ MARK = "hpcmod-ranks "
 _PIECE = re.compile(rf"{MARK}(\S{{1,255}}) (\d{{1,6}}) (\d{{1,6}}) (.*)")
 _MOST_PIECES = 50_000
 _MOST_RANKS = 100_000
+_MOVING = "moving"
+"""Said of ranks that were at several lines while they were watched: they do not wait."""
+
 _LIBRARIES = ("site-packages/", "dist-packages/", "/lib/python3", "<frozen ", "<string>")
 
 WAITS = {
@@ -87,6 +90,8 @@ class RankState:
     """Of its main thread, the innermost first; empty if there is no stack."""
     problem: str = ""
     """Why there is no stack."""
+    moved: bool = False
+    """Whether it was at several lines while it was watched."""
 
 
 @dataclass(frozen=True)
@@ -160,6 +165,7 @@ def _parse_rank(values: Mapping[str, Any], host: str) -> RankState:
         kernel=str(values.get("wchan") or "")[:80],
         frames=parse_frames(values.get("stacks")),
         problem=" ".join(str(values.get("problem") or "").split())[:300],
+        moved=bool(values.get("moved")),
     )
 
 
@@ -208,6 +214,8 @@ def describe(one: RankState) -> tuple[str, bool]:
     known = [WAITS[frame.function] for frame in above if frame.function in WAITS]
     place = name_place(own.file, own.line, own.function) if own else name_place(*_at(one.frames[0]))
     what = known[-1] if known else f"in {above[0].function}" if above else _activity(one)
+    if one.moved:
+        return f"{what} at {place} ({_MOVING})", False
     return f"{what} at {place}", bool(known) and known[-1].startswith("wait ") and "data" not in known[-1]
 
 
@@ -261,6 +269,8 @@ def judge_hang(groups: Sequence[Doing], world: int) -> HangVerdict:
     if gone and found:
         have = "have" if len(gone) > 1 else "has"
         return HangVerdict(True, f"{show_ranks(gone)} {have} ended, and the others cannot go on alone.")
+    if not waiting and any(one.what.endswith(f"({_MOVING})") for one in groups):
+        return HangVerdict(False, "The ranks go on: none was at the same line each time.")
     if waiting and others:
         return HangVerdict(True, f"{show_ranks(waiting)} {verb} for {show_ranks(others)}.")
     if waiting and len([one for one in groups if one.waits]) > 1:

@@ -56,6 +56,31 @@ def test_the_program_of_the_nodes_runs_under_an_old_python_with_the_standard_lib
     assert len(rank_program()) < 100_000  # an argument of a program has at most 128 KiB
 
 
+PY_SPY = """#!/bin/sh
+n=$(cat {0}/count 2>/dev/null || echo 0)
+echo $((n + 1)) >{0}/count
+line=$((n {1}))
+printf '[{{"thread_name": "MainThread", "frames": [{{"name": "f", "filename": "a.py", "line": %d}}]}}]' $line
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("change", "moved"), [("/ 2", True), ("* 0", False)])
+def test_the_program_notices_ranks_that_move(tmp_path: Path, change: str, moved: bool) -> None:
+    (tmp_path / "py-spy").write_text(PY_SPY.format(tmp_path, change))
+    (tmp_path / "py-spy").chmod(0o755)
+    job = str(os.getpid() + 30_000_000)
+    rank = {"PATH": "/usr/bin:/bin", "SLURM_JOB_ID": job, "RANK": "0"}
+    with subprocess.Popen([sys.executable, "-c", SLEEPS], env=rank, stdout=subprocess.PIPE) as child:
+        assert child.stdout and child.stdout.readline() == b"up\n"
+        line = [sys.executable, "-I", "-S", "-c", rank_program(), job, str(tmp_path / "py-spy")]
+        done = subprocess.run(line, env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=True)
+        child.kill()
+    (answer,) = parse_answers(done.stdout)
+    assert [one.moved for one in answer.ranks] == [moved]
+    assert (tmp_path / "count").read_text() == "3\n"
+
+
 SLEEPS = "import sys, time; print('up', flush=True); time.sleep(60)"
 
 

@@ -45,6 +45,16 @@ def test_messages_of_slurm_after_an_exception_are_not_a_part_of_it() -> None:
     assert found.main and found.main.title == "ValueError: x"
 
 
+def test_the_error_of_a_data_loader_worker_counts_more_than_what_wraps_it() -> None:
+    found = explain(
+        f'{BEGIN}\n  File "a.py", line 9, in g\nRuntimeError: Caught RuntimeError in DataLoader worker process 0.\n'
+        f"Original {BEGIN}\n"
+        + 6 * "  more\n"
+        + "RuntimeError: unable to allocate shared memory(shm) for file </torch_5>"
+    )
+    assert found.main and found.main.rule == "shared-memory-full"
+
+
 def test_mpirun_names_the_rank_that_a_signal_ended() -> None:
     found = explain(
         "mpirun noticed that process rank 1 with PID 29013 on node n12 exited on signal 11 (Segmentation fault)."

@@ -51,6 +51,16 @@ def test_ranks_that_wait_and_the_one_that_does_not_are_told_apart() -> None:
     assert judge_hang(groups, 7).hangs
 
 
+def test_ranks_that_move_do_not_wait() -> None:
+    first, second = answer("nid001", {0: REDUCE}, moved=True), answer("nid002", {1: READ}, moved=True)
+    groups = group_ranks(ranks_of_answers(first, second))
+    assert "rank 0 (nid001) waits in all_reduce at train.py:41 in step (moving)" in tell_groups(groups)
+    assert judge_hang(groups, 2).sentence == "The ranks go on: none was at the same line each time."
+    assert not judge_hang(groups, 2).hangs and judge_hang(groups, 3).hangs
+    groups = group_ranks(ranks_of_answers(answer("nid001", {0: REDUCE}), second))
+    assert judge_hang(groups, 2).sentence == "rank 0 waits for rank 1."
+
+
 def test_ranks_in_different_collectives() -> None:
     other = stack(("broadcast", TORCH, 9), ("step", "/home/me/train.py", 50))
     groups = group_ranks(ranks_of_answers(answer("n", {0: REDUCE, 1: other})))
