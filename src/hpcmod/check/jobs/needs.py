@@ -51,7 +51,11 @@ def find_missing(request: JobRequest, installed: Installed | None) -> tuple[Faul
 
 
 def _find_missing_check(request: JobRequest, installed: Installed | None) -> Iterator[Fault]:
-    asked = (("check-nodes", request.check), ("start-report", request.report))
+    asked = (
+        ("check-nodes", request.check),
+        ("start-report", request.report),
+        ("one-per-node", request.start == "one-per-node"),
+    )
     for name in (script for script, needed in asked if needed):
         if installed and f"runscripts/{name}" not in installed.files:
             yield f"{installed.module} was installed without {name}", f"hpcmod update {installed.module}"

@@ -142,4 +142,6 @@ def test_a_module_that_was_installed_without_the_check_of_nodes_is_named(tmp_pat
     assert find_missing(request, old) == (("Toy/1.0 was installed without check-nodes", "hpcmod update Toy/1.0"),)
     reports = JobRequest(("train.py",), "Toy/1.0", report=True)
     assert find_missing(reports, old) == (("Toy/1.0 was installed without start-report", "hpcmod update Toy/1.0"),)
+    shared = JobRequest(("train.py",), "Toy/1.0", start="one-per-node")
+    assert find_missing(shared, old) == (("Toy/1.0 was installed without one-per-node", "hpcmod update Toy/1.0"),)
     assert find_missing(request, new) == ()
