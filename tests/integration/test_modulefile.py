@@ -37,6 +37,7 @@ function LmodVersion() return "8.6" end
 function convertToCanonical(version) return version end
 function isFile(path) local file = io.open(path) if file then file:close() end return file ~= nil end
 function isDir(path) return isFile(path .. "/.") end
+function prepend_path() end
 function LmodError(text) note("error")(text) os.exit(0) end
 dofile(arg[1])
 """
@@ -46,6 +47,7 @@ proc hex {text} { binary scan [encoding convertto utf-8 $text] H* found; return 
 proc note {name args} { set words $name; foreach word $args { lappend words [hex $word] }; puts [join $words] }
 foreach name {module-whatis conflict extensions family setenv} { interp alias {} $name {} note $name }
 proc module-info {what args} { return [expr {$args eq "load"}] }
+proc prepend-path {args} {}
 proc versioncmp {one other} { return 1 }
 if {[lindex $argv 1] eq "Lmod"} { set ModuleTool Lmod; set ModuleToolVersion 8.6 }
 rename puts real_puts
