@@ -9,7 +9,7 @@ import importlib.util
 import os
 import posixpath
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -57,10 +57,18 @@ _PIP_NOT_PASSED = frozenset(
 """Variables that would make pip install other packages than planned, or in another place."""
 
 
-def build_state(plan: StatePlan, found: PackageSet, builder: Builder) -> State:
+def build_state(
+    plan: StatePlan, found: PackageSet, builder: Builder, *, settle: Callable[[State], State] = lambda state: state
+) -> State:
     """Install the packages of a plan, pack them into the set and return the state, which is not active yet.
 
     The caller must hold the lock of the set. After an error, nothing of the new state is left.
+
+    Parameters
+    ----------
+    settle
+        Makes the state active and returns the active one. It is called before the temporary directory is removed, which
+        may take seconds: a process killed meanwhile has done its work.
 
     Raises
     ------
@@ -75,7 +83,7 @@ def build_state(plan: StatePlan, found: PackageSet, builder: Builder) -> State:
         _place_files(plan, layer, found)
         plan = _install_conda(plan, layer, builder)
         locked = _install(plan, layer, builder) if plan.lines else ()
-        return pack_layer(plan, locked, layer, found, builder)
+        return settle(pack_layer(plan, locked, layer, found, builder))
 
 
 def _place_files(plan: StatePlan, layer: Path, found: PackageSet) -> None:

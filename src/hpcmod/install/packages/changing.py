@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from hpcmod.errors import BadInputError, LackingError, NotFoundError
 from hpcmod.install.installed import Installed
@@ -123,7 +124,8 @@ def make_change(
     with found.locked(tell):
         found.check_not_edited(target.place.tag)
         before = found.active(target.place.tag)
-        state = found.settle(before, build_state(plan_change(target, found, change), found, builder))
+        plan = plan_change(target, found, change)
+        state = build_state(plan, found, builder, settle=partial(found.settle, before))
     return before, state
 
 
@@ -150,7 +152,9 @@ def undo_change(
             from hpcmod.install.packages.building import build_state
 
             dropped = PackageChange(dropped=tuple(sorted(active.names)), action="undo")
-            state = build_state(_empty(target, found, dropped), found, builder)
+            return active, build_state(
+                _empty(target, found, dropped), found, builder, settle=partial(found.settle, None)
+            )
         found.switch(state)
     return active, state
 

@@ -184,8 +184,7 @@ def pack_edit(target: PackageTarget, found: PackageSet, builder: Builder, tell: 
         check_room_for(target, found)
         with scratch_layer(builder.temporary) as layer:
             _copy(files, layer)
-            state = pack_layer(plan, packing.edited.locked, layer, found, builder)
-        state = found.settle(before, state)
+            state = found.settle(before, pack_layer(plan, packing.edited.locked, layer, found, builder))
         _remove(found, target.place.tag)
     return Packing(before, state, packing.edited)
 

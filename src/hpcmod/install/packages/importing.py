@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from hpcmod.errors import BadInputError, NotFoundError
@@ -216,7 +217,7 @@ def import_packages(
         if planned.rebase.failures:
             return planned
         before = found.active(target.place.tag)
-        state = found.settle(before, build_state(planned.rebase.plan, found, builder))
+        state = build_state(planned.rebase.plan, found, builder, settle=partial(found.settle, before))
     return replace(planned, state=state)
 
 

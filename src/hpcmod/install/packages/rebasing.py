@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from hpcmod.errors import BadInputError, HpcmodError, NotFoundError
 from hpcmod.install.packages.builder import Builder
@@ -143,9 +144,8 @@ def carry_out(rebase: Rebase, found: PackageSet, builder: Builder, tell: Callabl
     """
     with found.locked(tell):
         found.check_not_edited(rebase.plan.target.place.tag)
-        state = build_state(replace(rebase.plan, number=found.next_number()), found, builder)
-        found.switch(state)
-    return state
+        plan = replace(rebase.plan, number=found.next_number())
+        return build_state(plan, found, builder, settle=partial(found.settle, None))
 
 
 def _try_each(plans: Sequence[StatePlan], source: State, builder: Builder) -> Iterator[PackageDifference]:

@@ -99,6 +99,19 @@ def test_what_a_killed_run_left_in_the_temporary_directory_is_removed(
     assert list(builder.temporary.iterdir()) == []
 
 
+def test_a_state_is_active_before_the_temporary_directory_is_removed(tmp_path: Path, builder: Builder) -> None:
+    """Removing it takes seconds; a process killed meanwhile must not leave a state that nothing uses."""
+    found = write_set(tmp_path / "default")
+    during = []
+
+    def settle(state: State) -> State:
+        during.extend(builder.temporary.iterdir())
+        return found.settle(None, state)
+
+    state = build_state(plan_of(found.directory), found, builder, settle=settle)
+    assert during and found.active(state.tag) == state
+
+
 def test_reports_a_missing_temporary_directory(tmp_path: Path, builder: Builder) -> None:
     builder.temporary.rmdir()
     with pytest.raises(LackingError, match="no such directory"):
