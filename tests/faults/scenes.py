@@ -446,7 +446,7 @@ SCENES: dict[str, Scene] = {
 """By command."""
 
 CHANGES_NOTHING = {
-    "ls", "search", "info", "diff", "outdated", "verify", "compat", "lint", "doctor", "env", "binds", "check",
+    "ls", "search", "info", "use", "diff", "outdated", "verify", "compat", "lint", "doctor", "env", "binds", "check",
     "verify-net", "why", "export edf", "export reframe", "export easystack",
     "completion", "catalogue journal", "cache ls", "advisory ls", "advisory show", "netstack check", "netstack show",
     "site check", "site detect", "site list", "site settings", "site show",

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 
 from hpcmod.errors import (
     BadInputError,
@@ -468,9 +469,9 @@ def test_plain_http_is_for_this_machine_only_or_where_it_is_reported(
 
     def note(_: Any, url: str, **__: Any) -> None:
         asked.append(url)
-        raise client.requests.ConnectionError
+        raise requests.ConnectionError
 
-    monkeypatch.setattr(client.requests.Session, "get", note)
+    monkeypatch.setattr(requests.Session, "get", note)
     far = ImageReference.parse("docker://registry.example.org/x/y:1")
     for access, expected in ((Access(), {"https"}), (Access(allow_http=True), {"https", "http"})):
         asked.clear()

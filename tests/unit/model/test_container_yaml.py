@@ -50,7 +50,7 @@ def test_names_options_that_no_recipe_has() -> None:
         ("{}: [a\n", "invalid YAML"),
         ("? [a, b]\n: c\ndocker: x\n", "invalid YAML"),
         ("docker: \x07\n", "invalid YAML"),
-        ("[" * 5000, "invalid YAML"),
+        ("[" * 5000, "nested too deeply"),
         ("docker: x\n" + "#" * (1 << 20), "characters"),
     ],
     ids=range(12),
