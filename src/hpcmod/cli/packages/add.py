@@ -191,19 +191,21 @@ def change_set(found: Found, change: PackageChange, flags: DropFlags, *, prefix:
     """Make a change of a set, or print its plan, and report what has changed."""
     data = choose_data(found, prefix)
     is_first = found.set.active_number(found.target.place.tag) is None
-    if not (change.dropped or change.dropped_files):
+    if not change.drops:
         tell_hidden(found, is_first=is_first)
-    plan = plan_change(found.target, found.set, change)
+    is_repeated = change.is_done(found.set.active(found.target.place.tag))
+    plan = None if is_repeated else plan_change(found.target, found.set, change)
     if flags.dry_run:
         _print_plan(found, plan, as_json=flags.as_json)
         return
-    if (change.dropped or change.dropped_files) and not found.set.exists:
+    if change.drops and not found.set.exists:
         raise NotFoundError(
             f"you have added no packages to {found.target.module}", f"See: hpcmod packages {found.name}"
         )
     builder = make_builder()
     make_set(found.set, data)
-    tell(f"installing with pip of {found.target.module} ...")
+    if not is_repeated:
+        tell(f"installing with pip of {found.target.module} ...")
     with terminate_cleanly():
         before, state = make_change(found.target, found.set, change, builder, tell)
     changes = find_changes(before, state)
@@ -219,8 +221,8 @@ def change_set(found: Found, change: PackageChange, flags: DropFlags, *, prefix:
     tell_loaded(found, is_first=is_first)
 
 
-def _print_plan(found: Found, plan: StatePlan, *, as_json: bool) -> None:
-    lines = list(render_state_plan(plan))
+def _print_plan(found: Found, plan: StatePlan | None, *, as_json: bool) -> None:
+    lines = list(render_state_plan(plan)) if plan else []
     if as_json:
         active = found.set.active(found.target.place.tag)
         print_change(found, before=active, dry_run=True, plan=lines)

@@ -47,6 +47,15 @@ class PackageChange:
     action: str = ""
     """As typed, for the history."""
 
+    @property
+    def drops(self) -> bool:
+        """Return whether packages or files are removed."""
+        return bool(self.dropped or self.dropped_files)
+
+    def is_done(self, active: State | None) -> bool:
+        """Return whether the active state is the result of the same removal, which may have been killed at its end."""
+        return active is not None and self.drops and active.action == self.action
+
 
 def read_target(installed: Installed) -> PackageTarget:
     """Return the container that packages are added to, from the record of its installation.
@@ -124,6 +133,8 @@ def make_change(
     with found.locked(tell):
         found.check_not_edited(target.place.tag)
         before = found.active(target.place.tag)
+        if before and change.is_done(before):
+            return before, before
         plan = plan_change(target, found, change)
         state = build_state(plan, found, builder, settle=partial(found.settle, before))
     return before, state

@@ -145,7 +145,8 @@ def carry_out(rebase: Rebase, found: PackageSet, builder: Builder, tell: Callabl
     with found.locked(tell):
         found.check_not_edited(rebase.plan.target.place.tag)
         plan = replace(rebase.plan, number=found.next_number())
-        return build_state(plan, found, builder, settle=partial(found.settle, None))
+        before = found.active(plan.target.place.tag)
+        return build_state(plan, found, builder, settle=partial(found.settle, before))
 
 
 def _try_each(plans: Sequence[StatePlan], source: State, builder: Builder) -> Iterator[PackageDifference]:
