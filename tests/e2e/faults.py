@@ -55,8 +55,12 @@ def run(fault: str, number: int) -> None:
             dist.barrier()
         step(values)
     except Exception:
-        with Path(f"trace_rank_{RANK}").open("wb") as file:
-            file.write(c10d._dump_fr_trace())
+        trace = b""
+        for _ in range(50):  # empty while another thread of torch holds the recorder
+            if trace := c10d._dump_fr_trace():
+                break
+            time.sleep(0.1)
+        Path(f"trace_rank_{RANK}").write_bytes(trace)
         raise
 
 

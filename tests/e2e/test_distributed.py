@@ -222,9 +222,11 @@ def test_mpirun_of_open_mpi_starts_ranks_on_two_nodes(run: Runner) -> None:
         pytest.skip("no mpirun on this machine: run dev/stack mpi")
     launcher = "salloc -Q -N2 -n4 --ntasks-per-node=2 mpirun --mca oob_tcp_if_include 10.77.0.0/24"
     ranks = ranks_of(run(launcher, MEET, "0", HPCMOD_GPUS_VISIBLE="all"))
-    assert places(ranks) == [f"{local} 4 2 {node} nid00{node + 1}" for node in range(2) for local in range(2)]
+    # Slurm may have chosen the second and third node, if a job on the first is just ending.
+    hosts = sorted({place.split()[-1] for place in places(ranks)})
+    assert places(ranks) == [f"{local} 4 2 {node} {hosts[node]}" for node in range(2) for local in range(2)]
     assert [rank["total"] for rank in ranks] == [6] * 4
-    assert {rank["MASTER_ADDR"] for rank in ranks} == {"nid001"}
+    assert {rank["MASTER_ADDR"] for rank in ranks} == {hosts[0]}
 
 
 def test_an_inconsistent_environment_is_refused_by_one_message(run: Runner) -> None:

@@ -228,7 +228,8 @@ def test_a_rank_that_fails_ends_at_once_and_the_first_one_waits_for_others(node:
     assert [status for status, _, _ in node(program, "--spawn", "--preload", PRELOADED, ranks=3)] == [0, 4, 8]
 
 
-def test_the_first_task_stays_for_others_when_it_is_signalled_again(node: Node) -> None:
+@pytest.mark.parametrize("seconds", [0.0, 0.2])
+def test_the_first_task_stays_for_others_when_it_is_signalled_again(node: Node, seconds: float) -> None:
     """The runtime passes on a signal that Slurm has sent to all processes, so a task gets it twice."""
     slow = "signal.signal(signal.SIGTERM, lambda *_: (time.sleep(0.5), sys.exit(31)))"
     program = Program(f"""
@@ -244,7 +245,7 @@ time.sleep(60)
             assert task.stdout and task.stdout.readline() == b"ready\n"
         for task in tasks:
             task.terminate()
-        time.sleep(0.2)
+        time.sleep(seconds)
         tasks[0].terminate()
         assert [status for status, _, _ in ends(tasks)] == [-signal.SIGTERM, 31]
 
