@@ -13,7 +13,7 @@ from tests.bench.measure import table
 from tests.stack import find_stack, read_stack
 
 BENCHMARKS = (
-    *("install", "module", "runscript", "get_master", "squashfs", "convert", "job", "check", "compat"),
+    *("install", "module", "runscript", "get_master", "squashfs", "convert", "commands", "job", "check", "compat"),
     *("published", "catalogue", "beside", "spider", "reuse", "bake", "packages", "ranks"),
 )
 ON_DEMAND = (
