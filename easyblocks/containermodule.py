@@ -25,6 +25,7 @@ from easybuild.tools.utilities import trace_msg
 
 from hpcmod import __version__, resources
 from hpcmod.catalogue.visible.notices import look_for_notices
+from hpcmod.check.commands import check_wrapped_commands
 from hpcmod.check.fit import check_fit
 from hpcmod.errors import ELSEWHERE, HpcmodError, NoSpaceError, explain_os_error
 from hpcmod.fs.temporary import clear_leftovers
@@ -44,7 +45,14 @@ from hpcmod.model.bind import Bind
 from hpcmod.model.images.reference import ImageReference
 from hpcmod.model.libraries.swap import with_mode
 from hpcmod.model.plan import make_plan
-from hpcmod.model.spec import InstallSpec, parse_commands, parse_environment, parse_install_mode
+from hpcmod.model.spec import (
+    HELP_PARAMETERS,
+    InstallSpec,
+    parse_commands,
+    parse_environment,
+    parse_help_texts,
+    parse_install_mode,
+)
 from hpcmod.progress import ProgressLine
 from hpcmod.render.modules.modulefile import render_body, render_description
 from hpcmod.render.plan import render_plan
@@ -91,7 +99,10 @@ PARAMETERS = {
         "Host network libraries: 'swap' (replace the image's), 'off' or 'auto' (site default)",
     ),
     "site_profile": (None, "Name or file of the site profile (default: detected)"),
-    "wrapped_commands": ([], "Commands to put on PATH, or {name: [program, argument...]} (default: common ones)"),
+    "wrapped_commands": (
+        None,
+        "Commands to put on PATH, or {name: [program, argument...]}; [] for none (default: common ones)",
+    ),
 }
 
 
@@ -164,6 +175,7 @@ class ContainerModule(EasyBlock):
             binds=tuple(Bind.parse(text) for text in self.cfg["bind_paths"]),
             commands=parse_commands(self.cfg["wrapped_commands"]),
             environment=parse_environment(self.cfg["environment"]),
+            help_texts=parse_help_texts({name: self.cfg[name] for name in HELP_PARAMETERS}),
         )
 
     def run_all_steps(self, *args, **kwargs):
@@ -300,6 +312,7 @@ class ContainerModule(EasyBlock):
         )
         with boundary(), ProgressLine(f"copying {source['name']}") as progress:
             self.plan = self.make_plan(source["path"])  # refuses a damaged root file system before anything changes
+            check_wrapped_commands(self.plan.spec.commands or (), Path(source["path"]), self.plan.binds)
             prove = runtime.prover(os.environ)
             image = store.install(
                 self.plan, sif, version=__version__, prove=prove, shared=self.shared, progress=progress

@@ -127,7 +127,7 @@ def convert_service(text: str, path: Path, variables: Variables, wanted: str | N
         reference,
         description=f"Service {name}: {reference.repository.rpartition('/')[2]} from {reference.registry}",
         url="",
-        commands=(),
+        commands=None,
         environment=carry_environment(pairs, variables, said, empty=""),
     )
     easyconfig = replace(easyconfig, bind_paths=volume_binds(service.get("volumes"), path, variables, said))

@@ -99,7 +99,7 @@ def convert_edf(edf: EnvironmentFile, path: Path, variables: Variables) -> Impor
         reference,
         description=f"Environment {name}: {reference.repository.rpartition('/')[2]} from {reference.registry}",
         url="",
-        commands=(),
+        commands=None,
         environment=carry_environment(edf.env, variables, said, empty="the file would unset it"),
     )
     easyconfig = replace(

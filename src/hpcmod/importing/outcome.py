@@ -146,7 +146,7 @@ def describe_registry_image(
     *,
     description: str,
     url: str,
-    commands: Iterable[str],
+    commands: Iterable[str] | None,
     words: Mapping[str, tuple[str, ...]] | None = None,
     environment: Iterable[tuple[str, str]] = (),
 ) -> tuple[EasyconfigText, list[str]]:
@@ -154,6 +154,8 @@ def describe_registry_image(
 
     Parameters
     ----------
+    commands
+        Commands to wrap; None: the default ones that the image has.
     words
         Arguments of the commands that run something other than the program of their name.
 
@@ -164,14 +166,14 @@ def describe_registry_image(
     """
     line, of_description = shorten(description)
     homepage, of_homepage = secure_homepage(url)
-    wrapped, of_commands = choose_commands(commands)
+    wrapped, of_commands = choose_commands(commands or ())
     easyconfig = EasyconfigText(
         name=name,
         version=version,
         image=reference.text,
         description=line or f"{name} {version}, from {reference.registry}",
         homepage=homepage,
-        wrapped_commands=wrapped,
+        wrapped_commands=None if commands is None else wrapped,
         command_words=tuple((command, words[command]) for command in wrapped if command in words) if words else (),
         environment=tuple(environment),
         moduleclass="tools",

@@ -71,7 +71,7 @@ def convert_instance(text: str, path: Path, wanted: str | None = None) -> Import
         reference,
         description=f"Instance {name}: {reference.repository.rpartition('/')[2]} from {reference.registry}",
         url="",
-        commands=(),
+        commands=None,
     )
     easyconfig = replace(easyconfig, bind_paths=volume_binds(instance.get("volumes"), path, Variables(), said))
     _report_start(instance.get("start"), said)

@@ -244,7 +244,7 @@ def make_scripts(plan: InstallPlan, templates: Mapping[str, str]) -> Iterator[tu
     settings = plan.runscripts
     for name in RUNSCRIPTS:
         yield f"runscripts/{name}", render_runscript(name, settings, templates=templates)
-    words = dict(plan.spec.commands)
+    words = dict(plan.spec.commands or ())
     for name in plan.commands:
         yield f"bin/{name}", render_wrapper(name, settings, templates=templates, words=words.get(name, (name,)))
     for command in RUNTIMES:

@@ -163,7 +163,7 @@ def make_plan(facts: ImageFacts | None, site: Site, spec: InstallSpec) -> Instal
         own=_make_own_variables(spec),
         defaults=(*container, *_make_tunables(facts, site, spec)),
         container_path=_make_container_path(facts, layer),
-        commands=tuple(name for name, _ in spec.commands) or _choose_commands(facts),
+        commands=_choose_commands(facts) if spec.commands is None else tuple(name for name, _ in spec.commands),
         runscripts=_make_runscript_settings(facts, site, spec, container=container),
         user_layer=layer,
         packages=facts.packages if facts else (),

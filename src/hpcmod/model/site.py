@@ -247,7 +247,7 @@ class Site:
     cache_root: str = ""
     """Where large caches (models, data sets) belong instead of $HOME; may contain variables, expanded by bash."""
     family: str = "ai_container"
-    """Lmod family: only one module of a family can be loaded."""
+    """Lmod family: only one module of a family can be loaded; empty: any number of containers."""
     node_types: tuple[NodeType, ...] = ()
     default_node_type: str = ""
     """Default node type for jobs; empty: the first."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from hpcmod.errors import BadInputError
 from hpcmod.model.bind import Bind
@@ -36,6 +37,30 @@ Commands = tuple[tuple[str, tuple[str, ...]], ...]
 """For each wrapper its name and command line: a program of the image by name or path, and its first arguments."""
 
 
+HELP_PARAMETERS = (
+    *("whatis", "usage", "examples", "citing", "docpaths", "docurls", "upstream_contacts", "site_contacts"),
+)
+"""Names of the easyconfig parameters; EasyBuild's own easyblocks show them in `module help` and `module whatis`."""
+
+_HELP_STRINGS = ("usage", "examples", "citing")
+
+
+@dataclass(frozen=True)
+class HelpTexts:
+    """Texts for `module help` and `module whatis`."""
+
+    whatis: tuple[str, ...] | None = None
+    """Lines of `module whatis`; None: description and homepage."""
+    usage: str = ""
+    examples: str = ""
+    citing: str = ""
+    docpaths: tuple[str, ...] = ()
+    """Paths below the installation."""
+    docurls: tuple[str, ...] = ()
+    upstream_contacts: tuple[str, ...] = ()
+    site_contacts: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True)
 class InstallSpec:
     """One requested installation."""
@@ -58,10 +83,11 @@ class InstallSpec:
     install_mode: str = "auto"
     binds: tuple[Bind, ...] = ()
     """Added to the site's bind paths."""
-    commands: Commands = ()
-    """Commands to wrap; empty: the default ones that the image has."""
+    commands: Commands | None = None
+    """Commands to wrap; None: the default ones that the image has."""
     environment: tuple[tuple[str, str], ...] = ()
     """Variables of the container; the user's own values win."""
+    help_texts: HelpTexts = HelpTexts()
 
     def __post_init__(self) -> None:
         """Check for characters that are special where these strings are used in the user's environment."""
@@ -74,14 +100,18 @@ class InstallSpec:
             )
 
 
-def parse_commands(given: Sequence[str] | Mapping[str, Sequence[str]]) -> Commands:
+def parse_commands(given: Sequence[str] | Mapping[str, Sequence[str]] | None) -> Commands | None:
     """Check the commands to wrap, names or a table of names and words; report all errors together.
+
+    None means the default commands, and is returned as it is.
 
     Raises
     ------
     BadInputError
         If a name is not a valid command name or hides a host command, or there is nothing to run.
     """
+    if given is None:
+        return None
     table = given if isinstance(given, Mapping) else {name: [name] for name in _listed(given)}
     faults = [fault for name, words in table.items() for fault in _command_faults(name, words)]
     if faults:
@@ -158,3 +188,46 @@ def parse_install_mode(word: str) -> str:
     if word not in INSTALL_MODES:
         raise BadInputError(f"install_mode: {word!r} is not a valid mode", f"Use one of {', '.join(INSTALL_MODES)}.")
     return word
+
+
+def parse_help_texts(values: Mapping[str, Any]) -> HelpTexts:
+    """Return the help texts in an easyconfig's parameters; missing ones and None count as not given.
+
+    Raises
+    ------
+    BadInputError
+        If a value is neither a string nor a list of strings.
+    """
+    lines = {name: _strings_of(name, values[name]) for name in HELP_PARAMETERS if values.get(name) is not None}
+    texts: dict[str, Any] = {
+        name: "\n".join(given).strip("\n") for name, given in lines.items() if name in _HELP_STRINGS
+    }
+    return HelpTexts(**{**lines, **texts})
+
+
+def list_references(texts: HelpTexts, root_variable: str) -> Iterator[str]:
+    """Yield the lines on documents and contacts, as EasyBuild writes them.
+
+    Parameters
+    ----------
+    root_variable
+        Variable with the root of the installation, e.g. EBROOTPYTORCH.
+    """
+    documents = [*(f"${root_variable}/{path}" for path in texts.docpaths), *texts.docurls]
+    groups = {
+        "Documentation": documents,
+        "Upstream contacts": texts.upstream_contacts,
+        "Site contacts": texts.site_contacts,
+    }
+    for title, entries in groups.items():
+        if entries:
+            yield f" - {title}:"
+            yield from (f"    - {entry}" for entry in entries)
+
+
+def _strings_of(name: str, value: object) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return (value,) if value else ()
+    if not isinstance(value, (list, tuple)) or not all(isinstance(one, str) for one in value):
+        raise BadInputError(f"{name}: {value!r} is not a list of strings", "Write ['...', '...'].")
+    return tuple(value)

@@ -42,8 +42,8 @@ class EasyconfigText:
     """What to do if the image is not found."""
     checksum: str = ""
     """The sha256 of the SIF; empty if not known."""
-    wrapped_commands: tuple[str, ...] = ()
-    """Empty: the default commands that the image has."""
+    wrapped_commands: tuple[str, ...] | None = None
+    """None: the default commands that the image has; empty: no commands."""
     command_words: Commands = ()
     """Command lines of wrappers that do not run the command of the same name."""
     environment: tuple[tuple[str, str], ...] = ()
@@ -133,12 +133,12 @@ def _image(easyconfig: EasyconfigText) -> list[str]:
 
 
 def _commands(easyconfig: EasyconfigText) -> list[str]:
+    if easyconfig.wrapped_commands is None and not easyconfig.command_words:
+        return []
+    names = easyconfig.wrapped_commands or ()
     if not easyconfig.command_words:
-        return _assign_some("wrapped_commands", easyconfig.wrapped_commands)
-    return _assign_some(
-        "wrapped_commands",
-        {**{name: (name,) for name in easyconfig.wrapped_commands}, **dict(easyconfig.command_words)},
-    )
+        return _assign("wrapped_commands", names)
+    return _assign("wrapped_commands", {**{name: (name,) for name in names}, **dict(easyconfig.command_words)})
 
 
 def _texts(easyconfig: EasyconfigText, *names: str) -> list[str]:

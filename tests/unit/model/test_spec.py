@@ -3,7 +3,14 @@ from __future__ import annotations
 import pytest
 
 from hpcmod.errors import BadInputError
-from hpcmod.model.spec import parse_commands, parse_environment, parse_install_mode
+from hpcmod.model.spec import (
+    HelpTexts,
+    list_references,
+    parse_commands,
+    parse_environment,
+    parse_help_texts,
+    parse_install_mode,
+)
 
 
 def test_keeps_the_order_of_commands_and_drops_repeats() -> None:
@@ -75,7 +82,7 @@ def test_refuses_commands_that_a_wrapper_cannot_run(words: list[str]) -> None:
         parse_commands({"good": words})
 
 
-@pytest.mark.parametrize("given", ["python", None, 3])
+@pytest.mark.parametrize("given", ["python", 7, 3])
 def test_commands_are_a_list_or_a_table(given: list[str]) -> None:
     with pytest.raises(BadInputError, match="is not a list"):
         parse_commands(given)
@@ -123,3 +130,27 @@ def test_a_value_that_the_runtime_would_change_is_refused(value: str) -> None:
 def test_variables_are_a_table() -> None:
     with pytest.raises(BadInputError, match="is not a table"):
         parse_environment(["A=1"])  # type: ignore[arg-type]
+
+
+def test_strings_and_lists_of_strings_are_read_and_none_is_nothing() -> None:
+    given = {"usage": "run\n", "examples": ["a", "b"], "whatis": [], "docurls": None, "site_contacts": "me@example.org"}
+    assert parse_help_texts(given) == HelpTexts(
+        whatis=(), usage="run", examples="a\nb", site_contacts=("me@example.org",)
+    )
+
+
+@pytest.mark.parametrize("value", [7, [1], {"a": "b"}], ids=str)
+def test_other_values_are_refused(value: object) -> None:
+    with pytest.raises(BadInputError, match="docurls"):
+        parse_help_texts({"docurls": value})
+
+
+def test_documents_and_contacts_are_listed_as_easybuild_does() -> None:
+    texts = HelpTexts(docpaths=("doc/x",), docurls=("https://e.org",), upstream_contacts=("a",))
+    assert list(list_references(texts, "EBROOTTOY")) == [
+        " - Documentation:",
+        "    - $EBROOTTOY/doc/x",
+        "    - https://e.org",
+        " - Upstream contacts:",
+        "    - a",
+    ]

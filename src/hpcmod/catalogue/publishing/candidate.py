@@ -169,7 +169,7 @@ def _of_image(request: Request, labels: Mapping[str, str]) -> Candidate:
 def _read_commands(given: Sequence[str]) -> Commands:
     """Parse NAME or NAME=PATH, where PATH is a program in the image."""
     words = (text.partition("=") for text in given)
-    return parse_commands({name: [path or name] for name, _, path in words})
+    return parse_commands({name: [path or name] for name, _, path in words}) or ()
 
 
 def _of_easyconfig(request: Request, central: Sequence[str]) -> Candidate:
@@ -250,7 +250,7 @@ def make_easyconfig(candidate: Candidate, *, sha256: str, reference: str) -> str
             source_urls=(reference,) if whole else (),
             download_instructions="" if whole else "The image is in the catalogue that published it",
             checksum=sha256,
-            wrapped_commands=tuple(name for name, words in candidate.commands if words == (name,)),
+            wrapped_commands=tuple(name for name, words in candidate.commands if words == (name,)) or None,
             command_words=tuple((name, words) for name, words in candidate.commands if words != (name,)),
             description=candidate.description or f"{candidate.name} {candidate.version}, as a container",
             homepage=candidate.homepage,

@@ -19,12 +19,12 @@ from hpcmod.catalogue.records.journal import JOURNAL
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.verify import verify_container
 from hpcmod.catalogue.visible.kept import read_easyconfig
+from hpcmod.check.commands import find_missing_programs
 from hpcmod.check.compat import make_case
 from hpcmod.errors import BadInputError, CheckFailedError, NotFoundError
 from hpcmod.image.acquire.fetch_plan import FetchPlan, plan_fetch
 from hpcmod.image.acquire.fetch_sif import ObtainOptions
 from hpcmod.image.acquire.locate import recognize
-from hpcmod.image.inspect.commands import read_commands
 from hpcmod.image.inspect.contents import read_facts
 from hpcmod.image.inspect.stack import open_files
 from hpcmod.image.integrity import Progress, file_sha256
@@ -36,7 +36,6 @@ from hpcmod.model.compat.rules import RULES
 from hpcmod.model.compat.verdict import judge
 from hpcmod.model.finding import FAIL, WARN
 from hpcmod.model.images.reference import LOCAL_KINDS
-from hpcmod.model.plan import RUNSCRIPTS_IN_CONTAINER
 from hpcmod.model.site import Site
 from hpcmod.render.quote import sh_word
 
@@ -274,15 +273,7 @@ def check_commands(candidate: Candidate, image: Path, site: Site) -> None:
     NotFoundError
         If a command is missing from the image, or its path does not exist there.
     """
-    programs = {name: words[0] for name, words in candidate.commands}
-    if not programs:
-        return
-    found = read_commands(image, [path for path in programs.values() if path.startswith("/")])
-    bound = (RUNSCRIPTS_IN_CONTAINER, *(bind.place for group in site.all_binds for bind in group), *found.absent)
-    for name, program in programs.items():
-        in_image = program in found.files or program in found.names
-        if in_image or any(f"{program}/".startswith(f"{place}/") for place in bound):
-            continue
+    for name, program in find_missing_programs(candidate.commands, image, site.all_binds).items():
         if not program.startswith("/"):
             raise NotFoundError(
                 f"--command {name}: {image.name} has no command {program!r} on its PATH",

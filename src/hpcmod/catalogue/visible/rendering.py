@@ -27,7 +27,14 @@ from hpcmod.model.easyconfigs.static_values import read_static_values
 from hpcmod.model.libraries.swap import with_mode
 from hpcmod.model.plan import InstallPlan, make_plan
 from hpcmod.model.site import Site
-from hpcmod.model.spec import InstallSpec, parse_commands, parse_environment, parse_install_mode
+from hpcmod.model.spec import (
+    HELP_PARAMETERS,
+    InstallSpec,
+    parse_commands,
+    parse_environment,
+    parse_help_texts,
+    parse_install_mode,
+)
 from hpcmod.render.modules.existing_module import ExistingModule, parse_module
 from hpcmod.render.modules.modulefile import SYNTAXES, render_body, render_description
 from hpcmod.resources import module_templates, runscript_templates
@@ -118,13 +125,17 @@ def _make_plan(
         homepage=values.get("homepage", ""),
         install_mode=parse_install_mode(values.get("install_mode", "auto")),
         binds=tuple(Bind.parse(text) for text in values.get("bind_paths", ())),
-        commands=parse_commands(values.get("wrapped_commands", ())),
+        commands=parse_commands(values.get("wrapped_commands")),
         environment=parse_environment(values.get("environment", {})),
+        help_texts=parse_help_texts(values),
     )
     return make_plan(read_facts(image), with_mode(site, values.get("netstack", "auto")), spec)
 
 
-_PARAMETERS = ("description", "homepage", "install_mode", "bind_paths", "wrapped_commands", "environment", "netstack")
+_PARAMETERS = (
+    *("description", "homepage", "install_mode", "bind_paths", "wrapped_commands", "environment", "netstack"),
+    *HELP_PARAMETERS,
+)
 
 
 def _read_parameters(easyconfig: str, record: CatalogueRecord) -> dict[str, Any]:

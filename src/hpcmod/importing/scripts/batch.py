@@ -338,7 +338,7 @@ def _easyconfig(runtime: str, image: str, fetched: Mapping[str, str], path: Path
         reference,
         description=f"{name} from {reference.registry}",
         url="",
-        commands=(),
+        commands=None,
     )
     said.left_out += lost
     if not reference.pinned:

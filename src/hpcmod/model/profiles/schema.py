@@ -191,7 +191,10 @@ SCHEMA: Mapping[str, Key] = {
         "cache_root",
     ),
     "module.family": Key(
-        check.check_text, "string", "Lmod family: only one module of a family can be loaded", "family"
+        check.text_or_nothing,
+        "string",
+        'Lmod family: only one module of a family can be loaded; `""`: any number of containers',
+        "family",
     ),
     "nodes.default": Key(
         check.check_text, "string", "the node type for jobs that do not request one", "default_node_type"

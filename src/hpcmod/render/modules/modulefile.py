@@ -12,6 +12,7 @@ import jinja2
 
 from hpcmod.model.catalogue.advisory import MOST_STARS
 from hpcmod.model.plan import InstallPlan
+from hpcmod.model.spec import list_references
 from hpcmod.render.modules.notice import HEAD, LIMIT
 from hpcmod.render.quote import lua, tcl, unquote_lua
 
@@ -72,7 +73,7 @@ def render_body(plan: InstallPlan, syntax: str, templates: Templates) -> str:
         "memory": f"_HPCMOD_{spec.variable}",
         "module": spec.module,
         "mark": spec.variable,
-        "python": plan.has_python_commands,
+        "python": plan.has_python_commands and bool(plan.site.family),
         "shared": SHARED,
         "sif_variable": f"SIF{spec.variable}",
         "sif_places": plan.sif_places,
@@ -121,6 +122,8 @@ def render_description(plan: InstallPlan, syntax: str, templates: Templates, *, 
 
 
 def _whatis_lines(plan: InstallPlan) -> list[str]:
+    if plan.spec.help_texts.whatis is not None:
+        return [_visible(" ".join(line.split())) for line in plan.spec.help_texts.whatis]
     lines = [f"Description: {' '.join(plan.spec.description.split())}"]
     if plan.spec.homepage:
         lines.append(f"Homepage: {plan.spec.homepage}")
@@ -134,14 +137,19 @@ def _packages_line(plan: InstallPlan) -> str:
 
 def render_help(plan: InstallPlan) -> str:
     """Render the text of `module help`."""
+    root = f"EBROOT{plan.spec.variable}"
+    told = plan.spec.help_texts
     sections = [
         ("Description", plan.spec.description.strip()),
+        ("Usage", told.usage),
+        ("Examples", told.examples),
+        ("Citing", told.citing),
         ("Use", _usage(plan)),
         ("Commands", ", ".join((*plan.commands, "start-shell"))),
         ("Image", "The first of:\n" + "\n".join(plan.sif_places)),
         ("Python packages in the image", ", ".join(f"{p.name} {p.version}" for p in plan.packages)),
         ("Image labels", "\n".join(f"{key}: {value}" for key, value in plan.labels)),
-        ("More information", plan.spec.homepage),
+        ("More information", "\n".join(filter(None, [plan.spec.homepage, *list_references(told, root)]))),
     ]
     return _visible("\n\n".join(f"{title}\n{'=' * len(title)}\n{_wrap(text)}" for title, text in sections if text))
 

@@ -357,7 +357,7 @@ RIGHT = {
         "nodes.*.memory_gib",
         "launcher.cpus_per_gpu",
     ),
-    '""': ("job.gpus",),
+    '""': ("job.gpus", "module.family"),
     "[]": tuple(key for key, known in SCHEMA.items() if known.form.startswith("list")),
     "{}": tuple(key for key, known in SCHEMA.items() if known.form.startswith("table")),
 }
