@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -19,8 +20,6 @@ from hpcmod.model.site import NodeType, Site
 
 GPU_DEVICES = {"amd": ("/dev/kfd",), "nvidia": ("/dev/nvidiactl", "/proc/driver/nvidia/version")}
 """By vendor, paths that exist if the driver is loaded."""
-
-NETWORK = Path("/sys/class/net")
 
 
 def check_site(machine: Machine, environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -92,7 +91,8 @@ def _check_gpus(site: Site) -> Iterator[Finding]:
 
 
 def _check_network(site: Site) -> Iterator[Finding]:
-    absent = [name for name in site.nics if not (NETWORK / name).exists()]
+    here = {name for _, name in socket.if_nameindex()}  # /sys may show those of another network name space
+    absent = [name for name in site.nics if name not in here]
     if absent:
         cure = "Expected on a login node; a job on several nodes would not use the fast network."
         yield Finding(WARN, "network", f"no interface {', '.join(absent)}", cure)

@@ -191,7 +191,7 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
             "machine.environment:env",
             "Print the settings that let your site's `eb` find hpcmod.",
         ),
-        "site": ("machine.site:site", "Show and check site profiles."),
+        "site": ("machine.site:site", "Show, check and make site profiles."),
         "binds": (
             "machine.site:binds",
             "Print the bind paths of this node, one per line.",

@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from hpcmod.errors import CheckFailedError, HpcmodError, LackingError
 from hpcmod.model.jobs.facts import JobFacts
 from hpcmod.model.jobs.scheduler import Scheduler
+from hpcmod.model.nodes.cluster import Cluster, parse_cluster
 from hpcmod.process import run, which
 
 MPI_TYPES = ("pmix", "pmix_v3", "pmix_v4", "pmix_v5", "pmi2", "cray_shasta")
@@ -170,6 +172,23 @@ def find_mpi_types(scheduler: Scheduler, environ: Mapping[str, str]) -> tuple[st
         return None
     answer = done.stdout + done.stderr
     return None if done.status else tuple(kind for kind in MPI_TYPES if re.search(rf"\b{kind}\b", answer))
+
+
+def list_machine(scheduler: Scheduler, environ: Mapping[str, str]) -> tuple[Cluster | None, str]:
+    """Return what the scheduler lists about all nodes; None and the reason if it does not answer."""
+    answers = []
+    for command in scheduler.programs.machine:
+        if which(command[0], environ) is None:
+            return None, f"no {command[0]} on this machine"
+        try:
+            done = run(command, env=environ, timeout=_PATIENCE)
+        except LackingError as err:
+            return None, err.message
+        if done.status:
+            return None, f"{' '.join(command)}: {' '.join(done.stderr.split())[:200]}"
+        answers.append(done.stdout)
+    cluster = replace(parse_cluster(*answers), commands=tuple(map(" ".join, scheduler.programs.machine)))
+    return (cluster, "") if cluster.nodes else (None, f"{cluster.commands[0]}: no nodes with partitions")
 
 
 def _query(scheduler: Scheduler, command: Sequence[str], number: str) -> str:

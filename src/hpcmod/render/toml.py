@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 _LONGEST = 120  # columns; longer arrays are written with one item per line
@@ -16,6 +17,38 @@ def render_toml(values: Mapping[str, Any]) -> str:
     Mappings in the first two levels become tables, unless they are values with a condition; deeper ones are inline.
     """
     return "\n".join(_lines(values, ())) + "\n"
+
+
+def render_commented(
+    notes: Sequence[str], values: Sequence[tuple[str, Any, str]], unknown: Sequence[tuple[str, str]]
+) -> str:
+    """Return TOML with a comment above each value, and a comment for each key that is left out.
+
+    Parameters
+    ----------
+    notes
+        Lines of the comment at the top.
+    values
+        Dotted key, value and comment; a table is written where its first key is.
+    unknown
+        Dotted key or table, and why it is left out.
+    """
+    tables: dict[str, list[str]] = {"": [f"# {line}" for line in notes]}
+    for key, value, comment in values:
+        table, _, name = key.rpartition(".")
+        lines = tables.setdefault(table, [])
+        lines += textwrap.wrap(comment, _LONGEST, initial_indent="# ", subsequent_indent="# ")
+        lines.append(f"{_key(name)} = {_value(value)}")
+    for key, why in unknown:
+        table = key if key in tables else key.rpartition(".")[0]
+        lines = tables.setdefault(table if table in tables else "", [])
+        lines += textwrap.wrap(f"{key}: not known: {why}", _LONGEST, initial_indent="# ", subsequent_indent="# ")
+    parts = [[*([f"[{_table(name)}]"] if name else []), *lines] for name, lines in tables.items()]
+    return "\n\n".join("\n".join(lines) for lines in parts) + "\n"
+
+
+def _table(name: str) -> str:
+    return ".".join(map(_key, name.split(".")))
 
 
 def _lines(values: Mapping[str, Any], names: tuple[str, ...]) -> Iterator[str]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,11 @@ from tests.host_libraries import make_host, planned, plant, written
 @pytest.fixture
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A node with an AMD GPU and one network interface, below a directory."""
-    for name in ("images", "net/hsn0", "bound", "local"):
+    for name in ("images", "bound", "local"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "images" / "a.sif").touch()
     (tmp_path / "kfd").touch()
-    monkeypatch.setattr(check, "NETWORK", tmp_path / "net")
+    monkeypatch.setattr(socket, "if_nameindex", lambda: [(1, "lo"), (2, "hsn0")])
     monkeypatch.setattr(check, "GPU_DEVICES", {"amd": (f"{tmp_path}/kfd",), "nvidia": (f"{tmp_path}/nvidiactl",)})
     return tmp_path
 

@@ -15,6 +15,7 @@ from hpcmod.check.binds import BindFinding, explain_binds
 from hpcmod.check.site import check_site
 from hpcmod.cli.containers import complete_site
 from hpcmod.cli.findings import show_findings
+from hpcmod.cli.machine.new import site_new
 from hpcmod.cli.machine.settings import site_settings
 from hpcmod.cli.machine.setup import site_setup
 from hpcmod.cli.output import print_data, print_json, print_table, print_text, tell, terminal_width
@@ -36,17 +37,19 @@ _site = click.option(
 
 @click.group()
 def site() -> None:
-    """Show and check site profiles.
+    """Show, check and make site profiles.
 
     \b
     Examples:
       hpcmod site show lumi
       hpcmod site show --origin     # this machine's profile, with the line that sets each value
       hpcmod site check             # compare it with this node
+      hpcmod site new -o ours.toml  # a profile of this machine, from what it says about itself
       hpcmod site settings          # the variables it sets for a run, and why
     """
 
 
+site.add_command(site_new)
 site.add_command(site_settings)
 site.add_command(site_setup)
 

@@ -165,6 +165,8 @@ class Programs:
     """Prints what the accounting recorded of a job and its steps."""
     on_each_node: tuple[str, ...] = ()
     """Starts one task on each node of a running job, next to its steps; {nodes} is their number."""
+    machine: tuple[tuple[str, ...], ...] = ()
+    """Print all nodes, all partitions, and the settings of the scheduler."""
 
 
 class Scheduler(Protocol):

@@ -106,6 +106,11 @@ class Slurm(Scheduler):
             *("srun", "--jobid={job}", "--nodes={nodes}", "--overlap", "--ntasks-per-node=1", "--mpi=none"),
             *("--kill-on-bad-exit=0", "--time=2", "--input=none"),
         ),
+        machine=(
+            ("scontrol", "--all", "--oneliner", "show", "nodes"),
+            ("scontrol", "--all", "--oneliner", "show", "partitions"),
+            ("scontrol", "show", "config"),
+        ),
     )
 
     def check(self, options: Mapping[str, str], more: Sequence[str], requeue: Requeue | None) -> None:

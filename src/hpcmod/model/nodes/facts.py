@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -141,6 +142,12 @@ def parse_cpus(values: Mapping[str, Any]) -> tuple[tuple[int, ...], int, tuple[t
     """Return the hardware threads that a task may use, the number that are online, and those of each NUMA node."""
     cpus = _table(values.get("cpus"))
     return _numbers(cpus.get("allowed")), _number(cpus.get("online")), _parse_numa(cpus)
+
+
+def parse_cpu_list(text: str) -> tuple[int, ...]:
+    """Parse a set of CPUs as Linux and Slurm write it: 0-3,8; parts that are not numbers are left out."""
+    found = re.findall(r"(\d+)(?:-(\d+))?", text)
+    return tuple(cpu for first, last in found for cpu in range(int(first), int(last or first) + 1))
 
 
 def format_cpus(numbers: Iterable[int]) -> str:

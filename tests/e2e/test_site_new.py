@@ -1,0 +1,53 @@
+"""`hpcmod site new` asks the virtual machine, and finds what its hand-written profile says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hpcmod.model.profiles.profile import make_site, parse_profile
+from hpcmod.model.site import Site
+from tests.e2e.conftest import must
+from tests.stack import Cluster
+
+BY_HAND = """
+# The virtual machine, by hand: `machine` of tests/e2e/conftest.py, as dev/lib/cluster_nodes.sh makes it.
+name = "virtual"
+[network]
+interfaces = ["hsn0"]
+[nodes.gpu]
+cores = 288
+gpus = 8
+partitions = ["small", "standard", "small-g", "standard-g", "batch"]
+memory_gib = 500
+[launcher]
+mpi = ["pmix", "pmix_v4", "pmi2", "cray_shasta"]
+[job]
+exclusive = ["standard", "standard-g", "batch"]
+slurm = "22.05"
+"""
+
+
+def facts_of(text: str) -> dict[str, object]:
+    """Return what a profile says about its machine."""
+    site: Site = make_site([parse_profile(text, "a.toml")])
+    names = ("name", "nics", "fabric", "node_types", "launcher", "job", "binds", "stage_places", "gpu_vendor")
+    return {name: getattr(site, name) for name in names}
+
+
+def test_the_new_profile_of_the_virtual_machine_equals_the_one_by_hand(machine: Cluster, tmp_path: Path) -> None:
+    hpcmod = machine.stack.python.parent / "hpcmod"
+    asked_by_step = must(machine(hpcmod, "site", "new", "--partition", "small", cwd=tmp_path)).stdout
+    assert facts_of(asked_by_step) == facts_of(BY_HAND)
+    written = must(machine("srun", "-N1", "-p", "standard", hpcmod, "site", "new", "-o", "new.toml", cwd=tmp_path))
+    assert written.stdout == "new.toml\n"
+    assert facts_of((tmp_path / "new.toml").read_text()) == facts_of(BY_HAND)
+    checked = machine("srun", "-N1", hpcmod, "site", "check", "--site", "./new.toml", cwd=tmp_path)
+    assert "ok   network: hsn0" in must(checked).stdout
+
+
+def test_on_the_login_node_nothing_is_said_about_compute_nodes_that_were_not_asked(
+    machine: Cluster, tmp_path: Path
+) -> None:
+    text = must(machine(machine.stack.python.parent / "hpcmod", "site", "new", cwd=tmp_path)).stdout
+    assert make_site([parse_profile(text, "a.toml")]).nics == ()
+    assert "# network: not known: no compute node was asked: add --partition NAME" in text
