@@ -150,3 +150,20 @@ def test_an_archive_that_is_cut_short_ends_the_job(tiny_jobs: Jobs) -> None:
     assert tiny_jobs.state(number) == "FAILED"
     assert "tar failed" in tiny_jobs.output(number)
     assert tiny_jobs.left_behind() == []
+
+
+def test_nodes_pass_the_image_on_to_each_other(tiny_jobs: Jobs) -> None:
+    script = tiny_jobs.directory / "stage.sh"
+    script.write_text(
+        "#!/bin/bash\nmodule load PyTorch || exit\n"
+        f'staged=$("$RUNSCRIPTS"/stage-image --by tree {tiny_jobs.local}) || exit\n'
+        'eval "$staged"\nsrun sha256sum "$SIF"\n'
+    )
+    number = must(tiny_jobs("sbatch", "-N2", "--ntasks-per-node=1", "-pstandard", "--parsable", script)).stdout.strip()
+    tiny_jobs.wait(number)
+    output = (tiny_jobs.directory / f"slurm-{number}.out").read_text()
+    sums = [line for line in output.splitlines() if re.match(r"[0-9a-f]{64} ", line)]
+    assert len(sums) == 2 and sums[0] == sums[1], output
+    assert str(tiny_jobs.local) in sums[0]
+    assert "itself" not in output
+    assert tiny_jobs.left_behind() == []

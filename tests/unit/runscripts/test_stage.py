@@ -210,3 +210,13 @@ def test_a_squashfs_is_copied_else_mounted_from_where_it_is(stage: Stage) -> Non
     done = stage("stage-data", stage.place, packed, SPOIL='truncate -s 9 "$2"')
     assert evaluated(done.stdout, "APPTAINER_BINDPATH") == [f"{packed}:/staged-data/set:image-src=/"]
     assert f"using {packed} itself" in done.stderr
+
+
+@pytest.mark.parametrize("way", ["tree", "copy"])
+def test_another_way_to_copy_gives_the_same_image(stage: Stage, way: str) -> None:
+    done = stage("stage-image", "--by", way, stage.place)
+    (sif,) = evaluated(done.stdout, "SIF")
+    assert "itself" not in done.stderr
+    assert Path(sif).read_bytes() == (stage.top / "an image.sif").read_bytes()
+    stage.end_job()
+    assert list(stage.place.iterdir()) == []
