@@ -128,6 +128,7 @@ class ContainerModule(EasyBlock):
         for name in list(self.module_load_environment.vars):
             self.module_load_environment.remove(name)
         self._installed = None
+        self._has_mpi = None
 
     def check_checksums(self):
         """Return what `eb --check-contrib` reports: the digest in `image` counts as the checksum."""
@@ -332,7 +333,8 @@ class ContainerModule(EasyBlock):
         kwargs.setdefault("custom_paths", {"files": files, "dirs": []})
         kwargs.setdefault("custom_commands", runtime.start_commands(os.environ, warn=warn))
         with boundary():
-            check_fit(self.plan, os.environ, warn=warn)
+            found = check_fit(self.plan, os.environ, warn=warn)
+        self._has_mpi = None if found is None else found.mpi is not None
         super().sanity_check_step(*args, **kwargs)
 
     def make_module_description(self):
@@ -365,7 +367,7 @@ class ContainerModule(EasyBlock):
                 mkdir(str(final.parent), parents=True)
                 content = written.read_bytes()
                 write_file(final, content, mode=stat.S_IMODE(written.stat().st_mode))
-                store.record_modulefile(Path(self.installdir), final, content)
+                store.complete_record(Path(self.installdir), final, content, has_mpi=self._has_mpi)
         finally:
             self.mod_filepath = str(final)
         trace_msg(f"module file in place @ {final}")

@@ -7,7 +7,6 @@ import errno
 import logging
 import os
 import select
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from typing import Any, NoReturn
 
 from hpcmod.errors import LackingError
 from hpcmod.log import CommandLine
-from hpcmod.model.text import without_relative_entries
+from hpcmod.which import which
 
 _LOG = logging.getLogger(__name__)
 
@@ -41,11 +40,6 @@ class Completed:
     status: int
     stdout: str
     stderr: str
-
-
-def which(program: str, environ: Mapping[str, str]) -> str | None:
-    """Return the path of a program on an environment's PATH; None if not found."""
-    return shutil.which(program, path=without_relative_entries(environ.get("PATH", "")))
 
 
 def run(

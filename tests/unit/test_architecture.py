@@ -20,7 +20,7 @@ PAGES = [ARCHITECTURE, *(ARCHITECTURE.with_name(f"{name}.md") for name in ("imag
 """The pages that say which file does what."""
 
 ORDER = (
-    *("errors", "model", "render", "log", "process", "progress", "fs", "lock", "resources", "machine"),
+    *("errors", "model", "render", "log", "which", "process", "progress", "fs", "lock", "resources", "machine"),
     *("image", "building", "install", "check", "importing", "catalogue", "hpcmod", "cli", "easyblocks"),
 )
 """A room imports only rooms to its left; `hpcmod` is the public names, src/hpcmod/__init__.py."""

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from hpcmod.errors import LackingError
-from hpcmod.process import call, follow, run, which
+from hpcmod.process import call, follow, run
+from hpcmod.which import which
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,8 @@ from hpcmod.install.module_tool import COMMANDS, EB_SYNTAX, EB_TOOL, LMOD, find_
 from hpcmod.install.runtime import find_runtime
 from hpcmod.machine import load_site
 from hpcmod.model.finding import FAIL, OK, WARN, Finding
-from hpcmod.process import run, which
+from hpcmod.process import run
+from hpcmod.which import which
 
 
 def check_machine(environ: Mapping[str, str], easyconfigs: str) -> Iterator[Finding]:

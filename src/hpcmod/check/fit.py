@@ -5,18 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from hpcmod.check.compat import check_compat
+from hpcmod.check.compat import check_compat, make_case
 from hpcmod.errors import CheckFailedError, HpcmodError
 from hpcmod.install.installed import Installed, find_installed, module_trees
 from hpcmod.machine import load_site
-from hpcmod.model.compat.verdict import Verdict
+from hpcmod.model.compat.rules import RULES
+from hpcmod.model.compat.stack import StackFacts
+from hpcmod.model.compat.verdict import Verdict, judge
 from hpcmod.model.finding import FAIL, OK, WARN, Finding
 from hpcmod.model.plan import InstallPlan
 from hpcmod.model.site import Site
 
 
-def check_fit(plan: InstallPlan, environ: Mapping[str, str], *, warn: Callable[[str], None]) -> None:
+def check_fit(plan: InstallPlan, environ: Mapping[str, str], *, warn: Callable[[str], None]) -> StackFacts | None:
     """Check that the image of an installation fits this machine; report possible problems to `warn`.
+
+    Returns
+    -------
+    StackFacts or None
+        What was found in the image; None if there is no image.
 
     Raises
     ------
@@ -25,8 +32,9 @@ def check_fit(plan: InstallPlan, environ: Mapping[str, str], *, warn: Callable[[
     """
     image = next((place for place in plan.sif_places if Path(place).is_file()), None)
     if image is None:
-        return
-    verdict = check_compat(Path(image), plan.site, environ, binds=plan.spec.binds)
+        return None
+    case = make_case(Path(image), plan.site, environ, binds=plan.spec.binds)
+    verdict = judge(case, RULES)
     for one in verdict.at(WARN):
         warn(f"{one.rule}: {one.found}. {one.cure}".strip())
     refused = verdict.at(FAIL)
@@ -37,6 +45,7 @@ def check_fit(plan: InstallPlan, environ: Mapping[str, str], *, warn: Callable[[
             f"{refused[0].cure}\nFor the full report: hpcmod compat {image}. To install it anyway: "
             "eb --skip-sanity-check ...",
         )
+    return case.image
 
 
 def check_all(images: Sequence[Path], environ: Mapping[str, str]) -> Iterator[Finding]:

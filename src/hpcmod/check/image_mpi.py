@@ -17,7 +17,9 @@ from hpcmod.model.site import Site
 
 def find_image_mpi(installed: Installed | None, site: Site, environ: Mapping[str, str]) -> str:
     """Return a name from hpcmod.model.jobs.mpi; empty if nothing is installed here, or the image has no MPI."""
-    return read_image_mpi(Path(installed.of_image("path")), site, environ) if installed else ""
+    if installed is None or not installed.may_have_mpi:
+        return ""
+    return read_image_mpi(Path(installed.of_image("path")), site, environ)
 
 
 def read_image_mpi(image: Path, site: Site, environ: Mapping[str, str]) -> str:

@@ -20,8 +20,9 @@ from hpcmod.model.nodes.cluster import Cluster
 from hpcmod.model.nodes.facts import parse_facts
 from hpcmod.model.nodes.survey import NodeSurvey, parse_survey
 from hpcmod.model.profiles.draft import MachineEvidence
-from hpcmod.process import run, which
+from hpcmod.process import run
 from hpcmod.resources import node_program
+from hpcmod.which import which
 
 _PATIENCE = 60.0  # seconds for a program of this node
 _LONG = 600.0  # seconds until a node of a partition is free, and has answered

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import platform
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
@@ -15,16 +15,19 @@ from click.shell_completion import CompletionItem
 from hpcmod import machine, resources
 from hpcmod.catalogue.finding.copies import Copies, find_copies, find_loaded_by, loading_commands
 from hpcmod.catalogue.finding.find import Container, find_container
-from hpcmod.catalogue.finding.listing import READY, Listed, list_containers
-from hpcmod.catalogue.records.index import Index, read_index, release_key
 from hpcmod.catalogue.records.store import Catalogue, catalogue_directories, open_catalogue
 from hpcmod.cli.output import tell
 from hpcmod.errors import BusyError, HpcmodError, NotFoundError, explain_os_error
 from hpcmod.install.installed import Installed, find_installed, find_without_modulefile, module_trees, own_trees
 from hpcmod.install.own_place import MODULES, own_module_trees, own_prefixes
-from hpcmod.model.catalogue.record import CatalogueRecord
+from hpcmod.model.catalogue.order import release_key
 from hpcmod.model.site import Site
 from hpcmod.render.quote import sh_word
+
+if TYPE_CHECKING:
+    from hpcmod.catalogue.finding.listing import Listed
+    from hpcmod.catalogue.records.index import Index
+    from hpcmod.model.catalogue.record import CatalogueRecord
 
 
 def complete_site(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -64,6 +67,8 @@ class Here:
 
     def indexes(self) -> list[Index]:
         """Return the index of each catalogue, and report damaged entries."""
+        from hpcmod.catalogue.records.index import read_index  # what finds one container by its name need not import it
+
         found = [read_index(catalogue) for catalogue in self.catalogues]
         for message in (message for index in found for message in index.damaged):
             self.say(message)
@@ -83,6 +88,9 @@ class Here:
 
     def containers(self) -> list[Listed]:
         """Return all published and installed containers."""
+        import platform
+
+        from hpcmod.catalogue.finding.listing import list_containers
         from hpcmod.image.sif.format import architecture_name  # `info` and `search` need not import it
 
         architecture = architecture_name(platform.machine())
@@ -91,6 +99,8 @@ class Here:
 
     def _with_copy(self, one: Listed) -> Listed:
         """Add which copy of a listed container is used; the module tool is asked only if there are two."""
+        from hpcmod.catalogue.finding.listing import READY
+
         if one.place != READY:
             return one
         copies = self.copies(one.module) if one.yours and one.catalogue else None

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from hpcmod.errors import HpcmodError, LackingError
 from hpcmod.model.images.reference import ImageReference
-from hpcmod.process import call, which
+from hpcmod.process import call
+from hpcmod.which import which
 
 RUNTIMES = ("apptainer", "singularity")
 _DAEMONS = ("docker", "podman")

@@ -12,7 +12,8 @@ from hpcmod.errors import CheckFailedError, LackingError, NotFoundError
 from hpcmod.log import current_settings
 from hpcmod.machine import is_profile_file
 from hpcmod.model.text import without_relative_entries
-from hpcmod.process import Completed, call, run, which
+from hpcmod.process import Completed, call, run
+from hpcmod.which import which
 
 _NEUTRAL = Path("/")
 """Working directory of `eb`: it runs as `python -m`, which searches there for modules and easyconfigs."""

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from hpcmod.fs.reading import open_regular, read_file
-from hpcmod.model.catalogue.record import is_file_name
 from hpcmod.model.images.facts import Package
+from hpcmod.model.text import is_file_name
 
 RECORD = "record.json"
 """Record of an installation's content: the last file written before the modulefile."""
@@ -55,6 +55,11 @@ class Installed:
     def program(self) -> Path:
         """Return the program that runs the image with the module's environment; see PROGRAM."""
         return self.root / PROGRAM
+
+    @property
+    def may_have_mpi(self) -> bool:
+        """Return whether the image may have an MPI; False only if the record says that it has none."""
+        return self.record.get("has_mpi") is not False
 
     def of_image(self, key: str) -> str:
         """Return an entry about the image from the record: path, sha256, size, ...; empty if missing."""

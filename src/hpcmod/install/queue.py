@@ -15,7 +15,8 @@ from hpcmod.errors import CheckFailedError, HpcmodError, LackingError
 from hpcmod.model.jobs.facts import JobFacts
 from hpcmod.model.jobs.scheduler import Scheduler
 from hpcmod.model.nodes.cluster import Cluster, parse_cluster
-from hpcmod.process import run, which
+from hpcmod.process import run
+from hpcmod.which import which
 
 MPI_TYPES = ("pmix", "pmix_v3", "pmix_v4", "pmix_v5", "pmi2", "cray_shasta")
 """Types of MPI that a scheduler may offer, except those that no current MPI needs."""

@@ -23,7 +23,7 @@ from hpcmod.install.installed import RECORD, Installed, read_installed, read_rec
 from hpcmod.install.own_default import unmark_default
 from hpcmod.install.user_layer import has_additions
 from hpcmod.lock import hold, lock_name, tidy
-from hpcmod.model.catalogue.record import is_file_name
+from hpcmod.model.text import is_file_name
 
 _UNFINISHED = ".hpcmod-removing"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from hpcmod.errors import CheckFailedError
 from hpcmod.model.site import RUNTIMES
-from hpcmod.process import run, which
 from hpcmod.render.quote import sh_word
+from hpcmod.which import which
 
 
 def find_runtime(environ: Mapping[str, str]) -> str | None:
@@ -25,6 +25,8 @@ def check_starts(image: Path, runtime: str, environ: Mapping[str, str]) -> None:
     CheckFailedError
         With the runtime's output.
     """
+    from hpcmod.process import run  # a batch script only needs the runtime's name
+
     clean = {name: value for name, value in environ.items() if not name.startswith(("SINGULARITY", "APPTAINER"))}
     done = run([runtime, "exec", os.fspath(image), "true"], env=clean)
     if done.status != 0:

@@ -304,18 +304,28 @@ def write_record(
     write_file(Path(plan.spec.root) / RECORD, json.dumps(record, indent=1) + "\n")
 
 
-def record_modulefile(root: Path, modulefile: Path, content: bytes) -> None:
-    """Add the path and the sha256 of the modulefile to the record of an installation, also of a read-only one."""
+def complete_record(root: Path, modulefile: Path, content: bytes, *, has_mpi: bool | None = None) -> None:
+    """Add what is known last to the record of an installation, also of a read-only one.
+
+    Parameters
+    ----------
+    modulefile, content
+        The modulefile; its sha256 is recorded.
+    has_mpi
+        Whether the image has an MPI; None: not known.
+    """
     record = read_record(root)
     if not record:
         return
-    added = {"path": str(modulefile), "sha256": hashlib.sha256(content).hexdigest()}
-    if record.get("modulefile") == added:
+    added: dict[str, object] = {"modulefile": {"path": str(modulefile), "sha256": hashlib.sha256(content).hexdigest()}}
+    if has_mpi is not None:
+        added["has_mpi"] = has_mpi
+    if {**record, **added} == record:
         return
     mode = stat.S_IMODE(root.stat().st_mode)
     Tree(root).change_mode("", mode | stat.S_IWUSR)
     try:
-        write_file(root / RECORD, json.dumps({**record, "modulefile": added}, indent=1) + "\n")
+        write_file(root / RECORD, json.dumps({**record, **added}, indent=1) + "\n")
     finally:
         Tree(root).change_mode("", mode)
 

@@ -1,4 +1,4 @@
-"""Check strings for control characters: for the environment and the terminal."""
+"""Check strings: control characters for the environment and the terminal, names for files."""
 
 from __future__ import annotations
 
@@ -7,6 +7,12 @@ import re
 from hpcmod.errors import BadInputError
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+~-]{0,199}")  # Linux allows 255; prefixes and suffixes are added
+
+
+def is_file_name(text: str) -> bool:
+    """Return whether a string is safe as a file name, and so valid as the name, version or alias of a container."""
+    return bool(_FILE_NAME.fullmatch(text))
 
 
 def check_plain(text: str, what: str) -> str:

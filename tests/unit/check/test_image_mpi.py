@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from hpcmod.check.image_mpi import find_image_mpi, name_mpi
 from hpcmod.cli.main import main
+from hpcmod.install.installed import Installed
 from hpcmod.model.compat.stack import MPICH as MPICH_FAMILY
 from hpcmod.model.compat.stack import OPEN_MPI, STANDARD, Mpi, StackFacts
 from hpcmod.model.compat.verdict import Case, HostFacts
@@ -38,6 +39,16 @@ CRAY = Mpi("/host/lib/libmpi.so.12", "libmpi.so.12", MPICH_FAMILY)
 def test_an_image_s_mpi_has_a_name(own: Mpi | None, host: tuple[Mpi, ...], name: str) -> None:
     image = StackFacts(mpis=(own,) if own else ())
     assert name_mpi(Case(image, replace(HostFacts(), mpis=host), Site("ours"), (), ())) == name
+
+
+@pytest.mark.parametrize(("recorded", "name"), [(None, MPICH), (True, MPICH), (False, "")])
+def test_the_image_is_not_read_if_the_record_says_that_it_has_no_mpi(
+    tmp_path: Path, recorded: bool | None, name: str
+) -> None:
+    image = make_stack(tmp_path / "a.sif", {**glibc(), **mpich()})
+    record = {"image": {"path": str(image)}, **({} if recorded is None else {"has_mpi": recorded})}
+    installed = Installed("Torch/1", tmp_path / "Torch/1.lua", tmp_path, record)
+    assert find_image_mpi(installed, Site("ours"), {}) == name
 
 
 @pytest.mark.parametrize(

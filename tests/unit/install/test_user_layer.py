@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from hpcmod.install import user_layer
-from hpcmod.model.images.facts import Package, PythonFacts
+from hpcmod.model.images.facts import PythonFacts
 from hpcmod.model.plan import UserLayer
-from tests import corpus
 
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 PACKAGES = Path("lib", f"python{VERSION}", "site-packages")
@@ -122,18 +121,6 @@ def test_an_error_leaves_no_partial_virtual_environment(
     with pytest.raises(OSError, match="no"):
         user_layer.make(layer)
     assert not venv.exists()
-
-
-@pytest.mark.parametrize("packed", [False, True])
-def test_packages_that_the_user_added_are_read_without_starting_the_image(tmp_path: Path, packed: bool) -> None:
-    packages = tmp_path / "user-software/venv/pytorch" / PACKAGES
-    (packages / "einops-0.8.1.dist-info").mkdir(parents=True)
-    (packages / "einops-0.8.1.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: einops\nVersion: 0.8.1\n")
-    (packages / "Zope.Thing-2.0.egg-info").mkdir()
-    if packed:
-        corpus.pack(tmp_path / "user-software", tmp_path / "user-software.squashfs")
-    assert user_layer.read_packages(tmp_path) == (Package("einops", "0.8.1"), Package("Zope.Thing", "2.0"))
-    assert user_layer.read_packages(tmp_path / "nowhere") == ()
 
 
 @pytest.mark.parametrize("place", ["user-software", "user-software/venv", "user-software/venv/pytorch"])

@@ -10,7 +10,8 @@ from hpcmod.building.engines.engine import BuildSource, check_base, check_done
 from hpcmod.building.engines.workspace import Workspace
 from hpcmod.image.programs import without_settings
 from hpcmod.model.images.reference import ImageReference
-from hpcmod.process import run, which
+from hpcmod.process import run
+from hpcmod.which import which
 
 _PACKING = ("--mksquashfs-args", "-comp zstd -Xcompression-level 3")
 

@@ -13,7 +13,7 @@ from hpcmod.building.engines.workspace import Workspace
 from hpcmod.errors import HpcmodError
 from hpcmod.fs.reading import read_text
 from hpcmod.model.images.reference import ImageReference, is_loopback
-from hpcmod.process import which
+from hpcmod.which import which
 
 _BUILT = "oci:image:built"
 """Target of the image, not committed to the storage first: an OCI layout in the workspace, layers not compressed."""

@@ -10,7 +10,7 @@ from hpcmod.building.engines.engine import BuildSource, check_done
 from hpcmod.building.engines.workspace import Workspace
 from hpcmod.errors import BadInputError
 from hpcmod.model.images.reference import ImageReference
-from hpcmod.process import which
+from hpcmod.which import which
 
 
 @dataclass(frozen=True)

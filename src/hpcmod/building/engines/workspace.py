@@ -20,7 +20,8 @@ from pathlib import Path
 
 from hpcmod.errors import HpcmodError, LackingError
 from hpcmod.fs.temporary import PRIVATE, is_private
-from hpcmod.process import follow, run, which
+from hpcmod.process import follow, run
+from hpcmod.which import which
 
 ELSEWHERE = "build elsewhere: HPCMOD_BUILD_DIR=DIRECTORY"
 """How to build on another disk, as the end of a sentence."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from hpcmod.catalogue.records.index import read_index
-from hpcmod.catalogue.records.index_file import IndexEntry
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.errors import NotFoundError
-from hpcmod.model.catalogue.record import CatalogueRecord, is_file_name
+from hpcmod.model.text import is_file_name
+
+if TYPE_CHECKING:
+    from hpcmod.catalogue.records.index_file import IndexEntry
+    from hpcmod.model.catalogue.record import CatalogueRecord
 
 _DEFAULTS = ("stable", "latest")
 """Aliases that a name without a version means, in order of priority."""
@@ -52,6 +55,8 @@ def find_container(catalogues: Sequence[Catalogue], text: str) -> Container:
     exact = _find_exact(catalogues, name, version)
     if exact:
         return exact
+    from hpcmod.catalogue.records.index import read_index  # an exact name needs no index
+
     indexes = [read_index(catalogue) for catalogue in catalogues]
     known = [(index.catalogue, index.entries) for index in indexes]
     living = [] if version else [(one, [e for e in entries if e.state != "retired"]) for one, entries in known]

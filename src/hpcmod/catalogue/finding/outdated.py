@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from hpcmod.catalogue.finding.find import choose_entry
-from hpcmod.catalogue.records.index import Index, release_key
+from hpcmod.catalogue.records.index import Index
 from hpcmod.catalogue.records.index_file import IndexEntry
 from hpcmod.check.installation import find_damage
 from hpcmod.install.installed import Installed
+from hpcmod.model.catalogue.order import release_key
 
 
 @dataclass(frozen=True)

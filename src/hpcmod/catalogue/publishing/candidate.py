@@ -12,12 +12,12 @@ from hpcmod.fs.reading import UnusableFileError, read_text
 from hpcmod.image.acquire.locate import find_image, image_directories, recognize
 from hpcmod.image.acquire.source import ImageSource, make_source
 from hpcmod.image.inspect.contents import read_facts
-from hpcmod.model.catalogue.record import is_file_name
 from hpcmod.model.easyconfigs.easyconfig_text import CONSTANTS, fill_templates, read_named_image, templates_of
 from hpcmod.model.easyconfigs.python_text import assign_strings
 from hpcmod.model.easyconfigs.static_values import read_static_values
 from hpcmod.model.images.reference import LOCAL_KINDS, ImageReference
 from hpcmod.model.spec import Commands, parse_commands
+from hpcmod.model.text import is_file_name
 from hpcmod.render.easyconfig import EasyconfigText, render_easyconfig
 
 _LIMIT = 1 << 20  # bytes of an easyconfig

@@ -7,12 +7,11 @@ since: a missing, old or damaged index costs time, but never gives wrong results
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcmod.catalogue.records.index_file import (
     IndexEntry,
@@ -27,8 +26,11 @@ from hpcmod.catalogue.records.index_file import (
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.errors import HpcmodError, explain_os_error
 from hpcmod.fs.tree import write_file
-from hpcmod.model.catalogue.record import CatalogueRecord
+from hpcmod.model.catalogue.order import release_key
 from hpcmod.model.images.facts import Package
+
+if TYPE_CHECKING:
+    from hpcmod.model.catalogue.record import CatalogueRecord
 
 INDEX = "index.jsonl"
 
@@ -66,12 +68,6 @@ class Index:
         for record in _read_records(self.catalogue, changed, {}):
             entry = entries.get((record.name, record.version))
             yield from ((entry, one) for one in record.packages if entry and wanted(comparable(one.name)))
-
-
-def release_key(version: str) -> tuple[tuple[int, int, str], ...]:
-    """Return the key that sorts versions: 1.10 after 1.9, and numbers after words."""
-    parts = re.findall(r"\d+|[a-zA-Z]+", version)
-    return tuple((1, int(part), "") if part.isdigit() and part.isascii() else (0, 0, part) for part in parts)
 
 
 def write_index(catalogue: Catalogue, *, anew: bool = False) -> None:

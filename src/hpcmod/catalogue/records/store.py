@@ -9,14 +9,17 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.fs.reading import read_whole
-from hpcmod.fs.tree import Tree
 from hpcmod.machine import absolute
-from hpcmod.model.catalogue.record import RECORD_LIMIT, CatalogueRecord, parse_record
 from hpcmod.model.site import Site
 from hpcmod.model.strict_json import JsonObject, load_json
+
+if TYPE_CHECKING:
+    from hpcmod.fs.tree import Tree
+    from hpcmod.model.catalogue.record import CatalogueRecord
 
 CATALOGUE = "catalogue.json"
 """The file that identifies a directory as a catalogue."""
@@ -49,6 +52,8 @@ class Catalogue:
     @property
     def tree(self) -> Tree:
         """Return the directory as a tree that follows no links: anyone who may publish may also put links there."""
+        from hpcmod.fs.tree import Tree  # on many machines there is no catalogue
+
         return Tree(self.directory)
 
     def read_file(self, path: Path, limit: int, *, check: Callable[[os.stat_result], None] = lambda _: None) -> bytes:
@@ -187,6 +192,8 @@ class Catalogue:
 
     def find(self, name: str, version: str) -> CatalogueRecord | None:
         """Return a record; None if it does not exist."""
+        from hpcmod.model.catalogue.record import RECORD_LIMIT, parse_record  # as for `tree`
+
         path = self.record_path(name, version)
         try:
             return parse_record(self.read_file(path, RECORD_LIMIT), str(path))

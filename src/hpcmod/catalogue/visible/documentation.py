@@ -11,7 +11,6 @@ from itertools import groupby
 from pathlib import Path
 
 from hpcmod.catalogue.finding.compare import ContainerDifference, compare
-from hpcmod.catalogue.records.index import release_key
 from hpcmod.catalogue.records.store import Catalogue, software_of
 from hpcmod.catalogue.visible.advisories import read_advisories
 from hpcmod.catalogue.visible.kept import read_module
@@ -35,6 +34,7 @@ from hpcmod.model.catalogue.container_page import (
     page_address,
     write_size,
 )
+from hpcmod.model.catalogue.order import release_key
 from hpcmod.model.catalogue.record import CatalogueRecord
 from hpcmod.model.jobs.job import make_job
 from hpcmod.model.jobs.request import JobRequest

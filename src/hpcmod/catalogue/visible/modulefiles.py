@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from hpcmod.catalogue.records.index import release_key
 from hpcmod.catalogue.records.sharing import file_mode
 from hpcmod.catalogue.records.store import Catalogue, software_of
 from hpcmod.catalogue.visible.kept import (
@@ -20,6 +19,7 @@ from hpcmod.catalogue.visible.kept import (
 )
 from hpcmod.install.installed import RECORD
 from hpcmod.model.catalogue.lifecycle import choose_default
+from hpcmod.model.catalogue.order import release_key
 from hpcmod.model.catalogue.record import CatalogueRecord
 from hpcmod.render.modules.deferred import Deferred, defer
 from hpcmod.render.modules.modulefile import SUFFIXES, SYNTAXES

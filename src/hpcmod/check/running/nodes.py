@@ -19,8 +19,8 @@ from hpcmod.model.jobs.facts import JobFacts
 from hpcmod.model.jobs.scheduler import Scheduler
 from hpcmod.model.logs.traces import RankTrace, parse_trace
 from hpcmod.model.strict_json import load_json
-from hpcmod.process import which
 from hpcmod.resources import rank_program
+from hpcmod.which import which
 
 _PATIENCE = 90.0  # seconds; the program on the nodes ends within 30
 _PROGRAM = ("python3", "-I", "-S", "-c")

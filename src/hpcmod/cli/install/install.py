@@ -13,7 +13,6 @@ from typing import Any
 import click
 
 from hpcmod.catalogue.finding.copies import loading_commands
-from hpcmod.catalogue.records.index import release_key
 from hpcmod.cli.containers import (
     Here,
     check_not_loaded,
@@ -29,6 +28,7 @@ from hpcmod.install.own_default import mark_default
 from hpcmod.install.own_place import MODULES, choose_prefix, configured_places
 from hpcmod.install.shared_prefix import SharedPrefix, install_with_eb, sharing
 from hpcmod.model.catalogue.lifecycle import choose_default
+from hpcmod.model.catalogue.order import release_key
 from hpcmod.render.quote import sh_word
 
 

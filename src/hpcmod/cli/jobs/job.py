@@ -21,12 +21,11 @@ from hpcmod.cli.jobs.script import save_script
 from hpcmod.cli.output import print_data, print_json, tell
 from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.install.installed import Installed
-from hpcmod.install.queue import submit_script, test_script
 from hpcmod.model.jobs.job import JobPlan, make_job
 from hpcmod.model.jobs.request import JobRequest, with_options
+from hpcmod.model.jobs.scheduler import Scheduler
 from hpcmod.model.jobs.schedulers import scheduler_of
 from hpcmod.model.site import STAGE_PLACES, Site
-from hpcmod.process import become
 
 
 def _complete_module(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -145,7 +144,7 @@ def prepare_job(flags: JobFlags, profile: Site) -> PreparedJob:
 
 def _image_mpi(installed: Installed | None, site: Site) -> str:
     """Return the MPI of an installation's image; empty if it has none or nothing is installed here."""
-    if installed is None:
+    if installed is None or not installed.may_have_mpi:  # before an import that takes as long as reading the image
         return ""
     from hpcmod.check.image_mpi import find_image_mpi
 
@@ -177,18 +176,30 @@ def write_job(job: PreparedJob, flags: JobFlags) -> JobScript:
     plan = make_job(request, site)
     text = render_jobscript(plan)
     submit = flags.submits
-    tested = "" if job.elsewhere else test_script(scheduler, text, must=submit)
+    tested = "" if job.elsewhere else _test_script(scheduler, text, must=submit)
     missing = () if job.elsewhere else find_missing(request, installed)
     if missing and submit and flags.site is None:
         raise NotFoundError("\n".join(found for found, _ in missing), missing[0][1])
     path = None if flags.dry_run else save_script(text, flags.script or (Path(f"{plan.name}.sh") if submit else None))
-    number = submit_script(scheduler, path) if submit and path else ""
+    number = _submit_script(scheduler, path) if submit and path else ""
     unfit = () if job.elsewhere or installed is None else _explain_module(installed, site)
     unsaid = () if job.elsewhere else _explain_output(request, scheduler.title)
     lacking = (f"{found}. {cure}" for found, cure in missing)
     for note in (*plan.notes, *filter(None, [tested]), *lacking, *unsaid, *unfit):
         tell(f"{note}")
     return JobScript(text, plan, path, number, tested)
+
+
+def _test_script(scheduler: Scheduler, text: str, *, must: bool) -> str:
+    from hpcmod.install.queue import test_script  # here, because a script for another machine is not tested
+
+    return test_script(scheduler, text, must=must)
+
+
+def _submit_script(scheduler: Scheduler, path: Path) -> str:
+    from hpcmod.install.queue import submit_script
+
+    return submit_script(scheduler, path)
 
 
 def _print(job: JobScript, *, as_json: bool) -> None:
@@ -225,6 +236,7 @@ def _explain_output(request: JobRequest, scheduler: str) -> Iterator[str]:
 
 
 def _allocate(request: JobRequest, site: Site, *, submit: bool) -> None:
+    from hpcmod.process import become
     from hpcmod.render.jobscript import make_allocate
     from hpcmod.render.quote import sh_word
 

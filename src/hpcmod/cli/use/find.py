@@ -281,7 +281,7 @@ def _user_packages(copies: Copies | None) -> tuple[Package, ...]:
     """Return the packages that the user added to the copy in use."""
     if copies is None:
         return ()
-    from hpcmod.install.user_layer import read_packages
+    from hpcmod.image.inspect.packages import read_packages
 
     return read_packages(copies.meant.root)
 

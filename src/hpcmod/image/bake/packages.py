@@ -20,12 +20,12 @@ from typing import BinaryIO
 from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.fs.reading import open_regular
 from hpcmod.fs.tree import Tree
-from hpcmod.image.inspect.contents import METADATA, METADATA_LIMIT, read_package
 from hpcmod.image.squashfs import reuse
 from hpcmod.image.squashfs.nodes import SourceTree, read_tree
 from hpcmod.image.squashfs.tree import FileData, Node
 from hpcmod.image.squashfs.writer import SquashfsWriter
 from hpcmod.model.images.facts import Package
+from hpcmod.model.packages.metadata import METADATA, METADATA_LIMIT, read_package
 from hpcmod.model.packages.sources import Editable, find_editable
 
 _PIECE = 1 << 20

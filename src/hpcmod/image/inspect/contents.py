@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -16,12 +16,9 @@ from hpcmod.errors import BadInputError
 from hpcmod.image.sif.reader import open_sif, read_sif, squashfs_partition
 from hpcmod.image.squashfs.reader import Squashfs
 from hpcmod.model.images.facts import ImageFacts, Package, PythonFacts
+from hpcmod.model.packages.metadata import METADATA, METADATA_LIMIT, read_package
 
 _TEXT_LIMIT = 1 << 20
-METADATA_LIMIT = 1024  # bytes: name and version are in the first three lines, a licence may follow for kilobytes
-
-METADATA = (".dist-info", ".egg-info")
-"""Suffixes of the directories or files that describe an installed Python package."""
 
 MOST_LISTED = 20_000
 """Most packages, commands or scripts read from one directory; the largest images have about a thousand."""
@@ -51,9 +48,6 @@ _BLOCK_CLOSES = re.compile(r"[ \t]*(?:fi|done|esac|\})\b|[ \t]*\}|[^#\n]*\b(?:fi
 
 _ACTIVATE = re.compile(r"(?:source|\.)\s+(/\S*)/bin/activate(?:\s+([^\s;&|]+))?")
 _PYTHON = re.compile(r"python(\d+\.\d+)")
-_INFO = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*?)-([A-Za-z0-9.!+_]+)(?:-py\d[^-]*)?\.(?:dist|egg)-info")
-_NAME = re.compile(r"^Name:[ \t]*([A-Za-z0-9][A-Za-z0-9._-]*)[ \t]*\r?$", re.MULTILINE)
-_VERSION = re.compile(r"^Version:[ \t]*([A-Za-z0-9.!+_-]+)[ \t]*\r?$", re.MULTILINE)
 
 
 def read_facts(path: Path | str) -> ImageFacts:
@@ -288,24 +282,6 @@ def _base_prefix(squashfs: Squashfs, prefix: str) -> str | None:
 def _setting(line: str) -> tuple[str, str]:
     name, _, value = line.partition("=")
     return name.strip().lower(), value.strip()
-
-
-def read_package(path: str, read: Callable[[str], str]) -> Package | None:
-    """Read a package's name and version from its metadata, else from the name of its directory.
-
-    Parameters
-    ----------
-    read
-        Returns the first METADATA_LIMIT bytes of a file as text, empty if there is none.
-    """
-    text = ""
-    for candidate in (f"{path}/METADATA", f"{path}/PKG-INFO", path):
-        text = text or read(candidate)
-    written_name, written_version = _NAME.search(text), _VERSION.search(text)
-    if written_name and written_version:
-        return Package(written_name.group(1), written_version.group(1))
-    named = _INFO.fullmatch(path.rpartition("/")[2])
-    return Package(*named.groups()) if named else None
 
 
 def _read_tools(squashfs: Squashfs, search_path: list[str], python: PythonFacts | None) -> tuple[str, ...]:

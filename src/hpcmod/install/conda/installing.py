@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from hpcmod.errors import BadInputError, VerificationError
+from hpcmod.image.inspect.packages import read_packages_in
 from hpcmod.install.conda.image import read_conda_image
 from hpcmod.install.conda.linking import Prefix, link_conda, link_libraries
 from hpcmod.install.conda.solving import fetch_conda, solve_conda
-from hpcmod.install.user_layer import read_packages_in
 from hpcmod.model.images.facts import Package
 from hpcmod.model.packages.conda import CondaPart, find_changed_files, with_times
 from hpcmod.model.packages.plan import StatePlan

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 from hpcmod.fs.reading import read_file
-from hpcmod.image.inspect.contents import METADATA
-from hpcmod.install.user_layer import read_packages_in
+from hpcmod.image.inspect.packages import read_packages_in
+from hpcmod.model.packages.metadata import METADATA
 
 _LIMIT = 64 << 20  # bytes of a record, which has the names of all files of a package
 

@@ -11,13 +11,14 @@ from pathlib import Path
 
 from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.fs.reading import open_regular, read_text
-from hpcmod.image.inspect.contents import METADATA, METADATA_LIMIT, MOST_LISTED, read_package
+from hpcmod.image.inspect.contents import MOST_LISTED
 from hpcmod.image.squashfs.reader import Squashfs
 from hpcmod.install.packages.builder import Builder
 from hpcmod.install.packages.building import build_state
 from hpcmod.install.packages.rebasing import Rebase, plan_rebase
 from hpcmod.install.packages.sets import PackageSet
 from hpcmod.model.packages.compare import CHANGED, GONE, SAME, PackageDifference
+from hpcmod.model.packages.metadata import METADATA, METADATA_LIMIT, read_package
 from hpcmod.model.packages.plan import PackageTarget, PipOptions
 from hpcmod.model.packages.requirement import name_of
 from hpcmod.model.packages.sources import (

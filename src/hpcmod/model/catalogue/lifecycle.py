@@ -9,7 +9,8 @@ from typing import Any
 from hpcmod.errors import BadInputError
 from hpcmod.model.catalogue.advisory import seconds_of
 from hpcmod.model.catalogue.journal import Key, Records
-from hpcmod.model.catalogue.record import CatalogueRecord, is_file_name
+from hpcmod.model.catalogue.record import CatalogueRecord
+from hpcmod.model.text import is_file_name
 
 STABLE = "stable"
 _LEADING = (STABLE, "latest")

@@ -11,6 +11,7 @@ from typing import Any
 from hpcmod.errors import BadInputError
 from hpcmod.model.images.facts import Package
 from hpcmod.model.strict_json import JsonObject, Texts, load_json, show_value
+from hpcmod.model.text import is_file_name
 
 RECORD_VERSION = 1
 STATES = ("published", "deprecated", "retired")
@@ -18,7 +19,6 @@ STATES = ("published", "deprecated", "retired")
 RECORD_LIMIT = 16 << 20
 """Maximum size of a record in bytes; a record with 10,000 packages takes 1 MB."""
 _MOST = 100_000  # packages, commands, checks
-_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+~-]{0,199}")  # Linux allows 255; prefixes and suffixes are added
 _DAY = re.compile(r"(\d{4}-\d\d-\d\d)?")
 
 
@@ -188,11 +188,6 @@ def check_record(record: CatalogueRecord, where: str = "record") -> None:
     faults += [f"until: not a date (YYYY-MM-DD): {show_value(record.until)}"] * (not _DAY.fullmatch(record.until))
     if faults:
         raise BadInputError(f"{where}: {'; '.join(faults)}")
-
-
-def is_file_name(text: str) -> bool:
-    """Return whether a string is safe as a file name, and so valid as the name, version or alias of a container."""
-    return bool(_FILE_NAME.fullmatch(text))
 
 
 def _is_sha256(text: str) -> bool:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from hpcmod.errors import BadInputError, UntrustedError
-from hpcmod.model.images.reference import ImageReference
 from hpcmod.model.images.subject import normalize
+
+if TYPE_CHECKING:
+    from hpcmod.model.images.reference import ImageReference
 
 Resolve = Callable[[str], str]
 
@@ -61,6 +64,8 @@ def check_identity(rule: TrustRule, reference: ImageReference, signed: str) -> s
     signed
         REGISTRY/REPOSITORY[:TAG][@DIGEST], as the signer wrote it.
     """
+    from hpcmod.model.images.reference import ImageReference  # every command reads the policy, few verify a signature
+
     bare = signed.partition("@")[0]
     if any(re.fullmatch(_stars(identity, ".*"), bare, re.DOTALL) for identity in rule.identities):
         return ""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.catalogue.records.index import INDEX, Index, read_index, release_key, write_index
+from hpcmod.catalogue.records.index import INDEX, Index, read_index, write_index
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.model.catalogue.record import CatalogueRecord
 from hpcmod.model.images.facts import Package
@@ -229,10 +229,3 @@ def test_hostile_texts_are_data(tmp_path: Path) -> None:
     write_index(catalogue)
     assert (read_index(catalogue).entries, list(read_index(catalogue).find_packages(bool))) == without
     assert without[1][0][1] == Package(text, text)
-
-
-def test_versions_are_sorted_by_their_numbers() -> None:
-    ordered = ["0.9", "1.9", "1.10", "2.7.1", "2.7.1-cuda-12.8", "2.7.1-rocm-6.2.4", "2.7.1-rocm-6.10", "24.03"]
-    by_text = sorted(ordered)
-    by_text.sort(key=release_key)
-    assert by_text == ordered

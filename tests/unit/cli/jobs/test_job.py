@@ -13,7 +13,7 @@ from typing import NoReturn
 import pytest
 from click.testing import CliRunner, Result
 
-from hpcmod import machine
+from hpcmod import machine, process
 from hpcmod.check import image_mpi
 from hpcmod.cli.jobs import job, launch
 from hpcmod.cli.main import main
@@ -50,7 +50,7 @@ def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def become(argv: Sequence[str]) -> NoReturn:
         raise TakenOverError(argv)
 
-    monkeypatch.setattr(job, "become", become)
+    monkeypatch.setattr(process, "become", become)
     monkeypatch.setattr(launch, "become", become)
 
 
