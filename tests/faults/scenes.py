@@ -437,7 +437,7 @@ SCENES: dict[str, Scene] = {
     "advisory refresh": Scene(("advisory", "refresh"), _advised, _CHECKED),
     "advisory import": Scene(("advisory", "import", "source/osv.json", "--until", "2099-01-01"), _osv, _CHECKED),
     "docs": Scene(("docs", "out/pages"), _published),
-    "site new": Scene(("site", "new", "--name", "ours", "-o", "out/site.toml"), _empty_catalogue),
+    "site new": Scene(("site", "new", "--name", "ours", "-o", "site.toml"), _empty_catalogue),
     "site setup": Scene(("site", "setup", "--catalogue", "catalogue", "--output", "out/site"), _empty_catalogue),
     "netstack capture": Scene(
         ("netstack", "capture", "--out", "{top}/out", "--name", "1", "libfabric.so.1"), _host_libraries
