@@ -13,7 +13,7 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "search": (
             "use.find:search_verb",
-            "Search containers by name, description or Python package.",
+            "Search containers, their Python packages, or the tags of a registry.",
         ),
         "info": (
             "use.find:info_verb",

@@ -184,6 +184,11 @@ def parse_saved(text: bytes) -> tuple[SavedImage, ...]:
     return tuple(SavedImage(image.text("Config"), image.texts("RepoTags"), image.texts("Layers")) for image in images)
 
 
+def is_image(manifest: Manifest) -> bool:
+    """Return whether a manifest is a container image, not an artifact such as a SIF."""
+    return manifest.config.media_type in _CONFIGS
+
+
 def check_is_image(manifest: Manifest) -> None:
     """Check that a manifest is a container image.
 
@@ -195,7 +200,7 @@ def check_is_image(manifest: Manifest) -> None:
     kinds = (manifest.artifact_type, manifest.config.media_type)
     if _SIF_CONFIG in kinds:
         raise BadInputError("this is a SIF, not an OCI image", "Write oras:// instead of docker://.")
-    if manifest.config.media_type not in _CONFIGS:
+    if not is_image(manifest):
         what = show_value(manifest.artifact_type or manifest.config.media_type)
         raise BadInputError(f"not a container image but {what}", "Check what was pushed there.")
 
