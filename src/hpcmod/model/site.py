@@ -30,6 +30,9 @@ FABRICS = ("cxi", "efa", "ib")
 LAUNCHERS = (BY_TASKS, "torchrun", "deepspeed", "accelerate")
 """Programs that can start the ranks of a job."""
 
+RAY = "ray"
+"""The launcher that starts one program on a cluster of nodes, rather than ranks."""
+
 STAGE_PLACES = ("nvme", "ram")
 """Kinds of node-local storage: a disk of the node, or its memory."""
 

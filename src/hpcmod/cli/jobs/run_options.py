@@ -13,7 +13,7 @@ from hpcmod.cli.containers import complete_site
 from hpcmod.cli.output import tell
 from hpcmod.install.runtime import find_runtime
 from hpcmod.model.jobs.step import STARTS
-from hpcmod.model.site import LAUNCHERS
+from hpcmod.model.site import LAUNCHERS, RAY
 
 MPI_TYPES = ("pmix", "pmi2", "cray_shasta", "none")
 """Values that completion offers for --mpi; srun may accept more."""
@@ -75,7 +75,12 @@ def of_a_run(command: Callable[..., None]) -> Callable[..., None]:
     for option in (
         click.option("--site", shell_complete=complete_site, help="Name or file of the site profile."),
         click.option("--node-type", default="", help="Node type, as named in the site profile."),
-        click.option("--launcher", default=None, type=click.Choice(LAUNCHERS), help="Launcher that starts the ranks."),
+        click.option(
+            "--launcher",
+            default=None,
+            type=click.Choice((*LAUNCHERS, RAY)),
+            help="Launcher that starts the ranks; ray: a Ray cluster for one program.",
+        ),
         click.option("--ranks-per-node", default=0, help="Ranks per node (default: one per GPU)."),
         click.option("--mpi", default="", metavar="TYPE", help="srun --mpi (default: what the image's MPI needs).",
                      shell_complete=lambda *_: list(MPI_TYPES)),

@@ -18,7 +18,7 @@ from hpcmod.model.jobs.review import review_job
 from hpcmod.model.jobs.scheduler import Amount, Directive, JobNeeds
 from hpcmod.model.jobs.schedulers import scheduler_of
 from hpcmod.model.jobs.step import Step, make_single_step, make_step
-from hpcmod.model.site import Site, StagePlace
+from hpcmod.model.site import RAY, Site, StagePlace
 
 
 @dataclass(frozen=True)
@@ -123,6 +123,8 @@ def _find_place(request: JobRequest, site: Site) -> StagePlace | None:
 def _make_title(request: JobRequest, site: Site, layout: Layout) -> str:
     kind = f" ({layout.node.name})" if site.node_types else ""
     where = f"{request.nodes} node{'s' * (request.nodes > 1)} of {site.name}{kind}"
+    if layout.launcher == RAY:
+        return f"{where}, a {RAY.title()} cluster for one program"
     if not layout.by_tasks:
         return f"{where}, on each {layout.launcher} starts the ranks"
     return f"{where}, {request.ranks} ranks in total" if request.ranks else f"{where}, ranks on each: {layout.tasks}"
@@ -162,6 +164,8 @@ def _plain(name: str) -> str:
 
 
 def _explain_tasks(layout: Layout) -> str:
+    if layout.launcher == RAY:
+        return f"one task per node: each starts {RAY.title()}, and the first one the program"
     if not layout.by_tasks:
         return f"one task per node: {layout.launcher} starts the ranks"
     return "one rank per GPU" if layout.tasks == layout.gpus else ""
@@ -182,7 +186,7 @@ def _explain_memory(layout: Layout) -> str:
 def _make_notes(request: JobRequest, site: Site) -> Iterator[str]:
     if request.stage and request.nodes == 1:
         yield "Staging rarely pays off on one node: it reads the complete image; a run without it reads only parts."
-    if is_command(request) and request.script_options:
+    if is_command(request) and request.script_options and request.launcher != RAY:
         yield f"{request.program[0]} is not Python: ignoring {' '.join(request.script_options)}."
     if request.report and is_command(request):
         yield f"{request.program[0]} is not Python: --report measures only what is before the ranks."

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hpcmod.errors import BadInputError
 from hpcmod.model.jobs.request import JobRequest, is_command
 from hpcmod.model.jobs.schedulers import scheduler_of
-from hpcmod.model.site import BY_TASKS, LAUNCHERS, NodeType, Site
+from hpcmod.model.site import BY_TASKS, LAUNCHERS, RAY, NodeType, Site
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,9 @@ def _choose_launcher(request: JobRequest, site: Site, gpus: int) -> str:
     if reason:
         others = [name for name in LAUNCHERS if name not in dict(site.launcher.refused)]
         raise BadInputError(f"{launcher} must not be used: {reason}", f"Use one of {', '.join(others)}.")
-    if launcher != BY_TASKS and is_command(request):
+    if launcher == RAY:
+        _check_ray(request)
+    elif launcher != BY_TASKS and is_command(request):
         raise BadInputError(
             f"{launcher} starts Python programs, and {request.program[0]} is not a Python program",
             "Leave out --launcher.",
@@ -120,6 +122,15 @@ def _choose_launcher(request: JobRequest, site: Site, gpus: int) -> str:
             "Leave out --launcher.",
         )
     return launcher
+
+
+def _check_ray(request: JobRequest) -> None:
+    asked = [name for name, number in (("ranks-per-node", request.ranks_per_node), ("ranks", request.ranks)) if number]
+    if asked:
+        raise BadInputError(
+            f"--{asked[0]} counts ranks, and {RAY} starts one program, whose tasks ask for CPUs and GPUs",
+            f"Leave out --{asked[0]}.",
+        )
 
 
 def _check_torchrun(request: JobRequest, launcher: str) -> None:

@@ -12,7 +12,7 @@ from hpcmod.model.jobs.mpi import choose_mpi
 from hpcmod.model.jobs.request import JobRequest, is_command, is_command_line
 from hpcmod.model.jobs.scheduler import Placement
 from hpcmod.model.jobs.schedulers import scheduler_of
-from hpcmod.model.site import Site
+from hpcmod.model.site import RAY, Site
 
 PYTHON = "conda-python-distributed"
 COMMAND = "run-in-env"
@@ -138,12 +138,13 @@ def _make_masks(layout: Layout) -> tuple[str, ...]:
 
 
 def _make_program(request: JobRequest, layout: Layout) -> Iterator[str]:
-    if is_command(request):
+    if is_command(request) and layout.launcher != RAY:
         yield COMMAND
     else:
         yield PYTHON
         if not layout.by_tasks:
             yield from ("--launcher", layout.launcher)
+            yield from ("--no-python",) if is_command(request) else ()
             if request.ranks_per_node and request.ranks_per_node != layout.gpus:
                 yield from ("--ranks-per-node", str(request.ranks_per_node))
         yield from request.script_options

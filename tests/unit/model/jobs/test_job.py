@@ -133,6 +133,20 @@ def test_the_verb_of_the_runtime_is_the_sites() -> None:
     assert plan(site=replace(SITE, launcher=Launcher(verb="run"))).step.container[1] == "run"
 
 
+def test_ray_starts_one_program_of_any_kind_from_one_task_per_node() -> None:
+    step = plan("vllm", "serve", "m", nodes=2, launcher="ray").step
+    assert "--ntasks-per-node=1" in step.command
+    assert step.program == ("conda-python-distributed", "--launcher", "ray", "--no-python", "vllm", "serve", "m")
+    assert plan("a.py", launcher="ray").step.program == ("conda-python-distributed", "--launcher", "ray", "a.py")
+
+
+@pytest.mark.parametrize(("ranks", "name"), [({"ranks_per_node": 2}, "--ranks-per-node"), ({"ranks": 4}, "--ranks")])
+def test_ray_has_no_ranks(ranks: dict[str, int], name: str) -> None:
+    with pytest.raises(BadInputError, match="counts ranks, and ray starts one program") as refused:
+        plan("a.py", launcher="ray", **ranks)
+    assert refused.value.cure == f"Leave out {name}."
+
+
 @pytest.mark.parametrize("launcher", ["accelerate", "deepspeed"])
 def test_a_launcher_on_a_machine_that_gives_gpus_by_task_gets_them_all(launcher: str) -> None:
     site = replace(SITE, launcher=Launcher(srun=("--gpus-per-task=1", "--gpu-bind=closest")))
