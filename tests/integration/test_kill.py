@@ -31,7 +31,7 @@ from tests.stack import EasyBuild, ModuleTool
 
 pytestmark = pytest.mark.stack
 
-POINTS = 100 if THOROUGH else 6
+POINTS = 100 if THOROUGH else 4
 MEGABYTES = 500 if THOROUGH else 150
 
 
