@@ -1,4 +1,4 @@
-"""The command `hpcmod build`: build a SIF from a recipe, your own Dockerfile, or a base image and requirements."""
+"""The command `hpcmod build`: build a SIF from a recipe, your own Dockerfile, or a base image and packages."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from click.shell_completion import CompletionItem
 
 import hpcmod
 from hpcmod import machine, resources
-from hpcmod.cli.containers import complete_file, site_option
+from hpcmod.cli.containers import site_option
 from hpcmod.cli.flags import with_flags
+from hpcmod.cli.images.package_options import FOR_PACKAGES, NOT_FOR_PACKAGES, package_options
 from hpcmod.cli.output import print_data, print_json, print_text, tell
 from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.errors import BadInputError, LackingError
@@ -42,25 +43,6 @@ FOR_RECIPES = {
 
 NOT_FOR_DOCKERFILES = {**FOR_RECIPES, "base": "--base", "wheel_dirs": "--wheel-dir"}
 
-FOR_REQUIREMENTS = {
-    "index": "--index",
-    "extra_index": "--extra-index",
-    "no_index": "--no-index",
-    "source_builds": "--build",
-    "allow_replace": "--allow-replace",
-}
-"""Options that apply to --requirements only, by parameter."""
-
-NOT_FOR_REQUIREMENTS = {
-    **FOR_RECIPES,
-    "offline": "--offline",
-    "context": "--context",
-    "arch": "--arch",
-    "engine": "--engine",
-    "printed": "--print",
-    "compression": "--compression",
-}
-
 _DIRECTORY = click.Path(path_type=Path)
 
 
@@ -81,6 +63,8 @@ class BuildFlags:
     offline: bool
     lock: Path | None
     requirements: tuple[Path, ...]
+    conda: tuple[str, ...]
+    channels: tuple[str, ...]
     index: str | None
     extra_index: tuple[str, ...]
     no_index: bool
@@ -148,25 +132,7 @@ def complete_recipe(ctx: click.Context, param: click.Parameter, incomplete: str)
     type=_DIRECTORY,
     help="Lock file: checksums of a recipe's sources, or versions and hashes of packages.",
 )
-@click.option(
-    "-r",
-    "--requirements",
-    multiple=True,
-    metavar="FILE",
-    type=_DIRECTORY,
-    shell_complete=complete_file,
-    help="Requirements file of packages to add to --base.",
-)
-@click.option("--index", metavar="URL", help="Package index for --requirements instead of pip's own setting.")
-@click.option("--extra-index", multiple=True, metavar="URL", help="Further package index for --requirements.")
-@click.option("--no-index", is_flag=True, help="Take --requirements only from --wheel-dir: no network is needed.")
-@click.option("--build", "source_builds", is_flag=True, help="Build required packages without a wheel, in the base.")
-@click.option(
-    "--allow-replace",
-    multiple=True,
-    metavar="PACKAGE",
-    help="Package of --base that --requirements may replace by another version.",
-)
+@package_options
 @click.option(
     "--context", metavar="DIR", type=_DIRECTORY, help="Build your own Dockerfile, with this directory as context."
 )
@@ -196,9 +162,10 @@ def build(flags: BuildFlags) -> None:
     Needs one of buildah, podman, docker, apptainer or singularity, but no root. An image that was already built from
     the same recipe, options and sources is not built again.
 
-    With --requirements, pip of a base image adds packages to it, and the new SIF has both. No engine is needed, and the
-    base's compressed blocks are copied. The base is a SIF, a container, or docker://... Versions and hashes are written
-    to OUT.sif.lock; --lock FILE uses those in FILE, or writes them there. The same base and lock give the same SIF.
+    With --requirements or --conda, packages of pip and conda are added to a base image, and the new SIF has both. No
+    engine is needed, and the base's compressed blocks are copied. The base is a SIF, a container, or docker://...; for
+    --conda it needs no Python. Versions and hashes are written to OUT.sif.lock; --lock FILE uses those in FILE, or
+    writes them there. The same base and lock give the same SIF.
 
     \b
     Examples:
@@ -209,14 +176,15 @@ def build(flags: BuildFlags) -> None:
       hpcmod build recipes/app -o app.sif
       hpcmod build --context . -f singularity/Dockerfile -o mine.sif
       hpcmod build --requirements requirements.txt --base PyTorch -o mine.sif
+      hpcmod build --conda environment.yml --base docker://ubuntu:24.04 -o mine.sif
     """
     if flags.listed:
         _list(flags.as_json)
     elif flags.engines:
         with terminate_cleanly():
             _print_engines(flags.as_json)
-    elif flags.requirements:
-        _build_from_requirements(flags)
+    elif flags.requirements or flags.conda or _is_only_lock(flags):
+        _build_from_packages(flags)
     elif flags.dry_run or flags.printed:
         _print(_plan(flags, flags.arch or _architecture()), flags.printed or "plan", flags.as_json)
     else:
@@ -224,15 +192,21 @@ def build(flags: BuildFlags) -> None:
             _build(flags)
 
 
-def _build_from_requirements(flags: BuildFlags) -> None:
-    from hpcmod.cli.images.build_packages import build_from_requirements
+def _is_only_lock(flags: BuildFlags) -> bool:
+    """Return whether the packages are those of a lock file, and nothing else is given."""
+    return bool(flags.lock and flags.base and not (flags.recipe or flags.context))
 
+
+def _build_from_packages(flags: BuildFlags) -> None:
+    from hpcmod.cli.images.build_packages import build_from_packages
+
+    option = "--requirements" if flags.requirements else "--conda" if flags.conda else "--lock"
     if flags.recipe:
-        raise BadInputError(f"--requirements and the recipe {flags.recipe} exclude each other", "Give one of them.")
-    idle = _given(flags, NOT_FOR_REQUIREMENTS)
+        raise BadInputError(f"{option} and the recipe {flags.recipe} exclude each other", "Give one of them.")
+    idle = _given(flags, {**FOR_RECIPES, **NOT_FOR_PACKAGES})
     if idle:
-        raise BadInputError(f"{idle}: does not apply to --requirements", "Leave it out.")
-    build_from_requirements(flags)
+        raise BadInputError(f"{idle}: does not apply to {option}", "Leave it out.")
+    build_from_packages(flags)
 
 
 def _given(flags: BuildFlags, options: Mapping[str, str]) -> str:
@@ -287,10 +261,11 @@ def _plan(flags: BuildFlags, architecture: str) -> BuildPlan:
     """Return the build plan; download nothing."""
     from hpcmod.building.ingredients import plan_own, plan_recipe
 
-    idle = _given(flags, FOR_REQUIREMENTS)
+    idle = _given(flags, FOR_PACKAGES)
     if idle:
         raise BadInputError(
-            f"{idle}: applies to packages only", "Name them: --requirements FILE --base REFERENCE, or leave it out."
+            f"{idle}: applies to packages only",
+            "Name them: --requirements FILE or --conda FILE, with --base REFERENCE; or leave it out.",
         )
     if not flags.context:
         if not flags.recipe:

@@ -23,7 +23,7 @@ from hpcmod.cli.output import print_data, print_json, print_text, print_wrapped,
 from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.image.acquire.locate import recognize
 from hpcmod.image.integrity import parse_sha256
-from hpcmod.image.trust.provenance import render_provenance
+from hpcmod.image.trust.provenance import provenance_values, render_provenance
 from hpcmod.model.compression import ANY_OF
 from hpcmod.model.images.reference import LOCAL_KINDS, OCI_KINDS, ImageReference
 from hpcmod.progress import ProgressLine
@@ -194,7 +194,7 @@ def _acquire(reference: ImageReference, out: Path, flags: AcquireFlags, *, by_ru
     elif not got.fetched:
         tell(f"{out}: already present (identical)")
     if flags.as_json:
-        values = {"path": str(got.path), "fetched": got.fetched, **asdict(got.provenance)}
+        values = {"path": str(got.path), "fetched": got.fetched, **provenance_values(got.provenance)}
         print_json(**values)
     else:
         for line in render_provenance(got.provenance):

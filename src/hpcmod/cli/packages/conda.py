@@ -43,10 +43,17 @@ class CondaWanted:
     pip: Requirements = NOTHING
     """What the environment files list for pip."""
     left_out: tuple[LeftOut, ...] = ()
+    variables: tuple[tuple[str, str], ...] = ()
+    """Variables that the environment files set."""
 
 
-def read_conda_options(words: Sequence[str], channels: Sequence[str]) -> CondaWanted:
+def read_conda_options(words: Sequence[str], channels: Sequence[str], *, own: bool = False) -> CondaWanted:
     """Return the packages that options ask for, with those that environment files list.
+
+    Parameters
+    ----------
+    own
+        Whether they are for an environment of their own, which may have Python, pip and variables.
 
     Raises
     ------
@@ -56,9 +63,12 @@ def read_conda_options(words: Sequence[str], channels: Sequence[str]) -> CondaWa
     if channels and not words:
         raise click.UsageError("--channel is for --conda")
     paths = [word for word in words if word.endswith((".yml", ".yaml"))]
-    files = [parse_conda_file(read_list(path), str(Path(path).absolute()), read_list, os.path.exists) for path in paths]
+    files = [
+        parse_conda_file(read_list(path), str(Path(path).absolute()), read_list, os.path.exists, own=own)
+        for path in paths
+    ]
     specs = parse_conda_specs(
-        [*(word for word in words if word not in paths), *(spec for one in files for spec in one.specs)]
+        [*(word for word in words if word not in paths), *(spec for one in files for spec in one.specs)], python=own
     )
     named = [*channels, *(channel for one in files for channel in one.channels)]
     found = parse_channels(named, str(Path.cwd()), os.path.exists)
@@ -66,6 +76,7 @@ def read_conda_options(words: Sequence[str], channels: Sequence[str]) -> CondaWa
         CondaPart(specs, found) if specs else NO_CONDA,
         join(*(one.pip for one in files)),
         tuple(left for one in files for left in one.left_out),
+        tuple(pair for one in files for pair in one.variables),
     )
 
 
@@ -74,6 +85,11 @@ def tell_conda(state: State) -> None:
     installed = {one.name for one in state.conda.packages}
     for name in sorted(state.conda.names - installed):
         tell(f"{name} is in the image")
-    for one in state.conda.packages:
+    tell_not_run(state.conda)
+
+
+def tell_not_run(part: CondaPart) -> None:
+    """Tell which scripts conda would have run."""
+    for one in part.packages:
         if one.not_run:
             tell(f"{one.name}: its scripts were not run: {', '.join(one.not_run)}")

@@ -1,25 +1,25 @@
-"""Write a new SIF from an image and a user's packages, without starting a container or unpacking the image.
-
-The image's compressed blocks are copied as they are, the packages' too if they are in a squashfs with the same
-compressor and block size. The same image and the same packages always give the same SIF.
-"""
+"""Write a new SIF from an image and a user's packages, without starting a container or unpacking the image."""
 
 from __future__ import annotations
 
-import json
 import os
-import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
 
-from hpcmod.errors import BadInputError, LackingError, VerificationError, explain_os_error
-from hpcmod.fs.replacing import scratch
-from hpcmod.fs.temporary import clear_leftovers
-from hpcmod.image.bake.packages import PackageTree, Venv, directory_in, open_packages
+from hpcmod.errors import BadInputError, LackingError, VerificationError
+from hpcmod.image.bake.packages import PackageTree, Venv, open_packages
 from hpcmod.image.bake.placement import OF_EMPTY_VENV, Target, find_new_commands, place_packages
+from hpcmod.image.bake.writing import (
+    Addition,
+    NewFile,
+    SourceImage,
+    check_free,
+    clear_old,
+    open_image,
+    write_image,
+)
 from hpcmod.image.inspect.contents import (
     BAKED_IN_CONTAINER,
     baked_prefixes,
@@ -28,27 +28,12 @@ from hpcmod.image.inspect.contents import (
     read_facts,
     site_directories,
 )
-from hpcmod.image.integrity import Progress, Ticker, check_sha256, file_sha256
-from hpcmod.image.preflight import Need, check_room
-from hpcmod.image.sif.labels import METADATA, with_labels
-from hpcmod.image.sif.reader import Sif, SifDescriptor, check_sif, open_sif, read_sif, squashfs_partition
-from hpcmod.image.sif_writer import SifObject, sync_and_hash, write_sif
-from hpcmod.image.squashfs import reuse
-from hpcmod.image.squashfs.nodes import SourceTree, read_tree
+from hpcmod.image.integrity import Progress
 from hpcmod.image.squashfs.reader import Squashfs
-from hpcmod.image.squashfs.tree import Node
-from hpcmod.image.squashfs.writer import SquashfsWriter
-from hpcmod.image.trust.provenance import Provenance, now, remember, sidecar, write_provenance
 from hpcmod.model.images.facts import PythonFacts
 from hpcmod.model.packages.sources import Editable
 
-_MODE = 0o755
-_LARGEST_OBJECT = 64 << 20
-_NAMESPACE = uuid.UUID("5b1f3f0e-8f0a-4a37-b0a5-2f2d6a1c7f43")  # random, fixed once: of the UUIDs of baked images
-_NOT_COPIED = ("partition", "signature", "crypto message")
-_LABELS = ".singularity.d/labels.json"
 _LABEL = "org.hpcmod.bake"
-_LARGEST_LABELS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -68,8 +53,10 @@ class BakeRequest:
     force: bool = False
     """Replace an existing file."""
     environ: Mapping[str, str] = field(default_factory=dict)
-    shown: str = ""
-    """Name of the image in the provenance file; empty for its path."""
+    reference: str = ""
+    """What it was made from, for the provenance file; empty for the path and checksum of the image."""
+    lock: str = ""
+    """sha256 of the lock file, for the provenance file; empty if there is none."""
 
 
 @dataclass(frozen=True)
@@ -133,85 +120,29 @@ def bake(request: BakeRequest, *, progress: Progress | None = None) -> Baked:
     NoSpaceError
         If the SIF does not fit.
     """
-    for name in (request.out.name, sidecar(request.out).name):
-        clear_leftovers(request.out.parent, name)
-    with _prepared(request) as prepared, scratch(request.out) as made:
-        needed = prepared.plan.bytes
-        check_room([Need(request.out.parent, needed, 2, "the SIF at most", "choose another path: -o PATH")])
-        sha256 = _write(prepared, made.path, progress)
-        _check(prepared, made.path)
-        provenance = Provenance(
-            reference=f"bake:{request.shown or prepared.plan.image}@sha256:{prepared.sha256}",
-            digest="",
-            sha256=sha256,
-            size=made.path.stat().st_size,
-            time=now(),
+    clear_old(request.out)
+    with _prepared(request) as prepared:
+        new = NewFile(
+            out=request.out,
             tool=request.tool,
+            sha256=request.sha256,
+            force=request.force,
+            environ=request.environ,
+            reference=request.reference,
+            lock=request.lock,
         )
-        remember(provenance, request.environ)
-        write_provenance(made.beside / request.out.name, provenance)
-        check_free(request.out, force=request.force)
-        made.put()
-    return Baked(request.out, sha256, provenance.size, prepared.plan)
-
-
-def _write(prepared: _Prepared, path: Path, progress: Progress | None) -> str:
-    """Write the SIF to a temporary path, synced to disk; return its sha256."""
-    size = prepared.sif.size
-    ticker = Ticker(progress, 2 * size)
-    prepared.sha256 = file_sha256(prepared.sif.path, lambda done, _: ticker.tick(done))
-    check_sha256(prepared.sif.path, expected=prepared.request.sha256 or None, found=prepared.sha256)
-    prepared.report = lambda done: ticker.tick(size + min(done, size))
-    try:
-        with path.open("x+b") as file:
-            os.fchmod(file.fileno(), _MODE)
-            prepared.write(file)
-            sha256 = sync_and_hash(file)
-    except OSError as err:
-        raise explain_os_error(OSError(err.errno, err.strerror, str(path))) from err
-    ticker.tick(2 * size)
-    return sha256
-
-
-def _check(prepared: _Prepared, path: Path) -> None:
-    """Read the new SIF as any image, and check that it has the Python and all added packages."""
-    check_sif(read_sif(path), architecture=prepared.sif.architecture)
-    facts = read_facts(path)
-    found = {f"{one.name}=={one.version}" for one in facts.packages}
-    missing = [name for name in prepared.plan.added if name not in found]
-    if facts.python != prepared.target.python or missing:
-        raise VerificationError(
-            f"{prepared.request.out}: the written image lacks {', '.join(missing) or 'its Python'}",
-            "This is a bug in hpcmod: please report it with the output of `hpcmod bake --dry-run`.",
-        )
-
-
-def check_free(out: Path, *, force: bool) -> None:
-    """Check that a SIF may be written.
-
-    Raises
-    ------
-    BadInputError
-        If the path is a directory, or the file exists and must not be replaced.
-    """
-    if out.is_dir():
-        raise BadInputError(f"{out}: is a directory", "Give a file name for the SIF.")
-    if out.exists() and not force:
-        raise BadInputError(f"{out}: already exists", "Choose another file, or replace it with --force.")
+        written = write_image(prepared.image, prepared.addition, new, progress)
+    return Baked(request.out, written.sha256, written.size, prepared.plan)
 
 
 @contextmanager
 def _prepared(request: BakeRequest) -> Iterator[_Prepared]:
     check_free(request.out, force=request.force)
-    sif = read_sif(request.image)
-    partition = squashfs_partition(sif)
-    with open_sif(sif.path) as file, open_packages(request.packages) as packages:
-        squashfs = Squashfs(file, partition.offset, partition.size)
-        target = _find_target(squashfs, sif.path)
+    with open_image(request.image) as image, open_packages(request.packages) as packages:
+        target = _find_target(image.squashfs, Path(image.sif.path))
         venv = _choose_venv(packages, target.python, request)
         _check_something_to_add(packages, venv, request)
-        tree = read_tree(file, partition.offset, partition.size)
-        yield _Prepared(request, sif, file, tree, packages, target, venv, _read_labels(squashfs))
+        yield _Prepared(request, image, packages, target, venv)
 
 
 def _find_target(squashfs: Squashfs, image: Path) -> Target:
@@ -249,8 +180,10 @@ def _choose_venv(packages: PackageTree, python: PythonFacts, request: BakeReques
     chosen = (preferred or fitting)[0]
     if b"conda-meta" in chosen.root.children:
         raise BadInputError(
-            f"{request.packages}: has conda packages, which cannot be put into an image: their files name their path",
-            "Bake a set without them: hpcmod drop them, or choose another set with HPCMOD_PACKAGES.",
+            f"{request.packages}: has conda packages, which cannot be moved to another place: "
+            "their files name their path",
+            "Build the image from their lock file: hpcmod packages CONTAINER --lock > my.lock; "
+            "hpcmod build --lock my.lock --base CONTAINER -o OUT.sif",
         )
     return chosen
 
@@ -265,109 +198,58 @@ def _check_something_to_add(packages: PackageTree, venv: Venv, request: BakeRequ
     )
 
 
-def _read_labels(squashfs: Squashfs) -> dict[str, object]:
-    """Return the labels in the image's root file system; empty if it has none, or invalid ones."""
-    found = squashfs.find(f"/{_LABELS}")
-    if found is None or found.kind != "file":
-        return {}
-    try:
-        labels = json.loads(squashfs.read_bytes(f"/{_LABELS}", _LARGEST_LABELS))
-    except (ValueError, RecursionError):
-        return {}
-    return labels if isinstance(labels, dict) else {}
-
-
 class _Prepared:
     """A bake whose inputs are open and have been read."""
 
     def __init__(
-        self,
-        request: BakeRequest,
-        sif: Sif,
-        file: BinaryIO,
-        tree: SourceTree,
-        packages: PackageTree,
-        target: Target,
-        venv: Venv,
-        labels: dict[str, object],
+        self, request: BakeRequest, image: SourceImage, packages: PackageTree, target: Target, venv: Venv
     ) -> None:
-        self.request, self.sif, self.target = request, sif, target
-        self.sha256 = request.sha256
-        self.report: Callable[[int], None] = lambda done: None
-        self._file, self._tree, self._packages, self._venv = file, tree, packages, venv
-        self._added = packages.packages(venv.site)
-        self._labels = labels
-        self._done = 0
+        self.request, self.image, self.target = request, image, target
+        self._packages, self._venv = packages, venv
         self.plan = self._make_plan()
 
     def _make_plan(self) -> BakePlan:
-        left_out = [one for one in self.sif.descriptors if not one.primary and not _is_copied(one)]
+        added = self._packages.packages(self._venv.site)
+        commands = find_new_commands(self.image.tree.root, self._venv, self.target)
         return BakePlan(
             image=str(self.request.image),
             packages=str(self.request.packages),
             path=str(self.request.out),
             python=self.target.python.version,
             prefix=self.target.prefix,
-            added=tuple(f"{one.name}=={one.version}" for one in self._added),
-            commands=tuple(map(os.fsdecode, find_new_commands(self._tree.root, self._venv, self.target))),
+            added=tuple(f"{one.name}=={one.version}" for one in added),
+            commands=tuple(map(os.fsdecode, commands)),
             files=self._packages.files,
-            bytes=self.sif.size + self._packages.size + (1 << 20),
-            left_out=tuple(f"{one.kind} {one.name}".rstrip() for one in left_out),
+            bytes=self.image.sif.size + self._largest,
+            left_out=self.image.left_out,
             editable=self._packages.editable(self._venv.site),
         )
 
-    def write(self, file: BinaryIO) -> None:
-        """Write the SIF into an empty file."""
-        identity = f"{self.sha256} {self.plan.prefix} {self._added_label()} {self._packages.size}"
-        write_sif(
-            file,
-            architecture=self.sif.architecture,
-            created=self.sif.created,
-            uuid=uuid.uuid5(_NAMESPACE, identity).bytes,
-            objects=[self._object(one) for one in self.sif.descriptors if _is_copied(one)],
-            write_partition=self._write_squashfs,
+    @property
+    def _largest(self) -> int:
+        return self._packages.size + (1 << 20)
+
+    @property
+    def addition(self) -> Addition:
+        """Return what is added to the image."""
+        added = " ".join(self.plan.added)
+        return Addition(
+            label=_LABEL,
+            labels={"packages": added, "prefix": self.plan.prefix},
+            identity=f"{self.plan.prefix} {added} {self._packages.size}",
+            bytes=self._largest,
+            place=lambda root, add_text: place_packages(root, self._packages, self._venv, self.target, add_text),
+            write_contents=self._packages.write_contents,
+            check=self._check,
         )
 
-    def _object(self, one: SifDescriptor) -> SifObject:
-        if one.size > _LARGEST_OBJECT:
-            raise BadInputError(f"{self.sif.path}: {one.kind} {one.name} has {one.size} bytes")
-        data = os.pread(self._file.fileno(), one.size, one.offset)
-        if one.kind == "json" and one.name == METADATA:
-            data = with_labels(data, self._new_labels())
-        return SifObject(one.kind, one.name, data)
-
-    def _write_squashfs(self, file: BinaryIO) -> int:
-        root, blocks = self._tree.root, self._tree.blocks
-        codec = reuse.same_codec(blocks)
-        with SquashfsWriter(file, codec=codec, block_size=blocks.superblock.block_size) as writer:
-
-            def add_text(_: str, content: bytes, mode: int) -> Node:
-                data = writer.add_file(len(content), [content])
-                return Node("file", mode, mtime=self.sif.created, data=data)
-
-            place_packages(root, self._packages, self._venv, self.target, add_text)
-            scripts = directory_in(root, b".singularity.d")
-            if scripts is not None:
-                text = json.dumps({**self._labels, **self._new_labels()}, indent="\t", sort_keys=True)
-                scripts.children[b"labels.json"] = add_text(_LABELS, text.encode(), 0o644)
-            reuse.copy_contents(root, self._tree, writer, on_bytes=self._count)
-            self._packages.write_contents(writer, root)
-            return writer.finish(root, mtime=self.sif.created)
-
-    def _count(self, count: int) -> None:
-        self._done += count
-        self.report(self._done)
-
-    def _new_labels(self) -> dict[str, str]:
-        return {
-            f"{_LABEL}.image": f"sha256:{self.sha256}",
-            f"{_LABEL}.packages": self._added_label(),
-            f"{_LABEL}.prefix": self.plan.prefix,
-        }
-
-    def _added_label(self) -> str:
-        return " ".join(self.plan.added)
-
-
-def _is_copied(one: SifDescriptor) -> bool:
-    return one.kind not in _NOT_COPIED and not one.kind.startswith("0x")
+    def _check(self, path: Path) -> None:
+        """Check that the new image has the Python and all added packages."""
+        facts = read_facts(path)
+        found = {f"{one.name}=={one.version}" for one in facts.packages}
+        missing = [name for name in self.plan.added if name not in found]
+        if facts.python != self.target.python or missing:
+            raise VerificationError(
+                f"{self.request.out}: the written image lacks {', '.join(missing) or 'its Python'}",
+                "This is a bug in hpcmod: please report it with the output of `hpcmod bake --dry-run`.",
+            )

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from hpcmod.errors import BadInputError
 from hpcmod.image.bake.packages import PackageTree, Venv, directory_in
+from hpcmod.image.bake.writing import AddText
 from hpcmod.image.inspect.contents import BAKED_IN_CONTAINER
 from hpcmod.image.squashfs.tree import Node
 from hpcmod.model.images.facts import PythonFacts
@@ -73,10 +73,6 @@ class Target:
         return f"{BAKED_IN_CONTAINER}/{self.number}"
 
 
-AddText = Callable[[str, bytes, int], Node]
-"""Make the node of a new file: its path, content, and mode."""
-
-
 def find_new_commands(root: Node, venv: Venv, target: Target) -> dict[bytes, Node]:
     """Return the commands of a virtual environment that the image does not have."""
     existing = find_directory(root, target.commands).children
@@ -100,9 +96,9 @@ def place_packages(root: Node, packages: PackageTree, venv: Venv, target: Target
         Makes the nodes of files that are not among the packages.
     """
     commands = find_new_commands(root, venv, target)
-    _overlay(make_directory(root, USER_SOFTWARE), packages.root)
+    overlay(make_directory(root, USER_SOFTWARE), packages.root)
     below = f"{target.prefix}/lib/python{venv.python}/site-packages"
-    _overlay(make_directory(root, below), venv.site, without=OF_EMPTY_VENV)
+    overlay(make_directory(root, below), venv.site, without=OF_EMPTY_VENV)
     site = find_directory(root, target.site)
     site.children[f"{_STARTER}.py".encode()] = add_text(f"{_STARTER}.py", _START.encode(), 0o644)
     site.children[f"{_STARTER}.pth".encode()] = add_text(f"{_STARTER}.pth", f"import {_STARTER}\n".encode(), 0o644)
@@ -163,7 +159,7 @@ def make_directory(root: Node, path: str) -> Node:
     return found
 
 
-def _overlay(target: Node, source: Node, *, without: tuple[bytes, ...] = ()) -> None:
+def overlay(target: Node, source: Node, *, without: tuple[bytes, ...] = ()) -> None:
     """Hard-link everything in a directory into another; files replace those of the same name, directories merge."""
     todo = [(target, source)]
     while todo:

@@ -42,6 +42,8 @@ class Provenance:
     """The program that fetched or made it: hpcmod or a runtime, with its version."""
     verified: tuple[str, ...] = ()
     """How the site's policy was met, as `need: by what`; empty if nothing was required."""
+    lock: str = ""
+    """sha256 of the lock file with the packages that were added; empty if there is none."""
 
 
 def sidecar(sif: Path) -> Path:
@@ -60,7 +62,15 @@ def write_provenance(sif: Path, provenance: Provenance) -> None:
 
 
 def _write(path: Path, provenance: Provenance) -> None:
-    write_file(path, json.dumps({"version": _VERSION, **asdict(provenance)}, indent=1) + "\n")
+    write_file(path, json.dumps({"version": _VERSION, **provenance_values(provenance)}, indent=1) + "\n")
+
+
+def provenance_values(provenance: Provenance) -> dict[str, object]:
+    """Return a provenance as values for JSON, without `lock` if there is none."""
+    values = asdict(provenance)
+    if not provenance.lock:
+        del values["lock"]
+    return values
 
 
 def read_provenance(sif: Path) -> Provenance | None:
@@ -99,6 +109,7 @@ def parse_provenance(text: bytes, where: str) -> Provenance:
         time=found.text("time"),
         tool=found.text("tool"),
         verified=found.texts("verified") or found.texts("vouched"),  # the key in files of earlier versions
+        lock=found.text("lock"),
     )
 
 
@@ -136,6 +147,7 @@ def _memory(found: Provenance, environ: Mapping[str, str]) -> Path | None:
 def render_provenance(found: Provenance) -> Sequence[str]:
     """Return the lines that describe a SIF's provenance to the user."""
     lines = [f"reference: {found.reference}", f"digest: {found.digest or 'none'}", f"sha256: {found.sha256}"]
+    lines += [f"lock: sha256 {found.lock}"] if found.lock else []
     return [
         *lines,
         f"time: {found.time}",

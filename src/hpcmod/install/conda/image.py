@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 from hpcmod.errors import BadInputError, LackingError
-from hpcmod.image.inspect.contents import MOST_LISTED, baked_prefixes, read_facts
+from hpcmod.image.inspect.contents import CONDA_IN_CONTAINER, MOST_LISTED, baked_prefixes, read_facts
 from hpcmod.image.inspect.stack import find_stack, open_files
 from hpcmod.image.sif.reader import open_sif, read_sif, squashfs_partition
 from hpcmod.image.squashfs.reader import Squashfs
@@ -45,8 +45,10 @@ class CondaImage:
         return "python" in self.names
 
 
-def read_conda_image(sif: str, python: PythonFacts) -> CondaImage:
-    """Read the conda packages of an image from the prefix of its Python, and its glibc; nothing is started.
+def read_conda_image(sif: str, python: PythonFacts | None) -> CondaImage:
+    """Read the conda packages of an image from the prefix of its Python, if it has one, and its glibc.
+
+    Nothing is started.
 
     Raises
     ------
@@ -63,14 +65,15 @@ def read_conda_image(sif: str, python: PythonFacts) -> CondaImage:
     return CondaImage(_SUBDIRS[stack.architecture], stack.glibc, records, libraries)
 
 
-def _read_records(sif: str, python: PythonFacts) -> tuple[tuple[dict[str, object], ...], tuple[str, ...]]:
+def _read_records(sif: str, python: PythonFacts | None) -> tuple[tuple[dict[str, object], ...], tuple[str, ...]]:
     opened = read_sif(sif)
     partition = squashfs_partition(opened)
     found: dict[str, dict[str, object]] = {}
     libraries: dict[str, str] = {}
     with open_sif(opened.path) as file:
         squashfs = Squashfs(file, partition.offset, partition.size)
-        for prefix in (*baked_prefixes(squashfs), python.prefix):
+        prefixes = (*baked_prefixes(squashfs), *((python.prefix,) if python else ()), CONDA_IN_CONTAINER)
+        for prefix in dict.fromkeys(prefixes):
             names = [name for name in squashfs.listdir(f"{prefix}/conda-meta") if name.endswith(".json")]
             for name in sorted(names)[:MOST_LISTED]:
                 record, files = _parse(squashfs.read_bytes(f"{prefix}/conda-meta/{name}", _RECORD_LIMIT), name)

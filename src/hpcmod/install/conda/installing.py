@@ -9,12 +9,14 @@ from hpcmod.errors import BadInputError, VerificationError
 from hpcmod.image.inspect.packages import read_packages_in
 from hpcmod.install.conda.image import read_conda_image
 from hpcmod.install.conda.linking import Prefix, link_conda, link_libraries
-from hpcmod.install.conda.solving import fetch_conda, solve_conda
+from hpcmod.install.conda.solving import check_no_python, fetch_conda, solve_conda
 from hpcmod.model.images.facts import Package
 from hpcmod.model.packages.conda import CondaPart, find_changed_files, with_times
 from hpcmod.model.packages.plan import StatePlan
 from hpcmod.model.packages.requirement import normalize_package
 from hpcmod.render.quote import sh_word
+
+_NO_PYTHON = "Use pip: hpcmod add NAME PACKAGE; or use an image whose Python is conda's: hpcmod build --conda."
 
 
 def install_conda(plan: StatePlan, venv: Path, scratch: Path, now: str) -> StatePlan:
@@ -36,7 +38,10 @@ def install_conda(plan: StatePlan, venv: Path, scratch: Path, now: str) -> State
         return plan
     image = read_conda_image(plan.target.sif, plan.target.python)
     exact = plan.conda.exact
-    chosen = plan.conda.packages if exact else solve_conda(plan.conda, image, scratch, module=plan.target.module)
+    module = plan.target.module
+    cure = f"resolve all of your packages again: hpcmod rebase {module.partition('/')[0]}"
+    chosen = plan.conda.packages if exact else solve_conda(plan.conda, image, scratch, module=module, cure=cure)
+    check_no_python(chosen, plan.conda, module=module, cure=_NO_PYTHON)
     archives = fetch_conda(chosen, scratch / "archives")
     before = plan.parent.conda if plan.parent else CondaPart()
     changed = find_changed_files(before, [one.package for one in archives])

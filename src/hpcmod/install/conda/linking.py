@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from hpcmod.errors import BadInputError, NoSpaceError, VerificationError
 from hpcmod.install.conda.solving import CondaArchive, import_rattler
 from hpcmod.model.packages.conda import CondaPackage
+from hpcmod.model.packages.place import SOURCE_TIME
 
 _ENTRY_POINT = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*)\s*=\s*([A-Za-z_][\w.]*):([A-Za-z_][\w.]*)")
 _FULL = re.compile(r"os error (?:28|122)\b")  # ENOSPC and EDQUOT of Linux
@@ -24,6 +25,7 @@ _RESERVED = re.compile(
     r"pyvenv\.cfg|lib64|bin/(?:python[\d.]*|pip3?)|conda-meta(?:/.*)?|lib/python[^/]+/site-packages/image\.pth"
 )
 """Files that make the prefix a virtual environment of the image's Python."""
+_RECORDS = re.compile(r"conda-meta(?:/.*)?")
 _SCRIPT = """#!{python}
 import sys
 from {module} import {first}
@@ -40,7 +42,14 @@ class Prefix:
     inside: str
     """Its path in the container."""
     python: str
-    """Python of the image, e.g. 3.12."""
+    """Version of its Python, e.g. 3.12; empty if it has none."""
+    is_venv: bool = True
+    """Whether it is a virtual environment of the image's Python, and not an environment of conda."""
+
+    @property
+    def reserved(self) -> re.Pattern[str]:
+        """Return the paths that no package may have."""
+        return _RESERVED if self.is_venv else _RECORDS
 
     @property
     def site_packages(self) -> str:
@@ -178,10 +187,13 @@ def _check_plain(path: str, package: CondaPackage) -> None:
 
 
 def _check_path(one: _File, package: CondaPackage, prefix: Prefix) -> None:
-    if _RESERVED.fullmatch(one.path):
+    if prefix.reserved.fullmatch(one.path):
+        whose = "the image's Python" if prefix.is_venv else "conda"
         raise BadInputError(
-            f"{package.name} {package.version} has the file {one.path}, which belongs to the image's Python",
-            "Such a package can only be used in a conda environment of its own.",
+            f"{package.name} {package.version} has the file {one.path}, which belongs to {whose}",
+            "Such a package can only be used in a conda environment of its own: hpcmod build --conda."
+            if prefix.is_venv
+            else "Choose another build.",
         )
     parent = os.path.realpath((prefix.directory / one.path).parent)
     if not f"{parent}/".startswith(f"{os.path.realpath(prefix.directory)}/"):
@@ -207,6 +219,7 @@ def _put(one: _File, prefix: Prefix, package: CondaPackage) -> int:
     if one.placeholder:
         data = _replace_prefix(one.source.read_bytes(), one.placeholder.encode(), prefix.inside.encode(), one.is_text)
         target.write_bytes(data)
+        os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
     else:
         one.source.rename(target)
     target.chmod(mode)
@@ -230,9 +243,11 @@ def _replace_prefix(data: bytes, old: bytes, new: bytes, is_text: bool) -> bytes
 def _write_entry_point(text: str, prefix: Prefix, package: CondaPackage) -> str:
     found = _ENTRY_POINT.fullmatch(text.strip())
     path = f"bin/{found[1]}" if found else ""
-    if not found or _RESERVED.fullmatch(path):
+    if not found or prefix.reserved.fullmatch(path):
         raise BadInputError(f"{package.url}: has the entry point {text!r}", "Choose another build.")
     target = prefix.directory / path
+    _check_path(_File(target, path), package, prefix)
+    target.parent.mkdir(exist_ok=True)
     if target.is_symlink() or target.exists():
         target.unlink()
     script = _SCRIPT.format(
@@ -240,6 +255,7 @@ def _write_entry_point(text: str, prefix: Prefix, package: CondaPackage) -> str:
     )
     target.write_text(script, encoding="utf-8")
     target.chmod(0o755)
+    os.utime(target, (SOURCE_TIME, SOURCE_TIME))
     return path
 
 
@@ -251,6 +267,7 @@ def _write_record(directory: Path, paths: list[str], prefix: Prefix, package: Co
     records.mkdir(exist_ok=True)
     path = records / f"{package.name}-{package.version}-{package.build}.json"
     path.write_text(json.dumps(values, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    os.utime(path, (SOURCE_TIME, SOURCE_TIME))
 
 
 def _check_links(prefix: Prefix) -> None:
@@ -260,7 +277,7 @@ def _check_links(prefix: Prefix) -> None:
         for name in [*files, *(one.name for one in os.scandir(path) if one.is_symlink())]:
             link = Path(path, name)
             relative = str(link.relative_to(top))
-            if not link.is_symlink() or _RESERVED.fullmatch(relative):
+            if not link.is_symlink() or (prefix.is_venv and _RESERVED.fullmatch(relative)):
                 continue
             if not os.path.realpath(link).startswith(f"{top}/"):
                 raise _leads_out(relative, "a conda package")

@@ -55,10 +55,12 @@ def import_rattler() -> ModuleType:
     return rattler
 
 
-def solve_conda(part: CondaPart, image: CondaImage, scratch: Path, *, module: str) -> tuple[CondaPackage, ...]:
+def solve_conda(
+    part: CondaPart, image: CondaImage, scratch: Path, *, module: str, cure: str
+) -> tuple[CondaPackage, ...]:
     """Return the conda packages that requirements need in addition to those of the image, dependencies first.
 
-    Packages of the image keep their builds.
+    Packages of the image keep their builds. Python may be among them, if the image's is not conda's.
 
     Parameters
     ----------
@@ -66,11 +68,13 @@ def solve_conda(part: CondaPart, image: CondaImage, scratch: Path, *, module: st
         Directory for temporary files.
     module
         The container, for messages.
+    cure
+        What to do if they do not fit.
 
     Raises
     ------
     BadInputError
-        If they do not fit together or the image, or need a Python of their own.
+        If they do not fit together or the image.
     NotFoundError
         If no channel has one of them.
     RemoteError
@@ -96,23 +100,31 @@ def solve_conda(part: CondaPart, image: CondaImage, scratch: Path, *, module: st
     try:
         records = _run(solve())
     except (rattler.exceptions.SolverError, rattler.exceptions.GatewayError) as err:
-        raise _explain(err, part, image, module) from err
+        raise _explain(err, part, image, module, cure) from err
     except (rattler.exceptions.InvalidMatchSpecError, rattler.exceptions.InvalidChannelError) as err:
         raise BadInputError(f"conda requirement or channel: {err}", "Write it as conda does: 'samtools=1.19'.") from err
     by_name = {one.name.normalized: one for one in records}
     ordered = [one.name.normalized for one in rattler.PackageRecord.sort_topologically(records)]
-    found = tuple(_as_package(by_name[name]) for name in ordered if name not in image.names)
-    if any(one.name == "python" for one in found):
+    return tuple(_as_package(by_name[name]) for name in ordered if name not in image.names)
+
+
+def check_no_python(packages: Sequence[CondaPackage], part: CondaPart, *, module: str, cure: str) -> None:
+    """Check that requirements need no Python of conda.
+
+    Raises
+    ------
+    BadInputError
+        If they do: it would be a second one in the container.
+    """
+    if any(one.name == "python" for one in packages):
         asked = ", ".join(part.requirements)
         raise BadInputError(
             f"{asked}: needs conda's Python, but the Python of {module} is not conda's",
-            "A second Python would not see the image's packages. Use pip: hpcmod add NAME PACKAGE; or use an image "
-            "whose Python is conda's.",
+            f"A second Python would not see the image's packages. {cure}",
         )
-    return found
 
 
-def _explain(err: Exception, part: CondaPart, image: CondaImage, module: str) -> HpcmodError:
+def _explain(err: Exception, part: CondaPart, image: CondaImage, module: str, cure: str) -> HpcmodError:
     text = str(err).strip()
     detail = "\n".join(f"  {line}" for line in text.splitlines())
     asked = ", ".join(part.requirements)
@@ -122,11 +134,10 @@ def _explain(err: Exception, part: CondaPart, image: CondaImage, module: str) ->
         return NotFoundError(
             f"{asked}: not found in {', '.join(part.channels)}:\n{detail}", "Check the name, or --channel."
         )
-    name = module.partition("/")[0]
     return BadInputError(
         f"{asked}: does not fit {module} (glibc {image.glibc or 'unknown'}, {len(image.records)} conda packages) "
         f"or what you have added before:\n{detail}",
-        f"Choose other versions, or resolve all of your packages again: hpcmod rebase {name}",
+        f"Choose other versions, or {cure}",
     )
 
 

@@ -7,9 +7,8 @@ import csv
 import hashlib
 import importlib.util
 import os
-import posixpath
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,41 +19,30 @@ from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.image.preflight import Need, check_room
 from hpcmod.image.squashfs.codecs import codec
 from hpcmod.image.squashfs.pack import pack_directory, unpack
-from hpcmod.install.packages.builder import Builder
+from hpcmod.install.packages.builder import Builder, container_environment
 from hpcmod.install.packages.sets import PackageSet
 from hpcmod.install.user_layer import write_venv
 from hpcmod.model.bind import Bind
-from hpcmod.model.guard import HOST_PYTHON
 from hpcmod.model.packages.compare import find_in_image
 from hpcmod.model.packages.conda import CondaPart
 from hpcmod.model.packages.lockfile import find_changed
-from hpcmod.model.packages.place import USER_LAYER_IN_CONTAINER, state_file
-from hpcmod.model.packages.plan import OWN_PIP, WORK, PackageTarget, StatePlan
+from hpcmod.model.packages.place import SOURCE_TIME, USER_LAYER_IN_CONTAINER, state_file
+from hpcmod.model.packages.plan import OWN_PIP, PackageTarget, StatePlan
 from hpcmod.model.packages.report import explain_failure, explain_full, parse_pip_report, without_credentials
 from hpcmod.model.packages.requirement import normalize_package
 from hpcmod.model.packages.state import Locked, State
 from hpcmod.process import run
 
 _SCRATCH = "hpcmod-packages"
-_MTIME = 315532800  # 1980-01-01, the earliest time that wheels can store: equal packages give equal files
 _REPORT_LIMIT = 256 << 20  # bytes of pip's report
 _RECORD_LIMIT = 64 << 20  # bytes of a package's list of files
 _PACKED_MODE = 0o444
 _PIECE = 1 << 20  # bytes read at once
-_NOT_PASSED = ("SINGULARITY", "APPTAINER")
 _PATHS_FOR_PIP = (
     *("PIP_CERT", "PIP_CLIENT_CERT", "PIP_CONFIG_FILE", "PIP_FIND_LINKS"),
     *("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"),
 )
 """Variables with paths of the host that pip reads: certificates, configuration, directories of wheels."""
-_PIP_NOT_PASSED = frozenset(
-    f"PIP_{name}"
-    for name in (
-        *("TARGET", "PREFIX", "ROOT", "USER", "REQUIRE_VIRTUALENV", "CONSTRAINT", "REQUIREMENT", "EDITABLE", "REPORT"),
-        *("DRY_RUN", "IGNORE_INSTALLED", "FORCE_REINSTALL", "NO_DEPS", "ONLY_BINARY", "NO_BINARY", "PYTHON", "SRC"),
-    )
-)
-"""Variables that would make pip install other packages than planned, or in another place."""
 
 
 def build_state(
@@ -205,7 +193,7 @@ def _run_pip(plan: StatePlan, layer: Path, builder: Builder, *more: str) -> tupl
     (work / "requirements.txt").write_text("".join(f"{line}\n" for line in plan.lines), encoding="utf-8")
     (work / "constraints.txt").write_text("".join(f"{line}\n" for line in plan.constraints), encoding="utf-8")
     argv = [*_container(plan, layer, builder), *plan.argv, *more]
-    done = run(argv, env=_environment(builder.environ), stdin="", tied=True)
+    done = run(argv, env=container_environment(builder.environ), stdin="", tied=True)
     if done.status != 0:
         raise explain_failure(plan, f"{done.stdout}\n{done.stderr}", temporary=str(builder.temporary))
     report = work / "report.json"
@@ -218,7 +206,7 @@ def _container(plan: StatePlan, layer: Path, builder: Builder) -> list[str]:
     places = (*plan.pip.places, *(path for path in named if path.startswith("/") and Path(path).exists()))
     binds += [Bind(place, place, "ro") for place in dict.fromkeys(places)]
     if not plan.target.find("pip"):
-        (layer / ".hpcmod" / "pip").mkdir()
+        (layer / ".hpcmod" / "pip").mkdir(exist_ok=True)  # for each container
         binds.append(Bind(_own_pip(), OWN_PIP, "ro"))
     words = [word for bind in binds for word in ("--bind", str(bind))]
     return [builder.runtime, "exec", *words, plan.target.sif]
@@ -232,19 +220,6 @@ def _own_pip() -> str:
     return str(found.submodule_search_locations[0])
 
 
-def _environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of the runtime: pip's settings pass, the host's Python and other containers do not."""
-    kept = {
-        name: value
-        for name, value in environ.items()
-        if not name.startswith(_NOT_PASSED) and name not in _PIP_NOT_PASSED and name not in HOST_PYTHON
-    }
-    inside = {"PYTHONNOUSERSITE": "1", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
-    inside["TMPDIR"] = posixpath.join(WORK, "tmp")
-    prefixed = {f"{runtime}ENV_{name}": value for runtime in _NOT_PASSED for name, value in inside.items()}
-    return {**kept, **prefixed}
-
-
 def _compile(plan: StatePlan, layer: Path, packages: Path, builder: Builder) -> None:
     """Compile all modules; those with errors, such as templates, are left as they are.
 
@@ -254,9 +229,11 @@ def _compile(plan: StatePlan, layer: Path, packages: Path, builder: Builder) -> 
         If the disk is full: without some of the compiled modules, equal packages would not give equal files.
     """
     inside = f"{USER_LAYER_IN_CONTAINER}/{packages.relative_to(layer)}"
-    argv = [f"{plan.target.venv}/bin/python", "-m", "compileall", "-q", "-j", "0"]
+    argv = [f"{plan.target.venv}/bin/python", "-m", "compileall", "-q", "-f", "-j", "0"]
     argv += ["--invalidation-mode", "unchecked-hash", inside]
-    done = run([*_container(plan, layer, builder), *argv], env=_environment(builder.environ), stdin="", tied=True)
+    done = run(
+        [*_container(plan, layer, builder), *argv], env=container_environment(builder.environ), stdin="", tied=True
+    )
     full = explain_full(f"{done.stdout}\n{done.stderr}", str(builder.temporary)) if done.status != 0 else None
     if full:
         raise full
@@ -309,7 +286,7 @@ def _pack(layer: Path, plan: StatePlan, found: PackageSet) -> tuple[int, str]:
         place, name = opened.enter_context(found.tree.parent(plan.file))
         partial = opened.enter_context(replacing(Path(f"/proc/self/fd/{place}", name)))
         with partial.open("x+b") as file:
-            packed = pack_directory(top, file, codec=codec("zstd"), mtime=_MTIME)
+            packed = pack_directory(top, file, codec=codec("zstd"), mtime=SOURCE_TIME)
             os.fchmod(file.fileno(), _PACKED_MODE)
             file.flush()
             os.fsync(file.fileno())

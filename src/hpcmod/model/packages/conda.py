@@ -80,8 +80,13 @@ def conda_name(spec: str) -> str:
     return found[1].lower() if found else ""
 
 
-def parse_conda_specs(words: Sequence[str]) -> tuple[str, ...]:
+def parse_conda_specs(words: Sequence[str], *, python: bool = False) -> tuple[str, ...]:
     """Return requirements from a command line.
+
+    Parameters
+    ----------
+    python
+        Whether Python may be one of them.
 
     Raises
     ------
@@ -94,7 +99,7 @@ def parse_conda_specs(words: Sequence[str]) -> tuple[str, ...]:
             raise BadInputError(
                 f"{word!r} is not a conda package", "Write it as conda does: samtools, 'samtools=1.19'."
             )
-        if conda_name(word) == "python":
+        if conda_name(word) == "python" and not python:
             raise BadInputError("Python is the image's and cannot be replaced", "Choose an image with another Python.")
     return found
 
@@ -185,7 +190,7 @@ def parse_conda_lock(text: str, origin: str) -> CondaPart:
     requirements = tuple(_REQUIRED.findall(text))
     if not packages:
         return NO_CONDA
-    return CondaPart(parse_conda_specs(requirements), tuple(_CHANNEL.findall(text)), packages, exact=True)
+    return CondaPart(parse_conda_specs(requirements, python=True), tuple(_CHANNEL.findall(text)), packages, exact=True)
 
 
 def parse_conda_record(values: Mapping[str, Any]) -> CondaPart:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,9 @@ from hpcmod.model.packages.conda import conda_name
 from hpcmod.model.packages.requirement import Requirements, parse_file
 from hpcmod.model.packages.sources import LeftOut
 
-_OF_IMAGE = ("python", "pip")
+_OF_PYTHON = ("python", "pip")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NOT_VARIABLES = ("PATH", "CONDA_PREFIX")
 _NOT_CHANNELS = ("defaults", "nodefaults")
 """Names that stand for no channel here: `defaults` is a setting of conda's own installation."""
 
@@ -26,16 +29,22 @@ class CondaFile:
     channels: tuple[str, ...]
     pip: Requirements
     left_out: tuple[LeftOut, ...]
-    """What does not apply to an image that has a Python."""
+    """What does not apply to the image."""
+    variables: tuple[tuple[str, str], ...] = ()
+    """Variables of the environment."""
 
 
-def parse_conda_file(text: str, path: str, read: Callable[[str], str], exists: Callable[[str], bool]) -> CondaFile:
+def parse_conda_file(
+    text: str, path: str, read: Callable[[str], str], exists: Callable[[str], bool], *, own: bool = False
+) -> CondaFile:
     """Parse an environment.yml.
 
     Parameters
     ----------
     path, read, exists
         As for `parse_file`.
+    own
+        Whether it is for an environment of its own, which may have Python, pip and variables.
 
     Raises
     ------
@@ -60,15 +69,30 @@ def parse_conda_file(text: str, path: str, read: Callable[[str], str], exists: C
     def read_pip(file: str) -> str:
         return "\n".join(pip) if file == path else read(file)
 
-    left_out = [LeftOut(spec, "the image's is used") for spec in specs if conda_name(spec) in _OF_IMAGE]
+    of_image = () if own else _OF_PYTHON
+    left_out = [LeftOut(spec, "the image's is used") for spec in specs if conda_name(spec) in of_image]
+    variables = _read_variables(values, path)
+    left_out += [LeftOut(f"variable {name}", "set it in the shell") for name, _ in variables if not own]
     channels = [one for one in _listed(values, "channels") if isinstance(one, str)]
     left_out += [LeftOut(one, "not the name of a channel; see --channel") for one in channels if one == "defaults"]
     return CondaFile(
-        tuple(spec for spec in specs if conda_name(spec) not in _OF_IMAGE),
+        tuple(spec for spec in specs if conda_name(spec) not in of_image),
         tuple(one for one in channels if one not in _NOT_CHANNELS),
         parse_file(path, read_pip, exists),
         tuple(left_out),
+        variables if own else (),
     )
+
+
+def _read_variables(values: Any, path: str) -> tuple[tuple[str, str], ...]:
+    found = values.get("variables") or {}
+    if not isinstance(found, dict):
+        raise BadInputError(f"{path}: `variables` is not a list of NAME: VALUE", "Write each as NAME: VALUE.")
+    pairs = tuple((str(name), str(value)) for name, value in found.items())
+    for name, value in pairs:
+        if not _VARIABLE.fullmatch(name) or name in _NOT_VARIABLES or not value.isprintable():
+            raise BadInputError(f"{path}: the variable {name[:200]!r} cannot be set in an image", "Remove it.")
+    return pairs
 
 
 def _listed(values: Any, key: str) -> list[Any]:

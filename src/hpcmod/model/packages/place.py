@@ -19,6 +19,9 @@ from dataclasses import dataclass
 from hpcmod.errors import BadInputError
 from hpcmod.model.text import check_plain
 
+SOURCE_TIME = 315532800
+"""Unix seconds: 1980, the earliest year that wheels can store. Equal packages give equal files."""
+
 USER_LAYER_IN_CONTAINER = "/user-software"
 PACKED_OPTIONS = "image-src=/,ro"
 """Bind options of packed packages; without `ro` Apptainer prints a warning in each process it starts."""

@@ -55,7 +55,7 @@ def test_a_base_that_is_not_a_sif_is_fetched(place: Path) -> None:
     [
         (("-r", "requirements.txt", "-o", "x.sif"), 2, "no base image given"),
         (("-r", "requirements.txt", *BASE), 2, "no output file given"),
-        (("-r", "empty.txt", *BASE, "-o", "x.sif"), 2, "the requirements files name no package"),
+        (("-r", "empty.txt", *BASE, "-o", "x.sif"), 2, "the files name no package"),
         (("-r", "nowhere.txt", *BASE, "-o", "x.sif"), 3, "nowhere.txt: no such file"),
         ((*ASKED, "--lock", "other.lock"), 2, "other.lock locks other requirements than these files have"),
         (("-r", "requirements.txt", "--base", "nowhere.sif", "-o", "x.sif"), 3, "nowhere.sif: no such file"),

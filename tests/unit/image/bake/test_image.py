@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.errors import BadInputError, HpcmodError, LackingError, NoSpaceError, NotFoundError, VerificationError
-from hpcmod.image.bake import image as baking
+from hpcmod.image.bake import writing
 from hpcmod.image.bake.image import BakeRequest, bake, plan_bake
 from hpcmod.image.inspect.contents import read_facts
 from hpcmod.image.integrity import file_sha256
@@ -90,7 +90,7 @@ def test_conda_packages_are_refused_whose_files_name_the_path_of_the_user(image:
     top = tmp_path / "user-software"
     (top / "venv/mine/lib/python3.12/site-packages").mkdir(parents=True)
     (top / "venv/mine/conda-meta").mkdir()
-    with pytest.raises(BadInputError, match="has conda packages, which cannot be put into an image"):
+    with pytest.raises(BadInputError, match="has conda packages, which cannot be moved"):
         bake(request(image, top, tmp_path / "mine.sif"))
     assert not (tmp_path / "mine.sif").exists()
 
@@ -195,7 +195,7 @@ def test_a_full_disk_is_reported_and_nothing_is_left(
     def full(_: object) -> str:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(baking, "sync_and_hash", full)
+    monkeypatch.setattr(writing, "sync_and_hash", full)
     before = sorted(tmp_path.iterdir())
     with pytest.raises(NoSpaceError):
         bake(request(image, packages, tmp_path / "mine.sif"))

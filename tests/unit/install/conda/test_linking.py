@@ -179,3 +179,23 @@ def test_libraries_of_the_image_are_linked_unless_the_prefix_has_them(tmp_path: 
     link_libraries(("/opt/env/lib/libz.so.1", "/opt/env/lib/libown.so.1"), prefix)
     assert (prefix.directory / "lib/libz.so.1").readlink() == Path("/opt/env/lib/libz.so.1")
     assert (prefix.directory / "lib/libown.so.1").read_text() == "own"
+
+
+def test_a_command_is_not_written_through_a_link_that_leads_out(tmp_path: Path) -> None:
+    (tmp_path / "layer/new").mkdir(parents=True)
+    own = Prefix(tmp_path / "layer/new", "/opt/x", "3.12", is_venv=False)
+    files = {"bin": CondaFile(link=str(tmp_path)), "site-packages/x.py": ""}
+    bad = make_conda(tmp_path, "bad", "1.0", files, python=True, entry_points=["evil = x:main"])
+    with pytest.raises(VerificationError, match="leads out"):
+        link(tmp_path, own, bad)
+    assert not (tmp_path / "evil").exists()
+
+
+def test_an_environment_of_its_own_may_have_a_python_but_no_record_of_another_package(tmp_path: Path) -> None:
+    (tmp_path / "layer/new").mkdir(parents=True)
+    own = Prefix(tmp_path / "layer/new", "/opt/x", "3.12", is_venv=False)
+    files = {"bin/python3.12": "x", "lib64": CondaFile(link="lib")}
+    link(tmp_path, own, make_conda(tmp_path, "python", "3.12.1", files))
+    assert (own.directory / "bin/python3.12").read_text() == "x"
+    with pytest.raises(BadInputError, match="belongs to conda"):
+        link(tmp_path, own, make_conda(tmp_path, "forged", "1", {"conda-meta/python-3.12.1-h0_0.json": "{}"}))

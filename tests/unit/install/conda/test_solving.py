@@ -10,7 +10,7 @@ import pytest
 
 from hpcmod.errors import BadInputError, HpcmodError, LackingError, NotFoundError, RemoteError, VerificationError
 from hpcmod.install.conda.image import CondaImage
-from hpcmod.install.conda.solving import fetch_conda, import_rattler, solve_conda
+from hpcmod.install.conda.solving import check_no_python, fetch_conda, import_rattler, solve_conda
 from hpcmod.model.packages.conda import CondaPackage, CondaPart
 from tests.conda_channel import index_channel, make_conda
 
@@ -43,7 +43,7 @@ def channel(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def solve(tmp_path: Path, channel: str, *specs: str, image: CondaImage = PLAIN, **more: object) -> list[str]:
     part = replace(CondaPart(specs, (channel,)), **more)  # type: ignore[arg-type]
-    return [f"{one.name} {one.version}" for one in solve_conda(part, image, tmp_path, module="Toy/1.0")]
+    return [f"{one.name} {one.version}" for one in solve_conda(part, image, tmp_path, module="Toy/1.0", cure="rebase")]
 
 
 def test_dependencies_come_first_and_the_newest_that_fits_is_chosen(tmp_path: Path, channel: str) -> None:
@@ -62,9 +62,13 @@ def test_packages_of_a_conda_image_stay_and_are_not_installed_again(tmp_path: Pa
         solve(tmp_path, channel, "tool", image=limited)
 
 
-def test_packages_that_need_a_python_are_refused_where_the_images_is_not_condas(tmp_path: Path, channel: str) -> None:
+def test_python_is_chosen_where_the_images_is_not_condas_and_can_be_refused(tmp_path: Path, channel: str) -> None:
+    part = CondaPart(("pure",), (channel,))
+    chosen = solve_conda(part, PLAIN, tmp_path, module="Toy/1.0", cure="")
+    assert [one.name for one in chosen] == ["python", "pure"]
     with pytest.raises(BadInputError, match=r"pure: needs conda's Python, but the Python of Toy/1\.0 is not conda's"):
-        solve(tmp_path, channel, "pure")
+        check_no_python(chosen, part, module="Toy/1.0", cure="Use pip.")
+    check_no_python(chosen[1:], part, module="Toy/1.0", cure="Use pip.")
 
 
 def test_packages_from_before_keep_their_builds(tmp_path: Path, channel: str) -> None:

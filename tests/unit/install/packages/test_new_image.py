@@ -12,7 +12,13 @@ from hpcmod.image.inspect.contents import read_facts
 from hpcmod.image.integrity import file_sha256
 from hpcmod.install.packages import new_image
 from hpcmod.install.packages.builder import Builder
-from hpcmod.install.packages.new_image import ImageRequest, build_with_packages, read_base, resolve_with_packages
+from hpcmod.install.packages.new_image import (
+    ImageRequest,
+    build_with_packages,
+    make_target,
+    read_base,
+    resolve_with_packages,
+)
 from hpcmod.install.packages.sets import PackageSet
 from hpcmod.model.packages.lockfile import parse_package_lock
 from hpcmod.model.packages.plan import StatePlan
@@ -46,19 +52,21 @@ def request_(tmp_path: Path) -> ImageRequest:
 def test_the_base_is_read_with_its_python_packages_and_checksum(tmp_path: Path) -> None:
     sif = corpus.make_image(tmp_path / "image.sif")
     base = read_base(sif, "docker://example.org/x:1", reference="docker://example.org/x@sha256:1")
-    assert (base.module, base.sha256, base.reference) == (
+    assert (base.shown, base.sha256, base.reference) == (
         "docker://example.org/x:1",
         file_sha256(sif),
         "docker://example.org/x@sha256:1",
     )
-    assert base.packages == read_facts(sif).packages
-    assert base.python.version == "3.12"
+    target = make_target(base)
+    assert (target.module, target.packages) == (base.shown, read_facts(sif).packages)
+    assert target.python.version == "3.12"
     assert read_base(sif, "x", sha256="5" * 64).sha256 == "5" * 64
 
 
-def test_a_base_without_python_is_refused(tmp_path: Path) -> None:
+def test_pip_refuses_a_base_without_python(tmp_path: Path) -> None:
+    base = read_base(corpus.make_image(tmp_path / "image.sif", {"etc/motd": "hello"}), "image.sif")
     with pytest.raises(LackingError, match="has no Python"):
-        read_base(corpus.make_image(tmp_path / "image.sif", {"etc/motd": "hello"}), "image.sif")
+        make_target(base)
 
 
 def test_an_existing_file_is_refused_before_pip_starts(request_: ImageRequest, builder: Builder) -> None:

@@ -1,0 +1,203 @@
+"""Install conda packages into a directory, as an environment of conda that is then added to an image."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hpcmod.errors import BadInputError, CheckFailedError
+from hpcmod.fs.tree import write_file
+from hpcmod.image.bake.environment import Environment
+from hpcmod.image.inspect.contents import CONDA_IN_CONTAINER
+from hpcmod.image.inspect.packages import read_packages_in
+from hpcmod.install.conda.image import CondaImage, read_conda_image
+from hpcmod.install.conda.linking import Prefix, link_conda
+from hpcmod.install.conda.solving import check_no_python, fetch_conda, solve_conda
+from hpcmod.install.packages.builder import Builder, container_environment
+from hpcmod.install.packages.building import scratch_layer
+from hpcmod.model.bind import Bind
+from hpcmod.model.images.facts import ImageFacts
+from hpcmod.model.packages.conda import NO_CONDA, CondaPackage, CondaPart, merge_conda, with_times
+from hpcmod.model.packages.place import SOURCE_TIME, USER_LAYER_IN_CONTAINER
+from hpcmod.model.packages.report import explain_full
+from hpcmod.model.packages.requirement import normalize_package
+from hpcmod.process import run
+
+_DIRECTORY = "prefix"
+_COMPILED = (0, 1)
+"""Exit statuses of compileall: 1 if a file has errors, such as a template."""
+_NO_PYTHON = (
+    "Use pip, --requirements FILE; or name python among the conda packages to have a second one, which comes first."
+)
+
+
+@dataclass(frozen=True)
+class CondaBase:
+    """An image to which an environment is added."""
+
+    sif: str
+    shown: str
+    """Its name, for messages."""
+    facts: ImageFacts
+
+
+@dataclass(frozen=True)
+class LinkedEnvironment:
+    """An environment that is ready to be added to an image."""
+
+    environment: Environment
+    part: CondaPart
+    """With the installed packages."""
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """The packages that are installed, and where."""
+
+    packages: tuple[CondaPackage, ...]
+    prefix: str
+    python: str
+    """Version of the Python in the prefix; empty if there is none."""
+    is_new: bool
+    """Whether the image has no environment of conda yet."""
+
+
+def choose_packages(base: CondaBase, part: CondaPart, builder: Builder) -> tuple[CondaPackage, ...]:
+    """Return the conda packages that would be added; nothing is downloaded but the channels' indexes.
+
+    Raises
+    ------
+    HpcmodError
+        If they do not fit, or a channel cannot be read.
+    """
+    with scratch_layer(builder.temporary) as layer:
+        return _choose(base, merge_conda(NO_CONDA, part), layer / ".hpcmod").packages
+
+
+@contextmanager
+def linked_environment(
+    base: CondaBase, part: CondaPart, variables: tuple[tuple[str, str], ...], builder: Builder
+) -> Iterator[LinkedEnvironment]:
+    """Yield the environment, whose files are in a temporary directory of this node until the end of the block.
+
+    Raises
+    ------
+    BadInputError
+        If the packages do not fit, or the base has all of them.
+    VerificationError
+        If one does not have the checksum of the channel or the lock file, or leads out of the prefix.
+    HpcmodError
+        If a channel cannot be read, or there is no space.
+    """
+    part = merge_conda(NO_CONDA, part)
+    with scratch_layer(builder.temporary) as layer:
+        work, directory = layer / ".hpcmod", layer / _DIRECTORY
+        directory.mkdir()
+        chosen = _choose(base, part, work)
+        if not chosen.packages:
+            raise BadInputError(f"{base.shown} has all of these packages: {', '.join(part.requirements)}", "")
+        archives = fetch_conda(chosen.packages, work / "archives")
+        ordered = tuple(sorted(archives, key=lambda one: one.package.name))  # as in a lock file
+        prefix = Prefix(directory, chosen.prefix, chosen.python, is_venv=False)
+        packages = link_conda(ordered, prefix, work)
+        _check_not_replaced(base, prefix, is_new=chosen.is_new)
+        if chosen.is_new:
+            write_file(directory / "conda-meta" / "history", "")  # without it, conda does not see an environment
+            os.utime(directory / "conda-meta" / "history", (SOURCE_TIME, SOURCE_TIME))
+        if chosen.python:
+            _compile(base, layer, prefix, builder)
+        _set_times(directory)
+        yield LinkedEnvironment(
+            Environment(
+                directory,
+                chosen.prefix,
+                tuple(f"{one.name}-{one.version}-{one.build}" for one in packages),
+                python=chosen.python,
+                on_path=chosen.prefix == CONDA_IN_CONTAINER,
+                variables=variables,
+            ),
+            replace(part, packages=with_times(packages, NO_CONDA, builder.now), exact=False),
+        )
+
+
+def _choose(base: CondaBase, part: CondaPart, scratch: Path) -> _Choice:
+    image = read_conda_image(base.sif, base.facts.python)
+    cure = "another --base."
+    chosen = part.packages if part.exact else solve_conda(part, image, scratch, module=base.shown, cure=cure)
+    chosen = tuple(one for one in chosen if one.name not in image.names)
+    if base.facts.python and "python" not in part.names:
+        check_no_python(chosen, part, module=base.shown, cure=_NO_PYTHON)
+    return _Choice(chosen, _prefix(base, image), _python(base, image, chosen), is_new=not image.records)
+
+
+def _prefix(base: CondaBase, image: CondaImage) -> str:
+    return base.facts.python.prefix if base.facts.python and image.is_conda else CONDA_IN_CONTAINER
+
+
+def _python(base: CondaBase, image: CondaImage, chosen: tuple[CondaPackage, ...]) -> str:
+    if base.facts.python and image.is_conda:
+        return base.facts.python.version
+    found = next((one.version for one in chosen if one.name == "python"), "")
+    return ".".join(found.split(".")[:2])
+
+
+def _check_not_replaced(base: CondaBase, prefix: Prefix, *, is_new: bool) -> None:
+    """Check that no Python package is replaced that pip installed in the environment of the base."""
+    if is_new or not prefix.python:
+        return
+    inside = {normalize_package(one.name): one.version for one in base.facts.packages}
+    found = read_packages_in(prefix.directory / prefix.site_packages)
+    bad = [(one.name, inside[normalize_package(one.name)]) for one in found if normalize_package(one.name) in inside]
+    if bad:
+        listed = ", ".join(f"{name} (the image has {version})" for name, version in bad)
+        raise BadInputError(
+            f"conda would replace packages that pip installed in {base.shown}: {listed}",
+            "Leave them to pip: in the environment file's `pip:`, or with --requirements FILE.",
+        )
+
+
+def _compile(base: CondaBase, layer: Path, prefix: Prefix, builder: Builder) -> None:
+    """Compile all modules, which nobody can do later in a read-only image.
+
+    Raises
+    ------
+    NoSpaceError
+        If the disk is full.
+    CheckFailedError
+        If the Python does not start.
+    """
+    library = f"lib/python{prefix.python}"
+    if not (prefix.directory / library).is_dir():
+        return
+    here = f"{USER_LAYER_IN_CONTAINER}/{_DIRECTORY}"
+    own = prefix.directory / "bin" / f"python{prefix.python}"
+    python = f"{here}/bin/python{prefix.python}" if own.exists() else f"{prefix.inside}/bin/python{prefix.python}"
+    argv = [builder.runtime, "exec", "--bind", str(Bind(str(layer), USER_LAYER_IN_CONTAINER)), base.sif]
+    argv += [python, "-m", "compileall", "-q", "-j", "0", "--invalidation-mode", "unchecked-hash"]
+    argv += ["-s", here, "-p", prefix.inside, f"{here}/{library}"]
+    done = run(argv, env=container_environment(builder.environ), stdin="", tied=True)
+    said = f"{done.stdout}\n{done.stderr}"
+    full = explain_full(said, str(builder.temporary)) if done.status != 0 else None
+    if full:
+        raise full
+    if done.status not in _COMPILED:
+        raise CheckFailedError(
+            f"Python {prefix.python} of conda does not start in {base.shown}: {said.strip()[-500:]}",
+            "Choose another --base, with a newer glibc.",
+        )
+
+
+def _set_times(directory: Path) -> None:
+    """Give what was made here the same time, so that equal packages give equal images.
+
+    Files of packages keep their time, which their compiled modules name.
+    """
+    for place, directories, files in os.walk(directory):  # the directories may be links
+        for name in (*directories, *files):
+            path = Path(place, name)
+            if path.is_symlink() or path.is_dir() or Path(place).name == "__pycache__":
+                os.utime(path, (SOURCE_TIME, SOURCE_TIME), follow_symlinks=False)
+    os.utime(directory, (SOURCE_TIME, SOURCE_TIME))
