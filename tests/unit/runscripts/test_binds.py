@@ -164,7 +164,8 @@ def test_a_missing_required_source_is_reported_once_per_node(run: Run) -> None:
     groups = [(Bind("/no/such/place", required=True), Bind("/nor/this")), (Bind("/nor/that"),)]
     words = "python: not bound, missing on this node: /no/such/place\n"
     assert run(*groups).stderr == words
-    assert run(*groups, SLURM_JOB_ID="1", SLURM_LOCALID="0").stderr == words
+    on_a_node = run(*groups, SLURM_JOB_ID="1", SLURM_LOCALID="0", SLURMD_NODENAME="nid002")
+    assert on_a_node.stderr == "python: not bound, missing on nid002: /no/such/place\n"
     assert run(*groups, SLURM_JOB_ID="1", SLURM_LOCALID="3").stderr == ""
 
 
