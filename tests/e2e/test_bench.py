@@ -19,19 +19,6 @@ COLLECTIVES = ("all_gather", "all_reduce", "all_to_all", "broadcast", "reduce_sc
 THOROUGH = os.environ.get("HPCMOD_THOROUGH") == "1"
 
 
-KILLED = """
-"$@" 2>said & pid=$!
-until pgrep -f 'class [T]orchRanks' >/dev/null; do sleep 0.1; done
-kill -9 $pid
-for try in {1..150}; do
-    [[ $(squeue -h) ]] || pgrep -f 'class [T]orchRanks' >/dev/null || break
-    sleep 0.2
-done
-squeue -h
-"""
-"""Kills hpcmod once the ranks run, and waits up to 30 seconds until they and the job have ended."""
-
-
 def bench(jobs: Jobs, *words: str | Path) -> Done:
     place = ("-N", "2", "-t", "5", "--ranks-per-node", "2" if THOROUGH else "1", "--no-history")
     return jobs(jobs.machine.stack.python.parent / "hpcmod", "bench", "PyTorch", *place, *words)
@@ -90,9 +77,3 @@ if THOROUGH:
         found = json.loads(done.stdout)
         assert [(one["rank"], one["runs"]) for one in found["products"]] == [(rank, 2) for rank in range(4)]
         assert [one["level"] for one in found["findings"]] == ["ok"]
-
-    def test_a_killed_command_leaves_no_job_and_no_process(torch_jobs: Jobs) -> None:
-        program = torch_jobs.machine.stack.python.parent / "hpcmod"
-        words = ("-N", "2", "-t", "5", "--ranks-per-node", "1", "--no-history", "--sizes", "1K-64M", "--repeat", "100")
-        done = torch_jobs("bash", "-c", KILLED, "-", program, "bench", "PyTorch", *words)
-        assert (done.stdout, torch_jobs.processes("class TorchRanks")) == ("", []), done.stderr

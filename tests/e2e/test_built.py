@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator
@@ -16,6 +18,7 @@ from tests.stack import CHECKOUT, Cluster, Done, EasyBuild, Stack, run
 
 pytestmark = pytest.mark.stack
 
+PAGE = CHECKOUT / "docs" / "how-to" / "verify-network.md"
 PAIRS = [("ompi", "buildah")]
 if os.environ.get("HPCMOD_THOROUGH") == "1":  # each takes two minutes; tests/integration/test_build.py has all engines
     PAIRS += [("mpich", "apptainer-fakeroot"), ("ompi", "apptainer-fakeroot"), ("mpich", "buildah")]
@@ -115,7 +118,8 @@ def test_its_module_reduces_over_mpi_and_over_gloo_on_two_nodes(
     options = ("--parsable", "-N2", "--ntasks-per-node=1", "--output=job.out", "-t", "5")
     job = cluster("sbatch", *options, script, cwd=tmp_path, **tools, **settings, GLOO_SOCKET_IFNAME="hsn0")
     # sbatch --wait looks seldom
-    cluster("bash", "-c", f"while squeue -h -j {job.stdout.strip()} 2>/dev/null | grep -q .; do sleep 0.2; done")
+    listed = f"listed=$(squeue -h -o %A) && ! grep -qx {job.stdout.strip()}"
+    cluster("bash", "-c", f'until {listed} <<<"$listed"; do sleep 0.2; done')
     said = (tmp_path / "job.out").read_text()
     assert "JobState=COMPLETED" in cluster("scontrol", "show", "job", job.stdout.strip()).stdout, said
     ranks = sorted(
@@ -137,9 +141,11 @@ if os.environ.get("HPCMOD_THOROUGH") == "1":
         pmi, settings = LAUNCHED[built.mpi]
         tools = {"BASH_ENV": str(cluster.stack.lmod_init), "MODULEPATH": str(built.eb.modules), "APPTAINER_QUIET": "1"}
         own = {**tools, **settings, "HPCMOD_SITE": str(tmp_path / "site.toml"), "GLOO_SOCKET_IFNAME": "hsn0"}
-        options = ("--mpi", pmi, "-t", "5", "--gpus", "0", "--ranks-per-node", "1", "--timeout", "20", "--json")
+        command = re.findall(r"^ *\$ (hpcmod verify-net PyTorch .*)$", PAGE.read_text(), re.MULTILINE)[0]
+        words = [built.name if word == "PyTorch" else word for word in shlex.split(command)[1:]]
+        options = ("-p", "small", "--mpi", pmi, "-t", "5", "--gpus", "0", "--timeout", "20", "--json")
         hpcmod = cluster.stack.python.parent / "hpcmod"
-        done = cluster(hpcmod, "verify-net", built.name, *options, cwd=tmp_path, **own)
+        done = cluster(hpcmod, *words, *options, cwd=tmp_path, **own)
         findings = {finding["rule"]: finding for finding in json.loads(done.stdout)["findings"]}
         assert (findings["mpi"]["level"], findings["gloo"]["level"]) == ("ok", "ok"), done.stdout + done.stderr
         used = "hsn0" if built.mpi == "ompi" else "tcp"

@@ -1,0 +1,184 @@
+"""Nothing stays behind when `hpcmod check`, `verify-net`, `bench` or `why` is ended from outside.
+
+Compared before and after: processes with the environment of the command, jobs and their steps, and files in the
+directory of the job, which is also TMPDIR, in /dev/shm and on the disks of the nodes. With HPCMOD_THOROUGH=1 each way
+to end each command; else three of them.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import Jobs, must
+from tests.stack import CHECKOUT
+
+pytestmark = pytest.mark.stack
+
+PATIENCE = 60
+"""Seconds within which all must have ended."""
+LIMIT = 150
+"""The same of a job with a time limit of one minute: Slurm enforces it with a delay."""
+
+PLACE = ("PyTorch", "-N", "2", "-p", "small-g")
+ONE_RANK = (*PLACE, "--ranks-per-node", "1")
+COMMANDS = {
+    "check": ("check", *PLACE),
+    "bench": ("bench", *ONE_RANK, "--no-history", "--sizes", "1K-64M", "--repeat", "100"),
+    "verify-net": ("verify-net", *ONE_RANK, "--timeout", "600"),
+    "why": ("why",),
+}
+PROGRAMS = {"check": "hanging in", "bench": "class TorchRanks", "verify-net": "hpcmod-allreduce", "why": "hanging in"}
+"""What the command lines on the nodes have in common."""
+SIGNALS = {"kill": signal.SIGKILL, "terminate": signal.SIGTERM, "interrupt": signal.SIGINT}
+ENDINGS = (*SIGNALS, "cancel", "time-limit")
+
+HANG = """#!/bin/bash
+[[ ! ${SLURM_STEP_ID-} ]] || exec -a "hanging in $TMPDIR" sleep 600
+PATH=${PATH#*:}
+exec "${0##*/}" "$@"
+"""
+"""Stands for a program that hangs on the nodes: python3 of `check`, py-spy of `why`."""
+TRAIN = "import time\nprint('started', flush=True)\ntime.sleep(600)\n"
+
+
+@dataclass(frozen=True)
+class State:
+    """What a command may leave behind."""
+
+    processes: frozenset[str]
+    steps: frozenset[str]
+    files: frozenset[str]
+
+
+def read_state(jobs: Jobs, *, caches: bool = True) -> State:
+    """Return what there is now, with or without the caches that ranks have on their nodes."""
+    listed = must(jobs("bash", "-c", "squeue -h -o %i && squeue -h -s -o %i && echo && ls -A /dev/shm")).stdout
+    steps, _, memory = listed.partition("\n\n")
+    files = [str(path) for path in jobs.directory.rglob("*") if path.name != "out"]
+    files = [path for path in files if caches or not path.startswith(f"{jobs.caches}/")]
+    ours = {f"{one.pid}{' stopped' * one.stopped}: {' '.join(one.words)[:100]}" for one in list_processes(jobs)}
+    return State(frozenset(ours), frozenset(steps.split()), frozenset([*files, *jobs.left_behind(), *memory.split()]))
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process that has the environment of these jobs, wherever on the virtual machine."""
+
+    pid: int
+    words: tuple[str, ...]
+    environ: frozenset[str]
+    stopped: bool
+
+
+def list_processes(jobs: Jobs) -> list[Process]:
+    """Return the processes that have the environment of these jobs."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            environ = (path / "environ").read_bytes().decode(errors="replace").split("\0")
+            if f"HPCMOD_CACHE_ROOT={jobs.caches}" in environ:
+                state = (path / "stat").read_text().rpartition(")")[2].split()[0]
+                words = (path / "cmdline").read_bytes().decode(errors="replace").split("\0")
+                found.append(Process(int(path.name), tuple(words), frozenset(environ), stopped=state in "Tt"))
+        except OSError:  # of another user, or it has ended
+            continue
+    return found
+
+
+def runs_on_both_nodes(jobs: Jobs, program: str) -> bool:
+    """Return whether a program runs as task 0 and 1 of a step."""
+    there = [one for one in list_processes(jobs) if program in " ".join(one.words)]
+    return all(any(f"SLURM_PROCID={rank}" in one.environ for one in there) for rank in range(2))
+
+
+def wait(jobs: Jobs, condition: Callable[[], bool], seconds: float, what: str) -> None:
+    """Wait for a condition."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            said = (jobs.directory / "out").read_text(errors="replace")
+            pytest.fail(f"{what}: not within {seconds:.0f} s\n{read_state(jobs)}\nprinted: {said}")
+        time.sleep(0.1)
+
+
+@contextmanager
+def started(jobs: Jobs, command: str, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a command on the login node in a session of its own; what it prints is in the file `out`."""
+    stack, top = jobs.machine.stack, jobs.directory
+    environ = {**stack.environment(Path.home()), "BASH_ENV": str(stack.lmod_init), "MODULEPATH": str(jobs.modules)}
+    environ |= {"HPCMOD_SITE": str(jobs.site), "HPCMOD_CACHE_ROOT": str(jobs.caches), "APPTAINER_QUIET": "1"}
+    environ |= {"PATH": f"{top / 'bin'}:{environ['PATH']}", "TMPDIR": str(top), "XDG_STATE_HOME": str(top)}
+    environ |= {"SBATCH_ACCOUNT": "project_1"}
+    if command == "verify-net":
+        environ["MASTER_ADDR"] = "192.0.2.1"  # nobody has it, so the ranks wait
+    line = [CHECKOUT / "dev" / "cluster", "exec", jobs.machine.dir, stack.python.parent / "hpcmod", *words]
+    with (top / "out").open("wb") as out:
+        child = subprocess.Popen(
+            line, cwd=top, env=environ, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
+        )
+    try:
+        yield child
+    finally:
+        child.kill()
+        child.wait()
+
+
+def send(child: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    """Send a signal to hpcmod, which is the child of nsenter; SIGINT to all of its session, as a terminal does."""
+    if number == signal.SIGINT:
+        os.killpg(child.pid, number)
+        return
+    (own,) = Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split()
+    os.kill(int(own), number)
+
+
+def submit(jobs: Jobs, *options: str) -> str:
+    """Submit a job with two ranks that do nothing, and return its number once they run."""
+    (jobs.directory / "train.py").write_text(TRAIN)
+    number = jobs.hpcmod("job", *PLACE, "--gpus", "1", "-t", "5", *options, "--submit", "--", "train.py").stdout.strip()
+    wait(jobs, lambda: jobs.output(number).count("started") == 2, PATIENCE, "the job starts")
+    return number
+
+
+CASES = [(command, ending) for command in COMMANDS for ending in ENDINGS]
+QUICK = [("check", "kill"), ("check", "cancel"), ("why", "kill")]
+
+
+@pytest.mark.parametrize(("command", "ending"), CASES if os.environ.get("HPCMOD_THOROUGH") == "1" else QUICK)
+def test_nothing_is_left(request: pytest.FixtureRequest, command: str, ending: str) -> None:
+    jobs: Jobs = request.getfixturevalue("torch_jobs" if command in ("bench", "verify-net") else "tiny_jobs")
+    (jobs.directory / "out").touch()
+    (jobs.directory / "bin").mkdir()
+    stand_in = jobs.directory / "bin" / {"check": "python3", "why": "py-spy"}.get(command, "none")
+    stand_in.write_text(HANG)
+    stand_in.chmod(0o755)
+    limit = ("-t", "1" if ending == "time-limit" else "5")
+    number = submit(jobs, *limit) if command == "why" else ""
+    words = (*COMMANDS[command], *((number,) if number else limit))
+    before = read_state(jobs, caches=ending in SIGNALS)
+    try:
+        with started(jobs, command, *words) as child:
+            wait(jobs, lambda: runs_on_both_nodes(jobs, PROGRAMS[command]), PATIENCE, "the program runs on the nodes")
+            if ending in SIGNALS:
+                send(child, SIGNALS[ending])
+            elif ending == "cancel":
+                must(jobs("bash", "-c", "scancel $(squeue -h -o %i)"))
+            child.wait(timeout=LIMIT)
+        while number and ending == "time-limit" and number in must(jobs("squeue", "-h", "-o", "%A")).stdout.split():
+            with started(jobs, command, *words) as child:
+                child.wait(timeout=LIMIT)
+        # If Slurm ends a job, it kills the programs that remove the caches, too: here after two seconds (KillWait).
+        by_slurm = ending not in SIGNALS
+        ended = State(frozenset(), frozenset(), before.files) if by_slurm else before
+        wait(jobs, lambda: read_state(jobs, caches=not by_slurm) == ended, PATIENCE, "all is as before")
+    finally:
+        jobs("bash", "-c", "scancel --user=$USER; while squeue -h | grep -q .; do sleep 0.1; done")
