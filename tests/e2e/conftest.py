@@ -73,13 +73,13 @@ class Jobs:
         """What each node has for its own; from outside it is nodes/NAME of the cluster."""
         return self.machine.dir / "local"
 
-    def __call__(self, *argv: str | Path, **env: str) -> Done:
+    def __call__(self, *argv: str | Path, seconds: float = 120, **env: str) -> Done:
         """Run a command on the login node; `module` is there, as in a login shell."""
         stack = self.machine.stack
         tools = {"BASH_ENV": str(stack.lmod_init), "MODULEPATH": str(self.modules), "HPCMOD_SITE": str(self.site)}
         own = {**tools, "SBATCH_ACCOUNT": "project_1", "APPTAINER_QUIET": "1"}
         own = {**own, "HPCMOD_CACHE_ROOT": str(self.caches), **env}
-        return self.machine(*argv, cwd=self.directory, timeout=120, **own)
+        return self.machine(*argv, cwd=self.directory, timeout=seconds, **own)
 
     def hpcmod(self, *words: str | Path, **env: str) -> Done:
         """Run hpcmod, which must end well."""
@@ -89,9 +89,11 @@ class Jobs:
         """Submit what `hpcmod job` writes, and return the number of the job."""
         return self.hpcmod("job", "PyTorch", "-t", "00:05:00", "--submit", *words, **env).stdout.strip()
 
-    def wait(self, *numbers: str) -> None:
-        """Wait until jobs have ended, and Slurm has cleaned up behind them."""
-        must(self("bash", "-c", f"while squeue -h -j {','.join(numbers)} 2>/dev/null | grep -q .; do sleep 0.2; done"))
+    def wait(self, *numbers: str, seconds: float = 120) -> None:
+        """Wait until jobs have ended, and Slurm has cleaned up behind them; squeue may fail on a busy machine."""
+        listed = f"listed=$(squeue -h -o %A) && ! grep -qxE '{'|'.join(numbers)}'"
+        script = f'until {listed} <<<"$listed"; do sleep 0.2; done'
+        must(self("bash", "-c", script, seconds=seconds))
 
     def state(self, number: str) -> str:
         """Read the state of a job: COMPLETED, FAILED, CANCELLED, ..."""

@@ -18,11 +18,15 @@ from tests.stack import CHECKOUT, Stack, run
 
 pytestmark = pytest.mark.stack
 
-FAULTS = CHECKOUT / "tests" / "e2e" / "faults.py"
-THOROUGH = os.environ.get("HPCMOD_THOROUGH") == "1"
+RANK = CHECKOUT / "tests" / "planted" / "rank.py"
+PLANTED: list[dict[str, object]] = [
+    {"name": "other", "fault": "other", "how": "broadcast", "rank": 1, "timeout": 8},
+    {"name": "port", "fault": "port", "how": "6", "timeout": 2},
+    {"name": "address", "fault": "address", "how": "192.0.2.1", "rank": "all", "timeout": 2},
+    {"name": "asleep", "fault": "asleep", "how": "sleep", "rank": 1, "timeout": 600},
+]
+"""Of which the last one does not end. `python -m tests.planted` plants ten of each kind."""
 PYTHON = "/opt/miniconda3/envs/pytorch/bin/python"
-TIMES = 10
-"""How often each fault is planted in a thorough run."""
 
 
 def why(jobs: Jobs, *words: str, py_spy: str = "") -> dict[str, Any]:
@@ -34,12 +38,11 @@ def why(jobs: Jobs, *words: str, py_spy: str = "") -> dict[str, Any]:
     return found
 
 
-def submit(jobs: Jobs, *faults: str, ranks: int = 1, **env: str) -> str:
-    """Submit a job of two nodes with these faults."""
-    (jobs.directory / "train.py").write_text(FAULTS.read_text())
-    options = [word for name, value in env.items() for word in ("--env", f"{name}={value}")]
-    line = ["-N", "2", "-p", "small-g", "--gpus", str(ranks), "--env", "TORCH_FR_BUFFER_SIZE=100", *options]
-    return jobs.submit(*line, "--", "train.py", *faults)
+def submit(jobs: Jobs) -> str:
+    """Submit a job of two nodes with all the faults."""
+    (jobs.directory / "train.py").write_text(RANK.read_text())
+    line = ["-N", "2", "-p", "small-g", "--gpus", "1", "--env", "TORCH_FR_BUFFER_SIZE=100"]
+    return jobs.submit(*line, "--", "train.py", *map(json.dumps, PLANTED))
 
 
 def wait_until_started(jobs: Jobs, number: str, ranks: int) -> None:
@@ -50,7 +53,7 @@ def wait_until_started(jobs: Jobs, number: str, ranks: int) -> None:
 
 
 def test_planted_faults_are_named(torch_jobs: Jobs, py_spy: str) -> None:
-    number = submit(torch_jobs, "other", "port", "address", "asleep")
+    number = submit(torch_jobs)
     wait_until_started(torch_jobs, number, 2)
     try:
         asleep = why(torch_jobs, number, py_spy=py_spy)
@@ -70,7 +73,7 @@ def test_planted_faults_are_named(torch_jobs: Jobs, py_spy: str) -> None:
     assert (port["cause"]["rule"], port["cause"]["ranks"]) == ("port-in-use", [0]), port
     address = why(torch_jobs, *logs["address"])
     assert address["cause"]["rule"] == "master-not-reached", address
-    other = why(torch_jobs, "trace_rank_0", "trace_rank_1", *logs["other"])
+    other = why(torch_jobs, "other_trace_rank_0", "other_trace_rank_1", *logs["other"])
     assert other["cause"]["rule"] == "collective-timeout", other
     assert [call["ranks"] for call in other["mismatch"]["calls"]] == [[0], [1]], other
     assert why(torch_jobs, number)["cause"]["rule"] in ("job-cancelled", "task-exit")
@@ -93,29 +96,3 @@ def test_py_spy_in_the_container_is_found_from_outside(stack: Stack, tiny_sif: P
             assert [(rank.rank, rank.frames[0].function) for rank in answer.ranks] == [(5, "load_data")], output
         finally:
             os.killpg(child.pid, 9)
-
-
-if THOROUGH:
-
-    @pytest.mark.parametrize("turn", range(TIMES))
-    @pytest.mark.parametrize("fault", ["killed", "asleep", "elsewhere", "port", "address"])
-    def test_each_fault_alone_ten_times(torch_jobs: Jobs, py_spy: str, fault: str, turn: int) -> None:
-        """Four ranks; the faulty one differs from turn to turn, but it is never rank 0, which has the store."""
-        faulty = 1 + turn % 3
-        number = submit(torch_jobs, fault, ranks=2, FAULTY_RANK=str(faulty), PATIENCE="20")
-        if fault in ("asleep", "elsewhere"):
-            wait_until_started(torch_jobs, number, 4)
-            found = why(torch_jobs, number, py_spy=py_spy)
-            must(torch_jobs("scancel", number))
-            torch_jobs.wait(number)
-            places = {tuple(one["ranks"]): one["what"] for one in found["doing"]}
-            assert (faulty,) in places, json.dumps(found)
-            assert ("load_data" if fault == "asleep" else "broadcast") in places[(faulty,)], found
-            return
-        torch_jobs.wait(number)
-        cause = why(torch_jobs, number)["cause"]
-        if fault == "killed":
-            assert (cause["rule"], cause["ranks"]) == ("task-exit", [faulty]), torch_jobs.output(number)
-        else:
-            expected = {"port": "port-in-use", "address": "master-not-reached"}[fault]
-            assert cause["rule"] == expected, torch_jobs.output(number)

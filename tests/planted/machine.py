@@ -149,7 +149,7 @@ class Planted:
         own["FAULTS"] = " ".join(plant.faults).format(**names)
         name, _, value = plant.settings.format(**names).partition("=")
         words = ("hpcmod", "check", "PyTorch", "-N", str(plant.nodes), "--json", *(plant.words or ("-p", "small")))
-        return _read(self.tiny(*words, **own, **({name: value} if name else {})))
+        return _read(self.tiny(*words, seconds=280, **own, **({name: value} if name else {})))  # its step may take 120
 
     def _on_ranks(self, plant: Plant) -> dict[str, str]:
         """Return the environment in which the shim of the container runtime plants a fault."""
@@ -179,7 +179,8 @@ class Planted:
         jobs = self.jobs(plant.name)
         place = ("-N", str(plant.nodes), "-p", "small", "-t", "5", "--ranks-per-node", str(plant.each))
         words = (self.program, "bench", "PyTorch", "--no-history", "--json", *place, *plant.words)
-        return _read(jobs(*words, **self._on_ranks(plant), HPCMOD_SITE=str(self.torch.site.parent / "plain.toml")))
+        own = {**self._on_ranks(plant), "HPCMOD_SITE": str(self.torch.site.parent / "plain.toml")}
+        return _read(jobs(*words, seconds=280, **own))  # less than the job's time limit
 
     @property
     def program(self) -> Path:
@@ -245,8 +246,7 @@ class Planted:
         jobs = self.jobs(plants[0].name)
         programs = [{"name": plant.name, **plant.program} for plant in plants]
         number = self.submit(jobs, plants[0], [*programs, {"name": "last", "fault": "none"}])
-        while jobs("squeue", "-h", "-j", number).stdout.strip():  # longer than a command of these tests may take
-            time.sleep(1)
+        jobs.wait(number, seconds=600)
         for plant in plants:
             logs = sorted(path.name for path in jobs.directory.glob(f"{plant.name}[-_]*"))
             yield plant, self.explain(jobs, *logs) if logs else {"stderr": jobs.output(number)}

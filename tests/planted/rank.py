@@ -177,6 +177,15 @@ def prepare(plant: dict, mine: bool) -> list[socket.socket]:
     return []
 
 
+def dump_recorder() -> bytes:
+    """Return what PyTorch's flight recorder has; it is empty while another thread of torch holds it."""
+    for _ in range(50):
+        if trace := c10d._dump_fr_trace():
+            return trace
+        time.sleep(0.1)
+    return b""
+
+
 def run(plant: dict, number: int) -> None:
     """Run until the fault."""
     os.environ["MASTER_PORT"] = str(int(os.environ["MASTER_PORT"]) + number)
@@ -208,7 +217,7 @@ def run(plant: dict, number: int) -> None:
                 time.sleep(plant.get("pause", 0))
     except Exception:
         if fault == "other":
-            Path(f"{plant['name']}_trace_rank_{RANK}").write_bytes(c10d._dump_fr_trace())
+            Path(f"{plant['name']}_trace_rank_{RANK}").write_bytes(dump_recorder())
         raise
     dist.barrier()
     dist.destroy_process_group()
