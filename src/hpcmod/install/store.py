@@ -27,14 +27,16 @@ from hpcmod.image.trust.provenance import Provenance, provenance_values
 from hpcmod.install import user_layer
 from hpcmod.install.installed import RECORD, read_record, scripts_of
 from hpcmod.install.shared_prefix import SharedPrefix
-from hpcmod.model.plan import InstallPlan, with_own_packages
+from hpcmod.model.plan import RUNSCRIPTS_IN_CONTAINER, InstallPlan, with_own_packages
 from hpcmod.model.site import RUNTIMES
 from hpcmod.render.runscript import (
     ENVIRONMENT_SCRIPTS,
+    PACKING_SCRIPTS,
     RUNSCRIPTS,
     render_environment,
     render_host_programs,
     render_mount,
+    render_packing,
     render_runscript,
     render_runtime,
     render_start_shell,
@@ -247,6 +249,11 @@ def make_scripts(plan: InstallPlan, templates: Mapping[str, str]) -> Iterator[tu
     words = dict(plan.spec.commands or ())
     for name in plan.commands:
         yield f"bin/{name}", render_wrapper(name, settings, templates=templates, words=words.get(name, (name,)))
+    if plan.user_layer:
+        inside = (f"{RUNSCRIPTS_IN_CONTAINER}/list-packages",)
+        yield "bin/list-packages", render_wrapper("list-packages", settings, templates=templates, words=inside)
+        for name in PACKING_SCRIPTS:
+            yield f"bin/{name}", render_packing(name, settings, templates=templates)
     for command in RUNTIMES:
         yield f"bin/{command}", render_runtime(command, settings, templates=templates)
     yield "libexec/squashfuse_ll", render_mount(settings, templates=templates)

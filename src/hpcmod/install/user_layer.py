@@ -31,6 +31,35 @@ from pip._internal.cli.main import main
 sys.exit(main())
 """
 
+_ACTIVATE = """# Source this in bash or sh, in the container: . {venv}/bin/activate
+deactivate() {{
+    if [ "${{_OLD_VIRTUAL_PATH+set}}" ]; then PATH=$_OLD_VIRTUAL_PATH; export PATH; unset _OLD_VIRTUAL_PATH; fi
+    if [ "${{_OLD_VIRTUAL_PYTHONHOME+set}}" ]; then
+        PYTHONHOME=$_OLD_VIRTUAL_PYTHONHOME; export PYTHONHOME; unset _OLD_VIRTUAL_PYTHONHOME
+    fi
+    hash -r
+    if [ "${{_OLD_VIRTUAL_PS1+set}}" ]; then PS1=$_OLD_VIRTUAL_PS1; export PS1; unset _OLD_VIRTUAL_PS1; fi
+    unset VIRTUAL_ENV VIRTUAL_ENV_PROMPT
+    if [ "${{1-}}" != nondestructive ]; then unset -f deactivate; fi
+}}
+deactivate nondestructive
+VIRTUAL_ENV={venv}
+export VIRTUAL_ENV
+_OLD_VIRTUAL_PATH=$PATH
+PATH=$VIRTUAL_ENV/bin:$PATH
+export PATH
+if [ "${{PYTHONHOME:-}}" ]; then _OLD_VIRTUAL_PYTHONHOME=$PYTHONHOME; unset PYTHONHOME; fi
+if [ ! "${{VIRTUAL_ENV_DISABLE_PROMPT:-}}" ]; then
+    VIRTUAL_ENV_PROMPT=${{VIRTUAL_ENV##*/}}
+    export VIRTUAL_ENV_PROMPT
+    _OLD_VIRTUAL_PS1=${{PS1:-}}
+    PS1="($VIRTUAL_ENV_PROMPT) ${{PS1:-}}"
+    export PS1
+fi
+hash -r
+"""
+"""The parts of Python's own script of this name that scripts rely on. Paths in the container need no quotes."""
+
 
 def make(layer: UserLayer) -> None:
     """Create the virtual environment, unless the user already has one, packed or not.
@@ -99,6 +128,7 @@ def write_venv(python: PythonFacts, inside: str, venv: Path) -> None:
         script = venv / "bin" / name
         script.write_text(_PIP.format(venv=inside))
         script.chmod(0o755)
+    (venv / "bin" / "activate").write_text(_ACTIVATE.format(venv=inside))
     home = Path(python.executable).parent
     (venv / "pyvenv.cfg").write_text(f"home = {home}\ninclude-system-site-packages = true\nversion = {version}\n")
     image_packages = f"{python.prefix}/lib/python{version}/site-packages"
@@ -106,7 +136,7 @@ def write_venv(python: PythonFacts, inside: str, venv: Path) -> None:
 
 
 _WRITTEN = re.compile(
-    r"venv/[^/]+/(?:pyvenv\.cfg|lib64|bin/(?:python[\d.]*|pip3?)|lib/python[\d.]+/site-packages/image\.pth)"
+    r"venv/[^/]+/(?:pyvenv\.cfg|lib64|bin/(?:activate|python[\d.]*|pip3?)|lib/python[\d.]+/site-packages/image\.pth)"
 )
 """Files of a virtual environment to which nothing was added, relative to the directory of the packages."""
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from hpcmod.model.bind import Bind
-from hpcmod.model.guard import make_guard
+from hpcmod.model.guard import HOST_PYTHON, make_guard
 from hpcmod.model.images.facts import ImageFacts, Package, PythonFacts
 from hpcmod.model.libraries.swap import make_library_path, swaps_libraries
 from hpcmod.model.packages.place import PACKED_OPTIONS, USER_LAYER_IN_CONTAINER, PackagePlace, make_tag
@@ -76,6 +76,10 @@ class RunscriptSettings:
     """Launchers that must not be used on this machine, each with the reason."""
     guard: tuple[tuple[str, str], ...] = ()
     """Variables that keep the host's Python out of the container, by their names inside; see hpcmod.model.guard."""
+    user_site: str = ""
+    """Directory of the packages of the image's Python below ~/.local; empty without a Python in the image."""
+    venv: str = ""
+    """The virtual environment of the user's packages in the container; empty without a Python in the image."""
     container_variables: tuple[str, ...] = ()
     """Other variables that the module sets for the container, with their prefix, e.g. APPTAINERENV_VIRTUAL_ENV."""
     host_commands: HostCommands = field(default_factory=HostCommands)
@@ -136,6 +140,11 @@ class InstallPlan:
         return posixpath.join(self.spec.root, "runscripts")
 
     @property
+    def environment(self) -> tuple[tuple[str, str], ...]:
+        """Return the easyconfig's variables of the container for which a value on the host would be passed instead."""
+        return tuple(pair for pair in self.spec.environment if pair[0] not in HOST_PYTHON)
+
+    @property
     def has_python_commands(self) -> bool:
         """Return whether the module puts a Python on PATH: two such modules are loaded only if the user asks."""
         return any(re.fullmatch(r"python[\d.]*", name) for name in self.commands)
@@ -152,7 +161,12 @@ _LISTABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+!-]*")
 def make_plan(facts: ImageFacts | None, site: Site, spec: InstallSpec) -> InstallPlan:
     """Return the plan of an installation; facts are None if no image could be read."""
     layer = _make_user_layer(facts, spec)
-    container = (*_make_layer_variables(layer), *_make_conda_variables(facts), *_make_library_path(facts, site))
+    container = (
+        *_make_layer_variables(layer),
+        *_make_conda_variables(facts),
+        *_make_library_path(facts, site),
+        *_make_container_variables(tuple(pair for pair in spec.environment if pair[0] in HOST_PYTHON)),
+    )
     return InstallPlan(
         spec=spec,
         site=site,
@@ -221,7 +235,8 @@ def _make_own_variables(spec: InstallSpec) -> tuple[tuple[str, str], ...]:
 
 def _make_container_path(facts: ImageFacts | None, layer: UserLayer | None) -> tuple[str, ...]:
     layer_bin = f"{layer.venv}/bin" if layer else ""
-    return tuple(filter(None, (RUNSCRIPTS_IN_CONTAINER, layer_bin, _python_bin(facts))))
+    conda = f"{facts.conda}/condabin" if facts and facts.conda else ""
+    return tuple(filter(None, (RUNSCRIPTS_IN_CONTAINER, layer_bin, _python_bin(facts), conda)))
 
 
 def _python_bin(facts: ImageFacts | None) -> str:
@@ -241,7 +256,8 @@ def _make_conda_variables(facts: ImageFacts | None) -> Defaults:
     words = dict(facts.environment).get("WITH_CONDA", "").split() if facts else []
     if python is None or not _python_bin(facts) or words[-1:] != [posixpath.basename(python.prefix)]:
         return ()
-    return _make_container_variables((("CONDA_PREFIX", python.prefix), ("CONDA_DEFAULT_ENV", words[-1])))
+    conda = (("CONDA_EXE", f"{facts.conda}/bin/conda"),) if facts and facts.conda else ()
+    return _make_container_variables((("CONDA_PREFIX", python.prefix), ("CONDA_DEFAULT_ENV", words[-1]), *conda))
 
 
 def _make_tunables(facts: ImageFacts | None, site: Site, spec: InstallSpec) -> Defaults:
@@ -250,10 +266,13 @@ def _make_tunables(facts: ImageFacts | None, site: Site, spec: InstallSpec) -> D
 
 
 def _make_layer_variables(layer: UserLayer | None) -> Defaults:
-    """Return the variables of the user layer; scripts for LUMI start with `$WITH_VENV`, which PATH makes a no-op."""
+    """Return the variables of the user layer; scripts for LUMI start with `$WITH_VENV`, often after `$WITH_CONDA`."""
     if layer is None:
         return ()
-    return _make_container_variables((("VIRTUAL_ENV", layer.venv), ("WITH_VENV", "true"), ("WITH_CONDA_VENV", "true")))
+    activate = f". {RUNSCRIPTS_IN_CONTAINER}/init-conda-venv"  # `source` would exclude sh
+    return _make_container_variables(
+        (("VIRTUAL_ENV", layer.venv), ("WITH_VENV", activate), ("WITH_CONDA_VENV", activate))
+    )
 
 
 def _make_library_path(facts: ImageFacts | None, site: Site) -> Defaults:
@@ -285,6 +304,8 @@ def _make_runscript_settings(
 ) -> RunscriptSettings:
     names = _names_of(container)
     chosen = choose_tunables(site.tunables, find_versions(facts, spec))
+    layer = _make_user_layer(facts, spec)
+    passed = (*site.keep_env, *(name for name, _ in spec.environment))
     return RunscriptSettings(
         module=spec.module,
         sif_variable=f"SIF{spec.variable}",
@@ -306,7 +327,9 @@ def _make_runscript_settings(
         host_suffix=site.host_suffix,
         refused=site.launcher.refused,
         host_commands=site.host_commands,
-        guard=tuple(pair for pair in make_guard(facts) if f"APPTAINERENV_{pair[0]}" not in names),
+        guard=tuple(pair for pair in make_guard(facts, without=passed) if f"APPTAINERENV_{pair[0]}" not in names),
+        user_site=f"lib/python{layer.python.version}/site-packages" if layer else "",
+        venv=layer.venv if layer else "",
         container_variables=(*names, *_names_of(_make_container_variables(spec.environment))),
         python_bin=_python_bin(facts),
     )

@@ -251,6 +251,10 @@ class Site:
     """Where large caches (models, data sets) belong instead of $HOME; may contain variables, expanded by bash."""
     family: str = "ai_container"
     """Lmod family: only one module of a family can be loaded; empty: any number of containers."""
+    keep_env: tuple[str, ...] = ()
+    """Variables of the host's Python that modules pass to the container, as if they were in HPCMOD_KEEP_ENV."""
+    bind_variable: str = ""
+    """Another variable with the binds of modules, for scripts that read it: SINGULARITY_BIND; empty: none."""
     node_types: tuple[NodeType, ...] = ()
     default_node_type: str = ""
     """Default node type for jobs; empty: the first."""

@@ -25,7 +25,7 @@ HOST_COMMANDS = frozenset(
 
 OWNED_VARIABLES = frozenset(
     {
-        *HOST_PYTHON, "PYTHONNOUSERSITE", "WITH_VENV", "WITH_CONDA_VENV", "LD_LIBRARY_PATH", "HOME",
+        *(name for name in HOST_PYTHON if name != "LD_PRELOAD"), "PYTHONNOUSERSITE", "WITH_VENV", "WITH_CONDA_VENV", "LD_LIBRARY_PATH", "HOME",
         "PATH", "PREPEND_PATH", "APPEND_PATH",
     }
 )  # fmt: skip

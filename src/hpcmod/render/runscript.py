@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import jinja2
 
 from hpcmod.errors import BadInputError
+from hpcmod.model.guard import kind_of
 from hpcmod.model.nodes.question import make_question
 from hpcmod.model.plan import InstallPlan, RunscriptSettings
 from hpcmod.model.site import NodeType
@@ -21,7 +22,10 @@ RUNSCRIPTS = (
     "conda-python-distributed",
     "conda-python-simple",
     "get-master",
+    "init-conda-venv",
+    "list-packages",
     "one-per-node",
+    "python-conda-simple",
     "remove-caches",
     "run-in-env",
     "signal-ranks",
@@ -31,6 +35,9 @@ RUNSCRIPTS = (
 )
 """Names of the scripts in the run script directory; the wrappers call run-in-env."""
 
+
+PACKING_SCRIPTS = ("make-squashfs", "unmake-squashfs")
+"""Programs that pack the packages in user-software/ into one file, and unpack them; names of LUMI's modules."""
 
 ENVIRONMENT_SCRIPTS = ("in-environment", "environment.sh")
 """Replacements for the module where there is no module tool: a program, and a file to source."""
@@ -95,6 +102,17 @@ def render_wrapper(
     if command in ("", ".", "..") or "/" in command:
         raise BadInputError(f"{command!r} is not a valid command name", "List commands by name, without a path.")
     return _rendered("wrapper", templates, settings=settings, command=command, words=words or (command,))
+
+
+def render_packing(name: str, settings: RunscriptSettings, *, templates: Mapping[str, str]) -> str:
+    """Render one of PACKING_SCRIPTS for bin/ of the installation.
+
+    Raises
+    ------
+    BadInputError
+        If a setting cannot be written into a script.
+    """
+    return _rendered(name, templates, settings=settings)
 
 
 def render_start_shell(settings: RunscriptSettings, *, templates: Mapping[str, str]) -> str:
@@ -203,6 +221,7 @@ def _environment(templates: tuple[tuple[str, str], ...]) -> jinja2.Environment:
         sh=lambda text: _Literal(quote.sh(text)),
         sh_comment=lambda text: _Literal(quote.sh_comment(text)),
         variable=_variable,
+        guard_kind=lambda name, settings: kind_of(name, settings.user_site),
     )
     return environment
 

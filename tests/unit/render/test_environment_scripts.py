@@ -92,9 +92,23 @@ def test_sourcing_twice_is_sourcing_once(tmp_path: Path) -> None:
 
 def test_excluded_variables_are_passed_if_the_user_asks(tmp_path: Path) -> None:
     root = write_scripts(PLANS["lumi"], tmp_path / "root")
-    assert read_environment("bash", f". {root}/environment.sh")["APPTAINERENV_PYTHONPATH"] == ""
-    seen = read_environment("bash", f". {root}/environment.sh", HPCMOD_KEEP_ENV="PYTHONPATH")
-    assert "APPTAINERENV_PYTHONPATH" not in seen
+    assert read_environment("bash", f". {root}/environment.sh")["APPTAINERENV_CONDA_SHLVL"] == ""
+    seen = read_environment("bash", f". {root}/environment.sh", HPCMOD_KEEP_ENV="CONDA_SHLVL")
+    assert "APPTAINERENV_CONDA_SHLVL" not in seen
+
+
+def test_a_pythonpath_from_before_is_kept_out_and_one_from_after_is_passed(tmp_path: Path) -> None:
+    root = write_scripts(PLANS["lumi"], tmp_path / "root")
+    done = run_program(root, "exports", PYTHONPATH="/before")
+    assert "it was there before: PYTHONPATH: /before" in done.stderr
+    source = f". {root}/environment.sh 2>/dev/null"
+    for line, seen in (
+        (f"{source}; export PYTHONPATH=/after:/before; {source}", "/after"),
+        (f"{source}; {source}", ""),
+    ):
+        assert read_environment("bash", line, PYTHONPATH="/before")["APPTAINERENV_PYTHONPATH"] == seen, line
+    after = read_environment("bash", f"{source}; export PYTHONPATH=/after; {source}")
+    assert "APPTAINERENV_PYTHONPATH" not in after and after["PYTHONPATH"] == "/after"
 
 
 def run_program(root: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:

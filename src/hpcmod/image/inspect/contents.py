@@ -77,6 +77,7 @@ def read_facts(path: Path | str) -> ImageFacts:
             architecture=sif.architecture,
             size=sif.size,
             python=python,
+            conda=_find_conda(squashfs, python) if python else "",
             packages=_read_packages(squashfs, python) if python else (),
             commands=_executables(squashfs, f"{python.prefix}/bin") if python else (),
             tools=_read_tools(squashfs, search_path, python),
@@ -231,6 +232,12 @@ def _read_python(squashfs: Squashfs, prefix: str) -> PythonFacts | None:
             scripts = any(script.endswith(".sh") for script in squashfs.listdir(f"{prefix}/etc/conda/activate.d"))
             return PythonFacts(found, version, prefix, scripts)
     return None
+
+
+def _find_conda(squashfs: Squashfs, python: PythonFacts) -> str:
+    """Return the root of the conda installation of a Python; empty if it has no `conda`."""
+    root = python.prefix.partition("/envs/")[0]
+    return root if root not in _SYSTEM_PREFIXES and squashfs.real_path(f"{root}/bin/conda") else ""
 
 
 def _python_version(squashfs: Squashfs, prefix: str, executable: str) -> str:

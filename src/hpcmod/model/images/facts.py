@@ -48,3 +48,5 @@ class ImageFacts:
     """Plain assignments found in /.singularity.d/env/*.sh, in order; the last assignment of a name wins."""
     assigned: tuple[str, ...] = ()
     """Sorted names of all variables that these scripts may assign, in any way."""
+    conda: str = ""
+    """Root of the conda installation that has this Python, e.g. /opt/miniconda3; empty without a `conda` there."""

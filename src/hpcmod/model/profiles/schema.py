@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hpcmod.model.compression import ANY_OF
+from hpcmod.model.guard import HOST_PYTHON, USER_SITE
 from hpcmod.model.images.trust import parse_keys, parse_needs
 from hpcmod.model.profiles import checks as check
 from hpcmod.model.site import FABRICS, LAUNCHERS, NETSTACK_MODES, HostCommands
@@ -195,6 +196,19 @@ SCHEMA: Mapping[str, Key] = {
         "string",
         'Lmod family: only one module of a family can be loaded; `""`: any number of containers',
         "family",
+    ),
+    "module.keep_env": Key(
+        check.some_of(*HOST_PYTHON, USER_SITE),
+        "list of strings",
+        "variables of the host's Python that modules pass to the container, as if they were in `$HPCMOD_KEEP_ENV`; "
+        "`PYTHONNOUSERSITE`: the packages in `~/.local`",
+        "keep_env",
+    ),
+    "module.bind_variable": Key(
+        check.one_of("SINGULARITY_BIND"),
+        "`SINGULARITY_BIND`",
+        "another variable that modules set to their binds, for scripts that read or extend it",
+        "bind_variable",
     ),
     "nodes.default": Key(
         check.check_text, "string", "the node type for jobs that do not request one", "default_node_type"

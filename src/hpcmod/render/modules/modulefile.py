@@ -11,6 +11,7 @@ from typing import Any
 import jinja2
 
 from hpcmod.model.catalogue.advisory import MOST_STARS
+from hpcmod.model.guard import kind_of
 from hpcmod.model.plan import InstallPlan
 from hpcmod.model.spec import list_references
 from hpcmod.render.modules.notice import HEAD, LIMIT
@@ -80,12 +81,14 @@ def render_body(plan: InstallPlan, syntax: str, templates: Templates) -> str:
         "no_sif": no_sif_message(plan),
         "own": plan.own,
         "defaults": plan.defaults,
-        "environment": spec.environment,
+        "environment": plan.environment,
         "binds": plan.binds,
         "has_patterns": any(bind.pattern for group in plan.binds for bind in group),
         "container_path": plan.container_path,
-        "guard": plan.runscripts.guard,
+        "guard": [(*pair, kind_of(pair[0], plan.runscripts.user_site)) for pair in plan.runscripts.guard],
+        "user_site": plan.runscripts.user_site,
         "family": plan.site.family,
+        "sets_bind": bool(plan.site.bind_variable),
         "own_packages": plan.own_packages,
         "notice_places": plan.notice_places,
         "notice_head": HEAD,

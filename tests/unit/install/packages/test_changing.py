@@ -75,7 +75,7 @@ def test_undo_follows_the_parents_and_ends_without_packages(tmp_path: Path, buil
     assert list(builder.temporary.iterdir()) == []
     with (found.directory / f"states/3-{TAG}.squashfs").open("rb") as file:
         packed = Squashfs(file, 0, empty.size)
-        assert packed.listdir("/venv/pytorch/bin") == ["pip", "pip3", "python", "python3", "python3.12"]
+        assert packed.listdir("/venv/pytorch/bin") == ["activate", "pip", "pip3", "python", "python3", "python3.12"]
 
 
 def test_undo_says_so_if_the_state_before_was_removed(tmp_path: Path, builder: Builder) -> None:

@@ -58,6 +58,8 @@ node_local = "/local"
 root = "$SCRATCH/cache"
 [module]
 family = "containers"
+keep_env = ["PYTHONNOUSERSITE", "PYTHONPATH"]
+bind_variable = "SINGULARITY_BIND"
 [nodes]
 default = "gpu"
 [nodes.cpu]
@@ -157,6 +159,8 @@ def test_a_profile_becomes_a_site_with_every_key() -> None:
         node_local="/local",
         cache_root="$SCRATCH/cache",
         family="containers",
+        keep_env=("PYTHONNOUSERSITE", "PYTHONPATH"),
+        bind_variable="SINGULARITY_BIND",
         node_types=(
             NodeType("cpu", cores=128),
             NodeType(

@@ -215,8 +215,8 @@ share("RUNSCRIPTS", "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/runs
 override("RUNSCRIPTSPYTORCH", "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/runscripts")
 share("CONTAINERROOT", "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity")
 set_default({ "SINGULARITYENV_VIRTUAL_ENV", "APPTAINERENV_VIRTUAL_ENV" }, "/user-software/venv/pytorch")
-set_default({ "SINGULARITYENV_WITH_VENV", "APPTAINERENV_WITH_VENV" }, "true")
-set_default({ "SINGULARITYENV_WITH_CONDA_VENV", "APPTAINERENV_WITH_CONDA_VENV" }, "true")
+set_default({ "SINGULARITYENV_WITH_VENV", "APPTAINERENV_WITH_VENV" }, ". /runscripts/init-conda-venv")
+set_default({ "SINGULARITYENV_WITH_CONDA_VENV", "APPTAINERENV_WITH_CONDA_VENV" }, ". /runscripts/init-conda-venv")
 if unloading or os.getenv("OMP_NUM_THREADS") == nil then
     set_default({ "SINGULARITYENV_OMP_NUM_THREADS", "APPTAINERENV_OMP_NUM_THREADS" }, "4")
 end
@@ -224,12 +224,44 @@ if unloading or os.getenv("SAM_CACHE") == nil then
     set_default({ "SINGULARITYENV_SAM_CACHE", "APPTAINERENV_SAM_CACHE" }, "it's \"here\", %(name)s")
 end
 
--- Keep the host's Python environment out, except for variables listed in HPCMOD_KEEP_ENV.
+-- Keep the host's Python environment out, except for variables listed in HPCMOD_KEEP_ENV: some always, others only with the
+-- value from before loading, which a variable remembers. This table is shared between modules, so it survives a reload.
+hpcmod_before = hpcmod_before or {}
 local kept = " " .. (os.getenv("HPCMOD_KEEP_ENV") or "") .. " "
-for _, pair in ipairs{ { "PYTHONPATH", "" }, { "PYTHONHOME", "" }, { "PYTHONSTARTUP", "" }, { "LD_PRELOAD", "" }, { "CONDA_PREFIX", "" }, { "CONDA_DEFAULT_ENV", "" }, { "CONDA_EXE", "" }, { "CONDA_PYTHON_EXE", "" }, { "CONDA_SHLVL", "" }, { "CONDA_PROMPT_MODIFIER", "" }, { "_CE_CONDA", "" }, { "_CE_M", "" }, { "PYTHONNOUSERSITE", "1" } } do
-    if unloading or not string.find(kept, " " .. pair[1] .. " ", 1, true) then
-        set_default({"SINGULARITYENV_" .. pair[1], "APPTAINERENV_" .. pair[1]}, pair[2])
+local dropped, dropped_names = {}, {}
+
+local function find_before(name, kind)
+    if hpcmod_before[name] then return hpcmod_before[name] end
+    if kind == "before" then return os.getenv(name) or "" end
+    local place = (os.getenv("PYTHONUSERBASE") or (os.getenv("HOME") or "") .. "/.local") .. "/" .. "lib/python3.12/site-packages"
+    return isDir(place) and place or ""
+end
+
+local function keep_out(name, value, kind)
+    local names, note = {"SINGULARITYENV_" .. name, "APPTAINERENV_" .. name}, memory .. "_" .. name
+    if kind == "always" then return set_default(names, value) end
+    local before
+    if unloading then
+        before = os.getenv(note) or ""
+        hpcmod_before[name] = before
+    else
+        before = find_before(name, kind)
     end
+    if before == "" then return end
+    if not unloading and not state.ADDITIONAL and not hpcmod_before[name] and not os.getenv(names[1]) and not os.getenv(names[2]) then
+        dropped[#dropped + 1] = kind == "before" and name .. "=" .. before or before
+        dropped_names[#dropped_names + 1] = name
+    end
+    set_default(names, value)
+    setenv(note, before)
+end
+
+for _, item in ipairs{ { "PYTHONPATH", "", "before" }, { "PYTHONHOME", "", "before" }, { "PYTHONSTARTUP", "", "before" }, { "LD_PRELOAD", "", "before" }, { "CONDA_PREFIX", "", "always" }, { "CONDA_DEFAULT_ENV", "", "always" }, { "CONDA_EXE", "", "always" }, { "CONDA_PYTHON_EXE", "", "always" }, { "CONDA_SHLVL", "", "always" }, { "CONDA_PROMPT_MODIFIER", "", "always" }, { "_CE_CONDA", "", "always" }, { "_CE_M", "", "always" }, { "PYTHONNOUSERSITE", "1", "packages" } } do
+    if unloading or not string.find(kept, " " .. item[1] .. " ", 1, true) then keep_out(item[1], item[2], item[3]) end
+end
+if mode() == "load" and #dropped > 0 then
+    LmodMessage("PyTorch/2.7.1-rocm-6.2.4-singularity" .. ": kept out of the container, because it was there before: " .. table.concat(dropped, ", ")
+        .. ". To use it: export HPCMOD_KEEP_ENV='" .. table.concat(dropped_names, " ") .. "' and load the module again")
 end
 
 -- Binds: Apptainer does not start if a source is missing, so bind only those that exist here. The user's come last and win.

@@ -395,11 +395,44 @@ hpcmod::override "SIFSAMTOOLS" $hpcmod_sif
 hpcmod::share "RUNSCRIPTS" "/project/software/SAMtools/1.22-singularity/runscripts"
 hpcmod::override "RUNSCRIPTSSAMTOOLS" "/project/software/SAMtools/1.22-singularity/runscripts"
 hpcmod::share "CONTAINERROOT" "/project/software/SAMtools/1.22-singularity"
-# Keep the host's Python environment out, except for variables listed in HPCMOD_KEEP_ENV.
-foreach {hpcmod_name hpcmod_value} [list "PYTHONPATH" "" "PYTHONHOME" "" "PYTHONSTARTUP" "" "LD_PRELOAD" "" "VIRTUAL_ENV" "" "CONDA_PREFIX" "" "CONDA_DEFAULT_ENV" "" "CONDA_EXE" "" "CONDA_PYTHON_EXE" "" "CONDA_SHLVL" "" "CONDA_PROMPT_MODIFIER" "" "_CE_CONDA" "" "_CE_M" "" "PYTHONNOUSERSITE" "1"] {
-    if {$hpcmod::unloading || $hpcmod_name ni [split [hpcmod::value HPCMOD_KEEP_ENV]]} {
-        hpcmod::set_default [list SINGULARITYENV_$hpcmod_name APPTAINERENV_$hpcmod_name] $hpcmod_value
+# Keep the host's Python environment out, except for variables listed in HPCMOD_KEEP_ENV: some always, others only with the
+# value from before loading, which a variable remembers.
+proc hpcmod::find_before {name kind} {
+    if {$kind eq "before"} { return [value $name] }
+    set base [expr {[exists PYTHONUSERBASE] ? [value PYTHONUSERBASE] : "[value HOME]/.local"}]
+    set place $base/[format %s ""]
+    return [expr {[file isdirectory $place] ? $place : ""}]
+}
+
+proc hpcmod::keep_out {name default kind} {
+    variable unloading
+    variable memory
+    variable state
+    variable dropped
+    variable dropped_names
+    set names [list SINGULARITYENV_$name APPTAINERENV_$name]
+    if {$kind eq "always"} { return [set_default $names $default] }
+    set note ${memory}_$name
+    set before [expr {$unloading ? [value $note] : [find_before $name $kind]}]
+    if {$before eq ""} { return }
+    if {!$unloading && ![info exists state(ADDITIONAL)] && ![exists [lindex $names 0]] && ![exists [lindex $names 1]]} {
+        lappend dropped [expr {$kind eq "before" ? "$name=$before" : $before}]
+        lappend dropped_names $name
     }
+    set_default $names $default
+    setenv $note $before
+}
+
+set hpcmod::dropped {}
+set hpcmod::dropped_names {}
+foreach {hpcmod_name hpcmod_value hpcmod_kind} [list "PYTHONPATH" "" "before" "PYTHONHOME" "" "before" "PYTHONSTARTUP" "" "before" "LD_PRELOAD" "" "before" "VIRTUAL_ENV" "" "always" "CONDA_PREFIX" "" "always" "CONDA_DEFAULT_ENV" "" "always" "CONDA_EXE" "" "always" "CONDA_PYTHON_EXE" "" "always" "CONDA_SHLVL" "" "always" "CONDA_PROMPT_MODIFIER" "" "always" "_CE_CONDA" "" "always" "_CE_M" "" "always" "PYTHONNOUSERSITE" "1" "always"] {
+    if {$hpcmod::unloading || $hpcmod_name ni [split [hpcmod::value HPCMOD_KEEP_ENV]]} {
+        hpcmod::keep_out $hpcmod_name $hpcmod_value $hpcmod_kind
+    }
+}
+if {[module-info mode load] && [llength $hpcmod::dropped]} {
+    puts stderr "[format %s "SAMtools/1.22-singularity"]: kept out of the container, because it was there before: [join $hpcmod::dropped {, }].\
+        To use it: export HPCMOD_KEEP_ENV='[join $hpcmod::dropped_names]' and load the module again"
 }
 
 # Binds: Apptainer does not start if a source is missing, so bind only those that exist here. The user's come last and win.

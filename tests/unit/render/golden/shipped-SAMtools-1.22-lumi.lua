@@ -204,12 +204,44 @@ share("CONTAINERROOT", "/project/software/SAMtools/1.22-singularity")
 set_default({ "NCCL_SOCKET_IFNAME" }, "hsn")
 set_default({ "FI_MR_CACHE_MONITOR" }, "userfaultfd")
 
--- Keep the host's Python environment out, except for variables listed in HPCMOD_KEEP_ENV.
+-- Keep the host's Python environment out, except for variables listed in HPCMOD_KEEP_ENV: some always, others only with the
+-- value from before loading, which a variable remembers. This table is shared between modules, so it survives a reload.
+hpcmod_before = hpcmod_before or {}
 local kept = " " .. (os.getenv("HPCMOD_KEEP_ENV") or "") .. " "
-for _, pair in ipairs{ { "PYTHONPATH", "" }, { "PYTHONHOME", "" }, { "PYTHONSTARTUP", "" }, { "LD_PRELOAD", "" }, { "VIRTUAL_ENV", "" }, { "CONDA_PREFIX", "" }, { "CONDA_DEFAULT_ENV", "" }, { "CONDA_EXE", "" }, { "CONDA_PYTHON_EXE", "" }, { "CONDA_SHLVL", "" }, { "CONDA_PROMPT_MODIFIER", "" }, { "_CE_CONDA", "" }, { "_CE_M", "" }, { "PYTHONNOUSERSITE", "1" } } do
-    if unloading or not string.find(kept, " " .. pair[1] .. " ", 1, true) then
-        set_default({"SINGULARITYENV_" .. pair[1], "APPTAINERENV_" .. pair[1]}, pair[2])
+local dropped, dropped_names = {}, {}
+
+local function find_before(name, kind)
+    if hpcmod_before[name] then return hpcmod_before[name] end
+    if kind == "before" then return os.getenv(name) or "" end
+    local place = (os.getenv("PYTHONUSERBASE") or (os.getenv("HOME") or "") .. "/.local") .. "/" .. ""
+    return isDir(place) and place or ""
+end
+
+local function keep_out(name, value, kind)
+    local names, note = {"SINGULARITYENV_" .. name, "APPTAINERENV_" .. name}, memory .. "_" .. name
+    if kind == "always" then return set_default(names, value) end
+    local before
+    if unloading then
+        before = os.getenv(note) or ""
+        hpcmod_before[name] = before
+    else
+        before = find_before(name, kind)
     end
+    if before == "" then return end
+    if not unloading and not state.ADDITIONAL and not hpcmod_before[name] and not os.getenv(names[1]) and not os.getenv(names[2]) then
+        dropped[#dropped + 1] = kind == "before" and name .. "=" .. before or before
+        dropped_names[#dropped_names + 1] = name
+    end
+    set_default(names, value)
+    setenv(note, before)
+end
+
+for _, item in ipairs{ { "PYTHONPATH", "", "before" }, { "PYTHONHOME", "", "before" }, { "PYTHONSTARTUP", "", "before" }, { "LD_PRELOAD", "", "before" }, { "VIRTUAL_ENV", "", "always" }, { "CONDA_PREFIX", "", "always" }, { "CONDA_DEFAULT_ENV", "", "always" }, { "CONDA_EXE", "", "always" }, { "CONDA_PYTHON_EXE", "", "always" }, { "CONDA_SHLVL", "", "always" }, { "CONDA_PROMPT_MODIFIER", "", "always" }, { "_CE_CONDA", "", "always" }, { "_CE_M", "", "always" } } do
+    if unloading or not string.find(kept, " " .. item[1] .. " ", 1, true) then keep_out(item[1], item[2], item[3]) end
+end
+if mode() == "load" and #dropped > 0 then
+    LmodMessage("SAMtools/1.22-singularity" .. ": kept out of the container, because it was there before: " .. table.concat(dropped, ", ")
+        .. ". To use it: export HPCMOD_KEEP_ENV='" .. table.concat(dropped_names, " ") .. "' and load the module again")
 end
 
 -- Binds: Apptainer does not start if a source is missing, so bind only those that exist here. The user's come last and win.
@@ -316,6 +348,8 @@ if mode() == "load" and #unbindable > 0 then
     LmodMessage("SAMtools/1.22-singularity" .. ": not bound, unsupported characters in the path: " .. table.concat(unbindable, ", "))
 end
 if #missing > 0 or os.getenv(memory .. "_MISSING") then setenv(memory .. "_MISSING", table.concat(missing, ",")) end
+-- Also in SINGULARITY_BIND, for scripts that read or extend it; the module's `singularity` passes each bind only once.
+for i, bind in ipairs(ours) do table.insert(bind_user, i, bind) end
 for _, bind in ipairs(bindpath_user) do ours[#ours + 1] = bind end
 prepend(bindpath_names, ours, ",")
 -- Apptainer warns if only one of a pair is set, even if empty.
@@ -323,6 +357,8 @@ local paired = state["SINGULARITY_BIND"]
 for _, name in ipairs(bind_names) do
     paired = paired or not unloading and (os.getenv(name) or hpcmod_empty[name])
 end
+if not paired or unloading and not state["APPTAINER_BIND"] then bind_names, paired = {"SINGULARITY_BIND"}, true end
+if unloading and not state["SINGULARITY_BIND"] then paired = false end
 if paired then prepend(bind_names, bind_user, ",") end
 
 local path_names = {"SINGULARITYENV_PREPEND_PATH", "APPTAINERENV_PREPEND_PATH"}
