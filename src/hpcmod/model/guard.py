@@ -18,7 +18,7 @@ USER_SITE = "PYTHONNOUSERSITE"
 _SET_BY_USERS = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "LD_PRELOAD")
 
 ALWAYS, BEFORE, PACKAGES = "always", "before", "packages"
-"""Kinds of variables: kept out always, only if set before the module was loaded, or only if ~/.local had packages then."""
+"""Whether a variable is kept out always, if set before the module was loaded, or if ~/.local had packages then."""
 
 Guard = tuple[tuple[str, str], ...]
 """Container variables, with values."""

@@ -25,7 +25,8 @@ HOST_COMMANDS = frozenset(
 
 OWNED_VARIABLES = frozenset(
     {
-        *(name for name in HOST_PYTHON if name != "LD_PRELOAD"), "PYTHONNOUSERSITE", "WITH_VENV", "WITH_CONDA_VENV", "LD_LIBRARY_PATH", "HOME",
+        *(set(HOST_PYTHON) - {"LD_PRELOAD"}),
+        "PYTHONNOUSERSITE", "WITH_VENV", "WITH_CONDA_VENV", "LD_LIBRARY_PATH", "HOME",
         "PATH", "PREPEND_PATH", "APPEND_PATH",
     }
 )  # fmt: skip
