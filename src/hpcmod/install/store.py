@@ -22,7 +22,7 @@ from hpcmod.fs.tree import Tree, write_file
 from hpcmod.image.copy import copy_image
 from hpcmod.image.integrity import Progress, check_sha256, file_sha256
 from hpcmod.image.sif.format import architecture_name
-from hpcmod.image.sif.reader import check_sif, read_sif
+from hpcmod.image.sif.reader import check_sif, read_definition, read_sif
 from hpcmod.image.trust.provenance import Provenance, provenance_values
 from hpcmod.install import user_layer
 from hpcmod.install.installed import RECORD, read_record, scripts_of
@@ -45,6 +45,8 @@ from hpcmod.render.runscript import (
 from hpcmod.resources import runscript_templates
 
 RECORD_VERSION = 1
+
+_DEFINITIONS = "share/docker-defs"
 
 
 @dataclass(frozen=True)
@@ -102,9 +104,19 @@ def install(
         clear_leftovers(Path(plan.spec.root, directory), alone=True)
     image = install_image(plan, source, prove=prove, shared=shared, progress=progress)
     plan = with_own_packages(plan, image.sha256)
+    write_definition(plan, Path(image.path))
     files = install_files(plan, runscript_templates())
     write_record(plan, image, files, version, provenance=source.provenance)
     return image
+
+
+def write_definition(plan: InstallPlan, image: Path) -> None:
+    """Write the definition that an image contains, if any, below share/docker-defs, where LUMI's modules have it."""
+    definition = read_definition(image)
+    if definition:
+        tree = Tree(Path(plan.spec.root))
+        tree.make_directory(Path(_DEFINITIONS))
+        tree.write(Path(_DEFINITIONS, f"{Path(plan.spec.image).stem}.def"), definition)
 
 
 def install_image(

@@ -221,7 +221,9 @@ def _make_binds(facts: ImageFacts | None, site: Site, spec: InstallSpec) -> Bind
     layer = _make_user_layer(facts, spec)
     runscripts = Bind(posixpath.join(spec.root, "runscripts"), RUNSCRIPTS_IN_CONTAINER)
     machine = site.all_binds if swaps_libraries(facts, site) else site.binds
-    groups = [*machine, *((bind,) for bind in (*spec.binds, runscripts))]
+    versions = find_versions(facts, spec)
+    some = (group for condition, binds in site.binds_when if condition.holds_for(versions) for group in binds)
+    groups = [*machine, *some, *((bind,) for bind in (*spec.binds, runscripts))]
     if layer is None:
         return tuple(groups)
     packed = Bind(layer.squashfs, USER_LAYER_IN_CONTAINER, PACKED_OPTIONS)

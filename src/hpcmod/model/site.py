@@ -228,6 +228,8 @@ class Site:
     """Where users' own images belong, best first; may contain $USER and other variables, shown to people."""
     binds: Binds = ()
     """Candidates, in order: only those whose source exists on the node are bound."""
+    binds_when: tuple[tuple[Condition, Binds], ...] = ()
+    """Further candidates, each for images that satisfy a condition."""
     netstack: Netstack = Netstack()
     tunables: tuple[Tunable, ...] = ()
     """Environment defaults; a value set by the user wins."""

@@ -24,6 +24,7 @@ from hpcmod.image.sif.format import (
     architecture_name,
 )
 
+_DEFINITION_LIMIT = 1 << 20  # bytes
 _MOST_DESCRIPTORS = 4096  # Apptainer reserves 48; a damaged count must not make us read gigabytes
 
 _FETCH_AGAIN = "Fetch or copy the image again; with its sha256 in `checksums` such damage is found during the download."
@@ -128,6 +129,16 @@ def check_sif(sif: Sif, *, architecture: str) -> None:
             f"{sif.path}: the image is for {sif.architecture}, this machine is {machine}",
             f"Use an image for {machine}, or install this one on a machine with {sif.architecture}.",
         )
+
+
+def read_definition(path: Path) -> bytes:
+    """Return the definition with which a SIF was built; empty if it has none, or one that is too long."""
+    found = next((one for one in read_sif(path).descriptors if one.kind == "definition"), None)
+    if found is None or found.size > _DEFINITION_LIMIT:
+        return b""
+    with open_sif(path) as file:
+        file.seek(found.offset)
+        return file.read(found.size)
 
 
 def squashfs_partition(sif: Sif) -> SifDescriptor:

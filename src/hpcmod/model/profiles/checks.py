@@ -172,6 +172,18 @@ def binds(*, required: bool) -> Check:
     return check
 
 
+def binds_by_condition(value: Any) -> tuple[tuple[Condition, Binds], ...]:
+    """Validate a table of optional bind paths by the condition that the image must satisfy."""
+    found = []
+    for text, item in _table(value).items():
+        with _naming(text):
+            condition = Condition.parse(text)
+            if not condition.bounds or condition.multi_node or condition.single_node:
+                raise ValueError("must be about the image, such as rocm<6.2")
+            found.append((condition, binds(required=False)(item)))
+    return tuple(found)
+
+
 def library_directories(value: Any) -> tuple[Bind, ...]:
     """Validate a list of library directories, or glob patterns, to be bound to one path."""
     for item in paths(value):

@@ -109,6 +109,12 @@ SCHEMA: Mapping[str, Key] = {
         "list of bind paths",
         "bind paths that a job needs; the module and the wrappers warn if one is missing",
     ),
+    "binds.when": Key(
+        check.binds_by_condition,
+        "table of lists of bind paths",
+        'optional bind paths for images that satisfy a condition: `"rocm<6.2" = [...]`',
+        "binds_when",
+    ),
     "binds.optional": Key(check.binds(required=False), "list of bind paths", "bind paths that are bound if they exist"),
     "netstack.directory": Key(
         check.library_directories,

@@ -34,6 +34,8 @@ rules = [{ source = "docker://ours/*", needs = ["signature"] }]
 [binds]
 required = ["/opt/cray"]
 optional = ["/scratch:/scratch:ro", ["/opt/fabric/*/lib:/host/lib", "/usr/lib64:/host/lib"]]
+[binds.when]
+"rocm<6.2" = ["/usr/lib64/libjansson.so.4"]
 [netstack]
 directory = ["/appl/netstack/*", "/opt/fabric/lib"]
 mode = "swap"
@@ -136,6 +138,7 @@ def test_a_profile_becomes_a_site_with_every_key() -> None:
             (Bind("/scratch", "/scratch", "ro"),),
             (Bind("/opt/fabric/*/lib", "/host/lib", pattern=True), Bind("/usr/lib64", "/host/lib")),
         ),
+        binds_when=((Condition(bounds=(Bound("rocm", "<", "6.2"),)), ((Bind("/usr/lib64/libjansson.so.4"),),)),),
         netstack=Netstack(
             directory=(Bind("/appl/netstack/*", "/host/lib", pattern=True), Bind("/opt/fabric/lib", "/host/lib")),
             mode="swap",
@@ -377,7 +380,7 @@ def test_no_value_of_another_type_is_more_than_a_fault(value: str) -> None:
         table, _, last = key.rpartition(".")
         name = "" if key == "name" else 'name = "x"\n'
         text = f"{name}[{table}]\n{last} = {value}\n" if table else f"{name}{last} = {value}\n"
-        right = pattern in RIGHT.get(value, ()) or (value == "[[]]" and pattern.startswith("binds."))
+        right = pattern in RIGHT.get(value, ()) or (value == "[[]]" and pattern in ("binds.required", "binds.optional"))
         if right:
             site_of(text)
             continue

@@ -286,8 +286,7 @@ proc hpcmod::binds {candidates} {
     if {!$unloading} { foreach name $bind_names { if {[exists $name]} { set paired 1 } } }
     # Also in SINGULARITY_BIND, for scripts that read or extend it; the module's `singularity` passes each bind only once.
     set bind_user [concat $ours $bind_user]
-    if {!$paired || ($unloading && ![info exists state(APPTAINER_BIND)])} { set bind_names SINGULARITY_BIND }
-    set paired [expr {!$unloading || [info exists state(SINGULARITY_BIND)]}]
+    if {!$unloading} { set paired 1 }
     if {$paired} { prepend $bind_names $bind_user , }
 }
 

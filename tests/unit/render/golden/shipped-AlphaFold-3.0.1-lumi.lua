@@ -357,9 +357,7 @@ local paired = state["SINGULARITY_BIND"]
 for _, name in ipairs(bind_names) do
     paired = paired or not unloading and (os.getenv(name) or hpcmod_empty[name])
 end
-if not paired or unloading and not state["APPTAINER_BIND"] then bind_names, paired = {"SINGULARITY_BIND"}, true end
-if unloading and not state["SINGULARITY_BIND"] then paired = false end
-if paired then prepend(bind_names, bind_user, ",") end
+if paired or not unloading then prepend(bind_names, bind_user, ",") end
 
 local path_names = {"SINGULARITYENV_PREPEND_PATH", "APPTAINERENV_PREPEND_PATH"}
 local path = { "/runscripts" }
