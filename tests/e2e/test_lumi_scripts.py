@@ -1,0 +1,40 @@
+"""Batch scripts for LUMI's container modules do the same under a module by LUMI's rules and under ours."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import OF_LUMIS_PAGE, Jobs
+from tests.lumi import reference
+from tests.lumi.machine import SCRIPTS, Side, make_sides, run_scripts
+from tests.stack import Cluster
+
+pytestmark = pytest.mark.stack
+
+THREE = ("simple-by-path", "with-conda", "pythonpath-distributed")
+
+
+def test_three_scripts_in_one_job_do_the_same(tiny_jobs: Jobs, tiny_sif: Path, tmp_path: Path) -> None:
+    machine, module = tiny_jobs.machine, OF_LUMIS_PAGE.replace("-", "/", 1)
+    reference.install(tmp_path / "lumi", module, reference.OF_2023, tiny_sif, [], machine.stack.apptainer)
+    script = tmp_path / "three.sh"
+    lines = ["#!/bin/bash -e", "#SBATCH -N1 --ntasks-per-node=2 --gpus-per-node=8 -p small-g -t 5"]
+    script.write_text("\n".join([*lines, *(f"bash -e {SCRIPTS / name}.sh" for name in THREE), ""]))
+    sides = (
+        Side(machine, tmp_path / "lumi/modules/all", tmp_path / "lumi", "3"),
+        Side(machine, tiny_jobs.modules, tmp_path / "ours", "3"),
+    )
+    lumi, ours = run_scripts(sides, [script])["three"]
+    assert ours.compared == lumi.compared, lumi.errors + ours.errors
+    assert (lumi.status, lumi.output.splitlines()[0]) == ("0:0", "GPUs: 8")
+
+
+if os.environ.get("HPCMOD_THOROUGH") == "1":
+
+    def test_all_scripts_do_the_same(machine: Cluster, tmp_path: Path) -> None:
+        results = run_scripts(make_sides(machine, tmp_path), sorted(SCRIPTS.glob("*.sh")))
+        different = [name for name, (lumi, ours) in results.items() if lumi.compared != ours.compared]
+        assert different == []
