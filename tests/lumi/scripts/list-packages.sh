@@ -7,6 +7,6 @@
 #SBATCH --time=00:05:00
 module load PyTorch/2.7.1-rocm-6.2.4-python-3.12-singularity-20250827
 
-list-packages | grep einops
+list-packages | grep einops | tr -s ' '
 singularity exec $SIF list-packages | grep -c einops
 singularity exec $SIF /runscripts/list-packages | grep -c packaging
