@@ -1,4 +1,4 @@
-"""Read what a conda solver must know of an image: its own conda packages, its glibc and its processor."""
+"""Read what a conda solver needs to know about an image: its own conda packages, its glibc and its processor."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _KEPT = ("build_number", "depends", "constrains", "subdir", "noarch")
 
 @dataclass(frozen=True)
 class CondaImage:
-    """What a conda solver must know of an image."""
+    """What a conda solver needs to know about an image."""
 
     subdir: str
     """Directory of a channel with packages for its processor, e.g. linux-64."""
