@@ -22,7 +22,7 @@ from hpcmod.fs.tree import Tree, write_file
 from hpcmod.image.copy import copy_image
 from hpcmod.image.integrity import Progress, check_sha256, file_sha256
 from hpcmod.image.sif.format import architecture_name
-from hpcmod.image.sif.reader import check_sif, read_definition, read_sif
+from hpcmod.image.sif.reader import check_sif, extract_definition, read_sif
 from hpcmod.image.trust.provenance import Provenance, provenance_values
 from hpcmod.install import user_layer
 from hpcmod.install.installed import RECORD, read_record, scripts_of
@@ -112,7 +112,7 @@ def install(
 
 def write_definition(plan: InstallPlan, image: Path) -> None:
     """Write the definition that an image contains, if any, below share/docker-defs, where LUMI's modules have it."""
-    definition = read_definition(image)
+    definition = extract_definition(image)
     if definition:
         tree = Tree(Path(plan.spec.root))
         tree.make_directory(Path(_DEFINITIONS))

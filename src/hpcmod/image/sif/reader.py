@@ -131,7 +131,7 @@ def check_sif(sif: Sif, *, architecture: str) -> None:
         )
 
 
-def read_definition(path: Path) -> bytes:
+def extract_definition(path: Path) -> bytes:
     """Return the definition with which a SIF was built; empty if it has none, or one that is too long."""
     found = next((one for one in read_sif(path).descriptors if one.kind == "definition"), None)
     if found is None or found.size > _DEFINITION_LIMIT:
