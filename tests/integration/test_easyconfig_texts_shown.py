@@ -64,7 +64,8 @@ def test_no_commands_or_only_those_that_the_image_has(
     wrapping = [write_easyconfig(tmp_path, name=name) for name in ("Other", "Third")]
     installed(eb, write_easyconfig(tmp_path, wrapped_commands=[]), *wrapping, HPCMOD_SITE=str(site))
     root = eb.prefix / "software/Toy/1.0/bin"
-    assert {path.name for path in root.iterdir()} == {"apptainer", "singularity", "start-shell"}
+    scripts = {"start-shell", "list-packages", "make-squashfs", "unmake-squashfs"}
+    assert {path.name for path in root.iterdir()} == {"apptainer", "singularity", *scripts}
     said = lmod("module load Other Third Toy; module -t list 2>&1; echo $SIF", eb.modules)
     assert said.returncode == 0, said.stderr
     assert [line for line in said.stdout.split() if "/1.0" in line][:3] == ["Other/1.0", "Third/1.0", "Toy/1.0"]

@@ -132,7 +132,8 @@ def test_a_rebuild_removes_the_files_it_no_longer_owns_and_no_others(eb: EasyBui
     installed(eb, write_easyconfig(tmp_path, wrapped_commands=["python", "pip"]))
     (root_of(eb) / "bin/mine").write_text("of the user")
     installed(eb, write_easyconfig(tmp_path, wrapped_commands=["python"]), "--rebuild")
-    assert files_below(root_of(eb) / "bin") == {"python", "start-shell", "apptainer", "singularity", "mine"}
+    scripts = {"start-shell", "list-packages", "make-squashfs", "unmake-squashfs"}
+    assert files_below(root_of(eb) / "bin") == {"python", "apptainer", "singularity", "mine", *scripts}
 
 
 def test_the_old_module_works_until_the_new_one_is_complete(
