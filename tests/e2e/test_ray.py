@@ -122,7 +122,10 @@ def end(jobs: Jobs, number: str, how: str, mark: str) -> None:
         must(jobs("scancel", *([f"--signal={name}"] if name else []), number))
     else:
         word = {"head": "ray-cluster.py\0000\0", "worker": "ray-cluster.py\0001\0", "srun": "srun\0"}[how]
-        victims = [process for process in marked(mark) if word in Path(f"/proc/{process}/cmdline").read_text()]
+        victims = []
+        for process in marked(mark):
+            with suppress(OSError):
+                victims += [process] * (word in Path(f"/proc/{process}/cmdline").read_text())
         assert victims
         for process in victims:
             os.kill(process, signal.SIGKILL)

@@ -228,6 +228,19 @@ def test_a_rank_that_fails_ends_at_once_and_the_first_one_waits_for_others(node:
     assert [status for status, _, _ in node(program, "--spawn", "--preload", PRELOADED, ranks=3)] == [0, 4, 8]
 
 
+def test_a_signal_to_all_processes_during_the_imports_reaches_the_ranks(node: Node) -> None:
+    """The parent gets it as well, but its ranks do not exist yet."""
+    (node.directory / "slow.py").write_text("import time\nopen('importing', 'w').close()\ntime.sleep(0.5)\n")
+    program = Program("import time\ntime.sleep(20)\n")
+    with node.start(program, "--spawn", "--preload", "slow", PYTHONPATH=str(node.directory)) as tasks:
+        while not (node.directory / "importing").exists():
+            time.sleep(0.01)
+        children = Path(f"/proc/{tasks[0].pid}/task/{tasks[0].pid}/children").read_text().split()
+        for process in (*map(int, children), *(task.pid for task in tasks)):
+            os.kill(process, signal.SIGTERM)
+        assert [status for status, _, _ in ends(tasks)] == [-signal.SIGTERM] * 2
+
+
 @pytest.mark.parametrize("seconds", [0.0, 0.2])
 def test_the_first_task_stays_for_others_when_it_is_signalled_again(node: Node, seconds: float) -> None:
     """The runtime passes on a signal that Slurm has sent to all processes, so a task gets it twice."""
