@@ -15,6 +15,7 @@ from hpcmod.catalogue.records.store import open_catalogue
 from tests.batch_scripts import PLAIN
 from tests.build_recipes import write_sources
 from tests.builds import make_small_base
+from tests.conda_channel import index_channel, make_conda
 from tests.corpus import make_image
 from tests.foreign_recipes import COMPOSE, EDF, EDF_BASE, LUMI, NGC, SAMTOOLS, SINGULARITY_COMPOSE
 from tests.host_libraries import make_host
@@ -105,6 +106,15 @@ def _sources(ground: Ground) -> None:
 def _fetched(ground: Ground) -> None:
     _sources(ground)
     (ground.top / "out").mkdir()
+
+
+def _with_channel(ground: Ground) -> None:
+    """Make a conda channel in a directory, with a program and a package that it needs."""
+    _fetched(ground)
+    channel = ground.top / "source/channel"
+    make_conda(channel, "data", "1", {"share/data": "x"}, kind="tar.bz2")
+    make_conda(channel, "tool", "1", {"bin/tool": "x"}, depends=["data"])
+    index_channel(channel)
 
 
 def _logged(ground: Ground) -> None:
@@ -368,6 +378,15 @@ SCENES: dict[str, Scene] = {
     "build --requirements": Scene(
         ("build", "-r", "source/requirements.txt", "--base", "Toy", "-o", "out/x.sif", "--force", *_WHEELS),
         _required,
+        (("verify", "out/x.sif"),),
+        children=False,
+    ),
+    "build --conda": Scene(
+        (
+            *("build", "--conda", "tool", "--channel", "source/channel", "--base", "source/small.sif"),
+            *("-o", "out/x.sif", "--force"),
+        ),
+        _with_channel,
         (("verify", "out/x.sif"),),
         children=False,
     ),

@@ -19,7 +19,7 @@ from hpcmod.render.quote import sh_word
 _NO_PYTHON = "Use pip: hpcmod add NAME PACKAGE; or use an image whose Python is conda's: hpcmod build --conda."
 
 
-def install_conda(plan: StatePlan, venv: Path, scratch: Path, now: str) -> StatePlan:
+def install_conda(plan: StatePlan, venv: Path, scratch: Path, now: str, *, cuda: str = "") -> StatePlan:
     """Install the conda packages of a plan into a virtual environment of the image's Python.
 
     Returns the plan with what was installed, and with constraints that keep pip from replacing it.
@@ -28,6 +28,8 @@ def install_conda(plan: StatePlan, venv: Path, scratch: Path, now: str) -> State
     ----------
     scratch
         Directory for temporary files, on the same file system.
+    cuda
+        As for `solve_conda`.
 
     Raises
     ------
@@ -40,7 +42,9 @@ def install_conda(plan: StatePlan, venv: Path, scratch: Path, now: str) -> State
     exact = plan.conda.exact
     module = plan.target.module
     cure = f"resolve all of your packages again: hpcmod rebase {module.partition('/')[0]}"
-    chosen = plan.conda.packages if exact else solve_conda(plan.conda, image, scratch, module=module, cure=cure)
+    chosen = (
+        plan.conda.packages if exact else solve_conda(plan.conda, image, scratch, module=module, cure=cure, cuda=cuda)
+    )
     check_no_python(chosen, plan.conda, module=module, cure=_NO_PYTHON)
     archives = fetch_conda(chosen, scratch / "archives")
     before = plan.parent.conda if plan.parent else CondaPart()

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from rattler import GenericVirtualPackage, RepoDataRecord
 
 _T = TypeVar("_T")
+CUDA_VARIABLE = "CONDA_OVERRIDE_CUDA"
+"""conda's own variable for the version of CUDA, where no GPU is seen."""
+
 _AT_ONCE = 8  # downloads
 _PIECE = 1 << 20  # bytes read at once
 
@@ -56,7 +59,7 @@ def import_rattler() -> ModuleType:
 
 
 def solve_conda(
-    part: CondaPart, image: CondaImage, scratch: Path, *, module: str, cure: str
+    part: CondaPart, image: CondaImage, scratch: Path, *, module: str, cure: str, cuda: str = ""
 ) -> tuple[CondaPackage, ...]:
     """Return the conda packages that requirements need in addition to those of the image, dependencies first.
 
@@ -70,6 +73,8 @@ def solve_conda(
         The container, for messages.
     cure
         What to do if they do not fit.
+    cuda
+        Version of CUDA of the nodes where they will run, e.g. 12.4; empty if there is none.
 
     Raises
     ------
@@ -92,7 +97,7 @@ def solve_conda(
             gateway=rattler.Gateway(cache_dir=scratch / "repodata", client=rattler.Client.default_client()),
             platforms=[image.subdir, "noarch"],
             pinned_packages=own,
-            virtual_packages=list(_virtual_packages(image)),
+            virtual_packages=list(_virtual_packages(image, cuda)),
             constraints=constraints,
         )
         return found
@@ -101,6 +106,8 @@ def solve_conda(
         records = _run(solve())
     except (rattler.exceptions.SolverError, rattler.exceptions.GatewayError) as err:
         raise _explain(err, part, image, module, cure) from err
+    except rattler.exceptions.InvalidVersionError as err:
+        raise BadInputError(f"{CUDA_VARIABLE}={cuda}: not a version", "For example: 12.4") from err
     except (rattler.exceptions.InvalidMatchSpecError, rattler.exceptions.InvalidChannelError) as err:
         raise BadInputError(f"conda requirement or channel: {err}", "Write it as conda does: 'samtools=1.19'.") from err
     by_name = {one.name.normalized: one for one in records}
@@ -200,8 +207,8 @@ def _sha256(path: Path) -> str:
     return sha256.hexdigest()
 
 
-def _virtual_packages(image: CondaImage) -> Iterator[GenericVirtualPackage]:
-    """Yield what the container has that no package is: no CUDA, because the node of a job is not known."""
+def _virtual_packages(image: CondaImage, cuda: str) -> Iterator[GenericVirtualPackage]:
+    """Yield what the container and its machine have that no package is."""
     from rattler import BuildString, GenericVirtualPackage, PackageName, Version
 
     machine = {"linux-64": "x86_64", "linux-aarch64": "aarch64", "linux-ppc64le": "ppc64le"}[image.subdir]
@@ -212,6 +219,7 @@ def _virtual_packages(image: CondaImage) -> Iterator[GenericVirtualPackage]:
         ("__linux", kernel, "0"),
         ("__glibc", image.glibc, "0"),
         ("__archspec", "1", machine),
+        ("__cuda", cuda, "0"),
     ):
         if version:
             yield GenericVirtualPackage(PackageName(name), Version(version), BuildString(build))

@@ -169,11 +169,13 @@ def _install_conda(plan: StatePlan, layer: Path, builder: Builder) -> StatePlan:
     """Install the conda packages of a plan, if any, and return it with what was installed."""
     if not plan.conda.requirements:
         return plan
-    from hpcmod.install.conda.installing import install_conda  # reads the image, and needs an optional library
+    from hpcmod.install.conda.installing import install_conda
+    from hpcmod.install.conda.solving import CUDA_VARIABLE  # reads the image, and needs an optional library
 
     work = layer / ".hpcmod" / "conda"
     work.mkdir()
-    return install_conda(plan, layer / Path(plan.target.venv).relative_to(USER_LAYER_IN_CONTAINER), work, builder.now)
+    venv = layer / Path(plan.target.venv).relative_to(USER_LAYER_IN_CONTAINER)
+    return install_conda(plan, venv, work, builder.now, cuda=builder.environ.get(CUDA_VARIABLE, ""))
 
 
 def _install(plan: StatePlan, layer: Path, builder: Builder) -> tuple[Locked, ...]:

@@ -15,7 +15,7 @@ from hpcmod.image.inspect.contents import CONDA_IN_CONTAINER
 from hpcmod.image.inspect.packages import read_packages_in
 from hpcmod.install.conda.image import CondaImage, read_conda_image
 from hpcmod.install.conda.linking import Prefix, link_conda
-from hpcmod.install.conda.solving import check_no_python, fetch_conda, solve_conda
+from hpcmod.install.conda.solving import CUDA_VARIABLE, check_no_python, fetch_conda, solve_conda
 from hpcmod.install.packages.builder import Builder, container_environment
 from hpcmod.install.packages.building import scratch_layer
 from hpcmod.model.bind import Bind
@@ -74,14 +74,24 @@ def choose_packages(base: CondaBase, part: CondaPart, builder: Builder) -> tuple
         If they do not fit, or a channel cannot be read.
     """
     with scratch_layer(builder.temporary) as layer:
-        return _choose(base, merge_conda(NO_CONDA, part), layer / ".hpcmod").packages
+        return _choose(base, merge_conda(NO_CONDA, part), layer / ".hpcmod", builder).packages
 
 
 @contextmanager
 def linked_environment(
-    base: CondaBase, part: CondaPart, variables: tuple[tuple[str, str], ...], builder: Builder
+    base: CondaBase,
+    part: CondaPart,
+    variables: tuple[tuple[str, str], ...],
+    builder: Builder,
+    *,
+    may_be_empty: bool = False,
 ) -> Iterator[LinkedEnvironment]:
     """Yield the environment, whose files are in a temporary directory of this node until the end of the block.
+
+    Parameters
+    ----------
+    may_be_empty
+        Whether the base may have all of the packages.
 
     Raises
     ------
@@ -96,15 +106,15 @@ def linked_environment(
     with scratch_layer(builder.temporary) as layer:
         work, directory = layer / ".hpcmod", layer / _DIRECTORY
         directory.mkdir()
-        chosen = _choose(base, part, work)
-        if not chosen.packages:
+        chosen = _choose(base, part, work, builder)
+        if not (chosen.packages or variables or may_be_empty):
             raise BadInputError(f"{base.shown} has all of these packages: {', '.join(part.requirements)}", "")
         archives = fetch_conda(chosen.packages, work / "archives")
         ordered = tuple(sorted(archives, key=lambda one: one.package.name))  # as in a lock file
         prefix = Prefix(directory, chosen.prefix, chosen.python, is_venv=False)
         packages = link_conda(ordered, prefix, work)
         _check_not_replaced(base, prefix, is_new=chosen.is_new)
-        if chosen.is_new:
+        if chosen.is_new and packages:
             write_file(directory / "conda-meta" / "history", "")  # without it, conda does not see an environment
             os.utime(directory / "conda-meta" / "history", (SOURCE_TIME, SOURCE_TIME))
         if chosen.python:
@@ -123,14 +133,29 @@ def linked_environment(
         )
 
 
-def _choose(base: CondaBase, part: CondaPart, scratch: Path) -> _Choice:
+def _choose(base: CondaBase, part: CondaPart, scratch: Path, builder: Builder) -> _Choice:
     image = read_conda_image(base.sif, base.facts.python)
     cure = "another --base."
-    chosen = part.packages if part.exact else solve_conda(part, image, scratch, module=base.shown, cure=cure)
+    cuda = builder.environ.get(CUDA_VARIABLE, "")
+    solved = () if part.exact else solve_conda(part, image, scratch, module=base.shown, cure=cure, cuda=cuda)
+    chosen = part.packages if part.exact else solved
+    _check_same(base, image, chosen)
     chosen = tuple(one for one in chosen if one.name not in image.names)
     if base.facts.python and "python" not in part.names:
         check_no_python(chosen, part, module=base.shown, cure=_NO_PYTHON)
     return _Choice(chosen, _prefix(base, image), _python(base, image, chosen), is_new=not image.records)
+
+
+def _check_same(base: CondaBase, image: CondaImage, packages: tuple[CondaPackage, ...]) -> None:
+    """Check that the base has the builds of a lock file, where it has these packages."""
+    builds = {str(one["name"]): f"{one['version']} {one['build']}" for one in image.records}
+    for one in packages:
+        inside = builds.get(one.name)
+        if inside not in (None, f"{one.version} {one.build}"):
+            raise BadInputError(
+                f"{one.name} {one.version} {one.build} does not fit {base.shown}, which has {inside}",
+                "Use the base that the lock file is for, or remove the lock file to resolve the packages again.",
+            )
 
 
 def _prefix(base: CondaBase, image: CondaImage) -> str:

@@ -212,6 +212,8 @@ def build_with_packages(request: ImageRequest, builder: Builder, *, progress: Pr
         try:
             built = _add_with_pip(request, base, between.conda, builder, progress)
         except _NothingToAddError as err:
+            if not (between.conda.packages or request.variables):
+                raise
             built = replace(_add_with_conda(request, request.out, builder, progress), from_base=err.from_base)
     return replace(
         built,
@@ -238,7 +240,10 @@ def _add_with_conda(request: ImageRequest, out: Path, builder: Builder, progress
 
     base = request.base
     new = NewFile(out, request.tool, base.sha256, request.force)
-    with linked_environment(_conda_base(base), request.conda, request.variables, builder) as linked:
+    linking = linked_environment(
+        _conda_base(base), request.conda, request.variables, builder, may_be_empty=_needs_pip(request)
+    )
+    with linking as linked:
         if out == request.out:
             lock = _write_lock(request, _make_state(request, linked.part, linked.environment.python, builder))
             new = replace(new, environ=builder.environ, reference=base.origin, lock=lock)

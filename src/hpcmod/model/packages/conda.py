@@ -188,7 +188,7 @@ def parse_conda_lock(text: str, origin: str) -> CondaPart:
         raise BadInputError(f"{origin}: {bad[0][:200]!r} is damaged", "Write the lock file again.")
     packages = tuple(package_of_url(url, sha256) for url, sha256 in _LOCKED.findall(text))
     requirements = tuple(_REQUIRED.findall(text))
-    if not packages:
+    if not (packages or requirements):
         return NO_CONDA
     return CondaPart(parse_conda_specs(requirements, python=True), tuple(_CHANNEL.findall(text)), packages, exact=True)
 

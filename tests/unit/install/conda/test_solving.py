@@ -83,6 +83,14 @@ def test_packages_for_a_newer_glibc_or_for_cuda_do_not_fit(tmp_path: Path, chann
     assert solve(tmp_path, channel, "new-glibc", image=replace(PLAIN, glibc="2.34")) == ["new-glibc 1.0"]
 
 
+def test_the_version_of_cuda_can_be_given(tmp_path: Path, channel: str) -> None:
+    part = CondaPart(("for-cuda",), (channel,))
+    (one,) = solve_conda(part, PLAIN, tmp_path, module="Toy/1.0", cure="", cuda="12.4")
+    assert one.name == "for-cuda"
+    with pytest.raises(BadInputError, match="CONDA_OVERRIDE_CUDA=new!: not a version"):
+        solve_conda(part, PLAIN, tmp_path, module="Toy/1.0", cure="", cuda="new!")
+
+
 @pytest.mark.parametrize(
     ("spec", "where", "error"),
     [

@@ -13,7 +13,7 @@ from hpcmod.image.inspect.contents import CONDA_IN_CONTAINER, read_facts
 from hpcmod.install.packages.builder import Builder
 from hpcmod.install.packages.environment import CondaBase, choose_packages, linked_environment
 from hpcmod.model.images.facts import Package
-from hpcmod.model.packages.conda import CondaPart
+from hpcmod.model.packages.conda import CondaPackage, CondaPart
 from hpcmod.model.packages.place import SOURCE_TIME
 from tests import corpus
 from tests.conda_channel import PLACEHOLDER, CondaFile, dist_info, index_channel, make_conda
@@ -131,6 +131,12 @@ def test_packages_go_to_the_environment_of_a_conda_image(tmp_path: Path, channel
         linked_environment(base, part(channel, "python"), (), builder),
     ):
         pass
+    with linked_environment(base, part(channel, "python"), (), builder, may_be_empty=True) as linked:
+        assert (linked.environment.packages, list(linked.environment.directory.iterdir())) == ((), [])
+    other = CondaPackage("python", "3.12.0", "h0_0", "file:///x/python-3.12.0-h0_0.conda", "a" * 64)
+    locked = CondaPart(("python",), (channel,), (other,), exact=True)
+    with pytest.raises(BadInputError, match=r"python 3\.12\.0 h0_0 does not fit base\.sif, which has 3\.12\.1 h0_0"):
+        choose_packages(base, locked, builder)
 
 
 @pytest.mark.parametrize(
