@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 from hpcmod.errors import BadInputError
-from hpcmod.model.finding import FAIL, Finding
+from hpcmod.model.finding import FAIL, OK, WARN, Finding
 from hpcmod.model.profiles.profile import find_faults
+
+_WITHOUT_SOURCE = re.compile(r"(?:name|extends|description|default) = |[\w.\"-]+ = \[\]$")
+"""Values that say nothing about a machine."""
 
 _CURE = "Fix this key; `hpcmod site show generic` prints a valid profile."
 
@@ -28,3 +33,25 @@ def lint_profile(text: str, source: str) -> tuple[Finding, ...]:
         for line, fault in faults
     )
     return tuple(sorted(found, key=lambda one: (one.line, one.found)))
+
+
+def check_profile(text: str, source: str) -> tuple[Finding, ...]:
+    """Check a profile by itself: its keys and values, and that a comment says where each value is from.
+
+    A comment counts for the values below it, up to the next blank line. Parameters as for `lint_profile`.
+    """
+    values, bare, comment = 0, [], False
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            comment = False
+        elif line.lstrip().startswith("#"):
+            comment = True
+        elif re.match(r"[\w.\"-]+ = ", line) and not _WITHOUT_SOURCE.match(line):
+            values += 1
+            if not (comment or " # " in line):
+                name = line.partition(" =")[0]
+                cure = "Write above it who says so: a document with its address, or the command that printed it."
+                bare.append(Finding(WARN, "no-source", f"{name} has no comment with its source", cure, source, number))
+    faults = lint_profile(text, source)
+    count = f"{values} values, {values - len(bare)} with a comment about their source"
+    return (*faults, *bare, *([] if faults else [Finding(OK, "profile", count, subject=source)]))

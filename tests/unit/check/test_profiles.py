@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from hpcmod import resources
-from hpcmod.check.profiles import lint_profile
+from hpcmod.check.profiles import check_profile, lint_profile
 from hpcmod.model.finding import FAIL
 
 WRONG = """name = "here"
@@ -37,3 +37,16 @@ def test_invalid_toml_is_one_finding() -> None:
 @pytest.mark.parametrize("name", sorted(resources.site_profiles()))
 def test_a_shipped_profile_has_no_errors(name: str) -> None:
     assert lint_profile(resources.site_profiles()[name], f"{name}.toml") == ()
+
+
+def test_a_value_without_a_comment_has_no_source() -> None:
+    text = 'name = "x"\n\n[nodes.gpu]\n# the handbook\ncores = 8\ngpus = 2\n\n[job]\nslurm = "24.11"\n'
+    found = check_profile(text, "x.toml")
+    assert [(one.level, one.rule, one.line) for one in found] == [("warn", "no-source", 9), ("ok", "profile", 0)]
+    assert found[-1].found == "3 values, 2 with a comment about their source"
+
+
+def test_a_profile_that_is_not_valid_does_not_pass() -> None:
+    found = check_profile('name = "x"\ncolour = "red"\n', "x.toml")
+    assert found[0].level == "fail"
+    assert "ok" not in {one.level for one in found}

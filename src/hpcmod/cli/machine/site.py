@@ -6,12 +6,14 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import click
 
 from hpcmod import machine, resources
 from hpcmod.check.binds import BindFinding, explain_binds
+from hpcmod.check.profiles import check_profile
 from hpcmod.check.site import check_site
 from hpcmod.cli.containers import complete_site
 from hpcmod.cli.findings import show_findings
@@ -19,7 +21,9 @@ from hpcmod.cli.machine.new import site_new
 from hpcmod.cli.machine.settings import site_settings
 from hpcmod.cli.machine.setup import site_setup
 from hpcmod.cli.output import print_data, print_json, print_table, print_text, tell, terminal_width
+from hpcmod.errors import BadInputError
 from hpcmod.model.condition import ALWAYS
+from hpcmod.model.finding import Finding
 from hpcmod.model.profiles.profile import BUILT_IN, merge_profiles, merge_written, parse_profile, pattern_of
 from hpcmod.model.profiles.schema import SCHEMA, TABLES_THAT_ADD
 from hpcmod.model.site import JobRules, Launcher, Site, Tunable
@@ -167,19 +171,37 @@ def site_detect(as_json: bool) -> None:
 
 @site.command("check")
 @click.argument("name", required=False, shell_complete=complete_site)
+@click.option("--offline", is_flag=True, help="Check only the profile itself: keys, values, and their sources.")
+@click.option("--all", "everything", is_flag=True, help="Check all shipped profiles; only with --offline.")
 @_site
 @_as_json
-def site_check(name: str | None, flag: str | None, as_json: bool) -> None:
+def site_check(name: str | None, offline: bool, everything: bool, flag: str | None, as_json: bool) -> None:
     """Compare a profile with this node: what exists, what is missing, and what that means.
 
-    Exit code 1: a bind path that the profile requires is missing.
+    Exit code 1: a bind path that the profile requires is missing. With --offline, a key or value that is not valid; a
+    value without a comment about its source is a warning.
 
     \b
     Examples:
       hpcmod site check
+      hpcmod site check --offline --site ./ours.toml
       srun -p standard-g hpcmod site check --site ./ours.toml     # on a compute node
     """
+    if everything and not offline:
+        raise BadInputError("--all needs --offline", "One profile is compared with this node: hpcmod site check NAME")
+    if offline:
+        names = sorted(resources.site_profiles()) if everything else [name or flag]
+        show_findings((one for each in names for one in _check_offline(each)), as_json=as_json)
     show_findings(check_site(_find(name or flag), os.environ), as_json=as_json)
+
+
+def _check_offline(asked: str | None) -> tuple[Finding, ...]:
+    """Check a profile by itself, and that those it extends can be read."""
+    found = _find(asked)
+    choice = found.choice.profile
+    shipped = resources.site_profiles()
+    text = shipped[choice] if choice in shipped else Path(choice).read_text(encoding="utf-8")
+    return check_profile(text, found.profiles[-1].source)
 
 
 @click.command()

@@ -139,3 +139,22 @@ def test_binds_gives_one_versioned_object_for_programs(ours: Path) -> None:
         "asked": "/no/such/place",
         "origin": f"{ours}:5",
     }
+
+
+def test_all_shipped_profiles_pass_by_themselves_each_value_with_its_source() -> None:
+    done = hpcmod("site", "check", "--offline", "--all", "--json")
+    assert done.exit_code == 0
+    found = json.loads(done.stdout)["findings"]
+    assert len(found) >= 20
+    assert {one["subject"].removesuffix(".toml") for one in found} == set(resources.site_profiles())
+    assert {one["level"] for one in found} == {"ok"}
+
+
+def test_a_file_is_checked_by_itself(ours: Path) -> None:
+    done = hpcmod("site", "check", "--offline", "--site", str(ours))
+    assert done.exit_code == 0
+    assert f"{ours}:3: warn: no-source: required has no comment" in done.stdout
+
+
+def test_all_profiles_cannot_be_compared_with_this_node() -> None:
+    assert hpcmod("site", "check", "--all").exit_code == 2
