@@ -467,11 +467,11 @@ SCENES: dict[str, Scene] = {
 
 CHANGES_NOTHING = {
     "ls", "search", "info", "use", "diff", "outdated", "verify", "compat", "lint", "doctor", "env", "binds", "check",
-    "verify-net", "why", "export edf", "export reframe", "export easystack",
+    "push", "verify-net", "why", "export edf", "export reframe", "export easystack",
     "completion", "catalogue journal", "cache ls", "advisory ls", "advisory show", "netstack check", "netstack show",
     "site check", "site detect", "site list", "site settings", "site show",
 }  # fmt: skip
-"""Commands that only read."""
+"""Commands that only read, and `push`, which changes only a registry."""
 
 NEEDS_A_JOB = {"jupyter"}
 """Commands that live as long as a job; tests/e2e/test_interactive.py ends them."""

@@ -112,6 +112,7 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
             "images.image:verify",
             "Verify an image or an installed container.",
         ),
+        "push": ("images.push:push_verb", "Push a SIF or an OCI image to a registry, and sign it."),
         "compat": (
             "images.compat:compat",
             "Check whether an image fits this machine.",

@@ -12,7 +12,7 @@ from hpcmod.image.registry import open_registry_image, resolve
 from hpcmod.image.sif.reader import read_sif, squashfs_partition
 from hpcmod.image.trust.policy import rule_for, verify_image_trust, verify_local_sif
 from hpcmod.model.images.reference import LOCAL_KINDS, ImageReference
-from hpcmod.model.images.trust import TrustPolicy, TrustRule, check_pinned
+from hpcmod.model.images.trust import TrustEvidence, TrustPolicy, TrustRule, check_pinned
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,10 @@ def verify_image(
         If it is signed by an unknown key.
     """
     policy = _with_keys(options.policy, keys) if keys else options.policy
-    if reference.kind == "docker":
+    if reference.kind in ("docker", "oras"):
         return _verify_in_registry(reference, policy, options)
     if reference.kind not in LOCAL_KINDS:
-        raise BadInputError(f"{reference.canonical}: only a SIF or docker://... can be verified", "See: hpcmod fetch")
+        raise BadInputError(f"{reference.canonical}: not a SIF, docker://... or oras://...", "See: hpcmod fetch")
     sif = Path(reference.path)
     squashfs_partition(read_sif(sif))
     found = verify_local_sif(sif, reference, policy, checksum=options.checksum, environ=options.environ)
@@ -93,7 +93,13 @@ def _verify_in_registry(reference: ImageReference, policy: TrustPolicy, options:
     pinned = check_pinned(reference, rule, options.checksum)
     digest = resolve(reference, access=options.access)
     exact = replace(reference, digest=digest)
+    if reference.kind == "oras":
+        signed = verify_image_trust(exact, rule, [digest], access=options.access)
+        return Verified(reference.canonical, "", digest, "", _met(pinned, signed))
     with open_registry_image(exact, architecture=options.architecture, cache=None, access=options.access) as image:
         signed = verify_image_trust(exact, rule, [digest, image.digest], access=options.access)
-    met = tuple(f"{need}: {by}" for need, by in (*pinned.needs, *signed.needs))
-    return Verified(reference.canonical, "", digest, "", met)
+    return Verified(reference.canonical, "", digest, "", _met(pinned, signed))
+
+
+def _met(pinned: TrustEvidence, signed: TrustEvidence) -> tuple[str, ...]:
+    return tuple(f"{need}: {by}" for need, by in (*pinned.needs, *signed.needs))

@@ -22,9 +22,10 @@ from hpcmod.model.images.reference import ImageReference
 from hpcmod.model.images.trust import TrustRule, check_identity
 from hpcmod.model.strict_json import JsonObject, load_json
 
-_ANNOTATION = "dev.cosignproject.cosign/signature"
-_MEDIA_TYPE = "application/vnd.dev.cosign.simplesigning.v1+json"
-_TYPE = "cosign container image signature"
+ANNOTATION = "dev.cosignproject.cosign/signature"
+MEDIA_TYPE = "application/vnd.dev.cosign.simplesigning.v1+json"
+TYPE = "cosign container image signature"
+"""Of a payload; the others are of the layer that holds a signature."""
 _LIMIT = 1 << 20  # bytes of a signed payload; those of cosign have about 250
 _MOST = 50  # signatures
 
@@ -62,9 +63,9 @@ def fetch_signatures(reference: ImageReference, digest: str, *, access: Access) 
         manifest = parse_manifest(text)
         layers = manifest.layers[:_MOST] if isinstance(manifest, Manifest) else ()
         return [
-            Signature(repository.config(layer), _decode(dict(layer.annotations).get(_ANNOTATION, "")))
+            Signature(repository.config(layer), _decode(dict(layer.annotations).get(ANNOTATION, "")))
             for layer in layers
-            if layer.media_type == _MEDIA_TYPE and layer.size <= _LIMIT
+            if layer.media_type == MEDIA_TYPE and layer.size <= _LIMIT
         ]
 
 
@@ -123,7 +124,7 @@ def _find_fault(reference: ImageReference, digest: str, text: bytes, rule: Trust
     """Return which other image a payload is for; empty if it is for this image."""
     critical = JsonObject(load_json(text, "signed text", limit=_LIMIT), "signed text").object("critical")
     signed = critical.object("image").text("docker-manifest-digest")
-    if critical.text("type") != _TYPE or signed != digest:
+    if critical.text("type") != TYPE or signed != digest:
         return f"{signed or 'not an image'}, expected {digest}"
     identity = critical.object("identity").text("docker-reference")
     wrong = check_identity(rule, reference, identity)

@@ -53,7 +53,7 @@ def verify_image_trust(
     """
     if _SIGNATURE not in rule.needs:
         return TrustEvidence()
-    if reference.kind != "docker":
+    if reference.kind not in ("docker", "oras"):
         raise UntrustedError(
             f"{reference.canonical}: the site's rule for {rule.source} requires a signature, which only a registry has",
             "Fetch the image from its registry: docker://HOST/NAME@sha256:...",

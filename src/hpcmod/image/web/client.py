@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar, Union
+from typing import TYPE_CHECKING, Any, TypeVar, Union
 from urllib.parse import urljoin, urlsplit
 
 from hpcmod.errors import BadInputError, NotFoundError, RemoteError
@@ -24,6 +24,8 @@ _LOG = logging.getLogger(__name__)
 
 _TIMEOUT = (15.0, 60.0)  # seconds to connect, and between bytes
 _HEADER_TIME = 120.0  # seconds until the header of an answer is complete
+_SEND_TIMEOUT = (15.0, 600.0)  # a registry reads a blob again before it answers
+_DONE = (200, 201, 202, 204)
 _CHUNK = 128 << 10  # bytes; a connection that breaks loses at most one chunk
 _CHUNK_TIME = 120.0  # seconds until a chunk is complete: about 1 kB/s
 _ATTEMPTS = 5  # consecutive attempts without progress
@@ -144,6 +146,22 @@ class Client:
             self._check_status(response, url)
             yield _parse(response)
 
+    def send(
+        self, method: str, url: str, headers: dict[str, str], *, auth: Auth, data: Any = None
+    ) -> Mapping[str, str]:
+        """Send a request with a body, without following redirects; return the answer's headers. Raises as `get`."""
+        with _connecting(url):
+            response = self._session.request(
+                method, url, headers=headers, auth=auth, data=data, allow_redirects=False, timeout=_SEND_TIMEOUT
+            )
+        with closing(response):
+            status = response.status_code
+            _LOG.debug("%s %s: %d", method, redact(url), status)
+            if status not in _DONE:
+                self._check_status(response, url)
+                raise StatusError(f"{redact(url)}: the server answered {status}", self._login, status)
+            return response.headers
+
     def _follow(
         self, url: str, headers: dict[str, str], auth: _Auth, form: Mapping[str, str] | None
     ) -> requests.Response:
@@ -169,28 +187,18 @@ class Client:
     def _ask(
         self, url: str, headers: dict[str, str | None], auth: _Auth, form: Mapping[str, str] | None
     ) -> requests.Response:
-        import requests
-
         ask = self._session.get if form is None else partial(self._session.post, data=form)
         try:
-            return call_within(
-                _HEADER_TIME,
-                lambda: ask(url, headers=headers, auth=auth, stream=True, allow_redirects=False, timeout=_TIMEOUT),
-            )
+            with _connecting(url):
+                return call_within(
+                    _HEADER_TIME,
+                    lambda: ask(url, headers=headers, auth=auth, stream=True, allow_redirects=False, timeout=_TIMEOUT),
+                )
         except TimeoutError as err:
             raise RemoteError(
                 f"{redact(url)}: the server sent no complete answer within {_HEADER_TIME:.0f} s",
                 "Run this again later.",
             ) from err
-        except requests.exceptions.SSLError as err:
-            raise RemoteError(
-                f"{redact(url)}: the server's certificate cannot be verified",
-                "Check the address; for a private authority, set REQUESTS_CA_BUNDLE to its certificate.",
-            ) from err
-        except (requests.ConnectionError, requests.Timeout) as err:
-            raise Unreachable(_explain(err, url)) from err
-        except (requests.RequestException, ValueError) as err:  # ValueError: an invalid host name
-            raise BadInputError(f"{redact(url)}: cannot be fetched ({type(err).__name__})") from err
 
     def _check_status(self, response: requests.Response, url: str) -> None:
         """Raise an error for an answer without a part of the file."""
@@ -258,6 +266,24 @@ def insist(
                 why = "" if err.wait is None else f", as the server asks to wait {err.wait:.0f} s"
                 tell(f"{redact(url)}: {err}; attempt {failures + 1} of {_ATTEMPTS} in {wait:.0f} s{why}")
             sleep(wait)
+
+
+@contextmanager
+def _connecting(url: str) -> Iterator[None]:
+    """Raise our own errors for those of a connection."""
+    import requests
+
+    try:
+        yield
+    except requests.exceptions.SSLError as err:
+        raise RemoteError(
+            f"{redact(url)}: the server's certificate cannot be verified",
+            "Check the address; for a private authority, set REQUESTS_CA_BUNDLE to its certificate.",
+        ) from err
+    except (requests.ConnectionError, requests.Timeout) as err:
+        raise Unreachable(_explain(err, url)) from err
+    except (requests.RequestException, ValueError) as err:  # ValueError: an invalid host name
+        raise BadInputError(f"{redact(url)}: cannot be fetched ({type(err).__name__})") from err
 
 
 def _printable(text: str) -> str:

@@ -8,10 +8,11 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
+from urllib.parse import urljoin
 
 from hpcmod.errors import BadInputError, NotFoundError, RemoteError, VerificationError
 from hpcmod.image.cache import Cache
@@ -29,7 +30,7 @@ from hpcmod.image.web.client import (
 )
 from hpcmod.image.web.credentials import Credentials, find_credentials
 from hpcmod.model.images.oci import CONFIG_LIMIT, MANIFEST_LIMIT, OciDescriptor
-from hpcmod.model.images.reference import ImageReference, check_address, is_tag
+from hpcmod.model.images.reference import ImageReference, check_address, is_tag, origin
 from hpcmod.model.strict_json import JsonObject, load_json
 
 if TYPE_CHECKING:
@@ -73,6 +74,13 @@ USUAL = Access()
 """https with the user's login."""
 
 
+class Body(Protocol):
+    """A body that can be sent again from its first byte."""
+
+    def rewind(self) -> None:
+        """Start again from the first byte."""
+
+
 class Repository:
     """One repository; its login is only sent to its registry and that registry's token server."""
 
@@ -83,7 +91,9 @@ class Repository:
         access: Access,
         *,
         tell: Callable[[str], None] | None = None,
+        actions: str = "pull",
     ) -> None:
+        self._actions = actions
         self._reference = reference
         self.tell = tell or access.announce
         """Called with a line for the user when waiting for a server."""
@@ -95,10 +105,7 @@ class Repository:
     @contextmanager
     def ask(self, path: str, headers: dict[str, str]) -> Iterator[Answer]:
         """Request a path below the repository; as `Client.get`, with a login if required."""
-        with self._lock:
-            if self._api is None:
-                self._api = self._find_api()
-        address, login = self._api
+        address, login = self._found()
         url = f"{address}/v2/{self._reference.repository}/{path}"
         shown = login.header
         with ExitStack() as asked:
@@ -117,6 +124,34 @@ class Repository:
             except LoginError as err:
                 raise login.no_login() from err
             yield answer
+
+    def send(self, method: str, path: str, headers: dict[str, str], data: Body | bytes | None) -> Mapping[str, str]:
+        """Send a request with a body, with a login if required; return the answer's headers.
+
+        Parameters
+        ----------
+        path
+            Below the repository, or a complete address: another server gets no login.
+        """
+        address, login = self._found()
+        url = urljoin(f"{address}/v2/{self._reference.repository}/", path)
+        check_address(url, allow_http=self._access.allow_http)
+        shown = login.header if origin(url) == origin(address) else ""
+        try:
+            return self._client.send(method, url, headers, auth=show_realm(shown), data=data)
+        except LoginError as refused:
+            if origin(url) != origin(address):
+                raise
+            login.answer(refused, shown)
+            if data is not None and not isinstance(data, bytes):
+                data.rewind()
+            return self._client.send(method, url, headers, auth=show_realm(login.header), data=data)
+
+    def _found(self) -> tuple[str, Authorizer]:
+        with self._lock:
+            if self._api is None:
+                self._api = self._find_api()
+            return self._api
 
     def _find_api(self) -> tuple[str, Authorizer]:
         """Find the registry over https or, if allowed, http; log in if its API root requires it."""
@@ -151,7 +186,7 @@ class Repository:
         return Authorizer(
             self._client,
             registry,
-            scope=f"repository:{repository}:pull",
+            scope=f"repository:{repository}:{self._actions}",
             find=lambda: self._access.find_credentials(registry, repository),
             secure=secure,
             allow_http=self._access.allow_http,
