@@ -59,7 +59,7 @@ class Content:
         return sum(blob.descriptor.size for blob in self.blobs)
 
 
-def read_content(source: ImageReference, progress: Progress | None = None) -> Content:
+def read_pushable(source: ImageReference, progress: Progress | None = None) -> Content:
     """Read what to push: a SIF, or a directory with an OCI image layout, which may hold several architectures.
 
     Raises

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hpcmod.errors import BadInputError, VerificationError
-from hpcmod.image.push import digest_of, read_content, sign
+from hpcmod.image.push import digest_of, read_pushable, sign
 from hpcmod.model.images.reference import ImageReference
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
@@ -33,7 +33,7 @@ def layout(tmp_path: Path) -> Path:
 
 
 def test_a_layout_has_its_blobs_before_the_manifest(layout: Path) -> None:
-    found = read_content(ImageReference.parse(f"oci:{layout}:v1"))
+    found = read_pushable(ImageReference.parse(f"oci:{layout}:v1"))
     contents = []
     for blob in found.blobs:
         with blob.open() as file:
@@ -44,25 +44,25 @@ def test_a_layout_has_its_blobs_before_the_manifest(layout: Path) -> None:
 
 def test_a_tag_that_a_layout_does_not_have_is_refused_with_those_it_has(layout: Path) -> None:
     with pytest.raises(BadInputError, match="it has: v1"):
-        read_content(ImageReference.parse(f"oci:{layout}:v2"))
+        read_pushable(ImageReference.parse(f"oci:{layout}:v2"))
 
 
 def test_a_layout_without_a_layer_is_refused_before_anything_is_sent(layout: Path) -> None:
     (layout / "blobs/sha256" / hashlib.sha256(b"layer").hexdigest()).unlink()
     with pytest.raises(VerificationError, match="missing"):
-        read_content(ImageReference.parse(f"oci:{layout}"))
+        read_pushable(ImageReference.parse(f"oci:{layout}"))
 
 
 def test_a_damaged_manifest_is_refused(layout: Path) -> None:
     entry = json.loads((layout / "index.json").read_text())["manifests"][0]
     (layout / "blobs" / entry["digest"].replace(":", "/")).write_bytes(b"{}")
     with pytest.raises(VerificationError, match="damaged"):
-        read_content(ImageReference.parse(f"oci:{layout}"))
+        read_pushable(ImageReference.parse(f"oci:{layout}"))
 
 
 def test_an_image_of_a_registry_is_not_a_file_to_push() -> None:
     with pytest.raises(BadInputError, match="only a SIF or oci:DIRECTORY"):
-        read_content(ImageReference.parse("docker://ghcr.io/a/b:1"))
+        read_pushable(ImageReference.parse("docker://ghcr.io/a/b:1"))
 
 
 def test_a_key_that_cosign_encrypted_is_refused_with_what_to_do(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def push_verb(
 
     source, target = ImageReference.parse(image), _parse_target(image, reference)
     with ProgressLine(image) if not as_json else nullcontext() as progress:
-        content = push.read_content(source, progress)
+        content = push.read_pushable(source, progress)
     access = Access(allow_http=allow_http, announce=tell)
     changed, signature = False, ""
     if not dry_run:
