@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from hpcmod.errors import BadInputError, LackingError, NotFoundError, VerificationError
-from hpcmod.fs.reading import read_file
+from hpcmod.fs.reading import open_regular, read_file
 from hpcmod.image.integrity import Progress, file_sha256
 from hpcmod.image.sif.reader import read_sif, squashfs_partition
 from hpcmod.image.trust.cosign import ANNOTATION, MEDIA_TYPE, TYPE
@@ -92,7 +92,7 @@ def _read_sif(path: Path, progress: Progress | None) -> Content:
     }
     text = json.dumps(manifest).encode()
     empty = Blob(OciDescriptor(_SIF_CONFIG, digest_of(config), len(config)), partial(BytesIO, config))
-    return Content((empty, Blob(layer, partial(_open_file, path))), ((_MANIFEST, digest_of(text), text),))
+    return Content((empty, Blob(layer, partial(open_regular, path))), ((_MANIFEST, digest_of(text), text),))
 
 
 def _read_layout(directory: Path, tag: str) -> Content:
@@ -121,15 +121,11 @@ def _walk(directory: Path, entry: OciDescriptor, blobs: dict[str, Blob], deep: i
             path = _blob_path(directory, one)
             if not path.is_file() or path.stat().st_size != one.size:
                 raise VerificationError(f"{directory}: {one.digest} is missing or has another size")
-            blobs[one.digest] = Blob(one, partial(_open_file, path))
+            blobs[one.digest] = Blob(one, partial(open_regular, path))
     else:
         for inner in manifest:
             yield from _walk(directory, inner, blobs, deep - 1)
     yield entry.media_type, entry.digest, text
-
-
-def _open_file(path: Path) -> BinaryIO:
-    return path.open("rb")
 
 
 def _blob_path(directory: Path, one: OciDescriptor) -> Path:
