@@ -1,8 +1,8 @@
 """The walk-throughs of docs/how-to on real Slurm, in real containers; GPUs, profilers and programs are stand-ins.
 
 All jobs are submitted at once, each from a directory of its own, as the golden files have them, but for the place to
-stage to and the data set, which are the virtual machine's. Not run: 64 nodes (stage-1), DeepSpeed's launcher (lumi-8),
-which no image here holds (see test_launchers.py), and the smoke test (lumi-1), which is about GPUs.
+stage to and the data set, which are the virtual machine's. Not run: 64 nodes (stage-1, stage-2), DeepSpeed's launcher
+(lumi-8), which no image here holds (see test_launchers.py), and the smoke test (lumi-1), which is about GPUs.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcmod.errors import LackingError
+from hpcmod.fs.mounts import find_file_system
 from hpcmod.process import run
 
 _QUOTACTL_FD = 443  # system call of Linux 5.14 and later, the same number on all architectures
@@ -54,7 +55,7 @@ def read_quotas(directory: Path) -> Iterator[Quota]:
         found = _ask_kernel(directory, kind, number)
         if found is not None:
             yield make_quota(name, found)
-        elif _is_lustre(directory):
+        elif find_file_system(directory) == "lustre":
             yield from _ask_lustre(directory, name, number)
 
 
@@ -86,21 +87,6 @@ def _ask_kernel(directory: Path, kind: int, number: int) -> tuple[int, int, int,
         return None
     soft, hard = block.soft * _BLOCK, block.hard * _BLOCK
     return block.used, soft, hard, block.files, block.files_soft, block.files_hard
-
-
-def _is_lustre(directory: Path) -> bool:
-    """Return whether a directory is on a Lustre file system."""
-    place, kind = "", ""
-    try:
-        mounts = Path("/proc/self/mounts").read_text(errors="replace").splitlines()
-    except OSError:
-        return False
-    resolved = f"{directory.resolve()}/"
-    for line in mounts:
-        _, mounted, found, *_ = [*line.split(" "), "", "", ""]
-        if resolved.startswith(f"{mounted.rstrip('/')}/") and len(mounted) >= len(place):
-            place, kind = mounted, found
-    return kind == "lustre"
 
 
 def _ask_lustre(directory: Path, name: str, number: int) -> Iterator[Quota]:

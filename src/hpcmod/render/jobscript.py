@@ -12,6 +12,7 @@ from hpcmod.model.jobs.requeue import Requeue
 from hpcmod.model.jobs.scheduler import ShellWords
 from hpcmod.model.jobs.schedulers import SCHEDULERS
 from hpcmod.model.jobs.step import PYTHON, Step
+from hpcmod.model.nodes.staging import BY_SCHEDULER
 from hpcmod.render import quote
 
 _WIDTH = 110
@@ -82,11 +83,14 @@ def _render_check(plan: JobPlan) -> list[str]:
 
 
 def _render_staging(plan: JobPlan) -> list[str]:
-    commands = [f"stage-image {_place(plan.stage_image)}"] if plan.stage_image else []
+    by = "" if plan.stage_by == BY_SCHEDULER else f"--by {quote.sh_word(plan.stage_by)} "  # unknown to older modules
+    commands = [f"stage-image {by}{_place(plan.stage_image)}"] if plan.stage_image else []
     commands += [f"stage-data {_place(place)} {quote.sh_word(file)}" for place, file in plan.stage_data]
+    why = [f"# {quote.sh_comment(line)}" for line in plan.stage_why]
     if not commands:
-        return []
+        return why
     return [
+        *why,
         '# Copies on every node, verified there and removed when the job ends. "$SIF" then points to the copy; if',
         "# copying fails, it is unchanged.",
         *_mark(plan, "stage"),

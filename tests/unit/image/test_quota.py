@@ -58,7 +58,7 @@ def test_falls_back_to_lfs_quota_on_lustre(tmp_path: Path, monkeypatch: pytest.M
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr(quota, "_ask_kernel", lambda *_: None)
-    monkeypatch.setattr(quota, "_is_lustre", lambda _: True)
+    monkeypatch.setattr(quota, "find_file_system", lambda _: "lustre")
     assert [one.name for one in read_quotas(tmp_path)] == ["user", "group"]
     assert next(iter(read_quotas(tmp_path))) == Quota("user", 2097152 * KIB, 100)
     assert f"quota -q -u {os.getuid()} {tmp_path}" in (tmp_path / "asked").read_text()
@@ -67,22 +67,5 @@ def test_falls_back_to_lfs_quota_on_lustre(tmp_path: Path, monkeypatch: pytest.M
 def test_without_lustres_tool_nothing_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(quota, "_ask_kernel", lambda *_: None)
-    monkeypatch.setattr(quota, "_is_lustre", lambda _: True)
+    monkeypatch.setattr(quota, "find_file_system", lambda _: "lustre")
     assert list(read_quotas(tmp_path)) == []
-
-
-@pytest.mark.parametrize(
-    ("mounts", "is_lustre"),
-    [
-        ("disk / ext4 rw 0 0\n10.0.0.1@tcp:/scratch {} lustre rw 0 0\n", True),
-        ("10.0.0.1@tcp:/scratch / lustre rw 0 0\ndisk {} ext4 rw 0 0\n", False),
-        ("disk / ext4 rw 0 0\n10.0.0.1@tcp:/scratch {}-other lustre rw 0 0\n", False),
-        ("", False),
-        ("nonsense\n", False),
-    ],
-)
-def test_a_lustre_is_known_by_the_last_mount_above(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mounts: str, is_lustre: bool
-) -> None:
-    monkeypatch.setattr(Path, "read_text", lambda *_, **__: mounts.format(tmp_path))
-    assert quota._is_lustre(tmp_path) == is_lustre

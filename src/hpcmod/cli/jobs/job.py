@@ -25,7 +25,7 @@ from hpcmod.model.jobs.job import JobPlan, make_job
 from hpcmod.model.jobs.request import JobRequest, with_options
 from hpcmod.model.jobs.scheduler import Scheduler
 from hpcmod.model.jobs.schedulers import scheduler_of
-from hpcmod.model.site import STAGE_PLACES, Site
+from hpcmod.model.site import Site
 
 
 def _complete_module(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -48,7 +48,6 @@ def _complete_module(ctx: click.Context, parameter: click.Parameter, incomplete:
 @click.option("-J", "--job-name", default="", help="Name of the job (default: the program's).")
 @click.option("--output", default="", help="File for the job's output (default: %x-%j.out).")
 @click.option("--sbatch", "more", multiple=True, help="Any other sbatch option, e.g. --sbatch=--mem=0.")
-@click.option("--stage", type=click.Choice(STAGE_PLACES), default=None, help="Copy the image to every node first.")
 @click.option("--stage-data", multiple=True, help="Archive or squashfs to put on every node, at /staged-data/NAME.")
 @click.option("--proxy", is_flag=True, help="Set the site's proxy variables for internet access.")
 @click.option("-o", "script", type=click.Path(path_type=Path), help="File for the batch script (default: stdout).")
@@ -139,7 +138,18 @@ def prepare_job(flags: JobFlags, profile: Site) -> PreparedJob:
     program = flags.program or (("python",) if flags.salloc else ())
     request = make_request(replace(flags, program=program), loading, image_mpi=image_mpi, runtime=runtime_name())
     variables = {name: os.environ.get(variable, "") for name, variable in scheduler_of(profile).variables.items()}
-    return PreparedJob(with_options(request, variables), profile, installed, elsewhere)
+    request = with_options(request, variables)
+    if flags.stage:
+        from hpcmod.cli.jobs.staging import with_staging
+
+        request = with_staging(request, flags, profile, _find_image(installed))
+    return PreparedJob(request, profile, installed, elsewhere)
+
+
+def _find_image(installed: Installed | None) -> Path | None:
+    """Return the image of an installation; None if it is not here."""
+    image = Path(installed.of_image("path")) if installed and installed.of_image("path") else None
+    return image if image and image.is_file() else None
 
 
 def _image_mpi(installed: Installed | None, site: Site) -> str:

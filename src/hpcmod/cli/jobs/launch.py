@@ -48,7 +48,9 @@ def launch(flags: LaunchFlags) -> None:
     """
     from hpcmod.render.jobscript import make_argv, render_step
 
-    step, image = prepare_step(flags, machine.load_site(flags.site, {} if flags.site else os.environ))
+    profile = machine.load_site(flags.site, {} if flags.site else os.environ)
+    step, image = prepare_step(flags, profile)
+    image = _stage(flags, profile, image) if flags.stage else image
     if flags.dry_run:
         print_data(render_step(step))
         return
@@ -83,6 +85,17 @@ def prepare_step(flags: LaunchFlags, profile: Site) -> tuple[Step, str]:
     if not image and not flags.dry_run:
         raise NotFoundError("SIF is not set: no container module is loaded", "module load NAME/VERSION")
     return step, image
+
+
+def _stage(flags: LaunchFlags, site: Site, image: str) -> str:
+    """Stage the image as the options ask for, say why, and return its path; a dry run stages nothing."""
+    from hpcmod.cli.jobs.staging import stage_image, with_staging
+
+    request = _launch_request(flags, site, _find_allocation(site), image_mpi="")
+    request = with_staging(request, flags, site, Path(image) if image else None)
+    for line in request.stage_why:
+        tell(line)
+    return stage_image(request, site, Path(image)) if request.stage and not flags.dry_run else image
 
 
 def _find_allocation(site: Site) -> Allocation:

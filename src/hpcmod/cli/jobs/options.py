@@ -50,7 +50,6 @@ class JobFlags(RunFlags):
     then: tuple[str, ...]
     requeue_on: str
     max_requeues: int
-    stage: str | None
     stage_data: tuple[str, ...]
     proxy: bool
     script: Path | None
@@ -130,7 +129,6 @@ def make_request(flags: JobFlags, loading: JobModule, *, image_mpi: str, runtime
         launcher=flags.launcher or "",
         options=directives(flags),
         more=flags.more,
-        stage=flags.stage or "",
         stage_data=flags.stage_data,
         script_options=script_options(flags),
         binds=flags.binds,

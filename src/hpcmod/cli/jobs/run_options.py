@@ -13,7 +13,8 @@ from hpcmod.cli.containers import complete_site
 from hpcmod.cli.output import tell
 from hpcmod.install.runtime import find_runtime
 from hpcmod.model.jobs.step import STARTS
-from hpcmod.model.site import LAUNCHERS, RAY
+from hpcmod.model.nodes.staging import WAYS
+from hpcmod.model.site import LAUNCHERS, RAY, STAGE_PLACES
 
 MPI_TYPES = ("pmix", "pmi2", "cray_shasta", "none")
 """Values that completion offers for --mpi; srun may accept more."""
@@ -47,6 +48,10 @@ class RunFlags:
     debug: str
     start: str | None
     preload: str
+    stage: str | None
+    """One of WAYS or STAGE_PLACES; None: the default of the command."""
+    stage_to: str | None
+    """One of STAGE_PLACES; None: the profile's first."""
 
 
 class CommandOfProgram(click.Command):
@@ -108,6 +113,10 @@ def of_a_run(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--max-restarts", default="", metavar="N", help="Maximum number of torchrun restarts."),
         click.option("--tee", default="", metavar="N", help="Output that torchrun prints: 1 stdout, 2 stderr, 3 both."),
         click.option("--debug", default="", help="Debug logs, one file per rank: rccl, nccl, hip, miopen, torch, mpi."),
+        click.option("--stage-to", default=None, type=click.Choice(STAGE_PLACES), help="Storage of the copies."),
+        click.option(
+            "--stage", default=None, type=click.Choice((*WAYS, *STAGE_PLACES)), help="Copies of the image on the nodes."
+        ),
         click.option("--start", default=None, type=click.Choice(STARTS), help="Containers (default: one-per-rank)."),
         click.option("--preload", default="", metavar="NAME,...", help="Modules to import before the ranks fork."),
     ):  # fmt: skip

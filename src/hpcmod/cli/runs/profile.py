@@ -255,6 +255,8 @@ def _profile_program(flags: ProfileFlags, site: Site, ranks: tuple[int, ...]) ->
         gpus=flags.gpus,
         gpus_visible=None,
         binds=(),
+        stage=None,
+        stage_to=None,
         save_caches="",
         restore_caches="",
         rdzv=None,

@@ -41,6 +41,10 @@ class JobPlan:
     """Variables that the user sets for the ranks; they override those of the module and the image."""
     stage_image: str
     """Directory to stage the image to, may contain variables; empty: no staging."""
+    stage_by: str
+    """How the image is copied to the nodes: sbcast, tree or copy."""
+    stage_why: tuple[str, ...]
+    """Why the image is staged or not, in lines; empty if the user decided."""
     stage_data: tuple[tuple[str, str], ...]
     """Pairs of directory and file."""
     check: str
@@ -84,6 +88,8 @@ def make_job(request: JobRequest, site: Site) -> JobPlan:
         exports=site.proxies if request.proxy else (),
         variables=request.variables,
         stage_image=place.directory if place and request.stage else "",
+        stage_by=request.stage_by,
+        stage_why=request.stage_why,
         stage_data=tuple((place.directory, name) for name in request.stage_data) if place else (),
         check=request.check,
         report=request.report,
@@ -184,6 +190,7 @@ def _explain_memory(layout: Layout) -> str:
 
 
 def _make_notes(request: JobRequest, site: Site) -> Iterator[str]:
+    yield from request.stage_why
     if request.stage and request.nodes == 1:
         yield "Staging rarely pays off on one node: it reads the complete image; a run without it reads only parts."
     if is_command(request) and request.script_options and request.launcher != RAY:

@@ -44,6 +44,7 @@ PUBLISHED = {
     "model/endings/origin.py": "lines of srun in logs",
     "model/jobs/mpi.py": "advice about the MPI of an image",
     "model/nodes/cluster.py": "the name of a setting in Slurm's list",
+    "model/nodes/staging.py": "a value of --stage",
     "model/profiles/schema.py": "the keys launcher.srun and launcher.kind, and help of keys",
     "model/site.py": "the value of launcher.kind for ranks that are tasks",
     "model/spec.py": "names that a wrapper must not have",

@@ -1,0 +1,118 @@
+"""Options of `hpcmod job` and `hpcmod launch` that copy the image to the nodes first."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from hpcmod.cli.jobs.run_options import RunFlags
+from hpcmod.cli.output import tell
+from hpcmod.errors import BadInputError, NotFoundError
+from hpcmod.fs.mounts import find_file_system
+from hpcmod.model.jobs.layout import make_layout
+from hpcmod.model.jobs.request import JobRequest
+from hpcmod.model.jobs.schedulers import scheduler_of
+from hpcmod.model.nodes.staging import BY_SCHEDULER, PlaceFacts, StagingFacts, decide_staging
+from hpcmod.model.site import STAGE_PLACES, Site
+from hpcmod.process import run
+
+_MEMORY_PART = 4
+"""An image may take one part in this many of a job's memory."""
+
+
+def with_staging(request: JobRequest, flags: RunFlags, site: Site, image: Path | None) -> JobRequest:
+    """Return a request with the staging that the options ask for; with `--stage auto`, as estimates say.
+
+    Parameters
+    ----------
+    image
+        The image of the module; None if it is not known here.
+
+    Raises
+    ------
+    BadInputError
+        If the machine has no such storage on its nodes.
+    """
+    asked, to = flags.stage or "off", flags.stage_to or ""
+    if asked in STAGE_PLACES:  # the only values of earlier releases
+        if to and to != asked:
+            raise BadInputError(f"--stage {asked} does not fit --stage-to {to}", "Leave one of them out.")
+        return replace(request, stage=asked)
+    if asked == "off":
+        return request
+    places = [place.name for place in site.stage_places if not to or place.name == to]
+    if not places:
+        known = ", ".join(place.name for place in site.stage_places) or "none"
+        raise BadInputError(f"{site.name} has no staging place {to or 'in its profile'}", f"Available: {known}.")
+    places.sort(key=STAGE_PLACES.index)  # a disk first: files in memory take memory from the job
+    if asked != "auto":
+        return replace(request, stage=places[0], stage_by=asked)
+    decision = decide_staging(_find_facts(request, site, image, places))
+    by = BY_SCHEDULER if decision.way == "off" else decision.way
+    return replace(request, stage=decision.place, stage_by=by, stage_why=decision.lines)
+
+
+def _find_facts(request: JobRequest, site: Site, image: Path | None, places: Sequence[str]) -> StagingFacts:
+    layout = make_layout(request, site)
+    memory = (layout.memory_gib or layout.node.memory_gib) << 30 or None
+    free = {"ram": None if memory is None else memory // _MEMORY_PART}
+    return StagingFacts(
+        size=image.stat().st_size if image else None,
+        file_system=find_file_system(image) if image else "",
+        nodes=request.nodes,
+        places=tuple(PlaceFacts(name, free.get(name)) for name in places),
+        starts=1 + len(request.before) + len(request.then),
+        memory=memory,
+    )
+
+
+def stage_image(request: JobRequest, site: Site, image: Path) -> str:
+    """Copy the image to the nodes of the current job, and let the module's variables name the copy; return its path.
+
+    A copy that an earlier step of the job has left on this node is used again. If copying fails, the scripts say so,
+    and the result is the image itself.
+
+    Raises
+    ------
+    NotFoundError
+        If no container module with run scripts is loaded.
+    """
+    place = next(place for place in site.stage_places if place.name == request.stage)
+    directory = Path(os.path.expandvars(place.directory))
+    copy = _find_copy(directory, scheduler_of(site).place(os.environ).job, image)
+    if copy:
+        tell(f"using the copies in {copy.parent}")
+    else:
+        copy = _make_copies(directory, request.stage_by, image)
+    for name in [name for name, value in os.environ.items() if name.startswith("SIF") and value == str(image)]:
+        os.environ[name] = str(copy)
+    return str(copy)
+
+
+def _find_copy(directory: Path, job: str, image: Path) -> Path | None:
+    """Return a finished copy of an image on this node; None if there is none, or the image is itself a copy."""
+    pattern = f"hpcmod-{os.getuid()}-{job}-*/{image.name.translate(_NO_PATTERN)}"
+    for found in (image, *sorted(directory.glob(pattern))):
+        ours = found.match(f"hpcmod-{os.getuid()}-{job}-*/*") and found.lstat().st_uid == os.getuid()
+        if ours and found.stat().st_size == image.stat().st_size:
+            return found
+    return None
+
+
+_NO_PATTERN = str.maketrans({sign: f"[{sign}]" for sign in "*?["})
+
+
+def _make_copies(directory: Path, way: str, image: Path) -> Path:
+    script = Path(os.environ.get("RUNSCRIPTS", "")) / "stage-image"
+    if not script.is_absolute() or not script.is_file():
+        raise NotFoundError("RUNSCRIPTS is not set: no container module is loaded", "module load NAME/VERSION")
+    done = run([str(script), "--by", way, str(directory)])
+    for line in done.stderr.splitlines():
+        tell(line)
+    if done.status == 2 and "usage:" in done.stderr:
+        tell("the module is older than --stage: hpcmod update NAME")
+    code = 'eval "$1" && printf %s "$SIF"'  # the script quotes as bash does
+    found = run(["bash", "-c", code, "bash", done.stdout], env={**os.environ, "SIF": str(image)})
+    return Path(found.stdout) if found.status == 0 and found.stdout else image

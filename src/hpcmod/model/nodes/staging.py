@@ -1,0 +1,144 @@
+"""Decide how the nodes of a job get the image: read it in place, copy it, or pass it on to each other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+WAYS = ("auto", "tree", "sbcast", "copy", "off")
+"""Values of --stage besides the places: how the copies are made; off: none; auto: as `decide_staging` says."""
+
+BY_SCHEDULER = "sbcast"
+"""The way that the scheduler provides."""
+
+LOCAL = frozenset(
+    ("btrfs", "erofs", "ext2", "ext3", "ext4", "f2fs", "overlay", "ramfs", "squashfs", "tmpfs", "xfs", "zfs")
+)
+"""File systems, as /proc/mounts names them, that only one node has."""
+
+RATES = {"lustre": 4e9, "gpfs": 4e9, "beegfs": 4e9, "nfs": 1e9, "nfs4": 1e9}
+"""Assumed bytes per second that one file gives to all nodes together. Not measured: they differ between machines."""
+
+OTHER_RATE = 1e9
+STREAM = 1e9
+"""Assumed bytes per second of one node that reads a file, and of one connection between two nodes."""
+
+PART = 0.25
+"""Assumed part of the image that a program reads while it starts."""
+
+CHILDREN = 2
+"""Nodes to which each node of the tree passes the image on."""
+
+BLOCK = 4 << 20
+"""Bytes that a node of the tree has before it passes them on."""
+
+SETUP = 3.0
+"""Assumed seconds until the nodes are ready to copy."""
+
+LEAST_GAIN = 10.0
+"""Seconds that staging must save."""
+
+SMALL = 256_000_000
+"""Bytes up to which an image starts as fast without staging."""
+
+
+@dataclass(frozen=True)
+class PlaceFacts:
+    """Node-local storage that may hold the copy."""
+
+    name: str
+    free: int | None = None
+    """Bytes on each node that the copy may take; None: not known."""
+
+
+@dataclass(frozen=True)
+class StagingFacts:
+    """What the decision depends on."""
+
+    size: int | None
+    """Bytes of the image; None: not known."""
+    file_system: str
+    """Type of the file system with the image, as /proc/mounts names it; empty: not known."""
+    nodes: int
+    places: tuple[PlaceFacts, ...]
+    """In order of preference."""
+    starts: int = 1
+    """Programs that the job starts one after the other."""
+    memory: int | None = None
+    """Bytes of memory of each node that keep what was read for the next program; None: not known."""
+
+
+@dataclass(frozen=True)
+class StagingDecision:
+    """How the nodes get the image, and why."""
+
+    way: str
+    """One of WAYS, but not `auto`."""
+    place: str
+    """Name of the place of the copies; empty: there are none."""
+    why: str
+    arithmetic: tuple[str, ...] = ()
+    """One line per way that was compared, with its estimated seconds."""
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Return the decision, the reason and the arithmetic, for people."""
+        to = f" to {self.place}" if self.place else ""
+        return (f"--stage auto: {self.way}{to}, because {self.why}", *self.arithmetic)
+
+
+def decide_staging(facts: StagingFacts) -> StagingDecision:
+    """Return the fastest way, by estimates from assumed rates; off if staging saves less than LEAST_GAIN seconds."""
+    reason = "".join(list(_find_reasons(facts))[:1])
+    fitting = [place for place in facts.places if place.free is None or place.free >= (facts.size or 0)]
+    if reason or facts.size is None:
+        return StagingDecision("off", "", reason)
+    estimates = _estimate(facts, facts.size)
+    arithmetic = tuple(f"{way}: {text} = {seconds:.0f} s" for way, (seconds, text) in estimates.items())
+    if not fitting:
+        short = ", ".join(f"{place.name} {_write_size(place.free or 0)}" for place in facts.places) or "there is none"
+        why = f"no node-local storage has room for {_write_size(facts.size)} ({short})"
+        return StagingDecision("off", "", why, arithmetic)
+    fastest = min(("copy", "tree"), key=lambda way: estimates[way][0])
+    gain = estimates["off"][0] - estimates[fastest][0]
+    if gain < LEAST_GAIN:
+        why = f"the estimated gain of {max(gain, 0):.0f} s is less than {LEAST_GAIN:.0f} s"
+        return StagingDecision("off", "", why, arithmetic)
+    return StagingDecision(fastest, fitting[0].name, f"it saves an estimated {gain:.0f} s", arithmetic)
+
+
+def _find_reasons(facts: StagingFacts) -> Iterator[str]:
+    """Yield the reasons that make any estimate unnecessary."""
+    if facts.size is None:
+        yield "the size of the image is not known here"
+    elif facts.size <= SMALL:
+        yield f"an image of {_write_size(facts.size)} starts as fast without staging"
+    if facts.nodes == 1:
+        yield "on one node, a copy reads the complete image, and a start only parts"
+    if facts.file_system in LOCAL:
+        yield f"the image is on {facts.file_system}, which the nodes do not share"
+
+
+def _estimate(facts: StagingFacts, size: int) -> dict[str, tuple[float, str]]:
+    """Return for each way the estimated seconds until the ranks have read what they need, and the arithmetic."""
+    image, nodes = _write_size(size), facts.nodes
+    single = min(RATES.get(facts.file_system, OTHER_RATE), STREAM)
+    shared = min(RATES.get(facts.file_system, OTHER_RATE), nodes * STREAM)
+    onward = min(single, STREAM / CHILDREN)
+    again = facts.starts if facts.memory is not None and facts.memory < size else 1
+    levels = max(1, math.ceil(math.log2(nodes + 1)) - 1)
+    times, deep = f"{again} starts x " if again > 1 else "", f"{levels} level{'s'[levels == 1 :]}"
+    setup, rate, slow = f"{SETUP:.0f} s + ", f"{_write_size(shared)}/s", f"{_write_size(onward)}/s"
+    return {
+        "off": (again * nodes * PART * size / shared, f"{times}{nodes} nodes x {PART:.0%} of {image} / {rate}"),
+        "copy": (SETUP + nodes * size / shared, f"{setup}{nodes} nodes x {image} / {rate}"),
+        "tree": (
+            SETUP + (size + levels * BLOCK) / onward,
+            f"{setup}({image} + {deep} x {_write_size(BLOCK)}) / {slow}",
+        ),
+    }
+
+
+def _write_size(size: float) -> str:
+    return f"{size / 1e9:.3g} GB" if size >= 1e9 else f"{size / 1e6:.3g} MB"

@@ -1,0 +1,78 @@
+"""The decision how nodes get the image: the fastest way by assumed rates, and why."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from hpcmod.model.nodes.staging import BLOCK, CHILDREN, LEAST_GAIN, PlaceFacts, StagingFacts, decide_staging
+from hpcmod.resources import runscript_templates
+
+GB = 10**9
+FACTS = StagingFacts(8 * GB, "lustre", 64, (PlaceFacts("nvme"), PlaceFacts("ram", 100 * GB)))
+
+
+@pytest.mark.parametrize(
+    ("change", "way", "why"),
+    [
+        pytest.param({}, "tree", "it saves an estimated", id="many nodes"),
+        pytest.param({"nodes": 2}, "off", "less than 10 s", id="two nodes of Lustre"),
+        pytest.param({"nodes": 1}, "off", "on one node", id="one node"),
+        pytest.param({"size": 200_000_000, "nodes": 10_000}, "off", "starts as fast", id="a small image"),
+        pytest.param({"size": None}, "off", "size of the image is not known", id="an image that is not here"),
+        pytest.param({"file_system": "xfs"}, "off", "xfs, which the nodes do not share", id="a disk of the node"),
+        pytest.param({"file_system": "nfs4", "nodes": 16}, "tree", "it saves", id="one server"),
+        pytest.param({"file_system": ""}, "tree", "it saves", id="an unknown file system"),
+        pytest.param({"places": ()}, "off", "no node-local storage has room for 8 GB (there is none)", id="no place"),
+        pytest.param(
+            {"places": (PlaceFacts("ram", 5 * GB),)}, "off", "has room for 8 GB (ram 5 GB)", id="too little memory"
+        ),
+    ],
+)
+def test_the_way_depends_on_the_image_the_file_system_and_the_nodes(
+    change: dict[str, object], way: str, why: str
+) -> None:
+    decision = decide_staging(replace(FACTS, **change))  # type: ignore[arg-type]
+    assert (decision.way, bool(decision.place)) == (way, way != "off")
+    assert why in decision.why
+
+
+def test_the_first_place_with_room_is_used() -> None:
+    assert decide_staging(FACTS).place == "nvme"
+    small = replace(FACTS, places=(PlaceFacts("nvme", GB), PlaceFacts("ram", 100 * GB)))
+    assert decide_staging(small).place == "ram"
+
+
+def test_the_arithmetic_gives_the_seconds_of_each_way() -> None:
+    decision = decide_staging(FACTS)
+    assert decision.lines == (
+        "--stage auto: tree to nvme, because it saves an estimated 13 s",
+        "off: 64 nodes x 25% of 8 GB / 4 GB/s = 32 s",
+        "copy: 3 s + 64 nodes x 8 GB / 4 GB/s = 131 s",
+        "tree: 3 s + (8 GB + 6 levels x 4.19 MB) / 500 MB/s = 19 s",
+    )
+
+
+def test_programs_that_start_one_after_the_other_read_again_only_without_memory_to_keep_it() -> None:
+    several = replace(FACTS, nodes=16, starts=4, memory=100 * GB)
+    assert decide_staging(several).way == "off"
+    assert decide_staging(replace(several, memory=4 * GB)).way == "tree"
+    assert "4 starts x 16 nodes" in decide_staging(replace(several, memory=4 * GB)).arithmetic[0]
+
+
+@pytest.mark.parametrize("nodes", [2, 3, 8, 100, 10_000])
+@pytest.mark.parametrize("size", [GB, 30 * GB])
+@pytest.mark.parametrize("file_system", ["lustre", "nfs"])
+def test_what_is_chosen_is_never_slower_than_reading_in_place(nodes: int, size: int, file_system: str) -> None:
+    decision = decide_staging(replace(FACTS, nodes=nodes, size=size, file_system=file_system))
+    seconds = {line.partition(":")[0]: int(re.findall(r"= (\d+) s", line)[0]) for line in decision.arithmetic}
+    assert seconds[decision.way] <= seconds["off"]
+    assert decision.way == "off" or seconds["off"] - seconds[decision.way] >= LEAST_GAIN - 1
+
+
+def test_the_tree_is_that_of_the_run_script() -> None:
+    script = runscript_templates()["_tree-copy.py.j2"]
+    assert f"CHILDREN = {CHILDREN} " in script
+    assert f"BLOCK = {BLOCK >> 20} << 20 " in script
