@@ -79,7 +79,7 @@ OTHER_SAMTOOLS = SAMTOOLS.replace("quay.io/biocontainers", "ghcr.io/other")
 ONLY_LATEST = f"docker: docker.io/org/tool\nurl: https://e.org\ndescription: x\nlatest: {{latest: {A}}}\n"
 SAME_LATEST = ONLY_LATEST.replace("org/tool", "org/same") + f"tags: {{latest: {A}, v7: {A}}}\n"
 MANY = f"oras: ghcr.io/org/openfoam\nurl: https://e.org\ndescription: x\nlatest: {{v2012: {A}}}\naliases:\n" + "".join(
-    f"  foam{number}: /opt/openfoam/bin/foam{number}\n" for number in range(310)
+    f"  foam{number}: /bin/sh /opt/openfoam/bin/foam{number}\n" for number in range(310)
 )
 
 SHPC = {

@@ -10,6 +10,8 @@ from hpcmod.model.plan import RUNSCRIPTS_IN_CONTAINER
 from hpcmod.model.site import Binds
 from hpcmod.model.spec import Commands
 
+_MOST_NAMED = 10
+
 
 def find_missing_programs(commands: Commands, image: Path, binds: Binds) -> dict[str, str]:
     """Return the commands whose program is missing from an image, and these programs.
@@ -36,11 +38,13 @@ def check_wrapped_commands(commands: Commands, image: Path, binds: Binds) -> Non
     Raises
     ------
     NotFoundError
-        If programs are missing, with all of them.
+        If programs are missing, with the first of them.
     """
     missing = find_missing_programs(commands, image, binds)
     if missing:
-        listed = ", ".join(name if name == program else f"{name} ({program})" for name, program in missing.items())
+        each = [name if name == program else f"{name} ({program})" for name, program in missing.items()]
+        more = f" and {len(each) - _MOST_NAMED} more" if len(each) > _MOST_NAMED else ""
+        listed = ", ".join(each[:_MOST_NAMED]) + more
         raise NotFoundError(
             f"wrapped_commands: {image.name} lacks {listed}",
             "Remove them from wrapped_commands, or give the path of each program in the image: {'NAME': ['/PATH']}.",

@@ -6,42 +6,97 @@ Source: LUMI-EasyBuild-containers, 70 easyconfigs of 2023 to 2025, read 2026-11.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from hpcmod.check.easyconfigs.rules import binds_of
 from hpcmod.errors import BadInputError
+from hpcmod.importing.carried import Findings, shown_text
 from hpcmod.importing.formats import ImportFormat
+from hpcmod.importing.lumi_scripts import ShellCommands, sort_shell_commands
+from hpcmod.importing.mounts import shell_text
 from hpcmod.importing.outcome import (
     ImportedEasyconfig,
     Outcome,
     choose_commands,
     convert_files,
+    full_description,
     secure_homepage,
     settle_names,
-    shorten,
 )
 from hpcmod.model.easyconfigs.easyconfig_text import CONSTANTS, fill_templates, templates_of
 from hpcmod.model.easyconfigs.static_values import StaticValues, read_static_values
-from hpcmod.model.plan import WELL_KNOWN_COMMANDS
-from hpcmod.render.easyconfig import EasyconfigText
+from hpcmod.model.spec import why_no_variable
+from hpcmod.render.easyconfig import EasyconfigText, ParameterValue, Templated
 
 _OURS = ("ContainerModule", "ContainerBuild")
-_SET_BY_OURS = re.compile(
-    r"SIF\w*|RUNSCRIPTS\w*|CONTAINERROOT|(?:SINGULARITY|APPTAINER)_BIND(?:PATH)?"
-    r"|(?:SINGULARITY|APPTAINER)ENV_(?:PREPEND_PATH|WITH_\w+|CONDA_\w+|VIRTUAL_ENV)"
-)
-"""Variables that hpcmod's modules make unnecessary: docs/reference/module.md."""
+_OUR_VARIABLES = re.compile(r"SIF\w*|RUNSCRIPTS\w*|CONTAINERROOT")
+"""Variables that hpcmod's modules set to the same: docs/reference/module.md."""
 
-_LINK = re.compile(r"ln\s+-s\S*\s+\S*python\S*\s+\S*/bin/(\S+)")
-_FOOTER = re.compile(
-    r"^\s*(?:--.*|create_container_vars\s*\(.*\)\s*|conflict\s*\(\s*'singularity-AI-bindings'\s*\)\s*)?$"
+_OUR_CONTAINER_VARIABLES = (
+    "WITH_CONDA",
+    "WITH_VENV",
+    "WITH_CONDA_VENV",
+    "CONDA_PREFIX",
+    "CONDA_DEFAULT_ENV",
+    "VIRTUAL_ENV",
 )
-_SAID_BY_NAME = (
-    *("dependencies", "builddependencies", "modextrapaths", "modaliases", "modloadmsg", "modtclfooter"),
-    *("sanity_check_commands", "patches", "exts_list", "components"),
+_CONTAINER_VARIABLE = re.compile(r"(?:SINGULARITY|APPTAINER)ENV_(?P<name>\w+)")
+_BINDS = re.compile(r"(?:SINGULARITY|APPTAINER)_BIND(?:PATH)?")
+_LUA_STRING = r"""(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")"""
+_CREATES_VARIABLES = re.compile(rf"create_container_vars\s*\((?:{_LUA_STRING}|[^()'\"])*\)[ \t]*;?")
+_LUA_BINDS = re.compile(
+    rf"(?:setenv|pushenv|prepend_path|append_path)\s*\(\s*['\"]{_BINDS.pattern}['\"]"
+    rf"\s*,\s*({_LUA_STRING})\s*(?:,[^()\n]*)?\)[ \t]*;?"
 )
+_CALLS = re.compile(r"([A-Za-z_][\w.:]*)\s*\(")
+_LUA_WORDS = frozenset(
+    ["and", "or", "not", "if", "elseif", "while", "until", "return", "in", "function", "then", "do", "else"]
+)
+_LUA_CALLS = frozenset(
+    {
+        *(
+            "setenv",
+            "pushenv",
+            "unsetenv",
+            "prepend_path",
+            "append_path",
+            "remove_path",
+            "set_alias",
+            "conflict",
+            "family",
+        ),
+        *("prereq", "depends_on", "load", "try_load", "isloaded", "mode", "add_property", "LmodMessage", "LmodError"),
+        *("pathJoin", "os.getenv", "isFile", "isDir", "whatis", "help", "ipairs", "pairs", "string.format", "tostring"),
+    }
+)
+"""Functions that every Lmod has, of those that easyconfigs use."""
+
+_PIP_ONLY = re.compile(r"^\s*(?:pip\S*|python\S* -m pip)\s+install\b[^;&|]*$")
+_CARRIED = (
+    *("docurls", "docpaths", "usage", "examples", "citing", "site_contacts", "upstream_contacts", "whatis"),
+    *("modextrapaths", "modaliases", "modloadmsg", "modunloadmsg", "modtclfooter", "software_license_urls"),
+)
+"""Parameters that ContainerModule takes as they are."""
+
+_OF_COPYING = ("easyblock", "toolchain", "skipsteps", "files_to_copy", "start_dir", "unpack_sources")
+"""Parameters that say how MakeCp copies the image."""
+
+_READ = (
+    *("name", "version", "versionsuffix", "homepage", "description", "sources", "source_urls", "checksums"),
+    *("download_instructions", "moduleclass", "modextravars", "modluafooter", "postinstallcmds"),
+    *("sanity_check_commands", "sanity_check_paths"),
+)
+_CURES = {
+    "dependencies": "if a module of the site is needed, add it",
+    "builddependencies": "nothing is built",
+    "patches": "an image cannot be patched: build one with hpcmod build",
+    "exts_list": "install them into the container: hpcmod add",
+    "components": "make an easyconfig for each",
+}
 _CLASSES = (
     "ai", "bio", "chem", "data", "devel", "lang", "lib", "math", "mpi", "numlib", "phys", "system", "tools", "vis",
 )  # fmt: skip
@@ -70,9 +125,17 @@ def convert_easyconfig(text: str, path: Path) -> ImportedEasyconfig:
     if values.get("easyblock") in _OURS:
         raise BadInputError(f"{path}: is already an hpcmod easyconfig", "")
     sif = _find_sif(read, values)
-    description, of_description = _describe(values)
+    scripts = sort_shell_commands(_strings(values.get("postinstallcmds")))
+    if scripts.builds:
+        raise BadInputError(
+            f"{path}: builds its image when it is installed ({scripts.builds!r}): convert the definition file with "
+            "`hpcmod import definition`, and build it with `hpcmod build`",
+            "",
+        )
+    said = Findings()
+    description, of_description = full_description(_text(values, "description"))
     homepage, of_homepage = secure_homepage(_text(values, "homepage"))
-    commands, of_commands = _commands(values)
+    said.left_out += [*of_description, *of_homepage]
     easyconfig = EasyconfigText(
         name=_needed(read, values, "name"),
         version=_needed(read, values, "version"),
@@ -80,14 +143,45 @@ def convert_easyconfig(text: str, path: Path) -> ImportedEasyconfig:
         image=sif,
         description=description,
         homepage=homepage,
-        download_instructions=f"Copy {sif} to a source path, or to one of the site's image directories",
-        wrapped_commands=commands,
+        source_urls=tuple(_strings(values.get("source_urls"))),
+        download_instructions=_text(values, "download_instructions")
+        or f"Copy {sif} to a source path, or to one of the site's image directories",
+        checksum=_checksum(values),
+        wrapped_commands=_commands(read, scripts, said),
         moduleclass=values["moduleclass"] if values.get("moduleclass") in _CLASSES else "ai",
     )
-    left_out = [*of_description, *of_homepage, *of_commands, *_left_out(read, values)]
-    misnamed = path.name != easyconfig.file_name
-    notes = [f"the file is called {path.name}, but makes {easyconfig.module}"] if misnamed else []
-    return ImportedEasyconfig(str(path), easyconfig, tuple(left_out), tuple(notes))
+    footer = _text(read.known, "modluafooter")
+    variables, environment, binds = _variables(read.known, footer, said)
+    parameters = [(name, _templated(read.known[name])) for name in _CARRIED if _is_plain(read.known.get(name))]
+    parameters += [("modextravars", variables)] if variables else []
+    parameters += _code(footer, said)
+    parameters += _checks(read.known, scripts, said)
+    parameters += [("postinstallcmds", [Templated(one) for one in scripts.kept])] if scripts.kept else []
+    said.left_out += [*_lost_scripts(scripts, easyconfig.module), *_left_out(read, values)]
+    if path.name != easyconfig.file_name:
+        said.notes.append(f"the file is called {path.name}, but makes {easyconfig.module}: correct its versionsuffix")
+    easyconfig = replace(easyconfig, environment=environment, bind_paths=binds, parameters=tuple(parameters))
+    return ImportedEasyconfig(
+        str(path),
+        easyconfig,
+        tuple(said.left_out),
+        tuple(said.notes),
+        tuple(said.changed),
+        carried=(*_carried(easyconfig), *(f"the script {one}" for one in scripts.extra)),
+        commands=(f"hpcmod add {easyconfig.name} {' '.join(map(shlex.quote, scripts.packages))}",)
+        if scripts.packages
+        else (),
+    )
+
+
+def _carried(easyconfig: EasyconfigText) -> Iterator[str]:
+    """Yield what an easyconfig has of the recipe, by the names of its parameters."""
+    names = ("name", "version", "versionsuffix", "image", "description", "homepage", "source_urls", "checksum")
+    yield from (name for name in (*names, "moduleclass") if getattr(easyconfig, name))
+    yield from (f"the command {name}" for name in easyconfig.wrapped_commands or ())
+    yield from (f"the bind {bind}" for bind in easyconfig.bind_paths)
+    yield from (f"the variable {name}" for name, _ in easyconfig.environment)
+    yield from (name for name, _ in easyconfig.parameters)
 
 
 def _filled(read: StaticValues) -> dict[str, Any]:
@@ -128,54 +222,154 @@ def _find_sif(read: StaticValues, values: Mapping[str, Any]) -> str:
     return found[0]
 
 
-def _describe(values: Mapping[str, Any]) -> tuple[str, list[str]]:
-    """Return the description for `module whatis`, else the first paragraph of the help."""
-    whatis = values.get("whatis")
-    lines = [one for one in whatis if isinstance(one, str)] if isinstance(whatis, list) else []
-    brief = next((one.partition(":")[2] for one in lines if one.lower().startswith("description:")), "")
-    paragraphs = re.split(r"\n\s*\n", _text(values, "description").strip())
-    line, said = shorten(brief or paragraphs[0])
-    more = len(paragraphs) > 1 or bool(brief)
-    return line, [*said, *(["the long help text, because the module generates its own"] if more else [])]
+def _checksum(values: Mapping[str, Any]) -> str:
+    """Return the checksum of the image, which is the first source in all of these easyconfigs."""
+    found = next(iter(_strings(values.get("checksums"))), "")
+    return found if re.fullmatch("[0-9a-f]{64}", found) else ""
 
 
-def _commands(values: Mapping[str, Any]) -> tuple[tuple[str, ...], list[str]]:
-    """Return the commands that the recipe links to its wrapper; none if hpcmod wraps them by default."""
-    scripts = values.get("postinstallcmds")
-    lines = [one for one in scripts if isinstance(one, str)] if isinstance(scripts, list) else []
-    linked = [name for line in lines for name in _LINK.findall(line)]
-    more = [
-        name for name in linked if not re.fullmatch(r"(python|pip)[\d.]*", name) and name not in WELL_KNOWN_COMMANDS
-    ]
-    if not more:
-        return (), []
-    return choose_commands(["python", "python3", "pip", "pip3", *linked])
+def _commands(read: StaticValues, scripts: ShellCommands, said: Findings) -> tuple[str, ...] | None:
+    """Return the commands that the recipe wraps; None, the default ones, if they cannot be determined."""
+    if "postinstallcmds" in read.unknown:
+        return None
+    commands, lost = choose_commands(scripts.wrapped)
+    said.left_out += lost
+    if commands:
+        said.changed.append("the commands on PATH are hpcmod's wrappers, and work in the container too")
+    return commands
+
+
+def _variables(
+    known: Mapping[str, Any], footer: str, said: Findings
+) -> tuple[dict[str, ParameterValue], tuple[tuple[str, str], ...], tuple[str, ...]]:
+    """Return the module's variables, those of the container, and the binds."""
+    given = known.get("modextravars")
+    extra = given if isinstance(given, dict) else {}
+    templates = templates_of(known)
+    module: dict[str, ParameterValue] = {}
+    container: list[tuple[str, str]] = []
+    for key, raw in extra.items():
+        name, value = str(key), fill_templates(raw, templates) if isinstance(raw, str) else raw
+        inside = _CONTAINER_VARIABLE.fullmatch(name)
+        if not re.fullmatch("[A-Za-z_]\\w*", name) or not isinstance(value, (str, int, float)):
+            said.left_out.append(f"the variable {name}, whose name or value is not valid: {value!r}")
+        elif _OUR_VARIABLES.fullmatch(name) or _BINDS.fullmatch(name):
+            continue
+        elif inside and inside["name"] == "PREPEND_PATH":
+            _container_path(str(value), said)
+        elif inside and inside["name"] in _OUR_CONTAINER_VARIABLES:
+            said.changed.append(f"{name}: hpcmod's module sets its own value, or the image does")
+        elif inside:
+            _container_variable(inside["name"], str(value), container, said)
+        else:
+            module[name] = Templated(raw) if isinstance(raw, str) else str(raw)
+    texts = {str(name): fill_templates(value, templates) for name, value in extra.items() if isinstance(value, str)}
+    lua = (one[0][1:-1] for one in _LUA_BINDS.findall(footer))
+    listed = [*binds_of(texts, footer), *(one for text in lua for one in text.split(",") if one)]
+    binds = tuple(dict.fromkeys(one for one in listed if "%(" not in one))
+    return module, tuple(container), binds
+
+
+def _container_path(value: str, said: Findings) -> None:
+    """Report the directories on the container's PATH that hpcmod's module does not put there."""
+    ours = re.compile(r"/runscripts|/user-software/venv/[^/]+/bin|/opt/[^/]+/envs/[^/]+/bin")
+    other = [one for one in value.split(":") if one and not ours.fullmatch(one)]
+    if other:
+        text = ":".join(other)
+        cure = f"after loading the module: export SINGULARITYENV_PREPEND_PATH=$SINGULARITYENV_PREPEND_PATH:{text}"
+        said.left_out.append(f"{text} on PATH in the container; {cure}")
+    if re.search(r"^:|::|:$", value):
+        said.changed.append("the empty element of PATH in the container, which means the current directory, is gone")
+
+
+def _container_variable(name: str, value: str, container: list[tuple[str, str]], said: Findings) -> None:
+    reason = why_no_variable(name, value)
+    if reason and value:
+        cure = f"; after loading the module: export SINGULARITYENV_{name}={shell_text(value)}"
+        said.left_out.append(f"the variable {name} of the container: {reason}{cure}")
+    elif reason:
+        said.changed.append(f"the variable {name} of the container is not emptied: {reason}")
+    else:
+        container.append((name, value))
+
+
+def _code(footer: str, said: Findings) -> Iterator[tuple[str, ParameterValue]]:
+    """Yield the Lua code of the module if every Lmod can run it, without what hpcmod's module does itself."""
+    rest = _LUA_BINDS.sub("", _CREATES_VARIABLES.sub("", footer))
+    rest = "\n".join(line.rstrip() for line in rest.splitlines() if line.strip())
+    code = re.sub(rf"--\[\[.*?\]\]|--[^\n]*|{_LUA_STRING}", "", rest, flags=re.DOTALL)
+    if not code.strip():
+        return
+    unknown = sorted({name for name in _CALLS.findall(code) if name not in _LUA_CALLS | _LUA_WORDS})
+    if unknown:
+        why = f"calls {', '.join(unknown)}, which other machines may lack"
+        said.left_out.append(f"Lua code of the module, which {why}: {rest}")
+        return
+    yield "modluafooter", Templated(f"{rest}\n")
+
+
+def _checks(known: Mapping[str, Any], scripts: ShellCommands, said: Findings) -> Iterator[tuple[str, ParameterValue]]:
+    """Yield the sanity checks that need nothing that is lost."""
+    given = known.get("sanity_check_commands")
+    commands = list(given) if isinstance(given, (list, tuple)) else []
+    lost = [one for one in commands if not isinstance(one, str)]
+    kept = [Templated(one) for one in commands if isinstance(one, str)]
+    if kept:
+        yield "sanity_check_commands", kept
+    said.left_out += [f"the sanity check {one!r}: write it as a string" for one in lost]
+    if known.get("sanity_check_paths"):
+        said.changed.append("sanity_check_paths: hpcmod checks its own files")
+
+
+def _lost_scripts(scripts: ShellCommands, module: str) -> Iterator[str]:
+    for package in scripts.packages:
+        yield f"the package {package}, which pip installs; after the installation: hpcmod add {module} ..."
+    for command in scripts.others:
+        if not _PIP_ONLY.search(command):
+            yield f"the shell command after the installation: {shown_text(command)}"
 
 
 def _left_out(read: StaticValues, values: Mapping[str, Any]) -> Iterator[str]:
-    given = values.get("modextravars")
-    extra = {str(name): value for name, value in given.items()} if isinstance(given, dict) else {}
-    variables = [name for name in extra if not _SET_BY_OURS.fullmatch(name)]
-    if variables:
-        yield f"module variables (set them in the site profile if needed): {', '.join(variables)[:200]}"
-    texts = {name: value for name, value in extra.items() if isinstance(value, str)}
-    binds = [one for one in binds_of(texts, _text(values, "modluafooter")) if "%(" not in one]
-    if binds:
-        yield f"binds (add them to the site profile if needed): {', '.join(binds)[:300]}"
-    scripts = values.get("postinstallcmds")
-    if isinstance(scripts, list) and scripts:
-        yield f"{len(scripts)} shell commands in postinstallcmds, replaced by hpcmod's scripts"
-    footer = [line.strip() for line in _text(values, "modluafooter").splitlines() if not _FOOTER.match(line)]
-    if footer:
-        yield f"Lua of the module: {'; '.join(footer)[:120]}"
-    yield from (f"{name} ({_count(values[name])})" for name in _SAID_BY_NAME if values.get(name))
-    unread = [name for name in read.unknown if not name.startswith(("local_", "_"))]
-    if unread:
-        yield f"parameters that only running it would determine: {', '.join(unread)[:120]}"
+    sources = values.get("sources")
+    for one in sources if isinstance(sources, list) else ():
+        name = one.get("filename") if isinstance(one, dict) else one
+        if isinstance(name, str) and not name.endswith(".sif"):
+            yield f"the source {name}: hpcmod installs the image alone, so keep it in a directory for documents"
+    for name, value in values.items():
+        if name in _CARRIED and value and not _is_plain(value):
+            yield f"{name}, whose value is not plain: {shown_text(repr(value))}"
+        elif name not in (*_CARRIED, *_READ, *_OF_COPYING) and not name.startswith("_") and value:
+            cure = f" ({_CURES[name]})" if name in _CURES else ""
+            yield f"{name}: {shown_text(repr(value))}{cure}"
+    for name, reason in read.unknown.items():
+        if not name.startswith(("local_", "_")):
+            yield f"{name}, which only running the file would determine: {reason}"
 
 
-def _count(value: Any) -> str:
-    return f"{len(value)} entries" if isinstance(value, (list, dict)) else "set"
+def _is_plain(value: object) -> bool:
+    """Return whether a value consists of strings, lists and tables alone, and is not empty."""
+    return bool(value) and _only_strings(value)
+
+
+def _only_strings(value: object) -> bool:
+    if isinstance(value, (list, tuple)):
+        return all(map(_only_strings, value))
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and _only_strings(one) for key, one in value.items())
+    return isinstance(value, str)
+
+
+def _templated(value: Any) -> ParameterValue:
+    """Return a value whose strings are templates of EasyBuild."""
+    if isinstance(value, str):
+        return Templated(value)
+    if isinstance(value, dict):
+        return {key: _templated(one) for key, one in value.items()}
+    return [_templated(one) for one in value]
+
+
+def _strings(value: object) -> list[str]:
+    return [one for one in value if isinstance(one, str)] if isinstance(value, (list, tuple)) else []
 
 
 def _text(values: Mapping[str, Any], name: str) -> str:

@@ -6,11 +6,15 @@ Source: NVIDIA/ngc-container-environment-modules, 52 modules of 14 applications,
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from hpcmod.errors import BadInputError
-from hpcmod.importing.formats import ImportFormat
+from hpcmod.importing.carried import Findings
+from hpcmod.importing.formats import ImportFormat, ImportOption
 from hpcmod.importing.outcome import (
     UNPINNED,
     ImportedEasyconfig,
@@ -20,6 +24,8 @@ from hpcmod.importing.outcome import (
     settle_names,
 )
 from hpcmod.model.images.reference import ImageReference
+from hpcmod.model.spec import why_no_variable
+from hpcmod.render.easyconfig import EasyconfigText, ParameterValue
 
 _STRING = r""""((?:[^"\\\n]|\\.)*)"|'((?:[^'\\\n]|\\.)*)'"""
 _LONG = r"\[(?P<level>=*)\[.*?\](?P=level)\]"
@@ -27,9 +33,17 @@ _NO_CODE = re.compile(rf"(?P<string>{_STRING})|(?:--)?{_LONG}|--[^\n]*", re.DOTA
 _LOCAL = re.compile(rf"^[ \t]*(?:local[ \t]+)?(\w+)[ \t]*=[ \t]*(?:{_STRING})[ \t]*$", re.MULTILINE)
 _PROGRAMS = re.compile(r"^[ \t]*(?:local[ \t]+)?programs[ \t]*=[ \t]*\{([^{}]*)\}", re.MULTILINE)
 _WHATIS = re.compile(rf"^[ \t]*whatis[ \t]*\([ \t]*(?:{_STRING})[ \t]*\)", re.MULTILINE)
-_SETS = re.compile(rf"^[ \t]*(setenv|pushenv|prepend_path|append_path)[ \t]*\([ \t]*(?:{_STRING})", re.MULTILINE)
+_SETS = re.compile(
+    rf"^[ \t]*(?P<call>setenv|pushenv|prepend_path|append_path)[ \t]*\([ \t]*(?:{_STRING})[ \t]*,"
+    r"[ \t]*(?P<rest>.*)\)[ \t]*$",
+    re.MULTILINE,
+)
+_VALUE = re.compile(rf"^(?:{_STRING})[ \t]*(?:,.*)?$")
 _CONFLICT = re.compile(r"^[ \t]*conflict[ \t]*\(([^()]*(?:\(\))?[^()]*)\)", re.MULTILINE)
 _LAUNCH = re.compile(rf"singularity[ \t]*\.\.[ \t]*(?:{_STRING})")
+_LOADS = re.compile(r"^[ \t]*(?:load|try_load|prereq|depends_on|always_load)[ \t]*\(.*", re.MULTILINE)
+_MESSAGES = re.compile(r"^[ \t]*LmodMessage[ \t]*\(.*", re.MULTILINE)
+_ENTRY_POINT = "/.singularity.d/runscript"
 _OF_THE_PATTERN = re.compile(
     r"(?:help|whatis|conflict|load|prereq|LmodMessage|set_shell_function|setenv|pushenv|prepend_path|append_path)\s*\(.*"
     r"|(?:if|for|else|elseif|end)\b.*|image = (?:pathJoin\(.*|uri)|container_launch \.\. .*"
@@ -40,9 +54,10 @@ _ESCAPED = re.compile(r"\\(\d{1,3}|.)", re.DOTALL)
 _LETTERS = {"n": "\n", "t": "\t", "r": "\r"}
 
 
-def import_ngc(paths: Iterable[Path]) -> tuple[Outcome, ...]:
+def import_ngc(paths: Iterable[Path], *, full_names: bool = False) -> tuple[Outcome, ...]:
     """Convert modulefiles, NAME/VERSION.lua, and all below directories."""
-    return settle_names(convert_files(paths, (".lua",), lambda text, path: [convert_module(text, path)]))
+    outcomes = convert_files(paths, (".lua",), lambda text, path: [convert_module(text, path)])
+    return settle_names(outcomes, full_names=full_names)
 
 
 def convert_module(text: str, path: Path) -> ImportedEasyconfig:
@@ -60,22 +75,28 @@ def convert_module(text: str, path: Path) -> ImportedEasyconfig:
     name, version = path.absolute().parent.name, path.name.removesuffix(".lua")
     programs = _PROGRAMS.search(code)
     listed = [_string(*found) for found in re.findall(_STRING, programs[1])] if programs else []
+    said = Findings(notes=[] if reference.pinned else [UNPINNED])
+    start = _start(code, texts, said)
     easyconfig, left_out = describe_registry_image(
         name,
         version,
         reference,
         description=whatis.get("description", ""),
         url=whatis.get("url", ""),
-        commands=listed,
+        commands=listed if programs else None,
+        words={one: (*start, one) for one in listed} if start else None,
     )
-    notes = [] if reference.pinned else [UNPINNED]
+    easyconfig = replace(easyconfig, **_settings(code, said))
+    notes = said.notes
     if whatis.get("version", version) != version:
-        notes.append(f"it calls itself version {whatis['version'][:60]}")
+        notes.append(f"it calls itself version {whatis['version']}")
     return ImportedEasyconfig(
         str(path),
         easyconfig,
-        (*left_out, *_left_out(code, texts, has_programs=bool(listed))),
+        (*left_out, *said.left_out, *_left_out(code, has_programs=bool(listed))),
         tuple(notes),
+        (*said.changed, *_changed(code, has_programs=bool(listed))),
+        carried=tuple(_carried(easyconfig, whatis, entry_point=bool(start))),
         namespace=tuple(path.absolute().parts[-3:-2]),
     )
 
@@ -99,25 +120,80 @@ def _whatis(code: str) -> Iterator[tuple[str, str]]:
         yield (key.strip().lower(), value.strip()) if known else ("description", f"{key}{colon}{value}".strip())
 
 
-def _left_out(code: str, texts: dict[str, str], *, has_programs: bool) -> Iterator[str]:
+def _start(code: str, texts: dict[str, str], said: Findings) -> tuple[str, ...]:
+    """Return the words in front of each program: the image's entry point with its arguments if the module runs it."""
+    launched = [_string(*found).split() for found in _LAUNCH.findall(code)]
+    options = [[word for word in words if word not in ("run", "exec", "--nv", "pull")] for words in launched]
+    said.left_out += [
+        f"options of the runtime: {' '.join(one)}: write them after `singularity exec`" for one in options if one
+    ]
+    arguments = texts.get("entrypoint_args", "")
+    if not any("run" in words for words in launched):
+        if arguments:
+            said.left_out.append(f"arguments of the entry point, which `singularity exec` does not run: {arguments!r}")
+        return ()
+    try:
+        return (_ENTRY_POINT, *shlex.split(arguments))
+    except ValueError:
+        said.left_out.append(f"arguments of the entry point: {arguments!r}")
+        return (_ENTRY_POINT,)
+
+
+def _settings(code: str, said: Findings) -> dict[str, Any]:
+    """Return the variables, binds and conflicts of a module as fields of an easyconfig."""
+    container, module, binds = list[tuple[str, str]](), dict[str, ParameterValue](), list[str]()
+    for match in _SETS.finditer(code):
+        name, value = _string(match[2], match[3]), _VALUE.match(match["rest"].strip())
+        inside = re.fullmatch(r"(?:SINGULARITY|APPTAINER)ENV_(\w+)", name)
+        text = _string(value[1], value[2]) if value else ""
+        is_bind = re.fullmatch(r"(?:SINGULARITY|APPTAINER)_BIND(?:PATH)?", name) is not None
+        if value and is_bind and not re.search(r"[$~]", text):
+            binds += [one for one in text.split(",") if one]
+        elif value and inside and not why_no_variable(inside[1], text):
+            container.append((inside[1], text))
+        elif value and match["call"] in ("setenv", "pushenv") and not inside and not is_bind:
+            module[name] = text
+        else:
+            cure = "bind it yourself: export SINGULARITY_BINDPATH=..." if is_bind else "set it after loading the module"
+            said.left_out.append(f"the variable {name}, {cure}: {match[0].strip()}")
+    others = [_string(*found) for match in _CONFLICT.finditer(code) for found in re.findall(_STRING, match[1])]
+    names = [one for one in dict.fromkeys(others) if re.fullmatch(r"[\w./+-]+", one)]
+    said.left_out += [f"the conflict with {one!r}" for one in others if one not in names]
+    parameters: list[tuple[str, ParameterValue]] = [("modextravars", module)] if module else []
+    if names:
+        parameters.append(("modluafooter", "".join(f'conflict("{one}")\n' for one in names)))
+        parameters.append(("modtclfooter", "".join(f"conflict {one}\n" for one in names)))
+    return {"environment": tuple(container), "bind_paths": tuple(binds), "parameters": tuple(parameters)}
+
+
+def _carried(easyconfig: EasyconfigText, whatis: dict[str, str], *, entry_point: bool) -> Iterator[str]:
+    yield "image"
+    yield from (key for key in ("description", "url") if whatis.get(key))
+    yield from (f"the command {name}" for name in easyconfig.wrapped_commands or ())
+    yield from ["the entry point of the image"] if entry_point else ()
+    yield from (f"the variable {name}" for name, _ in easyconfig.environment)
+    yield from (f"the bind {bind}" for bind in easyconfig.bind_paths)
+    for name, value in easyconfig.parameters:
+        yield from (f"the variable {one}" for one in value) if isinstance(value, dict) else [f"conflicts, by {name}"]
+
+
+def _changed(code: str, *, has_programs: bool) -> Iterator[str]:
+    if has_programs:
+        yield "commands are programs on PATH, not shell functions: scripts and srun find them"
+    loads = [line.strip() for line in _LOADS.findall(code)]
+    if loads:
+        yield f"no other module is loaded; singularity or apptainer must be on PATH: {'; '.join(loads)}"
+    if _MESSAGES.search(code) or "NGC_IMAGE_DIR" in code:
+        yield "the image is fetched when the module is installed, not at first use: NGC_IMAGE_DIR is not read"
+
+
+def _left_out(code: str, *, has_programs: bool) -> Iterator[str]:
     if not has_programs:
         yield "its commands: list of programs not found"
-    names = dict.fromkeys(_string(match[2], match[3]) for match in _SETS.finditer(code))
-    if names:
-        yield f"variables of the module: {', '.join(names)[:200]}"
-    if texts.get("entrypoint_args"):
-        yield f"arguments of the entry point: {texts['entrypoint_args'][:80]!r}"
-    for match in _LAUNCH.finditer(code):
-        options = [word for word in _string(match[1], match[2]).split() if word not in ("run", "exec", "--nv", "pull")]
-        if options:
-            yield f"options of the runtime: {' '.join(options)[:80]}"
     rest = (line.strip() for line in _PROGRAMS.sub("", code).splitlines())
     unknown = [line for line in rest if line and not _OF_THE_PATTERN.fullmatch(line)]
     if unknown:
-        yield f"{len(unknown)} other lines of Lua: {'; '.join(unknown)[:120]}"
-    others = [_string(*found) for match in _CONFLICT.finditer(code) for found in re.findall(_STRING, match[1])]
-    if others:
-        yield f"conflicts with {', '.join(dict.fromkeys(others))[:100]}: hpcmod's modules are one family"
+        yield f"{len(unknown)} other lines of Lua: {'; '.join(unknown)}"
 
 
 def _string(double: str | None, single: str | None) -> str:
@@ -131,6 +207,7 @@ def _unescaped(code: str) -> str:
 
 FORMAT = ImportFormat(
     "Convert NVIDIA's container modules (NAME/VERSION.lua), without running them.",
-    lambda paths, _: import_ngc(paths),
+    lambda paths, _, **options: import_ngc(paths, **options),
     examples=("ngc-container-environment-modules --output ours", "modules/pytorch --dry-run"),
+    options=(ImportOption("full-names", "Put the directory above a module's in front of its name."),),
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from hpcmod.render.easyconfig import EasyconfigText
 
 UNPINNED = "no digest is given, so the image is identified by its tag alone"
 
-_LONGEST = 210  # characters of a description: fits on two lines of an easyconfig
+_LONGEST = 20_000  # characters of a description
 _LONGEST_REASON = 400  # characters: a message may quote the recipe
 
 
@@ -34,6 +33,8 @@ class ImportedEasyconfig:
     """Other information for the user, one clause each."""
     changed: tuple[str, ...] = ()
     """What has a different effect than before, one clause each."""
+    carried: tuple[str, ...] = ()
+    """What is in the easyconfig with the same effect, e.g. `docurls`, `the alias samtools`."""
     commands: tuple[str, ...] = ()
     """Command lines to use in place of the recipe's own, once the module is installed."""
     namespace: tuple[str, ...] = ()
@@ -51,6 +52,7 @@ class ImportedRecipe:
     left_out: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
+    carried: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -64,30 +66,36 @@ class Refused:
 Outcome = Union[ImportedEasyconfig, ImportedRecipe, Refused]
 
 
-def settle_names(outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:
-    """Rename tools that have the same name in several namespaces, and refuse duplicates of a module.
+def settle_names(outcomes: Sequence[Outcome], *, full_names: bool = False) -> tuple[Outcome, ...]:
+    """Refuse duplicates of a module, and note tools that have the same name in several namespaces.
 
-    Notes
-    -----
-    Modules of both tools under one name would look like versions of one tool.
+    The name of a module never depends on what else is imported.
+
+    Parameters
+    ----------
+    full_names
+        Put the last part of the namespace in front of each name: biocontainers-samtools.
     """
-    converted = [one for one in outcomes if isinstance(one, ImportedEasyconfig)]
-    places = Counter(name for name, _ in {(one.easyconfig.name, one.namespace) for one in converted})
-    last = Counter((name, space[-1:]) for name, space in {(one.easyconfig.name, one.namespace) for one in converted})
-    renamed = (
-        _rename(one, whole=last[one.easyconfig.name, one.namespace[-1:]] > 1)
-        if isinstance(one, ImportedEasyconfig) and places[one.easyconfig.name] > 1
-        else one
-        for one in outcomes
-    )
-    return tuple(_refuse_twins(renamed))
+    named = [_rename(one) if full_names and isinstance(one, ImportedEasyconfig) else one for one in outcomes]
+    spaces = dict[str, dict[tuple[str, ...], None]]()
+    for one in named:
+        if isinstance(one, ImportedEasyconfig):
+            spaces.setdefault(one.easyconfig.name, {})[one.namespace] = None
+    return tuple(_refuse_twins(_note_namesakes(one, spaces) for one in named))
 
 
-def _rename(one: ImportedEasyconfig, *, whole: bool) -> ImportedEasyconfig:
+def _rename(one: ImportedEasyconfig) -> ImportedEasyconfig:
     old = one.easyconfig
-    name = "-".join((*(one.namespace if whole else one.namespace[-1:]), old.name))
-    said = f"named {name}, because there are several {old.name}"
-    return replace(one, easyconfig=replace(old, name=name), notes=(*one.notes, said))
+    name = "-".join((*(part.replace(":", "-") for part in one.namespace[-1:]), old.name))
+    return replace(one, easyconfig=replace(old, name=name))
+
+
+def _note_namesakes(one: Outcome, spaces: Mapping[str, Mapping[tuple[str, ...], None]]) -> Outcome:
+    if not isinstance(one, ImportedEasyconfig) or len(spaces[one.easyconfig.name]) == 1:
+        return one
+    others = ", ".join("/".join(space) for space in spaces[one.easyconfig.name] if space != one.namespace)
+    said = f"another {one.easyconfig.name} comes from {others}: --full-names gives each a name of its own"
+    return replace(one, notes=(*one.notes, said))
 
 
 def _refuse_twins(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
@@ -95,7 +103,10 @@ def _refuse_twins(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
     for one in outcomes:
         if isinstance(one, ImportedEasyconfig) and one.easyconfig.module in made:
             module = one.easyconfig.module
-            yield Refused(one.origin, f"would make {module}, which {made[module]} already makes")
+            cure = (
+                "--full-names keeps tools of two sources apart" if one.namespace else "give one of them another version"
+            )
+            yield Refused(one.origin, f"would make {module}, which {made[module]} already makes: {cure}")
             continue
         if isinstance(one, ImportedEasyconfig):
             made[one.easyconfig.module] = one.origin
@@ -107,23 +118,28 @@ def choose_commands(names: Iterable[str]) -> tuple[tuple[str, ...], list[str]]:
     wanted = tuple(dict.fromkeys(names))
     hiding = [name for name in wanted if name in HOST_COMMANDS]
     odd = [name for name in wanted if not COMMAND_NAME.fullmatch(name)]
-    said = [f"the command {name}, which would hide the host's command" for name in hiding]
-    said += [f"the command {name[:60]!r}, which is not a valid file name" for name in odd]
+    said = [
+        f"the command {name}, which would hide the host's command: run it by `singularity exec $SIF {name}`"
+        for name in hiding
+    ]
+    said += [f"the command {name!r}, which is not a valid file name" for name in odd]
     return tuple(name for name in wanted if name not in (*hiding, *odd)), said
 
 
-def shorten(text: str) -> tuple[str, list[str]]:
-    """Return a description shortened to one line, and a note if that loses some of it."""
-    line = " ".join(text.split())
-    if len(line) <= _LONGEST:
-        return line, []
-    return f"{line[:_LONGEST].rpartition(' ')[0] or line[:_LONGEST]} ...", ["the rest of the description"]
+def full_description(text: str) -> tuple[str, list[str]]:
+    """Return a description, and a note if it is so long that it has to be cut."""
+    stripped = text.strip()
+    if len(stripped) <= _LONGEST:
+        return stripped, []
+    return f"{stripped[:_LONGEST].rpartition(' ')[0] or stripped[:_LONGEST]} ...", [
+        f"the description after {_LONGEST} characters: it stays in the recipe"
+    ]
 
 
 def secure_homepage(url: str) -> tuple[str, list[str]]:
     """Return an address that a module may show, and a note if it is not usable."""
     usable = url.startswith(("https://", "http://")) and url.isprintable() and " " not in url
-    return (url, []) if usable else ("", [f"the address {url[:60]!r}"] if url else [])
+    return (url, []) if usable else ("", [f"the address {url!r}, which is not a web address"] if url else [])
 
 
 def convert_files(
@@ -164,7 +180,7 @@ def describe_registry_image(
     BadInputError
         If name or version is not valid in a module name.
     """
-    line, of_description = shorten(description)
+    line, of_description = full_description(description)
     homepage, of_homepage = secure_homepage(url)
     wrapped, of_commands = choose_commands(commands or ())
     easyconfig = EasyconfigText(

@@ -5,11 +5,15 @@ from __future__ import annotations
 import posixpath
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
+from hpcmod.check.easyconfigs.files import read_recipe
 from hpcmod.errors import BadInputError, HpcmodError
-from hpcmod.importing.formats import ImportFormat
+from hpcmod.importing.carried import Findings, shown_text
+from hpcmod.importing.formats import ImportFormat, ImportOption
+from hpcmod.importing.mounts import shell_text
 from hpcmod.importing.outcome import (
     UNPINNED,
     ImportedEasyconfig,
@@ -21,45 +25,75 @@ from hpcmod.importing.outcome import (
     settle_names,
     with_registry,
 )
-from hpcmod.model.container_yaml import Alias, ContainerYaml, parse_container_yaml
+from hpcmod.model.container_yaml import Alias, ContainerYaml, override_recipe, parse_container_yaml
 from hpcmod.model.images.reference import ImageReference, is_digest, is_tag
 from hpcmod.model.spec import is_program, why_no_variable
+from hpcmod.render.easyconfig import EasyconfigText
 
 MOVING = "latest"
 """The tag that can mean another image tomorrow."""
 
-_ON_PATH = ("", "/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/opt/conda/bin")
 _SHELL = re.compile(r"[$`&|;<>(){}*?~\\\n]|^\s*(?:\.|source)\s|^\w+=")
+_OTHER_MACHINE = re.compile(r"(?:^|[-_.])(arm64|aarch64|ppc64le|s390x|riscv64)(?:$|[-_.])")
+_RUNSCRIPT = "/.singularity.d/runscript"
+_STANDARD: Mapping[str, tuple[str, ...]] = {
+    "run": (_RUNSCRIPT,),
+    "exec": ("/bin/sh", "-c", 'exec "$@"', "exec"),
+    "shell": ("/bin/sh",),
+    "container": ("/bin/sh", "-c", 'echo "$SINGULARITY_CONTAINER"'),
+    "inspect-runscript": ("/bin/cat", _RUNSCRIPT),
+    "inspect-deffile": ("/bin/cat", "/.singularity.d/Singularity"),
+}
+"""Commands that singularity-hpc gives every module, NAME-run and so on, and what each runs in the container."""
+
+OPTIONS = (
+    ImportOption(
+        "full-names", "Put the last part of the image's namespace in front of each name: biocontainers-samtools."
+    ),
+    ImportOption(
+        "standard-commands", "Add singularity-hpc's commands NAME-run, NAME-exec, NAME-shell, NAME-inspect-*."
+    ),
+)
 
 
-def import_shpc(paths: Iterable[Path]) -> tuple[Outcome, ...]:
+def import_shpc(
+    paths: Iterable[Path], *, full_names: bool = False, standard_commands: bool = False
+) -> tuple[Outcome, ...]:
     """Convert container.yaml files, and all below directories."""
-    return settle_names(convert_files(paths, ("container.yaml",), _convert_text))
+
+    def convert(text: str, path: Path) -> Iterator[Outcome]:
+        return convert_recipe(parse_container_yaml(text, str(path)), path, standard_commands=standard_commands)
+
+    return settle_names(convert_files(paths, ("container.yaml",), convert), full_names=full_names)
 
 
-def _convert_text(text: str, path: Path) -> Iterator[Outcome]:
-    return convert_recipe(parse_container_yaml(text, str(path)), path)
-
-
-def convert_recipe(recipe: ContainerYaml, path: Path) -> Iterator[Outcome]:
-    """Convert a recipe: yield one outcome per tag."""
+def convert_recipe(recipe: ContainerYaml, path: Path, *, standard_commands: bool = False) -> Iterator[Outcome]:
+    """Convert a recipe: yield one outcome per tag, except for `latest` if it is another tag's image."""
     if recipe.kind not in ("docker", "oras"):
-        where = {"gh": "a release on GitHub", "path": f"the file {recipe.source[:80]!r}"}[recipe.kind]
+        where = {"gh": "a release on GitHub", "path": f"the file {recipe.source!r}"}[recipe.kind]
         yield Refused(str(path), f"its image is {where}: get the SIF, then hpcmod import sif")
         return
     if not recipe.tags:
         yield Refused(str(path), "it has no tags")
-    versions = {digest: tag for tag, digest in recipe.tags if digest and tag != MOVING}
+    moving = dict(recipe.tags).get(MOVING, "")
+    same = next(
+        (tag for tag, digest in recipe.tags if digest and digest == moving and is_tag(tag) and tag != MOVING), ""
+    )
     for tag, digest in recipe.tags:
+        if tag == MOVING and same:
+            continue
         origin = f"{path}: {tag[:60]!r}" if not is_tag(tag) else f"{path}: {tag}"
-        reason = _why_not(tag, digest, versions)
+        reason = _why_not(tag, digest)
         try:
-            yield Refused(origin, reason) if reason else _convert_tag(recipe, tag, digest, origin)
+            one = Refused(origin, reason) if reason else _convert_tag(recipe, tag, digest, path, standard_commands)
         except HpcmodError as err:
-            yield refused(origin, err)
+            one = refused(origin, err)
+        if tag == same and isinstance(one, ImportedEasyconfig):
+            one = replace(one, notes=(*one.notes, f"the tag {MOVING} is the same image"))
+        yield one
 
 
-def _why_not(tag: str, digest: str, versions: dict[str, str]) -> str:
+def _why_not(tag: str, digest: str) -> str:
     """Return why a tag cannot be converted; empty if it can."""
     if not is_tag(tag):
         return "is not a valid tag: at most 128 letters, digits, _ . and - (perhaps part of an error page)"
@@ -67,15 +101,26 @@ def _why_not(tag: str, digest: str, versions: dict[str, str]) -> str:
         return f"{digest[:60]!r} is not a valid digest"
     if tag == MOVING and not digest:
         return "the tag latest without a digest can mean another image tomorrow"
-    if tag == MOVING and digest in versions:
-        return f"is the same image as {versions[digest]}"
     return ""
 
 
-def _convert_tag(recipe: ContainerYaml, tag: str, digest: str, origin: str) -> ImportedEasyconfig:
+def _convert_tag(
+    recipe: ContainerYaml, tag: str, digest: str, path: Path, standard_commands: bool
+) -> ImportedEasyconfig:
     reference = ImageReference.parse(_reference(recipe, tag, digest))
     *_, name = parts = reference.repository.split("/")
-    commands, of_aliases = _commands(recipe.aliases)
+    said = Findings(notes=[] if digest else [UNPINNED])
+    recipe = _overridden(recipe, tag, path, said)
+    commands = _commands(recipe.aliases, said)
+    standard = {f"{name}-{suffix}": words for suffix, words in _STANDARD.items()}
+    if standard_commands:
+        commands = {**commands, **standard}
+    else:
+        said.changed.append(
+            f"the commands {', '.join(standard)} are added by --standard-commands only; for each there is "
+            "`singularity run`, `exec` or `inspect` with $SIF, and start-shell"
+        )
+    said.changed.append("$SINGULARITY_CONTAINER is not set by the module: write $SIF")
     easyconfig, left_out = describe_registry_image(
         name,
         f"{tag}-{digest[7:15]}" if tag == MOVING else tag,
@@ -86,13 +131,47 @@ def _convert_tag(recipe: ContainerYaml, tag: str, digest: str, origin: str) -> I
         words={name: words for name, words in commands.items() if words != (name,)},
         environment=[pair for pair in recipe.environment if not why_no_variable(*pair)],
     )
+    if recipe.maintainer:
+        easyconfig = replace(easyconfig, parameters=(("upstream_contacts", [recipe.maintainer]),))
+    _report(recipe, said)
+    other = _OTHER_MACHINE.search(tag)
+    if other:
+        said.notes.append(f"the tag names another architecture, {other[1]}")
     return ImportedEasyconfig(
-        origin,
+        f"{path}: {tag}",
         easyconfig,
-        (*of_aliases, *left_out, *_left_out(recipe, tag)),
-        () if digest else (UNPINNED,),
+        (*said.left_out, *left_out),
+        tuple(said.notes),
+        tuple(said.changed),
+        carried=tuple(_carried(recipe, easyconfig)),
         namespace=(reference.registry, *parts[:-1]),
     )
+
+
+def _carried(recipe: ContainerYaml, easyconfig: EasyconfigText) -> Iterator[str]:
+    yield from (recipe.kind, "tag")
+    yield from (key for key in ("url", "description", "maintainer") if getattr(recipe, key))
+    yield from (f"the command {name}" for name in easyconfig.wrapped_commands or ())
+    yield from (f"the variable {name}" for name, _ in easyconfig.environment)
+    yield from (f"features: {name}" for name, value in recipe.features if name == "gpu" or _is_off(value))
+
+
+def _overridden(recipe: ContainerYaml, tag: str, path: Path, said: Findings) -> ContainerYaml:
+    """Return the recipe with the override file for a tag."""
+    file = dict(recipe.overrides).get(tag)
+    if file is None:
+        return recipe
+    place = path.parent / file
+    if posixpath.isabs(file) or ".." in Path(file).parts:
+        said.left_out.append(f"overrides for this tag: {file} is not beside the recipe")
+        return recipe
+    try:
+        changed = override_recipe(recipe, read_recipe(place), str(place))
+    except HpcmodError as err:
+        said.left_out.append(f"overrides for this tag: {err.message}")
+        return recipe
+    said.notes.append(f"with the overrides for this tag in {file}")
+    return changed
 
 
 def _reference(recipe: ContainerYaml, tag: str, digest: str) -> str:
@@ -100,18 +179,19 @@ def _reference(recipe: ContainerYaml, tag: str, digest: str) -> str:
     return f"{recipe.kind}://{with_registry(recipe.source)}:{tag}" + (f"@{digest}" if digest else "")
 
 
-def _commands(aliases: Iterable[Alias]) -> tuple[dict[str, tuple[str, ...]], list[str]]:
-    """Return the aliases that a wrapper can replace, each with the words it runs, and notes on what is lost."""
-    chosen, said = dict[str, tuple[str, ...]](), list[str]()
+def _commands(aliases: Iterable[Alias], said: Findings) -> dict[str, tuple[str, ...]]:
+    """Return the aliases that a wrapper can replace, each with the words it runs."""
+    chosen = dict[str, tuple[str, ...]]()
     for alias in aliases:
         try:
             chosen[alias.name] = _words(alias)
         except BadInputError as err:
-            said.append(f"the alias {alias.name[:60]}, {err.message}")
+            said.left_out.append(f"the alias {alias.name}, {err.message}")
             continue
-        if alias.options:
-            said.append(f"{', '.join(alias.options)[:80]} of the alias {alias.name}")
-    return chosen, said
+        said.left_out += [
+            f"{key} of the alias {alias.name}: {shown_text(value)}" for key, value in alias.options if value
+        ]
+    return chosen
 
 
 def _words(alias: Alias) -> tuple[str, ...]:
@@ -122,7 +202,7 @@ def _words(alias: Alias) -> tuple[str, ...]:
     BadInputError
         If only a shell could run it, or it is empty.
     """
-    shown = repr(alias.command[:80])
+    shown = repr(shown_text(alias.command))
     if _SHELL.search(alias.command.strip()):
         raise BadInputError(f"which needs a shell: {shown}", "")
     try:
@@ -133,28 +213,38 @@ def _words(alias: Alias) -> tuple[str, ...]:
         raise BadInputError("which runs nothing", "")
     if not is_program(words[0]):
         raise BadInputError(f"which runs neither a name nor an absolute path: {shown}", "")
-    if posixpath.dirname(words[0]) in _ON_PATH and len(words) == 1 and posixpath.basename(words[0]) == alias.name:
-        return (alias.name,)
     return words
 
 
-def _left_out(recipe: ContainerYaml, tag: str) -> Iterator[str]:
+def _report(recipe: ContainerYaml, said: Findings) -> None:
     for name, value in recipe.environment:
         if reason := why_no_variable(name, value):
-            yield f"a variable of the container: {reason}"
-    wanted = [name for name, value in recipe.features if name != "gpu" and value.lower() not in ("false", "no", "off")]
-    if wanted:
-        yield f"features: {', '.join(wanted)[:100]}"  # GPU access is set by the site profile
-    if tag in recipe.overrides:
-        yield "overrides for this tag, which are in another file"
-    if recipe.scripts:
-        yield f"programs of the recipe: {', '.join(recipe.scripts)}"
+            cure = f"; after loading the module: export SINGULARITYENV_{name}={shell_text(value)}" if value else ""
+            said.left_out.append(f"a variable of the container: {reason}{cure}")
+    for name, value in recipe.features:
+        if name != "gpu" and not _is_off(value):
+            said.left_out.append(f"features: {name} ({value}){_FEATURES.get(name, '')}")
+    for name, text in recipe.scripts:
+        said.left_out.append(f"programs of the recipe: {name}: {shown_text(text)}")
+    if recipe.filters:
+        said.left_out.append(f"filter, which only matters to updates of the recipe: {', '.join(recipe.filters)}")
     if recipe.unknown:
-        yield f"unknown keys: {', '.join(recipe.unknown)[:100]}"
+        said.left_out.append(f"unknown keys: {', '.join(recipe.unknown)}")
+
+
+_FEATURES = {
+    "home": ": before loading the module, export SINGULARITY_HOME, or use `singularity exec --home`",
+    "x11": ": before loading the module, export SINGULARITY_BINDPATH=$HOME/.Xauthority",
+}
+
+
+def _is_off(value: str) -> bool:
+    return value.lower() in ("", "false", "no", "off", "~", "null")
 
 
 FORMAT = ImportFormat(
     "Convert recipes of singularity-hpc (container.yaml) to one easyconfig per tag, pinned to its digest.",
-    lambda paths, _: import_shpc(paths),
+    lambda paths, _, **options: import_shpc(paths, **options),
     examples=("~/shpc-registry/quay.io --output ours", "container.yaml --dry-run --json"),
+    options=OPTIONS,
 )

@@ -16,15 +16,26 @@ from hpcmod.importing.formats import ImportFormat, Watch
 from hpcmod.importing.outcome import (
     ImportedEasyconfig,
     Outcome,
+    full_description,
     refused,
     secure_homepage,
     settle_names,
-    shorten,
 )
 from hpcmod.model.images.facts import ImageFacts
 from hpcmod.render.easyconfig import EasyconfigText
 
 _SPLIT = re.compile(r"(?P<name>[A-Za-z0-9_][A-Za-z0-9_.+-]*?)[-_](?P<version>[vV]?\d[A-Za-z0-9_.+-]*)")
+_TOOL_TWICE = re.compile(
+    r"(?:[a-z0-9]+-)?(?P<name>[A-Za-z][A-Za-z0-9_]*)-(?P<between>.+)-(?P=name)-[vV]?(?P<version>\d[A-Za-z0-9_.+]*)"
+    r"(?:-(?:dockerhash|sha256)-[0-9a-f]+)?"
+)
+"""LUMI's names: lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1-dockerhash-0123456789ab."""
+
+_TAGGED = re.compile(
+    r"(?:[a-z0-9-]+(?:\.[a-z0-9-]+)+_(?:[A-Za-z0-9.-]+_)*)?(?P<name>[A-Za-z0-9_][A-Za-z0-9_.+-]*):(?P<version>[A-Za-z0-9_][A-Za-z0-9_.+-]*)"
+)
+"""Names after a reference, with its registry or without: nvcr.io_nvidia_pytorch:21.06-py3."""
+
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 _OCI = "org.opencontainers.image."
 _PACKAGES = {"pytorch": "torch", "tensorflow-rocm": "tensorflow"}
@@ -75,20 +86,26 @@ def describe_sif(facts: ImageFacts, path: Path) -> ImportedEasyconfig:
     BadInputError
         If neither its name nor its content gives a version, or its path is not valid as an image path.
     """
-    if ":" in str(path.absolute()):
-        raise BadInputError(f"{path}: the runtime takes a colon for the end of a path: rename it", "")
-    name, version, said = _name_and_version(path, facts)
+    if ":" in str(path.absolute().parent):
+        raise BadInputError(f"{path}: the runtime takes a colon for the end of a path: rename the directory", "")
+    name, version, suffix, said = _name_and_version(path, facts)
+    if ":" in path.name:
+        said = [*said, "its name contains a colon, which ends a path for the runtime: the module has its own copy"]
     labels = dict(facts.labels)
-    described, of_description = shorten(labels.get(f"{_OCI}description", "") or _contents(name, version, facts))
+    described, of_description = full_description(
+        labels.get(f"{_OCI}description", "") or _contents(name, version, facts)
+    )
     homepage, of_homepage = secure_homepage(labels.get(f"{_OCI}url", "") or labels.get(f"{_OCI}source", ""))
     return ImportedEasyconfig(
         str(path),
         EasyconfigText(
             name=name,
             version=version,
+            versionsuffix=suffix,
             image=str(path.absolute()),
             description=described,
             homepage=homepage,
+            parameters=(("install_mode", "copy"),) if ":" in path.name else (),
             moduleclass="ai" if any(one.name.lower() in _TOLD for one in facts.packages) else "tools",
         ),
         (*of_description, *of_homepage),
@@ -97,30 +114,36 @@ def describe_sif(facts: ImageFacts, path: Path) -> ImportedEasyconfig:
     )
 
 
-def _name_and_version(path: Path, facts: ImageFacts) -> tuple[str, str, list[str]]:
-    """Return name and version, and notes where they do not come from the file's name.
+def _name_and_version(path: Path, facts: ImageFacts) -> tuple[str, str, str, list[str]]:
+    """Return name, version and version suffix, and notes where they do not come from the file's name.
 
     Notes
     -----
     The label comes last, because an image inherits it from its base image: 22.04 is Ubuntu's.
     """
     stem = path.name.removesuffix(".sif")
+    twice = _TOOL_TWICE.fullmatch(stem)
+    if twice:
+        return twice["name"], twice["version"], f"-{twice['between']}", []
     split = split_name(stem)
     if split:
-        return (*split, [])
+        return (*split, "", [])
     if not _NAME.fullmatch(stem):
         raise BadInputError(f"{path}: {stem[:80]!r} is not valid as a module name: rename it to NAME_VERSION.sif", "")
     package = _version_of(_PACKAGES.get(stem.lower(), stem.lower()), facts)
     if package:
-        return stem, package, [f"the version is that of its package {package}"]
+        return stem, package, "", [f"the version is that of its package {package}"]
     label = dict(facts.labels).get(f"{_OCI}version", "")
     if _NAME.fullmatch(label):
-        return stem, label, [f"the version comes from a label, perhaps inherited from the base image: {label}"]
+        return stem, label, "", [f"the version comes from a label, perhaps inherited from the base image: {label}"]
     raise BadInputError(f"{path}: neither its name nor its content gives a version: rename it to NAME_VERSION.sif", "")
 
 
 def split_name(stem: str) -> tuple[str, str] | None:
     """Return name and version in the name of a SIF without its suffix, NAME_VERSION or NAME-VERSION; None without."""
+    tagged = _TAGGED.fullmatch(stem)
+    if tagged:
+        return tagged["name"], tagged["version"]
     split = _SPLIT.fullmatch(stem)
     return (split["name"], split["version"]) if split else None
 

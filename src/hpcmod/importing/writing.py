@@ -34,6 +34,8 @@ class ImportRow:
     notes: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     """What has a different effect than in the recipe."""
+    carried: tuple[str, ...] = ()
+    """What has the same effect as in the recipe."""
     reason: str = ""
     """Reason for a refusal."""
     commands: tuple[str, ...] = ()
@@ -84,6 +86,7 @@ def write_easyconfigs(
             one.left_out,
             one.notes,
             one.changed,
+            one.carried,
             commands=one.commands,
         )
 
@@ -95,7 +98,15 @@ def _write_recipe(one: ImportedRecipe, directory: Path, verb: str, *, force: boo
     place = directory / one.name
     build = f"hpcmod build {sh_word(str(place))}"
     row = ImportRow(
-        CONVERTED, one.origin, one.name, str(place), one.left_out, one.notes, one.changed, commands=(build,)
+        CONVERTED,
+        one.origin,
+        one.name,
+        str(place),
+        one.left_out,
+        one.notes,
+        one.changed,
+        one.carried,
+        commands=(build,),
     )
     try:
         files = render_recipe(one.text, _comments(one, verb))

@@ -6,7 +6,7 @@ Fields: singularity-hpc 0.1.32, docs "Developer Guide" and shpc/main/schemas.py,
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hpcmod.errors import BadInputError
@@ -27,8 +27,8 @@ class Alias:
     name: str
     command: str
     """The command to run in the container: a path, or a line of shell."""
-    options: tuple[str, ...] = ()
-    """Names of the alias's other keys, e.g. singularity_options."""
+    options: tuple[tuple[str, str], ...] = ()
+    """The alias's other keys, e.g. singularity_options, with their values."""
 
 
 @dataclass(frozen=True)
@@ -45,16 +45,24 @@ class ContainerYaml:
     aliases: tuple[Alias, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
     features: tuple[tuple[str, str], ...] = ()
-    overrides: tuple[str, ...] = ()
-    """Tags that another file describes further."""
-    scripts: tuple[str, ...] = ()
-    """Names of the keys that contain code of the recipe."""
+    overrides: tuple[tuple[str, str], ...] = ()
+    """Tags that another file describes further, and the file's path beside the recipe."""
+    scripts: tuple[tuple[str, str], ...] = ()
+    """Keys that contain code of the recipe, and their text."""
+    filters: tuple[str, ...] = ()
+    """Patterns of the tags that an update of the recipe considers."""
+    maintainer: str = ""
     unknown: tuple[str, ...] = ()
     """Keys unknown to recipes of 0.1.32."""
 
 
-def parse_container_yaml(text: str, where: str) -> ContainerYaml:
+def parse_container_yaml(text: str, where: str, *, base: ContainerYaml | None = None) -> ContainerYaml:
     """Parse the text of a recipe.
+
+    Parameters
+    ----------
+    base
+        The recipe that this text overrides: its image counts if the text has none.
 
     Raises
     ------
@@ -64,6 +72,8 @@ def parse_container_yaml(text: str, where: str) -> ContainerYaml:
         If PyYAML is not installed.
     """
     values = load_yaml(text, where)
+    if base is not None and isinstance(values, dict) and not any(_text(values, key) for key in SOURCES):
+        values = {**values, base.kind: base.source}
     if not isinstance(values, dict) or not any(_text(values, key) for key in SOURCES):
         raise BadInputError(f"{where}: no image source", f"A recipe needs one of the keys {', '.join(SOURCES)}.")
     kinds = [key for key in SOURCES if _text(values, key)]
@@ -79,8 +89,10 @@ def parse_container_yaml(text: str, where: str) -> ContainerYaml:
         aliases=tuple(_aliases(values.get("aliases"))),
         environment=tuple(_texts(values, "env").items()),
         features=tuple(_texts(values, "features").items()),
-        overrides=tuple(_texts(values, "overrides")),
-        scripts=tuple(key for key in _SCRIPTS if values.get(key)),
+        overrides=tuple(_texts(values, "overrides").items()),
+        scripts=tuple((key, _written(values[key])) for key in _SCRIPTS if values.get(key)),
+        filters=tuple(map(_shown, found)) if isinstance(found := values.get("filter"), list) else (),
+        maintainer=_text(values, "maintainer"),
         unknown=tuple(str(key) for key in values if key not in (*_READ, *_SCRIPTS, "overrides")),
     )
 
@@ -103,13 +115,44 @@ def _shown(value: Any) -> str:
     return value if isinstance(value, str) else f"({type(value).__name__})"
 
 
+def _written(value: Any) -> str:
+    """Return a script, or the names and files of a table of scripts."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {_shown(one)}" for name, one in value.items())
+    return _shown(value)
+
+
+def override_recipe(recipe: ContainerYaml, text: str, where: str) -> ContainerYaml:
+    """Return a recipe with the keys of an override file in place of its own, as singularity-hpc uses them for one tag.
+
+    Raises
+    ------
+    BadInputError
+        If the file is not valid YAML, or not a table.
+    LackingError
+        If PyYAML is not installed.
+    """
+    values = load_yaml(text, where)
+    if not isinstance(values, dict):
+        raise BadInputError(f"{where}: not a table of keys", "An override file has the keys of a recipe.")
+    whole = parse_container_yaml(text, where, base=recipe)
+    fields = {
+        "url": "url", "description": "description", "aliases": "aliases", "env": "environment", "features": "features",
+        "maintainer": "maintainer",
+    }  # fmt: skip
+    given = {field: getattr(whole, field) for key, field in fields.items() if key in values}
+    if any(values.get(key) for key in _SCRIPTS):
+        given["scripts"] = whole.scripts
+    return replace(recipe, **given, unknown=tuple(dict.fromkeys((*recipe.unknown, *whole.unknown))))
+
+
 def _aliases(given: Any) -> Iterator[Alias]:
     """Yield the aliases from either form: a table, or a list of tables."""
     if isinstance(given, dict):
         yield from (Alias(str(name), _shown(command)) for name, command in given.items())
     for alias in given if isinstance(given, list) else ():
         if isinstance(alias, dict):
-            more = tuple(str(key) for key in alias if key not in ("name", "command"))
+            more = tuple((str(key), _shown(value)) for key, value in alias.items() if key not in ("name", "command"))
             yield Alias(_shown(alias.get("name", "")), _shown(alias.get("command", "")), more)
         else:
             yield Alias(_shown(alias)[:80], "", ())

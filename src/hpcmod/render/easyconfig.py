@@ -13,7 +13,7 @@ from hpcmod.model.images.reference import ImageReference
 from hpcmod.model.spec import Commands
 from hpcmod.render.quote import python_literal, sh_comment
 
-_Value = Union[str, Sequence["_Value"], Mapping[str, "_Value"]]
+ParameterValue = Union[str, Sequence["ParameterValue"], Mapping[str, "ParameterValue"]]
 
 _COLUMNS = 120  # EasyBuild's style check: MAX_LINE_LENGTH of framework/easyconfig/style.py, 5.4.1
 _INDENT = "    "
@@ -22,6 +22,12 @@ _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 _TEMPLATE = re.compile(r"%(?=%*\(\w+\)s)")
 _UNPINNED = "the checksum is unknown until the image has been downloaded; `eb --inject-checksums` adds it"
 _BY_DIGEST = "the digest in the image reference replaces a checksum"
+
+
+class Templated(str):
+    """A string in which EasyBuild fills in its templates; other strings are taken literally."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,8 @@ class EasyconfigText:
     """Binds in addition to the site's, `source[:destination[:options]]`."""
     netstack: str = ""
     """Mode of the host's network libraries; empty: as the site profile says."""
+    parameters: tuple[tuple[str, ParameterValue], ...] = ()
+    """Other parameters of EasyBuild, e.g. docurls."""
     moduleclass: str = "ai"
     comments: tuple[str, ...] = ()
     """Comments at the top, each on a line of its own, or on several if it is long."""
@@ -129,6 +137,7 @@ def _image(easyconfig: EasyconfigText) -> list[str]:
         *_assign_some("environment", dict(easyconfig.environment)),
         *_assign_some("bind_paths", easyconfig.bind_paths),
         *_texts(easyconfig, "netstack"),
+        *(line for name, value in easyconfig.parameters for line in _assign(name, value)),
     ]
 
 
@@ -146,16 +155,16 @@ def _texts(easyconfig: EasyconfigText, *names: str) -> list[str]:
     return [line for name in names if getattr(easyconfig, name) for line in _assign(name, getattr(easyconfig, name))]
 
 
-def _assign(name: str, value: _Value) -> list[str]:
+def _assign(name: str, value: ParameterValue) -> list[str]:
     return _render(f"{name} = ", value, "", indent="")
 
 
-def _assign_some(name: str, value: _Value) -> list[str]:
+def _assign_some(name: str, value: ParameterValue) -> list[str]:
     """Return the assignment of a non-empty value."""
     return _assign(name, value) if value else []
 
 
-def _render(before: str, value: _Value, after: str, *, indent: str) -> list[str]:
+def _render(before: str, value: ParameterValue, after: str, *, indent: str) -> list[str]:
     """Render a value on one line or, if that is too long, with its parts on separate lines."""
     line = f"{indent}{before}{_flat(value)}{after}"
     if len(line) <= _COLUMNS:
@@ -170,7 +179,7 @@ def _render(before: str, value: _Value, after: str, *, indent: str) -> list[str]
     return [f"{indent}{before}{opening}", *lines, f"{indent}{closing}{after}"]
 
 
-def _render_pair(key: str, value: _Value, *, indent: str) -> list[str]:
+def _render_pair(key: str, value: ParameterValue, *, indent: str) -> list[str]:
     *lines, last = _render("", key, ": (", indent=indent)
     return [*lines, *_render(last.strip()[:-1], value, ",", indent=indent)]
 
@@ -189,7 +198,7 @@ def _rows(items: Iterable[list[str]]) -> list[str]:
     return rows
 
 
-def _flat(value: _Value) -> str:
+def _flat(value: ParameterValue) -> str:
     if isinstance(value, str):
         return python_literal(_plain(value))
     if isinstance(value, Mapping):
@@ -199,6 +208,8 @@ def _flat(value: _Value) -> str:
 
 def _plain(text: str) -> str:
     """Escape %(name)s, an EasyBuild template, as %%(name)s, so that it is taken literally."""
+    if isinstance(text, Templated):
+        return str(text)
     return _TEMPLATE.sub("%%", text)
 
 

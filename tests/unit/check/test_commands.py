@@ -30,5 +30,10 @@ def test_all_missing_programs_are_named() -> None:
         check_wrapped_commands((("gone", ("gone",)), ("other", ("/opt/other", "-x"))), IMAGE, BINDS)
 
 
+def test_hundreds_of_missing_programs_are_counted() -> None:
+    with pytest.raises(NotFoundError, match="x9 and 300 more"):
+        check_wrapped_commands(tuple((f"x{number}", (f"x{number}",)) for number in range(310)), IMAGE, BINDS)
+
+
 def test_no_commands_need_no_image() -> None:
     check_wrapped_commands((), Path("/nowhere"), ())

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -26,45 +27,91 @@ def test_the_easyconfig_names_the_same_image_and_the_same_module() -> None:
     one = convert_easyconfig(LUMI, PATH).easyconfig
     assert one.file_name == PATH.name
     assert one.image == "lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1-dockerhash-0123456789ab.sif"
-    assert one.description == 'PyTorch, a machine learning package, with "quotes" and $(touch owned)'
+    assert one.description.startswith("This module provides a container with PyTorch 2.7.1 on Python 3.12.\n\nAnd help")
+    assert dict(one.parameters)["whatis"] == [
+        'Description: PyTorch, a machine learning package, with "quotes" and $(touch owned)',
+        "Keywords: PyTorch",
+    ]
     assert (one.homepage, one.moduleclass) == ("https://pytorch.org/", "devel")
     assert one.image in one.download_instructions
 
 
-def test_reports_lost_variables_except_those_that_our_module_sets() -> None:
-    lost = convert_easyconfig(LUMI, PATH).left_out
-    assert lost == (
-        "the long help text, because the module generates its own",
-        "module variables (set them in the site profile if needed): NCCL_SOCKET_IFNAME",
-        "binds (add them to the site profile if needed): /pfs, /scratch",
-        "4 shell commands in postinstallcmds, replaced by hpcmod's scripts",
-        "sanity_check_commands (1 entries)",
+def test_carries_variables_binds_checks_and_code_of_the_module() -> None:
+    one = convert_easyconfig(LUMI, PATH)
+    parameters = dict(one.easyconfig.parameters)
+    assert one.left_out == ()
+    assert parameters["modextravars"] == {"NCCL_SOCKET_IFNAME": "hsn"}
+    assert parameters["sanity_check_commands"] == ["python --version"]
+    assert (
+        parameters["modluafooter"]
+        == "conflict( 'singularity-AI-bindings' )\n-- Call a routine to set the various environment variables.\n"
     )
+    assert one.easyconfig.bind_paths == ("/pfs", "/scratch")
+    assert "the empty element of PATH in the container, which means the current directory, is gone" in one.changed
 
 
 def test_reports_a_lost_variable_whose_name_is_a_number() -> None:
     text = LUMI.replace("modextravars = {", "modextravars = {1: 'x',", 1)
     assert text != LUMI
-    assert any(": 1, NCCL_SOCKET_IFNAME" in one for one in convert_easyconfig(text, PATH).left_out)
+    assert any("the variable 1, whose name" in one for one in convert_easyconfig(text, PATH).left_out)
 
 
-def test_commands_that_ours_wraps_anyway_are_not_listed_and_others_are() -> None:
-    assert convert_easyconfig(LUMI, PATH).easyconfig.wrapped_commands == ()
-    more = LUMI.replace("bin/torchrun", "bin/lightning")
-    assert convert_easyconfig(more, PATH).easyconfig.wrapped_commands[-1] == "lightning"
+def test_exactly_the_commands_are_wrapped_that_the_recipe_wraps() -> None:
+    assert convert_easyconfig(LUMI, PATH).easyconfig.wrapped_commands == ("python", "python3", "torchrun")
+    bare = re.sub(r"    f?'(cat|ln).*\n", "", LUMI)
+    assert convert_easyconfig(bare, PATH).easyconfig.wrapped_commands == ()
 
 
-def test_a_description_without_a_whatis_is_its_first_paragraph_with_templates_filled_in() -> None:
-    text = LUMI.replace("'Description: ", "'Remark: ")
-    assert (
-        convert_easyconfig(text, PATH).easyconfig.description
-        == "This module provides a container with PyTorch 2.7.1 on Python 3.12."
+SCRIPTS = r"""
+postinstallcmds = [
+    'mkdir -p %(installdir)s/bin %(installdir)s/runscripts',
+    'cat >%(installdir)s/bin/start-shell <<EOF\nsingularity exec $SIF bash\nEOF',
+    'cat >%(installdir)s/bin/tool-info <<EOF\necho $SIF\nEOF',
+    'chmod a+x %(installdir)s/bin/tool-info',
+    'chmod a+x %(installdir)s/bin/start-shell',
+    'cd %(installdir)s && singularity exec x.sif python -m venv --system-site-packages v',
+    'cat >%(installdir)s/requirements.txt <<EOF\neinops==0.7\n# no\ntimm\nEOF',
+    'singularity exec -B /x x.sif bash -c "pip install -r requirements.txt"',
+]
+"""
+
+
+def test_scripts_that_hpcmod_lacks_are_carried_and_other_commands_are_named_whole() -> None:
+    one = convert_easyconfig(re.sub(r"(?s)postinstallcmds = \[.*?\n\]\n", lambda _: SCRIPTS, LUMI, count=1), PATH)
+    assert dict(one.easyconfig.parameters)["postinstallcmds"] == [
+        "mkdir -p %(installdir)s/bin %(installdir)s/runscripts",
+        "cat >%(installdir)s/bin/tool-info <<EOF\necho $SIF\nEOF",
+        "chmod a+x %(installdir)s/bin/tool-info",
+    ]
+    assert [said for said in one.left_out if "package" in said] == [
+        f"the package {name}, which pip installs; after the installation: hpcmod add {one.easyconfig.module} ..."
+        for name in ("einops==0.7", "timm")
+    ]
+    assert one.commands == ("hpcmod add PyTorch einops==0.7 timm",)
+    assert 'installation: singularity exec -B /x x.sif bash -c "pip install -r requirements.txt"' in one.left_out[-1]
+
+
+def test_an_easyconfig_that_builds_its_image_is_refused_with_what_to_do() -> None:
+    text = LUMI.replace("'mkdir -p %(installdir)s/bin',", "'singularity build --force a.sif b.def',")
+    with pytest.raises(BadInputError, match="hpcmod import definition"):
+        convert_easyconfig(text, PATH)
+
+
+def test_reports_lua_code_that_not_every_lmod_can_run() -> None:
+    text = LUMI.replace("conflict( 'singularity-AI-bindings' )", "load('other')\nos.execute('touch owned')")
+    (lost,) = convert_easyconfig(text, PATH).left_out
+    assert lost.startswith(
+        "Lua code of the module, which calls os.execute, which other machines may lack: load('other')"
     )
 
 
-def test_reports_lua_code_that_hpcmods_module_does_not_replace() -> None:
-    text = LUMI.replace("conflict( 'singularity-AI-bindings' )", "load('other')\nos.execute('touch owned')")
-    assert "Lua of the module: load('other'); os.execute('touch owned')" in convert_easyconfig(text, PATH).left_out
+def test_parameters_without_an_equivalent_are_named_whole() -> None:
+    text = LUMI + "dependencies = [('x', '1')]\ncolour = 'green'\nsources = [local_sif, 'a.docker']\n"
+    assert convert_easyconfig(text, PATH).left_out == (
+        "the source a.docker: hpcmod installs the image alone, so keep it in a directory for documents",
+        "dependencies: [('x', '1')] (if a module of the site is needed, add it)",
+        "colour: 'green'",
+    )
 
 
 def test_uses_the_file_with_the_modules_name_if_two_make_it(outcomes: tuple[Outcome, ...]) -> None:
@@ -85,7 +132,8 @@ def test_refuses_unreadable_files_with_the_reason(outcomes: tuple[Outcome, ...])
 
 def test_names_facts_that_only_running_would_show() -> None:
     text = LUMI.replace("modextravars = {", "modextravars = {**nowhere,")
-    assert "parameters that only running it would determine: modextravars" in convert_easyconfig(text, PATH).left_out
+    lost = convert_easyconfig(text, PATH).left_out
+    assert any(one.startswith("modextravars, which only running the file would determine: ") for one in lost)
 
 
 @pytest.mark.parametrize(

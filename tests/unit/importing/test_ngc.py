@@ -24,11 +24,36 @@ def test_a_module_becomes_an_easyconfig_called_like_it() -> None:
 def test_reports_values_that_are_not_carried_over() -> None:
     one = convert_module(NGC, PATH)
     assert one.left_out == (
-        "the command module, which would hide the host's command",
-        "variables of the module: SINGULARITYENV_LD_LIBRARY_PATH, SINGULARITY_BINDPATH",
-        "options of the runtime: --pid --pwd /w",
-        "conflicts with rapidsai, tensorflow: hpcmod's modules are one family",
+        "the command module, which would hide the host's command: run it by `singularity exec $SIF module`",
+        "options of the runtime: --pid --pwd /w: write them after `singularity exec`",
+        "the variable SINGULARITYENV_LD_LIBRARY_PATH, set it after loading the module: "
+        'setenv("SINGULARITYENV_LD_LIBRARY_PATH", "")',
+        "the variable SINGULARITY_BINDPATH, bind it yourself: export SINGULARITY_BINDPATH=...: "
+        'append_path("SINGULARITY_BINDPATH", workspace .. ":/workspace", ",")',
     )
+    assert dict(one.easyconfig.parameters)["modtclfooter"] == "conflict rapidsai\nconflict tensorflow\n"
+
+
+def test_a_module_that_runs_the_images_entry_point_keeps_it() -> None:
+    text = NGC.replace(" exec --nv --pid --pwd /w ", " run --nv ").replace(
+        'entrypoint_args = ""', 'entrypoint_args = "-x y"'
+    )
+    one = convert_module(text, PATH)
+    assert dict(one.easyconfig.command_words)["python"] == ("/.singularity.d/runscript", "-x", "y", "python")
+    assert "the entry point of the image" in one.carried
+
+
+def test_variables_and_binds_with_plain_values_are_carried() -> None:
+    more = (
+        'setenv("SINGULARITYENV_A", "b")\nsetenv("C", "d e")\nappend_path("SINGULARITY_BINDPATH", "/x:/y,/z", ",")\n'
+        'prepend_path("PATH", "/opt")\nload("Singularity")\n'
+    )
+    one = convert_module(NGC + more, PATH)
+    assert one.easyconfig.environment == (("A", "b"),)
+    assert one.easyconfig.bind_paths == ("/x:/y", "/z")
+    assert dict(one.easyconfig.parameters)["modextravars"] == {"C": "d e"}
+    assert 'the variable PATH, set it after loading the module: prepend_path("PATH", "/opt")' in one.left_out
+    assert any('load("Singularity")' in said for said in one.changed)
     assert one.notes == ("no digest is given, so the image is identified by its tag alone",)
 
 
@@ -63,7 +88,7 @@ def test_comments_and_help_hold_no_facts() -> None:
 def test_reports_arguments_of_the_entry_point_and_missing_programs() -> None:
     text = NGC.replace('entrypoint_args = ""', 'entrypoint_args = "-x"').replace("local programs", "local others")
     lost = convert_module(text, PATH).left_out
-    assert "arguments of the entry point: '-x'" in lost
+    assert "arguments of the entry point, which `singularity exec` does not run: '-x'" in lost
     assert "its commands: list of programs not found" in lost
 
 

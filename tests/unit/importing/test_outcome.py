@@ -6,9 +6,9 @@ from hpcmod.importing.outcome import (
     ImportedEasyconfig,
     Refused,
     choose_commands,
+    full_description,
     secure_homepage,
     settle_names,
-    shorten,
 )
 from hpcmod.model.spec import HOST_COMMANDS
 from hpcmod.render.easyconfig import EasyconfigText
@@ -26,16 +26,19 @@ def modules(*outcomes: ImportedEasyconfig) -> list[str]:
     ]
 
 
-def test_names_that_clash_get_a_prefix() -> None:
-    assert modules(made("a", "1", "x", "u"), made("a", "2", "x", "v"), made("b", "1", "x", "u")) == [
-        "u-a/1",
-        "v-a/2",
-        "b/1",
-    ]
+def test_a_name_does_not_depend_on_what_else_is_imported() -> None:
+    tools = [made("a", "1", "x", "u"), made("a", "2", "x", "v"), made("b", "1", "x", "u")]
+    assert modules(*tools) == ["a/1", "a/2", "b/1"]
+    full = settle_names(tools, full_names=True)
+    assert [one.easyconfig.module for one in full if isinstance(one, ImportedEasyconfig)] == ["u-a/1", "v-a/2", "u-b/1"]
 
 
-def test_and_all_of_it_where_one_part_does_not_tell_them_apart() -> None:
-    assert modules(made("a", "1", "x", "u"), made("a", "1", "y", "u")) == ["x-u-a/1", "y-u-a/1"]
+def test_tools_of_one_name_are_noted() -> None:
+    first, second = settle_names([made("a", "1", "x", "u"), made("a", "2", "y")])
+    assert isinstance(first, ImportedEasyconfig)
+    assert isinstance(second, ImportedEasyconfig)
+    assert first.notes == ("another a comes from y: --full-names gives each a name of its own",)
+    assert "x/u" in second.notes[0]
 
 
 def test_versions_of_one_tool_do_not_clash() -> None:
@@ -60,13 +63,11 @@ def test_commands_come_once_and_none_hides_the_hosts() -> None:
     assert {"bash", "env", "sh", "module", "singularity"} <= HOST_COMMANDS
 
 
-def test_descriptions_are_one_line_that_ends_where_a_word_does() -> None:
-    assert shorten(" a\n b ") == ("a b", [])
-    line, said = shorten("word " * 100)
-    assert len(line) < 220
-    assert line.endswith("word ...")
-    assert said
-    assert len(shorten("x" * 500)[0]) < 220
+def test_a_description_is_kept_as_it_is_unless_it_is_a_book() -> None:
+    assert full_description(" a\n b ") == ("a\n b", [])
+    text, said = full_description("word " * 10_000)
+    assert text.endswith("word ...")
+    assert said == ["the description after 20000 characters: it stays in the recipe"]
 
 
 @pytest.mark.parametrize("url", ["javascript:alert(1)", "https://a b", "https://a\nb", "x"])

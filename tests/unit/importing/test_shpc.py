@@ -37,20 +37,25 @@ def test_a_tag_becomes_an_easyconfig_pinned_to_its_digest(tmp_path: Path) -> Non
 
 
 def test_variables_are_carried_over_but_for_those_that_would_be_run(outcomes: tuple[Outcome, ...]) -> None:
-    one = made(outcomes, "biocontainers-samtools/1.10")
+    one = made(outcomes, "samtools/1.10")
     assert one.easyconfig.environment == (("EMPTY", ""),)
-    said, features = one.left_out
+    said, features, filters = one.left_out
     assert said.startswith("a variable of the container: SAM is 'a b; $(touch owned)'")
-    assert features == "features: home"
+    assert "export SINGULARITYENV_SAM=" in said
+    assert features.startswith("features: home (/home/x): ")
+    assert filters == "filter, which only matters to updates of the recipe: 1.*"
 
 
 def test_the_moving_tag_is_named_after_its_digest(outcomes: tuple[Outcome, ...]) -> None:
     assert made(outcomes, "tool/latest-aaaaaaaa").easyconfig.image == f"docker://docker.io/org/tool:latest@{A}"
-    assert made(outcomes, "biocontainers-samtools/latest-cccccccc").easyconfig.image.endswith(C)
+    assert made(outcomes, "samtools/latest-cccccccc").easyconfig.image.endswith(C)
 
 
-def test_refuses_a_moving_tag_of_a_known_image_or_without_digest(outcomes: tuple[Outcome, ...]) -> None:
-    assert reason(outcomes, "/same/", "latest") == "is the same image as v7"
+def test_a_moving_tag_of_a_known_image_is_a_note_and_one_without_digest_is_refused(
+    outcomes: tuple[Outcome, ...],
+) -> None:
+    assert made(outcomes, "same/v7").notes == ("the tag latest is the same image",)
+    assert not any("/same/" in one.origin and one.origin.endswith("latest") for one in outcomes)
     assert "the tag latest without a digest" in reason(outcomes, "/alpine/", "latest")
 
 
@@ -77,15 +82,17 @@ def test_aliases_that_are_not_programs_are_named_and_skipped(outcomes: tuple[Out
     )
     lost = "\n".join(one.left_out)
     for words in (
-        "singularity_options, docker_options of the alias salad",
+        "singularity_options of the alias salad: --nv",
+        "docker_options of the alias salad: -it",
         "the alias pick, which needs a shell: 'shuf -n $(shuf -i 1-9 -n1)'",
         "the alias prof, which needs a shell",
         "the command module, which would hide the host's command",
         "the alias ../../evil, which runs neither a name nor an absolute path",
         "the alias , which runs nothing",
         "the alias just a text, which runs nothing",
-        "overrides for this tag, which are in another file",
-        "singularity_scripts",
+        "overrides for this tag: ",
+        "v1.yaml: not a regular file",
+        "singularity_scripts: post: x.sh",
         "unknown keys: colour",
     ):
         assert words in lost
@@ -95,13 +102,57 @@ def test_aliases_that_are_not_programs_are_named_and_skipped(outcomes: tuple[Out
 def test_hundreds_of_aliases_are_all_wrapped(outcomes: tuple[Outcome, ...]) -> None:
     one = made(outcomes, "openfoam/v2012").easyconfig
     assert len(one.wrapped_commands) == 310
+    assert one.command_words[0] == ("foam0", ("/bin/sh", "/opt/openfoam/bin/foam0"))
     assert one.image.startswith("oras://ghcr.io/org/openfoam:v2012@")
 
 
-def test_distinguishes_tools_of_the_same_name(outcomes: tuple[Outcome, ...]) -> None:
-    modules = {one.easyconfig.module for one in outcomes if isinstance(one, ImportedEasyconfig)}
-    assert {"biocontainers-samtools/1.10", "other-samtools/1.10"} <= modules
-    assert "samtools/1.10" not in modules
+def test_the_second_tool_of_one_name_and_version_is_refused_unless_full_names_are_used(tmp_path: Path) -> None:
+    places = [write_shpc(tmp_path)]
+    assert "--full-names" in reason(import_shpc(places), "samtools/container.yaml: 1.10")
+    full = import_shpc(places, full_names=True)
+    names = {one.easyconfig.module for one in full if isinstance(one, ImportedEasyconfig)}
+    assert {"biocontainers-samtools/1.10", "other-samtools/1.10", "library-alpine/3.18"} <= names
+
+
+OVERRIDE = "aliases: {new: /opt/new, py: 'python -u'}\nenv: {A: b}\nfeatures: {gpu: true}\n"
+
+
+def test_an_override_file_replaces_keys_for_its_tag(tmp_path: Path) -> None:
+    text = ODD.format(A=A, B=B)
+    write_tree(tmp_path, {"tool/container.yaml": text, "tool/v2.yaml": OVERRIDE})
+    outcomes = import_shpc([tmp_path])
+    assert made(outcomes, "tool/1.0").easyconfig.wrapped_commands == ("old",)
+    new = made(outcomes, "tool/2.0")
+    assert new.easyconfig.command_words == (("new", ("/opt/new",)), ("py", ("python", "-u")))
+    assert new.easyconfig.environment == (("A", "b"),)
+    assert "with the overrides for this tag in v2.yaml" in new.notes
+    away = write_tree(tmp_path / "away", {"tool/container.yaml": text.replace("v2.yaml", "../../v2.yaml")})
+    assert "is not beside the recipe" in made(import_shpc([away]), "tool/2.0").left_out[0]
+
+
+ODD = """\
+docker: quay.io/org/tool
+url: https://example.org
+description: x
+latest: {{"2.0": {A}}}
+tags: {{"2.0": {A}, "1.0": {B}}}
+aliases: {{old: old}}
+overrides: {{"2.0": v2.yaml}}
+"""
+
+
+def test_a_recipe_without_aliases_makes_a_module_without_commands(outcomes: tuple[Outcome, ...]) -> None:
+    assert made(outcomes, "tool/latest-aaaaaaaa").easyconfig.wrapped_commands == ()
+
+
+def test_the_standard_commands_of_singularity_hpc_come_by_an_option(tmp_path: Path) -> None:
+    place = write_tree(tmp_path, {"x/container.yaml": ODD.format(A=A, B=B)})
+    assert "tool-run, tool-exec" in made(import_shpc([place]), "tool/1.0").changed[0]
+    one = made(import_shpc([place], standard_commands=True), "tool/1.0")
+    assert dict(one.easyconfig.command_words)["tool-run"] == ("/.singularity.d/runscript",)
+    assert [name for name in one.easyconfig.wrapped_commands or () if name.startswith("tool-")] == [
+        *("tool-run", "tool-exec", "tool-shell", "tool-container", "tool-inspect-runscript", "tool-inspect-deffile")
+    ]
 
 
 def test_refuses_an_invalid_recipe_with_the_reason(outcomes: tuple[Outcome, ...]) -> None:
@@ -112,5 +163,5 @@ def test_refuses_an_invalid_recipe_with_the_reason(outcomes: tuple[Outcome, ...]
 
 
 def test_every_recipe_comes_out_once_a_tag(outcomes: tuple[Outcome, ...]) -> None:
-    assert len(outcomes) == 3 + 3 + 3 + 1 + 4 + 1 + 2 + 1 + 4
+    assert len(outcomes) == 3 + 3 + 3 + 1 + 4 + 1 + 1 + 1 + 4
     assert {name for name in SHPC for one in outcomes if f"/{name}/" in one.origin} == set(SHPC)

@@ -52,7 +52,7 @@ def test_without_a_version_in_its_name_that_of_the_package_is_taken_before_that_
 
 def test_the_images_own_description_is_only_data() -> None:
     one = describe_sif(TORCH, Path("/images/pytorch_2.sif")).easyconfig
-    assert one.description == 'a "torch" $(touch owned)'
+    assert one.description == 'a "torch"\n$(touch owned)'
     assert (one.homepage, one.moduleclass, one.image) == ("https://example.org", "ai", "/images/pytorch_2.sif")
 
 
@@ -65,10 +65,27 @@ def test_an_image_without_a_description_is_described_by_its_contents() -> None:
     )
 
 
-@pytest.mark.parametrize("file", ["x.sif", "a b_1.sif", "-x_1.sif", ".sif", "a:b_1.sif", "é_1.sif"])
+@pytest.mark.parametrize("file", ["x.sif", "a b_1.sif", "-x_1.sif", ".sif", "a:/b_1.sif", "é_1.sif"])
 def test_names_that_tell_no_version_or_cannot_be_a_modules_are_refused(file: str) -> None:
-    with pytest.raises(BadInputError, match="rename it"):
+    with pytest.raises(BadInputError, match=r"rename (it|the directory)"):
         describe_sif(BARE, Path("/images") / file)
+
+
+@pytest.mark.parametrize(
+    ("file", "module"),
+    {
+        "lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1-dockerhash-0123456789ab.sif": (
+            "pytorch/2.7.1-rocm-6.2.4-python-3.12"
+        ),
+        "nvcr.io_nvidia_pytorch:21.06-py3.sif": "pytorch/21.06-py3",
+        "my_tool:1.2.sif": "my_tool/1.2",
+        "samtools_1.10.sif": "samtools/1.10",
+    }.items(),
+)
+def test_names_of_sifs_say_tool_and_version(file: str, module: str) -> None:
+    one = describe_sif(BARE, Path("/images") / file)
+    assert one.easyconfig.module == module
+    assert (("install_mode", "copy") in one.easyconfig.parameters) == (":" in file)
 
 
 def test_refuses_a_file_that_is_not_a_sif_with_the_reason(tmp_path: Path) -> None:

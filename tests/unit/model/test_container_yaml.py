@@ -20,7 +20,7 @@ def test_text_without_a_digest_is_not_a_digest() -> None:
 def test_aliases_of_either_form_are_read() -> None:
     assert parse_container_yaml(SAMTOOLS, "x").aliases[0] == Alias("samtools", "/usr/local/bin/samtools")
     read = parse_container_yaml(ODD_ALIASES, "x").aliases
-    assert read[0] == Alias("salad", "/code/salad", ("singularity_options", "docker_options"))
+    assert read[0] == Alias("salad", "/code/salad", (("singularity_options", "--nv"), ("docker_options", "-it")))
     assert read[-1] == Alias("just a text", "")
     assert len(parse_container_yaml(MANY, "x").aliases) == 310
 
@@ -34,7 +34,11 @@ def test_texts_come_as_they_were_written() -> None:
 
 def test_names_options_that_no_recipe_has() -> None:
     read = parse_container_yaml(ODD_ALIASES, "x")
-    assert (read.unknown, read.scripts, read.overrides) == (("colour",), ("singularity_scripts",), ("v1",))
+    assert (read.unknown, read.scripts, read.overrides) == (
+        ("colour",),
+        (("singularity_scripts", "post: x.sh"),),
+        (("v1", "v1.yaml"),),
+    )
 
 
 @pytest.mark.parametrize(

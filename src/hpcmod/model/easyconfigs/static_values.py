@@ -186,6 +186,13 @@ def _operation(node: ast.BinOp, names: Mapping[str, Any]) -> Any:
     raise _UnknownError(f"line {node.lineno} calculates")
 
 
+def _negative(node: ast.UnaryOp, names: Mapping[str, Any]) -> int:
+    value = _value(node.operand, names)
+    if isinstance(node.op, ast.USub) and isinstance(value, int):
+        return -value
+    raise _UnknownError(f"line {node.lineno} calculates")
+
+
 def _sum(left: Any, right: Any) -> Any:
     if type(left) is not type(right) or not isinstance(left, (str, list, tuple)):
         raise _UnknownError(f"a {type(right).__name__} is added to a {type(left).__name__}")
@@ -219,13 +226,23 @@ def _next(values: Iterator[Any], kind: str) -> str:
 
 
 def _subscript(node: ast.Subscript, names: Mapping[str, Any]) -> Any:
-    return _item(_value(node.value, names), _value(node.slice, names))
+    container = _value(node.value, names)
+    if not isinstance(node.slice, ast.Slice):
+        return _item(container, _value(node.slice, names))
+    ends = (node.slice.lower, node.slice.upper, node.slice.step)
+    return _item(container, slice(*(None if end is None else _whole_number(_value(end, names)) for end in ends)))
+
+
+def _whole_number(value: Any) -> int:
+    if isinstance(value, int):
+        return value
+    raise _UnknownError(f"a {type(value).__name__} is used as an index")
 
 
 def _item(container: Any, key: Any) -> Any:
     try:
         return container[key]
-    except (LookupError, TypeError) as err:
+    except (LookupError, TypeError, ValueError) as err:
         raise _UnknownError(f"no element {key!r}") from err
 
 
@@ -286,4 +303,5 @@ _READERS: Mapping[type[ast.expr], Callable[[Any, Mapping[str, Any]], Any]] = {
     ast.BinOp: _operation,
     ast.Subscript: _subscript,
     ast.Call: _call,
+    ast.UnaryOp: _negative,
 }

@@ -33,7 +33,7 @@ def test_a_table_says_what_became_of_each_and_why(tmp_path: Path) -> None:
     assert done.exit_code == 1
     lines = done.stdout.splitlines()
     assert lines[0] == f"converted {LUMI_NAME.replace('-', '/', 1)}"
-    assert lines[1].strip().startswith("not carried over: ")
+    assert lines[1].strip().startswith("changed: ")
     assert sum(line.startswith("refused ") for line in lines) == 5
     assert done.stderr == f"1 converted, 5 refused; in {tmp_path / 'out'}\n"
     assert (tmp_path / "out/p/PyTorch" / f"{LUMI_NAME}.eb").is_file()
@@ -58,8 +58,8 @@ def test_json_holds_all_of_the_table(tmp_path: Path) -> None:
     done = run("shpc", write_shpc(tmp_path / "in"), "--output", tmp_path / "out", "--json", "--dry-run")
     said = json.loads(done.stdout)
     assert (said["version"], said["dry_run"]) == (1, True)
-    assert said["converted"] + said["refused"] == len(said["recipes"]) == 22
-    fields = {"status", "origin", "module", "path", "left_out", "notes", "changed", "reason", "commands"}
+    assert said["converted"] + said["refused"] == len(said["recipes"]) == 21
+    fields = {"status", "origin", "module", "path", "left_out", "notes", "changed", "carried", "reason", "commands"}
     assert set(said["recipes"][0]) == fields
     assert not (tmp_path / "out").exists()
 

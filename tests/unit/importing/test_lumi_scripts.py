@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import pytest
+
+from hpcmod.importing.lumi_scripts import OUR_SCRIPTS, sort_shell_commands
+from hpcmod.render.runscript import RUNSCRIPTS
+
+ROOT = "%(installdir)s"
+
+
+def test_our_scripts_are_those_that_hpcmod_installs() -> None:
+    assert OUR_SCRIPTS - set(RUNSCRIPTS) == {"start-shell", "singularity", "apptainer"}
+
+
+@pytest.mark.parametrize(
+    ("script", "kind"),
+    [
+        ('singularity exec $SIFX $(basename "$0") "$@"', "wrapped"),
+        ("apptainer exec $SIF tool", "wrapped"),
+        ("echo 1", "extra"),
+        ("singularity exec $SIF python -m tool", "extra"),
+    ],
+)
+def test_a_script_that_runs_its_own_name_in_the_image_is_a_wrapper(script: str, kind: str) -> None:
+    found = sort_shell_commands([f"cat >{ROOT}/bin/tool <<EOF\n{script}\nEOF"])
+    assert (found.wrapped, found.extra) == ((["tool"], []) if kind == "wrapped" else ([], ["bin/tool"]))
+
+
+def test_links_follow_what_they_link_to() -> None:
+    wrapper = f"cat <<EOF >{ROOT}/bin/tool\nsingularity exec $SIF $(basename $0)\nEOF"
+    links = [f"ln -s ./tool {ROOT}/bin/one", f"cd {ROOT}/bin && ln -s tool two", f"ln -s gone {ROOT}/bin/three"]
+    found = sort_shell_commands([wrapper, *links])
+    assert (found.wrapped, found.extra, found.kept) == (["tool", "one", "two"], ["bin/three"], [links[2]])
+
+
+def test_packages_of_pip_are_named_without_its_options() -> None:
+    found = sort_shell_commands(["pip install --no-cache-dir -r r.txt x==1 y /dir/z"])
+    assert found.packages == ["x==1", "y"]
+    assert found.others
+
+
+def test_a_build_is_noticed_and_text_of_a_script_is_not_one() -> None:
+    assert sort_shell_commands(["cd x && singularity build --force a.sif b.def"]).builds
+    assert not sort_shell_commands([f"cat >{ROOT}/bin/x <<EOF\nsingularity build a b\nEOF"]).builds
