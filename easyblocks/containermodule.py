@@ -167,7 +167,8 @@ class ContainerModule(EasyBlock):
             module=self.short_mod_name,
             variable=convert_name(self.name, upper=True),
             root=self.installdir,
-            image=ImageReference.parse(self.image).file_name,
+            # the runtime takes a colon for the end of a path
+            image=ImageReference.parse(self.image).file_name.replace(":", "-"),
             easyconfig=os.path.basename(self.cfg.path),
             found_at=self.src[0]["path"] if self.src else store.recorded_source(Path(self.installdir)),
             description=self.cfg["description"] or "",

@@ -151,6 +151,8 @@ def convert_easyconfig(text: str, path: Path) -> ImportedEasyconfig:
         moduleclass=values["moduleclass"] if values.get("moduleclass") in _CLASSES else "ai",
     )
     footer = _text(read.known, "modluafooter")
+    if scripts.replaced:
+        said.changed.append(f"hpcmod's own scripts replace {', '.join(scripts.replaced)}")
     variables, environment, binds = _variables(read.known, footer, said)
     parameters = [(name, _templated(read.known[name])) for name in _CARRIED if _is_plain(read.known.get(name))]
     parameters += [("modextravars", variables)] if variables else []
@@ -264,7 +266,7 @@ def _variables(
         else:
             module[name] = Templated(raw) if isinstance(raw, str) else str(raw)
     texts = {str(name): fill_templates(value, templates) for name, value in extra.items() if isinstance(value, str)}
-    lua = (one[0][1:-1] for one in _LUA_BINDS.findall(footer))
+    lua = (one[1:-1] for one in _LUA_BINDS.findall(footer))
     listed = [*binds_of(texts, footer), *(one for text in lua for one in text.split(",") if one)]
     binds = tuple(dict.fromkeys(one for one in listed if "%(" not in one))
     return module, tuple(container), binds

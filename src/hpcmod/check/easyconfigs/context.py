@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,6 +79,11 @@ class LintContext:
         listed = sources if isinstance(sources, (list, tuple)) else ()
         names = (one.get("filename") if isinstance(one, dict) else one for one in listed)
         return tuple(name for name in names if isinstance(name, str))
+
+    def assigned(self, name: str) -> int:
+        """Return the line that assigns a variable."""
+        lines = enumerate(source_lines(self.text), 1)
+        return next((number for number, line in lines if re.match(rf"{name}\s*=[^=]", line)), 1)
 
     def line(self, words: str) -> int:
         """Return the first line that contains the given words."""

@@ -18,6 +18,12 @@ _NO_PRODUCT = re.compile(
     "versions?|releases?|than|before|after|since|with|and|from|to|for|until|in|of|on|or|is|as|the|a|an|by|at"
     "|section|chapter|singularity|dockerhash"
 )
+_OF_HOST_AFTER = re.compile(r"[\s-]+(?:kernel[\s-]+)?(?:drivers?|on the (?:host|system|node))\b", re.IGNORECASE)
+_OF_HOST_BEFORE = re.compile(
+    r"\b(?:host(?:'s)?|system(?:'s)?|driver(?: for)?|(?:running )?on(?: an?)?)\s+$", re.IGNORECASE
+)
+"""Versions of the machine that the container runs on."""
+
 _SAME = {"torch": "pytorch", "flashattn": "flashattention"}
 
 
@@ -65,8 +71,12 @@ def _claims(look: LintContext) -> Iterator[_Claim]:
 
 
 def _stated(text: str, place: str, line: int) -> Iterator[_Claim]:
-    for product, version in _IN_TEXT.findall(text):
-        if not _NO_PRODUCT.fullmatch(product.lower()):
+    for match in _IN_TEXT.finditer(text):
+        product, version = match[1], match[2]
+        of_host = _OF_HOST_AFTER.match(text, match.end()) or _OF_HOST_BEFORE.search(
+            text, max(0, match.start() - 40), match.start()
+        )
+        if not _NO_PRODUCT.fullmatch(product.lower()) and not of_host:
             yield _Claim(product, version, place, line)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping
 
@@ -9,13 +10,16 @@ from hpcmod.check.easyconfigs.context import LintContext, fault
 from hpcmod.check.easyconfigs.drift import find_drift
 from hpcmod.check.jobs.rules.ranks import FIXED_PORTS
 from hpcmod.errors import BadInputError
-from hpcmod.model.easyconfigs.python_text import source_lines
+from hpcmod.model.easyconfigs.python_text import find_unused_assignments, source_lines
 from hpcmod.model.finding import FAIL, WARN, Finding
 from hpcmod.model.images.reference import ImageReference
 from hpcmod.model.spec import parse_commands, parse_environment
 
 _MODULE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 _FOOTER_BINDS = re.compile(r"create_container_vars\s*\(.*,\s*'([^'\n]*)'\s*\)")
+_RUNTIMES = ("SINGULARITY", "SINGULARITYENV", "APPTAINER", "APPTAINERENV")
+_RUNTIME_VARIABLE = re.compile(r"\b([A-Z]{7,16})_((?:BIND|BINDPATH|NV|ROCM|SHELL|CACHEDIR|TMPDIR|PREPEND_PATH|PWD))\b")
+_OF_A_MODULE = re.compile(r"\$\{?((SIF|RUNSCRIPTS)([A-Z][A-Z0-9]+))\b")
 _SUM = re.compile(r"[0-9a-f]{64}")
 
 
@@ -43,7 +47,7 @@ def _file_name(look: LintContext) -> Iterator[Finding]:
     if look.path.name != expected:
         what = f"the file is called {look.path.name}, but installs {name}/{version}{look.string('versionsuffix')}"
         yield fault(
-            look.line("version"), "file-name", FAIL, what, f"Rename it to {expected}, or correct its name and version."
+            look.assigned("name"), "file-name", FAIL, what, f"Rename it to {expected}, or correct its name and version."
         )
 
 
@@ -105,7 +109,7 @@ def _empty_paths(look: LintContext) -> Iterator[Finding]:
     for name, value in look.table("modextravars").items():
         if re.search(r"PATH$", name) and "BIND" not in name and (value.startswith(":") or re.search(r"::|:$", value)):
             what = f"{name} has an empty element, which means the current directory"
-            yield fault(look.line(value), "empty-path", FAIL, what, "Remove one of the colons.")
+            yield fault(look.line(name), "empty-path", FAIL, what, "Remove one of the colons.")
 
 
 def _fixed_ports(look: LintContext) -> Iterator[Finding]:
@@ -133,6 +137,45 @@ def _site_lua(look: LintContext) -> Iterator[Finding]:
         yield fault(look.line(called[0]), "site-lua", WARN, what, "To convert it: hpcmod import lumi-eb")
 
 
+def _sanity_checks(look: LintContext) -> Iterator[Finding]:
+    given = look.values.get("sanity_check_paths")
+    if isinstance(given, dict) and given and not look.is_ours and not any(given.values()):
+        what = "sanity_check_paths names neither files nor directories: EasyBuild refuses it"
+        cure = "Name a file of the installation, or remove it."
+        yield fault(look.assigned("sanity_check_paths"), "empty-check", FAIL, what, cure)
+
+
+def _misspelt_variables(look: LintContext) -> Iterator[Finding]:
+    for number, line in enumerate(source_lines(look.text), 1):
+        for match in _RUNTIME_VARIABLE.finditer(line):
+            known = difflib.get_close_matches(match[1], _RUNTIMES, n=1, cutoff=0.8)
+            if known and match[1] not in _RUNTIMES:
+                what = f"{match[0]} is no variable of the runtime"
+                yield fault(number, "misspelt-variable", WARN, what, f"Write {known[0]}_{match[2]}.")
+
+
+def _other_module(look: LintContext) -> Iterator[Finding]:
+    own = re.sub(r"[^A-Z0-9]", "", look.string("name").upper().replace("-", "MIN"))
+    if not own or "modextravars" in look.unknown:
+        return
+    given = {*look.table("modextravars")}
+    told = set[str]()
+    for number, line in enumerate(source_lines(look.text), 1):
+        for match in _OF_A_MODULE.finditer(line):
+            name = match[1]
+            if match[3] == own or name in given or name in told:
+                continue
+            told.add(name)
+            what = f"${name} belongs to another module, and this one does not set it"
+            yield fault(number, "other-module", WARN, what, f"Use a variable of this module: {match[2]}{own}.")
+
+
+def _assigned_twice(look: LintContext) -> Iterator[Finding]:
+    for name, line, first in find_unused_assignments(look.text):
+        what = f"{name} is assigned again, and its value of line {first} is never used"
+        yield fault(line, "assigned-twice", WARN, what, "Remove one of the two.")
+
+
 def _checked_sums(look: LintContext) -> Iterator[Finding]:
     for one in look.strings("checksums"):
         if not _SUM.fullmatch(one):
@@ -147,6 +190,6 @@ def _checked_sums(look: LintContext) -> Iterator[Finding]:
 
 RULES: tuple[Callable[[LintContext], Iterator[Finding]], ...] = (
     *(_needs_names, _file_name, _images, _checksums, _checked_sums, _dead_binds, _empty_paths, _fixed_ports),
-    *(_commands, _site_lua, find_drift),
+    *(_commands, _site_lua, find_drift, _sanity_checks, _misspelt_variables, _other_module, _assigned_twice),
 )
 """Every rule for easyconfigs."""

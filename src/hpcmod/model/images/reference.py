@@ -43,7 +43,7 @@ class ImageReference:
     `oci-archive`, `oci`, `docker-daemon`."""
     text: str
     file_name: str = field(compare=False)
-    """Last part of the path, without colons, or of the address; for other kinds a generated name, always the same."""
+    """Last part of the path or address; for other kinds a generated SIF name, always the same."""
     registry: str = ""
     """For `docker` and `oras`: host, and port if given; always `docker.io` for Docker Hub."""
     repository: str = ""
@@ -99,8 +99,7 @@ def _parse_path(text: str) -> ImageReference:
     name = _checked_name(text, text.rpartition("/")[2])
     if name.endswith(".def") and name != ".def":
         return ImageReference("definition", text, f"{name[: -len('.def')]}.sif", path=text)
-    # the runtime takes a colon for the end of a path, so an installed copy has none
-    return ImageReference("path" if "/" in text else "name", text, name.replace(":", "-"), path=text)
+    return ImageReference("path" if "/" in text else "name", text, name, path=text)
 
 
 def _parse_url(text: str, _: str, __: str) -> ImageReference:

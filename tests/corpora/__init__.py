@@ -1,0 +1,1 @@
+"""Collections of small files written for the tests."""

@@ -1,0 +1,197 @@
+"""Files with one fault each, for the score of `hpcmod lint`.
+
+The list of faults was written first, from what public documents name as mistakes: Slurm's pages of sbatch and srun, the
+ShellCheck wiki, EasyBuild's pages on easyconfigs and its style checks, singularity-hpc's developer guide, and the commit
+messages that corrected recipes. Only then was each file's split computed, from the SHA-256 of the fault's name. Rules
+were written with the known part alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+A = f"sha256:{'a' * 64}"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A file with one fault."""
+
+    name: str
+    file: str
+    text: str
+    line: str
+    """Text of the line that is wrong."""
+
+    @property
+    def is_held_out(self) -> bool:
+        """Return whether the rules were written without this file."""
+        return hashlib.sha256(self.name.encode()).digest()[0] % 2 == 0
+
+
+JOB = """\
+#!/bin/bash -l
+#SBATCH --account=project_465000001
+#SBATCH --partition=standard-g
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=8
+#SBATCH --gpus-per-node=8
+#SBATCH --cpus-per-task=7
+#SBATCH --mem=480G
+#SBATCH --time=01:00:00
+
+module load PyTorch/2.7.1-rocm-6.2.4-singularity
+srun singularity exec $SIF conda-python-distributed -u train.py --epochs 3
+"""
+EASYCONFIG = f"""\
+easyblock = 'ContainerModule'
+
+name = 'Tool'
+version = '1.2'
+
+homepage = 'https://example.org'
+description = "Tool 1.2"
+toolchain = SYSTEM
+
+image = 'docker://quay.io/org/tool:1.2@{A}'
+wrapped_commands = ['tool']
+
+sanity_check_paths = {{'files': ['runscripts/conda-python-simple'], 'dirs': ['bin']}}
+enhance_sanity_check = True
+
+moduleclass = 'tools'
+"""
+RECIPE = f"""\
+docker: quay.io/org/tool
+url: https://example.org
+maintainer: '@me'
+description: A tool
+latest: {{"1.2": "{A}"}}
+tags: {{"1.2": "{A}"}}
+aliases:
+  tool: /usr/local/bin/tool
+"""
+PROFILE = """\
+name = "ours"
+description = "Our machine"
+
+[gpu]
+vendor = "amd"
+
+[nodes.gpu]
+cores = 56
+gpus = 8
+"""
+CLEAN = {
+    "job.sh": JOB,
+    "Tool-1.2.eb": EASYCONFIG,
+    "tool/container.yaml": RECIPE,
+    "ours.toml": PROFILE,
+}
+"""Files without a fault, by name."""
+
+
+def _edit(file: str, name: str, old: str, new: str, line: str = "") -> Fault:
+    text = CLEAN[file]
+    assert text.count(old) >= 1, name
+    return Fault(name, file, text.replace(old, new, 1), line or new.strip().splitlines()[-1])
+
+
+FAULTS = (
+    _edit("job.sh", "no shebang", "#!/bin/bash -l\n", "", "#SBATCH --account"),
+    Fault("directive after a command", "job.sh", JOB + "#SBATCH --exclusive\n", "#SBATCH --exclusive"),
+    _edit("job.sh", "blank in a directive", "#SBATCH --nodes", "# SBATCH --nodes"),
+    _edit("job.sh", "blanks around equals", "--nodes=2", "--nodes = 2"),
+    _edit("job.sh", "unknown option", "--ntasks-per-node", "--ntask-per-node"),
+    _edit("job.sh", "hours as a suffix", "--time=01:00:00", "--time=24h"),
+    _edit("job.sh", "two minutes", "--time=01:00:00", "--time=02:00"),
+    _edit(
+        "job.sh",
+        "variable in a directive",
+        "#SBATCH --nodes=2",
+        "#SBATCH --output=$HOME/log\n#SBATCH --nodes=2",
+        "$HOME",
+    ),
+    _edit("job.sh", "megabytes", "--mem=480G", "--mem=480"),
+    _edit("job.sh", "two values", "#SBATCH --nodes=2", "#SBATCH --nodes=4\n#SBATCH --nodes=2"),
+    _edit("job.sh", "wrong total", "--nodes=2", "--nodes=2\n#SBATCH --ntasks=4", "--ntasks=4"),
+    _edit("job.sh", "no time limit", "#SBATCH --time=01:00:00\n", "", "#!/bin/bash"),
+    _edit("job.sh", "unclosed quote", "train.py", "'train.py"),
+    _edit("job.sh", "assignment with blanks", "module load", "LIMIT = 4\nmodule load", "LIMIT = 4"),
+    _edit("job.sh", "unexported setting", "module load", "NCCL_DEBUG=INFO\nmodule load", "NCCL_DEBUG"),
+    _edit("job.sh", "path replaced", "module load", "export PATH=/opt/bin\nmodule load", "export PATH"),
+    _edit("job.sh", "module forgotten", "module load PyTorch/2.7.1-rocm-6.2.4-singularity\n", "", "srun"),
+    _edit("job.sh", "variable misspelt", "exec $SIF ", "exec $SFI "),
+    _edit("job.sh", "quoted image", "exec $SIF ", "exec '$SIF' "),
+    _edit("job.sh", "flag of another vendor", "exec $SIF", "exec --nv $SIF"),
+    _edit("job.sh", "environment removed", "exec $SIF", "exec --cleanenv $SIF"),
+    _edit("job.sh", "option after the image", "exec $SIF ", "exec $SIF --rocm "),
+    _edit("job.sh", "one port", "srun", "export MASTER_PORT=29500\nsrun", "29500"),
+    _edit("job.sh", "docker", "srun singularity exec $SIF", "srun docker run pytorch"),
+    _edit("job.sh", "no ranks", "conda-python-distributed", "python"),
+    _edit("job.sh", "step larger than the job", "srun ", "srun --nodes=4 "),
+    _edit("job.sh", "background without wait", "epochs 3", "epochs 3 &"),
+    _edit("job.sh", "space after a backslash", "srun singularity", "srun \\ \n  singularity", "srun \\"),
+    _edit("job.sh", "purge after load", "srun", "module purge\nsrun", "module purge"),
+    _edit("job.sh", "install in the job", "srun", "singularity exec $SIF pip install einops\nsrun", "pip install"),
+    _edit("job.sh", "cores of a node", "--cpus-per-task=7", "--cpus-per-task=70"),
+    _edit("job.sh", "Windows line end", "--nodes=2\n", "--nodes=2\r\n", "--nodes=2"),
+    _edit("Tool-1.2.eb", "version of another file", "version = '1.2'", "version = '1.3'", "name = "),
+    _edit("Tool-1.2.eb", "name with a blank", "name = 'Tool'", "name = 'My Tool'"),
+    _edit("Tool-1.2.eb", "no name", "name = 'Tool'\n", "", "easyblock"),
+    _edit("Tool-1.2.eb", "syntax", "toolchain = SYSTEM", "toolchain = [", "toolchain"),
+    _edit("Tool-1.2.eb", "moving tag", f":1.2@{A}", ":latest"),
+    _edit("Tool-1.2.eb", "no digest", f"@{A}", "", "image ="),
+    _edit("Tool-1.2.eb", "no registry", "quay.io/org", "org", "image ="),
+    _edit("Tool-1.2.eb", "bad digest", "a" * 64, "abc", "image ="),
+    _edit("Tool-1.2.eb", "command with a path", "['tool']", "['/usr/bin/tool']"),
+    _edit("Tool-1.2.eb", "command of the host", "['tool']", "['srun']"),
+    _edit(
+        "Tool-1.2.eb",
+        "variable of the module",
+        "wrapped_commands",
+        "environment = {'SIF': 'x'}\nwrapped_commands",
+        "environment",
+    ),
+    _edit(
+        "Tool-1.2.eb", "missing bind", "wrapped_commands", "bind_paths = ['/nowhere/x']\nwrapped_commands", "bind_paths"
+    ),
+    _edit("Tool-1.2.eb", "two versions", "Tool 1.2", "Tool 1.1"),
+    _edit("Tool-1.2.eb", "bad checksum", "wrapped_commands", "checksums = ['123']\nwrapped_commands", "checksums"),
+    _edit(
+        "Tool-1.2.eb",
+        "empty element",
+        "wrapped_commands",
+        "modextravars = {'X_PATH': '/a::/b'}\nwrapped_commands",
+        "X_PATH",
+    ),
+    _edit("Tool-1.2.eb", "misspelt help", '"Tool 1.2"', '"Tool 1.2: set SINGULAIRTY_BINDPATH"'),
+    _edit("Tool-1.2.eb", "dead assignment", "image =", "local_a = '1'\nlocal_a = '2'\nimage =", "local_a = '2'"),
+    _edit("Tool-1.2.eb", "another module's image", '"Tool 1.2"', '"Tool 1.2: singularity exec $SIFJAX"'),
+    _edit("Tool-1.2.eb", "parameter misspelt", "wrapped_commands", "wraped_commands"),
+    _edit("Tool-1.2.eb", "no class", "moduleclass = 'tools'", "moduleclass = 'toolz'"),
+    _edit("tool/container.yaml", "recipe without image", "docker: quay.io/org/tool\n", "", "url"),
+    _edit("tool/container.yaml", "two images", "url:", "oras: ghcr.io/a/b\nurl:", "docker"),
+    _edit("tool/container.yaml", "error page as tag", 'tags: {"1.2"', 'tags: {"<html>"'),
+    _edit("tool/container.yaml", "tag without digest", f'tags: {{"1.2": "{A}"', 'tags: {"1.3": ""'),
+    _edit("tool/container.yaml", "digest cut", f'tags: {{"1.2": "{A}"', 'tags: {"1.3": "sha256:ab"'),
+    _edit("tool/container.yaml", "moving latest", f'latest: {{"1.2": "{A}"', 'latest: {latest: ""'),
+    _edit("tool/container.yaml", "relative alias", "/usr/local", "usr/local"),
+    _edit("tool/container.yaml", "alias of the module tool", "  tool:", "  module:"),
+    _edit("tool/container.yaml", "alias hides a compiler", "  tool: /usr/local/bin/tool", "  gcc: /usr/local/bin/gcc"),
+    _edit("tool/container.yaml", "alias misspelt", "  tool: /usr/local/bin/tool", "  serach: /usr/local/bin/search"),
+    _edit("tool/container.yaml", "other directory", "quay.io/org/tool", "quay.io/org/other"),
+    _edit("tool/container.yaml", "GPU image without GPU", "quay.io/org/tool", "nvcr.io/nvidia/tool"),
+    _edit("tool/container.yaml", "override gone", "aliases:", "overrides: {'1.2': gone.yaml}\naliases:", "overrides"),
+    _edit("tool/container.yaml", "not YAML", "url: https", "url: [https", "url"),
+    _edit("tool/container.yaml", "unknown key of a recipe", "maintainer:", "maintaner:"),
+    _edit("ours.toml", "unknown key", "vendor", "vendr"),
+    _edit("ours.toml", "unknown table", "[gpu]", "[gpus]"),
+    _edit("ours.toml", "text for a number", "cores = 56", 'cores = "56"'),
+    _edit("ours.toml", "negative number", "gpus = 8", "gpus = -8"),
+    _edit("ours.toml", "no name of the site", 'name = "ours"\n', "", "description"),
+    _edit("ours.toml", "unclosed string", '"amd"', '"amd'),
+    _edit("ours.toml", "unknown vendor", '"amd"', '"amdd"'),
+)
+"""Every fault."""
