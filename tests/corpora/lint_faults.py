@@ -1,9 +1,10 @@
 """Files with one fault each, for the score of `hpcmod lint`.
 
-The list of faults was written first, from what public documents name as mistakes: Slurm's pages of sbatch and srun, the
-ShellCheck wiki, EasyBuild's pages on easyconfigs and its style checks, singularity-hpc's developer guide, and the commit
-messages that corrected recipes. Only then was each file's split computed, from the SHA-256 of the fault's name. Rules
-were written with the known part alone.
+The faults are of the kinds that public documents name: pages of sbatch and srun, the ShellCheck wiki, EasyBuild's pages on
+easyconfigs, singularity-hpc's developer guide. The split is computed from the SHA-256 of a fault's name.
+
+The held-out part is not blind: the list was written by the author of the rules, after most of them, so its score is an
+upper bound. No rule was changed after the score was first computed.
 """
 
 from __future__ import annotations
