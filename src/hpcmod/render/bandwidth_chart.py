@@ -1,4 +1,7 @@
-"""Render line charts as SVG: bandwidth over size, one line for each number of nodes, and over nodes."""
+"""Render line charts as SVG: bandwidth over size, one line for each number of nodes, and over nodes.
+
+Other lines over a logarithmic axis are drawn, too: tests/simulate uses it for start times.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Chart:
-    """Lines over a logarithmic x axis, with the y axis from 0."""
+    """Lines over a logarithmic x axis, with the y axis from 0 unless it is logarithmic, too."""
 
     title: str
     description: str
@@ -53,6 +56,9 @@ class Chart:
     lines: tuple[Line, ...]
     references: tuple[tuple[float, float, str], ...] = ()
     """x, y and name of single points to compare with."""
+    y_label: str = "bus bandwidth in GB/s"
+    y_unit: str = "GB/s"
+    y_is_logarithmic: bool = False
 
 
 def make_charts(verdicts: Sequence[BandwidthVerdict]) -> Iterator[Chart]:
@@ -143,14 +149,30 @@ class _Scale:
         ys = [y for line in chart.lines for _, y in line.points] + [y for _, y, _ in chart.references] + highest
         self.first, last = math.log2(min(xs)), math.log2(max(xs))
         self.span = last - self.first or 1.0
-        self.step = _nice_step(max(ys, default=0.0))
-        self.top = self.step * max(math.ceil(max(ys, default=0.0) / self.step), 1)
+        self.grid = _powers(min(ys), max(ys)) if chart.y_is_logarithmic else _multiples(max(ys, default=0.0))
+        self._place = math.log10 if chart.y_is_logarithmic else float
 
     def x(self, value: float) -> float:
         return _LEFT + (_WIDTH - _LEFT - _RIGHT) * (math.log2(value) - self.first) / self.span
 
     def y(self, value: float) -> float:
-        return _HEIGHT - _BOTTOM - (_HEIGHT - _TOP - _BOTTOM) * value / self.top
+        bottom, top = self._place(self.grid[0]), self._place(self.grid[-1])
+        return _HEIGHT - _BOTTOM - (_HEIGHT - _TOP - _BOTTOM) * (self._place(value) - bottom) / (top - bottom)
+
+
+def _multiples(most: float) -> list[float]:
+    """Return the places of grid lines from 0 to the largest value or beyond."""
+    step = _nice_step(most)
+    return [number * step for number in range(max(math.ceil(most / step), 1) + 1)]
+
+
+def _powers(least: float, most: float) -> list[float]:
+    """Return the places of grid lines around all values: 1, 2 and 5 times powers of ten."""
+    first, last = math.floor(math.log10(least)), math.ceil(math.log10(most))
+    lines = [factor * 10.0**power for power in range(first, last + 1) for factor in (1, 2, 5)]
+    below = max(number for number, line in enumerate(lines) if line <= least)
+    above = min(number for number, line in enumerate(lines) if line >= most)
+    return lines[below : max(above, below + 1) + 1]
 
 
 def _nice_step(most: float) -> float:
@@ -170,14 +192,13 @@ def _draw(chart: Chart) -> Iterator[str]:
     for x, y, name in chart.references:
         place = scale.x(x)
         drawn = _rule(place - 9, place + 9, scale.y(y), scale.y(y), _REFERENCE, ' stroke-width="2"')
-        yield f"<g><title>{markup(name)}: {y:.4g} GB/s</title>{drawn}</g>"
+        yield f"<g><title>{markup(name)}: {y:.4g} {markup(chart.y_unit)}</title>{drawn}</g>"
     yield from _draw_legend(chart)
 
 
 def _draw_axes(chart: Chart, scale: _Scale) -> Iterator[str]:
     right, bottom = _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
-    for number in range(round(scale.top / scale.step) + 1):
-        value = number * scale.step
+    for value in scale.grid:
         y = scale.y(value)
         yield _rule(_LEFT, right, y, y, "#dddddd")
         yield f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end" fill="#333333">{value:.4g}</text>'
@@ -190,7 +211,7 @@ def _draw_axes(chart: Chart, scale: _Scale) -> Iterator[str]:
     y_label = (_TOP + bottom) / 2
     yield (
         f'<text transform="translate(18 {y_label:.0f}) rotate(-90)" text-anchor="middle" fill="#333333">'
-        "bus bandwidth in GB/s</text>"
+        f"{markup(chart.y_label)}</text>"
     )
 
 

@@ -76,3 +76,11 @@ def test_runs_show_their_spread() -> None:
     chart = Chart("t", "d", "x", ((1, "1"), (2, "2")), (line,))
     plain = Chart("t", "d", "x", ((1, "1"), (2, "2")), (Line("l", line.points),))
     assert render_svg([chart]).count("<line") == render_svg([plain]).count("<line") + 1
+
+
+def test_a_logarithmic_axis_has_the_same_distance_for_the_same_ratio() -> None:
+    points = ((1.0, 3.0), (2.0, 30.0), (4.0, 300.0))
+    svg = render_svg([Chart("t", "d", "nodes", ((1, "1"),), (Line("a", points),), y_label="s", y_is_logarithmic=True)])
+    places = [float(pair.split(",")[1]) for pair in re.findall(r'<polyline points="([^"]+)"', svg)[0].split()]
+    assert places[0] - places[1] == pytest.approx(places[1] - places[2], abs=0.2) and places[0] > places[2]
+    assert [label for label in ("2", "5", "10", "500") if f'text-anchor="end" fill="#333333">{label}<' not in svg] == []

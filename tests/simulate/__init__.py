@@ -1,0 +1,1 @@
+"""A discrete-event model of the start of ranks, and the measurements that calibrate it."""

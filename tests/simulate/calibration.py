@@ -1,0 +1,95 @@
+"""Read what was measured, and derive what the model needs: only from starts on one node."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tomllib
+
+from tests.simulate.model import Costs, Machine, Staging
+
+MEASURED = Path(__file__).with_name("measured.toml")
+
+
+@dataclass(frozen=True)
+class Point:
+    """A start on several virtual nodes that was measured."""
+
+    way: str
+    nodes: int
+    ranks: int
+    """Per node."""
+    wall: tuple[float, ...]
+    """Seconds of each round."""
+
+    @property
+    def median(self) -> float:
+        """Return the median of all rounds."""
+        return statistics.median(self.wall)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The content of measured.toml."""
+
+    costs: Costs
+    machine: Machine
+    """The machine on which it was measured."""
+    points: tuple[Point, ...]
+
+
+def read_measured(path: Path = MEASURED) -> Measured:
+    """Return what was measured."""
+    values = tomllib.loads(path.read_text())
+    points = tuple(Point(p["way"], p["nodes"], p["ranks"], tuple(p["wall"])) for p in values["points"])
+    return Measured(_costs(values), Machine(cores=values["cores"], one_host=True), points)
+
+
+def _costs(values: Mapping[str, Any]) -> Costs:
+    single = values["single"]
+
+    def cpu(name: str) -> float:
+        return float(single[name]["cpu"])
+
+    task = (cpu("step-8") - cpu("step-1")) / 7
+    container = (cpu("container-8") - cpu("container-1")) / 7 - task
+    script = (cpu("python-8") - cpu("python-1")) / 7 - task - container
+    begin = task + container + script
+    fork, shared = (cpu("fork-4") - cpu("fork-2")) / 2, (cpu("one-per-node-4") - cpu("one-per-node-2")) / 2
+    ways = {name.removesuffix("-image") for name in single if name.endswith("-image")}
+    return Costs(
+        step=max(float(single["step-2"]["wall"]) - cpu("step-2"), 0.0),
+        task=task,
+        container=container,
+        script=script,
+        imports=cpu("plain-2") / 2 - begin,
+        fork=max(fork - begin, 0.0),
+        fork_once=cpu("fork-4") - 4 * fork,
+        shared=shared - task,
+        shared_once=cpu("one-per-node-4") - 4 * shared,
+        staging={way: _staging(values, way) for way in ways},
+        image_bytes=values["image_bytes"],
+        start_bytes=values["cold"]["start_bytes"],
+        calls=values["container_calls"],
+        crowding=(cpu("plain-16") / 16 / (cpu("plain-2") / 2) - 1) / (16 / values["cores"] - 1),
+    )
+
+
+def _staging(values: Mapping[str, Any], way: str) -> Staging:
+    small, image = (values["single"][f"{way}-{name}"] for name in ("small", "image"))
+    sent_small, sent = (values["sender"][f"{way}-{name}"] for name in ("small", "image"))
+    more = values["image_bytes"] - values["small_bytes"]
+    once_per_byte, node_per_byte = (sent - sent_small) / more, (image["cpu"] - small["cpu"] - sent + sent_small) / more
+    once = sent_small - once_per_byte * values["small_bytes"]
+    node = small["cpu"] - sent_small - node_per_byte * values["small_bytes"]
+    return Staging(
+        seconds=max(small["wall"] - small["cpu"] / 2, 0.0),
+        once=max(once, 0.0),
+        once_per_byte=once_per_byte,
+        node=max(node, 0.0),
+        node_per_byte=node_per_byte,
+    )

@@ -1,0 +1,248 @@
+"""Measure what the start of ranks costs on one node, and how long it takes on 1 to 8 virtual nodes of dev/cluster.
+
+All virtual nodes share the cores of this machine. CPU time is that of the cgroup of this process, so other programs do
+not count; but they make the measured seconds longer.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcmod.model.plan import RunscriptSettings
+from hpcmod.render.runscript import RUNSCRIPTS, render_runscript
+from hpcmod.resources import runscript_templates
+from tests.bench.measure import must
+from tests.stack import CHECKOUT, Cluster, find_stack, read_stack, start_cluster, stop_cluster
+
+_SIF = "SIFSIMULATION"
+NODES = (1, 2, 4, 8)
+RANKS = 2
+"""Per virtual node: 16 Pythons with torch need 4 GB."""
+
+_PROGRAM = """\
+import os, sys, time
+import torch
+open(f"{sys.argv[1]}/ready-{os.environ['RANK']}", "w").close()
+while not os.path.exists(f"{sys.argv[1]}/go"):
+    time.sleep(0.02)
+"""
+
+RANKS_OF_ONE = {"plain": (1, 2, 4, 16), "fork": (2, 4), "one-per-node": (2, 4)}
+"""Ranks on the one node that the model is calibrated with; 16 show what it costs that ranks outnumber the cores."""
+
+WAYS = ("plain", "sbcast", "tree", "fork", "one-per-node")
+STAGED = ("sbcast", "tree")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds from start to end, and seconds of CPU time, of all processes together."""
+
+    wall: float
+    cpu: float
+
+
+def cpu_seconds() -> float:
+    """Return the CPU time of this process's cgroup so far; if that is the root, it is the whole machine's."""
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers == "cpuacct":
+            return int(Path(f"/sys/fs/cgroup/cpuacct{path}/cpuacct.usage").read_text()) / 1e9
+        if not controllers and (stat := Path(f"/sys/fs/cgroup{path}/cpu.stat")).exists():
+            return int(stat.read_text().split()[1]) / 1e6
+    raise SystemExit("no cgroup counts the CPU time of this process")
+
+
+class Bench:
+    """Starts ranks on a cluster as a job does, with a rendered set of run scripts."""
+
+    def __init__(self, cluster: Cluster, work: Path) -> None:
+        self._cluster, self._work, self._scripts = cluster, work, work / "scripts"
+        self._stack, self._local, self._count = cluster.stack, cluster.dir / "local", 0
+        self._scripts.mkdir()
+        for name in RUNSCRIPTS:
+            settings = RunscriptSettings("simulation/1", _SIF)
+            path = self._scripts / name
+            path.write_text(render_runscript(name, settings, templates=runscript_templates()))
+            path.chmod(0o755)
+        (work / "train.py").write_text(_PROGRAM)
+        (work / "nothing.py").write_text("import sys\n")
+
+    def step(self, ranks: int) -> Cost:
+        """Measure an empty step on one node."""
+        return self._run([*_srun(1, ranks), "true"])
+
+    def containers(self, ranks: int) -> Cost:
+        """Measure a step with a container for each rank."""
+        return self._run([*_srun(1, ranks), *self._container(), str(self._stack.torch_sif), "true"])
+
+    def pythons(self, ranks: int) -> Cost:
+        """Measure a step with an empty Python program."""
+        program = ("/runscripts/conda-python-distributed", str(self._work / "nothing.py"))
+        return self._run([*_srun(1, ranks), *self._container(), str(self._stack.torch_sif), *program])
+
+    def stage(self, way: str, image: Path) -> tuple[Cost, float]:
+        """Measure staging to one node; return also the CPU seconds of the node where the script runs."""
+        script = f"TIMEFORMAT='%U %S'; time {self._stage(way)} >{self._work}/staged 2>&1"
+        argv = ["salloc", "--quiet", "--nodes=1", "bash", "-c", f"exec 2>{self._work}/times; {script}"]
+        cost = self._run(argv, image)
+        return cost, sum(map(float, (self._work / "times").read_text().split()[-2:]))
+
+    def start(self, way: str, nodes: int, ranks: int) -> Cost:
+        """Start ranks that import torch; return what it costs until the last one is ready."""
+        self._count += 1
+        place = self._work / f"{way}-{self._count}"
+        place.mkdir()
+        spawn = ("--spawn",) if way == "fork" else ()
+        first = (str(self._scripts / "one-per-node"),) if way == "one-per-node" else ()
+        program = ("/runscripts/conda-python-distributed", *spawn, str(self._work / "train.py"), str(place))
+        step = (*_srun(nodes, ranks), *first, *self._container())
+        argv = [*step, str(self._stack.torch_sif), *program]
+        if way in STAGED:
+            script = f'staged=$({self._stage(way)}) && eval "$staged" && exec {" ".join((*step, "$SIF", *program))}'
+            argv = ["salloc", "--quiet", f"--nodes={nodes}", f"--ntasks-per-node={ranks}", "bash", "-c", script]
+        began, used = time.perf_counter(), cpu_seconds()
+        line = [str(CHECKOUT / "dev" / "cluster"), "exec", str(self._cluster.dir), *argv]
+        env = {**self._stack.environment(Path.home()), **self._environment(self._stack.torch_sif)}
+        job = subprocess.Popen(line, env=env, cwd=self._work, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while len(list(place.glob("ready-*"))) < nodes * ranks:
+            time.sleep(0.01)
+            if job.poll() is not None:
+                raise SystemExit(f"{way}: a rank has ended")
+        cost = Cost(time.perf_counter() - began, cpu_seconds() - used)
+        (place / "go").touch()
+        job.wait()
+        time.sleep(cost.wall / 2)  # let other programs of this machine go on
+        return cost
+
+    def bytes_of_start(self) -> int:
+        """Return how many bytes of the image the start of one rank reads, from a page cache without them."""
+        image = self._stack.torch_sif
+        must(["dd", f"if={image}", "iflag=nocache", "count=0", "status=none"])
+        self.start("plain", 1, 1)
+        return int(must(["fincore", "--bytes", "--noheadings", "--output", "RES", image]).stdout)
+
+    def calls_of_container(self) -> int:
+        """Return the number of calls with a path below the image, the working directory or the home directory."""
+        log, image = self._work / "calls-of-container", self._stack.torch_sif
+        # with a seccomp filter, strace does not stop squashfuse, which serves the files of the traced processes
+        trace = ["strace", "-f", "--seccomp-bpf", "-qq", "-e", "trace=%file", "-e", "signal=none", "-o", str(log)]
+        must([*trace, *self._container(), image, "true"])
+        paths = tuple(f'"{path}' for path in (image, self._work, Path.home()))
+        return sum(any(path in line for path in paths) for line in log.read_text(errors="replace").splitlines())
+
+    def calls_of_python(self) -> int:
+        """Return the number of calls with a path that an import of torch makes."""
+        log, go, pid = (self._work / name for name in ("calls", "started", "pid"))
+        code = f"import os, time; open({str(pid)!r}, 'w').write(str(os.getpid()))"
+        code += f"\nwhile not os.path.exists({str(go)!r}): time.sleep(0.02)\nimport torch"
+        program = ("/runscripts/conda-python-distributed", "-c", code)
+        argv = [*self._container(), str(self._stack.torch_sif), *program]
+        env = {**self._stack.environment(Path.home()), **self._environment(self._stack.torch_sif)}
+        env["HPCMOD_CACHE_ROOT"] = str(self._work)
+        python = subprocess.Popen(argv, env=env, cwd=self._work, stdin=subprocess.DEVNULL)
+        while not pid.exists() or not pid.read_text():
+            time.sleep(0.02)
+        trace = ("strace", "-f", "-qq", "-e", "trace=%file", "-e", "signal=none", "-o", str(log), "-p", pid.read_text())
+        tracer = subprocess.Popen(trace)
+        while f"{go}" not in (log.read_text() if log.exists() else ""):
+            time.sleep(0.02)
+        go.touch()
+        python.wait()
+        tracer.wait()
+        return sum(str(go) not in line for line in log.read_text(errors="replace").splitlines())
+
+    def _run(self, argv: Sequence[str], image: Path | None = None) -> Cost:
+        began, used = time.perf_counter(), cpu_seconds()
+        done = self._cluster(*argv, **self._environment(image or self._stack.torch_sif))
+        if done.returncode:
+            raise SystemExit(f"{' '.join(argv)}\n{done.stdout}{done.stderr}")
+        return Cost(time.perf_counter() - began, cpu_seconds() - used)
+
+    def _stage(self, way: str) -> str:
+        by = " --by tree" if way == "tree" else ""
+        return f"{self._scripts}/stage-image{by} {self._local}"
+
+    def _container(self) -> tuple[str, ...]:
+        binds = (f"{self._scripts}:/runscripts", str(self._work), str(self._local))
+        return (str(self._stack.apptainer), "exec", *(word for bind in binds for word in ("--bind", bind)))
+
+    def _environment(self, image: Path) -> dict[str, str]:
+        own = {"RUNSCRIPTS": str(self._scripts), "SIF": str(image), _SIF: str(image), "LC_ALL": "C"}
+        return {**own, "HPCMOD_CACHE_ROOT": str(self._local), "APPTAINER_QUIET": "1"}
+
+
+def _srun(nodes: int, ranks: int) -> tuple[str, ...]:
+    return ("srun", f"--nodes={nodes}", f"--ntasks-per-node={ranks}", "--mpi=none")
+
+
+def _single(bench: Bench, image: Path, small: Path, rounds: int, ways: Sequence[str]) -> Iterator[str]:
+    """Yield lines of TOML: the medians of what was measured on one node."""
+    found: dict[str, list[Cost]] = {}
+    senders: dict[str, list[Cost]] = {}
+    for _ in range(rounds):
+        for ranks in (1, 2, 8):
+            found.setdefault(f"step-{ranks}", []).append(bench.step(ranks))
+            found.setdefault(f"container-{ranks}", []).append(bench.containers(ranks))
+            found.setdefault(f"python-{ranks}", []).append(bench.pythons(ranks))
+        for way in ways:
+            for ranks in RANKS_OF_ONE[way] if way not in STAGED else ():
+                found.setdefault(f"{way}-{ranks}", []).append(bench.start(way, 1, ranks))
+            for name, file in (("small", small), ("image", image)) if way in STAGED else ():
+                cost, sender = bench.stage(way, file)
+                found.setdefault(f"{way}-{name}", []).append(cost)
+                senders.setdefault(f"{way}-{name}", []).append(Cost(cost.wall, sender))
+        began = cpu_seconds()
+        must(["sha256sum", str(image)])
+        found.setdefault("sha256", []).append(Cost(cpu_seconds() - began, cpu_seconds() - began))
+    yield "[single]"
+    for name, costs in found.items():
+        yield f'"{name}" = {{ wall = {_median(costs, "wall")}, cpu = {_median(costs, "cpu")} }}'
+    yield "[sender]"
+    for name, costs in senders.items():
+        yield f'"{name}" = {_median(costs, "cpu")}'
+
+
+def _median(costs: Sequence[Cost], field: str) -> str:
+    return f"{statistics.median(getattr(cost, field) for cost in costs):.3f}"
+
+
+def _points(bench: Bench, rounds: int, ways: Sequence[str]) -> Iterator[str]:
+    """Yield lines of TOML: starts on several virtual nodes."""
+    found: dict[tuple[str, int], list[Cost]] = {}
+    for _ in range(rounds):
+        for nodes in NODES:
+            for way in ways:
+                found.setdefault((way, nodes), []).append(bench.start(way, nodes, RANKS))
+    for (way, nodes), costs in found.items():
+        walls = ", ".join(f"{cost.wall:.2f}" for cost in costs)
+        cpus = ", ".join(f"{cost.cpu:.2f}" for cost in costs)
+        yield f'[[points]]\nway = "{way}"\nnodes = {nodes}\nranks = {RANKS}\nwall = [{walls}]\ncpu = [{cpus}]'
+
+
+def measure(rounds: int, ways: Sequence[str] = WAYS) -> Iterator[str]:
+    """Yield the lines of a file like measured.toml."""
+    stack = read_stack(find_stack())
+    if stack is None:
+        raise SystemExit("no test stack: run dev/stack")
+    cluster = start_cluster(stack, f"simulate-{os.getpid()}", "-n", str(max(NODES)), "-c", "16")
+    try:
+        with tempfile.TemporaryDirectory(prefix="hpcmod-simulate-", dir=stack.root) as work:
+            bench = Bench(cluster, Path(work))
+            bench.start("plain", 1, 1)  # the image is in the page cache from here on
+            image, small = stack.torch_sif, stack.tiny_sif
+            yield f"cores = {os.cpu_count()}"
+            yield f"image_bytes = {image.stat().st_size}\nsmall_bytes = {small.stat().st_size}"
+            yield f"container_calls = {bench.calls_of_container()}\npython_calls = {bench.calls_of_python()}"
+            yield from _single(bench, image, small, rounds, ways)
+            yield from _points(bench, rounds, ways)
+            yield f"[cold]\nstart_bytes = {bench.bytes_of_start()}"
+    finally:
+        stop_cluster(cluster)

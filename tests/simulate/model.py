@@ -1,0 +1,206 @@
+"""How long the ranks of a job take to start: a model of what they wait for, from one node to ten thousand.
+
+Ranks, file system and network are identical and undisturbed: there are no slow nodes, and no other jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tests.simulate.events import Clock, Event, Process, Server
+
+SLICES = 4
+"""Parts in which an import reads the image: the ranks of a node wait for the same parts."""
+
+CHILDREN = 2
+"""Nodes that a node of the tree copy serves."""
+BLOCK = 4 * 1024 * 1024
+"""Bytes that a node of the tree copy passes on at a time."""
+WIDTH = 50
+"""Nodes that a node serves in Slurm's messages, and so in sbcast (slurm.conf, TreeWidth of Slurm 22.05)."""
+
+WAYS = ("plain", "sbcast", "tree", "fork", "one-per-node")
+
+
+@dataclass(frozen=True)
+class Staging:
+    """What a copy of an image to the nodes costs, in CPU seconds, except the first."""
+
+    seconds: float
+    """Until an empty file is staged on one node, without its CPU time."""
+    once: float
+    once_per_byte: float
+    node: float
+    node_per_byte: float
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What starts cost on one node: CPU seconds, except the first."""
+
+    step: float
+    """Seconds until the scheduler has started the first task, without its CPU time."""
+    task: float
+    container: float
+    script: float
+    """Run script and interpreter, without imports."""
+    imports: float
+    fork: float
+    """Of a rank that is forked, besides its container and script."""
+    fork_once: float
+    """Of the process that imports, for all ranks of a node."""
+    shared: float
+    """Of a rank that is forked in the one container of its node."""
+    shared_once: float
+    staging: Mapping[str, Staging]
+    image_bytes: float
+    start_bytes: float
+    """Bytes of the image that a start reads."""
+    calls: float
+    """Operations of a container's start on files in shared directories."""
+    crowding: float
+    """See Server: measured with more ranks than cores."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the ranks share. Rates are per second."""
+
+    cores: float
+    """Of a node, or of all nodes together."""
+    one_host: bool = False
+    """Whether all nodes are virtual ones that share the cores and the page cache of one machine."""
+    metadata: float = float("inf")
+    """Operations that the file system serves."""
+    delay: float = 0.0
+    """Seconds that one operation takes without others."""
+    read: float = float("inf")
+    """Bytes of one file that the file system serves: of all its stripes."""
+    node_read: float = float("inf")
+    """Bytes of one file that a node can read."""
+    link: float = float("inf")
+    """Bytes that a node can send."""
+    hop: float = 0.0
+    """Seconds of one level of the scheduler's tree of messages."""
+
+
+class _Start:
+    """One start of the ranks of a job."""
+
+    def __init__(self, costs: Costs, machine: Machine, nodes: int, ranks: int, *, staged: bool) -> None:
+        self.clock = Clock()
+        self.costs, self.machine, self.nodes, self.ranks, self.staged = costs, machine, nodes, ranks, staged
+        count = 1 if machine.one_host else nodes
+        self.cores = [Server(self.clock, machine.cores, 1.0, costs.crowding) for _ in range(count)]
+        self.metadata = Server(self.clock, machine.metadata)
+        self.file = Server(self.clock, machine.read, limit=machine.node_read)
+        self.fetched: dict[tuple[int, int], Event] = {}
+
+    def cores_of(self, node: int) -> Server:
+        return self.cores[0 if self.machine.one_host else node]
+
+    def fetch(self, node: int, part: int) -> Event:
+        """Return the event of a part of the image being in the page cache of a node."""
+        found = self.fetched.get((node, part))
+        if found is None:
+            found = self.file.use(0.0 if self.staged else self.costs.start_bytes / SLICES)
+            self.fetched[node, part] = found
+        return found
+
+    def begin(self, node: int, *, container: bool) -> Process:
+        """Start a task and, if it has one, its container."""
+        costs, machine = self.costs, self.machine
+        yield self.clock.after(costs.step + machine.hop * _levels(self.nodes, WIDTH))
+        yield self.cores_of(node).use(costs.task)
+        if container:
+            yield self.clock.after(costs.calls * machine.delay)
+            yield self.metadata.use(costs.calls)
+            yield self.cores_of(node).use(costs.container + costs.script)
+
+    def work(self, node: int, seconds: float) -> Process:
+        """Import: read the image part by part, and compute after each."""
+        for part in range(SLICES):
+            yield self.fetch(node, part)
+            yield self.cores_of(node).use(seconds / SLICES)
+
+    def plain(self, node: int) -> Process:
+        """Start a rank with a container and imports of its own."""
+        yield from self.begin(node, container=True)
+        yield from self.work(node, self.costs.imports)
+
+    def forking(self, node: int, *, one_container: bool) -> Process:
+        """Start all ranks of a node, of which one imports, and fork them."""
+        costs, clock = self.costs, self.clock
+        tasks = [clock.start(self.begin(node, container=not one_container)) for _ in range(self.ranks)]
+        yield tasks[0]
+        if one_container:
+            yield clock.after(costs.calls * self.machine.delay)
+            yield self.metadata.use(costs.calls)
+        yield from self.work(node, costs.shared_once if one_container else costs.fork_once)
+        yield from tasks
+        each = costs.shared if one_container else costs.fork
+        ends = [self.cores_of(node).use(each) for _ in tasks]
+        yield from ends
+
+    def stage(self, way: str) -> Process:
+        """Copy the image to all nodes, verify it there, and then start the ranks as usual."""
+        costs, size = self.costs.staging[way], self.costs.image_bytes
+        yield self.clock.after(costs.seconds + self.machine.hop * _levels(self.nodes, WIDTH))
+        parts = [self.file.use(size), self.cores_of(0).use(costs.once + costs.once_per_byte * size)]
+        parts += [self.cores_of(node).use(costs.node + costs.node_per_byte * size) for node in range(self.nodes)]
+        parts.append(self.clock.after(self.transfer(way, size)))
+        yield from parts
+        yield from [self.clock.start(self.plain(node)) for node in range(self.nodes) for _ in range(self.ranks)]
+
+    def transfer(self, way: str, size: float) -> float:
+        """Return the seconds that the network takes to bring a file to the last node.
+
+        sbcast sends a block when all nodes have the one before, so each level of its tree adds the whole file; nodes of
+        the tree copy pass on each block as soon as they have it, so each level adds one block.
+        """
+        link, nodes = self.machine.link, self.nodes
+        if way == "sbcast":
+            return sum(size * children / link for children in _children(nodes, WIDTH))
+        return (size + BLOCK * _levels(nodes, CHILDREN)) * min(CHILDREN, nodes - 1) / link
+
+    def run(self, way: str) -> float:
+        """Return the seconds until the last rank has imported."""
+        if way in self.costs.staging:
+            self.clock.start(self.stage(way))
+        else:
+            for node in range(self.nodes):
+                if way == "plain":
+                    for _ in range(self.ranks):
+                        self.clock.start(self.plain(node))
+                else:
+                    self.clock.start(self.forking(node, one_container=way == "one-per-node"))
+        return self.clock.run()
+
+
+def _children(nodes: int, width: int) -> Iterator[int]:
+    """Yield for each level of a tree below its root how many nodes a node above it serves."""
+    above, left = 1, nodes
+    while left > 0:
+        here = min(above * width, left)
+        yield -(-here // above)
+        above, left = here, left - here
+
+
+def _levels(nodes: int, width: int) -> int:
+    return len(list(_children(nodes, width)))
+
+
+def start_seconds(way: str, nodes: int, ranks: int, costs: Costs, machine: Machine) -> float:
+    """Return how long the ranks of a job take until all have imported what they need.
+
+    Parameters
+    ----------
+    way
+        One of WAYS.
+    ranks
+        Per node.
+    """
+    if ranks == 1 and way in ("fork", "one-per-node"):
+        way = "plain"  # what the run script does
+    return _Start(costs, machine, nodes, ranks, staged=way in costs.staging).run(way)

@@ -1,0 +1,83 @@
+"""Start times on machines that nobody here has: given rates, and costs measured on one node; a table and a chart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from hpcmod.render.bandwidth_chart import Chart, Line, render_svg
+from tests.simulate.calibration import Measured
+from tests.simulate.model import WAYS, Costs, Machine, start_seconds
+
+RANKS = 8
+NODES = (1, 4, 16, 64, 256, 1024, 4096, 10000)
+
+NAMES = {
+    "plain": "plain",
+    "sbcast": "staged by sbcast",
+    "tree": "staged by tree",
+    "fork": "fork",
+    "one-per-node": "one per node",
+}
+
+LUSTRE = Machine(cores=RANKS, metadata=50e3, delay=0.5e-3, read=240e9 / 32, node_read=2e9, link=25e9, hop=0.1)
+"""A file on one of 32 targets that together read 240 GB/s (LUMI-P), and links of 200 Gbit/s; the rest is assumed."""
+STRIPED = replace(LUSTRE, read=240e9 / 4)
+"""The same with a file on 8 targets."""
+NFS = replace(LUSTRE, metadata=10e3, read=2e9)
+
+LARGE = 10e9
+"""Bytes of an image of PyTorch for GPUs."""
+
+Table = Mapping[str, Mapping[int, float]]
+
+
+def scale_image(costs: Costs, size: float) -> Costs:
+    """Return the costs of an image of another size, of which starts read the same share."""
+    return replace(costs, image_bytes=size, start_bytes=costs.start_bytes * size / costs.image_bytes)
+
+
+def simulate(costs: Costs, machine: Machine, nodes: Sequence[int] = NODES) -> Table:
+    """Return start times in seconds, by way and number of nodes."""
+    ways = [way for way in WAYS if way not in ("sbcast", "tree") or way in costs.staging]
+    return {way: {count: start_seconds(way, count, RANKS, costs, machine) for count in nodes} for way in ways}
+
+
+def render_table(table: Table) -> str:
+    """Return start times as a Markdown table."""
+    nodes = list(next(iter(table.values())))
+    lines = ["| nodes | " + " | ".join(NAMES[way] for way in table) + " |", "|---" * (len(table) + 1) + "|"]
+    lines += [f"| {count:,} | " + " | ".join(f"{table[way][count]:.1f}" for way in table) + " |" for count in nodes]
+    return "\n".join(lines) + "\n"
+
+
+def render_chart(tables: Sequence[tuple[str, Table]]) -> str:
+    """Return start times as SVG, one chart for each title and table."""
+    return render_svg([_make_chart(title, table) for title, table in tables])
+
+
+def _make_chart(title: str, table: Table) -> Chart:
+    last = max(next(iter(table.values())))
+    ends = "; ".join(f"{NAMES[way]} {times[last]:.0f} s" for way, times in table.items())
+    return Chart(
+        title=title,
+        description=f"{title}. Start times on {last:,} nodes: {ends}.",
+        x_label=f"nodes with {RANKS} ranks each",
+        ticks=tuple((count, f"{count:,}") for count in next(iter(table.values()))),
+        lines=tuple(Line(NAMES[way], tuple(times.items())) for way, times in table.items()),
+        y_label="seconds until all ranks have imported torch",
+        y_unit="s",
+        y_is_logarithmic=True,
+    )
+
+
+def compare(measured: Measured) -> str:
+    """Return the measured starts and their simulation as a Markdown table."""
+    lines = ["| way | virtual nodes | measured | median | simulated | difference |", "|---|---|---|---|---|---|"]
+    for point in measured.points:
+        simulated = start_seconds(point.way, point.nodes, point.ranks, measured.costs, measured.machine)
+        rounds = ", ".join(f"{wall:.1f}" for wall in point.wall)
+        difference = f"{100 * (simulated / point.median - 1):+.0f} %"
+        seconds = f"{rounds} s | {point.median:.1f} s | {simulated:.1f} s"
+        lines.append(f"| {NAMES[point.way]} | {point.nodes} | {seconds} | {difference} |")
+    return "\n".join(lines) + "\n"
