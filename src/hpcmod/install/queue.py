@@ -1,6 +1,6 @@
 """Run a scheduler's programs: test, submit, watch and cancel jobs, read their scripts, and ask what it offers.
 
-No other module runs them; their names are in model/jobs/slurm.py.
+No other module runs them; their names are in model/jobs/slurm.py and pbs.py.
 """
 
 from __future__ import annotations
@@ -150,15 +150,17 @@ def cancel_job(scheduler: Scheduler, number: str) -> None:
 
 def has_step_program(scheduler: Scheduler, environ: Mapping[str, str]) -> bool:
     """Return whether the program that starts job steps is installed, whether or not the scheduler responds."""
-    return which(scheduler.programs.check[0], environ) is not None
+    command = scheduler.programs.check
+    return bool(command) and which(command[0], environ) is not None
 
 
 def find_check_step(scheduler: Scheduler, environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return the command that runs a check as a job step; empty if the scheduler is missing or does not respond."""
-    program = which(scheduler.programs.check[0], environ)
+    command = scheduler.programs.check
+    program = which(command[0], environ) if command else None
     if not program or run(scheduler.programs.responds, env=environ, timeout=_PATIENCE).status:
         return ()
-    return (program, *scheduler.programs.check[1:])
+    return (program, *command[1:])
 
 
 def find_mpi_types(scheduler: Scheduler, environ: Mapping[str, str]) -> tuple[str, ...] | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from hpcmod.errors import BadInputError
 from hpcmod.model.jobs.job import JobPlan
-from hpcmod.model.jobs.module import JobModule
+from hpcmod.model.jobs.request import JobModule
 from hpcmod.model.jobs.requeue import Requeue
 from hpcmod.model.jobs.scheduler import ShellWords
 from hpcmod.model.jobs.schedulers import SCHEDULERS
@@ -44,7 +44,9 @@ def _render_head(plan: JobPlan) -> list[str]:
 
 
 def _render_setup(plan: JobPlan, words: ShellWords) -> list[str]:
+    begin, why = words.begin
     return [
+        *([f"# {why}", begin] if begin else []),
         *map(quote.sh_comment, plan.commands),
         *(f"export {quote.sh_word(name)}={quote.sh_word(value)}" for name, value in plan.exports),
         *_render_loading(plan.loading, words),

@@ -75,7 +75,7 @@ def job(flags: JobFlags) -> None:
       hpcmod job --lint train.sh
       hpcmod job --rerun train.sh --submit
     """
-    profile = machine.load_site(flags.site, {} if flags.site else os.environ)
+    profile = _for_scheduler(machine.load_site(flags.site, {} if flags.site else os.environ), flags.scheduler)
     if flags.lint:
         from hpcmod.cli.recipes.lint import lint_files
 
@@ -93,6 +93,14 @@ def job(flags: JobFlags) -> None:
         _allocate(prepared.request, profile, submit=flags.submit)
         return
     _print(write_job(prepared, flags), as_json=flags.as_json)
+
+
+def _for_scheduler(site: Site, name: str) -> Site:
+    """Return the profile of a machine for another scheduler, without the rules for its own one."""
+    if name in ("", site.job.scheduler):
+        return site
+    rules = JobRules(scheduler=name, command=site.job.command, module_init=site.job.module_init)
+    return replace(site, job=rules)
 
 
 @dataclass(frozen=True)

@@ -91,6 +91,10 @@ def _run_job(
         missing = f"no {scheduler.title} here: {scheduler.programs.submit[0]} is missing"
         raise LackingError(missing, "Run it on this node: hpcmod jupyter NAME --here")
     words = ("env", "python", str(session.program), KINDS[kind][0], "node")
+    if not scheduler.programs.state:
+        raise LackingError(
+            f"hpcmod cannot follow jobs of {scheduler.title}", "Run it in a job: hpcmod jupyter NAME --here"
+        )
     asked = _job_flags(container, options, session)
     flags = replace(asked, program=words, site=site, submit=not dry_run, dry_run=dry_run)
     written = write_job(prepare_job(flags, profile), flags)

@@ -13,7 +13,7 @@ from hpcmod.errors import HpcmodError, NotFoundError
 from hpcmod.install.installed import Installed, find_installed
 from hpcmod.install.module_tool import find_init, find_modulefile, has_module_tool, module_name
 from hpcmod.install.runtime import find_runtime
-from hpcmod.model.jobs.module import JobModule
+from hpcmod.model.jobs.request import JobModule
 from hpcmod.model.site import Site
 
 _SYSTEM = ("/usr/bin", "/bin", "/usr/local/bin", "/usr/sbin", "/sbin", "/usr/local/sbin")

@@ -55,7 +55,7 @@ os.execv(sys.executable, [sys.executable, "-m", module, *options])
 '''
 
 _NAMES = {
-    "NODE_VARIABLES": tuple(sorted({scheduler.node_variable for scheduler in SCHEDULERS.values()})),
+    "NODE_VARIABLES": tuple(sorted({scheduler.node_variable for scheduler in SCHEDULERS.values()} - {""})),
     "LOGIN_VARIABLES": tuple(sorted({scheduler.login_variable for scheduler in SCHEDULERS.values()})),
 }
 

@@ -9,13 +9,12 @@ from dataclasses import dataclass, replace
 
 from hpcmod.errors import BadInputError
 from hpcmod.model.jobs.layout import Layout, choose_partition, make_layout
-from hpcmod.model.jobs.module import JobModule
 from hpcmod.model.jobs.mpi import choose_mpi, explain_mpi
 from hpcmod.model.jobs.network import choose_network, explain_network
-from hpcmod.model.jobs.request import JobRequest, check_request, is_command
+from hpcmod.model.jobs.request import JobModule, JobRequest, check_request, is_command
 from hpcmod.model.jobs.requeue import Requeue
 from hpcmod.model.jobs.review import review_job
-from hpcmod.model.jobs.scheduler import Amount, Directive, JobNeeds
+from hpcmod.model.jobs.scheduler import Amount, Directive, JobNeeds, Scheduler
 from hpcmod.model.jobs.schedulers import scheduler_of
 from hpcmod.model.jobs.step import Step, make_single_step, make_step
 from hpcmod.model.site import RAY, Site, StagePlace
@@ -73,6 +72,7 @@ def make_job(request: JobRequest, site: Site) -> JobPlan:
     check_request(request)
     scheduler = scheduler_of(site)
     scheduler.check(dict(request.options), request.more, request.requeue)
+    _check_possible(request, scheduler)
     layout = make_layout(request, site)
     _check_required(request, site, layout)
     place = _find_place(request, site)
@@ -99,6 +99,13 @@ def make_job(request: JobRequest, site: Site) -> JobPlan:
         requeue=request.requeue,
         notes=(*_make_notes(request, site), *review_job(request, site, layout)),
     )
+
+
+def _check_possible(request: JobRequest, scheduler: Scheduler) -> None:
+    for name, why in scheduler.lacks.items():
+        if getattr(request, name):
+            option = {"requeue": "requeue-on"}.get(name, name.replace("_", "-"))
+            raise BadInputError(f"--{option} does not work with {scheduler.title}: {why}", f"Leave out --{option}.")
 
 
 def _check_required(request: JobRequest, site: Site, layout: Layout) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from hpcmod.errors import BadInputError
-from hpcmod.model.jobs.module import JobModule
 from hpcmod.model.jobs.requeue import Requeue
 from hpcmod.model.nodes.staging import BY_SCHEDULER
 from hpcmod.model.site import LAUNCHERS
@@ -43,6 +42,28 @@ _LAUNCHER_MODULES = {
     "deepspeed": "deepspeed",
 }
 """Python modules that are launchers, with the launcher's name."""
+
+
+@dataclass(frozen=True)
+class JobModule:
+    """A module as a batch script loads it, whatever shell the script starts in."""
+
+    name: str
+    """Argument of `module load`: the full name if known; empty: no module is loaded."""
+    trees: tuple[str, ...] = ()
+    """Directories for `module use`."""
+    unused: tuple[str, ...] = ()
+    """Directories for `module unuse`: their copy of the module would otherwise be loaded."""
+    sha256: str = ""
+    """sha256 of the image; empty: not known."""
+    source: str = ""
+    """Source of the image, with its digest; empty: not known."""
+    init: str = ""
+    """File that defines the `module` command if the shell lacks it; empty: not known."""
+    modulecmd: str = ""
+    """Program of Environment Modules behind the `module` command, if there is no such file."""
+    path: str = ""
+    """Directory of the container runtime, if it is not a system directory."""
 
 
 @dataclass(frozen=True)

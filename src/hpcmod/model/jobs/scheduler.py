@@ -121,6 +121,8 @@ class ShellWords:
     """Variable with a program that runs after each task; empty: there is none."""
     whole_environment: tuple[str, str]
     """A line that lets steps inherit all variables, and why it is there; empty: they always do."""
+    begin: tuple[str, str] = ("", "")
+    """The first line of a batch script, and why it is there; empty: none."""
 
 
 @dataclass(frozen=True)
@@ -183,11 +185,13 @@ class Scheduler(Protocol):
     task_beside: tuple[str, ...]
     """Command that starts one task on the first node, next to the steps that run there."""
     node_variable: str
-    """Variable of a task: the name of its node."""
+    """Variable of a task: the name of its node; empty: there is none."""
     login_variable: str
     """Variable of a job: the host on which it was submitted."""
     exit_variable: str
     """Variable with the exit status that its commands use for their own errors, e.g. a refused request."""
+    lacks: ClassVar[Mapping[str, str]]
+    """By field of JobRequest that hpcmod cannot do with this scheduler: why not."""
     words: ShellWords
     programs: Programs
 
@@ -242,7 +246,13 @@ class Scheduler(Protocol):
         """Return the environment for such a step, without what it would inherit from the options of the job."""
 
     def allocation(self, environ: Mapping[str, str]) -> Allocation | None:
-        """Return the job that this process is in; None outside a job."""
+        """Return the job that this process is in; None outside a job.
+
+        Raises
+        ------
+        LackingError
+            In a job, if hpcmod cannot start steps in it.
+        """
 
     def place(self, environ: Mapping[str, str]) -> JobPlace:
         """Return the place of this process in its job."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from hpcmod.model.jobs.pbs import Pbs
 from hpcmod.model.jobs.scheduler import Scheduler
 from hpcmod.model.jobs.slurm import Slurm
 from hpcmod.model.site import Site
 
-SCHEDULERS: dict[str, Scheduler] = {"slurm": Slurm()}
+SCHEDULERS: dict[str, Scheduler] = {"slurm": Slurm(), "pbs": Pbs()}
 """A new one is a line here, and a module beside slurm.py."""
 
 

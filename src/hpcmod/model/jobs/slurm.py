@@ -72,6 +72,7 @@ class Slurm(Scheduler):
     exit_variable = "SLURM_EXIT_ERROR"
     cpus_option = "--cpus-per-task=N"
     task_beside = ("srun", "--nodes=1", "--ntasks=1", "--overlap")
+    lacks: ClassVar[Mapping[str, str]] = {}
     words = ShellWords(
         restarts="${SLURM_RESTART_COUNT:-0}",
         requeue='scontrol requeue "$SLURM_JOB_ID"',
