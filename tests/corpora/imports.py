@@ -88,7 +88,8 @@ LUMI = {
     "number": _lumi("modextravars = {1: 'x'}", lost=("the variable 1",)),
     "binds in a variable": _variable("SINGULARITY_BIND", "/pfs,/a:/b", carried=("the bind /pfs", "the bind /a:/b")),
     "binds in the footer": _lumi(
-        "modluafooter = \"\"\"create_container_vars( 'tool.sif', 'Tool', '%(installdir)s', '/usr/lib64/libj.so.4' )\"\"\"",
+        'modluafooter = """create_container_vars( '
+        "'tool.sif', 'Tool', '%(installdir)s', '/usr/lib64/libj.so.4' )\"\"\"",
         carried=("the bind /usr/lib64/libj.so.4",),
     ),
     "prepended binds": _lumi(

@@ -1,7 +1,7 @@
 """Files with one fault each, for the score of `hpcmod lint`.
 
-The faults are of the kinds that public documents name: pages of sbatch and srun, the ShellCheck wiki, EasyBuild's pages on
-easyconfigs, singularity-hpc's developer guide. The split is computed from the SHA-256 of a fault's name.
+The faults are of the kinds that public documents name: pages of sbatch and srun, the ShellCheck wiki, EasyBuild's pages
+on easyconfigs, singularity-hpc's developer guide. The split is computed from the SHA-256 of a fault's name.
 
 The held-out part is not blind: the list was written by the author of the rules, after most of them, so its score is an
 upper bound. No rule was changed after the score was first computed.

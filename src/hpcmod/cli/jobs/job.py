@@ -25,7 +25,7 @@ from hpcmod.model.jobs.job import JobPlan, make_job
 from hpcmod.model.jobs.request import JobRequest, with_options
 from hpcmod.model.jobs.scheduler import Scheduler
 from hpcmod.model.jobs.schedulers import scheduler_of
-from hpcmod.model.site import Site
+from hpcmod.model.site import JobRules, Site
 
 
 def _complete_module(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
