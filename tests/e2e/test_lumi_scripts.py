@@ -19,7 +19,11 @@ THREE = ("simple-by-path", "with-conda", "pythonpath-distributed")
 
 def test_three_scripts_in_one_job_do_the_same(tiny_jobs: Jobs, tiny_sif: Path, tmp_path: Path) -> None:
     machine, module = tiny_jobs.machine, OF_LUMIS_PAGE.replace("-", "/", 1)
-    reference.install(tmp_path / "lumi", module, reference.OF_2023, tiny_sif, [], machine.stack.apptainer)
+    fake = tmp_path / "rocm-smi"  # LUMI's script runs it, and the image of the test lacks it
+    fake.write_text("#!/bin/sh\necho 'fake rocm-smi'\n")
+    fake.chmod(0o755)
+    binds = [f"{fake}:/usr/bin/rocm-smi"]
+    reference.install(tmp_path / "lumi", module, reference.OF_2023, tiny_sif, binds, machine.stack.apptainer)
     script = tmp_path / "three.sh"
     lines = ["#!/bin/bash -e", "#SBATCH -N1 --ntasks-per-node=2 --gpus-per-node=8 -p small-g -t 5"]
     script.write_text("\n".join([*lines, *(f"bash -e {SCRIPTS / name}.sh" for name in THREE), ""]))

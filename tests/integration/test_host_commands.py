@@ -13,7 +13,6 @@ CONNECT = """
 import socket, sys
 connection = socket.socket(socket.AF_UNIX)
 connection.connect(sys.argv[1])
-connection.sendall(b"x")
 print(connection.recv(4096).decode())
 """
 

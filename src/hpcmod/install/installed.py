@@ -19,6 +19,9 @@ from hpcmod.model.text import is_file_name
 RECORD = "record.json"
 """Record of an installation's content: the last file written before the modulefile."""
 
+DEFINITIONS = "share/docker-defs"
+"""Directory of the definitions of images, below the root of an installation."""
+
 PROGRAM = "in-environment"
 """Program that runs the image of an installation with the environment of its module."""
 

@@ -19,7 +19,7 @@ from hpcmod.fs.anchored import renamed_in_errors
 from hpcmod.fs.removal import prune
 from hpcmod.fs.tree import Tree
 from hpcmod.image.trust.provenance import sidecar
-from hpcmod.install.installed import RECORD, Installed, read_installed, read_record
+from hpcmod.install.installed import DEFINITIONS, RECORD, Installed, read_installed, read_record
 from hpcmod.install.own_default import unmark_default
 from hpcmod.install.user_layer import has_additions
 from hpcmod.lock import hold, lock_name, tidy
@@ -80,27 +80,33 @@ def make_removal(installed: Installed, *, with_packages: bool) -> Removal:
 def _divide(installed: Installed, *, with_packages: bool) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
     """Return the paths in the root that the installation created, and those that others added."""
     ours = _paths_of(installed)
+    holders = {directory for path in ours for directory in path.parents}
     removed: list[Path] = []
     kept: list[Path] = []
-    for path in sorted(installed.root.iterdir()):
-        below = sorted(path.iterdir()) if path.is_dir() and not path.is_symlink() else []
-        if path in ours or is_user_packages(path):
-            stays = is_user_packages(path) and not with_packages and has_additions(path)
-            (kept if stays else removed).append(path)
-        elif ours.isdisjoint(below):
-            kept.append(path)
-        elif ours.issuperset(below):
-            removed.append(path)
-        else:
-            removed += [one for one in below if one in ours]
-            kept += [one for one in below if one not in ours]
+
+    def divide(directory: Path) -> None:
+        for path in sorted(directory.iterdir()):
+            if path in ours:
+                removed.append(path)
+            elif directory == installed.root and is_user_packages(path):
+                (removed if with_packages or not has_additions(path) else kept).append(path)
+            elif path in holders and path.is_dir() and not path.is_symlink():
+                before = len(removed), len(kept)
+                divide(path)
+                if len(kept) == before[1]:
+                    removed[before[0] :] = [path]
+            else:
+                kept.append(path)
+
+    divide(installed.root)
     return tuple(removed), tuple(kept)
 
 
 def _paths_of(installed: Installed) -> set[Path]:
-    """Return the paths in the record, and the directory of EasyBuild's logs."""
+    """Return the paths in the record, the image's definition, and the directory of EasyBuild's logs."""
     image = Path(installed.of_image("path"))
-    return {installed.root / name for name in (*installed.files, RECORD, "easybuild")} | {image, sidecar(image)}
+    names = (*installed.files, f"{DEFINITIONS}/{image.stem}.def", RECORD, "easybuild")
+    return {installed.root / name for name in names} | {image, sidecar(image)}
 
 
 def _links_to(modulefile: Path, name: str) -> Iterator[Path]:

@@ -25,7 +25,7 @@ from hpcmod.image.sif.format import architecture_name
 from hpcmod.image.sif.reader import check_sif, extract_definition, read_sif
 from hpcmod.image.trust.provenance import Provenance, provenance_values
 from hpcmod.install import user_layer
-from hpcmod.install.installed import RECORD, read_record, scripts_of
+from hpcmod.install.installed import DEFINITIONS, RECORD, read_record, scripts_of
 from hpcmod.install.shared_prefix import SharedPrefix
 from hpcmod.model.plan import RUNSCRIPTS_IN_CONTAINER, InstallPlan, with_own_packages
 from hpcmod.model.site import RUNTIMES
@@ -45,8 +45,6 @@ from hpcmod.render.runscript import (
 from hpcmod.resources import runscript_templates
 
 RECORD_VERSION = 1
-
-_DEFINITIONS = "share/docker-defs"
 
 
 @dataclass(frozen=True)
@@ -115,8 +113,8 @@ def write_definition(plan: InstallPlan, image: Path) -> None:
     definition = extract_definition(image)
     if definition:
         tree = Tree(Path(plan.spec.root))
-        tree.make_directory(Path(_DEFINITIONS))
-        tree.write(Path(_DEFINITIONS, f"{Path(plan.spec.image).stem}.def"), definition)
+        tree.make_directory(Path(DEFINITIONS))
+        tree.write(Path(DEFINITIONS, f"{Path(plan.spec.image).stem}.def"), definition)
 
 
 def install_image(

@@ -71,6 +71,21 @@ def test_installations_are_next_to_their_modules(tmp_path: Path) -> None:
     assert software_directories(trees) == [tmp_path / "a/software"]
 
 
+@pytest.mark.parametrize("added", [(), ("share/docker-defs/mine.def",), ("share/doc/mine.txt",)])
+def test_the_definition_of_the_image_is_removed_and_what_others_added_beside_it_is_kept(
+    tmp_path: Path, added: tuple[str, ...]
+) -> None:
+    install(tmp_path, "PyTorch/1")
+    (found,) = find_installed([tmp_path / "modules/all"])
+    definition = found.root / "share/docker-defs" / f"{Path(found.of_image('path')).stem}.def"
+    for path in (definition, *(found.root / name for name in added)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    remove(found, make_removal(found, with_packages=False), tell=print)
+    assert not definition.exists()
+    assert [path.relative_to(found.root) for path in found.root.rglob("*") if path.is_file()] == [*map(Path, added)]
+
+
 @pytest.mark.parametrize("is_link", [True, False])
 def test_nothing_is_removed_from_a_directory_that_took_the_place_of_the_installation(
     tmp_path: Path, is_link: bool

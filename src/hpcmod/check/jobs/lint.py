@@ -16,7 +16,9 @@ from hpcmod.check.jobs.rules import (
     starts,
     steps,
 )
+from hpcmod.errors import LackingError
 from hpcmod.model.finding import FAIL, Finding
+from hpcmod.model.jobs.schedulers import scheduler_of
 from hpcmod.model.site import Site
 
 RULES: dict[str, Rule] = {
@@ -36,7 +38,17 @@ def lint_job(text: str, site: Site) -> tuple[Finding, ...]:
         The complete script. It is read, never run, so what depends on the values of variables is not found.
     site
         The machine it is for, because some rules depend on it.
+
+    Raises
+    ------
+    LackingError
+        If the machine has another scheduler than Slurm: the rules are those of sbatch and srun.
     """
+    if site.job.scheduler != "slurm":
+        raise LackingError(
+            f"hpcmod finds mistakes only in batch scripts of Slurm, and {site.name} has {scheduler_of(site).title}",
+            "For the script of another machine, name that machine: --site NAME.",
+        )
     look = ScriptContext.at(text, site)
     found = {
         Finding(FAIL, name, what, cure, line=line) for name, rule in RULES.items() for line, what, cure in rule(look)

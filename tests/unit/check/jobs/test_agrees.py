@@ -8,7 +8,7 @@ from itertools import islice, product
 import pytest
 
 from hpcmod.check.jobs.lint import lint_job
-from hpcmod.errors import BadInputError
+from hpcmod.errors import BadInputError, LackingError
 from hpcmod.machine import load_site
 from hpcmod.model.jobs.job import make_job
 from hpcmod.model.jobs.request import JobRequest
@@ -27,10 +27,13 @@ def qos_of(site: Site, kind: str) -> str:
     return next(iter(qos), "x").replace("*", "x")
 
 
-@pytest.mark.parametrize("name", site_profiles())
+SITES = {name: load_site(name, {}) for name in site_profiles()}
+
+
+@pytest.mark.parametrize("name", [name for name, site in SITES.items() if site.job.scheduler == "slurm"])
 @pytest.mark.slow
 def test_our_own_scripts_break_none_of_our_rules(name: str) -> None:
-    site = load_site(name, {})
+    site = SITES[name]
     places = ("", *(place.name for place in site.stage_places))
     written = 0
     requests = product(
@@ -65,3 +68,8 @@ def test_our_own_scripts_break_none_of_our_rules(name: str) -> None:
         chosen = {"shared-gpus", "idle-gpus"} if shares else set()
         assert [fault for fault in lint_job(text, site) if fault.rule not in chosen] == [], text
     assert written >= 12 / EVERY
+
+
+def test_scripts_for_another_scheduler_than_slurm_are_not_judged() -> None:
+    with pytest.raises(LackingError, match="only in batch scripts of Slurm, and polaris has PBS"):
+        lint_job("#!/bin/bash\n#PBS -l select=1\n", SITES["polaris"])
