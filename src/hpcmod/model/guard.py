@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from hpcmod.model.images.facts import ImageFacts
-
-HOST_PYTHON = (
-    "PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "LD_PRELOAD", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV",
-    "CONDA_EXE", "CONDA_PYTHON_EXE", "CONDA_SHLVL", "CONDA_PROMPT_MODIFIER", "_CE_CONDA", "_CE_M",
-)  # fmt: skip
-"""Host variables that affect Python in the container: Apptainer passes all of them on (1.4.5, tested)."""
-
-USER_SITE = "PYTHONNOUSERSITE"
-"""Variable that keeps Python from using the packages in ~/.local."""
+from hpcmod.model.site import HOST_PYTHON, USER_SITE
 
 _SET_BY_USERS = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "LD_PRELOAD")
 

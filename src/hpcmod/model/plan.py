@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from hpcmod.model.bind import Bind
-from hpcmod.model.guard import HOST_PYTHON, make_guard
+from hpcmod.model.guard import make_guard
 from hpcmod.model.images.facts import ImageFacts, Package, PythonFacts
 from hpcmod.model.libraries.swap import make_library_path, swaps_libraries
 from hpcmod.model.packages.place import PACKED_OPTIONS, USER_LAYER_IN_CONTAINER, PackagePlace, make_tag
-from hpcmod.model.site import Binds, HostCommands, NodeType, Site
+from hpcmod.model.site import HOST_PYTHON, Binds, HostCommands, NodeType, Site
 from hpcmod.model.spec import COMMAND_NAME, InstallSpec
 from hpcmod.model.versions import choose_tunables, find_versions
 

@@ -33,6 +33,15 @@ LAUNCHERS = (BY_TASKS, "torchrun", "deepspeed", "accelerate")
 RAY = "ray"
 """The launcher that starts one program on a cluster of nodes, rather than ranks."""
 
+HOST_PYTHON = (
+    "PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "LD_PRELOAD", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV",
+    "CONDA_EXE", "CONDA_PYTHON_EXE", "CONDA_SHLVL", "CONDA_PROMPT_MODIFIER", "_CE_CONDA", "_CE_M",
+)  # fmt: skip
+"""Host variables that affect Python in the container: Apptainer passes all of them on (1.4.5, tested)."""
+
+USER_SITE = "PYTHONNOUSERSITE"
+"""Variable that keeps Python from using the packages in ~/.local."""
+
 STAGE_PLACES = ("nvme", "ram")
 """Kinds of node-local storage: a disk of the node, or its memory."""
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from hpcmod.errors import BadInputError
 from hpcmod.model.bind import Bind
-from hpcmod.model.guard import HOST_PYTHON
-from hpcmod.model.site import INSTALL_MODES
+from hpcmod.model.site import HOST_PYTHON, INSTALL_MODES
 from hpcmod.model.text import check_plain
 
 COMMAND_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]*")

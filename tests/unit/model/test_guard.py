@@ -3,9 +3,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hpcmod.machine import load_site
-from hpcmod.model.guard import HOST_PYTHON, make_guard
+from hpcmod.model.guard import make_guard
 from hpcmod.model.plan import RunscriptSettings, make_plan
-from hpcmod.model.site import Launcher, NodeType
+from hpcmod.model.site import HOST_PYTHON, Launcher, NodeType
 from tests.plans import FACTS, SPEC
 
 

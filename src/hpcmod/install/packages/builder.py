@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcmod.model.guard import HOST_PYTHON
 from hpcmod.model.packages.plan import WORK
+from hpcmod.model.site import HOST_PYTHON
 
 _NOT_PASSED = ("SINGULARITY", "APPTAINER")
 _PIP_NOT_PASSED = frozenset(

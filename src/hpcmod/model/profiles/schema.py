@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from hpcmod.model.compression import ANY_OF
-from hpcmod.model.guard import HOST_PYTHON, USER_SITE
 from hpcmod.model.images.trust import parse_keys, parse_needs
 from hpcmod.model.profiles import checks as check
-from hpcmod.model.site import FABRICS, LAUNCHERS, NETSTACK_MODES, HostCommands
+from hpcmod.model.site import FABRICS, HOST_PYTHON, LAUNCHERS, NETSTACK_MODES, USER_SITE, HostCommands
 
 
 @dataclass(frozen=True)
