@@ -36,7 +36,8 @@ class Command:
     @property
     def name(self) -> str:
         """Name of its golden file."""
-        return f"{self.page}-{self.number}.{'txt' if '--salloc' in self.words or self.words[0] == 'launch' else 'sh'}"
+        is_text = "--salloc" in self.words or self.words[0] == "launch"
+        return f"{self.page}-{self.number}.{'txt' if is_text else 'pbs' if 'polaris' in self.words else 'sh'}"
 
     @property
     def golden(self) -> Path:
