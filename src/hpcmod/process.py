@@ -50,6 +50,7 @@ def run(
     timeout: float | None = None,
     cwd: Path | None = None,
     tied: bool = False,
+    shows_errors: bool = False,
 ) -> Completed:
     """Run a program to its end and return its result; the caller checks the exit status.
 
@@ -68,6 +69,8 @@ def run(
     tied
         Whether the program ends with this process: it leads a session, which is ended on any exception, and gets
         SIGTERM when this process is killed.
+    shows_errors
+        Whether its stderr is our own, and not in the result. Programs that it leaves running may keep that open.
 
     Raises
     ------
@@ -82,7 +85,7 @@ def run(
         tied=tied,
         stdin=None if stdin is None else subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=None if shows_errors else subprocess.PIPE,
         text=True,
         errors="replace",
         start_new_session=tied,
@@ -98,7 +101,7 @@ def run(
                 raise LackingError(f"{argv[0]} did not end within {timeout} s") from err
             raise
     _LOG.debug("%s ended with status %d after %.1f s", argv[0], child.returncode, time.monotonic() - began)
-    return Completed(child.returncode, stdout, stderr)
+    return Completed(child.returncode, stdout, stderr or "")
 
 
 def call(

@@ -167,3 +167,17 @@ def test_nodes_pass_the_image_on_to_each_other(tiny_jobs: Jobs) -> None:
     assert str(tiny_jobs.local) in sums[0]
     assert "itself" not in output
     assert tiny_jobs.left_behind() == []
+
+
+def test_launch_stages_once_and_its_next_step_uses_the_copies(tiny_jobs: Jobs) -> None:
+    step = f"hpcmod launch --gpus 1 --ranks-per-node 1 --stage tree -- {write(tiny_jobs, LOOK)}\n"
+    script = tiny_jobs.directory / "steps.sh"
+    script.write_text(f"#!/bin/bash\nmodule load PyTorch || exit\n{step}{step}")
+    words = ("-N2", "--ntasks-per-node=1", "-p", "small-g", "--gpus-per-node=1", "--output=%x-%j.out")
+    number = must(tiny_jobs("sbatch", "--parsable", *words, script)).stdout.strip()
+    tiny_jobs.wait(number)
+    ranks = tiny_jobs.ranks(number)
+    assert len(ranks) == 4, tiny_jobs.output(number)
+    assert {rank["sif"].rpartition("/hpcmod-")[0] for rank in ranks} == {str(tiny_jobs.local)}
+    assert tiny_jobs.output(number).count("using the copies in") == 1
+    assert tiny_jobs.left_behind() == []

@@ -95,10 +95,14 @@ def _find_copy(directory: Path, job: str, image: Path) -> Path | None:
     """Return a finished copy of an image on this node; None if there is none, or the image is itself a copy."""
     pattern = f"hpcmod-{os.getuid()}-{job}-*/{image.name.translate(_NO_PATTERN)}"
     for found in (image, *sorted(directory.glob(pattern))):
-        ours = found.match(f"hpcmod-{os.getuid()}-{job}-*/*") and found.lstat().st_uid == os.getuid()
+        ours = found.match(f"hpcmod-{os.getuid()}-{job}-*/*") and {_owner(found), _owner(found.parent)} == {os.getuid()}
         if ours and found.stat().st_size == image.stat().st_size:
             return found
     return None
+
+
+def _owner(path: Path) -> int:
+    return path.lstat().st_uid
 
 
 _NO_PATTERN = str.maketrans({sign: f"[{sign}]" for sign in "*?["})
@@ -108,11 +112,9 @@ def _make_copies(directory: Path, way: str, image: Path) -> Path:
     script = Path(os.environ.get("RUNSCRIPTS", "")) / "stage-image"
     if not script.is_absolute() or not script.is_file():
         raise NotFoundError("RUNSCRIPTS is not set: no container module is loaded", "module load NAME/VERSION")
-    done = run([str(script), "--by", way, str(directory)])
-    for line in done.stderr.splitlines():
-        tell(line)
-    if done.status == 2 and "usage:" in done.stderr:
-        tell("the module is older than --stage: hpcmod update NAME")
+    done = run([str(script), "--by", way, str(directory)], shows_errors=True)  # it leaves processes on the nodes
+    if done.status == 2:
+        tell("the scripts of the module may be older than --stage: hpcmod update NAME")
     code = 'eval "$1" && printf %s "$SIF"'  # the script quotes as bash does
     found = run(["bash", "-c", code, "bash", done.stdout], env={**os.environ, "SIF": str(image)})
     return Path(found.stdout) if found.status == 0 and found.stdout else image
