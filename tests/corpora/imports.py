@@ -71,7 +71,7 @@ LUMI = {
     "checksum": _lumi(f"checksums = [{'a' * 64!r}]", carried=("checksum",)),
     "variable": _variable("NCCL_NET_GDR_LEVEL", "3", carried=("modextravars",)),
     "variable of the installation": _variable("TOOL_DATA", f"{_ROOT}/data", carried=("modextravars",)),
-    "preload": _variable("SINGULARITYENV_LD_PRELOAD", "/opt/x/libp.so", lost=("export SINGULARITYENV_LD_PRELOAD=",)),
+    "preload": _variable("SINGULARITYENV_LD_PRELOAD", "/opt/x/libp.so", carried=("the variable LD_PRELOAD",)),
     "our variables": _variable("RUNSCRIPTSTOOL", f"{_ROOT}/runscripts"),
     "path of ours": _variable("SINGULARITYENV_PREPEND_PATH", "/runscripts:/user-software/venv/tool/bin"),
     "path of conda": _variable(

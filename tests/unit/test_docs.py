@@ -153,7 +153,8 @@ def test_every_rule_of_the_linter_is_described_once() -> None:
     rules = re.compile(r"^\| `([\w-]+)` \|", re.MULTILINE)
     assert sorted(rules.findall(batch)) == sorted(RULES)
     files = (DOCS.parent / "src/hpcmod/check/easyconfigs").glob("*.py")
-    named = {name for file in files for name in re.findall(r'fault\(\s*[^"]+?, "([a-z-]+)"', file.read_text())}
+    calls = [node for file in files for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Call)]
+    named = {ast.literal_eval(call.args[1]) for call in calls if getattr(call.func, "id", "") == "fault"}
     assert sorted(rules.findall(easyconfigs)) == sorted(named)
     text = (DOCS.parent / "src/hpcmod/check/profiles.py").read_text()
     assert sorted(rules.findall(profiles)) == sorted(set(re.findall(r'"([a-z]+-[a-z-]+)"', text)))

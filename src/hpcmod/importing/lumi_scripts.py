@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-OUR_SCRIPTS = frozenset(
-    {"start-shell", "conda-python-simple", "conda-python-distributed", "get-master", "singularity", "apptainer"}
-)
-"""Scripts in bin/ and runscripts/ that hpcmod installs under the same names."""
+from hpcmod.model.spec import OWN_COMMANDS
+from hpcmod.render.runscript import RUNSCRIPTS
+
+OUR_SCRIPTS = OWN_COMMANDS | {*RUNSCRIPTS}
+"""Scripts that hpcmod installs in bin/ and runscripts/: those of a recipe must not overwrite them."""
 
 _ROOT = r"%\(installdir\)s/"
 _WRITES = re.compile(rf"cat\s*>\s*{_ROOT}(?P<path>\S+)\s*<<|cat\s*<<\S+\s*>\s*{_ROOT}(?P<late>\S+)")

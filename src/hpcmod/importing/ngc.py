@@ -179,7 +179,7 @@ def _carried(easyconfig: EasyconfigText, whatis: dict[str, str], *, entry_point:
 
 def _changed(code: str, *, has_programs: bool) -> Iterator[str]:
     if has_programs:
-        yield "commands are programs on PATH, not shell functions: scripts and srun find them"
+        yield "commands are programs on PATH, not shell functions: scripts and job launchers find them"
     loads = [line.strip() for line in _LOADS.findall(code)]
     if loads:
         yield f"no other module is loaded; singularity or apptainer must be on PATH: {'; '.join(loads)}"

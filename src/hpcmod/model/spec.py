@@ -9,7 +9,7 @@ from typing import Any
 
 from hpcmod.errors import BadInputError
 from hpcmod.model.bind import Bind
-from hpcmod.model.site import HOST_PYTHON, INSTALL_MODES
+from hpcmod.model.site import HOST_PYTHON, INSTALL_MODES, RUNTIMES
 from hpcmod.model.text import check_plain
 
 COMMAND_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]*")
@@ -17,10 +17,11 @@ COMMAND_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]*")
 
 _PROGRAM = re.compile(rf"{COMMAND_NAME.pattern}|/[^\x00-\x1f\x7f]+")
 
-HOST_COMMANDS = frozenset(
-    {"module", "ml", "sh", "bash", "env", "eb", "hpcmod", "singularity", "apptainer", "start-shell", "srun", "sbatch"}
-)
-"""Host commands that a module must not shadow: scripts, and the wrappers themselves, start with them."""
+OWN_COMMANDS = frozenset({*RUNTIMES, "start-shell", "list-packages", "make-squashfs", "unmake-squashfs"})
+"""Programs that hpcmod itself installs in bin/; the last three only with a directory for the user's packages."""
+
+HOST_COMMANDS = OWN_COMMANDS | {"module", "ml", "sh", "bash", "env", "eb", "hpcmod", "srun", "sbatch"}
+"""Commands that a wrapper must not shadow: scripts, and the wrappers themselves, start with them."""
 
 OWNED_VARIABLES = frozenset(
     {

@@ -2,14 +2,21 @@ from __future__ import annotations
 
 import pytest
 
-from hpcmod.importing.lumi_scripts import OUR_SCRIPTS, sort_shell_commands
-from hpcmod.render.runscript import RUNSCRIPTS
+from hpcmod.importing.lumi_scripts import sort_shell_commands
+from hpcmod.install.store import make_scripts
+from hpcmod.resources import runscript_templates
+from tests.plans import make_example
 
 ROOT = "%(installdir)s"
 
 
-def test_our_scripts_are_those_that_hpcmod_installs() -> None:
-    assert OUR_SCRIPTS - set(RUNSCRIPTS) == {"start-shell", "singularity", "apptainer"}
+def test_no_script_of_hpcmod_is_overwritten() -> None:
+    plan = make_example("lumi")
+    ours = [path for path, _ in make_scripts(plan, runscript_templates()) if path.startswith(("bin/", "runscripts/"))]
+    installed = [path for path in ours if path.removeprefix("bin/") not in plan.commands]
+    assert {"bin/list-packages", "bin/make-squashfs", "runscripts/init-conda-venv"} <= set(installed)
+    found = sort_shell_commands([f"cat >{ROOT}/{path} <<EOF\necho\nEOF" for path in installed])
+    assert (found.replaced, found.extra, found.kept) == (installed, [], [])
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from hpcmod.install.store import InstalledImage, VerifiedSif, install, install_f
 from hpcmod.model.images.facts import ImageFacts, Package, PythonFacts
 from hpcmod.model.plan import InstallPlan, make_plan
 from hpcmod.model.site import Site
-from hpcmod.model.spec import InstallSpec
+from hpcmod.model.spec import OWN_COMMANDS, InstallSpec
 from hpcmod.resources import runscript_templates
 from tests import corpus
 
@@ -252,6 +252,7 @@ def test_files_are_the_listed_ones_and_no_others(plan: InstallPlan, root: Path) 
     written = install_files(plan, runscript_templates())
     found = [f"{room}/{name}" for room in ("bin", "libexec", "runscripts") for name in names(root / room)]
     assert sorted(written) == sorted([*found, "environment.sh", "in-environment"])
+    assert set(names(root / "bin")) - {*plan.commands} == OWN_COMMANDS
 
 
 def test_files_of_an_earlier_installation_go_and_those_of_the_user_stay(plan: InstallPlan, root: Path) -> None:

@@ -40,8 +40,8 @@ from hpcmod.model.jobs.job import make_job
 from hpcmod.model.jobs.request import JobRequest
 from hpcmod.model.jobs.schedulers import scheduler_of
 from hpcmod.model.plan import WELL_KNOWN_COMMANDS
-from hpcmod.model.site import RUNTIMES, Site
-from hpcmod.model.spec import COMMAND_NAME
+from hpcmod.model.site import Site
+from hpcmod.model.spec import COMMAND_NAME, OWN_COMMANDS
 from hpcmod.render.jobscript import render_jobscript
 from hpcmod.render.modules.modulefile import read_help
 from hpcmod.render.modules.notice import render_cure
@@ -198,7 +198,7 @@ def _choose_command(record: CatalogueRecord, wrapped: Collection[str]) -> tuple[
 
 def _own_commands(wrapped: Collection[str], record: CatalogueRecord) -> list[str]:
     """Return the commands on PATH that belong to the tool, not to hpcmod or to every Python."""
-    others = {*WELL_KNOWN_COMMANDS, *RUNTIMES, "start-shell", f"python{record.python}", f"pip{record.python}"}
+    others = {*WELL_KNOWN_COMMANDS, *OWN_COMMANDS, f"python{record.python}", f"pip{record.python}"}
     return [name for name in wrapped if name not in others and COMMAND_NAME.fullmatch(name)]
 
 

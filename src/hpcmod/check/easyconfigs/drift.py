@@ -19,9 +19,7 @@ _NO_PRODUCT = re.compile(
     "|section|chapter|singularity|dockerhash"
 )
 _OF_HOST_AFTER = re.compile(r"[\s-]+(?:kernel[\s-]+)?(?:drivers?|on the (?:host|system|node))\b", re.IGNORECASE)
-_OF_HOST_BEFORE = re.compile(
-    r"\b(?:host(?:'s)?|system(?:'s)?|driver(?: for)?|(?:running )?on(?: an?)?)\s+$", re.IGNORECASE
-)
+_OF_HOST_BEFORE = re.compile(r"\b(?:host(?:'s)?|system(?:'s)?|driver(?: for)?)\s+$", re.IGNORECASE)
 """Versions of the machine that the container runs on."""
 
 _SAME = {"torch": "pytorch", "flashattn": "flashattention"}

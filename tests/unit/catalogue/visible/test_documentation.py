@@ -125,7 +125,7 @@ def test_a_tool_with_python_whose_wrappers_are_its_own_does_not_run_the_hosts_py
 def test_the_pages_know_which_commands_a_container_has_on_path(tmp_path: Path) -> None:
     catalogue = make_catalogue(tmp_path, make_record("A/1", python="", commands=("env", "solve")))
     (catalogue.software / "A/1/bin").mkdir(parents=True)
-    for name in ("solve", "start-shell", "singularity"):
+    for name in ("list-packages", "make-squashfs", "solve", "start-shell", "singularity", "unmake-squashfs"):
         (catalogue.software / "A/1/bin" / name).touch()
     assert page(document(catalogue), "A/1").examples[0].text == "module load A/1\nsolve"
 

@@ -103,6 +103,16 @@ def test_a_drift_names_both_places_and_its_line() -> None:
     assert one.found == "Python is 3.11 in #DOC, but 3.12 in versionsuffix"
 
 
+@pytest.mark.parametrize("host", ["running on a ROCm 5.2.3 driver", "with ROCm 6.0.3 on the host", "host ROCm 6.0.3"])
+def test_versions_of_the_host_do_not_drift(host: str) -> None:
+    assert lint(OURS.replace("ROCm 6.2.4", f"ROCm 6.2.4, {host}")) == ()
+
+
+@pytest.mark.parametrize("place", ["on ROCm 6.0.3", "running on ROCm 6.0.3"])
+def test_what_the_container_runs_on_is_not_taken_for_the_host(place: str) -> None:
+    assert rules(OURS.replace("for ROCm 6.2.4", place)) == [("version-drift", "warn")]
+
+
 def test_versions_that_only_say_more_do_not_drift() -> None:
     assert lint(OURS.replace("PyTorch 2.7.1 for", "PyTorch 2.7.1+rocm6.2.4 for")) == ()
 
@@ -117,7 +127,8 @@ def test_mistakes_in_recipes_of_shpc_are_found() -> None:
     assert shpc(SAME_LATEST, "same") == []
     assert shpc(UNPINNED, "alpine") == [("moving-tag", "fail"), *[("no-checksum", "fail")] * 3]
     assert shpc(MANY, "openfoam") == [("does-not-load", "fail")]
-    assert shpc(ODD_ALIASES, "salad") == [("hides-command", "warn")]
+    odd = [("hides-command", "warn"), ("relative-path", "fail"), ("does-not-load", "fail")]  # its override file is gone
+    assert shpc(ODD_ALIASES, "salad") == odd
     assert shpc(SHPC["ghcr.io/org/site"], "site") == [("does-not-load", "fail"), ("no-checksum", "fail")]
     assert shpc(SHPC["broken"], "x") == shpc("", "x") == [("does-not-load", "fail")]
     assert ("empty-path", "fail") in shpc(SAMTOOLS.replace("EMPTY: ''", "MYPATH: 'a::b'"), "samtools")
