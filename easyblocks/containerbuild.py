@@ -47,6 +47,7 @@ class ContainerBuild(ContainerModule):
         """Return the easyconfig parameters specific to built images."""
         extra_vars = ContainerModule.extra_options(extra_vars)
         extra_vars.update({name: [default, text, CUSTOM] for name, (default, text) in BUILD_PARAMETERS.items()})
+        extra_vars["download_instructions"][0] = "Nothing to do: EasyBuild builds the image from the recipe"
         return extra_vars
 
     @property

@@ -105,6 +105,8 @@ PARAMETERS = {
     ),
 }
 
+INSTRUCTIONS = "EasyBuild downloads the image in `image`; a file in `sources` must be in a directory that is searched"
+
 
 class ContainerModule(EasyBlock):
     """Install an existing container image with run scripts, wrappers and a module that needs only bash."""
@@ -114,6 +116,7 @@ class ContainerModule(EasyBlock):
         """Return the easyconfig parameters specific to container modules."""
         extra_vars = EasyBlock.extra_options(extra_vars)
         extra_vars.update({name: [default, text, CUSTOM] for name, (default, text) in PARAMETERS.items()})
+        extra_vars["download_instructions"] = [INSTRUCTIONS, "What to do if the image is not found", CUSTOM]
         return extra_vars
 
     def __init__(self, *args, **kwargs):
@@ -234,7 +237,8 @@ class ContainerModule(EasyBlock):
             self.dry_run_msg("  * %s (MISSING)", origin.reference.canonical)
             return LocalImage(Path(origin.reference.file_name), None, None)
         if not origin.origins:
-            raise nowhere(origin.reference, self.image_directories(), self.cfg["download_instructions"] or "")
+            given = self.cfg["download_instructions"]
+            raise nowhere(origin.reference, self.image_directories(), given if given and given != INSTRUCTIONS else "")
         from hpcmod.image.settings import make_options  # imports requests, 0.1 s: not needed for a local image
 
         final = Path(source_paths()[0], self.name.lower()[0], self.name, origin.reference.file_name)

@@ -27,6 +27,8 @@ for path in paths:
     differing = [name for name in first.asdict() if first[name] != second[name]]
     if differing:
         sys.exit(f"{path}: changed: {differing}")
+    if not (first["download_instructions"] or first["source_urls"]):
+        sys.exit(f"{path}: EasyBuild's own easyconfigs say how to get their sources")
 """
 
 

@@ -25,6 +25,8 @@ from easybuild.tools.options import set_up_configuration
 set_up_configuration(args=[], silent=True)
 for path in sys.argv[1:]:
     ec = EasyConfig(path)
+    if not (ec["download_instructions"] or ec["source_urls"]):
+        sys.exit(f"{path}: EasyBuild's own easyconfigs say how to get their sources")
     print(json.dumps([ec.short_mod_name, ec["image"] or ec["sources"][0], ec["description"], ec["wrapped_commands"]]))
 """
 

@@ -180,7 +180,9 @@ def test_a_dry_run_without_an_image_says_so(eb: EasyBuild, tmp_path: Path) -> No
 def test_an_injected_checksum_is_that_of_the_image_and_is_enforced(
     eb: EasyBuild, toy: Path, tiny_sif: Path, lmod: ModuleTool
 ) -> None:
-    installed(eb, toy, "--inject-checksums")
+    write_easyconfig(toy.parent, checksums=[None])
+    assert "use --force to overwrite them" in eb(toy, "--inject-checksums").stdout
+    installed(eb, toy, "--inject-checksums", "--force")
     assert sha256_of(tiny_sif) in toy.read_text()
     installed(eb, toy, "--enforce-checksums")
     assert_runs(lmod, eb)

@@ -20,7 +20,7 @@ _INDENT = "    "
 _LONGEST_NAME = 200  # characters in a file name: file systems allow 255, and temporary names are longer
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 _TEMPLATE = re.compile(r"%(?=%*\(\w+\)s)")
-_UNPINNED = "the checksum is unknown until the image has been downloaded; `eb --inject-checksums` adds it"
+_UNPINNED = "the checksum is unknown until the image has been downloaded; `eb FILE --inject-checksums --force` adds it"
 _BY_DIGEST = "the digest in the image reference replaces a checksum"
 
 

@@ -78,7 +78,7 @@ def _checksums(look: LintContext) -> Iterator[Finding]:
     above = source_lines(look.text)[line - 2] if line > 1 else ""
     told = isinstance(given, list) and bool(given) and above.startswith("#")
     what = f"no checksum identifies the image {look.images()[0][:80]}"
-    cure = "Add the sha256 of the SIF (`eb --inject-checksums`), or the digest to the reference."
+    cure = "Add the sha256 of the SIF (`eb FILE --inject-checksums --force`), or the digest to the reference."
     yield fault(line, "no-checksum", WARN if told else FAIL, what, cure)
 
 
