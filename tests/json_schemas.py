@@ -27,11 +27,11 @@ SCHEMAS = Path(__file__).resolve().parent.parent / "docs" / "reference" / "schem
 
 def commands_with_json(command: click.Command = main, *words: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
     """Yield every command that has --json, with its words after `hpcmod`."""
+    if any(one.name == "as_json" for one in command.params):
+        yield words, command
     if isinstance(command, click.Group):
         for name, below in verbs_of(command).items():
             yield from commands_with_json(below, *words, name)
-    elif any(one.name == "as_json" for one in command.params):
-        yield words, command
 
 
 def schema_name(words: Sequence[str]) -> str:
@@ -61,7 +61,7 @@ def called_command(command: click.Command, words: Sequence[str]) -> tuple[str, .
             left.pop(0)
         below = verbs_of(command).get(left.pop(0)) if left else None
         if below is None:
-            return ()
+            break  # an option of the group itself, or nothing that hpcmod has
         command = below
     return by_command.get(id(command), ())
 

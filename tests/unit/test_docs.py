@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 
 import click
@@ -68,7 +69,8 @@ def faults_of(line: str) -> list[str]:
     faults = []
     for call in re.findall(r"(?:^|\$\(|[|;&] *|^\$ |\b[A-Z_]+=\S+ )hpcmod\b(?!\.)([^|;&)#]*)", line):
         command: click.Command = main
-        for word in re.sub(r""""[^"]*"|'[^']*'""", "'...'", call.partition(" -- ")[0]).split():
+        words = iter(re.sub(r""""[^"]*"|'[^']*'""", "'...'", call.partition(" -- ")[0]).split())
+        for word in words:
             if command.context_settings.get("ignore_unknown_options"):
                 break  # what follows is for the container's runtime, and for the command in it
             if word.startswith("-"):
@@ -77,6 +79,10 @@ def faults_of(line: str) -> list[str]:
                 ]
                 if word.partition("=")[0] not in (*options, "-h", "--help"):
                     faults.append(f"no flag {word}: {line}")
+                if isinstance(command, click.Group):
+                    named = (one for one in command.params if isinstance(one, click.Option) and word in one.opts)
+                    values = sum(one.nargs for one in named if not (one.is_flag or one.count))
+                    list(islice(words, values))  # they are no verbs
             elif isinstance(command, click.Group):
                 if command.name == "import":
                     word = guess_format(Path(word)) or word

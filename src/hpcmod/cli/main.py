@@ -121,18 +121,24 @@ def asks_for_json(command: click.Command | None, words: Sequence[str]) -> bool:
     left = list(words)
     while isinstance(command, click.Group):
         while left and left[0].startswith("-"):
-            del left[: 2 if _takes_next_word(command, left[0]) else 1]
+            if left[0] == "--json" and _has_json(command):
+                return True
+            del left[: 1 + _count_values(command, left[0])]
         if not left:
             return False
         command = command.get_command(click.Context(command), left.pop(0))
     ours = left[: left.index("--")] if "--" in left else left
-    return "--json" in ours and (command is None or any(one.name == "as_json" for one in command.params))
+    return "--json" in ours and (command is None or _has_json(command))
 
 
-def _takes_next_word(command: click.Command, word: str) -> bool:
-    """Return whether the value of an option is the next word of the command line."""
+def _has_json(command: click.Command) -> bool:
+    return any(one.name == "as_json" for one in command.params)
+
+
+def _count_values(command: click.Command, word: str) -> int:
+    """Return how many words after an option are its values."""
     options = (one for one in command.params if isinstance(one, click.Option))
-    return any(word in one.opts and not (one.is_flag or one.count) for one in options)
+    return next((one.nargs for one in options if word in one.opts and not (one.is_flag or one.count)), 0)
 
 
 def _print_error(code: int, message: str, cure: str) -> None:

@@ -1,4 +1,4 @@
-"""Render a container check as a bash script: load a module with any module tool, then run the declared command."""
+"""Render scripts that load a module with any module tool: to run a check, or to see what the module changes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,13 @@ from hpcmod.render.quote import sh
 
 NO_MODULE_TOOL = "no module tool: neither LMOD_CMD nor MODULES_CMD is set"
 """The script's only output if it cannot load a module; its exit status is then 127."""
+
+_MODULE = f"""\
+if [ -n "${{LMOD_CMD:-}}" ]; then module() {{ eval "$("$LMOD_CMD" bash "$@")"; }}
+elif [ -n "${{MODULES_CMD:-}}" ]; then module() {{ eval "$("$MODULES_CMD" bash "$@")"; }}
+elif ! type module >/dev/null 2>&1; then echo {sh(NO_MODULE_TOOL)} >&2; exit 127
+fi
+"""
 
 
 def render_check(command: str, *, module: str, modulepath: str) -> str:
@@ -23,12 +30,24 @@ def render_check(command: str, *, module: str, modulepath: str) -> str:
     hpcmod as its caller, and run the host's Python instead of the container's.
     """
     return f"""\
-if [ -n "${{LMOD_CMD:-}}" ]; then module() {{ eval "$("$LMOD_CMD" bash "$@")"; }}
-elif [ -n "${{MODULES_CMD:-}}" ]; then module() {{ eval "$("$MODULES_CMD" bash "$@")"; }}
-elif ! type module >/dev/null 2>&1; then echo {sh(NO_MODULE_TOOL)} >&2; exit 127
-fi
+{_MODULE}\
 module use {sh(modulepath)} && module load {sh(module)} || exit
 {command}
 
 exit
 """
+
+
+def render_states(module: str, *, modulepath: str = "") -> str:
+    """Render a script that prints the state of the shell before and after a module is loaded.
+
+    A state is the variables as `env -0` prints them, a NUL, the names of functions and aliases, and two NULs.
+
+    Parameters
+    ----------
+    modulepath
+        Directory to search first; empty: only $MODULEPATH.
+    """
+    use = f"module use {sh(modulepath)} || exit\n" if modulepath else ""
+    state = "env -0; printf '\\0'; compgen -A function; compgen -a; printf '\\0\\0'"
+    return f"{_MODULE}{use}{state}\nmodule load {sh(module)} >/dev/null || exit\n{state}\nexit 0\n"

@@ -1,7 +1,8 @@
-"""The command `hpcmod import`: make easyconfigs from recipes in other formats, or report why that is not possible."""
+"""The command `hpcmod import`: make easyconfigs from recipes in other formats, and compare the modules of both."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -11,12 +12,14 @@ from typing import NoReturn
 
 import click
 
+from hpcmod.check.module_effects import ADDED, CHANGED, LOST, SAME, EffectDifference, verify_replacement
 from hpcmod.cli.output import print_json, print_message, print_table, print_text, tell
 from hpcmod.errors import LackingError, NotFoundError
 from hpcmod.importing.formats import ImportFormat, ImportOption, ListedFormat, find_format, guess_format, list_formats
 from hpcmod.importing.outcome import Outcome
 from hpcmod.importing.writing import CONVERTED, EXISTS, REFUSED, UNCHANGED, ImportRow, write_easyconfigs
 from hpcmod.progress import ProgressLine
+from hpcmod.render.quote import terminal_line
 
 _OUTPUTS = {
     "easyconfigs": "Directory for the easyconfigs, laid out as a robot path (default: easyconfigs).",
@@ -67,7 +70,7 @@ def _list_formats(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
         ctx.exit()
 
 
-@click.group("import", cls=_Formats)
+@click.group("import", cls=_Formats, invoke_without_command=True, no_args_is_help=True)
 @click.option(
     "--list-formats",
     is_flag=True,
@@ -76,12 +79,23 @@ def _list_formats(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     callback=_list_formats,
     help="List the formats, and the Python package that each comes from.",
 )
-def importing() -> None:
+@click.option(
+    "--verify",
+    nargs=2,
+    metavar="OLD NEW",
+    help="Load two modules, by name or path of the modulefile, and compare what they do.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with --verify.")
+@click.pass_context
+def importing(ctx: click.Context, verify: tuple[str, str] | None, as_json: bool) -> None:
     """Make easyconfigs from recipes of other tools, or a SIF.
 
     Definition files and Dockerfiles become recipes for `hpcmod build`. Without a format, the file's name decides.
     The recipes are read, never run. Other Python packages can add formats. Exit code 1: a recipe was refused, or a
     different easyconfig already exists.
+
+    With --verify: load an installed module and the one that replaces it, and print which variables, binds, commands
+    and run scripts the new one lacks, or sets to another value. Exit code 1: there are any.
 
     \b
     Examples:
@@ -93,7 +107,34 @@ def importing() -> None:
       hpcmod import job.sh
       hpcmod import app.def
       hpcmod import --list-formats
+      hpcmod import --verify /appl/modules/PyTorch/2.7.1.lua PyTorch/2.7.1
     """
+    if verify and ctx.invoked_subcommand:
+        raise click.UsageError("--verify takes two modules, and no recipes")
+    if not verify and (as_json or not ctx.invoked_subcommand):
+        raise click.UsageError("--json needs --verify here" if as_json else "Missing command.")
+    if verify:
+        _verify(verify_replacement(*verify, os.environ), as_json=as_json)
+
+
+def _verify(differences: Sequence[EffectDifference], *, as_json: bool) -> NoReturn:
+    """Print the differences of two modules, and exit."""
+    counts = Counter(one.status for one in differences)
+    if as_json:
+        counted = {status: counts[status] for status in (SAME, CHANGED, LOST, ADDED)}
+        print_json(**counted, effects=[asdict(one) for one in differences])
+    else:
+        for one in differences:
+            if one.status in (LOST, CHANGED):
+                print_text(terminal_line(f"{one.status:7} {one.kind} {one.name}{_values(one)}"))
+    print_message(", ".join(f"{counts[status]} {status}" for status in (SAME, CHANGED, LOST, ADDED)))
+    sys.exit(bool(counts[CHANGED] or counts[LOST]))
+
+
+def _values(one: EffectDifference) -> str:
+    """Return the values of an effect as text; empty for commands and scripts, which have none."""
+    shown = " -> ".join(value for value in (one.old, one.new) if value is not None)
+    return f": {shown}" if shown else ""
 
 
 def _make_failing_command(name: str, err: LackingError) -> click.Command:
