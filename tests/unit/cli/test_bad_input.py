@@ -7,6 +7,7 @@ import resource
 import signal
 import socket
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import NoReturn
 
@@ -77,6 +78,25 @@ KINDS: dict[str, Callable[[Path], object]] = {
     "tar": write(b"x" * 512),
 }
 SUFFIXES = (".sif", ".eb", ".toml", ".sh")
+THOROUGH = os.environ.get("HPCMOD_THOROUGH") == "1"
+BY_NAME = (
+    "bake",
+    "build",
+    "bundle",
+    "convert",
+    "doctor",
+    "export",
+    "fetch",
+    "info",
+    "install",
+    "job",
+    "lint",
+    "publish",
+)
+"""Verbs that choose by the name of a file how they read it: they are given each kind of bad file by each name.
+
+Other verbs are given each kind of bad file once, and between the kinds each name; with HPCMOD_THOROUGH=1 all of both.
+"""
 
 
 def commands(group: click.Group, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
@@ -90,8 +110,8 @@ def commands(group: click.Group, words: tuple[str, ...] = ()) -> Iterator[tuple[
 COMMANDS = {" ".join(words): command for words, command in commands(main)}
 
 
-def lines_of(name: str, path: str) -> Iterator[list[str]]:
-    """Yield command lines of a verb with a file in each place that takes one."""
+def lines_of(name: str, path: str, *, options: bool) -> Iterator[list[str]]:
+    """Yield command lines of a verb with a file as its argument and, with `options`, in each option that takes one."""
     command = COMMANDS[name]
     arguments = [one for one in command.params if isinstance(one, click.Argument)]
     given = [path for one in arguments if one.required or one.nargs == 1 or name == "doctor"]
@@ -100,7 +120,7 @@ def lines_of(name: str, path: str) -> Iterator[list[str]]:
         takes_file = isinstance(option.type, click.Path) or any(
             word in str(option.metavar) for word in ("FILE", "DIRECTORY")
         )
-        if isinstance(option, click.Option) and takes_file and path.endswith((".toml", ".sif")):
+        if options and isinstance(option, click.Option) and takes_file:
             yield [*name.split(), option.opts[0], path, *("missing" for _ in given)]
 
 
@@ -139,19 +159,43 @@ def bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_AS, before)
 
 
+@pytest.fixture(autouse=True)
+def first_files_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files below a directory are the first thousand: below / there may be millions."""
+    whole = Path.rglob
+    monkeypatch.setattr(Path, "rglob", lambda path, pattern: islice(whole(path, pattern), 1000))
+
+
+def suffixes_of(kind: str, name: str) -> dict[str, bool]:
+    """Return how the names of a verb's bad files of one kind end, and whether options are given that file, too."""
+    turn = SUFFIXES[(list(KINDS).index(kind) + list(COMMANDS).index(name)) % len(SUFFIXES)]
+    of_arguments = SUFFIXES if THOROUGH or name.split()[0] in BY_NAME else (turn,)
+    return {suffix: THOROUGH or suffix == turn for suffix in of_arguments}
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_verb_ends_well_with_bad_input(kind: str, tmp_path: Path) -> None:
     bad = []
-    for suffix in SUFFIXES:
-        path = tmp_path / f"x{suffix}"
-        for name in COMMANDS:
+    for name in COMMANDS:
+        for suffix, options in suffixes_of(kind, name).items():
+            path = tmp_path / f"x{suffix}"
             if not os.path.lexists(path):
                 KINDS[kind](path)
-            for line in lines_of(name, str(path)):
+            for line in lines_of(name, str(path), options=options):
                 fault = fault_of(line)
                 if fault:
                     bad.append(f"{' '.join(line)}: {fault}".replace(str(path), "FILE" + suffix))
     assert not bad, "\n".join(bad)
+
+
+def test_every_verb_is_given_a_file_of_each_name() -> None:
+    for name in COMMANDS:
+        turns = [suffix for kind in KINDS for suffix, options in suffixes_of(kind, name).items() if options]
+        assert set(turns) == set(SUFFIXES), name
+    for kind in KINDS:
+        assert {suffix for name in COMMANDS for suffix in suffixes_of(kind, name)} == set(SUFFIXES), kind
+        assert all(any(suffixes_of(kind, name).values()) for name in COMMANDS), kind
+    assert set(BY_NAME) <= {name.split()[0] for name in COMMANDS}
 
 
 @pytest.mark.parametrize("variable", SETTINGS)
