@@ -31,8 +31,8 @@ from tests.stack import EasyBuild, ModuleTool
 
 pytestmark = pytest.mark.stack
 
-POINTS = 100 if THOROUGH else 4
-MEGABYTES = 500 if THOROUGH else 150
+POINTS = 100 if THOROUGH else 3
+MEGABYTES = 500 if THOROUGH else 40
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,7 @@ def test_a_first_installation_killed_anywhere_leaves_no_broken_module(
             installed(eb, easyconfig, "--rebuild")
         assert leftovers(eb) == set()
     print(killed_in)
-    assert killed_in["ended"] < POINTS // 2, "most ended before their moment came"
+    assert killed_in["ended"] <= POINTS // 3, "too many ended before their moment came"
 
 
 def test_a_rebuild_killed_anywhere_leaves_the_old_module_or_the_new_one(
@@ -125,7 +125,7 @@ def test_a_rebuild_killed_anywhere_leaves_the_old_module_or_the_new_one(
         assert leftovers(eb) == set()
         assert mine.read_text() == "of the user"
     print(killed_in)
-    assert killed_in["ended"] < POINTS // 2, "most ended before their moment came"
+    assert killed_in["ended"] <= POINTS // 3, "too many ended before their moment came"
 
 
 def lock_of(eb: EasyBuild) -> Path:

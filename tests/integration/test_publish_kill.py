@@ -24,7 +24,7 @@ from tests.stack import ModuleTool
 
 pytestmark = pytest.mark.stack
 
-POINTS = 50 if THOROUGH else 4
+POINTS = 50 if THOROUGH else 3
 MEGABYTES = 100 if THOROUGH else 20
 CHANGES = 100 if THOROUGH else 6
 
@@ -74,7 +74,7 @@ def test_publishing_killed_at_any_moment_shows_all_of_it_or_nothing(site: Site, 
         site.does("verify", f"Toy/{version}")
         site.does("undo")
     print(seen)
-    assert seen["killed, nothing to see"] >= POINTS // 4, "most ended before their moment came"
+    assert seen["killed, nothing to see"] >= max(1, POINTS // 4), "most ended before their moment came"
     published = [line for line in site.journal() if line["verb"] == "publish"]
     assert len(published) == len({edit["version"] for line in published for edit in line["edits"]} - {""})
     assert not list((site.catalogue / ".staging").iterdir())
