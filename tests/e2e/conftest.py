@@ -92,7 +92,7 @@ class Jobs:
     def wait(self, *numbers: str, seconds: float = 120) -> None:
         """Wait until jobs have ended, and Slurm has cleaned up behind them; squeue may fail on a busy machine."""
         listed = f"listed=$(squeue -h -o %A) && ! grep -qxE '{'|'.join(numbers)}'"
-        script = f'until {listed} <<<"$listed"; do sleep 0.2; done'
+        script = f'until {listed} <<<"$listed"; do sleep 0.5; done'
         must(self("bash", "-c", script, seconds=seconds))
 
     def state(self, number: str) -> str:

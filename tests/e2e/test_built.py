@@ -119,7 +119,7 @@ def test_its_module_reduces_over_mpi_and_over_gloo_on_two_nodes(
     job = cluster("sbatch", *options, script, cwd=tmp_path, **tools, **settings, GLOO_SOCKET_IFNAME="hsn0")
     # sbatch --wait looks seldom
     listed = f"listed=$(squeue -h -o %A) && ! grep -qx {job.stdout.strip()}"
-    cluster("bash", "-c", f'until {listed} <<<"$listed"; do sleep 0.2; done')
+    cluster("bash", "-c", f'until {listed} <<<"$listed"; do sleep 0.5; done')
     said = (tmp_path / "job.out").read_text()
     assert "JobState=COMPLETED" in cluster("scontrol", "show", "job", job.stdout.strip()).stdout, said
     ranks = sorted(

@@ -47,7 +47,7 @@ def test_the_commands_of_the_page_find_the_rank_that_keeps_the_others_waiting(
     job[4] = str(nodes)
     number = tiny_jobs.hpcmod(*job[1:-2], "-p", "small-g", "--gpus", "1", *job[-2:]).stdout.strip()
     while tiny_jobs.output(number).count("started") < nodes:
-        time.sleep(0.2)
+        time.sleep(0.5)
         assert tiny_jobs.state(number) in ("PENDING", "RUNNING"), tiny_jobs.output(number)
     ask = shlex.split(page_command("hpcmod why 4711").replace("4711", number))
     path = f"{py_spy}:{os.environ['PATH']}"

@@ -42,7 +42,7 @@ def test_the_commands_of_the_page_run_on_two_nodes(torch_jobs: Jobs, py_spy: str
     ]
     number = torch_jobs.hpcmod(profiled[0], *here, "--report", *profiled[1:], "wait").stdout.strip()
     while torch_jobs.output(number).count("trained") < 2:
-        time.sleep(0.1)
+        time.sleep(0.5)
         assert torch_jobs.state(number) in ("PENDING", "RUNNING"), torch_jobs.output(number)
     words = [number if word == "4711" else word for word in record[1:]]
     live = profile(torch_jobs, *words, "--time", "2", py_spy=py_spy)

@@ -47,7 +47,7 @@ def submit(jobs: Jobs) -> str:
 
 def wait_until_started(jobs: Jobs, number: str, ranks: int) -> None:
     while jobs.output(number).count("started") < ranks:
-        time.sleep(0.1)
+        time.sleep(0.5)
         assert jobs.state(number) in ("PENDING", "RUNNING"), jobs.output(number)
     time.sleep(0.5)  # the ranks that do not wait have to reach the next collective
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
 import shutil
 import stat
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -33,6 +35,48 @@ def images(tiny_sif: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Pat
 @pytest.fixture
 def site(lmod: ModuleTool, tmp_path: Path) -> Site:
     return make_site(lmod, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def published_sites(
+    stack: Stack, tmp_path_factory: pytest.TempPathFactory, images: list[Path]
+) -> Callable[[str], Site]:
+    """Make a site where Toy 1.0 has just been published, for one of the module tools; a copy is kept beside it."""
+
+    @functools.cache
+    def make(tool: str) -> Site:
+        top = tmp_path_factory.mktemp(tool) / "now"
+        top.mkdir()
+        site = make_site(ModuleTool(stack, top, tool), top)
+        site.published(images[0], "1.0", "--check", PRINTS)
+        copy_exactly(top, top.with_name("kept"))
+        return site
+
+    return make
+
+
+def copy_exactly(source: Path, target: Path) -> None:
+    """Copy a directory with times, modes and links; the images of a catalogue and its installations are hard links."""
+    subprocess.run(["cp", "-a", str(source), str(target)], check=True)
+
+
+def as_published(site: Site) -> Site:
+    """Put back what an earlier test has changed."""
+    shutil.rmtree(site.top)
+    copy_exactly(site.top.with_name("kept"), site.top)
+    return site
+
+
+@pytest.fixture
+def published_site(published_sites: Callable[[str], Site]) -> Site:
+    """A site with Lmod where Toy 1.0 has just been published."""
+    return as_published(published_sites("lmod"))
+
+
+@pytest.fixture(params=["lmod", "envmodules"])
+def each_published_site(published_sites: Callable[[str], Site], request: pytest.FixtureRequest) -> Site:
+    """A site with each module tool in turn where Toy 1.0 has just been published."""
+    return as_published(published_sites(request.param))
 
 
 def test_a_day_of_an_admin(module_env: ModuleTool, tmp_path: Path, images: list[Path]) -> None:
@@ -86,10 +130,9 @@ def test_a_day_of_an_admin(module_env: ModuleTool, tmp_path: Path, images: list[
 
 
 def test_a_retired_container_loads_until_its_day_and_can_always_be_unloaded(
-    module_env: ModuleTool, tmp_path: Path, images: list[Path]
+    each_published_site: Site,
 ) -> None:
-    site = make_site(module_env, tmp_path)
-    site.published(images[0], "1.0")
+    site = each_published_site
     site.does("retire", "Toy/1.0", "--until", "2999-01-01")
     assert site.loaded("Toy/1.0") == "one"
     retire = " ".join(site.argv("retire", "Toy/1.0", "--until", "2020-01-01"))
@@ -98,11 +141,8 @@ def test_a_retired_container_loads_until_its_day_and_can_always_be_unloaded(
     assert (done.stdout, done.returncode) == ("[]\n", 1)
 
 
-def test_loads_are_counted_only_where_the_site_wants_it(
-    module_env: ModuleTool, tmp_path: Path, images: list[Path]
-) -> None:
-    site = make_site(module_env, tmp_path)
-    site.published(images[0], "1.0")
+def test_loads_are_counted_only_where_the_site_wants_it(each_published_site: Site) -> None:
+    site = each_published_site
     assert site.loaded("Toy") == "one"
     assert not (site.catalogue / "usage").exists()
     site.does("catalogue", "init", site.catalogue, "--count-use")
@@ -164,8 +204,8 @@ def test_the_same_image_twice_is_not_a_change_and_another_one_is_refused(
     assert site.loaded("Toy") == "one"
 
 
-def test_damage_is_found_and_publishing_again_fixes_it(site: Site, images: list[Path]) -> None:
-    site.published(images[0], "1.0", "--check", PRINTS)
+def test_damage_is_found_and_publishing_again_fixes_it(published_site: Site, images: list[Path]) -> None:
+    site = published_site
     assert site.does("verify", "--checks", "Toy/1.0").stdout.count("ok ") >= 6
     corpus.flip_byte(site.catalogue / "images/Toy-1.0.sif")
     (site.catalogue / "software/Toy/1.0/bin/python").unlink()
@@ -299,12 +339,9 @@ those of killed and racing processes and of full disks, in test_publish_kill.py.
 
 
 @pytest.fixture(scope="module")
-def busy_site(stack: Stack, tmp_path_factory: pytest.TempPathFactory, images: list[Path]) -> Site:
+def busy_site(published_sites: Callable[[str], Site]) -> Site:
     """A site where Toy 1.0 is published, for trials that leave it so."""
-    top = tmp_path_factory.mktemp("busy")
-    site = make_site(ModuleTool(stack, top, "lmod"), top)
-    site.published(images[0], "1.0")
-    return site
+    return as_published(published_sites("lmod"))
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)

@@ -53,8 +53,9 @@ def test_a_restricted_container_with_a_licence(module_env: ModuleTool, tiny_sif:
     assert "wrong" not in site.does("catalogue", "verify").stdout
 
 
-def test_undoing_a_restriction_opens_the_image_again(module_env: ModuleTool, tiny_sif: Path, tmp_path: Path) -> None:
-    site, group = make_site(module_env, tmp_path), grp.getgrgid(os.getegid()).gr_name
+def test_undoing_a_restriction_opens_the_image_again(lmod: ModuleTool, tiny_sif: Path, tmp_path: Path) -> None:
+    """With one module tool, as no module is loaded."""
+    site, group = make_site(lmod, tmp_path), grp.getgrgid(os.getegid()).gr_name
     site.published(tiny_sif, "1.0")
     image = site.catalogue / "images/Toy-1.0.sif"
     open_mode = image.stat().st_mode
