@@ -66,6 +66,19 @@ def read_stack(root: Path) -> Stack | None:
     return Stack(root, *(Path(values.get(f"HPCMOD_STACK_{name.upper()}", "/nonexistent")) for name in names))
 
 
+def write_eb(stack: Stack, directory: Path) -> Path:
+    """Write a program that runs EasyBuild as the script `eb` does at its end, and return its directory, for PATH.
+
+    The script starts Python twice more to choose one; test_install.py runs it.
+    """
+    program = directory / "programs" / "eb"
+    if not program.exists():
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(f'#!/bin/sh\nexec "${{EB_PYTHON:-{stack.python}}}" -m easybuild.main "$@"\n')
+        program.chmod(0o755)
+    return program.parent
+
+
 def run(argv: list[str], env: Mapping[str, str], cwd: Path | None = None, timeout: float = TIMEOUT) -> Done:
     """Run a tool to its end; stdout and stderr as text, no stdin."""
     return subprocess.run(

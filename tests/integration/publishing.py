@@ -11,7 +11,7 @@ from typing import Any
 
 from tests import corpus
 from tests.integration.conftest import unpack
-from tests.stack import Done, ModuleTool, Stack, run
+from tests.stack import Done, ModuleTool, Stack, run, write_eb
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,9 @@ class Site:
             "EASYBUILD_PREFIX": str(self.top / "own"),
             "EASYBUILD_MODULE_NAMING_SCHEME": "HierarchicalMNS",
         }
-        return self.tool.environment(**{**own, **self.variables, **more})
+        found = self.tool.environment(**{**own, **self.variables, **more})
+        path = f"{write_eb(self.stack, self.tool.home)}:{found['PATH']}"
+        return found if "PATH" in more else {**found, "PATH": path}
 
     def argv(self, *words: str | Path) -> list[str]:
         return [str(self.stack.python.parent / "hpcmod"), *map(str, words)]

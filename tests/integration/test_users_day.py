@@ -17,7 +17,7 @@ from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.model.catalogue.record import CatalogueRecord
 from tests.catalogues import make_catalogue, make_record, put
 from tests.integration.conftest import TOY_IMAGE, sha256_of, write_easyconfig
-from tests.stack import Done, EasyBuild, Stack, run
+from tests.stack import Done, EasyBuild, Stack, run, write_eb
 
 pytestmark = pytest.mark.stack
 
@@ -32,8 +32,10 @@ class User:
     catalogue: Catalogue
 
     def environment(self, **more: str) -> dict[str, str]:
+        own = self.eb.environment()
         return {
-            **self.eb.environment(),
+            **own,
+            "PATH": f"{write_eb(self.eb.stack, self.eb.top)}:{own['PATH']}",
             "HPCMOD_CATALOGUE": str(self.catalogue.directory),
             "HPCMOD_SITE": "generic",
             **more,

@@ -175,6 +175,7 @@ def commands_of(page: str, **words: object) -> str:
     return script
 
 
+@pytest.mark.parametrize("student", ["lmod", "envmodules"] if THOROUGH else ["envmodules"], indirect=True)
 def test_the_page_on_private_copies_works_as_written(student: Student, tmp_path: Path) -> None:
     wheel = tmp_path / "mine-1.0-py3-none-any.whl"
     make_wheel(wheel)
@@ -191,6 +192,7 @@ def test_the_page_on_private_copies_works_as_written(student: Student, tmp_path:
         student("hpcmod install Toy", student.site.modules)
 
 
+@pytest.mark.parametrize("student", ["lmod", "envmodules"] if THOROUGH else ["lmod"], indirect=True)
 def test_the_page_on_a_full_quota_works_as_written(student: Student) -> None:
     place = student.home / "scratch"
     script = commands_of("quota", **{"PyTorch": "Toy", "/scratch/project_465000001/alice/easybuild": place})
