@@ -79,7 +79,7 @@ def show_results(results: Results, site: Site, flags: BenchFlags) -> NoReturn:
 
 
 def _history_file(flags: BenchFlags) -> Path | None:
-    """Return the file of earlier runs; None without one: logs of others are remembered only in a file that is named."""
+    """Return the file of earlier runs; None if there is none: logs of others are recorded only if it is named."""
     if flags.no_history or (flags.read and not flags.history):
         return None
     return flags.history or state_directory(os.environ) / "bandwidth.sqlite"
