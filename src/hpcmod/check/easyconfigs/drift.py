@@ -13,6 +13,9 @@ from hpcmod.model.finding import WARN, Finding
 _NUMBER = r"[vV]?(\d+(?:\.\d+)+(?:[+._-]?[A-Za-z0-9]+)*)"
 _IN_NAMES = re.compile(r"([A-Za-z][A-Za-z_]*(?:\d[A-Za-z]+)?)[-_]v?(\d+(?:\.\d+)+(?:\.?[a-z]+\d*)?)(?=[-_]|$|\.sif)")
 _IN_TEXT = re.compile(rf"\b([A-Za-z][\w+-]*)[ \t]+(?:version[ \t]+)?{_NUMBER}")
+_TOKEN = re.compile(r"(?<![A-Za-z0-9])([A-Za-z]{2,})(\d+)(?![A-Za-z0-9.])")
+"""A word with a whole number: SP6 for a service pack, py312."""
+
 _VARIABLE = re.compile(r"local_(?:c_)?(\w+?)_version")
 _NO_PRODUCT = re.compile(
     "versions?|releases?|than|before|after|since|with|and|from|to|for|until|in|of|on|or|is|as|the|a|an|by|at"
@@ -52,11 +55,12 @@ def _claims(look: LintContext) -> Iterator[_Claim]:
     name, version = look.string("name"), look.string("version")
     if re.fullmatch(r"\d+(\.\d+)+", version):
         yield _Claim(name, version, "version", look.line("version"))
-    for product, stated in _IN_NAMES.findall(look.string("versionsuffix")[:255]):
+    suffix = look.string("versionsuffix")[:255]
+    for product, stated in (*_IN_NAMES.findall(suffix), *_TOKEN.findall(suffix)):
         yield _Claim(product, stated, "versionsuffix", look.line("versionsuffix"))
     for image in look.images():
         file = image.rpartition("/")[2][:255]  # file names are not longer
-        for product, stated in _IN_NAMES.findall(file):
+        for product, stated in (*_IN_NAMES.findall(file), *_TOKEN.findall(file.removesuffix(".sif"))):
             yield _Claim(product, stated, f"the image {file[:80]}", look.line("sources ="))
     for variable, value in look.values.items():
         named = _VARIABLE.fullmatch(variable)
@@ -84,7 +88,13 @@ def _product(name: str) -> str:
 
 
 def _agree(one: str, other: str) -> bool:
-    """Return whether one version equals the other or its beginning: 3.12 and 3.12.3, 2.7.1 and 2.7.1+rocm6.2.4."""
+    """Return whether one version equals the other or its beginning.
+
+    3.12 and 3.12.3 agree, so do 2.7.1 and 2.7.1+rocm6.2.4, and 312 and 3.12.3.
+    """
     first, second = (re.split(r"[.+_-]", text.lower().lstrip("v")) for text in (one, other))
     shorter = min(len(first), len(second))
+    if shorter == 1:
+        whole, parts = sorted(("".join(first), "".join(second)), key=len)
+        return parts.startswith(whole)
     return first[:shorter] == second[:shorter]

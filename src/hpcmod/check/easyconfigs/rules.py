@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterator, Mapping
 
 from hpcmod.check.easyconfigs.context import LintContext, fault
 from hpcmod.check.easyconfigs.drift import find_drift
+from hpcmod.check.easyconfigs.scripts import check_scripts
 from hpcmod.check.jobs.rules.ranks import FIXED_PORTS
 from hpcmod.errors import BadInputError
+from hpcmod.model.easyconfigs.parameters import MODULE_CLASSES, NEAR_PARAMETERS, PARAMETERS
 from hpcmod.model.easyconfigs.python_text import find_unused_assignments, source_lines
 from hpcmod.model.finding import FAIL, WARN, Finding
 from hpcmod.model.images.reference import ImageReference
@@ -17,6 +19,13 @@ from hpcmod.model.spec import parse_commands, parse_environment
 
 _MODULE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 _FOOTER_BINDS = re.compile(r"create_container_vars\s*\(.*,\s*'([^'\n]*)'\s*\)")
+_LUA_STRING = r"""(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")"""
+LUA_BINDS = re.compile(
+    r"(?:setenv|pushenv|prepend_path|append_path)\s*\(\s*['\"](?:SINGULARITY|APPTAINER)_BIND(?:PATH)?['\"]"
+    rf"\s*,\s*({_LUA_STRING})\s*(?:,[^()\n]*)?\)[ \t]*;?"
+)
+"""Calls in a Lua footer that set binds; the group is the quoted list."""
+
 _RUNTIMES = ("SINGULARITY", "SINGULARITYENV", "APPTAINER", "APPTAINERENV")
 _RUNTIME_VARIABLE = re.compile(r"\b([A-Z]{7,16})_((?:BIND|BINDPATH|NV|ROCM|SHELL|CACHEDIR|TMPDIR|PREPEND_PATH|PWD))\b")
 _OF_A_MODULE = re.compile(r"\$\{?((SIF|RUNSCRIPTS)([A-Z][A-Z0-9]+))\b")
@@ -102,7 +111,9 @@ def _dead_binds(look: LintContext) -> Iterator[Finding]:
 def binds_of(variables: Mapping[str, str], footer: str) -> tuple[str, ...]:
     """Return the binds that a LUMI easyconfig sets, by a variable of its module or in its Lua footer."""
     lists = [value for name, value in variables.items() if re.search(r"_BIND(PATH)?$", name)]
-    return tuple(one for text in (*lists, *_FOOTER_BINDS.findall(footer)) for one in text.split(",") if one)
+    set_in_lua = (one[1:-1] for one in LUA_BINDS.findall(footer))
+    listed = (one for text in (*lists, *_FOOTER_BINDS.findall(footer), *set_in_lua) for one in text.split(",") if one)
+    return tuple(dict.fromkeys(listed))
 
 
 def _empty_paths(look: LintContext) -> Iterator[Finding]:
@@ -188,8 +199,23 @@ def _checked_sums(look: LintContext) -> Iterator[Finding]:
             )
 
 
+def _parameters(look: LintContext) -> Iterator[Finding]:
+    for name in look.values if look.is_ours else ():
+        near = difflib.get_close_matches(name, PARAMETERS, n=1, cutoff=0.85)
+        if near and name not in (*PARAMETERS, *NEAR_PARAMETERS) and not name.startswith(("local_", "_")):
+            what = f"{name} is not a parameter: EasyBuild refuses what looks like a misspelt one"
+            yield fault(look.assigned(name), "unknown-parameter", FAIL, what, f"Write {near[0]}.")
+    given = look.string("moduleclass")
+    if given and given not in MODULE_CLASSES:
+        what = f"{given!r} is not a module class of EasyBuild: only a site that defines it can install this"
+        yield fault(
+            look.assigned("moduleclass"), "module-class", WARN, what, "Use one of `eb --show-default-moduleclasses`."
+        )
+
+
 RULES: tuple[Callable[[LintContext], Iterator[Finding]], ...] = (
     *(_needs_names, _file_name, _images, _checksums, _checked_sums, _dead_binds, _empty_paths, _fixed_ports),
     *(_commands, _site_lua, find_drift, _sanity_checks, _misspelt_variables, _other_module, _assigned_twice),
+    *(_parameters, check_scripts),
 )
 """Every rule for easyconfigs."""

@@ -63,6 +63,9 @@ _USUAL_COMMANDS = frozenset(
 )
 """Commands that scripts expect from the host."""
 
+_CATALOGUES = ("ngc.nvidia.com", "catalog.ngc.nvidia.com", "hub.docker.com", "quay.io", "biocontainers.pro")
+"""Sites with a page for each image, whose address ends in the image's name."""
+
 _NVIDIA = re.compile(r"nvcr\.io/(?:nvidia|hpc|nvidia-hpcvisl?)/")
 
 
@@ -151,6 +154,24 @@ def _directory(recipe: ContainerYaml, text: str, path: Path) -> Iterator[Finding
         yield fault(line_of(text, recipe.kind), "file-name", WARN, what, f"Move it to a directory {last}.")
 
 
+def _urls(recipe: ContainerYaml, text: str, _: Path) -> Iterator[Finding]:
+    host, *page = re.split(r"[/:?#]+", recipe.url.partition("://")[2])
+    name, named = _plain(posixpath.basename(recipe.source)), [_plain(part) for part in page if part]
+    if host.removeprefix("www.") in _CATALOGUES and len(named) > 1 and name not in named:
+        what = f"the url is that of another image than {recipe.source}"
+        yield fault(line_of(text, recipe.url), "other-url", WARN, what, "Correct one of them.")
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def _unknown_keys(recipe: ContainerYaml, text: str, _: Path) -> Iterator[Finding]:
+    for key in recipe.unknown:
+        what = f"singularity-hpc does not know the key {key[:60]!r}"
+        yield fault(line_of(text, f"{key}:"), "unknown-key", WARN, what, "Correct or remove it.")
+
+
 SHPC_RULES: tuple[Callable[[ContainerYaml, str, Path], Iterator[Finding]], ...] = (
     _tags,
     _aliases,
@@ -158,5 +179,7 @@ SHPC_RULES: tuple[Callable[[ContainerYaml, str, Path], Iterator[Finding]], ...] 
     _directory,
     _overrides,
     _gpus,
+    _urls,
+    _unknown_keys,
 )
 """Every rule for recipes of singularity-hpc."""

@@ -68,6 +68,8 @@ def test_our_own_easyconfigs_have_no_errors(path: Path) -> None:
         ("ROCm 6.2.4", "ROCm version 6.3.1", "version-drift", "warn"),
         ("toolchain", "local_x = 'export MASTER_PORT=29500'\ntoolchain", "fixed-port", "fail"),
         ("image = ", "local_image = ", "does-not-load", "fail"),
+        ("wrapped_commands", "wraped_commands", "unknown-parameter", "fail"),
+        ("moduleclass = 'ai'", "moduleclass = 'aii'", "module-class", "warn"),
     ],
 )
 def test_a_mistake_in_one_of_ours_is_found(old: str, new: str, rule: str, level: str) -> None:
@@ -127,11 +129,44 @@ def test_mistakes_in_recipes_of_shpc_are_found() -> None:
     assert shpc(SAME_LATEST, "same") == []
     assert shpc(UNPINNED, "alpine") == [("moving-tag", "fail"), *[("no-checksum", "fail")] * 3]
     assert shpc(MANY, "openfoam") == [("does-not-load", "fail")]
-    odd = [("hides-command", "warn"), ("relative-path", "fail"), ("does-not-load", "fail")]  # its override file is gone
-    assert shpc(ODD_ALIASES, "salad") == odd
+    odd = shpc(ODD_ALIASES, "salad")
+    assert odd[:2] == [("hides-command", "warn"), ("relative-path", "fail")]
+    assert odd[2:] == [("does-not-load", "fail"), ("unknown-key", "warn")]  # its override file is gone; a colour
     assert shpc(SHPC["ghcr.io/org/site"], "site") == [("does-not-load", "fail"), ("no-checksum", "fail")]
     assert shpc(SHPC["broken"], "x") == shpc("", "x") == [("does-not-load", "fail")]
     assert ("empty-path", "fail") in shpc(SAMTOOLS.replace("EMPTY: ''", "MYPATH: 'a::b'"), "samtools")
+
+
+@pytest.mark.parametrize(
+    ("url", "rule"),
+    [
+        ("https://ngc.nvidia.com/catalog/containers/hpc:samtools", []),
+        ("https://ngc.nvidia.com/catalog/containers/hpc:lammps", [("other-url", "warn")]),
+        ("https://biocontainers.pro/tools/SAM-tools", []),
+        ("https://quay.io/", []),
+        ("https://github.com/org/other", []),
+    ],
+)
+def test_the_page_of_another_image_is_found(url: str, rule: list[tuple[str, str]]) -> None:
+    assert shpc(SAMTOOLS.replace("https://example.org/samtools", url), "samtools") == rule
+
+
+def test_binds_that_lua_code_sets_are_seen() -> None:
+    text = LUMI_RIGHT.replace("-- vars(", "prepend_path( 'SINGULARITY_BIND', '/alive,/dead', ',' )\n-- vars(", 1)
+    assert [one.found[:49] for one in lint(text, Path(f"{LUMI_NAME}.eb"))] == [
+        "binds that do not exist on this machine: /dead: c"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "drifts"),
+    [("SP6", False), ("SP5", True), ("py312", False), ("py3", False), ("py311", True), ("x1", False)],
+)
+def test_numbers_of_one_word_do_not_differ(suffix: str, drifts: bool) -> None:
+    text = LUMI_RIGHT.replace("-singularity-20250827'", f"-{suffix}-singularity-20250827'")
+    text = text.replace("dockerhash", "SP6-py312-dockerhash")
+    found = [one.rule for one in lint(text, Path(f"{LUMI_NAME}.eb".replace("-singularity", f"-{suffix}-singularity")))]
+    assert found == ["version-drift"] * drifts
 
 
 def test_recipes_are_found_below_directories(tmp_path: Path) -> None:
