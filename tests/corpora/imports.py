@@ -139,6 +139,15 @@ LUMI = {
     "computed version": _lumi("version = open('x').read()", refused="its version cannot be determined"),
     "split version": _lumi("versionsuffix = '-' + '.'.join('6.2.4'.split('.')[:2])", carried=("versionsuffix",)),
     "no image": _lumi("sources = ['x.tar.gz']", refused="must be a single SIF"),
+    "software": Case(
+        "easyblock = 'ConfigureMake'\nname = 'x'\nversion = '1'\nsources = [f'{nowhere}.tar.gz']\n",
+        refused="it has no container image, but installs software with the easyblock ConfigureMake",
+    ),
+    "joined binds": _lumi(
+        "local_binds = ['/a', '/b:/c']\n"
+        "modluafooter = f\"prepend_path('SINGULARITY_BIND', '{','.join(local_binds)}')\"",
+        carried=("the bind /a", "the bind /b:/c"),
+    ),
     "class of a site": _lumi("moduleclass = 'climate'", changed=("moduleclass: 'ai' instead of 'climate'",)),
     "long help": _lumi("description = '''One.\n\nTwo.\n'''", carried=("description",)),
 }

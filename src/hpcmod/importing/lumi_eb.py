@@ -118,6 +118,9 @@ def convert_easyconfig(text: str, path: Path) -> ImportedEasyconfig:
     values = _filled(read)
     if values.get("easyblock") in _OURS:
         raise BadInputError(f"{path}: is already an hpcmod easyconfig", "")
+    if ".sif" not in text and not values.get("sources"):
+        block = values.get("easyblock") or "that of its name"
+        raise BadInputError(f"it has no container image, but installs software with the easyblock {block}", "")
     sif = _find_sif(read, values)
     scripts = sort_shell_commands(_strings(values.get("postinstallcmds")))
     if scripts.builds:
