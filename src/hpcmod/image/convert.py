@@ -209,17 +209,21 @@ class _Conversion:
             SifObject("json", "inspect-metadata.json", oci.render_metadata(files, config, source=source).encode()),
             SifObject("json", "oci-config.json", oci.render_config(self._image.config_text).encode()),
         )
-        write_sif(
-            file,
-            architecture=config.architecture,
-            created=config.created,
-            uuid=uuid.uuid5(_NAMESPACE, self._name()).bytes,
-            objects=objects,
-            write_partition=lambda at: self._write_squashfs(at, files),
-        )
+        with self._source(file) as known:
+            write_sif(
+                file,
+                architecture=config.architecture,
+                created=config.created,
+                uuid=uuid.uuid5(_NAMESPACE, self._name()).bytes,
+                objects=objects,
+                write_partition=lambda at: self._write_squashfs(at, files, known),
+            )
+            if known is not None and known.reused:
+                known.wait(self._tick)
+            sha256 = sync_and_hash(file)  # while a thread hashes the copies
         size = file.seek(0, os.SEEK_END)
         return ConvertedImage(
-            *(sync_and_hash(file), size, self._entries, self._fetched_again, tuple(self._left_out)),
+            *(sha256, size, self._entries, self._fetched_again, tuple(self._left_out)),
             *(self._reused, tuple(self._sections)),
         )
 
@@ -230,13 +234,12 @@ class _Conversion:
         how = (self._codec.name, self._codec.level, options.block_size, options.squash_owners)
         return f"{content} {how}"
 
-    def _write_squashfs(self, file: BinaryIO, files: Sequence[oci.ImageFile]) -> int:
+    def _write_squashfs(self, file: BinaryIO, files: Sequence[oci.ImageFile], source: SectionSource | None) -> int:
         options = self._options
         self._partition_at = file.tell()
         with SquashfsWriter(file, codec=self._codec, block_size=options.block_size, threads=options.threads) as writer:
             allowance = self._allowance()
-            with self._source() as source:
-                self._read_layers(writer, allowance, source)
+            self._read_layers(writer, allowance, source)
             tree = merge_layers(self._layers, mtime=self._mtime, on_directory=allowance.take_directory)
             self._read_again(writer, missing(tree.root))
             self._entries = sum(map(len, self._layers))
@@ -247,10 +250,10 @@ class _Conversion:
         return size
 
     @contextmanager
-    def _source(self) -> Iterator[SectionSource | None]:
-        """Open the local SIF; after the block, check that it had the expected bytes."""
+    def _source(self, file: BinaryIO) -> Iterator[SectionSource | None]:
+        """Open the local SIF; after the block, check that what was copied into the file is the expected one's."""
         try:
-            source = SectionSource(self._known) if self._known is not None else None
+            source = SectionSource(self._known, file) if self._known is not None else None
         except (NotFoundError, BadInputError) as err:
             _LOG.info("not reused: %s", err.message)
             source = None
@@ -272,8 +275,7 @@ class _Conversion:
         for layer in reversed(self._image.layers):
             found = source.find(layer_key(layer), hidden) if source else None
             if found is not None and source is not None:
-                records: Sequence[Record] = source.copy(found[0], writer)
-                self._tick(layer.size)
+                records: Sequence[Record] = source.copy(found[0], layer.size, writer)
             else:
                 with _entries(layer, allowance, self._tick) as entries:
                     records = read_layer(

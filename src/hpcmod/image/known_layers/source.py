@@ -1,15 +1,21 @@
-"""Copy sections from a local SIF, reading and hashing each of its bytes exactly once."""
+"""Copy sections from a local SIF in a thread, and check that the copies are those of the SIF that was indexed.
+
+The copies are hashed, not the source, which may change while it is copied: the sha256 of the source is that of its own
+bytes between the sections, and of the copied sections in the new file.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import logging
 import os
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import BinaryIO
 
 from hpcmod.errors import BadInputError, VerificationError
+from hpcmod.image.copy import copy_range
+from hpcmod.image.integrity import BLOCK, hash_range
 from hpcmod.image.known_layers.sections import PackedSection, Section, unpack_section
 from hpcmod.image.known_layers.store import KnownSif
 from hpcmod.image.layers.merge import Hidden, Record
@@ -18,8 +24,8 @@ from hpcmod.image.squashfs.writer import SquashfsWriter
 
 _LOG = logging.getLogger(__name__)
 
-_PIECE = 1 << 20
-_AHEAD = 8
+_PIECE = 64 << 20
+"""Most bytes per task of the thread: it waits for the GIL after each, and cannot be stopped within one."""
 
 
 class SourceChangedError(VerificationError):
@@ -27,23 +33,34 @@ class SourceChangedError(VerificationError):
 
 
 class SectionSource:
-    """An open local SIF, read once from start to end; close it with `finish` or `close`.
+    """An open local SIF, of which sections are copied in ascending order; close it with `close`.
+
+    Parameters
+    ----------
+    target
+        The file that sections are copied into.
 
     Raises
     ------
     NotFoundError, BadInputError
-        If it cannot be opened.
+        If the SIF cannot be opened.
     """
 
-    def __init__(self, known: KnownSif) -> None:
+    def __init__(self, known: KnownSif, target: BinaryIO) -> None:
         self._known = known
         self._file = open_sif(known.path)
+        self._target = os.dup(target.fileno())  # the thread's own: it may outlive `target` after a second Ctrl-C
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="layers")
+        self._copying: list[tuple[int, list[Future[None]]]] = []
+        """Stored size of each copied layer, and the tasks that copy it."""
+        self._hashing: list[Future[None]] = []
         self._sha256 = hashlib.sha256()
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="sha256")
-        self._pending: deque[Future[None]] = deque()
+        self._buffer = bytearray(BLOCK)
+        self._ranges: list[tuple[int, int, int]] = []
+        """Descriptor, offset and length of the ranges of which the sha256 is that of the SIF."""
         self._at = 0
         self.reused: list[str] = []
-        """Layers that have been copied."""
+        """Layers that are copied."""
 
     def find(self, layer: str, hidden: Hidden) -> tuple[Section, PackedSection] | None:
         """Return the section of a layer, unpacked and packed, if the SIF has it and it fits under the layers above."""
@@ -61,56 +78,89 @@ class SectionSource:
             return None
         return section, packed
 
-    def copy(self, section: Section, writer: SquashfsWriter) -> Sequence[Record]:
-        """Copy a section into a squashfs; return the layer's entries, whose contents are the copies.
+    def copy(self, section: Section, size: int, writer: SquashfsWriter) -> Sequence[Record]:
+        """Begin to copy a section into a squashfs; return the layer's entries, whose contents are the copies.
+
+        Parameters
+        ----------
+        size
+            Stored size of the layer in bytes.
+        """
+        start, place, first = writer.reserve_section(section.length, section.fragments)
+        tasks = [
+            self._pool.submit(self._copy, section.start + at, place + at, length) for at, length in _cut(section.length)
+        ]
+        self._copying.append((size, tasks))
+        self._ranges.append((self._file.fileno(), self._at, section.start - self._at))
+        self._ranges.append((self._target, place, section.length))
+        self._at = section.start + section.length
+        _move(section.records, start, first)
+        self.reused.append(section.layer)
+        return section.records
+
+    def wait(self, on_copied: Callable[[int], None]) -> None:
+        """Wait until all sections are copied, then begin to hash the copies and the rest of the SIF.
+
+        Parameters
+        ----------
+        on_copied
+            Called with the stored size of each layer.
 
         Raises
         ------
         SourceChangedError
             If the SIF is shorter than it was.
         """
-        for _ in self._read_to(section.start):
-            pass
-        start, first = writer.copy_section(self._read_to(section.start + section.length), section.fragments)
-        moved = set()
-        for _, found in section.records:
-            data = found.data if not isinstance(found, bytes) and found is not None else None
-            if data is not None and data not in moved:
-                moved.add(data)
-                data.start += start if data.start >= 0 else 0
-                data.fragment += first if data.is_in_fragment else 0
-        self.reused.append(section.layer)
-        return section.records
+        for size, tasks in self._copying:
+            for task in tasks:
+                task.result()
+            on_copied(size)
+        self._ranges.append((self._file.fileno(), self._at, self._known.size - self._at))
+        for file, start, length in self._ranges:
+            self._hashing += (self._pool.submit(self._hash, file, start + at, piece) for at, piece in _cut(length))
 
     def finish(self) -> None:
-        """Hash the rest of the SIF, and check that it is the file whose index was used.
+        """Check that the SIF whose sections are copied is the one that was indexed.
 
         Raises
         ------
         SourceChangedError
             If its sha256 has changed.
         """
-        for _ in self._read_to(self._known.size):
-            pass
-        while self._pending:
-            self._pending.popleft().result()
+        for task in self._hashing:
+            task.result()
         found = self._sha256.hexdigest()
         if found != self._known.sha256:
             raise SourceChangedError(f"{self._known.path}: sha256 is {found}, expected {self._known.sha256}")
 
     def close(self) -> None:
-        """Close the file."""
-        self._pool.shutdown(wait=True)
+        """Stop the thread and close the file."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        os.close(self._target)
         self._file.close()
 
-    def _read_to(self, end: int) -> Iterator[bytes]:
-        """Read up to an offset, and hash what is read."""
-        while self._at < end:
-            piece = os.pread(self._file.fileno(), min(_PIECE, end - self._at), self._at)
-            if not piece:
-                raise SourceChangedError(f"{self._known.path}: has only {self._at} bytes, expected {self._known.size}")
-            self._at += len(piece)
-            self._pending.append(self._pool.submit(self._sha256.update, piece))
-            if len(self._pending) > _AHEAD:
-                self._pending.popleft().result()
-            yield piece
+    def _copy(self, start: int, place: int, length: int) -> None:
+        self._expect(length, copy_range(self._file.fileno(), self._target, start, place, length))
+
+    def _hash(self, file: int, start: int, length: int) -> None:
+        self._expect(length, hash_range(self._sha256, file, start, length, self._buffer))
+
+    def _expect(self, length: int, found: int) -> None:
+        if found < length:
+            raise SourceChangedError(f"{self._known.path}: truncated, expected {self._known.size} bytes")
+
+
+def _move(records: Sequence[Record], start: int, first: int) -> None:
+    """Add the offset of a section, and the number of its first fragment block, to those of its contents."""
+    moved = set()
+    for _, found in records:
+        data = found.data if not isinstance(found, bytes) and found is not None else None
+        if data is not None and data not in moved:
+            moved.add(data)
+            data.start += start if data.start >= 0 else 0
+            data.fragment += first if data.is_in_fragment else 0
+
+
+def _cut(length: int) -> list[tuple[int, int]]:
+    """Return offset and length of each piece of a range."""
+    return [(at, min(_PIECE, length - at)) for at in range(0, length, _PIECE)]

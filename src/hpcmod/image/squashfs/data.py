@@ -70,6 +70,14 @@ class BlockStream:
             self.at += len(piece)
         return start
 
+    def reserve(self, length: int) -> tuple[int, int]:
+        """Leave room for blocks that the caller writes; return its offset in the squashfs, and in the file."""
+        self.drain()
+        start = self.at
+        self.at += length
+        self._file.seek(self._base + self.at)
+        return start, self._base + start
+
     def drain(self) -> None:
         """Write all pending blocks."""
         self._submit()

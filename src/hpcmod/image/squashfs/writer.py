@@ -146,8 +146,8 @@ class SquashfsWriter:
         """Return offset and size field of all fragment blocks from a number on; they have been written."""
         return tuple((one.start, one.sizes[0]) for one in self._fragments[number:])
 
-    def copy_section(self, pieces: Iterable[Bytes], fragments: Iterable[tuple[int, int]]) -> tuple[int, int]:
-        """Write a section of another squashfs as it is.
+    def reserve_section(self, length: int, fragments: Iterable[tuple[int, int]]) -> tuple[int, int, int]:
+        """Leave room for a section of another squashfs, which the caller copies into the file.
 
         Parameters
         ----------
@@ -157,12 +157,14 @@ class SquashfsWriter:
         Returns
         -------
         tuple
-            Offset of the section, and number of its first fragment block.
+            Offset of the section in the squashfs, its offset in the file, and number of its first fragment block.
         """
-        start, first = self.copy_blocks(pieces), len(self._fragments)
-        for place, word in fragments:
-            self.add_fragment(start + place, word)
-        return start, first
+        self._flush_fragment()
+        start, place = self._stream.reserve(length)
+        first = len(self._fragments)
+        for at, word in fragments:
+            self.add_fragment(start + at, word)
+        return start, place, first
 
     def finish(self, root: Node, *, mtime: int) -> int:
         """Write the tables and the superblock; return the size in bytes, a multiple of 4096, where the file ends.

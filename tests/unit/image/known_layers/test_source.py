@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NoReturn
 
 import pytest
 
+from hpcmod.errors import HpcmodError, NoSpaceError
 from hpcmod.image import convert as converting
 from hpcmod.image.convert import ConvertedImage, ConvertOptions, convert, form_of, layer_key
+from hpcmod.image.copy import copy_range
+from hpcmod.image.known_layers import source as copying
 from hpcmod.image.known_layers.store import KnownSif, find_known, save_known
 from hpcmod.image.oci.image import OciImage
 from hpcmod.image.oci.layout import read_layout
@@ -143,11 +148,89 @@ def test_a_sif_that_is_cut_or_gone_is_not_used(tmp_path: Path, environ: Mapping[
     image = image_of(tmp_path / "new", [*BASE, TWO], [])
     known = find_known([layer_key(layer) for layer in image.layers], form=form, environ=environ)
     assert known is not None
-    os.truncate(old, old.stat().st_size - 1)
-    assert find_known([layer_key(layer) for layer in image.layers], form=form, environ=environ) is None
-    assert convert(image, tmp_path / "cut.sif", known=known).reused == ()
+    size = old.stat().st_size
+    for left in (size - 1, size // 2, 0):
+        os.truncate(old, left)
+        assert find_known([layer_key(layer) for layer in image.layers], form=form, environ=environ) is None
+        assert convert(image, tmp_path / "cut.sif", known=known).reused == ()
     old.unlink()
     assert convert(image, tmp_path / "gone.sif", known=known).reused == ()
+
+
+def test_what_is_verified_is_the_copy(
+    tmp_path: Path, environ: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, form = known_of(tmp_path / "old", [*BASE, ONE], environ)
+
+    def changing(source: int, target: int, start: int, to: int, length: int) -> int:
+        done = copy_range(source, target, start, to, length)
+        os.pwrite(target, bytes([os.pread(target, 1, to)[0] ^ 1]), to)  # as if the SIF was changed for this moment
+        return done
+
+    monkeypatch.setattr(copying, "copy_range", changing)
+    found, _ = both_ways(tmp_path, [*BASE, TWO], environ, form)
+    assert found.reused == ()
+
+
+@pytest.mark.parametrize("piece", [77, 4096])
+def test_sections_are_copied_in_pieces(
+    tmp_path: Path, environ: Mapping[str, str], monkeypatch: pytest.MonkeyPatch, piece: int
+) -> None:
+    layers = [[f("a", noise(3000)), f("b", text(900))], [], [d("c"), f("c/d", noise(5000, 2))]]
+    _, form = known_of(tmp_path / "old", [*layers, ONE], environ, block_size=4096)
+    monkeypatch.setattr(copying, "_PIECE", piece)
+    found, _ = both_ways(tmp_path, [*layers, TWO], environ, form, block_size=4096)
+    assert len(found.reused) == 3
+
+
+def open_files() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def fail(error: BaseException) -> Callable[..., NoReturn]:
+    def failing(*arguments: object, **options: object) -> NoReturn:
+        raise error
+
+    return failing
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "error", "expected"),
+    [
+        pytest.param(copying, "copy_range", OSError(errno.ENOSPC, "full"), NoSpaceError, id="disk full while copying"),
+        pytest.param(copying, "copy_range", OSError(errno.EIO, "broken"), HpcmodError, id="disk broken while copying"),
+        pytest.param(copying, "hash_range", OSError(errno.EIO, "broken"), HpcmodError, id="disk broken while hashing"),
+        pytest.param(converting, "merge_layers", KeyboardInterrupt(), KeyboardInterrupt, id="Ctrl-C while copying"),
+        pytest.param(converting, "sync_and_hash", KeyboardInterrupt(), KeyboardInterrupt, id="Ctrl-C while hashing"),
+    ],
+)
+def test_a_fault_leaves_no_file_and_no_thread(
+    tmp_path: Path,
+    environ: Mapping[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    where: object,
+    name: str,
+    error: BaseException,
+    expected: type[BaseException],
+) -> None:
+    _, form = known_of(tmp_path / "old", [*BASE, ONE], environ)
+    image = image_of(tmp_path / "new", [*BASE, TWO], [])
+    known = find_known([layer_key(layer) for layer in image.layers], form=form, environ=environ)
+    before = threading.active_count(), open_files()
+    monkeypatch.setattr(where, name, fail(error))
+    with pytest.raises(expected):
+        convert(image, tmp_path / "out.sif", known=known)
+    assert not (tmp_path / "out.sif").exists()
+    assert (threading.active_count(), open_files()) == before
+
+
+def test_progress_ends_with_all_layers(tmp_path: Path, environ: Mapping[str, str]) -> None:
+    _, form = known_of(tmp_path / "old", [*BASE, ONE], environ)
+    image = image_of(tmp_path / "new", [*BASE, TWO], [])
+    known = find_known([layer_key(layer) for layer in image.layers], form=form, environ=environ)
+    total, seen = sum(layer.size for layer in image.layers), []
+    convert(image, tmp_path / "out.sif", known=known, progress=lambda done, whole: seen.append((done, whole)))
+    assert seen[-1] == (total, total)
 
 
 def find(tmp_path: Path, environ: Mapping[str, str], form: str) -> KnownSif | None:
