@@ -287,13 +287,14 @@ def test_two_users_of_one_set_at_once_both_get_their_packages(mine: Mine) -> Non
 
 @only_lmod
 def test_packages_are_rebuilt_for_another_image(mine: Mine) -> None:
-    """The requirements of a state for another image: one fits, one is in the image, one is gone."""
+    """The requirements of a state for another image: one fits, one is in the image, three cannot be installed."""
     mine.must("add", "Toy", "einops==0.8.0")
+    make_wheel(mine.wheels, "compiled", "1.0", tag="cp310-cp310-linux_x86_64")
     record = next(mine.packages.glob("default/states/*.json"))
     values = json.loads(record.read_text())
-    other = "cp310-000000000000"
-    values.update(tag=other, python="3.10", image="0" * 64, requirements=["einops", "packaging", "lost"])
-    values["locked"] += [{**values["locked"][0], "name": name} for name in ("lost", "packaging")]
+    other, unfit = "cp310-000000000000", ("clash", "compiled", "lost")
+    values.update(tag=other, python="3.10", image="0" * 64, requirements=["einops", "packaging", *unfit])
+    values["locked"] += [{**values["locked"][0], "name": name} for name in (*unfit, "packaging")]
     record.unlink()
     record.with_name(f"1-{other}.json").write_text(json.dumps(values))
     (mine.packages / f"default/states/{record.stem}.squashfs").rename(record.with_name(f"1-{other}.squashfs"))
@@ -301,13 +302,18 @@ def test_packages_are_rebuilt_for_another_image(mine: Mine) -> None:
     (mine.packages / f"default/active-{other}.squashfs").symlink_to(f"states/1-{other}.squashfs")
     refused = mine("rebase", "Toy")
     assert refused.returncode == 1, refused.stderr
-    assert [line.split(" (")[0] for line in refused.stdout.splitlines()] == [
+    lines = refused.stdout.splitlines()
+    assert [line.split(" (")[0] for line in lines] == [
+        "clash: conflict 0.8.0",
+        "compiled: gone 0.8.0",
         "einops: same 0.8.0",
         "lost: gone 0.8.0",
         "packaging: in the image 0.8.0 -> 26.3",
     ]
-    assert "hpcmod rebase Toy --without lost" in refused.stderr
-    mine.must("rebase", "Toy", "--without", "lost")
+    assert "no version of compiled fits Python 3." in lines[1]
+    assert "hpcmod rebase Toy --without clash --without compiled --without lost" in refused.stderr
+    assert len(list(mine.packages.glob("default/states/*"))) == 2
+    mine.must("rebase", "Toy", *(word for name in unfit for word in ("--without", name)))
     assert mine.seen() == "0.8.0"
     assert (mine.packages / f"default/active-{other}.squashfs").exists()
 
