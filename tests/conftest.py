@@ -101,8 +101,12 @@ def json_outputs() -> Iterator[None]:
         yield
 
 
+gc.disable()  # while tests are collected: nearly all that is made then lives until the end
+
+
 def pytest_collection_finish() -> None:
     """Exempt all that lives until the end, such as 10,000 collected tests, from garbage collection."""
+    gc.enable()
     gc.collect()
     gc.freeze()
 
