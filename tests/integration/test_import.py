@@ -170,3 +170,12 @@ def test_an_environment_of_cscs_becomes_a_module_with_its_mounts_and_variables(
     assert again.returncode == 0, again.stderr
     settings = [line for line in text.splitlines() if line.startswith(("name", "version", "image", "env", "bind"))]
     assert set(settings) <= set((tmp_path / "again/t/tool/tool-1.2.eb").read_text().splitlines())
+
+
+def test_modules_in_tcl_are_compared_with_either_tool(module_env: ModuleTool, tmp_path: Path) -> None:
+    old = "#%Module\nsetenv SIF /x/a.sif\nsetenv SINGULARITY_BIND /pfs,/a:/b\nset-alias tool {runtime exec x}\n"
+    new = "#%Module\nsetenv SIF /x/b.sif\nsetenv SINGULARITY_BINDPATH /a:/b\n"
+    write_tree(tmp_path, {"m/old/1": old, "m/new/1": new})
+    done = module_env(f"hpcmod import --verify {tmp_path}/m/old/1 new", tmp_path / "m")
+    assert done.returncode == 1, done.stderr
+    assert done.stdout == "lost    bind /pfs: /pfs\nlost    command tool\nchanged variable SIF: /x/a.sif -> /x/b.sif\n"
