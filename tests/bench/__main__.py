@@ -14,7 +14,7 @@ from tests.stack import find_stack, read_stack
 
 BENCHMARKS = (
     *("install", "module", "runscript", "get_master", "squashfs", "convert", "commands", "job", "check", "compat"),
-    *("published", "catalogue", "beside", "spider", "reuse", "bake", "packages", "ranks"),
+    *("published", "catalogue", "beside", "spider", "reuse", "bake", "packages", "ranks", "stage"),
 )
 ON_DEMAND = (
     "convert",
@@ -23,6 +23,7 @@ ON_DEMAND = (
     "packages",
     "beside",
     "ranks",
+    "stage",
 )  # an hour, and 30 GB of test images; needs another checkout
 
 
