@@ -69,6 +69,11 @@ def changing(catalogue: Catalogue, actor: Actor) -> Iterator[None]:
         yield
 
 
+def is_unfinished(catalogue: Catalogue) -> bool:
+    """Return whether a process left a change that the next one to take the lock finishes."""
+    return os.path.lexists(catalogue.directory / _PENDING)
+
+
 def commit(
     catalogue: Catalogue,
     new: Records,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from hpcmod.catalogue.change import Actor, changing, commit
+from hpcmod.catalogue.change import Actor, changing, commit, is_unfinished
 from hpcmod.catalogue.records.journal import last_change
 from hpcmod.catalogue.records.sharing import check_no_links, check_replaceable, file_mode
 from hpcmod.catalogue.records.store import Catalogue
@@ -112,9 +112,11 @@ def refresh_containers(
     found = tuple(find_renewals(catalogue, records, wanted))
     renewals = tuple(one for one in found if isinstance(one, Renewal))
     faults = tuple(one for one in found if isinstance(one, HpcmodError))
-    if dry_run or not renewals:
+    if dry_run or not (renewals or is_unfinished(catalogue)):
         return Refreshed(renewals, faults)
     with changing(catalogue, actor):
+        if not renewals:
+            return Refreshed(renewals, faults)
         new = str(last_change(catalogue.directory) + 1)
         for one in renewals:
             if catalogue.find(*key_of(one.record)) != one.record:

@@ -154,12 +154,19 @@ class PackageSet:
     def settle(self, before: State | None, state: State) -> State:
         """Make a new state the active one, unless the one before is the same; return the active one.
 
-        A run that was interrupted after its change is repeated without effect; the caller must hold the lock.
+        A run that was interrupted after its change is repeated without effect, and a state that cannot be made the
+        active one is removed; the caller must hold the lock.
         """
         if before and before.sha256 and all(getattr(before, name) == getattr(state, name) for name in _CONTENT):
             self.remove(state.number, state.tag)
             return before
-        self.switch(state)
+        try:
+            self.switch(state)
+        except BaseException:
+            with contextlib.suppress(OSError, HpcmodError):
+                if self.active_number(state.tag) != state.number:
+                    self.remove(state.number, state.tag)
+            raise
         return state
 
     def add(self, state: State) -> None:

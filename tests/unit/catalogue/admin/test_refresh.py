@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from hpcmod.catalogue.records.journal import read_journal
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.visible import rendering
 from hpcmod.errors import BadInputError
+from hpcmod.fs.tree import Tree
 from hpcmod.machine import load_site
 from hpcmod.model.bind import Bind
 from hpcmod.model.site import Site
@@ -50,6 +53,26 @@ def test_a_dry_run_shows_the_lines_and_writes_nothing(shop: Catalogue) -> None:
     assert "bin/python" in found.files
     assert [line for line in found.module_lines if line.startswith("+") and "/scratch2" in line]
     assert sorted(shop.directory.rglob("*")) == before
+
+
+def test_a_change_whose_description_could_not_be_removed_is_finished_though_nothing_is_to_be_renewed(
+    shop: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pending, remove = shop.directory / "pending.json", Tree.remove
+
+    def fail(tree: Tree, path: Path) -> None:
+        if path == pending:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        remove(tree, path)
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        patch.setattr(Tree, "remove", fail)
+        renew(shop, BOUND)
+    changes = read_journal(shop.directory)
+    assert pending.exists()
+    assert renew(shop, BOUND) == Refreshed((), ())
+    assert not pending.exists()
+    assert read_journal(shop.directory) == changes
 
 
 @pytest.mark.parametrize("with_files", [True, False])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import stat
 from pathlib import Path
 
@@ -128,3 +129,19 @@ def test_the_same_state_again_makes_no_new_one(tmp_path: Path) -> None:
         before = found.active(TAG)
         assert found.settle(before, state).number == found.active_number(TAG) == active
     assert list(found.numbers()) == [1, 2, 3]
+
+
+def test_a_state_that_cannot_be_made_the_active_one_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two = make_state(1, EINOPS, sha256="c" * 64), make_state(2, EINOPS, sha256="d" * 64)
+    found = write_set(tmp_path / "default", one)
+    (found.directory / f"states/2-{TAG}.squashfs").write_bytes(b"")
+    found.add(two)
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, "the link cannot be written")
+
+    monkeypatch.setattr(type(found.tree), "symlink", fail)
+    with pytest.raises(OSError, match="cannot be written"):
+        found.settle(found.active(TAG), two)
+    assert (list(found.numbers()), found.active_number(TAG)) == ([1], 1)
+    assert [path.name for path in (found.directory / "states").glob("2-*")] == []
