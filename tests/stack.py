@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
+from tests.preloaded import EASYBUILD, call
+
 CHECKOUT = Path(__file__).resolve().parent.parent
 TIMEOUT = 600.0
 """Seconds after which a hanging tool fails its test instead of blocking the run."""
@@ -158,8 +160,13 @@ class EasyBuild:
 
     def __call__(self, *args: str | Path, cwd: Path | None = None, **env: str) -> Done:
         """Run `eb ARGS`; stderr is joined to stdout. The caller judges the return code."""
+        given = ["eb", *map(str, args)]
+        environ = {**self.environment(), **env}
+        done = call(self.stack.python, EASYBUILD, given, environ, cwd or self.top, joined=True)
+        if done:
+            return done
         argv = ["bash", "-c", 'exec "$@" 2>&1', "eb", *self.command(*args)]
-        return run(argv, {**self.environment(), **env}, cwd or self.top)
+        return run(argv, environ, cwd or self.top)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Any
 
 from tests import corpus
 from tests.integration.conftest import unpack
+from tests.preloaded import HPCMOD, call
 from tests.stack import Done, ModuleTool, Stack, run, write_eb
 
 
@@ -52,8 +53,9 @@ class Site:
 
     def hpcmod(self, *words: str | Path, **env: str) -> Done:
         """Run a verb, as an admin whose umask is 077; the caller judges the return code."""
-        argv = ["bash", "-c", 'umask 077; exec "$@"', "hpcmod", *self.argv(*words)]
-        return run(argv, self.environment(**env), self.top)
+        environ, line = self.environment(**env), self.argv(*words)
+        done = call(self.stack.python, HPCMOD, line, environ, self.top, umask=0o077)
+        return done or run(["bash", "-c", 'umask 077; exec "$@"', "hpcmod", *line], environ, self.top)
 
     def does(self, *words: str | Path, **env: str) -> Done:
         """Run a verb that must succeed."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +13,9 @@ import pytest
 
 from tests.integration.conftest import LOADERS, THOROUGH, TOY, Loader
 from tests.package_index import run_index
+from tests.preloaded import HPCMOD, call
 from tests.registry import PASSWORD, make_certificate
-from tests.stack import Done
+from tests.stack import Done, run
 from tests.walkthroughs import blocks
 from tests.wheels import make_source, make_wheel, sha256_of
 
@@ -86,14 +86,8 @@ class Mine:
         return [str(self.loader.eb.stack.python.parent / "hpcmod"), verb, *map(str, [*words, *offline])]
 
     def __call__(self, verb: str, *words: str | Path, **env: str) -> Done:
-        return subprocess.run(
-            self.argv(verb, *words),
-            env=self.environment(**env),
-            cwd=self.home,
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-        )
+        environ, line = self.environment(**env), self.argv(verb, *words)
+        return call(self.loader.eb.stack.python, HPCMOD, line, environ, self.home) or run(line, environ, self.home)
 
     def must(self, verb: str, *words: str | Path, **env: str) -> str:
         done = self(verb, *words, **env)

@@ -17,6 +17,7 @@ from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.model.catalogue.record import CatalogueRecord
 from tests.catalogues import make_catalogue, make_record, put
 from tests.integration.conftest import TOY_IMAGE, sha256_of, write_easyconfig
+from tests.preloaded import HPCMOD, call
 from tests.stack import Done, EasyBuild, Stack, run, write_eb
 
 pytestmark = pytest.mark.stack
@@ -45,7 +46,8 @@ class User:
         return [str(self.eb.stack.python.parent / "hpcmod"), *words]
 
     def __call__(self, *words: str, **env: str) -> Done:
-        return run(self.argv(*words), self.environment(**env), self.eb.top)
+        environ, line = self.environment(**env), self.argv(*words)
+        return call(self.eb.stack.python, HPCMOD, line, environ, self.eb.top) or run(line, environ, self.eb.top)
 
     def must(self, *words: str, **env: str) -> str:
         done = self(*words, **env)
