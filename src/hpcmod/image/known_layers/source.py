@@ -25,7 +25,7 @@ from hpcmod.image.squashfs.writer import SquashfsWriter
 _LOG = logging.getLogger(__name__)
 
 _PIECE = 64 << 20
-"""Most bytes per task of the thread: it waits for the GIL after each, and cannot be stopped within one."""
+"""Most bytes per task of the thread, which cannot be stopped within one."""
 
 
 class SourceChangedError(VerificationError):
@@ -140,7 +140,7 @@ class SectionSource:
         self._file.close()
 
     def _copy(self, start: int, place: int, length: int) -> None:
-        self._expect(length, copy_range(self._file.fileno(), self._target, start, place, length))
+        self._expect(length, copy_range(self._file.fileno(), self._target, start, place, length, self._buffer))
 
     def _hash(self, file: int, start: int, length: int) -> None:
         self._expect(length, hash_range(self._sha256, file, start, length, self._buffer))

@@ -162,8 +162,8 @@ def test_what_is_verified_is_the_copy(
 ) -> None:
     _, form = known_of(tmp_path / "old", [*BASE, ONE], environ)
 
-    def changing(source: int, target: int, start: int, to: int, length: int) -> int:
-        done = copy_range(source, target, start, to, length)
+    def changing(source: int, target: int, start: int, to: int, length: int, buffer: bytearray) -> int:
+        done = copy_range(source, target, start, to, length, buffer)
         os.pwrite(target, bytes([os.pread(target, 1, to)[0] ^ 1]), to)  # as if the SIF was changed for this moment
         return done
 
