@@ -132,6 +132,7 @@ two_loaders = pytest.mark.parametrize("loader", ["lmod-lua", "envmodules-tcl"], 
 only_lmod = pytest.mark.parametrize("loader", ["lmod-lua"], indirect=True)
 
 
+@pytest.mark.parametrize("loader", list(LOADERS) if THOROUGH else ["lmod-lua", "envmodules-tcl"], indirect=True)
 def test_packages_are_active_however_the_container_is_started(mine: Mine) -> None:
     """Also after undo, without loading the module again, and gone after unload."""
     mine.must("add", "Toy", "einops<0.8.1")
