@@ -8,9 +8,11 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -74,6 +76,18 @@ def built(
     shutil.rmtree(eb.prefix)  # an image of 0.4 GB
 
 
+def read_output(directory: Path) -> str:
+    return "".join(path.read_text() for path in directory.glob("*.out"))
+
+
+def wait_until(ended: Callable[[], bool], directory: Path) -> None:
+    for _ in range(200):
+        if ended():
+            return
+        time.sleep(0.5)
+    raise AssertionError(read_output(directory))
+
+
 def test_eb_builds_the_image_with_that_engine_and_leaves_nothing_else(built: BuiltModule) -> None:
     assert f"built by {built.engine}" in built.said
     assert [path.name for path in (built.eb.prefix / "build").iterdir() if path.name.startswith(".")] == []
@@ -133,21 +147,90 @@ def test_its_module_reduces_over_mpi_and_over_gloo_on_two_nodes(
 
 
 if os.environ.get("HPCMOD_THOROUGH") == "1":
+    MPI_PROGRAM = """
+import os, time
+from mpi4py import MPI
+world = MPI.COMM_WORLD
 
-    def test_verify_net_reads_the_log_of_its_real_mpi(built: BuiltModule, cluster: Cluster, tmp_path: Path) -> None:
+def load_data():
+    time.sleep(600)
+
+world.barrier()
+print("started", world.rank, "of", world.size, flush=True)
+if os.environ["RANK"] == "1":
+    load_data()
+world.allreduce(world.rank)
+"""
+
+    @dataclass(frozen=True)
+    class OnMachine:
+        """The built module on the virtual machine of four nodes, with a profile that expects a fast network."""
+
+        built: BuiltModule
+        machine: Cluster
+        directory: Path
+        nodes: int
+
+        def __call__(self, *words: str, **env: str) -> Done:
+            stack = self.machine.stack
+            tools = {"BASH_ENV": str(stack.lmod_init), "MODULEPATH": str(self.built.eb.modules), "APPTAINER_QUIET": "1"}
+            own = {"HPCMOD_SITE": str(self.directory / "site.toml"), "GLOO_SOCKET_IFNAME": "hsn0"}
+            environment = {**tools, **own, **LAUNCHED[self.built.mpi][1], **env}
+            return self.machine(stack.python.parent / "hpcmod", *words, cwd=self.directory, timeout=120, **environment)
+
+        def ask(self, *words: str, **env: str) -> dict[str, Any]:
+            """Run a command of hpcmod on the nodes, and return what it prints as JSON and its exit status."""
+            done = self(*words, "--json", **env)
+            assert done.returncode in (0, 1), done.stdout + done.stderr
+            return {**json.loads(done.stdout), "status": done.returncode}
+
+    @pytest.fixture(params=[2, 4])
+    def on_machine(request: pytest.FixtureRequest, built: BuiltModule, machine: Cluster, tmp_path: Path) -> OnMachine:
         (tmp_path / "site.toml").write_text(
             'name = "here"\nextends = "generic"\n[network]\ninterfaces = ["hsn0"]\nfabric = "cxi"\n'
         )
-        pmi, settings = LAUNCHED[built.mpi]
-        tools = {"BASH_ENV": str(cluster.stack.lmod_init), "MODULEPATH": str(built.eb.modules), "APPTAINER_QUIET": "1"}
-        own = {**tools, **settings, "HPCMOD_SITE": str(tmp_path / "site.toml"), "GLOO_SOCKET_IFNAME": "hsn0"}
+        return OnMachine(built, machine, tmp_path, request.param)
+
+    def test_verify_net_reads_the_log_of_its_real_mpi(on_machine: OnMachine) -> None:
+        mpi, nodes = on_machine.built.mpi, on_machine.nodes
         command = re.findall(r"^ *\$ (hpcmod verify-net PyTorch .*)$", PAGE.read_text(), re.MULTILINE)[0]
-        words = [built.name if word == "PyTorch" else word for word in shlex.split(command)[1:]]
-        options = ("-p", "small", "--mpi", pmi, "-t", "5", "--gpus", "0", "--timeout", "20", "--json")
-        hpcmod = cluster.stack.python.parent / "hpcmod"
-        done = cluster(hpcmod, *words, *options, cwd=tmp_path, **own)
-        findings = {finding["rule"]: finding for finding in json.loads(done.stdout)["findings"]}
-        assert (findings["mpi"]["level"], findings["gloo"]["level"]) == ("ok", "ok"), done.stdout + done.stderr
-        used = "hsn0" if built.mpi == "ompi" else "tcp"
-        assert f"MPI uses {used}" in findings["mpi-network"]["found"], done.stdout
-        assert (findings["mpi-network"]["level"], done.returncode) == ("fail", 1)
+        words = [on_machine.built.name if word == "PyTorch" else word for word in shlex.split(command)[1:]]
+        options = ("-N", str(nodes), "-p", "small", "--mpi", LAUNCHED[mpi][0], "-t", "5", "--gpus", "0")
+        answer = on_machine.ask(*words, *options, "--timeout", "20")
+        findings = {finding["rule"]: finding for finding in answer["findings"]}
+        assert (findings["mpi"]["level"], findings["gloo"]["level"]) == ("ok", "ok"), answer
+        assert len({rank["host"] for rank in answer["ranks"] if rank["library"] != "gloo"}) == nodes, answer
+        used = "hsn0" if mpi == "ompi" else "tcp"
+        assert f"MPI uses {used}" in findings["mpi-network"]["found"], answer
+        assert (findings["mpi-network"]["level"], answer["status"]) == ("fail", 1)
+
+    def test_bench_measures_its_real_mpi(on_machine: OnMachine) -> None:
+        place = ("-N", str(on_machine.nodes), "-p", "small", "-t", "5", "--gpus", "0", "--ranks-per-node", "1")
+        small = ("--sizes", "1K-2K", "--iters", "2", "--repeat", "2", "--no-history")
+        pmi = ("--mpi", LAUNCHED[on_machine.built.mpi][0])
+        found = on_machine.ask("bench", on_machine.built.name, "--library", "mpi", *pmi, *place, *small)
+        assert "points" in found, found
+        assert {(one["nodes"], one["ranks"], one["size"], one["wrong"]) for one in found["points"]} == {
+            (on_machine.nodes, on_machine.nodes, size, 0) for size in (1024, 2048)
+        }
+        assert {one["collective"] for one in found["points"]} == {"sendrecv", "all_reduce"}
+
+    def test_check_why_and_profile_see_a_run_over_its_real_mpi(on_machine: OnMachine, py_spy: str) -> None:
+        nodes, directory = on_machine.nodes, on_machine.directory
+        path = f"{py_spy}:{os.environ['PATH']}"
+        place = ("-N", str(nodes), "-p", "small", "-t", "5", "--gpus", "0")
+        checked = on_machine.ask("check", on_machine.built.name, *place)
+        assert len(checked["nodes"]) == nodes and checked["status"] == 0, checked
+        (directory / "train.py").write_text(MPI_PROGRAM)
+        pmi = ("--mpi", LAUNCHED[on_machine.built.mpi][0])
+        words = ("job", on_machine.built.name, *place, *pmi, "--ranks-per-node", "1", "--submit", "--", "train.py")
+        number = on_machine(*words).stdout.strip()
+        try:
+            wait_until(lambda: read_output(directory).count("started") == nodes, directory)
+            told = on_machine.ask("why", number, PATH=path)
+            assert told["verdict"].endswith("for rank 1.") and told["status"] == 1, told
+            assert [one["ranks"] for one in told["doing"] if one["what"].endswith("in load_data")] == [[1]], told
+            recorded = on_machine.ask("profile", number, "--rank", "0,1", "--time", "2", PATH=path)
+            assert [(one["rank"], one["profiler"]) for one in recorded["ranks"]] == [(0, "py-spy"), (1, "py-spy")]
+        finally:
+            on_machine.machine("scancel", number)

@@ -32,16 +32,19 @@ COMMANDS = [shlex.split(line)[1:] for block in blocks("profile", "console") for 
 """Of the page docs/how-to/profile.md: report, record, submit with a profiler, merge, and profile in an allocation."""
 
 
-def test_the_commands_of_the_page_run_on_two_nodes(torch_jobs: Jobs, py_spy: str) -> None:
+@pytest.mark.parametrize("nodes", [2, 4] if THOROUGH else [2])
+def test_the_commands_of_the_page_run_on_virtual_nodes(torch_jobs: Jobs, py_spy: str, nodes: int) -> None:
     """One job for all of them: it is measured, profiled with torch.profiler, and recorded with py-spy while it runs."""
-    measured, record, profiled, merge, in_allocation = COMMANDS
+    written = [" ".join(words) for words in COMMANDS]
+    assert [line.count("-N 2") for line in written] == [1, 0, 1, 0, 0]
+    measured, record, profiled, merge, in_allocation = [line.replace("-N 2", f"-N {nodes}").split() for line in written]
     (torch_jobs.directory / "train.py").write_text(PROGRAM.read_text())
     here = ["-p", "small-g", "--gpus", "1"]
     assert [word for word in profiled if not word.startswith("--profile") and word not in ("0,1", "torch")] == [
         word for word in measured if word != "--report"
     ]
     number = torch_jobs.hpcmod(profiled[0], *here, "--report", *profiled[1:], "wait").stdout.strip()
-    while torch_jobs.output(number).count("trained") < 2:
+    while torch_jobs.output(number).count("trained") < nodes:
         time.sleep(0.5)
         assert torch_jobs.state(number) in ("PENDING", "RUNNING"), torch_jobs.output(number)
     words = [number if word == "4711" else word for word in record[1:]]
@@ -57,7 +60,7 @@ def test_the_commands_of_the_page_run_on_two_nodes(torch_jobs: Jobs, py_spy: str
     torch_jobs.wait(number)
     output = torch_jobs.output(number)
     assert torch_jobs.state(number) == "COMPLETED", output
-    report = re.search(r"^start-report: 2 ranks on 2 nodes.*\n((?:  .*\n)+)", output, re.MULTILINE)
+    report = re.search(rf"^start-report: {nodes} ranks on {nodes} nodes.*\n((?:  .*\n)+)", output, re.MULTILINE)
     assert report and len(report[1].splitlines()) == 9, output
     phases = {line[2:16].strip(): line[16:] for line in report[1].splitlines()}
     for name in ("launch", "container", "interpreter", "imports", "to first step"):
@@ -76,15 +79,25 @@ def test_the_commands_of_the_page_run_on_two_nodes(torch_jobs: Jobs, py_spy: str
 
 if THOROUGH:
 
-    @pytest.mark.parametrize("profiler", ["torch", "py-spy"])
-    def test_a_program_is_profiled_in_an_allocation(torch_jobs: Jobs, py_spy: str, profiler: str) -> None:
+    @pytest.mark.parametrize(("profiler", "nodes"), [("torch", 2), ("torch", 4), ("py-spy", 2)])
+    def test_a_program_is_profiled_in_an_allocation(torch_jobs: Jobs, py_spy: str, profiler: str, nodes: int) -> None:
         (torch_jobs.directory / "train.py").write_text(PROGRAM.read_text())
         words = COMMANDS[-1]
         command = [words[0], "--json", "--gpus", "1", "--with", profiler, *words[1:]]
         hpcmod = torch_jobs.machine.stack.python.parent / "hpcmod"
         code = f"module load PyTorch && {hpcmod} {shlex.join(command)}"
         bind = f"{py_spy}:/opt/tools"
-        allocate = ("salloc", "-Q", "-N2", "-p", "small-g", "--gpus-per-node=1", "-t", "5", "--ntasks-per-node=1")
+        allocate = (
+            "salloc",
+            "-Q",
+            f"-N{nodes}",
+            "-p",
+            "small-g",
+            "--gpus-per-node=1",
+            "-t",
+            "5",
+            "--ntasks-per-node=1",
+        )
         env = {"APPTAINER_BIND": bind, "APPTAINERENV_PREPEND_PATH": "/opt/tools"} if profiler == "py-spy" else {}
         done = torch_jobs(*allocate, "bash", "-c", code, **env)
         assert done.returncode == 0, f"{done.stdout}{done.stderr}"

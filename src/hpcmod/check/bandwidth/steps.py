@@ -48,6 +48,8 @@ class BenchmarkRequest:
     gpus: int
     """Per node; -1: all."""
     node_type: str
+    mpi: str = ""
+    """How ranks and MPI connect, as srun names it; empty: as the image's MPI needs."""
 
 
 @dataclass(frozen=True)
@@ -167,6 +169,7 @@ class _Start:
             launcher=BY_TASKS,
             options=(("partition", partition),) if partition else (),
             binds=binds,
+            mpi=request.mpi,
             image_mpi=find_image_mpi(found, site, os.environ) if request.library != TORCH else "",
             runtime=Path(find_runtime(os.environ) or "singularity").name,
         )

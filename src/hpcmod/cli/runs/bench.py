@@ -35,6 +35,7 @@ from hpcmod.cli.runs.allocation import (
     PlaceFlags,
     find_allocation,
     make_allocation,
+    mpi_option,
     place_options,
     run_again,
 )
@@ -62,6 +63,7 @@ PYTHON_MODULES = {TORCH: ("torch", "torch"), MPI: ("mpi4py", "mpi4py")}
 
 _LIMIT = 64 << 20  # bytes of a log
 _MINUTES = 30  # time limit of an allocation for this command
+_TRY_MPI = "If the ranks did not find each other, add --mpi pmix (Open MPI) or --mpi pmi2 (MPICH)."
 _SAID = 10  # last lines of a step that failed
 
 
@@ -104,6 +106,7 @@ def _complete_names(ctx: click.Context, parameter: click.Parameter, incomplete: 
     help="File that each rank reads, with --what io.",
 )
 @click.option("--ranks-per-node", default=0, help="Ranks per node (default: one per GPU, else 1).")
+@mpi_option
 @click.option("--read", is_flag=True, help="Read logs of benchmarks instead of running one.")
 @click.option("--unit", type=click.Choice(tuple(UNITS)), default=None, help="Unit of tables in LOG that name none.")
 @click.option(
@@ -181,6 +184,7 @@ def _make_request(flags: BenchFlags) -> BenchmarkRequest:
         repeats=flags.repeat,
         iterations=flags.iters,
         ranks_per_node=flags.ranks_per_node,
+        mpi=flags.mpi,
         gpus=flags.gpus,
         node_type=flags.node_type,
     )
@@ -244,7 +248,8 @@ def _measure(
         findings += [one for one in reading.findings if one.level == FAIL]
         findings += [*find_left_out(done.stdout), *_explain_failure(done, step), *_find_alone(reading, step)]
     if not measurements and not products and not starts:
-        raise CheckFailedError("nothing was measured:\n" + "\n".join(one.found for one in findings))
+        cure = _TRY_MPI if request.library == MPI and not request.mpi else ""
+        raise CheckFailedError("nothing was measured:\n" + "\n".join(one.found for one in findings), cure)
     results = Results(
         measured=MeasuredWith(
             site=site.name,

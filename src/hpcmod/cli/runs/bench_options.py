@@ -34,6 +34,8 @@ class BenchFlags(PlaceFlags):
     data: Path | None
     ranks_per_node: int
     """0: one per GPU."""
+    mpi: str
+    """Empty: what the image's MPI needs."""
     read: bool
     unit: str | None
     tolerance: int

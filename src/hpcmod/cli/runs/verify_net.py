@@ -23,6 +23,7 @@ from hpcmod.cli.runs.allocation import (
     AllocationFlags,
     find_allocation,
     make_allocation,
+    mpi_option,
     place_options,
     run_again,
 )
@@ -65,9 +66,7 @@ class VerifyFlags(AllocationFlags):
 @click.argument("words", nargs=-1, required=True, metavar="NAME[/VERSION] | LOG...", shell_complete=complete_container)
 @click.option("--read", is_flag=True, help="Read logs of an earlier run: files, or directories of --debug.")
 @click.option("--ranks-per-node", default=0, help="Ranks per node (default: one per GPU).")
-@click.option(
-    "--mpi", default="", metavar="TYPE", help="How ranks and MPI connect: pmix or pmi2 (default: the image's)."
-)
+@mpi_option
 @click.option("--timeout", type=click.IntRange(5, 3600), default=60, help="Seconds to wait for a rank (default: 60).")
 @click.option("--dry-run", is_flag=True, help="Print the command that starts the ranks; run nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

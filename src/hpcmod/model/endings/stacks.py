@@ -51,6 +51,22 @@ WAITS = {
 }
 """What a function of a library that a rank is in says about it."""
 
+_MPI_NAMES = (
+    *("Barrier", "Bcast", "Gather", "Gatherv", "Scatter", "Scatterv", "Allgather", "Allgatherv", "Alltoall"),
+    *("Alltoallv", "Alltoallw", "Reduce", "Allreduce", "Reduce_scatter", "Reduce_scatter_block", "Scan"),
+    *("Exscan", "Send", "Ssend", "Recv", "Sendrecv", "Sendrecv_replace", "Probe", "Mprobe", "Wait", "Waitall"),
+    *("Waitany", "Waitsome"),
+)
+"""Methods of mpi4py that return when other ranks have done their part.
+
+Source: the API reference of mpi4py, classes Comm, Intracomm and Request. Those that take any object begin with a small
+letter; the same names are methods of tensors and sockets, so the communicator's name has to say what it is.
+"""
+_MPI_CALL = re.compile(
+    rf"\.({'|'.join((*_MPI_NAMES, 'barrier', 'bcast', 'allgather', 'alltoall', 'allreduce', 'sendrecv'))})\("
+    rf"|(?i:comm|world)\w*\.({'|'.join(name.lower() for name in _MPI_NAMES)})\("
+)
+
 _VERBS = ("wait", "sleep", "run", "use")
 
 STATES = {
@@ -71,6 +87,8 @@ class Frame:
     function: str
     file: str
     line: int
+    code: str = ""
+    """The line itself, where it was read."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +193,12 @@ def parse_frames(threads: Any) -> tuple[Frame, ...]:
     main = next((one for one in listed if one.get("thread_name") == "MainThread"), listed[0] if listed else {})
     frames = main.get("frames")
     return tuple(
-        Frame(str(one.get("name", "?"))[:200], str(one.get("filename", "?"))[:500], _line(one.get("line")))
+        Frame(
+            str(one.get("name", "?"))[:200],
+            str(one.get("filename", "?"))[:500],
+            _line(one.get("line")),
+            str(one.get("code") or "")[:200],
+        )
         for one in (frames if isinstance(frames, list) else ())[:500]
         if isinstance(one, dict)
     )
@@ -211,12 +234,18 @@ def describe(one: RankState) -> tuple[str, bool]:
         return f"{STATES.get(one.state, 'in an unknown state')}, {usage}{kernel}", False
     own = next((frame for frame in one.frames if not any(part in frame.file for part in _LIBRARIES)), None)
     above = one.frames[: one.frames.index(own)] if own else one.frames
-    known = [WAITS[frame.function] for frame in above if frame.function in WAITS]
+    known = [WAITS[frame.function] for frame in above if frame.function in WAITS] or _mpi_call(one.frames[0])
     place = name_place(own.file, own.line, own.function) if own else name_place(*_at(one.frames[0]))
     what = known[-1] if known else f"in {above[0].function}" if above else _activity(one)
     if one.moved:
         return f"{what} at {place} ({_MOVING})", False
     return f"{what} at {place}", bool(known) and known[-1].startswith("wait ") and "data" not in known[-1]
+
+
+def _mpi_call(frame: Frame) -> list[str]:
+    """Return what the line of a frame waits in, if it has one call of mpi4py and no other that waits."""
+    calls = {found[1] or found[2] for found in _MPI_CALL.finditer(frame.code)}
+    return [f"wait in MPI {calls.pop()}"] if len(calls) == 1 else []
 
 
 def _activity(one: RankState) -> str:

@@ -65,6 +65,13 @@ def made(request: BenchmarkRequest, site: str = "lumi", nodes: int = 2) -> list[
     return list(make_benchmark_steps(request, nodes, load_site(site, {}), ALLOCATION, FOUND))
 
 
+def test_ranks_and_mpi_connect_as_the_user_says() -> None:
+    (step,) = made(replace(REQUEST, library=MPI, collectives=("all_reduce",), mpi="pmi2"), "generic")
+    assert "--mpi=pmi2" in step.argv
+    (step,) = made(replace(REQUEST, library=MPI, collectives=("all_reduce",)), "generic")
+    assert not [word for word in step.argv if word.startswith("--mpi")]
+
+
 def test_our_program_measures_everything_in_one_step() -> None:
     (step,) = made(replace(REQUEST, library=TORCH, sizes=(8, 64)))
     shown = " ".join(step.shown)

@@ -61,6 +61,27 @@ def test_ranks_that_move_do_not_wait() -> None:
     assert judge_hang(groups, 2).sentence == "rank 0 waits for rank 1."
 
 
+@pytest.mark.parametrize(
+    ("code", "what"),
+    [
+        ("total = world.allreduce(part)", "wait in MPI allreduce"),
+        ("comm.Recv(buffer, source=0)", "wait in MPI Recv"),
+        ("self.comm_world.recv(source=0)", "wait in MPI recv"),
+        ("MPI.Request.Waitall(requests)", "wait in MPI Waitall"),
+        ("request = comm.Iallreduce(a, b)", "run"),  # it returns at once
+        ("text = connection.recv(4)", "run"),
+        ("rows = values.gather(1, index)", "run"),
+        ("comm.send(comm.recv())", "run"),  # one of the two
+        ("", "run"),
+    ],
+)
+def test_a_rank_in_a_call_of_mpi4py_is_known_by_its_line(code: str, what: str) -> None:
+    at = stack(("<module>", "/home/me/train.py", 12))
+    at[1]["frames"][0]["code"] = code
+    (one,) = ranks_of_answers(answer("nid001", {0: at}, cpu=1.0))
+    assert describe(one) == (f"{what} at train.py:12", what != "run")
+
+
 def test_ranks_in_different_collectives() -> None:
     other = stack(("broadcast", TORCH, 9), ("step", "/home/me/train.py", 50))
     groups = group_ranks(ranks_of_answers(answer("n", {0: REDUCE, 1: other})))
