@@ -14,6 +14,7 @@ import zlib
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from hpcmod.errors import BadInputError
@@ -25,7 +26,11 @@ MOST_UNPACKED = 1 << 30
 """Largest size of a packed section when it is unpacked, in bytes."""
 
 _HARD, _WHITEOUT = len(KINDS), len(KINDS) + 1
+_NUMBERS = {kind: number for number, kind in enumerate((*KINDS, "hard", "whiteout"))}
+_ABSENT = (Node("hard", 0), Node("whiteout", 0))
+"""Stand for entries without a node."""
 _NONE = -1
+_NO_DEVICE = (0, 0)
 _LARGEST_TIME = 0xFFFFFFFF
 _COLUMNS = (
     *(("kinds", "B"), ("modes", "H"), ("uids", "Q"), ("gids", "Q"), ("mtimes", "Q"), ("contents", "q")),
@@ -88,54 +93,57 @@ def pack_entries(
     OverflowError
         If an entry has a value that does not fit, which no image can have that was converted completely.
     """
-    columns = {name: array(code) for name, code in _COLUMNS}
-    more: list[list[Any]] = []
+    nodes = [found if isinstance(found, Node) else _ABSENT[found is None] for _, found in records]
     known: dict[FileData, int] = {}
-    for number, (_, found) in enumerate(records):
-        _pack_entry(columns, found, known)
-        details = _details(found)
-        if details:
-            more.append([number, *details])
-    for data in known:
-        _pack_content(columns, data, base, first_fragment)
+    number = known.setdefault
+    contents = [_NONE if node.data is None else number(node.data, len(known)) for node in nodes]
+    columns = [
+        *_pack_nodes(nodes, contents),
+        *_pack_contents(list(known), base=base, first_fragment=first_fragment),
+    ]
     head = {
-        "more": more,
+        "more": _details(records, nodes),
         "fragments": [[start - base, word] for start, word in fragments],
-        "lengths": [len(column) * column.itemsize for column in columns.values()],
+        "lengths": [len(column) * column.itemsize for column in columns],
     }
-    names = b"\0".join(path for path, _ in records)
-    body = b"".join((json.dumps(head).encode(), b"\n", *(column.tobytes() for column in columns.values()), names))
+    names = b"\0".join([path for path, _ in records])
+    body = b"".join((json.dumps(head).encode(), b"\n", *columns, names))
     return zlib.compress(body, 1)
 
 
-def _pack_entry(columns: dict[str, array[int]], found: Node | bytes | None, known: dict[FileData, int]) -> None:
-    if not isinstance(found, Node):
-        columns["kinds"].append(_WHITEOUT if found is None else _HARD)
-        values = (0, 0, 0, 0, _NONE)
-    else:
-        columns["kinds"].append(KINDS.index(found.kind))
-        content = _NONE if found.data is None else known.setdefault(found.data, len(known))
-        values = (found.mode, found.uid, found.gid, min(max(found.mtime, 0), _LARGEST_TIME), content)
-    for name, value in zip(("modes", "uids", "gids", "mtimes", "contents"), values):
-        columns[name].append(value)
+def _pack_nodes(nodes: Sequence[Node], contents: Sequence[int]) -> Iterator[array[int]]:
+    """Yield the columns of the entries; whole columns at a time, because an image may have a million entries."""
+    times = [node.mtime for node in nodes]
+    if times and not 0 <= min(times) <= max(times) <= _LARGEST_TIME:
+        times = [min(max(each, 0), _LARGEST_TIME) for each in times]
+    yield array("B", [_NUMBERS[node.kind] for node in nodes])
+    yield array("H", [node.mode for node in nodes])
+    yield array("Q", [node.uid for node in nodes])
+    yield array("Q", [node.gid for node in nodes])
+    yield array("Q", times)
+    yield array("q", contents)
 
 
-def _details(found: Node | bytes | None) -> list[Any]:
-    """Return the fields that only a few entries have: link target, device numbers and attributes."""
-    if isinstance(found, bytes):
-        return [_text(found), [0, 0], []]
-    if found is None or not (found.target or found.xattrs or found.device != (0, 0)):
-        return []
-    return [_text(found.target), list(found.device), [[_text(name), _text(value)] for name, value in found.xattrs]]
+def _pack_contents(known: Sequence[FileData], *, base: int, first_fragment: int) -> Iterator[array[int]]:
+    """Yield the columns of the contents."""
+    yield array("Q", [data.size for data in known])
+    yield array("q", [_NONE if data.start < 0 else data.start - base for data in known])
+    yield array("q", [_NONE if data.fragment == NO_FRAGMENT else data.fragment - first_fragment for data in known])
+    yield array("Q", [data.offset for data in known])
+    yield array("Q", [data.holes for data in known])
+    yield array("Q", [len(data.sizes) for data in known])
+    yield array("I", chain.from_iterable([data.sizes for data in known]))
 
 
-def _pack_content(columns: dict[str, array[int]], data: FileData, base: int, first_fragment: int) -> None:
-    fragment = _NONE if data.fragment == NO_FRAGMENT else data.fragment - first_fragment
-    start = _NONE if data.start < 0 else data.start - base
-    values = (data.size, start, fragment, data.offset, data.holes, len(data.sizes))
-    for name, value in zip(("sizes", "starts", "fragments", "offsets", "holes", "counts"), values):
-        columns[name].append(value)
-    columns["words"].extend(data.sizes)
+def _details(records: Sequence[Record], nodes: Sequence[Node]) -> list[list[Any]]:
+    """Return the fields that only a few entries have: number, link target, device numbers and attributes."""
+    found: list[list[Any]] = []
+    for number, node in enumerate(nodes):
+        if node.target or node.xattrs or node.device != _NO_DEVICE:
+            xattrs = [[_text(name), _text(value)] for name, value in node.xattrs]
+            found.append([number, _text(node.target), list(node.device), xattrs])
+    hard = [[number, _text(found), [0, 0], []] for number, (_, found) in enumerate(records) if isinstance(found, bytes)]
+    return [*found, *hard]
 
 
 def unpack_section(one: PackedSection) -> Section:
