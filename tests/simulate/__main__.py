@@ -1,46 +1,39 @@
-"""Simulate how long ranks take to start on up to 10,000 nodes: `python -m tests.simulate [compare|scale|measure]`."""
+"""Simulate how long ranks take to start on up to 10,000 nodes: `python -m tests.simulate compare|scale|page|renew`."""
 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from tests.simulate.calibration import read_measured
+from tests.simulate.calibration import MEASURED, read_measured
 from tests.simulate.measure import WAYS, measure
-from tests.simulate.scale import LARGE, LUSTRE, NFS, STRIPED, compare, render_chart, render_table, scale_image, simulate
+from tests.simulate.page import PAGE, PICTURE, renew_page
+from tests.simulate.scale import compare, render_table, simulate_cases
+
+WHAT = """compare: measured and simulated starts; scale: simulated start times; measure: print a new measured.toml;
+page: renew the tables and the chart of docs/explanation/start-at-scale.md; renew: measure, and renew all of them"""
 
 
 def main() -> None:
-    """Parse the arguments, and print tables or measurements."""
+    """Parse the arguments, and print tables or renew files."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulate", description=__doc__)
-    parser.add_argument("what", choices=("compare", "scale", "measure"), help="measure: prints a new measured.toml")
-    parser.add_argument("--svg", type=Path, help="file for the chart of `scale`")
-    parser.add_argument("--rounds", type=int, default=3, help="rounds of each measurement (default: 3)")
+    parser.add_argument("what", choices=("compare", "scale", "page", "measure", "renew"), help=WHAT)
+    parser.add_argument("--minutes", type=float, default=10, help="about the time to measure (default: 10)")
     parser.add_argument("--ways", default=",".join(WAYS), help=f"ways to measure (default: {','.join(WAYS)})")
     given = parser.parse_args()
-    if given.what == "measure":
-        for line in measure(given.rounds, given.ways.split(",")):
-            print(line, flush=True)
-    elif given.what == "compare":
-        print(compare(read_measured()))
-    else:
-        _scale(given.svg)
-
-
-def _scale(svg: Path | None) -> None:
-    costs = read_measured().costs
-    small, large = f"an image of {costs.image_bytes / 1e6:.0f} MB", f"an image of {LARGE / 1e9:.0f} GB"
-    cases = (
-        (f"Start time, {small} on one Lustre target", costs, LUSTRE),
-        (f"Start time, {large} on one Lustre target", scale_image(costs, LARGE), LUSTRE),
-        (f"Start time, {large} on eight Lustre targets", scale_image(costs, LARGE), STRIPED),
-        (f"Start time, {large} on NFS", scale_image(costs, LARGE), NFS),
-    )
-    tables = [(title, simulate(of_image, machine)) for title, of_image, machine in cases]
-    for title, table in tables:
-        print(f"{title}\n\n{render_table(table)}", flush=True)
-    if svg:
-        svg.write_text(render_chart(tables))
+    if given.what in ("measure", "renew"):
+        text = measure(given.minutes, given.ways.split(","))
+        print(text)
+        if given.what == "renew":
+            MEASURED.write_text(text)
+    if given.what in ("page", "renew"):
+        renew_page()
+        print(f"renewed: {MEASURED}, {PAGE}, {PICTURE}" if given.what == "renew" else f"renewed: {PAGE}, {PICTURE}")
+    measured = read_measured()
+    if given.what in ("compare", "renew"):
+        print(compare(measured))
+    if given.what == "scale":
+        for title, table in simulate_cases(measured.costs):
+            print(f"{title}\n\n{render_table(table)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -40,13 +40,17 @@ class Measured:
     machine: Machine
     """The machine on which it was measured."""
     points: tuple[Point, ...]
+    date: str
+    background: tuple[float, ...]
+    """Cores that other programs used before each round; empty: not measured."""
 
 
 def read_measured(path: Path = MEASURED) -> Measured:
     """Return what was measured."""
     values = tomllib.loads(path.read_text())
     points = tuple(Point(p["way"], p["nodes"], p["ranks"], tuple(p["wall"])) for p in values["points"])
-    return Measured(_costs(values), Machine(cores=values["cores"], one_host=True), points)
+    machine, background = Machine(cores=values["cores"], one_host=True), tuple(values["background"])
+    return Measured(_costs(values), machine, points, values["date"], background)
 
 
 def _costs(values: Mapping[str, Any]) -> Costs:

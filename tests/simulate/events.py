@@ -87,26 +87,27 @@ class Server:
         self._served = 0.0
         """Units that a customer would have got who has been here from the beginning."""
         self._since = 0.0
-        self._customers: list[tuple[float, int, Event]] = []
+        self._customers: list[tuple[float, int, Event, int]] = []
+        self._waiting = 0
         self._number = count()
         self._next = 0.0
         """Time at which the next customer leaves, if no other arrives."""
 
-    def use(self, units: float) -> Event:
-        """Return the event of having got some units."""
+    def use(self, units: float, customers: int = 1) -> Event:
+        """Return the event of having got some units, for customers who arrive together and want the same."""
         event = Event()
         if units <= 0 or math.isinf(min(self._limit, self._capacity)):
             event.happen()
             return event
         self._advance()
-        heapq.heappush(self._customers, (self._served + units, next(self._number), event))
+        heapq.heappush(self._customers, (self._served + units, next(self._number), event, customers))
+        self._waiting += customers
         self._plan()
         return event
 
     def _share(self) -> float:
-        customers = len(self._customers)
-        cost = 1 + self._crowding * max(customers / self._capacity - 1, 0.0)
-        return min(self._limit, self._capacity / customers / cost)
+        cost = 1 + self._crowding * max(self._waiting / self._capacity - 1, 0.0)
+        return min(self._limit, self._capacity / self._waiting / cost)
 
     def _advance(self) -> None:
         if self._customers:
@@ -124,7 +125,9 @@ class Server:
         self._served = max(self._served, self._customers[0][0])  # despite rounding
         left = []
         while self._customers and self._customers[0][0] <= self._served * (1 + 1e-12):
-            left.append(heapq.heappop(self._customers)[2])
+            _, _, event, customers = heapq.heappop(self._customers)
+            self._waiting -= customers
+            left.append(event)
         if self._customers:
             self._plan()
         for event in left:

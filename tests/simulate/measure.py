@@ -11,8 +11,8 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from hpcmod.model.plan import RunscriptSettings
@@ -58,6 +58,13 @@ def cpu_seconds() -> float:
         if not controllers and (stat := Path(f"/sys/fs/cgroup{path}/cpu.stat")).exists():
             return int(stat.read_text().split()[1]) / 1e6
     raise SystemExit("no cgroup counts the CPU time of this process")
+
+
+def busy_cores() -> float:
+    """Return how many cores are in use now, on average over two seconds."""
+    used = cpu_seconds()
+    time.sleep(2)
+    return (cpu_seconds() - used) / 2
 
 
 class Bench:
@@ -183,66 +190,83 @@ def _srun(nodes: int, ranks: int) -> tuple[str, ...]:
     return ("srun", f"--nodes={nodes}", f"--ntasks-per-node={ranks}", "--mpi=none")
 
 
-def _single(bench: Bench, image: Path, small: Path, rounds: int, ways: Sequence[str]) -> Iterator[str]:
-    """Yield lines of TOML: the medians of what was measured on one node."""
-    found: dict[str, list[Cost]] = {}
-    senders: dict[str, list[Cost]] = {}
-    for _ in range(rounds):
-        for ranks in (1, 2, 8):
-            found.setdefault(f"step-{ranks}", []).append(bench.step(ranks))
-            found.setdefault(f"container-{ranks}", []).append(bench.containers(ranks))
-            found.setdefault(f"python-{ranks}", []).append(bench.pythons(ranks))
+@dataclass
+class _Found:
+    """What was measured so far, by name; points by way and number of nodes."""
+
+    single: dict[str, list[Cost]] = field(default_factory=dict)
+    senders: dict[str, list[Cost]] = field(default_factory=dict)
+    points: dict[tuple[str, int], list[Cost]] = field(default_factory=dict)
+    background: list[float] = field(default_factory=list)
+
+
+def _measure_round(bench: Bench, image: Path, small: Path, ways: Sequence[str], found: _Found) -> None:
+    found.background.append(busy_cores())
+    for ranks in (1, 2, 8):
+        found.single.setdefault(f"step-{ranks}", []).append(bench.step(ranks))
+        found.single.setdefault(f"container-{ranks}", []).append(bench.containers(ranks))
+        found.single.setdefault(f"python-{ranks}", []).append(bench.pythons(ranks))
+    for way in ways:
+        for ranks in RANKS_OF_ONE[way] if way not in STAGED else ():
+            found.single.setdefault(f"{way}-{ranks}", []).append(bench.start(way, 1, ranks))
+        for name, file in (("small", small), ("image", image)) if way in STAGED else ():
+            cost, sender = bench.stage(way, file)
+            found.single.setdefault(f"{way}-{name}", []).append(cost)
+            found.senders.setdefault(f"{way}-{name}", []).append(Cost(cost.wall, sender))
+    for nodes in NODES:
         for way in ways:
-            for ranks in RANKS_OF_ONE[way] if way not in STAGED else ():
-                found.setdefault(f"{way}-{ranks}", []).append(bench.start(way, 1, ranks))
-            for name, file in (("small", small), ("image", image)) if way in STAGED else ():
-                cost, sender = bench.stage(way, file)
-                found.setdefault(f"{way}-{name}", []).append(cost)
-                senders.setdefault(f"{way}-{name}", []).append(Cost(cost.wall, sender))
-        began = cpu_seconds()
-        must(["sha256sum", str(image)])
-        found.setdefault("sha256", []).append(Cost(cpu_seconds() - began, cpu_seconds() - began))
+            found.points.setdefault((way, nodes), []).append(bench.start(way, nodes, RANKS))
+
+
+def _render(found: _Found) -> Iterator[str]:
+    """Yield lines of TOML: medians of what was measured on one node, and all starts on several virtual nodes."""
     yield "[single]"
-    for name, costs in found.items():
+    for name, costs in found.single.items():
         yield f'"{name}" = {{ wall = {_median(costs, "wall")}, cpu = {_median(costs, "cpu")} }}'
     yield "[sender]"
-    for name, costs in senders.items():
+    for name, costs in found.senders.items():
         yield f'"{name}" = {_median(costs, "cpu")}'
+    for (way, nodes), costs in found.points.items():
+        walls = ", ".join(f"{cost.wall:.2f}" for cost in costs)
+        cpus = ", ".join(f"{cost.cpu:.2f}" for cost in costs)
+        yield f'[[points]]\nway = "{way}"\nnodes = {nodes}\nranks = {RANKS}\nwall = [{walls}]\ncpu = [{cpus}]'
 
 
 def _median(costs: Sequence[Cost], field: str) -> str:
     return f"{statistics.median(getattr(cost, field) for cost in costs):.3f}"
 
 
-def _points(bench: Bench, rounds: int, ways: Sequence[str]) -> Iterator[str]:
-    """Yield lines of TOML: starts on several virtual nodes."""
-    found: dict[tuple[str, int], list[Cost]] = {}
-    for _ in range(rounds):
-        for nodes in NODES:
-            for way in ways:
-                found.setdefault((way, nodes), []).append(bench.start(way, nodes, RANKS))
-    for (way, nodes), costs in found.items():
-        walls = ", ".join(f"{cost.wall:.2f}" for cost in costs)
-        cpus = ", ".join(f"{cost.cpu:.2f}" for cost in costs)
-        yield f'[[points]]\nway = "{way}"\nnodes = {nodes}\nranks = {RANKS}\nwall = [{walls}]\ncpu = [{cpus}]'
-
-
-def measure(rounds: int, ways: Sequence[str] = WAYS) -> Iterator[str]:
-    """Yield the lines of a file like measured.toml."""
+def measure(minutes: float, ways: Sequence[str] = WAYS, say: Callable[[str], object] = print) -> str:
+    """Return a file like measured.toml: rounds of all measurements, as many as fit into a time, but at least one."""
     stack = read_stack(find_stack())
     if stack is None:
         raise SystemExit("no test stack: run dev/stack")
+    began, found = time.monotonic(), _Found()
     cluster = start_cluster(stack, f"simulate-{os.getpid()}", "-n", str(max(NODES)), "-c", "16")
     try:
         with tempfile.TemporaryDirectory(prefix="hpcmod-simulate-", dir=stack.root) as work:
             bench = Bench(cluster, Path(work))
             bench.start("plain", 1, 1)  # the image is in the page cache from here on
             image, small = stack.torch_sif, stack.tiny_sif
-            yield f"cores = {os.cpu_count()}"
-            yield f"image_bytes = {image.stat().st_size}\nsmall_bytes = {small.stat().st_size}"
-            yield f"container_calls = {bench.calls_of_container()}\npython_calls = {bench.calls_of_python()}"
-            yield from _single(bench, image, small, rounds, ways)
-            yield from _points(bench, rounds, ways)
-            yield f"[cold]\nstart_bytes = {bench.bytes_of_start()}"
+            calls = f"container_calls = {bench.calls_of_container()}\npython_calls = {bench.calls_of_python()}"
+            first = time.monotonic()
+            while True:
+                _measure_round(bench, image, small, ways, found)
+                rounds, now = len(found.background), time.monotonic()
+                say(
+                    f"round {rounds}: {(now - began) / 60:.1f} minutes, {found.background[-1]:.2f} cores busy before it"
+                )
+                if now + (now - first) / rounds - began > 60 * minutes:
+                    break
+            start_bytes = bench.bytes_of_start()
     finally:
         stop_cluster(cluster)
+    head = [
+        f"# Written by `python -m tests.simulate renew`, on the virtual nodes of dev/cluster, in {rounds} rounds.",
+        "# [single]: medians, on one node. [[points]]: each round. background: cores in use before it.",
+        f'date = "{time.strftime("%Y-%m-%d", time.gmtime())}"\ncores = {os.cpu_count()}',
+        f"background = [{', '.join(f'{cores:.2f}' for cores in found.background)}]",
+        f"image_bytes = {image.stat().st_size}\nsmall_bytes = {small.stat().st_size}",
+        f"{calls}\n[cold]\nstart_bytes = {start_bytes}",
+    ]
+    return "\n".join([*head, *_render(found), ""])

@@ -1,6 +1,7 @@
 """How long the ranks of a job take to start: a model of what they wait for, from one node to ten thousand.
 
-Ranks, file system and network are identical and undisturbed: there are no slow nodes, and no other jobs.
+Ranks, file system and network are identical and undisturbed: there are no slow nodes, and no other jobs. So nodes that
+do the same all do it at the same time, and one of them is simulated, with the load of all of them on what they share.
 """
 
 from __future__ import annotations
@@ -91,7 +92,9 @@ class _Start:
     def __init__(self, costs: Costs, machine: Machine, nodes: int, ranks: int, *, staged: bool) -> None:
         self.clock = Clock()
         self.costs, self.machine, self.nodes, self.ranks, self.staged = costs, machine, nodes, ranks, staged
-        count = 1 if machine.one_host else nodes
+        self.alike = dict.fromkeys(range(nodes), 1) if machine.one_host or nodes == 1 else {0: 1, 1: nodes - 1}
+        """Nodes that are simulated, and for how many each stands; node 0 is the one that sends copies."""
+        count = 1 if machine.one_host else len(self.alike)
         self.cores = [Server(self.clock, machine.cores, 1.0, costs.crowding) for _ in range(count)]
         self.metadata = Server(self.clock, machine.metadata)
         self.file = Server(self.clock, machine.read, limit=machine.node_read)
@@ -104,7 +107,7 @@ class _Start:
         """Return the event of a part of the image being in the page cache of a node."""
         found = self.fetched.get((node, part))
         if found is None:
-            found = self.file.use(0.0 if self.staged else self.costs.start_bytes / SLICES)
+            found = self.file.use(0.0 if self.staged else self.costs.start_bytes / SLICES, self.alike[node])
             self.fetched[node, part] = found
         return found
 
@@ -115,7 +118,7 @@ class _Start:
         yield self.cores_of(node).use(costs.task)
         if container:
             yield self.clock.after(costs.calls * machine.delay)
-            yield self.metadata.use(costs.calls)
+            yield self.metadata.use(costs.calls, self.alike[node])
             yield self.cores_of(node).use(costs.container + costs.script)
 
     def work(self, node: int, seconds: float) -> Process:
@@ -136,7 +139,7 @@ class _Start:
         yield tasks[0]
         if one_container:
             yield clock.after(costs.calls * self.machine.delay)
-            yield self.metadata.use(costs.calls)
+            yield self.metadata.use(costs.calls, self.alike[node])
         yield from self.work(node, costs.shared_once if one_container else costs.fork_once)
         yield from tasks
         each = costs.shared if one_container else costs.fork
@@ -148,10 +151,10 @@ class _Start:
         costs, size = self.costs.staging[way], self.costs.image_bytes
         yield self.clock.after(costs.seconds + self.machine.hop * _levels(self.nodes, WIDTH))
         parts = [self.file.use(size), self.cores_of(0).use(costs.once + costs.once_per_byte * size)]
-        parts += [self.cores_of(node).use(costs.node + costs.node_per_byte * size) for node in range(self.nodes)]
+        parts += [self.cores_of(node).use(costs.node + costs.node_per_byte * size) for node in self.alike]
         parts.append(self.clock.after(self.transfer(way, size)))
         yield from parts
-        yield from [self.clock.start(self.plain(node)) for node in range(self.nodes) for _ in range(self.ranks)]
+        yield from [self.clock.start(self.plain(node)) for node in self.alike for _ in range(self.ranks)]
 
     def transfer(self, way: str, size: float) -> float:
         """Return the seconds that the network takes to bring a file to the last node.
@@ -169,7 +172,7 @@ class _Start:
         if way in self.costs.staging:
             self.clock.start(self.stage(way))
         else:
-            for node in range(self.nodes):
+            for node in self.alike:
                 if way == "plain":
                     for _ in range(self.ranks):
                         self.clock.start(self.plain(node))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from hpcmod.render.bandwidth_chart import Chart, Line, render_svg
-from tests.simulate.calibration import Measured
+from tests.simulate.calibration import Measured, Point
 from tests.simulate.model import WAYS, Costs, Machine, start_seconds
 
 RANKS = 8
@@ -14,8 +14,8 @@ NODES = (1, 4, 16, 64, 256, 1024, 4096, 10000)
 
 NAMES = {
     "plain": "plain",
-    "sbcast": "staged by sbcast",
-    "tree": "staged by tree",
+    "sbcast": "sbcast",
+    "tree": "tree",
     "fork": "fork",
     "one-per-node": "one per node",
 }
@@ -41,6 +41,18 @@ def simulate(costs: Costs, machine: Machine, nodes: Sequence[int] = NODES) -> Ta
     """Return start times in seconds, by way and number of nodes."""
     ways = [way for way in WAYS if way not in ("sbcast", "tree") or way in costs.staging]
     return {way: {count: start_seconds(way, count, RANKS, costs, machine) for count in nodes} for way in ways}
+
+
+def simulate_cases(costs: Costs) -> list[tuple[str, Table]]:
+    """Return start times for images of two sizes on some file systems, each with a title."""
+    small, large = f"image of {costs.image_bytes / 1e6:.0f} MB", f"image of {LARGE / 1e9:.0f} GB"
+    cases = (
+        (f"Start time, {small} on one Lustre target", costs, LUSTRE),
+        (f"Start time, {large} on one Lustre target", scale_image(costs, LARGE), LUSTRE),
+        (f"Start time, {large} on eight Lustre targets", scale_image(costs, LARGE), STRIPED),
+        (f"Start time, {large} on NFS", scale_image(costs, LARGE), NFS),
+    )
+    return [(title, simulate(of_image, machine)) for title, of_image, machine in cases]
 
 
 def render_table(table: Table) -> str:
@@ -71,11 +83,16 @@ def _make_chart(title: str, table: Table) -> Chart:
     )
 
 
+def simulate_point(measured: Measured, point: Point) -> float:
+    """Return the seconds of a measured start by the model."""
+    return start_seconds(point.way, point.nodes, point.ranks, measured.costs, measured.machine)
+
+
 def compare(measured: Measured) -> str:
     """Return the measured starts and their simulation as a Markdown table."""
     lines = ["| way | virtual nodes | measured | median | simulated | difference |", "|---|---|---|---|---|---|"]
     for point in measured.points:
-        simulated = start_seconds(point.way, point.nodes, point.ranks, measured.costs, measured.machine)
+        simulated = simulate_point(measured, point)
         rounds = ", ".join(f"{wall:.1f}" for wall in point.wall)
         difference = f"{100 * (simulated / point.median - 1):+.0f} %"
         seconds = f"{rounds} s | {point.median:.1f} s | {simulated:.1f} s"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from hpcmod.model.nodes.staging import LEAST_GAIN
 from tests.simulate.calibration import read_measured
 from tests.simulate.events import Clock, Process, Server
-from tests.simulate.model import Costs, Machine, Staging, start_seconds
-from tests.simulate.scale import compare, render_chart, render_table, scale_image
+from tests.simulate.model import WAYS, Costs, Machine, Staging, start_seconds
+from tests.simulate.page import PAGE, PICTURE, compare_rule, render_page, render_picture
+from tests.simulate.scale import compare, render_chart, render_table, scale_image, simulate_point
 
 COSTS = Costs(
     step=0.1,
@@ -89,11 +93,37 @@ def test_a_staged_image_is_read_once_and_a_tree_passes_blocks_on() -> None:
     assert start_seconds("plain", 600, 2, COSTS, slow) > 100
 
 
+def test_a_node_stands_for_others_that_do_the_same() -> None:
+    """With all nodes on one host, each is simulated; with enough cores, that is the same as apart."""
+    for way in WAYS:
+        apart = replace(FAST, read=1e9, node_read=1e9, metadata=100.0, link=1e9)
+        together = replace(apart, cores=8.0 * 20, one_host=True)
+        seconds = start_seconds(way, 20, 8, COSTS, apart)
+        assert start_seconds(way, 20, 8, COSTS, together) == pytest.approx(seconds)
+
+
 def test_what_was_measured_is_simulated() -> None:
     measured = read_measured()
     lines = compare(measured).splitlines()
     assert len(lines) == 2 + len(measured.points) and {point.nodes for point in measured.points} == {1, 2, 4, 8}
+    for point in measured.points:
+        low, high = 0.75 * min(point.wall), 1.25 * max(point.wall)
+        assert low <= simulate_point(measured, point) <= high, point
     assert scale_image(measured.costs, 10e9).start_bytes == pytest.approx(10e9 * measured.costs.start_bytes / 221700096)
+
+
+@pytest.mark.golden
+def test_the_page_shows_what_was_measured_and_is_simulated(golden: Callable[[Path, str], None]) -> None:
+    measured = read_measured()
+    golden(PAGE, render_page(PAGE.read_text(encoding="utf-8"), measured))
+    golden(PICTURE, render_picture(measured))
+
+
+@pytest.mark.parametrize("size", [0.5e9, 1e9, 10e9, 40e9])
+def test_stage_auto_loses_little_to_the_fastest_simulated_way(size: float) -> None:
+    for nodes in (2, 4, 16, 64, 256, 1024, 4096, 10000):
+        way, chosen, fastest = compare_rule(read_measured().costs, size, nodes)
+        assert chosen - fastest <= max(LEAST_GAIN, 0.25 * fastest), (way, nodes)
 
 
 def test_start_times_are_shown_as_table_and_chart() -> None:

@@ -201,7 +201,7 @@ def _draw_axes(chart: Chart, scale: _Scale) -> Iterator[str]:
     for value in scale.grid:
         y = scale.y(value)
         yield _rule(_LEFT, right, y, y, "#dddddd")
-        yield f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end" fill="#333333">{value:.4g}</text>'
+        yield f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end" fill="#333333">{_number(value)}</text>'
     for place, label in chart.ticks:
         x = scale.x(place)
         yield _rule(x, x, bottom, bottom + 5, "#333333")
@@ -213,6 +213,10 @@ def _draw_axes(chart: Chart, scale: _Scale) -> Iterator[str]:
         f'<text transform="translate(18 {y_label:.0f}) rotate(-90)" text-anchor="middle" fill="#333333">'
         f"{markup(chart.y_label)}</text>"
     )
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1e4 else f"{value:.4g}"
 
 
 def _draw_line(line: Line, scale: _Scale, look: tuple[str, str, str]) -> Iterator[str]:
