@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import sys
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,7 +28,7 @@ from hpcmod.image.layers.layer_tree import LayerTree
 from hpcmod.image.layers.merge import Hidden, Record, merge_layers, missing, read_layer, read_missing
 from hpcmod.image.layers.tar import TarEntry, walk
 from hpcmod.image.oci.image import Layer, OciImage
-from hpcmod.image.sif_writer import SifObject, sync_and_hash, write_sif
+from hpcmod.image.sif_writer import SifObject, hash_file, sync_and_hash, write_sif
 from hpcmod.image.squashfs.codecs import codec, library_version
 from hpcmod.image.squashfs.tree import Node
 from hpcmod.image.squashfs.writer import BLOCK_SIZE, SquashfsWriter
@@ -38,6 +39,8 @@ _LOG = logging.getLogger(__name__)
 _LAYOUT = 1  # increased when the same layers give other bytes
 _MODE = 0o755  # as Apptainer sets it, whatever the umask: a SIF is executable
 _LARGEST_TIME = 0xFFFFFFFF  # of squashfs
+_SWITCH_INTERVAL = 1e-4
+"""Seconds until a thread that copies layers gets the interpreter; in Python's 5 ms, several blocks can be copied."""
 _NAMESPACE = uuid.UUID(
     "8e4b3a52-6c0c-4a57-9d0b-5f3f4a1f6d21"
 )  # random, fixed once: namespace of the UUIDs of converted images
@@ -219,8 +222,10 @@ class _Conversion:
                 write_partition=lambda at: self._write_squashfs(at, files, known),
             )
             if known is not None and known.reused:
-                known.wait(self._tick)
-            sha256 = sync_and_hash(file)  # while a thread hashes the copies
+                known.sync()
+                sha256 = hash_file(file, known.copied(self._tick))
+            else:
+                sha256 = sync_and_hash(file)
         size = file.seek(0, os.SEEK_END)
         return ConvertedImage(
             *(sha256, size, self._entries, self._fetched_again, tuple(self._left_out)),
@@ -240,6 +245,8 @@ class _Conversion:
         with SquashfsWriter(file, codec=self._codec, block_size=options.block_size, threads=options.threads) as writer:
             allowance = self._allowance()
             self._read_layers(writer, allowance, source)
+            if source is not None and source.reused:
+                source.end()
             tree = merge_layers(self._layers, mtime=self._mtime, on_directory=allowance.take_directory)
             self._read_again(writer, missing(tree.root))
             self._entries = sum(map(len, self._layers))
@@ -260,12 +267,15 @@ class _Conversion:
         if source is None:
             yield None
             return
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(_SWITCH_INTERVAL)
         try:
             yield source
             if source.reused:
                 source.finish()
                 self._reused = tuple(source.reused)
         finally:
+            sys.setswitchinterval(interval)
             source.close()
 
     def _read_layers(self, writer: SquashfsWriter, allowance: Allowance, source: SectionSource | None) -> None:

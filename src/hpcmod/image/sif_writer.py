@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain
 from typing import BinaryIO
 
 from hpcmod.errors import BadInputError
@@ -96,9 +97,23 @@ def sync_and_hash(file: BinaryIO) -> str:
     file.flush()
     with ThreadPoolExecutor(1, thread_name_prefix="fsync") as pool:
         synced = pool.submit(os.fsync, file.fileno())
-        sha256 = hashlib.sha256()
-        hash_range(sha256, file.fileno(), 0, os.fstat(file.fileno()).st_size, bytearray(BLOCK))
+        sha256 = hash_file(file)
         synced.result()
+    return sha256
+
+
+def hash_file(file: BinaryIO, complete: Iterable[int] = ()) -> str:
+    """Return the sha256 of an open file, all of which was flushed.
+
+    Parameters
+    ----------
+    complete
+        Ascending offsets up to which the file is complete, for one into which a thread still copies; after the last of
+        them, all of it is.
+    """
+    sha256, at, buffer = hashlib.sha256(), 0, bytearray(BLOCK)
+    for end in chain(complete, [os.fstat(file.fileno()).st_size]):
+        at += hash_range(sha256, file.fileno(), at, end - at, buffer)
     return sha256.hexdigest()
 
 

@@ -26,7 +26,8 @@ MOST_UNPACKED = 1 << 30
 """Largest size of a packed section when it is unpacked, in bytes."""
 
 _HARD, _WHITEOUT = len(KINDS), len(KINDS) + 1
-_NUMBERS = {kind: number for number, kind in enumerate((*KINDS, "hard", "whiteout"))}
+_NAMES = (*KINDS, "hard", "whiteout")
+_NUMBERS = {name: number for number, name in enumerate(_NAMES)}
 _ABSENT = (Node("hard", 0), Node("whiteout", 0))
 """Stand for entries without a node."""
 _NONE = -1
@@ -51,15 +52,27 @@ class Section:
     length: int
     records: Sequence[Record]
     """The layer's entries; offsets of contents count from the start of the section, fragments from its first one."""
+    contents: Sequence[FileData]
+    """The contents of the entries, each once."""
     fragments: tuple[tuple[int, int], ...]
     """Offset in the section, and size field, of each fragment block."""
 
     def fits(self, hidden: Hidden) -> bool:
         """Return whether a conversion would write the same contents below these upper layers."""
-        for path, found in self.records:
-            if isinstance(found, Node) and found.kind == "file" and (found.data is None) != hidden.hides(path):
-                return False
-        return True
+        hides = hidden.hides
+        return not any(
+            (found.data is None) != hides(path)
+            for path, found in self.records
+            if isinstance(found, Node) and found.kind == "file"
+        )
+
+    def move(self, start: int, first: int) -> None:
+        """Add the offset of the section, and the number of its first fragment block, to those of its contents."""
+        for data in self.contents:
+            if data.start >= 0:
+                data.start += start
+            if data.is_in_fragment:
+                data.fragment += first
 
 
 @dataclass(frozen=True)
@@ -164,12 +177,11 @@ def unpack_section(one: PackedSection) -> Section:
         columns, at = _unpack_columns(head["lengths"], body, end + 1)
         names = body[at:].split(b"\0") if columns["kinds"] else []
         contents = _unpack_contents(columns)
-        more = {each[0]: each[1:] for each in head["more"]}
-        records = list(zip(names, _unpack_entries(columns, contents, more)))
+        records = list(zip(names, _unpack_entries(columns, contents, head["more"])))
         fragments = tuple((int(place), int(word)) for place, word in head["fragments"])
         if len(records) != len(columns["kinds"]):
             raise BadInputError("the index of a SIF's layers has too few names")
-        return Section(one.layer, one.start, one.length, records, fragments)
+        return Section(one.layer, one.start, one.length, records, contents, fragments)
     except (ValueError, KeyError, IndexError, TypeError, zlib.error, RecursionError) as err:
         raise BadInputError(f"the index of a SIF's layers is damaged: {err}") from err
 
@@ -185,34 +197,37 @@ def _unpack_columns(lengths: list[int], body: bytes, at: int) -> tuple[dict[str,
 
 def _unpack_contents(columns: dict[str, array[int]]) -> list[FileData]:
     contents, at = [], 0
+    words = columns["words"].tolist()
     fields = zip(*(columns[name] for name in ("sizes", "starts", "fragments", "offsets", "holes", "counts")))
     for size, start, fragment, offset, holes, count in fields:
-        words = columns["words"][at : at + count].tolist()
+        sizes = words[at : at + count] if count else None
         at += count
-        data = FileData(size, sizes=words, fragment=NO_FRAGMENT if fragment == _NONE else fragment, offset=offset)
+        data = FileData(size, sizes=sizes, fragment=NO_FRAGMENT if fragment == _NONE else fragment, offset=offset)
         data.start, data.holes = start, holes
         contents.append(data)
     return contents
 
 
 def _unpack_entries(
-    columns: dict[str, array[int]], contents: list[FileData], more: dict[int, list[Any]]
-) -> Iterator[Node | bytes | None]:
+    columns: dict[str, array[int]], contents: Sequence[FileData], more: list[list[Any]]
+) -> list[Node | bytes | None]:
+    kinds = columns["kinds"]
+    choice = [*contents, None]  # so that _NONE is None
     fields = zip(*(columns[name] for name in ("kinds", "modes", "uids", "gids", "mtimes", "contents")))
-    for number, (kind, mode, uid, gid, mtime, content) in enumerate(fields):
-        details = more.get(number)
-        if kind == _WHITEOUT:
-            yield None
-        elif kind == _HARD:
-            yield _bytes(details[0]) if details else b""
-        else:
-            data = None if content == _NONE else contents[content]
-            node = Node(KINDS[kind], mode, uid=uid, gid=gid, mtime=mtime, data=data)
-            if details:
-                target, device, xattrs = details
-                node.target, node.device = _bytes(target), (device[0], device[1])
-                node.xattrs = tuple((_bytes(name), _bytes(value)) for name, value in xattrs)
-            yield node
+    found: list[Node | bytes | None] = [
+        Node(_NAMES[kind], mode, uid=uid, gid=gid, mtime=mtime, data=choice[content])
+        for kind, mode, uid, gid, mtime, content in fields
+    ]
+    for number, target, device, xattrs in more:
+        node = found[number]
+        if isinstance(node, Node):
+            node.target, node.device = _bytes(target), (device[0], device[1])
+            node.xattrs = tuple((_bytes(name), _bytes(value)) for name, value in xattrs)
+    hard = {number: _bytes(target) for number, target, *_ in more if kinds[number] == _HARD}
+    for number, kind in enumerate(kinds):
+        if kind >= _HARD:
+            found[number] = hard[number] if kind == _HARD else None
+    return found
 
 
 def _text(data: bytes) -> str:

@@ -1,7 +1,8 @@
 """Copy sections from a local SIF in a thread, and check that the copies are those of the SIF that was indexed.
 
 The copies are hashed, not the source, which may change while it is copied: the sha256 of the source is that of its own
-bytes between the sections, and of the copied sections in the new file.
+bytes between the sections, and of the copied sections in the new file. All sections are copied before the first is
+hashed, so that a second thread can write them to disk meanwhile, and the caller can hash what is complete.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import BinaryIO
 
 from hpcmod.errors import BadInputError, VerificationError
@@ -51,9 +52,11 @@ class SectionSource:
         self._file = open_sif(known.path)
         self._target = os.dup(target.fileno())  # the thread's own: it may outlive `target` after a second Ctrl-C
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="layers")
-        self._copying: list[tuple[int, list[Future[None]]]] = []
-        """Stored size of each copied layer, and the tasks that copy it."""
-        self._hashing: list[Future[None]] = []
+        self._disk = ThreadPoolExecutor(1, thread_name_prefix="disk")
+        self._copied: list[tuple[int, list[tuple[int, Future[None]]]]] = []
+        """Stored size of each copied layer, and for each of its pieces: its end in the new file, and its task."""
+        self._hashed: list[Future[None]] = []
+        self._synced: list[Future[None]] = []
         self._sha256 = hashlib.sha256()
         self._buffer = bytearray(BLOCK)
         self._ranges: list[tuple[int, int, int]] = []
@@ -87,19 +90,30 @@ class SectionSource:
             Stored size of the layer in bytes.
         """
         start, place, first = writer.reserve_section(section.length, section.fragments)
-        tasks = [
-            self._pool.submit(self._copy, section.start + at, place + at, length) for at, length in _cut(section.length)
+        pieces = [
+            (place + at + length, self._pool.submit(self._copy, section.start + at, place + at, length))
+            for at, length in _cut(section.length)
         ]
-        self._copying.append((size, tasks))
+        self._copied.append((size, pieces))
         self._ranges.append((self._file.fileno(), self._at, section.start - self._at))
         self._ranges.append((self._target, place, section.length))
         self._at = section.start + section.length
-        _move(section.records, start, first)
+        section.move(start, first)
         self.reused.append(section.layer)
         return section.records
 
-    def wait(self, on_copied: Callable[[int], None]) -> None:
-        """Wait until all sections are copied, then begin to hash the copies and the rest of the SIF.
+    def end(self) -> None:
+        """Hash the copies and the rest of the SIF once the last section is copied."""
+        self._ranges.append((self._file.fileno(), self._at, self._known.size - self._at))
+        for file, start, length in self._ranges:
+            self._hashed += (self._pool.submit(self._hash, file, start + at, piece) for at, piece in _cut(length))
+
+    def sync(self) -> None:
+        """Sync the new file, of which the caller has written the rest, in a thread when all sections are copied."""
+        self._synced.append(self._disk.submit(self._sync))
+
+    def copied(self, on_copied: Callable[[int], None]) -> Iterator[int]:
+        """Wait for all sections; yield ascending offsets up to which the new file has them.
 
         Parameters
         ----------
@@ -111,36 +125,43 @@ class SectionSource:
         SourceChangedError
             If the SIF is shorter than it was.
         """
-        for size, tasks in self._copying:
-            for task in tasks:
+        for size, pieces in self._copied:
+            for end, task in pieces:
                 task.result()
+                yield end
             on_copied(size)
-        self._ranges.append((self._file.fileno(), self._at, self._known.size - self._at))
-        for file, start, length in self._ranges:
-            self._hashing += (self._pool.submit(self._hash, file, start + at, piece) for at, piece in _cut(length))
 
     def finish(self) -> None:
-        """Check that the SIF whose sections are copied is the one that was indexed.
+        """Check that the new file is on disk, and that the SIF whose sections are copied is the one that was indexed.
 
         Raises
         ------
         SourceChangedError
             If its sha256 has changed.
+        OSError
+            If the new file cannot be written to disk.
         """
-        for task in self._hashing:
+        for task in [*self._hashed, *self._synced]:  # a later sync does not return an error of these again
             task.result()
         found = self._sha256.hexdigest()
         if found != self._known.sha256:
             raise SourceChangedError(f"{self._known.path}: sha256 is {found}, expected {self._known.sha256}")
 
     def close(self) -> None:
-        """Stop the thread and close the file."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        """Stop the threads and close the file."""
+        for pool in (self._pool, self._disk):
+            pool.shutdown(wait=True, cancel_futures=True)
         os.close(self._target)
         self._file.close()
 
     def _copy(self, start: int, place: int, length: int) -> None:
         self._expect(length, copy_range(self._file.fileno(), self._target, start, place, length, self._buffer))
+        if not self._synced or self._synced[-1].done():
+            self._synced.append(self._disk.submit(os.fdatasync, self._target))
+
+    def _sync(self) -> None:
+        wait(task for _, pieces in self._copied for _, task in pieces)
+        os.fsync(self._target)
 
     def _hash(self, file: int, start: int, length: int) -> None:
         self._expect(length, hash_range(self._sha256, file, start, length, self._buffer))
@@ -148,17 +169,6 @@ class SectionSource:
     def _expect(self, length: int, found: int) -> None:
         if found < length:
             raise SourceChangedError(f"{self._known.path}: truncated, expected {self._known.size} bytes")
-
-
-def _move(records: Sequence[Record], start: int, first: int) -> None:
-    """Add the offset of a section, and the number of its first fragment block, to those of its contents."""
-    moved = set()
-    for _, found in records:
-        data = found.data if not isinstance(found, bytes) and found is not None else None
-        if data is not None and data not in moved:
-            moved.add(data)
-            data.start += start if data.start >= 0 else 0
-            data.fragment += first if data.is_in_fragment else 0
 
 
 def _cut(length: int) -> list[tuple[int, int]]:

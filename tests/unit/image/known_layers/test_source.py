@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -183,8 +184,9 @@ def test_sections_are_copied_in_pieces(
     assert len(found.reused) == 3
 
 
-def open_files() -> int:
-    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+def held() -> tuple[int, int, float]:
+    """Return what a conversion may change only while it runs: threads, open files, and how Python switches threads."""
+    return threading.active_count(), sum(1 for _ in Path("/proc/self/fd").iterdir()), sys.getswitchinterval()
 
 
 def fail(error: BaseException) -> Callable[..., NoReturn]:
@@ -201,7 +203,9 @@ def fail(error: BaseException) -> Callable[..., NoReturn]:
         pytest.param(copying, "copy_range", OSError(errno.EIO, "broken"), HpcmodError, id="disk broken while copying"),
         pytest.param(copying, "hash_range", OSError(errno.EIO, "broken"), HpcmodError, id="disk broken while hashing"),
         pytest.param(converting, "merge_layers", KeyboardInterrupt(), KeyboardInterrupt, id="Ctrl-C while copying"),
-        pytest.param(converting, "sync_and_hash", KeyboardInterrupt(), KeyboardInterrupt, id="Ctrl-C while hashing"),
+        pytest.param(os, "fdatasync", OSError(errno.EDQUOT, "quota"), NoSpaceError, id="quota found while syncing"),
+        pytest.param(os, "fsync", OSError(errno.EIO, "broken"), HpcmodError, id="disk broken while syncing"),
+        pytest.param(converting, "hash_file", KeyboardInterrupt(), KeyboardInterrupt, id="Ctrl-C while hashing"),
     ],
 )
 def test_a_fault_leaves_no_file_and_no_thread(
@@ -216,12 +220,12 @@ def test_a_fault_leaves_no_file_and_no_thread(
     _, form = known_of(tmp_path / "old", [*BASE, ONE], environ)
     image = image_of(tmp_path / "new", [*BASE, TWO], [])
     known = find_known([layer_key(layer) for layer in image.layers], form=form, environ=environ)
-    before = threading.active_count(), open_files()
+    before = held()
     monkeypatch.setattr(where, name, fail(error))
     with pytest.raises(expected):
         convert(image, tmp_path / "out.sif", known=known)
     assert not (tmp_path / "out.sif").exists()
-    assert (threading.active_count(), open_files()) == before
+    assert held() == before
 
 
 def test_progress_ends_with_all_layers(tmp_path: Path, environ: Mapping[str, str]) -> None:
