@@ -303,7 +303,7 @@ def _code(footer: str, said: Findings) -> Iterator[tuple[str, ParameterValue]]:
     """Yield the Lua code of the module if every Lmod can run it, without what hpcmod's module does itself."""
     rest = LUA_BINDS.sub("", _CREATES_VARIABLES.sub("", footer))
     rest = "\n".join(line.rstrip() for line in rest.splitlines() if line.strip())
-    code = re.sub(rf"--\[\[.*?\]\]|--[^\n]*|{_LUA_STRING}", "", rest, flags=re.DOTALL)
+    code = re.sub(rf"--\[\[.*?(?:\]\]|\Z)|--[^\n]*|{_LUA_STRING}", "", rest, flags=re.DOTALL)
     if not code.strip():
         return
     unknown = sorted({name for name in _CALLS.findall(code) if name not in _LUA_CALLS | _LUA_WORDS})

@@ -28,8 +28,8 @@ from hpcmod.model.spec import why_no_variable
 from hpcmod.render.easyconfig import EasyconfigText, ParameterValue
 
 _STRING = r""""((?:[^"\\\n]|\\.)*)"|'((?:[^'\\\n]|\\.)*)'"""
-_LONG = r"\[(?P<level>=*)\[.*?\](?P=level)\]"
-_NO_CODE = re.compile(rf"(?P<string>{_STRING})|(?:--)?{_LONG}|--[^\n]*", re.DOTALL)
+_LONG = r"\[(?P<level>=*)\[.*?(?:\](?P=level)\]|\Z)"  # one that is not closed goes to the end of the file
+_NO_CODE = re.compile(rf"(?P<code>[^\"'\[-]+|{_STRING})|(?:--)?{_LONG}|--[^\n]*", re.DOTALL)
 _LOCAL = re.compile(rf"^[ \t]*(?:local[ \t]+)?(\w+)[ \t]*=[ \t]*(?:{_STRING})[ \t]*$", re.MULTILINE)
 _PROGRAMS = re.compile(r"^[ \t]*(?:local[ \t]+)?programs[ \t]*=[ \t]*\{([^{}]*)\}", re.MULTILINE)
 _WHATIS = re.compile(rf"^[ \t]*whatis[ \t]*\([ \t]*(?:{_STRING})[ \t]*\)", re.MULTILINE)
@@ -68,7 +68,7 @@ def convert_module(text: str, path: Path) -> ImportedEasyconfig:
     BadInputError
         If it does not name an image in the usual way.
     """
-    code = _NO_CODE.sub(lambda found: found["string"] or "", text)
+    code = _NO_CODE.sub(lambda found: found["code"] or "", text)
     texts = {match[1]: _string(match[2], match[3]) for match in _LOCAL.finditer(code)}
     reference = _find_image(texts, path)
     whatis = dict(_whatis(code))

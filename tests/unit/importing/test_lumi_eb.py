@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -165,3 +166,10 @@ def test_chooses_none_of_two_images() -> None:
     text = "easyblock = 'MakeCp'\nname = 'x'\nversion = '1'\nsources = ['a.sif', 'b.sif']\n"
     with pytest.raises(BadInputError, match=r"must be a single SIF, found: a\.sif, b\.sif"):
         convert_easyconfig(text, Path("x-1.eb"))
+
+
+def test_comments_of_the_module_that_are_never_closed_take_little_time() -> None:
+    began = time.process_time()
+    text = "--[[\n" * 20_000
+    convert_easyconfig(f'{LUMI}modluafooter = """{text}"""\n', Path("x.eb"))
+    assert time.process_time() - began < 1

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -104,3 +105,11 @@ def test_others_are_refused_with_the_reason(tmp_path: Path) -> None:
 def test_refuses_a_reference_outside_of_registries(uri: str) -> None:
     with pytest.raises(BadInputError):
         convert_module(NGC.replace("docker://nvcr.io/nvidia/pytorch:21.06-py3", uri), PATH)
+
+
+@pytest.mark.parametrize("opening", ["[", "--[[\n"])
+def test_brackets_that_are_never_closed_take_little_time_and_hide_the_rest(opening: str) -> None:
+    began = time.process_time()
+    one = convert_module(f"{NGC}{opening * 20_000}\nsetenv('HIDDEN', '1')\n", PATH)
+    assert one.easyconfig.parameters == convert_module(NGC, PATH).easyconfig.parameters
+    assert time.process_time() - began < 1
