@@ -88,7 +88,7 @@ from hpcmod.render.recipe import render_recipe
 from hpcmod.resources import known_endings, runscript_templates
 from tests.batch_scripts import IMAGES, JOB, OPTIONS, REST
 from tests.build_recipes import CONDA, DEFINITIONS, DOCKERFILES, HPCCMS, write_sources
-from tests.corpus import CONDA_TREE, make_image, make_sif, make_squashfs
+from tests.corpus import CONDA_TREE, Link, Program, make_image, make_sif, make_squashfs
 from tests.elf_files import elf
 from tests.foreign_recipes import COMPOSE, EDF, EDF_BASE, LUMI, NGC, ODD_ALIASES, SAMTOOLS, SINGULARITY_COMPOSE
 from tests.fuzz.mutations import flip, mutate, mutate_tar, tar_headers
@@ -229,7 +229,8 @@ def _import_lumi(data: bytes) -> None:
 
 def _import_shpc(data: bytes) -> None:
     path = Path("/x/container.yaml")
-    lint_easyconfig(text_of(data), path)
+    if len(data) % 4 == 0:  # it parses the text again, which takes half of the time
+        lint_easyconfig(text_of(data), path)
     for outcome in convert_recipe(parse_container_yaml(text_of(data), "x"), path):
         if isinstance(outcome, ImportedEasyconfig):
             render_easyconfig(outcome.easyconfig)
@@ -552,6 +553,7 @@ def _contents(directory: Path) -> Iterator[Reader]:
     yield Reader(read, lambda dice: _flip_after(dice, dice.choice(seeds), 36864))
 
 
+_TREE = {"/a/b": "text", "/a/c": "x" * 5000, "/a/d/e": "", "/f": Link("a/b"), "/g": Link("../a"), "/h": Program()}
 _TABLES = (("-noI", "-noD", "-noF"), ("-comp", "gzip"), ("-comp", "zstd"))
 
 
@@ -561,7 +563,7 @@ def _flip_after(dice: random.Random, data: bytes, start: int) -> bytes:
 
 @reader("squashfs")
 def _squashfs(directory: Path) -> Iterator[Reader]:
-    images = [make_squashfs(directory / str(n), CONDA_TREE, *options) for n, options in enumerate(_TABLES)]
+    images = [make_squashfs(directory / str(n), _TREE, *options) for n, options in enumerate(_TABLES)]
     seeds = [image.read_bytes() for image in images]
 
     path = directory / "changed.squashfs"

@@ -86,14 +86,16 @@ def _assigned(node: ast.stmt, names: Mapping[str, Any]) -> Iterator[tuple[str, A
 
 def _names_set(node: ast.AST) -> set[str]:
     """Return the names that a statement may assign."""
-    stored = {
-        child.id for child in ast.walk(node) if isinstance(child, ast.Name) and not isinstance(child.ctx, ast.Load)
-    }
-    imported = {
-        (child.asname or child.name).partition(".")[0] for child in ast.walk(node) if isinstance(child, ast.alias)
-    }
-    defined = {child.name for child in ast.walk(node) if isinstance(child, (ast.FunctionDef, ast.ClassDef))}
-    return stored | imported | defined
+    names = set()
+    for child in ast.walk(node):
+        if isinstance(child, ast.Name):
+            if not isinstance(child.ctx, ast.Load):
+                names.add(child.id)
+        elif isinstance(child, ast.alias):
+            names.add((child.asname or child.name).partition(".")[0])
+        elif isinstance(child, (ast.FunctionDef, ast.ClassDef)):
+            names.add(child.name)
+    return names
 
 
 def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:

@@ -146,8 +146,8 @@ def _slurm_variable(look: ScriptContext) -> Iterator[Fault]:
     for name, line, more in _uses(look):
         if not name.startswith("SLURM") or name in seen or name in look.names or more.startswith((":", "-", "+", "?")):
             continue
-        near = get_close_matches(name, VARIABLES, 1, 0.8)
-        if name not in VARIABLES and not name.startswith("SLURM_SPANK") and near and "_HET_" not in name:
+        unknown = name not in VARIABLES and not name.startswith("SLURM_SPANK") and "_HET_" not in name
+        if unknown and (near := get_close_matches(name, VARIABLES, 1, 0.8)):
             seen.add(name)
             yield line, f"Slurm does not set ${name}, so it is empty", f"Write ${near[0]}."
         elif name in SET_BY and not look.option(*SET_BY[name]) and not _given_to_a_step(look, SET_BY[name]):
