@@ -26,7 +26,8 @@ def main() -> None:
     parser.add_argument("--every-error", action="store_true", help="try all four errors at each point, not one in turn")
     faults = (KILL, *ERRORS)
     parser.add_argument("--fault", action="append", choices=faults, help="only this fault; may be repeated")
-    parser.add_argument("--by", choices=("point", "place"), default="point", help="try each system call, or each place")
+    by = "try each system call, or each place; both: EIO, EDQUOT and ESTALE at each place, KILL and ENOSPC at each call"
+    parser.add_argument("--by", choices=("point", "place", "both"), default="point", help=by)
     parser.add_argument("--done", type=Path, metavar="FILE", help="record trials here, and skip those that it has")
     given = parser.parse_args()
     if unknown := set(given.verbs) - set(SCENES):
@@ -36,7 +37,7 @@ def main() -> None:
         raise SystemExit(f"no test stack in {find_stack()}: run dev/stack")
     print(HEAD, flush=True)
     bad, done = 0, Done(given.done)
-    choice = Choice(given.most, tuple(given.fault or ()), given.by == "place", given.every_error)
+    choice = Choice(given.most, tuple(given.fault or ()), given.by == "place", given.every_error, given.by == "both")
     with tempfile.TemporaryDirectory(prefix="hpcmod-faults-") as work:
         for report in try_verbs(given.verbs or SCENES, stack, Path(work), choice, done):
             print(report.row(), flush=True)

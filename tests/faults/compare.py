@@ -48,6 +48,8 @@ def describe_state(top: Path) -> str:
     every = hashlib.sha256()
     for path in sorted(top.rglob("*")):
         content = "" if path.is_dir() and not path.is_symlink() else _digest(path)
+        if path.name == "journal.jsonl":
+            content += f" {path.read_bytes().count(10)} lines"
         every.update(f"{path.relative_to(top)}\0{_mode(path)} {content}\n".encode())
     return every.hexdigest()
 

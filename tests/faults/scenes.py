@@ -90,6 +90,8 @@ class Scene:
     """Beginning of the paths that need not be there: a cache."""
     same: bool = True
     """Whether two runs without a fault write the same bytes; otherwise only names and modes are compared."""
+    easybuild: bool = False
+    """Whether it runs EasyBuild."""
     children: bool = True
     """Whether its child processes are traced too; a traced program cannot be setuid, as newuidmap must be."""
 
@@ -409,11 +411,13 @@ SCENES: dict[str, Scene] = {
         ("import", "singularity-compose", "--output", "out/ec", "source/singularity-compose.yml"), _recipes
     ),
     "pin": Scene(("pin", "source/tool.eb"), _tagged),
-    "install": Scene(("install", "source/Toy-1.0.eb"), _sources),
-    "install shared": Scene(("install", "source/Toy-1.0.eb", "--prefix", "{top}/project"), _shared_prefix),
-    "update": Scene(("update", "Toy"), _installed),
+    "install": Scene(("install", "source/Toy-1.0.eb"), _sources, easybuild=True),
+    "install shared": Scene(
+        ("install", "source/Toy-1.0.eb", "--prefix", "{top}/project"), _shared_prefix, easybuild=True
+    ),
+    "update": Scene(("update", "Toy"), _installed, easybuild=True),
     "remove": Scene(("remove", "Toy/1.0"), _installed),
-    "repair": Scene(("repair", "Toy/1.0"), _damaged, (("verify", "Toy/1.0"),), same=False),
+    "repair": Scene(("repair", "Toy/1.0"), _damaged, (("verify", "Toy/1.0"),), same=False, easybuild=True),
     "add": Scene(("add", "Toy", "one", *_WHEELS), _addable, (("packages", "Toy"),), same=False, children=False),
     "add --from": Scene(
         ("add", "Toy", "--from", "source/list.txt", *_WHEELS),
@@ -433,7 +437,7 @@ SCENES: dict[str, Scene] = {
     "kernel": Scene(("kernel", "Toy"), _with_ipykernel, children=False),
     "code": Scene(("code", "Toy", "--directory", "out"), _editable),
     "catalogue init": Scene(("catalogue", "init", "{top}/catalogue"), _sources),
-    "publish": Scene(_publish("1.0"), _empty_catalogue, _CHECKED, "home/.local/state/hpcmod/staging/"),
+    "publish": Scene(_publish("1.0"), _empty_catalogue, _CHECKED, "home/.local/state/hpcmod/staging/", easybuild=True),
     "accept": Scene(("accept", "--yes", "Toy/1.0"), _licensed, _CHECKED),
     "alias": Scene(("alias", "Toy/1.0", "new"), _published, _CHECKED),
     "promote": Scene(("promote", "Toy/1.0"), _published_twice, _CHECKED),
@@ -445,7 +449,9 @@ SCENES: dict[str, Scene] = {
         ("gc", "--days", "0"), _retired, (("verify", "Toy/2.0"),), "catalogue/.trash/", "not deleted from the disk"
     ),
     "catalogue rebuild": Scene(("catalogue", "rebuild"), _published, _CHECKED),
-    "catalogue refresh": Scene(("catalogue", "refresh", "--site", "site.toml"), _other_profile, _CHECKED),
+    "catalogue refresh": Scene(
+        ("catalogue", "refresh", "--site", "site.toml"), _other_profile, _CHECKED, easybuild=True
+    ),
     "catalogue move": Scene(
         ("catalogue", "move", "{top}/moved"), _published, (("catalogue", "verify", "--catalogue", "{top}/moved"),)
     ),

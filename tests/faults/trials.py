@@ -43,12 +43,13 @@ class Report:
 
     def row(self) -> str:
         """Render a line of the table."""
-        errors = sum(count for fault, count in self.trials.items() if fault != KILL)
-        counts = (self.points, self.places, self.trials[KILL], errors, self.missed, len(self.bad))
+        others = sum(count for fault, count in self.trials.items() if fault in PLACE_ERRORS)
+        trials = (self.trials[KILL], self.trials["ENOSPC"], others)
+        counts = (self.points, self.places, *trials, self.missed, len(self.bad))
         return f"{self.verb:27} {' '.join(f'{count:6}' for count in counts)}"
 
 
-HEAD = f"{'verb':27} {'points':>6} {'places':>6} {'kills':>6} {'errors':>6} {'missed':>6} {'bad':>6}"
+HEAD = f"{'verb':27} points places   KILL ENOSPC others missed    bad"
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,8 @@ class Choice:
     """Faults to try at each point; empty: KILL, and one of ERRORS in turn."""
     by_place: bool = False
     """Whether each place is tried with each of the faults, instead of each point; without faults, PLACE_ERRORS."""
+    both: bool = False
+    """Whether each place is tried with PLACE_ERRORS, and each point with KILL and ENOSPC."""
     every_error: bool = False
     """Whether each point is tried with all of ERRORS, if no faults are named."""
 
@@ -141,7 +144,8 @@ def _try_verb(
     )
     report.points, report.places = len(points), len({point.lines for point in points})
     whole = signature(ground.top, contents=scene.same)
-    with warmed(ground.stack.python, ground.environment(), shim.library if shim else None) as warm:
+    library = shim.library if shim else None
+    with warmed(ground.stack.python, ground.environment(), library, easybuild=scene.easybuild) as warm:
         trials = _Trials(scene, ground, shim, warm, whole)
         for point, fault in choose(points, choice):
             key = (verb, point.place or point.call, str(point.number), fault)
@@ -162,7 +166,9 @@ def _try_verb(
 
 def choose(points: Sequence[Point], choice: Choice) -> Iterator[tuple[Point, str]]:
     """Yield the trials, spread over the points of a run."""
-    if choice.by_place:
+    if choice.both:
+        every = [*_by_place(points, PLACE_ERRORS), *((point, fault) for point in points for fault in (KILL, "ENOSPC"))]
+    elif choice.by_place:
         every = list(_by_place(points, choice.faults or PLACE_ERRORS))
     else:
         errors = ERRORS if choice.every_error else ()
@@ -198,6 +204,8 @@ class _Trials:
     """The result of the run without a fault."""
     judged: dict[str, list[str]] = field(default_factory=dict)
     """What was wrong after running the command again, by the state that the fault left: many leave the same one."""
+    checked: dict[str, list[str]] = field(default_factory=dict)
+    """What the checks found, by the state at the end."""
 
     def make(self, point: Point, fault: str) -> list[str] | None:
         """Return what is wrong after a fault; None if the call was not made."""
@@ -240,8 +248,14 @@ class _Trials:
             yield f"stuck: run again it ends with {again.status}: {again.output[-500:]}"
         elif different := _differences(ground.top, whole, scene):
             yield f"run again, not as without a fault: {different}"
-        for words in scene.checks:
-            checked = self.warm.run(ground.argv(words), env=env, cwd=ground.top)
+        state = describe_state(ground.top)
+        if state not in self.checked:
+            self.checked[state] = list(self._check())
+        yield from self.checked[state]
+
+    def _check(self) -> Iterator[str]:
+        for words in self.scene.checks:
+            checked = self.warm.run(self.ground.argv(words), env=self.ground.environment(), cwd=self.ground.top)
             if checked.status:
                 yield f"{' '.join(words)} ends with {checked.status}: {checked.output[-300:]}"
 

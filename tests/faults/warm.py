@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import importlib
 import json
@@ -16,9 +15,9 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from tests.faults.inject import LIMIT, STUCK, Ran
+from tests.faults.spare import become, close_files, fork_spares, has_easybuild, import_easybuild
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -39,15 +38,17 @@ class Warm:
 
 
 @contextlib.contextmanager
-def warmed(python: Path, env: Mapping[str, str], library: Path | None) -> Iterator[Warm]:
+def warmed(python: Path, env: Mapping[str, str], library: Path | None, *, easybuild: bool = False) -> Iterator[Warm]:
     """Start the process.
 
     Parameters
     ----------
     library
         What is preloaded into it.
+    easybuild
+        Whether to import EasyBuild too.
     """
-    argv = [str(python), "-c", "from tests.faults.warm import serve; serve()"]
+    argv = [str(python), "-c", f"from tests.faults.warm import serve; serve({easybuild})"]
     preload = {} if library is None else {"LD_PRELOAD": str(library)}
     with subprocess.Popen(
         argv, env={**env, **preload}, cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -56,10 +57,12 @@ def warmed(python: Path, env: Mapping[str, str], library: Path | None) -> Iterat
         server.communicate()
 
 
-def serve() -> None:
+def serve(easybuild: bool) -> None:
     """Fork for each line of stdin, and answer with status and output; in the child, run the command."""
     sys.path.remove("")
     _import_all()
+    if easybuild:
+        import_easybuild()
     gc.freeze()
     for line in sys.stdin:
         argv, env, cwd = json.loads(line)
@@ -107,15 +110,10 @@ def _become(pipe: int, argv: list[str], env: dict[str, str], cwd: str) -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     for source, target in ((nothing, 0), (pipe, 1), (pipe, 2)):
         os.dup2(source, target)
-    os.closerange(3, 256)
-    for name in set(os.environ) - set(env):
-        del os.environ[name]
-    os.environ.update(env)
-    os.chdir(cwd)
-    sys.argv = argv
-    arm: Any = getattr(ctypes.CDLL(None), "fault_arm", None)
-    if arm is not None:
-        arm()
+    close_files()
+    if has_easybuild():
+        fork_spares()
+    become(argv, env, cwd)
     from hpcmod.cli.main import main
 
     sys.exit(main())

@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+import pytest
 
 from hpcmod.cli.main import main
 from tests.faults.inject import Point
 from tests.faults.scenes import CHANGES_NOTHING, NEEDS_A_JOB, RUNS_A_PROGRAM, SCENES
 from tests.faults.snapshot import Snapshot
 from tests.faults.trials import Choice, choose
+from tests.stack import ModuleTool, Stack, run
 from tests.verbs import verbs_of
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -53,6 +55,33 @@ def test_each_place_is_tried_with_each_error_at_its_first_its_middle_and_its_las
     chosen = [(point.call, point.number, fault) for point, fault in choose(points, Choice(100, by_place=True))]
     writes = [("write", 1, "EIO"), ("write", 3, "EDQUOT"), ("write", 5, "ESTALE")]
     assert chosen == [*writes, ("fsync", 1, "EIO"), ("fsync", 1, "EDQUOT"), ("fsync", 1, "ESTALE")]
+
+
+def test_both_tries_errors_at_places_and_kills_and_full_disks_at_points() -> None:
+    points = [Point("write", number, "", "a", "write < x.py:1") for number in (1, 2)]
+    chosen = [(point.number, fault) for point, fault in choose(points, Choice(100, both=True))]
+    errors = [(1, "EIO"), (2, "EDQUOT"), (2, "ESTALE")]
+    assert chosen == [*errors, (1, "KILL"), (1, "ENOSPC"), (2, "KILL"), (2, "ENOSPC")]
+
+
+SPARE = """
+import os
+from hpcmod.install.eb import run_eb
+from tests.faults import spare
+spare.import_easybuild()
+spare.fork_spares()
+spare.become(["hpcmod"], dict(os.environ), "/")
+done = run_eb(["--version"], os.environ)
+print(done.status, done.stdout, done.stderr, len(spare._Popen.spares), "left")
+"""
+
+
+@pytest.mark.stack
+def test_eb_runs_in_a_process_that_has_imported_it(stack: Stack, tmp_path: Path) -> None:
+    environ = {**ModuleTool(stack, tmp_path, "lmod").environment(), "PYTHONPATH": str(CHECKOUT)}
+    done = run([str(stack.python), "-c", SPARE], environ, tmp_path)
+    assert re.fullmatch(r"0 This is EasyBuild \S+ .*\n+ +2 left\n", done.stdout), done
+    assert done.stderr == ""
 
 
 def test_only_what_changed_is_restored(tmp_path: Path) -> None:

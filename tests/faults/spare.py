@@ -1,0 +1,132 @@
+"""Start EasyBuild in processes that have imported it: `eb` alone needs seconds, most of them for imports.
+
+Each run of hpcmod forks a few spare processes before it begins. When it starts `eb`, a spare becomes that process: it
+is a child of hpcmod, with its environment, directory and streams, and is told if hpcmod dies, as a started `eb` is.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import logging
+import os
+import runpy
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, ClassVar
+
+MOST = 3
+"""Calls of `eb` in a run that are served so; further ones start Python."""
+
+_PR_SET_PDEATHSIG = 1
+
+_kept: set[int] = set()
+"""File descriptors that the import of EasyBuild has opened."""
+
+
+def import_easybuild() -> None:
+    """Import EasyBuild, and undo what the import changes for other programs."""
+    before = _open_files()
+    import easybuild.main
+
+    del easybuild, sys.modules["easybuild.main"]  # `eb` runs it as __main__
+    logging.setLoggerClass(logging.Logger)
+    _kept.update(_open_files() - before)
+
+
+def has_easybuild() -> bool:
+    """Return whether `import_easybuild` was called."""
+    return "easybuild" in sys.modules
+
+
+def close_files() -> None:
+    """Close all files but the three streams, and those of EasyBuild."""
+    for file in _open_files() - {0, 1, 2} - _kept:
+        os.close(file)
+
+
+def _open_files() -> set[int]:
+    listed = list(Path("/proc/self/fd").iterdir())
+    return {int(path.name) for path in listed if path.is_symlink()}  # without the one that listed them
+
+
+def fork_spares() -> None:
+    """Fork the spare processes, and have this process use them instead of starting `eb`."""
+    spares: list[tuple[int, socket.socket]] = []
+    for _ in range(MOST):
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        child = os.fork()
+        if not child:
+            for _, other in spares:
+                other.close()
+            ours.close()
+            _wait(theirs)
+        theirs.close()
+        spares.append((child, ours))
+    _Popen.spares = spares
+    subprocess.Popen = _Popen  # type: ignore[misc]
+
+
+class _Popen(subprocess.Popen):  # type: ignore[type-arg]
+    """Starts programs; `eb`, tied to this process, in a spare."""
+
+    spares: ClassVar[list[tuple[int, socket.socket]]] = []
+
+    def _execute_child(self, args: Any, executable: Any, *rest: Any) -> None:
+        _, _, _, cwd, env = rest[:5]
+        tied = isinstance(args, list) and len(args) > 6 and args[1:4] == ["-I", "-S", "-c"]
+        if not (tied and Path(args[6]).name == "eb" and self.spares):
+            super()._execute_child(args, executable, *rest)  # type: ignore[misc]
+            return
+        child, ours = self.spares.pop(0)
+        streams = rest[8:14]  # the ends of three pipes: to read and to write for stdin, stdout and stderr
+        given = [streams[0], streams[3], streams[5]]
+        files = [number if file == -1 else file for number, file in enumerate(given)]
+        asked = {"argv": args[7:], "env": dict(env), "cwd": str(cwd or Path.cwd()), "session": bool(rest[19])}
+        with ours:
+            socket.send_fds(ours, [json.dumps(asked).encode()], files)
+        self.pid, self._child_created = child, True
+        self._close_pipe_fds(*streams)  # type: ignore[attr-defined]
+
+
+def _wait(calls: socket.socket) -> None:
+    """Wait for a call of `eb`, and become it; end with the process that would call."""
+    parent = os.getppid()
+    text, files, _, _ = socket.recv_fds(calls, 1 << 20, 3)
+    if not text:
+        os._exit(0)
+    call = json.loads(text)
+    calls.close()
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(0)
+    if call["session"]:
+        os.setsid()
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+    close_files()
+    become(call["argv"], call["env"], call["cwd"])
+    from easybuild.tools import build_log, environment
+
+    logging.setLoggerClass(build_log.EasyBuildLog)
+    environment.ORIG_OS_ENVIRON.clear()
+    environment.ORIG_OS_ENVIRON.update(os.environ)
+    tempfile.tempdir = None
+    runpy._run_module_as_main("easybuild.main")  # type: ignore[attr-defined]  # as `python -m` does
+    sys.exit()
+
+
+def become(argv: list[str], env: dict[str, str], cwd: str) -> None:
+    """Take over arguments, environment and directory, and count the calls of this process from now on."""
+    for name in set(os.environ) - set(env):
+        del os.environ[name]
+    os.environ.update(env)
+    os.chdir(cwd)
+    sys.argv = argv
+    arm: Any = getattr(ctypes.CDLL(None), "fault_arm", None)
+    if arm is not None:
+        arm()
