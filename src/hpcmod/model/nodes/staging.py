@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 WAYS = ("auto", "tree", "sbcast", "copy", "off")
 """Values of --stage besides the places: how the copies are made; off: none; auto: as `decide_staging` says."""
@@ -43,6 +43,13 @@ SMALL = 256_000_000
 """Bytes up to which an image starts as fast without staging."""
 
 
+STRIPED = "lustre"
+"""File system whose files lie on as many servers as their directory asked for when they were written."""
+
+MANY = 16
+"""Nodes from which a file on a single server is worth a hint."""
+
+
 @dataclass(frozen=True)
 class PlaceFacts:
     """Node-local storage that may hold the copy."""
@@ -67,6 +74,8 @@ class StagingFacts:
     """Programs that the job starts one after the other."""
     memory: int | None = None
     """Bytes of memory of each node that keep what was read for the next program; None: not known."""
+    stripes: int | None = None
+    """Servers over which Lustre has distributed the image; None: not known."""
 
 
 @dataclass(frozen=True)
@@ -80,16 +89,33 @@ class StagingDecision:
     why: str
     arithmetic: tuple[str, ...] = ()
     """One line per way that was compared, with its estimated seconds."""
+    hint: str = ""
+    """What else would make the start faster; empty: nothing known."""
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """Return the decision, the reason and the arithmetic, for people."""
+        """Return the decision, the reason, the arithmetic and a hint, for people."""
         to = f" to {self.place}" if self.place else ""
-        return (f"--stage auto: {self.way}{to}, because {self.why}", *self.arithmetic)
+        return (f"--stage auto: {self.way}{to}, because {self.why}", *self.arithmetic, *filter(None, [self.hint]))
 
 
 def decide_staging(facts: StagingFacts) -> StagingDecision:
     """Return the fastest way, by estimates from assumed rates; off if staging saves less than LEAST_GAIN seconds."""
+    decision = _choose(facts)
+    return decision if decision.way == "tree" else replace(decision, hint=_hint(facts))  # a tree reads the file once
+
+
+def _hint(facts: StagingFacts) -> str:
+    """Return what to do about many nodes that read one file from a single server; empty if they do not."""
+    if facts.stripes != 1 or facts.file_system != STRIPED or facts.nodes < MANY or (facts.size or 0) <= SMALL:
+        return ""
+    return (
+        f"{facts.nodes} nodes read the image from one server of Lustre: set a stripe count for its directory with "
+        "`lfs setstripe`, and install it again"
+    )
+
+
+def _choose(facts: StagingFacts) -> StagingDecision:
     reason = "".join(list(_find_reasons(facts))[:1])
     fitting = [place for place in facts.places if place.free is None or place.free >= (facts.size or 0)]
     if reason or facts.size is None:
