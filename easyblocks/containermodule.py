@@ -37,7 +37,9 @@ from hpcmod.image.integrity import check_sha256, file_sha256
 from hpcmod.image.trust.policy import verify_sif_trust
 from hpcmod.install import runtime, store
 from hpcmod.install.eb import report_exit_code
+from hpcmod.install.packages.shipped import check_no_others, install_shipped, parse_user_packages
 from hpcmod.install.shared_prefix import read_shared_prefix
+from hpcmod.install.user_layer import PACKED
 from hpcmod.lock import hold, lock_name
 from hpcmod.log import read_settings, start_log
 from hpcmod.machine import load_site
@@ -99,6 +101,7 @@ PARAMETERS = {
         "Host network libraries: 'swap' (replace the image's), 'off' or 'auto' (site default)",
     ),
     "site_profile": (None, "Name or file of the site profile (default: detected)"),
+    "user_packages": ([], "Python packages to install next to the image: lines of a requirements file"),
     "wrapped_commands": (
         None,
         "Commands to put on PATH, or {name: [program, argument...]}; [] for none (default: common ones)",
@@ -124,8 +127,7 @@ class ContainerModule(EasyBlock):
         super().__init__(*args, **kwargs)
         with boundary():
             start_log(read_settings(os.environ))
-        if self.cfg["image"]:
-            self.cfg["sources"] = [self.cfg["image"]]
+        self.cfg["sources"] = [self.cfg["image"]] if self.cfg["image"] else self.cfg["sources"]
         sources = self.cfg["sources"] or [f"{self.name}-{self.version}{self.cfg['versionsuffix']}.sif"]
         self.image = sources[0]["filename"] if isinstance(sources[0], dict) else sources[0]
         for name in list(self.module_load_environment.vars):
@@ -300,10 +302,14 @@ class ContainerModule(EasyBlock):
 
     def install_step(self, *args, **kwargs):
         """Install the image, the run scripts and the wrappers, and write the record last."""
+        with boundary():
+            wanted = parse_user_packages(self.cfg["user_packages"], Path(self.cfg.path))
         if self.dry_run:
             images = [source["path"] for source in self.src if os.path.isfile(source["path"])]
             for line in render_plan(self.make_plan(*images)):
                 self.dry_run_msg("%s", line)
+            for line in wanted.lines:
+                self.dry_run_msg("user package: %s", line)
             return
         if not self.src:
             raise EasyBuildError("No image: sources is empty")
@@ -319,6 +325,8 @@ class ContainerModule(EasyBlock):
         with boundary(), ProgressLine(f"copying {source['name']}") as progress:
             self.plan = self.make_plan(source["path"])  # refuses a damaged root file system before anything changes
             check_wrapped_commands(self.plan.spec.commands or (), Path(source["path"]), self.plan.binds)
+            if wanted.lines:
+                check_no_others(self.shared.final(self.installdir) if self.shared else Path(self.installdir))
             prove = runtime.prover(os.environ)
             image = store.install(
                 self.plan, sif, version=__version__, prove=prove, shared=self.shared, progress=progress
@@ -327,6 +335,9 @@ class ContainerModule(EasyBlock):
             print_warning("Ignoring the checksum mismatch: the sha256 of %s is %s", source["path"], image.sha256)
         self.tell(f"image {image.path}: {image.method}, sha256 {image.sha256}")
         self._installed = image
+        with boundary():
+            keep = "HPCMOD_UPDATE" in os.environ
+            install_shipped(self.plan, Path(image.path), image.sha256, wanted, os.environ, keep=keep, tell=self.tell)
 
     def sanity_check_rpath(self, *args, **kwargs):
         """Return no findings: EasyBuild linked nothing here."""
@@ -334,7 +345,8 @@ class ContainerModule(EasyBlock):
 
     def sanity_check_step(self, *args, **kwargs):
         """Check that image and run scripts exist, and that the image fits the machine and starts with the module."""
-        files = [self.plan.sif_places, "runscripts/conda-python-simple", "bin/start-shell"]
+        packed = [PACKED] if self.cfg["user_packages"] else []
+        files = [self.plan.sif_places, "runscripts/conda-python-simple", "bin/start-shell", *packed]
         kwargs.setdefault("custom_paths", {"files": files, "dirs": []})
         kwargs.setdefault("custom_commands", runtime.start_commands(os.environ, warn=warn))
         with boundary():

@@ -124,7 +124,8 @@ LUMI = {
     "packages": _commands(
         f"cat >{_ROOT}/requirements.txt <<EOF\neinops\nEOF",
         "singularity exec x.sif bash -c 'pip install -r requirements.txt'",
-        lost=("the package einops", "the shell command after the installation: singularity exec"),
+        lost=("the shell command after the installation: singularity exec",),
+        carried=("user_packages",),
     ),
     "venv": _commands(f"cd {_ROOT} && singularity exec x.sif python -m venv --system-site-packages v"),
     "other commands": _commands(

@@ -6,7 +6,6 @@ Source: LUMI-EasyBuild-containers, 70 easyconfigs of 2023 to 2025, read 2026-11.
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -73,6 +72,7 @@ _LUA_CALLS = frozenset(
 """Functions that every Lmod has, of those that easyconfigs use."""
 
 _PIP_ONLY = re.compile(r"^\s*(?:pip\S*|python\S* -m pip)\s+install\b[^;&|]*$")
+_PIP = re.compile(r"\bpip\S*\s+install\b")
 _CARRIED = (
     *("docurls", "docpaths", "usage", "examples", "citing", "site_contacts", "upstream_contacts", "whatis"),
     *("modextrapaths", "modaliases", "modloadmsg", "modunloadmsg", "modtclfooter", "software_license_urls"),
@@ -156,7 +156,8 @@ def convert_easyconfig(text: str, path: Path) -> ImportedEasyconfig:
     parameters += _code(footer, said)
     parameters += _checks(read.known, scripts, said)
     parameters += [("postinstallcmds", [Templated(one) for one in scripts.kept])] if scripts.kept else []
-    said.left_out += [*_lost_scripts(scripts, easyconfig.module), *_left_out(read, values)]
+    parameters += [("user_packages", [Templated(one) for one in scripts.packages])] if scripts.packages else []
+    said.left_out += [*_lost_scripts(scripts), *_left_out(read, values)]
     if path.name != easyconfig.file_name:
         said.notes.append(f"the file is called {path.name}, but makes {easyconfig.module}: correct its versionsuffix")
     easyconfig = replace(easyconfig, environment=environment, bind_paths=binds, parameters=tuple(parameters))
@@ -167,9 +168,6 @@ def convert_easyconfig(text: str, path: Path) -> ImportedEasyconfig:
         tuple(said.notes),
         tuple(said.changed),
         carried=(*_carried(easyconfig), *(f"the script {one}" for one in scripts.extra)),
-        commands=(f"hpcmod add {easyconfig.name} {' '.join(map(shlex.quote, scripts.packages))}",)
-        if scripts.packages
-        else (),
     )
 
 
@@ -327,12 +325,11 @@ def _checks(known: Mapping[str, Any], scripts: ShellCommands, said: Findings) ->
         said.changed.append("sanity_check_paths: hpcmod checks its own files")
 
 
-def _lost_scripts(scripts: ShellCommands, module: str) -> Iterator[str]:
-    for package in scripts.packages:
-        yield f"the package {package}, which pip installs; after the installation: hpcmod add {module} ..."
+def _lost_scripts(scripts: ShellCommands) -> Iterator[str]:
     for command in scripts.others:
         if not _PIP_ONLY.search(command):
-            yield f"the shell command after the installation: {shown_text(command)}"
+            named = " (its packages are in user_packages)" if scripts.packages and _PIP.search(command) else ""
+            yield f"the shell command after the installation: {shown_text(command)}{named}"
 
 
 def _left_out(read: StaticValues, values: Mapping[str, Any]) -> Iterator[str]:

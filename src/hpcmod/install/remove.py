@@ -21,7 +21,7 @@ from hpcmod.fs.tree import Tree
 from hpcmod.image.trust.provenance import sidecar
 from hpcmod.install.installed import DEFINITIONS, RECORD, Installed, read_installed, read_record
 from hpcmod.install.own_default import unmark_default
-from hpcmod.install.user_layer import has_additions
+from hpcmod.install.user_layer import has_additions, is_shipped
 from hpcmod.lock import hold, lock_name, tidy
 from hpcmod.model.text import is_file_name
 
@@ -51,7 +51,7 @@ class Removal:
     @property
     def packages(self) -> tuple[Path, ...]:
         """Return the paths to delete that contain packages added by the user."""
-        return tuple(path for path in self.removed if is_user_packages(path) and has_additions(path))
+        return tuple(path for path in self.removed if _has_users_packages(path))
 
 
 def make_removal(installed: Installed, *, with_packages: bool) -> Removal:
@@ -89,7 +89,7 @@ def _divide(installed: Installed, *, with_packages: bool) -> tuple[tuple[Path, .
             if path in ours:
                 removed.append(path)
             elif directory == installed.root and is_user_packages(path):
-                (removed if with_packages or not has_additions(path) else kept).append(path)
+                (removed if with_packages or not _has_users_packages(path) else kept).append(path)
             elif path in holders and path.is_dir() and not path.is_symlink():
                 before = len(removed), len(kept)
                 divide(path)
@@ -252,6 +252,11 @@ def _is_removed(root: Path) -> bool:
 def is_user_packages(path: Path) -> bool:
     """Return whether a path in an installation directory is for packages added by the user."""
     return path.name.startswith(USER_LAYER)
+
+
+def _has_users_packages(path: Path) -> bool:
+    """Return whether a path has packages of the user; those of the easyconfig are the installation's."""
+    return is_user_packages(path) and not is_shipped(path) and has_additions(path)
 
 
 def remove_left_packages(path: Path) -> None:

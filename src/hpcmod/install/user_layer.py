@@ -6,22 +6,31 @@ because a virtual environment based on another one does not see them.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from hpcmod.fs.replacing import replacing_directory
 from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.fs.tree import Tree
+from hpcmod.image.integrity import file_sha256
 from hpcmod.model.images.facts import PythonFacts
 from hpcmod.model.packages.place import USER_LAYER_IN_CONTAINER
 from hpcmod.model.plan import UserLayer
 
 DIRECTORY = "user-software"
 """The directory of an installation that has the user's own packages."""
+
+PACKED = f"{DIRECTORY}.squashfs"
+"""The file with packages that containers use instead of the directory."""
+
+DESCRIBED = f"{DIRECTORY}.json"
+"""Describes the packed packages that an easyconfig names."""
 
 _ENVIRONMENTS = "venv"
 
@@ -147,3 +156,43 @@ def has_additions(path: Path) -> bool:
         return True
     files = (Path(directory, name).relative_to(path) for directory, _, names in os.walk(path) for name in names)
     return any(not _WRITTEN.fullmatch(str(file)) for file in files)
+
+
+@dataclass(frozen=True)
+class PackedPackages:
+    """The packed packages of an installation, as `user-software.json` describes them."""
+
+    image: str
+    """Digest of the image that they were installed for."""
+    requirements: tuple[str, ...]
+    """Lines, constraints and options for pip."""
+    packages: tuple[tuple[str, str], ...]
+    """Name and version of each."""
+    sha256: str
+    """Digest of the packed file."""
+    replaces: str = ""
+    """Digest of the file that was there before; both are the installation's if it was interrupted."""
+
+
+def read_shipped(root: Path) -> PackedPackages | None:
+    """Return what describes the packed packages of an installation; None if it has none, or it is damaged."""
+    try:
+        known = json.loads((root / DESCRIBED).read_text(encoding="utf-8"))
+        return PackedPackages(
+            image=str(known["image"]),
+            requirements=tuple(map(str, known["requirements"])),
+            packages=tuple((str(name), str(version)) for name, version in known["packages"]),
+            sha256=str(known["sha256"]),
+            replaces=str(known["replaces"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def is_shipped(path: Path) -> bool:
+    """Return whether a file in the root of an installation is the installation's packed packages, or describes them."""
+    known = read_shipped(path.parent)
+    if known is None or path.name not in (PACKED, DESCRIBED) or path.is_symlink():
+        return False
+    packed = path.parent / PACKED
+    return not packed.exists() or file_sha256(packed) in (known.sha256, known.replaces)

@@ -17,13 +17,13 @@ from hpcmod.cli.findings import finding_values
 from hpcmod.cli.output import format_size, print_data, print_json, print_text, print_wrapped, tell
 from hpcmod.cli.packages.conda import CondaWanted, read_conda_options, tell_not_run
 from hpcmod.cli.packages.index import make_pip_options
-from hpcmod.cli.packages.target import make_builder
 from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.fs.replacing import scratch
 from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.image.acquire.locate import recognize
 from hpcmod.image.trust.policy import verify_local_sif
+from hpcmod.install.packages.builder import make_builder
 from hpcmod.install.packages.importing import read_list
 from hpcmod.install.packages.new_image import (
     BaseImage,
@@ -83,7 +83,7 @@ def build_from_packages(flags: BuildFlags) -> None:
     if flags.dry_run and _is_remote(flags.base):
         _print_plan(flags, wanted, None, None)
         return
-    builder = make_builder()
+    builder = make_builder(os.environ)
     with terminate_cleanly(), _open_base(flags, site) as base:
         request = ImageRequest(
             base=base,

@@ -19,13 +19,13 @@ from hpcmod.cli.packages.target import (
     Found,
     choose_data,
     find_set,
-    make_builder,
     package_options,
     tell_hidden,
     tell_loaded,
 )
 from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.errors import NotFoundError
+from hpcmod.install.packages.builder import make_builder
 from hpcmod.install.packages.changing import PackageChange, make_change, plan_change
 from hpcmod.install.packages.importing import ImportOptions, read_list
 from hpcmod.install.packages.sets import make_set
@@ -202,7 +202,7 @@ def change_set(found: Found, change: PackageChange, flags: DropFlags, *, prefix:
         raise NotFoundError(
             f"you have added no packages to {found.target.module}", f"See: hpcmod packages {found.name}"
         )
-    builder = make_builder()
+    builder = make_builder(os.environ)
     make_set(found.set, data)
     if not is_repeated:
         tell(f"installing with pip of {found.target.module} ...")

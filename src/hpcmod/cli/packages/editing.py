@@ -11,9 +11,10 @@ import click
 from hpcmod.cli.flags import with_flags
 from hpcmod.cli.output import print_data, print_json, print_text, tell
 from hpcmod.cli.packages.show import describe_edit, find_locked_changes, print_change, tell_active, tell_other_edits
-from hpcmod.cli.packages.target import Found, SetFlags, choose_data, find_set, make_builder, package_options
+from hpcmod.cli.packages.target import Found, SetFlags, choose_data, find_set, package_options
 from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.errors import LackingError, NotFoundError
+from hpcmod.install.packages.builder import make_builder
 from hpcmod.install.packages.editing import (
     CONSTRAINTS,
     Packing,
@@ -80,7 +81,7 @@ def edit_verb(flags: EditFlags) -> None:
     if not flags.dry_run:
         make_set(found.set, choose_data(found, None))
         with terminate_cleanly():
-            edit = begin_edit(found.target, found.set, make_builder(starts=False), tell)
+            edit = begin_edit(found.target, found.set, make_builder(os.environ, starts=False), tell)
     if flags.as_json:
         _print_edit(found, edit, dry_run=flags.dry_run, discarded=False)
         return
@@ -159,10 +160,10 @@ def pack_verb(flags: PackFlags) -> None:
     if not flags.as_json and find_edit(found.set, found.target.place.tag) is None:
         tell_other_edits(found)
     if flags.dry_run:
-        done, _ = plan_packing(found.target, found.set, make_builder(starts=False))
+        done, _ = plan_packing(found.target, found.set, make_builder(os.environ, starts=False))
     else:
         with terminate_cleanly():
-            done = pack_edit(found.target, found.set, make_builder(), tell)
+            done = pack_edit(found.target, found.set, make_builder(os.environ), tell)
     changes = find_locked_changes(done.before, done.edited.locked)
     if flags.as_json:
         editable = [asdict(one) for one in done.edited.editable]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
 from pathlib import Path
 
 from hpcmod.cli.output import print_text, tell
 from hpcmod.cli.packages.show import print_change, tell_active
-from hpcmod.cli.packages.target import Found, choose_data, find_hidden, make_builder, tell_hidden, tell_loaded
+from hpcmod.cli.packages.target import Found, choose_data, find_hidden, tell_hidden, tell_loaded
 from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.errors import CheckFailedError
+from hpcmod.install.packages.builder import make_builder
 from hpcmod.install.packages.importing import Import, ImportOptions, import_packages, plan_import, read_source
 from hpcmod.install.packages.sets import make_set
 from hpcmod.model.packages.compare import SAME
@@ -22,7 +24,7 @@ def add_from(
     """Take over the packages of a path, or print what that would do, and report what becomes of each."""
     data = choose_data(found, prefix)
     source = read_source(Path(origin))
-    builder = make_builder()
+    builder = make_builder(os.environ)
     is_first = found.set.active_number(found.target.place.tag) is None
     if not as_json:
         for one in source.left_out:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 import click
@@ -11,9 +12,10 @@ from hpcmod.cli.install.installed import on_a_terminal
 from hpcmod.cli.output import print_text, tell
 from hpcmod.cli.packages.index import IndexFlags, index_options, pip_options
 from hpcmod.cli.packages.show import print_change, tell_active, tell_other_edits
-from hpcmod.cli.packages.target import Found, find_set, make_builder, package_options
+from hpcmod.cli.packages.target import Found, find_set, package_options
 from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.errors import CheckFailedError, NotFoundError
+from hpcmod.install.packages.builder import make_builder
 from hpcmod.install.packages.rebasing import Rebase, carry_out, choose_source, plan_rebase
 
 
@@ -50,7 +52,7 @@ def rebase_verb(flags: RebaseFlags) -> None:
         raise NotFoundError(f"you have added no packages to {found.name}", f"Add some: hpcmod add {found.name} PACKAGE")
     if not flags.as_json:
         tell_other_edits(found)
-    builder = make_builder()
+    builder = make_builder(os.environ)
     state = choose_source(found.target, found.set, flags.source)
     with terminate_cleanly():
         rebase = plan_rebase(found.target, found.set, state, builder, pip=pip_options(flags), without=flags.without)

@@ -18,8 +18,9 @@ from hpcmod.cli.packages.show import (
     print_packages,
     tell_other_edits,
 )
-from hpcmod.cli.packages.target import Found, SetFlags, find_set, make_builder, package_options
+from hpcmod.cli.packages.target import Found, SetFlags, find_set, package_options
 from hpcmod.errors import NotFoundError
+from hpcmod.install.packages.builder import make_builder
 from hpcmod.install.packages.changing import KEPT, collect, undo_change, use
 from hpcmod.install.packages.edits import find_edit, find_other_edits
 from hpcmod.install.packages.sets import find_sets
@@ -96,7 +97,7 @@ def undo_packages(flags: SetFlags, *, dry_run: bool) -> None:
         before = found.set.read(active.parent) if active.parent is not None else None
         _print_switched(found, active, before, as_json=as_json, dry_run=True)
         return
-    before, state = undo_change(found.target, found.set, make_builder(starts=False), tell)
+    before, state = undo_change(found.target, found.set, make_builder(os.environ, starts=False), tell)
     _print_switched(found, before, state, as_json=as_json)
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import getpass
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,13 +11,10 @@ import click
 
 from hpcmod.cli.containers import Here, complete_container, find_ready, json_option, look_around, site_option
 from hpcmod.cli.output import tell
-from hpcmod.errors import BadInputError, LackingError
-from hpcmod.image.trust.provenance import now
+from hpcmod.errors import BadInputError
 from hpcmod.install.installed import Installed
-from hpcmod.install.packages.builder import Builder
 from hpcmod.install.packages.changing import read_target
 from hpcmod.install.packages.sets import PackageSet, open_set
-from hpcmod.install.runtime import find_runtime
 from hpcmod.model.packages.place import (
     CHOICE_VARIABLE,
     DEFAULT_SET,
@@ -31,8 +27,6 @@ from hpcmod.model.packages.plan import PackageTarget
 from hpcmod.render.quote import sh_word
 
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
-
-_DEFAULT_TEMPORARY = "/tmp"  # noqa: S108 - node-local on every Linux; TMPDIR names a better place
 
 set_option = click.option(
     "--set", "set_name", metavar="NAME", help=f"Set of packages (default: ${CHOICE_VARIABLE}, else `{DEFAULT_SET}`)."
@@ -110,36 +104,6 @@ def choose_set(set_name: str | None, shared: Path | None) -> SetChoice:
     return SetChoice(chosen.name, chosen.directory) if chosen else SetChoice(DEFAULT_SET)
 
 
-def make_builder(*, starts: bool = True) -> Builder:
-    """Return the tools and directories of this machine that building a state needs.
-
-    Parameters
-    ----------
-    starts
-        Whether a container is started.
-
-    Raises
-    ------
-    LackingError
-        If there is no container runtime.
-    """
-    environ = {**os.environ, "PATH": _without_module(os.environ)}
-    runtime = find_runtime(environ)
-    if runtime is None and starts:
-        raise LackingError(
-            "no container runtime on this machine, and pip runs in the container",
-            "Add apptainer or singularity to PATH, or run this on a node that has one.",
-        )
-    temporary = Path(os.environ.get("TMPDIR") or _DEFAULT_TEMPORARY)
-    return Builder(runtime or "", environ, temporary, now(), getpass.getuser())
-
-
-def _without_module(environ: Mapping[str, str]) -> str:
-    """Return PATH without the wrappers of a loaded module, whose `singularity` adds the module's binds."""
-    root = environ.get("CONTAINERROOT")
-    return ":".join(entry for entry in environ.get("PATH", "").split(":") if not root or entry != f"{root}/bin")
-
-
 def choose_data(found: Found, prefix: Path | None) -> Path | None:
     """Return the directory for the data of a new set; None for the directory where modules look.
 
@@ -181,8 +145,11 @@ def tell_hidden(found: Found, *, is_first: bool) -> None:
     """Tell that a first state hides packages that were installed by hand, and how to take them over."""
     hidden = find_hidden(found) if is_first else None
     if hidden:
+        from hpcmod.install.user_layer import is_shipped
+
+        origin = "of the easyconfig, in" if is_shipped(hidden) else "installed by hand in"
         tell(
-            f"hidden while these packages are active: those installed by hand in {hidden}; "
+            f"hidden while these packages are active: those {origin} {hidden}; "
             f"to take them over: hpcmod add {sh_word(found.name)} --from {sh_word(str(hidden))}"
         )
 

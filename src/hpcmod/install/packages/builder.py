@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import getpass
 import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from hpcmod.errors import LackingError
+from hpcmod.image.trust.provenance import now
+from hpcmod.install.runtime import find_runtime
 from hpcmod.model.packages.plan import WORK
 from hpcmod.model.site import HOST_PYTHON
 
+_DEFAULT_TEMPORARY = "/tmp"  # noqa: S108 - node-local on every Linux; TMPDIR names a better place
 _NOT_PASSED = ("SINGULARITY", "APPTAINER")
 _PIP_NOT_PASSED = frozenset(
     f"PIP_{name}"
@@ -45,3 +50,33 @@ def container_environment(environ: Mapping[str, str]) -> dict[str, str]:
     inside["TMPDIR"] = posixpath.join(WORK, "tmp")
     prefixed = {f"{runtime}ENV_{name}": value for runtime in _NOT_PASSED for name, value in inside.items()}
     return {**kept, **prefixed}
+
+
+def make_builder(environ: Mapping[str, str], *, starts: bool = True) -> Builder:
+    """Return the tools and directories of this machine that building a state needs.
+
+    Parameters
+    ----------
+    starts
+        Whether a container is started.
+
+    Raises
+    ------
+    LackingError
+        If there is no container runtime.
+    """
+    environ = {**environ, "PATH": _without_module(environ)}
+    runtime = find_runtime(environ)
+    if runtime is None and starts:
+        raise LackingError(
+            "no container runtime on this machine, and pip runs in the container",
+            "Add apptainer or singularity to PATH, or run this on a node that has one.",
+        )
+    temporary = Path(environ.get("TMPDIR") or _DEFAULT_TEMPORARY)
+    return Builder(runtime or "", environ, temporary, now(), getpass.getuser())
+
+
+def _without_module(environ: Mapping[str, str]) -> str:
+    """Return PATH without the wrappers of a loaded module, whose `singularity` adds the module's binds."""
+    root = environ.get("CONTAINERROOT")
+    return ":".join(entry for entry in environ.get("PATH", "").split(":") if not root or entry != f"{root}/bin")

@@ -34,6 +34,7 @@ _WITHOUT_EFFECT = (
 
 _INSTEAD = {
     "wrapped_commands": "write `srun --environment=NAME COMMAND` for each command",
+    "user_packages": "put them into the image: hpcmod bake NAME",
     "homepage": "it only informs users",
     "sanity_check_commands": "run them yourself",
     "modextravars": "set them in the job script, outside the container",

@@ -10,7 +10,7 @@ PARAMETERS = (
     *("enhance_sanity_check", "moduleclass", "dependencies", "whatis", "usage", "examples", "citing", "docpaths"),
     *("docurls", "upstream_contacts", "site_contacts", "modextravars", "modextrapaths", "modaliases", "modloadmsg"),
     *("modluafooter", "modtclfooter", "postinstallcmds", "recipe", "mpi", "ofi", "components", "settings"),
-    *("base_image", "host_libs", "offline_sources", "wheel_dir", "engine"),
+    *("base_image", "host_libs", "offline_sources", "wheel_dir", "engine", "user_packages"),
 )
 """Those that docs/reference/easyconfig-parameters.md describes."""
 

@@ -31,6 +31,7 @@ SAMPLES = {
     "no `netstack`": "netstack = 'auto'",
     "the read-only image, and wrappers that run commands without the entry point": "",
     "`wrapped_commands`": "wrapped_commands = ['python']",
+    "`user_packages`": "user_packages = ['einops']",
     "`modextravars`": "modextravars = {'A': 'b'}",
     "`sanity_check_commands`": "sanity_check_commands = ['python -V']",
     "`homepage`": "homepage = 'https://e.org'",
