@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tests.faults.inject import LIMIT, STUCK, Ran
-from tests.faults.spare import become, close_files, fork_spares, has_easybuild, import_easybuild
+from tests.faults.spare import become, close_files, end_with, fork_spares, has_easybuild, import_easybuild
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -116,4 +116,4 @@ def _become(pipe: int, argv: list[str], env: dict[str, str], cwd: str) -> None:
     become(argv, env, cwd)
     from hpcmod.cli.main import main
 
-    sys.exit(main())
+    end_with(main)
