@@ -44,8 +44,8 @@ def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[R
         path.write_text(render_runscript(name, settings, templates=runscript_templates()))
         path.chmod(0o755)
     (work / "train.py").write_text(PROGRAM)
-    for cold, counts in ((False, COUNTS), (True, (8,))):
-        for count in counts:
+    for cold in (False, True):
+        for count in COUNTS:
             found: dict[str, list[tuple[float, float]]] = {way: [] for way in WAYS}
             for number in range(rounds):
                 for way in WAYS:

@@ -1,7 +1,8 @@
 """Copies of one file on 4 and 8 virtual nodes, by each way of stage-image, from the call until all copies are verified.
 
 All virtual nodes share the cores and the disk of this machine, so what a network and a parallel file system would gain
-does not show: only what each way costs. The bytes read from the shared file are those that the nodes' programs ask for.
+does not show: only what each way costs. The bytes read from the shared file are those that programs ask
+for, in one more call of each way under strace, which is not timed.
 """
 
 from __future__ import annotations
@@ -14,13 +15,20 @@ from pathlib import Path
 from hpcmod.model.plan import RunscriptSettings
 from hpcmod.render.runscript import render_runscript
 from hpcmod.resources import runscript_templates
-from tests.bench.measure import Row
+from tests.bench.measure import Row, traced_bytes
 from tests.stack import Cluster, Stack, start_cluster, stop_cluster
 
 TITLE = "Staging of one file on virtual nodes (shared cores and disk)"
 WAYS = ("copy", "sbcast", "tree")
+TRACED = ("cp", "python3", "sbcast", "sha256sum")
+"""Programs that read the shared file."""
+TRACE = """#!/bin/bash
+PATH=${{PATH#{work}/traced:}}
+calls=read,pread64,sendfile,copy_file_range
+exec strace -f -y -qq -e trace=$calls -o {work}/trace.$SLURMD_NODENAME.$$ "${{0##*/}}" "$@"
+"""
 JOB = """#!/bin/bash
-export SIFBENCH={work}/bench.sif
+export SIFBENCH={work}/bench.sif PATH={programs}$PATH
 began=${{EPOCHREALTIME/[.,]/}}
 staged=$({work}/stage-image --by {way} {local}) && [[ $staged ]] || exit
 echo "seconds $((${{EPOCHREALTIME/[.,]/}} - began))"
@@ -37,6 +45,10 @@ def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[R
     script = render_runscript("stage-image", settings, templates=runscript_templates())
     (work / "stage-image").write_text(script)
     (work / "stage-image").chmod(0o755)
+    (work / "traced").mkdir()
+    for name in TRACED:
+        (work / "traced" / name).write_text(TRACE.format(work=work))
+        (work / "traced" / name).chmod(0o755)
     for nodes in (4, 8):
         cluster = start_cluster(stack, f"bench-stage-{nodes}-{os.getpid()}", "-n", str(nodes))
         try:
@@ -44,6 +56,7 @@ def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[R
             for _ in range(rounds):
                 for way in WAYS:
                     taken[way].append(_measure(cluster, work, way, nodes))
+            read = {way: _count_reads(cluster, work, way, nodes) for way in WAYS}
         finally:
             stop_cluster(cluster)
         plain = statistics.median(taken["copy"])
@@ -52,11 +65,24 @@ def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[R
             spread = f"{min(taken[way]):.1f} to {max(taken[way]):.1f}"
             what = f"{nodes} nodes, {megabytes} MB: {way}"
             yield Row(what, f"{seconds:.1f} s ({spread})", f"copy {plain:.1f} s", f"{seconds / plain:.2f}")
+            yield Row(
+                f"{what}: bytes read from the shared file", f"{read[way] / (megabytes * 1e6):.2f} x", "its size", ""
+            )
 
 
-def _measure(cluster: Cluster, work: Path, way: str, nodes: int) -> float:
+def _count_reads(cluster: Cluster, work: Path, way: str, nodes: int) -> int:
+    """Return how many bytes of the shared file the programs of a job read."""
+    _measure(cluster, work, way, nodes, programs=f"{work}/traced:")
+    traces = list(work.glob("trace.*"))
+    read = sum(traced_bytes(trace, str(work / "bench.sif"))[0] for trace in traces)
+    for trace in traces:
+        trace.unlink()
+    return read
+
+
+def _measure(cluster: Cluster, work: Path, way: str, nodes: int, programs: str = "") -> float:
     """Run a job that stages the file, and return the seconds that this took."""
-    (work / "job.sh").write_text(JOB.format(work=work, way=way, local=cluster.dir / "local"))
+    (work / "job.sh").write_text(JOB.format(work=work, way=way, local=cluster.dir / "local", programs=programs))
     words = ("sbatch", "--wait", f"-N{nodes}", "--ntasks-per-node=1", "-o", "out", "job.sh")
     done = cluster(*words, cwd=work, timeout=580)
     output = (work / "out").read_text()

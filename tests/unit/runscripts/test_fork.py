@@ -138,6 +138,13 @@ def test_ranks_are_forked_on_request_only(node: Node) -> None:
     assert [out for _, out, _ in node(WHO_FORKED)] == ["plain\n"] * 2
 
 
+@pytest.mark.parametrize("on_host", [False, True])
+def test_a_single_rank_of_a_node_starts_plainly_without_a_word(node: Node, on_host: bool) -> None:
+    """There is nothing to share: the parent and its fork would only cost time and memory."""
+    ended = replace(node, on_host=on_host)(WHO_FORKED, "--spawn", "--preload", PRELOADED, ranks=1)
+    assert ended == [(0, "plain\n", "")]
+
+
 def test_a_module_that_starts_threads_is_named_and_ranks_start_plainly(node: Node) -> None:
     (node.directory / "busy.py").write_text(
         "import threading, time\nthreading.Thread(target=time.sleep, args=(9,)).start()\n"
