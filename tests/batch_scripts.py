@@ -1,4 +1,4 @@
-"""Batch scripts that start a container by hand, one for each row of docs/reference/import-scripts.md."""
+"""Batch scripts that start a container by hand: at least one for each row of docs/reference/import-scripts.md."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def script(
     program: str = "prog",
     image: str = IMAGE,
 ) -> str:
-    """Return a script with one step."""
+    """Return a script with one `srun singularity exec` step."""
     given = "".join(f"#SBATCH {line}\n" for line in directives.splitlines())
     return f"#!/bin/bash\n{given}{lines}\nsrun {srun} singularity exec {options} {image} {program}\n"
 
 
 def step(line: str, *, directives: str = "", lines: str = "") -> str:
-    """Return a script with one step as given."""
+    """Return a script whose only step is the given line."""
     given = "".join(f"#SBATCH {one}\n" for one in directives.splitlines())
     return f"#!/bin/bash\n{given}{lines}\n{line}\n"
 
@@ -220,6 +220,6 @@ REST = {
 
 
 def write_scripts(root: Path) -> Path:
-    """Write a script with a container and hostile text in its settings, and one without a container."""
+    """Write two scripts: one with a container and hostile text in its options, one without a container."""
     options = """-B "/data/it's:/d:ro" --env 'A=it is "quoted", %(name)s and ]]'"""
     return write_tree(root, {"job.sh": script(options=options, program="'$(touch owned)'"), "other.sh": "echo\n"})

@@ -1,4 +1,4 @@
-"""A real Chromium that tests drive without a window, for pages on disk; the part `browser` of dev/stack has it."""
+"""A real headless Chromium for testing pages on disk; `dev/stack browser` installs it."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.chrome.service import Service
 
 FLAGS = ("--headless=new", "--disable-dev-shm-usage", "--window-size=1200,900", "--hide-scrollbars", "--disable-gpu")
-"""The second: containers often have 64 MB of /dev/shm."""
+"""`--disable-dev-shm-usage`: containers often have only 64 MB of /dev/shm."""
 
 Browser = webdriver.Chrome
 
 
 def why_no_browser() -> str:
-    """Return why no browser can be driven here; empty if one can."""
+    """Return why no browser can run here; empty if one can."""
     missing = [name for name in ("chromium", "chromedriver", "tidy") if not shutil.which(name)]
     return f"no {' and no '.join(missing)}: run dev/stack browser" if missing else ""
 
 
 @contextmanager
 def run_browser(home: Path) -> Iterator[Browser]:
-    """Start a browser with a home of its own; every page is to be a file."""
+    """Start a browser with `home` as its home directory, for pages on disk only."""
     environ = {**os.environ, "HOME": str(home), "XDG_CONFIG_HOME": str(home), "XDG_CACHE_HOME": str(home)}
     try:
         browser = _start(environ)
     except WebDriverException:
-        # Chromium's own sandbox needs user namespaces, which containers may lack; what it opens here are our own pages
+        # Chromium's own sandbox needs user namespaces, which containers may lack. We only open our own pages.
         browser = _start(environ, "--no-sandbox")
     try:
         yield browser

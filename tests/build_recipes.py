@@ -1,4 +1,4 @@
-"""Build recipes of other tools, for each row of the tables in docs/reference/import-builds.md."""
+"""Build recipes of other tools: at least one for each row of the tables in docs/reference/import-builds.md."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ DOCKERFILES = {
     "`LABEL`, `MAINTAINER`, `HEALTHCHECK`, `ONBUILD`": [f"{RUN}LABEL a=b\n", f"{RUN}ONBUILD RUN x\n"],
     "unknown instructions, `FROM scratch`": [f"{RUN}MOVE a b\n", "FROM scratch\nRUN true\n", "RUN true\n", ""],
 }
-"""For each row Dockerfiles; `# with .dockerignore` asks for that file."""
+"""Dockerfiles for each row; `# with .dockerignore` also writes that file."""
 
 HEAD = "Bootstrap: docker\nFrom: debian:12\n"
 POST = "\n%post\n    true\n"
@@ -152,7 +152,7 @@ CONDA = {
         "echo\n",
     ],
 }
-"""For each row environment files, which begin with `name` or `channels`, and scripts."""
+"""Environment files (beginning with `name` or `channels`) and scripts for each row."""
 
 BASE = "Stage0 += baseimage(image='debian:12')\n"
 HPCCM = f"{BASE}Stage0 += shell(commands=['true'])\n"
@@ -193,7 +193,7 @@ HPCCMS = {
 
 
 def write_sources(root: Path) -> Path:
-    """Write the files that the recipes copy."""
+    """Write the recipes and the files that they copy."""
     recipes = {"Dockerfile": RUN, "app.def": HEAD + POST, "environment.yml": ENVIRONMENT, "recipe.py": HPCCM}
     others = {"req.txt": "torch\n", "post.sh": "true\n"}
     return write_tree(root, {"a.txt": "a\n", "b/c.txt": "c\n", "x.tar.gz": "", **recipes, **others})

@@ -1,4 +1,4 @@
-"""Small build plans for tests: a recipe of bash scripts, upon the base image that dev/stack makes."""
+"""Small build plans for tests: bash scripts that run on top of the base image from dev/stack."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hpcmod.model.recipes.build_plan import BuildPlan, BuildStep, with_fingerpri
 from tests.stack import CHECKOUT
 
 SUFFIX = ".hpcmod-build"
-"""How the directory of a build ends that is under way, or was killed."""
+"""Suffix of the directory of a build that is running or was killed."""
 
 PROGRAM = r"usr/s?bin(/(?!perl|python|gpg)[^/]*)?"
 KEPT = rf"\./(s?bin|lib\w*|etc/.*|dev|proc|tmp|root|usr|{PROGRAM}|usr/lib\w*(/[^/]*linux[^/]*)?|var|var/tmp)"
@@ -24,7 +24,7 @@ LIBRARY = r"\./usr/lib\w*/([^/]*linux[^/]*/)?[^/]*\.so[^/]*"
 
 
 def make_small_base(base: Path, directory: Path) -> Path:
-    """Make a layout of what a shell needs out of the base image's own files, so that an image of it is made at once."""
+    """Make a layout from only those files of the base image that a shell needs, so that building on it is fast."""
     layer = max((base / "blobs/sha256").iterdir(), key=lambda path: path.stat().st_size)
     keep, tar = re.compile(f"{KEPT}|{LIBRARY}"), directory / "small.tar"
     with tarfile.open(layer) as source, tarfile.open(tar, "w") as target:
@@ -37,7 +37,7 @@ def make_small_base(base: Path, directory: Path) -> Path:
 
 
 def make_plan(base: Path | str, *scripts: str, inputs: tuple[tuple[str, str], ...] = ()) -> BuildPlan:
-    """Make a plan whose components are called first, second, ..."""
+    """Make a plan whose components are named first, second, ..."""
     names = ("first", "second", "third")
     plan = BuildPlan(
         recipe="trial",
@@ -65,20 +65,20 @@ def build(
     environ: Mapping[str, str] | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Built:
-    """Build as `hpcmod build` does, remembering it beside the image and not at the user's."""
+    """Build as `hpcmod build` does, but keep the state next to the image, not in the user's home."""
     state = {"XDG_STATE_HOME": str(out.parent / "state")}
     options = BuildOptions({**(environ or os.environ), **state}, "hpcmod in a test", engine=engine, tell=tell)
     return build_image(plan, out, options=options)
 
 
 def left_behind(directory: Path) -> list[str]:
-    """Name what a build has left besides an image, its provenance, and what the user is to read."""
+    """List what a build left behind, other than the image, its provenance, its log and its state."""
     kept = (".sif", ".provenance.json", ".build.log", "state")
     return sorted(path.name for path in directory.iterdir() if not path.name.endswith(kept))
 
 
 def engine_processes(mark: str) -> list[str]:
-    """List processes of this machine that an engine has started: those whose environment holds a word."""
+    """List the command lines of processes that an engine started: those with `mark` in their environment."""
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         try:

@@ -1,7 +1,7 @@
 """Install the easyconfigs of the repository from a stand-in image, and load their modules.
 
-`python -m tests.catalogue_easyconfigs` does it for all, with Lmod and with Environment Modules, in about five minutes;
-CI installs a few that differ (tests/integration/test_catalogue_easyconfigs.py).
+`python -m tests.catalogue_easyconfigs` does this for all of them, with Lmod and with Environment Modules, in about five
+minutes; CI installs a few dissimilar ones (tests/integration/test_catalogue_easyconfigs.py).
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ class Listed:
 
     @property
     def programs(self) -> list[str]:
-        """What its wrappers start: names, or absolute paths in the image."""
+        """Programs that its wrappers start: names, or absolute paths in the image."""
         return [words[0] for _, words in parse_commands(self.values.get("wrapped_commands", []))]
 
     @property
     def commands(self) -> list[str]:
-        """What its module puts on PATH, as far as the easyconfig says it."""
+        """Commands that its module adds to PATH, as far as the easyconfig lists them."""
         return [name for name, _ in parse_commands(self.values.get("wrapped_commands", []))] or ["start-shell"]
 
 
 def list_easyconfigs(names: Sequence[str] = ()) -> list[Listed]:
-    """Return the easyconfigs that install an image, or those whose file names start with one of the names."""
+    """Return the easyconfigs that install an image, or only those whose file names start with one of `names`."""
     files = sorted((CHECKOUT / "easyconfigs").rglob("*.eb"))
     read = (Listed(path, read_static_values(path.read_text(), path.name, constants=CONSTANTS).known) for path in files)
     found = [one for one in read if one.values["easyblock"] == "ContainerModule"]
@@ -66,11 +66,11 @@ def list_easyconfigs(names: Sequence[str] = ()) -> list[Listed]:
 
 
 def make_stand_in(tiny_sif: Path, directory: Path, easyconfigs: Iterable[Listed]) -> Path:
-    """Write an image in which every command of the easyconfigs exists, and succeeds whatever its arguments."""
+    """Write an image that has every command of the easyconfigs; each succeeds, whatever its arguments."""
     root = unpack(tiny_sif, directory / "root")
-    for part in ("opt", "usr/share", ".singularity.d"):  # the size of it, and its environment
+    for part in ("opt", "usr/share", ".singularity.d"):  # most of the image's size, and its environment
         shutil.rmtree(root / part, ignore_errors=True)
-    environment = root / ".singularity.d/env/10-docker2singularity.sh"  # as of an image that was converted
+    environment = root / ".singularity.d/env/10-docker2singularity.sh"  # as in a converted image
     environment.parent.mkdir(parents=True)
     environment.write_text('export PATH="/usr/local/bin:/usr/bin:/bin"\n')
     for program in {program for one in easyconfigs for program in one.programs} | {"python3.12", "pip"}:
@@ -90,7 +90,9 @@ def write_fake(path: Path) -> None:
 
 
 def place_images(easyconfigs: Iterable[Listed], stand_in: Path, central: Path) -> None:
-    """Put the stand-in where each easyconfig searches for its image, as if it had been fetched for its digest."""
+    """Put the stand-in where each easyconfig looks for its image, with provenance as if it was fetched by its
+    digest.
+    """
     sha256, size = hashlib.sha256(stand_in.read_bytes()).hexdigest(), stand_in.stat().st_size
     for one in easyconfigs:
         reference = one.reference
@@ -106,7 +108,7 @@ def place_images(easyconfigs: Iterable[Listed], stand_in: Path, central: Path) -
 
 
 def failures(eb: EasyBuild, easyconfigs: Sequence[Listed], *options: str) -> list[str]:
-    """Install them in one run, and load each module; return what is wrong, by module."""
+    """Install them in one run, and load each module; return the failures, one line per module."""
     done = eb(*options, *(one.path for one in easyconfigs))
     if done.returncode:
         return [done.stdout[-4000:]]
@@ -116,24 +118,24 @@ def failures(eb: EasyBuild, easyconfigs: Sequence[Listed], *options: str) -> lis
 
 
 def _check(one: Listed) -> str:
-    """Return bash that loads a module, and prints its name unless its commands are those on PATH."""
+    """Return bash that loads a module, and prints an error unless its commands are the first on PATH."""
     ours = " && ".join(f'[ "$(command -v {name})" = "$CONTAINERROOT/bin/{name}" ]' for name in one.commands)
     return f"(module load {one.module} && [ -f $SIF ] && {ours}) || echo 'failed: {one.module}'"
 
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.catalogue_easyconfigs", description=__doc__)
-    parser.add_argument("names", nargs="*", help="beginnings of file names (default: all easyconfigs)")
-    parser.add_argument("--tool", choices=SYNTAXES, help="module tool (default: each in turn)")
+    parser.add_argument("names", nargs="*", help="prefixes of file names (default: all easyconfigs)")
+    parser.add_argument("--tool", choices=SYNTAXES, help="module tool (default: both, one after the other)")
     return parser.parse_args()
 
 
 def main() -> int:
-    """Install the easyconfigs with each module tool; return 1 if one fails."""
+    """Install the easyconfigs with each module tool; return 1 if any fails."""
     given = _parse()
     stack: Stack | None = read_stack(find_stack())
     if stack is None:
-        sys.exit("./dev/stack has not run: it installs EasyBuild, the module tools and the images")
+        sys.exit("no test stack: run ./dev/stack, which installs EasyBuild, the module tools and the images")
     easyconfigs = list_easyconfigs(given.names)
     wrong = []
     for tool in [given.tool] if given.tool else SYNTAXES:

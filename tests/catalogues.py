@@ -14,7 +14,7 @@ PACKAGES = (Package("numpy", "2.1.0"), Package("torch", "2.7.1+rocm6.2.4"), Pack
 
 
 def make_record(module: str, **fields: object) -> CatalogueRecord:
-    """Make the record of a container that is like any other but for some fields."""
+    """Make a container's record with default values, except for `fields`."""
     name, _, version = module.partition("/")
     record = CatalogueRecord(
         name=name,
@@ -32,7 +32,7 @@ def make_record(module: str, **fields: object) -> CatalogueRecord:
 
 
 def make_catalogue(directory: Path, *records: CatalogueRecord) -> Catalogue:
-    """Make a catalogue of records, without an index."""
+    """Make a catalogue of the given records, without an index."""
     catalogue = Catalogue(directory, directory.name)
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "catalogue.json").write_text(render_catalogue(catalogue), encoding="utf-8")
@@ -42,7 +42,7 @@ def make_catalogue(directory: Path, *records: CatalogueRecord) -> Catalogue:
 
 
 def put(catalogue: Catalogue, record: CatalogueRecord) -> None:
-    """Write a record as publishing does: under another name, then renamed."""
+    """Write a record as publishing does: to a temporary name, then renamed."""
     path = catalogue.record_path(record.name, record.version)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.part")

@@ -1,4 +1,4 @@
-"""Small conda packages written by hand, and a channel of them, which need no network."""
+"""Small handwritten conda packages and a channel of them; no network needed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any
 import zstandard
 
 PLACEHOLDER = "/opt/built_in_a_long_placeholder_directory_placehold_placehold_placehold_placehold_placehold"
-"""Directory in which the packages were built: installing one replaces it in its files."""
+"""Build prefix of the packages; installing a package replaces it in the package's files."""
 
 
 @dataclass(frozen=True)
@@ -45,16 +45,16 @@ def make_conda(
     entry_points: Sequence[str] = (),
     **index: Any,
 ) -> Path:
-    """Write a package into a channel and return its path; `index_channel` makes it known.
+    """Write a package into a channel and return its path; run `index_channel` to add it to the index.
 
     Parameters
     ----------
     python
-        Whether it is a `noarch: python` package, whose site-packages/ fit any Python.
+        Whether it is a `noarch: python` package, whose site-packages/ works with any Python.
     kind
         Format: conda or tar.bz2.
     listed
-        Paths in its list of files; None: those that it has.
+        Paths in its file list; None: the files that it really has.
     """
     where = subdir or ("noarch" if python else "linux-64")
     directory = channel / where
@@ -90,7 +90,7 @@ def make_conda(
 
 
 def index_channel(channel: Path) -> str:
-    """Write the index of a channel with rattler's own function, and return the channel's URL."""
+    """Write a channel's index with rattler's own function, and return the channel's URL."""
     from rattler import index
 
     (channel / "noarch").mkdir(parents=True, exist_ok=True)
@@ -99,7 +99,7 @@ def index_channel(channel: Path) -> str:
 
 
 def dist_info(name: str, version: str) -> dict[str, str]:
-    """Return the files that say to Python that a package is installed."""
+    """Return the metadata files by which Python knows that a package is installed."""
     info = f"site-packages/{name}-{version}.dist-info"
     return {f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n", f"{info}/RECORD": ""}
 

@@ -1,17 +1,17 @@
-"""Fixtures of all tests: the real tools of dev/stack. In CI and in dev/test a skip is a failure.
+"""Fixtures for all tests: the real tools from dev/stack. In CI and in dev/test a skip is a failure.
 
-stack        where each tool lies (tests/stack.py)
-tiny_sif     a real image without torch: bash, Python, conda's layout
+stack        paths of all tools (tests/stack.py)
+tiny_sif     a real image without torch: bash, Python, a conda layout
 torch_sif    the image with PyTorch for CPUs
 jupyter_sif  the small image with JupyterLab
-base_image   a small Debian to build images upon, as an OCI layout
-eb           runs the real EasyBuild with a prefix of its own
+base_image   a small Debian as an OCI layout, to build images on
+eb           runs the real EasyBuild with its own prefix
 module_env   runs bash snippets with a real `module`; runs the test twice, with Lmod and with Environment Modules 5
-lmod         the same, Lmod only
-registry     a real registry of container images on loopback, one for the whole session
+lmod         the same, with Lmod only
+registry     a real container registry on loopback, one for the whole session
 cluster      a Slurm cluster of two virtual nodes, one for the whole session
-golden       compares a generated text with a file: `golden(path, text)`; `./dev/test --golden` writes the files
-users        other users beside the one who runs the tests, and directories that they share with them
+golden       compares generated text with a file: `golden(path, text)`; `./dev/test --golden` writes the files
+users        other users on this machine, and directories that they share with the user who runs the tests
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ LOADED = (
     *("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"),
 )
 for _name in [name for name in os.environ if name.startswith(LOADED)]:
-    # what the shell of whoever runs the tests has loaded must not decide how they go
+    # modules loaded in the developer's shell must not affect the tests
     del os.environ[_name]
 
-# a busy machine makes any example slow, which says nothing about the code
+# any example can be slow on a busy machine; that is not a defect of the code
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 
@@ -61,7 +61,7 @@ TOOLS = ("python", "apptainer", "lmod_init", "modulecmd", "tiny_sif")
 def why_no_stack(stack: Stack | None) -> str:
     """Return why tests that need real tools cannot run here; empty if they can."""
     if os.geteuid() == 0:
-        return "EasyBuild refuses root: run dev/test, which goes on as an ordinary user"
+        return "EasyBuild refuses root: run dev/test, which switches to an ordinary user"
     if stack is None:
         return f"no test stack in {find_stack()}: run dev/stack"
     missing = stack.missing(*TOOLS)
@@ -69,7 +69,7 @@ def why_no_stack(stack: Stack | None) -> str:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip tests marked `stack` where the tools are not there."""
+    """Skip tests marked `stack` if the tools are missing."""
     if item.get_closest_marker("stack") is None:
         return
     reason = why_no_stack(read_stack(find_stack()))
@@ -78,7 +78,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark the tests of golden files, so that `./dev/test --golden` finds all of them."""
+    """Mark tests that use golden files, so that `./dev/test --golden` finds all of them."""
     if "golden" in getattr(item, "fixturenames", ()):
         item.add_marker("golden")
 
@@ -95,17 +95,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
 
 @pytest.fixture(scope="session", autouse=True)
 def json_outputs() -> Iterator[None]:
-    """Hold every output of a command with --json to its schema."""
+    """Validate the output of every command run with --json against its schema."""
     with pytest.MonkeyPatch.context() as patch:
         check_all_outputs(patch)
         yield
 
 
-gc.disable()  # while tests are collected: nearly all that is made then lives until the end
+gc.disable()  # during collection: nearly everything allocated then lives until the end
 
 
 def pytest_collection_finish() -> None:
-    """Exempt all that lives until the end, such as 10,000 collected tests, from garbage collection."""
+    """Exempt everything that lives until the end, such as 10,000 collected tests, from garbage collection."""
     gc.enable()
     gc.collect()
     gc.freeze()
@@ -122,7 +122,7 @@ def nothing_may_skip() -> bool:
 
 
 def fail_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:
-    """Turn a skip into a failure that names its reason."""
+    """Turn a skip into a failure that gives its reason."""
     if not nothing_may_skip() or not report.skipped or hasattr(report, "wasxfail"):
         return
     reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
@@ -145,15 +145,15 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
 
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # a shell that starts the tests in the background ignores Ctrl-C for them, and so for each program they start
+    # a shell that starts the tests in the background makes them, and every program they start, ignore Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # likewise nohup
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # likewise for nohup
 
 
 @pytest.fixture(scope="session")
 def stack() -> Stack:
-    """The real tools; skips with the reason where they are missing."""
+    """The real tools; skips with the reason if they are missing."""
     found = read_stack(find_stack())
     reason = why_no_stack(found)
     if found is None or reason:
@@ -163,7 +163,7 @@ def stack() -> Stack:
 
 @pytest.fixture(scope="session")
 def tiny_sif(stack: Stack) -> Path:
-    """A 29 MB image in the layout of the big sites' AI containers: real Python, no torch."""
+    """A 29 MB image in the layout of the AI containers of large sites: real Python, no torch."""
     return stack.tiny_sif
 
 
@@ -185,7 +185,7 @@ def jupyter_sif(stack: Stack) -> Path:
 
 @pytest.fixture(scope="session")
 def base_image(stack: Stack) -> Path:
-    """A small Debian as an OCI layout, to build upon."""
+    """A small Debian as an OCI layout, to build images on."""
     if stack.missing("base_image", "wheels"):
         pytest.skip("nothing to build images from: run dev/stack build")
     return stack.base_image

@@ -1,7 +1,7 @@
-"""Tiny images made by code: good ones, and each way an image can be broken, one fault a file.
+"""Tiny generated images: valid ones, and one for each way an image can be broken.
 
-`make_sif` writes the SIF of any body, `make_image` one with a real root file system (mksquashfs makes it), and each
-function of BROKEN turns a good SIF into a bad one.
+`make_sif` writes a SIF with any body, `make_image` one with a real root file system (made by mksquashfs), and each
+function in BROKEN writes a file with one fault.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Program:
 
 Node = Union[str, bytes, Link, Program]
 Tree = Mapping[str, Node]
-"""From absolute path to what is there; a path that ends in / is an empty directory."""
+"""Maps absolute paths to their content; a path that ends in / is an empty directory."""
 
 CONDA_TREE: Tree = {
     "/.singularity.d/env/90-environment.sh": "#!/bin/sh\n# Custom environment shell code should follow\n",
@@ -66,7 +66,7 @@ CONDA_TREE: Tree = {
         "Metadata-Version: 1.0\nName: old-style\nVersion: 0.3\n"
     ),
 }
-"""The layout of LUMI's PyTorch images, in little."""
+"""The layout of LUMI's PyTorch images, in miniature."""
 
 
 def make_sif(
@@ -78,7 +78,7 @@ def make_sif(
     role: int = 2,
     partition: bool = True,
 ) -> Path:
-    """Write a SIF with a definition object and, unless told otherwise, a primary partition that holds the body.
+    """Write a SIF with a definition object and, by default, a primary partition that holds the body.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def _descriptor(kind: int, number: int, offset: int, size: int, name: str, extra
 
 
 def make_squashfs(path: Path, tree: Tree, *options: str) -> Path:
-    """Write a squashfs of a tree; `options` go to mksquashfs, e.g. "-comp", "zstd"."""
+    """Write a squashfs of a tree; `options` are passed to mksquashfs, e.g. "-comp", "zstd"."""
     with tempfile.TemporaryDirectory() as root:
         for name, node in tree.items():
             _plant(Path(root) / name.lstrip("/"), name, node)
@@ -156,13 +156,13 @@ def make_image(path: Path, tree: Tree = CONDA_TREE, *options: str, architecture:
 
 
 def truncate(path: Path, *, keep: float = 0.5) -> Path:
-    """Cut a file after a share of its bytes."""
+    """Truncate a file to the given share of its size."""
     os.truncate(path, int(path.stat().st_size * keep))
     return path
 
 
 def flip_byte(path: Path, *, at: int = -1) -> Path:
-    """Change one byte; by default one in the last quarter, within the root file system."""
+    """Flip all bits of one byte; by default one in the last quarter, within the root file system."""
     at = at if at >= 0 else path.stat().st_size * 3 // 4
     with path.open("r+b") as file:
         file.seek(at)
@@ -174,7 +174,7 @@ def flip_byte(path: Path, *, at: int = -1) -> Path:
 
 def make_random(path: Path, *, size: int = 1 << 20) -> Path:
     """Write random bytes."""
-    source = random.Random(1)  # noqa: S311 - noise for a test, the same each time
+    source = random.Random(1)  # noqa: S311 - test data, the same each time
     with path.open("wb") as file:
         for start in range(0, size, 1 << 20):
             file.write(source.randbytes(min(1 << 20, size - start)))
@@ -188,7 +188,7 @@ def make_text(path: Path) -> Path:
 
 
 def make_web_page(path: Path) -> Path:
-    """Write what a server answers instead of the file."""
+    """Write a web page, such as a server sends instead of the file."""
     path.write_text("<!DOCTYPE html>\n<html><body>Please log in</body></html>\n")
     return path
 
@@ -200,13 +200,13 @@ def make_gzip(path: Path) -> Path:
 
 
 def make_elf(path: Path) -> Path:
-    """Write the head of a program."""
+    """Write the start of an ELF program."""
     path.write_bytes(b"\x7fELF\x02\x01\x01" + bytes(200))
     return path
 
 
 def make_docker_archive(path: Path) -> Path:
-    """Write a tar archive as docker save does."""
+    """Write a tar archive like those of docker save."""
     with tempfile.NamedTemporaryFile() as manifest, tarfile.open(path, "w") as archive:
         manifest.write(b"[]")
         manifest.flush()
@@ -226,7 +226,7 @@ def make_truncated(path: Path) -> Path:
 
 
 def make_headless(path: Path) -> Path:
-    """Write a SIF cut within its header."""
+    """Write a SIF truncated within its header."""
     return truncate(make_sif(path), keep=0.002)
 
 
@@ -265,4 +265,6 @@ BROKEN: Sequence[tuple[Callable[[Path], Path], int, str]] = (
     (make_data_only, 2, "no primary partition"),
     (make_encrypted, 2, "encrypted squashfs, expected squashfs"),
 )
-"""Makers of images broken in one way, with the exit code and words of the error when read and checked for amd64."""
+"""Functions that write broken images, each with the exit code and the error text expected when the image is read and
+checked for amd64.
+"""

@@ -1,7 +1,7 @@
-"""Stub ELF files: a library that the dynamic loader really loads, of which nothing can be called.
+"""Stub ELF files: libraries that the dynamic loader really loads, but that have no code to call.
 
-`elf(...)` gives the bytes of a library with chosen names, needs and versions. The real loader takes those of 64 bits
-and little endian; the other forms are for readers.
+`elf(...)` returns the bytes of a library with chosen names, dependencies and versions. The real loader loads 64-bit
+little-endian ones; the other forms only test readers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _VERSYM, _VERDEF, _VERDEF_COUNT, _VERNEED, _VERNEED_COUNT = 0x6FFFFFF0, 0x6FFFFF
 
 @dataclass
 class _Strings:
-    """A table of names."""
+    """A string table."""
 
     data: bytearray = field(default_factory=lambda: bytearray(b"\0"))
 
@@ -32,7 +32,7 @@ class _Strings:
 
 
 def version_hash(name: str) -> int:
-    """The System V ABI's hash of a name."""
+    """Return the System V ABI hash of a name."""
     value = 0
     for byte in name.encode():
         value = (value << 4) + byte
@@ -58,18 +58,18 @@ def elf(
     padding: int = 0,
     filler: bytes = b"",
 ) -> bytes:
-    """Make a file.
+    """Return the bytes of an ELF file.
 
     Parameters
     ----------
     needs, weak
-        Library and version; what is named here is needed too.
+        Library and version; each library is also added to the needed ones.
     defines
         Versions of its symbols; each gets a symbol `at_VERSION`.
     padding
-        Zero bytes between the head and the rest, for a file that spans many blocks of a squashfs.
+        Number of zero bytes between the header and the rest, for a file that spans many blocks of a squashfs.
     filler
-        What stands there instead.
+        Bytes to write there instead of zeros.
     """
     wanted = [*needs]
     lax = [*weak]
@@ -129,7 +129,7 @@ def elf(
 
 
 def _hash_table(symbols: int) -> list[int]:
-    """One bucket, in which all symbols are linked."""
+    """Return a table with one bucket that links all symbols."""
     chain = [0, *(number + 1 if number < symbols else 0 for number in range(1, symbols + 1))]
     return [1, symbols + 1, 1 if symbols else 0, *chain]
 

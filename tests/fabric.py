@@ -1,7 +1,7 @@
-"""Images with a libfabric: packages that dev/stack's part `fabric` put in place, and programs of this machine.
+"""Images with a libfabric: packages installed by `dev/stack fabric`, and programs of this machine.
 
-The image has the libfabric of the next Debian (2.1) with the glibc it is made for, and runs this machine's `fi_info`,
-whose `--version` names the libfabric that was loaded: here the machine's own (1.17), or the image's.
+The image has the libfabric of the next Debian release (2.1) with the glibc it was built for, and runs this machine's
+`fi_info`, whose `--version` prints the version of the libfabric that was loaded: this machine's (1.17) or the image's.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LIBRARIES = "usr/lib/x86_64-linux-gnu"
 APPLETS = ("cat", "cp", "dirname", "env", "find", "grep", "head", "id", "ln", "ls", "mkdir", "printf", "sh", "true")
 
 RUNSCRIPT = """#!/bin/bash
-# What the entry script of HPE's images does where it is asked for: it makes links to the host's libraries itself.
+# Like the entry script of HPE's images when enabled: it links to the host's libraries itself.
 if [ -n "${HPE_ENTRY:-}" ]; then
     found=$(find /host -name libfabric.so | head -n 1)
     mkdir -p "$HPE_ENTRY"
@@ -32,7 +32,7 @@ exec "$@"
 
 
 def missing_fabric(stack: Stack) -> str:
-    """Say what dev/stack has to put in place; empty if it is there."""
+    """Return what dev/stack has to install first; empty if nothing is missing."""
     programs = [name for name in ("fi_info", "busybox", "gcc") if not shutil.which(name)]
     lacks = [*programs, *([] if (stack.root / "fabric").is_dir() else [str(stack.root / "fabric")])]
     return f"no {', '.join(lacks)}: run dev/stack fabric" if lacks else ""
@@ -43,7 +43,7 @@ def closure_of(*programs: str) -> Closure:
 
 
 def plant_programs(root: Path, programs: Iterable[str], *, libraries: Iterable[str], glibc: bool) -> None:
-    """Copy programs of this machine into a root file system, and of what they need only the libraries named."""
+    """Copy programs of this machine into a root file system, with only the named libraries of those they need."""
     (root / "usr/bin").mkdir(parents=True, exist_ok=True)
     (root / LIBRARIES).mkdir(parents=True, exist_ok=True)
     closure = closure_of(*programs)
@@ -55,7 +55,9 @@ def plant_programs(root: Path, programs: Iterable[str], *, libraries: Iterable[s
 
 
 def make_root(root: Path) -> Path:
-    """Make what every root file system needs, busybox its only program, and no library."""
+    """Create the directories and files that every root file system needs, with busybox as its only program and no
+    library.
+    """
     for name in ("bin", "lib", "lib64"):
         (root / "usr" / name).mkdir(parents=True, exist_ok=True)
         (root / name).symlink_to(f"usr/{name}")
@@ -69,7 +71,7 @@ def make_root(root: Path) -> Path:
 
 
 def make_fabric_image(stack: Stack, work: Path) -> Path:
-    """Make the image: its libfabric lies where only its own LD_LIBRARY_PATH leads."""
+    """Make the image, with its libfabric in a directory that only its own LD_LIBRARY_PATH contains."""
     root = work / "root"
     shutil.copytree(stack.root / "fabric", root, symlinks=True)
     make_root(root)

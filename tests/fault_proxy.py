@@ -1,4 +1,4 @@
-"""Test doubles that stand before a real registry: a proxy that misbehaves as told, and a token server."""
+"""Test doubles in front of a real registry: a proxy that injects faults, and a token server."""
 
 from __future__ import annotations
 
@@ -21,65 +21,65 @@ _CHUNK = 64 << 10
 
 @dataclass
 class Fault:
-    """How to answer requests whose path matches, so many times; then as the registry does."""
+    """How to answer the next `times` requests whose path matches; later ones get the registry's answer."""
 
     match: str = "/blobs/"
     times: int = 1
     status: int = 0
     """Answer with this status instead of asking the registry."""
     headers: dict[str, str] = field(default_factory=dict)
-    """More headers, or other values."""
+    """Headers to add or replace."""
     cut_at: int | None = None
-    """Close the connection after so many bytes of the body."""
+    """Close the connection after this many bytes of the body."""
     stall_at: int | None = None
-    """Send nothing more after so many bytes, and keep the connection open."""
+    """Stop sending after this many bytes, and keep the connection open."""
     flip: int | None = None
-    """Change the body's byte at this place."""
+    """Corrupt the byte of the body at this offset."""
     ignore_range: bool = False
     body: bytes = b""
-    """The body that goes with `status`."""
+    """The body to send with `status`."""
     also: Callable[[], None] = lambda: None
-    """Called when this fault's turn has come."""
+    """Called when this fault is used."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A request that came."""
+    """A request that was received."""
 
     path: str
     headers: dict[str, str]
 
     @property
     def start(self) -> int:
-        """First byte that was asked for."""
+        """Offset of the first requested byte."""
         match = re.fullmatch(r"bytes=(\d+)-", self.headers.get("range", ""))
         return int(match.group(1)) if match else 0
 
 
 @dataclass
 class Proxy:
-    """A running proxy: what it is to do, and what it has seen."""
+    """A running proxy: its faults and settings, and the requests it received."""
 
     upstream: str
     host: str = ""
     faults: list[Fault] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
     sent: list[tuple[str, int, int]] = field(default_factory=list)
-    """Path, first byte and end of each piece of a body that went out."""
+    """Path, start and end offset of each piece of a body that was sent."""
     rate: float = 0
-    """Bytes a second of one connection; 0 for all that goes."""
+    """Bytes per second and connection; 0 for unlimited."""
     tokens: TokenServer | None = None
-    """Ask for a token of this server."""
+    """Require a token from this server."""
     released: threading.Event = field(default_factory=threading.Event)
-    """Ends all stalls."""
+    """When set, ends all stalls."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def blobs(self) -> list[Asked]:
-        """The requests for blobs so far."""
+        """Return the requests for blobs so far."""
         return [asked for asked in self.asked if "/blobs/" in asked.path]
 
     def sent_twice(self) -> int:
-        """Count the bytes of bodies of blobs that went out more than once."""
+        """Count the bytes of blobs that were sent more than once."""
         twice, seen = 0, dict[str, list[tuple[int, int]]]()
         for path, start, end in self.sent:
             pieces = seen.setdefault(path, [])
@@ -88,7 +88,7 @@ class Proxy:
         return twice
 
     def take(self, path: str) -> Fault:
-        """Take the next fault for a path; one that does nothing if there is none."""
+        """Return the next fault for a path, or one that does nothing."""
         with self.lock:
             for fault in self.faults:
                 if re.search(fault.match, path):
@@ -161,34 +161,34 @@ class _ProxyHandler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        """Say nothing on stderr."""
+        """Print nothing to stderr."""
 
 
 @dataclass
 class TokenServer:
-    """A token server: gives a new token for each right login, or for none if it asks for none."""
+    """A token server: issues a new token for each correct login, or to anyone if it requires no login."""
 
     url: str = ""
     login: bool = False
-    """Whether only USER with PASSWORD gets a token."""
+    """Whether to issue tokens only to USER with PASSWORD."""
     uses: int = 0
-    """Requests after which a token has expired; 0 for never."""
+    """Number of requests after which a token expires; 0 for never."""
     given: list[str] = field(default_factory=list)
     used: dict[str, int] = field(default_factory=dict)
     asked: list[Asked] = field(default_factory=list)
 
     def knows(self, header: str) -> bool:
-        """Return whether an Authorization header holds the last token, and that has not expired."""
+        """Return whether an Authorization header has the latest token, and that token has not expired."""
         token = header.removeprefix("Bearer ")
         self.used[token] = self.used.get(token, 0) + 1
         return bool(self.given) and token == self.given[-1] and not 0 < self.uses < self.used[token]
 
     def expire(self) -> None:
-        """Let all tokens be known no more."""
+        """Invalidate all tokens."""
         self.given.append("expired")
 
     def give(self, asked: Asked, form: str = "") -> str:
-        """Return a token, or an empty text to a wrong login."""
+        """Return a token, or an empty string if the login is wrong."""
         self.asked.append(asked)
         basic = f"Basic {base64.b64encode(f'{USER}:{PASSWORD}'.encode()).decode()}"
         refreshed = parse_qs(form).get("refresh_token") == [PASSWORD]
@@ -216,7 +216,7 @@ class _TokenHandler(BaseHTTPRequestHandler):
         self.do_GET(self.rfile.read(int(self.headers["Content-Length"])).decode())
 
     def log_message(self, *_: object) -> None:
-        """Say nothing on stderr."""
+        """Print nothing to stderr."""
 
 
 @contextmanager
@@ -234,7 +234,7 @@ def _running(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
 
 @contextmanager
 def run_proxy(upstream: str) -> Iterator[Proxy]:
-    """Run a proxy before the registry at `upstream` until the end of the block."""
+    """Run a proxy in front of the registry at `upstream` until the end of the block."""
     proxy = Proxy(urlsplit(f"//{upstream}").netloc)
     with _running(type("Handler", (_ProxyHandler,), {"proxy": proxy})) as proxy.host:
         try:

@@ -1,7 +1,7 @@
-"""Recipes in the peers' formats, written for the tests, with what real collections of them hold for surprises.
+"""Recipes in the formats of other tools, written for the tests, with the surprises found in real collections.
 
-Counted over 301 recipes of singularity-hpc, 70 of LUMI and 52 modules of NGC in 2026-11: error pages as tags, aliases
-by the hundred and with arguments, an alias called `module`, tags without digest, the moving tag, empty values, clashing
+Found in 301 recipes of singularity-hpc, 70 of LUMI and 52 modules of NGC in 2026-11: error pages as tags, hundreds of
+aliases, aliases with arguments, an alias called `module`, tags without a digest, the moving tag, empty values, clashing
 names.
 """
 
@@ -249,7 +249,7 @@ services:
           devices: [{driver: nvidia, count: all, capabilities: [gpu]}]
 volumes: {cache: }
 """
-"""A Compose file with one service and the keys that real ones have."""
+"""A Compose file with one service and the keys found in real ones."""
 
 SINGULARITY_COMPOSE = """\
 version: "2.0"
@@ -270,11 +270,11 @@ instances:
     post: {commands: [ls]}
     colour: green
 """
-"""A file of singularity-compose with one instance and all documented keys but build."""
+"""A singularity-compose file with one instance and all documented keys except build."""
 
 
 def write_tree(root: Path, files: dict[str, str]) -> Path:
-    """Write files by path; return the directory."""
+    """Write files by path; return the root directory."""
     for name, text in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -283,12 +283,12 @@ def write_tree(root: Path, files: dict[str, str]) -> Path:
 
 
 def write_shpc(root: Path) -> Path:
-    """Write a registry of singularity-hpc with all the surprises."""
+    """Write a singularity-hpc registry with all the surprises."""
     return write_tree(root, {f"{name}/container.yaml": text for name, text in SHPC.items()})
 
 
 def write_lumi(root: Path) -> Path:
-    """Write easyconfigs in LUMI's style: one right, others each wrong in one way."""
+    """Write easyconfigs in LUMI's style: one valid, the others with one fault each."""
     return write_tree(
         root,
         {
@@ -305,7 +305,7 @@ def write_lumi(root: Path) -> Path:
 
 
 def write_ngc(root: Path) -> Path:
-    """Write modules in NGC's pattern: one right, others without an image to rely on."""
+    """Write modules in NGC's pattern: one valid, the others without a reliable image reference."""
     return write_tree(
         root,
         {
@@ -317,7 +317,7 @@ def write_ngc(root: Path) -> Path:
 
 
 def write_edf(root: Path) -> Path:
-    """Write environment definition files: one with all keys, what it inherits from, and others that are wrong."""
+    """Write environment definition files: one with all keys, the one it inherits from, and some invalid ones."""
     return write_tree(
         root,
         {
@@ -332,7 +332,7 @@ def write_edf(root: Path) -> Path:
 
 
 def write_compose(root: Path) -> Path:
-    """Write Compose files: one with one service, others that are wrong or have several."""
+    """Write Compose files: one with one service, others with several services or invalid."""
     service = "image: docker.io/library/redis:7"
     return write_tree(
         root,

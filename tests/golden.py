@@ -1,4 +1,4 @@
-"""Golden files: texts that the code generates, kept in the repository so that a change of them shows in its diff."""
+"""Golden files: generated texts kept in the repository, so that changes to them show up in diffs."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import pytest
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 RENEW = "If you meant to change it: run `./dev/test --golden`, then read `git diff`."
-"""What every failing comparison ends with; CONTRIBUTING.md says the same."""
+"""Last line of every failed comparison; CONTRIBUTING.md says the same."""
 _MOST_LINES = 40
 
 
 def renewing() -> bool:
-    """Return whether golden files are to be written rather than compared."""
+    """Return whether to write golden files instead of comparing with them."""
     return bool(os.environ.get("HPCMOD_UPDATE_GOLDEN"))
 
 
 def check_golden(path: Path, text: str) -> None:
     """Compare a generated text with its golden file, or write the file if HPCMOD_UPDATE_GOLDEN is set.
 
-    Use the fixture `golden`, which marks the test as one that `./dev/test --golden` has to run.
+    Use the fixture `golden`, which marks the test so that `./dev/test --golden` runs it.
     """
     kept = path.read_text(encoding="utf-8") if path.exists() else None
     if kept == text:

@@ -1,4 +1,4 @@
-"""A running helper for commands of the host, and what asks it: the stub of a container, or an attacker."""
+"""A running host-command helper, and clients of it: the stub in a container, or an attacker."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ time.sleep(30)
 
 @dataclass(frozen=True)
 class Helper:
-    """A running helper, whose container is a process that sleeps."""
+    """A running helper; a sleeping process plays the container."""
 
     directory: Path
     container: subprocess.Popen[bytes]
     top: Path
 
     def stub(self, *words: str, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
-        """Run a command as a program in the container does."""
+        """Run a command as a program in the container would."""
         command = [str(self.directory / words[0]), *words[1:]]
         given = {"PATH": SYSTEM_PATH, **env}
         return subprocess.run(command, env=given, cwd=cwd or self.top, capture_output=True, text=True, timeout=30)
@@ -62,7 +62,7 @@ class Helper:
         return connection
 
     def ask(self, data: bytes, descriptors: int | list[int] = 4) -> dict[str, Any]:
-        """Send bytes and descriptors, and return the reply; empty if the connection is closed."""
+        """Send bytes and file descriptors, and return the reply; empty if the connection was closed."""
         here, null = os.open(self.top, os.O_RDONLY), os.open(os.devnull, os.O_RDWR)
         numbers = descriptors if isinstance(descriptors, list) else ([null] * 20 + [here])[21 - descriptors :]
         with self.connect() as connection:
@@ -71,7 +71,7 @@ class Helper:
                 sent = connection.sendmsg([data], rights if numbers else [])
                 connection.sendall(data[sent:])
             except BrokenPipeError:
-                pass  # refused before all was sent
+                pass  # refused before everything was sent
             os.close(here)
             os.close(null)
             with connection.makefile("rb") as file:
@@ -79,7 +79,7 @@ class Helper:
         return dict(json.loads(line)) if line else {}
 
     def request(self, descriptors: int | list[int] = 4, **changed: object) -> dict[str, Any]:
-        """Send a valid request, except for these values."""
+        """Send a request that is valid except for these values."""
         return self.ask(framed({**self.valid, **changed}), descriptors)
 
     @property
@@ -88,7 +88,7 @@ class Helper:
 
     @property
     def mark(self) -> Path:
-        """A file that exists if a command ran that should not."""
+        """A file that exists only if a command ran that should not have."""
         return self.top / "ran"
 
 

@@ -1,4 +1,4 @@
-"""A host with network libraries, stub files all of them, and captures of it."""
+"""A host with network libraries (all stub files), and captures of it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MACHINE = {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
 
 
 def plant(directory: Path, soname: str, *, release: str = ".0", **more: object) -> Path:
-    """Write a library as packages install one: the file, and a link by its soname."""
+    """Write a library as packages install it: the file, and a symlink named by its soname."""
     directory.mkdir(parents=True, exist_ok=True)
     file = directory / f"{soname}{release}"
     file.write_bytes(elf(soname, machine=MACHINE, **more))  # type: ignore[arg-type]
@@ -24,7 +24,7 @@ def plant(directory: Path, soname: str, *, release: str = ".0", **more: object) 
 
 
 def make_host(top: Path) -> Path:
-    """Make a host whose libfabric needs libcxi, found by LD_LIBRARY_PATH alone, and glibc."""
+    """Make a host whose libfabric needs glibc, and libcxi, which only LD_LIBRARY_PATH finds."""
     needs = [("libcxi.so.1", "LIBCXI_1.5"), ("libc.so.6", "GLIBC_2.17"), ("libc.so.6", "GLIBC_2.3.4")]
     place = top / "host"
     plant(place / "lib64", "libfabric.so.1", release=".25.0", needs=needs, defines=["FABRIC_1.0", "FABRIC_1.7"])

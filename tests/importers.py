@@ -25,7 +25,7 @@ OTHER = "not a format"
 
 
 def add_distribution(directory: Path, name: str, package: str, formats: Mapping[str, str]) -> Path:
-    """Install a distribution below a directory, and put that on sys.path; return it.
+    """Install a distribution below a directory, add its site-packages to sys.path, and return that path.
 
     Parameters
     ----------

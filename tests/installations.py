@@ -1,4 +1,4 @@
-"""Installations for tests: a modulefile and the files it stands on, without `eb` and without an image."""
+"""Installations for tests: a modulefile and the files it refers to, without `eb` and without an image."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ END = {"Lua": ".lua", "Tcl": ""}
 
 
 def install(top: Path, module: str, syntax: str = "Lua", *, root: Path | None = None) -> Path:
-    """Write a modulefile and what it stands on, as installing does; return the modulefile."""
+    """Write a modulefile and the files it refers to, as installing does; return the modulefile."""
     place = root or top / "software" / module
     example = make_example("lumi")
     plan = replace(example, spec=replace(example.spec, module=module, root=str(place)))

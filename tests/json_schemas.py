@@ -1,7 +1,7 @@
-"""Hold every JSON output of a command to its schema, in whichever test it is printed.
+"""Validate every JSON output of a command against its schema, in whichever test prints it.
 
-`docs/reference/schemas` has one file for each command with --json, and one for errors. A field that a schema does not
-name is a fault, so a new field needs its line there.
+`docs/reference/schemas` has one file for each command with --json, and one for errors. A field that is not in the
+schema fails the test, so every new field must be added there.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ def validator(name: str) -> Draft202012Validator:
 
 
 def fault_of(name: str, value: Any) -> str:
-    """Return where a JSON object does not fit the schema of a command; empty if it does."""
+    """Return where a JSON value violates the schema of a command; empty if it is valid."""
     name = "error" if isinstance(value, dict) and set(value) == {"version", "error"} else name
     fault = best_match(validator(name).iter_errors(value))
     return f"{name}.json: {fault.json_path}: {fault.message[:300]}" if fault else ""
 
 
 def called_command(command: click.Command, words: Sequence[str]) -> tuple[str, ...]:
-    """Return the words of the command with --json that is called; none if it is not one."""
+    """Return the words of the called command if it has --json, else an empty tuple."""
     by_command = {id(one): path for path, one in commands_with_json()}
     left = list(words)
     while isinstance(command, click.Group):
@@ -61,13 +61,13 @@ def called_command(command: click.Command, words: Sequence[str]) -> tuple[str, .
             left.pop(0)
         below = verbs_of(command).get(left.pop(0)) if left else None
         if below is None:
-            break  # an option of the group itself, or nothing that hpcmod has
+            break  # an option of the group itself, or an unknown command
         command = below
     return by_command.get(id(command), ())
 
 
 def check_output(command: click.Command, words: Sequence[str], text: str) -> None:
-    """Fail the test if a command that was asked for JSON has printed anything that its schema does not allow."""
+    """Fail the test if a command run with --json printed anything that its schema does not allow."""
     if "--json" not in words or not text or not asks_for_json(command, words):
         return
     path = called_command(command, words)
@@ -77,7 +77,7 @@ def check_output(command: click.Command, words: Sequence[str], text: str) -> Non
 
 
 def check_all_outputs(patch: pytest.MonkeyPatch) -> None:
-    """Check what tests run in this process, and the `hpcmod` that they start."""
+    """Check commands that tests run in this process, and every `hpcmod` process that they start."""
     invoke, run = CliRunner.invoke, subprocess.run
 
     @wraps(invoke)

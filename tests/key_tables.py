@@ -1,4 +1,4 @@
-"""Tables in the documentation of what becomes of each key of another tool's files."""
+"""Tables in the documentation that list how each key of another tool's files is handled."""
 
 from __future__ import annotations
 

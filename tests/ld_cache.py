@@ -1,4 +1,4 @@
-"""Caches of libraries, as ldconfig writes them to /etc/ld.so.cache."""
+"""Library caches in the format of /etc/ld.so.cache."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import struct
 
 
 def make_cache(entries: list[tuple[str, str, int]], levels: tuple[str, ...] = (), *, old: int = 0) -> bytes:
-    """Write a cache: soname, path and number of the level (0 none, 1 the first); `old` entries of the older form."""
+    """Return a cache. An entry is a soname, a path and a level number (0 for none, 1 for the first level); `old` is the
+    number of entries in the old format.
+    """
     texts, at = b"", 48 + 24 * len(entries)
     rows = b""
     for name, path, level in entries:

@@ -10,5 +10,5 @@ from hpcmod.lock import Holder
 
 
 def write_dead_lock(path: Path) -> None:
-    """Write the lock of a process of this machine that has ended: its number is another process's now."""
+    """Write a lock of a process of this machine that has ended and whose process ID was reused."""
     path.write_text(json.dumps(asdict(replace(Holder.me(), started="long ago"))))

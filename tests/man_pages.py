@@ -1,4 +1,4 @@
-"""Man pages of the commands, made from their help as the reference pages are."""
+"""Man pages of the commands, generated from their help texts like the reference pages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hpcmod.cli.main import main
 from tests.verbs import verbs_of
 
 _ESCAPES = str.maketrans({"\\": "\\e", "-": "\\-", "`": "\\(ga", "'": "\\(aq", "^": "\\(ha", "~": "\\(ti"})
-"""What roff would print as another character, or read as its own."""
+"""Characters that roff would print differently or interpret."""
 
 
 def page_name(*words: str) -> str:
@@ -35,7 +35,7 @@ def every_page(*words: str, command: click.Command | None = None) -> dict[str, s
 
 
 def render_page(words: tuple[str, ...], command: click.Command) -> Iterator[str]:
-    """Yield the lines of one page, in the macros that `man` reads."""
+    """Yield the lines of one page, in man macros."""
     summary, _, rest = inspect.cleandoc(command.help or "").partition("\n\n")
     yield f'.TH "{page_name(*words).upper()}" "1" "" "hpcmod" "hpcmod manual"'
     yield from (".SH NAME", f"{escape(page_name(*words))} \\- {escape(' '.join(summary.split()).rstrip('.'))}")
@@ -61,17 +61,17 @@ def render_page(words: tuple[str, ...], command: click.Command) -> Iterator[str]
 
 
 def synopsis(command: click.Command) -> str:
-    """Return what follows the name of a command when it is called."""
+    """Return the usage of a command without its name: its options and arguments."""
     return " ".join(command.collect_usage_pieces(click.Context(command, **main.context_settings)))
 
 
 def is_example(block: str) -> bool:
-    """Return whether a block of a help text shows how the command is called."""
+    """Return whether a block of a help text is an example."""
     return block.startswith("\b\nExample")
 
 
 def render_block(block: str, *, with_label: bool = True) -> Iterator[str]:
-    """Yield a paragraph of a help text; one that begins with click's \\b keeps its lines."""
+    """Yield the lines of a paragraph of a help text; one that begins with click's \\b keeps its line breaks."""
     if not block.startswith("\b\n"):
         yield from (".PP", escape(" ".join(block.split())))
         return
@@ -84,7 +84,7 @@ def render_block(block: str, *, with_label: bool = True) -> Iterator[str]:
 
 
 def render_options(command: click.Command) -> Iterator[str]:
-    """Yield the options of a command with their help; none without any."""
+    """Yield the options of a command with their help; nothing if it has none."""
     options = [one for one in command.params if isinstance(one, click.Option)]
     if options:
         yield ".SH OPTIONS"
@@ -97,12 +97,12 @@ def render_options(command: click.Command) -> Iterator[str]:
 
 
 def exit_codes() -> list[tuple[str, str]]:
-    """Return the exit codes and their meanings, from the only list of them."""
+    """Return the exit codes and their meanings, from the docstring of `errors`, the only list of them."""
     return re.findall(r"^(\d+) +(.+)$", errors.__doc__ or "", re.MULTILINE)
 
 
 def escape(text: str) -> str:
-    """Return a line of text in which nothing means anything to roff."""
+    """Return a line of text with all roff characters escaped."""
     text = (
         text.replace("\\", "\\e").replace("-", "\\-").replace("`", "\\(ga").replace("'", "\\(aq").replace("^", "\\(ha")
     )

@@ -1,7 +1,7 @@
-"""The edges of OCI images, as data: one tiny image per case, and what writes it as an OCI layout.
+"""Edge cases of OCI images, as data: one tiny image per case, and functions that write it as an OCI layout.
 
-A case is a list of layers, bottom first, and a layer a list of members. `write_layout` makes a directory that
-`oci:DIRECTORY` names. Members are written by hand, for tarfile cannot write half of what is found in the wild.
+A case is a list of layers, bottom first; a layer is a list of members. `write_layout` makes a directory for
+`oci:DIRECTORY`. Tar headers are written by hand, because tarfile cannot write half of what is found in the wild.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import Union
 import zstandard
 
 NOON = 1_600_000_000
-"""Seconds; the time of members that do not say another."""
+"""Default modification time of members, in seconds."""
 
 FILE, HARD, LINK, CHAR, BLOCK, DIRECTORY, FIFO = b"0", b"1", b"2", b"3", b"4", b"5", b"6"
 
 
 @dataclass(frozen=True)
 class Member:
-    """One entry of a tar."""
+    """One tar entry."""
 
     name: bytes
     kind: bytes = FILE
@@ -37,17 +37,17 @@ class Member:
     target: bytes = b""
     device: tuple[int, int] = (0, 0)
     pax: tuple[tuple[bytes, bytes], ...] = ()
-    """Records of an extended header before it."""
+    """Records of a pax extended header that precedes it."""
     gnu: bool = False
-    """Long names, and what no octal number holds, in GNU's way."""
+    """Write long names, and numbers that do not fit in octal, in GNU format."""
     size: int | None = None
-    """What the header says, where that is not the length of the data."""
+    """Size in the header, if it differs from the length of the data."""
     form: bytes = b""
-    """The header itself, where `header` cannot make it."""
+    """Complete header, for those that `header` cannot make."""
 
 
 Entry = Union[Member, bytes]
-"""A member, or bytes that stand in the tar as they are."""
+"""A member, or raw bytes of the tar."""
 LayerEntries = Sequence[Entry]
 
 
@@ -58,9 +58,9 @@ class Case:
     layers: Sequence[LayerEntries]
     """Bottom first."""
     config: Mapping[str, object] = field(default_factory=dict)
-    """What stands under `config` in the image's configuration."""
+    """The `config` object of the image's configuration."""
     accepted: bool = True
-    """Whether it is to be converted; else it is to be refused."""
+    """Whether conversion must accept it; else it must refuse it."""
 
 
 def f(name: str | bytes, data: str | bytes = "x", mode: int = 0o644, **more: object) -> Member:
@@ -84,18 +84,18 @@ def node(name: str, kind: bytes, mode: int = 0o644, device: tuple[int, int] = (0
 
 
 def gone(name: str) -> Member:
-    """White a name out."""
+    """Delete a name with a whiteout."""
     directory, _, last = name.rpartition("/")
     return f(f"{directory}/.wh.{last}" if directory else f".wh.{last}", "")
 
 
 def opaque(name: str) -> Member:
-    """White out all that lower layers have in a directory."""
+    """Hide everything that lower layers have in a directory (opaque whiteout)."""
     return f(f"{name}/.wh..wh..opq", "")
 
 
 def header(member: Member, size: int) -> bytes:
-    """Make the 512 bytes before a member's data."""
+    """Make the 512-byte header of a member."""
     magic = b"ustar  \0" if member.gnu else b"ustar\x0000"
     fields = (
         *(member.name[:100], _octal(member.mode, 8), _number(member, member.uid, 8), _number(member, member.gid, 8)),
@@ -106,13 +106,13 @@ def header(member: Member, size: int) -> bytes:
 
 
 def sealed(block: bytes) -> bytes:
-    """Put the check sum into a header."""
+    """Write the checksum into a header."""
     block = block[:148] + b" " * 8 + block[156:]
     return block[:148] + b"%06o\0 " % sum(block) + block[156:]
 
 
 def tar_bytes(entries: Iterable[Entry]) -> bytes:
-    """Make a tar of entries."""
+    """Make a tar archive of entries."""
     return b"".join(each if isinstance(each, bytes) else _member_bytes(each) for each in entries) + bytes(1024)
 
 
@@ -137,7 +137,7 @@ def _before(member: Member) -> Iterable[bytes]:
 
 
 def pax_record(key: bytes, value: bytes) -> bytes:
-    """Make one record of an extended header; its length counts itself."""
+    """Make one record of a pax header; its length includes itself."""
     rest = b" " + key + b"=" + value + b"\n"
     length = len(rest) + 1
     while len(b"%d" % length) + len(rest) != length:
@@ -167,11 +167,11 @@ def _bytes(text: str | bytes) -> bytes:
 
 
 SPARSE = b"A" * 512 + bytes(8192) + b"B" * 512
-"""What the sparse members of all dialects hold; their two pieces begin at 0 and 8704."""
+"""Content of the sparse members in all formats; the two pieces of data are at offsets 0 and 8704."""
 
 
 def old_gnu_sparse(name: str) -> Member:
-    """GNU's first dialect: the map stands in the header."""
+    """Make a member in GNU's first format: the map is in the header."""
     plain = header(Member(_bytes(name), b"S", gnu=True), 1024)
     pieces = b"".join(_octal(number, 12) for number in (0, 512, 8704, 512))
     form = sealed(plain[:386] + pieces.ljust(96, b"\0") + b"\0" + _octal(len(SPARSE), 12) + plain[495:])
@@ -179,7 +179,7 @@ def old_gnu_sparse(name: str) -> Member:
 
 
 def pax_sparse_00(name: str) -> Member:
-    """PAX 0.0: each number of the map is a record, and keys come again and again."""
+    """Make a member in PAX 0.0: each number of the map is a record, so keys repeat."""
     keys = ((b"size", b"9216"), (b"numblocks", b"2"), *((b"offset", b"0"), (b"numbytes", b"512")))
     data = b"".join(pax_record(b"GNU.sparse." + key, value) for key, value in keys)
     data += b"".join(pax_record(b"GNU.sparse." + k, v) for k, v in ((b"offset", b"8704"), (b"numbytes", b"512")))
@@ -191,14 +191,14 @@ def pax_sparse_00(name: str) -> Member:
 
 
 def pax_sparse_01(name: str) -> Member:
-    """PAX 0.1: the map is one record."""
+    """Make a member in PAX 0.1: the map is one record."""
     pax = ((b"GNU.sparse.size", b"9216"), (b"GNU.sparse.numblocks", b"2"), (b"GNU.sparse.map", b"0,512,8704,512"))
     named = (*pax, (b"GNU.sparse.name", _bytes(name)))
     return Member(b"GNUSparseFile.1/" + _bytes(name), pax=named, data=b"A" * 512 + b"B" * 512)
 
 
 def pax_sparse_10(name: str) -> Member:
-    """PAX 1.0: the map stands before the data."""
+    """Make a member in PAX 1.0: the map precedes the data."""
     version = ((b"GNU.sparse.major", b"1"), (b"GNU.sparse.minor", b"0"))
     named = (*version, (b"GNU.sparse.name", _bytes(name)), (b"GNU.sparse.realsize", b"9216"))
     data = padded(b"2\n0\n512\n8704\n512\n") + b"A" * 512 + b"B" * 512
@@ -206,7 +206,7 @@ def pax_sparse_10(name: str) -> Member:
 
 
 LONG = "/".join(["a" * 200] * 30)
-"""A path of 6,029 bytes, longer than Linux takes at once."""
+"""A path of 6,029 bytes, longer than Linux accepts in one call."""
 
 CASES: dict[str, Case] = {
     "plain": Case(

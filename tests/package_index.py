@@ -1,4 +1,4 @@
-"""A package index (PEP 503) of wheels in a directory, by https on this machine's loopback, also with a login."""
+"""A package index (PEP 503) of the wheels in a directory, over https on loopback, optionally with a login."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Index:
     """A running index."""
 
     host: str
-    """Name and port."""
+    """Host name and port."""
     ca: Path
-    """The certificate of the authority that signed it."""
+    """Certificate of the authority that signed the server's."""
     asked: list[str] = field(default_factory=list)
     """Paths of all requests that were answered with a page or a file."""
 
@@ -34,7 +34,7 @@ class Index:
 
     @property
     def files(self) -> str:
-        """Return the start of the URLs of all files."""
+        """Return the common prefix of the URLs of all files."""
         return f"https://{self.host}/files/"
 
     @property
@@ -44,7 +44,7 @@ class Index:
 
 @contextmanager
 def run_index(wheels: Path, certificate: Certificate, *, login: bool = False) -> Iterator[Index]:
-    """Serve the wheels that are in a directory at the time of each request, until the end of the block."""
+    """Serve a directory of wheels until the end of the block; wheels may be added meanwhile."""
     wanted = "Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode() if login else None
     asked: list[str] = []
 
@@ -81,7 +81,7 @@ def run_index(wheels: Path, certificate: Certificate, *, login: bool = False) ->
 
 
 def _answer(path: str, wheels: Path) -> tuple[int, bytes]:
-    """Return the status and body for a path: the page of a project, or one of its files."""
+    """Return the status and body for a path: a project's page, or one of its files."""
     kind, _, rest = path.lstrip("/").partition("/")
     if kind == "files" and (wheels / rest).parent == wheels and (wheels / rest).is_file():
         return 200, (wheels / rest).read_bytes()
@@ -92,7 +92,9 @@ def _answer(path: str, wheels: Path) -> tuple[int, bytes]:
 
 
 def main() -> None:
-    """Serve WHEELS with a new certificate in TLS until killed; print the URL and the authority's certificate."""
+    """Serve the directory WHEELS until killed, with a new certificate in TLS; print the URL and the authority's
+    certificate.
+    """
     wheels, tls = map(Path, sys.argv[1:])
     with run_index(wheels, make_certificate(tls)) as index:
         print(index.url, index.ca, sep="\n", flush=True)

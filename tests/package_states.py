@@ -1,4 +1,4 @@
-"""States of package sets for tests, and the record of an installation that they are for."""
+"""States of package sets for tests, and the record of the installation they belong to."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NEEDY = Locked("needy", "1.0", "b" * 64, "file:///wheels/needy-1.0-py3-none-any.
 
 
 def make_state(number: int = 1, *locked: Locked, tag: str = TAG, parent: int | None = None, **more: Any) -> State:
-    """Make a state in which each package was asked for."""
+    """Make a state in which the user asked for each of the packages."""
     values: dict[str, Any] = {
         "requirements": tuple(one.name for one in locked),
         "module": "PyTorch/2.7.1",
@@ -45,7 +45,7 @@ def make_state(number: int = 1, *locked: Locked, tag: str = TAG, parent: int | N
 
 
 def write_set(directory: Path, *states: State, active: int | None = None, name: str = "default") -> PackageSet:
-    """Write a set with these states, the last or the given one of which is active."""
+    """Write a set with these states; the last or the given one is active."""
     found = PackageSet("PyTorch", SetChoice(name), directory)
     make_set(found, None)
     for state in states:

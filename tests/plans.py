@@ -1,4 +1,4 @@
-"""Install plans for tests of what is rendered from them: an ordinary one a site, and one of hostile texts."""
+"""Install plans for rendering tests: a typical one for each site, and one with hostile texts everywhere."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SPEC = InstallSpec(
 )
 
 ENVIRONMENT = (("OMP_NUM_THREADS", "4"), ("SAM_CACHE", 'it\'s "here", %(name)s'))
-"""Variables that an easyconfig gives the container."""
+"""Environment variables that an easyconfig sets in the container."""
 
 HOSTILE = {
     "quotes": "a 'b' \"c\" `d`",
@@ -51,7 +51,7 @@ HOSTILE = {
     "long": "word " * 5000 + "x",
     "long word": "\u00e9" * 20000,
 }
-"""Texts that a label, a description or a path may hold, by what is hostile in them."""
+"""Hostile texts that a label, a description or a path may contain, by what makes them hostile."""
 
 
 def make_example(site: str, facts: ImageFacts | None = FACTS) -> InstallPlan:
@@ -60,17 +60,19 @@ def make_example(site: str, facts: ImageFacts | None = FACTS) -> InstallPlan:
 
 
 def as_value(text: str) -> str:
-    """Return the text as a path may hold it: no control characters, and no colon, for it ends a path in a bind."""
+    """Return the text as a path may contain it: without control characters and without colons, which end a path in a
+    bind.
+    """
     return re.sub(r"[\x01-\x1f\x7f:]", "?", text)
 
 
 def as_shown(text: str) -> str:
-    """Return the text as help shows it: an image's labels are not to talk to a terminal."""
+    """Return the text as help shows it: labels of an image must not send control characters to a terminal."""
     return re.sub(r"[\x01-\x08\x0b-\x1f\x7f]", "?", text)
 
 
 def make_plan_of(text: str) -> InstallPlan:
-    """Make a plan in which everything that comes from outside is this text, or holds it where a form is asked for."""
+    """Make a plan in which every value from outside is this text, or contains it where a certain form is required."""
     value = as_value(text)
     inline = re.sub("[,:]", "", value)
     site = Site(

@@ -1,9 +1,9 @@
-"""Processes of `eb` and `hpcmod` that begin where their imports end, as a third of their time is importing.
+"""Processes of `eb` and `hpcmod` that start with their imports done, since importing takes a third of their time.
 
-A process imports what both import anyway, except EasyBuild, which reads its environment while it is imported. For each
-call it makes a copy of itself (fork), which has the arguments, the environment, the directory, the umask and the output
-of that call, and ends as a new process ends. With HPCMOD_THOROUGH=1, and where a variable is Python's own, each call
-starts Python.
+A server process imports what both import anyway, except EasyBuild, which reads its environment on import. For each call
+it forks a copy, which has the arguments, environment, working directory, umask and output of that call, and exits as a
+new process would. With HPCMOD_THOROUGH=1, or if the environment sets a variable of Python, each call starts a new
+Python.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SERVER = """
 import contextlib, gc, importlib, json, os, runpy, socket, sys, time, warnings
 warnings.simplefilter("ignore")
 for name in sys.argv[2].split():
-    with contextlib.suppress(ImportError):  # which modules there are depends on the release of Python
+    with contextlib.suppress(ImportError):  # the set of modules depends on the Python version
         importlib.import_module(name)
 warnings.resetwarnings()
 gc.collect()
@@ -85,12 +85,12 @@ click hpcmod.cli.main hpcmod.catalogue.publishing.publish hpcmod.catalogue.visib
 hpcmod.check.fit hpcmod.cli.install.install hpcmod.cli.publish.publish hpcmod.cli.use.find hpcmod.install.shared_prefix
 hpcmod.install.store hpcmod.install.user_layer hpcmod.machine
 """
-"""What `eb` and `hpcmod publish` import."""
+"""Modules that `eb` and `hpcmod publish` import."""
 
 
 @cache
 def _server(python: str) -> socket.socket:
-    """Start the process that copies itself; it ends with the socket, and so with the tests."""
+    """Start the server process; it exits when the socket closes, so at the latest when the tests end."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         argv = [python, "-c", SERVER, str(theirs.fileno()), IMPORTED]
@@ -111,7 +111,7 @@ def call(
     joined: bool = False,
     timeout: float = 600,
 ) -> subprocess.CompletedProcess[str] | None:
-    """Run a program to its end, its stderr `joined` to stdout or on its own; None if Python has to start for it."""
+    """Run a program to its end, with stderr `joined` to stdout or separate; None if it needs a new Python."""
     own = {name: value for name, value in env.items() if name.startswith("PYTHON")}
     if os.environ.get("HPCMOD_THOROUGH") == "1" or own not in ({}, {"PYTHONOPTIMIZE": "0"}):
         return None
@@ -134,7 +134,9 @@ def call(
 
 
 def _read(files: list[int], argv: list[str], timeout: float) -> list[bytes]:
-    """Read all of some pipes, of which the last begins with the number of the process, killed if it takes too long."""
+    """Read all pipes to their end; kill the process, whose ID begins the data of the last pipe, if it takes too
+    long.
+    """
     end, told = time.monotonic() + timeout, dict.fromkeys(files, b"")
     with selectors.DefaultSelector() as selector:
         for file in files:

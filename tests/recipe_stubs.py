@@ -1,10 +1,11 @@
-"""Stand-ins for what recipes build upon and from, where neither NGC's and AMD's images nor the sources can be had.
+"""Stand-ins for the base images and sources of recipes, where neither NGC's and AMD's images nor the sources are
+available.
 
-STUBBED   the base image (dev/stack's Debian instead of NGC's or AMD's), package tools of the distribution (apt-get does
-          nothing), make, cmake and the sources: each `configure` takes any options, each `make install` leaves an empty
-          file of the names that the real one would leave. So nothing is compiled, and no option is judged by upstream.
-REAL      bash, tar (bzip2 is Python's), sha256sum, ldconfig, Python, pip with its resolver and its check of hashes, and
-          every line of every component; wheels and sdists hold no code, but are of the form that pip takes.
+STUBBED   the base image (dev/stack's Debian instead of NGC's or AMD's), the distribution's package tools (apt-get does
+          nothing), make, cmake and the sources: each `configure` accepts any options, each `make install` creates empty
+          files with the names that the real one would install. So nothing is compiled, and options are not validated.
+REAL      bash, tar (bzip2 is Python's), sha256sum, ldconfig, Python, pip with its resolver and its hash check, and
+          every line of every component; wheels and sdists have no code, but have the format that pip accepts.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ INSTALLED = {
     "shs-cxi-driver": (),
     "shs-libcxi": ("lib/libcxi.so.1",),
 }
-"""By source what its `make install` leaves in the prefix; a test holds the real names to those that components use."""
+"""Files that `make install` of each source creates in the prefix; a test checks that components use only these
+names.
+"""
 
 _CONFIGURE = """#!/bin/sh
 for option; do case $option in --prefix=*) echo "${option#*=}" >prefix ;; esac; done
@@ -69,22 +72,22 @@ def build_wheel(directory, settings=None, metadata=None):
 _BZIP2 = "#!/usr/bin/python3\nimport bz2, sys\nsys.stdout.buffer.write(bz2.decompress(sys.stdin.buffer.read()))\n"
 
 PROGRAMS = {"apt-get": _NOTHING, "bzip2": _BZIP2, "make": _MAKE, "cmake": _NOTHING, "python": _PYTHON}
-"""Bound to /usr/local/bin while an image is built, so that they come before the base's own."""
+"""Bound over /usr/local/bin during a build, so that they come before the base image's own."""
 
 
 def needed(recipe: Recipe) -> dict[str, str]:
-    """Return a value to each setting that a recipe has no default for."""
+    """Return a value for each setting without a default in a recipe."""
     return {key: "https://127.0.0.1:1/simple" for key, _ in recipe.needs}
 
 
 def extras_of(recipe: Recipe, *, mpi: str = "", ofi: str = "") -> tuple[str, ...]:
-    """Return all extras that go with a choice of MPI and libfabric."""
+    """Return all extras that are possible with a choice of MPI and libfabric."""
     needs = {"horovod": mpi, "aws-trace": ofi}
     return tuple(extra for extra in recipe.extras if needs.get(extra) != "none")
 
 
 def make_sources(plan: BuildPlan, directory: Path) -> Path:
-    """Write a stand-in for each source of a plan, under the name that hpcmod gives it."""
+    """Write a stand-in for each source of a plan, under the file name that hpcmod uses."""
     directory.mkdir(exist_ok=True)
     for source in plan.sources:
         top = f"{source.name}-{source.version}"
@@ -95,7 +98,7 @@ def make_sources(plan: BuildPlan, directory: Path) -> Path:
             "share/cassini-headers/csr_defs.json": "{}",
             "utils/cxi_dump_csrs.py": 'PLACE = "/usr/share/cassini-headers/csr_defs.json"\n',
         }
-        if source.name in ("aws-ofi-nccl", "shs-libcxi"):  # tags, which are made able to configure first
+        if source.name in ("aws-ofi-nccl", "shs-libcxi"):  # git tags, which run autogen.sh before configure
             files["autogen.sh"] = (
                 f"#!/bin/sh\ncat >configure <<'END'\n{files.pop('configure')}END\nchmod 755 configure\n"
             )
@@ -104,7 +107,7 @@ def make_sources(plan: BuildPlan, directory: Path) -> Path:
 
 
 def make_wheels(plan: BuildPlan, directory: Path) -> Path:
-    """Write an empty wheel of each Python package that a plan names, and an sdist of what it compiles."""
+    """Write an empty wheel for each Python package in a plan, and an sdist for those that it compiles."""
     directory.mkdir(exist_ok=True)
     for step in plan.steps:
         told = dict(step.environment)
@@ -121,7 +124,7 @@ def make_wheels(plan: BuildPlan, directory: Path) -> Path:
 
 
 def write_wheel(directory: Path, name: str, version: str) -> None:
-    """Write a wheel that holds nothing."""
+    """Write an empty wheel."""
     plain = name.replace("-", "_")
     info = f"{plain}-{version}.dist-info"
     files = {
@@ -159,7 +162,7 @@ def _tar(path: Path, files: Mapping[str, str]) -> None:
 
 
 def write_programs(directory: Path) -> Path:
-    """Write the programs that stand in for those of the base."""
+    """Write the stand-ins for the base image's programs."""
     directory.mkdir()
     for name, text in PROGRAMS.items():
         (directory / name).write_text(text)

@@ -1,4 +1,4 @@
-"""A real registry (Debian's docker-registry) on this machine's loopback, and how tests push images to it."""
+"""A real registry (Debian's docker-registry) on loopback, and functions to push images to it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ import requests
 
 PROGRAM = "docker-registry"
 USER, PASSWORD = "tester", "correct horse battery staple"
-# bcrypt of PASSWORD, the only form that the registry takes; made by `htpasswd -nbB`
+# bcrypt hash of PASSWORD, the only format that the registry accepts; made with `htpasswd -nbB`
 HTPASSWD = f"{USER}:$2y$05$7aIotD.5q8Cv9Q8XqrLSJ.bPfQLVzTPfqdIz86j2tTJ8IQEZolEYG\n"
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 INDEX = "application/vnd.oci.image.index.v1+json"
 CONFIG = "application/vnd.oci.image.config.v1+json"
 LAYER = "application/vnd.oci.image.layer.v1.tar"
-_WAIT = 30.0  # seconds for the program to start
+_WAIT = 30.0  # seconds to wait for the program to start
 
 
 @dataclass(frozen=True)
@@ -32,15 +32,15 @@ class Registry:
     """A running registry."""
 
     host: str
-    """Name and port, as in a reference."""
+    """Host name and port, as in a reference."""
     directory: Path
     scheme: str = "http"
     auth: tuple[str, str] | None = None
     ca: Path | None = None
-    """The certificate of the authority that signed it; None for plain http."""
+    """Certificate of the authority that signed the server's; None for plain http."""
 
     def ask(self, method: str, path: str, **options: Any) -> requests.Response:
-        """Ask its API; fails if it refuses."""
+        """Send a request to its API; raises requests.HTTPError for an error status."""
         url = path if "://" in path else f"{self.scheme}://{self.host}{path}"
         verify = str(self.ca) if self.ca else True
         answer = requests.request(method, url, auth=self.auth, verify=verify, timeout=60, **options)
@@ -48,14 +48,14 @@ class Registry:
         return answer
 
     def push_blob(self, repository: str, content: bytes, media_type: str = LAYER) -> dict[str, Any]:
-        """Push a blob and give its descriptor."""
+        """Push a blob and return its descriptor."""
         digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
         place = self.ask("POST", f"/v2/{repository}/blobs/uploads/").headers["Location"]
         self.ask("PUT", place, params={"digest": digest}, data=content)
         return {"mediaType": media_type, "digest": digest, "size": len(content)}
 
     def push_manifest(self, repository: str, tag: str, manifest: Mapping[str, Any]) -> dict[str, Any]:
-        """Push a manifest or an index and give its descriptor; without a tag, under its digest."""
+        """Push a manifest or an index and return its descriptor; without a tag, push it by digest."""
         text = json.dumps(manifest).encode()
         digest = f"sha256:{hashlib.sha256(text).hexdigest()}"
         kind = {"Content-Type": manifest["mediaType"]}
@@ -65,7 +65,7 @@ class Registry:
     def push_image(
         self, repository: str, layers: Sequence[bytes], *, tag: str = "1", architecture: str = "amd64", **config: Any
     ) -> dict[str, Any]:
-        """Push an image whose layers are these bytes, taken for plain tar streams; give its manifest's descriptor."""
+        """Push an image with these bytes as layers, declared as plain tar; return the descriptor of its manifest."""
         blobs = [self.push_blob(repository, layer) for layer in layers]
         about = {
             "architecture": architecture,
@@ -78,7 +78,7 @@ class Registry:
         return self.push_manifest(repository, tag, manifest)
 
     def push_layout(self, layout: Path, repository: str, tag: str) -> dict[str, Any]:
-        """Push the one image, or index, of an OCI image layout."""
+        """Push the only image, or index, of an OCI image layout."""
         entry = json.loads((layout / "index.json").read_text())["manifests"][0]
         return {**entry, **self._push_tree(layout, entry, repository, tag)}
 
@@ -102,7 +102,7 @@ def why_no_registry() -> str:
 
 @contextmanager
 def run_registry(directory: Path, *, login: bool = False, certificate: Certificate | None = None) -> Iterator[Registry]:
-    """Run a registry on a free port until the end of the block, with a login or a certificate if asked for."""
+    """Run a registry on a free port until the end of the block, optionally with a login or a certificate."""
     directory.mkdir(parents=True, exist_ok=True)
     host = f"127.0.0.1:{free_port()}"
     config = directory / "config.yml"
@@ -139,7 +139,7 @@ def _configure(directory: Path, host: str, *, login: bool, certificate: Certific
 
 
 def free_port() -> int:
-    """Find a port that nobody listens on now."""
+    """Find a port that no process listens on now."""
     with closing(socket.socket()) as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])
@@ -160,7 +160,7 @@ def _await_port(host: str, program: subprocess.Popen[bytes], log: Path) -> None:
 
 @dataclass(frozen=True)
 class Certificate:
-    """A server's certificate for localhost, its key, and the throw-away authority's certificate."""
+    """A server certificate for localhost, its key, and the certificate of the throw-away authority."""
 
     file: Path
     key: Path
@@ -168,7 +168,7 @@ class Certificate:
 
 
 def make_certificate(directory: Path) -> Certificate:
-    """Make a throw-away authority and a certificate of it for localhost."""
+    """Make a throw-away authority, and a certificate for localhost signed by it."""
     directory.mkdir(parents=True, exist_ok=True)
     names = "subjectAltName=DNS:localhost,IP:127.0.0.1"
     new = ["openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]

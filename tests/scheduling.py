@@ -1,7 +1,7 @@
-"""Which process runs which test file under `-n N --dist loadfile`.
+"""Assignment of test files to processes under `-n N --dist loadfile`.
 
 Tests of jobs mostly wait for Slurm, others keep a core busy, and many files share what takes seconds to set up: a Slurm
-cluster, or modules that `eb` has installed. So each process prefers one kind of file, and then takes what is left.
+cluster, or modules installed by `eb`. So each process prefers one kind of file, and then takes what is left.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def kind_of(scope: str) -> str:
 
 
 class FilesByKind(LoadFileScheduling):
-    """Give each process files of the kind that it prefers, in the order of the command line, then any."""
+    """Assign each process files of its preferred kind first, in command-line order, then any."""
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         preferred = PREFERENCES[self.nodes.index(node) % len(PREFERENCES)]

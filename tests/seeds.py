@@ -1,11 +1,11 @@
-"""Rows of the documents that hpcmod was measured against: what a reader does there, and what shows that hpcmod does it.
+"""Rows of the documents that hpcmod was measured against: what a reader does there, and the proof that hpcmod does it.
 
-A row is proved by texts that a view must hold, by a test that runs it, or by what is refused. Views are written as
+A row is proved by texts that a view must contain or must not contain, or by tests. Views are written as
 
-    $ hpcmod ...        what the command prints, on both outputs
+    $ hpcmod ...        what the command prints on stdout and stderr
     module SITE         the modulefile of PyTorch 2.7.1 on a site
     rank SITE           what the last rank of two nodes is told there
-    binds SITE          candidates of bind paths, one a line
+    binds SITE          candidates for bind paths, one per line
     profile SITE        the profile with what it extends, as `hpcmod site show --origin` prints it
     file PATH           a file of the checkout
 """
@@ -41,9 +41,9 @@ class Row:
     has: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
     tests: tuple[str, ...] = ()
-    """Tests that run it, as FILE::NAME."""
+    """Tests that prove it, as FILE::NAME."""
     status: int = 0
-    """Exit status of the command."""
+    """Expected exit status of the command."""
 
 
 def read_rows(path: Path) -> tuple[Row, ...]:
@@ -55,13 +55,13 @@ def read_rows(path: Path) -> tuple[Row, ...]:
 
 
 def read_accounted(path: Path) -> tuple[list[int], int]:
-    """Read the numbers of all rows of a table, proved or accounted for, and how many there must be."""
+    """Read the numbers of all rows of a table, proved or listed under `others`, and the expected number of rows."""
     tree = load_toml(path.read_text(encoding="utf-8"), path.name)
     return sorted([*(one["number"] for one in tree["row"]), *map(int, tree["others"])]), tree["rows"]
 
 
 def check(one: Row) -> None:
-    """Assert what proves a row."""
+    """Check the proof of a row."""
     assert one.view or one.tests, "a row without a proof"
     for name in one.tests:
         assert is_test(name), f"no such test: {name}"
@@ -82,7 +82,7 @@ def is_test(name: str) -> bool:
 
 @functools.cache
 def view(name: str, status: int = 0) -> str:
-    """Make the text of a view."""
+    """Return the text of a view."""
     kind, _, rest = name.partition(" ")
     if kind == "$":
         done = CliRunner(env={"HOME": "/nowhere"}).invoke(main, shlex.split(rest)[1:])

@@ -1,6 +1,6 @@
-"""Signatures for tests: keys made on the spot, and what cosign would push for an image.
+"""Signatures for tests: freshly made keys, and what cosign would push for an image.
 
-cosign itself is not in Debian. What it pushes is written down in its SIGNATURE_SPEC.md, and made with `cryptography`.
+Debian has no cosign. Its SIGNATURE_SPEC.md specifies what it pushes; we produce that with `cryptography`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SIMPLE_SIGNING = "application/vnd.dev.cosign.simplesigning.v1+json"
 
 @dataclass(frozen=True)
 class KeyPair:
-    """An ECDSA P-256 key, as cosign and `apptainer sign --key` take it."""
+    """An ECDSA P-256 key, as used by cosign and `apptainer sign --key`."""
 
     private: ec.EllipticCurvePrivateKey
     public_file: Path
@@ -29,7 +29,7 @@ class KeyPair:
 
 
 def make_key(directory: Path, name: str) -> KeyPair:
-    """Make a key and write both halves in PEM."""
+    """Make a key and write both halves as PEM files."""
     key = ec.generate_private_key(ec.SECP256R1())
     private, public = directory / f"{name}.key", directory / f"{name}.pub"
     plain = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
@@ -40,7 +40,7 @@ def make_key(directory: Path, name: str) -> KeyPair:
 
 
 def signed_text(image: str, digest: str) -> bytes:
-    """Make what cosign signs."""
+    """Return the payload that cosign signs."""
     return json.dumps(
         {
             "critical": {
@@ -63,9 +63,10 @@ def push_signature(
     text: bytes = b"",
     name: str = "",
 ) -> None:
-    """Push an image's signature to where cosign puts it.
+    """Push an image's signature where cosign puts it.
 
-    `signs` signs another digest, `name` another image name; `text` is swapped in after signing.
+    `signs` is the digest to sign instead, `name` the image name to sign instead; `text` replaces the payload after
+    signing.
     """
     content = signed_text(name or f"{registry.host}/{repository}", signs or digest)
     value = base64.b64encode(key.private.sign(content, ec.ECDSA(hashes.SHA256()))).decode()

@@ -1,7 +1,7 @@
-"""Trees for the squashfs writer, and what other programs read back from what it wrote.
+"""Trees for the squashfs writer, and readers that show what other programs find in its output.
 
 `write_squashfs` writes a tree; `read_tar` (squashfs-tools-ng), `read_mounted` (squashfuse, the kernel) and
-`read_unpacked` (squashfs-tools) give back trees that can be compared with it.
+`read_unpacked` (squashfs-tools) return trees to compare with it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hpcmod.image.squashfs.tree import Node
 from hpcmod.image.squashfs.writer import SquashfsWriter
 
 TIMEOUT = 120.0
-BLOCK = 4096  # the smallest there is: a megabyte is many blocks
+BLOCK = 4096  # the minimum, so that a megabyte is many blocks
 _MODES = {
     stat.S_IFDIR: "dir",
     stat.S_IFREG: "file",
@@ -46,7 +46,7 @@ _TYPES = {
 
 @dataclass(frozen=True)
 class Entry:
-    """What is at a path; `same_as` makes it a second name of the file at another path, which sorts before it."""
+    """A file system entry. `same_as` makes it a hard link to the file at another path, which must sort before it."""
 
     kind: str = "file"
     mode: int = 0o644
@@ -66,7 +66,7 @@ class Entry:
 
 
 Tree = Mapping[bytes, Entry]
-"""From path without a first slash to what is there; the root is b"", and every directory is named."""
+"""Maps paths without a leading slash to entries; the root is b"", and every directory has an entry."""
 
 
 def directory(mode: int = 0o755, **more: object) -> Entry:
@@ -84,7 +84,7 @@ def write_squashfs(
     offset: int = 0,
     chunk: int = 1000,
 ) -> Path:
-    """Write a tree; contents are handed over in chunks of so many bytes."""
+    """Write a tree; contents are passed to the writer in chunks of `chunk` bytes."""
     with path.open("w+b") as file:
         file.write(b"x" * offset)
         with SquashfsWriter(file, codec=codec(compression, level), block_size=block_size, threads=threads) as writer:
@@ -118,12 +118,12 @@ def make_node(entry: Entry, writer: SquashfsWriter, chunk: int) -> Node:
 
 
 def without(tree: Tree, *kinds: str, **changes: object) -> dict[bytes, Entry]:
-    """Leave out what a reader cannot give back: kinds of entries, and fields, which get the value named."""
+    """Drop what a reader cannot return: entries of these kinds, and fields, which get the given values."""
     return {path: replace(entry, **changes) for path, entry in tree.items() if entry.kind not in kinds}  # type: ignore[arg-type]
 
 
 def read_tar(path: Path) -> dict[bytes, Entry]:
-    """Read all but sockets, which a tar archive cannot hold, with sqfs2tar."""
+    """Read everything but sockets, which tar cannot store, with sqfs2tar."""
     done = subprocess.run(["sqfs2tar", "-r", ".", path], capture_output=True, timeout=TIMEOUT)
     assert done.returncode == 0, done.stderr
     with tarfile.open(fileobj=io.BytesIO(done.stdout), errors="surrogateescape") as archive:
@@ -158,7 +158,7 @@ def _tar_entry(archive: tarfile.TarFile, member: tarfile.TarInfo) -> tuple[objec
 
 
 def same_names(found: Mapping[bytes, tuple[object, Entry]]) -> dict[bytes, Entry]:
-    """Turn files with an identity into entries, where all names but the first of an identity are `same_as` it."""
+    """Turn files with an identity into entries; all names of a file but its first become `same_as` that one."""
     first: dict[object, bytes] = {}
     tree = {}
     for path, (identity, entry) in sorted(found.items()):
@@ -168,7 +168,7 @@ def same_names(found: Mapping[bytes, tuple[object, Entry]]) -> dict[bytes, Entry
 
 
 def expanded(tree: Tree) -> dict[bytes, Entry]:
-    """Return second names the fields of the first."""
+    """Copy the fields of the first name to the other names of a file."""
     return {
         path: replace(tree[entry.same_as], same_as=entry.same_as) if entry.same_as else entry
         for path, entry in tree.items()
@@ -189,7 +189,7 @@ def mounted(path: Path, place: Path, *, reader: str) -> Iterator[Path]:
 
 
 def read_mounted(place: Path, *, prefixes: Iterable[str] = ("user.",)) -> dict[bytes, Entry]:
-    """Read everything under a directory; of extended attributes those that begin so."""
+    """Read everything under a directory, with the extended attributes that have one of the prefixes."""
     found = {}
     for path in _walk(os.fsencode(place)):
         found[path[len(os.fsencode(place)) + 1 :]] = _entry(path, tuple(prefixes))
@@ -226,16 +226,16 @@ def _xattr(path: bytes, name: str) -> bytes:
     except OSError as err:
         if err.errno != errno.ENODATA:
             raise
-        return b""  # squashfuse lists an attribute without a value, and then denies it, with images of mksquashfs too
+        return b""  # squashfuse lists an attribute with an empty value but cannot read it, also in images of mksquashfs
 
 
 def noise(size: int, seed: int = 1) -> bytes:
-    """Return bytes that do not compress, so that their blocks are stored as they are."""
+    """Return incompressible bytes, whose blocks are stored uncompressed."""
     return random.Random(seed).randbytes(size)  # noqa: S311 - the same each time
 
 
 def text(size: int) -> bytes:
-    """Return bytes that compress."""
+    """Return compressible bytes."""
     return b"".join(b"line %d of a text that compresses well\n" % number for number in range(size // 30 + 1))[:size]
 
 

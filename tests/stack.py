@@ -1,6 +1,6 @@
-"""The real tools that dev/stack put in place, and how tests call them: EasyBuild, the module tools, Slurm.
+"""The real tools installed by dev/stack, and how tests call them: EasyBuild, the module tools, Slurm.
 
-The fixtures that hand these out are in conftest.py. Nothing here touches the home or the modules of whoever runs them.
+The fixtures for these are in conftest.py. Nothing here touches the home directory or the modules of the user.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ TIMEOUT = 600.0
 
 Done = subprocess.CompletedProcess[str]
 KEPT = ("PATH", "LANG", "TZ", "CI", "HPCMOD_DEV_DIR")
-"""What a tool under test sees of the environment of pytest; everything else is stated by the test."""
+"""Variables that a tool under test inherits from pytest; the test sets all others."""
 
 
 @dataclass(frozen=True)
 class Stack:
-    """Where each real tool lies. The paths may be missing on a machine where dev/stack made only some parts."""
+    """Paths of all real tools. Some may not exist on a machine where dev/stack installed only some parts."""
 
     root: Path
     python: Path
@@ -40,25 +40,27 @@ class Stack:
     wheels: Path
 
     def missing(self, *names: str) -> list[str]:
-        """Name those of the given fields whose path does not exist."""
+        """Return the given fields whose path does not exist."""
         return [name for name in names if not getattr(self, name).exists()]
 
     def environment(self, home: Path, **more: str) -> dict[str, str]:
-        """Make the environment of a tool under test: ours first on PATH, a home of its own, no module tool yet."""
+        """Return the environment of a tool under test: our tools first on PATH, its own home directory, no module tool
+        yet.
+        """
         kept = {name: os.environ[name] for name in KEPT if name in os.environ}
         places = [str(self.python.parent), str(self.apptainer.parent), *kept.get("PATH", os.defpath).split(os.pathsep)]
-        path = os.pathsep.join(dict.fromkeys(places))  # Lmod drops what is named twice, and that is not a trace of ours
+        path = os.pathsep.join(dict.fromkeys(places))  # Lmod drops duplicates, which is not our doing
         own = {"PATH": path, "HOME": str(home), "USER": getpass.getuser(), "LMOD_PAGER": "none", "LC_ALL": "C.UTF-8"}
         return {**kept, **own, "EB_PYTHON": str(self.python), **more}
 
 
 def find_stack() -> Path:
-    """Return the directory dev/stack uses when nobody names another."""
+    """Return the default directory of dev/stack, or HPCMOD_DEV_DIR."""
     return Path(os.environ.get("HPCMOD_DEV_DIR", f"/var/tmp/hpcmod-dev-{getpass.getuser()}"))
 
 
 def read_stack(root: Path) -> Stack | None:
-    """Read what dev/stack wrote in its stack.env; None where it has not run."""
+    """Read the stack.env written by dev/stack; None if it has not run."""
     try:
         lines = (root / "stack.env").read_text().splitlines()
     except OSError:
@@ -69,9 +71,9 @@ def read_stack(root: Path) -> Stack | None:
 
 
 def write_eb(stack: Stack, directory: Path) -> Path:
-    """Write a program that runs EasyBuild as the script `eb` does at its end, and return its directory, for PATH.
+    """Write an `eb` that starts EasyBuild directly, and return its directory, for PATH.
 
-    The script starts Python twice more to choose one; test_install.py runs it.
+    The real script `eb` starts Python two more times to choose one; test_install.py runs it.
     """
     program = directory / "programs" / "eb"
     if not program.exists():
@@ -97,14 +99,14 @@ class ModuleTool:
     name: str
 
     def prologue(self) -> str:
-        """Return the lines of bash that define `module`."""
+        """Return the bash lines that define `module`."""
         if self.name == "lmod":
             return f"source {self.stack.lmod_init}\n"
         # EasyBuild looks for the literal path in the function's text
         return f'module() {{ eval "$({self.stack.modulecmd} bash "$@")"; }}\nexport -f module\n'
 
     def environment(self, **more: str) -> dict[str, str]:
-        """Make the environment in which EasyBuild finds this module tool."""
+        """Return the environment in which EasyBuild finds this module tool."""
         if self.name == "lmod":
             return self.stack.environment(self.home, LMOD_CMD=str(self.stack.lmod_cmd), **more)
         function = f'() {{  eval "$({self.stack.modulecmd} bash "$@")"\n}}'
@@ -112,7 +114,9 @@ class ModuleTool:
         return {**self.stack.environment(self.home), **env, **more}
 
     def __call__(self, snippet: str, *modulepath: Path, cwd: Path | None = None, **env: str) -> Done:
-        """Run `snippet` in bash with `module` at hand and these directories in MODULEPATH; more variables by name."""
+        """Run `snippet` in bash with `module` defined and these directories in MODULEPATH; keyword arguments set
+        variables.
+        """
         use = "".join(f"module use '{path}'\n" for path in reversed(modulepath))
         base = self.stack.environment(self.home, **env)
         return run(["bash", "--norc", "-c", self.prologue() + use + snippet], base, cwd or self.home)
@@ -120,7 +124,7 @@ class ModuleTool:
 
 @dataclass(frozen=True)
 class EasyBuild:
-    """Runs the real `eb` with a prefix of its own; source path: own cache first (writable), then `central`."""
+    """Runs the real `eb` with its own prefix; source path: its own writable cache first, then `central`."""
 
     stack: Stack
     top: Path
@@ -131,7 +135,7 @@ class EasyBuild:
 
     @property
     def prefix(self) -> Path:
-        """Where it installs: software/ and modules/all/ are below."""
+        """Installation prefix, with software/ and modules/all/ below it."""
         return self.top / "eb"
 
     @property
@@ -140,7 +144,7 @@ class EasyBuild:
         return self.prefix / "modules" / "all"
 
     def environment(self) -> dict[str, str]:
-        """Make the environment `eb` runs in."""
+        """Return the environment for `eb`."""
         tool = {"lmod": "Lmod", "envmodules": "EnvironmentModules"}[self.modules_tool]
         own = {
             "EASYBUILD_PREFIX": str(self.prefix),
@@ -150,16 +154,18 @@ class EasyBuild:
             "EASYBUILD_MODULES_TOOL": tool,
             "EASYBUILD_MODULE_SYNTAX": self.syntax,
             "FANCYLOGGER_IGNORE_MPI4PY": "1",
-            "PYTHONOPTIMIZE": "0",  # `python -O`, the default, compiles the standard library anew in each `eb`
+            "PYTHONOPTIMIZE": "0",  # `python -O`, the default, recompiles the standard library in each `eb`
         }
         return ModuleTool(self.stack, self.top, self.modules_tool).environment(**{**own, **self.variables})
 
     def command(self, *args: str | Path) -> list[str]:
-        """Return what the script `eb` runs. It starts Python twice more to choose one; test_install.py runs it."""
+        """Return the command that the script `eb` runs. The script starts Python two more times to choose one;
+        test_install.py runs it.
+        """
         return [str(self.stack.python), "-m", "easybuild.main", *map(str, args)]
 
     def __call__(self, *args: str | Path, cwd: Path | None = None, **env: str) -> Done:
-        """Run `eb ARGS`; stderr is joined to stdout. The caller judges the return code."""
+        """Run `eb ARGS` with stderr joined to stdout. The caller must check the return code."""
         given = ["eb", *map(str, args)]
         environ = {**self.environment(), **env}
         done = call(self.stack.python, EASYBUILD, given, environ, cwd or self.top, joined=True)
@@ -171,7 +177,7 @@ class EasyBuild:
 
 @dataclass(frozen=True)
 class Cluster:
-    """A throw-away Slurm cluster that is up: two virtual nodes, nid001 and nid002, and a login node."""
+    """A running throw-away Slurm cluster: two virtual nodes, nid001 and nid002, and a login node."""
 
     stack: Stack
     dir: Path
@@ -192,5 +198,5 @@ def start_cluster(stack: Stack, name: str, *options: str) -> Cluster:
 
 
 def stop_cluster(cluster: Cluster) -> None:
-    """End a cluster and everything that runs on it."""
+    """Stop a cluster and everything that runs on it."""
     run([str(CHECKOUT / "dev" / "cluster"), "down", str(cluster.dir)], os.environ)

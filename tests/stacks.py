@@ -1,7 +1,7 @@
-"""Images and hosts that hold nothing but stub libraries: chosen names, versions and needs.
+"""Images and hosts that contain only stub libraries, with chosen names, versions and dependencies.
 
-`make_stack` writes the SIF of a tree of stubs, `make_host` a directory that stands for a machine's root. Files are made
-by our own writers: nothing but Python is needed.
+`make_stack` writes a SIF with a tree of stubs, `make_host` a directory that acts as a machine's root. Our own writers
+make the files, so only Python is needed.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ def stub(soname: str, *needs: str | tuple[str, str], **more: object) -> bytes:
 
 
 def named(path: str, content: bytes, real: str = "") -> dict[str, bytes | str | Link]:
-    """Return a library under a path, and behind that a link where its file has another name."""
+    """Return a library at `path`; with `real`, its file has that name and `path` is a symlink to it."""
     if not real:
         return {path: content}
     return {path: Link(real), f"{path.rpartition('/')[0]}/{real}": content}
 
 
 def glibc(upto: str = "2.36", directory: str = "/usr/lib64") -> Stubs:
-    """The loader, and a libc that defines versions up to one."""
+    """Return the loader, and a libc that defines versions up to `upto`."""
     defined = GLIBC_VERSIONS[: GLIBC_VERSIONS.index(f"GLIBC_{upto}") + 1]
     libc = elf("libc.so.6", needed=[LOADER.rpartition("/")[2]], defines=defined, machine=ARCH)
     return {f"{directory}/libc.so.6": libc, LOADER: elf(LOADER.rpartition("/")[2], machine=ARCH)}
 
 
 def fabric(number: str, *needs: str | tuple[str, str], upto: int = 6, directory: str = "/usr/lib64") -> Stubs:
-    """A libfabric by libtool's number, e.g. 20.0 for 1.17.0, which defines FABRIC_1.0 to FABRIC_1.`upto`."""
+    """Return a libfabric with a libtool version, e.g. 20.0 for 1.17.0, that defines FABRIC_1.0 to FABRIC_1.`upto`."""
     content = stub("libfabric.so.1", *needs, defines=FABRIC_VERSIONS[: upto + 1])
     return named(f"{directory}/libfabric.so.1", content, f"libfabric.so.1.{number}")
 
@@ -72,12 +72,12 @@ def open_mpi(version: str = "40.30.4", *needs: str, directory: str = "/usr/lib64
 def plugin(
     version: str = "FABRIC_1.3", *needs: str | tuple[str, str], path: str = "/usr/lib64/libnccl-net.so", **more: object
 ) -> Stubs:
-    """aws-ofi-nccl, built against a libfabric of which it needs a version of symbols."""
+    """Return an aws-ofi-nccl that needs this symbol version of libfabric."""
     return {path: stub(path.rpartition("/")[2], ("libfabric.so.1", version), *needs, **more)}
 
 
 def make_stack(path: Path, files: Stubs, *, architecture: str = ARCH, compression: str = "none") -> Path:
-    """Write a SIF that holds these files."""
+    """Write a SIF that contains these files."""
     tree = {b"": directory()}
     for name, content in sorted(files.items()):
         place = name.lstrip("/").encode()
@@ -93,7 +93,7 @@ def make_stack(path: Path, files: Stubs, *, architecture: str = ARCH, compressio
 
 
 def make_host(root: Path, files: Stubs) -> HostLibraries:
-    """Write the files of a machine below a directory; what its loader finds lies in /usr/lib64."""
+    """Write a machine's files below a directory; its loader finds libraries in /usr/lib64."""
     for name, content in files.items():
         place = root / name.lstrip("/")
         place.parent.mkdir(parents=True, exist_ok=True)

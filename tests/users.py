@@ -1,7 +1,7 @@
-"""Several users on one machine without root: a user namespace with more user and group numbers than one.
+"""Several users on one machine without root: a user namespace that maps a range of user and group IDs.
 
-`alice` is whoever runs the tests. `mallory` is another user in her group, `carol` one in no group of hers. All three
-are real to the kernel: modes, sticky bits and ownership hold between them.
+`alice` is the user who runs the tests. `mallory` is another user in her group, `carol` is in none of her groups. To the
+kernel all three are real: modes, sticky bits and ownership apply between them.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TEAM = 20
-"""Number of the group of alice and mallory, inside the namespace."""
+"""ID of alice's and mallory's group, inside the namespace."""
 
 _NUMBERS = {"mallory": 2, "carol": 3}
 _GROUPS = {"alice": (TEAM,), "mallory": (TEAM,), "carol": ()}
-_FIRST, _COUNT = 0, 100  # numbers inside that stand for the first of /etc/subuid and /etc/subgid; 0 is the root
+_FIRST, _COUNT = 0, 100  # IDs in the namespace that map to the first of /etc/subuid and /etc/subgid; 0 is root
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class Users:
     """Runs programs as several users."""
 
     namespace: int
-    """The process that keeps the user namespace open."""
+    """ID of the process that keeps the user namespace open."""
     directory: Path
-    """A directory that everybody may enter, and only root of the namespace may write."""
+    """A directory that everyone can enter, and only root of the namespace can write."""
 
     def argv(self, user: str, *command: str | Path) -> list[str]:
         """Return the argument list that runs a command as `alice`, `mallory`, `carol` or `root` of the namespace."""
@@ -53,7 +53,7 @@ class Users:
         check: bool = True,
         timeout: float = 60,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command as a user; one that fails raises, unless `check` is False."""
+        """Run a command as a user; fails if the command fails, unless `check` is False."""
         done = subprocess.run(
             self.argv(user, *command), cwd=cwd, env=env, capture_output=True, text=True, timeout=timeout, check=False
         )
@@ -61,11 +61,11 @@ class Users:
         return done
 
     def sh(self, user: str, script: str, *, cwd: Path | None = None) -> str:
-        """Run lines of shell as a user; return what they print."""
+        """Run shell commands as a user; return what they print."""
         return self.run(user, "sh", "-euc", script, cwd=cwd).stdout
 
     def make_directory(self, name: str, *, owner: str, mode: int, group: int | None = None) -> Path:
-        """Make a directory of a user in `directory`, whose group is the team's or, for None, the user's own."""
+        """Make a user's directory in `directory`; its group is `group` or, if None, the user's own."""
         path = self.directory / name
         uid = _NUMBERS.get(owner, os.getuid())
         gid = _NUMBERS.get(owner, os.getgid()) if group is None else group
@@ -73,7 +73,7 @@ class Users:
         return path
 
     def shared_directory(self, name: str, mode: int = 0o2775) -> Path:
-        """Make a directory of alice's that her team may write."""
+        """Make a directory of alice's that her team can write."""
         return self.make_directory(name, owner="alice", mode=mode, group=TEAM)
 
 

@@ -1,4 +1,4 @@
-"""The commands of the how-to pages that follow other sites' documents, and the text that each must give."""
+"""The commands of the how-to pages that follow other sites' documents, and the expected output of each."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ SITES = {
     "jobs": {"HPCMOD_SITE": "lumi", "SBATCH_ACCOUNT": "project_465000001"},
     "stage": {"HPCMOD_SITE": "lumi", "SBATCH_ACCOUNT": "project_465000001"},
 }
-"""Pages of docs/how-to, and what is exported on the machine that each is for."""
+"""Pages in docs/how-to, and the environment variables set on the machine each is for."""
 
 ALLOCATION = {"SLURM_JOB_ID": "4711", "SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_PARTITION": "standard-g"}
-"""What `hpcmod launch` finds in an allocation of two nodes of LUMI."""
+"""Variables that `hpcmod launch` finds in a two-node allocation on LUMI."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Command:
     page: str
     number: int
     words: tuple[str, ...]
-    """Behind `hpcmod`."""
+    """The words after `hpcmod`."""
 
     @property
     def name(self) -> str:
@@ -41,12 +41,12 @@ class Command:
 
     @property
     def golden(self) -> Path:
-        """What it must print."""
+        """Path of its golden file."""
         return GOLDEN / self.name
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables that it runs with."""
+        """Environment variables that it runs with."""
         return {**SITES[self.page], **(ALLOCATION if self.words[0] == "launch" else {})}
 
 
@@ -55,12 +55,12 @@ def text_of(page: str) -> str:
 
 
 def blocks(page: str, language: str) -> list[str]:
-    """Code blocks of a page in one language."""
+    """Return the code blocks of a page in one language."""
     return re.findall(rf"^ *```{language}\n(.*?)^ *```", text_of(page), re.MULTILINE | re.DOTALL)
 
 
 def commands(page: str) -> list[Command]:
-    """The commands of a page that write batch scripts or run steps, in order."""
+    """Return the commands of a page that write batch scripts or run steps, in order."""
     lines = [line for block in blocks(page, "console") for line in block.splitlines()]
     found = [shlex.split(line)[1:] for line in lines if re.match(r"hpcmod (job|launch) ", line)]
     return [Command(page, number, tuple(words)) for number, words in enumerate(found, 1)]

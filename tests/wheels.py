@@ -1,4 +1,4 @@
-"""Small wheels and source archives written by hand, which need no network."""
+"""Small handwritten wheels and source archives; no network needed."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ def make_wheel(
     extras: Mapping[str, Sequence[str]] | None = None,
     tag: str = "py3-none-any",
 ) -> Path:
-    """Write a wheel with one module, whose `version` is its version, or with these files.
+    """Write a wheel with the given files or, by default, one module whose `version` is the wheel's version.
 
     Parameters
     ----------
     extras
-        What each extra requires, by its name.
+        Requirements of each extra, by its name.
     tag
-        Python, ABI and platform that it fits.
+        Python, ABI and platform tag.
     scripts
-        Function that each command calls, by its name: {"greet": "einops:main"}.
+        Entry point of each command, by its name: {"greet": "einops:main"}.
     """
     directory.mkdir(parents=True, exist_ok=True)
     info = f"{name}-{version}.dist-info"
