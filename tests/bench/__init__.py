@@ -1,1 +1,1 @@
-"""Benchmarks: `python -m tests.bench` measures side by side and prints Markdown tables of medians and ratios."""
+"""Benchmarks: `python -m tests.bench` compares alternatives and prints Markdown tables of medians and ratios."""

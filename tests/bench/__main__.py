@@ -24,25 +24,25 @@ ON_DEMAND = (
     "beside",
     "ranks",
     "stage",
-)  # an hour, and 30 GB of test images; needs another checkout
+)  # an hour, and 30 GB of test images; `beside` needs another checkout
 
 
 def main() -> None:
-    """Parse the arguments, run each benchmark in a directory of its own, print its table."""
+    """Parse the arguments, run each benchmark in its own directory, and print its table."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument(
         "names",
         nargs="*",
         choices=[*BENCHMARKS, []],
-        help=f"of {', '.join(BENCHMARKS)}; default: all but {', '.join(ON_DEMAND)}",
+        help=f"any of {', '.join(BENCHMARKS)}; default: all but {', '.join(ON_DEMAND)}",
     )
     parser.add_argument("--megabytes", type=int, default=1000, help="size of the image to install (default: 1000)")
-    parser.add_argument("--rounds", type=int, default=5, help="rounds of each side-by-side measurement (default: 5)")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds of each comparison (default: 5)")
     given = parser.parse_args()
     stack = read_stack(find_stack())
     if stack is None:
         raise SystemExit(f"no test stack in {find_stack()}: run dev/stack")
-    print(f"{os.cpu_count()} cores, {platform.platform()}, medians of {given.rounds} rounds side by side\n")
+    print(f"{os.cpu_count()} cores, {platform.platform()}, medians of {given.rounds} alternating rounds\n")
     for name in given.names or [name for name in BENCHMARKS if name not in ON_DEMAND]:
         bench = importlib.import_module(f"tests.bench.bench_{name}")
         with tempfile.TemporaryDirectory(prefix="hpcmod-bench-", dir=stack.root) as work:

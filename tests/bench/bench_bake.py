@@ -1,6 +1,6 @@
-"""Putting packages of 200 MB into an image: hpcmod bake, beside Apptainer from a definition file.
+"""Adding 200 MB of packages to an image: hpcmod bake compared with Apptainer and a definition file.
 
-HPCMOD_BENCH_SIF  the image; otherwise the one with PyTorch of the test stack
+HPCMOD_BENCH_SIF  the image (default: the test stack's image with PyTorch)
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from pathlib import Path
 from tests.bench.measure import Row, alternate, must
 from tests.stack import Stack
 
-TITLE = "Putting packages into an image"
+TITLE = "Adding packages to an image"
 _HPCMOD = "from hpcmod.cli.main import main; main()"
 _FILES, _SIZE = 4000, 50_000
 _COMPRESSION = "-comp zstd -Xcompression-level 3"
 
 
 def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[Row]:
-    """Measure both ways in turn; packages are a directory, as users have them."""
+    """Measure both in alternation; the packages are in a directory, as on a user's machine."""
     del megabytes
     packages, sif = make_packages(work / "packages"), Path(os.environ.get("HPCMOD_BENCH_SIF") or stack.torch_sif)
     definition = work / "x.def"
@@ -47,9 +47,9 @@ def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[R
 
 
 def make_packages(top: Path) -> Path:
-    """Write files that compress to about half, as libraries do."""
+    """Write files that compress to about half their size, as libraries do."""
     site = top / "venv/mine/lib/python3.11/site-packages"
-    chance = random.Random(1)  # noqa: S311 - no secret
+    chance = random.Random(1)  # noqa: S311 - test data
     words = [chance.randbytes(8) for _ in range(256)]
     for number in range(_FILES):
         place = site / f"package{number // 100}"

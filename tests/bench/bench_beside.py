@@ -1,8 +1,8 @@
-"""Another checkout of hpcmod beside this one, in turn: installing, fetching, converting, and loading the module.
+"""Compare this checkout of hpcmod with another: installing, fetching, converting, and loading the module.
 
 HPCMOD_BENCH_BESIDE the other checkout, for example a worktree of an earlier commit
-HPCMOD_BENCH_DIR    where the test images are kept; otherwise they are made anew
-HPCMOD_BENCH_IMAGES which to convert: layers-gzip,tiny-gzip,one-gzip
+HPCMOD_BENCH_DIR    directory of the test images, which are kept; by default they are made again for each run
+HPCMOD_BENCH_IMAGES images to convert: layers-gzip,tiny-gzip,one-gzip
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.bench.measure import Row, must
 from tests.registry import run_registry
 from tests.stack import CHECKOUT, EasyBuild, Stack
 
-TITLE = "This checkout beside another"
+TITLE = "This checkout compared with another"
 AIM = "<= 1.15"
 IMAGES = "layers-gzip,tiny-gzip"
 SIDES = ("this", "other")
@@ -32,7 +32,7 @@ SIDES = ("this", "other")
 
 @dataclass(frozen=True)
 class Took:
-    """What one run took, in seconds."""
+    """Times of one run, in seconds."""
 
     wall: float
     cpu: float
@@ -45,7 +45,7 @@ def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[R
     """Measure both checkouts; `megabytes` is the size of the image to install and fetch."""
     other = os.environ.get("HPCMOD_BENCH_BESIDE", "")
     if not (Path(other) / "src" / "hpcmod").is_dir():
-        raise SystemExit("HPCMOD_BENCH_BESIDE must name another checkout of hpcmod, by its whole path")
+        raise SystemExit("HPCMOD_BENCH_BESIDE must be the absolute path of another checkout of hpcmod")
     sides = {"this": CHECKOUT, "other": Path(other)}
     image = make_big_image(stack, work, megabytes)
     installed = {side: _easybuild(stack, work / side, image, sides[side]) for side in SIDES}
@@ -70,7 +70,7 @@ def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[R
 
 
 def _row(what: str, rounds: int, work: Mapping[str, Callable[[], object]], before: Callable[[], object]) -> Row:
-    """Run both sides once a round, in turn, each of them first in every second round."""
+    """Run both sides once per round; which one runs first changes every round."""
     taken: dict[str, list[Took]] = {side: [] for side in SIDES}
     for number in range(rounds):
         for side in SIDES[:: -1 if number % 2 else 1]:
@@ -99,7 +99,7 @@ def _median(taken: list[Took]) -> Took:
 
 
 def _variables(top: Path, checkout: Path) -> dict[str, str]:
-    """Return the variables by which Python, and EasyBuild in it, take hpcmod from a checkout."""
+    """Return the variables that make Python and EasyBuild use hpcmod from a checkout."""
     return {
         "PYTHONPATH": str(checkout / "src"),
         "PYTHONPYCACHEPREFIX": str(top / "bytecode"),
@@ -137,7 +137,7 @@ def _eb(eb: EasyBuild, recipe: Path) -> subprocess.CompletedProcess[str]:
 
 
 def _load(stack: Stack, work: Path, installed: Mapping[str, EasyBuild], rounds: int) -> Iterator[Row]:
-    """Load the module that each side has installed from the same easyconfig."""
+    """Load the module that each side installed from the same easyconfig."""
     env = {side: {**stack.environment(work), "MODULEPATH": str(eb.modules)} for side, eb in installed.items()}
     load = [stack.lmod_cmd, "bash", "load", "Big"]
     yield _row("module load", rounds, {

@@ -1,4 +1,4 @@
-"""The verbs that find containers among 10,000 records, beside Python itself; and reading a large image."""
+"""The commands that search 10,000 records, compared with starting Python; and reading a large image."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LINES = ("--help", "ls", "ls --json", "search torchvision", "search flash-attent
 
 
 def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[Row]:
-    """Measure whole processes; the image has about so many megabytes."""
+    """Measure whole processes; `megabytes` is the approximate size of the image."""
     catalogue = make_many(work / "catalogue")
     env = {**stack.environment(work), "HPCMOD_CATALOGUE": str(catalogue.directory)}
     hpcmod = stack.python.parent / "hpcmod"
@@ -41,7 +41,7 @@ def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[R
 
 
 def _index(catalogue: Catalogue, rounds: int) -> Row:
-    """Measure what each change costs, as publishing does it, beside an index of all records."""
+    """Measure updating the index after one change, as publishing does, compared with indexing all records."""
     record = catalogue.read("Name7", "1.0")
 
     def change() -> None:
@@ -55,7 +55,7 @@ def _index(catalogue: Catalogue, rounds: int) -> Row:
 
 
 def make_many(directory: Path) -> Catalogue:
-    """Make a catalogue in which every container has 200 of 3,000 packages, and an index."""
+    """Make a catalogue with an index, in which every container has 200 of 3,000 packages."""
     choose = random.Random(1)  # noqa: S311 - data for a benchmark
     known = ["torch", "torchvision", "numpy", "flash_attn", *(f"package-{number}" for number in range(2996))]
     catalogue = make_catalogue(directory)
@@ -73,11 +73,11 @@ import resource, subprocess, sys
 subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True)
 print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 """
-"""From a process that is small itself: a child begins as large as its parent."""
+"""Runs in a small process, because a child starts with the memory of its parent."""
 
 
 def measure_memory(argv: list[str], env: dict[str, str]) -> int:
-    """Run a program and return the most memory that it had at once, in bytes."""
+    """Run a program and return its peak resident memory, in bytes."""
     return int(must([sys.executable, "-S", "-c", MEMORY, *argv], env=env).stdout) * 1024
 
 

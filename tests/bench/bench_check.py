@@ -1,7 +1,7 @@
-"""hpcmod check on 64 nodes: its own time.
+"""hpcmod check on 64 nodes: the time that the command itself takes.
 
-The nodes are simulated: a script in the place of srun starts 64 processes on this machine, 8 at a time, or prints what
-they answered before.
+The nodes are simulated: a script in place of srun starts 64 processes on this machine, 8 at a time, or prints their
+recorded answers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ AIM = "< 5 s"
 NODES = 64
 
 SRUN = """#!/bin/bash
-# Stands for srun on 64 nodes, all of them this machine.
+# Acts as srun on 64 nodes, all of them this machine.
 while [[ $1 == -* ]]; do shift; done
 export SLURM_PROCID SLURMD_NODENAME
 for ((SLURM_PROCID = 0; SLURM_PROCID < 64; SLURM_PROCID++)); do
@@ -40,7 +40,7 @@ exec cat answers
 
 
 def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[Row]:
-    """Measure the whole command, the step alone, and the command with answers that are there at once, in turn."""
+    """Measure the whole command, the job step alone, and the command with recorded answers, in alternation."""
     del megabytes
     for name, text in (("bin", SRUN), ("recorded", RECORDED)):
         (work / name).mkdir()

@@ -1,4 +1,4 @@
-"""Short commands as a user waits for them, beside a bare Python that imports click: one installed module."""
+"""Short commands with one installed module, as users wait for them, compared with a Python that only imports click."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COMMANDS = {
 
 
 def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[Row]:
-    """Measure the commands in turn."""
+    """Measure the commands in alternation."""
     del megabytes
     eb = EasyBuild(stack, work, stack.tiny_sif.parent)
     sha256 = must(["sha256sum", stack.tiny_sif]).stdout.split()[0]

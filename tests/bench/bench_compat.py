@@ -1,4 +1,4 @@
-"""hpcmod compat: seconds a SIF, small and large, beside starting the image, which is the other way to find out."""
+"""hpcmod compat: seconds for small and large SIFs, compared with starting the image, the other way to find out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LIBRARIES, FILES, MIB = 300, 20_000, 1 << 20
 
 
 def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[Row]:
-    """Measure the command as a user waits for it; a quarter of the large image is in each of four libraries."""
+    """Measure the command as a user waits for it; four libraries make up the large image, a quarter each."""
     env = {"PATH": "/usr/bin:/bin", "HOME": str(work), "HPCMOD_SITE": "lumi"}
     hpcmod = stack.python.parent / "hpcmod"
     large = make_stack(work / "large.sif", _large(megabytes), compression="zstd")
@@ -36,9 +36,11 @@ def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[R
 
 
 def _large(megabytes: int) -> Stubs:
-    """An image with MPI, libfabric and plugin, each of which needs 300 libraries, four large ones, and 20,000 files."""
+    """Return an image with MPI, libfabric and plugin, each of which needs 300 libraries, four large ones, and 20,000
+    files.
+    """
     names = [f"libpart{number}.so.1" for number in range(LIBRARIES)]
-    noise = random.Random(1).randbytes(MIB)  # noqa: S311 - to be as large as it looks
+    noise = random.Random(1).randbytes(MIB)  # noqa: S311 - incompressible
     large = {
         f"/usr/lib64/liblarge{number}.so.1": stub(f"liblarge{number}.so.1", filler=noise * (megabytes // 4))
         for number in range(4)

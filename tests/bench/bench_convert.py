@@ -1,11 +1,11 @@
-"""Converting OCI images to SIF: time, memory, temporary space and size, beside Apptainer and chains of other tools.
+"""Converting OCI images to SIF: time, memory, temporary space and size, compared with Apptainer and other tool chains.
 
-HPCMOD_BENCH_DIR    where the test images are kept (30 GB); otherwise they are made anew
-HPCMOD_BENCH_IMAGES which to measure: real-gzip,real-zstd,one-gzip,tiny-gzip,layers-gzip,huge-gzip
-HPCMOD_BENCH_CORES  on how many cores: 2,1
-HPCMOD_BENCH_TOOLS  a word that the names of the ways to measure beside ours must hold
+HPCMOD_BENCH_DIR    directory of the test images (30 GB), which are kept; by default they are made again for each run
+HPCMOD_BENCH_IMAGES images to measure: real-gzip,real-zstd,one-gzip,tiny-gzip,layers-gzip,huge-gzip
+HPCMOD_BENCH_CORES  numbers of cores to use: 2,1
+HPCMOD_BENCH_TOOLS  measure, in addition to ours, only the alternatives whose name contains this text
 
-Temporary space is what the file system lost at most, so nobody else should write there meanwhile.
+Temporary space is the largest drop in free space of the file system, so nothing else should write there meanwhile.
 """
 
 from __future__ import annotations
@@ -36,12 +36,14 @@ used = resource.getrusage(resource.RUSAGE_CHILDREN)
 print(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
 sys.exit(ended)
 """
-"""Runs a command; prints its seconds of CPU and most memory in MB. Small, for a child begins as large as its parent."""
+"""Runs a command; prints its CPU seconds and peak memory in MB. Small, because a child starts with the memory of its
+parent.
+"""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What one run took; sizes in MB."""
+    """Cost of one run; times in seconds, sizes in MB."""
 
     wall: float
     cpu: float
@@ -55,7 +57,7 @@ class Cost:
 
 
 def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[Row]:
-    """Measure each image on each number of cores; the size is the images' own."""
+    """Measure each image on each number of cores; `megabytes` is not used."""
     del megabytes
     kept = Path(os.environ.get("HPCMOD_BENCH_DIR") or work / "images")
     kept.mkdir(parents=True, exist_ok=True)
@@ -70,13 +72,13 @@ def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[R
 
 
 def chosen(ways: Mapping[str, str]) -> Mapping[str, str]:
-    """Leave out ways that nobody asked for."""
+    """Return ours and the alternatives selected with HPCMOD_BENCH_TOOLS."""
     word = os.environ.get("HPCMOD_BENCH_TOOLS", "")
     return {name: command for name, command in ways.items() if name == OURS or word in name}
 
 
 def tools(stack: Stack, layout: Path, reference: str) -> Mapping[str, str]:
-    """Return the shell command of each way; `$OUT` is what it makes, and `$TMPDIR` is empty and its own."""
+    """Return the shell command of each alternative; it writes `$OUT`, and gets an empty `$TMPDIR` of its own."""
     apptainer, source = f"{stack.apptainer}", f"oci:{layout}"
     fast = "--mksquashfs-args '-comp zstd -Xcompression-level 3'"
     hpcmod = f"{sys.executable} -c 'from hpcmod.cli.main import main; main()' convert --compression"
@@ -89,7 +91,7 @@ def tools(stack: Stack, layout: Path, reference: str) -> Mapping[str, str]:
         ZSTD: f"{apptainer} build {fast} $OUT {source}",
     }
     chain = f"umoci unpack --rootless --image {layout}:latest $TMPDIR/bundle && " + _pack("$TMPDIR/bundle/rootfs")
-    if shutil.which("umoci") and layout.name.endswith("-gzip"):  # umoci knows no zstd
+    if shutil.which("umoci") and layout.name.endswith("-gzip"):  # umoci does not support zstd
         found["umoci + mksquashfs, zstd 3"] = chain
     if shutil.which("umoci") and shutil.which("skopeo"):
         copy = (
@@ -108,7 +110,7 @@ def _pack(source: str) -> str:
 
 
 def measure(commands: Mapping[str, str], work: Path, cores: int, rounds: int) -> Mapping[str, Cost]:
-    """Run each way once a round, in turn; give the median of the times, and the most of the rest."""
+    """Run each alternative once per round; return the median of the times, and the maximum of the rest."""
     costs: dict[str, list[Cost]] = {name: [] for name in commands}
     for _ in range(rounds):
         for name, command in commands.items():
@@ -123,7 +125,7 @@ def _median(costs: Sequence[Cost]) -> Cost:
 
 
 def cost_of(command: str, work: Path, cores: int) -> Cost:
-    """Run a command with everything it leaves behind on the disk in a directory that is removed afterwards."""
+    """Run a command so that everything it leaves on disk is in a directory that is removed afterwards."""
     place = work / "run"
     place.mkdir()
     out = place / "out.sif"
@@ -140,7 +142,7 @@ def cost_of(command: str, work: Path, cores: int) -> Cost:
         done = subprocess.run(argv, env=env, stdout=subprocess.PIPE, stderr=log)
         wall = time.perf_counter() - began
     if done.returncode:
-        raise SystemExit(f"{command} ended with {done.returncode}:\n{(place / 'log').read_text()}")
+        raise SystemExit(f"{command} exited with {done.returncode}:\n{(place / 'log').read_text()}")
     cpu, memory = map(float, done.stdout.split())
     size = out.stat().st_size
     subprocess.run(["chmod", "-R", "u+rwX", place], check=True)
@@ -149,7 +151,7 @@ def cost_of(command: str, work: Path, cores: int) -> Cost:
 
 
 class least_room:  # noqa: N801 - used as a function
-    """Watch a file system; call what it gives for the most bytes that were used since."""
+    """Watch a file system; call the object for the largest number of bytes used since the start."""
 
     def __init__(self, place: Path) -> None:
         self._place, self._stop = place, threading.Event()
@@ -177,7 +179,7 @@ class least_room:  # noqa: N801 - used as a function
 
 
 def compare(title: str, found: Mapping[str, Cost]) -> Iterator[Row]:
-    """Set each way beside ours."""
+    """Compare each alternative with ours."""
     ours = found[OURS]
     for name, cost in found.items():
         aim = {PULL: "15 x", ZSTD: "8 x"}.get(name, "") if title.startswith("real") else ""

@@ -1,4 +1,4 @@
-"""get-master, beside `scontrol show hostnames`, on lists of the largest machine."""
+"""get-master compared with `scontrol show hostnames`, on node lists of the largest machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOOP = 'list=$(</dev/stdin); for ((look = 0; look < $1; look++)); do first_host 
 
 
 def host_lists() -> Iterator[tuple[str, str]]:
-    """Lists as Slurm writes them, from the best case to the worst."""
+    """Yield node lists as Slurm writes them, from the best case to the worst."""
     numbers = [f"{number:06}" for number in range(1, 2 * NODES + 1)]
     yield "one range", f"nid[{numbers[0]}-{numbers[NODES - 1]}]"
     yield "300 ranges", f"nid[{','.join(f'{numbers[n]}-{numbers[n + 30]}' for n in range(0, 9600, 32))}]"
@@ -30,7 +30,7 @@ def host_lists() -> Iterator[tuple[str, str]]:
 
 
 def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[Row]:
-    """Measure the look alone, the shell running already as in conda-python-distributed, and the command."""
+    """Measure only the lookup, in a running shell as in conda-python-distributed, and the whole command."""
     del stack, megabytes
     settings = RunscriptSettings(module="bench/1", sif_variable="SIFBENCH")
     script = work / "get-master"

@@ -1,6 +1,6 @@
-"""Installing an image: bytes moved and wall time, beside stock MakeCp, `cp`, `sha256sum` and EasyBuild's own floor.
+"""Installing an image: bytes moved and wall time, compared with MakeCp, `cp`, `sha256sum` and EasyBuild's own minimum.
 
-All `eb` find Python's byte code of EasyBuild and of hpcmod cached, as in an environment that the user may write to.
+All `eb` runs find the byte code of EasyBuild and hpcmod cached, as in an environment that the user can write to.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ moduleclass = 'ai'
 
 
 def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[Row]:
-    """Measure on an image of about so many megabytes."""
+    """Measure with an image of about `megabytes` MB."""
     image = make_big_image(stack, work, megabytes)
     size = image.stat().st_size
     sha256 = must(["sha256sum", image]).stdout.split()[0]
@@ -61,7 +61,7 @@ def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[R
 
 
 def make_big_image(stack: Stack, work: Path, megabytes: int) -> Path:
-    """Make a real image that starts, with so many megabytes of random bytes in it."""
+    """Make a real image that starts and has `megabytes` MiB of random bytes in it."""
     image = work / "central" / "big.sif"
     image.parent.mkdir(parents=True, exist_ok=True)
     sandbox = work / "sandbox"
@@ -89,9 +89,10 @@ def _install(eb: EasyBuild, recipe: Path) -> None:
 
 
 def _clear(eb: EasyBuild, image: Path, copy: Path) -> None:
-    """Leave nothing of a former round that could be kept or must be overwritten; and as much memory free for all.
+    """Remove everything of the previous round that could be kept or overwritten, and free the same memory for all runs.
 
-    Memory that a virtual machine has not used for two seconds may be gone, and slow to get back: a copy gets it back.
+    A virtual machine may have to give back memory that it has not used for two seconds, and gets it back slowly: a copy
+    makes that happen before the measurement.
     """
     shutil.rmtree(eb.prefix / "software", ignore_errors=True)
     shutil.copyfile(image, copy)

@@ -1,4 +1,4 @@
-"""hpcmod job: how long it takes to write a batch script, and to look for mistakes in one, beside a bare Python."""
+"""hpcmod job: time to write a batch script, and to lint one, compared with starting Python."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AIM = "< 0.5 s"
 
 
 def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[Row]:
-    """Measure whole commands, as a user waits for them, without a Slurm to ask."""
+    """Measure whole commands as a user waits for them, without a Slurm to query."""
     del megabytes
     script = CHECKOUT / "tests" / "jobs" / "golden" / "lumi-3.sh"
     allocation = {"SLURM_JOB_ID": "1", "SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_PARTITION": "standard-g"}
@@ -27,6 +27,6 @@ def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[R
         "lint": partial(run, [hpcmod, "job", "--lint", script]),
         "python": partial(run, [stack.python, "-c", "import click"]),
     })  # fmt: skip
-    for name, what in (("job", "write a script"), ("launch", "print an srun"), ("lint", "look for mistakes")):
+    for name, what in (("job", "write a script"), ("launch", "print an srun"), ("lint", "lint a script")):
         beside = f"python with click {1000 * took['python']:.0f} ms"
         yield Row(what, f"{1000 * took[name]:.0f} ms", beside, f"{took[name] / took['python']:.1f}", AIM)

@@ -1,4 +1,6 @@
-"""Loading the module, beside an empty one and with catalogues known; a wrapper, beside a bare `apptainer exec`."""
+"""Loading the module, compared with an empty one and with catalogues configured; a wrapper, compared with a bare
+`apptainer exec`.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ TITLE = "Using the module"
 
 
 def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[Row]:
-    """Measure with a small image; `megabytes` is not used: the image is not read here."""
+    """Measure with a small image; `megabytes` is not used, because the image is not read here."""
     del megabytes
     eb = _install(stack, work, "Small", catalogues=())
     yield from _load(stack, eb, work, rounds)
@@ -25,7 +27,7 @@ def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[R
 
 
 def _install(stack: Stack, work: Path, name: str, *, catalogues: Sequence[Path]) -> EasyBuild:
-    """Install the small image under a name, with some catalogues known."""
+    """Install the small image under a name, with some catalogues configured."""
     eb = EasyBuild(stack, work, stack.tiny_sif.parent, variables={"HPCMOD_CATALOGUE": ":".join(map(str, catalogues))})
     sha256 = must(["sha256sum", stack.tiny_sif]).stdout.split()[0]
     recipe = work / f"{name}-1.eb"
@@ -50,7 +52,7 @@ def _load(stack: Stack, eb: EasyBuild, work: Path, rounds: int) -> Iterator[Row]
 
 
 def _notices(stack: Stack, work: Path, rounds: int) -> Iterator[Row]:
-    """Load with several catalogues, each of which has an advisory about every image that does not hold here."""
+    """Load with several catalogues, each with an advisory that applies to every image but not to this environment."""
     advisory = Advisory(
         *("x", "title", "text", "https://example.org", "2026-01-01", "2099-01-01"),
         environment=(("HPCMOD_NOT_SET", "*"),),
@@ -69,8 +71,8 @@ def _notices(stack: Stack, work: Path, rounds: int) -> Iterator[Row]:
     none = took["Small0"]
     for count in counts[1:]:
         some = took[f"Small{count}"]
-        yield Row(f"module load, catalogues known: {count}", f"{1000 * some:.1f} ms",
-                  f"none known {1000 * none:.1f} ms", f"{some / none:.2f}")  # fmt: skip
+        yield Row(f"module load, catalogues configured: {count}", f"{1000 * some:.1f} ms",
+                  f"without catalogues {1000 * none:.1f} ms", f"{some / none:.2f}")  # fmt: skip
 
 
 def _wrapper(stack: Stack, eb: EasyBuild, work: Path, rounds: int) -> Iterator[Row]:

@@ -1,8 +1,8 @@
-"""A user's packages of 10,000 files: adding, going back, and importing them in 8 ranks, beside pip and LUMI's way.
+"""A user's packages, 10,000 files: adding, undoing, and importing in 8 ranks, compared with pip and LUMI's method.
 
-`--megabytes N` makes 10 N files, in 20 packages. LUMI's way is pip in a container on the directory that the module
+`--megabytes N` makes 10 N files, in 20 packages. LUMI's method is pip in a container, on the directory that the module
 binds at /user-software, then the mksquashfs command of its make-squashfs.
-All directories are on the disk of dev/stack: on a parallel file system the difference is larger.
+All directories are on the disk of dev/stack; on a parallel file system the difference is larger.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.wheels import make_wheel
 TITLE = "A user's own packages"
 RANKS = 8
 PACKAGES = 20
-IMPORTED = 5  # one file in so many is imported by each rank
+IMPORTED = 5  # each rank imports one of this many files
 INSIDE = "/user-software"
 VENV = f"{INSIDE}/venv/toy/bin"
 _HPCMOD = "from hpcmod.cli.main import main; main()"
@@ -44,7 +44,7 @@ class Bench:
         return must([sys.executable, "-c", _HPCMOD, *words], env=self.environ, cwd=self.work).stdout
 
     def pip(self, bind: Path, *words: str) -> None:
-        """Run pip of the container with a directory bound at /user-software."""
+        """Run the container's pip with a directory bound at /user-software."""
         offline = ["--no-index", f"--find-links={self.work / 'wheels'}", "--disable-pip-version-check", "-q"]
         argv = [self.stack.apptainer, "exec", "--bind", f"{bind}:{INSIDE}", self.stack.tiny_sif, f"{VENV}/python"]
         must([*argv, "-m", "pip", "install", *offline, *words, *self.names], env=self.environ, cwd=self.work)
@@ -66,13 +66,13 @@ class Bench:
         return packed
 
     def copy_of_venv(self) -> Path:
-        """Return a new copy of the virtual environment that the installation has."""
+        """Return a new copy of the virtual environment of the installation."""
         place = self.work / f"user-software-{next(self.numbers)}"
         shutil.copytree(Path(self.environ["EASYBUILD_PREFIX"], "software/Toy/1.0/user-software"), place, symlinks=True)
         return place
 
     def import_in_ranks(self, bind: str) -> None:
-        """Start 8 containers at once, each of which imports a part of all packages."""
+        """Start 8 containers at once; each imports part of every package."""
         argv = [self.stack.apptainer, "exec", "--bind", bind, self.stack.tiny_sif, f"{VENV}/python", "-c"]
         words = [str(word) for word in [*argv, "import " + ", ".join(self.names)]]
         ranks = [subprocess.Popen(words, env=dict(self.environ), stderr=subprocess.PIPE) for _ in range(RANKS)]
@@ -82,7 +82,7 @@ class Bench:
 
 
 def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[Row]:
-    """Measure all of it with the same wheels."""
+    """Measure everything with the same wheels."""
     files = 10 * megabytes
     bench = prepare(stack, work, files)
     took = alternate(rounds, {"add": bench.add, "plain": bench.plain, "lumi": bench.lumi})
@@ -120,14 +120,14 @@ def prepare(stack: Stack, work: Path, files: int) -> Bench:
 
 
 def write_wheel(directory: Path, name: str, files: int) -> None:
-    """Write a package of so many modules, part of which it imports."""
+    """Write a package of `files` modules, of which it imports one in IMPORTED."""
     modules = {f"{name}/m{number}.py": f"VALUE = {number}\n" + "# a line of text\n" * 100 for number in range(files)}
     parts = "".join(f"from {name} import m{number}\n" for number in range(0, files, IMPORTED))
     make_wheel(directory, name, "1.0", files={f"{name}/__init__.py": parts, **modules})
 
 
 def measure_undo(bench: Bench, rounds: int) -> Iterator[Row]:
-    """Measure going back to the state before, from the second state each time."""
+    """Measure returning to the previous state, from the second state each time."""
     offline = ("--no-index", "--wheel-dir", bench.work / "wheels")
     bench.hpcmod("add", "Toy", "--set", "undone", *offline, bench.names[0])
     bench.hpcmod("add", "Toy", "--set", "undone", *offline, bench.names[1])
@@ -145,7 +145,7 @@ def compare(what: str, ours: float, other: str, theirs: float, aim: str) -> Row:
 
 
 def state_of(bench: Bench, name: str) -> Path:
-    """Return the file of the active state of a set."""
+    """Return the file of a set's active state."""
     shown = json.loads(bench.hpcmod("packages", "Toy", "--set", name, "--json"))
     (state,) = Path(shown["directory"]).glob("states/*.squashfs")
     return state

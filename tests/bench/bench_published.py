@@ -1,4 +1,4 @@
-"""Module tools on a catalogue of 2,000 published modules, beside a flat tree of 2,000 modules of two lines."""
+"""Module tools on a catalogue of 2,000 published modules, compared with a flat tree of 2,000 two-line modules."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ MINIMAL = 'prepend_path("PATH", "/software/{module}/bin")\nsetenv("ROOT{number}"
 
 
 def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[Row]:
-    """Measure without a cache of Lmod's; `megabytes` is not used."""
+    """Measure without a spider cache; `megabytes` is not used."""
     del megabytes
     published = make_published(work / "catalogue").modules
     minimal = make_minimal(work / "minimal")
     yield from _commands(stack, work, {"ours": published, "minimal": minimal}, rounds)
     found = _lmod(stack, work, published, "spider", "torchvision")
-    yield Row("spider torchvision", f"finds {found.count('Name7/')} modules", f"of {VERSIONS} that have it", "")
+    yield Row("spider torchvision", f"finds {found.count('Name7/')} modules", f"{VERSIONS} modules have it", "")
 
 
 def make_published(directory: Path, *, names: int = NAMES, versions: int = VERSIONS) -> Catalogue:
-    """Make what publishing makes visible, out of modulefiles like those of LUMI's PyTorch with 200 packages."""
+    """Make the visible part of a catalogue from modulefiles like that of LUMI's PyTorch with 200 packages."""
     catalogue = make_catalogue(directory)
     modules = [f"Name{name}/{version}.0" for name in range(names) for version in range(1, versions + 1)]
     for module in modules:
@@ -56,7 +56,7 @@ def _modules() -> Iterator[str]:
 
 
 def render_module(directory: Path, module: str) -> str:
-    """Render the parts of a modulefile that are ours; EasyBuild adds three lines."""
+    """Render our parts of a modulefile; EasyBuild adds three lines."""
     example = make_example("lumi")
     name = module.partition("/")[0]
     spec = replace(
@@ -75,7 +75,7 @@ def render_module(directory: Path, module: str) -> str:
 
 
 def make_minimal(tree: Path) -> Path:
-    """Make a flat tree of as many modules by the same names."""
+    """Make a flat tree of the same number of modules, with the same names."""
     for number, module in enumerate(_modules()):
         path = tree / f"{module}.lua"
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
-"""Start of the ranks of one node that import torch: time until all have imported it, and their memory.
+"""Starting the ranks of one node that import torch: time until all have imported it, and their memory.
 
-Each way runs `conda-python-distributed` as Slurm would start its tasks. Memory is the proportional set size (PSS) of
-all processes, of the container runtime and its FUSE mounts too. Cold: the image is not in the page cache.
+All variants run `conda-python-distributed` as Slurm would start its tasks. Memory is the proportional set size (PSS) of
+all processes, including the container runtime and its FUSE mounts. Cold: the image is not in the page cache.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from hpcmod.resources import runscript_templates
 from tests.bench.measure import Row, must
 from tests.stack import Stack
 
-TITLE = "Start of the ranks of one node with torch (aim at 8 ranks: a third of the time, 0.35 of the memory)"
+TITLE = "Starting the ranks of one node with torch (aim with 8 ranks: a third of the time, 0.35 of the memory)"
 COUNTS = (1, 2, 4, 8, 16)
 MARK = "HPCMOD_BENCH_RANKS"
-"""Variable that marks the processes of one measurement."""
+"""Environment variable that marks the processes of one measurement."""
 
 WAYS = ("plain", "joined instance", "--spawn", "one-per-node")
 PROGRAM = """
@@ -35,7 +35,7 @@ while not os.path.exists(f"{sys.argv[1]}/go"):
 
 
 def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[Row]:
-    """Measure all ways in turn, for each number of ranks."""
+    """Measure all variants in alternation, for each number of ranks."""
     del megabytes
     settings = RunscriptSettings("bench/1", "SIFBENCH")
     for name in RUNSCRIPTS:
@@ -63,7 +63,7 @@ def _compare(found: dict[str, list[tuple[float, float]]], what: str) -> Iterator
 
 
 def _measure(stack: Stack, work: Path, way: str, count: int, cold: bool, name: str) -> tuple[float, float]:
-    """Start the ranks; return the seconds until all are ready, and megabytes."""
+    """Start the ranks; return the seconds until all are ready, and their memory in megabytes."""
     image, scripts = stack.torch_sif, work / "scripts"
     place = work / f"{way.replace(' ', '-')}-{name}"
     place.mkdir()
@@ -85,7 +85,7 @@ def _measure(stack: Stack, work: Path, way: str, count: int, cold: bool, name: s
     while len(list(place.glob("ready-*"))) < count:
         time.sleep(0.02)
         if any(rank.poll() is not None for rank in ranks):
-            raise SystemExit(f"{way}: a rank has ended")
+            raise SystemExit(f"{way}: a rank exited early")
     seconds = time.perf_counter() - began
     memory = sum(map(_memory, _processes(str(place))))
     (place / "go").touch()
@@ -97,7 +97,7 @@ def _measure(stack: Stack, work: Path, way: str, count: int, cold: bool, name: s
 
 
 def _task(rank: int, count: int, name: str) -> dict[str, str]:
-    """Return the variables of a task of Slurm on a node that has all ranks."""
+    """Return the variables of a Slurm task on a node that runs all ranks."""
     job = str(zlib.crc32(name.encode()) % 1000000)
     numbers = {"PROCID": rank, "LOCALID": rank, "NODEID": 0, "NTASKS": count, "STEP_NUM_TASKS": count}
     more = {"STEP_NUM_NODES": "1", "STEP_TASKS_PER_NODE": str(count), "JOB_ID": job, "STEP_ID": "0"}

@@ -1,6 +1,7 @@
-"""A second image of one base, whose last layer differs: with a SIF of the first at hand, beside a full conversion.
+"""A second image with the same base and a different last layer: reusing the SIF of the first, compared with a full
+conversion.
 
-HPCMOD_BENCH_DIR  where the image is kept (10 GB); otherwise it is made anew
+HPCMOD_BENCH_DIR  directory of the image (10 GB), which is kept; by default it is made again for each run
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ from tests.oci_corpus import f, put, tar_bytes
 from tests.registry import run_registry
 from tests.stack import Stack
 
-TITLE = "A second image of one base"
+TITLE = "A second image with the same base"
 CONVERT = "from hpcmod.cli.main import main; main()"
 
 
 def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[Row]:
-    """Convert the second image with and without the SIF of the first, from a layout and from a registry, in turn."""
+    """Convert the second image with and without the SIF of the first, from a layout and from a registry, in
+    alternation.
+    """
     del stack, megabytes
     kept = Path(os.environ.get("HPCMOD_BENCH_DIR") or work / "images")
     kept.mkdir(parents=True, exist_ok=True)
@@ -48,7 +51,7 @@ def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[R
 
 
 def compare(name: str, reference: str, work: Path, environ: dict[str, str], rounds: int) -> Row:
-    """Measure both ways in turn; the SIFs must be the same."""
+    """Measure both in alternation; the SIFs must be identical."""
     taken: dict[str, list[float]] = {"copied": [], "full": []}
     for _ in range(rounds):
         sums = set()
@@ -61,7 +64,7 @@ def compare(name: str, reference: str, work: Path, environ: dict[str, str], roun
             sums.add(hashlib.sha256(out.read_bytes()).hexdigest())
             out.unlink()
         if len(sums) != 1:
-            raise SystemExit(f"{reference}: two SIFs")
+            raise SystemExit(f"{reference}: the SIFs differ")
     copied, full = (statistics.median(taken[way]) for way in ("copied", "full"))
     return Row(name, f"{copied:.2f} s", f"full conversion {full:.2f} s", f"{copied / full:.2f}", "0.15")
 

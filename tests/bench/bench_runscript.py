@@ -1,6 +1,6 @@
-"""What a run script adds before its program runs, beside a bash that does nothing.
+"""Time that a run script takes before its program starts, compared with a bash that does nothing.
 
-No container is started: what is measured is what each rank pays on top of one.
+No container is started, so this is what each rank pays in addition to the container.
 """
 
 from __future__ import annotations
@@ -43,11 +43,13 @@ MASTER_ADDR=$(python3 -c 'import argparse, sys; print(sys.argv[1].split(",")[0])
 export MASTER_ADDR RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS MASTER_PORT=29500
 exec python
 """
-"""The shape of LUMI's conda-python-distributed (PyTorch 2.7.1, August 2025): what it starts and waits for."""
+"""Stand-in for LUMI's conda-python-distributed (PyTorch 2.7.1, August 2025): it starts and waits for the same
+programs.
+"""
 
 
 def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[Row]:
-    """Measure with programs in the place of python and the runtime that end at once."""
+    """Measure with a python and a container runtime that exit at once."""
     del stack, megabytes
     make_image(work)
     work_of = {name: partial(run, argv, env) for name, argv, env in commands(work)}
@@ -62,12 +64,12 @@ def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[R
 
 
 def run(argv: list[str], env: Mapping[str, str]) -> None:
-    """Run one; what it says of binds that are LUMI's, and not here, is of no interest."""
+    """Run a command; drop its warnings about LUMI's binds, which do not exist here."""
     subprocess.run(argv, env=env, check=True, stderr=subprocess.DEVNULL)
 
 
 def make_image(root: Path) -> None:
-    """Write the scripts, and what stands for python, its activation and the container runtime."""
+    """Write the scripts, and stand-ins for python, its activation and the container runtime."""
     templates = runscript_templates()
     for name in RUNSCRIPTS:
         write_program(root / name, render_runscript(name, SETTINGS, templates=templates))
@@ -85,13 +87,13 @@ def write_program(path: Path, text: str) -> None:
 
 
 def environment(root: Path) -> dict[str, str]:
-    """What every script finds in its environment."""
+    """Return the environment of every script."""
     env = {"PATH": f"{root}:/usr/bin:/bin", "WITH_CONDA": f"source {root}/activate torch", "USER": "bench"}
     return {**env, "HPCMOD_CACHE_ROOT": str(root / "caches")}
 
 
 def commands(root: Path) -> Iterator[tuple[str, list[str], Mapping[str, str]]]:
-    """What is measured: name, command, and what it finds in its environment."""
+    """Yield what to measure: name, command and environment."""
     env = environment(root)
     distributed = f"{root}/conda-python-distributed"
     yield FLOOR, ["bash", "-c", "exec true"], env

@@ -1,4 +1,4 @@
-"""Lmod on a catalogue of 200 published modules, with and without a spider cache of it."""
+"""Lmod on a catalogue of 200 published modules, with and without a spider cache for it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COMMANDS = (("avail",), ("spider",), ("spider", "torchvision"), ("load", "Name7
 
 
 def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[Row]:
-    """Measure the commands of users, and making the cache; `megabytes` is not used."""
+    """Measure the commands that users run, and making the cache; `megabytes` is not used."""
     del megabytes
     modules = make_published(work / "catalogue", names=50, versions=4).modules
     env = {**stack.environment(work), "MODULEPATH": str(modules)}

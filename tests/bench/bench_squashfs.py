@@ -1,4 +1,4 @@
-"""Writing a squashfs: wall time, peak memory and size, beside mksquashfs, `mksquashfs -tar` and tar2sqfs."""
+"""Writing a squashfs: wall time, peak memory and size, compared with mksquashfs, `mksquashfs -tar` and tar2sqfs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Run = tuple[float, int, int]
 
 
 def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[Row]:
-    """Measure on the tree of the image with torch; its size is what it is."""
+    """Measure with the file tree of the image with torch; `megabytes` is not used."""
     tree, archive, out = work / "tree", work / "tree.tar", work / "out"
     must(["unsquashfs", "-quiet", "-no-progress", "-offset", "36864", "-dest", tree, stack.torch_sif])
     must(["tar", "--sort=name", "-C", tree, "-cf", archive, "."])
@@ -60,7 +60,7 @@ def _run(argv: Sequence[str], source: Path | None, out: Path) -> Run:
         _, status, usage = os.wait4(program.pid, 0)
     program.returncode = os.waitstatus_to_exitcode(status)
     if program.returncode:
-        raise SystemExit(f"{' '.join(argv)} ended with {program.returncode}")
+        raise SystemExit(f"{' '.join(argv)} exited with {program.returncode}")
     return time.perf_counter() - began, usage.ru_maxrss * 1024, out.stat().st_size
 
 

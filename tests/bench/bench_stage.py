@@ -1,4 +1,5 @@
-"""Copies of one file on 4 and 8 virtual nodes, by each way of stage-image, from the call until all copies are verified.
+"""Copying one file to 4 and 8 virtual nodes, by each method of stage-image, from the call until all copies are
+verified.
 
 All virtual nodes share the cores and the disk of this machine, so what a network and a parallel file system would gain
 does not show: only what each way costs. The bytes read from the shared file are those that programs ask
@@ -18,7 +19,7 @@ from hpcmod.resources import runscript_templates
 from tests.bench.measure import Row, traced_bytes
 from tests.stack import Cluster, Stack, start_cluster, stop_cluster
 
-TITLE = "Staging of one file on virtual nodes (shared cores and disk)"
+TITLE = "Staging one file on virtual nodes (shared cores and disk)"
 WAYS = ("copy", "sbcast", "tree")
 TRACED = ("cp", "python3", "sbcast", "sha256sum")
 """Programs that read the shared file."""
@@ -36,7 +37,7 @@ echo "seconds $((${{EPOCHREALTIME/[.,]/}} - began))"
 
 
 def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[Row]:
-    """Measure all ways in turn, for each number of nodes."""
+    """Measure all methods in alternation, for each number of nodes."""
     work.chmod(0o755)
     with (work / "bench.sif").open("wb") as file:
         for _ in range(megabytes):

@@ -1,4 +1,6 @@
-"""Measure alternatives side by side: in turn, several rounds, medians, so that a busy machine hits all alike."""
+"""Compare alternatives: run them in alternation for several rounds, so that a busy machine slows all alike; take
+medians.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a table: what was measured, the value, what it is compared with, and the aim if there is one."""
+    """One line of a table: what was measured, the value, what it is compared with, the ratio, and the aim, if any."""
 
     what: str
     value: str
@@ -25,7 +27,7 @@ class Row:
 def alternate(
     rounds: int, work: Mapping[str, Callable[[], object]], *, before: Callable[[], object] = lambda: None
 ) -> dict[str, float]:
-    """Run each piece of work once a round, in turn; return each one's median seconds. `before` each, untimed."""
+    """Run each function once per round; return their median seconds. `before` runs before each, untimed."""
     taken: dict[str, list[float]] = {name: [] for name in work}
     for _ in range(rounds):
         for name, do in work.items():
@@ -37,15 +39,15 @@ def alternate(
 
 
 def must(argv: Sequence[str | Path], **options: object) -> subprocess.CompletedProcess[str]:
-    """Run a program that must end well, or stop the benchmark with what it said."""
+    """Run a program; if it fails, stop the benchmark with the program's output."""
     done = subprocess.run([str(word) for word in argv], capture_output=True, text=True, **options)  # type: ignore[call-overload]
     if done.returncode:
-        raise SystemExit(f"{' '.join(map(str, argv))} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+        raise SystemExit(f"{' '.join(map(str, argv))} exited with {done.returncode}:\n{done.stdout}{done.stderr}")
     return done
 
 
 def traced_bytes(trace: Path, name: str) -> tuple[int, int]:
-    """Sum the bytes read from and written to files whose path holds `name`, from `strace -f -y -e trace=CALLS`."""
+    """Sum the bytes read from and written to files whose path contains `name`, from `strace -f -y -e trace=CALLS`."""
     read = written = 0
     for kind, arguments, count in _calls(trace.read_text(errors="replace").splitlines()):
         files = [name in path for path in re.findall(r"\d+<([^>]*)>", arguments)]
@@ -55,7 +57,9 @@ def traced_bytes(trace: Path, name: str) -> tuple[int, int]:
 
 
 def _calls(lines: Sequence[str]) -> Iterator[tuple[str, str, int]]:
-    """Yield name, arguments and result of each call that ended well; a call of a thread may stand in two lines."""
+    """Yield name, arguments and result of each successful call; in a threaded program a call may be split over two
+    lines.
+    """
     begun: dict[str, str] = {}
     for line in lines:
         process, _, text = line.partition(" ")

@@ -1,10 +1,10 @@
-"""Makes the images whose conversion is measured, once, in a directory that is kept: HPCMOD_BENCH_DIR.
+"""Makes the images for the conversion benchmarks, once, in a directory that is kept: HPCMOD_BENCH_DIR.
 
 real     about 2.7 GB, 57,000 files, six layers: Debian, PyTorch for CPUs, Python packages, deletions, an app, settings
-one      a single file of 2 GB that packs to about half
+one      a single file of 2 GB that compresses to about half
 tiny     200,000 files of up to 1,000 bytes
 layers   forty layers of 200 files; each layer replaces a few files of those below
-huge     6 GB in two layers, for the memory figure
+huge     6 GB in two layers, to measure memory
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PACKAGES = (
 
 
 def make(name: str, place: Path, compression: str) -> Path:
-    """Make the layout of an image unless it is there; return its directory."""
+    """Make the layout of an image unless it exists; return its directory."""
     layout = place / f"{name}-{compression}"
     if not (layout / "index.json").exists():
         _write_layout(layout, IMAGES[name](place), compression)
@@ -114,8 +114,8 @@ def _members(members: Iterable[Member]) -> Tar:
 
 
 def _file(name: bytes, megabytes: int, seed: int) -> Tar:
-    """Return a member whose content packs to about half, as weights of a model and libraries do."""
-    chance = random.Random(seed)  # noqa: S311 - no secret
+    """Return a member whose content compresses to about half, like model weights and libraries."""
+    chance = random.Random(seed)  # noqa: S311 - test data
     yield header(Member(name), megabytes * MEGABYTE)
     words = [chance.randbytes(8) for _ in range(256)]
     for _ in range(megabytes):
@@ -127,7 +127,7 @@ def _one(_: Path) -> Iterator[Tar]:
 
 
 def _tiny(_: Path) -> Iterator[Tar]:
-    chance = random.Random(2)  # noqa: S311 - no secret
+    chance = random.Random(2)  # noqa: S311 - test data
     text = bytes(chance.choices(b"abcdefgh \n", k=100_000))
     members = (
         Member(b"d%d/f%d" % (n // 1000, n), data=text[(start := chance.randrange(99_000)) : start + n % 1000])
@@ -137,7 +137,7 @@ def _tiny(_: Path) -> Iterator[Tar]:
 
 
 def _layers(_: Path) -> Iterator[Tar]:
-    chance = random.Random(3)  # noqa: S311 - no secret
+    chance = random.Random(3)  # noqa: S311 - test data
     for layer in range(40):
         names = [b"l%d/f%d" % (layer, n) for n in range(200)] + [b"l%d/f%d" % (n, layer) for n in range(layer)]
         yield _members([Member(name, data=chance.randbytes(2000) * 10) for name in names])
