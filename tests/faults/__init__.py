@@ -1,4 +1,4 @@
-"""Fault injection: every verb that changes something, killed or failed at each system call that writes.
+"""Fault injection: every command that changes something, killed or failed at each system call that writes.
 
 See `python -m tests.faults --help`.
 """

@@ -1,8 +1,9 @@
-"""Try verbs with faults: `python -m tests.faults [--most N] [VERB ...]`.
+"""Run commands with injected faults: `python -m tests.faults [--most N] [VERB ...]`.
 
-Every verb that changes something runs once whole; then again and again from the same state, each time with one system
-call that writes killing it, or failing with EIO, ENOSPC, EDQUOT or ESTALE; then once more without a fault. Bad is a
-traceback, an undocumented exit code, a run that does not end, and a result that differs from that of the whole run.
+Every command that changes something runs once without a fault; then repeatedly from the same state, each time with one
+writing system call that kills it or fails with EIO, ENOSPC, EDQUOT or ESTALE; then once more without a fault. A trial
+is bad if it shows a traceback, exits with an undocumented code, does not end, or finally differs from the run without a
+fault.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from tests.stack import find_stack, read_stack
 
 
 def main() -> None:
-    """Parse the arguments, try each verb, and print a table."""
+    """Parse the arguments, try each command, and print a table."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
-    parser.add_argument("verbs", nargs="*", metavar="VERB", help=f"of {', '.join(SCENES)} (default: all)")
-    parser.add_argument("--most", type=int, default=200, help="trials for each verb at most (default: 200)")
-    parser.add_argument("--every-error", action="store_true", help="try all four errors at each point, not one in turn")
+    parser.add_argument("verbs", nargs="*", metavar="VERB", help=f"one of {', '.join(SCENES)} (default: all)")
+    parser.add_argument("--most", type=int, default=200, help="maximum number of trials for each verb (default: 200)")
+    parser.add_argument("--every-error", action="store_true", help="try all four errors at each point, not one after another")
     faults = (KILL, *ERRORS)
     parser.add_argument("--fault", action="append", choices=faults, help="only this fault; may be repeated")
     by = "try each system call, or each place; both: EIO, EDQUOT and ESTALE at each place, KILL and ENOSPC at each call"

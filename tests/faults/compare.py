@@ -10,7 +10,7 @@ _VOLATILE = (
     re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(Z|[+-]\d\d:?\d\d)?"),
     re.compile(r"\b\d{8}[.-]\d{6}\b"),
     re.compile(r"\b\d{9,}(\.\d+)?\b"),
-    re.compile(r'"(method|bytes_written)": [^,]*'),  # an image that is there already is kept, not copied again
+    re.compile(r'"(method|bytes_written)": [^,]*'),  # an existing image is kept, not copied again
 )
 _IGNORED = re.compile(
     r"(^|/)(\.locks/.*|cache/locks/.*|.*\.guard|home/\.(cache|lmod\.d)/.*|.*\.log(\.bz2)?|.*_build_report.*|"
@@ -21,16 +21,15 @@ _TEXTS = (".json", ".jsonl", ".eb", ".lua", ".sh", ".toml", ".html", ".md", "")
 
 
 def signature(top: Path, *, contents: bool = True) -> dict[str, str]:
-    """Return the mode of each file below a directory, and the digest of its contents without times, by path.
+    """Return, by path, the mode of each file below a directory and a digest of its content without times.
 
-    Locks, logs, what EasyBuild keeps for itself and the indexes of layers, which a conversion can do without, are left
-    out. Of a journal only the verbs count: a change that
-    failed and was made again has other numbers.
+    Locks, logs, EasyBuild's own files and the layer indexes, which a conversion does not need, are skipped. Of a
+    journal only the verbs count: a change that failed and was made again has different numbers.
 
     Parameters
     ----------
     contents
-        Whether contents count; otherwise only modes, and names without digests.
+        Whether to compare contents; if False, only modes, and names without digests.
     """
     found = {}
     for path in sorted(top.rglob("*")):
@@ -44,7 +43,7 @@ def signature(top: Path, *, contents: bool = True) -> dict[str, str]:
 
 
 def describe_state(top: Path) -> str:
-    """Return a digest of everything below a directory, also of what `signature` leaves out, except for times."""
+    """Return a digest of everything below a directory, including what `signature` skips, but without times."""
     every = hashlib.sha256()
     for path in sorted(top.rglob("*")):
         content = "" if path.is_dir() and not path.is_symlink() else _digest(path)
@@ -55,7 +54,7 @@ def describe_state(top: Path) -> str:
 
 
 _KNOWN: dict[tuple[str, int, int], str] = {}
-"""Digests by path, inode and time of the last change, which no program can set."""
+"""Digests by path, inode and time of the last change (ctime), which no program can set."""
 
 
 def _mode(path: Path) -> str:

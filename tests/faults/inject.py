@@ -1,4 +1,4 @@
-"""Run a command under strace: list the system calls with which it writes, then have one of them fail or kill it."""
+"""Run a command under strace: list the system calls with which it writes, then make one of them fail or kill it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WRITES = (
     *("rename", "renameat", "renameat2", "link", "linkat", "symlink", "symlinkat", "mkdir", "mkdirat", "unlink"),
     *("unlinkat", "rmdir", "chmod", "fchmod", "fchmodat", "chown", "fchown", "fchownat", "utimensat"),
 )
-"""System calls that change a file system; opening a file to create it is found by its flags."""
+"""System calls that change a file system; calls that create a file by opening it are detected by their flags."""
 
 ON_FILES = (
     "write",
@@ -32,39 +32,39 @@ ON_FILES = (
     "fchmod",
     "fchown",
 )
-"""Those of them whose first argument is an open file."""
+"""Those whose first argument is an open file."""
 
 OPENS = ("openat", "openat2", "open")
 
 LIMIT = 300.0
 """Seconds after which a run counts as stuck."""
 
-_OURS = re.compile(r'"/proc/(self|\d+)/fd/\d+|/\.hpcmod-')  # hpcmod's paths through open directories, temporary files
+_OURS = re.compile(r'"/proc/(self|\d+)/fd/\d+|/\.hpcmod-')  # paths through open directories; temporary files
 _UNUSED = re.compile(r'AT_FDCWD<[^>]*>(?=, "/)')  # the working directory, before an absolute path
 _LINE = re.compile(r"((?P<pid>\d+) +)?(?P<call>\w+)\((?P<arguments>.*)")
 
 
 @dataclass(frozen=True)
 class Point:
-    """One system call of a run: the n-th of its name in its thread, or of its place in its process."""
+    """One system call of a run: the n-th with its name in its thread, or at its place in its process."""
 
     call: str
     number: int
-    """Counted from 1 in each thread, as strace counts; if it has a place, in each process at this place."""
+    """Counted from 1: in each thread, as strace counts, or, if it has a place, in each process at this place."""
     what: str
-    """Its arguments, for a person."""
+    """Its arguments, for people to read."""
     place: str = ""
-    """Name of the lines of Python that make it; empty if no Python was seen, as in programs that have none."""
+    """ID of the Python lines that make the call; empty if it was not made from Python."""
     lines: str = ""
-    """Those lines, for a person; without any, the program and the file without digits."""
+    """Those lines, for people to read; without any, the program and the file without digits."""
 
 
 @dataclass(frozen=True)
 class Ran:
-    """What became of a run."""
+    """Result of a run."""
 
     status: int
-    """Exit status; negative: the number of the signal that ended it, or STUCK."""
+    """Exit status; negative: minus the number of the signal that ended it, or STUCK."""
     output: str
 
 
@@ -82,12 +82,12 @@ def find_points(
     children: bool = True,
     shim: Shim | None = None,
 ) -> list[Point]:
-    """Run a command whole, and list its system calls that write below a directory.
+    """Run a command without a fault, and list its system calls that write below a directory.
 
     Parameters
     ----------
     children
-        Whether those of its threads and child processes count too.
+        Whether to include those of its threads and child processes.
     shim
         Finds the places of the calls; without it, points have none.
 
@@ -133,14 +133,14 @@ def _points_in(log: str, below: Path, lines: Mapping[str, str]) -> Iterator[Poin
 
 def _writes_below(call: str, arguments: str, below: Path) -> bool:
     creates = call in WRITES or (call in OPENS and "O_CREAT" in arguments)
-    if call in ON_FILES:  # not what is written, which may be a message with a path
+    if call in ON_FILES:  # ignore the data, which may be a message with a path
         arguments = arguments.partition(",")[0]
     arguments = _UNUSED.sub("", arguments)
     return creates and (str(below) in arguments or bool(_OURS.search(arguments)))
 
 
 def _without_digits(arguments: str, below: Path) -> str:
-    """Return the file in a call's arguments, without the parts of its name that differ from run to run."""
+    """Return the file in a call's arguments, without the parts of its name that vary between runs."""
     name = re.search(rf"{re.escape(str(below))}([^\">]*)", arguments)
     return re.sub(r"[0-9a-f]{16,}|\d+", "#", name[1]) if name else ""
 
@@ -148,9 +148,9 @@ def _without_digits(arguments: str, below: Path) -> str:
 def run_with_fault(
     argv: Sequence[str], point: Point, fault: str, *, env: Mapping[str, str], cwd: Path, children: bool = True
 ) -> Ran:
-    """Run a command under strace, and have one of its system calls fail, or kill the process that makes it.
+    """Run a command under strace, and make one of its system calls fail or kill the calling process.
 
-    The fault also hits the call of this number in each child process; `Shim.failing` has a fault happen once.
+    The fault also occurs at the call with this number in each child process; `Shim.failing` injects it only once.
     """
     how = f"signal={KILL}" if fault == KILL else f"error={fault}"
     options = ["-e", f"trace={point.call}", "-e", f"inject={point.call}:{how}:when={point.number}", "-o", os.devnull]
@@ -166,19 +166,19 @@ def run_traced(
     children: bool = True,
     stop_at_all: bool = False,
 ) -> Ran:
-    """Run a command under strace, with all its children or without.
+    """Run a command under strace, with or without its children.
 
     Parameters
     ----------
     stop_at_all
-        Whether to stop at every system call: otherwise strace 6.1 does not send the signals that it should inject.
+        Whether to stop at every system call; otherwise strace 6.1 does not deliver injected signals.
     """
     follow = ["-f", *([] if stop_at_all else ["--seccomp-bpf"])] if children else []
     return run_plainly(["strace", *follow, "-qq", "-e", "signal=none", *options, *argv], env=env, cwd=cwd)
 
 
 def run_plainly(argv: Sequence[str], *, env: Mapping[str, str], cwd: Path) -> Ran:
-    """Run a command in a process group of its own; stdout and stderr together."""
+    """Run a command in its own process group; stdout and stderr together."""
     with subprocess.Popen(
         argv,
         env=dict(env),

@@ -6,4 +6,4 @@ ERRORS = ("EIO", "ENOSPC", "EDQUOT", "ESTALE")
 KILL = "KILL"
 
 PLACE_ERRORS = ("EIO", "EDQUOT", "ESTALE")
-"""Errors that are tried once at each place; ENOSPC and KILL at each point."""
+"""Errors to try once at each place; ENOSPC and KILL are tried at each point."""

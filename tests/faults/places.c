@@ -1,17 +1,17 @@
 /*
- * Preloaded into a program under test: finds from which lines of Python each system call that writes is made, and has
- * one of them fail, or kill the process. A place is the system call and those lines; see places.py.
+ * Preloaded into a program under test: finds the Python lines that make each system call that writes, and makes one
+ * of the calls fail, or kills the process. A place is the system call and those lines; see places.py.
  *
  * Environment:
  *   FAULT_BELOW   only calls on files below this directory count
- *   FAULT_OURS    beginnings of the paths of our sources, separated by colons
- *   FAULT_ALONE   if set, only the first process counts
+ *   FAULT_OURS    path prefixes of our sources, separated by colons
+ *   FAULT_ALONE   if set, only calls of the first process count
  *   FAULT_LOG     file to which each process appends the places that it reaches
  *   FAULT_AT      "PLACE NUMBER": the call to fail, the NUMBER-th (from 1) at this place in a process
  *   FAULT_KIND    an errno, or 0 to kill
- *   FAULT_ONCE    file that is created when the fault happens; it happens once
+ *   FAULT_ONCE    file created when the fault is injected, so that it happens only once
  *
- * Each call that counts is preceded by a call of faccessat with the name MARK/PLACE/NUMBER, for strace to show.
+ * Before each counted call, faccessat is called with the name MARK/PLACE/NUMBER, which strace shows.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -47,7 +47,7 @@ static void take(char *to, const char *name) {
     snprintf(to, PATH_MAX, "%s", value ? value : "");
 }
 
-/* Read the environment; called again by a process that was forked before its environment was known. */
+/* Read the environment; called again in a process that was forked before its environment was known. */
 void fault_arm(void) {
     const char *at = getenv("FAULT_AT"), *kind = getenv("FAULT_KIND");
     take(below, "FAULT_BELOW");
@@ -65,7 +65,7 @@ void fault_arm(void) {
 
 __attribute__((constructor)) static void start(void) { fault_arm(); }
 
-/* Lines of Python on the stack of this thread. The functions of Python are looked up: not every program has them. */
+/* Python lines on the stack of this thread. Python's functions are looked up, since not every program has them. */
 
 typedef struct _object PyObject;
 static PyObject *(*frame_of_thread)(void), *(*back_of)(PyObject *), *(*code_of)(PyObject *);
@@ -106,7 +106,7 @@ static int is_ours(const char *file) {
     return 0;
 }
 
-/* Append a line of a file; equal lines one after another, as recursion leaves them, count once. */
+/* Append a line of a file; repeated equal lines, as in a recursion, count once. */
 static void append(char *text, size_t *end, const char *file, int line, char *last) {
     char one[512];
     const char *tail = strlen(file) > 400 ? file + strlen(file) - 400 : file;
@@ -118,7 +118,7 @@ static void append(char *text, size_t *end, const char *file, int line, char *la
     strcpy(last, one);
 }
 
-/* Describe the stack: the innermost line, and all of ours; where there are none of ours, all. Empty: no Python. */
+/* Describe the stack: the innermost line and all of ours, or all lines if none are ours. Empty without Python. */
 static void describe(char *text, size_t *end) {
     if (!find_python() || !initialized() || !state_of_thread())
         return;
@@ -162,7 +162,7 @@ static uint64_t digest(const char *text) {
     return found;
 }
 
-/* Whether a path is below the directory that counts, or one of hpcmod's own in a temporary directory. */
+/* Return whether a path is below FAULT_BELOW, or one of hpcmod's own in a temporary directory. */
 static int counts(const char *path) {
     size_t length = strlen(below);
     if (!length)
@@ -183,8 +183,8 @@ static int descriptor_is_below(int fd) {
     return counts(path);
 }
 
-/* Whether a path, from an open directory if it is relative, is below the directory that counts. Paths through open
- * directories are those of hpcmod, and count wherever they lead. */
+/* Return whether a path, relative to an open directory or absolute, is below FAULT_BELOW. Paths through open
+ * directories are hpcmod's, and always count. */
 static int is_below(int fd, const char *path) {
     int number;
     if (!path || !*below)
@@ -194,7 +194,7 @@ static int is_below(int fd, const char *path) {
     return *path == '/' ? counts(path) : descriptor_is_below(fd);
 }
 
-/* Count a call at its place; return 0, or an errno if it is the one to fail. */
+/* Count a call at its place; return 0, or an errno if this is the call to fail. */
 static int visit(const char *call) {
     if (alone && getpid() != alone)
         return 0;
@@ -317,7 +317,7 @@ OPEN(open64, AT_FDCWD, (const char *path, int flags, ...), const char *, int) re
 OPEN(openat, d, (int d, const char *path, int flags, ...), int, const char *, int) return real(d, path, flags, mode); }
 OPEN(openat64, d, (int d, const char *path, int flags, ...), int, const char *, int) return real(d, path, flags, mode); }
 
-/* hpcmod calls openat2 this way, for which glibc has no function. */
+/* hpcmod calls openat2 this way, because glibc has no function for it. */
 long syscall(long number, ...) {
     static long (*real)(long, ...);
     if (!real)

@@ -1,8 +1,8 @@
-"""Find from which lines of Python the system calls that write are made, and have one of them fail.
+"""Find the Python lines that make the system calls that write, and make one of the calls fail.
 
-A place is a system call together with the lines of hpcmod's sources on the Python stack, and the line that makes the
-call; in a program of Python that runs none of our lines, such as EasyBuild's own part of an installation, all lines on
-the stack. Lines in a row that are equal, as in a recursion, count once. `places.c` is preloaded into the program.
+A place is a system call together with the lines of hpcmod's source on the Python stack and the line that makes the
+call. In a Python program that runs none of our code, such as EasyBuild's own part of an installation, it has all lines
+on the stack. Repeated equal lines, as in a recursion, count once. `places.c` is preloaded into the program.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SOURCE = Path(__file__).with_name("places.c")
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 MARK = re.compile(r'"/hpcmod-fault/(?P<place>[0-9a-f]{16})/(?P<number>\d+)"')
-"""What strace shows before a call that counts."""
+"""What strace shows before a counted call."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Shim:
     work: Path
     """A directory outside of `below`."""
     children: bool
-    """Whether child processes count too."""
+    """Whether to count calls of child processes too."""
 
     @property
     def log(self) -> Path:
@@ -40,11 +40,11 @@ class Shim:
 
     @property
     def once(self) -> Path:
-        """A file that exists if the fault happened."""
+        """A file that exists if the fault was injected."""
         return self.work / "happened"
 
     def environment(self) -> dict[str, str]:
-        """Return the variables that make calls count."""
+        """Return the environment variables that enable counting."""
         return {
             "LD_PRELOAD": str(self.library),
             "FAULT_BELOW": str(self.below),
@@ -54,18 +54,20 @@ class Shim:
         }
 
     def recording(self) -> dict[str, str]:
-        """Return the variables that also record the places."""
+        """Return the environment variables that also record the places."""
         self.log.unlink(missing_ok=True)
         return {**self.environment(), "FAULT_LOG": str(self.log)}
 
     def failing(self, place: str, number: int, fault: str) -> dict[str, str]:
-        """Return the variables that also make one call fail, the number-th (from 1) of its process at a place."""
+        """Return the environment variables that also make one call fail: call `number` (from 1) of its process at a
+        place.
+        """
         self.once.unlink(missing_ok=True)
         kind = 0 if fault == KILL else getattr(errno, fault)
         return {**self.environment(), "FAULT_AT": f"{place} {number}", "FAULT_KIND": str(kind)}
 
     def lines(self) -> dict[str, str]:
-        """Return the recorded places as text, by their names."""
+        """Return the recorded places as text, by ID."""
         text = self.log.read_text(errors="replace") if self.log.exists() else ""
         return {line[:16]: line[17:].replace(f"{CHECKOUT}/", "") for line in text.splitlines()}
 

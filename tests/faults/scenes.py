@@ -1,4 +1,4 @@
-"""What is tried with faults: for each command the state before it, its arguments, and checks of the result."""
+"""Commands to try with faults: for each one the state before it, its arguments, and checks of the result."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class Ground:
     services: contextlib.ExitStack
     """Closed after the last trial: servers that the command needs."""
     words: dict[str, str] = field(default_factory=dict)
-    """Values for names in braces in the command line, beside `{top}`."""
+    """Values for names in braces in the command line, in addition to `{top}`."""
 
     @property
     def catalogue(self) -> Path:
         return self.top / "catalogue"
 
     def environment(self) -> dict[str, str]:
-        """Return the environment of the command: Lmod, a home, a cache and an EasyBuild of its own."""
+        """Return the environment of the command: Lmod, and its own home, cache and EasyBuild prefix."""
         home = self.top / "home"
         home.mkdir(parents=True, exist_ok=True)
         return ModuleTool(self.stack, home, "lmod").environment(
@@ -60,7 +60,7 @@ class Ground:
         )
 
     def argv(self, words: Words) -> list[str]:
-        """Return the command line of hpcmod with its paths and names filled in."""
+        """Return the hpcmod command line with its paths and names filled in."""
         known = {"top": str(self.top), **self.words}
         return [str(self.stack.python.parent / "hpcmod"), *(word.format_map(known) for word in words)]
 
@@ -75,25 +75,25 @@ class Ground:
 
 @dataclass(frozen=True)
 class Scene:
-    """One command on one state."""
+    """A command and the state in which it runs."""
 
     words: Words
-    """The command; `{top}` stands for the directory of the ground."""
+    """The command; `{top}` is the directory of the ground."""
     prepare: Callable[[Ground], None]
     checks: tuple[Words, ...] = ()
     """Commands that must succeed on the result."""
     later: str = ""
-    """Beginning of the paths that the command may leave for its next run to remove."""
+    """Prefix of paths that the command may leave for its next run to remove."""
     says: str = ""
-    """What it prints where it leaves them."""
+    """What it prints if it leaves them."""
     spare: str = ""
-    """Beginning of the paths that need not be there: a cache."""
+    """Prefix of optional paths: a cache."""
     same: bool = True
     """Whether two runs without a fault write the same bytes; otherwise only names and modes are compared."""
     easybuild: bool = False
     """Whether it runs EasyBuild."""
     children: bool = True
-    """Whether its child processes are traced too; a traced program cannot be setuid, as newuidmap must be."""
+    """Whether to trace child processes too; a traced program cannot be setuid, as newuidmap must be."""
 
 
 def _sources(ground: Ground) -> None:
@@ -111,7 +111,7 @@ def _fetched(ground: Ground) -> None:
 
 
 def _with_channel(ground: Ground) -> None:
-    """Make a conda channel in a directory, with a program and a package that it needs."""
+    """Make a conda channel in a directory, with a program and a package that it depends on."""
     _fetched(ground)
     channel = ground.top / "source/channel"
     make_conda(channel, "data", "1", {"share/data": "x"}, kind="tar.bz2")
@@ -120,7 +120,7 @@ def _with_channel(ground: Ground) -> None:
 
 
 def _logged(ground: Ground) -> None:
-    """Write the log of a benchmark."""
+    """Write a benchmark log."""
     _fetched(ground)
     row = "1024 256 float sum -1 10.0 1.0 1.75 0 10.0 1.0 1.75 0"
     (ground.top / "source" / "log").write_text(f"srun -N2 all_reduce_perf\n{row}\n")
@@ -170,7 +170,7 @@ def _addable(ground: Ground) -> None:
 
 
 def _listed(ground: Ground) -> None:
-    """Install Toy, and list the packages that are to be taken over."""
+    """Install Toy, and write a list of packages to import."""
     _addable(ground)
     (ground.top / "source/list.txt").write_text("one==1.0\ntwo==0.9\n")
 
@@ -182,7 +182,7 @@ def _added(ground: Ground) -> None:
 
 
 def _dropped(ground: Ground) -> None:
-    """Make three states, the first of which a gc may remove."""
+    """Make three states, the first of which `gc` may remove."""
     _added(ground)
     ground.does("drop", "Toy", "two", *_WHEELS)
 
@@ -355,13 +355,13 @@ SCENES: dict[str, Scene] = {
         ("fetch", "docker://{registry}/a:1", "-o", "out/x.sif"),
         _served,
         (("verify", "out/x.sif"), ("cache", "ls")),
-        spare="cache/",  # a blob may fail to be kept after the image has been made of it
+        spare="cache/",  # the image may be complete although a blob could not be cached
     ),
     "bench --read": Scene(
         ("bench", "--read", "source/log", "--history", "out/h", "--svg", "out/c.svg", "--html", "out/r.html"),
         _logged,
         (("bench", "--read", "source/log", "--history", "out/h"),),
-        same=False,  # the report and the file of earlier runs have the time
+        same=False,  # the report and the file of earlier runs contain the time
     ),
     "profile": Scene(("profile", "source/rank0.json", "source/rank1.json", "-o", "out/trace.json"), _traced),
     "convert": Scene(("convert", "oci:source/layout", "out/x.sif"), _fetched, (("verify", "out/x.sif"),)),
@@ -469,7 +469,7 @@ SCENES: dict[str, Scene] = {
     ),
     "job": Scene(("job", "Toy", "-o", "x.sh", "-t", "5", "--", "hostname"), _installed),
 }
-"""By command."""
+"""Scenes by command."""
 
 CHANGES_NOTHING = {
     "ls", "search", "info", "use", "diff", "outdated", "verify", "compat", "lint", "doctor", "env", "binds", "check",
@@ -480,7 +480,7 @@ CHANGES_NOTHING = {
 """Commands that only read, and `push`, which changes only a registry."""
 
 NEEDS_A_JOB = {"jupyter"}
-"""Commands that live as long as a job; tests/e2e/test_interactive.py ends them."""
+"""Commands that run as long as a job; tests/e2e/test_interactive.py stops them."""
 
 RUNS_A_PROGRAM = {"exec", "shell", "run", "launch"}
-"""Commands that write nothing themselves: they become the program that they start."""
+"""Commands that write nothing themselves: they exec the program that they start."""

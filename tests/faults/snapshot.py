@@ -1,4 +1,4 @@
-"""Keep the state of a directory, and restore it: only what was changed is written again."""
+"""Save the state of a directory, and restore it by rewriting only what has changed."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 class Snapshot:
     """A copy of a directory.
 
-    A file is taken for unchanged if it is the same inode with the same time of its last change (ctime), which no
-    program can set.
+    A file counts as unchanged if its inode and the time of its last change (ctime), which no program can set, are the
+    same.
     """
 
     def __init__(self, top: Path, copy: Path) -> None:
@@ -22,7 +22,7 @@ class Snapshot:
         self._known = {name: _identity(path.lstat()) for name, path in _walk(top)}
 
     def restore(self) -> None:
-        """Make the directory as it was."""
+        """Restore the directory to its saved state."""
         _open(self._top)
         there = dict(_walk(self._top))
         for name, path in reversed(there.items()):
@@ -46,7 +46,7 @@ class Snapshot:
 
 
 def _open(top: Path) -> None:
-    """Make directories writable for the user who owns them."""
+    """Make directories writable for their owner."""
     for directory, directories, _ in os.walk(top):
         for path in (Path(directory, one) for one in directories):
             if not path.is_symlink() and path.stat().st_mode & 0o700 != 0o700:
@@ -54,7 +54,7 @@ def _open(top: Path) -> None:
 
 
 def _walk(top: Path) -> Iterator[tuple[str, Path]]:
-    """Yield every path below a directory, each directory before what it contains."""
+    """Yield every path below a directory, each directory before its content."""
     for directory, directories, files in os.walk(top):
         for one in (*directories, *files):
             path = Path(directory, one)

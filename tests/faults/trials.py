@@ -1,4 +1,4 @@
-"""Try a verb with one fault after another: nothing may be lost or stuck, and no traceback shown."""
+"""Run a command with one fault after another: it must not lose data, get stuck, or show a traceback."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ CODES = {0, *(kind.exit_code for kind in (HpcmodError, *HpcmodError.__subclasses
 
 @dataclass
 class Report:
-    """What came of the trials of one verb."""
+    """Results of the trials of one command."""
 
     verb: str
     points: int = 0
-    """System calls that write, of the run without a fault."""
+    """Number of system calls that write, in the run without a fault."""
     places: int = 0
-    """Lines of code that make them."""
+    """Number of places in the code that make them."""
     missed: int = 0
-    """Trials in which the system call was not made."""
+    """Number of trials in which the system call was not made."""
     trials: Counter[str] = field(default_factory=Counter)
-    """By fault: how many were tried."""
+    """Number of trials of each fault."""
     bad: list[str] = field(default_factory=list)
-    """Each trial that ended badly, and how."""
+    """Each bad trial, and what was wrong."""
 
     def row(self) -> str:
         """Render a line of the table."""
@@ -57,25 +57,25 @@ class Choice:
     """Which trials to make."""
 
     most: int
-    """Trials at most, spread evenly over the run."""
+    """Maximum number of trials, spread evenly over the run."""
     faults: tuple[str, ...] = ()
-    """Faults to try at each point; empty: KILL, and one of ERRORS in turn."""
+    """Faults to try at each point; empty: KILL, and one of ERRORS after another."""
     by_place: bool = False
     """Whether each place is tried with each of the faults, instead of each point; without faults, PLACE_ERRORS."""
     both: bool = False
     """Whether each place is tried with PLACE_ERRORS, and each point with KILL and ENOSPC."""
     every_error: bool = False
-    """Whether each point is tried with all of ERRORS, if no faults are named."""
+    """Whether to try each point with all of ERRORS, if no faults are given."""
 
 
 class Done:
-    """The trials made so far, kept in a file so that a campaign can be continued."""
+    """The trials made so far, kept in a file so that a campaign can be resumed."""
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path
         lines = path.read_text().splitlines() if path and path.exists() else []
         self.wrong: dict[tuple[str, ...], list[str]] = {tuple(key): wrong for key, wrong in map(json.loads, lines)}
-        """What was wrong in each trial, by verb, system call, its number, and fault."""
+        """What was wrong in each trial, by command, system call, its number, and fault."""
 
     def add(self, key: tuple[str, ...], wrong: list[str]) -> None:
         """Record a trial."""
@@ -94,16 +94,16 @@ def try_verbs(
     *,
     tell: Callable[[str], None] = print,
 ) -> Iterator[Report]:
-    """Try verbs, and yield a report of each; those that start from the same state are tried together.
+    """Try commands, and yield a report for each; those that start from the same state are tried together.
 
     Parameters
     ----------
     directory
         An empty directory.
     done
-        Trials made before, which are counted but not repeated; new ones are added.
+        Earlier trials, which are counted but not repeated; new ones are added.
     tell
-        Called with a line for each trial that ended badly.
+        Called with a line for each bad trial.
     """
     groups: dict[Callable[[Ground], None], list[str]] = {}
     for verb in verbs:
@@ -177,13 +177,13 @@ def choose(points: Sequence[Point], choice: Choice) -> Iterator[tuple[Point, str
             for number, point in enumerate(points)
             for fault in choice.faults or (KILL, *(errors or ERRORS[number % len(ERRORS) :][:1]))
         ]
-    # an odd step, so that both kills and errors come up
+    # an odd step selects both kills and errors
     step = max(1, math.ceil(len(every) / choice.most)) | 1 if len(every) > choice.most else 1
     yield from every[::step]
 
 
 def _by_place(points: Sequence[Point], faults: Sequence[str]) -> Iterator[tuple[Point, str]]:
-    """Choose for each place and fault one of its calls: the first, one in the middle, or the last, in turn."""
+    """Choose for each place and fault one of its calls: the first, middle or last, changing with each fault."""
     places: dict[str, list[Point]] = {}
     for point in points:
         places.setdefault(point.lines, []).append(point)
@@ -194,7 +194,7 @@ def _by_place(points: Sequence[Point], faults: Sequence[str]) -> Iterator[tuple[
 
 @dataclass(frozen=True)
 class _Trials:
-    """What every trial of a verb needs."""
+    """What every trial of a command needs."""
 
     scene: Scene
     ground: Ground
@@ -220,7 +220,7 @@ class _Trials:
         return list(self._judge(ran, fault))
 
     def _judge(self, ran: Ran, fault: str) -> Iterator[str]:
-        """Yield everything that is wrong after a fault; run the command again where it was not finished."""
+        """Yield everything that is wrong after a fault; run the command again if it did not finish."""
         scene, ground, whole = self.scene, self.ground, self.whole
         if "Traceback (most recent call last)" in ran.output:
             yield f"traceback: {ran.output[-700:]}"
@@ -234,7 +234,7 @@ class _Trials:
         if ran.status == 0 and not (scene.later and all(f" {scene.later}" in one for one in differences.split(", "))):
             yield f"lost, with exit code 0: {differences}"
         elif ran.status == 0 and scene.says not in ran.output:
-            yield f"left without a word: {differences}"
+            yield f"left without a message: {differences}"
         state = describe_state(ground.top)
         if state not in self.judged:
             self.judged[state] = list(self._run_again())
@@ -245,7 +245,7 @@ class _Trials:
         env = ground.environment()
         again = self.warm.run(ground.argv(scene.words), env=env, cwd=ground.top)
         if again.status and _differences(ground.top, whole, scene):
-            yield f"stuck: run again it ends with {again.status}: {again.output[-500:]}"
+            yield f"stuck: a second run exits with {again.status}: {again.output[-500:]}"
         elif different := _differences(ground.top, whole, scene):
             yield f"run again, not as without a fault: {different}"
         state = describe_state(ground.top)
@@ -257,11 +257,11 @@ class _Trials:
         for words in self.scene.checks:
             checked = self.warm.run(self.ground.argv(words), env=self.ground.environment(), cwd=self.ground.top)
             if checked.status:
-                yield f"{' '.join(words)} ends with {checked.status}: {checked.output[-300:]}"
+                yield f"{' '.join(words)} exits with {checked.status}: {checked.output[-300:]}"
 
 
 def _differences(top: Path, whole: dict[str, str], scene: Scene) -> str:
-    """Name the files that are missing, too many, or different; empty if there are none."""
+    """List the files that are missing, left over or different; empty if there are none."""
     found = signature(top, contents=scene.same)
     names = (
         *(f"missing {name}" for name in whole.keys() - found.keys()),

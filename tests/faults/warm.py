@@ -1,4 +1,6 @@
-"""Run hpcmod often: each run is forked from a process that has imported it, which saves four fifths of the time."""
+"""Run hpcmod many times: each run is forked from a process that has already imported it, which saves four fifths of the
+time.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ class Warm:
         self._server = server
 
     def run(self, argv: Sequence[str], *, env: Mapping[str, str], cwd: Path) -> Ran:
-        """Run hpcmod with the arguments after the first in a session of its own; stdout and stderr together."""
+        """Run hpcmod with all arguments but the first, in its own session; stdout and stderr together."""
         if self._server.stdin is None or self._server.stdout is None:
             raise AssertionError("the server has no pipes")
         self._server.stdin.write(json.dumps([list(argv), dict(env), str(cwd)]) + "\n")
@@ -84,12 +86,12 @@ def _import_all() -> None:
 
     del jinja2, requests, zstandard
     for found in pkgutil.walk_packages(hpcmod.__path__, "hpcmod."):
-        with contextlib.suppress(ImportError):  # some need EasyBuild's own interpreter
+        with contextlib.suppress(ImportError):  # some need EasyBuild's own Python
             importlib.import_module(found.name)
 
 
 def _wait(child: int, pipe: int) -> tuple[int, str]:
-    """Wait until every process of a run has ended."""
+    """Wait until all processes of a run have ended, and return status and output; kill them if it takes too long."""
     output, end = b"", time.monotonic() + LIMIT
     with os.fdopen(pipe, "rb", buffering=0) as file:
         while select.select([file], [], [], max(0.0, end - time.monotonic()))[0]:
@@ -105,7 +107,7 @@ def _wait(child: int, pipe: int) -> tuple[int, str]:
 
 
 def _become(pipe: int, argv: list[str], env: dict[str, str], cwd: str) -> None:
-    """Become the command: its environment, directory and streams, as if it had been started."""
+    """Take on the command's environment, directory and streams, as if it had been started, and run it."""
     os.setsid()
     nothing = os.open(os.devnull, os.O_RDONLY)
     for source, target in ((nothing, 0), (pipe, 1), (pipe, 2)):
