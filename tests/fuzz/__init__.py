@@ -1,1 +1,1 @@
-"""Fuzzing of every parser that reads bytes from outside; see `python -m tests.fuzz --help`."""
+"""Fuzzing of every parser that reads external input; see `python -m tests.fuzz --help`."""

@@ -1,7 +1,7 @@
-"""Fuzz the parsers of outside bytes: `python -m tests.fuzz [--inputs N] [--seconds S] [--seed N] [NAME ...]`.
+"""Fuzz the parsers of external input: `python -m tests.fuzz [--inputs N] [--seconds S] [--seed N] [NAME ...]`.
 
-Prints a line for each reader when it is done: inputs, how many were accepted, seconds, and the most memory used in MB.
-An input that a reader does not survive ends the run of that reader, and is printed; the exit code is 1 then.
+Prints a line for each reader when it is done: inputs, accepted inputs, seconds, and peak memory in MB. An input that
+makes a reader fail is printed and ends the run of that reader; the exit code is then 1.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from tests.fuzz.run import report
 
 
 def main() -> None:
-    """Parse the arguments, and run each reader in a process of its own."""
+    """Parse the arguments, and run each reader in its own process."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"readers: {', '.join(READERS)} (default: all)")
-    parser.add_argument("--inputs", type=int, default=1_000_000, help="inputs for each reader (default: 1,000,000)")
-    parser.add_argument("--seconds", type=float, default=3600.0, help="limit for each reader (default: 3600)")
-    parser.add_argument("--seed", type=int, default=int(time.time()), help="of the random numbers (default: the time)")
-    parser.add_argument("--jobs", type=int, default=1, help="readers at the same time (default: 1)")
+    parser.add_argument("--inputs", type=int, default=1_000_000, help="number of inputs for each reader (default: 1,000,000)")
+    parser.add_argument("--seconds", type=float, default=3600.0, help="time limit for each reader (default: 3600)")
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="seed of the random numbers (default: the current time)")
+    parser.add_argument("--jobs", type=int, default=1, help="number of readers to run in parallel (default: 1)")
     given = parser.parse_args()
     if unknown := set(given.names) - set(READERS):
         parser.error(f"unknown reader: {', '.join(sorted(unknown))}")

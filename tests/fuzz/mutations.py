@@ -11,21 +11,21 @@ ODD = (
     *(b"null", b"1e999", b"9" * 30, b"sha256:", b"://", b"oci:", "é".encode(), b" ", b"true", b"\\", b"'", b"#"),
     *(b"(" * 50, b"[" * 3000, b"= ", b'"""', b"\r", b"\x1b]0;", "\u202e".encode(), b"1979-05-27T07:32:00Z"),
 )
-"""Pieces that parsers trip over."""
+"""Byte strings that often break parsers."""
 
 NUMBERS = tuple(
     struct.pack("<q", number) for number in (0, 1, -1, 48, 4096, 1 << 31, -(1 << 31), (1 << 63) - 1, -(1 << 63))
 )
-"""Little-endian numbers at the edges of their types."""
+"""Little-endian numbers at the limits of their types."""
 
 
 def mutate(dice: random.Random, data: bytes, places: Sequence[range] = ()) -> bytes:
-    """Change one to four places of an input: insert, remove, double or replace bytes; sometimes cut its end off.
+    """Change one to four places of an input: insert, remove, double or replace bytes; sometimes truncate it.
 
     Parameters
     ----------
     places
-        Ranges of offsets to change, where only some parts of a binary format matter; there the length is kept.
+        Ranges of offsets to change, for binary formats of which only some parts matter; keeps the length.
     """
     changed = bytearray(data)
     for _ in range(dice.randint(1, 4)):
@@ -50,12 +50,12 @@ def flip(dice: random.Random, data: bytes) -> bytes:
 
 
 def tar_headers(archive: bytes) -> list[range]:
-    """Find the headers of a tar archive."""
+    """Return the byte ranges of the headers in a tar archive."""
     return [range(at, at + 512) for at in range(0, len(archive), 512) if archive[at + 257 : at + 262] == b"ustar"]
 
 
 def mutate_tar(dice: random.Random, archive: bytes, headers: Sequence[range]) -> bytes:
-    """Change a tar archive, mostly with the checksum of one header corrected so that it is read at all."""
+    """Change a tar archive, usually with one header's checksum corrected so that it is read at all."""
     changed = bytearray(mutate(dice, archive, [*headers, range(len(archive))]))
     header = dice.choice(headers)
     if dice.random() < 0.7 and len(changed) >= header.stop:

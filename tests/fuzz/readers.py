@@ -1,4 +1,4 @@
-"""The parsers of outside bytes, each with valid inputs and a way to change them."""
+"""The parsers of external input, each with valid inputs and a way to mutate them."""
 
 from __future__ import annotations
 
@@ -110,23 +110,23 @@ SHA256 = "0" * 64
 
 @dataclass(frozen=True)
 class Reader:
-    """One parser, ready to be fed."""
+    """A parser with its inputs."""
 
     read: Callable[[bytes], object]
-    """Parses an input; may raise HpcmodError and nothing else."""
+    """Parses an input; may only raise HpcmodError."""
     make: Callable[[random.Random], bytes]
     """Makes an input."""
 
 
 Prepare = Callable[[Path], Iterator[Reader]]
-"""Prepares a reader in an empty directory of its own; ended as a context manager."""
+"""Prepares a reader in its own empty directory; the generator is used as a context manager."""
 
 READERS: dict[str, Prepare] = {}
-"""Every reader by name."""
+"""All readers by name."""
 
 
 def reader(name: str) -> Callable[[Prepare], Prepare]:
-    """Register a reader."""
+    """Return a decorator that registers a reader."""
 
     def register(prepare: Prepare) -> Prepare:
         READERS[name] = prepare
@@ -142,7 +142,7 @@ def prepared(name: str, directory: Path) -> Iterator[Reader]:
 
 
 def texts(name: str, read: Callable[[bytes], object], seeds: Sequence[bytes]) -> None:
-    """Register a reader of text: valid inputs, changed anywhere."""
+    """Register a reader of text: valid inputs, mutated anywhere."""
 
     @reader(name)
     def prepare(_: Path) -> Iterator[Reader]:
@@ -150,11 +150,11 @@ def texts(name: str, read: Callable[[bytes], object], seeds: Sequence[bytes]) ->
 
 
 def text_of(data: bytes) -> str:
-    """Decode an input as a reader of files would that keeps every byte."""
+    """Decode an input so that every byte is kept, as file readers do."""
     return data.decode(errors="surrogateescape")
 
 
-# Image references and the JSON of registries
+# Image references and registry JSON
 
 REFERENCES = (
     *("torch.sif", "./a/b.sif", "x.def", "https://u:p@host:8/a%20b.sif?k=v#f", "docker://h.io:5000/a/b_c/d.e--f:v1"),
@@ -188,7 +188,7 @@ LOGINS = {
 def _parse_reference(data: bytes) -> None:
     text = text_of(data)
     if str(ImageReference.parse(text)) != text:
-        raise AssertionError("a reference is not printed as it was given")
+        raise AssertionError("a reference is not printed unchanged")
 
 
 def _parse_manifest(data: bytes) -> None:
@@ -216,7 +216,7 @@ def _logins(directory: Path) -> Iterator[Reader]:
     yield Reader(read, lambda dice: mutate(dice, seed))
 
 
-# Easyconfigs and recipes of others
+# Easyconfigs and recipes of other tools
 
 EASYCONFIG = "name = 'X'\nversion = '1'\nsources = [{'filename': '%(name)s.sif', 'source_urls': ['oras://h.io/x']}]\n"
 
@@ -256,7 +256,7 @@ def _edf(directory: Path) -> Iterator[Reader]:
 def _export_edf(data: bytes) -> None:
     text = render_edf(make_edf(text_of(data), "x.eb"))
     if tomllib.loads(text)["writable"] is not False:
-        raise AssertionError("a value has left its place")
+        raise AssertionError("a value changed another key")
 
 
 EXPORTED = f"""\
@@ -340,7 +340,7 @@ texts("easyconfig of LUMI", _import_lumi, [LUMI.encode()])
 texts("container.yaml of shpc", _import_shpc, [SAMTOOLS.encode(), ODD_ALIASES.encode()])
 texts("module of NGC", _import_ngc, [NGC.encode()])
 
-# Files of the site: profiles, build recipes, advisories, batch scripts
+# A site's files: profiles, build recipes, advisories, batch scripts
 
 ADVISORY = b"""
 title = "RCCL hangs on two nodes"
@@ -455,7 +455,7 @@ def _batch_script(_: Path) -> Iterator[Reader]:
     yield Reader(lambda data: lint_job(text_of(data), lumi), lambda dice: mutate(dice, dice.choice(seeds)))
 
 
-# What a catalogue holds, written by whoever is in its group
+# Files of a catalogue, which anyone in its group can write
 
 RECORD = CatalogueRecord(
     name="PyTorch",
@@ -542,7 +542,7 @@ def _sif(directory: Path) -> Iterator[Reader]:
 
 @reader("contents of a SIF")
 def _contents(directory: Path) -> Iterator[Reader]:
-    # -noI -noD: the tables are not compressed, so that a changed byte reaches the parsers behind them
+    # -noI -noD: uncompressed tables, so that a changed byte reaches the parsers after decompression
     images = [make_image(directory / f"{n}.sif", CONDA_TREE, *options) for n, options in enumerate(_TABLES)]
     seeds, path = [image.read_bytes() for image in images], directory / "changed.sif"
 
@@ -577,7 +577,7 @@ def _squashfs(directory: Path) -> Iterator[Reader]:
 
 
 def _read_tree(image: Squashfs) -> None:
-    """Read all that a small image holds; a changed one may have circles, so no more than a hundred names."""
+    """Read everything in a small image, but at most a hundred names, because a mutated one may have cycles."""
     names = ["/"]
     for _ in range(100):
         if not names:
@@ -653,7 +653,7 @@ def _bundle(directory: Path) -> Iterator[Reader]:
     yield Reader(read, lambda dice: mutate_tar(dice, whole, headers))
 
 
-# Host lists, which bash reads
+# Node lists, which bash parses
 
 HOST_LISTS = (b"nid[001-003,007],x1000c0s0b0n[0-1]", b"a,b,c[1,3]-ib[0-1]", b"node1.example.org", b"n[08-11]")
 _SERVER = """
@@ -670,7 +670,7 @@ def _host_list(_: Path) -> Iterator[Reader]:
     functions = templates["_first-host.bash.j2"] + templates["_all-hosts.bash.j2"]
     bash = shutil.which("bash") or "bash"
     argv = [bash, "-c", f"set -uf\n{functions}\n{_SERVER}"]
-    # elsewhere `read` takes a newline for part of a character that was cut off
+    # in other locales `read` takes a newline as part of a truncated multibyte character
     env = {"LC_ALL": "C", "PATH": "/usr/bin:/bin"}
     with subprocess.Popen(
         argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env
@@ -683,7 +683,7 @@ def _host_list(_: Path) -> Iterator[Reader]:
             server.stdin.flush()
             first, count = server.stdout.readline(), server.stdout.readline()
             if not first.endswith(b"\n") or not count.endswith(b"\n"):
-                raise AssertionError("bash has ended")
+                raise AssertionError("bash exited")
             if first == b"!\n":
                 raise BadInputError("not a host list")
             if not first.strip() or set(first.strip()) & set(b"[]*?$`,; "):
@@ -717,7 +717,7 @@ texts("log of PyTorch", _read_log, LOGS["torch"])
 texts("report of a rank", _read_results, [f"{MARK}{json.dumps(REPORT)}".encode()])
 
 
-# Output of runs for `hpcmod why`: logs, dumps of the flight recorder, answers of nodes and of the scheduler
+# Input of `hpcmod why`: logs, flight recorder dumps, answers of nodes and of the scheduler
 
 
 def _read_output(data: bytes) -> None:

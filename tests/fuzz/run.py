@@ -1,4 +1,4 @@
-"""Feed readers with inputs, and report what came of them."""
+"""Feed inputs to readers, and report the results."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _SHARED = Path("/dev/shm")
 
 @dataclass(frozen=True)
 class Result:
-    """What came of one reader's inputs."""
+    """Result of one reader."""
 
     inputs: int
     accepted: int
-    """Inputs that were read as a value; the others were refused with our own error."""
+    """Inputs that were parsed; the others were refused with our own error."""
     seconds: float
 
 
 def feed(reader: Reader, *, name: str, seed: int, inputs: int, seconds: float = float("inf")) -> Result:
-    """Feed a reader until it has had so many inputs, or for so long.
+    """Feed `inputs` inputs to a reader, or stop after `seconds`.
 
     Raises
     ------
@@ -78,12 +78,12 @@ def _numbers(inputs: int, end: float) -> Iterator[int]:
 
 
 def report(task: tuple[str, int, int, float]) -> bool:
-    """Prepare a reader and feed it; print a line of what came of it, and return whether it survived.
+    """Prepare a reader and feed it; print a line with the result, and return whether the reader passed.
 
     Parameters
     ----------
     task
-        Name of the reader, seed, number of inputs, and seconds at most.
+        Name of the reader, seed, number of inputs, and maximum number of seconds.
     """
     name, seed, inputs, seconds = task
     try:
