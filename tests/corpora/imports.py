@@ -1,7 +1,7 @@
-"""Recipes in the formats of LUMI, singularity-hpc and NGC, each with one construct, and what an import makes of it.
+"""Recipes in the formats of LUMI, singularity-hpc and NGC, each with one construct, and the expected import report.
 
-Written for these tests after the formats' documentation and the constructs counted in real collections: 70 easyconfigs,
-301 recipes and 52 modules. None is a copy. An expected text is a part of a clause.
+Written for these tests from the formats' documentation and the constructs counted in real collections: 70 easyconfigs,
+301 recipes and 52 modules. None is a copy. An expected text is part of a line in the report.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ A, B, C = (f"sha256:{letter * 64}" for letter in "abc")
 
 @dataclass(frozen=True)
 class Case:
-    """A recipe, and the report that is expected of it."""
+    """A recipe, and its expected report."""
 
     text: str
     lost: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     carried: tuple[str, ...] = ()
     refused: str = ""
-    """Part of the reason; empty: it is converted."""
+    """Part of the reason; empty if it is converted."""
     others: tuple[tuple[str, str], ...] = ()
-    """Files beside the recipe: name and text."""
+    """Other files in the same directory: name and text."""
 
 
 _LUMI = """\
@@ -162,7 +162,7 @@ latest: {{"2.0": {A}}}
 tags: {{"2.0": {A}}}
 """
 _USUAL = ("the commands tool-run", "$SINGULARITY_CONTAINER")
-"""Changes of every recipe of singularity-hpc."""
+"""Changes reported for every singularity-hpc recipe."""
 
 
 def _shpc(more: str, *, text: str = _SHPC, **expected: object) -> Case:

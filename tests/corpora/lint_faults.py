@@ -1,9 +1,9 @@
-"""Files with one fault each, for the score of `hpcmod lint`.
+"""Files with one fault each, to score `hpcmod lint`.
 
-The faults are of the kinds that public documents name: pages of sbatch and srun, the ShellCheck wiki, EasyBuild's pages
-on easyconfigs, singularity-hpc's developer guide. The split is computed from the SHA-256 of a fault's name.
+The faults are of kinds described in public documents: man pages of sbatch and srun, the ShellCheck wiki, EasyBuild's
+pages on easyconfigs, singularity-hpc's developer guide. The split is computed from the SHA-256 of a fault's name.
 
-The held-out part is not blind: the list was written by the author of the rules, after most of them, so its score is an
+The held-out part is not blind: the author of the rules wrote the list, after most of the rules, so its score is an
 upper bound. Of its 41 faults, 38 were found at first; the rules for the other three were written after that.
 """
 
@@ -23,7 +23,7 @@ class Fault:
     file: str
     text: str
     line: str
-    """Text of the line that is wrong."""
+    """Text of the wrong line."""
 
     @property
     def is_held_out(self) -> bool:
@@ -90,7 +90,7 @@ CLEAN = {
     "tool/container.yaml": RECIPE,
     "ours.toml": PROFILE,
 }
-"""Files without a fault, by name."""
+"""Files without faults, by name."""
 
 
 def _edit(file: str, name: str, old: str, new: str, line: str = "") -> Fault:
@@ -195,4 +195,4 @@ FAULTS = (
     _edit("ours.toml", "unclosed string", '"amd"', '"amd'),
     _edit("ours.toml", "unknown vendor", '"amd"', '"amdd"'),
 )
-"""Every fault."""
+"""All faults."""

@@ -1,12 +1,12 @@
 """Excerpts of real logs from public threads, and what a person reads from each of them.
 
-`source` is the page, `product` the library and its version as far as the page says, `text` lines of the page,
-`expect` the fields that the log reader must find (hpcmod.model.logs): `reason` and `problem` hold names of rules, and
-`unknown` the number of warnings that no rule knows.
+`source` is the page, `product` the library and, if the page names it, its version, `text` lines of the page, `expect`
+the fields that the log reader must find (hpcmod.model.logs): `reason` and `problem` contain names of rules, and
+`unknown` the number of warnings that match no rule.
 
-The excerpts in held_out.toml were collected after the rules had been written, and the rules were first run on them
-unchanged: 41 of 47 were read as expected, of the 18 from pages never seen before 13, and nothing was read that is not
-there. The rules were then extended for the other 6. The excerpts are from pages whose address has a SHA-256 that is
+The excerpts in held_out.toml were collected after the rules had been written, and the unchanged rules were first run on
+them: they read 41 of 47 as expected, including 13 of the 18 from pages never seen before, and found nothing that is not
+there. The rules were then extended for the other 6. These excerpts are from pages whose address has a SHA-256 that is
 divisible by 3; the other files have no such page.
 """
 
@@ -48,7 +48,7 @@ class Excerpt:
 
 
 def found(reading: Reading) -> dict[str, tuple[str, ...]]:
-    """Return what was read, in the form of `expect`."""
+    """Return the results of a reading in the format of `expect`."""
     unknown = {"unknown": (str(reading.warnings),)} if reading.warnings else {}
     return {**{field: tuple(sorted(values)) for field, values in reading.findings.items()}, **unknown}
 

@@ -1,1 +1,1 @@
-"""Batch scripts for LUMI's container modules, each run under a module by LUMI's rules and under ours, and compared."""
+"""Batch scripts for LUMI's container modules, run with LUMI's kind of module and with ours, and compared."""

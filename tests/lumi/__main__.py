@@ -1,6 +1,6 @@
-"""Run the scripts of tests/lumi/scripts under modules by LUMI's rules and under ours: python -m tests.lumi [NAME...].
+"""Run the scripts in tests/lumi/scripts with LUMI's kind of module and with ours: python -m tests.lumi [NAME...].
 
-Prints a line for each script, and where results differ, both. Exits with 1 if any differ. Needs the test stack.
+Prints a line for each script, and both results if they differ. Exits with 1 if any differ. Needs the test stack.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main(names: list[str]) -> int:
         if not same or os.environ.get("HPCMOD_LUMI_SHOW"):
             for side, result in (("LUMI", lumi), ("ours", ours)):
                 print(f"--- {side}: exit {result.status}\n{result.output}\n{result.errors}")
-    print(f"{len(results) - differ} of {len(results)} scripts do the same")
+    print(f"{len(results) - differ} of {len(results)} scripts behave the same")
     return 1 if differ else 0
 
 

@@ -1,4 +1,4 @@
-"""What the scripts run on: a stand-in image, installed by LUMI's rules and by hpcmod, and virtual nodes with Slurm."""
+"""The environment of the scripts: a stand-in image, installed LUMI's way and by hpcmod, and virtual Slurm nodes."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Side:
     """Major and minor version of the image's Python."""
 
     def submit(self, script: Path) -> str:
-        """Submit a script from a directory of its own, with a home in which pip --user put a package."""
+        """Submit a script from its own directory, with a home in which `pip install --user` put a package."""
         run = self.top / "runs" / script.stem
         site = run / f"home/.local/lib/python{self.python}/site-packages"
         for directory in (run / "src", run / "tmp", site, run / "caches"):
@@ -98,7 +98,9 @@ class Side:
         return done.stdout.strip()
 
     def result(self, script: Path, number: str) -> Result:
-        """Return what a job that has ended printed, without what names the installation, the job or the run."""
+        """Return the output of a job that has ended, without paths of the installation or the run and without
+        chatter.
+        """
         run = self.top / "runs" / script.stem
         shown = self.cluster("scontrol", "show", "job", number).stdout
         code = re.search(r"ExitCode=(\d+:\d+)", shown)
@@ -111,12 +113,12 @@ class Side:
 
 
 _CHATTER = re.compile(r"^pid \d+'s current affinity mask: |^fake rocm-smi$")
-"""What LUMI's conda-python-distributed itself prints, which ours does not."""
+"""Lines that LUMI's conda-python-distributed prints and ours does not."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a script did."""
+    """Result of a script."""
 
     output: str
     status: str
@@ -124,12 +126,12 @@ class Result:
 
     @property
     def compared(self) -> tuple[str, str]:
-        """Return what must be equal."""
+        """Return what must be the same on both sides."""
         return self.output, self.status
 
 
 def make_image(stack: Stack, directory: Path) -> Path:
-    """Make the stand-in image: conda's layout with a real Python, and fakes of conda, rocm-smi and a library."""
+    """Make the stand-in image: a conda layout with a real Python, and fakes of conda, rocm-smi and a library."""
     root, sif = directory / "root", directory / "stand-in.sif"
     partition = squashfs_partition(read_sif(stack.tiny_sif))
     unpack = ["unsquashfs", "-quiet", "-no-progress", "-offset", str(partition.offset), "-dest", str(root)]
@@ -154,7 +156,7 @@ def make_image(stack: Stack, directory: Path) -> Path:
 
 
 def make_sides(cluster: Cluster, top: Path) -> tuple[Side, Side]:
-    """Install all modules by LUMI's rules and by hpcmod; return both."""
+    """Install all modules LUMI's way and by hpcmod; return both."""
     stack = cluster.stack
     for name in ("machine/slurmd", "machine/cray", "central"):
         (top / name).mkdir(parents=True)

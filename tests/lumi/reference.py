@@ -1,8 +1,8 @@
-"""Reference installations: modules and scripts that do what those of LUMI's container easyconfigs do.
+"""Reference installations: modules and scripts with the same behavior as those of LUMI's container easyconfigs.
 
-Written after what is known of LUMI-EasyBuild-containers (commit af6fb1c) and of `create_container_vars` in the
-SitePackage.lua of LUMI-SoftwareStack (commit 02f17317); no text is copied. Left out: the two pauses of two seconds in
-conda-python-distributed. A stand-in: the binds of LUMI lead to directories of the test.
+Based on what is known of LUMI-EasyBuild-containers (commit af6fb1c) and of `create_container_vars` in the
+SitePackage.lua of LUMI-SoftwareStack (commit 02f17317); no text is copied. Differences: the two pauses of two seconds
+in conda-python-distributed are left out, and LUMI's binds point to directories of the test.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from dataclasses import dataclass
 from pathlib import Path
 
 WRAPPED = ("python", "python3", "pip", "pip3")
-"""Those of the ten wrapped commands of 2025 that the stand-in image has."""
+"""The wrapped commands, of the ten in 2025, that the stand-in image has."""
 
 
 @dataclass(frozen=True)
 class Generation:
-    """What the easyconfigs of a period have."""
+    """Features of the easyconfigs of one period."""
 
     scripts: tuple[str, ...]
     bin: tuple[str, ...] = ()
     """Commands outside the container."""
     path: tuple[str, ...] = ()
-    """Put in front of the container's PATH."""
+    """Directories prepended to the container's PATH."""
     venv: bool = False
     jansson: bool = True
-    """Whether libjansson of the host is bound."""
+    """Whether to bind the host's libjansson."""
     variables: tuple[tuple[str, str], ...] = ()
-    """Container variables, and others that are set on the host."""
+    """Container variables, and others set on the host."""
     root: bool = True
-    """Whether CONTAINERROOT is set."""
+    """Whether to set CONTAINERROOT."""
 
 
 _RUN = ("conda-python-simple", "conda-python-distributed", "get-master")
@@ -56,7 +56,7 @@ OF_2024 = Generation(
 OF_2025 = Generation(
     (*_RUN, "init-conda-venv", "list-packages"),
     bin=("start-shell", "make-squashfs", "unmake-squashfs", "list-packages", *WRAPPED),
-    # The images of 2025 have Python's environment in their own variables; the stand-in does not.
+    # Images of 2025 set the variables of the Python environment themselves; the stand-in does not.
     path=("/runscripts", f"{_VENV}/bin", f"{_CONDA}/envs/pytorch/bin"),
     venv=True,
     jansson=False,
@@ -81,7 +81,7 @@ def install(top: Path, module: str, generation: Generation, sif: Path, binds: li
     (root / "runscripts").mkdir(parents=True)
     (root / sif.name).symlink_to(sif)
     for script in generation.scripts:
-        # Later ones leave it to the module's variables to activate the environment.
+        # In newer versions the module's variables activate the environment.
         activate = "" if generation.venv else "$WITH_CONDA\n"
         _write(root / "runscripts" / script, _IN_CONTAINER[script].format(venv=_VENV, activate=activate))
     for command in generation.bin:

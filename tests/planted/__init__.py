@@ -1,1 +1,1 @@
-"""Faults planted on virtual Slurm nodes, and whether `hpcmod check`, `verify-net`, `bench` and `why` name them."""
+"""Plant faults on virtual Slurm nodes, and check that `hpcmod check`, `verify-net`, `bench` and `why` report them."""

@@ -1,7 +1,8 @@
 """Plant faults on virtual Slurm nodes: `python -m tests.planted [--done FILE] [NAME ...]`.
 
-Four nodes, as an ordinary user; real PyTorch over gloo. Ten faults of each kind, and healthy runs of each command. Each
-must be found and named by `hpcmod check`, `verify-net`, `bench` or `why`. All take about an hour on two idle cores.
+Runs on four nodes as an ordinary user, with real PyTorch over gloo. There are ten faults of each kind, and healthy runs
+of each command. `hpcmod check`, `verify-net`, `bench` or `why` must find and name each fault. A full run takes about an
+hour on two idle cores.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from tests.planted.results import add_result, make_table, read_results
 from tests.stack import find_stack, read_stack
 
 TOGETHER = 5
-"""Plants that share a job at most."""
+"""Maximum number of plants that share a job."""
 
 
 def run_all(machine: Planted, plants: list[Plant]) -> Iterator[tuple[Plant, dict[str, Any]]]:
-    """Yield each plant with what the command says about it."""
+    """Yield each plant with the command's report about it."""
     for plant in (plant for plant in plants if plant.alone):
         try:
             yield plant, machine.run(plant)
@@ -42,7 +43,7 @@ def run_all(machine: Planted, plants: list[Plant]) -> Iterator[tuple[Plant, dict
 
 
 def show(plant: Plant, verdict: Verdict) -> str:
-    """Return a line about a result."""
+    """Return a line that describes a result."""
     alarms = f"; false alarms: {', '.join(verdict.alarms)}" if verdict.alarms else ""
     return f"{verdict.outcome:7} {plant.name}: {' '.join(verdict.named.split())}{alarms}"
 
@@ -54,12 +55,12 @@ def select(names: Iterable[str]) -> list[Plant]:
 
 
 def main() -> None:
-    """Parse the arguments, plant what has not been planted, and print the table."""
+    """Parse the arguments, run the plants that have no result yet, and print the table."""
     parser = argparse.ArgumentParser(prog="python -m tests.planted", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="beginnings of names, e.g. bind-check (default: all)")
-    parser.add_argument("--done", type=Path, metavar="FILE", help="record results here, and skip those that it has")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="prefixes of names, e.g. bind-check (default: all)")
+    parser.add_argument("--done", type=Path, metavar="FILE", help="record results in FILE, and skip those in it")
     parser.add_argument("--list", action="store_true", help="print the names, and run nothing")
-    parser.add_argument("--verbose", action="store_true", help="also print all that a command said")
+    parser.add_argument("--verbose", action="store_true", help="also print the full reports")
     given = parser.parse_args()
     chosen = select(given.names)
     if given.list:
@@ -68,7 +69,7 @@ def main() -> None:
     stack = read_stack(find_stack())
     if stack is None:
         raise SystemExit(f"no test stack in {find_stack()}: run dev/stack")
-    top = Path(tempfile.mkdtemp(prefix="hpcmod-planted-", dir="/var/tmp"))  # /tmp is one of the things to be filled
+    top = Path(tempfile.mkdtemp(prefix="hpcmod-planted-", dir="/var/tmp"))  # because some faults fill /tmp
     done = given.done or top / "results.jsonl"
     try:
         open_ones = [plant for plant in chosen if plant.name not in read_results(done)]

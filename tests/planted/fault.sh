@@ -1,11 +1,11 @@
 #!/bin/bash
 # Run a command as on a node with a fault: fault.sh FAULT[:ARGUMENT...] COMMAND [ARGUMENT...]
-#   hidden:PATH             nothing is in PATH              full:PATH:SIZE[:INODES]   PATH is an empty tmpfs of SIZE
+#   hidden:PATH             PATH is empty                   full:PATH:SIZE[:INODES]   PATH is an empty tmpfs of SIZE
 #   filled:PATH:SIZE:LEFT   a tmpfs of SIZE with LEFT free  other:FILE:PATH           PATH is FILE
-#   net:none|down|cable     own network: without interface, with hsn0 that is down, or that has no other end
-#   mask:CPUS               only these CPUs                 ahead:SECONDS             Python's clock is ahead
-#   slow:nice|idle          hardly gets any CPU             slow:stop[:OFF:ON]        gets CPU only for some of the time
-#   silent, stuck           no answer, no end
+#   net:none|down|cable     own network: no interface, hsn0 is down, or hsn0 has no carrier
+#   mask:CPUS               bound to these CPUs             ahead:SECONDS             Python's clock is SECONDS ahead
+#   slow:nice|idle          gets hardly any CPU time        slow:stop[:OFF:ON]        is stopped most of the time
+#   silent, stuck           does not answer, does not end
 set -euo pipefail
 IFS=: read -r kind one two three <<<"$1"
 shift
@@ -35,7 +35,7 @@ case $kind in
         case $one in
             nice) burn 8; exec nice -n 19 "$@" ;;
             idle) burn 4; exec chrt --idle 0 "$@" ;;
-            stop) # what a limit of cgroups on CPU time does: the process may run for a fiftieth of the time
+            stop) # like a cgroup CPU quota: the process may run for a fiftieth of the time
                 group=$(ps -o pgid= $$)
                 setsid bash -c 'while kill -STOP -- -$1; do sleep $2; kill -CONT -- -$1; sleep $3; done' . \
                     "${group// /}" "${two:-0.196}" "${three:-0.004}" <&- >&- 2>&- &

@@ -1,4 +1,4 @@
-"""Whether the fault was named, and what was reported beside it."""
+"""Judge whether a planted fault was named, and find false alarms."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _ALLOWED = ("answer",)
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of a plant."""
+    """The verdict on a plant."""
 
     outcome: str
     named: str
-    """What named it; of one that was missed, what was said instead."""
+    """The finding that names the fault; if missed, what was reported instead."""
     alarms: tuple[str, ...] = ()
-    """What was reported that was not planted."""
+    """Findings about anything that was not planted."""
 
 
 def judge(plant: Plant, said: Mapping[str, Any]) -> Verdict:
-    """Compare what a command said with what was planted."""
+    """Compare a command's report with what was planted."""
     if plant.command in (CHECK, VERIFY_NET, BENCH):
         if "findings" not in said:
             return Verdict(MISSED, f"no answer: {said.get('stderr', '')[-300:]}")

@@ -1,4 +1,4 @@
-"""Four virtual nodes on which faults are planted, and how the commands are run there."""
+"""Four virtual nodes on which faults are planted, and functions that run the commands there."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ HOLD = "import socket, time; s = socket.socket(); s.bind(('', {port})); s.listen
 
 
 def plant_on_nodes(top: Path, path: str) -> dict[str, str]:
-    """Put a python3 that plants faults in front of PATH for `hpcmod check`, and return the environment that it needs.
+    """Put a python3 that plants faults for `hpcmod check` first on PATH, and return the environment that it needs.
 
-    FAULTS, which the caller adds, names them: "nid002=full:/tmp:1m nid003=mask:0".
+    The caller adds FAULTS, which lists them: "nid002=full:/tmp:1m nid003=mask:0".
     """
     for name in ("bin", "clock", "bound/data", "local/mine"):
         (top / name).mkdir(parents=True, exist_ok=True)
@@ -79,7 +79,7 @@ def plant_on_nodes(top: Path, path: str) -> dict[str, str]:
 
 
 def change_image(image: Path, directory: Path) -> None:
-    """Write what may be in the place of an image: bytes that differ, another size, nothing."""
+    """Write damaged versions of an image: with changed bytes, of another size, or empty."""
     directory.mkdir()
     data = bytearray(image.read_bytes())
     places = {"first": 100, "middle": len(data) // 2, "last": len(data) - 1}
@@ -97,7 +97,7 @@ def change_image(image: Path, directory: Path) -> None:
 
 @dataclass(frozen=True)
 class Planted:
-    """The machine, with modules, and a directory for what is planted."""
+    """The machine with its modules, and a directory for planted faults."""
 
     stack: Stack
     cluster: Cluster
@@ -129,13 +129,13 @@ class Planted:
         return path
 
     def jobs(self, name: str) -> Jobs:
-        """Return jobs in a directory of their own."""
+        """Return jobs with their own directory."""
         jobs = replace(self.torch, directory=self.top / "jobs" / name)
         (jobs.directory / "caches").mkdir(parents=True)
         return jobs
 
     def run(self, plant: Plant) -> dict[str, Any]:
-        """Plant a fault, and return what the command says, as its JSON; with `exit_code`."""
+        """Plant a fault, and return the command's JSON report, with `exit_code`."""
         run = {CHECK: self._check, VERIFY_NET: self._verify_net, BENCH: self._bench}.get(plant.command, self._why)
         return run(plant)
 
@@ -149,10 +149,10 @@ class Planted:
         own["FAULTS"] = " ".join(plant.faults).format(**names)
         name, _, value = plant.settings.format(**names).partition("=")
         words = ("hpcmod", "check", "PyTorch", "-N", str(plant.nodes), "--json", *(plant.words or ("-p", "small")))
-        return _read(self.tiny(*words, seconds=280, **own, **({name: value} if name else {})))  # its step may take 120
+        return _read(self.tiny(*words, seconds=280, **own, **({name: value} if name else {})))  # its step: up to 120 s
 
     def _on_ranks(self, plant: Plant) -> dict[str, str]:
-        """Return the environment in which the shim of the container runtime plants a fault."""
+        """Return the environment for the container runtime's shim, which plants a fault."""
         settings = plant.settings
         if not (settings or plant.fault):
             return {}
@@ -188,7 +188,7 @@ class Planted:
         return self.stack.python.parent / "hpcmod"
 
     def submit(self, jobs: Jobs, shape: Plant, programs: Sequence[dict[str, object]]) -> str:
-        """Submit a job with rank.py, and return its number."""
+        """Submit a job with rank.py, and return its ID."""
         settings = shape.settings.format(local=self.cluster.dir / "local")
         if shape.kind == "bind":
             self._make_bound()
@@ -234,15 +234,15 @@ class Planted:
             time.sleep(0.2)
             if jobs.state(number) not in ("PENDING", "RUNNING"):
                 raise RuntimeError(jobs.output(number))
-        time.sleep(2)  # the ranks that do not wait have to reach the next collective
+        time.sleep(2)  # ranks that do not wait must reach the next collective
 
     def explain(self, jobs: Jobs, *words: str) -> dict[str, Any]:
-        """Return what `hpcmod why` says."""
+        """Return the JSON report of `hpcmod why`."""
         path = f"{self.stack.root / 'tools' / 'py-spy' / 'bin'}:{os.environ['PATH']}"
         return _read(jobs(self.program, "why", "--json", *words, PATH=path))
 
     def run_together(self, plants: Sequence[Plant]) -> Iterator[tuple[Plant, dict[str, Any]]]:
-        """Plant faults one after the other in one job, and yield what `hpcmod why` says about the logs of each."""
+        """Plant faults one after another in one job, and yield the report of `hpcmod why` on the logs of each."""
         jobs = self.jobs(plants[0].name)
         programs = [{"name": plant.name, **plant.program} for plant in plants]
         number = self.submit(jobs, plants[0], [*programs, {"name": "last", "fault": "none"}])

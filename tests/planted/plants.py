@@ -1,4 +1,4 @@
-"""What is planted where: ten faults of each kind, and healthy runs of each command."""
+"""The planted faults: ten of each kind, and healthy runs of each command."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Plant:
-    """One fault, or a healthy run, and what must be said about it."""
+    """One fault, or a healthy run, and what must be reported about it."""
 
     kind: str
     command: str
@@ -35,31 +35,31 @@ class Plant:
     each: int = 1
     """Ranks per node."""
     words: tuple[str, ...] = ()
-    """Further options of the command."""
+    """More options of the command."""
     faults: tuple[str, ...] = ()
-    """For `check`: NODE=FAULT of fault.sh."""
+    """For `check`: NODE=FAULT, where FAULT is an argument of fault.sh."""
     rank: int | None = None
-    """Which rank has it; None: all of them."""
+    """The affected rank; None: all of them."""
     settings: str = ""
     """Line of shell that the rank evaluates before it starts."""
     fault: str = ""
-    """FAULT of fault.sh for the rank."""
+    """Argument of fault.sh for the rank."""
     program: dict[str, object] = field(default_factory=dict)
-    """For rank.py."""
+    """Settings for rank.py."""
     rules: tuple[str, ...] = ()
-    """Rules of which one must be reported."""
+    """Rules of which at least one must be reported."""
     told: str = ""
-    """Text that must be in what is reported."""
+    """Text that the report must contain."""
     live: bool = False
-    """Whether `why` looks at the running job."""
+    """Whether `why` examines the running job."""
     alone: bool = True
-    """Whether it needs a job of its own; else rank.py runs several of them in one."""
+    """Whether it needs its own job; otherwise rank.py runs several in one job."""
     besides: tuple[str, ...] = ()
-    """Rules that follow from the fault, and may be reported as well."""
+    """Rules that may also be reported, because they follow from the fault."""
 
     @property
     def name(self) -> str:
-        """Return a name that no other plant has."""
+        """Return the unique name of the plant."""
         return f"{self.kind}-{self.command}-{self.number}"
 
 
@@ -142,7 +142,7 @@ def _explained() -> Iterator[Plant]:
         for number, how in enumerate(ways):
             program = {"fault": "full", "how": how, "directory": directory}
             plant = _batched(kind, number, rules=("no-space", "save-failed", "shared-memory-full"), program=program)
-            if how in ("shared", "mapped"):  # the process dies without a word, so only srun says how
+            if how in ("shared", "mapped"):  # the process prints nothing, so only srun reports how it died
                 plant = replace(plant, alone=True, rules=("task-exit",), told="/dev/shm")
             yield plant
     ways = ("SIGKILL", "SIGSEGV", "SIGBUS", "SIGABRT", "SIGTERM", "exit", "memory", "tensor", "oom", "oom")
@@ -225,6 +225,6 @@ def _healthy() -> Iterator[Plant]:
 
 
 def all_plants() -> list[Plant]:
-    """Return all plants, in the order in which they are best run."""
+    """Return all plants, in the best order to run them."""
     found = [*_checked(), *_networks(), *_explained(), *_healthy()]
     return sorted(found, key=lambda plant: ([CHECK, WHY, VERIFY_NET, BENCH].index(plant.command), plant.alone))

@@ -1,7 +1,8 @@
-"""One rank of a job with PyTorch in which faults are planted: one for each JSON object in argv.
+"""One rank of a PyTorch job with planted faults: one for each JSON object in argv.
 
-Every fault but the last one runs in a child of its own, whose output is in NAME-rankN.log, so that torch is imported
-once. Keys: name; fault; rank (the one that has it); call (collective of the others); timeout in seconds; and `how`.
+Every fault but the last runs in its own child process, with its output in NAME-rankN.log, so that torch is imported
+only once. Keys: name; fault; rank (the affected one); call (collective that the others call); timeout in seconds; and
+`how`.
 """
 
 import ctypes
@@ -24,7 +25,7 @@ RANK = int(os.environ["RANK"])
 
 
 def fill(directory: str) -> None:
-    """Mount a file system of 1 MiB in the place of a directory, for this process only; it may have no threads."""
+    """Mount a file system of 1 MiB over a directory, for this process only, which must not have threads yet."""
     libc, user, group = ctypes.CDLL(None, use_errno=True), os.getuid(), os.getgid()
     if libc.unshare(0x10000000 | 0x00020000):  # CLONE_NEWUSER, CLONE_NEWNS
         raise OSError(ctypes.get_errno(), "unshare")
@@ -64,7 +65,7 @@ def size() -> int:
 
 
 class Slow(torch.utils.data.Dataset):
-    """A data set that never has its first item."""
+    """A data set that never returns its first item."""
 
     def __len__(self) -> int:
         return 4
@@ -82,12 +83,12 @@ class Large(Slow):
 
 
 def load_data(how: str) -> None:
-    """Keep the others waiting."""
+    """Keep the other ranks waiting."""
     if how == "sleep":
         time.sleep(600)
     elif how == "pipe":
         os.mkfifo(pipe := Path(tempfile.mkdtemp(), "pipe"))
-        pipe.read_text()  # nobody writes
+        pipe.read_text()  # there is no writer
     elif how == "lock":
         with tempfile.NamedTemporaryFile() as first, Path(first.name).open() as second:
             fcntl.flock(first, fcntl.LOCK_EX)
@@ -124,7 +125,7 @@ def die(how: str) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         kept = bytearray(1 << 33) if how == "memory" else torch.ones(1 << 33)
         print(len(kept))
-    elif how == "oom":  # simulated: the line is Slurm's, the signal is the kernel's
+    elif how == "oom":  # simulated: the line is Slurm's, the signal the kernel's
         kept = bytearray(64 << 20)
         job = os.environ["SLURM_JOB_ID"]
         print(f"slurmstepd: error: Detected 1 oom_kill event in StepId={job}.0.", flush=True)
@@ -132,7 +133,7 @@ def die(how: str) -> None:
 
 
 def write_much(how: str, directory: str) -> None:
-    """Write more than there is room for."""
+    """Write more than fits."""
     if how == "file":
         Path(directory, "cache.bin").write_bytes(bytes(8 << 20))
     elif how == "save":
@@ -157,12 +158,12 @@ def write_much(how: str, directory: str) -> None:
 
 
 def step(call: str, values: torch.Tensor) -> None:
-    """Do what every rank does."""
+    """Call a collective, as every rank does."""
     CALLS[call](values)
 
 
 def prepare(plant: dict, mine: bool) -> list[socket.socket]:
-    """Plant what is wrong before the ranks connect; return what must stay open."""
+    """Plant faults that must exist before the ranks connect; return the sockets to keep open."""
     fault, how = plant["fault"], plant.get("how", "")
     if fault == "address" and mine:
         os.environ["MASTER_ADDR"] = how
@@ -178,7 +179,7 @@ def prepare(plant: dict, mine: bool) -> list[socket.socket]:
 
 
 def dump_recorder() -> bytes:
-    """Return what PyTorch's flight recorder has; it is empty while another thread of torch holds it."""
+    """Return the content of PyTorch's flight recorder; empty while another thread of torch locks it."""
     for _ in range(50):
         if trace := c10d._dump_fr_trace():
             return trace
@@ -187,7 +188,7 @@ def dump_recorder() -> bytes:
 
 
 def run(plant: dict, number: int) -> None:
-    """Run until the fault."""
+    """Run a plant until its fault."""
     os.environ["MASTER_PORT"] = str(int(os.environ["MASTER_PORT"]) + number)
     fault, how, call = plant["fault"], plant.get("how", ""), plant.get("call", "all_reduce")
     mine = plant.get("rank", -1) in (RANK, "all")

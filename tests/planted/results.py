@@ -1,4 +1,4 @@
-"""Results of planted faults: one JSON object per line in a file, and a table of them."""
+"""Results of planted faults: a file with one JSON object per line, and tables of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RESULTS = Path(__file__).with_name("results.jsonl")
 
 
 def read_results(path: Path) -> dict[str, dict[str, Any]]:
-    """Return the results in a file by the name of the plant; none if there is no file."""
+    """Return the results in a file by name of the plant; empty if the file does not exist."""
     lines = path.read_text().splitlines() if path.exists() else []
     return {one["plant"]: one for one in map(json.loads, lines)}
 
@@ -27,7 +27,7 @@ def add_result(path: Path, plant: Plant, verdict: Verdict) -> None:
 
 
 def make_table(plants: Iterable[Plant], results: dict[str, dict[str, Any]]) -> str:
-    """Return two tables in Markdown: of faults by kind, and of healthy runs by command."""
+    """Return two Markdown tables: faults by kind, and healthy runs by command."""
     done = [(plant, results[plant.name]) for plant in plants if plant.name in results]
     lines = ["| fault | planted | found and named | missed | false alarms | by |", "|---|--:|--:|--:|--:|---|"]
     for kind, words in KINDS.items():

@@ -1,1 +1,1 @@
-"""A discrete-event model of the start of ranks, and the measurements that calibrate it."""
+"""A discrete-event model of how ranks start, and the measurements that calibrate it."""

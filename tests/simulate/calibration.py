@@ -1,4 +1,4 @@
-"""Read what was measured, and derive what the model needs: only from starts on one node."""
+"""Read the measurements, and derive the model's parameters from starts on a single node only."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ MEASURED = Path(__file__).with_name("measured.toml")
 
 @dataclass(frozen=True)
 class Point:
-    """A start on several virtual nodes that was measured."""
+    """A measured start on several virtual nodes."""
 
     way: str
     nodes: int
     ranks: int
-    """Per node."""
+    """Ranks per node."""
     wall: tuple[float, ...]
-    """Seconds of each round."""
+    """Seconds in each round."""
 
     @property
     def median(self) -> float:
@@ -46,7 +46,7 @@ class Measured:
 
 
 def read_measured(path: Path = MEASURED) -> Measured:
-    """Return what was measured."""
+    """Return the measurements in a file."""
     values = tomllib.loads(path.read_text())
     points = tuple(Point(p["way"], p["nodes"], p["ranks"], tuple(p["wall"])) for p in values["points"])
     machine, background = Machine(cores=values["cores"], one_host=True), tuple(values["background"])

@@ -1,7 +1,7 @@
-"""A queue of events, and servers that divide their capacity among their customers.
+"""An event queue, and servers that divide their capacity among their customers.
 
-Processes are generators that yield what they wait for. simpy would do this, too, but it has no server that is shared
-in this way, and the tests would need it.
+Processes are generators that yield the events they wait for. simpy has such processes too, but no server with this kind
+of sharing, and it would be one more dependency of the tests.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ Process = Generator["Event", None, None]
 
 
 class Event:
-    """Something that happens once, for which processes wait."""
+    """Something that happens once, and that processes can wait for."""
 
     def __init__(self) -> None:
         self.happened = False
         self.then: list[Callable[[], None]] = []
 
     def happen(self) -> None:
-        """Continue all processes that wait for this."""
+        """Resume all processes that wait for this."""
         self.happened = True
         for continue_process in self.then:
             continue_process()
@@ -30,7 +30,7 @@ class Event:
 
 
 class Clock:
-    """Runs processes in the order of their events; the time is in seconds."""
+    """Runs processes in the order of their events; times are in seconds."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -38,7 +38,7 @@ class Clock:
         self._number = count()
 
     def at(self, time: float, do: Callable[[], None]) -> None:
-        """Call a function at a time that has not passed."""
+        """Call a function at the given time, or now if that has passed."""
         heapq.heappush(self._due, (max(time, self.now), next(self._number), do))
 
     def after(self, seconds: float) -> Event:
@@ -62,7 +62,7 @@ class Clock:
         return end
 
     def run(self) -> float:
-        """Run until nothing is left to happen; return the time of the last event."""
+        """Run until no events are left; return the time of the last event."""
         while self._due:
             self.now, _, do = heapq.heappop(self._due)
             do()
@@ -80,12 +80,12 @@ class Server:
         capacity, limit
             Units per second.
         crowding
-            How much more each unit costs for every `capacity` customers beyond the first `capacity` ones, as a share:
-            processes that take turns on a core find its caches full of the others' data.
+            Relative extra cost of each unit for every `capacity` customers beyond the first `capacity`: processes that
+            take turns on a core find its caches full of other processes' data.
         """
         self._clock, self._capacity, self._limit, self._crowding = clock, capacity, limit, crowding
         self._served = 0.0
-        """Units that a customer would have got who has been here from the beginning."""
+        """Units that a customer present from the beginning would have received."""
         self._since = 0.0
         self._customers: list[tuple[float, int, Event, int]] = []
         self._waiting = 0

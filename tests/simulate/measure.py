@@ -1,7 +1,7 @@
-"""Measure what the start of ranks costs on one node, and how long it takes on 1 to 8 virtual nodes of dev/cluster.
+"""Measure what starting ranks costs on one node, and how long it takes on 1 to 8 virtual nodes of dev/cluster.
 
-All virtual nodes share the cores of this machine. CPU time is that of the cgroup of this process, so other programs do
-not count; but they make the measured seconds longer.
+All virtual nodes share the cores of this machine. CPU time is that of this process's cgroup, so other programs are not
+counted, but they make the measured wall times longer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.stack import CHECKOUT, Cluster, find_stack, read_stack, start_cluster
 _SIF = "SIFSIMULATION"
 NODES = (1, 2, 4, 8)
 RANKS = 2
-"""Per virtual node: 16 Pythons with torch need 4 GB."""
+"""Ranks per virtual node: 16 Python processes with torch need 4 GB."""
 
 _PROGRAM = """\
 import os, sys, time
@@ -35,7 +35,7 @@ while not os.path.exists(f"{sys.argv[1]}/go"):
 """
 
 RANKS_OF_ONE = {"plain": (1, 2, 4, 16), "fork": (2, 4), "one-per-node": (2, 4)}
-"""Ranks on the one node that the model is calibrated with; 16 show what it costs that ranks outnumber the cores."""
+"""Numbers of ranks on the one node that calibrates the model; 16 shows the cost of having more ranks than cores."""
 
 WAYS = ("plain", "sbcast", "tree", "fork", "one-per-node")
 STAGED = ("sbcast", "tree")
@@ -43,14 +43,14 @@ STAGED = ("sbcast", "tree")
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds from start to end, and seconds of CPU time, of all processes together."""
+    """Wall time in seconds, and CPU seconds of all processes together."""
 
     wall: float
     cpu: float
 
 
 def cpu_seconds() -> float:
-    """Return the CPU time of this process's cgroup so far; if that is the root, it is the whole machine's."""
+    """Return the CPU seconds of this process's cgroup so far; if that is the root, those of the whole machine."""
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers == "cpuacct":
@@ -96,14 +96,14 @@ class Bench:
         return self._run([*_srun(1, ranks), *self._container(), str(self._stack.torch_sif), *program])
 
     def stage(self, way: str, image: Path) -> tuple[Cost, float]:
-        """Measure staging to one node; return also the CPU seconds of the node where the script runs."""
+        """Measure staging to one node; also return the CPU seconds of the node where the script runs."""
         script = f"TIMEFORMAT='%U %S'; time {self._stage(way)} >{self._work}/staged 2>&1"
         argv = ["salloc", "--quiet", "--nodes=1", "bash", "-c", f"exec 2>{self._work}/times; {script}"]
         cost = self._run(argv, image)
         return cost, sum(map(float, (self._work / "times").read_text().split()[-2:]))
 
     def start(self, way: str, nodes: int, ranks: int) -> Cost:
-        """Start ranks that import torch; return what it costs until the last one is ready."""
+        """Start ranks that import torch; return the cost until the last one is ready."""
         self._count += 1
         place = self._work / f"{way}-{self._count}"
         place.mkdir()
@@ -122,22 +122,24 @@ class Bench:
         while len(list(place.glob("ready-*"))) < nodes * ranks:
             time.sleep(0.01)
             if job.poll() is not None:
-                raise SystemExit(f"{way}: a rank has ended")
+                raise SystemExit(f"{way}: a rank exited early")
         cost = Cost(time.perf_counter() - began, cpu_seconds() - used)
         (place / "go").touch()
         job.wait()
-        time.sleep(cost.wall / 2)  # let other programs of this machine go on
+        time.sleep(cost.wall / 2)  # give other programs on this machine time to run
         return cost
 
     def bytes_of_start(self) -> int:
-        """Return how many bytes of the image the start of one rank reads, from a page cache without them."""
+        """Return how many bytes of the image the start of one rank reads if the page cache has none of them."""
         image = self._stack.torch_sif
         must(["dd", f"if={image}", "iflag=nocache", "count=0", "status=none"])
         self.start("plain", 1, 1)
         return int(must(["fincore", "--bytes", "--noheadings", "--output", "RES", image]).stdout)
 
     def calls_of_container(self) -> int:
-        """Return the number of calls with a path below the image, the working directory or the home directory."""
+        """Return the number of system calls with a path below the image, the working directory or the home
+        directory.
+        """
         log, image = self._work / "calls-of-container", self._stack.torch_sif
         # with a seccomp filter, strace does not stop squashfuse, which serves the files of the traced processes
         trace = ["strace", "-f", "--seccomp-bpf", "-qq", "-e", "trace=%file", "-e", "signal=none", "-o", str(log)]
@@ -146,7 +148,7 @@ class Bench:
         return sum(any(path in line for path in paths) for line in log.read_text(errors="replace").splitlines())
 
     def calls_of_python(self) -> int:
-        """Return the number of calls with a path that an import of torch makes."""
+        """Return the number of system calls with a path that importing torch makes."""
         log, go, pid = (self._work / name for name in ("calls", "started", "pid"))
         code = f"import os, time; open({str(pid)!r}, 'w').write(str(os.getpid()))"
         code += f"\nwhile not os.path.exists({str(go)!r}): time.sleep(0.02)\nimport torch"
@@ -246,7 +248,7 @@ def measure(minutes: float, ways: Sequence[str] = WAYS, say: Callable[[str], obj
     try:
         with tempfile.TemporaryDirectory(prefix="hpcmod-simulate-", dir=stack.root) as work:
             bench = Bench(cluster, Path(work))
-            bench.start("plain", 1, 1)  # the image is in the page cache from here on
+            bench.start("plain", 1, 1)  # fills the page cache with the image
             image, small = stack.torch_sif, stack.tiny_sif
             calls = f"container_calls = {bench.calls_of_container()}\npython_calls = {bench.calls_of_python()}"
             first = time.monotonic()

@@ -12,24 +12,26 @@ from dataclasses import dataclass
 from tests.simulate.events import Clock, Event, Process, Server
 
 SLICES = 4
-"""Parts in which an import reads the image: the ranks of a node wait for the same parts."""
+"""Number of parts in which an import reads the image: the ranks of a node wait for the same parts."""
 
 CHILDREN = 2
-"""Nodes that a node of the tree copy serves."""
+"""Number of nodes that each node of the tree copy sends to."""
 BLOCK = 4 * 1024 * 1024
-"""Bytes that a node of the tree copy passes on at a time."""
+"""Bytes that a node of the tree copy forwards at a time."""
 WIDTH = 50
-"""Nodes that a node serves in Slurm's messages, and so in sbcast (slurm.conf, TreeWidth of Slurm 22.05)."""
+"""Number of nodes that each node forwards Slurm's messages to, also in sbcast (slurm.conf, TreeWidth of Slurm
+22.05).
+"""
 
 WAYS = ("plain", "sbcast", "tree", "fork", "one-per-node")
 
 
 @dataclass(frozen=True)
 class Staging:
-    """What a copy of an image to the nodes costs, in CPU seconds, except the first."""
+    """Cost of copying an image to the nodes, in CPU seconds, except the first."""
 
     seconds: float
-    """Until an empty file is staged on one node, without its CPU time."""
+    """Wall time to stage an empty file to one node, without its CPU time."""
     once: float
     once_per_byte: float
     node: float
@@ -38,7 +40,7 @@ class Staging:
 
 @dataclass(frozen=True)
 class Costs:
-    """What starts cost on one node: CPU seconds, except the first."""
+    """Costs of starts on one node: CPU seconds, except the first."""
 
     step: float
     """Seconds until the scheduler has started the first task, without its CPU time."""
@@ -48,46 +50,46 @@ class Costs:
     """Run script and interpreter, without imports."""
     imports: float
     fork: float
-    """Of a rank that is forked, besides its container and script."""
+    """Of a forked rank, in addition to its container and script."""
     fork_once: float
     """Of the process that imports, for all ranks of a node."""
     shared: float
-    """Of a rank that is forked in the one container of its node."""
+    """Of a forked rank in the only container of its node."""
     shared_once: float
     staging: Mapping[str, Staging]
     image_bytes: float
     start_bytes: float
     """Bytes of the image that a start reads."""
     calls: float
-    """Operations of a container's start on files in shared directories."""
+    """Number of operations on files in shared directories when a container starts."""
     crowding: float
-    """See Server: measured with more ranks than cores."""
+    """See Server; measured with more ranks than cores."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What the ranks share. Rates are per second."""
+    """Resources that the ranks share. Rates are per second."""
 
     cores: float
     """Of a node, or of all nodes together."""
     one_host: bool = False
     """Whether all nodes are virtual ones that share the cores and the page cache of one machine."""
     metadata: float = float("inf")
-    """Operations that the file system serves."""
+    """Metadata operations of the file system per second."""
     delay: float = 0.0
-    """Seconds that one operation takes without others."""
+    """Seconds that one metadata operation takes on an idle file system."""
     read: float = float("inf")
-    """Bytes of one file that the file system serves: of all its stripes."""
+    """Bytes per second that the file system delivers from one file, over all its stripes."""
     node_read: float = float("inf")
-    """Bytes of one file that a node can read."""
+    """Bytes per second that a node can read from one file."""
     link: float = float("inf")
-    """Bytes that a node can send."""
+    """Bytes per second that a node can send."""
     hop: float = 0.0
-    """Seconds of one level of the scheduler's tree of messages."""
+    """Seconds per level of the scheduler's message tree."""
 
 
 class _Start:
-    """One start of the ranks of a job."""
+    """One start of a job's ranks."""
 
     def __init__(self, costs: Costs, machine: Machine, nodes: int, ranks: int, *, staged: bool) -> None:
         self.clock = Clock()
@@ -104,7 +106,7 @@ class _Start:
         return self.cores[0 if self.machine.one_host else node]
 
     def fetch(self, node: int, part: int) -> Event:
-        """Return the event of a part of the image being in the page cache of a node."""
+        """Return the event of a part of the image being in a node's page cache."""
         found = self.fetched.get((node, part))
         if found is None:
             found = self.file.use(0.0 if self.staged else self.costs.start_bytes / SLICES, self.alike[node])
@@ -128,12 +130,12 @@ class _Start:
             yield self.cores_of(node).use(seconds / SLICES)
 
     def plain(self, node: int) -> Process:
-        """Start a rank with a container and imports of its own."""
+        """Start a rank with its own container and imports."""
         yield from self.begin(node, container=True)
         yield from self.work(node, self.costs.imports)
 
     def forking(self, node: int, *, one_container: bool) -> Process:
-        """Start all ranks of a node, of which one imports, and fork them."""
+        """Start all ranks of a node by forking them from one that has imported."""
         costs, clock = self.costs, self.clock
         tasks = [clock.start(self.begin(node, container=not one_container)) for _ in range(self.ranks)]
         yield tasks[0]
@@ -159,8 +161,8 @@ class _Start:
     def transfer(self, way: str, size: float) -> float:
         """Return the seconds that the network takes to bring a file to the last node.
 
-        sbcast sends a block when all nodes have the one before, so each level of its tree adds the whole file; nodes of
-        the tree copy pass on each block as soon as they have it, so each level adds one block.
+        sbcast sends a block when all nodes have the previous one, so each level of its tree adds the whole file; nodes
+        of the tree copy forward each block as soon as they have it, so each level adds one block.
         """
         link, nodes = self.machine.link, self.nodes
         if way == "sbcast":
@@ -182,7 +184,7 @@ class _Start:
 
 
 def _children(nodes: int, width: int) -> Iterator[int]:
-    """Yield for each level of a tree below its root how many nodes a node above it serves."""
+    """Yield, for each level of a tree below its root, the maximum number of nodes that a node above it sends to."""
     above, left = 1, nodes
     while left > 0:
         here = min(above * width, left)
@@ -195,15 +197,15 @@ def _levels(nodes: int, width: int) -> int:
 
 
 def start_seconds(way: str, nodes: int, ranks: int, costs: Costs, machine: Machine) -> float:
-    """Return how long the ranks of a job take until all have imported what they need.
+    """Return the seconds until all ranks of a job have imported what they need.
 
     Parameters
     ----------
     way
         One of WAYS.
     ranks
-        Per node.
+        Ranks per node.
     """
     if ranks == 1 and way in ("fork", "one-per-node"):
-        way = "plain"  # what the run script does
+        way = "plain"  # as the run script does
     return _Start(costs, machine, nodes, ranks, staged=way in costs.staging).run(way)

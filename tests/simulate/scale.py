@@ -1,4 +1,4 @@
-"""Start times on machines that nobody here has: given rates, and costs measured on one node; a table and a chart."""
+"""Start times on machines that we do not have, from given rates and costs measured on one node: a table and a chart."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ Table = Mapping[str, Mapping[int, float]]
 
 
 def scale_image(costs: Costs, size: float) -> Costs:
-    """Return the costs of an image of another size, of which starts read the same share."""
+    """Return the costs for an image of another size; starts read the same share of it."""
     return replace(costs, image_bytes=size, start_bytes=costs.start_bytes * size / costs.image_bytes)
 
 
 def simulate(costs: Costs, machine: Machine, nodes: Sequence[int] = NODES) -> Table:
-    """Return start times in seconds, by way and number of nodes."""
+    """Return start times in seconds, by method and number of nodes."""
     ways = [way for way in WAYS if way not in ("sbcast", "tree") or way in costs.staging]
     return {way: {count: start_seconds(way, count, RANKS, costs, machine) for count in nodes} for way in ways}
 
@@ -89,7 +89,7 @@ def simulate_point(measured: Measured, point: Point) -> float:
 
 
 def compare(measured: Measured) -> str:
-    """Return the measured starts and their simulation as a Markdown table."""
+    """Return a Markdown table of measured and simulated starts."""
     lines = ["| way | virtual nodes | measured | median | simulated | difference |", "|---|---|---|---|---|---|"]
     for point in measured.points:
         simulated = simulate_point(measured, point)

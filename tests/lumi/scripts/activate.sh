@@ -1,5 +1,5 @@
 #!/bin/bash -e
-# Form: the script of the virtual environment itself, and deactivate
+# Form: source the virtual environment's own activate script, then deactivate
 # Source: Lumi-supercomputer/LUMI-EasyBuild-containers, easyconfigs of PyTorch, commit af6fb1c, 2024
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=1

@@ -1,5 +1,5 @@
 #!/bin/bash -e
-# Form: an array of jobs, one image for all
+# Form: a job array, one image for all jobs
 # Source: Lumi-supercomputer/LUMI-AI-Guide, commit a7e3387
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=1

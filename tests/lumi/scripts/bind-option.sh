@@ -1,5 +1,5 @@
 #!/bin/bash -e
-# Form: a bind of one's own on the command line
+# Form: a user's bind on the command line
 # Source: Lumi-supercomputer/Getting_Started_with_AI_workshop, 09_Extreme_scale_AI, commit ea1da16
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=1

@@ -1,5 +1,5 @@
 #!/bin/bash -e
-# Form: conda-python-distributed by its path, as before March 2024
+# Form: call conda-python-distributed by its path, as before March 2024
 # Source: LUMI Software Library, PyTorch container user instructions, note on older installations
 #SBATCH --nodes=2
 #SBATCH --ntasks-per-node=4

@@ -1,5 +1,5 @@
 #!/bin/bash -e
-# Form: the status of a program that fails on all ranks
+# Form: exit status of a program that fails on all ranks
 # Source: LUMI Software Library, PyTorch container user instructions
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=2

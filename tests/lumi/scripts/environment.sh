@@ -1,5 +1,5 @@
 #!/bin/bash -e
-# Form: the variables outside and inside
+# Form: environment variables outside and inside the container
 # Source: Lumi-supercomputer/LUMI-EasyBuild-containers, easyconfigs of PyTorch, commit af6fb1c
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=1

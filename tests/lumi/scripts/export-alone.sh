@@ -1,5 +1,5 @@
 #!/bin/bash -e
-# Form: only the variables that are needed, and the runtime by its path
+# Form: export only the needed variables, and call the runtime by its path
 # Source: Lumi-supercomputer/LUMI-AI-Guide, commit a7e3387
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=1

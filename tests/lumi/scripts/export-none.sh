@@ -1,5 +1,5 @@
 #!/bin/bash -e
-# Form: a job that inherits nothing
+# Form: a job that inherits no environment
 # Source: Lumi-supercomputer/LUMI-AI-Guide, commit a7e3387
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=1

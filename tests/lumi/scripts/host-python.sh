@@ -1,5 +1,5 @@
 #!/bin/bash -e
-# Form: python3 of the host after loading a module without wrappers
+# Form: the host's python3 after loading a module without wrappers
 # Source: Lumi-supercomputer/LUMI-EasyBuild-containers, easyconfigs of PyTorch, commit af6fb1c, until 2024
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=1

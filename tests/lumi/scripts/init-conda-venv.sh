@@ -1,5 +1,5 @@
 #!/bin/bash -e
-# Form: init-conda-venv by its path
+# Form: call init-conda-venv by its path
 # Source: Lumi-supercomputer/LUMI-EasyBuild-containers, easyconfigs of PyTorch, commit af6fb1c, 2024
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=1

@@ -1,5 +1,5 @@
 #!/bin/bash -e
-# Form: the library that ROCm 5.6.1 needs
+# Form: preload the library that ROCm 5.6.1 needs
 # Source: Lumi-supercomputer/LUMI-EasyBuild-containers, easyconfigs of PyTorch, commit af6fb1c, PyTorch 2.2.2 of 2024
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=1

@@ -1,5 +1,5 @@
 #!/bin/bash -e
-# Form: a library of the host for images of 2024
+# Form: a host library for images of 2024
 # Source: Lumi-supercomputer/LUMI-EasyBuild-containers, easyconfigs of PyTorch, commit af6fb1c, 2024
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=1

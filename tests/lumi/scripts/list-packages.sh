@@ -1,5 +1,5 @@
 #!/bin/bash -e
-# Form: list-packages outside and inside
+# Form: list-packages outside and inside the container
 # Source: Lumi-supercomputer/LUMI-EasyBuild-containers, easyconfigs of PyTorch, commit af6fb1c, 2025
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=1

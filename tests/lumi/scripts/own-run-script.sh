@@ -1,5 +1,5 @@
 #!/bin/bash -e
-# Form: a run script of one's own, with the first host from outside
+# Form: a user's own run script, with the first host determined outside the container
 # Source: Lumi-supercomputer/Getting_Started_with_AI_workshop, 09_Extreme_scale_AI, commit ea1da16
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=2

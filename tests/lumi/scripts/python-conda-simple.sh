@@ -1,5 +1,5 @@
 #!/bin/bash -e
-# Form: python-conda-simple, as in modules of TensorFlow, AlphaFold and mpi4py
+# Form: python-conda-simple, as in the TensorFlow, AlphaFold and mpi4py modules
 # Source: Lumi-supercomputer/LUMI-EasyBuild-containers, easyconfigs of TensorFlow, commit af6fb1c
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=1

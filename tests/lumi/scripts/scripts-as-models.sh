@@ -1,5 +1,5 @@
 #!/bin/bash -e
-# Form: read and copy the run scripts
+# Form: read and copy the run scripts as templates
 # Source: LUMI Software Library, PyTorch container user instructions
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=1

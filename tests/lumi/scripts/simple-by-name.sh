@@ -1,5 +1,5 @@
 #!/bin/bash -e
-# Form: conda-python-simple by its name, and the image by the name of the package
+# Form: call conda-python-simple by name, and use the image variable named after the package
 # Source: LUMI Software Library, PyTorch container user instructions
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=1

@@ -1,5 +1,5 @@
 #!/bin/bash -e
-# Form: conda-python-simple by its path in the container
+# Form: call conda-python-simple by its path in the container
 # Source: LUMI Software Library, PyTorch container user instructions
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=1

@@ -1,5 +1,5 @@
 #!/bin/bash -e
-# Form: statuses of make-squashfs and unmake-squashfs
+# Form: exit statuses of make-squashfs and unmake-squashfs
 # Source: Lumi-supercomputer/LUMI-EasyBuild-containers, easyconfigs of PyTorch, commit af6fb1c, 2024
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=1

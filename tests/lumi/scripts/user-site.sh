@@ -1,5 +1,5 @@
 #!/bin/bash -e
-# Form: packages that pip --user put into ~/.local
+# Form: packages that pip --user installed in ~/.local
 # Source: LUMI Software Library, PyTorch container user instructions (2024): pip falls back to ~/.local
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=1

@@ -1,5 +1,5 @@
 #!/bin/bash -e
-# Form: WITH_CONDA and WITH_VENV with &&, as in scripts with several commands in one line
+# Form: WITH_CONDA and WITH_VENV with &&, as in scripts with several commands on one line
 # Source: Lumi-supercomputer/LUMI-EasyBuild-containers, easyconfigs of PyTorch, commit af6fb1c, 2024
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=1
