@@ -43,7 +43,7 @@ class Listed:
 
     @property
     def reference(self) -> ImageReference:
-        """Its image."""
+        """Reference of its image."""
         return ImageReference.parse(self.values.get("image") or self.values["sources"][0])
 
     @property

@@ -53,10 +53,10 @@ LayerEntries = Sequence[Entry]
 
 @dataclass(frozen=True)
 class Case:
-    """One image."""
+    """An image with one edge case."""
 
     layers: Sequence[LayerEntries]
-    """Bottom first."""
+    """Layers, bottom first."""
     config: Mapping[str, object] = field(default_factory=dict)
     """The `config` object of the image's configuration."""
     accepted: bool = True

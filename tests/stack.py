@@ -49,7 +49,7 @@ class Stack:
         """
         kept = {name: os.environ[name] for name in KEPT if name in os.environ}
         places = [str(self.python.parent), str(self.apptainer.parent), *kept.get("PATH", os.defpath).split(os.pathsep)]
-        path = os.pathsep.join(dict.fromkeys(places))  # Lmod drops duplicates, which is not our doing
+        path = os.pathsep.join(dict.fromkeys(places))  # Lmod drops duplicates, which is not hpcmod's doing
         own = {"PATH": path, "HOME": str(home), "USER": getpass.getuser(), "LMOD_PAGER": "none", "LC_ALL": "C.UTF-8"}
         return {**kept, **own, "EB_PYTHON": str(self.python), **more}
 

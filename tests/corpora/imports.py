@@ -152,7 +152,7 @@ LUMI = {
     "class of a site": _lumi("moduleclass = 'climate'", changed=("moduleclass: 'ai' instead of 'climate'",)),
     "long help": _lumi("description = '''One.\n\nTwo.\n'''", carried=("description",)),
 }
-"""By construct; all are Tool/1.2-singularity-20250101 unless they change it."""
+"""Cases by construct; all are Tool/1.2-singularity-20250101 unless they override that."""
 
 _SHPC = f"""\
 docker: quay.io/org/tool
@@ -217,7 +217,7 @@ SHPC = {
     "release": _shpc("", text="gh: a/tool\nlatest: {'1': x}\n", refused="a release on GitHub"),
     "file": _shpc("", text="path: x.sif\nlatest: {'1': x}\n", refused="hpcmod import sif"),
 }
-"""By construct; all are tool/2.0 unless they change the tags."""
+"""Cases by construct; all are tool/2.0 unless they override the tags."""
 
 _NGC = """\
 help([[text]])
@@ -277,4 +277,4 @@ NGC = {
     "moving": _ngc("", ("hpc/tool:1.0", "hpc/tool:latest"), refused="the tag latest without"),
     "no image": Case('setenv("A", "b")\n', refused="image not found"),
 }
-"""By construct; all are tool/1.0."""
+"""Cases by construct; all are tool/1.0."""

@@ -24,7 +24,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     parser.add_argument("verbs", nargs="*", metavar="VERB", help=f"one of {', '.join(SCENES)} (default: all)")
     parser.add_argument("--most", type=int, default=200, help="maximum number of trials for each verb (default: 200)")
-    parser.add_argument("--every-error", action="store_true", help="try all four errors at each point, not one after another")
+    parser.add_argument("--every-error", action="store_true", help="try all four errors at each point, not just one")
     faults = (KILL, *ERRORS)
     parser.add_argument("--fault", action="append", choices=faults, help="only this fault; may be repeated")
     by = "try each system call, or each place; both: EIO, EDQUOT and ESTALE at each place, KILL and ENOSPC at each call"

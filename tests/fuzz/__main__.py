@@ -19,9 +19,9 @@ def main() -> None:
     """Parse the arguments, and run each reader in its own process."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"readers: {', '.join(READERS)} (default: all)")
-    parser.add_argument("--inputs", type=int, default=1_000_000, help="number of inputs for each reader (default: 1,000,000)")
+    parser.add_argument("--inputs", type=int, default=1_000_000, help="inputs for each reader (default: 1,000,000)")
     parser.add_argument("--seconds", type=float, default=3600.0, help="time limit for each reader (default: 3600)")
-    parser.add_argument("--seed", type=int, default=int(time.time()), help="seed of the random numbers (default: the current time)")
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="seed of random numbers (default: the time)")
     parser.add_argument("--jobs", type=int, default=1, help="number of readers to run in parallel (default: 1)")
     given = parser.parse_args()
     if unknown := set(given.names) - set(READERS):

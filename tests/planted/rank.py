@@ -40,7 +40,7 @@ PLANTS = [json.loads(word) for word in sys.argv[1:]]
 if (PLANTS[-1].get("fault"), PLANTS[-1].get("rank")) == ("full", RANK):
     fill(PLANTS[-1]["directory"])
 
-import torch  # noqa: E402  # it starts threads
+import torch  # noqa: E402  # imported here, because it starts threads
 import torch._C._distributed_c10d as c10d  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 

@@ -71,7 +71,7 @@ class Machine:
     """Resources that the ranks share. Rates are per second."""
 
     cores: float
-    """Of a node, or of all nodes together."""
+    """Number of cores of a node, or with `one_host` of all nodes together."""
     one_host: bool = False
     """Whether all nodes are virtual ones that share the cores and the page cache of one machine."""
     metadata: float = float("inf")
