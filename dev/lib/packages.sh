@@ -2,7 +2,7 @@
 # shellcheck shell=bash disable=SC2154  # see paths.sh
 
 # ca-certificates must never be in this list: its trigger rebuilds the bundle and drops a CA that was added manually.
-# Each line: part, package, and a program or file by which to recognize that it is installed.
+# Each line: part, package, and a program or file that shows that it is installed.
 needs='
 venv      python3-venv    /usr/lib/python3*/ensurepip
 apptainer squashfs-tools  mksquashfs

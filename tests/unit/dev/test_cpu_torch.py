@@ -32,6 +32,6 @@ def test_another_build_is_refused_with_what_to_do(tmp_path: Path) -> None:
     write_wheel(tmp_path, "torch", "9")
     done = download(tmp_path, tmp_path / "to")
     assert done.returncode == 1
-    assert "no build of torch for CPUs where pip looks" in done.stderr
+    assert "pip's indexes have no CPU build of torch" in done.stderr
     assert "cure: PIP_EXTRA_INDEX_URL=https://" in done.stderr
     assert not (tmp_path / "to").exists() or list((tmp_path / "to").iterdir()) == []
