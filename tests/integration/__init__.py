@@ -1,1 +1,1 @@
-"""The whole way, through the real EasyBuild, Lmod, Environment Modules and Apptainer; nothing here is faked."""
+"""End-to-end tests with the real EasyBuild, Lmod, Environment Modules and Apptainer; nothing is mocked."""

@@ -1,9 +1,9 @@
-"""What integration tests share: easyconfigs written on the spot, modules installed once, and looks at a disk.
+"""Shared by the integration tests: generated easyconfigs, modules installed once per session, file listings.
 
-loader       each pair of module tool and syntax in turn, with modules installed once for the whole session:
-             PyTorch as it is for LUMI, and Toy 1.0 and 2.0 for a site whose bind paths and central directory exist here
-small_base   what a shell needs of the base image, to build upon
-toy          an easyconfig of Toy 1.0 whose image lies in the central directory of `eb`
+loader       each combination of module tool and syntax in turn, with modules installed once per session: PyTorch as
+             shipped for LUMI, and Toy 1.0 and 2.0 for a site whose bind paths and central directory exist here
+small_base   the parts of the base image that a shell needs, for building quickly
+toy          an easyconfig for Toy 1.0 whose image is in the central directory of `eb`
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ LUMI_IMAGE = "lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif"
 TOY_IMAGE = "toy.sif"
 
 THOROUGH = os.environ.get("HPCMOD_THOROUGH") == "1"
-"""Asks for the long form of the tests whose length is a matter of patience: kill points, sizes."""
+"""Whether to run the long form of the tests, for example with more kill points or larger files."""
 
 
 def write_easyconfig(directory: Path, *, name: str = "Toy", version: str = "1.0", **parameters: object) -> Path:
-    """Write an easyconfig; further parameters by name, each as Python writes it."""
+    """Write an easyconfig; extra keyword arguments become parameters, written with `repr`."""
     fields = {
         "easyblock": "ContainerModule",
         "name": name,
@@ -53,7 +53,7 @@ def write_easyconfig(directory: Path, *, name: str = "Toy", version: str = "1.0"
 
 
 def write_site(directory: Path, text: str, *, extends: str = "generic") -> Path:
-    """Write the profile of a site that extends a shipped one."""
+    """Write a site profile that extends a shipped one."""
     path = directory / "site.toml"
     path.write_text(f'name = "testsite"\nextends = "{extends}"\n{text}', encoding="utf-8")
     return path
@@ -64,29 +64,29 @@ def sha256_of(path: Path) -> str:
 
 
 GUARD = ".lock.guard"
-"""How the empty file ends that guards the taking of a lock; it stays, for two processes must meet at one file."""
+"""Suffix of the empty file that serializes lock acquisition; never deleted, as every process must use the same file."""
 
 
 def files_below(directory: Path) -> set[str]:
-    """Name every file and link below a directory, by its path from there."""
+    """Return the relative path of every file and link below a directory."""
     paths = (path for path in directory.rglob("*") if path.is_symlink() or not path.is_dir())
     return {str(path.relative_to(directory)) for path in paths}
 
 
 def modulefiles(eb: EasyBuild) -> set[str]:
-    """Name the modulefiles; EasyBuild also links each into a directory of its class."""
+    """Return the paths of all modulefiles, including the links that EasyBuild makes for each module class."""
     return files_below(eb.modules)
 
 
 def leftovers(eb: EasyBuild) -> set[str]:
-    """Name what only a running or a killed installation has on disk: temporary files and locks."""
+    """Return what only a running or killed installation leaves on disk: temporary files and locks."""
     temporary = {name for name in files_below(eb.prefix) if ".hpcmod-part" in name or name.endswith(".part")}
     locks = {str(path) for path in (eb.prefix / "software/.locks").glob("*") if not path.name.endswith(GUARD)}
     return temporary | locks
 
 
 def unpack(sif: Path, root: Path) -> Path:
-    """Write the root file system of an image to a directory that does not exist yet."""
+    """Unpack the root file system of an image into a directory that does not exist yet."""
     partition = squashfs_partition(read_sif(sif))
     unpack = ["unsquashfs", "-quiet", "-no-progress", "-offset", str(partition.offset), "-dest", str(root), str(sif)]
     subprocess.run(unpack, check=True, capture_output=True)
@@ -94,9 +94,9 @@ def unpack(sif: Path, root: Path) -> Path:
 
 
 def make_images(tiny_sif: Path, directory: Path, *generations: str, megabytes: int) -> list[Path]:
-    """Write images that run, of equal size, whose /generation tells them apart; a part of one does not run.
+    """Write runnable images of equal size that differ only in /generation; a truncated one does not run.
 
-    The names of the generations must be of equal length.
+    The names of the generations must have equal length.
     """
     root, body = unpack(tiny_sif, directory / "root"), directory / "body"
     (root / "generation").write_text(MARK + generations[0])
@@ -116,7 +116,7 @@ MARK = "this image is generation "
 
 
 def use_image(eb: EasyBuild, image: Path) -> None:
-    """Let the central directory have this image under the name that the easyconfig asks for."""
+    """Make this image available in the central directory, under the file name in the easyconfig."""
     link = eb.central / f".{TOY_IMAGE}"
     link.unlink(missing_ok=True)
     link.symlink_to(image)
@@ -124,7 +124,10 @@ def use_image(eb: EasyBuild, image: Path) -> None:
 
 
 def running_generation(lmod: ModuleTool, eb: EasyBuild) -> str:
-    """Load Toy and ask its container which generation it is; empty if there is no module, else all must be right."""
+    """Load Toy and return the generation that its container reports, or an empty string if there is no module.
+
+    A module that exists must load and run.
+    """
     if not (eb.modules / "Toy/1.0.lua").exists():
         assert lmod("module load Toy", eb.modules).returncode != 0
         return ""
@@ -134,7 +137,7 @@ def running_generation(lmod: ModuleTool, eb: EasyBuild) -> str:
 
 
 def moments(points: int) -> Iterator[float]:
-    """Return random moments as parts of a whole run, from 0 to 1: one in each of so many equal parts, in any order."""
+    """Return random points in time as fractions of a run: one from each of `points` equal intervals, shuffled."""
     seed = int(os.environ.get("HPCMOD_SEED") or random.SystemRandom().randrange(1 << 32))
     print(f"HPCMOD_SEED={seed}")
     chance = random.Random(seed)  # noqa: S311 - no secret
@@ -145,7 +148,7 @@ def moments(points: int) -> Iterator[float]:
 
 @contextmanager
 def away(path: Path) -> Iterator[None]:
-    """Take a file away for a while."""
+    """Move a file away temporarily."""
     aside = path.with_name(f"{path.name}.away")
     path.rename(aside)
     try:
@@ -156,19 +159,19 @@ def away(path: Path) -> Iterator[None]:
 
 @pytest.fixture
 def toy(eb: EasyBuild, tiny_sif: Path, tmp_path: Path) -> Path:
-    """An easyconfig of Toy 1.0; its image is a file of the central directory, the test's to change."""
+    """An easyconfig for Toy 1.0; its image is in the central directory, where the test may replace it."""
     (eb.central / TOY_IMAGE).symlink_to(tiny_sif)
     return write_easyconfig(tmp_path)
 
 
 @pytest.fixture(scope="session")
 def small_base(base_image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a shell needs of the base image, as an OCI layout: images of it are made at once."""
+    """The parts of the base image that a shell needs, as an OCI layout: images based on it build quickly."""
     return make_small_base(base_image, tmp_path_factory.mktemp("small-base"))
 
 
 def installed(eb: EasyBuild, *args: str | Path, **env: str) -> Done:
-    """Run `eb` where it must succeed."""
+    """Run `eb` and require that it succeeds."""
     done = eb(*args, **env)
     assert done.returncode == 0, done.stdout
     return done
@@ -176,28 +179,28 @@ def installed(eb: EasyBuild, *args: str | Path, **env: str) -> Done:
 
 @dataclass(frozen=True)
 class Loader:
-    """One module tool reading modulefiles of one syntax."""
+    """A module tool, with modulefiles in one syntax."""
 
     tool: ModuleTool
     eb: EasyBuild
 
     def __call__(self, snippet: str, **env: str) -> Done:
-        """Run a snippet of bash with `module` at hand and the installed modules in MODULEPATH."""
+        """Run a bash snippet with `module` defined and the installed modules in MODULEPATH."""
         return self.tool(snippet, self.eb.modules, **env)
 
     def variables(self, snippet: str, **env: str) -> dict[str, str]:
-        """Return the environment that a snippet leaves, which must succeed."""
+        """Return the environment after running a snippet, which must succeed."""
         done = self(f"{{ {snippet}\n}} >&2 || exit; env -0", **env)
         assert done.returncode == 0, done.stderr
         return dict(entry.partition("=")[::2] for entry in done.stdout.split("\0") if entry)
 
     def root(self, module: str) -> Path:
-        """Directory of an installation."""
+        """Return the installation directory of a module."""
         return self.eb.prefix / "software" / module
 
 
 BOOKKEEPING = r"_ModuleTable[0-9]+_|_ModuleTable_Sz_|__LMOD_REF_COUNT_(PATH|MODULEPATH)"
-"""Lmod's own, which it also keeps for a module that does nothing; Environment Modules keeps nothing."""
+"""Lmod's bookkeeping variables, which it sets even for an empty module; Environment Modules leaves none behind."""
 
 SNAPSHOT = f"""
 snapshot() {{ env -0 | sort -z | grep -zvE '^({BOOKKEEPING})='; }}
@@ -225,7 +228,7 @@ TOY_TUNABLE = "of the site"
 
 @pytest.fixture(scope="session")
 def both_syntaxes(stack: Stack, tiny_sif: Path, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, EasyBuild]:
-    """PyTorch for LUMI, and two of Toy for a site of our own, installed once with Lua and once with Tcl modulefiles."""
+    """PyTorch for LUMI and two versions of Toy for a test site, each installed with Lua and with Tcl modules, once."""
     found = {}
     for syntax in ("Lua", "Tcl"):
         top = tmp_path_factory.mktemp(f"modules-{syntax.lower()}")
@@ -254,6 +257,6 @@ LOADERS: Mapping[str, tuple[str, str]] = {
 def loader(
     request: pytest.FixtureRequest, stack: Stack, tmp_path: Path, both_syntaxes: Mapping[str, EasyBuild]
 ) -> Loader:
-    """Each pair of module tool and syntax; the installations are everybody's: what a test takes away it puts back."""
+    """Each combination of module tool and syntax; installations are shared, so tests restore what they remove."""
     tool, syntax = LOADERS[request.param]
     return Loader(ModuleTool(stack, tmp_path, tool), dataclasses.replace(both_syntaxes[syntax]))

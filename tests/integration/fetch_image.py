@@ -1,4 +1,4 @@
-"""fetch_image.py REFERENCE CACHE: read all layers of an image through a cache, and print the sha256 of each."""
+"""fetch_image.py REFERENCE CACHE: read all layers of an image through a cache, and print the sha256 of each layer."""
 
 from __future__ import annotations
 

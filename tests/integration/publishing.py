@@ -1,4 +1,4 @@
-"""A site that publishes: the real `hpcmod publish` and `eb` into a catalogue of its own, and users who load from it."""
+"""A site that publishes with the real `hpcmod publish` and `eb` into its own catalogue, and users who load from it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.stack import Done, ModuleTool, Stack, run, write_eb
 
 @dataclass(frozen=True)
 class Site:
-    """A catalogue, those who publish in it, and those who load from it."""
+    """A catalogue, with methods to publish to it and to load from it."""
 
     tool: ModuleTool
     top: Path
@@ -33,11 +33,11 @@ class Site:
 
     @property
     def modules(self) -> Path:
-        """What users have on MODULEPATH."""
+        """The directory that users have in MODULEPATH."""
         return self.catalogue / "modules" / "all"
 
     def environment(self, **more: str) -> dict[str, str]:
-        """Make the environment of an admin, who has `eb` set up for something else altogether."""
+        """Return the environment of an admin whose `eb` is configured for an unrelated prefix and naming scheme."""
         own = {
             "HPCMOD_CATALOGUE": str(self.catalogue),
             "HPCMOD_SITE": "generic",
@@ -52,19 +52,19 @@ class Site:
         return [str(self.stack.python.parent / "hpcmod"), *map(str, words)]
 
     def hpcmod(self, *words: str | Path, **env: str) -> Done:
-        """Run a verb, as an admin whose umask is 077; the caller judges the return code."""
+        """Run a verb as an admin with umask 077; the caller checks the return code."""
         environ, line = self.environment(**env), self.argv(*words)
         done = call(self.stack.python, HPCMOD, line, environ, self.top, umask=0o077)
         return done or run(["bash", "-c", 'umask 077; exec "$@"', "hpcmod", *line], environ, self.top)
 
     def does(self, *words: str | Path, **env: str) -> Done:
-        """Run a verb that must succeed."""
+        """Run a verb and require that it succeeds."""
         done = self.hpcmod(*words, **env)
         assert done.returncode == 0, done.stdout + done.stderr
         return done
 
     def start(self, *words: str | Path) -> subprocess.Popen[bytes]:
-        """Start a verb in a process group of its own."""
+        """Start a verb in its own process group."""
         return subprocess.Popen(
             self.argv(*words),
             env=self.environment(),
@@ -76,7 +76,7 @@ class Site:
         )
 
     def publish(self, image: Path, version: str, *more: str) -> Done:
-        """Publish Toy; without Slurm, which may answer on the machine of the tests."""
+        """Publish Toy, without the Slurm that the test machine may have."""
         return self.hpcmod("publish", image, "--name", "Toy", "--version", version, "--no-slurm", *more)
 
     def published(self, image: Path, version: str, *more: str) -> None:
@@ -84,11 +84,11 @@ class Site:
         assert done.returncode == 0, done.stdout + done.stderr
 
     def user(self, snippet: str, **env: str) -> Done:
-        """Run a snippet as a user who has the catalogue's modules."""
+        """Run a snippet as a user with the catalogue in MODULEPATH."""
         return self.tool(snippet, self.modules, **env)
 
     def loaded(self, module: str) -> str:
-        """Load a module, start its image, and say which image that is; empty if it does not load."""
+        """Load a module, start its image and return the image's generation; empty if it does not load."""
         done = self.user(f"module load {module} >&2 && singularity exec $SIF cat /generation")
         return done.stdout.strip().rpartition(" ")[2] if done.returncode == 0 else ""
 
@@ -100,7 +100,7 @@ class Site:
         return [json.loads(line) for line in (self.catalogue / "journal.jsonl").read_text().splitlines()]
 
     def files(self) -> dict[str, tuple[int, int]]:
-        """All that is there: by name, size and time of change; locks left out, and both of the index."""
+        """Return size and modification time (ns) of each file by relative path, without locks; (0, 0) for the index."""
         found = {
             str(path.relative_to(self.catalogue)): path.stat() for path in self.catalogue.rglob("*") if path.is_file()
         }
@@ -112,14 +112,14 @@ class Site:
 
 
 def make_site(tool: ModuleTool, top: Path) -> Site:
-    """Make a site with an empty catalogue."""
+    """Create a site with an empty catalogue."""
     site = Site(tool, top)
     site.does("catalogue", "init", site.catalogue)
     return site
 
 
 def make_vendor_image(tiny_sif: Path, directory: Path) -> Path:
-    """Make vendor-solver_3.1.sif: `solve` in /usr/local/bin and `mesh` outside PATH, which print their arguments."""
+    """Create vendor-solver_3.1.sif, where `solve` in /usr/local/bin and `mesh` outside PATH print their arguments."""
     root = unpack(tiny_sif, directory / "vendor-root")
     for name in ("usr/local/bin/solve", "opt/vendor/bin/mesh"):
         path = root / name

@@ -1,4 +1,4 @@
-"""Archives as real tools write them: skopeo makes them, hpcmod reads and converts them."""
+"""Archives written by real tools: skopeo creates them, hpcmod reads and converts them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packages that a user baked into an image: found by the image alone, by a module of it, and by its own checks."""
+"""Packages that a user bakes into an image: found by the bare image, by a module of it, and by its own checks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOOK = "import mine, packaging, sys; print(mine.__file__, packaging.__version__,
 
 
 def make_wheel(directory: Path, name: str, version: str, *, command: str = "") -> Path:
-    """Write a wheel with one module and, if asked, a command that prints its version."""
+    """Write a wheel with one module and optionally a command that prints its version."""
     path = directory / f"{name}-{version}-py3-none-any.whl"
     info = f"{name}-{version}.dist-info"
     with zipfile.ZipFile(path, "w") as wheel:

@@ -1,8 +1,8 @@
-"""Every way the four bind variables can be set, on nodes where sources of the module's binds are there or not.
+"""Every combination of the four bind variables, on nodes with and without the sources of the module's binds.
 
-A container starts in each case, sees the module's binds and the user's, and says nothing about its variables. After
-unloading, the environment is what it was. By default any two choices meet, that of the module tool among them; with
-HPCMOD_THOROUGH=1 all of them do.
+In each case, a container starts, sees the module's binds and the user's, and prints nothing about its variables.
+Unloading restores the environment. The default is pairwise coverage, including the module tool; HPCMOD_THOROUGH=1 runs
+all combinations.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ optional = [
 """
 
 STATES = ("all", "missing", "dangling", "comma", "space", "link")
-"""What is on the node: everything; no probe; a link to nowhere in its place; what is required and odd names; a link."""
+"""What exists on the node: everything; no probe; a dangling link instead of it; required and odd names; a link."""
 
 MATRIX = (
     SNAPSHOT
@@ -109,7 +109,7 @@ sort_words() { printf '%s\n' "$@" | sort; }
 
 @pytest.fixture(scope="session")
 def binds_module(both_syntaxes: Mapping[str, EasyBuild]) -> None:
-    """A module whose site has the binds of SITE, in both syntaxes."""
+    """Install a module whose site has the binds of SITE, in both syntaxes."""
     for eb in both_syntaxes.values():
         directory = eb.top / "binds-module"
         directory.mkdir()
@@ -118,12 +118,12 @@ def binds_module(both_syntaxes: Mapping[str, EasyBuild]) -> None:
 
 
 def all_cases() -> list[tuple[str, str]]:
-    """Each state with each setting of the variables: one digit a variable, as in MATRIX."""
+    """Return every state with every setting of the variables, one digit per variable as in MATRIX."""
     return [(state, "".join(digits)) for state in STATES for digits in itertools.product("012", repeat=4)]
 
 
 def pairs_of_cases() -> list[tuple[str, str, str]]:
-    """A part of all cases in which any two choices meet at least once: module tool and syntax, state, digits."""
+    """Return a subset of all cases with pairwise coverage: module tool and syntax, state, digits."""
     shifts = [(0, i, 2 * i, i * i + i // 3 * 2) for i in range(len(STATES))]
     tools, of_state = list(LOADERS), (0, 0, 0, 0, 1, 2)
     return [
@@ -134,13 +134,13 @@ def pairs_of_cases() -> list[tuple[str, str, str]]:
 
 
 def cases_of(loader: Loader) -> list[tuple[str, str]]:
-    """States and digits to try with a module tool and syntax."""
+    """Return the states and digits to test with a module tool and syntax."""
     tool = f"{loader.tool.name}-{loader.eb.syntax.lower()}"
     return all_cases() if THOROUGH else [(state, digits) for name, state, digits in pairs_of_cases() if name == tool]
 
 
 def run_matrix(loader: Loader, cases: str) -> Done:
-    """Run the matrix over the cases that a line of bash gives."""
+    """Run the matrix over cases given as bash code."""
     return loader(f"{MATRIX}\n{cases}\necho $count cases", MODULE=MODULE, TOP=str(loader.eb.top))
 
 

@@ -1,4 +1,4 @@
-"""Images built as an ordinary user, by each engine that dev/stack brings, and what is left when it goes wrong."""
+"""Images built as an ordinary user with each engine installed by dev/stack, and what a failed build leaves behind."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ FAILS = "echo 'make: *** no rule' >&2\nexit 7\n"
 
 @pytest.fixture(autouse=True)
 def tools(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The runtime of the stack is on PATH, as on a machine whose users have one."""
+    """Put the stack's runtime on PATH, as on a machine that has one."""
     monkeypatch.setenv("PATH", str(stack.apptainer.parent), prepend=os.pathsep)
 
 
@@ -99,7 +99,7 @@ def test_each_engine_makes_an_image_of_the_same_scripts(
 def test_an_image_with_the_same_fingerprint_is_reused(small_base: Path, tmp_path: Path) -> None:
     plan, out = make_plan(small_base, FIRST), tmp_path / "trial.sif"
     first = build(plan, out)
-    again = build(plan, out, environ={"PATH": ""})  # no engine could be started
+    again = build(plan, out, environ={"PATH": ""})  # empty PATH: no engine could start
     assert again.reused and (again.sha256, again.engine) == (first.sha256, "buildah")
     known = read_provenance(out)
     assert known is not None and known.reference == "recipe:trial" and known.tool == "hpcmod in a test by buildah"
@@ -147,7 +147,7 @@ def test_after_a_kill_nothing_is_there_and_the_next_build_clears_up(
         finally:
             started.kill()
     assert not out.exists()
-    assert log.exists()  # what a killed build leaves is one hidden directory
+    assert log.exists()  # a killed build leaves one hidden directory
     build(make_plan(small_base, "true"), out, engine=engine)
     assert left_behind(tmp_path) == []
     assert engine_processes(mark) == []
@@ -176,7 +176,7 @@ def test_a_terminated_build_leaves_nothing_behind(small_base: Path, tmp_path: Pa
     assert "Traceback" not in said
     assert engine_processes(f"HPCMOD_TEST_MARK={tmp_path}") == []
     assert left_behind(tmp_path) == [] and not out.exists()
-    # other tests make such directories too, and remove them
+    # other tests create such directories too, and remove them
     assert wait_until(lambda: not [name for name in names_in(*places) - before if name.startswith("hpcmod-")])
 
 
@@ -199,7 +199,7 @@ def test_files_of_the_context_are_available_during_the_build(stack: Stack, small
     plan = make_plan(small_base, show, inputs=((str(wheels), "hpcmod/wheels"),))
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    deep = tmp_path / ("Capital" * 12) / "with blank"  # too long for a socket, and no name of an image
+    deep = tmp_path / ("Capital" * 12) / "with blank"  # too long for a socket, and not valid as an image name
     for engine in ("buildah", "apptainer"):
         out = deep / f"{engine}.sif"
         build(plan, out, engine=engine, environ={**os.environ, "HPCMOD_BUILD_DIR": str(elsewhere)})

@@ -27,7 +27,7 @@ PROGRAM = f"#!/bin/sh\n. {PLACEHOLDER}/share/greet/words\necho $WORD from {PLACE
 
 @dataclass(frozen=True)
 class Person:
-    """A user with a channel in a directory, and a base image without Python."""
+    """A user with a channel in a directory and a base image without Python."""
 
     stack: Stack
     home: Path
@@ -43,14 +43,14 @@ class Person:
         return done.stdout
 
     def inside(self, sif: Path, *words: str) -> list[str]:
-        """Return the lines that a command prints in a container, with nothing bound or loaded."""
+        """Return the lines printed by a command in a container, with no bind mounts or modules."""
         done = run([str(self.stack.apptainer), "-q", "exec", str(sif), *words], self.environ, self.home)
         assert done.returncode == 0, done.stderr
         return done.stdout.splitlines()
 
 
 def make_channel(channel: Path) -> None:
-    """Write programs in both formats, one with a script for linking."""
+    """Write programs in both package formats, one of them with a post-link script."""
     make_conda(channel, "greet-data", "1", {"share/greet/words": "WORD=hello\n"}, kind="tar.bz2")
     for version in ("1.0", "2.0"):
         program = CondaFile(f"{PROGRAM}echo {version}\n".encode(), 0o755)
@@ -60,7 +60,7 @@ def make_channel(channel: Path) -> None:
 
 
 def make_plain(root: Path, path: Path) -> Path:
-    """Make an image without Python from an unpacked one."""
+    """Create an image without Python from an unpacked one."""
     shutil.rmtree(root / "opt/miniconda3")
     (root / ".singularity.d/env/91-conda.sh").unlink()
     body = corpus.pack(root, path.with_suffix(".body"), "-noD", "-noF")
@@ -96,7 +96,9 @@ if THOROUGH:
 
     @pytest.fixture
     def stranger(person: Person, tiny_sif: Path) -> Person:
-        """The page's files: Python 3.11 of tiny as a conda package, samtools as a script, and a plain base."""
+        """The files of the page: the tiny image's Python 3.11 as a conda package, a script as samtools, a plain
+        base.
+        """
         home = person.home
         root = unpack(tiny_sif, home / "root")
         python, channel = root / OF_TINY, home / "channel"
@@ -122,7 +124,7 @@ if THOROUGH:
         )
 
     def test_the_page_works_as_written(stranger: Person) -> None:
-        """The commands of the page up to the second image, in one shell."""
+        """Run the commands of the page up to the second image in one shell."""
         text = "\n".join(blocks("build-from-conda", "console"))
         commands = [line.strip()[2:] for line in text.splitlines() if line.strip().startswith("$ ")]
         mine = [one for one in commands if "PyTorch" not in one]

@@ -1,4 +1,4 @@
-"""A disk that is too small for a build: refused before anything is begun, or cleared when it is full in the middle."""
+"""A disk too small for a build: refused before starting, or cleaned up when the disk fills up during the build."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.stack
 
 __all__ = ["disk"]
 
-# One that needs no subordinate users, for there are none in the namespace of the disk.
+# The engine must work without subordinate UIDs, as the disk's namespace has none.
 BUILD = """
 import sys
 from pathlib import Path

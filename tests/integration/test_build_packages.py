@@ -25,7 +25,7 @@ INSIDE = "/opt/hpcmod-packages/1/lib/python3.11/site-packages/einops.py"
 
 @dataclass(frozen=True)
 class Builds:
-    """A user with wheels, who builds images."""
+    """A user who builds images and has a directory of wheels."""
 
     stack: Stack
     home: Path
@@ -42,7 +42,7 @@ class Builds:
         return done.stdout
 
     def seen(self, sif: Path) -> list[str]:
-        """Return what the image's Python imports, with nothing bound or loaded."""
+        """Return what the image's Python imports, with no bind mounts or modules."""
         argv = [str(self.stack.apptainer), "exec", str(sif), f"{PREFIX}/bin/python", "-c", SHOW]
         done = run(argv, self.environ, self.home)
         assert done.returncode == 0, done.stderr

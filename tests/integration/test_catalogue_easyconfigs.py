@@ -1,4 +1,4 @@
-"""A few of the repository's easyconfigs, of different kinds, installed from a stand-in image and loaded."""
+"""A few easyconfigs of the repository, of different kinds, installed from a stand-in image and loaded."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tests.stack import EasyBuild, ModuleTool
 pytestmark = pytest.mark.stack
 
 SAMPLE = {
-    "lmod": ("SAMtools-1.22", "Ollama"),  # pinned, with several commands; by a tag alone
-    "envmodules": ("AlphaFold-3.0.1",),  # a file, a command with arguments
+    "lmod": ("SAMtools-1.22", "Ollama"),  # pinned, with several commands; by tag only
+    "envmodules": ("AlphaFold-3.0.1",),  # a local file, a command with arguments
 }
-"""What differs; `python -m tests.catalogue_easyconfigs` installs all with both module tools."""
+"""One easyconfig of each kind; `python -m tests.catalogue_easyconfigs` installs all of them with both module tools."""
 
 
 @pytest.mark.parametrize("tool", SAMPLE)
@@ -46,7 +46,7 @@ SITE_MODULE = "#%Module\nsetenv SITE_TOOLS loaded\n"
 def test_a_container_may_depend_on_other_modules_but_not_on_a_container(
     eb: EasyBuild, lmod: ModuleTool, tiny_sif: Path, tmp_path: Path
 ) -> None:
-    """An easystack file and --robot find what is missing; two containers at once would make Lmod loop forever."""
+    """An easystack file and --robot resolve dependencies. Loading two containers would make Lmod loop forever."""
     robot = tmp_path / "robot"
     write_tree(robot, {"pipeline-1.0.eb": PIPELINE})
     write_tree(

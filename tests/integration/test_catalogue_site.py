@@ -1,4 +1,6 @@
-"""The pages of a catalogue in a real browser: search, filter, open a page, copy an example; and hostile texts inert."""
+"""The catalogue's web pages in a real browser: search, filter, open a page, copy an example; hostile text stays
+inert.
+"""
 
 from __future__ import annotations
 
@@ -112,7 +114,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Pages of a catalogue of five containers on two machines."""
+    """The pages of a catalogue with five containers on two machines."""
     top = tmp_path_factory.mktemp("site")
     catalogue = make_catalogue(top / "catalogue", *RECORDS)
     catalogue.advisories.mkdir()
@@ -122,7 +124,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def listing(browser: Browser, site: Path) -> Browser:
-    """The browser, with the list open; nothing of an earlier page is left."""
+    """The browser with the list open and nothing left over from earlier pages."""
     browser.get("about:blank")
     browser.get_log("browser")
     browser.get((site / "index.html").as_uri())
@@ -136,8 +138,10 @@ return titles.filter(title => title.checkVisibility()).map(title => title.textCo
 
 
 def shown(browser: Browser) -> list[str]:
-    """Name the containers that the list shows; one call, as a call for each of 2000 takes half a minute."""
-    # textContent, because innerText is empty until the browser has drawn a row that came into view
+    """Return the containers that the list shows, in a single call: one call per row takes half a minute for 2000
+    rows.
+    """
+    # textContent, as innerText is empty until the browser has drawn a row that scrolled into view
     return ["/".join(title.split()) for title in browser.execute_script(VISIBLE)]
 
 
@@ -149,7 +153,7 @@ def search(browser: Browser, text: str) -> list[str]:
 
 
 def complaints(browser: Browser) -> list[str]:
-    """What the browser has to say: refused scripts, files that are not there, errors."""
+    """Return the browser's log: blocked scripts, missing files, errors."""
     return [entry["message"] for entry in browser.get_log("browser")]
 
 
@@ -236,7 +240,7 @@ def test_an_example_is_copied_by_its_button(listing: Browser) -> None:
     text = page.execute_async_script("navigator.clipboard.readText().then(arguments[0], arguments[0])")
     assert text.startswith("#!/bin/bash\n")
     assert f"module load {NEW}" in text
-    assert "--cpu-bind=mask_cpu:0xfe000000000000,0xfe00000000000000" in text  # of this very machine
+    assert "--cpu-bind=mask_cpu:0xfe000000000000,0xfe00000000000000" in text  # the masks of this container's machine
 
 
 def test_an_example_is_copied_where_a_browser_has_no_clipboard_for_files(listing: Browser) -> None:
@@ -425,7 +429,7 @@ def test_odd_containers_have_pages_that_fit_a_narrow_screen(browser: Browser, tm
         for page in (top / "index.html", *top.glob("containers/*/*.html")):
             browser.get(page.as_uri())
             assert browser.execute_script("return document.documentElement.scrollWidth") == 380
-            # what comes after a long list of packages is not far below
+            # what follows a long list of packages must not be far down the page
             assert browser.execute_script("return document.documentElement.scrollHeight") < 6000
     finally:
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

@@ -1,4 +1,4 @@
-"""The verdict against the real dynamic loader: on this machine, and inside containers that a real runtime starts."""
+"""The compat verdict compared with the real dynamic loader, on this machine and inside containers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TOO_NEW = ("libc.so.6", "GLIBC_2.99")
 
 
 def agrees(closure: Closure, said: str, failed: bool) -> None:
-    """Compare what we find with what the loader printed: names and versions that are missing."""
+    """Compare our findings with the loader's output: missing names and versions."""
     unmet = find_unmet(closure)
     assert bool(closure.missing or unmet) == failed, said
     for name, _ in closure.missing[:1]:
@@ -98,13 +98,13 @@ def test_on_a_stub_and_the_glibc_of_this_machine(
 
 @dataclass(frozen=True)
 class InContainer:
-    """An image, and the host's libraries that come before its own."""
+    """An image, and host libraries that take precedence over its own."""
 
     name: str
     image: Stubs
     host: Stubs | None
     refused: str
-    """What the loader and the verdict both name; empty: it works."""
+    """Name that both the loader's output and the verdict must contain; empty if the image works."""
 
 
 CASES = (
@@ -135,7 +135,7 @@ CASES = (
 
 @pytest.fixture(scope="module")
 def of_this_machine() -> Stubs:
-    """The loader and the libc of this machine: enough of an image for the loader to run."""
+    """The loader and libc of this machine, the least that an image needs for the loader to run."""
     files, search = HostFiles(), read_search({})
     libc = Path(find_library("libc.so.6", files, search)).read_bytes()
     return {LOADER: Path(LOADER).read_bytes(), "/usr/lib64/libc.so.6": libc, "/usr/lib64/x": "", "/host/lib/x": ""}
@@ -151,7 +151,7 @@ def test_inside_containers(stack: Stack, tmp_path: Path, of_this_machine: Stubs,
         place = captured / name.lstrip("/")
         place.write_bytes(content) if isinstance(content, bytes) else place.symlink_to(content.target)  # type: ignore[union-attr]
     netstack = Netstack((Bind(str(captured), IN_CONTAINER),)) if case.host else Netstack()
-    site = Site("here", netstack=netstack, nics=("hsn0",))  # where a plugin that fails matters
+    site = Site("here", netstack=netstack, nics=("hsn0",))  # so that a failing plugin matters
     binds = ["--bind", f"{captured}:{IN_CONTAINER}"] if case.host else []
     path = {"APPTAINERENV_LD_LIBRARY_PATH": make_library_path(("/usr/lib64",)) if case.host else "/usr/lib64"}
     asked = [str(stack.apptainer), "-s", "exec", *binds, str(image), LOADER, "--list", "/usr/lib64/libnccl-net.so"]
@@ -159,7 +159,7 @@ def test_inside_containers(stack: Stack, tmp_path: Path, of_this_machine: Stubs,
     said = done.stdout + done.stderr
     verdict = check_compat(image, site, {})
     shown = "\n".join(one.found for one in verdict.findings)
-    fails = done.returncode != 0 or "not found (required by" in said  # of versions it tells, and goes on
+    fails = done.returncode != 0 or "not found (required by" in said  # the loader continues after a version mismatch
     assert fails == bool(case.refused), said
     assert case.refused in said
     assert (verdict.level == FAIL) == bool(case.refused), shown

@@ -1,4 +1,4 @@
-"""An image that does not fit this machine is not installed: `eb` says why, and what helps."""
+"""An image incompatible with this machine is not installed: `eb` reports the reason and a fix."""
 
 from __future__ import annotations
 

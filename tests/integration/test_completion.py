@@ -1,4 +1,4 @@
-"""The shells complete verbs and names of containers: bash and zsh at a terminal, fish by its own question."""
+"""Shell completion of verbs and container names: bash and zsh at a terminal, fish through `complete -C`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.stack import Stack, run
 pytestmark = pytest.mark.stack
 
 PATIENCE = 30.0
-"""Seconds to wait for a shell before the test fails."""
+"""How long to wait for a shell before the test fails, in seconds."""
 
 SHELLS = {
     "bash": (["bash", "--norc", "--noprofile", "-i"], 'eval "$(hpcmod completion bash)"'),
@@ -31,7 +31,7 @@ SHELLS = {
 
 @pytest.fixture
 def environment(stack: Stack, tmp_path: Path) -> dict[str, str]:
-    """Of a user with a catalogue of three containers."""
+    """The environment of a user with a catalogue of three containers."""
     modules = ("PyTorch/2.7.1", "PyTorch/2.10.0", "vLLM/0.9")
     catalogue = make_catalogue(tmp_path / "site", *map(make_record, modules))
     write_index(catalogue)
@@ -42,7 +42,7 @@ def environment(stack: Stack, tmp_path: Path) -> dict[str, str]:
 
 @contextlib.contextmanager
 def terminal(argv: list[str], env: dict[str, str]) -> Iterator[int]:
-    """Start a shell at a terminal of its own."""
+    """Start a shell in its own pseudo-terminal."""
     child, screen = pty.fork()
     if child == 0:
         os.execvpe(argv[0], argv, env)  # noqa: S606 - a shell of the test
@@ -55,11 +55,11 @@ def terminal(argv: list[str], env: dict[str, str]) -> Iterator[int]:
 
 
 def wait_for(screen: int, wanted: str) -> str:
-    """Read what a terminal shows until it shows this."""
+    """Read from a terminal until the wanted text appears, and return everything read."""
     shown, end = b"", time.monotonic() + PATIENCE
     while wanted.encode() not in shown and time.monotonic() < end:
         if select.select([screen], [], [], 1)[0]:
-            shown += os.read(screen, 4096).replace(b"\a", b"")  # readline rings between what is typed and what it adds
+            shown += os.read(screen, 4096).replace(b"\a", b"")  # readline rings the bell before its completion
     assert wanted in shown.decode(errors="replace"), shown
     return shown.decode(errors="replace")
 

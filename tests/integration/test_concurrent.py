@@ -1,4 +1,4 @@
-"""Many users' `eb` at once for one module: one installs it, and all end well."""
+"""Several users run `eb` for one module at the same time: one installs it, and all succeed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AT_ONCE = 8 if THOROUGH else 5
 
 @pytest.fixture(scope="module")
 def large_image(tiny_sif: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An image whose copy takes long enough for all to be under way before the first is done."""
+    """An image that takes long enough to copy for all processes to start before the first is done."""
     return make_images(tiny_sif, tmp_path_factory.mktemp("images"), "one", megabytes=100)[0]
 
 
