@@ -1,4 +1,4 @@
-"""A user's conda packages with the real solver, from a local channel, in real containers."""
+"""A user's conda packages: the real solver, a local channel, real containers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ VENV = "/user-software/venv/toy"
 
 @pytest.fixture
 def mine(loader: Loader, tmp_path: Path) -> Mine:
-    """A user with a channel: a program in two versions, which needs a package of data."""
+    """A user with a channel that has two versions of a program, which depends on a data package."""
     make_wheel(tmp_path / "wheels", "einops", "0.8.1")
     channel = tmp_path / "channel"
     make_conda(channel, "greet-data", "1", {"share/greet/words": "WORD=hello\n"}, kind="tar.bz2")
@@ -36,7 +36,7 @@ def mine(loader: Loader, tmp_path: Path) -> Mine:
 
 
 def serve(directory: Path, login: str) -> ThreadingHTTPServer:
-    """Serve a channel at a port of this machine to those who have the login, in a thread."""
+    """Serve a channel on a local port, in a thread, to clients with this login."""
 
     class Handler(SimpleHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -56,7 +56,7 @@ def serve(directory: Path, login: str) -> ThreadingHTTPServer:
 
 @only_lmod
 def test_the_page_on_conda_packages_works_as_written(mine: Mine, tmp_path: Path) -> None:
-    """All commands in one shell. The container is Toy, samtools is a script, and the channel needs a login."""
+    """Run all commands in one shell; Toy is the container, samtools is a script, and the channel needs a login."""
     channel = tmp_path / "channel"
     make_conda(
         channel, "samtools", "1.19", {"bin/samtools": CondaFile(PROGRAM.encode(), 0o755)}, depends=["greet-data"]

@@ -1,4 +1,4 @@
-"""A converted image runs as Apptainer's own conversion of it does, and every reader of squashfs takes it."""
+"""A converted image runs like Apptainer's own conversion of it, and every squashfs reader accepts it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Pair:
     theirs: Path
 
     def both(self, *args: str, **env: str) -> tuple[Done, Done]:
-        """Run an Apptainer command on either; `SIF` stands for the image."""
+        """Run an Apptainer command on both images; `SIF` stands for the path of the image."""
         ours, theirs = (
             self.apptainer(*(str(sif) if arg == "SIF" else arg for arg in args), **env)
             for sif in (self.ours, self.theirs)
@@ -55,7 +55,7 @@ class Pair:
 
 @pytest.fixture(scope="session")
 def root_layer(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """A root file system with a shell, as one layer, and a program that shows its arguments."""
+    """A root file system as a single layer, with a shell and a program that shows its arguments."""
     place = tmp_path_factory.mktemp("root")
     offset = next(each.offset for each in read_sif(stack.tiny_sif).descriptors if each.primary)
     unpack = ["unsquashfs", "-q", "-n", "-o", str(offset), "-d", place / "root", stack.tiny_sif]
@@ -154,7 +154,7 @@ def test_the_environment_is_the_same(pair: Pair, env: Mapping[str, str]) -> None
 
 
 def test_hostile_variables_are_inert(stack: Stack, root_layer: bytes, tmp_path: Path) -> None:
-    """Apptainer's own conversion of such an image loses all its variables, for its script does not parse."""
+    """Apptainer's own conversion of such an image loses all variables, as its script has a syntax error."""
     env = ["PATH=/usr/bin:/bin", "a-b=1", "x;touch /tmp/hpcmod-was-here=2", "=3", f"NASTY={NASTY}", "LINES=a\nb"]
     layout = write_layout(tmp_path / "layout", [root_layer], config={"Env": env}, compression="none")
     with read_layout(ImageReference.parse(f"oci:{layout}"), architecture="amd64") as image:

@@ -1,4 +1,4 @@
-"""Each edge of OCI images, converted by us and by Apptainer as an ordinary user: the trees in the SIFs are the same."""
+"""Corner cases of OCI images: our conversion and Apptainer's, both as an ordinary user, give the same file tree."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Tree = dict[bytes, "Item"]
 
 @dataclass(frozen=True)
 class Item:
-    """What a SIF holds at a path."""
+    """A file, directory or link in a SIF."""
 
     kind: int
     mode: int
@@ -37,14 +37,14 @@ class Item:
     mtime: int
     target: bytes
     names: frozenset[bytes]
-    """Of a file: all its names."""
+    """All names of a file (hard links)."""
     xattrs: tuple[tuple[str, bytes], ...]
     sha256: str
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Where we differ from Apptainer on purpose."""
+    """An intentional difference from Apptainer."""
 
     paths: frozenset[bytes]
     why: str
@@ -55,7 +55,7 @@ def differ(*paths: str, why: str) -> Difference:
 
 
 WRITTEN_BY_BOTH = b".singularity.d/"
-"""Both write scripts of their own there: the names and modes are the same, the texts are not."""
+"""Both write their own scripts there: the names and modes are the same, the contents differ."""
 
 _UNPACKERS_MARK = "Apptainer's unpacker notes down owners it cannot give, for repacking: nobody repacks a SIF"
 DIFFERENCES = {
@@ -82,7 +82,7 @@ REFUSED_BY_APPTAINER = {
 
 @contextmanager
 def mounted(sif: Path, place: Path) -> Iterator[Path]:
-    """Mount the root file system of a SIF; plain squashfuse would give each name of a file a number of its own."""
+    """Mount the root file system of a SIF; plain squashfuse would give each hard link its own inode number."""
     offset = next(each.offset for each in read_sif(sif).descriptors if each.primary)
     place.mkdir()
     subprocess.run(["squashfuse_ll", "-o", f"offset={offset}", sif, place], check=True)
@@ -93,7 +93,7 @@ def mounted(sif: Path, place: Path) -> Iterator[Path]:
 
 
 def read_tree(root: Path) -> Tree:
-    """Read all that is below a directory."""
+    """Read everything below a directory."""
     names: dict[int, set[bytes]] = {}
     paths = {os.fsencode(path.relative_to(root)): path for path in root.rglob("*")}
     for name, path in paths.items():
@@ -118,7 +118,7 @@ def read_item(path: Path, names: Mapping[int, set[bytes]]) -> Item:
 
 
 def different(ours: Tree, theirs: Tree, *, began: int) -> dict[bytes, tuple[Item | None, Item | None]]:
-    """Return what is not the same, ours first; times of their building are none of the image's."""
+    """Return what differs, ours first; times set during the build are not compared."""
     found = {}
     for path in {*ours, *theirs}:
         mine, other = ours.get(path), theirs.get(path)

@@ -1,4 +1,7 @@
-"""A disk that is full at any point: a clear error, nothing half, the old module untouched, and room is all it takes."""
+"""A disk that fills up at any point gives a clear error, leaves no partial files and keeps the old module working.
+
+Once there is space, the installation succeeds.
+"""
 
 from __future__ import annotations
 
@@ -22,18 +25,20 @@ MIB = 1 << 20
 
 @dataclass(frozen=True)
 class SmallDisk:
-    """A file system in memory that an ordinary user may mount, and fill, in a namespace of its own."""
+    """An in-memory file system that an ordinary user can mount and fill in a private namespace."""
 
     place: Path
     holder: int
-    """Process that keeps the namespace."""
+    """PID of the process that keeps the namespace alive."""
 
     def enter(self, *argv: str) -> list[str]:
-        """Make the command that runs another in the namespace, as root there."""
+        """Return the command line that runs a command as root in the namespace."""
         return ["nsenter", "--user", "--mount", "--preserve-credentials", "--target", str(self.holder), *argv]
 
     def as_user(self, *argv: str) -> list[str]:
-        """Make the command that runs another in the namespace, as the user of the tests: EasyBuild refuses root."""
+        """Return the command line that runs a command in the namespace as the tests' user, as EasyBuild refuses
+        root.
+        """
         me = (f"--map-user={os.getuid()}", f"--map-group={os.getgid()}")
         return self.enter("unshare", "--user", *me, *argv)
 
@@ -41,8 +46,8 @@ class SmallDisk:
         return run(self.as_user(*argv), env, self.place.parent)
 
     def resize(self, size: int) -> None:
-        """Make the disk so many bytes large."""
-        # all of it said anew: with the place alone mount looks up options that it may not set in a namespace
+        """Resize the disk to this many bytes."""
+        # repeat all of it: with only the path, mount would look up options that it may not set in a namespace
         mount = ("mount", "-t", "tmpfs", "-o", f"remount,size={size}", "disk", str(self.place))
         subprocess.run(self.enter(*mount), check=True)
 
@@ -53,7 +58,7 @@ class SmallDisk:
         return int(self("stat", "-f", "-c", "%b", str(self.place)).stdout) * 4 * KIB
 
     def leave_free(self, size: int) -> None:
-        """Resize the disk so that so many bytes are free."""
+        """Resize the disk so that this many bytes are free."""
         self.resize(self.size() - self.free() + size)
 
 
@@ -61,7 +66,7 @@ class SmallDisk:
 def disk(tmp_path: Path) -> Iterator[SmallDisk]:
     place = tmp_path / "disk"
     place.mkdir()
-    # a byte is in use from the start, for a size of 0 would be no limit
+    # use a byte from the start, as size=0 would mean no limit
     script = 'mount -t tmpfs -o size=1G disk "$1" && echo >"$1/in-use" && echo mounted && read -r'
     argv = ["unshare", "--user", "--map-root-user", "--mount", "bash", "-c", script, "disk", str(place)]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
@@ -78,7 +83,7 @@ def images(tiny_sif: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Pat
 
 @dataclass(frozen=True)
 class Trial:
-    """Toy, to be installed on a small disk; everything else of EasyBuild is on the large one."""
+    """Toy, to be installed on a small disk; the rest of EasyBuild is on the large one."""
 
     eb: EasyBuild
     lmod: ModuleTool
@@ -91,7 +96,7 @@ class Trial:
         return self.disk("bash", "-c", script, "eb", *self.eb.command(self.easyconfig, *args), env=env)
 
     def generation(self) -> str:
-        """Load the module and ask the container which it is; empty if there is none to load."""
+        """Load the module and return the generation of its container; empty if there is no module."""
         snippet = (
             f"{self.lmod.prologue()} module use {self.disk.place}/modules/all; module load Toy || exit 9; "
             "singularity exec $SIF cat /generation && start-shell -c :"
@@ -156,11 +161,11 @@ REBUILDS = {
     "half of the image fits": (1, 0.5),
     "nearly all of the image fits": (1, 0.9999),
 }
-"""Which image is installed over the first one, and the share of it that fits."""
+"""Which image to install over the first one, and how much of it fits, as a fraction."""
 
 
 def test_a_rebuild_that_does_not_fit_leaves_the_old_module(trial: Trial, images: list[Path]) -> None:
-    """One after the other, as each leaves what was there before."""
+    """Run all cases in one installation, as each must leave it unchanged."""
     assert trial.install().returncode == 0
     before = trial.files()
     for what, (number, share) in REBUILDS.items():
@@ -174,7 +179,7 @@ def test_a_rebuild_that_does_not_fit_leaves_the_old_module(trial: Trial, images:
 
 
 def error_of(done: Done) -> str:
-    """The error message in what `eb` said."""
+    """Return the error message in the output of `eb`."""
     return done.stdout.partition("ERROR:")[2].partition("\n\n")[0]
 
 

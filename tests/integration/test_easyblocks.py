@@ -1,4 +1,4 @@
-"""The easyblocks in front of the real EasyBuild, as upstream runs them: no sources, only the module, by force."""
+"""The easyblocks, run by the real EasyBuild as upstream's tests run them: no sources, module only, forced."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ toolchain = SYSTEM
 sources = []
 """
 
-# The steps are run in this process and not by `eb`, which loads the module once more for its devel module.
+# Run the steps in this process, as `eb` would also load the module to write its devel module.
 MODULE_ONLY = """
 import os, sys
 import easybuild.tools.options as options
@@ -62,7 +62,7 @@ def easyblock(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def bare(tmp_path: Path, easyblock: str) -> Path:
-    """An easyconfig with nothing in it that could be left out."""
+    """An easyconfig with no optional parameters."""
     path = tmp_path / "foo-1.3.2.eb"
     path.write_text(BARE.format(easyblock=easyblock))
     return path
@@ -117,7 +117,7 @@ except EasyBuildError as err:
 
 
 def test_control_characters_of_what_others_wrote_do_not_reach_the_terminal(eb: EasyBuild, tmp_path: Path) -> None:
-    """L6: a registry's answer ends up in messages of `eb`."""
+    """Messages from `eb` can quote a registry's answer."""
     script = tmp_path / "fault.py"
     script.write_text(FAULT)
     done = run([str(eb.stack.python), str(script)], eb.environment(), tmp_path)

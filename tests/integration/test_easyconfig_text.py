@@ -1,4 +1,4 @@
-"""Rendered easyconfigs in front of the real EasyBuild: contribution checks, and the values that it reads."""
+"""Generated easyconfigs checked by the real EasyBuild: contribution checks, and the values that it parses."""
 
 from __future__ import annotations
 

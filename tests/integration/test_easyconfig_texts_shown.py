@@ -1,6 +1,7 @@
-"""What an easyconfig says besides its image: texts, variables, aliases and commands of the module.
+"""What an easyconfig sets besides its image: the texts, variables, aliases and commands of the module.
 
-EasyBuild's own easyblocks honour these parameters; here with real EasyBuild and each module tool.
+EasyBuild's own easyblocks honour these parameters; these tests check that ours do, with the real EasyBuild and each
+module tool.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every easyconfig in front of the real EasyBuild: contribution checks, style, a round trip through its parser."""
+"""Every easyconfig checked by the real EasyBuild: contribution checks, style, a round trip through its parser."""
 
 from __future__ import annotations
 

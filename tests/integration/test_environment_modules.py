@@ -1,4 +1,4 @@
-"""Environment Modules 5 as users start it, and no variable set by anybody: site setup, publish, install, doctor."""
+"""Environment Modules 5 in a user's shell, with no variables preset: site setup, publish, install, doctor."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAGE = CHECKOUT / "docs" / "how-to" / "environment-modules.md"
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine with Environment Modules 5; the user's shell may have had Lmod before."""
+    """A machine with Environment Modules 5, in whose shell Lmod may have been initialized before."""
 
     stack: Stack
     home: Path
@@ -44,7 +44,7 @@ class Machine:
 
 @pytest.fixture(scope="module")
 def machine(stack: Stack, tiny_sif: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    """A machine with a catalogue, the module of hpcmod, and one container that was published."""
+    """A machine with a catalogue, hpcmod's own module, and one published container."""
     made = Machine(stack, tmp_path_factory.mktemp("modules5"), was_lmod=False)
     shutil.copy(tiny_sif, made.home / "toy.sif")
     made.does(f"hpcmod catalogue init {made.catalogue} && hpcmod site setup --catalogue {made.catalogue}")
@@ -101,7 +101,7 @@ def test_doctor_says_which_tool_there_is_and_what_a_plain_eb_lacks(machine: Mach
 
 
 def test_the_page_names_no_command_that_fails(machine: Machine) -> None:
-    """The commands of the page, with its places and images put into those of this machine."""
+    """Run the commands of the page with its paths and images replaced by those of this machine."""
     places = {"/appl/containers": str(machine.home / "page"), "pytorch.sif": "toy.sif", "PyTorch": "Page"}
     blocks = re.findall(r"^ *```console\n(.*?)^ *```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     text = "".join(blocks)

@@ -1,4 +1,4 @@
-"""A fault at any system call that writes loses nothing: some of what `python -m tests.faults` tries."""
+"""A fault in any system call that writes loses no data; a sample of what `python -m tests.faults` tries."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ for name in ("one", "two"):
 
 @pytest.fixture
 def top(tmp_path: Path) -> Path:
-    """A directory beside a program that writes two files in it."""
+    """An empty directory, next to a program that writes two files into it."""
     (tmp_path / "x.py").write_text(WRITER)
     (tmp_path / "top").mkdir()
     return tmp_path / "top"

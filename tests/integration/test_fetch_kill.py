@@ -1,4 +1,4 @@
-"""`hpcmod fetch` killed at any time: what is there stays good, and the next run completes and leaves nothing behind."""
+"""`hpcmod fetch` killed at any time: existing files stay intact, and the next run completes and cleans up."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def start(stack: Stack, top: Path, reference: str, **more: str) -> subprocess.Po
 
 @pytest.fixture(scope="module")
 def whole(stack: Stack, reference: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, float]:
-    """Sum of the SIF, and the seconds that a fetch takes."""
+    """The checksum of the SIF, and how long a fetch takes, in seconds."""
     top = tmp_path_factory.mktemp("whole")
     began = time.monotonic()
     process = start(stack, top, reference)

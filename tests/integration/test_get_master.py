@@ -1,4 +1,4 @@
-"""get-master against Slurm's own judge of host lists, `scontrol show hostnames`."""
+"""get-master compared with Slurm's own parser of host lists, `scontrol show hostnames`."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ done
 
 @pytest.fixture(scope="module")
 def slurm_conf(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """As much configuration as scontrol needs to say anything."""
+    """The minimal configuration that scontrol needs to run."""
     file = tmp_path_factory.mktemp("slurm") / "slurm.conf"
     file.write_text("ClusterName=x\nSlurmctldHost=localhost\n")
     return file
 
 
 def ask_slurm(lists: list[str], slurm_conf: Path) -> list[str]:
-    """First host of each list, empty where Slurm takes it for no list; all in one session of scontrol."""
+    """Return the first host of each list, empty where Slurm rejects it, from a single scontrol session."""
     if shutil.which("scontrol") is None:
         pytest.skip("no scontrol on this machine")
     dialogue = "".join(f"show hostnames {hosts}\n" for hosts in lists)
-    # scontrol echoes what it reads, and shortens what is wider than its terminal.
+    # scontrol echoes its input, and truncates lines wider than its terminal.
     env = {"PATH": os.environ["PATH"], "SLURM_CONF": str(slurm_conf), "TERM": "dumb", "COLUMNS": "100000"}
     done = subprocess.run(["scontrol"], input=dialogue, env=env, capture_output=True, text=True, timeout=60)
     answers = done.stdout.split(PROMPT)[1:]
@@ -46,7 +46,7 @@ def ask_slurm(lists: list[str], slurm_conf: Path) -> list[str]:
 
 
 def ask_us(lists: list[str]) -> list[str]:
-    """First host of each list, empty where we take it for no list; all in one bash."""
+    """Return the first host of each list, empty where we reject it, from a single bash process."""
     script = runscript_templates()["_first-host.bash.j2"] + LOOP
     given = "".join(f"{hosts}\n" for hosts in lists)
     done = subprocess.run(["bash", "-uc", script], input=given, capture_output=True, text=True, timeout=60)
@@ -55,7 +55,7 @@ def ask_us(lists: list[str]) -> list[str]:
 
 
 def ask_slurm_for_all(lists: list[str], slurm_conf: Path) -> list[list[str]]:
-    """All hosts of each list, which must be one."""
+    """Return all hosts of each list; all lists must be valid."""
     env = {"PATH": os.environ["PATH"], "SLURM_CONF": str(slurm_conf)}
     command = "for hosts; do echo = && scontrol show hostnames $hosts; done"
     done = subprocess.run(["bash", "-c", command, "bash", *lists], env=env, capture_output=True, text=True, timeout=60)
@@ -73,13 +73,13 @@ def ask_us_for_all(lists: list[str]) -> list[list[str]]:
 
 
 def hosts_at_most(hosts: str) -> int:
-    """How many hosts a list can stand for: Slurm writes them all out."""
+    """Return an upper bound for the number of hosts in a list, as Slurm expands them all."""
     spans = [(int(first), int(last)) for first, last in re.findall(r"(\d+)-(\d+)", hosts)]
     return math.prod(max(2, last - first + 1) for first, last in spans)
 
 
 class Writer:
-    """Writes host lists as Slurm and people do, with the odd fault in a range."""
+    """Generates host lists like those written by Slurm and by people, with an occasional invalid range."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)  # noqa: S311 - the same lists in every run
@@ -113,7 +113,7 @@ class Writer:
         return self.random.choice((",",) * 20 + (",,",)).join(hosts)
 
     def spoiled(self) -> str:
-        """A list with one to three characters put in, taken out or replaced."""
+        """Return a list with one to three characters inserted, deleted or replaced."""
         letters = list(self.host_list())
         for _ in range(self.random.choice((1, 1, 2, 3))):
             place = self.random.randrange(len(letters) + 1)
@@ -122,19 +122,19 @@ class Writer:
 
 
 def falls(hosts: str) -> bool:
-    """Whether a range runs backwards: Slurm leaves such a host out without a word where it has three brackets."""
+    """Return whether a range is descending: Slurm silently drops such a host if it has three brackets."""
     return any(int(first) > int(last) for first, last in re.findall(r"[\[,](\d+)-(\d+)(?=[\],])", hosts))
 
 
 def is_for_us_alone(hosts: str) -> bool:
-    """Lists on which we differ on purpose: text after a bracket, which Slurm 22.05 cannot expand, is kept."""
+    """Return whether we differ on purpose: we keep text after a bracket, which Slurm 22.05 cannot expand."""
     return re.search(r"\][^\],\[]+(,|$)", hosts) is not None
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_agrees_with_scontrol_on_every_list_of_the_grammar(seed: int, slurm_conf: Path) -> None:
     writer = Writer(seed)
-    # Slurm takes a leading sign for part of a name; a host that starts with one would be an option to every program.
+    # Slurm accepts a leading sign as part of a name, but every program would treat such a host as an option.
     lists = [hosts for _ in range(2000) if not re.search(r"(^|,)[-._]", hosts := writer.host_list())]
     lists = [hosts for hosts in lists if hosts_at_most(hosts) < 5000]
     theirs, ours = ask_slurm(lists, slurm_conf), ask_us(lists)
@@ -154,11 +154,11 @@ def test_a_damaged_list_is_refused_or_read_as_scontrol_does(seed: int, slurm_con
 
 def test_agrees_with_scontrol_on_all_hosts_of_a_list(slurm_conf: Path) -> None:
     writer = Writer(42)
-    # Slurm takes the width of a range from its end where that is wider, as in 9-010: nobody writes such a range.
+    # Slurm takes the width of a range from its end if that is wider, as in 9-010; nobody writes such ranges.
     lists = [hosts for _ in range(400) if not re.search(r"(^|,)[-._]", hosts := writer.host_list()) and is_even(hosts)]
     lists = [hosts for hosts in lists if hosts_at_most(hosts) < 5000 and ",," not in hosts and not falls(hosts)]
     known = [each for each in zip(lists, ask_slurm_for_all(lists, slurm_conf), ask_us_for_all(lists)) if each[1]]
-    # with three brackets in a host Slurm 22.05 counts the second one last
+    # with three brackets in a host name, Slurm 22.05 varies the second one slowest
     assert [each for each in known if sorted(each[1]) != sorted(each[2])] == [] and len(known) > 100
     assert [each for each in known if each[1] != each[2] and not re.search(r"(\[[^]]*\][^],]*){3}", each[0])] == []
 
@@ -169,7 +169,7 @@ def test_agrees_with_scontrol_on_all_hosts_of_the_largest_machine(slurm_conf: Pa
 
 
 def is_even(hosts: str) -> bool:
-    """Whether both ends of each range are written with as many digits, or the first with no zero in front."""
+    """Return whether both ends of each range have the same number of digits, or neither has leading zeros."""
     ends = re.findall(r"[\[,](\d+)-(\d+)(?=[\],])", hosts)
     return all(len(first) == len(last) or not (first.startswith("0") or last.startswith("0")) for first, last in ends)
 

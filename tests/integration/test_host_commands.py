@@ -1,4 +1,4 @@
-"""Another user and the helper for commands of the host: real to the kernel, as in a shared /tmp."""
+"""The host command helper refuses other users, whose user IDs are real to the kernel, as in a shared /tmp."""
 
 from __future__ import annotations
 

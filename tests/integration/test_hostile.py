@@ -1,4 +1,4 @@
-"""Texts and paths from outside, as hostile as they come: nothing of them is run, and they are shown as written."""
+"""Hostile text and paths from outside: none of it is ever executed, and it is displayed as written."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LINES = [
     "{{ 7 * 7 }} {# #} %%(name)s $root",
     "größe 数 \U0001f600 e\u0301",
 ]
-"""One line each: shell, Lua, Tcl, quotes, templates (EasyBuild wants `%%` for a percent sign), UTF-8."""
+"""One line each: shell, Lua, Tcl, quotes, templates (EasyBuild needs `%%` for a percent sign), UTF-8."""
 
 LONG = "very long " * 5000
 
@@ -48,15 +48,15 @@ TUNABLE = " ".join(LINES).replace("\U0001f600", "")
 """A value that the site profile sets; see `as_shown`."""
 
 EVERYTHING = 'it\'s "so" $(touch pwned) `touch pwned` [exec touch pwned] ]] ]==] {b} }{ ;&|*?#~=!<>,größe 数 \\'
-"""A directory's name with all that file systems allow, but for what no module tool can carry."""
+"""A directory name with every character that file systems allow, except what no module tool supports."""
 
 WITHOUT_LMODS_OWN = EVERYTHING.replace('"', "").replace("\\", "")
-"""Lmod translates `prepend-path` of a modulefile in Tcl into Lua with neither of the two escaped."""
+"""Without quotes and backslashes, which Lmod does not escape when it translates `prepend-path` from Tcl to Lua."""
 
 
 @pytest.fixture(scope="session")
 def hostile_sif(tiny_sif: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An image that runs, with labels and packages of the worst kind."""
+    """A runnable image with hostile labels and packages."""
     directory = tmp_path_factory.mktemp("hostile")
     root = unpack(tiny_sif, directory / "root")
     (root / ".singularity.d/labels.json").write_text(json.dumps(LABELS))
@@ -74,11 +74,11 @@ def hostile_sif(tiny_sif: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 def hostile(
     request: pytest.FixtureRequest, stack: Stack, hostile_sif: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Loader:
-    """The hostile image, installed in a hostile place with a hostile description, for each module tool and syntax."""
+    """The hostile image installed in a hostile path with a hostile description, for each module tool and syntax."""
     tool, syntax = LOADERS[request.param]
     top = tmp_path_factory.mktemp("top")
     place = top / (WITHOUT_LMODS_OWN if (tool, syntax) == ("lmod", "Tcl") else EVERYTHING) / ("long" * 20)
-    # not every module tool reads modulefiles from every place
+    # only the software goes there, as not every module tool can read modulefiles from every path
     variables = {"EASYBUILD_INSTALLPATH_SOFTWARE": str(place)}
     eb = EasyBuild(stack, top, top / "central", modules_tool=tool, syntax=syntax, variables=variables)
     eb.central.mkdir()
@@ -93,9 +93,9 @@ def assert_nothing_was_run(hostile: Loader) -> None:
 
 
 def as_shown(hostile: Loader, text: str) -> str:
-    """Expect of a text what this module tool can show of it."""
+    """Return the text as this module tool can display it."""
     if (hostile.tool.name, hostile.eb.syntax) == ("lmod", "Tcl"):
-        return text.replace("\U0001f600", "?")  # the Tcl in Lmod has no characters beyond U+FFFF
+        return text.replace("\U0001f600", "?")  # Lmod's Tcl does not support characters beyond U+FFFF
     return text
 
 
@@ -107,7 +107,7 @@ def shown(hostile: Loader, verb: str) -> str:
 
 
 def unwrapped(text: str) -> str:
-    """Return a text without its blanks and line ends: help is wrapped to 80 columns, and lists are indented."""
+    """Return a text without whitespace: help is wrapped to 80 columns, and lists are indented."""
     return "".join(text.split())
 
 

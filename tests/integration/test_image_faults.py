@@ -1,4 +1,4 @@
-"""A broken image is refused with its own message and exit code, and what was installed before goes on working."""
+"""A broken image is refused with a specific message and exit code, and the previous installation keeps working."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RANDOM_SIZE = (1 << 30) if THOROUGH else (64 << 20)
 
 
 def make_flipped(path: Path) -> Path:
-    """Write an image of which one byte is another, and the checksum of the right one beside it."""
+    """Write an image with one corrupted byte, and next to it the checksum of the intact image."""
     corpus.make_image(path)
     path.with_suffix(".sha256").write_text(sha256_of(path))
     return corpus.flip_byte(path)
@@ -38,12 +38,12 @@ def make_random(path: Path) -> Path:
 
 
 def make_foreign(path: Path) -> Path:
-    """Write an image that is right in every way, for machines of another kind."""
+    """Write a valid image for another architecture."""
     return corpus.make_image(path, architecture="arm64")
 
 
 def make_hollow(path: Path) -> Path:
-    """Write an image whose root file system is nothing but its first four bytes."""
+    """Write an image whose root file system consists of only its first four bytes."""
     return corpus.make_sif(path)
 
 
@@ -70,18 +70,18 @@ FAULTS = [
 
 @dataclass(frozen=True)
 class Broken:
-    """A broken image where a good one is looked for."""
+    """A broken image in a place where a valid one is expected."""
 
     image: Path
 
     def message(self, text: str) -> str:
-        """Fill in the checksums of a message."""
+        """Insert the checksums into a message."""
         expected = self.checksum[0] or ""
         return text.format(found=sha256_of(self.image) if expected else "", expected=expected)
 
     @property
     def checksum(self) -> list[str | None]:
-        """What the easyconfig says the image is."""
+        """The value of `checksums` for the easyconfig."""
         file = self.image.with_suffix(".sha256")
         return [file.read_text()] if file.exists() else [None]
 
@@ -106,7 +106,7 @@ def test_a_broken_image_is_not_installed(
 
 @pytest.fixture(scope="module")
 def good(stack: Stack, tiny_sif: Path, tmp_path_factory: pytest.TempPathFactory) -> EasyBuild:
-    """An installation that works; each test tries to replace it by something broken."""
+    """A working installation, which each test tries to replace with a broken image."""
     top = tmp_path_factory.mktemp("good")
     eb = EasyBuild(stack, top, top / "central")
     eb.central.mkdir()
@@ -124,7 +124,7 @@ OF_EACH_EXIT_CODE = [
 def test_a_broken_image_leaves_the_installed_one_as_it_was(
     good: EasyBuild, stack: Stack, tmp_path: Path, broken: Broken, exit_code: int, message: str
 ) -> None:
-    """A fault of each exit code, which tells where it is found; all faults with HPCMOD_THOROUGH=1."""
+    """Try one fault per exit code, as the exit code shows where it is detected; all faults with HPCMOD_THOROUGH=1."""
     image = good.prefix / "software/Toy/1.0" / TOY_IMAGE
     before = image.stat()
     easyconfig = write_easyconfig(tmp_path, checksums=broken.checksum)

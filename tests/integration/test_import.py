@@ -1,4 +1,4 @@
-"""Everything that import makes of the peers' recipes, in front of the real EasyBuild; and a bare SIF all the way."""
+"""Everything that import generates from the peers' recipes, read by the real EasyBuild; and a bare SIF end to end."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def hpcmod(eb: EasyBuild, *args: str | Path) -> Done:
 
 @pytest.fixture
 def imported(eb: EasyBuild, tmp_path: Path) -> list[dict[str, str]]:
-    """The rows of everything that was converted."""
+    """The table rows of all converted recipes."""
     places = {"shpc": write_shpc, "lumi-eb": write_lumi, "ngc": write_ngc, "edf": write_edf, "compose": write_compose}
     places["batch"] = write_scripts
     rows = []
     for kind, write in places.items():
         done = hpcmod(eb, "import", kind, write(tmp_path / kind), "--output", tmp_path / "out", "--json")
-        assert done.returncode == 1, done.stderr  # each holds recipes that are refused
+        assert done.returncode == 1, done.stderr  # each kind includes recipes that are refused
         rows += json.loads(done.stdout)["recipes"]
     assert not list(tmp_path.rglob("owned"))
     return [row for row in rows if row["status"] == "converted"]
@@ -106,7 +106,7 @@ def test_makes_a_module_of_a_bare_sif(eb: EasyBuild, lmod: ModuleTool, tiny_sif:
 
 
 def verify_against_references(eb: EasyBuild, lmod: ModuleTool, top: Path) -> None:
-    """Compare tool/1.2 with modules that do what those of LUMI and of singularity-hpc do."""
+    """Compare tool/1.2 with modules equivalent to those of LUMI and of singularity-hpc."""
     sif = top / "images/tool_1.2.sif"
     install(top / "lumi", "tool/1.2", OF_2023, sif, ["/usr/share"], Path("/unused"))
     write_tree(top, {"shpc/org/tool/1.2/module.lua": OF_SHPC.format(sif=sif)})

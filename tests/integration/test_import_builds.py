@@ -1,4 +1,4 @@
-"""Recipes that are imported from definition files and Dockerfiles, built by the engines that dev/stack brings."""
+"""Recipes imported from definition files and Dockerfiles, built with the engines installed by dev/stack."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ KINDS = {
     ),
     "app.def": ("cat /out /text /data/c.txt && tool", "fast|it's 2|c|tool|"),
 }
-"""For each file a command for the image, and what it prints, with | for line ends."""
+"""For each file, a command to run in the image and its output, with | for newlines."""
 
 CASES = [("Dockerfile", "apptainer-fakeroot")]
 if THOROUGH:
