@@ -1,4 +1,4 @@
-"""However hpcmod was installed, `eb X.eb` finds it; wherever an image lies, it is found, fetched or explained."""
+"""`eb X.eb` works however hpcmod was installed, and finds or fetches images, or lists where it looked for them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SOURCE = (
 
 @dataclass(frozen=True)
 class Venv:
-    """A fresh Python environment that sees EasyBuild and what hpcmod depends on, but no hpcmod."""
+    """A fresh Python environment with EasyBuild and hpcmod's dependencies, but without hpcmod."""
 
     stack: Stack
     root: Path
@@ -46,14 +46,14 @@ class Venv:
         return self.root / "bin/python"
 
     def environment(self, eb: EasyBuild, **more: str) -> dict[str, str]:
-        """Make the environment of a user of this venv who has configured nothing but where to install to."""
+        """Return the environment of a user of this venv who has configured only the installation prefix."""
         env = eb.environment()
         for name in ("EASYBUILD_ROBOT_PATHS", "PYTHONOPTIMIZE"):
             del env[name]
         return {**env, "PATH": f"{self.root / 'bin'}:{env['PATH']}", "EB_PYTHON": str(self.python), **more}
 
     def pip(self, *args: str | Path) -> None:
-        """Run pip for this venv, without a network."""
+        """Run pip for this venv, without network access."""
         pip = [
             str(self.stack.python),
             "-m",
@@ -70,7 +70,7 @@ class Venv:
         assert done.returncode == 0, done.stdout + done.stderr
 
     def eb(self, eb: EasyBuild, *args: str | Path, before: str = ":", **more: str) -> Done:
-        """Run `eb ARGS` with the configuration of nobody, after a line of bash."""
+        """Run a line of bash and then `eb ARGS`, without any EasyBuild configuration except the prefix."""
         script = f'{before}; exec "$@" 2>&1'
         argv = ["bash", "-c", script, "eb", str(self.stack.python.parent / "eb"), *map(str, args)]
         return run(argv, self.environment(eb, **more), eb.top)
@@ -78,7 +78,7 @@ class Venv:
 
 @pytest.fixture(scope="module")
 def libraries(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Directories of links to Python packages: `full` is the stack's but for hpcmod, `framework` lacks easyblocks."""
+    """Links to Python packages: `full` has all of the stack except hpcmod, `framework` has no easyblocks."""
     top = tmp_path_factory.mktemp("libraries")
     packages = Path(
         subprocess.check_output([stack.python, "-c", "import click; print(click.__path__[0])"], text=True)
@@ -96,7 +96,7 @@ def libraries(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of what pip installs from: building writes into its directory."""
+    """A copy of the files that pip installs from, as building writes into the source directory."""
     copy = tmp_path_factory.mktemp("checkout")
     for name in SOURCE:
         source = CHECKOUT / name
@@ -109,7 +109,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def wheel(stack: Stack, checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel that pip builds of a checkout before it installs it, built once."""
+    """The wheel that pip builds from a checkout, built once."""
     top = tmp_path_factory.mktemp("wheel")
     pip = [str(stack.python), "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet", "--no-index", "--no-deps"]
     done = run([*pip, "--no-build-isolation", "--wheel-dir", str(top), str(checkout)], stack.environment(top))
@@ -126,17 +126,17 @@ def make_venv(stack: Stack, root: Path, library: Path) -> Venv:
 
 
 KINDS = ("framework", "full")
-"""EasyBuild's framework alone, and with its easyblocks too."""
+"""EasyBuild's framework alone, and the framework with its easyblocks."""
 
 
 def of_kind(kind: str) -> pytest.MarkDecorator:
-    """Give a test a venv of one kind; of each with HPCMOD_THOROUGH=1. Between them, the tests have both kinds."""
+    """Run a test in a venv of this kind, or in both kinds with HPCMOD_THOROUGH=1; together, the tests use both."""
     return pytest.mark.parametrize("venv", KINDS if THOROUGH else [kind], indirect=True)
 
 
 @pytest.fixture
 def venv(request: pytest.FixtureRequest, stack: Stack, libraries: Path, tmp_path: Path) -> Venv:
-    """A fresh venv with EasyBuild of the kind that a test asks for."""
+    """A fresh venv with the kind of EasyBuild installation that the test requests."""
     return make_venv(stack, tmp_path / "venv", libraries / request.param)
 
 
@@ -147,7 +147,7 @@ def full_venv(stack: Stack, libraries: Path, tmp_path: Path) -> Venv:
 
 @pytest.fixture
 def lumi_image(eb: EasyBuild, tiny_sif: Path) -> Path:
-    """The image that the easyconfig for LUMI asks for, in the central directory."""
+    """The image of the LUMI easyconfig, in the central directory."""
     image = eb.central / LUMI_IMAGE
     image.symlink_to(tiny_sif)
     return image
@@ -160,7 +160,7 @@ def assert_module_runs(lmod: ModuleTool, eb: EasyBuild, done: Done) -> None:
 
 
 def test_without_hpcmod_a_venv_finds_nothing(full_venv: Venv, eb: EasyBuild, lumi_image: Path) -> None:
-    """Else the tests below would prove nothing."""
+    """Otherwise the following tests would prove nothing."""
     done = full_venv.eb(eb, LUMI_EASYCONFIG.name)
     assert done.returncode != 0
     assert LUMI_EASYCONFIG.name in done.stdout
@@ -262,14 +262,14 @@ def test_an_image_can_be_named_by_its_path(eb: EasyBuild, tiny_sif: Path, tmp_pa
 
 @pytest.fixture
 def server(tiny_sif: Path) -> Iterator[Server]:
-    """A web server on this machine that has the image."""
+    """A local web server that has the image."""
     with serve(tiny_sif.read_bytes()) as server:
         server.path = f"/images/{TOY_IMAGE}"
         yield server
 
 
 def from_server(server: Server, tmp_path: Path, **parameters: object) -> Path:
-    """Write an easyconfig that gets its image from the server."""
+    """Write an easyconfig that downloads its image from the server."""
     return write_easyconfig(tmp_path, source_urls=[server.url.rpartition("/")[0]], **parameters)
 
 
@@ -315,7 +315,7 @@ def test_a_server_that_refuses_is_a_remote_failure(eb: EasyBuild, server: Server
 
 @pytest.fixture
 def site_image(tiny_sif: Path, tmp_path: Path) -> Path:
-    """The image in the site's central directory, and nowhere else."""
+    """The image, available only in the site's central directory."""
     place = tmp_path / "site-images"
     place.mkdir()
     return Path(shutil.copy(tiny_sif, place / TOY_IMAGE))
@@ -324,7 +324,7 @@ def site_image(tiny_sif: Path, tmp_path: Path) -> Path:
 def install_from_site(
     eb: EasyBuild, tmp_path: Path, *args: str, site_mode: str = "copy", mode: str = "auto"
 ) -> dict[str, object]:
-    """Install Toy for a site whose central directory has the image; return what the record says of it."""
+    """Install Toy for a site whose central directory has the image; return the `image` entry of the record."""
     site = write_site(tmp_path, f'[images]\ncentral = ["{tmp_path}/site-images"]\ninstall_mode = "{site_mode}"\n')
     installed(eb, write_easyconfig(tmp_path, install_mode=mode), *args, HPCMOD_SITE=str(site))
     record = json.loads((eb.prefix / "software/Toy/1.0/record.json").read_text())
@@ -334,7 +334,7 @@ def install_from_site(
 
 
 def sif_of(lmod: ModuleTool, eb: EasyBuild) -> Path:
-    """The image that the module runs."""
+    """Return the path of the image that the module runs."""
     done = lmod("module load Toy && singularity exec $SIF true && echo $SIF", eb.modules)
     assert done.returncode == 0, done.stderr
     return Path(done.stdout.strip())

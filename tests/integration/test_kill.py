@@ -1,4 +1,4 @@
-"""An installation killed at any moment leaves no broken module and loses no old one; the same command repairs it."""
+"""An installation killed at any time leaves no broken module and loses no old one; running it again repairs it."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ MEGABYTES = 500 if THOROUGH else 40
 
 @pytest.fixture(scope="module")
 def images(tiny_sif: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Two images so large that copying one takes a visible part of an installation."""
+    """Two images large enough that copying one takes a noticeable part of an installation."""
     return make_images(tiny_sif, tmp_path_factory.mktemp("images"), "one", "two", megabytes=MEGABYTES)
 
 
 def kill_at(eb: EasyBuild, seconds: float, *args: str | Path) -> str:
-    """Start `eb ARGS`, kill it and all it started after so many seconds, and return the step it was in."""
+    """Start `eb ARGS`, kill its process group after this many seconds, and return the step that was running."""
     log = eb.top / "killed.log"
     with log.open("w") as out:
         started = subprocess.Popen(
@@ -77,7 +77,7 @@ def test_a_first_installation_killed_anywhere_leaves_no_broken_module(
     killed_in = Counter[str]()
     whole = seconds_of(eb, easyconfig)
     for moment in moments(POINTS):
-        for _ in range(3):  # an installation that ended first shows that the machine is quieter now
+        for _ in range(3):  # if the installation finished first, the machine is less busy than during the measurement
             shutil.rmtree(eb.prefix)
             began = time.monotonic()
             step = kill_at(eb, moment * whole, easyconfig)
@@ -88,9 +88,9 @@ def test_a_first_installation_killed_anywhere_leaves_no_broken_module(
         there = running_generation(lmod, eb)
         assert there in ("", "one")
         again = seconds_of(eb, easyconfig)
-        whole = whole if there else again  # the machine may be quieter now, or busier
+        whole = whole if there else again  # the load of the machine may have changed
         assert running_generation(lmod, eb) == "one"
-        if there and step != "ended":  # killed with its lock in hand, and plain `eb` had nothing to do that needs one
+        if there and step != "ended":  # killed while holding its lock; plain `eb` then needed no lock
             installed(eb, easyconfig, "--rebuild")
         assert leftovers(eb) == set()
     print(killed_in)
@@ -109,7 +109,7 @@ def test_a_rebuild_killed_anywhere_leaves_the_old_module_or_the_new_one(
     whole = seconds_of(eb, easyconfig, "--rebuild")
     killed_in, turn = Counter[str](), 0
     for moment in moments(POINTS):
-        for _ in range(3):  # a rebuild that ended first shows that the machine is quieter now
+        for _ in range(3):  # if the rebuild finished first, the machine is less busy than during the measurement
             old, new = (("one", "two"), ("two", "one"))[turn % 2]
             turn += 1
             use_image(eb, images[turn % 2])
@@ -129,14 +129,14 @@ def test_a_rebuild_killed_anywhere_leaves_the_old_module_or_the_new_one(
 
 
 def lock_of(eb: EasyBuild) -> Path:
-    """The lock of Toy's installation."""
+    """Return the lock file of Toy's installation."""
     locks = eb.prefix / "software/.locks"
     locks.mkdir(parents=True)
     return locks / f"{lock_name(str(eb.prefix / 'software/Toy/1.0'))}.lock"
 
 
 def forge(lock: Path) -> None:
-    """Write a lock as a process of another machine has, which never gives a heartbeat again."""
+    """Write the lock of a process on another machine that never sends a heartbeat."""
     lock.write_text(
         json.dumps(
             {"host": "another-login-node", "pid": 4242, "user": "ada", "since": "2026-11-20 08:00:00"}
@@ -162,7 +162,7 @@ def test_the_next_rebuild_clears_a_dead_lock_of_an_installed_module(eb: EasyBuil
     lock.parent.mkdir(exist_ok=True)
     write_dead_lock(lock)
     installed(eb, toy)
-    assert lock.exists()  # the module is there, so that nothing is done that needs a lock
+    assert lock.exists()  # the module exists, so nothing is done that needs a lock
     installed(eb, toy, "--rebuild")
     assert leftovers(eb) == set()
 

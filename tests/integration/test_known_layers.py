@@ -1,4 +1,4 @@
-"""A second image of one base, from a real registry: only the changed layer is fetched, and the SIF is the same."""
+"""A second image with a known base from a real registry: only the changed layer is fetched; the SIF is identical."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The host's Python does not reach the container's, with the real module tools and the real runtime."""
+"""The host's Python settings do not reach the container's Python, with real module tools and the real runtime."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ COMMANDS = (PLAIN, "python", *(f"singularity exec $SIF conda-python-{kind}" for 
 
 
 def loaded(loader: Loader, snippet: str, **env: str) -> Done:
-    """Run a snippet with the module loaded, what it says at loading left out."""
+    """Run a snippet with the module loaded, and discard what loading prints."""
     return loader(f"module load {TOY} 2>/dev/null\n{snippet}", **env)
 
 
 @pytest.fixture
 def poison(loader: Loader, tmp_path: Path) -> dict[str, str]:
-    """An environment in which all that can change another Python does, and a package in the home named like ours."""
+    """An environment with all variables that can affect another Python; a home with a module named like the image's."""
     version = json.loads(loaded(loader, f"{PLAIN} -c {shlex.quote(TELL)}").stdout)["version"]
     minor = ".".join(version.split(".")[:2])
     for place in (tmp_path / ".local" / "lib" / f"python{minor}" / "site-packages", tmp_path / "host"):

@@ -1,4 +1,4 @@
-"""Locks between users of one machine: the holder of another user lives, also where /proc does not show it."""
+"""Locks of different users on one machine: a lock holder counts as alive even if /proc hides its process."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ kill -9 $!
 wait
 setpriv --reuid 2 --regid 20 --clear-groups {python} -c '{look}' {lock}
 """
-"""Root of the namespace, with a /proc of its own, starts a holder as alice, and looks as mallory."""
+"""Root in the namespace, with its own /proc, starts a lock holder as alice and checks the lock as mallory."""
 
 
 @pytest.mark.parametrize(("option", "seen"), [("hidepid=0", "visible"), ("hidepid=2", "hidden")])

@@ -1,4 +1,4 @@
-"""What a loaded module sets, and that unloading it gives the user back what was there, to the byte."""
+"""Loading a module sets the right variables, and unloading it restores the user's environment byte for byte."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ echo "$count combinations"
 
 
 def complaints(done: Done) -> list[str]:
-    """What the runtime says about its variables; it also talks about optional programs that it misses."""
+    """Return the runtime's messages about its variables, without those about missing optional programs."""
     return [line for line in done.stderr.splitlines() if "SINGULARITY" in line or "APPTAINER" in line]
 
 
@@ -107,7 +107,7 @@ def test_load_and_unload_in_a_fresh_shell_leaves_no_trace(loader: Loader) -> Non
 
 
 def combinations() -> list[str]:
-    """Return settings of the four bind variables: any two settings meet, or all combinations if THOROUGH."""
+    """Return settings of the four bind variables: pairwise coverage, or all combinations if THOROUGH."""
     if THOROUGH:
         return ["".join(digits) for digits in itertools.product("012", repeat=4)]
     return [f"{a}{b}{(a + b) % 3}{(a + 2 * b) % 3}" for a in range(3) for b in range(3)]
@@ -244,7 +244,7 @@ def test_removing_the_image_and_loading_again_turns_to_the_sites(loader: Loader)
 
 @contextmanager
 def only_the_own_image(loader: Loader) -> Iterator[Path]:
-    """Take away the image of the site, and the one that the own copy was made from; give the own."""
+    """Temporarily remove the site's image and the source of the private copy; yield the path of the private copy."""
     with away(loader.eb.top / "site-images/toy.sif"), away(loader.eb.central / "toy.sif"):
         yield loader.root(TOY) / "toy.sif"
 
@@ -316,7 +316,7 @@ SWAPS = [
 
 @pytest.fixture
 def variables_to_keep(request: pytest.FixtureRequest, loader: Loader) -> dict[str, str]:
-    """What the user has set before a swap or a reload."""
+    """The variables that the user has set before a swap or reload."""
     variables: dict[str, str] = request.param
     if "" in variables.values() and (loader.tool.name, loader.eb.syntax) == ("lmod", "Tcl"):
         reason = (

@@ -1,4 +1,4 @@
-"""Two container modules at once: one of them is there, whole, and never half of each."""
+"""Loading two container modules leaves exactly one of them loaded, never a mixture."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ CASES = [
 def test_only_one_of_two_container_modules_is_loaded(
     loader: Loader, first: str, second: str, variables: dict[str, str], load_both: str
 ) -> None:
-    """Any two choices of pair, user and way meet, with each module tool; all with HPCMOD_THOROUGH=1."""
-    # where it may not swap, Lmod loads none of two modules of one command
+    """Pairwise coverage of pair, user and way for each module tool; all combinations with HPCMOD_THOROUGH=1."""
+    # if it may not swap, Lmod loads neither of two modules given in one command
     may_be_none = [["none"]] if "LMOD_AUTO_SWAP" in variables else []
     done = loader(f"load_both() {{ {load_both}; }}\n{LOAD_BOTH}", FIRST=first, SECOND=second, **variables)
     assert done.stdout.split() in [["first", "runs"], ["second", "runs"], *may_be_none], done.stdout

@@ -1,4 +1,4 @@
-"""Modulefiles as the languages themselves understand them: each text arrives in Lua and in Tcl as it was written."""
+"""Modulefiles as their languages interpret them: in Lua and Tcl, every text arrives exactly as written."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ ModulesHelp
 
 
 def understand(plan: InstallPlan, syntax: str, tool: str, tmp_path: Path) -> Calls:
-    """Calls that the modulefile makes when it is loaded, with their arguments."""
+    """Return the calls that the modulefile makes when loaded, with their arguments."""
     templates = module_templates()
     module = tmp_path / "modulefile"
     text = render_description(plan, syntax, templates, conflict=plan.spec.description)
@@ -76,7 +76,7 @@ def understand(plan: InstallPlan, syntax: str, tool: str, tmp_path: Path) -> Cal
 
 
 def read_environment(path: Path) -> dict[str, str]:
-    """What `env -0` wrote, without what the module tool notes for itself."""
+    """Return the variables in a file written by `env -0`, without the module tool's bookkeeping."""
     items = path.read_bytes().decode().split("\0")
     pairs = dict(item.split("=", 1) for item in items if item)
     return {name: text for name, text in pairs.items() if not name.startswith(TOOLS_OWN)}
@@ -84,7 +84,7 @@ def read_environment(path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def plan_of(tmp_path: Path) -> Callable[[str], InstallPlan]:
-    """Makes a plan of hostile text that is installed where a path can hold the text."""
+    """A function that plans the installation of hostile text, in a path that contains as much of it as possible."""
 
     def make(text: str) -> InstallPlan:
         plan = make_plan_of(text)
@@ -143,7 +143,7 @@ def test_a_real_module_tool_loads_it_shows_it_and_starts_nothing(
     if syntax == "Lua" and module_env.name != "lmod":
         return
     if (syntax, module_env.name) == ("Tcl", "lmod"):
-        text = "".join(c for c in text if c <= "\uffff")  # Tcl 8.6 inside Lmod holds no others
+        text = "".join(c for c in text if c <= "\uffff")  # Lmod's Tcl 8.6 supports no others
     plan = plan_of(text)
     plan = replace(plan, site=replace(plan.site, family="ai_container"))
     sif = Path(plan.own_sif)

@@ -1,4 +1,4 @@
-"""What is captured of real programs: what `ldd` names but glibc, and enough for an image that has glibc alone."""
+"""Libraries captured from real programs: all that `ldd` lists except glibc, enough for an image with only glibc."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PROGRAMS = {
     "sqfs2tar": "--version",
     "tar": "--version",
 }
-"""Programs that every machine has which dev/stack made, each with arguments with which it only says something."""
+"""Programs on every machine set up with dev/stack, with arguments that make them print something and exit."""
 
 LIBRARIES = ("libfabric.so.1", "libmpi.so.40", "libibverbs.so.1")
 
@@ -58,14 +58,14 @@ def programs() -> dict[str, str]:
 
 
 def ldd(path: str | Path, **env: str) -> dict[str, str]:
-    """What the loader itself finds, by name; `not found` for what it does not."""
+    """Return the libraries that the loader finds, by name; `not found` for missing ones."""
     said = subprocess.run(["ldd", str(path)], capture_output=True, text=True, env={"PATH": os.environ["PATH"], **env})
     lines = (re.match(r"\s+(\S+) => (not found|\S+)", line) for line in said.stdout.splitlines())
     return {found[1]: found[2] for found in lines if found}
 
 
 def closure(path: str | Path, **env: str) -> dict[str, str]:
-    """What hpcmod finds, on this very processor."""
+    """Return the libraries that hpcmod finds, for the processor of this machine."""
     levels = tuple(f"x86-64-v{level}" for level in (4, 3, 2) if has_level(level))
     found = find_closure([str(path)], HostFiles(), read_search(env, hwcaps=levels))
     named = {one.name: one.path for one in found.libraries[1:] if not one.name.startswith(("/", "ld-linux"))}
@@ -126,7 +126,7 @@ def test_all_programs_of_this_machine_need_what_ldd_says(every: bool) -> None:
 
 @pytest.fixture(scope="module")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Libraries and programs that find each other in all the ways there are."""
+    """Libraries and programs that find each other in every supported way."""
     top = tmp_path_factory.mktemp("elf")
     for step in chains(top):
         subprocess.run(step, cwd=top, check=True)
@@ -139,7 +139,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def library(path: str, *flags: str, soname: str = "") -> list[str]:
-    """A command that compiles a library of one function, which is named after the file."""
+    """Return a command that compiles a library with one function, named after the file."""
     name = re.sub(r"\W", "_", Path(path).name)
     called = f"-Wl,-soname,{soname or Path(path).name}"
     source = f"printf 'int {name}(void) {{ return 1; }}' | gcc -shared -fPIC -x c -o {path} - -x none {called}"
@@ -152,32 +152,32 @@ def program(path: str, *flags: str) -> list[str]:
 
 
 def chains(top: Path) -> Iterator[list[str]]:
-    """Yield commands; `x -> y` stands for: x needs y."""
+    """Yield build commands for the chains of libraries."""
     old, new = "-Wl,--disable-new-dtags", "-Wl,--enable-new-dtags"
     linked = "-Wl,--allow-shlib-undefined"
     yield library("deep/libfar.so.1.2.3", soname="libfar.so.1")
     yield library("a/libsame.so")
     yield library("b/libsame.so")
     yield library("a/libleaf.so")
-    # through $ORIGIN, written both ways
+    # through $ORIGIN, in both spellings
     yield library("sub/libmid.so", new, r"-Wl,-rpath,'$ORIGIN/../a' a/libleaf.so")
     yield program("by-origin", new, r"-Wl,-rpath,'${ORIGIN}/sub' sub/libmid.so", linked)
-    # an RPATH holds for what the libraries need as well, a RUNPATH does not
+    # an RPATH also applies to dependencies of libraries, a RUNPATH does not
     yield library("sub/libplain.so", "a/libleaf.so")
     yield program("by-rpath", old, f"-Wl,-rpath,{top}/sub:{top}/a sub/libplain.so", linked)
     yield program("by-runpath", new, f"-Wl,-rpath,{top}/sub:{top}/a sub/libplain.so", linked)
-    # a library with a RUNPATH does not inherit the RPATH of who asked for it
+    # a library with a RUNPATH does not inherit the RPATH of the object that needs it
     yield library("sub/libshut.so", new, f"-Wl,-rpath,{top}/nowhere a/libleaf.so")
     yield program("not-inherited", old, f"-Wl,-rpath,{top}/sub:{top}/a sub/libshut.so", linked)
-    # one name in two places: who comes first
+    # the same name in two directories: which one takes precedence
     yield program("rpath-same", old, f"-Wl,-rpath,{top}/a a/libsame.so")
     yield program("runpath-same", new, f"-Wl,-rpath,{top}/a a/libsame.so")
-    # the same name is taken once, wherever the second would look
+    # a name is loaded only once, wherever the second search would find it
     yield library("b/libother.so", old, f"-Wl,-rpath,{top}/b b/libsame.so")
     yield program("taken-once", old, f"-Wl,-rpath,{top}/a:{top}/b a/libsame.so b/libother.so")
-    # links to links, by a soname
+    # a chain of links, found by its soname
     yield program("by-links", new, f"-Wl,-rpath,{top}/links deep/libfar.so.1.2.3")
-    # a path as a name
+    # a path as the soname
     yield library("sub/libpath.so", soname=f"{top}/sub/libpath.so")
     yield program("by-path", "sub/libpath.so")
     yield program("missing", "a/libleaf.so")

@@ -1,4 +1,4 @@
-"""A machine nobody knows, described in one TOML file: binds, masks, module and job follow without a line of Python."""
+"""A new machine described in one TOML file: binds, CPU masks, module and jobs work without writing any Python."""
 
 from __future__ import annotations
 
@@ -71,12 +71,12 @@ flag = "-C disk"
 HPCMOD = f"{sys.executable} -c 'from hpcmod.cli.main import main; main()'"
 
 MASKS = ("0xfffe0000", "0xfffe")
-"""15 cores from core 17 on for GPU 0, 15 from core 1 on for GPU 1."""
+"""15 cores starting at core 17 for GPU 0, 15 cores starting at core 1 for GPU 1."""
 
 
 @pytest.fixture(scope="module")
 def eb(stack: Stack, tiny_sif: Path, tmp_path_factory: pytest.TempPathFactory) -> EasyBuild:
-    """The module rocm-6.2-Toy, installed with the profile zephyr.toml, and a disk as the profile describes it."""
+    """Toy/1.0 with a rocm-6.2 image, installed with the profile zephyr.toml, and file systems as in the profile."""
     top = tmp_path_factory.mktemp("zephyr")
     eb = EasyBuild(stack, top, top / "central")
     eb.central.mkdir()
@@ -94,7 +94,7 @@ def eb(stack: Stack, tiny_sif: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture
 def zephyr(eb: EasyBuild) -> Path:
-    """The profile."""
+    """The path of the site profile."""
     return eb.top / "zephyr.toml"
 
 

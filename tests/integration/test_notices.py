@@ -1,4 +1,4 @@
-"""What a module says of its image when it loads: once in a shell, whatever the file holds, and nothing is left over."""
+"""Notices about an image, shown on loading: once per shell, whatever the file contains, without leaving a trace."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ HANGS = "GDR hangs here"
 
 @dataclass(frozen=True)
 class Modules:
-    """A module of an image that a catalogue has notices of, in one syntax, read by one tool."""
+    """A module in one syntax, read by one tool, for whose image a catalogue has notices."""
 
     tool: ModuleTool
     top: Path
@@ -50,12 +50,12 @@ class Modules:
         return self.tool(f"{SNAPSHOT}\n{snippet}", self.top / "modules", cwd=self.top, **env)
 
     def said(self, *notices: str, **env: str) -> str:
-        """What loading says, as one line, when this is in the catalogue."""
+        """Write these notices to the catalogue and return what loading prints, as a single line."""
         (self.notices / SHA256).write_text(render_notices(notices), encoding="utf-8")
         return self.loaded(**env)
 
     def loaded(self, **env: str) -> str:
-        """What loading says, as one line; it must succeed, and unloading must leave only the note of what was told."""
+        """Load the module and return what it prints as one line; unloading must leave only HPCMOD_NOTICED behind."""
         done = self(
             f"snapshot >before; module load {MODULE} || exit 1; [[ -n $SIF ]] || exit 1; module unload {MODULE}; "
             "[[ ${HPCMOD_NOTICED-all} == all ]] || unset HPCMOD_NOTICED; snapshot >after; compare before after",

@@ -1,4 +1,4 @@
-"""Each option of EasyBuild does what its users know from it: exit code, what is on disk, and that the module loads."""
+"""Each EasyBuild option behaves as its users expect: exit code, files on disk, and a module that loads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.stack
 
 @pytest.fixture(scope="module")
 def first_installation(stack: Stack, tiny_sif: Path, tmp_path_factory: pytest.TempPathFactory) -> EasyBuild:
-    """Toy 1.0 as `eb` has just installed it; a copy of all files is beside it, to begin from again."""
+    """A new installation of Toy 1.0 by `eb`, with a copy of all files next to it for resetting."""
     top = tmp_path_factory.mktemp("first") / "now"
     eb = EasyBuild(stack, top, top / "central")
     eb.central.mkdir(parents=True)
@@ -38,7 +38,7 @@ def first_installation(stack: Stack, tiny_sif: Path, tmp_path_factory: pytest.Te
 
 @pytest.fixture
 def installed_toy(first_installation: EasyBuild) -> tuple[EasyBuild, Path]:
-    """`eb` after its first installation of Toy 1.0, and the easyconfig; what a test changes is put back."""
+    """`eb` after a first installation of Toy 1.0, and the easyconfig; changes made by earlier tests are reverted."""
     top = first_installation.top
     shutil.rmtree(top)
     shutil.copytree(top.with_name("kept"), top, symlinks=True)
@@ -50,7 +50,7 @@ def root_of(eb: EasyBuild) -> Path:
 
 
 def packages_of_user(eb: EasyBuild) -> Path:
-    """Where pip puts what the user adds to the image."""
+    """Return the directory where pip installs the user's packages."""
     return next(root_of(eb).glob("user-software/venv/toy/lib/python3*/site-packages"))
 
 

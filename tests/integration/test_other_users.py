@@ -1,4 +1,4 @@
-"""Another member of the group, as a real second user, works against whoever shares a directory with them."""
+"""Another group member, a real second user, attacks the users of shared directories."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ while :; do
     done
 done
 """
-"""Puts a link in place of everything temporary, again and again."""
+"""Repeatedly replaces all temporary files with links."""
 
 
 @pytest.fixture
 def home(users: Users) -> Path:
-    """The home directory of alice, who runs the tests: nobody else may enter it."""
+    """The home directory of alice, who runs the tests; nobody else can enter it."""
     path = users.make_directory("home", owner="alice", mode=0o700)
     (path / "precious").mkdir()
     (path / "precious/thesis.txt").write_text("text")
@@ -63,7 +63,7 @@ def assert_untouched(home: Path) -> None:
 
 @contextlib.contextmanager
 def mallory(users: Users, script: str, *arguments: Path) -> Iterator[None]:
-    """Let mallory run a script of shell until the block ends."""
+    """Run a shell script as mallory until the block ends."""
     argv = users.argv("mallory", "sh", "-c", script, "sh", *arguments)
     with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
         time.sleep(0.2)
@@ -109,12 +109,12 @@ cd "$1" && mkdir -p partial && chmod 777 partial
 : >"partial/$2" && chmod 666 "partial/$2"
 while :; do printf XXXXXXXX | dd of="partial/$2" bs=1 seek=1000 conv=notrunc; done
 """
-"""Makes the partial file of a blob first, for all to write, and goes on writing into it."""
+"""Creates a world-writable partial file for a blob first, and keeps writing to it."""
 
 
 @pytest.mark.parametrize("mode", [0o2770, 0o770, 0o777])
 def test_content_from_a_shared_cache_matches_its_digest(users: Users, registry: Registry, mode: int) -> None:
-    """M2."""
+    """Mallory keeps changing the partial file, which must never be used without matching its digest."""
     layer = os.urandom(2 << 20)
     sum_of_layer = hashlib.sha256(layer).hexdigest()
     registry.push_image("users/flip", [layer])
@@ -130,7 +130,7 @@ def test_content_from_a_shared_cache_matches_its_digest(users: Users, registry: 
 def test_a_shared_cache_opens_no_secret_behind_a_planted_link(
     users: Users, home: Path, registry: Registry, mode: int
 ) -> None:
-    """H2."""
+    """Files outside the cache must be neither read nor written through links that mallory puts into it."""
     registry.push_image("users/swap", [os.urandom(1 << 20) for _ in range(4)])
     cache = users.shared_directory("cache", mode)
     with mallory(users, SWAP, cache, home / "precious/thesis.txt"):
@@ -146,7 +146,7 @@ def fetch_layers(registry: Registry, name: str, cache: Path) -> subprocess.Compl
 
 
 def test_gc_removes_nothing_behind_the_link_of_another_member(users: Users, home: Path) -> None:
-    """H4."""
+    """Mallory replaces a directory of installations with a link to alice's home, which gc must not follow."""
     shop = make_shop(users.shared_directory("shared") / "shop", "Toy/1.0")
     shop.directory.chmod(0o775)
     users.sh("root", f"chgrp -R 20 '{shop.directory}'; chmod -R g+w '{shop.directory}'")
@@ -158,7 +158,7 @@ def test_gc_removes_nothing_behind_the_link_of_another_member(users: Users, home
 
 @pytest.mark.parametrize("name", ["records/Toy/1.0.json", "catalogue.json", "index.jsonl", "advisories/x.toml"])
 def test_a_fifo_of_another_member_blocks_no_one(users: Users, home: Path, name: str) -> None:
-    """M1."""
+    """Opening a FIFO for reading blocks until someone opens it for writing."""
     shop = make_shop(users.shared_directory("shared") / "shop", "Toy/1.0")
     users.sh("root", f"chgrp -R 20 '{shop.directory}'; chmod -R g+w '{shop.directory}'")
     users.sh("mallory", f"rm -f '{shop.directory}/{name}'; mkfifo -m 666 '{shop.directory}/{name}'")
@@ -169,7 +169,7 @@ def test_a_fifo_of_another_member_blocks_no_one(users: Users, home: Path, name: 
 
 @pytest.fixture
 def shop(users: Users) -> Path:
-    """A catalogue of alice's that her team may change."""
+    """Alice's catalogue, which her team can write to."""
     shop = make_shop(users.shared_directory("shared") / "shop", "Toy/1.0")
     root = shop.directory
     users.sh("root", f"chgrp -R 20 '{root}'; chmod -R g+w '{root}'; find '{root}' -type d -exec chmod 2775 {{}} +")
@@ -180,7 +180,7 @@ def shop(users: Users) -> Path:
 
 @pytest.fixture
 def diary(users: Users, home: Path) -> Path:
-    """A private file, and directories of alice's, in a directory that her team may write: others can rename them."""
+    """Alice's private file and directories, which others can rename, as her team can write to their directory."""
     place = users.shared_directory("together")
     (place / "diary").write_text("secret")
     (place / "diary").chmod(0o600)
@@ -275,18 +275,18 @@ while :; do
     done
 done
 """
-"""Puts a link in place of each directory of a new installation, as soon as it is there."""
+"""Replaces each directory of a new installation with a link as soon as it appears."""
 
 
 def test_what_eb_writes_goes_nowhere_else_while_a_member_exchanges_directories(
     users: Users, home: Path, shop: Path, lmod: ModuleTool, tiny_sif: Path
 ) -> None:
-    """K3: `eb` and its easyblock open files by path, so they must not work where others can write."""
+    """`eb` and its easyblock open files by path, so they must not work in directories that others can write to."""
     own = {"HOME": str(home), "HPCMOD_SITE": "generic", "HPCMOD_CATALOGUE": str(shop)}
     words = ("publish", tiny_sif, "--name", "New", "--version", "1.0", "--no-slurm")
     with mallory(users, EXCHANGE, shop, home / "precious"):
         done = hpcmod(home, *words, **{**lmod.environment(), **own})
     assert_untouched(home)
-    # Found exchanged, or missing at the moment at which it is exchanged.
+    # The replacement is detected, or the directory is missing at the moment of the exchange.
     says_so = "symbolic link" in done.stderr or "New/1.0: No such file or directory" in done.stderr
     assert (done.returncode != 0, says_so, "Traceback" in done.stderr) == (True, True, False), done.stderr

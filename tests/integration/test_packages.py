@@ -1,4 +1,4 @@
-"""The packages that `info` reads from a SIF are those that `pip list` finds when it runs inside, in every layout."""
+"""`info` reads the same packages from a SIF as `pip list` finds in a container, for every layout."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tests.stack import Stack, run
 pytestmark = pytest.mark.stack
 
 PIP = "exec python3 -I -m pip list --format=json --disable-pip-version-check"
-"""What a user of an image types; isolated from the home, which is not the image."""
+"""What a user would type in a container; isolated from the home directory, which is not part of the image."""
 
 
 def pip_list(stack: Stack, sif: Path, home: Path, *, pip: str = PIP) -> dict[str, str]:
-    """Let pip say what it finds in an image, by comparable name."""
+    """Return what pip finds in an image: versions by normalized name."""
     argv = [
         str(stack.apptainer),
         "-s",
@@ -39,7 +39,7 @@ def pip_list(stack: Stack, sif: Path, home: Path, *, pip: str = PIP) -> dict[str
 
 
 def read_list(stack: Stack, sif: Path, home: Path) -> dict[str, str]:
-    """Let `hpcmod info` say what it finds."""
+    """Return what `hpcmod info` finds in an image: versions by normalized name."""
     argv = [str(stack.python.parent / "hpcmod"), "info", "--json", str(sif)]
     done = run(argv, stack.environment(home))
     assert done.returncode == 0, done.stderr
@@ -47,7 +47,7 @@ def read_list(stack: Stack, sif: Path, home: Path) -> dict[str, str]:
 
 
 class Workshop:
-    """Makes images out of the root file system of the tiny one."""
+    """Builds images from the root file system of the tiny image."""
 
     def __init__(self, stack: Stack, tiny_sif: Path, place: Path) -> None:
         self.stack = stack
@@ -61,7 +61,7 @@ class Workshop:
         return corpus.make_sif(self.place / "made.sif", body.read_bytes())
 
     def in_root(self, line: str) -> None:
-        """Run a line of bash in the root, which may be written to; wheels are at /mnt."""
+        """Run a line of bash in the root file system, mounted writable, with the wheels at /mnt."""
         argv = [
             str(self.stack.apptainer),
             "-s",
@@ -107,7 +107,7 @@ def test_a_virtual_environment_with_vendored_packages(workshop: Workshop) -> Non
 def test_a_virtual_environment_on_top_of_another_pythons_packages(workshop: Workshop) -> None:
     workshop.in_root("python3 -m venv --system-site-packages --without-pip /opt/venv")
     site = next(workshop.root.glob("opt/venv/lib/python3*/site-packages"))
-    write_dist(site, "click", "99.0")  # hides the one below
+    write_dist(site, "click", "99.0")  # shadows the one in the lower environment
     workshop.env.write_text('export VIRTUAL_ENV="/opt/venv"\nexport PATH="/opt/venv/bin:$PATH"\n')
     sif = workshop.pack()
     found = read_list(workshop.stack, sif, workshop.place)
@@ -116,7 +116,7 @@ def test_a_virtual_environment_on_top_of_another_pythons_packages(workshop: Work
 
 
 def write_dist(site: Path, name: str, version: str, *, kind: str = "dist-info", folder: str | None = None) -> None:
-    """Write the metadata of a package as pip, setuptools, Debian or distutils leave it."""
+    """Write a package's metadata in the format of pip, setuptools, Debian or distutils."""
     text = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nSummary: none\n\nA text\nName: other\n"
     place = site / (folder or f"{name}-{version}.{kind}")
     if kind == "file":
@@ -153,7 +153,7 @@ def test_debians_python_with_packages_of_all_ages(workshop: Workshop) -> None:
 
 
 def install_system_python(root: Path, system: Path) -> None:
-    """Put Debian's Python where Debian has it, without its packages, and the libraries that it needs."""
+    """Install Debian's Python in its usual paths, without its packages, together with the libraries it needs."""
     for folder in ("usr/bin", "usr/lib/python3", "usr/share/python-wheels"):
         (root / folder).mkdir(parents=True, exist_ok=True)
     shutil.copy2(system, root / "usr/bin" / system.name)
@@ -170,7 +170,7 @@ def install_system_python(root: Path, system: Path) -> None:
 
 
 def libraries_of(*programs: Path) -> set[Path]:
-    """The shared libraries that programs ask for."""
+    """Return the shared libraries that programs need."""
     done = subprocess.run(["ldd", *map(str, programs)], capture_output=True, text=True, check=False)
     words = [line.split("=>")[-1].split()[0] for line in done.stdout.splitlines() if " (0x" in line]
     return {Path(word) for word in words if word.startswith("/") and Path(word).exists()}
