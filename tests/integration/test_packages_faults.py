@@ -1,4 +1,4 @@
-"""What a user's packages survive: kills, full disks, removal of a state in use, and an update of the image."""
+"""A user's packages survive kills, full disks, the removal of a state in use, and an updated image."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ __all__ = ["disk", "mine"]
 pytestmark = pytest.mark.stack
 
 LATER = 1.3
-"""Part of a whole run up to which it is killed: some runs take longer than the first one."""
+"""Latest time of a kill as a multiple of the measured run time, as some runs take longer than the first."""
 
 OLD, NEW, NONE = "0.8.0", "0.8.1", ""
 
 
 def add_old(mine: Mine) -> None:
-    """Add einops when only its old version is published; then publish the new one."""
+    """Add einops while only its old version is available, then make the new one available."""
     new = mine.wheels / f"einops-{NEW}-py3-none-any.whl"
     away = new.rename(mine.home / new.name)
     mine.must("add", "Toy", "einops")
@@ -57,7 +57,7 @@ def add_many(mine: Mine) -> None:
 
 
 def edit_old(mine: Mine) -> None:
-    """Change the old version by hand, so that it calls itself new."""
+    """Edit the old version manually so that it reports the new version number."""
     add_old(mine)
     site = next(Path(mine.must("edit", "Toy").strip()).glob("venv/*/lib/python3*/site-packages"))
     for path in (site / "einops.py", *site.glob("einops-*/METADATA")):
@@ -66,12 +66,12 @@ def edit_old(mine: Mine) -> None:
 
 @dataclass(frozen=True)
 class Killed:
-    """A command that is killed."""
+    """A command to kill."""
 
     words: tuple[str, ...]
     prepare: Callable[[Mine], None]
     before: str
-    """Version of einops before the command, and after it."""
+    """Version of einops before and after the command."""
     after: str
     repeats: bool = True
     """Whether the command can run again after it has taken effect."""
@@ -91,7 +91,7 @@ COMMANDS: Mapping[str, Killed] = {
 @only_lmod
 @pytest.mark.parametrize("name", list(COMMANDS) if THOROUGH else ["add"])
 def test_a_kill_leaves_the_state_before_or_the_new_one(mine: Mine, name: str) -> None:
-    """At any moment, the active state is complete, and the command works when run again, without leftovers."""
+    """At any time, the active state is complete, and the command works when run again and leaves nothing behind."""
     killed, copy, baked = COMMANDS[name], mine.home / "before", mine.home / "mine.sif"
     killed.prepare(mine)
     shutil.copytree(mine.packages, copy, symlinks=True)
@@ -127,7 +127,7 @@ def test_a_kill_leaves_the_state_before_or_the_new_one(mine: Mine, name: str) ->
 
 
 def active_version(mine: Mine) -> str:
-    """Return the version of einops in the active state, which a container must import."""
+    """Return the version of einops in the active state, and require that a container imports the same one."""
     done = mine("exec", "Toy", "python", "-c", SHOW)
     assert done.returncode == 0 or "No module named 'einops'" in done.stderr, done.stderr
     version = done.stdout.partition(" ")[0]
@@ -136,7 +136,7 @@ def active_version(mine: Mine) -> str:
 
 
 def leftovers(mine: Mine) -> set[str]:
-    """Return the names of temporary and edited files, and of states that are incomplete."""
+    """Return the names of temporary files, edited files and incomplete states."""
     places = (*mine.packages.rglob("*"), *mine.home.glob(".*"))
     found = {path.name for path in places if "hpcmod-part" in path.name or path.name.startswith("edit-")}
     states = [path for path in mine.packages.glob("*/states/*") if path.suffix in (".json", ".squashfs")]
@@ -144,7 +144,7 @@ def leftovers(mine: Mine) -> set[str]:
 
 
 def run_image(mine: Mine, image: Path) -> str:
-    """Return the version of einops that the Python of an image imports."""
+    """Return the version of einops that an image's Python imports."""
     python = "/opt/miniconda3/envs/pytorch/bin/python"
     argv = [mine.loader.eb.stack.apptainer, "exec", image, python, "-c", "import einops; print(einops.version)"]
     return subprocess.run(
@@ -154,7 +154,7 @@ def run_image(mine: Mine, image: Path) -> str:
 
 @only_lmod
 def test_jobs_keep_their_states_while_gc_removes_one(mine: Mine) -> None:
-    """Two ranks with different states on one node, one of which is removed before it imports anything from it."""
+    """Two ranks use different states on one node; one state is removed before its rank imports anything from it."""
     mine.must("add", "Toy", f"einops=={OLD}")
     mine.must("add", "Toy", f"einops=={NEW}")
     mine.must("drop", "Toy", "einops")

@@ -1,4 +1,4 @@
-"""An admin's day, from publishing to retiring, with real EasyBuild, module tools and Apptainer; what breaks peers."""
+"""An admin's day, from publishing to retiring, with the real tools; and the faults that break similar tools."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PRINTS = "python -c 'print(6 * 7)' | grep -x 42"
 
 @pytest.fixture(scope="module")
 def images(tiny_sif: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Two images that run, and tell their names."""
+    """Two runnable images, told apart by /generation."""
     return make_images(tiny_sif, tmp_path_factory.mktemp("images"), "one", "two", megabytes=1)
 
 
@@ -41,7 +41,7 @@ def site(lmod: ModuleTool, tmp_path: Path) -> Site:
 def published_sites(
     stack: Stack, tmp_path_factory: pytest.TempPathFactory, images: list[Path]
 ) -> Callable[[str], Site]:
-    """Make a site where Toy 1.0 has just been published, for one of the module tools; a copy is kept beside it."""
+    """A function that creates a site with Toy 1.0 just published, for a module tool; a copy is kept next to it."""
 
     @functools.cache
     def make(tool: str) -> Site:
@@ -56,12 +56,12 @@ def published_sites(
 
 
 def copy_exactly(source: Path, target: Path) -> None:
-    """Copy a directory with times, modes and links; the images of a catalogue and its installations are hard links."""
+    """Copy a directory, preserving times, modes and links; a catalogue's images and installations are hard links."""
     subprocess.run(["cp", "-a", str(source), str(target)], check=True)
 
 
 def as_published(site: Site) -> Site:
-    """Put back what an earlier test has changed."""
+    """Revert what an earlier test changed."""
     shutil.rmtree(site.top)
     copy_exactly(site.top.with_name("kept"), site.top)
     return site
@@ -69,13 +69,13 @@ def as_published(site: Site) -> Site:
 
 @pytest.fixture
 def published_site(published_sites: Callable[[str], Site]) -> Site:
-    """A site with Lmod where Toy 1.0 has just been published."""
+    """A site with Lmod and Toy 1.0 just published."""
     return as_published(published_sites("lmod"))
 
 
 @pytest.fixture(params=["lmod", "envmodules"])
 def each_published_site(published_sites: Callable[[str], Site], request: pytest.FixtureRequest) -> Site:
-    """A site with each module tool in turn where Toy 1.0 has just been published."""
+    """A site with Toy 1.0 just published, for each module tool in turn."""
     return as_published(published_sites(request.param))
 
 
@@ -151,7 +151,7 @@ def test_loads_are_counted_only_where_the_site_wants_it(each_published_site: Sit
     site.user("module load Toy; module unload Toy; module whatis Toy; module help Toy; module avail; module show Toy")
     (first,) = loads.iterdir()
     assert (re.fullmatch(r"Toy@1\.0@[0-9a-f]{32}", first.name) is not None, first.stat().st_size) == (True, 0)
-    os.mkfifo(loads / f"Toy@1.0@{'0' * 32}")  # nobody opens what another user put there
+    os.mkfifo(loads / f"Toy@1.0@{'0' * 32}")  # nobody opens files that another user put there
     assert site.loaded("Toy") == "one"
     assert len(list(loads.iterdir())) == 3
     counted = json.loads(site.does("catalogue", "usage", "Toy", "--fold", "--json").stdout)["usage"]
@@ -257,11 +257,11 @@ def test_the_record_is_readable_for_everyone_regardless_of_the_umask(site: Site,
 
 
 Row = Callable[[Site, Path, Path], None]
-"""A trial of a peer's, on a site where Toy 1.0 of the first image is published: site, that image, a directory."""
+"""A trial from a peer, given a site with the first image published as Toy 1.0, that image and a working directory."""
 
 
 def refused(*words: str, code: int) -> Row:
-    """Make a trial in which publishing must be refused with one message, and leave all as it was."""
+    """Return a trial that publishing must refuse with a single error message and without changing anything."""
 
     def trial(site: Site, image: Path, work: Path) -> None:
         before = site.files()
@@ -334,13 +334,15 @@ ROWS: dict[str, Row] = {
     "installed SIF corrupted: nothing finds or mends it": corrupted,
     "read-only places: traceback, orphans stay": read_only,
 }
-"""What was seen of the peer, singularity-hpc 0.1.32, in November 2026, and the same trial of ours. Its other trials are
-those of killed and racing processes and of full disks, in test_publish_kill.py."""
+"""Keys: behaviour of the peer, singularity-hpc 0.1.32, in November 2026; values: the same trial with hpcmod.
+
+Its trials with killed or concurrent processes and with full disks are in test_publish_kill.py.
+"""
 
 
 @pytest.fixture(scope="module")
 def busy_site(published_sites: Callable[[str], Site]) -> Site:
-    """A site where Toy 1.0 is published, for trials that leave it so."""
+    """A site with Toy 1.0 published, for trials that do not change it."""
     return as_published(published_sites("lmod"))
 
 
@@ -354,9 +356,7 @@ def test_faults_that_break_other_tools_do_not_break_us(
 
 
 def written_as_planned(site: Site, image: Path, *more: str | Path) -> tuple[str, list[str]]:
-    """Compare a plan with what publishing Toy 1.0 writes; return its action, and planned files that
-    stay unchanged.
-    """
+    """Compare a plan with what publishing Toy 1.0 writes; return its action and the planned files left unchanged."""
     words = ("publish", image, "--name", "Toy", "--version", "1.0", "--no-slurm", *more)
     plan = json.loads(site.does(*words, "--dry-run", "--json").stdout)
     before = times(site.catalogue)
@@ -383,7 +383,7 @@ SET_BY_PUBLISHING = ("aliases", "checks", "licence", "published", "publisher", "
 
 
 def times(directory: Path) -> dict[str, int]:
-    """When each file was changed, by its path below the directory; locks are left out."""
+    """Return the modification time (ns) of each file by relative path, without locks."""
     found = (path for path in directory.rglob("*") if not path.is_dir() or path.is_symlink())
     files = {str(path.relative_to(directory)): path.lstat().st_mtime_ns for path in found}
     return {name: changed for name, changed in files.items() if not name.startswith(".locks/")}

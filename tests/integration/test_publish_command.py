@@ -1,4 +1,4 @@
-"""A tool that is not Python's, published with its own commands: what users type, and what `info` and the pages say."""
+"""A tool not written in Python, published with its own commands: what users type, what `info` and the pages show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Publishing killed at any moment, raced by other admins, or on a full disk: users never load anything broken."""
+"""Publishing killed at any time, concurrent with other admins, or on a full disk: users never load a broken module."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CHANGES = 100 if THOROUGH else 6
 
 @pytest.fixture(scope="module")
 def images(tiny_sif: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Two images so large that copying one takes a visible part of publishing."""
+    """Two images large enough that copying one takes a noticeable part of publishing."""
     return make_images(tiny_sif, tmp_path_factory.mktemp("images"), "one", "two", megabytes=MEGABYTES)
 
 
@@ -41,7 +41,7 @@ def site(lmod: ModuleTool, tmp_path: Path) -> Site:
 
 
 def killed_after(site: Site, seconds: float, *words: str | Path) -> bool:
-    """Start a verb, kill it and all it started after so many seconds, and say whether it had not ended by then."""
+    """Start a verb, kill its process group after this many seconds, and return whether it was still running."""
     started = site.start(*words)
     try:
         started.communicate(timeout=seconds)
@@ -69,7 +69,7 @@ def test_publishing_killed_at_any_moment_shows_all_of_it_or_nothing(site: Site, 
         seen[f"{'killed' * killed or 'ended'}, {'visible' if new else 'nothing to see'}"] += 1
         began = time.monotonic()
         site.does(*words, "--version", version)
-        whole = whole if new else time.monotonic() - began  # the machine may be quieter now, or busier
+        whole = whole if new else time.monotonic() - began  # the load of the machine may have changed
         assert site.loaded("Toy/stable") == "two"
         site.does("verify", f"Toy/{version}")
         site.does("undo")
@@ -83,7 +83,7 @@ def test_publishing_killed_at_any_moment_shows_all_of_it_or_nothing(site: Site, 
 
 
 def staging(site: Site) -> list[Path]:
-    """What publishing works on, in the publisher's own directory."""
+    """Return the publisher's staging files."""
     environ = site.environment()
     state = environ.get("XDG_STATE_HOME") or f"{environ['HOME']}/.local/state"
     return list(Path(state, "hpcmod", "staging").rglob("*"))
@@ -121,14 +121,14 @@ def wait_for(happened: Callable[[], bool]) -> None:
 
 
 def leftovers(site: Site) -> list[str]:
-    """What only a running or a killed verb has on disk."""
+    """Return what only a running or killed verb leaves on disk."""
     names = [path.name for path in site.catalogue.rglob("*")]
     return [name for name in names if "hpcmod-part" in name or name.endswith(".lock") or name == "pending.json"]
 
 
 @dataclass
 class Users:
-    """Somebody who loads a module again and again."""
+    """A thread that loads modules repeatedly, as users would."""
 
     site: Site
     said: Counter[str] = field(default_factory=Counter)
@@ -144,7 +144,7 @@ class Users:
         self._thread.join()
 
     def _load(self) -> None:
-        """Load by each name in shells that live for a while: what one load says is one word."""
+        """Load by each name in short-lived shells, and count each outcome."""
         script = (
             "for i in {1..5}; do for name in Toy Toy/stable Toy/1.0 Toy/2.0; do\n"
             'module load $name 2>/tmp/hpcmod-said-$$; rc=$?; [ -f "$SIF" ] && there=image || there=none\n'

@@ -1,4 +1,4 @@
-"""The commands of docs/how-to/publish.md, in their order, on a site of the test's own."""
+"""The commands of docs/how-to/publish.md, in order, on a site made for the test."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_the_commands_of_the_page_do_what_it_says(lmod: ModuleTool, tiny_sif: Pa
     mine = {
         "/appl/containers": str(site.catalogue),
         "swadmin": grp.getgrgid(os.getgid()).gr_name,
-        "import torch": "import json",  # the image is a small one, without torch
+        "import torch": "import json",  # the image is small and has no torch
     }
     lines = [line for block in blocks("publish", "console") for line in block.splitlines()]
     script = "\n".join(["set -ex", *lines])

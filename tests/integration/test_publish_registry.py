@@ -1,4 +1,4 @@
-"""Publishing from a registry: what is published names the very image, and others can get it there."""
+"""Publishing from a registry: the catalogue records the exact image, and others can fetch it from there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hpcmod push` to a real registry: what is pushed can be fetched, verified, and is not sent twice."""
+"""`hpcmod push` to a real registry: pushed images can be fetched and verified, and are not uploaded twice."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def layout(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def login(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Registry]:
-    """A registry that requires a login, which the user has."""
+    """A registry that requires a login, and the user's credentials for it."""
     with run_registry(tmp_path / "login", login=True) as running:
         known = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
         (tmp_path / "config.json").write_text(json.dumps({"auths": {running.host: {"auth": known}}}))

@@ -1,7 +1,7 @@
 """Packages rebuilt for an image with another Python.
 
-Needs HPCMOD_THOROUGH=1 and a Python of another minor version, HPCMOD_OTHER_PYTHON=PREFIX/bin/python3.12, that others
-can read: distributions have one, and none is on a package index. The second image is the first one with that Python.
+Needs HPCMOD_THOROUGH=1 and HPCMOD_OTHER_PYTHON=PREFIX/bin/python3.12, a Python of another minor version that other
+users can read; distributions provide one, package indexes do not. The second image is the first one with that Python.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LEFT_OUT = ("test", "idlelib", "lib2to3", "tkinter", "ensurepip", "site-packages
 
 
 def make_other_image(tiny_sif: Path, python: Path, out: Path) -> Path:
-    """Write the tiny image with another Python, its own pure packages, and one package more."""
+    """Write the tiny image with another Python, its pure-Python packages and an additional package."""
     root = unpack(tiny_sif, out.with_suffix(".root"))
     env, name, prefix = root / PREFIX, python.name, python.parents[1]
     (old,) = (env / "lib").glob("python3*")
@@ -66,7 +66,7 @@ if THOROUGH and OTHER_PYTHON:
 
     @pytest.fixture
     def mine(eb: EasyBuild, lmod: ModuleTool, tiny_sif: Path, tmp_path: Path) -> Mine:
-        """A user of Toy/1.0 with Python 3.11 and Toy/2.0 with another, with packages for the first."""
+        """A user of Toy/1.0 with Python 3.11 and Toy/2.0 with another version, who has packages for the first."""
         (eb.central / "toy.sif").symlink_to(tiny_sif)
         make_other_image(tiny_sif, Path(OTHER_PYTHON), eb.central / "other.sif")
         second = write_easyconfig(tmp_path, version="2.0", sources=["other.sif"])
@@ -85,7 +85,7 @@ if THOROUGH and OTHER_PYTHON:
         return Mine(Loader(lmod, eb), wheels)
 
     def test_every_package_gets_its_verdict_and_nothing_is_lost(mine: Mine) -> None:
-        """A pure package, a compiled one, one only for the old Python, one in the image, one gone, one in conflict."""
+        """Packages: pure, compiled, only for the old Python, already in the image, gone, and in conflict."""
         first = "Toy/1.0"
         mine.must("add", first, "einops==0.8.0", "compiled", "onlyold", "inimage", "lost", "pinned")
         (mine.wheels / "lost-1.0-py3-none-any.whl").unlink()

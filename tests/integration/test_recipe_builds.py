@@ -1,7 +1,7 @@
-"""Every shipped recipe, given to a real buildah: its Dockerfile is understood, and each script runs to its end.
+"""Every shipped recipe with a real buildah: it accepts the Dockerfile, and every script runs to completion.
 
-The bases of NVIDIA and AMD cannot be pulled where tests run, and a full build takes an hour: tests/recipe_stubs.py says
-what stands in for what. What is really built, downloads and all, is `pytorch-cpu` (tests/e2e).
+The base images of NVIDIA and AMD cannot be pulled where tests run, and a full build takes an hour: see
+tests/recipe_stubs.py for the stand-ins. Only `pytorch-cpu` is really built, including downloads (tests/e2e).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ FULL = (
     ("pytorch-ngc-ofi", "ompi", "builtin"),
     ("pytorch-rocm-wheels", "mpich", "swap"),
 )
-"""What is run with stand-ins: between them, every component that `pytorch-cpu` does not have."""
+"""Recipes run with stand-ins; together they cover every component that `pytorch-cpu` does not have."""
 
 MORE = (
     ("pytorch-rocm-ofi", "mpich", "builtin"),
@@ -52,12 +52,12 @@ MORE = (
 
 
 class Buildah:
-    """A real buildah with a storage of the tests' own."""
+    """A real buildah with separate storage for the tests."""
 
     def __init__(self, root: Path, runroot: str) -> None:
         call = ["buildah", "--root", str(root), "--runroot", runroot, "--storage-driver"]
         quick = subprocess.run([*call, "overlay", "images"], capture_output=True, check=False).returncode == 0
-        self._call = [*call, "overlay" if quick else "vfs"]  # an overlay cannot stand on an overlay
+        self._call = [*call, "overlay" if quick else "vfs"]  # overlay does not work on top of overlay
 
     def __call__(self, *arguments: str) -> str:
         done = subprocess.run([*self._call, *arguments], capture_output=True, text=True, timeout=300)
@@ -74,14 +74,14 @@ def buildah(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     if not shutil.which("buildah"):
         pytest.skip("no buildah: run dev/stack build")
     root = tmp_path_factory.mktemp("buildah")
-    runroot = tempfile.mkdtemp(prefix="hm")  # short: buildah makes sockets in it
+    runroot = tempfile.mkdtemp(prefix="hm")  # short, as buildah creates sockets in it
     yield Buildah(root, runroot)
     subprocess.run(["buildah", "unshare", "rm", "-rf", str(root), runroot], check=False)
 
 
 @pytest.fixture(scope="module")
 def empty_base(buildah: Buildah, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """An image with one program, /bin/sh, which does nothing and succeeds: any RUN is understood, and none is run."""
+    """An image with only /bin/sh, which does nothing and succeeds: buildah parses every RUN line without running it."""
     context = tmp_path_factory.mktemp("empty")
     (context / "sh").write_bytes(true_program(HERE))
     (context / "sh").chmod(0o755)
@@ -92,11 +92,11 @@ def empty_base(buildah: Buildah, tmp_path_factory: pytest.TempPathFactory) -> st
 
 @pytest.fixture(scope="module")
 def debian(stack: Stack, buildah: Buildah, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """dev/stack's Debian, in the place of NVIDIA's and AMD's images."""
+    """The Debian image of dev/stack, in place of NVIDIA's and AMD's images."""
     if stack.missing("base_image"):
         pytest.skip("no base image: run dev/stack build")
     link = tmp_path_factory.mktemp("debian") / "link"
-    link.symlink_to(stack.base_image)  # no capital letters in the name of an image
+    link.symlink_to(stack.base_image)  # image names must not contain capital letters
     return buildah("pull", "-q", f"oci:{link}").split()[-1]
 
 
@@ -119,7 +119,7 @@ def write_context(plan: BuildPlan, context: Path) -> Path:
 
 
 def requests_of(recipe: Recipe) -> Iterator[BuildRequest]:
-    """Yield what makes the most lines, and the rest where tests may take long: a line takes a quarter of a second."""
+    """Yield the requests with the most Dockerfile lines; all others only if THOROUGH, as a line takes 0.25 s."""
     architectures = [architecture for architecture, _ in recipe.bases]
     modes = dict(recipe.choices)["ofi"]
     for architecture in architectures if THOROUGH else architectures[-1:]:
@@ -128,9 +128,9 @@ def requests_of(recipe: Recipe) -> Iterator[BuildRequest]:
 
 
 BUILT = {"pytorch-cpu", *(name for name, _, _ in FULL), "pytorch-rocm-wheels-2.2.2"}
-"""Recipes whose lines buildah runs elsewhere: in tests/e2e/test_built.py, and with stand-ins below.
+"""Recipes whose lines buildah runs in other tests: tests/e2e/test_built.py, and with stand-ins below.
 
-The last one has the lines of pytorch-rocm-wheels with other versions, and pip and NumPy among them.
+The last one has the lines of pytorch-rocm-wheels with other versions, which include those of pip and NumPy.
 """
 
 
@@ -138,7 +138,7 @@ The last one has the lines of pytorch-rocm-wheels with other versions, and pip a
     "recipe", [one for one in RECIPES if THOROUGH or one.name not in BUILT], ids=lambda one: one.name
 )
 def test_buildah_understands_every_line(recipe: Recipe, buildah: Buildah, empty_base: str, tmp_path: Path) -> None:
-    """Recipes that another test builds are left out, but for HPCMOD_THOROUGH=1."""
+    """Recipes that another test builds are skipped, except with HPCMOD_THOROUGH=1."""
     for number, request in enumerate(requests_of(recipe)):
         plan = plan_recipe(recipe.name, request, store=larder_in(tmp_path))
         context = write_context(plan, tmp_path / str(number))
@@ -148,7 +148,7 @@ def test_buildah_understands_every_line(recipe: Recipe, buildah: Buildah, empty_
 
 
 def assert_described(buildah: Buildah, image: str, plan: BuildPlan) -> None:
-    """Check the labels and the environment of an image that was built from a plan."""
+    """Check the labels and the environment of an image built from a plan."""
     labels = buildah("inspect", "--type", "image", "--format", "{{.OCIv1.Config.Labels}}", image)
     assert f"org.hpcmod.recipe:{plan.recipe}" in labels
     assert f"org.hpcmod.fingerprint:{plan.fingerprint}" in labels
@@ -167,7 +167,7 @@ def test_a_line_that_is_wrong_would_not_be_understood(buildah: Buildah, empty_ba
 
 @pytest.fixture
 def full(tmp_path: Path, request: pytest.FixtureRequest) -> BuildPlan:
-    """A plan with all extras, and stand-ins for its sources, wheels and the host's libraries."""
+    """A plan with all extras, and with stand-ins for its sources, wheels and host libraries."""
     name, mpi, ofi = request.param
     recipe = next(one for one in RECIPES if one.name == name)
     libraries = tmp_path / "libraries"
@@ -188,7 +188,7 @@ def full(tmp_path: Path, request: pytest.FixtureRequest) -> BuildPlan:
 
 
 def stub_line(source: Download, sources: Path) -> str:
-    """A line of a lock of our own, which counts before the shipped one: the stand-in has another checksum."""
+    """Return a line for a custom lock, which overrides the shipped one, as the stand-in has another checksum."""
     return f"source {source.name} {source.version} {file_sha256(sources / source.file_name)} {source.url}\n"
 
 
@@ -210,7 +210,7 @@ def test_every_script_completes_with_stand_ins(full: BuildPlan, buildah: Buildah
         " ls /opt/hpcmod/build; cat /etc/ld.so.conf.d/00-hpcmod.conf"
     )
     (tmp_path / "seen").mkdir()
-    seen = ("-v", f"{tmp_path / 'seen'}:/seen")  # what buildah passes on of the output may be cut short
+    seen = ("-v", f"{tmp_path / 'seen'}:/seen")  # buildah may truncate the output that it passes on
     buildah("run", "--isolation=chroot", *seen, container, "--", "sh", "-c", f"({look}) >/seen/found 2>&1")
     buildah("rm", container)
     found = (tmp_path / "seen" / "found").read_text()
@@ -244,7 +244,7 @@ def test_the_stand_ins_run_every_component_that_is_not_really_built(tmp_path: Pa
 
 
 def hpcmod(tmp_path: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    """`hpcmod build` in a directory, with a lock, a cache and a memory of its own."""
+    """Run `hpcmod build` in a directory with its own lock, cache and state."""
     own = {name: str(tmp_path / name.lower()) for name in ("HPCMOD_LOCK", "HPCMOD_CACHE", "XDG_STATE_HOME")}
     return subprocess.run(
         [sys.executable, "-c", "from hpcmod.cli.main import main; main()", "build", *arguments],

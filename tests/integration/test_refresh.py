@@ -1,4 +1,4 @@
-"""The second year of a catalogue with the real tools: a new profile, a copy elsewhere, an undo."""
+"""Long-term maintenance of a catalogue with the real tools: a new profile, a copy elsewhere, an undo."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def image(tiny_sif: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def published(
     request: pytest.FixtureRequest, stack: Stack, image: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Site:
-    """A site where Toy 1.0 was published with a profile that binds nothing of its own."""
+    """A site where Toy 1.0 was published with a profile that adds no bind paths."""
     top = tmp_path_factory.mktemp(request.param)
     site = make_site(ModuleTool(stack, top, request.param), top)
     (top / "site.toml").write_text('name = "here"\nextends = "generic"\n')
@@ -37,7 +37,7 @@ def binds(site: Site) -> str:
 
 
 def visible(site: Site) -> dict[str, bytes]:
-    """Every file that users see, by its name below the catalogue."""
+    """Return the contents of every file that users see, by path relative to the catalogue."""
     places = (site.modules, site.catalogue / "software", site.catalogue / "easyconfigs")
     files = [path for place in places for path in place.rglob("*") if path.is_file() and path.suffix != ".log"]
     return {str(path.relative_to(site.catalogue)): path.read_bytes() for path in files}

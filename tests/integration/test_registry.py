@@ -1,4 +1,4 @@
-"""A real registry, and a proxy before it that misbehaves: what comes is right, or there is one clear error."""
+"""A real registry behind a faulty proxy: every fetch returns correct data or raises one clear error."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CUTS = sorted({0, 1, 65_536, 131_072, 500_000, 899_999, *(NOISE.randrange(900_00
 
 @pytest.fixture(scope="module")
 def pushed(registry: Registry) -> dict[str, Any]:
-    """Images in the registry: one, an index of two, and a SIF as an artifact."""
+    """Images in the registry: a single one, an index of two, and a SIF as an artifact."""
     one = registry.push_image("group/image", LAYERS, Env=["A=1"])
     arm = registry.push_image("group/image", LAYERS[:1], tag="arm", architecture="arm64")
     entries = [
@@ -60,7 +60,7 @@ def pushed(registry: Registry) -> dict[str, Any]:
 
 @pytest.fixture
 def proxy(registry: Registry, pushed: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
-    """A proxy before the registry; waits are short."""
+    """A proxy in front of the registry, with short waits for retries."""
     monkeypatch.setattr(client, "FIRST_WAIT", 0.01)
     with run_proxy(registry.host) as running:
         yield running
@@ -73,7 +73,7 @@ def cache(tmp_path: Path) -> Cache:
 
 @pytest.fixture(params=["cache", "nothing on disk"])
 def either(request: pytest.FixtureRequest, cache: Cache) -> Cache | None:
-    """Both ways to fetch: through a cache, and with nothing on disk."""
+    """Both ways to fetch: through a cache, and without anything on disk."""
     return cache if request.param == "cache" else None
 
 
@@ -82,7 +82,7 @@ def reference(proxy: Proxy, name: str = "group/image:1", kind: str = "docker") -
 
 
 def fetch(proxy: Proxy, cache: Cache | None, name: str = "group/image:1", **options: Any) -> list[bytes]:
-    """Open an image and read its layers, the top one first."""
+    """Open an image and read its layers, the top one first; return them in the order of the image."""
     options = {"architecture": "amd64", **options}
     with open_registry_image(reference(proxy, name), cache=cache, **options) as image:
         found = []
@@ -321,7 +321,7 @@ def test_a_wrong_leftover_is_fetched_again(proxy: Proxy, cache: Cache) -> None:
         try:
             with image.layers[0].open() as stream:
                 assert stream.read() == LAYERS[0]
-        except VerificationError as err:  # it had been read already when that was found out
+        except VerificationError as err:  # the wrong bytes were already read when the error was detected
             assert "Run this again" in err.cure
     assert fetch(proxy, cache) == LAYERS
 

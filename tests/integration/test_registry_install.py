@@ -1,4 +1,4 @@
-"""From an image in a registry to `module load`, through the real `eb`, with and without a container runtime."""
+"""From an image in a registry to `module load` through the real `eb`, with and without a container runtime."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GONE = ("apptainer", "singularity", "mksquashfs", "unsquashfs", "tar2sqfs", "doc
 
 @pytest.fixture(scope="module")
 def own_registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
-    """A registry of this file alone, whose log tells who asked for what."""
+    """A registry used by this file only, whose log shows all requests."""
     if not shutil.which("docker-registry"):
         pytest.skip("no docker-registry: run dev/stack registry")
     with run_registry(tmp_path_factory.mktemp("registry")) as running:
@@ -44,7 +44,7 @@ class Image:
 
 
 def programs(*names: str) -> list[Member]:
-    """Make the members of a layer with programs of this machine and the libraries they load."""
+    """Return layer members for programs of this machine and the libraries they load."""
     files = [Path("/bin", name) for name in names]
     listed = run(["ldd", *map(str, files)], os.environ).stdout
     libraries = {Path(found) for found in re.findall(r"(/\S+) \(0x", listed)}
@@ -61,7 +61,7 @@ def image(own_registry: Registry) -> Image:
 
 
 def path_without(directory: Path, path: str, names: tuple[str, ...]) -> str:
-    """Make a PATH on which everything is but these programs."""
+    """Return a PATH with everything except these programs."""
     directory.mkdir()
     for place in reversed(path.split(os.pathsep)):
         for program in Path(place).iterdir() if os.access(place, os.R_OK) else ():
@@ -236,7 +236,7 @@ def test_the_installed_file_is_the_one_whose_signature_was_checked(
     site = write_site(tmp_path, f'[trust]\nneeds = ["signature"]\nkeys = ["{key.public_file}"]\n')
     eb = replace(eb, variables={"HPCMOD_SITE": str(site)})
     easyconfig = written_easyconfig(tmp_path, sources=[str(signed)])
-    exchanging = tmp_path / "exchanging" / "apptainer"  # the real one, and somebody who waits for its verdict
+    exchanging = tmp_path / "exchanging" / "apptainer"  # the real one, then swaps the verified file
     exchanging.parent.mkdir()
     exchanging.write_text(
         f'#!/bin/sh\n{stack.apptainer} "$@" || exit\nif [ "$1" = verify ]; then cp {unsigned} {signed}; fi\n'

@@ -1,4 +1,4 @@
-"""Logins at a real registry and at a token server: used where they belong, renewed in time, seen nowhere else."""
+"""Logins to a real registry and a token server: sent only where they belong, renewed in time, never leaked."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ AUTH = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
-    """A real registry that wants a user and a password."""
+    """A real registry that requires a user name and password."""
     if why_no_registry():
         pytest.skip(why_no_registry())
     with run_registry(tmp_path_factory.mktemp("guarded"), login=True) as running:
@@ -56,14 +56,14 @@ def proxy(registry: Registry) -> Iterator[Proxy]:
 
 @pytest.fixture
 def tokens(proxy: Proxy) -> Iterator[TokenServer]:
-    """The proxy asks for a token of this server."""
+    """A token server whose tokens the proxy requires."""
     with run_token_server() as running:
         proxy.tokens = running
         yield running
 
 
 def logged_in(tmp_path: Path, host: str, login: dict[str, str] | None = None) -> Access:
-    """Make the access of a user whose one login is in a file of Docker's."""
+    """Return the access of a user with one login, in a Docker configuration file."""
     docker = tmp_path / "home" / ".docker"
     docker.mkdir(parents=True)
     auths = {host: login or {"auth": AUTH}}
@@ -249,5 +249,5 @@ def test_no_secret_is_printed_logged_or_written(
     everything = "\n".join([*said, caplog.text, shown.out, shown.err]).encode() + written
     assert [secret for secret in secrets if secret.encode() in everything] == []
     assert said
-    assert b"manifests" in everything  # the log of the HTTP library was looked at too
-    assert "for a token, login from" in caplog.text  # and ours, before `scrub` has seen it
+    assert b"manifests" in everything  # this proves that the log of the HTTP library was searched
+    assert "for a token, login from" in caplog.text  # and our own log, before `scrub` filters it

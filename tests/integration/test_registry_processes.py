@@ -1,4 +1,4 @@
-"""Processes that share a cache: each blob comes once; killed anywhere, or out of space, the next run goes on."""
+"""Processes that share a cache fetch each blob once; after a kill or a full disk, the next run continues."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ NOISE = random.Random(13)  # noqa: S311 - noise for a test, the same each time
 LAYERS = [NOISE.randbytes(size) for size in (2_000_000, 1_000_000, 3_000_000, 500_000, 1_500_000)]
 SUMS = [hashlib.sha256(layer).hexdigest() for layer in LAYERS]
 POINTS = 100 if THOROUGH else 10
-RATE = 6_000_000  # bytes a second of one connection, so that a moment can be met
+RATE = 6_000_000  # bytes per second and connection, slow enough to hit a given point in time
 MIB = 1 << 20
 ON_THE_WAY = 4 * 4 * _CHUNK
-"""Bytes that may be lost with a process: of four connections a chunk that is being gathered, and what is in sockets."""
+"""Bytes that a killed process may lose: for four connections, an incomplete chunk and data in the sockets."""
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def run(proxy: Proxy, cache: Path) -> subprocess.CompletedProcess[str]:
 
 
 def locks(cache: Path) -> list[str]:
-    """Name the locks of processes that live: one that was killed after its blob was whole may have left its own."""
+    """Return the locks of live processes; a process killed after completing its blob may leave its lock behind."""
     held = (path for path in (cache / "locks").glob("*") if path.suffix != ".guard")
     return [path.name for path in held if (holder := read_holder(path)) and not holder.is_dead()]
 
@@ -81,7 +81,7 @@ def test_a_fetch_killed_anywhere_resumes_and_repeats_at_most_the_last_chunk(prox
     length = time.monotonic() - began
     killed = resumed = twice = 0
     for number, moment in enumerate(moments(POINTS)):
-        for attempt in range(3):  # a run that ended first shows that the machine is quieter now
+        for attempt in range(3):  # if the run finished first, the machine is less busy than during the measurement
             cache = tmp_path / f"cache-{number}-{attempt}"
             proxy.sent.clear()
             proxy.rate = RATE

@@ -1,4 +1,4 @@
-"""`hpcmod search docker://...` and `hpcmod outdated --registry` ask a real registry."""
+"""`hpcmod search docker://...` and `hpcmod outdated --registry` with a real registry."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LAYER = b"x" * 4096
 
 @pytest.fixture(scope="module")
 def pushed(registry: Registry) -> dict[str, str]:
-    """A repository with images of several versions, one of them for two architectures; digests by tag."""
+    """Digests by tag, for a repository with images of several versions, one of them for two architectures."""
     found = {tag: registry.push_image("lab/tool", [LAYER], tag=tag) for tag in ("1.9", "1.10", "latest")}
     arm = registry.push_image("lab/tool", [LAYER, b"more"], tag="arm", architecture="arm64")
     entries = [

@@ -1,4 +1,4 @@
-"""Requirements files as people write them: hpcmod resolves each as the container's own pip does."""
+"""Requirements files as people write them: hpcmod resolves each one as the container's own pip does."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ def build_wheel(directory, config_settings=None, metadata_directory=None):
 
 build_editable = build_wheel
 """
-"""A project's own build backend, so that no other package is needed to build it."""
+"""An in-tree build backend, so that building the project needs no other package."""
 
 PROJECT = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
 
 
 @dataclass(frozen=True)
 class Case:
-    """A requirements file, as pip and as hpcmod get it."""
+    """A requirements file, for pip and for hpcmod."""
 
     text: str
     cured: str = ""
-    """The file after the cure of hpcmod's refusal was followed; empty if it is not refused."""
+    """The file after following the advice in hpcmod's error; empty if hpcmod accepts it."""
 
 
 def markers(place: Path) -> Case:
