@@ -1,4 +1,4 @@
-"""Restricted images and licences, published for real: what modules say, in each module tool and syntax."""
+"""Restricted images and licences, really published: the messages of modules for each module tool and syntax."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_restricted_container_with_a_licence(module_env: ModuleTool, tiny_sif:
     assert left.stdout.splitlines()[-1] == "0"
 
     for path in (image, sif):
-        path.chmod(0)  # what a user sees who is not in the group
+        path.chmod(0)  # what users outside the group see
     denied = site.user(load, **home)
     assert denied.stdout.splitlines()[-1] == "sif="
     assert f"Toy/1.0 is restricted to the group {group}; to get access, ask " in " ".join(denied.stderr.split())
@@ -54,7 +54,7 @@ def test_a_restricted_container_with_a_licence(module_env: ModuleTool, tiny_sif:
 
 
 def test_undoing_a_restriction_opens_the_image_again(lmod: ModuleTool, tiny_sif: Path, tmp_path: Path) -> None:
-    """With one module tool, as no module is loaded."""
+    """Run with one module tool only, as no module is loaded."""
     site, group = make_site(lmod, tmp_path), grp.getgrgid(os.getegid()).gr_name
     site.published(tiny_sif, "1.0")
     image = site.catalogue / "images/Toy-1.0.sif"

@@ -1,4 +1,4 @@
-"""Containers of several tools loaded at once: who `$SIF` belongs to, what wrappers run in, and that nothing is left."""
+"""Containers of several tools loaded together: whose `$SIF` is set, where wrappers run, that unloading is complete."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ EASYBUILD = {
     "Lua": "prepend_path('PATH', pathJoin(root, 'bin'))\nsetenv('EBROOT{mark}', root)\n",
     "Tcl": "prepend-path PATH $root/bin\nsetenv EBROOT{mark} $root\n",
 }
-"""What EasyBuild adds to a modulefile."""
+"""The lines that EasyBuild adds to a modulefile."""
 
 
 def install(top: Path, name: str, syntax: str, sif: Path) -> None:
-    """Install a module without `eb`, with a command, a bind path and variables of its own."""
+    """Install a module without `eb`, with its own command, bind path and variables."""
     (top / "binds" / name).mkdir(parents=True)
     command = "python" if name in PYTHONS else f"{name.lower()}-env"
     spec = InstallSpec(
@@ -62,7 +62,7 @@ def install(top: Path, name: str, syntax: str, sif: Path) -> None:
 
 @pytest.fixture(scope="session")
 def tools(stack: Stack, tiny_sif: Path, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, EasyBuild]:
-    """Three modules without Python, and two that put it on PATH, in both syntaxes."""
+    """Three modules without Python and two that put it on PATH, in both syntaxes."""
     found = {}
     for syntax in SUFFIXES:
         top = tmp_path_factory.mktemp(f"tools-{syntax.lower()}")
@@ -74,7 +74,7 @@ def tools(stack: Stack, tiny_sif: Path, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture(params=list(LOADERS))
 def several(request: pytest.FixtureRequest, stack: Stack, tmp_path: Path, tools: Mapping[str, EasyBuild]) -> Loader:
-    """Each pair of module tool and syntax in turn."""
+    """Each combination of module tool and syntax in turn."""
     tool, syntax = LOADERS[request.param]
     return Loader(ModuleTool(stack, tmp_path, tool), dataclasses.replace(tools[syntax]))
 
@@ -82,7 +82,7 @@ def several(request: pytest.FixtureRequest, stack: Stack, tmp_path: Path, tools:
 ORDERS = list(itertools.permutations(TOOLS))
 
 SOME = [(order, ORDERS[(number * 2 + 1) % 6]) for number, order in enumerate(ORDERS)]
-"""Load orders with unload orders: each order once as each."""
+"""Pairs of a load order and an unload order; each order occurs once in each role."""
 
 
 def choose_pairs(loader: str, bare: bool) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
@@ -114,7 +114,7 @@ owner() {
 def test_any_order_of_unloading_leaves_no_trace(
     several: Loader, variables: dict[str, str], request: pytest.FixtureRequest
 ) -> None:
-    """Six load orders and six unload orders, in one shell for each pair of module tool and syntax."""
+    """Six load orders and six unload orders, in one shell for each combination of module tool and syntax."""
     steps = [EACH, "snapshot >none"]
     for loads, unloads in choose_pairs(request.node.callspec.params["several"], not variables):
         steps.append(f"loads='{' '.join(loads)}' unloads='{' '.join(unloads)}'")

@@ -1,4 +1,4 @@
-"""Install below a prefix that the members of a group may write, while a real second user works against it."""
+"""Installation below a group-writable prefix while a real second user attacks it."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ while :; do
     done
 done
 """
-"""Puts a link in place of each directory that the group may rename, as soon as it is there."""
+"""Replaces each directory that the group can rename with a link as soon as it appears."""
 
 
 @pytest.fixture
 def easyconfig(tmp_path: Path, tiny_sif: Path) -> Path:
-    """An easyconfig of alice's, next to its image."""
+    """An easyconfig owned by alice, next to its image."""
     source = tmp_path / "source"
     source.mkdir()
     shutil.copy2(tiny_sif, source / "toy.sif")

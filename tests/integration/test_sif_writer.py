@@ -1,4 +1,4 @@
-"""Apptainer runs and inspects a SIF that we wrote."""
+"""Apptainer runs and inspects SIFs that we write."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OBJECTS = (
 
 @pytest.fixture(scope="module")
 def unpacked(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Tree:
-    """The tree of a real image."""
+    """The file tree of a real image."""
     place = tmp_path_factory.mktemp("unpacked") / "root"
     argv = ["unsquashfs", "-quiet", "-no-progress", "-offset", "36864", "-dest", place, stack.tiny_sif]
     subprocess.run(argv, check=True, capture_output=True)
@@ -76,4 +76,4 @@ def test_apptainer_lists_and_inspects_what_we_wrote(stack: Stack, tmp_path: Path
     theirs = apptainer(stack, tmp_path, "inspect", "--json", "--labels", stack.tiny_sif)
     assert labels.returncode == 0, labels.stderr
     assert json.loads(labels.stdout) == json.loads(theirs.stdout)
-    assert apptainer(stack, tmp_path, "verify", image).returncode != 0  # not signed, and said so without a crash
+    assert apptainer(stack, tmp_path, "verify", image).returncode != 0  # reported as unsigned, without a crash

@@ -1,4 +1,4 @@
-"""What `hpcmod site setup` writes, as an ordinary user meets it: real module tools, and a plain `eb`."""
+"""The output of `hpcmod site setup` as an ordinary user sees it: real module tools, and a plain `eb`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SHOW = "".join(f'printf "%s\\n" "{name}=${{{name}-UNSET}}"\n' for name in LISTS)
 
 @pytest.fixture
 def catalogue(tmp_path: Path, tiny_sif: Path) -> Catalogue:
-    """A catalogue with one easyconfig and its image, but nothing installed."""
+    """A catalogue with an easyconfig and its image, but nothing installed."""
     made = Catalogue(tmp_path / "our containers", "ours")
     make_catalogue(made)
     shutil.copy(tiny_sif, made.images / "tool.sif")
@@ -36,7 +36,7 @@ def catalogue(tmp_path: Path, tiny_sif: Path) -> Catalogue:
 
 
 def setup(tool: ModuleTool, *args: str | Path) -> Path:
-    """Run site setup under a umask that lets nobody read; return the directory for MODULEPATH."""
+    """Run site setup with umask 077; return the directory for MODULEPATH."""
     line = ["bash", "-c", 'umask 077; exec "$0" "$@"', str(tool.stack.python.parent / "hpcmod"), "site", "setup"]
     done = run([*line, *map(str, args)], tool.stack.environment(tool.home))
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""environment.sh sets what `module load` sets, by both real module tools, and starts the image as the module does."""
+"""Sourcing environment.sh sets the same variables as `module load` with either module tool, and the image starts."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ pytestmark = pytest.mark.stack
 OF_THE_TOOLS = re.compile(
     r"_HPCMOD_\w+|_ModuleTable\w+|__LMOD_\w+|__MODULES_\w+|LOADEDMODULES|_LMFILES_|LMOD_\w+|MODULE\w+|_|SHLVL|PWD|OLDPWD"
 )
-"""Notes of the module tool, and of the module for its own unloading."""
+"""Bookkeeping of the module tools, and of the module for unloading."""
 
 OF_EASYBUILD = re.compile(r"EBVERSION\w+|EBDEVEL\w+")
-"""What EasyBuild puts into every module besides the root, for building on top of it."""
+"""Variables besides the root that EasyBuild sets in every module, for building other software with it."""
 
 GIVEN = {
     "nothing": {},

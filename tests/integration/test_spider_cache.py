@@ -29,7 +29,7 @@ def test_the_page_makes_a_cache_that_is_used_and_ignored_once_the_stamp_is_newer
     assert shell(f"set -e\n{make}\n{measure}").returncode == 0
     assert f"{tmp_path}/appl/lmod-cache/containers" in shell("module --config").stderr
     stamp = tmp_path / "appl/lmod-cache/containers/stamp"
-    os.utime(stamp, (0, 0))  # older than the cache by more than one tick of any file system
+    os.utime(stamp, (0, 0))  # older than the cache by more than the timestamp resolution of any file system
     (catalogue.modules / "New").mkdir()
     (catalogue.modules / "New/1.0.lua").write_text('whatis("published since")\n')
     assert "New/1.0" not in shell("module avail").stderr, "the cache is used"

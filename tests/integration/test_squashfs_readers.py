@@ -1,4 +1,4 @@
-"""Other programs read the squashfs we write as it is meant: squashfs-tools, squashfs-tools-ng, squashfuse and Linux."""
+"""Other programs read our squashfs images correctly: squashfs-tools, squashfs-tools-ng, squashfuse and Linux."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.squashfs_trees import (
 )
 
 MOUNTS = ["squashfuse_ll", *(["kernel"] if os.geteuid() == 0 else [])]
-"""Only root may mount with the kernel; a user's Apptainer goes through squashfuse_ll."""
+"""Mounting with the kernel needs root; Apptainer uses squashfuse_ll for users."""
 
 FORMS = [
     pytest.param({"compression": "zstd"}, id="zstd"),
@@ -50,7 +50,7 @@ FORMS = [
 
 
 def with_user_xattrs(tree: Tree) -> Tree:
-    """Keep the extended attributes that everybody may read."""
+    """Keep only the extended attributes that everyone can read."""
     return {
         path: replace(entry, xattrs=tuple(pair for pair in entry.xattrs if pair[0].startswith(b"user.")))
         for path, entry in tree.items()
@@ -81,8 +81,8 @@ def test_a_mount_with_squashfuse_shows_every_field_but_hard_links(tmp_path: Path
 
 @pytest.mark.parametrize("form", FORMS)
 def test_unsquashfs_unpacks_every_file(tmp_path: Path, form: dict[str, object]) -> None:
-    tree = without(expanded(RICH), "block", "char")  # only root may make these
-    tree[b"no-rights"] = replace(tree[b"no-rights"], mode=0o400)  # only root may read it back
+    tree = without(expanded(RICH), "block", "char")  # creating these needs root
+    tree[b"no-rights"] = replace(tree[b"no-rights"], mode=0o400)  # reading it back needs root
     image = write_squashfs(tmp_path / "image", tree, **form)  # type: ignore[arg-type]
     argv = ["unsquashfs", "-no-xattrs", "-no-progress", "-quiet", "-dest", tmp_path / "out", image]
     done = subprocess.run(argv, capture_output=True, timeout=TIMEOUT)
@@ -119,7 +119,7 @@ LEAVES = st.one_of(
 
 @st.composite
 def trees(draw: st.DrawFn) -> Tree:
-    """Draw a tree with hard links: directories first, then leaves in any of them, then second names of leaves."""
+    """Draw a tree with hard links: directories first, then leaves in any of them, then additional names for leaves."""
     tree = {b"": draw(DIRECTORIES)}
 
     def free_path() -> bytes:
@@ -152,7 +152,7 @@ def test_any_tree_is_read_back_by_sqfs2tar(
 
 @pytest.fixture(scope="module")
 def crowded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Tree]:
-    """An image with directories whose listing has an index, and hard links between inodes with numbers far apart."""
+    """An image with indexed directories, and with hard links to inodes whose numbers are far apart."""
     tree = {b"": Entry("dir", 0o755), b"crowd": Entry("dir", 0o755), b"z": Entry("dir", 0o755)}
     tree |= {b"crowd/%05d" % number: Entry(content=b"%d" % number) for number in range(40_000)}
     tree |= {b"z/%05d" % number: Entry(same_as=b"crowd/%05d" % number) for number in range(0, 40_000, 3000)}

@@ -1,4 +1,4 @@
-"""The host's network libraries in place of the image's: two real releases of libfabric, and who loads which."""
+"""Host network libraries instead of the image's, with two real releases of libfabric: which one is loaded where."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.stack import Done, EasyBuild, ModuleTool, Stack
 pytestmark = pytest.mark.stack
 
 HOST, IMAGE = "1.17.0", "2.1.0"
-"""What `fi_info --version` names as its libfabric, with the machine's own loaded, and with the image's."""
+"""The libfabric version in `fi_info --version` with the host's library, and with the image's."""
 
 SITE = """
 [netstack]
@@ -35,12 +35,12 @@ optional = ["{top}/bare-usr:/host/usr"]
 directory = ["{top}/bare/*/lib64"]
 search_last = ["/host/usr/lib64"]
 """
-"""Without a capture: the directory of libfabric alone, and what it needs elsewhere, as on a Cray EX."""
+"""Without a capture: one directory has only libfabric and its dependencies are elsewhere, as on a Cray EX."""
 
 
 @pytest.fixture(scope="module")
 def fabric(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> EasyBuild:
-    """The module Fabric with the host's libraries captured, Own without them, and Bare with them where they lie."""
+    """Modules: Fabric captures the host's libraries, Own does not use them, Bare uses them from where they are."""
     if missing_fabric(stack):
         pytest.skip(missing_fabric(stack))
     top = tmp_path_factory.mktemp("swap")
@@ -62,7 +62,7 @@ def fabric(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> EasyBuild:
 
 
 def plant_bare(top: Path) -> None:
-    """Lay out the machine's libfabric in a directory of its release, and what it needs in another."""
+    """Copy the machine's libfabric to a directory named after its release, and its dependencies to another one."""
     release, others = top / f"bare/{HOST}/lib64", top / "bare-usr/lib64"
     release.mkdir(parents=True)
     others.mkdir(parents=True)
@@ -76,13 +76,13 @@ def fabric_loader(stack: Stack, fabric: EasyBuild, tmp_path: Path) -> Loader:
 
 
 def loaded(fabric_loader: Loader, snippet: str, module: str = "Fabric", **env: str) -> Done:
-    """Run a snippet with the module loaded; $runtime is the runtime itself, past the module's own `singularity`."""
+    """Run a snippet with the module loaded; $runtime is the runtime itself, not the module's own `singularity`."""
     runtime = fabric_loader.tool.stack.apptainer
     return fabric_loader(f"runtime={runtime}; module load {module} || exit\n{snippet}", **env)
 
 
 def release_of(done: Done) -> str:
-    """The libfabric that fi_info found."""
+    """Return the version of libfabric that fi_info found."""
     found = re.search(r"^libfabric: (\S+)$", done.stdout, re.MULTILINE)
     return found[1] if found else f"none: {done.stdout}{done.stderr}"
 
@@ -108,7 +108,7 @@ def test_without_the_module_the_image_loads_its_own(fabric_loader: Loader, fabri
 
 
 ONE_OF_EACH_KIND = ("exec", "shell", "wrapper", "start-shell", "exec with a clean environment")
-"""Ways that start a container differently: by the runtime's verbs, and by the module's own scripts."""
+"""Ways that start a container differently: with the runtime's commands and with the module's scripts."""
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ ONE_OF_EACH_KIND = ("exec", "shell", "wrapper", "start-shell", "exec with a clea
     ],
 )
 def test_with_the_module_the_hosts_is_loaded(fabric_loader: Loader, way: str, module: str) -> None:
-    """Every way with captured libraries; without a capture, one of each kind, and all with HPCMOD_THOROUGH=1."""
+    """Every way with captured libraries; without a capture, one of each kind, or all with HPCMOD_THOROUGH=1."""
     done = loaded(fabric_loader, WAYS[way], module, APPTAINERENV_LD_DEBUG="libs")
     assert release_of(done) == HOST
     assert set(re.findall(r"calling init: (\S*libfabric\S*)", done.stderr)) == {"/host/lib/libfabric.so.1"}
@@ -141,7 +141,7 @@ def test_the_loader_itself_says_that_all_of_it_is_the_hosts(fabric_loader: Loade
 
 
 def test_a_running_process_has_the_hosts_mapped(fabric_loader: Loader) -> None:
-    # fi_info ends at once, so another program is made to load it
+    # fi_info exits immediately, so another program loads it
     done = loaded(fabric_loader, "$runtime exec --env LD_PRELOAD=libfabric.so.1 $SIF cat /proc/self/maps")
     mapped = {line.split()[-1] for line in done.stdout.splitlines() if "libfabric" in line}
     assert mapped == {"/host/lib/libfabric.so.1.20.0"}
@@ -184,7 +184,7 @@ def test_the_newest_capture_is_taken_also_by_wrappers_of_a_module_that_was_loade
     newer, on_host = fabric.top / "netstack/2", fabric.top / "netstack/1" / ON_HOST
     ask = "fi_info --version"
     done = loaded(fabric_loader, f"{ask}; mkdir {newer}; {ask}; cp -P {on_host} {newer}; {ask}; rm -r {newer}")
-    # one of another node is not taken; one of this node is, and has no libraries: nothing is swapped
+    # a capture of another node is ignored; one of this node is used, but has no libraries, so nothing is swapped
     assert re.findall(r"^libfabric: (\S+)", done.stdout, re.MULTILINE) == [HOST, HOST, IMAGE]
 
 
@@ -203,7 +203,7 @@ def test_an_entry_script_that_looks_for_the_hosts_libraries_itself_finds_them(
 
 
 def test_an_image_that_is_built_with_the_module_loaded_gets_none_of_it(fabric_loader: Loader, tmp_path: Path) -> None:
-    # a fake runtime, for only what it is called with is of interest
+    # a fake runtime, as the test only checks its environment
     fake = tmp_path / "bin/singularity"
     fake.parent.mkdir()
     fake.write_text("#!/bin/sh\nenv\n")

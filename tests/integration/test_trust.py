@@ -1,4 +1,4 @@
-"""The signature matrix: good, tampered, unsigned, unknown key; SIFs signed by the real runtime, images as by cosign."""
+"""Signatures: valid, tampered, missing, by an unknown key; for SIFs by the real runtime, for images as by cosign."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ STATES = {"good": VERIFIED, "tampered": TAMPERED, "unsigned": UNSIGNED, "unknown
 
 @pytest.fixture(scope="module")
 def signed(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
-    """SIFs by form of the key and state, and the keys that the policy names."""
+    """SIFs by form of key and state, and the keys listed in the policy."""
     place = tmp_path_factory.mktemp("signed")
     layout = write_case(place / "layout", CASES["plain"])
     plain = place / "plain.sif"
@@ -68,7 +68,7 @@ def signed(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[d
 
 
 def _make_pgp(stack: Stack, env: dict[str, str], public: Path) -> Path:
-    """Make a PGP key in a keyring of its own, and write its public half."""
+    """Create a PGP key in a separate keyring, and export its public key."""
     Path(env["APPTAINER_KEYSDIR"]).mkdir(mode=0o700)
     who = ["--name", "test", "--email", "test@example.org", "--comment", "test", "--password", "", "--push=false"]
     made = run([str(stack.apptainer), "key", "newpair", *who], env)
@@ -78,7 +78,7 @@ def _make_pgp(stack: Stack, env: dict[str, str], public: Path) -> Path:
 
 
 def _change(sif: Path, changed: Path, at: int | None = None) -> Path:
-    """Copy a SIF with one byte of its root file system, or of its head, changed."""
+    """Copy a SIF with one byte changed: at offset `at`, or in the middle of the root file system if None."""
     data = bytearray(sif.read_bytes())
     root = next(one for one in read_sif(sif).descriptors if one.primary)
     data[root.offset + root.size // 2 if at is None else at] ^= 1
@@ -87,7 +87,7 @@ def _change(sif: Path, changed: Path, at: int | None = None) -> Path:
 
 
 def _add(stack: Stack, env: dict[str, str], sif: Path, changed: Path, group: str) -> Path:
-    """Copy a SIF, and add an object to it, in a group of objects or in none."""
+    """Copy a SIF and add an object to it, in this object group or in none."""
     shutil.copy(sif, changed)
     added = changed.with_suffix(".txt")
     added.write_text("added after signing")
@@ -103,7 +103,7 @@ def options(stack: Stack, tmp_path: Path) -> ObtainOptions:
 
 
 def code_of(action: object) -> int:
-    """Return the exit code that the command line would end with."""
+    """Return the exit code that the command line would return."""
     try:
         action()  # type: ignore[operator]
     except HpcmodError as err:
@@ -230,14 +230,14 @@ def push(registry: Registry, name: str) -> str:
 
 
 def push_in_state(registry: Registry, state: str, keys: tuple[KeyPair, KeyPair]) -> ImageReference:
-    """Push an image whose signature is in a state, and name it by digest."""
+    """Push an image whose signature has this state, and return its reference by digest."""
     name = f"trust/{state.replace(' ', '-')}"
     digest = push(registry, name)
     if state == "good":
         push_signature(registry, name, digest, keys[0])
     elif state == "unknown key":
         push_signature(registry, name, digest, keys[1])
-    elif state == "tampered":  # the signature of another image, put beside this one
+    elif state == "tampered":  # it has the signature of another image
         push_signature(registry, name, digest, keys[0], signs=push(registry, f"{name}-other"))
     return ImageReference.parse(f"docker://{registry.host}/{name}@{digest}")
 
@@ -260,7 +260,7 @@ def test_an_image_of_a_registry_has_the_outcome_of_its_state(
     out = tmp_path / "got.sif"
     assert code_of(lambda: obtain(reference, out, options=options)) == expected
     assert out.exists() == (expected == 0)
-    if expected == 0 and policy.startswith("signature"):  # what was checked then is remembered with the SIF's sum
+    if expected == 0 and policy.startswith("signature"):  # the verification is recorded with the checksum of the SIF
         found = verify_image(ImageReference.parse(str(out)), options=options)
         assert found.verified == (f"signature: {keys[0].public_file}",)
 

@@ -1,4 +1,4 @@
-"""A user's own packages with the real pip in real containers, on both module tools and in both syntaxes."""
+"""A user's own packages with the real pip in real containers, for both module tools and both syntaxes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def build(directory, file, text):
         wheel.writestr(info + "/RECORD", "")
     return name
 """
-"""Stands for setuptools, which needs a network to be installed."""
+"""Stands in for setuptools, which could only be installed with network access."""
 
 PROJECT = """
 [build-system]
@@ -56,13 +56,13 @@ version = "1.0"
 
 
 CODE = {"pyproject.toml": PROJECT, "backend.py": BACKEND, "mycode.py": "version = 'old'\n"}
-"""A project whose build says where it ran, in a module."""
+"""A project whose build adds a module that reports where the build ran."""
 BUILT = ("python", "-c", "import built; print(built.where)")
 
 
 @dataclass(frozen=True)
 class Mine:
-    """A user with a home directory, a directory of wheels, and the installed module Toy/1.0."""
+    """A user with a home directory, a directory of wheels and the installed module Toy/1.0."""
 
     loader: Loader
     wheels: Path
@@ -81,7 +81,7 @@ class Mine:
         return {**self.loader.tool.environment(), **own, **more}
 
     def argv(self, verb: str, *words: str | Path) -> list[str]:
-        """Return the command line of a verb, which has no index, but the wheels."""
+        """Return the command line of a verb that uses the wheels instead of an index."""
         offline = ["--wheel-dir", self.wheels, "--no-index"] if verb in ("add", "drop", "rebase") else []
         return [str(self.loader.eb.stack.python.parent / "hpcmod"), verb, *map(str, [*words, *offline])]
 
@@ -95,7 +95,7 @@ class Mine:
         return done.stdout
 
     def write_code(self) -> Path:
-        """Write a package of the user's own."""
+        """Write the source of a package."""
         code = self.home / "mycode"
         code.mkdir()
         for name, text in CODE.items():
@@ -108,7 +108,7 @@ class Mine:
         return found
 
     def seen(self, command: str = "singularity exec $SIF python", **env: str) -> str:
-        """Load Toy and return the version of einops that a command imports; empty if there is none."""
+        """Load Toy and return the version of einops that a command imports, or an empty string if it is missing."""
         snippet = f'module load {TOY} && {command} -c "{SHOW}"'
         done = self.loader(snippet, **env)
         assert done.returncode == 0 or "No module named 'einops'" in done.stderr, done.stderr
@@ -119,7 +119,7 @@ class Mine:
 
 @pytest.fixture
 def mine(loader: Loader, tmp_path: Path) -> Mine:
-    """A user without packages; wheels: einops in two versions, one that needs it, one that conflicts with the image."""
+    """A user without packages; wheels: two versions of einops, one that needs it, one that conflicts with the image."""
     wheels = tmp_path / "wheels"
     for version in ("0.8.0", "0.8.1"):
         make_wheel(wheels, "einops", version, scripts={"einops-tool": "einops:main"})
@@ -134,7 +134,7 @@ only_lmod = pytest.mark.parametrize("loader", ["lmod-lua"], indirect=True)
 
 @pytest.mark.parametrize("loader", list(LOADERS) if THOROUGH else ["lmod-lua", "envmodules-tcl"], indirect=True)
 def test_packages_are_active_however_the_container_is_started(mine: Mine) -> None:
-    """Also after undo, without loading the module again, and gone after unload."""
+    """This holds after undo without reloading the module, and ends with unload."""
     mine.must("add", "Toy", "einops<0.8.1")
     for command in (
         "singularity exec $SIF python",
@@ -154,7 +154,7 @@ def test_packages_are_active_however_the_container_is_started(mine: Mine) -> Non
         HPCMOD_SITE="generic",
     )
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["0.8.0", "0.8.1", "0.8.0", "1", "0"], done.stderr
-    assert "not writable" not in done.stderr  # Apptainer's warning in each process
+    assert "not writable" not in done.stderr  # a warning of Apptainer in each process
     assert mine.must("exec", "Toy", "python", "-c", SHOW).split()[0] == "0.8.0"
 
 
@@ -177,7 +177,7 @@ def test_a_set_is_chosen_by_name_state_or_directory(mine: Mine, tmp_path: Path) 
         )
         assert (
             " ".join(done.stderr.split()).count(said) == 3
-        )  # the module once, and each wrapper where no module told it
+        )  # once by the module and once by each wrapper, which cannot know that the module was loaded
         done = mine.loader(f"module load {TOY}; python -c 1", HPCMOD_PACKAGES=chosen)
         assert " ".join(done.stderr.split()).count(said) == 1
 
@@ -202,7 +202,7 @@ def test_packages_for_another_image_are_off_and_named_at_load(mine: Mine) -> Non
 @only_lmod
 def test_adding_keeps_existing_packages_and_the_images_packages(mine: Mine) -> None:
     mine.must("add", "Toy", "einops==0.8.0")
-    assert "einops" not in mine.must("add", "Toy", "needy")  # needs einops>=0.8; 0.8.1 is there, 0.8.0 stays
+    assert "einops" not in mine.must("add", "Toy", "needy")  # it needs einops>=0.8; 0.8.1 is available, but 0.8.0 stays
     state = mine.state()
     assert [(one["name"], one["version"]) for one in state["packages"]] == [("einops", "0.8.0"), ("needy", "1.0")]  # type: ignore[attr-defined]
     refused = mine("add", "Toy", "clash")
@@ -213,7 +213,7 @@ def test_adding_keeps_existing_packages_and_the_images_packages(mine: Mine) -> N
     assert "packaging 26.3 is in the image" in mine("add", "Toy", "packaging").stderr
     unknown = mine("add", "Toy", "no-such-package")
     assert (unknown.returncode, "no version of no-such-package fits Python 3.11" in unknown.stderr) == (3, True)
-    assert mine.must("drop", "Toy", "einops") == ""  # needy still needs it
+    assert mine.must("drop", "Toy", "einops") == ""  # needy still requires it
     assert mine.must("drop", "Toy", "needy").splitlines() == ["einops: removed 0.8.0", "needy: removed 1.0"]
     assert mine.must("drop", "Toy", "needy") == "", "the first may have been killed at its very end"
     assert "needs" in mine("drop", "Toy", "einops").stderr or mine("drop", "Toy", "einops").returncode == 2
@@ -315,7 +315,7 @@ def test_packages_are_rebuilt_for_another_image(mine: Mine) -> None:
 
 @only_lmod
 def test_packages_of_other_places_are_taken_over(mine: Mine) -> None:
-    """What LUMI's users installed by hand."""
+    """Packages that users on LUMI installed manually."""
     by_hand = f"python -m pip install -q --no-index --find-links {mine.wheels} needy einops==0.8.0"
     done = mine.loader(f"module load {TOY} && singularity exec $SIF {by_hand}")
     assert done.returncode == 0, done.stderr
@@ -334,7 +334,7 @@ if THOROUGH:  # it starts many containers
 
     @only_lmod
     def test_lists_of_packages_are_taken_over(mine: Mine) -> None:
-        """A freeze with other versions, a conda environment, and the dependencies of a project, which conflict."""
+        """A freeze with other versions, a conda environment, and a project's conflicting dependencies."""
         (mine.home / "pyproject.toml").write_text('[project]\nname = "mine"\ndependencies = ["clash"]\n')
         refused = mine("add", "Toy", "--from", mine.home, "--set", "project")
         assert (refused.returncode, "--without clash" in refused.stderr) == (1, True), refused.stderr
@@ -355,7 +355,7 @@ if THOROUGH:  # it starts many containers
 
     @only_lmod
     def test_packages_are_edited_and_packed_again(mine: Mine) -> None:
-        """With an editable installation, whose code stays where it is."""
+        """This includes an editable installation, whose code stays in its directory."""
         mine.must("add", "Toy", "einops==0.8.0")
         code = mine.write_code()
         pip = ("python", "-m", "pip", "install", "-q", "--no-index", "--find-links", mine.wheels)
@@ -383,9 +383,9 @@ page_loaders = pytest.mark.parametrize("loader", list(LOADERS) if THOROUGH else 
 
 @page_loaders
 def test_the_page_on_packages_works_as_written(mine: Mine, tmp_path: Path) -> None:
-    """The numbered steps in one shell; with HPCMOD_THOROUGH=1 all commands, with each module tool.
+    """Run the numbered steps in one shell; with HPCMOD_THOROUGH=1, all commands with each module tool.
 
-    The container is Toy. pip asks an index, by https and with a login, as its own variables say.
+    The container is Toy. pip's own variables point to an index with HTTPS and a login.
     """
     make_wheel(mine.wheels, "transformers", "4.57.3")
     mine.write_code()

@@ -1,4 +1,4 @@
-"""A user's day with a catalogue, by the real `eb` and the real runtime: find, install, run, refresh, remove."""
+"""A user's day with a catalogue, with the real `eb` and runtime: find, install, run, refresh, remove."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MODULE = "Toy/1.0"
 
 @dataclass(frozen=True)
 class User:
-    """Somebody who types `hpcmod ...` with a catalogue and an own EasyBuild, and no module loaded."""
+    """A user who runs `hpcmod ...` with a catalogue and a personal EasyBuild, without any module loaded."""
 
     eb: EasyBuild
     catalogue: Catalogue
@@ -72,7 +72,7 @@ def record(stack: Stack) -> CatalogueRecord:
 
 @pytest.fixture(scope="module")
 def user(stack: Stack, record: CatalogueRecord, tmp_path_factory: pytest.TempPathFactory) -> User:
-    """A user who has installed Toy 1.0 from the catalogue; Toy 0.9 is there to be installed."""
+    """A user who installed Toy 1.0 from the catalogue; Toy 0.9 is available for installation."""
     top = tmp_path_factory.mktemp("it's $HOME")
     old = replace(record, version="0.9", module="Toy/0.9", sif="old.sif", aliases=(), easyconfig="Toy-0.9.eb")
     catalogue = make_catalogue(top / "catalogue", record, old)
@@ -127,7 +127,7 @@ def test_the_image_sees_what_the_module_would_set(user: User) -> None:
 
 def test_a_shell_and_what_the_image_runs(user: User) -> None:
     assert user.must("shell", "Toy", "-c", "echo $BASH_VERSION").strip()
-    assert "no runscript defined" in user.must("run", "Toy", "an argument")  # what Apptainer says of such an image
+    assert "no runscript defined" in user.must("run", "Toy", "an argument")  # Apptainer's message for such an image
 
 
 WAITS = """
@@ -179,7 +179,7 @@ def test_an_update_writes_scripts_and_module_again_and_leaves_the_image(user: Us
     before, text = state_of(image), script.read_text()
     script.write_text("damaged")
     module.write_text(module.read_text() + "-- old\n")
-    image.chmod(0o000 if os.geteuid() else 0o644)  # who reads it now fails
+    image.chmod(0o000 if os.geteuid() else 0o644)  # so that reading it fails
     try:
         planned = user.must("update", MODULE, "--dry-run")
     finally:
@@ -204,7 +204,7 @@ def test_an_update_takes_another_image_that_was_published_by_the_name(user: User
 
 @pytest.fixture
 def changed(user: User, record: CatalogueRecord) -> Iterator[CatalogueRecord]:
-    """The record of Toy 1.0, to be published in another form; put back after the test."""
+    """The record of Toy 1.0, to be published with changes; restored after the test."""
     yield record
     put(user.catalogue, record)
 

@@ -1,4 +1,4 @@
-"""A site's copy and a user's own of the same container: the module tool and every verb agree on which one is meant."""
+"""A site's copy and a private copy of a container: the module tool and every verb agree on which one is used."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOY = "Toy/1.0"
 
 @dataclass(frozen=True)
 class Student:
-    """Somebody at a site with a published Toy 1.0, the default, who has installed a private copy."""
+    """A user at a site with Toy 1.0 published as the default, who has installed a private copy."""
 
     site: Site
     home: Path
@@ -35,11 +35,11 @@ class Student:
         return self.home / "mine/modules/all"
 
     def __call__(self, snippet: str, *trees: Path) -> Done:
-        """Run a snippet with `module` and `hpcmod` at hand and these directories on MODULEPATH."""
+        """Run a snippet with `module` and `hpcmod` available and these directories in MODULEPATH."""
         return self.site.tool(snippet, *trees, cwd=self.home, **variables(self.site, self.home))
 
     def root_of(self, snippet: str, *trees: Path) -> str:
-        """Run a snippet that prints the root of an installation, and say whose it is."""
+        """Run a snippet that prints the root directory of an installation; return "own" or "site"."""
         done = self(snippet, *trees)
         assert done.returncode == 0, done.stdout + done.stderr
         root = Path(done.stdout.strip().splitlines()[-1])
@@ -92,7 +92,7 @@ CASES = [
 
 
 def test_every_verb_means_the_copy_that_module_load_takes(student: Student) -> None:
-    """Each case with one of the two module tools, so that any two choices meet; with both if HPCMOD_THOROUGH=1."""
+    """Each case runs with one of the two module tools (pairwise coverage), or with both if HPCMOD_THOROUGH=1."""
     first = 0 if student.site.tool.name == "lmod" else 1
     for case in CASES if THOROUGH else CASES[first::2]:
         loaded, *verbs = copies_meant(student, *case)
@@ -100,7 +100,7 @@ def test_every_verb_means_the_copy_that_module_load_takes(student: Student) -> N
 
 
 def copies_meant(student: Student, on_path: str, text: str) -> list[str]:
-    """Return which copy `module load` takes, and which one `hpcmod exec`, `hpcmod info` and `hpcmod ls` mean."""
+    """Return the copy that `module load` takes, and those that `hpcmod exec`, `hpcmod info` and `hpcmod ls` use."""
     own, site = student.own, student.site.modules
     trees = {"site": [site], "own first": [own, site], "site first": [site, own], "own only": [own]}[on_path]
     loaded = student.root_of(f"module load {text} >&2; echo $CONTAINERROOT", *trees)
@@ -166,7 +166,7 @@ def test_a_prefix_is_obeyed_and_removing_leaves_the_sites_copy(student: Student)
 
 
 def commands_of(page: str, **words: object) -> str:
-    """Return the commands of a how-to page as one script, with some of its words replaced."""
+    """Return the commands of a how-to page as a script, with some words replaced."""
     lines = [line for block in blocks(page, "console") for line in block.splitlines()]
     script = "\n".join(line.strip()[2:] for line in lines if line.strip().startswith("$ "))
     for word, other in words.items():
@@ -206,7 +206,7 @@ def test_the_page_on_a_full_quota_works_as_written(student: Student) -> None:
 
 @pytest.mark.parametrize("student", ["lmod", "envmodules"] if THOROUGH else ["lmod"], indirect=True)
 def test_packages_are_added_to_the_sites_copy_and_nothing_is_written_there(student: Student, tmp_path: Path) -> None:
-    """By a user who may only read the catalogue; verify finds a state that was changed."""
+    """The user can only read the catalogue; verify detects a modified state."""
     make_wheel(tmp_path / "mine-1.0-py3-none-any.whl")
     before = student.site.files()
     states = f"{tmp_path}/packages/Toy/default/states"
@@ -227,7 +227,7 @@ def test_packages_are_added_to_the_sites_copy_and_nothing_is_written_there(stude
 
 @contextmanager
 def read_only(directory: Path) -> Iterator[None]:
-    """Take away the permission to write below a directory of the user until the block ends."""
+    """Remove write permission from a directory tree until the block ends."""
     found = {path: path.stat().st_mode for path in (directory, *directory.rglob("*")) if not path.is_symlink()}
     for path, mode in found.items():
         path.chmod(mode & ~0o222)

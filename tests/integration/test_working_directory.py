@@ -1,4 +1,4 @@
-"""Nothing that another user puts into the working directory is run, by the real `eb`."""
+"""Nothing that another user puts into the working directory is executed, with the real `eb`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tests.stack import Done, EasyBuild, Stack, run
 pytestmark = pytest.mark.stack
 
 NAMES = ("easybuild", "hpcmod", "json", "logging", "sitecustomize")
-"""Modules that `eb` or its Python import early."""
+"""Modules that `eb` or its Python imports early."""
 
 
 @pytest.fixture(scope="module")
 def eb(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> EasyBuild:
-    """An EasyBuild with a catalogue of one container, Toy/1.0."""
+    """An EasyBuild installation with a catalogue of one container, Toy/1.0."""
     top = tmp_path_factory.mktemp("top")
     sha256 = sha256_of(stack.tiny_sif)
     record = make_record("Toy/1.0", sif=TOY_IMAGE, sha256=sha256, size=stack.tiny_sif.stat().st_size)
@@ -34,7 +34,7 @@ def eb(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> EasyBuild:
 
 @pytest.fixture
 def here(tmp_path: Path) -> Path:
-    """A directory full of what its owner would like others to run."""
+    """A directory full of files that its owner wants others to run."""
     for name in NAMES:
         (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'a').write({name!r})\n")
     for name in ("eb", "apptainer", "singularity", "python3", "id"):

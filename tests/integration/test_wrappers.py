@@ -1,4 +1,4 @@
-"""Wrappers, start-shell and run scripts, through the real runtime: like the program itself, inside and outside."""
+"""Wrappers, start-shell and run scripts with the real runtime behave like the program itself, inside and outside."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TELL_ARGUMENTS = "import json, sys; print(json.dumps(sys.argv[1:]))"
 
 
 def loaded(loader: Loader, snippet: str, **env: str) -> Done:
-    """Run a snippet with the module loaded; the message about Toy's missing bind is left out."""
+    """Run a snippet with the module loaded, and discard the message about Toy's missing bind."""
     return loader(f"module load {TOY} 2>/dev/null\n{snippet}", **env)
 
 
@@ -148,7 +148,7 @@ def test_pip_installs_into_the_users_layer(loader: Loader, tmp_path: Path) -> No
 
 
 def make_wheel(path: Path) -> None:
-    """Write the smallest wheel that pip installs: one module, mine.py."""
+    """Write a minimal wheel that pip can install, with one module, mine.py."""
     info = "mine-1.0.dist-info"
     with zipfile.ZipFile(path, "w") as wheel:
         wheel.writestr("mine.py", "")
