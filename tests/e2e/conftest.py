@@ -1,8 +1,8 @@
-"""What the tests of jobs share: a cluster like a big machine's, modules installed once, and a way to submit and wait.
+"""Shared by the job tests: a cluster like a large machine, modules installed once, methods to submit and wait.
 
-machine      four virtual nodes with 288 CPUs in 4 sockets and 8 GPUs each: stand-ins, as Slurm is told so
-tiny_jobs    jobs on it with a PyTorch module whose image holds no torch
-torch_jobs   jobs on it with a PyTorch module whose image holds torch for CPUs
+machine      four virtual nodes with 288 CPUs in 4 sockets and 8 GPUs each: stand-ins, configured in Slurm
+tiny_jobs    jobs on it with a PyTorch module whose image has no torch
+torch_jobs   jobs on it with a PyTorch module whose image has torch for CPUs
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.stack import CHECKOUT, Cluster, Done, EasyBuild, Stack, start_cluster
 MEET = CHECKOUT / "tests" / "e2e" / "meet.py"
 
 OF_LUMIS_PAGE = "PyTorch-2.2.0-rocm-5.6.1-python-3.10-singularity-20240209"
-"""The module that the batch script of LUMI's module page loads."""
+"""The module loaded by the batch script on LUMI's module page."""
 
 EASYCONFIG = """
 easyblock = 'ContainerModule'
@@ -61,7 +61,7 @@ Ranks = list[dict[str, str]]
 
 @dataclass(frozen=True)
 class Jobs:
-    """Submits jobs to the virtual machine from a directory of the test's own."""
+    """Submits jobs to the virtual machine from a separate directory for each test."""
 
     machine: Cluster
     modules: Path
@@ -70,11 +70,11 @@ class Jobs:
 
     @property
     def local(self) -> Path:
-        """What each node has for its own; from outside it is nodes/NAME of the cluster."""
+        """The node-local directory; from outside, it is nodes/NAME of the cluster."""
         return self.machine.dir / "local"
 
     def __call__(self, *argv: str | Path, seconds: float = 120, **env: str) -> Done:
-        """Run a command on the login node; `module` is there, as in a login shell."""
+        """Run a command on the login node, with `module` defined as in a login shell."""
         stack = self.machine.stack
         tools = {"BASH_ENV": str(stack.lmod_init), "MODULEPATH": str(self.modules), "HPCMOD_SITE": str(self.site)}
         own = {**tools, "SBATCH_ACCOUNT": "project_1", "APPTAINER_QUIET": "1"}
@@ -82,45 +82,45 @@ class Jobs:
         return self.machine(*argv, cwd=self.directory, timeout=seconds, **own)
 
     def hpcmod(self, *words: str | Path, **env: str) -> Done:
-        """Run hpcmod, which must end well."""
+        """Run hpcmod and require that it succeeds."""
         return must(self(self.machine.stack.python.parent / "hpcmod", *words, **env))
 
     def submit(self, *words: str | Path, **env: str) -> str:
-        """Submit what `hpcmod job` writes, and return the number of the job."""
+        """Submit the script that `hpcmod job` writes, and return the job ID."""
         return self.hpcmod("job", "PyTorch", "-t", "00:05:00", "--submit", *words, **env).stdout.strip()
 
     def wait(self, *numbers: str, seconds: float = 120) -> None:
-        """Wait until jobs have ended, and Slurm has cleaned up behind them; squeue may fail on a busy machine."""
+        """Wait until jobs have ended and Slurm has cleaned up; squeue may fail on a busy machine."""
         listed = f"listed=$(squeue -h -o %A) && ! grep -qxE '{'|'.join(numbers)}'"
         script = f'until {listed} <<<"$listed"; do sleep 0.5; done'
         must(self("bash", "-c", script, seconds=seconds))
 
     def state(self, number: str) -> str:
-        """Read the state of a job: COMPLETED, FAILED, CANCELLED, ..."""
+        """Return the state of a job: COMPLETED, FAILED, CANCELLED, ..."""
         shown = must(self("scontrol", "show", "job", number)).stdout
         return shown.partition("JobState=")[2].split()[0]
 
     def output(self, number: str) -> str:
-        """Read what a job printed."""
+        """Return the output of a job."""
         return "".join(path.read_text() for path in self.directory.glob(f"*-{number}.out"))
 
     def ranks(self, number: str) -> Ranks:
-        """Read what each rank of a job printed, in the order of the ranks."""
+        """Return what each rank of a job printed, ordered by rank."""
         assert self.state(number) == "COMPLETED", self.output(number)
         told = [json.loads(line) for line in self.output(number).splitlines() if line.startswith("{")]
         return sorted(told, key=lambda rank: int(rank["RANK"]))
 
     def left_behind(self) -> list[str]:
-        """Name what is on the disks of the nodes."""
+        """Return all paths on the disks of the nodes."""
         return sorted(str(path) for path in (self.machine.dir / "nodes").glob("*/*"))
 
     @property
     def caches(self) -> Path:
-        """Where the caches of jobs are: not in /tmp, where those of another cluster may have the same names."""
+        """The directory for caches of jobs: not /tmp, where those of another cluster may have the same names."""
         return self.directory / "caches"
 
     def processes(self, mark: str) -> list[str]:
-        """List processes of this machine whose command line holds a word."""
+        """Return the command lines on this machine that contain a word."""
         lines = []
         for path in Path("/proc").glob("[0-9]*/cmdline"):
             try:
@@ -185,11 +185,11 @@ def torch_jobs(torch_installed: Jobs, tmp_path: Path) -> Jobs:
 
 
 def places(ranks: Ranks) -> list[str]:
-    """Say of each rank what it was told, and where it is."""
+    """Return the rank variables and the host of each rank, as one string per rank."""
     names = ("LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "host")
     return [" ".join(str(rank[name]) for name in names) for rank in ranks]
 
 
 def equal_shares(nodes: int, each: int) -> list[str]:
-    """Say the same of the ranks that there must be."""
+    """Return what `places` must return for this many nodes and ranks per node."""
     return [f"{local} {nodes * each} {each} {node} nid{node + 1:03}" for node in range(nodes) for local in range(each)]

@@ -1,4 +1,4 @@
-"""One rank of a training job with torch: an all-reduce, then a step of DistributedDataParallel; prints a JSON line."""
+"""One rank of a torch training job: an all-reduce, then a DistributedDataParallel step; prints a JSON line."""
 
 import json
 import os
@@ -13,7 +13,7 @@ dist.init_process_group("gloo")
 total = torch.tensor(float(dist.get_rank()))
 dist.all_reduce(total)
 
-torch.manual_seed(dist.get_rank())  # other data and start values on each rank: only DDP can make the parameters equal
+torch.manual_seed(dist.get_rank())  # different data and weights on each rank: only DDP makes the parameters equal
 model = DistributedDataParallel(torch.nn.Linear(4, 1))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 model(torch.randn(8, 4)).pow(2).mean().backward()

@@ -1,4 +1,4 @@
-"""One rank of a training with torch over 20 steps; prints each loss exactly, and whether its process was forked."""
+"""One rank of a 20-step training with torch; prints each loss exactly, and whether its process was forked."""
 
 import os
 import sys

@@ -1,6 +1,6 @@
-"""One rank of a job without torch: all ranks meet at MASTER_ADDR and MASTER_PORT, add up, and each prints a JSON line.
+"""One rank of a job without torch: all ranks meet at MASTER_ADDR:MASTER_PORT, sum their ranks and print JSON lines.
 
-Rank 0 listens on that port of every interface, so two groups with one port on one node would fail, or add up wrong.
+Rank 0 listens on that port on every interface, so two groups with the same port on a node would fail or get wrong sums.
 The argument is how long the group stays together, in seconds.
 """
 

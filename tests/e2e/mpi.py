@@ -1,4 +1,4 @@
-"""One rank of a job that reduces twice: over the image's own MPI by mpi4py, over gloo by torch. Prints a JSON line."""
+"""One rank of a job that reduces twice: with mpi4py over the image's MPI, with torch over Gloo. Prints a JSON line."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Train some steps on each rank, then read data until the file `go` is there."""
+"""Train a few steps on each rank, then read data until the file `go` exists."""
 
 import sys
 import time
@@ -9,7 +9,7 @@ import torch.distributed as dist
 
 
 def load_data() -> None:
-    """Wait as a slow loader would."""
+    """Wait like a slow data loader."""
     until = time.time() + 60
     while not Path("go").exists() and time.time() < until:
         sum(range(1000))

@@ -1,4 +1,4 @@
-"""`hpcmod bench` on two virtual nodes: real torch.distributed over gloo, read by its own reader."""
+"""`hpcmod bench` on two virtual nodes: real torch.distributed over Gloo, parsed by bench's own reader."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def bench(jobs: Jobs, *words: str | Path) -> Done:
 def test_two_nodes_are_requested_measured_and_compared(torch_jobs: Jobs) -> None:
     report = torch_jobs.directory / "report.html"
     done = bench(torch_jobs, "--sizes", "1K-2K", "--repeat", "2", "--iters", "3", "--html", report, "--json")
-    assert done.returncode == 1, done.stderr  # gloo is slower than the network of LUMI, whose profile this site extends
+    assert done.returncode == 1, done.stderr  # gloo is slower than LUMI's network, whose profile this site extends
     found = json.loads(done.stdout)
     ranks = 4 if THOROUGH else 2
     assert [(one["collective"], one["nodes"], one["ranks"], one["size"], one["runs"]) for one in found["points"]] == [
@@ -46,7 +46,7 @@ if THOROUGH:
 
     @pytest.mark.parametrize("words", [words for words in COMMANDS if "--read" not in words], ids=" ".join)
     def test_a_command_of_the_page_runs_on_virtual_nodes(torch_jobs: Jobs, words: list[str]) -> None:
-        """With small sizes and one rank a node; for `-N 2` on four nodes as well."""
+        """Use small sizes and one rank per node; run `-N 2` on four nodes as well."""
         (torch_jobs.directory / "train.h5").write_bytes(bytes(1 << 20))
         site = torch_jobs.directory / "plain.toml"
         site.write_text('name = "plain"\nextends = "generic"\n[environment]\nGLOO_SOCKET_IFNAME = "hsn0"\n')
@@ -57,7 +57,7 @@ if THOROUGH:
             placed = [nodes if word == "2" else word for word in given]
             own = {"HPCMOD_SITE": str(site), "XDG_STATE_HOME": str(torch_jobs.directory)}
             done = torch_jobs(torch_jobs.machine.stack.python.parent / "hpcmod", *placed, *small, **own)
-            slow = "gemm" in words  # two cores for all ranks: one may be slower than the others
+            slow = "gemm" in words  # two cores for all ranks: one may be slower
             assert done.returncode in ((0, 1) if slow else (0,)), done.stdout + done.stderr
             assert done.stdout, done.stderr
 

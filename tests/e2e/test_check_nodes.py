@@ -1,8 +1,8 @@
 """`hpcmod check` and `hpcmod job --check` on four virtual nodes with planted faults, and the commands of the page.
 
-tests/planted/python3, in front of the real one, plants the fault of a node: in name spaces of its own it hides a bind
-path, fills a file system, takes the network interface away, puts another image in the place of the module's, or
-restricts the cores. So the node program sees a real fault. Only the wrong clock is simulated.
+tests/planted/python3, before the real one on PATH, plants a node's fault: in separate namespaces, it hides a bind path,
+fills a file system, removes the network interface, replaces the module's image or restricts the cores. So the node
+program sees a real fault. Only the wrong clock is simulated.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ KINDS = {
     "clock": "ahead:100",
     "silent": "silent",
 }
-"""Faults, by what is wrong, as tests/planted/fault.sh names them."""
+"""Faults by symptom, named as in tests/planted/fault.sh."""
 
 
 @dataclass(frozen=True)
 class Checked:
-    """The virtual machine with a profile that describes its nodes as they are, and faults by node."""
+    """The virtual machine with a profile that matches its nodes, and with faults per node."""
 
     jobs: Jobs
     planting: dict[str, str]
-    """Environment in which faults are planted."""
+    """Environment that plants the faults."""
     image: str
 
     def environment(self, faults: str = "") -> dict[str, str]:
-        """Return the environment of a command with faults: "nid002=shm any=bind"; `first` is a job's first node."""
+        """Return the environment with faults, such as "nid002=shm any=bind"; `first` is the first node of a job."""
         pairs = [fault.split("=") for fault in faults.split()]
         named = " ".join(f"{node}={KINDS[kind]}" for node, kind in pairs)
         return {**self.planting, "FAULTS": named.format(top=self.jobs.directory, image=self.image)}
@@ -77,7 +77,7 @@ def checked(tiny_jobs: Jobs) -> Iterator[Checked]:
 
 
 def page_commands() -> list[list[str]]:
-    """Return the commands of the page, without the `$`."""
+    """Return the commands of the page, without the `$` prompt."""
     return [shlex.split(line) for line in re.findall(r"^ *\$ (hpcmod .*)$", PAGE.read_text(), re.MULTILINE)]
 
 
@@ -103,13 +103,13 @@ def test_every_planted_fault_is_found_on_its_node_and_no_other(checked: Checked,
 @pytest.mark.parametrize("nodes", [2, 4] if THOROUGH else [2])
 def test_the_commands_of_the_page_pass_on_healthy_nodes(checked: Checked, nodes: int) -> None:
     commands = page_commands()
-    more, ranks = ([], 2) if nodes == 2 else (["-N", "4"], 8)  # as written, two ranks of --affinity are on one node
+    more, ranks = ([], 2) if nodes == 2 else (["-N", "4"], 8)  # as written, both ranks of --affinity run on one node
     assert [words[1] for words in commands] == ["check", "check", "check", "job"]
     first, _, affinity, _ = commands
     done = must(checked.jobs(*first, *more, **checked.environment()))
     assert len(set(re.findall(r"^(nid00\d)  (?:ok|warn) ", done.stdout, re.MULTILINE))) == nodes
     warned = re.findall(r"^warn +\w+: (.*)$", done.stdout, re.MULTILINE)
-    busy = re.compile("a process gets|computes at")  # this machine may be
+    busy = re.compile("a process gets|computes at")  # warnings that a busy machine causes
     assert [text for text in warned if not busy.match(text)] == []
     done = must(checked.jobs(*affinity, *more, **checked.environment()))
     assert re.findall(r"^(\d)  nid00\d  \d", done.stdout, re.MULTILINE) == [str(rank) for rank in range(ranks)]
@@ -118,7 +118,7 @@ def test_the_commands_of_the_page_pass_on_healthy_nodes(checked: Checked, nodes:
 def test_a_job_with_a_bad_node_ends_before_its_program_starts_and_runs_without_the_node(checked: Checked) -> None:
     (checked.jobs.directory / "train.py").write_text("print('trained')\n")
     *_, job = page_commands()
-    *words, _, program = ["-p", "batch", *job[3:]]  # of which the module's profile says nothing
+    *words, _, program = ["-p", "batch", *job[3:]]  # a partition that is not in the module's profile
     again = [*words[:-2], "--check-resubmit", words[-1]]
     started = {
         faults: must(checked.jobs(*job[:3], *more, "--", program, **checked.environment(faults))).stdout.strip()

@@ -1,4 +1,4 @@
-"""The virtual cluster is what the other tests take it for."""
+"""The virtual cluster behaves as the other tests assume."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_gpus_are_handed_out_by_number(gpu_cluster: Cluster) -> None:
 
 
 def processes_of(cluster: Cluster) -> list[str]:
-    """List the command lines, of any process, that name the cluster's directory."""
+    """Return the command lines of all processes that contain the cluster's directory."""
     lines = (path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists())
     return [line.decode() for line in lines if str(cluster.dir).encode() in line]
 

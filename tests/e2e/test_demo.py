@@ -1,4 +1,4 @@
-"""The README's first command: it works, and its log in the tutorial is true."""
+"""The README's first command works, and its log in the tutorial is correct."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The run scripts under real launchers: Slurm's srun on four virtual nodes, Open MPI's mpirun, torchrun; gloo on CPUs.
+"""The run scripts with real launchers: Slurm's srun on four virtual nodes, Open MPI's mpirun, torchrun; Gloo on CPUs.
 
-A GPU is a stand-in: a device file that Slurm hands out. What is shown of it is the variables that choose one.
+GPUs are stand-ins: device files that Slurm allocates. The tests only check the variables that select a GPU.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def nodes(stack: Stack) -> Iterator[Cluster]:
 
 @dataclass(frozen=True)
 class Runner:
-    """Runs python through conda-python-distributed in a real image, by a launcher of the cluster."""
+    """Runs Python through conda-python-distributed in a real image, with a launcher of the cluster."""
 
     nodes: Cluster
     scripts: Path
@@ -79,7 +79,7 @@ def run(nodes: Cluster, tmp_path: Path) -> Runner:
 
 
 def ranks_of(done: Done) -> Ranks:
-    """What each rank printed, in the order of the ranks."""
+    """Return what each rank printed, ordered by rank."""
     assert done.returncode == 0, done.stdout + done.stderr
     told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     return sorted(told, key=lambda rank: int(rank["RANK"]))
@@ -95,14 +95,14 @@ UNEVEN = ["0 4 3 0 nid001", "1 4 3 0 nid001", "2 4 3 0 nid001", "0 4 1 1 nid002"
 
 
 def test_eight_ranks_on_four_nodes_reduce(run: Runner) -> None:
-    """The same ranks train with torch in tests/e2e/test_job.py."""
+    """tests/e2e/test_job.py trains on the same ranks with torch."""
     ranks = ranks_of(run("srun -N4 -n8 --ntasks-per-node=2", MEET, "0"))
     assert places(ranks) == EIGHT and {rank["total"] for rank in ranks} == {28}
 
 
 def test_three_ranks_and_one_reduce(run: Runner) -> None:
-    """The same ranks reduce with torch in tests/e2e/test_job.py."""
-    # Slurm fills the first of two shared nodes, but for one task
+    """tests/e2e/test_job.py reduces on the same ranks with torch."""
+    # Slurm fills the first of two shared nodes, except for one task
     ranks = ranks_of(run("srun -w nid[001-002] -N2 -n4", MEET, "0"))
     assert places(ranks) == UNEVEN and {rank["total"] for rank in ranks} == {6}
 
@@ -147,7 +147,7 @@ def test_two_steps_of_one_job_do_not_meet(run: Runner) -> None:
 
 
 def processes_of(word: str) -> list[str]:
-    """Command lines of this machine, whose virtual nodes the cluster is, that hold the word."""
+    """Return the command lines that contain the word, on this machine, which runs the cluster's nodes."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -222,7 +222,7 @@ def test_mpirun_of_open_mpi_starts_ranks_on_two_nodes(run: Runner) -> None:
         pytest.skip("no mpirun on this machine: run dev/stack mpi")
     launcher = "salloc -Q -N2 -n4 --ntasks-per-node=2 mpirun --mca oob_tcp_if_include 10.77.0.0/24"
     ranks = ranks_of(run(launcher, MEET, "0", HPCMOD_GPUS_VISIBLE="all"))
-    # Slurm may have chosen the second and third node, if a job on the first is just ending.
+    # Slurm may have chosen the second and third node if a job on the first was just ending.
     hosts = sorted({place.split()[-1] for place in places(ranks)})
     assert places(ranks) == [f"{local} 4 2 {node} {hosts[node]}" for node in range(2) for local in range(2)]
     assert [rank["total"] for rank in ranks] == [6] * 4

@@ -1,4 +1,4 @@
-"""Ranks forked in one container per node: real Slurm, real containers; torch on CPUs with HPCMOD_THOROUGH=1."""
+"""Ranks forked in one container per node, with real Slurm and containers; torch on CPUs with HPCMOD_THOROUGH=1."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_ranks_of_one_container_per_node_meet(tiny_jobs: Jobs) -> None:
 
 
 def losses(jobs: Jobs, nodes: int, *options: str, workers: int = 0) -> tuple[Counter[str], list[str]]:
-    """Run the training; return how many ranks were forked, and all losses."""
+    """Run the training; return the numbers of forked and plain ranks, and all losses."""
     number = jobs.submit("-N", str(nodes), *SHARED, *options, "--", TRAIN, str(workers))
     jobs.wait(number)
     assert jobs.state(number) == "COMPLETED", jobs.output(number)

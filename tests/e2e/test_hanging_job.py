@@ -1,4 +1,4 @@
-"""The page about a hanging job: its commands, on a job in which one rank keeps the others waiting."""
+"""The how-to page on hanging jobs: its commands, for a job in which one rank keeps the others waiting."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ load_data() if os.environ["RANK"] == "1" else wait_for_others()
 
 
 def page_command(beginning: str) -> str:
-    """Return the command of the page that begins so."""
+    """Return the only command of the page that begins with this text."""
     found = re.findall(rf"^ *({re.escape(beginning)}.*)$", PAGE.read_text(), re.MULTILINE)
     assert len(found) == 1
     return found[0]

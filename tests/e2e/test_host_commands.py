@@ -1,4 +1,4 @@
-"""The scheduler's commands inside containers: real jobs and steps, started from programs that run in one."""
+"""Slurm commands inside containers: real jobs and steps, started by programs that run in a container."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MODULE = "module load PyTorch 2>/dev/null; "
 
 
 def in_container(jobs: Jobs, code: str, before: str = "", **env: str) -> str:
-    """Run Python code in the container of the module on the login node, and return what it prints."""
+    """Run Python code in the module's container on the login node, and return its output."""
     command = f"{MODULE}{before} python -c {shlex.quote(code)}"
     return must(jobs("bash", "-c", command, **{"HPCMOD_HOST_COMMANDS": "1", **env})).stdout.strip()
 

@@ -1,4 +1,4 @@
-"""Jupyter kernels and servers that run in a container, driven by a real Jupyter client and a real browser."""
+"""Jupyter kernels and servers in a container, used by a real Jupyter client and a real browser."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def lab(lab_installed: Jobs, tmp_path: Path) -> Jobs:
 
 
 def environ(lab: Jobs) -> dict[str, str]:
-    """What a user's shell on this machine has: a home and the user's modules, no module loaded."""
+    """Return the environment of a user's shell on this machine, with the user's modules available but none loaded."""
     more = {"MODULEPATH": str(lab.modules), "HPCMOD_SITE": str(lab.site), "APPTAINER_QUIET": "1"}
     return lab.machine.stack.environment(lab.directory, **more)
 
@@ -63,7 +63,7 @@ def hpcmod(lab: Jobs, *words: str) -> Done:
 
 @contextmanager
 def started(lab: Jobs, name: str) -> Iterator[tuple[BlockingKernelClient, KernelManager]]:
-    """Start a kernel as Jupyter does, in the environment of a user who has loaded nothing."""
+    """Start a kernel like Jupyter does, in the environment of a user who has loaded no module."""
     specs = KernelSpecManager(kernel_dirs=[str(lab.directory / ".local/share/jupyter/kernels")])
     manager = KernelManager(kernel_name=name, kernel_spec_manager=specs)
     manager.connection_file = str(lab.directory / "connection.json")
@@ -104,7 +104,7 @@ def test_a_kernel_runs_in_the_container_with_the_users_packages_and_without_hpcm
         assert value_of(client, "import os; print(os.environ['APPTAINER_CONTAINER'])").endswith(".sif")
         assert value_of(client, "import sys; print(sys.base_prefix)").startswith("/opt/miniconda3/envs/pytorch")
         sleep = "import time; print('sleeping', flush=True); time.sleep(60)"
-        client.execute(sleep, stop_on_error=False)  # otherwise a kernel skips what comes in soon after an error
+        client.execute(sleep, stop_on_error=False)  # or the kernel drops requests that arrive soon after an error
         while client.get_iopub_msg(timeout=60)["msg_type"] != "stream":
             pass
         manager.interrupt_kernel()
@@ -134,7 +134,7 @@ def test_the_interpreter_of_vs_code_runs_in_the_container_also_when_called_from_
 
 
 def read_way(process: subprocess.Popen[str]) -> tuple[str, str]:
-    """Read the two lines that `hpcmod jupyter` prints: the ssh command and the address."""
+    """Return the two lines that `hpcmod jupyter` prints: the ssh command and the URL."""
     assert process.stdout
     lines = [process.stdout.readline().strip() for _ in range(2)]
     assert lines[0].startswith("ssh -N -L "), (lines, process.communicate(timeout=60))
@@ -162,7 +162,7 @@ def test_a_browser_opens_the_server_that_runs_here(lab: Jobs) -> None:
         (token,) = sessions.glob("*/token")
         assert (token.stat().st_mode & 0o777, token.parent.stat().st_mode & 0o777) == (0o600, 0o700)
         assert token.read_text() == url.partition("token=")[2]
-        assert lab.processes(token.read_text()) == []  # others can read command lines
+        assert lab.processes(token.read_text()) == []  # other users can read command lines
         api = url.replace("/lab?", "/api/status?")
         assert (status_of(api), status_of(api.partition("?")[0])) == (200, 403)
         with run_browser(lab.directory) as browser:
@@ -189,7 +189,7 @@ process.wait(60)
 left = subprocess.run(["squeue", "-h"], capture_output=True, text=True).stdout.strip()
 print(json.dumps({"node": node, "status": status, "running": running, "left": left, "same": port == remote}))
 """
-"""Runs on the login node: starts a server in a job, calls it as the forwarded port would, and presses Ctrl-C."""
+"""Runs on the login node: starts a server in a job, calls it like the forwarded port would, and sends SIGINT."""
 
 
 def test_a_server_runs_in_a_job_and_ctrl_c_cancels_it(lab: Jobs) -> None:

@@ -1,4 +1,4 @@
-"""`hpcmod job --submit` and `hpcmod launch` on real Slurm, in real containers. GPUs are stand-ins that do nothing."""
+"""`hpcmod job --submit` and `hpcmod launch` with real Slurm and real containers; GPUs are stand-ins that do nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.stack
 DDP = CHECKOUT / "tests" / "e2e" / "ddp.py"
 ALL_REDUCE = CHECKOUT / "tests" / "e2e" / "allreduce.py"
 SHARED = ("-p", "small-g", "--gpus", "2")
-"""Half-used nodes: other jobs may run beside this one."""
+"""Partially used nodes, on which other jobs can run at the same time."""
 
 
 def program(jobs: Jobs, source: Path, name: str = "train.py") -> str:
@@ -28,7 +28,7 @@ def program(jobs: Jobs, source: Path, name: str = "train.py") -> str:
 
 def test_eight_ranks_on_four_nodes_train_while_three_and_one_on_two_of_them_reduce(torch_jobs: Jobs) -> None:
     eight = torch_jobs.submit("-N", "4", *SHARED, "-J", "eight", "--", program(torch_jobs, DDP))
-    reduce = program(torch_jobs, ALL_REDUCE, "reduce.py")  # its import takes half the time
+    reduce = program(torch_jobs, ALL_REDUCE, "reduce.py")  # its imports take half the time
     uneven = torch_jobs.submit("-N", "2", "-n", "4", *SHARED, "-J", "uneven", "--", reduce)
     torch_jobs.wait(eight, uneven)
     ranks = torch_jobs.ranks(eight)
@@ -48,7 +48,7 @@ print(json.dumps(told) + chr(10), end="")  # in one piece: all ranks of a node s
 
 
 def test_packages_of_a_user_are_on_all_nodes_of_the_jobs_that_choose_them(tiny_jobs: Jobs) -> None:
-    """Two jobs at the same time on the same nodes, each with its own state of the packages."""
+    """Run two jobs at the same time on the same nodes, each with a different state of the packages."""
     own = {"HPCMOD_PACKAGES_DIR": str(tiny_jobs.directory)}
     for version in ("0.8.0", "0.8.1"):
         make_wheel(tiny_jobs.directory / "wheels", "einops", version)
@@ -196,7 +196,7 @@ def test_sbatch_does_with_a_mistake_what_its_rule_says(tiny_jobs: Jobs, text: st
 
 
 def commands_of(page: str) -> list[str]:
-    """The commands of a how-to page, in order."""
+    """Return the commands of a how-to page, in order."""
     lines = [line for block in blocks(page, "console") for line in block.splitlines()]
     return [line.strip()[2:] for line in lines if line.strip().startswith("$ ")]
 

@@ -1,11 +1,11 @@
-"""DeepSpeed's and Accelerate's own launchers, really: two nodes, two ranks on each, a step of training.
+"""The real launchers of DeepSpeed and Accelerate: two nodes with two ranks each, one training step.
 
-Run where HPCMOD_LAUNCHERS names a directory that holds both and what they need but torch, which the image has:
+These tests need HPCMOD_LAUNCHERS, a directory with both and their dependencies except torch, which the image has:
 
-    DS_BUILD_OPS=0 pip wheel --no-build-isolation --no-deps deepspeed        # by a Python that has torch
-    pip install --target DIRECTORY --no-deps deepspeed-*.whl accelerate ...  # as many as they miss
+    DS_BUILD_OPS=0 pip wheel --no-build-isolation --no-deps deepspeed  # with a Python that has torch
+    pip install --target DIRECTORY --no-deps deepspeed-*.whl accelerate ...  # and all missing dependencies
 
-Not a part of `dev/test`: DeepSpeed is built from source, against a torch, which takes minutes.
+They are not part of `dev/test`: building DeepSpeed from source, against torch, takes minutes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Batch scripts for LUMI's container modules do the same under a module by LUMI's rules and under ours."""
+"""Batch scripts for LUMI's container modules behave the same with a module that follows LUMI's rules as with ours."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ THREE = ("simple-by-path", "with-conda", "pythonpath-distributed")
 
 def test_three_scripts_in_one_job_do_the_same(tiny_jobs: Jobs, tiny_sif: Path, tmp_path: Path) -> None:
     machine, module = tiny_jobs.machine, OF_LUMIS_PAGE.replace("-", "/", 1)
-    fake = tmp_path / "rocm-smi"  # LUMI's script runs it, and the image of the test lacks it
+    fake = tmp_path / "rocm-smi"  # LUMI's script runs it, but the test image lacks it
     fake.write_text("#!/bin/sh\necho 'fake rocm-smi'\n")
     fake.chmod(0o755)
     binds = [f"{fake}:/usr/bin/rocm-smi"]

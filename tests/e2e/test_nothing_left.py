@@ -1,8 +1,8 @@
-"""Nothing stays behind when `hpcmod check`, `verify-net`, `bench` or `why` is ended from outside.
+"""Nothing is left behind when `hpcmod check`, `verify-net`, `bench` or `why` is stopped from outside.
 
-Compared before and after: processes with the environment of the command, jobs and their steps, and files in the
-directory of the job, which is also TMPDIR, in /dev/shm and on the disks of the nodes. With HPCMOD_THOROUGH=1 each way
-to end each command; else three of them.
+The state before and after is compared: processes with the environment of the command, jobs and their steps, and files
+in the directory of the job, which is also TMPDIR, in /dev/shm and on the disks of the nodes. HPCMOD_THOROUGH=1 tries
+every way to stop every command; the default is three of them.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from tests.stack import CHECKOUT
 pytestmark = pytest.mark.stack
 
 PATIENCE = 60
-"""Seconds within which all must have ended."""
+"""Time limit for everything to end, in seconds."""
 LIMIT = 150
-"""The same of a job with a time limit of one minute: Slurm enforces it with a delay."""
+"""The same for a job with a time limit of one minute, which Slurm enforces with a delay."""
 
 PLACE = ("PyTorch", "-N", "2", "-p", "small-g")
 ONE_RANK = (*PLACE, "--ranks-per-node", "1")
@@ -37,7 +37,7 @@ COMMANDS = {
     "why": ("why",),
 }
 PROGRAMS = {"check": "hanging in", "bench": "class TorchRanks", "verify-net": "hpcmod-allreduce", "why": "hanging in"}
-"""What the command lines on the nodes have in common."""
+"""Text that identifies the command lines on the nodes."""
 SIGNALS = {"kill": signal.SIGKILL, "terminate": signal.SIGTERM, "interrupt": signal.SIGINT}
 ENDINGS = (*SIGNALS, "cancel", "time-limit")
 
@@ -46,13 +46,13 @@ HANG = """#!/bin/bash
 PATH=${PATH#*:}
 exec "${0##*/}" "$@"
 """
-"""Stands for a program that hangs on the nodes: python3 of `check`, py-spy of `why`."""
+"""Stands in for a program that hangs on the nodes: python3 for `check`, py-spy for `why`."""
 TRAIN = "import time\nprint('started', flush=True)\ntime.sleep(600)\n"
 
 
 @dataclass(frozen=True)
 class State:
-    """What a command may leave behind."""
+    """Everything that a command may leave behind."""
 
     processes: frozenset[str]
     steps: frozenset[str]
@@ -60,7 +60,7 @@ class State:
 
 
 def read_state(jobs: Jobs, *, caches: bool = True) -> State:
-    """Return what there is now, with or without the caches that ranks have on their nodes."""
+    """Return the current state, with or without the caches of ranks on their nodes."""
     listed = must(jobs("bash", "-c", "squeue -h -o %i && squeue -h -s -o %i && echo && ls -A /dev/shm")).stdout
     steps, _, memory = listed.partition("\n\n")
     files = [str(path) for path in jobs.directory.rglob("*") if path.name != "out"]
@@ -71,7 +71,7 @@ def read_state(jobs: Jobs, *, caches: bool = True) -> State:
 
 @dataclass(frozen=True)
 class Process:
-    """A process that has the environment of these jobs, wherever on the virtual machine."""
+    """A process with the environment of these jobs, anywhere on the virtual machine."""
 
     pid: int
     words: tuple[str, ...]
@@ -80,7 +80,7 @@ class Process:
 
 
 def list_processes(jobs: Jobs) -> list[Process]:
-    """Return the processes that have the environment of these jobs."""
+    """Return all processes with the environment of these jobs."""
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         try:
@@ -89,13 +89,13 @@ def list_processes(jobs: Jobs) -> list[Process]:
                 state = (path / "stat").read_text().rpartition(")")[2].split()[0]
                 words = (path / "cmdline").read_bytes().decode(errors="replace").split("\0")
                 found.append(Process(int(path.name), tuple(words), frozenset(environ), stopped=state in "Tt"))
-        except OSError:  # of another user, or it has ended
+        except OSError:  # another user's process, or it has ended
             continue
     return found
 
 
 def runs_on_both_nodes(jobs: Jobs, program: str) -> bool:
-    """Return whether a program runs as task 0 and 1 of a step."""
+    """Return whether a program runs as tasks 0 and 1 of a step."""
     there = [one for one in list_processes(jobs) if program in " ".join(one.words)]
     return all(any(f"SLURM_PROCID={rank}" in one.environ for one in there) for rank in range(2))
 
@@ -112,14 +112,14 @@ def wait(jobs: Jobs, condition: Callable[[], bool], seconds: float, what: str) -
 
 @contextmanager
 def started(jobs: Jobs, command: str, *words: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a command on the login node in a session of its own; what it prints is in the file `out`."""
+    """Run a command on the login node in its own session, with its output in the file `out`."""
     stack, top = jobs.machine.stack, jobs.directory
     environ = {**stack.environment(Path.home()), "BASH_ENV": str(stack.lmod_init), "MODULEPATH": str(jobs.modules)}
     environ |= {"HPCMOD_SITE": str(jobs.site), "HPCMOD_CACHE_ROOT": str(jobs.caches), "APPTAINER_QUIET": "1"}
     environ |= {"PATH": f"{top / 'bin'}:{environ['PATH']}", "TMPDIR": str(top), "XDG_STATE_HOME": str(top)}
     environ |= {"SBATCH_ACCOUNT": "project_1"}
     if command == "verify-net":
-        environ["MASTER_ADDR"] = "192.0.2.1"  # nobody has it, so the ranks wait
+        environ["MASTER_ADDR"] = "192.0.2.1"  # an unused address, so the ranks wait
     line = [CHECKOUT / "dev" / "cluster", "exec", jobs.machine.dir, stack.python.parent / "hpcmod", *words]
     with (top / "out").open("wb") as out:
         child = subprocess.Popen(
@@ -133,7 +133,7 @@ def started(jobs: Jobs, command: str, *words: str) -> Iterator[subprocess.Popen[
 
 
 def send(child: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    """Send a signal to hpcmod, which is the child of nsenter; SIGINT to all of its session, as a terminal does."""
+    """Send a signal to hpcmod, the child of nsenter; send SIGINT to its whole session, as a terminal does."""
     if number == signal.SIGINT:
         os.killpg(child.pid, number)
         return
@@ -142,7 +142,7 @@ def send(child: subprocess.Popen[bytes], number: signal.Signals) -> None:
 
 
 def submit(jobs: Jobs, *options: str) -> str:
-    """Submit a job with two ranks that do nothing, and return its number once they run."""
+    """Submit a job with two ranks that do nothing, and return its ID once they run."""
     (jobs.directory / "train.py").write_text(TRAIN)
     number = jobs.hpcmod("job", *PLACE, "--gpus", "1", "-t", "5", *options, "--submit", "--", "train.py").stdout.strip()
     wait(jobs, lambda: jobs.output(number).count("started") == 2, PATIENCE, "the job starts")
@@ -164,8 +164,8 @@ def test_nothing_is_left(request: pytest.FixtureRequest, command: str, ending: s
     limit = ("-t", "1" if ending == "time-limit" else "5")
     number = submit(jobs, *limit) if command == "why" else ""
     words = (*COMMANDS[command], *((number,) if number else limit))
-    # Slurm ends the job of a killed command, and with it the programs that remove the caches: here after two seconds
-    # (KillWait). `check` has no caches, and the job that `why` looks at goes on.
+    # Slurm ends the job of a killed command, here after two seconds (KillWait), including the programs that remove the
+    # caches. `check` has no caches, and the job that `why` examines keeps running.
     has_caches = command in ("bench", "verify-net") or ending not in SIGNALS
     before = read_state(jobs, caches=not has_caches)
     try:

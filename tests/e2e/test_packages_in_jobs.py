@@ -1,6 +1,6 @@
-"""All commands for a user's packages in a batch job on two nodes, on Lmod with Lua and on Environment Modules with Tcl.
+"""All commands for a user's packages in a batch job on two nodes: Lmod with Lua, and Environment Modules with Tcl.
 
-Long, so only with HPCMOD_THOROUGH=1; test_job.py has a short one.
+These tests are slow and need HPCMOD_THOROUGH=1; test_job.py has a short one.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ if THOROUGH:
         return Jobs(machine, eb.modules, site, tmp_path)
 
     def test_every_command_works_in_a_job_of_two_nodes(jobs: Jobs, tool: ModuleTool) -> None:
-        """With an index on the node's network, as a user whose modules come from one of the two module tools."""
+        """Use an index on the node's network, as a user whose modules come from one of the two module tools."""
         wheels = jobs.directory / "wheels"
         for version in ("0.8.0", "0.8.1"):
             make_wheel(wheels, "einops", version)

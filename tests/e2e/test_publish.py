@@ -1,4 +1,4 @@
-"""Checks of a container under real Slurm: what fails on a node is not published, what passes says where."""
+"""Checks of a container under real Slurm: a failure on a node prevents publishing, a success records where it ran."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.stack
 
 @dataclass(frozen=True)
 class LoginNode:
-    """Where an admin publishes."""
+    """The login node, where an admin publishes."""
 
     site: Site
     cluster: Cluster

@@ -1,8 +1,8 @@
-"""A real Ray cluster on two nodes, where HPCMOD_RAY names a directory with Ray for the Python of the tiny image:
+"""A real Ray cluster on two nodes; needs HPCMOD_RAY, a directory with Ray for the Python of the tiny image:
 
     pip install --target DIRECTORY ray
 
-Not a part of `dev/test`, because Ray unpacks to 250 MB. tests/unit/runscripts/test_ray.py runs a fake one.
+Not part of `dev/test`, as Ray unpacks to 250 MB. tests/unit/runscripts/test_ray.py uses a fake Ray.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ SHARED = ("-p", "small-g", "--gpus", "2", "-N", "2", "--launcher", "ray")
 
 
 def submit(jobs: Jobs, *words: str, mark: str) -> str:
-    """Submit the program; the mark is in the environment of all processes of the job."""
+    """Submit the program with a mark in the environment of all processes of the job."""
     (jobs.directory / "train.py").write_text(PROGRAM)
     (jobs.directory / "home").mkdir(exist_ok=True)
     inside = {"APPTAINERENV_PYTHONPATH": PACKAGES, "APPTAINERENV_PREPEND_PATH": f"{PACKAGES}/bin"}
     bound = {"APPTAINER_BIND": f"{PACKAGES},{jobs.directory},{jobs.local}", "HPCMOD_CACHE_ROOT": str(jobs.local)}
     bound |= {"RAY_AUTH_TOKEN_PATH": str(jobs.directory / "home/token")}
-    # Ray starts a process per CPU in advance, and the virtual nodes have many more than this machine.
+    # Ray starts a process per CPU in advance, and the virtual nodes have many more CPUs than this machine.
     more = {"MARK": mark, "HPCMOD_KEEP_ENV": "PYTHONPATH", "HPCMOD_RAY_START": "--num-cpus=2"}
     return jobs.submit(*SHARED, "--", "train.py", *words, **more, **inside, **bound)
 
 
 def marked(mark: str) -> list[int]:
-    """Return processes of this machine that have the mark in their environment."""
+    """Return the PIDs on this machine whose environment contains the mark."""
     found = []
     for path in Path("/proc").glob("[0-9]*/environ"):
         try:
@@ -114,7 +114,7 @@ if PACKAGES:
 
 
 def end(jobs: Jobs, number: str, how: str, mark: str) -> None:
-    """End a job that runs, in one of the ways in which jobs end."""
+    """End a running job in the given way."""
     if how == "limit":
         must(jobs("scontrol", "update", f"JobId={number}", "TimeLimit=1"))
     elif how.startswith("scancel"):

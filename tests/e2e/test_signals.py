@@ -1,4 +1,4 @@
-"""Signals of Slurm, caches that are saved, jobs that are requeued: real Slurm, real containers mounted by FUSE."""
+"""Signals from Slurm, saved caches and requeued jobs: real Slurm, and real containers mounted with FUSE."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def begin(jobs: Jobs, *words: str, ranks: int = 4) -> str:
 
 
 def mounts(jobs: Jobs) -> set[str]:
-    """Return the living processes that serve an image on the cluster of this test. Its process 1 reaps no others."""
+    """Return the processes that serve images on this test's cluster, except zombies, which its init never reaps."""
     lines = jobs("ps", "-C", "squashfuse_ll", "-o", "pid=,stat=").stdout.splitlines()
     return {line.split()[0] for line in lines if " Z" not in line}
 

@@ -1,4 +1,4 @@
-"""`hpcmod site new` asks the virtual machine, and finds what its hand-written profile says."""
+"""`hpcmod site new` queries the virtual machine and finds the same facts as in a hand-written profile."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ slurm = "22.05"
 
 
 def facts_of(text: str) -> dict[str, object]:
-    """Return what a profile says about its machine."""
+    """Return the facts about the machine in a profile."""
     site: Site = make_site([parse_profile(text, "a.toml")])
     names = ("name", "nics", "fabric", "node_types", "launcher", "job", "binds", "stage_places", "gpu_vendor")
     return {name: getattr(site, name) for name in names}

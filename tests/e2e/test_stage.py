@@ -1,4 +1,4 @@
-"""Staging on real Slurm: the copies are there, checked, used, and gone when the job ends, however it ends."""
+"""Staging on real Slurm: copies are made, verified and used, and removed however the job ends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ data = "/staged-data/set"
 found = sorted(os.listdir(data)) if os.path.isdir(data) else []
 print(json.dumps({"RANK": os.environ["RANK"], "host": socket.gethostname(), "sif": os.environ["SIF"], "data": found}))
 """
-"""Says which image a rank runs in, and what data it sees."""
+"""Prints the image that a rank runs in, and the data it sees."""
 
 HANG = """
 import time
@@ -47,7 +47,7 @@ def write(jobs: Jobs, text: str) -> str:
 
 
 def hanging(jobs: Jobs, *words: str) -> str:
-    """Submit a job that stages, starts two ranks and then does nothing; return its number when all ranks run."""
+    """Submit a job that stages, starts two ranks and then hangs; return its ID once both ranks run."""
     number = jobs.submit(
         "-N", "2", *SHARED, "--stage", "ram", *words, "--", write(jobs, HANG), MARK=jobs.directory.name
     )
@@ -95,7 +95,7 @@ def test_scancel_leaves_no_process_no_file_and_no_instance(tiny_jobs: Jobs) -> N
 
 
 def find_keepers(jobs: Jobs) -> list[str]:
-    """Find the processes that keep a copy on the nodes of this cluster, not of another one on this machine."""
+    """Return the processes that keep a copy on the nodes of this cluster; other clusters may run on this machine."""
     return [line for line in jobs.processes("hpcmod-stage") if str(jobs.machine.dir) in line]
 
 
@@ -108,14 +108,14 @@ def test_a_batch_script_that_is_killed_leaves_no_file(tiny_jobs: Jobs) -> None:
 
 
 def find_batch_shells(jobs: Jobs, number: str) -> list[int]:
-    """Find the shells that run the batch script of a job, by the name that slurmd gives it in its cluster's spool."""
+    """Return the PIDs of the shells that run a job's batch script, which is in the spool of this cluster's slurmd."""
     script = f"{re.escape(str(jobs.machine.dir))}/spool/[^/]*/job0*{number}/slurm_script"
     found = subprocess.run(["pgrep", "-f", script], capture_output=True, text=True)
     return [int(pid) for pid in found.stdout.split() if "slurmstepd" not in Path(f"/proc/{pid}/comm").read_text()]
 
 
 def test_a_broken_copy_is_detected_and_the_job_continues_without_it(tiny_jobs: Jobs) -> None:
-    # stands for sbcast: one byte of what it copies is another
+    # stands in for sbcast, and changes one byte of each copy
     stand_in = tiny_jobs.directory / "bin" / "sbcast"
     stand_in.parent.mkdir()
     flip = 'printf X | dd of="${!#}" bs=1 seek=4096 conv=notrunc status=none'

@@ -1,4 +1,4 @@
-"""A gigabyte on 4 and 8 virtual nodes by the tree: how often the shared file is read, and what a failure costs."""
+"""Staging 1 GB by tree on 4 and 8 virtual nodes: how often the shared file is read, and the cost of a failure."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ def cluster(stack: Stack, request: pytest.FixtureRequest) -> Iterator[Cluster]:
 
 
 def stage(cluster: Cluster, top: Path, fault: str, lost: str = "") -> tuple[str, int, int]:
-    """Stage the file on all nodes; return the job's output, the bytes read from it by the tree, and their number.
+    """Stage the file on all nodes; return the job's output, the bytes that the tree read, and the number of nodes.
 
-    Nothing is left but on a node that is lost: nobody there can remove it.
+    No copies may be left, except on the lost node, where nothing can remove them.
     """
     nodes = len(list((cluster.dir / "nodes").iterdir()))
     (top / "bin").mkdir()
@@ -115,7 +115,7 @@ if os.environ.get("HPCMOD_THOROUGH") == "1":
     def test_a_program_killed_in_the_middle_costs_one_more_read(cluster: Cluster, tmp_path: Path) -> None:
         output, read, nodes = stage(cluster, tmp_path, KILL.format(bytes=SIZE // 3, victims=""))
         check_copies(output, nodes)
-        assert read == SIZE  # by the tree
+        assert read == SIZE  # counts the tree's reads only
         assert output.count("copying the file itself") == 1
         assert "from nid002" in output
 

@@ -1,6 +1,6 @@
-"""`hpcmod verify-net` on two virtual nodes, with real torch over gloo, and faults planted in its environment.
+"""`hpcmod verify-net` on two virtual nodes, with real torch over Gloo and faults planted in its environment.
 
-NCCL, RCCL and a fast network are not here: their logs are in tests/logs.
+NCCL, RCCL and a fast network are not available here; tests/logs has their logs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FAULTS = [
     ({"MASTER_PORT": "80"}, "port-privileged", "below 1024"),
     ({"WORLD_SIZE": "3"}, "ranks", "WORLD_SIZE"),
 ]
-"""What is exported, the rule that must find it, and a part of what it says. Long, so only with HPCMOD_THOROUGH=1."""
+"""Exported variables, the rule that must find the fault, part of its message. Slow, so only with HPCMOD_THOROUGH=1."""
 
 
 def verify(jobs: Jobs, *words: str, **env: str) -> Done:
@@ -42,7 +42,7 @@ def verify(jobs: Jobs, *words: str, **env: str) -> Done:
     return jobs(hpcmod, "verify-net", *words, "--timeout", "10", "--json", **env)
 
 
-@pytest.mark.parametrize("nodes", [2, 4] if THOROUGH else [2])  # two are what the command requests by itself
+@pytest.mark.parametrize("nodes", [2, 4] if THOROUGH else [2])  # two is the command's default
 def test_the_commands_of_the_page_tell_which_network_is_used(torch_jobs: Jobs, nodes: int) -> None:
     run, *reads = [shlex.split(line)[2:] for line in re.findall(r"^ *\$ (hpcmod verify-net .*)$", PAGE, re.MULTILINE)]
     done = verify(torch_jobs, *run, *(["-N", str(nodes)] if nodes != 2 else []))

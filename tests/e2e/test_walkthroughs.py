@@ -1,8 +1,8 @@
 """The walk-throughs of docs/how-to on real Slurm, in real containers; GPUs, profilers and programs are stand-ins.
 
-All jobs are submitted at once, each from a directory of its own, as the golden files have them, but for the place to
-stage to and the data set, which are the virtual machine's. Not run: 64 nodes (stage-1, stage-2), DeepSpeed's launcher
-(lumi-8), which no image here holds (see test_launchers.py), and the smoke test (lumi-1), which is about GPUs.
+All jobs are submitted at once, each from its own directory. Their scripts are the golden files, except that the staging
+directory and the data set are those of the virtual machine. Not run: 64 nodes (stage-1, stage-2), DeepSpeed's launcher
+(lumi-8), which none of the images has (see test_launchers.py), and the smoke test (lumi-1), which needs GPUs.
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ SHAPES = {
     "frontier-3.sh": (2, 8), "frontier-4.sh": (2, 8), "cray-ex-2.sh": (2, 4), "cray-ex-3.sh": (2, 4),
     "cray-ex-4.sh": (2, 4),
 }  # fmt: skip
-"""Nodes, and ranks on each, that a script gives."""
+"""The number of nodes and of ranks per node in each script."""
 
 LIKE_OTHERS = ("lumi-6.sh", "lumi-7.sh", "frontier-2.sh", "frontier-4.sh", "cray-ex-3.sh", "cray-ex-4.sh")
-"""They differ from another script in the arguments of the program alone, so they run where there is time."""
+"""These differ from another script only in the program's arguments, so they need HPCMOD_THOROUGH=1."""
 NAMES = [name for name in SHAPES if name not in LIKE_OTHERS or os.environ.get("HPCMOD_THOROUGH") == "1"]
 
 BY_NAME = {command.name: command for command in COMMANDS}
@@ -80,7 +80,7 @@ def program_of(command: Command) -> str:
 
 
 def submit(jobs: Jobs, command: Command, directory: Path) -> tuple[Jobs, str]:
-    """Submit a golden file from a directory where its program lies."""
+    """Submit a golden file from a directory with its program."""
     mine = replace(jobs, directory=directory)
     program = directory / program_of(command)
     program.parent.mkdir(parents=True, exist_ok=True)
@@ -118,7 +118,7 @@ def submit(jobs: Jobs, command: Command, directory: Path) -> tuple[Jobs, str]:
 def ran(
     tiny_installed: Jobs, torch_installed: Jobs, tmp_path_factory: pytest.TempPathFactory
 ) -> Mapping[str, tuple[Jobs, str]]:
-    """Every script, submitted and ended: where it ran, and the number of the job."""
+    """Submit all scripts and wait for them; return the directory and the job ID of each."""
     names = [*NAMES, "cray-ex-1.sh", "marenostrum5-2.sh"]
     started = {
         name: submit(
@@ -138,7 +138,7 @@ def test_the_ranks_of_a_page_meet(ran: Mapping[str, tuple[Jobs, str]], name: str
     ranks = jobs.ranks(number)
     nodes, each = SHAPES[name]
     hosts = sorted({rank["host"] for rank in ranks})
-    named = {host: f"nid{number:03}" for number, host in enumerate(hosts, 1)}  # any of the four nodes
+    named = {host: f"nid{number:03}" for number, host in enumerate(hosts, 1)}  # Slurm may choose any of the four nodes
     assert places([{**rank, "host": named[rank["host"]]} for rank in ranks]) == equal_shares(nodes, each)
     assert {rank["total"] for rank in ranks} == {sum(range(nodes * each))}
     assert jobs.left_behind() == []
@@ -200,7 +200,7 @@ srun --cpu-bind=mask_cpu:$MYMASKS \\
   singularity exec $SIFPYTORCH \\
     conda-python-distributed -u mnist_DDP.py --gpu --modelpath model
 """.format(module=OF_LUMIS_PAGE.replace("-", "/", 1))
-"""The commands of the batch script on LUMI's module page, all of them; its comments are left out."""
+"""All commands of the batch script on LUMI's module page, without its comments."""
 
 WGET = """#!/bin/bash
 # Stands for wget: the file is there already.

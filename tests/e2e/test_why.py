@@ -25,12 +25,12 @@ PLANTED: list[dict[str, object]] = [
     {"name": "address", "fault": "address", "how": "192.0.2.1", "rank": "all", "timeout": 2},
     {"name": "asleep", "fault": "asleep", "how": "sleep", "rank": 1, "timeout": 600},
 ]
-"""Of which the last one does not end. `python -m tests.planted` plants ten of each kind."""
+"""Only the last one does not end by itself. `python -m tests.planted` plants ten of each kind."""
 PYTHON = "/opt/miniconda3/envs/pytorch/bin/python"
 
 
 def why(jobs: Jobs, *words: str, py_spy: str = "") -> dict[str, Any]:
-    """Return what `hpcmod why` finds."""
+    """Return the findings of `hpcmod why`."""
     path = f"{py_spy}:{os.environ['PATH']}" if py_spy else os.environ["PATH"]
     done = jobs(jobs.machine.stack.python.parent / "hpcmod", "why", "--json", *words, PATH=path)
     assert done.returncode in (0, 1), f"{done.stdout}{done.stderr}"
@@ -39,7 +39,7 @@ def why(jobs: Jobs, *words: str, py_spy: str = "") -> dict[str, Any]:
 
 
 def submit(jobs: Jobs) -> str:
-    """Submit a job of two nodes with all the faults."""
+    """Submit a job on two nodes with all the faults."""
     (jobs.directory / "train.py").write_text(RANK.read_text())
     line = ["-N", "2", "-p", "small-g", "--gpus", "1", "--env", "TORCH_FR_BUFFER_SIZE=100"]
     return jobs.submit(*line, "--", "train.py", *map(json.dumps, PLANTED))
@@ -49,7 +49,7 @@ def wait_until_started(jobs: Jobs, number: str, ranks: int) -> None:
     while jobs.output(number).count("started") < ranks:
         time.sleep(0.5)
         assert jobs.state(number) in ("PENDING", "RUNNING"), jobs.output(number)
-    time.sleep(0.5)  # the ranks that do not wait have to reach the next collective
+    time.sleep(0.5)  # time for the ranks that do not wait to reach the next collective
 
 
 def test_planted_faults_are_named(torch_jobs: Jobs, py_spy: str) -> None:
@@ -80,7 +80,7 @@ def test_planted_faults_are_named(torch_jobs: Jobs, py_spy: str) -> None:
 
 
 def test_py_spy_in_the_container_is_found_from_outside(stack: Stack, tiny_sif: Path, py_spy: str) -> None:
-    """As after `hpcmod add NAME py-spy`: nothing on the node has it."""
+    """As after `hpcmod add NAME py-spy`: the container has py-spy, but the node does not."""
     job = str(os.getpid() + 20_000_000)
     code = "import time\ndef load_data(): time.sleep(60)\nprint('up', flush=True)\nload_data()"
     environ = stack.environment(Path.home(), SLURM_JOB_ID=job, RANK="5", APPTAINERENV_PREPEND_PATH="/opt/tools")
