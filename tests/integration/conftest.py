@@ -228,7 +228,7 @@ TOY_TUNABLE = "of the site"
 
 @pytest.fixture(scope="session")
 def both_syntaxes(stack: Stack, tiny_sif: Path, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, EasyBuild]:
-    """PyTorch for LUMI and two versions of Toy for a test site, each installed with Lua and with Tcl modules, once."""
+    """PyTorch for LUMI and two versions of Toy for a test site, each installed with Lua and with Tcl modules."""
     found = {}
     for syntax in ("Lua", "Tcl"):
         top = tmp_path_factory.mktemp(f"modules-{syntax.lower()}")

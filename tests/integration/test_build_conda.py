@@ -96,9 +96,7 @@ if THOROUGH:
 
     @pytest.fixture
     def stranger(person: Person, tiny_sif: Path) -> Person:
-        """The files of the page: the tiny image's Python 3.11 as a conda package, a script as samtools, a plain
-        base.
-        """
+        """Files of the page: the tiny image's Python 3.11 as a conda package, a script as samtools, a plain base."""
         home = person.home
         root = unpack(tiny_sif, home / "root")
         python, channel = root / OF_TINY, home / "channel"

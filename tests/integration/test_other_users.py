@@ -130,7 +130,7 @@ def test_content_from_a_shared_cache_matches_its_digest(users: Users, registry: 
 def test_a_shared_cache_opens_no_secret_behind_a_planted_link(
     users: Users, home: Path, registry: Registry, mode: int
 ) -> None:
-    """Files outside the cache must be neither read nor written through links that mallory puts into it."""
+    """Mallory replaces partial files with links to a private file, whose content and mode must not change."""
     registry.push_image("users/swap", [os.urandom(1 << 20) for _ in range(4)])
     cache = users.shared_directory("cache", mode)
     with mallory(users, SWAP, cache, home / "precious/thesis.txt"):
@@ -146,7 +146,7 @@ def fetch_layers(registry: Registry, name: str, cache: Path) -> subprocess.Compl
 
 
 def test_gc_removes_nothing_behind_the_link_of_another_member(users: Users, home: Path) -> None:
-    """Mallory replaces a directory of installations with a link to alice's home, which gc must not follow."""
+    """Mallory puts a link to alice's files among the installations, which gc must not follow."""
     shop = make_shop(users.shared_directory("shared") / "shop", "Toy/1.0")
     shop.directory.chmod(0o775)
     users.sh("root", f"chgrp -R 20 '{shop.directory}'; chmod -R g+w '{shop.directory}'")

@@ -83,7 +83,7 @@ def test_publishing_killed_at_any_moment_shows_all_of_it_or_nothing(site: Site, 
 
 
 def staging(site: Site) -> list[Path]:
-    """Return the publisher's staging files."""
+    """Return all paths in the publisher's private staging directory."""
     environ = site.environment()
     state = environ.get("XDG_STATE_HOME") or f"{environ['HOME']}/.local/state"
     return list(Path(state, "hpcmod", "staging").rglob("*"))

@@ -1,7 +1,7 @@
 """Every shipped recipe with a real buildah: it accepts the Dockerfile, and every script runs to completion.
 
 The base images of NVIDIA and AMD cannot be pulled where tests run, and a full build takes an hour: see
-tests/recipe_stubs.py for the stand-ins. Only `pytorch-cpu` is really built, including downloads (tests/e2e).
+tests/recipe_stubs.py for the stand-ins. Only `pytorch-cpu` is built for real, including downloads (tests/e2e).
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def buildah(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.fixture(scope="module")
 def empty_base(buildah: Buildah, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """An image with only /bin/sh, which does nothing and succeeds: buildah parses every RUN line without running it."""
+    """An image with only /bin/sh, which does nothing and succeeds: buildah parses every RUN line, with no effect."""
     context = tmp_path_factory.mktemp("empty")
     (context / "sh").write_bytes(true_program(HERE))
     (context / "sh").chmod(0o755)

@@ -1,4 +1,4 @@
-"""Restricted images and licences, really published: the messages of modules for each module tool and syntax."""
+"""Restricted images and licences in a real catalogue: the messages of modules for each module tool and syntax."""
 
 from __future__ import annotations
 

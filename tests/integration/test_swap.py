@@ -40,7 +40,7 @@ search_last = ["/host/usr/lib64"]
 
 @pytest.fixture(scope="module")
 def fabric(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> EasyBuild:
-    """Modules: Fabric captures the host's libraries, Own does not use them, Bare uses them from where they are."""
+    """Modules: Fabric uses captured host libraries, Own uses none, Bare uses them in their original directories."""
     if missing_fabric(stack):
         pytest.skip(missing_fabric(stack))
     top = tmp_path_factory.mktemp("swap")

@@ -179,7 +179,7 @@ def test_an_update_writes_scripts_and_module_again_and_leaves_the_image(user: Us
     before, text = state_of(image), script.read_text()
     script.write_text("damaged")
     module.write_text(module.read_text() + "-- old\n")
-    image.chmod(0o000 if os.geteuid() else 0o644)  # so that reading it fails
+    image.chmod(0o000 if os.geteuid() else 0o644)  # so that reading the image fails
     try:
         planned = user.must("update", MODULE, "--dry-run")
     finally:
