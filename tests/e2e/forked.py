@@ -15,7 +15,7 @@ dist.init_process_group("gloo")
 rank = dist.get_rank()
 layers = (torch.nn.Linear(16, 64), torch.nn.ReLU(), torch.nn.Dropout(0.1), torch.nn.Linear(64, 1))
 model = DistributedDataParallel(torch.nn.Sequential(*layers))
-size = 20 * 16 * dist.get_world_size()  # twenty steps of each rank
+size = 20 * 16 * dist.get_world_size()  # 20 steps on each rank
 data = TensorDataset(torch.randn(size, 16), torch.randn(size, 1))
 sampler = DistributedSampler(data)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)

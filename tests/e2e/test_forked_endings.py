@@ -1,7 +1,7 @@
-"""Jobs whose ranks are forked end as plain ones do: the same state and exit code, and nothing left.
+"""Jobs with forked ranks end like those without: the same state and exit code, and nothing left behind.
 
 Compared with the state before the job: processes, steps, the directory of the job with its caches (and their sockets),
-/dev/shm and the disks of the nodes. With HPCMOD_THOROUGH=1 each way to end each kind of job; else one of them.
+/dev/shm and the disks of the nodes. HPCMOD_THOROUGH=1 tries every way to end every kind of job; the default is one.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ ENDINGS = {
     "parent": "FAILED 143:0",
     "srun": "FAILED 137:0",
 }
-"""How Slurm reports the job that was ended in each way, however its ranks were started.
+"""The state and exit code that Slurm reports for each way to end a job, however its ranks were started.
 
-The exit code of a step is the highest of its tasks: here 143, of the ranks that Slurm ends when another one was killed.
+The exit code of a step is the highest of its tasks': here 143, of the ranks that Slurm ends after another was killed.
 """
 
 CASES = [(start, ending) for start in STARTS for ending in ENDINGS if (start, ending) != ("plain", "parent")]
 
 
 def options_of(start: str) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Return the options of `hpcmod job` and the variables of the job for a way to start ranks."""
+    """Return the options and the environment of `hpcmod job` for a way to start ranks."""
     given = ("--start", start) if start == "one-per-node" else ()
     return (*SHARED, *given, *STARTS[start]), {"HPCMOD_SPAWN": "1"} if start == "spawn" else {}
 
 
 def begin(jobs: Jobs, start: str) -> tuple[str, dict[int, tuple[int, int]]]:
-    """Submit a job of four ranks; return its number and, by rank, the processes of the rank and of its parent."""
+    """Submit a job with four ranks; return its ID and, by rank, the PIDs of the rank and its parent."""
     (jobs.directory / "train.py").write_text(STAY)
     options, env = options_of(start)
     number = jobs.submit(*options, "--", "train.py", **env)
@@ -64,7 +64,7 @@ def begin(jobs: Jobs, start: str) -> tuple[str, dict[int, tuple[int, int]]]:
 
 
 def end(jobs: Jobs, number: str, ending: str, ranks: dict[int, tuple[int, int]]) -> None:
-    """End a job that runs; processes are known by their numbers on the virtual machine."""
+    """End a running job in the given way; PIDs are those on the virtual machine."""
     if ending == "scancel":
         must(jobs("scancel", number))
     elif ending == "limit":
@@ -79,7 +79,7 @@ def end(jobs: Jobs, number: str, ending: str, ranks: dict[int, tuple[int, int]])
 
 
 def check_end(jobs: Jobs, number: str) -> str:
-    """Wait for the end of a job; return its state and exit code."""
+    """Wait until a job has ended; return its state and exit code."""
     jobs.wait(number, seconds=LIMIT)
     shown = must(jobs("scontrol", "show", "job", number)).stdout
     found = re.search(r"JobState=(\w+).*?ExitCode=(\S+)", shown, re.DOTALL)
@@ -105,7 +105,7 @@ def test_a_forked_job_ends_as_a_plain_one(tiny_jobs: Jobs, start: str, ending: s
 
 
 def check_groups(jobs: Jobs, numbers: Sequence[str]) -> None:
-    """Check that the ranks of two groups on one node met only each other, and that nothing stayed."""
+    """Check that the ranks of two groups on one node only met each other, and that nothing is left."""
     found = [rank for number in numbers for rank in jobs.ranks(number)]
     assert Counter((rank["group"], rank["total"], rank["host"]) for rank in found) == {
         (group, 1, "nid001"): 2 for group in "ab"
