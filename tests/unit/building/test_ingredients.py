@@ -1,4 +1,4 @@
-"""What a build is made from: sources at hand or missing, checksums, first use, and other people's Dockerfiles."""
+"""Sources of a build: local, missing, checksums, first use, and Dockerfiles of users."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def said() -> list[str]:
 
 @pytest.fixture
 def store(tmp_path: Path, said: list[str]) -> SourceStore:
-    """All sources of RECIPE in a directory, with a lock of our own that knows two of the three."""
+    """A directory with all sources of RECIPE, and a lock file of the user that lists two of the three."""
     sources = tmp_path / "sources"
     sources.mkdir()
     for file, name in SOURCES.items():

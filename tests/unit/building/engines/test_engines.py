@@ -1,4 +1,4 @@
-"""What each engine is called with. The engines are stand-ins: scripts that write down their words and settings."""
+"""The command lines and environment of each engine. The engines are fakes: scripts that record their arguments."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def settings(workspace: Workspace) -> dict[str, str]:
     ("base", "pulled"),
     [
         ("docker://docker.io/library/debian:12", "docker://docker.io/library/debian:12"),
-        (f"docker://h.example/x:1@sha256:{ID}", f"docker://h.example/x@sha256:{ID}"),  # both are more than it takes
-        ("oci:/Images/Base:12", "oci:base:12"),  # an image is named after its path, and names have no capitals
+        (f"docker://h.example/x:1@sha256:{ID}", f"docker://h.example/x@sha256:{ID}"),  # not both a tag and a digest
+        ("oci:/Images/Base:12", "oci:base:12"),  # an image is named after its path, and names are lowercase
         ("docker-archive:/Images/base.tar", "docker-archive:base"),
     ],
 )
@@ -77,7 +77,7 @@ def test_buildah_gets_the_base_first_and_builds_upon_its_id(workspace: Workspace
     ]
     assert (built.kind, built.path, built.tag) == ("oci", str(workspace.directory / "image"), "built")
     assert settings(workspace)["TMPDIR"] == str(workspace.temporary)
-    assert settings(workspace)["XDG_RUNTIME_DIR"] == "/run/mine"  # where logins are
+    assert settings(workspace)["XDG_RUNTIME_DIR"] == "/run/mine"  # the engine reads logins from this directory
 
 
 def test_a_users_dockerfile_gives_its_own_base_image(workspace: Workspace) -> None:

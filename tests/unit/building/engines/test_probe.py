@@ -1,4 +1,4 @@
-"""Which engine is chosen. The engines here are stand-ins: scripts that fail as the real ones were seen to."""
+"""Tests of the choice of engine. The engines are fakes: scripts that fail as real engines were observed to fail."""
 
 from __future__ import annotations
 

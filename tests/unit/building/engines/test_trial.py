@@ -20,7 +20,7 @@ def test_it_is_a_static_program_of_that_architecture(architecture: str, last: st
     program = true_program(architecture)
     elf = parse_elf(lambda offset, length: program[offset : offset + length], len(program))
     assert elf is not None and (elf.machine, elf.bits, elf.needed, elf.interpreter) == (architecture, 64, (), "")
-    assert program.endswith(bytes.fromhex(last))  # the system call, behind which nothing may be run
+    assert program.endswith(bytes.fromhex(last))  # the system call comes last: no code after it may run
 
 
 def test_an_unsupported_target_is_reported() -> None:

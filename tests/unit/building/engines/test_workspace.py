@@ -57,7 +57,7 @@ def test_another_images_place_is_left_unchanged(tmp_path: Path) -> None:
 def test_the_directory_for_sockets_has_a_short_name_of_its_own(tmp_path: Path, runtime: str) -> None:
     deep = tmp_path / ("d" * 100)
     with open_workspace(deep, "x.sif", {**ENVIRON, "XDG_RUNTIME_DIR": runtime}) as workspace:
-        assert len(str(workspace.runroot)) <= 50  # what podman and buildah take
+        assert len(str(workspace.runroot)) <= 50  # limit of podman and buildah
         assert workspace.runroot.stat().st_mode & 0o777 == 0o700
 
 
@@ -104,10 +104,10 @@ def test_the_next_build_ends_processes_of_a_killed_one(tmp_path: Path) -> None:
             time.sleep(0.05)
         pid = int(note.read_text())
         started.send_signal(signal.SIGKILL)
-    os.kill(pid, 0)  # it runs on
+    os.kill(pid, 0)  # still running
     remove_workspace(build_directory(tmp_path, "x.sif"), ENVIRON)
     until = time.monotonic() + 30
-    while runs(pid) and time.monotonic() < until:  # a killed process takes a moment to end
+    while runs(pid) and time.monotonic() < until:  # a killed process takes a moment to exit
         time.sleep(0.05)
     assert not runs(pid) and list(tmp_path.iterdir()) == []
 
@@ -124,7 +124,7 @@ def test_a_process_that_has_only_the_number_of_an_earlier_build_is_left_unchange
     directory = build_directory(tmp_path, "x.sif")
     directory.mkdir(mode=PRIVATE)
     with subprocess.Popen(["sleep", "300"], start_new_session=True) as other:
-        (directory / "session").write_text(f"{other.pid} 1")  # started a clock tick after the machine
+        (directory / "session").write_text(f"{other.pid} 1")  # a start time of one clock tick after boot
         remove_workspace(directory, ENVIRON)
         assert other.poll() is None
         other.kill()
@@ -133,7 +133,7 @@ def test_a_process_that_has_only_the_number_of_an_earlier_build_is_left_unchange
 def test_a_process_of_another_machine_that_sees_the_same_disk_is_left_unchanged(tmp_path: Path) -> None:
     directory = build_directory(tmp_path, "x.sif")
     directory.mkdir(mode=PRIVATE)
-    argv = ["bash", "-c", "sleep 300 >/dev/null & echo $$ $!"]  # the leader of the session is gone: no start tells it
+    argv = ["bash", "-c", "sleep 300 >/dev/null & echo $$ $!"]  # the leader exits: no start time identifies it
     done = subprocess.run(argv, start_new_session=True, stdout=subprocess.PIPE, text=True, check=True)
     session, member = map(int, done.stdout.split())
     (directory / "session").write_text(f"{session} 1 00000000-0000-0000-0000-000000000000")
@@ -152,7 +152,7 @@ def test_workspace_of_another_user_is_refused_and_its_session_ignored(
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         (directory / "session").write_text(f"{mine.pid} {started} {boot}")
         owner = os.geteuid()
-        with monkeypatch.context() as other:  # a stand-in for another user, whom only root could make
+        with monkeypatch.context() as other:  # simulate another user, because only root could switch to one
             other.setattr(os, "geteuid", lambda: owner + 1)
             with (
                 pytest.raises(LackingError, match=f"belongs to user {owner}"),
