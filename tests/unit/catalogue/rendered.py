@@ -1,4 +1,4 @@
-"""A catalogue whose containers have the modules and scripts that our easyblock writes, but images that nobody reads."""
+"""A catalogue with the modules and scripts that our easyblock writes, and dummy images."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ EASYCONFIG = "easyblock = 'ContainerModule'\nname = 'Toy'\nversion = '1.0'\ndesc
 
 
 def make_rendered(directory: Path, *, with_files: bool = True) -> Catalogue:
-    """Make a catalogue with Toy 1.0, as `hpcmod publish` does with the profile `generic`.
+    """Create a catalogue with Toy 1.0, as `hpcmod publish` does with the profile `generic`.
 
     Parameters
     ----------
     with_files
-        Whether its scripts are kept too, which an older hpcmod did not do.
+        Whether to keep its scripts too, which older versions of hpcmod did not.
     """
     catalogue = Catalogue(directory, "shop")
     make_catalogue(catalogue)
@@ -78,12 +78,12 @@ def _place(catalogue: Catalogue, record: CatalogueRecord, *, with_files: bool) -
 
 
 def visible(catalogue: Catalogue) -> dict[str, str]:
-    """All that users see, by its name below the catalogue."""
+    """Return the contents of all files that users see, by path relative to the catalogue."""
     places = (catalogue.modules, catalogue.software, catalogue.easyconfigs)
     files = [path for place in places for path in place.rglob("*") if path.is_file()]
     return {str(path.relative_to(catalogue.directory)): path.read_text() for path in files}
 
 
 def at(catalogue: Catalogue, directory: Path) -> Catalogue:
-    """Return a catalogue as it is in another directory."""
+    """Return the same catalogue in another directory."""
     return replace(catalogue, directory=directory)

@@ -1,4 +1,4 @@
-"""A catalogue whose containers were installed by nobody: texts stand in for what `eb` writes, bytes for images."""
+"""A catalogue of containers that were never installed: dummy texts instead of the output of `eb`, and dummy images."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ONE, TWO = ("Toy", "1.0"), ("Toy", "2.0")
 
 
 def make_shop(directory: Path, *modules: str, counts_use: bool = False) -> Catalogue:
-    """Make a catalogue with containers."""
+    """Create a catalogue with containers."""
     catalogue = Catalogue(directory, "shop", counts_use=counts_use)
     make_catalogue(catalogue)
     for module in modules:
@@ -36,21 +36,21 @@ def make_shop(directory: Path, *modules: str, counts_use: bool = False) -> Catal
 
 
 def make_toys(directory: Path) -> Catalogue:
-    """Make a catalogue with Toy 1.0, which is the stable one, and Toy 2.0."""
+    """Create a catalogue with Toy 1.0, which is stable, and Toy 2.0."""
     catalogue = make_shop(directory, "Toy/1.0", "Toy/2.0")
     lifecycle.change_name(catalogue, "Toy", lambda all_: rules.move_alias(all_, ONE, "stable"), verb="alias", actor=ADA)
     return catalogue
 
 
 def retire_one(catalogue: Catalogue) -> None:
-    """Retire Toy 1.0, for Toy 2.0."""
+    """Retire Toy 1.0 in favour of Toy 2.0."""
     lifecycle.change_name(
         catalogue, "Toy", lambda all_: rules.retire(all_, ONE, successor="Toy/2.0"), verb="retire", actor=ADA
     )
 
 
 def add(catalogue: Catalogue, record: CatalogueRecord, syntax: str = "lua") -> CatalogueRecord:
-    """Publish a container that nobody installed."""
+    """Publish a container without installing it."""
     body = f"image of {record.module}".encode()
     digest = hashlib.sha256(body).hexdigest()
     whole = replace(record, sha256=digest, size=len(body), checks=(Check("true", True, "", digest),))
@@ -61,7 +61,7 @@ def add(catalogue: Catalogue, record: CatalogueRecord, syntax: str = "lua") -> C
 
 
 def place(catalogue: Catalogue, record: CatalogueRecord, body: bytes, syntax: str = "lua") -> None:
-    """Put in place what is there before anybody sees it."""
+    """Write the files that exist before the container becomes visible."""
     with shared(catalogue):
         _place(catalogue, record, body, syntax)
 
@@ -82,7 +82,7 @@ def _place(catalogue: Catalogue, record: CatalogueRecord, body: bytes, syntax: s
 
 
 def load(catalogue: Catalogue, module: str, when: float) -> Path:
-    """Leave the file that loading a module makes, as at a time in seconds since 1970."""
+    """Create the file that loading a module creates, with the modification time `when` in seconds since 1970."""
     path = catalogue.loads / f"{module.replace('/', '@')}@{os.urandom(16).hex()}"
     path.touch()
     os.utime(path, (when, when))
@@ -90,9 +90,9 @@ def load(catalogue: Catalogue, module: str, when: float) -> Path:
 
 
 def killed_at(step: int, work: Callable[[], object]) -> bool:
-    """Run a piece of work in a child that is killed as it touches the file system for the n-th time; say if it was.
+    """Run `work` in a child process that is killed at its n-th file system call; return whether it was killed.
 
-    This is kill -9: nothing of the child is told.
+    The signal is SIGKILL, so the child cannot clean up.
     """
     child = os.fork()
     if child == 0:
@@ -115,7 +115,7 @@ def killed_at(step: int, work: Callable[[], object]) -> bool:
 
 
 def state(catalogue: Catalogue) -> dict[str, object]:
-    """All that users and the next admin see, but for the journal and times."""
+    """Return everything that users and the next admin see, except for the journal and times."""
     files = {
         str(path.relative_to(catalogue.directory)): re.sub(r"/\S+/(?=modules/\.code/)", "", path.read_text("utf-8"))
         for place in (catalogue.records_directory, catalogue.modules, catalogue.easyconfigs, catalogue.notices)
@@ -126,7 +126,7 @@ def state(catalogue: Catalogue) -> dict[str, object]:
 
 
 def modules_seen(catalogue: Catalogue) -> dict[str, str]:
-    """What `module load` would do with each name, from the files alone: `loads` or `told`, and where aliases lead."""
+    """Return what `module load` would do with each name, from the files alone: `loads`, `told`, or `-> VERSION`."""
     place = catalogue.modules / "Toy"
     texts = {path.stem: path.read_text() for path in place.glob("*.lua") if not path.name.startswith(".")}
     seen = {version: "told" if "LmodError" in text else "loads" for version, text in texts.items()}

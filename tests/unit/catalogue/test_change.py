@@ -30,12 +30,12 @@ from tests.unit.catalogue.stage import ADA, ONE, TWO, killed_at, make_toys, modu
 pytestmark = pytest.mark.slow
 
 STRIDE = 1 if os.environ.get("HPCMOD_THOROUGH") == "1" else 5
-"""Every so many-th touch of the disk is a moment to be killed at."""
+"""Kill at every N-th file system call."""
 
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Catalogue:
-    """Toy 1.0, which is the stable one, and Toy 2.0."""
+    """A catalogue with Toy 1.0, which is stable, and Toy 2.0."""
     return make_toys(tmp_path / "shop")
 
 
@@ -53,7 +53,7 @@ def test_a_change_completed_after_a_kill_is_in_the_journal_once(
     monkeypatch.setattr(change, "append_change", lambda *a, **k: (seen.append(pending.read_bytes()), real(*a, **k)))
     retire_one(shop)
     after = state(shop), read_journal(shop.directory)
-    pending.write_bytes(seen[0])  # killed as it was about to remove this
+    pending.write_bytes(seen[0])  # as if killed just before removing this file
     with changing(shop, ADA):
         pass
     assert ((state(shop), read_journal(shop.directory)), pending.exists()) == (after, False)
@@ -173,7 +173,7 @@ def test_the_next_writer_removes_leftovers_of_killed_writers_only(
 ) -> None:
     scripts = shop.software / "Toy" / "1.0"
     scripts.mkdir(parents=True, exist_ok=True)
-    running = scripts / temporary_name("python")  # of this process
+    running = scripts / temporary_name("python")  # belongs to this process
     running.write_text("")
     child = os.fork()
     if child == 0:
@@ -188,7 +188,7 @@ def test_the_next_writer_removes_leftovers_of_killed_writers_only(
 
 
 def assert_nothing_is_broken(catalogue: Catalogue) -> None:
-    """Check what a user and any reader would meet at this moment."""
+    """Check that users and readers of the catalogue find it intact at this moment."""
     seen = modules_seen(catalogue)
     for lead in [where.removeprefix("-> ") for where in seen.values() if where.startswith("-> ")]:
         assert seen[lead] == "loads", seen

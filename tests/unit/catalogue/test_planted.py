@@ -1,4 +1,4 @@
-"""What a member of a catalogue's group could put into it: nothing hangs, and nothing elsewhere is read or changed."""
+"""Files that a member of a catalogue's group could plant: nothing hangs, and nothing elsewhere is read or changed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def shop(tmp_path: Path) -> Catalogue:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A directory of the user, which has nothing to do with the catalogue."""
+    """A directory of the user outside of the catalogue."""
     (tmp_path / "home").mkdir()
     (tmp_path / "home/thesis").write_text("text")
     os.utime(tmp_path / "home/thesis", (0, 0))
@@ -103,7 +103,7 @@ def test_gc_follows_no_link(shop: Catalogue, home: Path, place: str) -> None:
     path.symlink_to(home)
     later = time.time() + 90 * 24 * HOUR
     assert "thesis" not in "".join(one.what for one in find_unused(shop, days=30, now=later))
-    with suppress(LackingError):  # refused where it is one of the catalogue's own directories
+    with suppress(LackingError):  # refused if it is one of the catalogue's own directories
         remove_unused(shop, days=30, now=later, actor=ADA)
     assert (home / "thesis").read_text() == "text"
 
@@ -165,7 +165,7 @@ def test_nothing_is_replaced_behind_a_link(shop: Catalogue, home: Path, place: s
 def test_published_files_are_readable_by_all_readers_of_the_catalogue(
     shop: Catalogue, root: int, directory: int, file: int, is_read: bool
 ) -> None:
-    """Where others may write, they can rename a private file or directory to the place."""
+    """In a directory that others can write to, they can rename a private file or directory to this path."""
     path = shop.kept / "Toy/1.0/easyconfig"
     shop.directory.chmod(root)
     path.parent.chmod(directory)

@@ -130,7 +130,7 @@ def test_an_image_that_two_names_share_is_counted_once(shop: Catalogue) -> None:
 
 
 def make_private(shop: Catalogue) -> Path:
-    """Make a directory below an installation that nobody may change, as another admin's private group does."""
+    """Create a read-only directory in an installation, like the private group of another admin."""
     retire(shop, "1.0", successor="Toy/2.0")
     private = shop.software / "Toy/1.0/easybuild/reprod"
     private.mkdir(parents=True)
@@ -193,7 +193,7 @@ def test_gc_that_is_killed_at_any_moment_is_finished_or_never_began(tmp_path: Pa
 def test_what_gc_removes_has_a_line_in_the_journal_where_writing_it_fails(
     shop: Catalogue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """L15: each `fsync` fails in turn; nothing is gone that the journal does not name, then or after the next gc."""
+    """L15: each `fsync` fails in turn. gc removes nothing without a journal line, neither this time nor the next."""
     (shop.images / "left.sif").write_bytes(b"left")
     os.utime(shop.images / "left.sif", (0, 0))
     real, failed = os.fsync, False

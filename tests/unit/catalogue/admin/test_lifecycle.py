@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Catalogue:
-    """Toy 1.0, which is the stable one, and Toy 2.0."""
+    """A catalogue with Toy 1.0, which is stable, and Toy 2.0."""
     return make_toys(tmp_path / "shop")
 
 

@@ -137,7 +137,7 @@ def test_an_image_on_another_file_system_is_copied(
 def test_no_other_user_can_read_a_copy_while_it_is_made(
     shop: Catalogue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A private file that somebody renamed into the catalogue stays private."""
+    """A private file that someone renamed into the catalogue stays private."""
     (shop.directory / "diary").write_text("secret")
     (shop.directory / "diary").chmod(0o600)
     modes = []

@@ -1,4 +1,4 @@
-"""What the real module tools decide is tested in tests/integration/test_which_copy.py; here, the order without one."""
+"""Order of copies without a module tool; tests/integration/test_which_copy.py asks the real module tools."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TOY = "Toy/1.0"
 
 @pytest.fixture
 def trees(tmp_path: Path) -> list[Path]:
-    """Two directories of modulefiles that both have Toy 1.0."""
+    """Two directories of modulefiles, each with Toy 1.0."""
     found = [tmp_path / name / "modules" for name in ("own", "site")]
     for tree in found:
         (tree / "Toy").mkdir(parents=True)

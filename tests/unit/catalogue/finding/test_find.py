@@ -13,7 +13,7 @@ from tests.catalogues import make_catalogue, make_record
 
 @pytest.fixture
 def catalogues(tmp_path: Path) -> tuple[Catalogue, ...]:
-    """A project's catalogue, and behind it the site's."""
+    """The catalogue of a project, followed by that of the site."""
     project = make_catalogue(
         tmp_path / "project", make_record("PyTorch/2.6-ours"), make_record("gone/1", state="retired")
     )

@@ -8,7 +8,7 @@ from hpcmod.install.installed import Installed
 from tests.catalogues import make_catalogue, make_record
 
 IMAGE = Path(__file__)
-"""Stands for an image that is there."""
+"""Any existing file, used as an image."""
 
 
 def installed(module: str, *, sha256: str, by: str = "2", path: Path = IMAGE) -> Installed:

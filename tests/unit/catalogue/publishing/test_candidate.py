@@ -55,7 +55,7 @@ def test_an_easyconfig_whose_image_is_nowhere_is_refused(easyconfig: Path) -> No
 
 
 def test_an_easyconfig_that_names_its_image_by_a_path_is_refused(easyconfig: Path) -> None:
-    """Eb would make a hard link to that very file, which its owner goes on changing."""
+    """`eb` would hard-link that file, and its owner could change it later."""
     easyconfig.write_text(OURS.replace("'toy.sif'", f"'{easyconfig.parent}/toy.sif'"))
     with pytest.raises(BadInputError, match="names its image by a path") as caught:
         choose_candidate(Request(str(easyconfig)))

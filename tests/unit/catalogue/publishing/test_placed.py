@@ -1,4 +1,4 @@
-"""What `eb` made in a private directory, on its way into a catalogue."""
+"""Tests of moving an installation from the private directory of `eb` into a catalogue."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DIGEST = "0123456789abcdef"
 
 @pytest.fixture
 def made(tmp_path: Path) -> StagedInstallation:
-    """An installation for a catalogue that a group may write."""
+    """An installation for a catalogue that a group can write to."""
     catalogue = Catalogue(tmp_path / "shop", "shop")
     make_catalogue(catalogue)
     for path in (catalogue.directory, catalogue.software, catalogue.images):

@@ -1,4 +1,4 @@
-"""What is decided before `eb` runs; the rest is in tests/integration/test_publish.py, with the real one."""
+"""Decisions before `eb` runs; tests/integration/test_publish.py tests the rest, with the real `eb`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Catalogue:
-    """Toy 1.0, which is the stable one, and Toy 0.5, which is retired."""
+    """A catalogue with Toy 1.0, which is stable, and Toy 0.5, which is retired."""
     shop = make_shop(tmp_path / "shop", "Toy/1.0", "Toy/0.5")
     for key, decide in ((("Toy", "1.0"), stabilize), (("Toy", "0.5"), rules.retire)):
         lifecycle.change_name(shop, "Toy", lambda all_, k=key, do=decide: do(all_, k), verb="", actor=ADA)
@@ -43,7 +43,7 @@ def stabilize(records: Sequence[CatalogueRecord], key: Key) -> Records:
 
 @pytest.fixture
 def context(tmp_path: Path) -> PublishContext:
-    """One whose `eb` is nowhere."""
+    """A context without `eb` on PATH."""
     environ = {"HOME": str(tmp_path), "PATH": str(tmp_path), "HPCMOD_SITE": "generic"}
     machine = find_machine(None, environ)
     return PublishContext(machine, make_options(machine.site, environ, tool="test"), environ, ADA)

@@ -1,4 +1,4 @@
-"""Plans of what is published, before anything is installed; the real ones are in tests/integration/test_publish.py."""
+"""Plans of publications, before anything is installed; tests/integration/test_publish.py publishes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def context(tmp_path: Path) -> PublishContext:
 
 @pytest.fixture
 def catalogue(tmp_path: Path) -> Catalogue:
-    """Toy 1.0, which is the stable one."""
+    """A catalogue with Toy 1.0, which is stable."""
     return make_catalogue(tmp_path / "shop", make_record("Toy/1.0", aliases=("stable",)))
 
 

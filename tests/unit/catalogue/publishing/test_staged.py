@@ -21,7 +21,7 @@ from tests.locks import write_dead_lock
 
 @pytest.fixture
 def stage(tmp_path: Path) -> Stage:
-    """A stage of a catalogue that others may write to, as one for a group is."""
+    """A stage of a catalogue that a group can write to."""
     catalogue = Catalogue(tmp_path / "shop", "shop")
     make_catalogue(catalogue)
     for path in (catalogue.directory, *catalogue.directory.iterdir()):
@@ -31,7 +31,7 @@ def stage(tmp_path: Path) -> Stage:
 
 
 class FakeEb:
-    """Stands for `eb`: writes the module and the record, and keeps what it was asked for."""
+    """A fake `eb` that writes the module and the record, and keeps its arguments and environment."""
 
     def __init__(self, status: int = 0) -> None:
         self.status = status
@@ -53,7 +53,7 @@ class FakeEb:
         return Path(next(one for one in self.arguments if one.startswith(f"{option}=")).partition("=")[2])
 
     def inputs(self) -> list[Path]:
-        """What `eb` reads as code or as settings, and where it works."""
+        """Return the paths that `eb` reads code or settings from, or works in."""
         given = [Path(self.arguments[0]), Path(self.environ["HPCMOD_SITE"])]
         named = ("--robot-paths", "--installpath-modules", "--buildpath", "--repositorypath")
         return [*given, *map(self.path_of, (*named, "--installpath-software"))]
@@ -97,7 +97,7 @@ def test_a_new_kept_rendering_replaces_the_old_one_completely(stage: Stage, monk
     install(stage, FakeEb(), monkeypatch)
     stage.kept.mkdir(parents=True)
     (stage.kept / "old").touch()
-    with pytest.raises(LackingError, match=r"only .* may change this directory"):  # it may be another user's
+    with pytest.raises(LackingError, match=r"only .* may change this directory"):  # it may belong to another user
         place_kept(stage)
     stage.kept.chmod(0o2775)
     place_kept(stage)

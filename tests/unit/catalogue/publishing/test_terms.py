@@ -23,7 +23,7 @@ def test_only_the_owner_and_the_group_may_read_a_restricted_image(tmp_path: Path
 
 
 def test_a_private_file_in_place_of_the_image_is_opened_to_no_one(tmp_path: Path) -> None:
-    """Another member of the group may have renamed it to the name of the image."""
+    """Another member of the group may have renamed a private file to the name of the image."""
     catalogue, record = make_catalogue(tmp_path / "shop"), make_record("Toy/1")
     catalogue.images.mkdir()
     catalogue.images.chmod(0o775)

@@ -20,7 +20,7 @@ MODULES = ["PyTorch/2.7.1", "PyTorch/2.10.0", "vLLM/0.9", "jax/0.6"]
 
 @pytest.fixture
 def catalogue(tmp_path: Path) -> Catalogue:
-    """Four containers; only PyTorch 2.10.0 has flash_attn."""
+    """A catalogue of four containers; only PyTorch 2.10.0 has flash_attn."""
     found = make_catalogue(tmp_path / "site", *map(make_record, MODULES))
     put(found, make_record("PyTorch/2.10.0", packages=(Package("flash_attn", "2.8"), Package("numpy", "2.2.0"))))
     return found
@@ -35,7 +35,7 @@ def having(index: Index, package: str) -> list[str]:
 
 
 def look(catalogue: Catalogue) -> tuple[object, ...]:
-    """All that a reader gets."""
+    """Return everything that a reader can get from the index."""
     index = read_index(catalogue)
     packages = sorted((entry, one.name, one.version) for entry, one in index.find_packages(lambda _: True))
     return index.entries, having(index, "flash-attn"), packages
@@ -116,7 +116,7 @@ def test_an_updated_index_equals_a_new_one(
 
 
 def read_what(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the list of the containers whose records are read from now on."""
+    """Return a list to which every read of a record from now on adds its container."""
     read: list[str] = []
     find = Catalogue.find
 

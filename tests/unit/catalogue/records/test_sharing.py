@@ -16,7 +16,7 @@ from tests.unit.catalogue.stage import add, make_shop
 
 
 def modes(root: Path) -> set[str]:
-    """Modes of all that lies in a catalogue, but for locks and what the test itself put there."""
+    """Return the modes of all files of a catalogue, except for locks and files that the test created."""
     mine = ("kept", "software", ".locks", "images")
     return {
         stat.filemode(path.stat().st_mode)

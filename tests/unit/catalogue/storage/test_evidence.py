@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Catalogue:
-    """A catalogue in which others may write every directory."""
+    """A catalogue whose directories are all writable by others."""
     shop = make_shop(tmp_path / "shop", "Toy/1.0")
     for path in (shop.directory, *shop.directory.rglob("*")):
         if path.is_dir():

@@ -45,7 +45,7 @@ def test_a_new_catalogue_has_correct_modes(shop: Catalogue) -> None:
 
 
 def modes(shop: Catalogue) -> dict[Path, int]:
-    """Modes of everything but locks, which are nobody's while nothing runs."""
+    """Return the modes of all files except locks, which nobody holds while nothing runs."""
     found = (path for path in shop.directory.rglob("*") if shop.locks not in path.parents)
     return {path: path.lstat().st_mode for path in found}
 

@@ -82,7 +82,7 @@ def test_files_that_loading_does_not_create_are_ignored(shop: Catalogue) -> None
     )
     (shop.loads / "nonsense").touch()
     (shop.loads / f"@@{digits}").touch()
-    assert sum(row[-1] for row in rows(shop)) == sum(row[-1] for row in before) - 1  # that has two names now
+    assert sum(row[-1] for row in rows(shop)) == sum(row[-1] for row in before) - 1  # this file now has two names
 
 
 def test_files_that_any_user_can_forge_are_ignored(shop: Catalogue) -> None:

@@ -39,7 +39,7 @@ def advise(catalogue: Catalogue, more: str = "", *, name: str = "hangs", text: s
 
 
 def notices(catalogue: Catalogue) -> dict[str, str]:
-    """By name of the file, what is said."""
+    """Write the notices and return their texts by file name."""
     write_notices(catalogue, tell=print)
     if not catalogue.notices.exists():
         return {}
@@ -166,7 +166,7 @@ def test_a_broken_advisory_gives_its_error_instead_of_its_value(catalogue: Catal
     (catalogue.advisories / "c.toml").write_bytes(b"\xff")
     (catalogue.advisories / "d.toml").write_bytes(b"#" * (2 << 20))
     (catalogue.advisories / "e.toml").mkdir()
-    (catalogue.advisories / ".#b.toml").symlink_to("somebody@example.1234")  # as an editor leaves it while it edits
+    (catalogue.advisories / ".#b.toml").symlink_to("somebody@example.1234")  # as an editor leaves it while editing
     read = list(read_advisories([catalogue]))
     assert [isinstance(one, BadInputError) for one in read] == [True, False, True, True, True]
     utf8, directory = (one for one in read[2::2] if isinstance(one, BadInputError))
@@ -200,7 +200,7 @@ def test_modules_look_into_every_catalogue_that_is_known_when_they_are_installed
 
 @pytest.fixture
 def loaded(catalogue: Catalogue, tmp_path: Path) -> dict[str, str]:
-    """The environment of a shell in which a module of the catalogue is loaded."""
+    """The environment of a shell with a module of the catalogue loaded."""
     root = tmp_path / "root"
     root.mkdir()
     (root / "record.json").write_text(f'{{"image": {{"sha256": "{NEW.sha256}"}}}}')
