@@ -1,4 +1,4 @@
-"""The verdict, case by case: an image of stubs, a machine of stubs, and what is to be said about the two."""
+"""Verdicts on images for machines: each case has an image and a machine made of stubs, and the expected findings."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ class Scene:
     image: Stubs
     level: str
     says: tuple[tuple[str, str, str], ...] = ()
-    """Level, rule, and words of its text."""
+    """Level, rule, and an excerpt of the text of each expected finding."""
     host: Stubs = field(default_factory=dict)
     site: Mapping[str, object] = field(default_factory=dict)
     binds: tuple[str, ...] = ()
-    """Directories of the host that are bound, each to the same place."""
+    """Directories of the host that are bound, each to the same path."""
     swap: bool = False
-    """Whether NET of the host is the captured directory of the profile."""
+    """Whether the profile's captured directory is NET of the host."""
     architecture: str = ARCH
     silent: tuple[str, ...] = ()
-    """Rules that are to say nothing but ok."""
+    """Rules that must report only ok."""
 
 
 def host_driver(version: str) -> Stubs:
@@ -90,7 +90,7 @@ SCENES = (
         OK,
         ((OK, "libraries", "MPI /usr/lib64/libmpi.so.12 finds all the libraries it needs"),),
     ),
-    # its own libraries
+    # libraries of the image
     Scene(
         "an image without a cache, whose libraries are in /lib alone, as distroless ones are",
         {path.replace("/usr/lib64", f"/lib/{TRIPLET}"): content for path, content in SWAPPABLE.items()},
@@ -212,7 +212,7 @@ SCENES = (
         OK,
         ((OK, "libraries", "/usr/lib64/libnccl-net.so"),),
     ),
-    # versions of symbols within the image
+    # symbol versions within the image
     Scene(
         "a plugin built against a newer libfabric than the image's",
         {**BARE, **fabric("20.0"), **plugin("FABRIC_1.8")},
@@ -277,7 +277,7 @@ SCENES = (
         FAIL,
         ((FAIL, "versions", "GLIBC_2.38"),),
     ),
-    # the host's libraries, captured
+    # captured libraries of the host
     Scene(
         "swap: a newer libfabric of the host",
         SWAPPABLE,
@@ -397,7 +397,7 @@ SCENES = (
         swap=True,
         silent=("swap",),
     ),
-    # the host's libraries, bound
+    # bound libraries of the host
     Scene(
         "a bound directory that the image's LD_LIBRARY_PATH names",
         {**SWAPPABLE, ENV: "export LD_LIBRARY_PATH=/opt/cray/libfabric/1.15.2.0/lib64\n"},

@@ -12,7 +12,7 @@ EASYCONFIGS = "/ours/easyconfigs"
 
 @pytest.fixture
 def sound(tmp_path: Path) -> dict[str, str]:
-    """The environment of a machine on which nothing is missing: programs that answer as the real ones do."""
+    """The environment of a machine that lacks nothing; its programs answer as the real ones do."""
     answers = {"apptainer": "echo apptainer version 1.4.5", "eb": "", "python3": ""}
     for name, line in answers.items():
         program = tmp_path / name

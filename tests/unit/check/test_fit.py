@@ -40,7 +40,7 @@ def images(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def install(tree: Path, module: str, image: Path) -> None:
-    """Stand for an installation: a modulefile as ours begin, and the record of its image."""
+    """Create a minimal installation: a modulefile that starts like ours, and the record of its image."""
     root = tree / "software" / module
     root.mkdir(parents=True)
     (root / "record.json").write_text(json.dumps({"image": {"path": str(image)}}))

@@ -1,4 +1,4 @@
-"""The MPI of an image, as srun must know it."""
+"""Detecting the MPI of an image, which srun must know."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def sha256(text: str) -> str:
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Installed:
-    """An installation of Toy 1.0 that is whole."""
+    """An undamaged installation of Toy 1.0."""
     root, tree = tmp_path / "software/Toy/1.0", tmp_path / "modules"
     (root / "bin").mkdir(parents=True)
     (root / "bin" / "python").write_text("#!/bin/bash\n")
@@ -125,7 +125,7 @@ def test_an_image_of_another_size_is_found(installed: Installed) -> None:
 def test_a_tampered_image_of_the_same_size_is_found(installed: Installed) -> None:
     image = installed.root / "toy.sif"
     image.write_bytes(b"evil!")
-    assert find_damage(installed) == ""  # of the same size, and nothing is read for that
+    assert find_damage(installed) == ""  # only the size is checked, without reading the file
     assert verdicts(installed)["image"] == "fail"
     with pytest.raises(VerificationError, match="as installed, found") as caught:
         check_recorded(image, sha256("evil!"))

@@ -1,4 +1,4 @@
-"""The score of `hpcmod lint` on files with one fault each: how many are found, and how many findings are wrong."""
+"""The score of `hpcmod lint` on files with one fault each: faults found, and false findings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SECOND_WORD = {"does-not-load", "unseen"}
 
 
 def findings(file: str, text: str, top: Path) -> set[str]:
-    """Return the rules that speak about a file."""
+    """Return the rules that report something about a file."""
     write_tree(top, {file: text})
     done = CliRunner().invoke(main, ["lint", "--site", "lumi", "--json", str(top / file)])
     return {one["rule"] for one in json.loads(done.stdout)["files"][0]["findings"]}
@@ -29,10 +29,10 @@ def clean(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
 
 
 def score(faults: Iterator[Fault], clean: dict[str, set[str]], top: Path) -> tuple[list[str], list[str], int, int]:
-    """Return the missed faults, false findings, and the numbers of faults and of findings.
+    """Return the missed faults, the false findings, and the numbers of faults and of findings.
 
-    A file has one fault, so of several findings one is counted as true; the others are consequences of the same line
-    only if they stand on it.
+    A file has one fault. If one of its findings is on the line of the fault, the others count as consequences;
+    otherwise, all are false.
     """
     missed, false, total, said = [], [], 0, 0
     for number, one in enumerate(faults):

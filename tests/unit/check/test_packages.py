@@ -15,7 +15,7 @@ FILE = sha256(b"hsqs" + bytes(4092)).hexdigest()
 
 @pytest.fixture
 def found(tmp_path: Path) -> PackageSet:
-    """A set with two states for this image, and one for another."""
+    """A package set with two states for this image, and one for another."""
     states = make_state(1, EINOPS, sha256=FILE), make_state(2, EINOPS, sha256=FILE), make_state(3, tag=OTHER_TAG)
     return write_set(tmp_path / "default", *states)
 

@@ -12,7 +12,7 @@ from hpcmod.check.security import check_directory, check_policy
 
 
 def found(directory: Path) -> dict[str, str]:
-    """What is wrong with a directory, by kind."""
+    """Return the problems of a directory by subject."""
     return {one.subject: one.found for one in check_directory(directory) if one.level != "ok"}
 
 
@@ -28,7 +28,7 @@ def shop(tmp_path: Path) -> Path:
 
 
 def own(shop: Path) -> dict[str, str]:
-    """What is wrong below the directory, whatever /tmp is like here."""
+    """Return the problems of the directory itself, without those of directories above it such as /tmp."""
     return {subject: what for subject, what in found(shop).items() if not subject.startswith("/")}
 
 

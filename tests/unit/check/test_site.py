@@ -15,7 +15,7 @@ from tests.host_libraries import make_host, planned, plant, written
 
 @pytest.fixture
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A node with an AMD GPU and one network interface, below a directory."""
+    """A directory with the files of a node that has an AMD GPU and one network interface."""
     for name in ("images", "bound", "local"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "images" / "a.sif").touch()

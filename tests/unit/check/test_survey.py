@@ -1,4 +1,4 @@
-"""What a machine is asked; tests/e2e/test_site_new.py asks a real scheduler."""
+"""Questions to a machine; tests/e2e/test_site_new.py asks a real scheduler."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SLURM = SCHEDULERS["slurm"]
 
 @pytest.fixture
 def programs(tmp_path: Path) -> dict[str, str]:
-    """An environment whose PATH has a fake lscpu and apptainer, and no scheduler."""
+    """An environment with fakes of lscpu and apptainer on PATH, and no scheduler."""
     outputs = {"lscpu": "printf '0,0,0\\n1,1,0\\n'", "apptainer": "echo apptainer version 1.4.1"}
     for name, text in outputs.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")

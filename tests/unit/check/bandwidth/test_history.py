@@ -1,4 +1,4 @@
-"""The file of earlier runs: what is kept, who may write it, and files that are something else."""
+"""The history of runs: what is kept, who may write it, and files with other contents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The program on the ranks: its tables are read by our own reader; it needs nothing of hpcmod."""
+"""The program that runs on the ranks: our reader reads its tables, and it needs nothing of hpcmod."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hpcmod.resources import bandwidth_program
 
 
 class Alone:
-    """The COMM_WORLD of mpi4py with one rank, which checks that buffers fit."""
+    """mpi4py's COMM_WORLD with a single rank; checks that buffers have the right size."""
 
     rank, size = 0, 1
 
@@ -82,7 +82,7 @@ def test_what_cannot_be_measured_is_left_out_with_its_reason(
 
 
 class Two:
-    """Two ranks, of which this is the first, with a fixed speed."""
+    """The first of two ranks with a fixed speed."""
 
     rank, size, kind = 0, 2, "cpu"
 
@@ -111,7 +111,7 @@ def test_bandwidths_have_the_factors_of_nccl_tests(
     monkeypatch.setattr(ranks, "timed", lambda *_: [0.5, 0.5])
     row = ranks.measure(Two(), collective, 1 << 30, 20)  # type: ignore[arg-type]
     time, algbw, busbw, wrong = row.split()[5:]
-    seconds = 0.25 if collective == "sendrecv" else 0.5  # there and back
+    seconds = 0.25 if collective == "sendrecv" else 0.5  # sendrecv sends in both directions
     assert (float(time), int(wrong)) == (seconds * 1e6, 0)
     assert float(algbw) == pytest.approx((1 << 30) / seconds / 1e9, rel=1e-3)
     assert float(busbw) == pytest.approx(float(algbw) * factor, rel=1e-3)
@@ -123,7 +123,7 @@ def test_ranks_without_a_part_in_a_message_do_not_make_it_faster(monkeypatch: py
 
 
 def test_memory_that_pytorch_keeps_counts_as_free() -> None:
-    """On a fake GPU, as no machine with a real one runs these tests."""
+    """Uses a fake GPU, because no machine with a real one runs these tests."""
     kept = [30]
 
     class Cuda:
@@ -150,7 +150,7 @@ def test_the_program_needs_only_the_standard_library_and_the_image() -> None:
     imported = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
     imported += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     assert not [name for name in imported if name.partition(".")[0] not in sys.stdlib_module_names]
-    assert len(bandwidth_program()) < 1 << 16  # it is an argument; Linux allows 128 KiB
+    assert len(bandwidth_program()) < 1 << 16  # passed as an argument; the limit of Linux is 128 KiB
 
 
 def test_the_program_runs_on_python_3_8() -> None:

@@ -1,4 +1,4 @@
-"""The steps of a benchmark: which library, which programs, and how srun starts them."""
+"""Steps of a benchmark: the library, the programs, and how srun starts them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ALLOCATION = Allocation(nodes=4, partition="standard-g", gpus=8, cpus=0, in_task
 
 @pytest.fixture(autouse=True)
 def image(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Commands of the image; whose MPI is not looked for."""
+    """The commands of the image, whose MPI is not detected."""
     names: list[str] = []
     monkeypatch.setattr(steps, "read_commands", lambda _: ImageCommands(frozenset(names), (), frozenset()))
     monkeypatch.setattr(steps, "find_image_mpi", lambda *_: "")

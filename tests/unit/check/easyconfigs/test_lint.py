@@ -131,7 +131,7 @@ def test_mistakes_in_recipes_of_shpc_are_found() -> None:
     assert shpc(MANY, "openfoam") == [("does-not-load", "fail")]
     odd = shpc(ODD_ALIASES, "salad")
     assert odd[:2] == [("hides-command", "warn"), ("relative-path", "fail")]
-    assert odd[2:] == [("does-not-load", "fail"), ("unknown-key", "warn")]  # its override file is gone; a colour
+    assert odd[2:] == [("does-not-load", "fail"), ("unknown-key", "warn")]  # missing override file; unknown key
     assert shpc(SHPC["ghcr.io/org/site"], "site") == [("does-not-load", "fail"), ("no-checksum", "fail")]
     assert shpc(SHPC["broken"], "x") == shpc("", "x") == [("does-not-load", "fail")]
     assert ("empty-path", "fail") in shpc(SAMTOOLS.replace("EMPTY: ''", "MYPATH: 'a::b'"), "samtools")

@@ -12,7 +12,7 @@ QUOTE = "'"
 
 
 def check(script: str, end: str = "EOF", *, shebang: str = "#!/bin/bash") -> list[Finding]:
-    """Check an easyconfig that writes a script, whose first line after the shebang is line 5."""
+    """Check an easyconfig that writes a script; the first line after the shebang is line 5."""
     text = (
         "easyblock = 'MakeCp'\npostinstallcmds = [r'''\n"
         f"cat >%(installdir)s/bin/x <<{end}\n{shebang}\n{script}\n{end.strip(QUOTE)}\n''']\n"

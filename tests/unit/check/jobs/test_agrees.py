@@ -1,4 +1,4 @@
-"""What `hpcmod job` writes, for every machine and shape of job, is what `hpcmod job --lint` finds nothing in."""
+"""Lint finds nothing in the scripts that `hpcmod job` writes, for every machine and kind of job."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from hpcmod.resources import site_profiles
 
 OPTIONS = (("account", "x"), ("time", "10"), ("constraint", "x"))
 EVERY = 1 if os.environ.get("HPCMOD_THOROUGH") == "1" else 7
-"""Which requests are tried: every seventh, or all."""
+"""Try every N-th request; all of them if HPCMOD_THOROUGH=1."""
 
 
 def qos_of(site: Site, kind: str) -> str:
-    """Return a quality of service that gives nodes of a type."""
+    """Return a quality of service that allows nodes of a type."""
     qos = next((node.qos for node in site.node_types if node.name == kind), ())
     return next(iter(qos), "x").replace("*", "x")
 
@@ -46,7 +46,7 @@ def test_our_own_scripts_break_none_of_our_rules(name: str) -> None:
         ({}, {"ranks": 6}, {"ranks_per_node": 1}, {"ranks_per_node": 16}),
     )
     for kind, launcher, gpus, nodes, stage, program, shares in islice(requests, 0, None, EVERY):
-        if launcher in dict(site.launcher.discouraged):  # the job says so itself
+        if launcher in dict(site.launcher.discouraged):  # the job already warns about it
             continue
         request = JobRequest(
             (program,),
@@ -64,7 +64,7 @@ def test_our_own_scripts_break_none_of_our_rules(name: str) -> None:
         except BadInputError:
             continue
         written += 1
-        # ranks that share GPUs, or leave some idle, are the user's choice, which lint tells of
+        # ranks that share GPUs or leave some idle are the user's choice, and lint reports them
         chosen = {"shared-gpus", "idle-gpus"} if shares else set()
         assert [fault for fault in lint_job(text, site) if fault.rule not in chosen] == [], text
     assert written >= 12 / EVERY

@@ -1,4 +1,4 @@
-"""The rules for batch scripts, against a corpus: scripts with one fault each, and scripts with none (tests/jobs)."""
+"""Rules for batch scripts, tested with the corpus in tests/jobs: scripts with one fault each, and correct scripts."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ JOBS = Path(__file__).resolve().parents[3] / "jobs"
 RIGHT = sorted(JOBS.glob("right/*.sh"))
 WRONG = sorted(JOBS.glob("wrong/*.sh"))
 DESK = JOBS / "desk"
-"""Scripts as a support desk gets them. The rules were written looking at those of `seen` alone."""
+"""Scripts as users send them to a support desk. Only those in `seen` were known when the rules were written."""
 DESK_FAULTS = [line.split("\t") for line in (DESK / "faults.tsv").read_text().splitlines()[1:]]
-"""Part, script, machine, line and rule of the one fault that each of its wrong scripts has."""
+"""Part, script, machine, line and rule of the single fault in each wrong script."""
 DESK_RIGHT = sorted(DESK.glob("*/right/*.sh"))
 
 NOT_LUMI = {
@@ -31,7 +31,7 @@ NOT_LUMI = {
     "refused-launcher": "frontier",
     "srun-flags": "cray-ex-gh200",
 }
-"""The machine that a wrong script is for, where it is not LUMI."""
+"""The machine of each wrong script that is not for LUMI."""
 
 LINES = {
     "bind-replaced": 10, "misplaced-equals": 6, "misplaced-equals--letter": 6, "misspelt-directive--indented": 6,
@@ -47,7 +47,7 @@ LINES = {
     "srun-cpus": 12, "srun-flags": 10, "step-too-big": 11, "too-many-gpus": 4,
     "too-many-gpus--no-gpus": 4, "unquoted-sif": 12, "wrong-gpu-flag": 11,
 }  # fmt: skip
-"""Where the fault of each wrong script is."""
+"""Line of the fault in each wrong script."""
 
 
 @lru_cache
@@ -136,7 +136,7 @@ COMMAND_LINES = [
     ("python train.py\n", ["nothing-starts-ranks"]),
     ("export HSA_OVERRIDE_GFX_VERSION=10.3.0\n", ["harmful-setting"]),
 ]
-"""Lines with one fault each, for rules that no script of the corpus breaks."""
+"""Lines with one fault each, for rules that no script of the corpus violates."""
 DIRECTIVES = [
     ("--array=0-9", "A=(1 2 3)\necho ${A[$SLURM_ARRAY_TASK_ID]}\n", ["array-list"]),
     ("--gpus-per-node=2 -p standard-g", "", ["billed-gpus"]),

@@ -15,7 +15,7 @@ needs_mksquashfs = pytest.mark.skipif(not corpus.HAS_MKSQUASHFS, reason="needs m
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory with a program and data, from which a job is written."""
+    """The working directory of a job, with a program and data."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").touch()
     (tmp_path / "data.tar").touch()
@@ -24,7 +24,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Installed:
-    """An installation whose image has a Python, torchrun beside it, and gdb in /usr/local/bin."""
+    """An installation whose image has Python and torchrun in the same directory, and gdb in /usr/local/bin."""
     root = tmp_path / "image"
     for name in ("opt/env/bin/torchrun", "usr/local/bin/gdb", "opt/app/run.py"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -122,7 +122,7 @@ def test_reports_a_profiler_that_the_image_lacks(installed: Installed) -> None:
 @needs_mksquashfs
 def test_a_profiler_is_added_to_a_copy_of_the_user(installed: Installed, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = JobRequest(("train.py",), script_options=("--profile-rank", "0", "--profiler", "scalene"))
-    monkeypatch.setattr("os.access", lambda path, mode: path != installed.root)  # the site's copy
+    monkeypatch.setattr("os.access", lambda path, mode: path != installed.root)  # as if the site had installed it
     ((_, cure),) = find_missing(asked, installed)
     assert "hpcmod install Toy/1.0" in cure
 

@@ -1,4 +1,4 @@
-"""Logs of an earlier run: files and directories, with limits."""
+"""Reading logs of an earlier run: files and directories, with limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The program that ranks run, with stand-ins for PyTorch and mpi4py."""
+"""The program that the ranks run, with fakes of PyTorch and mpi4py."""
 
 from __future__ import annotations
 

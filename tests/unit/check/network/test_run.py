@@ -1,4 +1,4 @@
-"""The run of an all-reduce: what is read from its output as it arrives."""
+"""A run of the all-reduce: parsing its output as it arrives."""
 
 from __future__ import annotations
 

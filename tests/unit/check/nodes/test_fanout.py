@@ -1,4 +1,4 @@
-"""One step with several tasks; a small program that starts them in turn stands for srun."""
+"""A step with several tasks; a small script that starts them in turn replaces srun."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The nodes of an allocation, asked by the real node program; a small script stands for srun and scontrol."""
+"""Checking the nodes of an allocation with the real node program; small scripts replace srun and scontrol."""
 
 from __future__ import annotations
 

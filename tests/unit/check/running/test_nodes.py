@@ -53,7 +53,7 @@ def test_the_program_of_the_nodes_runs_under_an_old_python_with_the_standard_lib
     known = "base64 gzip json os re shutil socket stat subprocess sys tempfile time"
     assert imported <= set(known.split())
     assert f'MARK = "{MARK}"' in rank_program()
-    assert len(rank_program()) < 100_000  # an argument of a program has at most 128 KiB
+    assert len(rank_program()) < 100_000  # a single argument has at most 128 KiB
 
 
 PY_SPY = """#!/bin/sh
@@ -86,7 +86,7 @@ SLEEPS = "import sys, time; print('up', flush=True); time.sleep(60)"
 
 @pytest.mark.slow
 def test_the_program_finds_the_uppermost_python_of_each_rank() -> None:
-    """A shell around the rank, a worker below it, another job, and the program's own step do not count."""
+    """Ignores a shell around the rank, a worker below it, another job, and the program's own step."""
     job = str(os.getpid() + 10_000_000)
     base = {"PATH": "/usr/bin:/bin", "SLURM_JOB_ID": job, "RANK": "3", "SLURM_STEP_ID": "0"}
     inner = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {SLEEPS!r}])"
