@@ -1,4 +1,4 @@
-"""What unit tests share: a home directory without anything of the person who runs them."""
+"""Fixtures of all unit tests: a home directory without anything of the user who runs them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def empty_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def home(empty_home: Path) -> Iterator[None]:
-    """Hide the caller's own installations, profile and cache, which would change what commands print."""
+    """Hide the user's own installations, profile and cache, which would change what commands print."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", os.fspath(empty_home))
         yield

@@ -1,4 +1,4 @@
-"""Every verb, given every kind of bad file: it ends soon, with a documented exit code and without a traceback."""
+"""Every verb with every kind of bad file: it ends soon, with a documented exit code and no traceback."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 SECONDS = 20
 MEMORY = 1 << 30
-"""Bytes of address space that a verb may take besides what the tests have."""
+"""Bytes of address space that a verb may use in addition to what the tests already use."""
 SETTINGS = {
     "HPCMOD_LOCK": ["build", "pytorch-rocm", "--dry-run", "--offline"],
     "HPCMOD_SITE": ["site", "show"],
@@ -93,9 +93,9 @@ BY_NAME = (
     "lint",
     "publish",
 )
-"""Verbs that choose by the name of a file how they read it: they are given each kind of bad file by each name.
+"""Verbs that read a file according to its suffix: they get each kind of bad file with each suffix.
 
-Other verbs are given each kind of bad file once, and between the kinds each name; with HPCMOD_THOROUGH=1 all of both.
+Other verbs get each kind of bad file once, with the suffixes in turn; with HPCMOD_THOROUGH=1, all combinations.
 """
 
 
@@ -130,20 +130,20 @@ def too_slow(*_: object) -> NoReturn:
 
 @pytest.fixture(autouse=True)
 def without_eb(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What reaches `eb` is an easyconfig in UTF-8: EasyBuild has its own errors for what is in it."""
+    """Replace `eb`: it gets only easyconfigs in UTF-8, and EasyBuild reports errors in their contents itself."""
     monkeypatch.setattr("hpcmod.install.shared_prefix.call_eb", lambda *_, **__: 1)
 
 
 @pytest.fixture(autouse=True)
 def doctor_of_paths_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`doctor` checks what it is given, not this machine, and some of the files below /."""
+    """Limit `doctor` to its arguments: skip the checks of this machine, and most of the files below /."""
     monkeypatch.setattr("hpcmod.cli.machine.doctor.check_machine", lambda *_: iter(()))
     monkeypatch.setattr("hpcmod.check.security._MOST", 1000)
 
 
 @pytest.fixture(autouse=True)
 def bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Work in a home of its own, with a limit of time and memory."""
+    """Use a separate home directory, and limit time and memory."""
     (tmp_path / "home").mkdir()
     for name in [name for name in os.environ if name.startswith(("HPCMOD_", "XDG_", "SLURM_"))]:
         monkeypatch.delenv(name)
@@ -161,13 +161,13 @@ def bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def first_files_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The files below a directory are the first thousand: below / there may be millions."""
+    """Limit directory listings to 1,000 files: there may be millions below /."""
     whole = Path.rglob
     monkeypatch.setattr(Path, "rglob", lambda path, pattern: islice(whole(path, pattern), 1000))
 
 
 def suffixes_of(kind: str, name: str) -> dict[str, bool]:
-    """Return how the names of a verb's bad files of one kind end, and whether options are given that file, too."""
+    """Return the suffixes of a verb's bad files of one kind, each with whether options get that file as well."""
     turn = SUFFIXES[(list(KINDS).index(kind) + list(COMMANDS).index(name)) % len(SUFFIXES)]
     of_arguments = SUFFIXES if THOROUGH or name.split()[0] in BY_NAME else (turn,)
     return {suffix: THOROUGH or suffix == turn for suffix in of_arguments}
@@ -214,7 +214,7 @@ def test_a_variable_that_names_a_bad_file_ends_well(
 
 
 def fault_of(line: list[str]) -> str:
-    """Run a command line; say what was wrong with its end, empty if nothing."""
+    """Run a command line; return what was wrong with how it ended, empty if nothing."""
     signal.alarm(SECONDS)
     try:
         done = CliRunner().invoke(main, line, input="n\n")

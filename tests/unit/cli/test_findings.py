@@ -1,4 +1,4 @@
-"""How findings are shown: what came from outside never reaches the terminal as a control sequence."""
+"""Printing findings: text from outside never reaches the terminal as a control sequence."""
 
 from __future__ import annotations
 

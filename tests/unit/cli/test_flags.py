@@ -13,7 +13,7 @@ from tests.verbs import verbs_of
 
 
 def typed_commands(command: click.Command = main, line: str = "hpcmod") -> list[tuple[str, click.Command, type]]:
-    """Return the commands that take one dataclass: what is typed to reach each, the command, and the dataclass."""
+    """Return the commands that take their options as a dataclass: command line, command, and dataclass."""
     if isinstance(command, click.Group):
         return [found for name, one in verbs_of(command).items() for found in typed_commands(one, f"{line} {name}")]
     inner = getattr(command.callback, "__wrapped__", None)

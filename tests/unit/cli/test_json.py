@@ -1,4 +1,4 @@
-"""The schemas of JSON outputs, which `tests/json_schemas.py` holds every output in the tests to."""
+"""The schemas of JSON output; `tests/json_schemas.py` validates every output in the tests against them."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from tests.verbs import verbs_of
 
 
 def commands(group: click.Command = main, prefix: str = "hpcmod") -> list[tuple[str, click.Command]]:
-    """Every verb there is, with what is typed to reach it."""
+    """Return every verb with its command line."""
     found = [(prefix, group)]
     for name, command in verbs_of(group).items() if isinstance(group, click.Group) else ():
         found += commands(command, f"{prefix} {name}")
@@ -63,7 +63,7 @@ def test_the_table_of_verbs_agrees_with_the_help_of_each() -> None:
 
 
 HEAVY = {"requests", "jinja2", "easybuild", "cryptography", "zstandard", "isal", "hpcmod.image", "hpcmod.check"}
-"""What takes long to import, and is not needed to list what there is."""
+"""Packages that are slow to import, and not needed to list commands."""
 
 
 @pytest.mark.parametrize("line", ["--help", "--version", "completion bash"])

@@ -1,4 +1,4 @@
-"""The man pages are made from the commands: `./dev/test --golden` writes them."""
+"""The man pages are generated from the commands: `./dev/test --golden` writes them."""
 
 from __future__ import annotations
 

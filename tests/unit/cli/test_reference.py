@@ -69,17 +69,17 @@ PAGES = {
         ("This machine",),
     ),
 }
-"""By page: its title, the guides it links to, and the headings of `hpcmod --help` whose verbs it describes."""
+"""By page: its title, the guides that it links to, and the headings of `hpcmod --help` whose verbs it describes."""
 
 
 def usage(name: str, command: click.Command) -> str:
-    """Return the line that shows how a verb is called."""
-    # with the settings of main: click keeps the options for help that a command is first asked for
+    """Return the usage line of a verb."""
+    # pass the settings of main, because click caches the help option when it is first requested
     return " ".join([f"hpcmod {name}", *command.collect_usage_pieces(click.Context(command, **main.context_settings))])
 
 
 def paragraph(text: str) -> str:
-    """Return a paragraph of a help text; one that begins with click's \\b is a block of examples or other code."""
+    """Return a paragraph of a help text; one that starts with click's \\b is a block of examples or code."""
     if not text.startswith("\b\n"):
         return f"\n{' '.join(text.split())}\n"
     label, *lines = text.splitlines()[1:]
@@ -97,7 +97,7 @@ def option_row(option: click.Option) -> str:
 
 
 def render(name: str, command: click.Command) -> Iterator[str]:
-    """Yield the section of a verb, and those of the verbs below it."""
+    """Yield the section of a verb, or those of its subcommands."""
     if isinstance(command, click.Group):
         for below, inner in sorted(verbs_of(command).items()):
             yield from render(f"{name} {below}", inner)

@@ -1,4 +1,4 @@
-"""Each walk-through of docs/how-to does what its page says: golden files, shellcheck, and our own rules for scripts."""
+"""Each walk-through in docs/how-to does what its page says: golden files, shellcheck, and our own rules for scripts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ each_script = pytest.mark.parametrize("command", SCRIPTS, ids=lambda command: co
 
 @pytest.fixture(autouse=True)
 def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No Slurm, no runtime and no settings of this machine."""
+    """Hide Slurm, the runtime and all settings of this machine."""
     for name in [name for name in os.environ if name.startswith(("SLURM_", "SBATCH_", "HPCMOD_SITE"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PATH", str(tmp_path))

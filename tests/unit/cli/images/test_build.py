@@ -1,4 +1,4 @@
-"""The verb build, as far as it needs no engine."""
+"""`hpcmod build`, as far as it needs no engine."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_extras_may_be_named_with_commas_and_one_by_one() -> None:
 
 
 def commands_of_the_pages() -> list[str]:
-    """Every `hpcmod build` of a shipped recipe that a page shows; `recipes/NAME` is a user's."""
+    """Return every `hpcmod build` of a shipped recipe that a page shows; `recipes/NAME` is a user's own recipe."""
     pages = (Path(__file__).resolve().parents[4] / "docs").rglob("*.md")
     lines = [line for page in pages for line in page.read_text(encoding="utf-8").splitlines()]
     shown = {found for line in lines for found in re.findall(r"hpcmod build (?!recipes/)[a-z][^`|]*", line)}

@@ -17,7 +17,7 @@ TEXT = "Use it \x1b[2Jfor science.\n"
 
 @pytest.fixture
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Catalogue:
-    """A catalogue of one container with a licence and one without."""
+    """A catalogue with one container that has a licence and one that has none."""
     catalogue = make_catalogue(tmp_path / "shop", make_record("Free/1"))
     (tmp_path / "terms.txt").write_text(TEXT)
     put(catalogue, set_terms(catalogue, make_record("Solver/3.1"), readers="", licence=str(tmp_path / "terms.txt")))

@@ -26,7 +26,7 @@ def no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 class FakeCall:
-    """Stands for the terminal: notes what would run, and ends with a status."""
+    """A fake of running a program: records its command line and environment, and returns an exit status."""
 
     def __init__(self, status: int) -> None:
         self.status = status

@@ -15,7 +15,7 @@ from tests.installations import install
 
 @pytest.fixture
 def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where two versions of PyTorch are the user's own."""
+    """A directory with the user's own installations of two versions of PyTorch."""
     for name in ("EASYBUILD_PREFIX", "EASYBUILD_INSTALLPATH", "XDG_DATA_HOME", "HPCMOD_CATALOGUE", "_HPCMOD_CONTAINER"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -31,7 +31,7 @@ def files(top: Path) -> list[Path]:
 
 
 def refused(top: Path, *words: str) -> Result:
-    """Call remove, which is to fail and to leave all as it was."""
+    """Run `hpcmod remove`; check that it fails and changes nothing."""
     before = files(top)
     result = CliRunner().invoke(main, ["remove", *words])
     assert result.exit_code not in (0, 1), result.output

@@ -13,7 +13,7 @@ from tests.installations import install
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An installation of PyTorch without its wrapper of python."""
+    """An installation of PyTorch that lacks its wrapper of python."""
     for name in ("EASYBUILD_PREFIX", "EASYBUILD_INSTALLPATH", "HPCMOD_CATALOGUE", "_HPCMOD_CONTAINER"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -44,7 +44,7 @@ def test_a_damaged_image_is_taken_from_its_source(root: Path, monkeypatch: pytes
     (root / "x.sif").unlink()
     done = CliRunner().invoke(main, ["repair", "PyTorch", "--json"])
     found = json.loads(done.stdout)
-    assert (done.exit_code, found["status"]) == (4, 4)  # eb changed nothing
+    assert (done.exit_code, found["status"]) == (4, 4)  # the fake eb changed nothing
     assert [one["subject"] for one in found["left"]] == ["image"]
     assert str(root) not in called[0]["EASYBUILD_ROBOT_PATHS"].split(":")
     assert "HPCMOD_UPDATE" not in called[0]

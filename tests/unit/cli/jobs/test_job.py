@@ -30,7 +30,7 @@ echo 'sbatch: Job 7 to start at 2026-11-21 using 16 processors on nodes nid001' 
 
 
 class TakenOverError(Exception):
-    """Stands for the program that takes our place."""
+    """Raised instead of replacing this process by another program."""
 
     def __init__(self, argv: Sequence[str]) -> None:
         super().__init__(" ".join(argv))
@@ -39,7 +39,7 @@ class TakenOverError(Exception):
 
 @pytest.fixture(autouse=True)
 def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No Slurm, no settings, and a directory of the test's own."""
+    """Remove Slurm and settings from the environment, and change to a temporary directory."""
     for name in [name for name in os.environ if name.startswith(("SLURM_", "SBATCH_"))] + ["HPCMOD_SITE", "SIF"]:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
@@ -56,7 +56,7 @@ def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def sbatch(tmp_path: Path) -> Path:
-    """A stand-in for sbatch on PATH; returns the file with its arguments."""
+    """A fake sbatch on PATH; returns the file that it writes its arguments to."""
     program, log = tmp_path / "bin" / "sbatch", tmp_path / "log"
     program.parent.mkdir()
     program.write_text(FAKE_SBATCH.format(log=log).replace("cat", "/bin/cat"))

@@ -16,7 +16,7 @@ from tests.installations import install
 
 @pytest.fixture
 def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An installation whose image has JupyterLab, as its record says; Slurm is a fake that ends every job at once."""
+    """An installation whose image has JupyterLab according to its record; a fake Slurm ends every job at once."""
     for name in ("EASYBUILD_PREFIX", "HPCMOD_CATALOGUE", "_HPCMOD_CONTAINER", "SLURM_JOB_ID", "SLURMD_NODENAME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
@@ -52,7 +52,7 @@ def test_the_command_of_a_server_here_uses_the_gpus_of_the_site(top: Path, monke
     session = top / "state/hpcmod/jupyter/SESSION"
     start = f"{top}/software/Lab/1.0/in-environment exec --bind {session} -- python {session}/server.py jupyterlab"
     assert hpcmod("Lab", "--here", "--dry-run").stdout == f"{start} local\n"
-    monkeypatch.setenv("SLURM_JOB_ID", "7")  # in the shell of salloc on a login node
+    monkeypatch.setenv("SLURM_JOB_ID", "7")  # in a shell that salloc started on a login node
     planned = json.loads(hpcmod("Lab", "--here", "--dry-run", "--json").stdout)
     assert planned["script"] == f"srun --nodes=1 --ntasks=1 --overlap {start} node"
 

@@ -1,4 +1,4 @@
-"""`--stage` of `hpcmod job` and `hpcmod launch`: the way, the place, and the copies that a step uses."""
+"""`--stage` of `hpcmod job` and `hpcmod launch`: the method, the destination, and the copies that a step uses."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_refuses_storage_that_the_nodes_do_not_have(site: str, words: tuple[str,
 
 @pytest.fixture
 def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """Environment of a job with a module, whose stage-image is a stand-in that copies on this node."""
+    """The environment of a job with a loaded module, whose stage-image is a fake that copies on this node."""
     (tmp_path / "scripts").mkdir()
     script = tmp_path / "scripts" / "stage-image"
     script.write_text(
@@ -101,7 +101,7 @@ def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 
 def run_launch(site: str, env: dict[str, str], *words: str) -> tuple[list[str], str]:
-    """Return the command that takes the place of `hpcmod launch`, and what was said."""
+    """Return the command that replaces `hpcmod launch`, and what was printed to stderr."""
     done = hpcmod("launch", "--site", site, *words, "--", "train.py", **env)
     assert isinstance(done.exception, TakenOverError), done.output
     return done.exception.argv, done.stderr

@@ -33,7 +33,7 @@ def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def exports(**env: str) -> dict[str, str]:
-    """What a shell has after `eval "$(hpcmod env)"`."""
+    """Return the environment of a shell after `eval "$(hpcmod env)"`."""
     printed = hpcmod(**env).stdout
     script = 'eval "$1"; env -0'
     done = subprocess.run(["bash", "-c", script, "bash", printed], env=env, capture_output=True, text=True, check=True)
@@ -82,7 +82,7 @@ def test_env_twice_changes_nothing_more() -> None:
 
 @pytest.fixture
 def env(tmp_path: Path) -> dict[str, str]:
-    """A loaded module, with a stand-in for the runtime that starts nothing."""
+    """The environment of a loaded module, with a fake runtime that starts nothing."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "singularity").write_text(RUNTIME)
     (tmp_path / "bin" / "singularity").chmod(0o755)

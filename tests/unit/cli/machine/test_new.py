@@ -27,7 +27,7 @@ def run(*args: str | Path) -> Result:
 
 @pytest.fixture(autouse=True)
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[survey.AskedNodes]:
-    """What the machine was asked; it is a cluster with one node."""
+    """The questions that were put to the machine, a cluster with one node."""
     found: list[survey.AskedNodes] = []
 
     def find(scheduler: Any, asked: survey.AskedNodes, environ: Any) -> MachineEvidence:

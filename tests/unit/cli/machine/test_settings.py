@@ -1,4 +1,4 @@
-"""`hpcmod site settings`: each variable of a profile with its verdict, its reason and its line."""
+"""`hpcmod site settings`: each variable of a profile with its verdict, reason and line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests import corpus
 
 @pytest.fixture(autouse=True)
 def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No settings of this machine."""
+    """Hide all settings of this machine."""
     for name in ("HPCMOD_SITE", "SIF"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(machine, "SYSTEM_PROFILE", tmp_path / "none")

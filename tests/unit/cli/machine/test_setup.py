@@ -26,7 +26,7 @@ def catalogue(tmp_path: Path) -> Catalogue:
 
 @pytest.fixture(autouse=True)
 def python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A Python beside which there is an hpcmod."""
+    """A Python interpreter with hpcmod in the same directory."""
     path = tmp_path / "venv" / "bin" / "python"
     path.parent.mkdir(parents=True)
     path.with_name("hpcmod").touch()

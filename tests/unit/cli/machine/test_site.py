@@ -24,7 +24,7 @@ def no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def ours(tmp_path: Path) -> Path:
-    """A profile of a machine whose only bind path is /usr, below another name."""
+    """A site profile whose only existing bind source is /usr, bound to another path."""
     path = tmp_path / "ours.toml"
     path.write_text('name = "ours"\n[binds]\nrequired = ["/usr:/host/usr"]\noptional = [\n  "/no/such/place",\n]\n')
     return path

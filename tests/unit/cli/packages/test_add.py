@@ -52,7 +52,7 @@ def test_manually_installed_packages_are_reported_before_they_are_hidden(home: P
     said = " ".join(call(*first).stderr.split())
     assert "hidden while these packages are active: those installed by hand in " in said
     assert f"hpcmod add PyTorch --from {home.parent}/software/PyTorch/2.7.1/user-software" in said
-    assert "by hand" not in call("add", "PyTorch", "x", "--dry-run").stderr  # there they are hidden already
+    assert "by hand" not in call("add", "PyTorch", "x", "--dry-run").stderr  # already hidden by the active set
 
 
 def test_plain_files_are_added_and_dropped_by_their_place(home: Path, tmp_path: Path) -> None:

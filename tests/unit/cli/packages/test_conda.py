@@ -1,4 +1,4 @@
-"""The options for conda packages."""
+"""Options for conda packages."""
 
 from __future__ import annotations
 

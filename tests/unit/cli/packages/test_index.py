@@ -1,4 +1,4 @@
-"""The options that tell pip where to find packages mean the same for add, drop, rebase and build --requirements."""
+"""Options for pip's package indexes mean the same in add, drop, rebase and build --requirements."""
 
 from __future__ import annotations
 

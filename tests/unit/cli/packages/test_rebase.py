@@ -19,7 +19,7 @@ __all__ = ["home"]
 
 @pytest.fixture(autouse=True)
 def no_needy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """pip of an image that has no needy; the real one is called in tests/integration."""
+    """A fake pip that finds no version of needy; tests/integration runs the real one."""
 
     def resolve(plan: StatePlan, *_: object) -> tuple[Locked, ...]:
         if "needy" in plan.lines:
@@ -43,7 +43,7 @@ def test_packages_that_cannot_be_installed_are_reported_and_nothing_changes(home
 def test_packages_can_be_left_out(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert data("rebase", "PyTorch", "--without", "needy", "--dry-run")["state"] is None
     monkeypatch.setattr(verb, "on_a_terminal", lambda: True)
-    assert call("rebase", "PyTorch", "--without", "needy").exit_code == 1  # nobody answers
+    assert call("rebase", "PyTorch", "--without", "needy").exit_code == 1  # no answer on stdin
     assert active(home).startswith("states/2-")
     found = call("rebase", "PyTorch", "--without", "needy", "--yes")
     assert (found.exit_code, found.stdout) == (0, "einops: same 0.8.1\nneedy: removed 1.0\n"), found.output

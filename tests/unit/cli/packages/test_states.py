@@ -26,7 +26,7 @@ OWN = {
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The home directory of a user who has installed PyTorch/2.7.1, and added packages in three states."""
+    """The home directory of a user who installed PyTorch/2.7.1 and added packages in three states."""
     for name in ("EASYBUILD_PREFIX", "EASYBUILD_INSTALLPATH", "HPCMOD_CATALOGUE", "_HPCMOD_CONTAINER", "CONTAINERROOT"):
         monkeypatch.delenv(name, raising=False)
     for name in ("HPCMOD_PACKAGES", "HPCMOD_PACKAGES_DIR"):

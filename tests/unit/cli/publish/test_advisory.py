@@ -35,7 +35,7 @@ Call = Callable[..., Result]
 
 @pytest.fixture
 def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
-    """Call `hpcmod` with a module loaded whose image one advisory is about; the others are about other things."""
+    """Call `hpcmod` with a module loaded; one advisory is about its image, the others are not relevant."""
     catalogue = make_catalogue(tmp_path / "catalogue", RECORD)
     for place in (catalogue.advisories, catalogue.locks):
         place.mkdir(parents=True)

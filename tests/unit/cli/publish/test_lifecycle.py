@@ -173,4 +173,4 @@ def test_every_change_has_a_schema_for_what_it_prints(shop: Catalogue, tmp_path:
     ):
         assert (
             json.loads(call(shop, *line.split(), "--json").stdout)["version"] == 1
-        )  # tests/json_schemas.py looks at it
+        )  # tests/json_schemas.py validates it

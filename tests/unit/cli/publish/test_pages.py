@@ -1,4 +1,4 @@
-"""The commands of the pages for admins, run in their order on a catalogue."""
+"""The commands on the pages for admins, run in order on a catalogue."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ pytestmark = pytest.mark.slow
 
 PAGES = ("refresh-catalogue", "upgrade-hpcmod", "usage-statistics", "move-catalogue", "backup-catalogue", "cron")
 ELSEWHERE = ("hpcmod site check", "hpcmod verify --checks")
-"""What needs the machine or a module tool: other tests run these."""
+"""Commands that need the machine or a module tool: other tests run them."""
 
 
 def commands(page: str) -> list[str]:
-    """The commands of a page that change or look at a catalogue, in their order."""
+    """Return the commands of a page that change or read a catalogue, in order."""
     text = (CHECKOUT / f"docs/how-to/{page}.md").read_text()
     blocks = re.findall(r"^ *```(?:console|bash)\n(.*?)^ *```", text, re.MULTILINE | re.DOTALL)
     lines = [line.strip() for block in blocks for line in block.splitlines()]
@@ -48,7 +48,7 @@ def test_every_command_of_the_page_works(page: str, tmp_path: Path, monkeypatch:
             subprocess.run(words, check=True)
             continue
         done = CliRunner(env=env).invoke(main, words[1:])
-        # the image of this catalogue is not a real one, which verify tells
+        # the image of this catalogue is a dummy, which verify reports
         only_image = "verify" in words and "Toy/1.0 image" in done.output
         assert done.exit_code == 0 or (done.exit_code == 1 and only_image), (line, done.output)
 

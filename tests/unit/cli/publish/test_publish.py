@@ -24,7 +24,7 @@ def image(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names given to a stand-in for the publication itself, which needs `eb`."""
+    """The names passed to a fake of `publish`, which would need `eb`."""
     make_catalogue(tmp_path / "shop")
     monkeypatch.setenv("HPCMOD_CATALOGUE", str(tmp_path / "shop"))
     monkeypatch.setenv("HPCMOD_SITE", "generic")

@@ -155,7 +155,7 @@ def test_without_a_format_the_name_of_the_file_decides(tmp_path: Path) -> None:
 
 @pytest.fixture
 def module_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fake of a module tool, for which a module is a line of bash."""
+    """A fake module tool, whose modules are lines of bash."""
     tool = '#!/bin/sh\ncat "$MODULEPATH/$3" || echo false\n'
     write_tree(tmp_path, {"lmod": tool, "Old": "export A=1 B=1 C=1", "New": "export B=2 C=1 D=1"})
     (tmp_path / "lmod").chmod(0o755)

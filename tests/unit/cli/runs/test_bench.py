@@ -1,4 +1,4 @@
-"""The command `hpcmod bench`: reading logs, planning steps, and running them with a stand-in for srun."""
+"""`hpcmod bench`: reading logs, planning steps, and running them with a fake srun."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def program(path: Path, text: str) -> None:
 
 
 def srun(top: Path, busbw: float = 90.0, *, more: str = "", status: int = 0) -> None:
-    """Stand in for srun: print a table of two sizes, on the nodes that were asked for."""
+    """Install a fake srun that prints a table of two sizes, for as many nodes as requested."""
     table = f"""
 for word in "$@"; do case $word in --nodes=*) nodes=${{word#--nodes=}};; esac; done
 echo "# Collective test starting: all_reduce_perf"
@@ -97,7 +97,7 @@ def test_charts_and_report_are_written(top: Path) -> None:
     assert (top / "c.svg").read_text().startswith("<svg ") and "<h1>" in (top / "r.html").read_text()
     done = hpcmod("--read", HPE, "--svg", "missing/c.svg", "--json")
     assert (done.exit_code, "missing" in done.stderr) == (2, True)
-    assert json.loads(done.stdout)["points"]  # what was measured is not lost
+    assert json.loads(done.stdout)["points"]  # measurements are kept
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_charts_and_report_are_written(top: Path) -> None:
     ],
 )
 def test_mistakes_are_explained(top: Path, words: tuple[str, ...], code: int, said: str) -> None:
-    program(top / "software/PyTorch/2.7.1/in-environment", "echo True")  # Python finds no such module
+    program(top / "software/PyTorch/2.7.1/in-environment", "echo True")  # the image lacks these Python modules
     done = hpcmod(*words)
     assert (done.exit_code, said in done.stderr) == (code, True), done.output
 

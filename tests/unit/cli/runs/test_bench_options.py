@@ -1,4 +1,4 @@
-"""Lists of collectives and node counts."""
+"""Parsing lists of collectives and of node counts."""
 
 from __future__ import annotations
 

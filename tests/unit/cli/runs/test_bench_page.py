@@ -1,4 +1,4 @@
-"""The commands of the page about `hpcmod bench`, with a stand-in for srun; tests/e2e/test_bench.py runs real ranks."""
+"""The commands on the page about `hpcmod bench`, with a fake srun; tests/e2e/test_bench.py runs real ranks."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_the_picture_is_the_chart_of_hpes_table(top: Path, golden: Callable[[Pat
 def test_the_table_of_the_page_is_of_hpes_log(top: Path) -> None:
     printed = hpcmod("--read", HPE, "--site", "cray-ex-gh200").stdout
     rows = [row for block in blocks("bench", "text") for row in block.splitlines() if row.startswith("all_reduce")]
-    figures = [row.replace("+-1%", "-").split() for row in rows]  # the log is of one run
+    figures = [row.replace("+-1%", "-").split() for row in rows]  # the log is of a single run
     assert all(row in [line.split() for line in printed.splitlines()] for row in figures) and len(rows) == 2
     shown, said = (re.findall(r"^ok +(all_reduce.*)$", text, re.MULTILINE) for text in (text_of("bench"), printed))
     assert shown == said

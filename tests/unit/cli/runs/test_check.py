@@ -50,7 +50,7 @@ def test_more_nodes_than_the_allocation_has_is_an_error(monkeypatch: pytest.Monk
 
 @pytest.fixture
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An allocation of two nodes, on which a small script stands for srun."""
+    """An allocation of two nodes, with a small script that replaces srun."""
     for name, text in (("srun", SRUN), ("scontrol", SCONTROL)):
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)

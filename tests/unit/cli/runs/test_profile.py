@@ -31,7 +31,7 @@ def job(here: Path, state: str) -> None:
 
 
 def answer(here: Path, *ranks: dict[str, Any], profiler: str = "/opt/py-spy", host: str = "nid001") -> None:
-    """Have srun print the answer of one node, and of a second one without ranks."""
+    """Install a fake srun that prints the answers of two nodes: one with these ranks, one without ranks."""
     lines = []
     for name, own in ((host, ranks), ("nid002", ())):
         text = json.dumps({"host": name, "ranks": own, "profiler": profiler})
@@ -151,7 +151,7 @@ exit 3
 
 @pytest.fixture
 def allocation(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two nodes, with a module loaded."""
+    """An allocation of two nodes, with a module loaded."""
     for name, value in (("JOB_ID", "7"), ("JOB_NUM_NODES", "2")):
         monkeypatch.setenv(f"SLURM_{name}", value)
     monkeypatch.setenv("SIF", str(here / "x.sif"))
@@ -166,7 +166,7 @@ def allocation(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.slow
 def test_a_program_runs_with_profiled_ranks_and_keeps_its_exit_code(allocation: Path) -> None:
     write(allocation, 1)
-    os.utime(allocation / "hpcmod-profile-7-rank1.json", (5, 5))  # of an earlier run
+    os.utime(allocation / "hpcmod-profile-7-rank1.json", (5, 5))  # as from an earlier run
     done = profile("--rank", "0,1", "--gpus", "0", "--ranks-per-node", "1", "--", "train.py", "--epochs", "2")
     assert (done.exit_code, done.stdout) == (3, "hpcmod-profile-7.json\n"), done.output
     assert "hpcmod: rank 0: open hpcmod-profile-7.json at" in done.stderr

@@ -92,7 +92,7 @@ def test_outside_an_allocation_the_dry_run_prints_what_requests_two_nodes(
 
 @pytest.fixture
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An allocation of two nodes, with a container whose image is not there."""
+    """An allocation of two nodes, with a container whose image is missing."""
     found = Installed("PyTorch/1", tmp_path / "1.lua", tmp_path, {})
     monkeypatch.setattr(verify_net, "find_ready", lambda *_: found)
     monkeypatch.setattr(verify_net, "find_image_mpi", lambda *_: "")

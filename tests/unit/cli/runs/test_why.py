@@ -29,7 +29,7 @@ CONTROL = """JobId=7 JobName=my train
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working directory, in which no scheduler is installed."""
+    """An empty working directory, without a scheduler on PATH."""
     (tmp_path / "bin").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setenv("HPCMOD_SITE", "generic")

@@ -13,7 +13,7 @@ from tests.installations import install
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty project of a user with an installation."""
+    """An empty project directory of a user who has an installation."""
     for name in ("EASYBUILD_PREFIX", "HPCMOD_CATALOGUE", "_HPCMOD_CONTAINER"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))

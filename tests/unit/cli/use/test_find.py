@@ -25,7 +25,7 @@ HOSTILE = "\x1b]0;mine\x07 <b>$(id)"
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Catalogue:
-    """A catalogue of which one container is deprecated, one retired, one for another machine, and one hostile."""
+    """A catalogue with one container each that is deprecated, retired, for another machine, or hostile."""
     catalogue = make_catalogue(
         tmp_path / "site",
         make_record("PyTorch/2.7.1", aliases=("stable",), checks=(Check("true", True, "2026-11-01T00:00:00Z", "x"),)),
@@ -127,7 +127,7 @@ def test_diff_is_a_line_a_difference(site: Catalogue) -> None:
 
 @pytest.fixture
 def installed(site: Catalogue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Mine/1 and Mine/2, which are in no catalogue; in the image of the second torch is another."""
+    """Install Mine/1 and Mine/2, which are in no catalogue and have different versions of torch."""
     monkeypatch.setenv("MODULEPATH", str(tmp_path / "modules/all"))
     for version, torch in (("1", "2.7.1"), ("2", "2.8.0")):
         install(tmp_path, f"Mine/{version}")
@@ -194,7 +194,7 @@ def test_an_unavailable_catalogue_is_reported_and_hides_no_other(
 
 
 MOST = {"ls": 70, "ls --json": 70, "search torch": 70, "info PyTorch/2.7.1": 80, "diff PyTorch PyTorch": 76}
-"""By command line, how many modules it may import beyond those of click, without packages: it must start quickly."""
+"""Most modules that each command line may import beyond those of click, not counting packages, to start quickly."""
 
 
 _LIST_MODULES = """
@@ -208,7 +208,7 @@ atexit.register(show)
 
 
 def modules_of(program: str) -> set[str]:
-    """Run a program and return the modules that it imports, without the packages of hpcmod, which hold no code."""
+    """Run a program and return the modules that it imports, without the packages of hpcmod, which contain no code."""
     done = subprocess.run([sys.executable, "-c", _LIST_MODULES + program], capture_output=True, text=True, check=True)
     return set(done.stderr.split())
 

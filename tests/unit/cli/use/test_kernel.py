@@ -12,7 +12,7 @@ from tests.installations import install
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An installation whose image has ipykernel, as its record says."""
+    """An installation whose image has ipykernel according to its record."""
     for name in ("EASYBUILD_PREFIX", "HPCMOD_CATALOGUE", "_HPCMOD_CONTAINER", "JUPYTER_DATA_DIR", "XDG_DATA_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -27,7 +27,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def program(root: Path, text: str) -> None:
-    """Write a fake `in-environment`, which would start the container."""
+    """Write a fake `in-environment`, which would otherwise start the container."""
     (root / "in-environment").write_text(f"#!/bin/sh\n{text}\n")
     (root / "in-environment").chmod(0o755)
 

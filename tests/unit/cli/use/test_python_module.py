@@ -12,7 +12,7 @@ LISTED = {"packages": [{"name": "ipykernel", "version": "7"}]}
 
 
 def container(root: Path, text: str, record: dict[str, object]) -> Installed:
-    """Return an installation whose program, a fake, prints the answer of a container."""
+    """Return an installation with a fake `in-environment` that prints the answer of a container."""
     (root / "in-environment").write_text(f"#!/bin/sh\n{text}\n")
     (root / "in-environment").chmod(0o755)
     return Installed("Toy/1.0", root / "1.0.lua", root, record)

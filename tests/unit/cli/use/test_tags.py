@@ -15,7 +15,7 @@ FOUND = TagList((Tag("2.0", "sha256:0", 2 << 30, "2026-11-01", ("amd64", "arm64"
 
 @pytest.fixture(autouse=True)
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[ImageReference, dict[str, Any]]]:
-    """What the registry was asked."""
+    """The requests to the registry."""
     found: list[tuple[ImageReference, dict[str, Any]]] = []
 
     def answer(reference: ImageReference, **options: Any) -> TagList:
