@@ -1,4 +1,4 @@
-"""Root's checkout, copied to where the worker can read it."""
+"""Copying root's checkout to a directory that the worker can read."""
 
 from __future__ import annotations
 

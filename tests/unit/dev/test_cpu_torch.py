@@ -1,4 +1,4 @@
-"""The stack takes torch's build for CPUs, and never the one for CUDA, which is what PyPI calls torch."""
+"""The stack installs the CPU build of torch, never the CUDA build that PyPI calls torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 
 def download(links: Path, to: Path) -> Done:
-    """Ask real pip for torch 9+cpu, with one directory as all there is; --no-index keeps it off the network."""
+    """Ask the real pip for torch 9+cpu, with one directory as its only source; --no-index keeps it off the network."""
     pip = f"{sys.executable} -m pip download --no-index --no-deps --find-links {links} --dest {to} torch==9+cpu"
     libraries = " ".join(f"source {CHECKOUT}/dev/lib/{name}.sh;" for name in ("talk", "paths", "torch"))
     return run(["bash", "-c", f"set -euo pipefail; {libraries} with_cpu_torch {pip}"], os.environ)

@@ -1,4 +1,4 @@
-"""The second libfabric of dev/stack. Debian's mirror is a fake here: a function that packs a file, or fails."""
+"""The second libfabric of dev/stack, with a fake of Debian's mirror: a function that packs a file, or fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that forges and other tools read: each must be valid, and CI must be `./dev/test` everywhere."""
+"""Files for forges and other tools: each must be valid, and CI must run `./dev/test` everywhere."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def read_yaml(name: str) -> Any:
 
 
 def commands_of(workflow: dict[str, Any]) -> Iterator[str]:
-    """Yield the commands that a workflow runs in order to test: steps of GitHub and Forgejo, the script of GitLab."""
+    """Yield the commands of a workflow that run tests: steps for GitHub and Forgejo, the script for GitLab."""
     for job in workflow["jobs"].values() if "jobs" in workflow else [workflow["test"]]:
         yield from (step["run"] for step in job.get("steps", ()) if "run" in step)
         yield from job.get("script", ())
@@ -44,7 +44,7 @@ def test_the_citation_names_this_version_and_licence() -> None:
     assert citation["version"] == hpcmod.__version__
     assert citation["license"] == SETUP["metadata"]["license"]
     assert citation["title"] == SETUP["metadata"]["name"]
-    required = ("cff-version", "message", "title", "authors")  # by the schema of CFF 1.2.0
+    required = ("cff-version", "message", "title", "authors")  # the schema of CFF 1.2.0
     assert [key for key in required if not citation.get(key)] == []
 
 

@@ -1,4 +1,4 @@
-"""The shell scripts of this folder and of CI."""
+"""Checks of the shell scripts in dev/ and of CI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How dev/demo shows a command."""
+"""Printing commands and their output in dev/demo."""
 
 from __future__ import annotations
 

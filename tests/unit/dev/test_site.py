@@ -1,4 +1,4 @@
-"""The documentation as a web site: it builds without a warning, can be searched, and needs no other server."""
+"""The documentation as a web site: it builds without warnings, has a search, and needs no other server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PAGES = [*CHECKOUT.glob("*.md"), *(CHECKOUT / "docs").rglob("*.md")]
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the site as dev/docs does; a warning, such as a dead link, fails."""
+    """Build the site as dev/docs does; a warning, such as a dead link, is a failure."""
     place = tmp_path_factory.mktemp("site")
     settings = ["-W", "--keep-going", "-d", str(place / "trees"), "-c", str(CHECKOUT / "dev" / "site")]
     done = run([sys.executable, "-m", "sphinx", "-q", *settings, str(CHECKOUT), str(place / "html")], os.environ)
