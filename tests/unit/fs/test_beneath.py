@@ -14,7 +14,7 @@ from hpcmod.fs.beneath import open_beneath
 
 @pytest.fixture(params=["openat2", "step by step"], autouse=True)
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both ways to open: that of Linux 5.6 and later, and that of older ones."""
+    """Both ways to open paths: with openat2 (Linux 5.6 or later), and without."""
     if request.param == "step by step":
 
         def lacking(*_: object) -> int:

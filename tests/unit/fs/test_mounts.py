@@ -1,4 +1,4 @@
-"""The file system of a path, by the last mount above it."""
+"""Finding the file system of a path: the last mount above it."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from hpcmod.fs.removal import empty, find_closed, is_open_to, remove_path
 
 
 def precious(tmp_path: Path) -> Path:
-    """Make a directory that nobody asked to remove."""
+    """Create a directory that must not be removed."""
     path = tmp_path / "precious"
     path.mkdir()
     (path / "thesis").write_text("text")

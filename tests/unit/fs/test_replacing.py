@@ -29,7 +29,7 @@ def test_a_block_that_raises_gives_nothing_its_final_name(tmp_path: Path) -> Non
 
 @pytest.fixture(params=["exchanged", "renamed twice"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both ways to put a directory in the place of another: that of most file systems, and that of Lustre."""
+    """Both ways to replace a directory: with an atomic exchange, and without, as on Lustre."""
     if request.param == "renamed twice":
         monkeypatch.setattr(replacing_module, "_exchange", lambda one, other: False)
     return str(request.param)
@@ -165,7 +165,7 @@ def test_leftovers_that_others_could_have_written_are_not_resumed(tmp_path: Path
 
 @pytest.mark.parametrize("mode", [0o700, 0o755, 0o2770, 0o1777])
 def test_a_directory_that_another_user_renamed_is_not_used_and_keeps_its_files(tmp_path: Path, mode: int) -> None:
-    """A member of the group may rename a directory in which they can change nothing."""
+    """A member of the group may rename a directory that they cannot write to."""
     renamed = tmp_path / f".a.hpcmod-part+{os.getuid()}"
     renamed.mkdir()
     (renamed / "a").write_text("thesis")

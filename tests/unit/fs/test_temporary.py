@@ -18,7 +18,7 @@ def names(directory: Path) -> list[str]:
 
 
 def dead_name() -> str:
-    """Return a temporary name of a process that has ended."""
+    """Return a temporary name of a process that has exited."""
     done = subprocess.run([sys.executable, "-c", NAME_OF_A_DEAD_PROCESS], capture_output=True, text=True, check=True)
     return done.stdout.strip()
 

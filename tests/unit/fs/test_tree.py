@@ -205,7 +205,7 @@ def test_a_second_name_is_given_to_regular_files_only(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("text")
     (tmp_path / "new").write_text("older")
     (tmp_path / "link").symlink_to("file")
-    for _ in range(2):  # the same file: renaming does nothing then
+    for _ in range(2):  # the second call does nothing: both names are already the same file
         tree.link("file", "new")
         assert (tmp_path / "new").samefile(tmp_path / "file")
     with pytest.raises(OSError, match="not a regular file"):
