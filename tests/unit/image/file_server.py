@@ -1,4 +1,4 @@
-"""A small real web server for one file, that misbehaves as told: one `Answer` a request, then as it should."""
+"""A small real web server for one file that misbehaves on demand: one `Answer` per request, then normal ones."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @dataclass
 class Answer:
-    """How to answer one request."""
+    """How to respond to a request."""
 
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     cut_at: int | None = None
-    """Close the connection after so many bytes of the body."""
+    """Close the connection after this many bytes of the body."""
     length: int | None = None
     """Content-Length to claim; -1 for none."""
     chunked: bool = False
     ignore_range: bool = False
     shift: int = 0
-    """Start this many bytes beside the range that was asked for."""
+    """Start this many bytes away from the requested range."""
 
 
 @dataclass
 class Server:
-    """A running server: what it serves, how it is to answer next, and what it was asked."""
+    """A running server: its file, its next answers, and the headers of the requests that it received."""
 
     body: bytes
     host: str = "127.0.0.1"
@@ -43,7 +43,7 @@ class Server:
 
     @property
     def ranges(self) -> list[str]:
-        """The Range headers of the requests so far, empty where there was none."""
+        """The Range headers of the requests so far; empty if a request had none."""
         return [headers.get("range", "") for headers in self.asked]
 
 
@@ -61,7 +61,7 @@ class _Handler(BaseHTTPRequestHandler):
         if answer.status != 200:
             self._head(answer.status, {"Content-Length": "0", **answer.headers})
             return
-        with suppress(ConnectionError):  # whoever has seen enough hangs up
+        with suppress(ConnectionError):  # the client may close the connection early
             self._send_file(answer)
 
     def do_POST(self) -> None:
@@ -105,12 +105,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        """Say nothing on stderr."""
+        """Print nothing to stderr."""
 
 
 @contextmanager
 def serve(body: bytes, host: str = "127.0.0.1") -> Iterator[Server]:
-    """Serve a file until the end of the block."""
+    """Serve a file while the context is open."""
     file = Server(body, host)
     httpd = ThreadingHTTPServer((host, 0), type("Handler", (_Handler,), {"file": file}))
     file.port = httpd.server_address[1]

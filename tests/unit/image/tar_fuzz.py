@@ -1,7 +1,8 @@
-"""Broken layers for fuzzing: good ones of the edge corpus, changed where it hurts, and headers put together by chance.
+"""Broken layers for fuzzing: layers of the edge-case corpus with targeted damage, and tars of random headers.
 
-Their sums are right, so that the reader gets to the rest. HPCMOD_THOROUGH=1 pytest tests/unit/image/layers/test_tar.py
-tests/unit/test_fuzz.py runs hundreds of thousands through each reader of what strangers may have written.
+Their checksums are correct, so that the reader gets past them. HPCMOD_THOROUGH=1 pytest
+tests/unit/image/layers/test_tar.py tests/unit/test_fuzz.py runs hundreds of thousands of inputs through each reader of
+untrusted files.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ SEEDS = tuple(tar_bytes(layer) for case in CASES.values() for layer in case.laye
 
 
 def broken_tar(chance: random.Random) -> bytes:
-    """Make a tar that is broken in one to four ways."""
+    """Return a valid tar, damaged one to four times."""
     tar = bytearray(chance.choice(SEEDS))
     for _ in range(chance.randrange(1, 5)):
         chance.choice(BREAKS)(tar, chance)
@@ -54,7 +55,7 @@ def broken_tar(chance: random.Random) -> bytes:
 
 
 def made_tar(chance: random.Random) -> bytes:
-    """Put a tar together of headers that follow no rule but that of their form: extended, long names, sparse files."""
+    """Return a tar of random headers that follow only the format itself: extended headers, long names, sparse files."""
     tar = b""
     for _ in range(chance.randrange(1, 5)):
         if chance.random() < 0.7:
@@ -64,7 +65,7 @@ def made_tar(chance: random.Random) -> bytes:
         if chance.random() < 0.2:
             tar += _member(chance.choice(b"LK"), chance.choice(VALUES), chance)
         kind = chance.choice(b"0001235S67")
-        tar += _member(kind, chance.choice(BODIES) if kind in b"0S7" else b"", chance)  # no other has a content
+        tar += _member(kind, chance.choice(BODIES) if kind in b"0S7" else b"", chance)  # other kinds have no contents
     return tar + bytes(chance.choice((0, BLOCK, 2 * BLOCK)))
 
 
@@ -129,13 +130,13 @@ BREAKS: Sequence[Callable[[bytearray, random.Random], None]] = (
 
 
 def pieces(data: bytes, chance: random.Random) -> Iterator[bytes]:
-    """Cut bytes as a decompressor might hand them over."""
+    """Split bytes as a decompressor might return them."""
     step = chance.choice((len(data) or 1, 512, 700, 4096, 1))
     yield from (data[at : at + step] for at in range(0, len(data), step))
 
 
 def try_image(chance: random.Random) -> str:
-    """Read and merge one to three broken layers; return what became of them. Anything but HpcmodError comes through."""
+    """Read and merge one to three broken layers; return the result. Exceptions other than HpcmodError propagate."""
     hidden, layers = Hidden(), []
     try:
         for _ in range(chance.randrange(1, 4)):
@@ -150,7 +151,7 @@ def try_image(chance: random.Random) -> str:
 
 
 def _swallow(size: int, chunks: object) -> FileData:
-    """Take in at most a megabyte of a content, which must not be longer than it says."""
+    """Read at most 1 MiB of the contents, and check that their length is as announced."""
     done = 0
     for chunk in chunks:  # type: ignore[attr-defined]
         done += len(chunk)

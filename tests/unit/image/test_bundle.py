@@ -74,7 +74,7 @@ def test_a_truncated_bundle_fails_verification_and_says_to_copy_it_again(tmp_pat
 
 
 def rewrite(bundle: Path, change: str, name: str = "") -> Path:
-    """Write a bundle whose members are changed in one way."""
+    """Write a bundle whose members are modified by a function."""
     out = bundle.with_name("rewritten.tar")
     with tarfile.open(bundle) as old, tarfile.open(out, "w") as new:
         for member in old:
@@ -155,7 +155,7 @@ def test_a_file_with_an_unexpected_checksum_is_not_bundled(tmp_path: Path, files
 
 @pytest.fixture
 def each_tick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Progress is told each time that there is some, and not ten times a second."""
+    """Report progress each time there is some, instead of ten times per second."""
     monkeypatch.setattr(integrity, "_TICK", 0.0)
 
 

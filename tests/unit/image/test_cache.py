@@ -37,7 +37,7 @@ def cache(tmp_path: Path) -> Cache:
 
 
 def fill(cache: Cache, number: int, size: int, used: float) -> None:
-    """Put a blob there, whose content does not matter."""
+    """Store a blob whose contents do not matter."""
     cache.prepare()
     cache.path(digest(number)).write_bytes(bytes(size))
     os.utime(cache.path(digest(number)), (used, used))
@@ -273,7 +273,7 @@ def test_any_cache_content_gives_our_error_only(tmp_path_factory: pytest.TempPat
 
 
 def plant(path: Path, kind: str, home: Path) -> None:
-    """Put at a path what somebody else who may write there could put."""
+    """Create at a path what another user with write permission could put there."""
     home.mkdir(exist_ok=True)
     (home / "thesis").write_text("text")
     if kind == "link":
@@ -407,7 +407,7 @@ def test_gc_leaves_blobs_of_other_users(cache: Cache, monkeypatch: pytest.Monkey
 
 def test_gc_removes_the_temporary_files_of_ended_processes(cache: Cache) -> None:
     fill(cache, 1, 10, used=0)
-    ended = temporary_name("x").replace(f"-{os.getpid()}-", f"-{2**22 + 1}-")  # above the highest process number
+    ended = temporary_name("x").replace(f"-{os.getpid()}-", f"-{2**22 + 1}-")  # above the highest possible process ID
     left = [cache.directory / name / ended for name in ("blobs/sha256", "partial", "locks")]
     for path in left:
         path.touch()

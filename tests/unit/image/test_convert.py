@@ -1,4 +1,4 @@
-"""A conversion makes the same SIF each time, leaves nothing behind where it fails, and says what went wrong."""
+"""A conversion always produces the same SIF, leaves nothing behind if it fails, and says what went wrong."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_a_refused_image_leaves_nothing_behind(tmp_path: Path, name: str) -> Non
 
 
 def damage(layout: Path, *, largest: bool = True) -> None:
-    """Change a byte in the middle of the largest blob, a layer."""
+    """Change a byte in the middle of the largest blob, which is a layer."""
     blob = max((layout / "blobs/sha256").iterdir(), key=lambda path: path.stat().st_size)
     data = bytearray(blob.read_bytes())
     data[len(data) // 2] ^= 0xFF
@@ -174,7 +174,7 @@ def test_a_hostile_image_of_long_named_directories_is_refused_and_the_option_nam
     with pytest.raises(BadInputError, match="750 MB of memory") as fault:
         for _ in allowance.counted(entries):
             count += 1
-    assert count < 620_000  # 460 bytes each until then (measured): less than 500 MB in all
+    assert count < 620_000  # 460 bytes each (measured): less than 500 MB in total
     assert "--max-memory" in fault.value.cure
 
 

@@ -16,7 +16,7 @@ from tests import corpus
 
 pytestmark = pytest.mark.slow
 
-SIZE = 40 << 20  # a few chunks, so that the copy runs ahead of the hash
+SIZE = 40 << 20  # several chunks, so that the copy runs ahead of the hash
 
 
 @pytest.fixture(scope="module")
@@ -252,7 +252,7 @@ def test_an_empty_file_is_copied(tmp_path: Path, partial: Path) -> None:
 def test_the_checksum_is_of_the_copied_bytes_if_the_source_changes(
     tmp_path: Path, partial: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever may write the source changes it for the copy, then restores bytes and time before it is hashed."""
+    """Someone changes the source during the copy, then restores its bytes and times before it is hashed."""
     source = tmp_path / "theirs.sif"
     source.write_bytes(b"good" * 1000)
     good, status, real = hashlib.sha256(source.read_bytes()).hexdigest(), source.stat(), os.copy_file_range

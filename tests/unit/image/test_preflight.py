@@ -16,7 +16,7 @@ MB = 10**6
 
 @pytest.fixture(autouse=True)
 def disk(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """What every file system says of itself: 100 MB and 50 files free."""
+    """Report 100 MB and 50 files free for every file system."""
     said = SimpleNamespace(f_bavail=100, f_frsize=MB, f_files=1000, f_favail=50)
     monkeypatch.setattr(os, "statvfs", lambda _: said)
     return said

@@ -1,4 +1,4 @@
-"""What other programs are called with: a script that notes it stands for the runtime and the daemon."""
+"""Command lines of other programs: a script that records them replaces the runtime and the daemon."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
 
 
 def stand_in(tmp_path: Path, name: str, *, status: int = 0) -> None:
-    """Put a program on PATH that notes its arguments and its settings, and ends with a status."""
+    """Put a program on PATH that records its arguments and environment, and ends with a status."""
     program = tmp_path / "bin" / name
     program.parent.mkdir(exist_ok=True)
     program.write_text(f'#!/bin/sh\nprintf "%s\\n" {name} "$@" "bind=$APPTAINER_BINDPATH" > "$NOTES"\nexit {status}\n')

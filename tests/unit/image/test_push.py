@@ -1,4 +1,4 @@
-"""What is read before it is pushed; tests/integration/test_push.py pushes to a real registry."""
+"""Reading images before a push; tests/integration/test_push.py pushes to a real registry."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from hpcmod.image import quota
 from hpcmod.image.quota import Quota, make_quota, parse_lfs, read_quotas
 
 KIB = 1024
-# the form of `lfs quota -q -u USER DIRECTORY`, Lustre 2.15 manual, section 25.6
+# the output format of `lfs quota -q -u USER DIRECTORY`, Lustre 2.15 manual, section 25.6
 LINE = "/scratch 1048576  2097152 3145728       -     100       0     200       -\n"
 
 
@@ -52,7 +52,7 @@ def test_finds_no_quota_where_none_is_set(tmp_path: Path) -> None:
 
 
 def test_falls_back_to_lfs_quota_on_lustre(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tool is a fake: there is no Lustre here."""
+    """The tool is a fake, because there is no Lustre here."""
     fake = tmp_path / "lfs"
     fake.write_text(f"#!/bin/sh\necho \"$@\" >>{tmp_path}/asked\nprintf '%s' '{LINE}'\n")
     fake.chmod(0o755)

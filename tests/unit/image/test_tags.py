@@ -1,4 +1,4 @@
-"""Tags of a registry that answers from a table; tests/integration/test_registry_tags.py asks a real one."""
+"""Tags of a fake registry; tests/integration/test_registry_tags.py asks a real one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def digest_of(text: bytes) -> str:
 
 
 class FakeRepository:
-    """A repository with an image of two architectures, a SIF, and a tag that cannot be read."""
+    """A repository with an image for two architectures, a SIF, and a tag that cannot be read."""
 
     def __init__(self, *_: Any) -> None:
         self.blobs: dict[str, bytes] = {}

@@ -51,7 +51,7 @@ def waits() -> list[float]:
 
 @pytest.fixture
 def fetch(server: Server, partial: Path, waits: list[float]) -> Any:
-    """Fetch the served file; waits are noted, not waited."""
+    """Fetch the served file; waits are recorded instead of slept."""
 
     def call(url: str | None = None, **options: Any) -> FetchResult:
         return fetch_file(url or server.url, partial, **{"sleep": waits.append, **options})
@@ -60,7 +60,7 @@ def fetch(server: Server, partial: Path, waits: list[float]) -> Any:
 
 
 def break_off(fetch: Any, server: Server, partial: Path, **options: Any) -> int:
-    """Fetch until the server breaks off and Ctrl-C stops the wait; give the bytes that are left."""
+    """Fetch until the server disconnects and Ctrl-C interrupts the wait; return the size of the partial file."""
 
     def interrupt(_: float) -> None:
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""Fetching each kind of reference to its temporary path; test_obtain.py tests `obtain` as a whole."""
+"""Fetching each kind of reference to a temporary path; test_obtain.py tests `obtain` as a whole."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ def test_reports_a_missing_external_program(tmp_path: Path, options: ObtainOptio
 
 
 def fake(directory: Path, name: str, text: str) -> dict[str, str]:
-    """Put a program that stands in for a real one on a PATH of its own."""
+    """Write a fake program into a directory of PATH."""
     directory.mkdir()
     (directory / name).write_text(f"#!/bin/sh\n{text}\n")
     (directory / name).chmod(0o755)
@@ -207,7 +207,7 @@ def test_a_program_that_fails_leaves_nothing_and_its_call_is_reported(tmp_path: 
 
 
 def push(registry: Registry, repository: str) -> str:
-    """Push a small image and give its digest."""
+    """Push a small image and return its digest."""
     return str(registry.push_image(repository, [tar_bytes([f("etc/motd", repository)])])["digest"])
 
 
@@ -275,7 +275,7 @@ def test_a_dry_run_prints_the_digest_and_what_is_missing(
 
 
 def push_sif(registry: Registry, repository: str, sif: Path) -> str:
-    """Push a SIF as an artifact and give its digest."""
+    """Push a SIF as an artifact and return its digest."""
     layer = registry.push_blob(repository, sif.read_bytes(), SIF_LAYER)
     config = registry.push_blob(repository, b"{}", "application/vnd.sylabs.sif.config.v1+json")
     manifest = {"schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": [layer]}
@@ -342,7 +342,7 @@ def test_removes_leftovers_of_a_killed_process_that_cannot_be_resumed(
     for name in (".x.sif.hpcmod-part-7", ".x.sif.provenance.json.hpcmod-part-7", kept):
         (tmp_path / name).mkdir(mode=PRIVATE)
         (tmp_path / name / "x.sif").write_text("left")
-        (tmp_path / name).chmod(0o1700)  # as hpcmod makes them: others are left alone
+        (tmp_path / name).chmod(0o1700)  # the mode that hpcmod sets: directories with other modes are kept
     get(str(sif), tmp_path / "x.sif", options)
     assert sorted(leftovers(tmp_path)) == [kept]
 

@@ -1,4 +1,4 @@
-"""An environment of conda is added to an image at the prefix that its files name."""
+"""A conda environment is added to an image at the prefix that its files contain."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OWN = CONDA_IN_CONTAINER
 
 @pytest.fixture
 def environment(tmp_path: Path) -> Environment:
-    """A Python, a program, and their records."""
+    """An environment with Python, a program, and their records."""
     top = tmp_path / "environment"
     for name in ("bin/python3.12", "bin/greet", "lib/python3.12/os.py", "conda-meta/python-3.12.1-h0_0.json"):
         (top / name).parent.mkdir(parents=True, exist_ok=True)

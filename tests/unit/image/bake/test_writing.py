@@ -1,4 +1,4 @@
-"""What all new images have in common; more in test_image.py and test_environment.py."""
+"""Properties of all new images; test_image.py and test_environment.py test more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of blobs share: a blob on a real web server, and how a registry's client asks for it."""
+"""Shared code of the blob tests: a blob on a real web server, and a registry client that requests it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hpcmod.image.web.client import Answer, Client
 from hpcmod.model.images.oci import OciDescriptor
 from tests.unit.image.file_server import Server, serve
 
-CONTENT = bytes(range(256)) * 4000  # a megabyte: several chunks
+CONTENT = bytes(range(256)) * 4000  # 1 MB: several chunks
 
 Ask = Callable[[str, dict[str, str]], AbstractContextManager[Answer]]
 
@@ -23,7 +23,7 @@ def blob_of(content: bytes) -> OciDescriptor:
 
 @contextmanager
 def serving(content: bytes = CONTENT) -> Iterator[tuple[Server, Ask]]:
-    """Serve a blob; give the server, and what asks it as a registry is asked."""
+    """Serve a blob; yield the server, and a function that sends it requests as to a registry."""
     with serve(content) as server, requests.Session() as session:
         client = Client(session, allow_http=True)
         server.path = f"/blobs/{blob_of(content).digest}"

@@ -16,7 +16,7 @@ BLOB = OciDescriptor("application/octet-stream", f"sha256:{0:064x}", 10)
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """What a writer has on disk so far; the test is the writer."""
+    """The bytes that a writer has written so far; the test is the writer."""
     path = tmp_path / "growing"
     path.write_bytes(b"0123456789")
     return path
@@ -33,7 +33,7 @@ def stream(arrival: Arrival, file: Path) -> BinaryIO:
 
 
 def read_apart(stream: BinaryIO) -> tuple[threading.Thread, list[bytes]]:
-    """Read all in another thread, a byte at a time."""
+    """Read everything in another thread, one byte at a time."""
     found: list[bytes] = []
 
     def read() -> None:

@@ -15,7 +15,7 @@ HALF = len(CONTENT) // 2
 
 
 class Sink:
-    """Keeps what has come, and stops the pull after so many bytes."""
+    """Keeps the received bytes, and stops the pull after `stop_at` of them."""
 
     def __init__(self, stop_at: int = 1 << 60) -> None:
         self.data, self.said = bytearray(), [""][:0]

@@ -34,7 +34,7 @@ def downloads(cache: Cache, ask: Ask, *blobs: OciDescriptor) -> Iterator[Downloa
 
 @contextmanager
 def many(contents: list[bytes]) -> Iterator[tuple[list[Server], Ask]]:
-    """Serve each blob by a server of its own."""
+    """Serve each blob from its own server."""
     with ExitStack() as stack:
         found = [stack.enter_context(serving(content)) for content in contents]
         by_path = {server.path: ask for server, ask in found}
@@ -102,7 +102,7 @@ def test_one_that_is_wrong_is_an_error_and_leaves_nothing_under_its_name(cache: 
     with serving() as (server, ask):
         server.path = f"/blobs/{wrong.digest}"
         with downloads(cache, ask, wrong) as made:
-            for _ in range(2):  # also for who asks later
+            for _ in range(2):  # later readers get the error, too
                 with pytest.raises(VerificationError, match="the digest is"):
                     made.wait(wrong)
     assert not cache.path(wrong.digest).exists()

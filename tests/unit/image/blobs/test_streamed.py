@@ -39,7 +39,7 @@ def test_a_wrong_digest_fails_before_the_last_bytes_are_returned() -> None:
         server.path = f"/blobs/{wrong.digest}"
         with open_stream(wrong, ask=ask, what="x", tell=pytest.fail, count=lambda _: None) as stream:
             found = bytearray()
-            for _ in range(2):  # and not for who reads on, either
+            for _ in range(2):  # reading on after the error returns no more bytes, either
                 with pytest.raises(VerificationError, match="the digest is"):
                     while piece := stream.read(10_000):
                         found += piece

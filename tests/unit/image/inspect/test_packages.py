@@ -1,4 +1,4 @@
-"""The packages that a user added are read without starting the image."""
+"""Packages that a user added are listed without starting the image."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PACKAGES = Path("venv/pytorch/lib/python3.12/site-packages")
 
 @pytest.fixture
 def installation(tmp_path: Path) -> Path:
-    """An installation with two added packages, of both kinds of metadata."""
+    """An installation with two added packages, one for each kind of metadata."""
     packages = tmp_path / "user-software" / PACKAGES
     (packages / "einops-0.8.1.dist-info").mkdir(parents=True)
     (packages / "einops-0.8.1.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: einops\nVersion: 0.8.1\n")

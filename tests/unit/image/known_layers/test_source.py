@@ -1,4 +1,4 @@
-"""An image of which a SIF at hand has layers gives the same bytes as without it, and reads the other layers alone."""
+"""Converting with a local SIF that has some layers gives the same bytes as without it, and reads only the others."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ONE, TWO = [f("app", "one"), f("short7", "changed")], [f("app", "two" * 70_000),
 
 
 def image_of(place: Path, layers: Sequence[Sequence[Member]], opened: list[int]) -> OciImage:
-    """Write an image; append the number of each layer that is opened to `opened`."""
+    """Write an image that appends the number of each opened layer to `opened`."""
     layout = write_layout(place, [tar_bytes(layer) for layer in layers])
     with read_layout(ImageReference.parse(f"oci:{layout}"), architecture="amd64") as image:
 
@@ -66,7 +66,7 @@ def known_of(
 def both_ways(
     tmp_path: Path, layers: Sequence[Sequence[Member]], environ: Mapping[str, str], form: str, **options: object
 ) -> tuple[ConvertedImage, list[int]]:
-    """Convert an image with the SIF at hand and without; return the first, and the layers it has opened."""
+    """Convert an image with and without the local SIF; return the former, and the layers that it opened."""
     chosen = ConvertOptions(**options)  # type: ignore[arg-type]
     opened: list[int] = []
     image = image_of(tmp_path / "new", layers, opened)
@@ -165,7 +165,7 @@ def test_what_is_verified_is_the_copy(
 
     def changing(source: int, target: int, start: int, to: int, length: int, buffer: bytearray) -> int:
         done = copy_range(source, target, start, to, length, buffer)
-        os.pwrite(target, bytes([os.pread(target, 1, to)[0] ^ 1]), to)  # as if the SIF was changed for this moment
+        os.pwrite(target, bytes([os.pread(target, 1, to)[0] ^ 1]), to)  # as if the SIF changed at this very moment
         return done
 
     monkeypatch.setattr(copying, "copy_range", changing)

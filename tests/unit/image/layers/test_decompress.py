@@ -1,4 +1,4 @@
-"""Layers unpack whatever they are packed in; damage, lies and bombs are seen while they do."""
+"""Decompressing layers in every format; damage, wrong sizes and digests, and bombs are detected on the way."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hpcmod.image.oci.image import Layer, verified
 
 pytestmark = pytest.mark.slow
 
-PLAIN = b"".join(hashlib.sha256(b"%d" % n).digest() * 40 for n in range(3000))  # 3.8 MB, packs to about 3 %
+PLAIN = b"".join(hashlib.sha256(b"%d" % n).digest() * 40 for n in range(3000))  # 3.8 MB, which compress to about 3 %
 PACKED = {
     "gzip": gzip.compress(PLAIN),
     "gzip of many members": b"".join(gzip.compress(PLAIN[at : at + 99_999]) for at in range(0, len(PLAIN), 99_999)),
@@ -37,7 +37,7 @@ PACKED = {
 
 @pytest.fixture(autouse=True, params=["isal", "zlib"])
 def gzip_library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unpack gzip with isal, and as where it is not installed."""
+    """Decompress gzip with isal, and without it, as if it were not installed."""
     if request.param == "zlib":
         monkeypatch.setitem(sys.modules, "isal.igzip_lib", None)
 
@@ -47,7 +47,7 @@ def digest_of(data: bytes) -> str:
 
 
 def make_layer(data: bytes, *, stored: bytes | None = None, digest: str | None = None, diff_id: str = "") -> Layer:
-    """Make a layer that promises `data`; what is read is `stored`."""
+    """Create a layer with the size and digest of `data` and the contents `stored`."""
     promised = digest_of(data) if digest is None else digest
     read = data if stored is None else stored
 
@@ -183,7 +183,7 @@ def test_an_error_of_the_reader_leaves_no_thread_behind() -> None:
 
 
 class Stalled(io.BytesIO):
-    """A stream whose server says nothing after the first megabyte, until it is let go."""
+    """A stream that stalls after the first megabyte, until `go` is set."""
 
     def __init__(self) -> None:
         super().__init__(PLAIN)

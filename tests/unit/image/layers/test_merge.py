@@ -1,4 +1,4 @@
-"""Layers merge as umoci unpacks them, and contents that nobody can see are not written."""
+"""Layers are merged as umoci unpacks them, and contents that no one can see are not written."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Shown = Mapping[str, object]
 
 
 class Store:
-    """Takes contents in, and remembers them."""
+    """Records all contents that are added."""
 
     def __init__(self) -> None:
         self.contents: dict[int, bytes] = {}
@@ -33,7 +33,7 @@ class Store:
 
 
 def unpacked(layers: Sequence[LayerEntries], *, squash_owners: bool = True) -> tuple[LayerTree, Store, int]:
-    """Read and merge layers, the bottom first; also give how many contents were fetched in the second pass."""
+    """Read and merge layers, from the bottom; also return how many contents the second pass read."""
     store, hidden, read = Store(), Hidden(), []
     for layer in reversed(layers):
         records = read_layer(walk([tar_bytes(layer)]), hidden, add_file=store.add, squash_owners=squash_owners)
@@ -48,7 +48,7 @@ def unpacked(layers: Sequence[LayerEntries], *, squash_owners: bool = True) -> t
 
 
 def shown(tree: LayerTree, store: Store) -> Shown:
-    """Show a tree as text: contents of files, `-> target` of links, kinds of other things."""
+    """Return a tree as text: contents of files, `-> target` for links, the kind of anything else."""
     found: dict[str, object] = {}
 
     def look(directory: Node, path: str) -> None:

@@ -1,4 +1,4 @@
-"""The walker of tars reads what the wild has, and refuses what is broken with one clear error."""
+"""The tar reader accepts tars as they occur in practice, and refuses broken ones with one clear error."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def read(*tars: bytes) -> list[TarEntry]:
 
 
 def contents(blocks: Iterable[bytes]) -> dict[bytes, bytes]:
-    """Return the content of each file by path."""
+    """Return the contents of each file by path."""
     return {entry.path: b"".join(entry.chunks()) for entry in walk(blocks) if entry.kind == "file"}
 
 
@@ -48,7 +48,7 @@ def as_tarfile_sees_it(tar: bytes) -> list[tuple[object, ...]]:
         ]
 
 
-@pytest.mark.parametrize("name", sorted(CASES.keys() - {"names-beyond-path-max"}))  # which tarfile reads and we refuse
+@pytest.mark.parametrize("name", sorted(CASES.keys() - {"names-beyond-path-max"}))  # tarfile reads it, we refuse it
 @pytest.mark.slow
 def test_every_edge_is_read_as_tarfile_reads_it(name: str) -> None:
     for layer in CASES[name].layers:
@@ -129,7 +129,7 @@ def test_entries_before_a_truncated_end_are_still_read() -> None:
 
 
 def patched(tar: bytes, at: int, piece: bytes) -> bytes:
-    """Change bytes of the first header, with a sum that is right."""
+    """Change bytes of the first header, and correct its checksum."""
     return sealed((tar[:at] + piece + tar[at + len(piece) :])[:512]) + tar[512:]
 
 
@@ -208,6 +208,6 @@ def test_broken_layers_raise_nothing_but_our_errors(chance: random.Random) -> No
 
 @pytest.mark.slow
 def test_broken_tars_reach_far_into_the_reader() -> None:
-    """The fuzzing above would be worth nothing if all it makes were refused at the first header."""
+    """The fuzzing above would be useless if every tar were refused at its first header."""
     seen = [try_image(random.Random(seed)) for seed in range(300)]  # noqa: S311 - no secret
     assert min(seen.count(each) for each in ("merged", "BadInputError", "VerificationError")) > 5

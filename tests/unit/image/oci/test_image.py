@@ -65,7 +65,7 @@ def make(manifest: Manifest, config: bytes = b'{"architecture": "amd64", "os": "
     image = make_image(
         *(reference, manifest, config), digest=DIGEST, architecture="amd64", open_blob=lambda _: io.BytesIO(DATA)
     )
-    for _ in range(2):  # each opening gives a layer from its start
+    for _ in range(2):  # each call of open starts at the beginning of the layer
         assert [layer.open().read() for layer in image.layers] == [DATA] * len(manifest.layers)
 
 

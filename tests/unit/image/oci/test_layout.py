@@ -51,7 +51,7 @@ def layout(tmp_path: Path) -> Path:
 
 
 def saved(*tags: str, architecture: str = "amd64", layers: list[bytes] = LAYERS) -> dict[str, bytes]:
-    """Files of an archive as `docker save` wrote them until version 24."""
+    """Return the files of an archive as `docker save` wrote them up to version 24."""
     diff_ids = [f"sha256:{hashlib.sha256(one).hexdigest()}" for one in layers]
     config = json.dumps({"architecture": architecture, "os": "linux", "rootfs": {"diff_ids": diff_ids}}).encode()
     names = [f"{number}/layer.tar" for number in range(len(layers))]
@@ -240,7 +240,7 @@ def test_no_change_of_an_archive_raises_anything_but_our_own_error(tmp_path: Pat
         at = data.draw(st.integers(0, len(changed) // 512 - 1)) * 512 + data.draw(st.integers(0, 511))
         new = data.draw(st.binary(min_size=1, max_size=12))
         changed[at : at + len(new)] = new
-        if data.draw(st.booleans()):  # a header whose sum is right
+        if data.draw(st.booleans()):  # correct the checksum of the header
             start = at // 512 * 512
             changed[start + 148 : start + 156] = b" " * 8
             changed[start + 148 : start + 156] = b"%06o\0 " % sum(changed[start : start + 512])

@@ -31,7 +31,7 @@ def test_labels_are_added_and_the_old_ones_stay(sif: Path) -> None:
     add_labels(sif, {"new": "two words", "of.the.image": "second"})
     labels = read_labels(sif)
     assert (labels["new"], labels["of.the.image"], labels["odd"]) == ("two words", "second", ODD)
-    assert dict(read_facts(sif).labels)["of.the.image"] == "first"  # the root file system is as it was
+    assert dict(read_facts(sif).labels)["of.the.image"] == "first"  # the root file system is unchanged
 
 
 def test_the_sif_stays_whole(sif: Path) -> None:

@@ -16,7 +16,7 @@ NEEDS_MKSQUASHFS = pytest.mark.skipif(not HAS_MKSQUASHFS, reason="needs mksquash
 TREE: dict[str, Node] = {"/text": "a text that compresses well\n" * 2000}
 STORED_BLOCK = 1 << 24
 BLOCK = 4096
-OFFSET = 10  # where the squashfs begins in its file
+OFFSET = 10  # start of the squashfs in its file
 HEAD = 96
 
 Open = Callable[..., Blocks]
@@ -33,7 +33,7 @@ def metadata(data: bytes) -> bytes:
 
 @pytest.fixture
 def open_blocks(tmp_path: Path) -> Iterator[Open]:
-    """Put bytes behind a superblock that fits, and open them."""
+    """Write a matching superblock and the given bytes, and open them."""
     files = []
 
     def make(body: bytes, **fields: int) -> Blocks:

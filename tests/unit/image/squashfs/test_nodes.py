@@ -113,7 +113,7 @@ def test_blocks_that_overlap_are_copied_once(tmp_path: Path) -> None:
 def test_a_directory_with_two_parents_is_refused(tmp_path: Path) -> None:
     image = image_with(tmp_path / "image", directory_of(one=directory_of(), two=directory_of()))
     raw = bytearray(image.read_bytes())
-    for at in range(len(raw) - 5):  # let the second entry point to the inode of the first
+    for at in range(len(raw) - 5):  # make the second entry point to the inode of the first
         if raw[at : at + 3] == b"two" and raw[at - 8 - 3 : at - 8] == b"one":
             raw[at - 8 : at - 6] = raw[at - 8 - 3 - 8 : at - 8 - 3 - 6]
     image.write_bytes(raw)

@@ -42,7 +42,7 @@ def test_only_files_can_be_opened(image: Path) -> None:
 
 
 def test_only_the_blocks_that_are_asked_for_are_unpacked(tmp_path: Path) -> None:
-    """The block before is damaged, and nobody notices."""
+    """The previous block is damaged, which causes no error."""
     path = write_squashfs(
         tmp_path / "image", {b"": directory(), b"x": Entry(content=text(4 * BLOCK) + noise(100))}, compression="zstd"
     )

@@ -56,7 +56,7 @@ Open = Callable[..., Squashfs]
 
 @pytest.fixture
 def open_tree(tmp_path: Path) -> Iterator[Open]:
-    """Make a squashfs of a tree behind an offset, and open it."""
+    """Create a squashfs of a tree at an offset in a file, and open it."""
     files = []
 
     def make(tree: dict[str, Node], *options: str, offset: int = 0) -> Squashfs:
@@ -73,7 +73,7 @@ def open_tree(tmp_path: Path) -> Iterator[Open]:
 
 @pytest.fixture(scope="module")
 def squashfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Squashfs]:
-    """TREE, opened once."""
+    """A squashfs of TREE, opened once."""
     path = make_squashfs(tmp_path_factory.mktemp("tree") / "body", TREE)
     with path.open("rb") as file:
         yield Squashfs(file, 0, path.stat().st_size)
@@ -197,7 +197,7 @@ SMALL: dict[str, Node] = {
 
 @dataclass
 class Target:
-    """A good image to damage, again and again in one place."""
+    """A valid image that tests damage repeatedly at the same path."""
 
     path: Path
     body: bytes = field(repr=False)
@@ -215,12 +215,12 @@ def small(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Target:
-    """Metadata as it is, so that damage reaches inodes and directories and not only a compressor's own checks."""
+    """An image with uncompressed metadata: damage reaches inodes and directories, not just the decompressor."""
     return make_target(tmp_path_factory.mktemp("fuzz"), "-noI", "-noD", "-noF")
 
 
 def visit_all(path: Path) -> None:
-    """Look at everything in an image, as far as damage lets us; anything but our errors escapes."""
+    """Read everything in an image that damage permits; only our own errors are caught."""
     with path.open("rb") as file:
         squashfs = Squashfs(file, 0, path.stat().st_size)
         for name in SMALL:

@@ -25,7 +25,7 @@ SMALL: Tree = {
 
 
 def rewrite(source: Path, target: Path, change: object = None, *, chosen: Codec | None = None) -> int:
-    """Write the tree of a squashfs, changed by a function, into a new one; return the number of compressed blocks."""
+    """Copy the tree of a squashfs, changed by a function, into a new one; return the number of blocks compressed."""
     with source.open("rb") as file, target.open("w+b") as new:
         tree = read_tree(file, 0, source.stat().st_size)
         shape = tree.blocks.superblock
@@ -70,7 +70,7 @@ def test_a_copied_tree_is_equal_and_copies_to_the_same_bytes(tmp_path: Path, com
     image = write_squashfs(tmp_path / "image", RICH, compression=compression)
     assert rewrite(image, tmp_path / "copy") == 0
     assert contents(tmp_path / "copy", expanded(RICH)) == wanted(RICH)
-    if compression != "none":  # its tables are compressed in the copy
+    if compression != "none":  # the tables of the copy are compressed
         assert (tmp_path / "copy").read_bytes() == image.read_bytes()
 
 

@@ -99,7 +99,7 @@ def test_equal_content_is_stored_once(tmp_path: Path, content: bytes) -> None:
     thrice: Tree = {**once, b"b": Entry(content=content), b"c": Entry(content=content)}
     image = tmp_path / "image"
     ends = [superblock(write_squashfs(image, tree, compression="none"))[15] for tree in (once, thrice)]
-    assert ends[0] == ends[1]  # of the data, where the inode table begins
+    assert ends[0] == ends[1]  # the end of the data, where the inode table starts
     with image.open("rb") as file:
         squashfs = Squashfs(file, 0, image.stat().st_size)
         assert [squashfs.read_bytes(name, 1 << 30) for name in "abcz"] == [content] * 3 + [tail.content]
@@ -237,7 +237,7 @@ def test_attributes_that_the_format_has_no_room_for_are_omitted_and_named(tmp_pa
     with path.open("w+b") as file, SquashfsWriter(file, codec=codec("zstd")) as writer:
         writer.finish(make_nodes(tree, writer), mtime=0)
     assert writer.left_out == {b"system.posix_acl_access", b"user."}
-    assert superblock(path)[14] == 0xFFFFFFFFFFFFFFFF  # no attributes: no table
+    assert superblock(path)[14] == 0xFFFFFFFFFFFFFFFF  # no attributes, so no table
 
 
 def many_owners(count: int) -> Node:
@@ -274,7 +274,7 @@ def test_a_hard_link_is_found_from_a_directory_far_away(tmp_path: Path) -> None:
         root = root_with(b"many", Node("dir", 0o755))
         first = root.children[b"a"] = Node("file", 0o644, data=writer.add_file(5, [b"first"]))
         many = root.children[b"many"].children
-        many.update({b"%05d" % number: Node("fifo", 0o644) for number in range(40_000)})  # > 32767, a step's limit
+        many.update({b"%05d" % number: Node("fifo", 0o644) for number in range(40_000)})  # > 32767, the limit of a step
         many[b"39999-link"] = first
         last = root.children[b"z"] = Node("dir", 0o755)
         last.children[b"link"] = first
@@ -293,7 +293,7 @@ def test_files_after_4_gib_and_longer_than_that_are_read_back(tmp_path: Path) ->
     path = tmp_path / "image"
     with path.open("w+b") as file, SquashfsWriter(file, codec=codec("zstd"), block_size=1 << 20) as writer:
         root = Node("dir", 0o755)
-        writer._stream.at += 5 << 30  # as if so much had been written
+        writer._stream.at += 5 << 30  # as if this much had been written
         file.seek(5 << 30, io.SEEK_CUR)
         pieces = (zeros if number < 5 << 10 else b"x" for number in range((5 << 10) + 1))
         root.children[b"holes"] = Node("file", 0o644, data=writer.add_file(size, pieces))

@@ -31,7 +31,7 @@ def found(sif: Path, reference: ImageReference, *rules: TrustRule, checksum: str
 
 
 def note(sif: Path, provenance: Provenance, *, ours: bool) -> None:
-    """Leave beside a SIF where it came from; `ours`: a run of this user has got it."""
+    """Record next to a SIF where it came from; `ours`: this user fetched it."""
     write_provenance(sif, provenance)
     if ours:
         remember(provenance, {"HOME": str(sif.parent)})

@@ -1,4 +1,4 @@
-"""What comes before and after the runtime; it makes and checks signed SIFs in tests/integration/test_trust.py."""
+"""Checks before and after the runtime runs, which makes and verifies signed SIFs in tests/integration/test_trust.py."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FITS_NOT = '{"SignerKeys": null}'
 
 
 def signed(path: Path) -> Path:
-    """Write a SIF that has a signature object; of what, its reader does not know."""
+    """Write a SIF that contains a signature object; its reader does not know what was signed."""
     make_sif(path)
     with path.open("r+b") as file:
         file.seek(DESCRIPTORS_AT)
@@ -34,7 +34,7 @@ def key(tmp_path: Path) -> str:
 
 
 def runtime(tmp_path: Path, script: str) -> dict[str, str]:
-    """Put a stand-in for the runtime on PATH."""
+    """Put a fake runtime on PATH."""
     program = tmp_path / "bin" / "apptainer"
     program.parent.mkdir()
     program.write_text(f"#!/bin/sh\n{script}\n")

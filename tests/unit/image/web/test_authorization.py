@@ -13,7 +13,7 @@ REALM = "https://auth.example.org/token"
 
 
 class NoClient(Client):
-    """A client that must not be asked."""
+    """A client that fails if it is used."""
 
     def __init__(self) -> None:
         pass

@@ -44,7 +44,7 @@ def said() -> list[str]:
 
 @pytest.fixture
 def fetch(server: Server, waits: list[float], said: list[str]) -> Any:
-    """Get the served file, insisting; waits are noted, not waited."""
+    """Get the served file with retries; waits are recorded instead of slept."""
 
     def call(url: str = server.url, session_factory: Callable[[], requests.Session] = requests.Session) -> bytes:
         def attempt() -> bytes:
@@ -157,7 +157,7 @@ def test_a_file_that_the_server_compresses_is_refused(fetch: Any, server: Server
 
 
 def ask(server: Server, headers: dict[str, str] | None = None) -> Answered:
-    """Ask once, and give what the answer says of itself."""
+    """Send one request, and return the answer without its body."""
     with closing(requests.Session()) as session, Client(session).get(server.url, headers or {}) as answer:
         return replace(answer, chunks=iter(()))
 
@@ -198,7 +198,7 @@ def test_a_weak_etag_names_no_version(server: Server, headers: dict[str, str], v
 
 
 def test_bytes_that_are_new_start_the_count_of_failures_again(waits: list[float], said: list[str]) -> None:
-    done = iter([1, 1, 2, 2, *[2] * 20])  # asked twice where it is more than before
+    done = iter([1, 1, 2, 2, *[2] * 20])  # read twice if there is progress
 
     def attempt() -> None:
         raise Retry("no luck")
@@ -279,7 +279,7 @@ def test_the_body_of_a_redirect_stays_with_the_server() -> None:
                     sent.append(1 << 20)
 
         def log_message(self, *_: object) -> None:
-            """Say nothing on stderr."""
+            """Print nothing to stderr."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Redirecting) as httpd, closing(requests.Session()) as session:
         threading.Thread(target=httpd.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
@@ -293,7 +293,7 @@ def test_the_body_of_a_redirect_stays_with_the_server() -> None:
 
 @pytest.fixture
 def trickling() -> Iterator[Any]:
-    """Start servers that send the beginning of an answer, then a byte every 20 ms for as long as anybody listens."""
+    """Start servers that send the start of an answer, then one byte every 20 ms while the client is connected."""
     ended = threading.Event()
     listeners: list[socket.socket] = []
 

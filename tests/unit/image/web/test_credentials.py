@@ -156,7 +156,7 @@ def test_nothing_shows_a_secret_by_accident() -> None:
 
 
 def helper(home: Path, name: str, script: str) -> str:
-    """Write a credential helper, and give the PATH on which it is found."""
+    """Write a credential helper, and return the PATH that contains it."""
     file = write(home / "bin" / f"docker-credential-{name}", f"#!/bin/sh\n{script}\n")
     file.chmod(0o755)
     return f"{file.parent}:{os.environ['PATH']}"
@@ -164,7 +164,7 @@ def helper(home: Path, name: str, script: str) -> str:
 
 @pytest.fixture
 def asked_helper(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A real program of the credential helpers' protocol; gives what it was asked for as the password."""
+    """A real credential helper, which returns the name of the requested server as the password."""
     script = f'read -r server; echo "$1 $server" >>{home}/asked; printf \'{{"Username":"h","Secret":"%s"}}\' "$server"'
     monkeypatch.setenv("PATH", helper(home, "mine", script))
     return home / "asked"

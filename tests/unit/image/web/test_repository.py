@@ -32,7 +32,7 @@ def pushed(registry: Registry) -> dict[str, Any]:
 
 @pytest.fixture
 def proxy(registry: Registry, pushed: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
-    """A proxy before the registry; waits are short."""
+    """A proxy in front of the registry; waits are short."""
     monkeypatch.setattr(client, "FIRST_WAIT", 0.01)
     with run_proxy(registry.host) as running:
         yield running
@@ -179,7 +179,7 @@ def test_a_refusal_says_to_see_to_name_and_login(proxy: Proxy, session: requests
 
 @pytest.fixture(scope="module")
 def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
-    """A registry that wants a login, over https with a certificate of a private authority."""
+    """A registry that requires a login, over HTTPS with a certificate of a private authority."""
     if why_no_registry():
         pytest.skip(why_no_registry())
     place = tmp_path_factory.mktemp("locked")

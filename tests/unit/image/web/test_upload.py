@@ -1,4 +1,4 @@
-"""Bodies that are sent; tests/integration/test_push.py sends them to a real registry."""
+"""Request bodies; tests/integration/test_push.py sends them to a real registry."""
 
 from __future__ import annotations
 
