@@ -14,7 +14,7 @@ def test_variables_that_an_easyconfig_can_set_are_returned() -> None:
     ]
     assert said.changed[0] == "the variable B is empty in the container; it was unset"
     assert len(said.left_out) == 2
-    assert "export" not in said.left_out[1]  # not a name that a shell can set
+    assert "export" not in said.left_out[1]  # no shell can set a variable of this name
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What the importers make of one construct at a time: carried, changed or named as lost, and nothing silently."""
+"""Importers on one construct at a time: each is carried over, changed or reported as lost, nothing silently."""
 
 from __future__ import annotations
 

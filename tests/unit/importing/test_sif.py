@@ -98,7 +98,7 @@ def test_refuses_a_file_that_is_not_a_sif_with_the_reason(tmp_path: Path) -> Non
 
 
 def test_each_is_hashed_as_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever stops at the second of a hundred large images keeps what was made of the first."""
+    """If you stop at the second of a hundred large images, you keep the result of the first."""
     monkeypatch.setattr("hpcmod.importing.sif.read_facts", lambda _: BARE)
     for name in ("x_1.sif", "x_2.sif"):
         (tmp_path / name).write_text("stands for an image")

@@ -63,7 +63,7 @@ def test_the_step_gives_the_whole_file_to_conda(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("has_conda", [True, False])
 def test_the_step_runs_conda_and_installs_it_if_it_is_missing(has_conda: bool, tmp_path: Path) -> None:
-    """Run the step with stand-ins for conda, its installer and curl."""
+    """Run the step with fakes of conda, its installer and curl."""
     place, log = tmp_path / "conda", tmp_path / "log"
     conda = f"#!/bin/sh\necho conda $* >>{log}\n"
     installer = f"mkdir -p {place}/bin; printf '%s' '{conda}' >{place}/bin/conda; chmod 755 {place}/bin/conda"

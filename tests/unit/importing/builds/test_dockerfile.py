@@ -48,7 +48,7 @@ def test_arguments_become_settings_also_of_the_base(tmp_path: Path) -> None:
     recipe = parsed(one)
     assert recipe.bases[0] == ("amd64", "docker://quay.io/a/b:{tag}-x")
     assert dict(recipe.settings) == {"tag": "12", "v": "1"}
-    assert recipe.steps[0].environment == (("V", "{v}"),)  # TAG is for FROM alone
+    assert recipe.steps[0].environment == (("V", "{v}"),)  # TAG is only used in FROM
 
 
 def test_variables_hold_in_later_steps_and_in_the_image(tmp_path: Path) -> None:
