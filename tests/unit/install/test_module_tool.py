@@ -1,4 +1,4 @@
-"""What real tools answer is tested in tests/integration/test_which_copy.py; here, what happens without an answer."""
+"""Detecting module tools, and missing answers; tests/integration/test_which_copy.py asks real tools."""
 
 from __future__ import annotations
 

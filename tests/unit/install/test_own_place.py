@@ -34,7 +34,7 @@ def test_a_place_with_an_unset_variable_is_skipped(tmp_path: Path) -> None:
 
 @pytest.fixture
 def projects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A place that holds a directory per project, of which the user is in two."""
+    """A directory with one subdirectory per project; the user belongs to two projects."""
     groups = {1: "project_1", 2: "project_2"}
     monkeypatch.setattr(os, "getgroups", lambda: list(groups))
     monkeypatch.setattr(grp, "getgrgid", lambda number: grp.struct_group((groups[number], "x", number, [])))
@@ -80,7 +80,7 @@ def test_a_prefix_on_the_command_line_wins_over_all(tmp_path: Path) -> None:
 
 
 def test_a_prefix_that_cannot_be_written_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "access", lambda path, _: Path(path) != tmp_path)  # root may write anywhere
+    monkeypatch.setattr(os, "access", lambda path, _: Path(path) != tmp_path)  # root can write anywhere
     with pytest.raises(LackingError, match=f"you cannot write to {tmp_path}") as caught:
         choose_prefix(Site("here"), ALICE, asked=tmp_path / "x/y")
     assert "--prefix DIRECTORY" in caught.value.cure

@@ -1,4 +1,4 @@
-"""The copy of an installation from a private directory; other tests cover both of its final places."""
+"""Copying an installation from a private directory; other tests cover its two possible destinations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The functions that run a scheduler's programs, with small scripts in the place of Slurm's."""
+"""Functions that run the scheduler's programs, with small scripts in place of Slurm's."""
 
 from __future__ import annotations
 

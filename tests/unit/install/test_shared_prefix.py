@@ -1,4 +1,4 @@
-"""An installation of `eb` in a private directory, on its way to a prefix that others may write."""
+"""Moving an installation from the private directory of `eb` to a prefix that others can write to."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hpcmod.install.shared_prefix import SharedPrefix, install_with_eb, read_sha
 
 @pytest.fixture
 def prefix(tmp_path: Path) -> Path:
-    """A directory that a group may write."""
+    """A directory that a group can write to."""
     path = tmp_path / "project"
     path.mkdir()
     path.chmod(0o2775)
@@ -33,7 +33,7 @@ def shared(prefix: Path, tmp_path: Path) -> Iterator[SharedPrefix]:
 
 
 def make_private(shared: SharedPrefix) -> None:
-    """Write what `eb` would, and the image, which the easyblock puts in its place."""
+    """Write the files that `eb` would write, and the image, which the easyblock puts directly into its final place."""
     root = shared.now(f"{shared.software}/Toy/1")
     for directory in (root / "bin", root / "easybuild", shared.now(f"{shared.modules}/all/Toy")):
         directory.mkdir(parents=True)
@@ -101,7 +101,7 @@ def test_no_link_is_followed_that_replaces_the_prefix(shared: SharedPrefix, pref
     precious.mkdir()
     tmp_path.chmod(0o2775)
     with sharing(prefix / "software", prefix / "modules", {"HOME": str(tmp_path / "home")}) as other:
-        assert other is None  # the home directory is as open: a private directory there would not be safer
+        assert other is None  # the home directory is writable by others, too: a private directory in it would not help
     above = SharedPrefix(**{**shared.__dict__, "top": str(tmp_path)})
     prefix.rename(tmp_path / "moved")
     prefix.symlink_to(precious)

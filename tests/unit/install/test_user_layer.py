@@ -18,7 +18,7 @@ PACKAGES = Path("lib", f"python{VERSION}", "site-packages")
 
 @pytest.fixture
 def image(tmp_path: Path) -> Path:
-    """What stands for the image: a prefix with one package of its own."""
+    """A prefix with one package, used as the image."""
     packages = tmp_path / "it's an image" / PACKAGES
     packages.mkdir(parents=True)
     (packages / "only_in_image.py").write_text("where = 'image'\n")
@@ -40,7 +40,7 @@ def layer(tmp_path: Path, image: Path) -> UserLayer:
 
 @pytest.fixture
 def venv(layer: UserLayer) -> Path:
-    """Where the virtual environment will be on the host."""
+    """Path of the virtual environment on the host."""
     return Path(layer.directory) / "venv" / "pytorch"
 
 
@@ -125,7 +125,7 @@ def test_an_error_leaves_no_partial_virtual_environment(
 
 @pytest.mark.parametrize("place", ["user-software", "user-software/venv", "user-software/venv/pytorch"])
 def test_no_environment_is_made_behind_a_link(layer: UserLayer, tmp_path: Path, place: str) -> None:
-    """A member of the group may put a link into an installation that they share."""
+    """A member of the group may put a symbolic link into an installation that they share."""
     home = tmp_path / "home"
     home.mkdir()
     link = Path(layer.directory).parent / place

@@ -1,4 +1,4 @@
-"""The conda packages of an image are read from its SIF, without starting it."""
+"""Reading the conda packages of an image from its SIF, without starting it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PREFIX = "/opt/miniconda3/envs/pytorch"
 
 
 def record(name: str, version: str, build: str = "h0_0", **more: object) -> str:
-    """Return the record that conda writes of an installed package."""
+    """Return conda's record of an installed package."""
     values = {"name": name, "version": version, "build": build, "build_number": 0, "depends": [], "subdir": "linux-64"}
     return json.dumps({**values, "files": ["bin/x"], **more})
 

@@ -1,4 +1,4 @@
-"""conda packages of a plan, installed into the virtual environment of a state."""
+"""Installing the conda packages of a plan into the virtual environment of a state."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NOW = "2026-02-02T00:00:00Z"
 
 @pytest.fixture
 def channel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A channel; the image's Python is conda's."""
+    """A channel for an image whose Python comes from conda."""
     monkeypatch.setattr(installing, "read_conda_image", lambda *_: OF_CONDA)
     path = tmp_path / "channel"
     for name, version in (("pure", "1.0"), ("torch", "2.0")):
@@ -88,7 +88,7 @@ def test_a_lock_needs_no_index_and_refuses_another_file(tmp_path: Path, channel:
 
 
 def test_a_channel_that_changes_is_noticed(tmp_path: Path, channel: Path) -> None:
-    """Between its index and the download, and between two installations."""
+    """Both between reading its index and the download, and between two installations."""
     before = install(tmp_path, plan_of(channel, "pure")).conda
     files = {"site-packages/pure.py": "evil = True", **dist_info("pure", "1.0")}
     make_conda(channel, "pure", "1.0", files, depends=["python"], python=True)

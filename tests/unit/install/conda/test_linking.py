@@ -1,4 +1,4 @@
-"""Files of conda packages get the path of the container, and none gets out of the prefix."""
+"""Files of conda packages get the container's path of the prefix, and none is written outside of it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FORMATS = pytest.mark.parametrize("kind", ["conda", "tar.bz2"])
 
 @pytest.fixture
 def prefix(tmp_path: Path) -> Prefix:
-    """A virtual environment, as write_venv makes it."""
+    """A virtual environment like that of write_venv."""
     directory = tmp_path / "layer" / "venv"
     (directory / "bin").mkdir(parents=True)
     (directory / "bin/python").symlink_to("/opt/env/bin/python3.12")

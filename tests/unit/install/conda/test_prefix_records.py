@@ -1,4 +1,4 @@
-"""Which Python packages of a prefix conda has installed."""
+"""Which Python packages of a prefix were installed by conda."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""conda packages are chosen by rattler's solver and downloaded, from a channel on this machine."""
+"""rattler's solver chooses and downloads conda packages from a local channel."""
 
 from __future__ import annotations
 

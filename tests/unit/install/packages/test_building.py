@@ -1,4 +1,4 @@
-"""What does not need a container; tests/integration/test_user_packages.py runs the real pip in real ones."""
+"""Building states without a container; tests/integration/test_user_packages.py runs the real pip in containers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ printf '%s\\n' "$@" >"$ARGUMENTS"
 env >>"$ARGUMENTS"
 exit 7
 """
-"""Stands for a runtime: it writes down how it is called."""
+"""A fake runtime that records how it is called."""
 
 
 def plan_of(directory: Path, *lines: str) -> StatePlan:
@@ -100,7 +100,7 @@ def test_what_a_killed_run_left_in_the_temporary_directory_is_removed(
 
 
 def test_a_state_is_active_before_the_temporary_directory_is_removed(tmp_path: Path, builder: Builder) -> None:
-    """Removing it takes seconds; a process killed meanwhile must not leave a state that nothing uses."""
+    """Removing it takes seconds; a process killed during that time must not leave an unused state."""
     found = write_set(tmp_path / "default")
     during = []
 

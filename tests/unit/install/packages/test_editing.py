@@ -1,4 +1,4 @@
-"""What does not need a container; tests/integration/test_user_packages.py edits with the real pip."""
+"""Editing without a container; tests/integration/test_user_packages.py edits with the real pip."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.unit.model.packages.test_conda import PART
 
 @pytest.fixture
 def builder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Builder:
-    """No container is started: modules are not compiled."""
+    """A builder that does not compile modules, because no container is started."""
     monkeypatch.setattr(building, "_compile", lambda *_: None)
     (tmp_path / "tmp").mkdir()
     return Builder("/no/runtime", {}, tmp_path / "tmp", "2026-02-02T00:00:00Z", "alice")
@@ -34,7 +34,7 @@ def builder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Builder:
 
 @pytest.fixture
 def found(tmp_path: Path) -> PackageSet:
-    """A set whose active state has one package, and its compiled modules."""
+    """A set whose active state has one package, with its compiled modules."""
     top = tmp_path / "files"
     write_venv(top / "venv/pytorch", einops=True)
     site = top / "venv/pytorch/lib/python3.12/site-packages"
@@ -174,7 +174,7 @@ def test_a_kill_leaves_what_was_there(
 
 
 def test_python_packages_of_conda_stay_condas_when_a_state_is_packed(found: PackageSet, builder: Builder) -> None:
-    """They are not mistaken for packages that pip installed while editing."""
+    """They are not mistaken for packages that pip installed during the edit."""
     state = found.active(TAG)
     assert state is not None
     found.add(replace(state, conda=PART))

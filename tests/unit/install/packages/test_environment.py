@@ -1,4 +1,4 @@
-"""conda packages installed as an environment of their own; the containers are in tests/integration."""
+"""conda packages installed as a separate environment; tests/integration uses real containers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def channel(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def builder(tmp_path: Path) -> Builder:
-    """A runtime that notes what it is asked to run."""
+    """A fake runtime that records what it is asked to run."""
     runtime = tmp_path / "runtime"
     runtime.write_text(f'#!/bin/sh\necho "$*" >>{tmp_path}/called\n')
     runtime.chmod(0o755)

@@ -26,7 +26,7 @@ OPTIONS = ImportOptions(PipOptions(), action="add --from x")
 
 
 def write_venv(venv: Path, **packages: bool) -> None:
-    """Write a virtual environment with packages in version 1.0, some of which were asked for."""
+    """Write a virtual environment with packages in version 1.0; True marks packages that the user requested."""
     site = venv / "lib/python3.12/site-packages"
     for name, requested in packages.items():
         info = site / f"{name}-1.0.dist-info"
@@ -86,7 +86,7 @@ Resolve = Callable[[StatePlan], "tuple[Locked, ...]"]
 
 @pytest.fixture
 def answer(monkeypatch: pytest.MonkeyPatch) -> Callable[[Resolve], None]:
-    """Let a function stand for pip."""
+    """Return a function that replaces pip's resolver by another function."""
 
     def use(resolve: Resolve) -> None:
         monkeypatch.setattr(rebasing, "resolve_packages", lambda plan, _: Resolution(resolve(plan), plan.conda))

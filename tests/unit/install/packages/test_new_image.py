@@ -1,4 +1,4 @@
-"""What needs no container; tests/integration/test_build_packages.py builds images with the real pip."""
+"""New images without a container; tests/integration/test_build_packages.py builds them with the real pip."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LOCK = f"# hpcmod lock 1\n# requirement: einops\n{EINOPS.pin} --hash=sha256:{EIN
 
 @pytest.fixture
 def builder(tmp_path: Path) -> Builder:
-    """A runtime that fails, as pip does for requirements that do not fit."""
+    """A fake runtime that fails as pip does if requirements conflict."""
     runtime = tmp_path / "runtime"
     runtime.write_text("#!/bin/sh\nexit 7\n")
     runtime.chmod(0o755)

@@ -25,7 +25,7 @@ Resolve = Callable[[StatePlan], tuple[Locked, ...]]
 
 @pytest.fixture
 def answer(monkeypatch: pytest.MonkeyPatch) -> Callable[[Resolve], None]:
-    """Let a function stand for pip."""
+    """Return a function that replaces pip's resolver by another function."""
 
     def use(resolve: Resolve) -> None:
         monkeypatch.setattr(rebasing, "resolve_packages", lambda plan, _: Resolution(resolve(plan), plan.conda))
