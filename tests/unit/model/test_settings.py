@@ -1,4 +1,4 @@
-"""What a profile sets is explained: set, not set, or what it depends on."""
+"""Explaining the variables of a profile: set, not set, or what that depends on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The output of all_reduce_bench.py, as its source prints it (stas00/ml-engineering, several commits)."""
+"""The output of all_reduce_bench.py as printed by its source code (stas00/ml-engineering, several commits)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_table_of_payloads_ends_with_its_last_row() -> None:
 
 def test_other_collectives_have_their_name_or_none() -> None:
     named = [read_all_reduce_bench(NEW.format(name)).measurements[0].collective for name in ("all_gather", "gather")]
-    assert named == ["all_gather", "all_reduce"]  # its ratio proves it, whatever it is called
+    assert named == ["all_gather", "all_reduce"]  # the ratio of the bandwidths proves it, whatever its name
 
 
 def test_bandwidths_without_a_payload_are_skipped() -> None:

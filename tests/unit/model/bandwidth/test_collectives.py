@@ -17,7 +17,7 @@ from hpcmod.model.bandwidth.collectives import (
 
 @pytest.mark.parametrize(
     ("collective", "formula"),
-    [  # the summary of nccl-tests' doc/PERFORMANCE.md
+    [  # summary of doc/PERFORMANCE.md of nccl-tests
         ("all_reduce", lambda n: 2 * (n - 1) / n),
         ("reduce_scatter", lambda n: (n - 1) / n),
         ("all_gather", lambda n: (n - 1) / n),
@@ -37,7 +37,7 @@ def test_what_is_not_known_has_no_factor() -> None:
 
 
 def test_bandwidth_is_in_gigabytes_a_second() -> None:
-    assert algorithm_bandwidth(8 << 30, 94752) == pytest.approx(90.66, abs=0.01)  # HPE's last row
+    assert algorithm_bandwidth(8 << 30, 94752) == pytest.approx(90.66, abs=0.01)  # last row of HPE's table
     assert algorithm_bandwidth(8, 0) == 0
 
 
@@ -50,7 +50,7 @@ def test_the_ratio_of_bandwidths_gives_the_ranks(ranks: int) -> None:
 def test_ranks_that_the_digits_do_not_prove_are_unknown() -> None:
     assert count_ranks("all_gather", 0.62, 0.60) == 0
     assert count_ranks("broadcast", 10, 10) == count_ranks("all_reduce", 0, 0) == count_ranks("all_reduce", 1, 2) == 0
-    assert count_ranks("all_reduce", 335.4, 660.4, digit=0.1) == 0  # 64 or 65
+    assert count_ranks("all_reduce", 335.4, 660.4, digit=0.1) == 0  # 64 or 65 ranks
     assert count_ranks("all_reduce", 335.4, 660.4, digit=0.1, nodes=16) == 64
 
 

@@ -1,4 +1,4 @@
-"""The comparison of measured bandwidths with references."""
+"""Comparing measured bandwidths with reference values."""
 
 from __future__ import annotations
 

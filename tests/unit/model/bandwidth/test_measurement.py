@@ -1,4 +1,4 @@
-"""Measurements, their summary, and the lines and numbers that they are read from."""
+"""Measurements, their summary, and parsing their lines and numbers."""
 
 from __future__ import annotations
 

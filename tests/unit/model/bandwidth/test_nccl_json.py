@@ -1,4 +1,4 @@
-"""The JSON report of nccl-tests, with the fields that src/util.cu of nccl-tests writes."""
+"""The JSON report of nccl-tests, with the fields that its src/util.cu writes."""
 
 from __future__ import annotations
 

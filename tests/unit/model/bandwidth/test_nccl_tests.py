@@ -1,4 +1,4 @@
-"""Tables of nccl-tests, of every release: columns by name, blank columns, labels, and what a log has around them."""
+"""Tables of nccl-tests, all releases: columns by name, blank columns, labels, and other lines of a log."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_table_without_an_end_keeps_its_collective() -> None:
         ("srun -N4 --gpus-per-node=4 all_reduce_perf -b 1M", 4),
         ("$ srun --nodes=2 singularity exec x.sif ./build/all_reduce_perf", 2),
         ("srun -n 8 --ntasks-per-node=4 all_reduce_perf -n 100", 2),
-        ("mpirun -np 8 -N 4 all_reduce_perf", 0),  # 4 of Open MPI's -N are ranks of a node
+        ("mpirun -np 8 -N 4 all_reduce_perf", 0),  # -N 4 of Open MPI means four ranks per node
     ],
 )
 def test_the_command_line_names_collective_and_nodes(command: str, nodes: int) -> None:

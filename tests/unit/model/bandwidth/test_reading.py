@@ -1,4 +1,4 @@
-"""Tables of real benchmarks, each as somebody published it, are read with the figures that it has."""
+"""Published tables of real benchmarks: hpcmod reads the figures that they contain."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CORPUS = Path(__file__).parent / "corpus"
 
 @dataclass(frozen=True)
 class Published:
-    """A table, where it was published, and what it says."""
+    """A table, where it was published, and its contents."""
 
     source: str
     count: int
@@ -45,7 +45,7 @@ PUBLISHED = {
     ),
     "rccl-1490": Published(
         "https://github.com/ROCm/rccl/issues/1490, whose lines srun has labelled; three of its rows",
-        *(6, "all_gather", 4, 0),  # 0.60 of 0.62 GB/s may be of 28 to 36 ranks
+        *(6, "all_gather", 4, 0),  # 0.60 of 0.62 GB/s fits 28 to 36 ranks
         first=(65536, 107.5, 0.61, 0.59),
         last=(2 << 20, 73593, 0.03, 0.03),
     ),
@@ -148,7 +148,7 @@ def test_a_missing_number_of_nodes_is_reported_and_can_be_given() -> None:
     assert [one.rule for one in read_bandwidths(text, Known()).findings] == ["nodes"]
     told = read_bandwidths(text, Known(nodes=4))
     assert told.findings == () and {one.nodes for one in told.measurements} == {4}
-    assert {one.nodes for one in read("hpe-ai-environments", Known(nodes=4))} == {2}  # the text says so
+    assert {one.nodes for one in read("hpe-ai-environments", Known(nodes=4))} == {2}  # the number in the text wins
 
 
 def test_a_text_without_a_table_is_reported() -> None:

@@ -1,4 +1,4 @@
-"""Sizes as users type them and as people read them."""
+"""Parsing sizes that users type, and formatting them."""
 
 from __future__ import annotations
 

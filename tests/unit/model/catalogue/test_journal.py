@@ -73,7 +73,7 @@ def test_the_last_change_that_still_counts_is_undone() -> None:
 
 
 def journal(*steps: tuple[Records, int]) -> list[Change]:
-    """Return the changes that give records these values one after the other, each perhaps undoing an earlier one."""
+    """Return changes that set these records one after the other; each may undo an earlier change."""
     now: Records = {KEY: None, OTHER: None}
     changes = []
     for number, (new, undoes) in enumerate(steps, 1):

@@ -19,7 +19,7 @@ KEYS = {record.version: (record.name, record.version) for record in ALL}
 
 
 def changed(records: Records) -> dict[str, str]:
-    """Aliases and state by version, as `state alias alias`."""
+    """Return state and aliases by version, as `state alias alias`."""
     return {key[1]: " ".join([one.state, *one.aliases]) for key, one in records.items() if one}
 
 
@@ -46,7 +46,7 @@ def test_retiring_keeps_the_reason_of_the_deprecation() -> None:
 
 def test_deprecating_again_changes_only_the_given_options_and_an_empty_text_removes_one() -> None:
     first = rules.deprecate(ALL, KEYS["1.0"], until="2027-01-01", successor="Toy/2.0", reason="too old")
-    now = (*filter(None, first.values()), replace(TWO, state="retired"))  # which asks for another successor, not now
+    now = (*filter(None, first.values()), replace(TWO, state="retired"))  # would require a new successor, but not here
     again = rules.deprecate(now, KEYS["1.0"], until="2027-06-01")[KEYS["1.0"]]
     assert again is not None
     assert (again.until, again.successor, again.reason) == ("2027-06-01", "Toy/2.0", "too old")

@@ -1,4 +1,4 @@
-"""The order of versions."""
+"""Comparing versions."""
 
 from __future__ import annotations
 

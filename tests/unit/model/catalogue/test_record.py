@@ -45,7 +45,7 @@ RECORD = CatalogueRecord(
     readers="chemists",
     licence="c" * 64,
 )
-"""Every field has a value of its own: a field that is not written or not read changes the record."""
+"""Each field has a different value, so a field that is not written or not read changes the record."""
 
 
 def test_written_text_is_read_back() -> None:

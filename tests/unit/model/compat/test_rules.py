@@ -1,4 +1,4 @@
-"""The page of the rules is made from the rules."""
+"""The page of the rules is generated from the rules."""
 
 from __future__ import annotations
 

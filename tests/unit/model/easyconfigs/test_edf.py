@@ -43,7 +43,7 @@ SAMPLES = {
     "a value that EasyBuild would have to compute": "citing = open('x').read()",
     "other parameters": "citing = 'paper'",
 }
-"""For each row of the table in docs/reference/export-keys.md lines of an easyconfig that contain it."""
+"""For each row of the table in docs/reference/export-keys.md, lines of an easyconfig that it applies to."""
 
 ROWS = read_results("export-keys.md", "Environment definition files (EDF) of CSCS")
 
@@ -60,7 +60,7 @@ def test_each_row_of_the_table_is_true(key: str, result: str) -> None:
         with pytest.raises(BadInputError):
             made(text)
         return
-    if "netstack" in key:  # its three modes exclude each other
+    if "netstack" in key:  # the three modes are mutually exclusive
         assert bool(made(text).changed) == (result == "changed")
         return
     plain, one = made("netstack = 'off'"), made(f"netstack = 'off'\n{text}")

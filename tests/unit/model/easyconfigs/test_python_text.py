@@ -11,7 +11,7 @@ from hpcmod.model.easyconfigs.python_text import assign_strings, find_unused_ass
 
 SHA256 = "ab" * 32
 BREAKS = ("\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029")
-"""Characters at which str.splitlines breaks a line and Python does not."""
+"""Characters that end a line for str.splitlines, but not for Python."""
 
 
 @pytest.mark.parametrize("character", BREAKS)
@@ -64,7 +64,7 @@ def test_lines_are_counted_as_python_counts_them(text: str) -> None:
 
 
 def _comments(text: str) -> str:
-    """Return a text with the same line ends, in which every line is a comment."""
+    """Return a text with the same line endings in which every line is a comment."""
     return "".join("#" + line.replace("\x00", "") for line in source_lines(text))
 
 

@@ -18,7 +18,7 @@ sanity_check_commands = ["python -c 'import torch'", 'tool --version | grep %(ve
 
 
 def test_the_file_of_a_container_with_pytorch(golden: Callable[[Path, str], None]) -> None:
-    """Real ReFrame 4.10.4 ran this text, with a stand-in image and a fake `hpcmod` for the network tests."""
+    """ReFrame 4.10.4 was run on this text, with a dummy image and a fake `hpcmod` for the network tests."""
     text = render_reframe(read_reframe_tests(EASYCONFIG, "x.eb", packages=("numpy", "torch")))
     ast.parse(text)
     golden(Path(__file__).parent / "golden" / "reframe.txt", text)

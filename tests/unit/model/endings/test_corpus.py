@@ -1,4 +1,4 @@
-"""Known endings against excerpts of public threads, each with its source."""
+"""Known endings, tested on excerpts from public threads, each with its source."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def explain(text: str) -> Diagnosis:
 
 
 def is_explained(one: dict[str, Any]) -> bool:
-    """Return whether the diagnosis of an excerpt is what it should be."""
+    """Return whether the diagnosis of an excerpt is as expected."""
     found = explain(one["text"])
     if "followed" in one:
         return found.main is None and one["followed"] in [group.rule for group in found.followed]
@@ -66,7 +66,7 @@ def test_every_excerpt_has_a_public_source() -> None:
 @pytest.mark.parametrize("one", excerpts("held_out.toml"), ids=lambda one: one["source"].partition("//")[2])
 @pytest.mark.slow
 def test_an_excerpt_that_the_first_rules_did_not_know_is_explained(one: dict[str, Any]) -> None:
-    """The first score is in docs/explanation/run-diagnosis.md; what was missed then has `first = "missed"`."""
+    """The first score is in docs/explanation/run-diagnosis.md; excerpts missed then have `first = "missed"`."""
     assert is_explained(one), explain(one["text"])
 
 

@@ -11,11 +11,11 @@ from hpcmod.errors import BadInputError
 from hpcmod.model.endings.flight import Dump, find_mismatch, is_dump, parse_dump, rank_of_file
 
 HERE = Path(__file__).parent / "flight"
-"""Dumps of two ranks with PyTorch 2.13 and Gloo: after one all_reduce, rank 0 calls all_reduce and rank 1 broadcast."""
+"""Dumps of two ranks, PyTorch 2.13 with Gloo: after one all_reduce, rank 0 calls all_reduce and rank 1 broadcast."""
 
 
 def entry(number: int, operation: str = "all_reduce", sizes: Any = ((3, 4),), line: int = 41) -> dict[str, Any]:
-    """An entry as the documentation of PyTorch shows it."""
+    """Return an entry as in PyTorch's documentation."""
     frames = [
         {"name": "all_reduce", "filename": "/opt/site-packages/torch/distributed/distributed_c10d.py", "line": 1},
         {"name": "step", "filename": "/home/me/train.py", "line": line},

@@ -51,5 +51,5 @@ def test_anything_else_is_refused(data: bytes) -> None:
 
 
 def test_a_number_far_out_needs_no_memory() -> None:
-    """Python's own reader allocates memory for the largest number under which a value is remembered."""
+    """Python's own unpickler allocates memory for the highest memo index."""
     assert parse_plain_pickle(b"\x80\x02]r\xff\xff\xff\xff.", "x") == []

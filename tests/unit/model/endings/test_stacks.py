@@ -11,7 +11,7 @@ TORCH = "/opt/envs/pytorch/lib/python3.11/site-packages/torch/distributed/distri
 
 
 def stack(*frames: tuple[str, str, int]) -> list[dict[str, Any]]:
-    """A stack as `py-spy dump --json` prints it."""
+    """Return a stack as `py-spy dump --json` prints it."""
     listed = [{"name": name, "filename": file, "line": line} for name, file, line in frames]
     other = {"thread_name": "Thread-1", "frames": [{"name": "other", "filename": "o.py", "line": 1}]}
     return [other, {"thread_name": "MainThread", "frames": listed}]
@@ -68,10 +68,10 @@ def test_ranks_that_move_do_not_wait() -> None:
         ("comm.Recv(buffer, source=0)", "wait in MPI Recv"),
         ("self.comm_world.recv(source=0)", "wait in MPI recv"),
         ("MPI.Request.Waitall(requests)", "wait in MPI Waitall"),
-        ("request = comm.Iallreduce(a, b)", "run"),  # it returns at once
+        ("request = comm.Iallreduce(a, b)", "run"),  # returns immediately
         ("text = connection.recv(4)", "run"),
         ("rows = values.gather(1, index)", "run"),
-        ("comm.send(comm.recv())", "run"),  # one of the two
+        ("comm.send(comm.recv())", "run"),  # either of the two
         ("", "run"),
     ],
 )

@@ -33,7 +33,7 @@ SAME = [
     ("/a/b/", "/a/b/"),
     ("*", "*"),
 ]
-"""Two texts of one meaning each; the second is the normalized one."""
+"""Pairs of equivalent texts; the second is normalized."""
 
 
 @pytest.mark.parametrize(("text", "expected"), SAME)
@@ -62,7 +62,7 @@ NAMES = st.text(alphabet="abcXYZ019._-~ €", min_size=1, max_size=6).filter(lam
 
 @st.composite
 def respelled(draw: st.DrawFn) -> tuple[str, str]:
-    """Draw an address, and another of the same meaning."""
+    """Draw an address, and another spelling of it."""
     scheme, port = draw(st.sampled_from([("http", 80), ("https", 443), ("http", 5603), ("https", 8443)]))
     host, names = draw(st.sampled_from(["h.io", "127.0.0.1", "[::1]"])), draw(st.lists(NAMES, min_size=1, max_size=4))
     other = "".join(draw(_detour()) + "/" + draw(_escaped(name)) for name in names)

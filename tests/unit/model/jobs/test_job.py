@@ -1,4 +1,4 @@
-"""Jobs as values: who runs where, on which cores, and what is asked of Slurm."""
+"""Jobs as values: where ranks run, on which cores, and what is requested from Slurm."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_shared_partition_gives_whole_nodes_when_asked_to() -> None:
 
 def test_half_the_gpus_come_with_the_cores_near_them() -> None:
     made = plan(gpus=2)
-    assert "--partition=shared" in directives(made)  # in the other one the whole node would be paid for
+    assert "--partition=shared" in directives(made)  # in the other one, you would pay for the whole node
     assert {"--ntasks-per-node=2", "--cpus-per-task=2", "--gpus-per-node=2"} <= set(directives(made))
 
 
@@ -181,7 +181,7 @@ def test_unequal_shares_are_for_ranks_that_srun_starts() -> None:
 
 
 def test_more_unequal_ranks_than_gpus_fit_the_cores_of_a_node() -> None:
-    assert "--cpus-per-task=1" in directives(plan(nodes=2, ranks=13))  # 7 on a node of 8 cores
+    assert "--cpus-per-task=1" in directives(plan(nodes=2, ranks=13))  # 7 ranks on a node with 8 cores
 
 
 @pytest.mark.parametrize("flag", ["-C nvme", "-Cnvme", "--constraint=nvme"])
@@ -259,7 +259,7 @@ def test_unknown_memory_is_not_mentioned() -> None:
 def test_fewer_ranks_than_gpus_have_as_many_cores_as_they_ask_for() -> None:
     made = plan(ranks_per_node=2)
     assert "--cpus-per-task=4" in made.step.command
-    assert made.step.command[-1] == "--cpu-bind=mask_cpu:0xcc,0x33"  # near GPU 0 and 2, near GPU 1 and 3
+    assert made.step.command[-1] == "--cpu-bind=mask_cpu:0xcc,0x33"  # near GPUs 0 and 2; near GPUs 1 and 3
     assert "mask_cpu" not in plan(ranks_per_node=3).step.command[-1]
 
 
@@ -290,7 +290,7 @@ def test_reports_all_missing_required_options() -> None:
     site = replace(SITE, job=JobRules(required=("account", "qos", "partition")))
     with pytest.raises(BadInputError) as caught:
         plan(site=site)
-    assert "--account and --qos" in caught.value.message  # the partition is known from the node type
+    assert "--account and --qos" in caught.value.message  # the node type determines the partition
     assert "SBATCH_ACCOUNT=... SBATCH_QOS=..." in caught.value.cure
 
 

@@ -1,4 +1,4 @@
-"""CPU masks, held against those that the sites' own pages print."""
+"""CPU masks, compared with those on the sites' own pages."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ WORKSHOP = (
     "0x00fe000000000000,0xfe00000000000000,0x0000000000fe0000,0x00000000fe000000,"
     "0x00000000000000fe,0x000000000000fe00,0x000000fe00000000,0x0000fe0000000000"
 )
-"""LUMI's AI workshop, "Extreme scale AI": CPU_BIND_MASKS."""
+"""CPU_BIND_MASKS from LUMI's AI workshop, "Extreme scale AI"."""
 
 PAGE = tuple(f"0xfe{zeros}" for zeros in ("0" * 12, "0" * 14, "0" * 4, "0" * 6, "", "00", "0" * 8, "0" * 10))
-"""LUMI's PyTorch page, mnist.slurm: `0x${c}000000000000,...` with c=fe."""
+"""mnist.slurm from LUMI's PyTorch page: `0x${c}000000000000,...` with c=fe."""
 
 HARDWARE_THREADS = {
     4: (0, 64),
@@ -32,7 +32,7 @@ HARDWARE_THREADS = {
     0: (48, 112),
     1: (56, 120),
 }
-"""Frontier's user guide: by GPU, the first of 8 hardware threads of each kind; the first core of each 8 is reserved."""
+"""Frontier's user guide: by GPU, the first of 8 cores and of their second threads; the first core is reserved."""
 
 
 def numbers(masks: tuple[str, ...]) -> list[int]:
@@ -65,7 +65,7 @@ def test_frontiers_masks_are_its_table_of_hardware_threads(ranks: int, threads: 
 
 @pytest.mark.parametrize("ranks", [4, 2, 1])
 def test_a_gh200_gets_the_cores_of_its_own_cpu(ranks: int) -> None:
-    affinity = ["0-71", "72-143", "144-215", "216-287"]  # nvidia-smi topo -m, as HPE's page prints it
+    affinity = ["0-71", "72-143", "144-215", "216-287"]  # nvidia-smi topo -m, as printed on HPE's page
     found = cores_by_rank(GH200, ranks)
     assert [f"{cores[0]}-{cores[-1]}" for cores in found] == affinity[:ranks]
     assert {len(cores) for cores in found} == {72}, "-c 72 in HPE's srun line"

@@ -1,4 +1,4 @@
-"""A step asks srun for the type of MPI that the image's MPI needs, and never for one with which each rank is alone."""
+"""Steps request the MPI plugin that the image's MPI needs from srun, never one with which each rank is alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The value of --network follows nodes, GPUs and steps, as the profile says."""
+"""The value of --network depends on nodes, GPUs and steps, according to the profile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words of PBS, by its documentation: scripts in golden files, and what is refused. Not run with PBS."""
+"""Options and directives of PBS as documented: golden files of scripts, and refusals. Not run with PBS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files know the words of a scheduler: a second one must not touch the others."""
+"""Which files contain terms of a scheduler: adding another scheduler must not change other files."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ PACKAGE = Path(__file__).resolve().parents[4] / "src" / "hpcmod"
 OF_SCHEDULERS = tuple(
     f"{type(one).__module__.replace('.', '/').removeprefix('hpcmod/')}.py" for one in SCHEDULERS.values()
 )
-"""The modules with the words of a scheduler."""
+"""Modules that contain the terms of a scheduler."""
 
 ABOUT_SLURM = "check/jobs/"
-"""The rules about mistakes in batch scripts for Slurm."""
+"""Rules about mistakes in batch scripts for Slurm."""
 
 PUBLISHED = {
     "cli/jobs/job.py": "the options --sbatch and --salloc, and `srun` in the JSON of steps",
@@ -50,7 +50,7 @@ PUBLISHED = {
     "model/spec.py": "names that a wrapper must not have",
     "render/modules/modulefile.py": "an example",
 }
-"""Names that users type or read, which are Slurm's, and stay so with another scheduler."""
+"""Slurm's names that users type or read, which remain with other schedulers."""
 
 PROGRAMS = ("srun", "sbatch", "salloc", "scontrol", "squeue", "scancel", "sacct", "sinfo", "sbcast")
 OPTIONS = ("ntasks", "cpus-per-task", r"gpus-per-\w+", "overlap", "export", "kill-on-bad-exit", "cpu-bind", "exclusive")
@@ -58,7 +58,7 @@ WORDS = re.compile(rf"\bSLURMD?_|\bSBATCH\b|\b(?:{'|'.join(PROGRAMS)})\b|(?<![\w
 
 
 def texts_of(path: Path) -> Iterator[str]:
-    """Yield the strings of a file that are not documentation."""
+    """Yield the strings of a file, except docstrings."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     documentation = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
@@ -67,7 +67,7 @@ def texts_of(path: Path) -> Iterator[str]:
 
 
 def knowing() -> set[str]:
-    """Return the files with a word of Slurm outside of documentation."""
+    """Return the files that contain a term of Slurm outside docstrings."""
     files = {path.relative_to(PACKAGE).as_posix(): path for path in PACKAGE.rglob("*.py")}
     return {
         name
@@ -78,7 +78,7 @@ def knowing() -> set[str]:
 
 def test_one_module_knows_the_words_of_slurm() -> None:
     assert knowing() - set(PUBLISHED) == set()
-    assert set(PUBLISHED) - knowing() == set()  # an entry that is not needed any more
+    assert set(PUBLISHED) - knowing() == set()  # entries that are no longer needed
 
 
 def test_every_scheduler_can_be_named_in_a_profile() -> None:

@@ -1,4 +1,4 @@
-"""The words of Slurm: what a script and a step are asked for, and what the environment of a job says."""
+"""Slurm's options and directives for scripts and steps, and the environment of a job."""
 
 from __future__ import annotations
 

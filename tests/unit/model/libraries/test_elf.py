@@ -141,14 +141,14 @@ def test_an_impossible_header_is_refused(at: int, value: bytes, said: str) -> No
 
 @pytest.mark.parametrize("tag", [5, 0x6FFFFFFC, 0x6FFFFFFE])
 def test_a_pointer_to_nowhere_is_refused(tag: int) -> None:
-    (dynamic,) = struct.unpack_from("<Q", WHOLE, 64 + 2 * 56 + 8)  # the third header's offset
+    (dynamic,) = struct.unpack_from("<Q", WHOLE, 64 + 2 * 56 + 8)  # the offset in the third header
     at = next(at for at in range(dynamic, len(WHOLE), 16) if WHOLE[at : at + 8] == struct.pack("<Q", tag))
     with pytest.raises(BadInputError, match="not in a loaded segment"):
         parse(WHOLE[: at + 8] + struct.pack("<Q", 1 << 40) + WHOLE[at + 16 :])
 
 
 def test_versions_that_lie_over_each_other_end_before_they_take_long() -> None:
-    """Every record of a table points to the same 60,000 others: read one by one they would be a billion."""
+    """Each record of a table points to the same 60,000 others: reading them one by one would mean a billion records."""
     count = 60_000
     data = bytearray(elf("evil.so", needs=[("a", "A_1")], padding=17 * count))
     start = struct.calcsize("<16sHHIQQQIHHHHHH") + 4 * 56

@@ -19,7 +19,7 @@ def program(*needed: str, **paths: tuple[str, ...]) -> ElfFile:
 
 @dataclass
 class Disk:
-    """Files and links by path."""
+    """Files and symbolic links by path."""
 
     files: dict[str, ElfFile]
     links: dict[str, str] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class Disk:
 
 
 def paths(disk: Disk, *roots: str, **search: tuple[str, ...]) -> list[str]:
-    """What is loaded besides the roots, in order; `?NAME` for what is missing."""
+    """Return the libraries that are loaded in addition to the roots, in order; `?NAME` for a missing one."""
     found = find_closure(roots, disk, Search(**search))  # type: ignore[arg-type]
     return [*(one.path for one in found.libraries[len(roots) :]), *(f"?{name}" for name, _ in found.missing)]
 

@@ -1,4 +1,4 @@
-"""Results of the small all-reduce: reports of ranks, and what is concluded from them."""
+"""Results of the small all-reduce: reports of ranks, and conclusions from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules for NCCL and RCCL: lines of newer releases, which the corpus does not have."""
+"""Rules for NCCL and RCCL: lines of newer releases, which the corpus lacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verdicts on the network of a run: the network in the logs against that of the machine."""
+"""Verdicts on the network of a run: the network found in logs compared with that of the machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One rule of the log reader: what it takes from a line."""
+"""A single rule of the log reader: the values that it extracts from a line."""
 
 from __future__ import annotations
 

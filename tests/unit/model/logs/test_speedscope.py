@@ -9,7 +9,7 @@ from hpcmod.model.logs.speedscope import is_speedscope, read_speedscope
 
 
 def recording(samples: list[list[int]], **changed: Any) -> dict[str, Any]:
-    """What py-spy 0.4.3 writes: the outermost frame first, equal weights."""
+    """Return a recording as py-spy 0.4.3 writes it: outermost frame first, equal weights."""
     frames = [("main", "train.py", 9), ("step", "train.py", 41), ("step", "train.py", 42), ("read", "loader.py", 7)]
     profile = {
         "type": "sampled",

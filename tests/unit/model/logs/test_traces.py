@@ -9,11 +9,11 @@ from hpcmod.model.logs.traces import merge_traces, parse_trace
 from tests.unit.model.logs.test_speedscope import recording
 
 BASE = 1_790_857_026_000_000_000
-"""Of a trace of torch 2.13, in nanoseconds."""
+"""From a trace of torch 2.13, in nanoseconds."""
 
 
 def torch_trace(rank: int, start: float, base: int = BASE) -> dict[str, Any]:
-    """The parts of what torch.profiler writes for a rank with a GPU (Kineto, schemaVersion 1)."""
+    """Return an excerpt of what torch.profiler writes for a rank with a GPU (Kineto, schemaVersion 1)."""
     return {
         "schemaVersion": 1,
         "distributedInfo": {"backend": "nccl", "rank": rank, "world_size": 2},

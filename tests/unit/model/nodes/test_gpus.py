@@ -1,4 +1,4 @@
-"""The readers of GPU tools, on recorded outputs; their sources are in outputs/README.md."""
+"""Parsing recorded outputs of GPU tools; their sources are in outputs/README.md."""
 
 from __future__ import annotations
 

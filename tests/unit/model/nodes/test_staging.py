@@ -1,4 +1,4 @@
-"""The decision how nodes get the image: the fastest way by assumed rates, and why."""
+"""Choosing how nodes get the image: the fastest way at assumed rates, with the reason."""
 
 from __future__ import annotations
 

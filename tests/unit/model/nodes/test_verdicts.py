@@ -28,7 +28,7 @@ HEALTHY = NodeFacts(
 
 
 def nodes(*changed: dict[str, object], of: int = 4) -> list[NodeFacts]:
-    """Healthy nodes nid001, nid002, ...; the last ones are changed."""
+    """Return healthy nodes nid001, nid002, ...; the last ones are modified."""
     made = [replace(HEALTHY, name=f"nid{number:03}") for number in range(1, of + 1)]
     changed_nodes = [replace(node, **values) for node, values in zip(reversed(made), changed)]  # type: ignore[arg-type]
     return [*made[: of - len(changed)], *reversed(changed_nodes)]

@@ -1,4 +1,4 @@
-"""An environment.yml is split into conda packages, channels, and the part for pip."""
+"""Splitting an environment.yml into conda packages, channels, and the part for pip."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Name and version of a package come from its metadata, else from the name of its directory."""
+"""Name and version of a package come from its metadata, otherwise from the name of its directory."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def test_the_images_packages_are_constraints() -> None:
     assert make_constraints(TARGET.packages, ()) == ("pip==26.3", "torch==2.7.1+rocm6.2.4", "Typing_Extensions==4.12")
     assert make_constraints(TARGET.packages, ["Torch", "typing-extensions"]) == ("pip==26.3",)
     odd = (Package("a", "1"), Package("A", "2"), Package("b", "not a version"), Package("-r x", "1"))
-    assert make_constraints(odd, ()) == ("a==1",)  # Python imports the first of two
+    assert make_constraints(odd, ()) == ("a==1",)  # Python imports the first of the two
 
 
 def test_existing_packages_keep_their_version_and_newly_requested_ones_do_not() -> None:

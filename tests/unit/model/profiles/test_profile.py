@@ -368,7 +368,7 @@ RIGHT = {
     "[]": tuple(key for key, known in SCHEMA.items() if known.form.startswith("list")),
     "{}": tuple(key for key, known in SCHEMA.items() if known.form.startswith("table")),
 }
-"""By value, the keys that may have it."""
+"""By value, the keys that it is valid for."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The reference page of site profiles is made from the schema."""
+"""The reference page of site profiles is generated from the schema."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HEADING = "## The keys\n"
 
 
 def make_table() -> str:
-    """A row for each key, in the order of the schema."""
+    """Return a table with one row per key, in the order of the schema."""
     rows = [f"| `{key.replace('*', 'NAME')}` | {known.form} | {known.meaning} |" for key, known in SCHEMA.items()]
     return "\n".join(["| key | value | meaning |", "|---|---|---|", *rows, ""])
 

@@ -1,4 +1,4 @@
-"""What is decided from a recipe and a request: steps, downloads, labels, fingerprint."""
+"""Build plans from a recipe and a request: steps, downloads, labels, fingerprint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lock file: one line a file, and which lines a build adds."""
+"""The lock file: one line per file, and the lines that a build adds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recipes as data: what is right, and that all that is wrong in one is told at once."""
+"""Recipes as data: valid ones are accepted, and all mistakes in one are reported at once."""
 
 from __future__ import annotations
 
