@@ -1,4 +1,4 @@
-"""The rules of the tree, read from the sources: who imports whom, who owns which library, how long things are."""
+"""The structure of the code, checked in its sources: who imports whom, who owns which library, how long things are."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ PACKAGE = CHECKOUT / "src" / "hpcmod"
 EASYBLOCKS = CHECKOUT / "easyblocks"
 ARCHITECTURE = CHECKOUT / "docs" / "explanation" / "architecture.md"
 PAGES = [ARCHITECTURE, *(ARCHITECTURE.with_name(f"{name}.md") for name in ("image-pipeline", "pipelines"))]
-"""The pages that say which file does what."""
+"""The pages that explain which file does what."""
 
 ORDER = (
     *("errors", "model", "render", "log", "which", "process", "progress", "fs", "lock", "resources", "machine"),
     *("image", "building", "install", "check", "importing", "catalogue", "hpcmod", "cli", "easyblocks"),
 )
-"""A room imports only rooms to its left; `hpcmod` is the public names, src/hpcmod/__init__.py."""
+"""A package imports only packages to its left; `hpcmod` is the public names, src/hpcmod/__init__.py."""
 
 APART = [({"render"}, {"process", "progress", "fs", "lock", "resources", "machine"}), ({"cli"}, {"easyblocks"})]
-"""Rooms that stand side by side: neither imports the other."""
+"""Packages on the same level: neither imports the other."""
 
 DATA = {"endings", "sites", "runscripts"}
 """Folders of data files, which no code imports."""
@@ -42,10 +42,10 @@ OWNERS = {
     "click": ("cli",),
     "easybuild": ("easyblocks",),
 }
-"""The rooms that may import a library."""
+"""The packages that may import a library."""
 
 DOORS = {"os": ("system", "popen", "fork", "forkpty", "posix_spawn", "posix_spawnp"), "pty": ("spawn",)}
-"""Functions that start a program past the one door; os.exec* and os.spawn* are added by their beginning."""
+"""Functions that start a program without process.py; tests also match os.exec* and os.spawn* by their prefix."""
 
 PURE_LIBRARIES = {
     *("__future__", "ast", "bisect", "calendar", "collections", "contextlib.contextmanager", "csv", "dataclasses"),
@@ -68,7 +68,7 @@ PURE_LIBRARIES = {
     ),
     *("types", "typing", "urllib.parse", "warnings", "yaml"),
 }
-"""What model and render may import besides: nothing that opens a file, reads the environment or asks a clock."""
+"""Libraries that model and render may also import: none opens files, reads the environment or uses the clock."""
 
 SOURCES = sorted(PACKAGE.rglob("*.py")) + sorted(EASYBLOCKS.glob("*.py"))
 PURE = [path for room in ("model", "render") for path in sorted((PACKAGE / room).rglob("*.py"))]
@@ -79,7 +79,7 @@ def name_of(path: Path) -> str:
 
 
 def room_of(path: Path) -> str:
-    """The room a source file belongs to."""
+    """Return the package that a source file belongs to."""
     if EASYBLOCKS in path.parents:
         return "easyblocks"
     first = path.relative_to(PACKAGE).parts[0]
@@ -98,7 +98,7 @@ def nodes_of(path: Path) -> list[ast.AST]:
 
 @cache
 def imports_of(path: Path) -> list[tuple[int, str]]:
-    """Every import of a file, wherever it stands: line, and the dotted name; `from a import b` counts as a.b and a."""
+    """Return every import of a file, at any level: line and dotted name; `from a import b` counts as a.b and a."""
     return list(find_imports(path))
 
 
@@ -112,7 +112,7 @@ def find_imports(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def imported_room(dotted: str) -> str | None:
-    """The room of hpcmod that an import names, or None if it is of another package."""
+    """Return the package of hpcmod that an import names; None for other libraries."""
     if dotted.startswith("easybuild.easyblocks.generic.container"):
         return "easyblocks"
     first, *rest = dotted.split(".")
@@ -128,7 +128,7 @@ def is_library(dotted: str, library: str) -> bool:
 
 
 def why_not(room: str, other: str) -> str:
-    """Return why a room may not import another; empty if it may."""
+    """Return why a package may not import another; empty if it may."""
     if room == other:
         return ""
     if other not in ORDER:
@@ -228,9 +228,9 @@ def module_name(path: Path) -> str:
 
 
 def unit_of(dotted: str) -> str:
-    """Return what counts as one in the graph of imports: a whole sub-package, or a single file outside of one.
+    """Return the node of a module in the import graph: its sub-package, or the module itself if it is in none.
 
-    hpcmod.image.web.client is part of hpcmod.image.web; hpcmod.image.cache stands for itself.
+    For example, hpcmod.image.web.client is part of hpcmod.image.web, but hpcmod.image.cache is a node of its own.
     """
     first = dotted.split(".")[:3]
     is_sub_package = len(first) == 3 and PACKAGE.joinpath(*first[1:]).is_dir()
@@ -238,7 +238,7 @@ def unit_of(dotted: str) -> str:
 
 
 def units_imported() -> dict[str, set[str]]:
-    """Return for each unit of src/hpcmod those that it imports."""
+    """Return the nodes of the import graph of src/hpcmod, each with those that it imports."""
     modules = {module_name(path) for path in SOURCES if EASYBLOCKS not in path.parents}
     found: dict[str, set[str]] = {unit_of(module): set() for module in modules}
     for path in SOURCES:
@@ -290,7 +290,7 @@ def test_the_command_line_prints_through_cli_output_which_cleans_control_charact
 
 
 def lengths_of_functions() -> dict[str, int]:
-    """Lines of every function in src without its docstring, by file, line and name."""
+    """Return the length of every function in src in lines without its docstring, by file, line and name."""
     found = {}
     for path in SOURCES:
         for node in nodes_of(path):
@@ -343,7 +343,7 @@ def test_no_file_has_a_name_that_says_nothing(word: str) -> None:
 
 
 def rooms_on_disk() -> set[str]:
-    """Rooms of src/hpcmod as the documentation writes them: a folder with its slash, a file with its suffix."""
+    """Return the packages of src/hpcmod as the documentation writes them: folders with a slash, files with a suffix."""
     entries = [path for path in PACKAGE.iterdir() if not path.name.startswith(("_", "."))]
     return {
         f"{path.name}/" if path.is_dir() else path.name for path in entries if path.is_dir() or path.suffix == ".py"
@@ -356,7 +356,7 @@ def test_the_architecture_page_names_every_room() -> None:
 
 
 def paths_named(text: str) -> list[str]:
-    """Paths in backquotes: with a slash, or ending as a source file does."""
+    """Return the paths in backquotes: words with a slash or the suffix of source files."""
     return [word for word in re.findall(r"`([^`\s]+)`", text) if "/" in word or word.endswith(".py")]
 
 
@@ -382,7 +382,7 @@ def names_defined_in(path: str) -> set[str]:
 
 
 SHARED_PLACES = ("image", "building", "install", "importing", "catalogue")
-"""Rooms that work in directories which other people may write too: fs/ opens, writes and removes for them."""
+"""Packages that work in directories that others can write to: fs/ opens, writes and removes files for them."""
 
 PAST_FS = {
     "image/acquire/fetch_sif.py": "removes an archive within a Scratch",
@@ -430,7 +430,7 @@ PAST_FS = {
     "install/shared_prefix.py": "reads a private directory",
     "catalogue/publishing/terms.py": "makes the private directory of the licences that a user accepted",
 }
-"""Files of these rooms that touch the disk otherwise, each with what they do there."""
+"""Files of these packages that use the file system in other ways, each with what they do."""
 
 TOUCHING = {
     "os": ("open", "chmod", "replace", "rename", "remove", "unlink", "mkdir", "makedirs", "rmdir", "link", "symlink"),
@@ -444,7 +444,7 @@ METHODS = {
 
 
 def touches_of(path: Path) -> Iterator[str]:
-    """Every call of a file that opens, makes, changes or removes a path: line and function."""
+    """Yield each call in a file that opens, creates, changes or removes a path, as line and function."""
     for node in ast.walk(parse(path)):
         if not isinstance(node, ast.Call):
             continue
@@ -468,4 +468,4 @@ def test_shared_directories_are_touched_through_fs_alone() -> None:
         for path in sorted((PACKAGE / room).rglob("*.py"))
     }
     assert [touch for name, touches in found.items() if name not in PAST_FS for touch in touches] == []
-    assert [name for name in PAST_FS if not found.get(name)] == []  # an entry that is not needed any more
+    assert [name for name in PAST_FS if not found.get(name)] == []  # entries that are no longer needed

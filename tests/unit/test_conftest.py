@@ -1,4 +1,4 @@
-"""Unit tests give the same result whatever the person who runs them has installed or set."""
+"""Unit tests give the same results whatever the user who runs them has installed or configured."""
 
 from __future__ import annotations
 

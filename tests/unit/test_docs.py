@@ -1,4 +1,4 @@
-"""What README and docs say, held against the code: links, commands, flags, keys and codes."""
+"""README and docs, checked against the code: links, commands, flags, keys and codes."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def page(name: str) -> str:
 
 
 def anchor_of(heading: str) -> str:
-    """The anchor that a heading gets on the web."""
+    """Return the anchor that a heading gets on the web."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
 
 
 def dead_links(path: Path) -> list[str]:
-    """Return the links of a page that lead to no file or heading of the checkout."""
+    """Return the links of a page to files or headings that do not exist in the checkout."""
     text = path.read_text(encoding="utf-8")
     dead = []
     for link in re.findall(r"\]\(([^)\s]+)\)", text):
@@ -58,21 +58,21 @@ def test_every_link_leads_somewhere() -> None:
 
 
 def code_of(text: str) -> list[str]:
-    """Lines of code blocks, and what stands in backquotes."""
+    """Return the lines of code blocks, and the text in backquotes."""
     blocks = re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     prose = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
     return [*"\n".join(blocks).splitlines(), *re.findall(r"`([^`]+)`", prose)]
 
 
 def faults_of(line: str) -> list[str]:
-    """What is wrong with the calls of hpcmod in a line of code."""
+    """Return the mistakes in calls of hpcmod in a line of code."""
     faults = []
     for call in re.findall(r"(?:^|\$\(|[|;&] *|^\$ |\b[A-Z_]+=\S+ )hpcmod\b(?!\.)([^|;&)#]*)", line):
         command: click.Command = main
         words = iter(re.sub(r""""[^"]*"|'[^']*'""", "'...'", call.partition(" -- ")[0]).split())
         for word in words:
             if command.context_settings.get("ignore_unknown_options"):
-                break  # what follows is for the container's runtime, and for the command in it
+                break  # the rest is for the container's runtime and the command in it
             if word.startswith("-"):
                 options = [
                     option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)
@@ -82,7 +82,7 @@ def faults_of(line: str) -> list[str]:
                 if isinstance(command, click.Group):
                     named = (one for one in command.params if isinstance(one, click.Option) and word in one.opts)
                     values = sum(one.nargs for one in named if not (one.is_flag or one.count))
-                    list(islice(words, values))  # they are no verbs
+                    list(islice(words, values))  # values of options, not verbs
             elif isinstance(command, click.Group):
                 if command.name == "import":
                     word = guess_format(Path(word)) or word
@@ -114,7 +114,7 @@ def test_the_pages_show_the_commands_there_are() -> None:
 
 
 def named_in(pages: Iterable[Path], pattern: str, *, code: bool = False) -> set[tuple[str, str]]:
-    """Find what a pattern matches in the text or the code of pages, each with its page."""
+    """Return the matches of a pattern in the text or the code of pages, each with its page."""
     texts = ((str(path.relative_to(CHECKOUT)), path.read_text(encoding="utf-8")) for path in pages)
     parts = ((path, part) for path, text in texts for part in (code_of(text) if code else [text]))
     return {(path, word) for path, part in parts for word in re.findall(pattern, part)}
@@ -153,7 +153,7 @@ def test_the_table_of_exit_codes_is_that_of_the_code() -> None:
 
 
 def test_every_rule_of_the_linter_is_described_once() -> None:
-    """Those of easyconfigs are the second argument of each `fault(...)`."""
+    """For easyconfigs, rules are the second arguments of calls of `fault`."""
     batch, _, rest = page("docs/reference/lint-rules.md").partition("## Easyconfigs")
     easyconfigs, _, profiles = rest.partition("## Site profiles")
     rules = re.compile(r"^\| `([\w-]+)` \|", re.MULTILINE)
@@ -205,7 +205,7 @@ def test_the_netstack_that_is_shown_is_valid() -> None:
 
 
 def parameters_of_the_easyblock(easyblock: str) -> dict[str, object]:
-    """Name and default of each parameter, from the easyblock's text: unit tests import no EasyBuild."""
+    """Return the default of each parameter from the source of the easyblock: unit tests do not import EasyBuild."""
     tree = ast.parse((CHECKOUT / "easyblocks" / f"{easyblock.lower()}.py").read_text(encoding="utf-8"))
     for node in tree.body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]).endswith("PARAMETERS"):

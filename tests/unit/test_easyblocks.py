@@ -1,4 +1,4 @@
-"""What upstream's easyblocks suite and its reviewers ask of every easyblock, read from its text alone."""
+"""What EasyBuild's tests and reviewers require of every easyblock, checked in its source."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SHUNNED = {
     "shutil.rmtree": "remove_dir",
     "os.makedirs": "mkdir",
 }
-"""What a reviewer asks to be written otherwise, and how."""
+"""Calls that reviewers reject, and what to use instead."""
 
 DEPRECATED = {"post_install_step", "make_module_req_guess", "make_module_req", "run"}
 STEPS_WITH_ARGUMENTS = {"prepare_step", "fetch_step", "checksum_step", "sanity_check_step", "make_module_extra"}

@@ -1,4 +1,4 @@
-"""What upstream's easyconfigs suite and our own rules ask of every easyconfig, read from its text alone."""
+"""What EasyBuild's tests and our own rules require of every easyconfig, checked in its source."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ OF_A_MACHINE = re.compile(r"\b(NCCL|RCCL|FI|MIOPEN|SLURM|SINGULARITY|APPTAINER|R
 SHELL = re.compile(r"postinstallcmds|preinstallopts|prebuildopts|modluafooter|modtclfooter|modextravars|[`&|]|\$\(|#!/")
 
 SOURCE = re.compile(r"^# source:(?: |\n# )(https://\S+)$", re.MULTILINE)
-"""The public document that has the tag, the digest or the file name of the image."""
+"""The public document that contains the tag, the digest or the file name of the image."""
 
 
 def each(rule: Callable[[Path], None]) -> Callable[[], None]:
-    """Apply a rule to every easyconfig in one test: a test for each pair would take longer than the rules."""
+    """Apply a rule to every easyconfig in one test: one test per pair would take longer than the rules themselves."""
 
     def test() -> None:
         broken = {}
@@ -42,7 +42,7 @@ def each(rule: Callable[[Path], None]) -> Callable[[], None]:
 
 @cache
 def read(path: Path) -> dict[str, Any]:
-    """The parameters of an easyconfig, in the order they are set."""
+    """Return the parameters of an easyconfig, in the order in which they are set."""
     values: dict[str, Any] = {}
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         assert isinstance(node, ast.Assign), f"{path.name}:{node.lineno}: not an assignment"
@@ -59,7 +59,7 @@ def value_of(node: ast.expr) -> Any:
 
 
 def is_built(values: dict[str, Any]) -> bool:
-    """Return whether the image is built from a recipe, and found nowhere."""
+    """Return whether the image is built from a recipe, and cannot be downloaded."""
     return bool(values["easyblock"] == "ContainerBuild")
 
 
@@ -104,7 +104,7 @@ def test_the_module_class_is_last_as_inject_checksums_needs_it(path: Path) -> No
 def test_every_source_has_a_checksum_or_a_comment_that_says_why_not(path: Path) -> None:
     values = read(path)
     if is_built(values):
-        return  # the recipe's lock file has the checksums
+        return  # the recipe's lock file contains the checksums
     if "image" in values and ImageReference.parse(values["image"]).pinned:
         assert "checksums" not in values, "the digest counts as a checksum"
         return
@@ -153,7 +153,7 @@ def test_it_names_the_licence_of_the_software(path: Path) -> None:
 def test_every_command_that_is_checked_at_installation_is_wrapped(path: Path) -> None:
     values = read(path)
     files = values["sanity_check_paths"]["files"]
-    wrapped = values.get("wrapped_commands") or ["python", "pip", "start-shell"]  # else the image's common ones
+    wrapped = values.get("wrapped_commands") or ["python", "pip", "start-shell"]  # the image's common commands
     assert {name[4:] for name in files if name.startswith("bin/")} <= set(wrapped)
     assert {command.split()[0] for command in values.get("sanity_check_commands", [])} <= set(wrapped)
 
@@ -231,7 +231,7 @@ def test_no_two_easyconfigs_make_one_module() -> None:
 
 
 def test_they_are_not_copies_of_each_other() -> None:
-    """In LUMI's repository, 8 of 100 lines are distinct, and two versions share up to 98."""
+    """In LUMI's repository, 8 of 100 lines are distinct, and two versions have up to 98 in common."""
     texts = [[line for line in path.read_text(encoding="utf-8").splitlines() if len(line) > 1] for path in FILES]
     lines = [line for text in texts for line in text]
     assert len(set(lines)) / len(lines) >= 0.4
@@ -282,6 +282,6 @@ def _row(path: Path, values: dict[str, Any]) -> str:
 
 
 def _licence(url: str) -> str:
-    """Return the SPDX identifier in an address, or the name of the site with the text."""
+    """Return the SPDX identifier in an address, or the name of the site that has the text."""
     spdx = re.fullmatch(r"https://spdx\.org/licenses/(.+)\.html", url)
     return spdx[1] if spdx else "NVIDIA" if "nvidia" in url else "text"

@@ -1,4 +1,4 @@
-"""Every command is in the fault injection, or listed as one that changes nothing."""
+"""Every command is tested with fault injection, or listed as changing nothing."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def test_each_command_that_changes_something_is_tried_with_faults() -> None:
     assert isinstance(main, click.Group)
     tried = {" ".join(words) for scene in SCENES.values() for words in (scene.words[:1], scene.words[:2])}
     commands = set(commands_of(main))
-    # a new command gets a scene in tests/faults/scenes.py
+    # add a scene for each new command to tests/faults/scenes.py
     others = CHANGES_NOTHING | NEEDS_A_JOB | RUNS_A_PROGRAM
     assert commands - tried - others == set()
     assert others - commands == set()
 
 
 def test_the_page_names_each_file_that_looks_at_the_number_of_an_error() -> None:
-    """Elsewhere, what one error does at a place of the code, the others do too."""
+    """In all other files, a fault has the same effect whatever its error number."""
     looks = re.compile(r"errno\.(EIO|ENOSPC|EDQUOT|ESTALE)\b|\bFULL\b|Errno ")
     sources = CHECKOUT / "src/hpcmod"
     found = {str(path.relative_to(sources)) for path in sources.rglob("*.py") if looks.search(path.read_text())}

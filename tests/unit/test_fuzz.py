@@ -1,6 +1,6 @@
-"""Every parser of outside bytes gives a value or our own error: a few hundred inputs each.
+"""Every parser of untrusted bytes returns a value or raises our own error, tested with a few hundred inputs each.
 
-`python -m tests.fuzz` runs a million or for an hour each.
+`python -m tests.fuzz` tries a million inputs, or runs for an hour, for each parser.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NEVER_REFUSE = {
     *("output of GPU tools", "answer of a node"),
     *("output of a run", "answer about ranks", "facts of a job"),
 }
-"""Readers that make something of any text."""
+"""Readers that accept any text."""
 
 
 @pytest.mark.filterwarnings("ignore::SyntaxWarning", "ignore::DeprecationWarning")

@@ -1,4 +1,4 @@
-"""Every verb here is killed at each of its changes to the disk, and finishes when it is run again."""
+"""Verbs are killed at each of their changes to the file system, and complete when they are run again."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from hpcmod.image.bundle import read_bundle, write_bundle
 from tests.installations import install
 
 CHANGES = ("rename", "replace", "unlink", "rmdir", "mkdir", "link", "write", "fsync")
-"""Functions of `os` that change the disk."""
+"""Functions of `os` that change the file system."""
 
 
 def killed_at(step: int, work: Callable[[], None]) -> bool:
-    """Run something in a process of its own that is killed before its n-th change; return whether it was."""
+    """Run `work` in a child process that is killed before its n-th change; return whether it was killed."""
     child = os.fork()
     if not child:
         left = step
@@ -45,7 +45,7 @@ def killed_at(step: int, work: Callable[[], None]) -> bool:
 
 
 def kill_everywhere(fresh: Callable[[int], Callable[[], None]], check: Callable[[], None]) -> int:
-    """Kill some work at each step, run it again, and check; return how many steps it has."""
+    """Kill some work at each step, run it again, and check the result; return the number of steps."""
     step = 1
     while True:
         work = fresh(step)
@@ -75,7 +75,7 @@ def test_remove(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     def work() -> None:
         done = CliRunner().invoke(main, ["remove", "PyTorch/2.6"])
-        # killed after the last change that matters, there is nothing left to remove
+        # if it was killed after the last change that matters, nothing is left to remove
         assert done.exit_code == 0 or not left(), done.output
 
     def left() -> list[Path]:

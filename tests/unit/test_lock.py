@@ -31,7 +31,7 @@ with hold(Path(sys.argv[1]), limit=None, tell=print, on_stale=lambda: None):
     time.sleep(float(sys.argv[2]))
 """
 
-# Takes the lock again and again, and dies inside it once if told so; "inside" exists while somebody is.
+# Acquires the lock repeatedly, and exits while holding it if asked to; "inside" exists while a process holds it.
 CONTEND = """
 import os, sys
 from pathlib import Path
@@ -59,7 +59,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def start(path: Path) -> Iterator[Start]:
-    """Starts a process that holds the lock for so many seconds, and returns it once it does."""
+    """Start a process that holds the lock for some seconds; return it once it does."""
     started = []
 
     def start_holder(seconds: float = 60.0) -> subprocess.Popen[str]:
@@ -77,7 +77,7 @@ def start(path: Path) -> Iterator[Start]:
 
 
 def plant(path: Path, *, silent_for: float = 0.0, **changes: object) -> Holder:
-    """Write the lock of a process that is not ours."""
+    """Write the lock file of another process."""
     holder = replace(Holder.me(), **changes)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(asdict(holder)))
@@ -192,7 +192,7 @@ ELSEWHERE = [
     pytest.param({"machine": ""}, id="unknown"),
     pytest.param({"machine": Holder.me().machine[:-1] + "x"}, id="another namespace of this machine"),
 ]
-"""Holders that this machine's kernel knows nothing of; none is a process number that exists here."""
+"""Holders unknown to this machine's kernel; none has the ID of a process that exists here."""
 
 
 @pytest.mark.parametrize("changes", ELSEWHERE)
@@ -236,7 +236,7 @@ def test_a_holder_elsewhere_is_alive_regardless_of_its_clock(
 
 
 def test_a_holder_that_the_kernel_hides_is_not_dead(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As with hidepid=2: /proc shows nothing of another user's process, and signals are refused."""
+    """As with hidepid=2: /proc does not show processes of other users, and signals are refused."""
 
     def refuse(pid: int, sent: int) -> None:
         raise PermissionError
@@ -361,7 +361,7 @@ def test_a_lock_removed_and_taken_by_another_process_is_kept(path: Path) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("hosts", [1, 2])
 def test_never_two_of_six_processes_hold_the_lock_even_if_some_die(path: Path, tmp_path: Path, hosts: int) -> None:
-    """On one machine, whatever its host name: `unshare --uts` gives half of them another one, as containers have."""
+    """On one machine with one or two host names: `unshare --uts` gives half of them another, like containers."""
     inside = tmp_path / "inside"
     ways = ["dies" if number % 3 == 0 else "lives" for number in range(6)]
     rename = ["unshare", "--user", "--map-root-user", "--uts", "sh", "-c", 'hostname other; exec "$@"', "sh"]
@@ -377,7 +377,7 @@ def test_never_two_of_six_processes_hold_the_lock_even_if_some_die(path: Path, t
         )
         for number, way in enumerate(ways)
     ]
-    limit = time.monotonic() + 300  # a hang; on a busy machine six processes take their time
+    limit = time.monotonic() + 300  # only to detect a hang: six processes can be slow on a busy machine
     while None in [process.poll() for process in processes] and time.monotonic() < limit:
         time.sleep(0.01)
     for process in processes:
@@ -391,7 +391,7 @@ def test_never_two_of_six_processes_hold_the_lock_even_if_some_die(path: Path, t
 def test_no_other_process_takes_the_lock_of_a_dead_one_without_clearing_up(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another process takes the lock as soon as its name is free."""
+    """Another process acquires the lock as soon as its name is free."""
     plant(path, pid=4_000_000)
     left = path.with_name("left")
     left.touch()
@@ -435,7 +435,7 @@ def test_reports_at_once_if_a_lock_is_not_a_file(path: Path, make: Callable[[Pat
 
 
 def test_a_planted_temporary_file_does_not_become_the_lock(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another user replaces our temporary file between writing and linking it."""
+    """Another user replaces our temporary file after it is written and before it is linked."""
     path.parent.mkdir()
     planted = path.with_name("planted")
     planted.write_text("{}")
@@ -457,7 +457,7 @@ def test_a_planted_temporary_file_does_not_become_the_lock(path: Path, monkeypat
 def test_a_full_disk_is_reported_with_the_name_of_the_lock(
     path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    """Not with the descriptor that the system was called with, which names no file."""
+    """Instead of the descriptor that was passed to the system call, which names no file."""
 
     def fail(*args: object, **_: object) -> None:
         raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT), None if call == "write" else str(args[0]))

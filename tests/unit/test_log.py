@@ -1,4 +1,4 @@
-"""The log tells what was done, to those who ask for it, and never a secret."""
+"""The log records what was done, if it is enabled, and never a secret."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def log_all() -> None:
 def test_stderr_gets_what_the_level_asks_for(level: str, lines: str, capsys: pytest.CaptureFixture[str]) -> None:
     with logging_to(LogSettings(level)):
         log_all()
-    log_all()  # nobody asked for it
+    log_all()  # logging is off
     assert capsys.readouterr() == ("", lines)
     assert logging.getLogger("hpcmod").handlers == []
 
@@ -67,7 +67,7 @@ def test_a_started_program_can_write_to_the_same_log(tmp_path: Path) -> None:
     settings = LogSettings("info", str(tmp_path / "x.log"))
     with logging_to(settings):
         assert current_settings() == settings
-        assert start_log(LogSettings("debug")) == []  # once is enough
+        assert start_log(LogSettings("debug")) == []  # already started
     assert current_settings() == LogSettings()
     assert read_settings(settings.variables()) == settings
 

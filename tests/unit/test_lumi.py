@@ -1,4 +1,4 @@
-"""The page about LUMI's modules names every script that is compared, and each script says what it is about."""
+"""The page about LUMI's modules names every script that is compared, and each script states its form and source."""
 
 from __future__ import annotations
 

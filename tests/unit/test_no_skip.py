@@ -1,4 +1,4 @@
-"""Where nothing may skip, a skipped test is a failure that tells why."""
+"""Where tests must not skip, a skipped test is a failure with an explanation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `pip install .` installs, by setup.cfg: a checkout has every file, an installation only what is listed."""
+"""What `pip install .` installs according to setup.cfg: installations contain only what is listed there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The campaign of planted faults: its lists are complete, and its page is made from its results."""
+"""The campaign of planted faults: its lists are complete, and its page is generated from its results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process that begins behind its imports is as one that Python starts."""
+"""A process that starts with imports already done behaves like a new Python process."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ sys.stdout.write(f"{{left.pid}}\\nno end of line")
 
 
 def runs(pid: int) -> bool:
-    """Return whether a process is there, and not only its number until somebody asks how it ended."""
+    """Return whether a process is running; a zombie is not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -124,7 +124,7 @@ def test_reports_a_missing_program_with_a_long_name(tmp_path: Path) -> None:
 
 @pytest.fixture
 def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A program in the working directory that nobody has asked for by its path."""
+    """A program in the working directory, which must not be found by its bare name."""
     program = tmp_path / "planted"
     program.write_text("#!/bin/sh\necho planted\n")
     program.chmod(0o755)

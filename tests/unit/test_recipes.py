@@ -1,4 +1,4 @@
-"""The scripts that recipes are made of: what they may not do, and what their shared functions do."""
+"""The scripts of recipes: what they must not do, and their shared functions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ each_file = pytest.mark.parametrize("path", COMPONENTS, ids=lambda path: path.st
 
 
 def code_of(path: Path) -> str:
-    """The lines of a script without those that are comments."""
+    """Return the lines of a script without comments."""
     lines = path.read_text(encoding="utf-8").splitlines()
     return "\n".join(line for line in lines if not line.lstrip().startswith("#"))
 
@@ -78,7 +78,7 @@ def test_only_one_function_downloads(path: Path) -> None:
     if path.stem == "common":
         assert sum("--fail" in call for call in calls) == 1
         assert "--proto '=https'" in code_of(path)
-    elif path.stem != "build-tools":  # installs the package of that name
+    elif path.stem != "build-tools":  # installs the package curl
         assert calls == []
 
 
@@ -110,7 +110,7 @@ def test_the_recipes_that_the_systems_of_the_field_need_are_shipped() -> None:
 
 @pytest.fixture
 def build(tmp_path: Path) -> Path:
-    """A directory as an image has it while it is built: the shared functions, an empty lock."""
+    """A directory like that of an image during its build: the shared functions, and an empty lock file."""
     shutil.copy(CHECKOUT / "recipes" / "components" / "common.sh", tmp_path)
     (tmp_path / "lock").touch()
     return tmp_path
@@ -204,7 +204,7 @@ def test_take_place_of_replaces_a_directory_by_a_link(build: Path) -> None:
     for place in (old, prefix):
         place.mkdir(parents=True)
         (place / place.name).touch()
-    for _ in range(2):  # the second time it is there already
+    for _ in range(2):  # the second run finds it already in place
         done = run(build, f"take_place_of {old}; take_place_of {prefix}", PREFIX=str(prefix))
         assert done.returncode == 0, done.stderr
         assert [path.name for path in old.iterdir()] == ["prefix"]
@@ -240,7 +240,7 @@ PAGE = CHECKOUT / "docs" / "reference" / "recipes.md"
 
 
 def test_the_sbom_lacks_packages_of_a_python_that_cannot_list_them(build: Path) -> None:
-    programs, here = build / "programs", build / "build"  # the list is written beside the scripts' directory
+    programs, here = build / "programs", build / "build"  # the list is written next to the directory of the scripts
     programs.mkdir()
     here.mkdir()
     shutil.copy(build / "common.sh", here)
@@ -273,7 +273,7 @@ def settings_table() -> str:
 
 
 def with_section(page: str, heading: str, text: str) -> str:
-    """Put a text under a heading, in the place of what is there."""
+    """Replace the text below a heading."""
     return re.sub(
         rf"(^## {heading}\n\n).*?(?=^## )", lambda found: f"{found[1]}{text}\n\n", page, flags=re.DOTALL | re.MULTILINE
     )

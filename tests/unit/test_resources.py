@@ -10,7 +10,7 @@ from hpcmod.render.runscript import RUNSCRIPTS
 
 
 def make_package(package: Path) -> Path:
-    """Make the place of an installed or checked-out hpcmod with one run script of its own beside it."""
+    """Create the directory of an installed or checked-out hpcmod, with one run script of its own."""
     (package / "runscripts").mkdir(parents=True)
     (package / "runscripts" / "get-master.j2").write_text("installed")
     return package

@@ -1,4 +1,4 @@
-"""The kinds of test files that the processes of a whole run prefer."""
+"""Each worker process of a full test run prefers one kind of test files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_processes_take_files_of_their_kind_and_then_any() -> None:
     ]
     tests = [f"{file}::test_one" for file in files]
     nodes = [Mock() for _ in PREFERENCES]
-    scheduler = FilesByKind.__new__(FilesByKind)  # without the options of a run with processes
+    scheduler = FilesByKind.__new__(FilesByKind)  # without the configuration of a run with several processes
     scheduler.assigned_work = {node: {} for node in nodes}
     scheduler.registered_collections = dict.fromkeys(nodes, tests)
     scheduler.workqueue = OrderedDict((file, {test: False}) for file, test in zip(files, tests))

@@ -1,4 +1,4 @@
-"""The tests that the page on security names are there."""
+"""The tests that the page on security names exist."""
 
 from __future__ import annotations
 

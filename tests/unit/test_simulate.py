@@ -1,4 +1,4 @@
-"""The simulation of start times: its queue of events, what the ways cost, and that it fits what was measured."""
+"""The simulation of start times: its event queue, the costs of each way, and its agreement with measurements."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FAST = Machine(cores=8)
 
 
 def ends(server: Server, clock: Clock, arrivals: list[tuple[float, float]]) -> list[float]:
-    """Return when customers leave a server who arrive at some time and want some units."""
+    """Return when each of the customers, who arrive at a time and need some units of work, leaves the server."""
     left = [0.0] * len(arrivals)
 
     def visit(number: int) -> Process:

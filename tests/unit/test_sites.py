@@ -1,4 +1,4 @@
-"""The profiles that come with hpcmod: what they tell people, and the page that lists them."""
+"""The site profiles that come with hpcmod: their comments, and the page that lists them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def split_profile(name: str) -> tuple[str, list[str]]:
 
 
 def fact_of(name: str, what: str) -> str:
-    """Return a line such as `# Network: ...` of the comment at the top, without its sources."""
+    """Return a fact from the comment at the top, such as `# Network: ...`, without its sources."""
     found = re.search(rf"^# {what}: (.+)", split_profile(name)[0], re.MULTILINE)
     assert found, f"{name} has no line '# {what}: ...'"
     return re.sub(r",? \[[a-z0-9]+\]| in these sources", "", found[1])
@@ -41,7 +41,7 @@ def gpus_of(site: Site) -> str:
 
 
 def found_by(site: Site) -> str:
-    """Return how hpcmod recognizes the machine."""
+    """Return how hpcmod detects the machine."""
     signs = [f"`{path}`" for path in site.detect_paths]
     signs += [f"`{name}={value}`" for name, value in site.detect_variables]
     return " or ".join(signs) or "its name"
@@ -83,7 +83,7 @@ def test_every_source_of_a_machines_profile_is_listed_at_its_top(name: str) -> N
 
 
 NAMED = re.compile(r"\[[a-z][a-z0-9]*\]|[\w.-]+/[\w.-]+|documentation|cray-ex|not from a document")
-"""A tag of the list of sources, a repository or an address, or that there is none."""
+"""A tag from the list of sources, a repository or address, or a note that there is no source."""
 
 
 @pytest.mark.parametrize("name", MACHINES)

@@ -1,4 +1,4 @@
-"""Words and names: plain English in what people read, and one meaning for each public name."""
+"""Words and names: plain English in what users read, and one meaning for each public name."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PLAIN = {
     "stands for": "means, is",
     "for ever": "forever",
 }
-"""Words of a dialect that this project once had, and what to write instead."""
+"""Words of our former style, and what to write instead."""
 
 
 def sources() -> Iterator[Path]:
@@ -62,7 +62,7 @@ def public_names(path: Path) -> Iterator[str]:
 
 @pytest.mark.slow
 def test_a_public_name_means_one_thing() -> None:
-    """Functions of cli/ are left out: they carry the names of the commands that users type."""
+    """Functions of cli/ are excluded: they have the names of the commands that users type."""
     found = defaultdict(list)
     for path in PACKAGE.rglob("*.py"):
         if "cli" not in path.relative_to(PACKAGE).parts:
