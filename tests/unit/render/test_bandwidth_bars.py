@@ -1,4 +1,4 @@
-"""Bars of text."""
+"""Bar charts in plain text."""
 
 from __future__ import annotations
 

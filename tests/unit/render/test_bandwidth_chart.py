@@ -1,4 +1,4 @@
-"""Charts as SVG."""
+"""Charts in SVG."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_line_goes_to_the_right_and_up_with_its_values_inside_the_picture() ->
     assert len(lines) == 3
     points = [tuple(map(float, pair.split(","))) for pair in lines[0].split()]
     steps = [after[0] - before[0] for before, after in zip(points, points[1:])]
-    assert steps == pytest.approx([steps[0]] * 2, abs=0.2)  # each size is twice the one before
+    assert steps == pytest.approx([steps[0]] * 2, abs=0.2)  # each size doubles the previous one
     assert all(after[1] < before[1] for before, after in zip(points, points[1:]))
     numbers = [
         float(value) for value in re.findall(r' c?[xy][12]?="([-\d.]+)"', render_svg(list(make_charts(VERDICTS))))

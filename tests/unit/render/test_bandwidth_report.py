@@ -1,4 +1,4 @@
-"""The report: one file that loads nothing, with every figure."""
+"""The report: a single file that loads nothing and contains every figure."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ FULL = replace(
 
 
 def read(text: str) -> dict[str, Any]:
-    """The parameters, as Python reads them."""
+    """Return the parameters as Python reads them."""
     values: dict[str, Any] = {}
     for node in ast.parse(text).body:
         assert isinstance(node, ast.Assign)
@@ -42,7 +42,7 @@ def read(text: str) -> dict[str, Any]:
 
 
 def untemplated(text: str) -> str:
-    """What EasyBuild makes of a text without templates: framework/easyconfig/easyconfig.py, resolve_template, 5.4.1."""
+    """Return what EasyBuild makes of a text without templates: resolve_template in easyconfig.py of framework 5.4.1."""
     return re.sub(r"%(?!%*\(\w+\)s)", "%%", text) % {}
 
 

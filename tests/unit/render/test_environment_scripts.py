@@ -1,4 +1,4 @@
-"""What stands in for the module where there is no module tool: the program in-environment, and environment.sh."""
+"""The program in-environment and environment.sh, which replace the module on machines without a module tool."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ CHECKED = {
     **{name: PLANS[name] for name in ("lumi", "frontier", "no image")},
     "all hostile texts": make_plan_of("\n".join(text for text in HOSTILE.values() if len(text) < 1000)),
 }
-"""What shellcheck reads, which takes half a second; with HPCMOD_THOROUGH=1 also each hostile text on its own."""
+"""Plans for shellcheck, which takes half a second; with HPCMOD_THOROUGH=1, also each hostile text separately."""
 SHELLS = [pytest.param(shell, id=shell) for shell in ("bash", "dash", "zsh") if shutil.which(shell)]
 
 
 def write_scripts(plan: InstallPlan, root: Path) -> Path:
-    """Write the two scripts, and the image, of a plan whose root is another directory."""
+    """Write the two scripts and the image of a plan to another root directory."""
     here = replace(plan, spec=replace(plan.spec, root=str(root)), sif_places=(f"{root}/a 'b' $c.sif",))
     root.mkdir(parents=True, exist_ok=True)
     Path(here.sif_places[0]).touch()
@@ -44,7 +44,7 @@ def write_scripts(plan: InstallPlan, root: Path) -> Path:
 
 
 def read_environment(shell: str, line: str, **env: str) -> dict[str, str]:
-    """Let a shell run a line; return the environment it leaves."""
+    """Run a line in a shell; return the resulting environment."""
     argv = [shell, "-c", f"{line}\nexec env -0"]
     done = subprocess.run(argv, capture_output=True, text=True, env={"PATH": os.environ["PATH"], **env})
     assert done.returncode == 0
@@ -65,7 +65,7 @@ def test_bash_can_parse_every_script(plan: InstallPlan, tmp_path: Path) -> None:
 def test_shellcheck_finds_nothing(name: str, tmp_path: Path) -> None:
     root = write_scripts({**CHECKED, **PLANS}[name], tmp_path / "root")
     if shutil.which("shellcheck"):
-        # SC1003, SC2016: a \ and a $ in single quotes are meant as they stand.
+        # SC1003, SC2016: \ and $ in single quotes are literal on purpose.
         argv = ["shellcheck", "--exclude=SC1003,SC2016", "--shell=bash", *(root / name for name in ENVIRONMENT_SCRIPTS)]
         assert subprocess.run(argv, capture_output=True, text=True).stdout == ""
 

@@ -1,4 +1,4 @@
-"""A batch script means exactly what its plan says, whatever the words hold."""
+"""A batch script means exactly what its plan says, whatever the arguments contain."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def rendered(plan: JobPlan) -> str:
 
 
 def run(text: str, tmp_path: Path, **env: str) -> str:
-    """Run a script with stand-ins for module and srun, which print their words."""
+    """Run a script with fakes of module and srun, which print their arguments."""
     script = tmp_path / "job.sh"
     script.write_text(text)
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Scripts of a converted image: values of the image are literal, whatever they hold, and shells run them."""
+"""Scripts of a converted image: shells run them, and values from the image stay literal, whatever they contain."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def shell(script: str, *args: str, name: str = "sh", **env: str) -> subprocess.C
 
 
 def run_arguments(script: str, *args: str, name: str = "sh", **env: str) -> list[str]:
-    """Run a run script whose last line shows what it would start."""
+    """Return the arguments that a run script would start; its last line is replaced."""
     assert script.endswith('exec "$@"\n')
     done = shell(script.removesuffix('exec "$@"\n') + "printf '%s\\0' \"$@\"\n", *args, name=name, **env)
     assert done.stderr == b""

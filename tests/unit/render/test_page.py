@@ -27,7 +27,7 @@ TAGS = {
 
 
 def page_of(text: str) -> ContainerPage:
-    """A page in which everything that may come from outside is this text."""
+    """Return a page in which every value that may come from outside is this text."""
     record = make_record(
         "Evil/1",
         **dict.fromkeys(("site", "description", "homepage", "reference", "signature", "reason", "successor"), text),
@@ -53,7 +53,7 @@ def documentation(*pages: ContainerPage, title: str = "Title") -> Documentation:
 
 
 class Skeleton(HTMLParser):
-    """Tags with the names of their attributes, and where links lead: what a text must not change."""
+    """Tags with the names of their attributes, and targets of links: no text may change them."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -124,14 +124,14 @@ def test_the_search_knows_every_package_of_every_container_by_its_place_in_the_l
 
 
 def kinds(markdown: str) -> Iterator[tuple[str, str]]:
-    """What a real reader of Markdown makes of a text: kind and tag of every token, also within lines."""
+    """Yield kind and tag of every token that a real Markdown parser finds in a text, also within lines."""
     for token in MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(markdown):
         yield token.type, token.tag
         yield from ((inner.type, inner.tag) for inner in token.children or () if inner.type != "text_special")
 
 
 def plain(markdown: str) -> list[tuple[str, str]]:
-    """The same without the pieces that a line of plain text is cut into."""
+    """Return the same, without the pieces into which a line of plain text is split."""
     return [one for one in kinds(markdown) if one != ("text", "")]
 
 

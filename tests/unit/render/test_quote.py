@@ -35,13 +35,13 @@ HOSTILE = [
 ]
 
 IN_MEMORY = settings(database=None, deadline=None)
-"""The checkout may be read-only."""
+"""Settings without a database of examples, because the checkout may be read-only."""
 
 ANY_TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
 
 
 def spoken_by(argv: list[str], script: str) -> str:
-    """Hand a script to an interpreter on stdin and return what it prints."""
+    """Pass a script to an interpreter on stdin and return what it prints."""
     program = argv[-1 if argv[0] == "env" else 0]
     if shutil.which(program) is None:
         pytest.skip(f"no {program} on this machine")
@@ -71,14 +71,14 @@ def through_lua(texts: list[str]) -> str:
 
 
 def through_tcl(texts: list[str]) -> str:
-    # In a procedure, as in a modulefile: there the text stands within braces too.
+    # Use a procedure because, as in a modulefile, the text is then within braces, too.
     body = "".join(f"puts -nonewline {quote.tcl(text)}\nputs -nonewline \\0\n" for text in texts)
     script = f"fconfigure stdout -translation lf -encoding utf-8\nproc body {{}} {{\n{body}}}\nbody\n"
     return spoken_by(["env", "LC_ALL=C.UTF-8", "tclsh"], script)
 
 
 class TextOf(HTMLParser):
-    """Collects what a browser would show."""
+    """Collects the text that a browser would show."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)

@@ -1,4 +1,4 @@
-"""Every shipped recipe as a Dockerfile and as a definition file: golden files, and what such files must not hold."""
+"""Every shipped recipe as a Dockerfile and as a definition file: golden files, and what such files must not contain."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SHIPPED = Shipped(
 
 
 def make(recipe: Recipe, architecture: str, **asked: str) -> BuildPlan:
-    """A plan with everything that makes a line: extras, wheels, a host's libraries, sources at hand."""
+    """Return a plan with everything that adds lines: extras, wheels, libraries of the host, local sources."""
     extras = extras_of(recipe, **asked)
     request = BuildRequest(architecture, extras=extras, host_libs="/host-libs", wheels="/wheels", **asked)  # type: ignore[arg-type]
     draft = make_build_plan(recipe, request, shipped=SHIPPED)
@@ -48,7 +48,7 @@ PLANS = dict(cases())
 
 
 def each_plan(check: Callable[[str], None]) -> Callable[[], None]:
-    """Make one test of a check of every plan."""
+    """Combine the checks of all plans in one test."""
 
     def test() -> None:
         for name in PLANS:
@@ -76,7 +76,7 @@ def test_a_recipe_renders_as_it_did(recipe: Recipe, architecture: str, golden: C
 
 
 def unprinted(text: str) -> str:
-    """Leave out what changes with each edit of a component."""
+    """Remove the fingerprints, which change with each edit of a component."""
     return re.sub(r"\b[0-9a-f]{64}\b", "(fingerprint)", text)
 
 
@@ -90,7 +90,7 @@ def test_a_dockerfile_uses_only_what_every_engine_supports(name: str) -> None:
     lines = [line for line in logical_lines(render_dockerfile(PLANS[name], templates=TEMPLATES)) if line]
     allowed = ("# ", "FROM ", "COPY hpcmod/", "RUN --mount=type=bind,", "ENV ", "LABEL ")
     assert [line for line in lines if not line.startswith(allowed)] == []
-    assert [line for line in lines if "<<" in line] == []  # heredocs, which buildah 1.28 does not know
+    assert [line for line in lines if "<<" in line] == []  # no heredocs: buildah 1.28 does not support them
     assert sum(line.startswith("FROM ") for line in lines) == 1
 
 

@@ -1,4 +1,4 @@
-"""A batch script that is to be requeued, run by bash: the signal comes for real, srun and scontrol are stand-ins."""
+"""A batch script that requeues its job, run by bash: the signal is real, srun and scontrol are fakes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def tools(tmp_path: Path) -> Path:
 
 
 def run(tools: Path, **env: str) -> tuple[int, list[str], str]:
-    """Run the script; return its status, what it started, and what it said."""
+    """Run the script; return its status, the programs that it started, and its stderr."""
     request = JobRequest(("train.py",), "X/1", requeue=Requeue("USR1", 60, 2), then=(("python", "after.py"),))
     script = tools / "job.sh"
     script.write_text(render_jobscript(make_job(request, Site("ours"))))

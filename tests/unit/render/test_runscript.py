@@ -85,7 +85,7 @@ def test_shellcheck_finds_nothing(settings: RunscriptSettings, tmp_path: Path) -
     files = [tmp_path / str(number) for number, _ in enumerate(all_scripts(settings))]
     for file, text in zip(files, all_scripts(settings).values()):
         file.write_text(text)
-    # SC1003, SC2016: a \ and a $ in single quotes are meant as they stand.
+    # SC1003, SC2016: \ and $ in single quotes are literal on purpose.
     done = subprocess.run(["shellcheck", "--exclude=SC1003,SC2016", *map(str, files)], capture_output=True, text=True)
     assert done.stdout == ""
 
@@ -169,7 +169,7 @@ for site in ("lumi", "marenostrum5"):
 
 @pytest.mark.slow
 def test_plans_and_scripts_do_not_depend_on_the_order_of_sets_or_on_the_directory(tmp_path: Path) -> None:
-    """Python gives each process another order of sets of texts; two seeds stand for all of them."""
+    """Each Python process orders sets of strings differently; two hash seeds are enough to notice that."""
     printed = [
         subprocess.run(
             [sys.executable, "-c", PRINT_ALL],

@@ -16,13 +16,13 @@ from tests.plans import ENVIRONMENT, HOSTILE, make_example, make_plan_of
 TEMPLATES = module_templates()
 LITERAL = re.compile(r'"(?:\\.|[^"\\\n])*"')
 WITHIN_A_LITERAL = re.compile(r'\[format %s "(?:\\.|[^"\\\n])*"\]')
-"""A Tcl command, and so a literal, in the middle of another literal."""
+"""A Tcl command in the middle of a literal, whose argument is a literal as well."""
 
 DOORS = {
     "Lua": r"\b(capture|subprocess|io\.popen|io\.open|os\.execute|require|loadfile|dofile|loadstring)\b",
     "Tcl": r"(^|\[|;)\s*(exec|open|source|system|package|load|eval)\b",
 }
-"""What starts a program or reads another file."""
+"""Calls that start a program or read another file."""
 
 
 def render(plan: InstallPlan, syntax: str) -> str:

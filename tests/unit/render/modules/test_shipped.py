@@ -1,4 +1,4 @@
-"""Modulefiles of shipped easyconfigs of different kinds, on two sites."""
+"""Modulefiles of shipped easyconfigs of different kinds, for two sites."""
 
 from __future__ import annotations
 
