@@ -29,7 +29,7 @@ def scripts(settings: RunscriptSettings, tmp_path: Path) -> Scripts:
 
 @pytest.fixture
 def python_path(tmp_path: Path) -> str:
-    """A PATH with a python that prints what it is run with."""
+    """A PATH with a python that prints its arguments and environment."""
     return f"{make_program(tmp_path / 'python-bin' / 'python').parent}{os.pathsep}{SYSTEM_PATH}"
 
 

@@ -1,7 +1,7 @@
-"""Fake GPUs: what a program sees of a node's GPUs, by its environment, as the CUDA and HIP runtimes document it.
+"""Fake GPUs: the GPUs that a program sees on a node according to its environment, as CUDA and HIP document it.
 
-Nothing here runs on a GPU. A way to choose a device is a function of these GPUs that returns the number of the GPU on
-the node; a program that would fail raises DeviceError.
+Nothing here runs on a GPU. Each way to choose a device is a function of these GPUs that returns the number of the
+GPU on the node; if the real program would fail, it raises DeviceError.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 
 class DeviceError(Exception):
-    """What a runtime says of a device number that it does not have."""
+    """The error of a runtime for a device number that does not exist."""
 
 
 @dataclass(frozen=True)
 class FakeGPUs:
-    """GPUs as one process sees them."""
+    """GPUs as a process sees them."""
 
     env: Mapping[str, str]
     vendor: str = "amd"
@@ -24,7 +24,7 @@ class FakeGPUs:
 
     @property
     def visible(self) -> tuple[int, ...]:
-        """Numbers on the node of the GPUs that are visible, in the order of the process."""
+        """Numbers on the node of the visible GPUs, in the order in which the process sees them."""
         levels = [("ROCR_VISIBLE_DEVICES",), ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")]
         gpus = tuple(range(self.on_node))
         for names in levels if self.vendor == "amd" else [("CUDA_VISIBLE_DEVICES",)]:
@@ -32,11 +32,11 @@ class FakeGPUs:
             if lists:
                 numbers = [int(word) for word in lists[0].split(",")]
                 end = next((i for i, number in enumerate(numbers) if number >= len(gpus)), len(numbers))
-                gpus = tuple(gpus[number] for number in numbers[:end])  # the first number that is wrong ends the list
+                gpus = tuple(gpus[number] for number in numbers[:end])  # the list ends at the first invalid number
         return gpus
 
     def device(self, number: int) -> int:
-        """Return the GPU of the node that is `cuda:NUMBER`."""
+        """Return the number on the node of the GPU `cuda:NUMBER`."""
         if number not in range(len(self.visible)):
             raise DeviceError(f"cuda:{number} of {len(self.visible)}")
         return self.visible[number]
@@ -78,4 +78,4 @@ WAYS: Mapping[str, Callable[[FakeGPUs], int]] = {
     "TensorFlow": _whatever_there_is,
     "MPI, `rank on node % number of devices`": _place_modulo,
 }
-"""The ways of the ecosystem, by the name that docs/reference/gpus.md gives them."""
+"""Ways to choose a device in common frameworks, by their names in docs/reference/gpus.md."""

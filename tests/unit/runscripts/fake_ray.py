@@ -1,4 +1,4 @@
-"""A fake of Ray for one machine: it records how it is called, and starts processes that do nothing."""
+"""A fake of Ray for one machine: it records its calls, and starts processes that do nothing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.unit.runscripts.scripts import make_program
 
-# The nodes are files of a directory. A "raylet" is a child in a session of its own, which only its parent's death ends.
+# Nodes are files in a directory. A "raylet" is a child in its own session, which ends only with its parent.
 PROGRAM = f"""#!{sys.executable} -S
 import ctypes, json, os, pathlib, signal, socket, subprocess, sys, time
 state = pathlib.Path(os.environ["FAKE_RAY"])
@@ -35,7 +35,7 @@ def shutdown(): pass
 
 
 def make_fake_ray(top: Path) -> dict[str, str]:
-    """Write the program and the package; return variables for it, of which PATH and PYTHONPATH have to be extended."""
+    """Write the program and the package; return its variables, of which PATH and PYTHONPATH must be extended."""
     make_program(top / "bin" / "ray", PROGRAM)
     (top / "packages").mkdir()
     (top / "packages" / "ray.py").write_text(MODULE)

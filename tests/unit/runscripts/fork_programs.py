@@ -1,4 +1,4 @@
-"""Programs of the kinds that people run, each to be started plainly and by a fork: same output, same end."""
+"""Programs of common kinds, started both normally and by a fork: output and exit status must be equal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Program:
-    """A program, the words before and after its file, and what it reads."""
+    """A program, the arguments before and after its file, and its stdin."""
 
     text: str
     before: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ if __name__ == "__main__":
         stdin="first\nrest\n",
     ),
 }
-"""Run by every test run."""
+"""Programs in every test run."""
 
 MORE = {
     "message at exit": Program("""
@@ -323,4 +323,4 @@ with tempfile.NamedTemporaryFile() as f:
     print(os.path.exists(f.name), uuid.uuid5(uuid.NAMESPACE_DNS, 'a'))
 """),
 }
-"""Run with HPCMOD_THOROUGH=1."""
+"""Programs with HPCMOD_THOROUGH=1."""

@@ -1,4 +1,4 @@
-"""The rendered scripts on disk, run by the real bash in an environment that holds nothing but what a test states."""
+"""The rendered scripts on disk, run by the real bash in an environment that contains only what a test sets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SYSTEM_PATH = "/usr/bin:/bin"
 DISTRIBUTED = "conda-python-distributed"
 RANKS = ("MASTER_ADDR", "MASTER_PORT", "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK")
 EIGHT = "0,1,2,3,4,5,6,7"
-"""What Slurm shows of a node with eight GPUs."""
+"""Value of the GPU variables that Slurm sets on a node with eight GPUs."""
 
 FAKE_PYTHON = """#!/bin/bash
 printf 'python=%s\\0' "$0"
@@ -38,12 +38,12 @@ signal.signal(signal.SIGTERM, lambda *_: sys.exit(5))
 print("ready", flush=True)
 time.sleep(20)
 """
-"""Says that it is ready, and ends with status 5 when asked to."""
+"""Prints "ready", and exits with status 5 on SIGTERM."""
 
 
 @dataclass(frozen=True)
 class Ran:
-    """What a script did; of a fake program at its end: arguments and environment."""
+    """The result of a script; if it ends with a fake program, with its arguments and environment."""
 
     status: int
     stdout: str
@@ -64,7 +64,7 @@ class Ran:
 
 @lru_cache
 def rendered(settings: RunscriptSettings, commands: tuple[str, ...]) -> dict[str, str]:
-    """Texts of the scripts of a module, by their place below its root."""
+    """Return the scripts of a module by path relative to its root."""
     templates = runscript_templates()
     return {
         **{f"runscripts/{name}": render_runscript(name, settings, templates=templates) for name in RUNSCRIPTS},
@@ -76,7 +76,7 @@ def rendered(settings: RunscriptSettings, commands: tuple[str, ...]) -> dict[str
 
 @dataclass(frozen=True)
 class Scripts:
-    """A directory with the run scripts, and one with the wrappers, of one module."""
+    """The run scripts and the wrappers of one module, below `root`."""
 
     root: Path
 
@@ -93,7 +93,7 @@ class Scripts:
         path: str = SYSTEM_PATH,
         cwd: Path | None = None,
     ) -> Ran:
-        """Run runscripts/NAME or bin/NAME; its environment is PATH, USER, a cache root and what the test gives."""
+        """Run runscripts/NAME or bin/NAME; its environment has PATH, USER, a cache root and the given variables."""
         script = self.root / ("bin" if (self.root / "bin" / name).exists() else "runscripts") / name
         given = {"PATH": path, "HPCMOD_CACHE_ROOT": str(self.root / "caches"), "USER": "alice", **(env or {})}
         done = subprocess.run(
@@ -116,7 +116,7 @@ def make_program(path: Path, text: str = FAKE_PYTHON) -> Path:
 
 
 def task(rank: int, layout: tuple[int, ...] = (3, 1), /, **more: str) -> dict[str, str]:
-    """The environment that srun (Slurm 22.05) gives one task; `layout` is the number of tasks on each node."""
+    """Return the environment that srun (Slurm 22.05) gives a task; `layout` is the number of tasks on each node."""
     node, local = [(node, local) for node, tasks in enumerate(layout) for local in range(tasks)][rank]
     step = {
         "SLURM_JOB_ID": "4711",
@@ -154,7 +154,7 @@ BATCH = {
 
 
 class Rank:
-    """Runs one rank; called with what it finds in its environment."""
+    """Runs a rank with the given environment."""
 
     def __init__(self, scripts: Scripts, path: str) -> None:
         self.scripts, self.path = scripts, path
@@ -163,7 +163,7 @@ class Rank:
         return self.scripts(DISTRIBUTED, *arguments, env=env, path=self.path)
 
     def sees(self, env: dict[str, str], *names: str) -> tuple[str | None, ...]:
-        """Run and return the values that python sees; None for those that are not set."""
+        """Run the rank; return variables as python sees them, None if they are not set."""
         ran = self(env, "x.py")
         assert ran.status == 0, ran.stderr
         return tuple(ran.environment.get(name) for name in names)

@@ -1,4 +1,4 @@
-"""The bind variables that a wrapper hands to the runtime, made anew from what exists on the node."""
+"""The bind variables that a wrapper passes to the runtime: set again from what exists on the node."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Run = Callable[..., Ran]
 
 @pytest.fixture
 def here(tmp_path: Path) -> Path:
-    """A directory of the host, whose name no bind variable takes as it is."""
+    """A directory of the host whose name must be escaped in bind variables."""
     path = tmp_path / "of, the: host"
     path.mkdir()
     return path
@@ -32,7 +32,7 @@ def here(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run(settings: RunscriptSettings, tmp_path: Path) -> Run:
-    """Run the wrapper of a module that has these groups of binds, with a runtime that prints its environment."""
+    """Run the wrapper of a module with these groups of binds, and a runtime that prints its environment."""
     sif = tmp_path / "a.sif"
     sif.touch()
     runtime = make_program(tmp_path / "runtime" / "singularity")
@@ -46,7 +46,7 @@ def run(settings: RunscriptSettings, tmp_path: Path) -> Run:
 
 
 def elements(ran: Ran, names: tuple[str, str] = NAMES) -> list[str]:
-    """What is bound, which both names must say."""
+    """Return the binds; both variables must contain the same."""
     one, other = (ran.environment[name] for name in names)
     assert one == other
     return one.replace("\\,", "\1").split(",") if one else []

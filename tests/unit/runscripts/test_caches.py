@@ -79,7 +79,7 @@ def test_a_cache_root_with_blanks_and_quotes_is_taken_as_it_is(rank: Rank, tmp_p
 
 @pytest.fixture(params=["link", "file"])
 def stolen(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
-    """The name of the caches, taken by somebody before us."""
+    """The path of the caches, already taken by someone else."""
     (tmp_path / "caches").mkdir()
     (tmp_path / "elsewhere").mkdir()
     name = tmp_path / "caches" / "alice-hpcmod-4711-nid001"
@@ -100,7 +100,7 @@ def test_a_name_that_another_user_took_is_not_used(rank: Rank, stolen: Path, tmp
 
 
 def test_a_directory_that_a_group_may_write_is_not_used(rank: Rank, tmp_path: Path) -> None:
-    """Another member of the group can rename it to the name of the caches, with links in it."""
+    """Another member of the group can rename it to the path of the caches, with links in it."""
     renamed = tmp_path / "caches" / "alice-hpcmod-4711-nid001"
     renamed.mkdir(parents=True)
     (tmp_path / "thesis.txt").write_text("mine")
@@ -117,7 +117,7 @@ def test_only_one_rank_of_a_node_tells_that_the_caches_moved(rank: Rank, stolen:
 
 @pytest.fixture
 def directory_of_another_user(tmp_path: Path) -> Path:
-    """The root directory is one, but for root."""
+    """The root directory; for root, a directory of another user."""
     if os.geteuid() != 0:
         return Path("/")
     os.chown(tmp_path, 12345, 12345)
@@ -146,7 +146,7 @@ def test_the_host_file_of_deepspeed_is_not_written_through_a_link(rank: Rank, st
 
 @pytest.fixture
 def full(tmp_path: Path) -> Path:
-    """A place for caches that takes directories and no bytes: its file of 4 kB is /dev/full."""
+    """A cache directory where directories can be created but nothing can be written: its file of 4 kB is /dev/full."""
     place = tmp_path / "caches" / "alice-hpcmod-4711-nid001"
     place.mkdir(parents=True, mode=0o700)
     (place / ".space").symlink_to("/dev/full")

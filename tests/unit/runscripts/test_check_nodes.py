@@ -1,4 +1,4 @@
-"""check-nodes, and the Python program that it sends to each node; srun, scontrol and sbatch are stand-ins."""
+"""check-nodes, and the Python program that it sends to each node; srun, scontrol and sbatch are fakes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ JOB = {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_NODELIST": "n
 
 @pytest.fixture(scope="module")
 def program() -> dict[str, Any]:
-    """Functions of the node program."""
+    """Return the functions of the node program."""
     names: dict[str, Any] = {"__name__": "check_node"}
     exec(compile(node_program(), "_check-node.py.j2", "exec"), names)  # noqa: S102 - our own program
     return names

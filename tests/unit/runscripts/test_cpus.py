@@ -1,4 +1,4 @@
-"""The CPUs of a rank that nobody bound; those of this machine stand for the cores near the GPUs of a node."""
+"""Binding a rank that no launcher bound; CPUs of this machine represent the cores near the GPUs of a node."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def bound_to(rank: Rank, env: dict[str, str]) -> str:
 
 @pytest.fixture
 def bare(rank: Rank, settings: RunscriptSettings, tmp_path: Path) -> Rank:
-    """A rank on a site whose first node type is made of CPUs of this machine."""
+    """A rank on a site whose first node type consists of CPUs of this machine."""
     make_program(tmp_path / "python-bin" / "python", SHOW)
     rank.scripts.write(replace(settings, nodes=(GPU_NODE, CPU_NODE)))
     return rank
@@ -86,7 +86,7 @@ def test_an_invalid_word_is_refused(bare: Rank) -> None:
 LUMI = load_site("lumi", {})
 OPEN = "1-7,9-15,17-23,25-31,33-39,41-47,49-55,57-63"
 NEAR_ON_LUMI = ["49-55", "57-63", "17-23", "25-31", "1-7", "9-15", "33-39", "41-47"]
-"""By GPU, as the masks of LUMI's own documents say (0xfe000000000000, 0xfe00000000000000, 0xfe0000, ...)."""
+"""By GPU, from the masks in LUMI's own documents (0xfe000000000000, 0xfe00000000000000, 0xfe0000, ...)."""
 
 CHOOSE = """
 {script}
@@ -99,12 +99,12 @@ echo "${{_before[*]-}}"
 
 
 def chosen_on_lumi(has: str, **env: str) -> str:
-    """What a rank on LUMI is started with, if these CPUs are open to it: there are not so many here."""
+    """Return the command before a rank on LUMI if it may use these CPUs, of which this machine does not have enough."""
     settings = RunscriptSettings(module="x/1", sif_variable="SIFX", nodes=LUMI.node_types)
     text = render_runscript("conda-python-distributed", settings, templates=runscript_templates())
     script = text[: text.index("\n_launch=()")].replace("_me=", "set +e; _me=", 1)
     given = {"PATH": "/usr/bin:/bin", "DEVICES": "1", "HAS": has, "SLURM_JOB_PARTITION": "standard-g", **env}
-    words = CHOOSE.format(script=script)  # too long for an argument of bash
+    words = CHOOSE.format(script=script)  # too long for an argument
     return subprocess.run(["bash"], input=words, env=given, capture_output=True, text=True, check=True).stdout.strip()
 
 

@@ -1,4 +1,4 @@
-"""Each way in which programs choose a GPU, with each mode of --gpus-visible, on fake GPUs, and the page about it."""
+"""Each way to choose a GPU, with each mode of --gpus-visible, on fake GPUs, and the page about it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VARIABLES = {
 
 
 def judge(way: str, ranks: list[FakeGPUs]) -> str:
-    """Say what becomes of eight ranks, in the words of the page."""
+    """Return the result of eight ranks, in the words of the page."""
     try:
         chosen = [WAYS[way](gpus) for gpus in ranks]
     except DeviceError:
@@ -34,7 +34,7 @@ def judge(way: str, ranks: list[FakeGPUs]) -> str:
 
 
 def told(rank: Rank, way: str, mode: str, vendor: str, shown: tuple[str, ...]) -> list[FakeGPUs]:
-    """Run eight ranks, or what torchrun starts from one task, and return what each sees."""
+    """Run eight ranks, or the workers of torchrun in one task, and return the GPUs that each sees."""
     lists = dict.fromkeys(shown, EIGHT)
     if way == "torchrun":
         env = rank(task(0, (1,), **lists), "--gpus-visible", mode, "--launcher=torchrun", "x.py").environment

@@ -1,4 +1,4 @@
-"""Ranks forked from one Python (--spawn): equal to ranks that each start their own."""
+"""Ranks forked from one Python (--spawn) behave like ranks that start their own."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 
 THOROUGH = os.environ.get("HPCMOD_THOROUGH") == "1"
 PRELOADED = "xmlrpc.client"
-"""A module that no program here imports, so its presence shows a fork."""
+"""A module that no program here imports: if it is imported, the process was forked."""
 
 
 Started = subprocess.Popen[bytes]
@@ -33,12 +33,12 @@ Ended = tuple[int, str, str]
 
 @dataclass(frozen=True)
 class Node:
-    """One node with ranks of one step: tasks as Slurm would start them."""
+    """One node with the ranks of a step: tasks as Slurm starts them."""
 
     scripts: Scripts
     directory: Path
     on_host: bool = False
-    """Start one "container" for all ranks, here simply the run script."""
+    """Whether to start one "container" for all ranks, which here is just the run script."""
 
     @contextmanager
     def start(
@@ -49,7 +49,7 @@ class Node:
         each: Callable[[int], dict[str, str]] = lambda _: {},
         **env: str,
     ) -> Iterator[list[Started]]:
-        """Start the ranks; at the end, kill what is left of them."""
+        """Start the ranks; at the end, kill those that still run."""
         file = self.directory / "train.py"
         file.write_text(program.text)
         target = [] if {"-c"} & {*program.before} or not program.text else [str(file)]
@@ -79,13 +79,13 @@ class Node:
                 process.communicate()
 
     def __call__(self, program: Program, *options: str, ranks: int = 2, **env: str) -> list[Ended]:
-        """Run to the end; return status, stdout and stderr of each rank."""
+        """Run to completion; return status, stdout and stderr of each rank."""
         with self.start(program, *options, ranks=ranks, **env) as started:
             return ends(started, program.stdin)
 
 
 def ends(started: list[Started], stdin: str = "") -> list[Ended]:
-    """Wait for all ranks at the same time: the first one ends last."""
+    """Wait for all ranks concurrently, because the first one ends last."""
 
     def wait(rank: Started) -> Ended:
         out, err = rank.communicate(stdin.encode(), timeout=60)
@@ -166,7 +166,7 @@ while True:
 
 @contextmanager
 def patient(node: Node) -> Iterator[tuple[list[Started], list[int], int]]:
-    """Start two forked ranks that wait; yield tasks, process IDs of the ranks, and that of their parent."""
+    """Start two forked ranks that wait; yield the tasks, the process IDs of the ranks, and that of their parent."""
     with node.start(PATIENT, "--spawn", "--preload", PRELOADED) as tasks:
         pairs = [[int(word) for word in task.stdout.readline().split()] for task in tasks if task.stdout]
         ranks, parents = zip(*pairs)
@@ -203,7 +203,7 @@ def test_a_signal_to_all_processes_reaches_each_rank_once(node: Node) -> None:
     with patient(node) as (tasks, ranks, parent):
         for process in (*ranks, parent, *(task.pid for task in tasks)):
             os.kill(process, signal.SIGUSR1)
-        time.sleep(0.3)  # a second one would have come by now
+        time.sleep(0.3)  # enough time for a second one to arrive
         for task in tasks:
             task.terminate()
         assert ends(tasks) == [(21, "USR1\n", ""), (22, "USR1\n", "")]
@@ -236,7 +236,7 @@ def test_a_rank_that_fails_ends_at_once_and_the_first_one_waits_for_others(node:
 
 
 def test_a_signal_to_all_processes_during_the_imports_reaches_the_ranks(node: Node) -> None:
-    """The parent gets it as well, but its ranks do not exist yet."""
+    """The parent receives it, too, before its ranks exist."""
     (node.directory / "slow.py").write_text("import time\nopen('importing', 'w').close()\ntime.sleep(0.5)\n")
     program = Program("import time\ntime.sleep(20)\n")
     with node.start(program, "--spawn", "--preload", "slow", PYTHONPATH=str(node.directory)) as tasks:
@@ -250,7 +250,7 @@ def test_a_signal_to_all_processes_during_the_imports_reaches_the_ranks(node: No
 
 @pytest.mark.parametrize("seconds", [0.0, 0.2])
 def test_the_first_task_stays_for_others_when_it_is_signalled_again(node: Node, seconds: float) -> None:
-    """The runtime passes on a signal that Slurm has sent to all processes, so a task gets it twice."""
+    """The runtime forwards a signal that Slurm sent to all processes, so a task receives it twice."""
     slow = "signal.signal(signal.SIGTERM, lambda *_: (time.sleep(0.5), sys.exit(31)))"
     program = Program(f"""
 import os, signal, sys, time

@@ -95,7 +95,7 @@ def test_ranks_share_gpus_where_they_are_asked_to(rank: Rank) -> None:
 
 @pytest.fixture
 def bound() -> Iterator[tuple[int, int]]:
-    """Bind what the test starts to the last of the CPUs of this machine; return the first one and it."""
+    """Bind processes that the test starts to the last CPU of this machine; yield the first and the last CPU."""
     ours = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {ours[-1]})
     yield ours[0], ours[-1]

@@ -1,4 +1,4 @@
-"""The host's Python stays out of the container: what wrappers, the runtime's wrapper and run scripts do about it."""
+"""Keeping the host's Python out of the container: wrappers, the wrapper of the runtime, and run scripts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BOTH = ("SINGULARITYENV_", "APPTAINERENV_")
 POISON = {name: f"/host/{name}" for name in HOST_PYTHON}
 BEFORE = [name for name in (*HOST_PYTHON, USER_SITE) if kind_of(name, USER_PACKAGES) != ALWAYS]
 NOTES = {f"_HPCMOD_PYTORCH_{name}": POISON.get(name, "/home/me/.local/lib") for name in BEFORE}
-"""What the module remembers if all this was there before it was loaded."""
+"""Variables of the module if all of these were set before it was loaded."""
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def scripts(settings: RunscriptSettings, tmp_path: Path) -> Scripts:
 
 @pytest.fixture
 def outside(tmp_path: Path) -> dict[str, str]:
-    """What the module sets, without its guard, and both runtimes."""
+    """The environment that the module sets, without its guard, and both runtimes."""
     for name in ("singularity", "apptainer"):
         make_program(tmp_path / "runtime" / name)
     (tmp_path / "a.sif").touch()

@@ -17,7 +17,7 @@ Ask = Callable[..., str]
 
 @pytest.fixture
 def ask(scripts: Scripts, tmp_path: Path) -> Ask:
-    """Run a program where `python` is a wrapper before the host's; return which of the two ran."""
+    """Run a program where a wrapper of `python` precedes the host's on PATH; return which of the two ran."""
     (tmp_path / "image.sif").touch()
     make_program(tmp_path / "runtime" / "singularity", f"#!/bin/bash\necho {CONTAINER}\n")
     make_program(tmp_path / "host" / "python", f"#!/bin/bash\necho {HOST}\n")

@@ -1,4 +1,4 @@
-"""Commands of the host for programs in a container: what the helper outside runs, and the attacks that it refuses."""
+"""Host commands for programs in a container: what the helper outside runs, and the attacks that it refuses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 
 def until(condition: Callable[[], bool]) -> bool:
-    """Wait for a condition, at most 20 seconds."""
+    """Wait until a condition holds; return whether it did within 20 seconds."""
     deadline = time.monotonic() + 20
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -50,7 +50,7 @@ def test_a_command_gets_its_arguments_directory_and_only_three_descriptors(helpe
 
 def test_it_gets_the_environment_of_the_host_with_what_the_container_set_for_the_scheduler(helper: Helper) -> None:
     env = shown(helper, SLURM_NTASKS="2", LD_BIND_NOW="1", OWN="container")["env"]
-    env.pop("LC_CTYPE", None)  # Python's own
+    env.pop("LC_CTYPE", None)  # set by Python itself
     assert env == {
         "PATH": SYSTEM_PATH,
         "OWN": "host",
@@ -84,7 +84,7 @@ def test_a_signal_to_the_whole_process_group_reaches_the_command_once(helper: He
         assert process.stdout and process.stdout.readline() == "ready\n"
         os.killpg(process.pid, signal.SIGUSR1)
         assert process.stdout.readline() == "got\n"
-        process.send_signal(signal.SIGTERM)  # after a signal that would be passed on
+        process.send_signal(signal.SIGTERM)  # after a signal that would otherwise be forwarded
         assert (process.stdout.read(), process.wait(timeout=20)) == ("", 3)
 
 
@@ -113,7 +113,7 @@ def test_everything_ends_with_the_container(tmp_path: Path) -> None:
         helper.container.wait()
         assert until(lambda: not helper.directory.exists())
         assert until(lambda: not Path(f"/proc/{command}").exists())
-        helper.directory.mkdir()  # a program that kept the stub
+        helper.directory.mkdir()  # as by a program that kept the stub
         late = make_program(helper.directory / "touch", (tmp_path / "copy").read_text())
         done = subprocess.run([late, "ran"], cwd=tmp_path, capture_output=True, text=True)
         assert (done.returncode, helper.mark.exists()) == (7, False)
@@ -205,7 +205,7 @@ def test_an_attack_is_refused_and_runs_nothing(helper: Helper, name: str) -> Non
 
 
 def test_a_valid_request_runs(helper: Helper) -> None:
-    """Without it, the attacks would prove nothing."""
+    """Otherwise, refused attacks would prove nothing."""
     assert helper.request() == {"exit": 0}
     helper.mark.unlink()
 
@@ -253,14 +253,14 @@ def test_a_request_without_an_end_does_not_block_others(helper: Helper) -> None:
 def test_signals_that_are_not_passed_are_ignored(helper: Helper) -> None:
     with helper.start("sleeper") as process, helper.connect() as other:
         assert process.stdout and process.stdout.readline() == "ready\n"
-        other.send(bytes([signal.SIGKILL, 0, 255]))  # of another connection, and none that a terminal sends
+        other.send(bytes([signal.SIGKILL, 0, 255]))  # on another connection, and signals that no terminal sends
         assert process.poll() is None
         process.send_signal(signal.SIGUSR1)
         assert process.wait(timeout=20) == 41
 
 
 def test_a_recorded_request_cannot_be_sent_to_another_helper(helper: Helper, tmp_path: Path) -> None:
-    """A request has no secret to steal: the directory is what protects, and it differs for each container."""
+    """A request contains no secret to steal: the directory protects it, and is different for each container."""
     with started(tmp_path) as other:
         assert "not the same" in other.ask(framed(helper.valid)).get("refused", "")
     assert not helper.mark.exists()

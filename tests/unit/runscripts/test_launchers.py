@@ -1,4 +1,4 @@
-"""Each launcher by the variables it documents. PALS, Flux and MPICH are not here, so theirs are written by hand."""
+"""Each launcher by its documented variables. PALS, Flux and MPICH are not installed, so tests set theirs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TOLD = {"MASTER_ADDR": "nid001"}
 
 
 def openmpi(rank: int, here: int, size: int, /, **more: str) -> dict[str, str]:
-    """What mpirun of Open MPI 4 gives a rank, dealt out node by node."""
+    """Return the variables that mpirun of Open MPI 4 gives a rank; ranks are assigned node by node."""
     return {
         "OMPI_COMM_WORLD_RANK": str(rank),
         "OMPI_COMM_WORLD_LOCAL_RANK": str(rank % here),

@@ -1,4 +1,4 @@
-"""The squashfuse_ll that the runtime finds: the host's, without the signals that are meant for the program."""
+"""The squashfuse_ll that the runtime finds: the host's, shielded from signals meant for the program."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.
 
 
 def rendered(settings: RunscriptSettings, standard: str) -> str:
-    """Render it with one directory in the place of the system's."""
+    """Render it with another directory as the system's PATH."""
     text = render_mount(settings, templates=runscript_templates())
     return text.replace("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", f"PATH={standard}")
 

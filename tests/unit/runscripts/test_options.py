@@ -260,7 +260,7 @@ def test_one_rank_is_profiled(
     profiler: str, given: tuple[str, ...], words: list[str],
 ) -> None:  # fmt: skip
     options = (given,) if isinstance(given, str) else given
-    for name in (profiler, "py-spy", "mine"):  # of AMD's two the image has one
+    for name in (profiler, "py-spy", "mine"):  # the image has only one of AMD's two
         make_program(tmp_path / "python-bin" / name)
     profilers = ("rocprofv3", "rocprof") if profiler.startswith("rocprof") else (profiler,)
     rank = Rank(Scripts(tmp_path).write(replace(settings, profilers=profilers)), python_path)

@@ -24,7 +24,7 @@ export CONDA_PREFIX CONDA_DEFAULT_ENV CONDA_SHLVL PATH
 
 @pytest.fixture
 def conda(tmp_path: Path) -> Path:
-    """An image's conda with one environment, `torch`."""
+    """The conda of an image, with one environment, `torch`."""
     root = tmp_path / "conda"
     make_program(root / "bin" / "activate", ACTIVATE.replace("ROOT", str(root)))
     make_program(root / "envs" / "torch" / "bin" / "python")
@@ -34,13 +34,13 @@ def conda(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def image(conda: Path) -> dict[str, str]:
-    """The environment of an image that leaves activation to the user."""
+    """The environment of an image that the user has to activate."""
     return {"WITH_CONDA": f"source {conda}/bin/activate torch"}
 
 
 @pytest.fixture
 def active(conda: Path, image: dict[str, str]) -> dict[str, str]:
-    """The environment of an image that comes activated."""
+    """The environment of an image that is already activated."""
     prefix = conda / "envs" / "torch"
     baked = {"CONDA_PREFIX": str(prefix), "CONDA_DEFAULT_ENV": "torch", "CONDA_SHLVL": "1"}
     return {**image, **baked, "PATH": f"{prefix}/bin:{SYSTEM_PATH}"}

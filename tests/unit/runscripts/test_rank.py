@@ -240,7 +240,7 @@ def test_numbers_with_zeros_in_front_are_decimal(rank: Rank) -> None:
 
 @pytest.fixture
 def suffixed(settings: RunscriptSettings, tmp_path: Path, python_path: str) -> Rank:
-    """A rank where the host names of the fast network end in i."""
+    """A rank on a site where host names of the fast network end in i."""
     return Rank(Scripts(tmp_path).write(replace(settings, host_suffix="i")), python_path)
 
 

@@ -1,4 +1,4 @@
-"""--launcher ray: a fake Ray whose nodes are processes of this machine. tests/e2e/test_ray.py runs a real one."""
+"""--launcher ray with a fake Ray whose nodes are processes of this machine; tests/e2e/test_ray.py runs a real one."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class RayCluster:
     directory: Path
     env: dict[str, str]
     caches: Path
-    """Short, because Ray's sockets are in it."""
+    """A short path, because it contains Ray's sockets."""
     port: int
     started: list[Started] = field(default_factory=list)
 
@@ -70,12 +70,12 @@ class RayCluster:
         return process
 
     def calls(self) -> list[tuple[str, dict[str, str], bool, str | None]]:
-        """Return what the fake was called with, the head first."""
+        """Return the calls of the fake, the head first."""
         text = (self.directory / "state" / "calls").read_text()
         return sorted((tuple(json.loads(line)) for line in text.splitlines()), key=lambda call: "head" not in call[1])
 
     def processes(self) -> list[int]:
-        """Return the processes of this cluster that still run."""
+        """Return the process IDs of this cluster that are still running."""
         mark, found = f"FAKE_RAY={self.env['FAKE_RAY']}".encode(), []
         for path in Path("/proc").glob("[0-9]*/environ"):
             try:

@@ -1,4 +1,4 @@
-"""The script that removes the caches of a job from a node; processes of this machine stand for its tasks."""
+"""The script that removes the caches of a job from a node; processes of this machine act as its tasks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def caches(tmp_path: Path) -> Path:
 
 
 def ended(scripts: Scripts, caches: Path, **more: str) -> Ran:
-    """Run the script as Slurm does when a task of step 0 has ended."""
+    """Run the script as Slurm does after a task of step 0 has ended."""
     return scripts("remove-caches", env={**OF_STEP, "HPCMOD_CACHE_ROOT": str(caches.parent), **more})
 
 

@@ -25,7 +25,7 @@ SHOWS = "#!/bin/bash\ncat $TRITON_CACHE_DIR/kernel\n"
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
-    """A directory with the caches of a former job."""
+    """A directory with the saved caches of an earlier job."""
     place = tmp_path / "saved 'caches'"
     (tmp_path / "former" / "triton").mkdir(parents=True)
     (tmp_path / "former" / "triton" / "kernel").write_text("compiled once\n")

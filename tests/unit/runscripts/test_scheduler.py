@@ -1,4 +1,4 @@
-"""The words of schedulers: which parts of the run scripts know them, and that each scheduler's job has one name."""
+"""Which parts of the run scripts contain terms of schedulers, and the common name that each scheduler's job ID gets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OWNERS = {
     "_check-node.py.j2": "reads the variables of a task: it is Python, and also runs without the run scripts",
     "_own-step.bash.j2": "starts steps, copies files to nodes and sends signals",
 }
-"""The parts that know the words of a scheduler."""
+"""The parts that contain terms of a scheduler."""
 
 WORDS = re.compile(
     r"\bSLURMD?_|\$\{?PBS_JOBID|\bLSB_JOBID|\b(?:srun|sbatch|salloc|scontrol|squeue|scancel|sbcast|sacct)\b"
@@ -25,19 +25,19 @@ WORDS = re.compile(
 
 
 def without_help(template: str) -> str:
-    """Return a template without the text of --help, which names programs for people."""
+    """Return a template without the text of --help, which names programs for users."""
     return re.sub(r"^_usage='.*?'$", "", template, flags=re.MULTILINE | re.DOTALL)
 
 
 def test_only_these_parts_of_the_run_scripts_know_the_words_of_schedulers() -> None:
     knowing = {name for name, text in runscript_templates().items() if WORDS.search(without_help(text))}
-    # the table of launchers has LSF's number of a run, because jsrun is LSF's launcher
+    # the table of launchers has LSF's job ID, because jsrun is LSF's launcher
     assert knowing - {"_launchers.bash.j2"} == set(OWNERS)
     assert WORDS.findall(runscript_templates()["_launchers.bash.j2"]) == ["LSB_JOBID"]
 
 
 def read_job(env: Mapping[str, str], *names: str) -> list[str]:
-    """Return what _scheduler.bash.j2 makes of an environment."""
+    """Return the values that _scheduler.bash.j2 derives from an environment."""
     shown = "".join(f"\nprintf '%s\\n' \"${name}\"" for name in names)
     script = "set -u\n" + runscript_templates()["_scheduler.bash.j2"] + shown
     done = subprocess.run(["bash", "-c", script], env=dict(env), capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""The settings of a site reach whatever a user starts: run-in-env, wrappers, and the runtime with any command."""
+"""The settings of a site reach every command: by run-in-env, by wrappers, and by the runtime with any command."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STARTERS = ["run-in-env", "wrapper", "singularity exec bash", "apptainer run", "
 
 
 class Started:
-    """Runs a command in each way, with a program in the place of the runtime that shows its environment."""
+    """Runs a command in each way, with a fake runtime that shows its environment."""
 
     def __init__(self, scripts: Scripts, top: Path) -> None:
         self.scripts = scripts

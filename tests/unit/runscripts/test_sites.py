@@ -1,4 +1,4 @@
-"""What a rank of each shipped site is told, as golden files: the variables of Slurm there, and no GPU or core of it."""
+"""Golden files of what a rank on each shipped site gets, with Slurm's variables there, but not its GPUs or cores."""
 
 from __future__ import annotations
 

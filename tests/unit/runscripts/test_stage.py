@@ -1,4 +1,4 @@
-"""stage-image and stage-data on one node; srun and sbcast are stand-ins. On several nodes: tests/e2e/test_stage.py."""
+"""stage-image and stage-data on one node; srun and sbcast are fakes. tests/e2e/test_stage.py uses several nodes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ exit "${SBCAST_STATUS-0}"
 
 @dataclass(frozen=True)
 class Stage:
-    """Runs the stage scripts in a job; its keeper is ended at the end of the test, as Slurm ends steps."""
+    """Runs the stage scripts in a job; the test ends their keeper afterwards, as Slurm ends steps."""
 
     scripts: Scripts
     top: Path
@@ -52,7 +52,7 @@ class Stage:
         return [int(pid) for pid in found.stdout.split()]
 
     def staged(self) -> list[Path]:
-        """What lies in the node's place."""
+        """Return the staged files on the node."""
         return sorted(path for path in self.place.rglob("*") if path.is_file()) if self.place.is_dir() else []
 
     def end_job(self) -> None:
@@ -77,7 +77,7 @@ def stage(scripts: Scripts, tmp_path: Path) -> Iterator[Stage]:
 
 
 def evaluated(code: str, *names: str, **env: str) -> list[str]:
-    """Evaluate what a script printed, in a shell of its own, and read variables."""
+    """Run the output of a script in a new shell, and return variables."""
     script = code + "".join(f'\nprintf "%s\\n" "${name}"' for name in names)
     done = subprocess.run(["bash", "-uc", script], env=env, capture_output=True, text=True, check=True)
     return done.stdout.splitlines()

@@ -1,4 +1,4 @@
-"""HPCMOD_TIMING: the record of a rank, its program, which is not changed by it, and the summary of start-report."""
+"""HPCMOD_TIMING: the record of a rank, whose program it does not change, and the summary by start-report."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ sys.exit(7)
 
 @pytest.fixture
 def real(scripts: Scripts, tmp_path: Path) -> Rank:
-    """Runs this Python, and a program beside packages of its own."""
+    """A rank that runs this Python, and a program with its own packages next to it."""
     python = make_program(tmp_path / "bin" / "python", f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     (tmp_path / "program.py").write_text(PROGRAM)
     (tmp_path / "slowly").mkdir()

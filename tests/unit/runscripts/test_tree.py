@@ -1,4 +1,4 @@
-"""The program of `stage-image --by tree`: nodes are processes here, and proxies stand for a faulty network."""
+"""The program of `stage-image --by tree`: nodes are local processes, and proxies simulate a faulty network."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Node:
         return self.process.stdout.readline().rstrip("\n")
 
     def answer(self) -> str:
-        """Return the reply of a node that has ended its copy, and keep its notes."""
+        """Return the reply of a node at the end of its copy, and keep its notes."""
         while (line := self.read()).startswith("note "):
             self.notes.append(line)
         return line
@@ -55,7 +55,7 @@ class Node:
 
 @dataclass
 class Tree:
-    """Nodes that copy one file."""
+    """Nodes that copy a file."""
 
     top: Path
     secret: str = field(default_factory=lambda: secrets.token_hex(32))
@@ -75,7 +75,7 @@ class Tree:
     def end(self) -> None:
         for node in self.nodes:
             node.process.kill()
-            with node.process:  # closes its pipes
+            with node.process:  # closes the pipes
                 pass
         for each in self.sockets:
             with suppress(OSError):
@@ -89,13 +89,13 @@ class Tree:
         self.nodes = [Node(self.top / f"copy-{number}", self.secret) for number in range(count)]
 
     def copy(self, number: int, *, file: str = "/nowhere", by_way_of: dict[int, int] | None = None) -> None:
-        """Let a node begin; it can read the shared file only if that is given. `by_way_of`: ports instead of nodes'."""
+        """Start a node's copy; it can read the shared file only with `file`. `by_way_of`: ports of proxies by node."""
         ports = [(by_way_of or {}).get(place, node.port) for place, node in enumerate(self.nodes)]
         nodes = ",".join(f"{HERE}:{port}" for port in ports)
         self.nodes[number].write(f"{len(self.data)} {nodes} {file}")
 
     def check(self, *numbers: int) -> None:
-        """Check that nodes have the file."""
+        """Check that these nodes have the file."""
         wanted = f"good {hashlib.sha256(self.data).hexdigest()}"
         assert [self.nodes[number].answer() for number in numbers] == [wanted] * len(numbers)
         assert all(self.nodes[number].place.read_bytes() == self.data for number in numbers)
@@ -109,7 +109,7 @@ def tree(tmp_path: Path) -> Iterator[Tree]:
 
 
 def proxy(tree: Tree, parent: int, change: Callable[[int, bytes], bytes]) -> int:
-    """Return the port of a network to a node; `change` gets the count of bytes before, and the next bytes from it."""
+    """Return the port of a proxy to a node; `change` gets the count of bytes so far and the next bytes from it."""
     listening = socket.create_server((HERE, 0))
     tree.sockets.append(listening)
 
@@ -129,7 +129,7 @@ def proxy(tree: Tree, parent: int, change: Callable[[int, bytes], bytes]) -> int
         while True:
             try:
                 child, _ = listening.accept()
-            except OSError:  # the end of the test
+            except OSError:  # closed at the end of the test
                 return
             tree.sockets.append(child)
             try:
@@ -194,7 +194,7 @@ def test_a_node_that_dies_is_left_out_and_its_blocks_are_not_sent_again(tree: Tr
     tree.copy(3, by_way_of=ports)
     tree.check(3)
     assert "cannot continue at block" in tree.nodes[3].notes[0]
-    assert sent[0] < 17 * BLOCK  # of 20
+    assert sent[0] < 17 * BLOCK  # of 20 blocks
 
 
 def test_without_any_node_the_shared_file_is_read(tree: Tree) -> None:

@@ -24,7 +24,7 @@ INSIDE = [
 
 @pytest.fixture
 def outside(tmp_path: Path) -> dict[str, str]:
-    """What the module sets, and a runtime that prints how it is run."""
+    """The environment that the module sets, and a runtime that prints its arguments and environment."""
     sif = tmp_path / "images of 'alice'" / "a b.sif"
     sif.parent.mkdir()
     sif.touch()
