@@ -1,4 +1,4 @@
-"""No Slurm, no runtime and no settings of this machine."""
+"""Hide Slurm, the runtime and all settings of this machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hpcmod import machine
 
 @pytest.fixture(autouse=True)
 def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Take away what this machine would add to a command's output."""
+    """Hide everything of this machine that would appear in the output of a command."""
     for name in [name for name in os.environ if name.startswith(("SLURM_", "SBATCH_", "HPCMOD_"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -1,4 +1,4 @@
-"""The five documents that hpcmod was measured against: each row of their tables holds, or says who does it instead."""
+"""The five documents that hpcmod was measured against: each row of their tables holds, or says who else does it."""
 
 from __future__ import annotations
 
