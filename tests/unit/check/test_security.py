@@ -28,7 +28,7 @@ def shop(tmp_path: Path) -> Path:
 
 
 def own(shop: Path) -> dict[str, str]:
-    """Return the problems of the directory itself, without those of directories above it such as /tmp."""
+    """Return the problems in the directory, ignoring its parents such as /tmp."""
     return {subject: what for subject, what in found(shop).items() if not subject.startswith("/")}
 
 

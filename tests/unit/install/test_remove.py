@@ -20,7 +20,7 @@ from tests.installations import install
 
 @pytest.fixture
 def prefix(tmp_path: Path) -> Path:
-    """A prefix with one installation of which only the user's packages are left, and with others."""
+    """A prefix with several installations, one of which is removed except for its user's packages."""
     prefix = tmp_path / "easybuild"
     for name in ("PyTorch/1/user-software/venv/mine", "PyTorch/2/user-software", "Other/1"):
         (prefix / "software" / name).mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""The program that runs on the ranks: our reader reads its tables, and it needs nothing of hpcmod."""
+"""The program that runs on the ranks: our reader parses its tables, and it does not import hpcmod."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ ALLOCATION = Allocation(nodes=4, partition="standard-g", gpus=8, cpus=0, in_task
 
 @pytest.fixture(autouse=True)
 def image(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The commands of the image, whose MPI is not detected."""
+    """The commands of the image; its MPI is not detected."""
     names: list[str] = []
     monkeypatch.setattr(steps, "read_commands", lambda _: ImageCommands(frozenset(names), (), frozenset()))
     monkeypatch.setattr(steps, "find_image_mpi", lambda *_: "")

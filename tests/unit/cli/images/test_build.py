@@ -1,4 +1,4 @@
-"""`hpcmod build`, as far as it needs no engine."""
+"""The parts of `hpcmod build` that need no engine."""
 
 from __future__ import annotations
 

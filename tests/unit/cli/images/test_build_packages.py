@@ -1,4 +1,4 @@
-"""`hpcmod build --requirements`, as far as it needs no container."""
+"""The parts of `hpcmod build --requirements` that need no container."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each option for packages is an option of `hpcmod build`."""
+"""`hpcmod build` has every option for packages."""
 
 from __future__ import annotations
 

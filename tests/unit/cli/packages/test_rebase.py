@@ -43,7 +43,7 @@ def test_packages_that_cannot_be_installed_are_reported_and_nothing_changes(home
 def test_packages_can_be_left_out(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert data("rebase", "PyTorch", "--without", "needy", "--dry-run")["state"] is None
     monkeypatch.setattr(verb, "on_a_terminal", lambda: True)
-    assert call("rebase", "PyTorch", "--without", "needy").exit_code == 1  # no answer on stdin
+    assert call("rebase", "PyTorch", "--without", "needy").exit_code == 1  # no answer to the prompt
     assert active(home).startswith("states/2-")
     found = call("rebase", "PyTorch", "--without", "needy", "--yes")
     assert (found.exit_code, found.stdout) == (0, "einops: same 0.8.1\nneedy: removed 1.0\n"), found.output

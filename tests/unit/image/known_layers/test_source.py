@@ -38,7 +38,7 @@ ONE, TWO = [f("app", "one"), f("short7", "changed")], [f("app", "two" * 70_000),
 
 
 def image_of(place: Path, layers: Sequence[Sequence[Member]], opened: list[int]) -> OciImage:
-    """Write an image that appends the number of each opened layer to `opened`."""
+    """Write an image whose layers append their numbers to `opened` when they are opened."""
     layout = write_layout(place, [tar_bytes(layer) for layer in layers])
     with read_layout(ImageReference.parse(f"oci:{layout}"), architecture="amd64") as image:
 

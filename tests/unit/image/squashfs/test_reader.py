@@ -197,7 +197,7 @@ SMALL: dict[str, Node] = {
 
 @dataclass
 class Target:
-    """A valid image that tests damage repeatedly at the same path."""
+    """A valid image that tests damage again and again, always in the same file."""
 
     path: Path
     body: bytes = field(repr=False)

@@ -1,4 +1,4 @@
-"""Checks before and after the runtime runs, which makes and verifies signed SIFs in tests/integration/test_trust.py."""
+"""Checks around the call of the runtime; tests/integration/test_trust.py makes and verifies signed SIFs with it."""
 
 from __future__ import annotations
 

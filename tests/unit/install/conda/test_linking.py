@@ -1,4 +1,4 @@
-"""Files of conda packages get the container's path of the prefix, and none is written outside of it."""
+"""Linking conda packages: files get the prefix's path in the container, and none is written outside of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recipes as data: valid ones are accepted, and all mistakes in one are reported at once."""
+"""Recipes as data: valid ones are accepted, and all mistakes in a recipe are reported at once."""
 
 from __future__ import annotations
 
