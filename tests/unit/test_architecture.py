@@ -1,4 +1,4 @@
-"""The structure of the code, checked in its sources: who imports whom, who owns which library, how long things are."""
+"""The structure of the code, checked in its sources: imports, owners of libraries, and sizes."""
 
 from __future__ import annotations
 

@@ -205,7 +205,7 @@ def test_the_netstack_that_is_shown_is_valid() -> None:
 
 
 def parameters_of_the_easyblock(easyblock: str) -> dict[str, object]:
-    """Return the default of each parameter from the source of the easyblock: unit tests do not import EasyBuild."""
+    """Return each parameter with its default, from the easyblock's source: unit tests do not import EasyBuild."""
     tree = ast.parse((CHECKOUT / "easyblocks" / f"{easyblock.lower()}.py").read_text(encoding="utf-8"))
     for node in tree.body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]).endswith("PARAMETERS"):

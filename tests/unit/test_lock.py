@@ -457,7 +457,7 @@ def test_a_planted_temporary_file_does_not_become_the_lock(path: Path, monkeypat
 def test_a_full_disk_is_reported_with_the_name_of_the_lock(
     path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    """Instead of the descriptor that was passed to the system call, which names no file."""
+    """The error names the lock, not the descriptor that was passed to the system call."""
 
     def fail(*args: object, **_: object) -> None:
         raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT), None if call == "write" else str(args[0]))

@@ -35,7 +35,7 @@ FAST = Machine(cores=8)
 
 
 def ends(server: Server, clock: Clock, arrivals: list[tuple[float, float]]) -> list[float]:
-    """Return when each of the customers, who arrive at a time and need some units of work, leaves the server."""
+    """Return when customers that arrive at given times, with given amounts of work, leave the server."""
     left = [0.0] * len(arrivals)
 
     def visit(number: int) -> Process:

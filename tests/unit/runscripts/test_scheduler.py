@@ -1,4 +1,4 @@
-"""Which parts of the run scripts contain terms of schedulers, and the common name that each scheduler's job ID gets."""
+"""Which parts of the run scripts contain terms of schedulers, and the job ID that they read from each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Golden files of what a rank on each shipped site gets, with Slurm's variables there, but not its GPUs or cores."""
+"""Golden files: what a rank gets on each shipped site, given Slurm's variables but none of its GPUs or cores."""
 
 from __future__ import annotations
 
