@@ -94,7 +94,7 @@ def test_captured_libraries_that_are_stale_are_reported(node: Path) -> None:
 
 
 SRUN = """#!/bin/bash
-# Stands for srun of Slurm 22.05, which lists the types on stderr.
+# A fake srun of Slurm 22.05, which lists the types on stderr.
 printf 'MPI plugin types are...\\n\\tnone\\n\\tpmi2\\n\\tpmix\\nspecific pmix plugin versions available: pmix_v4\\n' >&2
 """
 

@@ -27,7 +27,7 @@ CHECKED = {
     **{name: PLANS[name] for name in ("lumi", "frontier", "no image")},
     "all hostile texts": make_plan_of("\n".join(text for text in HOSTILE.values() if len(text) < 1000)),
 }
-"""Plans for shellcheck, which takes half a second; with HPCMOD_THOROUGH=1, also each hostile text separately."""
+"""Plans for shellcheck, which takes half a second; with HPCMOD_THOROUGH=1, also each hostile text on its own."""
 SHELLS = [pytest.param(shell, id=shell) for shell in ("bash", "dash", "zsh") if shutil.which(shell)]
 
 

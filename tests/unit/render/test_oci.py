@@ -57,7 +57,7 @@ def shell(script: str, *args: str, name: str = "sh", **env: str) -> subprocess.C
 
 
 def run_arguments(script: str, *args: str, name: str = "sh", **env: str) -> list[str]:
-    """Return the arguments that a run script would start; its last line is replaced."""
+    """Return the arguments that a run script passes to `exec`, which is replaced by printing them."""
     assert script.endswith('exec "$@"\n')
     done = shell(script.removesuffix('exec "$@"\n') + "printf '%s\\0' \"$@\"\n", *args, name=name, **env)
     assert done.stderr == b""

@@ -35,7 +35,7 @@ HOSTILE = [
 ]
 
 IN_MEMORY = settings(database=None, deadline=None)
-"""Settings without a database of examples, because the checkout may be read-only."""
+"""Settings of Hypothesis without its database, because the checkout may be read-only."""
 
 ANY_TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
 
@@ -71,7 +71,7 @@ def through_lua(texts: list[str]) -> str:
 
 
 def through_tcl(texts: list[str]) -> str:
-    # Use a procedure because, as in a modulefile, the text is then within braces, too.
+    # Use a procedure: as in a modulefile, the text is then within braces, too.
     body = "".join(f"puts -nonewline {quote.tcl(text)}\nputs -nonewline \\0\n" for text in texts)
     script = f"fconfigure stdout -translation lf -encoding utf-8\nproc body {{}} {{\n{body}}}\nbody\n"
     return spoken_by(["env", "LC_ALL=C.UTF-8", "tclsh"], script)

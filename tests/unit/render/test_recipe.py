@@ -48,7 +48,7 @@ PLANS = dict(cases())
 
 
 def each_plan(check: Callable[[str], None]) -> Callable[[], None]:
-    """Combine the checks of all plans in one test."""
+    """Return a single test that runs a check on every plan."""
 
     def test() -> None:
         for name in PLANS:

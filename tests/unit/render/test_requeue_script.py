@@ -17,7 +17,7 @@ from tests.unit.runscripts.scripts import make_program
 pytestmark = pytest.mark.slow
 
 SRUN = """#!/bin/bash
-# Stands for srun: a training that ends with status 3 when its rank gets the signal, else with 4.
+# A fake srun: training that exits with status 3 if its rank gets the signal, otherwise with 4.
 printf 'srun %s\\n' "${*: -1}" >>"$LOG"
 trap 'exit 3' USR2
 [[ ! $SIGNALLED ]] || kill -USR1 $PPID

@@ -43,7 +43,7 @@ time.sleep(20)
 
 @dataclass(frozen=True)
 class Ran:
-    """The result of a script; if it ends with a fake program, with its arguments and environment."""
+    """The result of a script; if it ends by running a fake program, also its arguments and environment."""
 
     status: int
     stdout: str

@@ -46,7 +46,7 @@ def run(settings: RunscriptSettings, tmp_path: Path) -> Run:
 
 
 def elements(ran: Ran, names: tuple[str, str] = NAMES) -> list[str]:
-    """Return the binds; both variables must contain the same."""
+    """Return the binds; both variables must list the same ones."""
     one, other = (ran.environment[name] for name in names)
     assert one == other
     return one.replace("\\,", "\1").split(",") if one else []

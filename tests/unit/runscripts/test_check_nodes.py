@@ -20,7 +20,7 @@ from tests.unit.runscripts.scripts import SYSTEM_PATH, Ran, Scripts, make_progra
 pytestmark = pytest.mark.slow
 
 SRUN = """#!/bin/bash
-# Stands for srun on $ANSWERING nodes, all of them this machine.
+# A fake srun on $ANSWERING nodes, all of them this machine.
 while [[ $1 == -* ]]; do shift; done
 [[ ${ANSWERING-} ]] || { echo "srun: error: Unable to create step" >&2; exit 1; }
 for SLURMD_NODENAME in $ANSWERING; do

@@ -99,7 +99,7 @@ echo "${{_before[*]-}}"
 
 
 def chosen_on_lumi(has: str, **env: str) -> str:
-    """Return the command before a rank on LUMI if it may use these CPUs, of which this machine does not have enough."""
+    """Return the command that starts a rank on LUMI if it may use these CPUs, which need not exist on this machine."""
     settings = RunscriptSettings(module="x/1", sif_variable="SIFX", nodes=LUMI.node_types)
     text = render_runscript("conda-python-distributed", settings, templates=runscript_templates())
     script = text[: text.index("\n_launch=()")].replace("_me=", "set +e; _me=", 1)

@@ -22,7 +22,7 @@ VARIABLES = {
 
 
 def judge(way: str, ranks: list[FakeGPUs]) -> str:
-    """Return the result of eight ranks, in the words of the page."""
+    """Return what happens to eight ranks, in the words of the page."""
     try:
         chosen = [WAYS[way](gpus) for gpus in ranks]
     except DeviceError:

@@ -18,7 +18,7 @@ BOTH = ("SINGULARITYENV_", "APPTAINERENV_")
 POISON = {name: f"/host/{name}" for name in HOST_PYTHON}
 BEFORE = [name for name in (*HOST_PYTHON, USER_SITE) if kind_of(name, USER_PACKAGES) != ALWAYS]
 NOTES = {f"_HPCMOD_PYTORCH_{name}": POISON.get(name, "/home/me/.local/lib") for name in BEFORE}
-"""Variables of the module if all of these were set before it was loaded."""
+"""Variables that the module sets if all of these were set before it was loaded."""
 
 
 @pytest.fixture

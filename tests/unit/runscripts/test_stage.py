@@ -18,12 +18,12 @@ from tests.unit.runscripts.scripts import SYSTEM_PATH, Ran, Scripts, make_progra
 pytestmark = pytest.mark.slow
 
 SRUN = """#!/bin/bash
-# Stands for srun on one node: what it starts gets our stdin, and with --error=none no stderr.
+# A fake srun on one node: the command gets our stdin and, with --error=none, no stderr.
 while [[ $1 == -* ]]; do shift; done
 SLURMD_NODENAME=nid001 exec "$@" 2>/dev/null
 """
 SBCAST = """#!/bin/bash
-# Stands for sbcast: copies, and spoils the copy as SPOIL says.
+# A fake sbcast: copies, and damages the copy as SPOIL says.
 shift 2
 cp "$1" "$2" && chmod u+w "$2" && eval "${SPOIL-:}"
 exit "${SBCAST_STATUS-0}"

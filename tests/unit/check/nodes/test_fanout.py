@@ -13,7 +13,7 @@ from hpcmod.check.nodes.fanout import ask_tasks
 from hpcmod.errors import LackingError
 
 SRUN = """#!/bin/sh
-# Stands for srun: starts TASKS tasks on this machine.
+# A fake srun that starts TASKS tasks on this machine.
 for rank in $(seq 0 $((TASKS - 1))); do SLURM_PROCID=$rank "$@" & done
 wait
 """

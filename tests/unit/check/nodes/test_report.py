@@ -18,7 +18,7 @@ from hpcmod.model.site import NodeType
 pytestmark = pytest.mark.slow
 
 SRUN = """#!/bin/sh
-# Stands for srun on ANSWERING nodes, all of them this machine.
+# A fake srun on ANSWERING nodes, all of them this machine.
 while :; do case $1 in -*) shift ;; *) break ;; esac; done
 rank=0
 for node in $ANSWERING; do SLURM_PROCID=$rank SLURM_LOCALID=0 SLURMD_NODENAME=$node "$@"; rank=$((rank + 1)); done

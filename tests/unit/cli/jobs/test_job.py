@@ -20,7 +20,7 @@ from hpcmod.cli.main import main
 
 LUMI = ("--site", "lumi", "-A", "project_1")
 FAKE_SBATCH = """#!/bin/bash
-# Stands for sbatch: notes its arguments, and takes every script but one that asks for an account called broke.
+# A fake sbatch: records its arguments, and accepts every script except for an account called broke.
 echo "$@" >>{log}
 script=$(cat "${{!#}}" 2>/dev/null || cat)
 [[ $script != *broke* ]] || {{ echo 'sbatch: error: Invalid account' >&2; exit 1; }}
