@@ -1,9 +1,9 @@
 """Copying one file to 4 and 8 virtual nodes, by each method of stage-image, from the call until all copies are
 verified.
 
-All virtual nodes share the cores and the disk of this machine, so what a network and a parallel file system would gain
-does not show: only what each way costs. The bytes read from the shared file are those that programs ask
-for, in one more call of each way under strace, which is not timed.
+All virtual nodes share the cores and the disk of this machine, so this shows only what each method costs, not what a
+network and a parallel file system would gain. The bytes read from the shared file are those requested by programs, in
+one more, untimed run of each method under strace.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _count_reads(cluster: Cluster, work: Path, way: str, nodes: int) -> int:
 
 
 def _measure(cluster: Cluster, work: Path, way: str, nodes: int, programs: str = "") -> float:
-    """Run a job that stages the file, and return the seconds that this took."""
+    """Run a job that stages the file, and return how many seconds staging took."""
     (work / "job.sh").write_text(JOB.format(work=work, way=way, local=cluster.dir / "local", programs=programs))
     words = ("sbatch", "--wait", f"-N{nodes}", "--ntasks-per-node=1", "-o", "out", "job.sh")
     done = cluster(*words, cwd=work, timeout=580)

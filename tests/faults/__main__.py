@@ -29,7 +29,7 @@ def main() -> None:
     parser.add_argument("--fault", action="append", choices=faults, help="only this fault; may be repeated")
     by = "try each system call, or each place; both: EIO, EDQUOT and ESTALE at each place, KILL and ENOSPC at each call"
     parser.add_argument("--by", choices=("point", "place", "both"), default="point", help=by)
-    parser.add_argument("--done", type=Path, metavar="FILE", help="record trials here, and skip those that it has")
+    parser.add_argument("--done", type=Path, metavar="FILE", help="record trials in FILE, and skip those already in it")
     given = parser.parse_args()
     if unknown := set(given.verbs) - set(SCENES):
         parser.error(f"unknown verb: {', '.join(sorted(unknown))}")

@@ -1,7 +1,8 @@
-"""Start EasyBuild in processes that have imported it: `eb` alone needs seconds, most of them for imports.
+"""Start `eb` in processes that have already imported EasyBuild: on its own, `eb` takes seconds, mostly for imports.
 
-Each run of hpcmod forks a few spare processes before it begins. When it starts `eb`, a spare becomes that process: it
-is a child of hpcmod, with its environment, directory and streams, and is told if hpcmod dies, as a started `eb` is.
+Each hpcmod process forks a few spare processes before it begins. When it starts `eb`, a spare becomes that process: a
+child of hpcmod with the given environment, working directory and streams, that is notified if hpcmod dies, like a
+normally started `eb`.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
 MOST = 3
-"""Calls of `eb` in a run that are served so; further ones start Python."""
+"""Maximum number of `eb` calls per run that use a spare; further ones start Python."""
 
 _PR_SET_PDEATHSIG = 1
 
 _kept: set[int] = set()
-"""File descriptors that the import of EasyBuild has opened."""
+"""File descriptors that importing EasyBuild opened."""
 
 
 def import_easybuild() -> None:
-    """Import EasyBuild, and undo what the import changes for other programs."""
+    """Import EasyBuild, and undo the side effects of the import on other programs."""
     before = _open_files()
     import easybuild.main
 
@@ -47,18 +48,18 @@ def has_easybuild() -> bool:
 
 
 def close_files() -> None:
-    """Close all files but the three streams, and those of EasyBuild."""
+    """Close all files except the three streams and those of EasyBuild."""
     for file in _open_files() - {0, 1, 2} - _kept:
         os.close(file)
 
 
 def _open_files() -> set[int]:
     listed = list(Path("/proc/self/fd").iterdir())
-    return {int(path.name) for path in listed if path.is_symlink()}  # without the one that listed them
+    return {int(path.name) for path in listed if path.is_symlink()}  # without the descriptor that listed them
 
 
 def fork_spares() -> None:
-    """Fork the spare processes, and have this process use them instead of starting `eb`."""
+    """Fork the spare processes, and make this process use them instead of starting `eb`."""
     spares: list[tuple[int, socket.socket]] = []
     for _ in range(MOST):
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -75,7 +76,7 @@ def fork_spares() -> None:
 
 
 class _Popen(subprocess.Popen):  # type: ignore[type-arg]
-    """Starts programs; `eb`, tied to this process, in a spare."""
+    """Starts programs; an `eb` that is tied to this process starts in a spare."""
 
     spares: ClassVar[list[tuple[int, socket.socket]]] = []
 
@@ -86,7 +87,7 @@ class _Popen(subprocess.Popen):  # type: ignore[type-arg]
             super()._execute_child(args, executable, *rest)  # type: ignore[misc]
             return
         child, ours = self.spares.pop(0)
-        streams = rest[8:14]  # the ends of three pipes: to read and to write for stdin, stdout and stderr
+        streams = rest[8:14]  # read and write ends of the pipes for stdin, stdout and stderr
         given = [streams[0], streams[3], streams[5]]
         files = [number if file == -1 else file for number, file in enumerate(given)]
         asked = {"argv": args[7:], "env": dict(env), "cwd": str(cwd or Path.cwd()), "session": bool(rest[19])}
@@ -97,7 +98,7 @@ class _Popen(subprocess.Popen):  # type: ignore[type-arg]
 
 
 def _wait(calls: socket.socket) -> None:
-    """Wait for a call of `eb`, and become it; end with the process that would call."""
+    """Wait for a call of `eb`, and run it in this process; exit if the calling process ends."""
     parent = os.getppid()
     text, files, _, _ = socket.recv_fds(calls, 1 << 20, 3)
     if not text:
@@ -123,7 +124,7 @@ def _wait(calls: socket.socket) -> None:
 
 
 def become(argv: list[str], env: dict[str, str], cwd: str) -> None:
-    """Take over arguments, environment and directory, and count the calls of this process from now on."""
+    """Take on arguments, environment and working directory, and count this process's calls from now on."""
     for name in set(os.environ) - set(env):
         del os.environ[name]
     os.environ.update(env)

@@ -42,7 +42,7 @@ class Report:
     """Each bad trial, and what was wrong."""
 
     def row(self) -> str:
-        """Render a line of the table."""
+        """Return a line of the table."""
         others = sum(count for fault, count in self.trials.items() if fault in PLACE_ERRORS)
         trials = (self.trials[KILL], self.trials["ENOSPC"], others)
         counts = (self.points, self.places, *trials, self.missed, len(self.bad))
@@ -61,9 +61,9 @@ class Choice:
     faults: tuple[str, ...] = ()
     """Faults to try at each point; empty: KILL, and one of ERRORS after another."""
     by_place: bool = False
-    """Whether each place is tried with each of the faults, instead of each point; without faults, PLACE_ERRORS."""
+    """Whether to try each place, instead of each point, with each of the faults; without faults, with PLACE_ERRORS."""
     both: bool = False
-    """Whether each place is tried with PLACE_ERRORS, and each point with KILL and ENOSPC."""
+    """Whether to try each place with PLACE_ERRORS, and each point with KILL and ENOSPC."""
     every_error: bool = False
     """Whether to try each point with all of ERRORS, if no faults are given."""
 
@@ -205,7 +205,7 @@ class _Trials:
     judged: dict[str, list[str]] = field(default_factory=dict)
     """What was wrong after running the command again, by the state that the fault left: many leave the same one."""
     checked: dict[str, list[str]] = field(default_factory=dict)
-    """What the checks found, by the state at the end."""
+    """Results of the checks, by the final state."""
 
     def make(self, point: Point, fault: str) -> list[str] | None:
         """Return what is wrong after a fault; None if the call was not made."""
@@ -247,7 +247,7 @@ class _Trials:
         if again.status and _differences(ground.top, whole, scene):
             yield f"stuck: a second run exits with {again.status}: {again.output[-500:]}"
         elif different := _differences(ground.top, whole, scene):
-            yield f"run again, not as without a fault: {different}"
+            yield f"after a second run, not as without a fault: {different}"
         state = describe_state(ground.top)
         if state not in self.checked:
             self.checked[state] = list(self._check())

@@ -46,7 +46,7 @@ def warmed(python: Path, env: Mapping[str, str], library: Path | None, *, easybu
     Parameters
     ----------
     library
-        What is preloaded into it.
+        A library to preload into it.
     easybuild
         Whether to import EasyBuild too.
     """
@@ -60,7 +60,7 @@ def warmed(python: Path, env: Mapping[str, str], library: Path | None, *, easybu
 
 
 def serve(easybuild: bool) -> None:
-    """Fork for each line of stdin, and answer with status and output; in the child, run the command."""
+    """Fork for each line of stdin, and answer with status and output; the child runs the command."""
     sys.path.remove("")
     _import_all()
     if easybuild:

@@ -17,7 +17,7 @@ from hpcmod.errors import HpcmodError
 from tests.fuzz.readers import Reader, prepared
 
 LONGEST = 5.0
-"""Seconds of processor time that one small input may take."""
+"""Maximum CPU seconds for one small input."""
 _SHARED = Path("/dev/shm")
 
 
@@ -58,7 +58,7 @@ def feed(reader: Reader, *, name: str, seed: int, inputs: int, seconds: float = 
 
 
 def _processor_time(reader: Reader, data: bytes) -> float:
-    """Return how many seconds a reader takes when no other process slows it down."""
+    """Return the CPU seconds that a reader takes, which other processes do not affect."""
     before = time.process_time()
     with contextlib.suppress(HpcmodError):
         reader.read(data)
@@ -66,7 +66,7 @@ def _processor_time(reader: Reader, data: bytes) -> float:
 
 
 def _memory() -> str | None:
-    """Return a directory in memory, in which files are written ten times faster; None for the usual one."""
+    """Return a directory in memory, where writing files is ten times faster; None for the default directory."""
     return str(_SHARED) if os.access(_SHARED, os.W_OK) else None
 
 

@@ -10,14 +10,14 @@ from tests.simulate.page import PAGE, PICTURE, renew_page
 from tests.simulate.scale import compare, render_table, simulate_cases
 
 WHAT = """compare: measured and simulated starts; scale: simulated start times; measure: print a new measured.toml;
-page: renew the tables and the chart of docs/explanation/start-at-scale.md; renew: measure, and renew all of them"""
+page: update the tables and the chart of docs/explanation/start-at-scale.md; renew: measure, and update everything"""
 
 
 def main() -> None:
-    """Parse the arguments, and print tables or renew files."""
+    """Parse the arguments, and print tables or update files."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulate", description=__doc__)
     parser.add_argument("what", choices=("compare", "scale", "page", "measure", "renew"), help=WHAT)
-    parser.add_argument("--minutes", type=float, default=10, help="about the time to measure (default: 10)")
+    parser.add_argument("--minutes", type=float, default=10, help="approximate minutes to measure (default: 10)")
     parser.add_argument("--ways", default=",".join(WAYS), help=f"ways to measure (default: {','.join(WAYS)})")
     given = parser.parse_args()
     if given.what in ("measure", "renew"):

@@ -42,7 +42,7 @@ class Measured:
     points: tuple[Point, ...]
     date: str
     background: tuple[float, ...]
-    """Cores that other programs used before each round; empty: not measured."""
+    """Number of cores that other programs used before each round; empty if not measured."""
 
 
 def read_measured(path: Path = MEASURED) -> Measured:

@@ -94,7 +94,7 @@ class Server:
         """Time at which the next customer leaves, if no other arrives."""
 
     def use(self, units: float, customers: int = 1) -> Event:
-        """Return the event of having got some units, for customers who arrive together and want the same."""
+        """Return the event of having received some units each, for customers that arrive together."""
         event = Event()
         if units <= 0 or math.isinf(min(self._limit, self._capacity)):
             event.happen()

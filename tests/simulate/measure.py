@@ -61,7 +61,7 @@ def cpu_seconds() -> float:
 
 
 def busy_cores() -> float:
-    """Return how many cores are in use now, on average over two seconds."""
+    """Return the average number of cores in use over the next two seconds."""
     used = cpu_seconds()
     time.sleep(2)
     return (cpu_seconds() - used) / 2
@@ -194,7 +194,7 @@ def _srun(nodes: int, ranks: int) -> tuple[str, ...]:
 
 @dataclass
 class _Found:
-    """What was measured so far, by name; points by way and number of nodes."""
+    """Measurements so far, by name; points by method and number of nodes."""
 
     single: dict[str, list[Cost]] = field(default_factory=dict)
     senders: dict[str, list[Cost]] = field(default_factory=dict)
@@ -221,7 +221,7 @@ def _measure_round(bench: Bench, image: Path, small: Path, ways: Sequence[str], 
 
 
 def _render(found: _Found) -> Iterator[str]:
-    """Yield lines of TOML: medians of what was measured on one node, and all starts on several virtual nodes."""
+    """Yield lines of TOML: medians of the measurements on one node, and all starts on several virtual nodes."""
     yield "[single]"
     for name, costs in found.single.items():
         yield f'"{name}" = {{ wall = {_median(costs, "wall")}, cpu = {_median(costs, "cpu")} }}'
@@ -239,7 +239,7 @@ def _median(costs: Sequence[Cost], field: str) -> str:
 
 
 def measure(minutes: float, ways: Sequence[str] = WAYS, say: Callable[[str], object] = print) -> str:
-    """Return a file like measured.toml: rounds of all measurements, as many as fit into a time, but at least one."""
+    """Return a file like measured.toml: as many rounds of all measurements as fit into the time, but at least one."""
     stack = read_stack(find_stack())
     if stack is None:
         raise SystemExit("no test stack: run dev/stack")

@@ -1,7 +1,8 @@
 """How long the ranks of a job take to start: a model of what they wait for, from one node to ten thousand.
 
-Ranks, file system and network are identical and undisturbed: there are no slow nodes, and no other jobs. So nodes that
-do the same all do it at the same time, and one of them is simulated, with the load of all of them on what they share.
+All ranks are identical, and file system and network are undisturbed: there are no slow nodes, and no other jobs. Nodes
+with the same role do everything at the same time, so only one of them is simulated, with the load of all of them on
+shared resources.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ class _Start:
         self.clock = Clock()
         self.costs, self.machine, self.nodes, self.ranks, self.staged = costs, machine, nodes, ranks, staged
         self.alike = dict.fromkeys(range(nodes), 1) if machine.one_host or nodes == 1 else {0: 1, 1: nodes - 1}
-        """Nodes that are simulated, and for how many each stands; node 0 is the one that sends copies."""
+        """Simulated nodes, and how many nodes each represents; node 0 sends the copies."""
         count = 1 if machine.one_host else len(self.alike)
         self.cores = [Server(self.clock, machine.cores, 1.0, costs.crowding) for _ in range(count)]
         self.metadata = Server(self.clock, machine.metadata)

@@ -1,4 +1,4 @@
-"""The tables and the chart of docs/explanation/start-at-scale.md, from measured.toml."""
+"""The tables and the chart in docs/explanation/start-at-scale.md, generated from measured.toml."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RULE_NODES = (2, 8, 64, 512, 4096)
 
 
 def renew_page() -> None:
-    """Write the tables and the chart again."""
+    """Update the tables and the chart."""
     measured = read_measured()
     PAGE.write_text(render_page(PAGE.read_text(encoding="utf-8"), measured), encoding="utf-8")
     PICTURE.write_text(render_picture(measured), encoding="utf-8")
@@ -41,7 +41,7 @@ def render_picture(measured: Measured) -> str:
 
 
 def render_page(text: str, measured: Measured) -> str:
-    """Return the page with all that stands between `<!-- NAME -->` and `<!-- end -->` generated again."""
+    """Return the page with everything between `<!-- NAME -->` and `<!-- end -->` regenerated."""
     for name, content in _parts(measured):
         part = f"<!-- {name} -->\n\n{content}\n<!-- end -->"
         text, count = re.subn(rf"<!-- {name} -->\n.*?<!-- end -->", lambda _, part=part: part, text, flags=re.DOTALL)  # type: ignore[misc]
@@ -96,9 +96,9 @@ def _render_costs(costs: Costs) -> str:
 
 
 def compare_rule(costs: Costs, size: float, nodes: int) -> tuple[str, float, float]:
-    """Return what `--stage auto` decides on Lustre, and the simulated seconds of that and of the fastest way.
+    """Return the decision of `--stage auto` on Lustre, and the simulated seconds of that and of the fastest method.
 
-    With the rates and the share of the image that the rule assumes. `copy` is not simulated; it counts as `tree`.
+    Uses the rates and the share of the image that the rule assumes. `copy` is not simulated; it counts as `tree`.
     """
     machine = replace(LUSTRE, read=RATES["lustre"], node_read=STREAM, link=STREAM)
     of_image = replace(scale_image(costs, size), start_bytes=PART * size)
@@ -111,7 +111,7 @@ _SIMULATED = {"off": "plain", "tree": "tree"}
 
 
 def render_rules(costs: Costs) -> str:
-    """Return decisions of `--stage auto` beside simulated start times, as a Markdown table."""
+    """Return a Markdown table of `--stage auto` decisions and simulated start times."""
     lines = ["| image | nodes | `--stage auto` | simulated | fastest of off and tree |", "|---|---|---|---|---|"]
     for size in (1e9, LARGE):
         for nodes in RULE_NODES:

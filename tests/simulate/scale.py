@@ -44,7 +44,7 @@ def simulate(costs: Costs, machine: Machine, nodes: Sequence[int] = NODES) -> Ta
 
 
 def simulate_cases(costs: Costs) -> list[tuple[str, Table]]:
-    """Return start times for images of two sizes on some file systems, each with a title."""
+    """Return start times for images of two sizes on several file systems, each with a title."""
     small, large = f"image of {costs.image_bytes / 1e6:.0f} MB", f"image of {LARGE / 1e9:.0f} GB"
     cases = (
         (f"Start time, {small} on one Lustre target", costs, LUSTRE),
@@ -84,7 +84,7 @@ def _make_chart(title: str, table: Table) -> Chart:
 
 
 def simulate_point(measured: Measured, point: Point) -> float:
-    """Return the seconds of a measured start by the model."""
+    """Return the simulated seconds of a measured start."""
     return start_seconds(point.way, point.nodes, point.ranks, measured.costs, measured.machine)
 
 
