@@ -133,7 +133,7 @@ class ContainerModule(EasyBlock):
         for name in list(self.module_load_environment.vars):
             self.module_load_environment.remove(name)
         self._installed = None
-        self._has_mpi = None
+        self._fit = {}
 
     def check_checksums(self):
         """Return what `eb --check-contrib` reports: the digest in `image` counts as the checksum."""
@@ -350,8 +350,7 @@ class ContainerModule(EasyBlock):
         kwargs.setdefault("custom_paths", {"files": files, "dirs": []})
         kwargs.setdefault("custom_commands", runtime.start_commands(os.environ, warn=warn))
         with boundary():
-            found = check_fit(self.plan, os.environ, warn=warn)
-        self._has_mpi = None if found is None else found.mpi is not None
+            self._fit = check_fit(self.plan, os.environ, version=__version__, warn=warn)
         super().sanity_check_step(*args, **kwargs)
 
     def make_module_description(self):
@@ -384,7 +383,7 @@ class ContainerModule(EasyBlock):
                 mkdir(str(final.parent), parents=True)
                 content = written.read_bytes()
                 write_file(final, content, mode=stat.S_IMODE(written.stat().st_mode))
-                store.complete_record(Path(self.installdir), final, content, has_mpi=self._has_mpi)
+                store.complete_record(Path(self.installdir), final, content, known=self._fit)
         finally:
             self.mod_filepath = str(final)
         trace_msg(f"module file in place @ {final}")

@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from hpcmod.errors import BadInputError
 from hpcmod.render.quote import terminal
@@ -41,8 +41,7 @@ _SECRETS = (  # names are limited: text from others must not slow down the searc
 )
 
 
-@dataclass(frozen=True)
-class LogSettings:
+class LogSettings(NamedTuple):
     """Log level and file."""
 
     level: str = ""

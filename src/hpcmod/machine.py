@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from hpcmod.errors import BadInputError, LackingError, NotFoundError
 from hpcmod.fs.reading import UnusableFileError, read_text
@@ -23,8 +24,7 @@ MACHINE = "machine"
 """Value of `extends` in a profile that adds to the profile this machine would otherwise use."""
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """A profile that may be used, and why."""
 
     profile: str
@@ -33,8 +33,7 @@ class Choice:
     """What selected it, for messages, e.g. `$HPCMOD_SITE`."""
 
 
-@dataclass(frozen=True)
-class Machine:
+class Machine(NamedTuple):
     """The site and how its profile was chosen."""
 
     site: Site
@@ -84,7 +83,7 @@ def find_machine(asked: str | None, environ: Mapping[str, str], *, flag: str | N
     site = make_site(profiles)
     policy = system_policy(environ)
     if policy not in (None, site.trust):
-        site = replace(site, trust=replace(site.trust, also=policy))
+        site = replace(site, trust=site.trust._replace(also=policy))
     return Machine(site, choice, tuple(profiles))
 
 

@@ -12,9 +12,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from hpcmod.errors import LackingError
 from hpcmod.log import CommandLine
@@ -33,8 +32,7 @@ if os.getppid() == int(sys.argv[1]):
 """Runs a program that gets SIGTERM when the process that started it dies, even of SIGKILL."""
 
 
-@dataclass(frozen=True)
-class Completed:
+class Completed(NamedTuple):
     """Result of a program: its exit status and its output as text."""
 
     status: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 from hpcmod.errors import NotFoundError
@@ -20,6 +21,7 @@ def runscript_templates() -> dict[str, str]:
     return _texts(_runscripts(_PACKAGE), ".j2")
 
 
+@cache
 def site_profiles() -> dict[str, str]:
     """Return the site profiles that come with hpcmod: TOML text by site name.
 

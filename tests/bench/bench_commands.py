@@ -28,7 +28,8 @@ def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[R
     sha256 = must(["sha256sum", stack.tiny_sif]).stdout.split()[0]
     recipe = work / "Toy-1.eb"
     recipe.write_text(OURS.format(name="Toy", image=stack.tiny_sif.name, sha256=sha256, mode="copy"))
-    installed = eb(recipe)
+    (work / "train.py").write_text("import torch\n")
+    installed = eb(recipe, HPCMOD_SITE="lumi")
     if installed.returncode:
         raise SystemExit(installed.stdout)
     env = stack.environment(work, HPCMOD_SITE="lumi", SBATCH_ACCOUNT="p", MODULEPATH=str(eb.modules))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.install.netstack import plan_capture, write_capture
-from hpcmod.model.libraries.netstack import ON_HOST
+from hpcmod.model.bind import ON_HOST
 from hpcmod.model.libraries.swap import make_library_path
 from tests.fabric import closure_of, make_fabric_image, missing_fabric
 from tests.integration.conftest import THOROUGH, TOY, Loader, away, installed, write_easyconfig, write_site

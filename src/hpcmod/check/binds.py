@@ -6,11 +6,11 @@ import glob
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
-from hpcmod.model.bind import KERNEL, Bind, can_be_bound, parse_elements, version_key
-from hpcmod.model.libraries.netstack import ON_HOST
+from hpcmod.model.bind import KERNEL, ON_HOST, Bind, can_be_bound, parse_elements, version_key
 from hpcmod.model.site import Binds
 
 VARIABLES = ("SINGULARITY_BIND", "APPTAINER_BIND", "SINGULARITY_BINDPATH", "APPTAINER_BINDPATH")
@@ -19,8 +19,7 @@ OWN_TREES = ("", "usr", "bin", "sbin", "lib", "lib64", "etc", "dev", "proc", "sy
 """Path prefix of the image's own files, in which no links are followed; empty means the root itself."""
 
 
-@dataclass(frozen=True)
-class BindFinding:
+class BindFinding(NamedTuple):
     """Result for one bind path."""
 
     bind: Bind

@@ -1,29 +1,42 @@
-"""Apply the verdict: before an installation writes its modulefile, to a job, to installed modules."""
+"""Apply the verdict: before an installation writes its modulefile, to a job and its MPI, to installed modules."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hpcmod.check.compat import check_compat, make_case
+from hpcmod.check.recorded_fit import fingerprint
 from hpcmod.errors import CheckFailedError, HpcmodError
 from hpcmod.install.installed import Installed, find_installed, module_trees
 from hpcmod.machine import load_site
 from hpcmod.model.compat.rules import RULES
-from hpcmod.model.compat.stack import StackFacts
-from hpcmod.model.compat.verdict import Verdict, judge
+from hpcmod.model.compat.stack import MPICH as MPICH_FAMILY
+from hpcmod.model.compat.stack import OPEN_MPI
+from hpcmod.model.compat.verdict import Case, Verdict, judge
 from hpcmod.model.finding import FAIL, OK, WARN, Finding
-from hpcmod.model.plan import InstallPlan
+from hpcmod.model.jobs.mpi import HOST, MPICH, OPEN_MPI_4, OPEN_MPI_5
 from hpcmod.model.site import Site
 
+if TYPE_CHECKING:  # only an installation has a plan, whose parts take time to import
+    from hpcmod.model.plan import InstallPlan
 
-def check_fit(plan: InstallPlan, environ: Mapping[str, str], *, warn: Callable[[str], None]) -> StackFacts | None:
+
+def check_fit(
+    plan: InstallPlan, environ: Mapping[str, str], *, version: str, warn: Callable[[str], None]
+) -> dict[str, object]:
     """Check that the image of an installation fits this machine; report possible problems to `warn`.
+
+    Parameters
+    ----------
+    version
+        The version of hpcmod that runs, whose rules these are.
 
     Returns
     -------
-    StackFacts or None
-        What was found in the image; None if there is no image.
+    dict
+        What the record of the installation keeps of it; empty if there is no image.
 
     Raises
     ------
@@ -32,7 +45,7 @@ def check_fit(plan: InstallPlan, environ: Mapping[str, str], *, warn: Callable[[
     """
     image = next((place for place in plan.sif_places if Path(place).is_file()), None)
     if image is None:
-        return None
+        return {}
     case = make_case(Path(image), plan.site, environ, binds=plan.spec.binds)
     verdict = judge(case, RULES)
     for one in verdict.at(WARN):
@@ -45,7 +58,15 @@ def check_fit(plan: InstallPlan, environ: Mapping[str, str], *, warn: Callable[[
             f"{refused[0].cure}\nFor the full report: hpcmod compat {image}. To install it anyway: "
             "eb --skip-sanity-check ...",
         )
-    return case.image
+    has_mpi: dict[str, object] = {"has_mpi": case.image.mpi is not None}
+    if plan.spec.binds:  # `hpcmod job` does not know these
+        return has_mpi
+    fit = {
+        "fingerprint": fingerprint(Path(image), plan.site, environ, version),
+        "mpi": name_mpi(case),
+        "problems": [_describe(one) for one in (*refused, *verdict.at(WARN))],
+    }
+    return {**has_mpi, "fit": fit}
 
 
 def check_all(images: Sequence[Path], environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -80,7 +101,40 @@ def explain_module(found: Installed | None, site: Site, environ: Mapping[str, st
         yield f"{found.module}: {err.message}"
         return
     for one in (*verdict.at(FAIL), *verdict.at(WARN)):
-        yield f"{found.module}: {one.level}: {one.found}. {one.cure}".strip()
+        yield f"{found.module}: {_describe(one)}"
+
+
+def _describe(finding: Finding) -> str:
+    return f"{finding.level}: {finding.found}. {finding.cure}".strip()
+
+
+def find_image_mpi(installed: Installed | None, site: Site, environ: Mapping[str, str]) -> str:
+    """Return a name from hpcmod.model.jobs.mpi; empty if nothing is installed here, or the image has no MPI."""
+    if installed is None or not installed.may_have_mpi:
+        return ""
+    return read_image_mpi(Path(installed.of_image("path")), site, environ)
+
+
+def read_image_mpi(image: Path, site: Site, environ: Mapping[str, str]) -> str:
+    """Return the name of an image's MPI from hpcmod.model.jobs.mpi; empty if it has none, or cannot be read."""
+    if not image.is_file():
+        return ""
+    try:
+        return name_mpi(make_case(image, site, environ))
+    except HpcmodError:  # the checks of the image report the error
+        return ""
+
+
+def name_mpi(case: Case) -> str:
+    """Return the name of the MPI that programs use, from everything known about an image on a machine."""
+    own = case.image.mpi
+    if own is None:
+        return ""
+    if any((one.family, one.soname) == (own.family, own.soname) for one in case.host.mpis):
+        return HOST
+    if own.family == OPEN_MPI:
+        return OPEN_MPI_4 if own.has_orte else OPEN_MPI_5
+    return MPICH if own.family == MPICH_FAMILY else ""
 
 
 def _look(subject: str, image: Path, site: Site, environ: Mapping[str, str]) -> Finding:

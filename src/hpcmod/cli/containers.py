@@ -108,15 +108,20 @@ class Here:
         return one._replace(copy="own" if own else "site")
 
 
-def look_around(site: str | None, *, say: Callable[[str], None] | None = None) -> Here:
+def look_around(site: str | None, *, say: Callable[[str], None] | None = None, profile: Site | None = None) -> Here:
     """Return the site profile, catalogues and module trees of this machine.
+
+    Parameters
+    ----------
+    profile
+        The site profile, if it was read before.
 
     Raises
     ------
     HpcmodError
         If the site profile is not valid.
     """
-    found = machine.find_machine(None, os.environ, flag=site).site
+    found = profile or machine.find_machine(None, os.environ, flag=site).site
     catalogues = []
     for directory in catalogue_directories(found, os.environ):
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import platform
 import sys
 from collections.abc import Iterator, Sequence
 from importlib import import_module
@@ -175,4 +174,4 @@ def main(ctx: click.Context, verbose: int, log_file: str) -> None:
     settings = read_settings(os.environ, verbosity=verbose, file=log_file)
     if settings.variables():
         ctx.with_resource(logging_to(settings))
-        _LOG.info("hpcmod %s on %s: %s", hpcmod.__version__, platform.node(), CommandLine(sys.argv))
+        _LOG.info("hpcmod %s on %s: %s", hpcmod.__version__, os.uname().nodename, CommandLine(sys.argv))

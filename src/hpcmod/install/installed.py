@@ -10,11 +10,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from glob import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcmod.fs.reading import open_regular, read_file
-from hpcmod.model.images.facts import Package
 from hpcmod.model.text import is_file_name
+
+if TYPE_CHECKING:
+    from hpcmod.model.images.facts import Package
 
 RECORD = "record.json"
 """Record of an installation's content: the last file written before the modulefile."""
@@ -90,6 +92,8 @@ class Installed:
     @property
     def packages(self) -> tuple[Package, ...]:
         """Return the Python packages listed in the record, in the same order."""
+        from hpcmod.model.images.facts import Package  # most commands only need the names of modules
+
         listed = self.record.get("packages")
         found = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
         return tuple(Package(str(one.get("name", "")), str(one.get("version", ""))) for one in found)

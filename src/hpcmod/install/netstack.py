@@ -21,10 +21,9 @@ from hpcmod.image.copy import copy_image
 from hpcmod.image.integrity import Progress, file_sha256
 from hpcmod.install.host_files import HostFiles, read_search
 from hpcmod.lock import hold
-from hpcmod.model.bind import version_key
+from hpcmod.model.bind import ON_HOST, version_key
 from hpcmod.model.libraries.loader import Search, find_closure, find_library
 from hpcmod.model.libraries.netstack import (
-    ON_HOST,
     RECORD,
     Capture,
     CapturedLibrary,

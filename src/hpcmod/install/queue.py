@@ -10,13 +10,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hpcmod.errors import CheckFailedError, HpcmodError, LackingError
-from hpcmod.model.jobs.facts import JobFacts
 from hpcmod.model.jobs.scheduler import Scheduler
-from hpcmod.model.nodes.cluster import Cluster, parse_cluster
 from hpcmod.process import run
 from hpcmod.which import which
+
+if TYPE_CHECKING:
+    from hpcmod.model.jobs.facts import JobFacts
+    from hpcmod.model.nodes.cluster import Cluster
 
 MPI_TYPES = ("pmix", "pmix_v3", "pmix_v4", "pmix_v5", "pmi2", "cray_shasta")
 """Types of MPI that a scheduler may offer, except those that no current MPI needs."""
@@ -179,6 +182,8 @@ def find_mpi_types(scheduler: Scheduler, environ: Mapping[str, str]) -> tuple[st
 
 def list_machine(scheduler: Scheduler, environ: Mapping[str, str]) -> tuple[Cluster | None, str]:
     """Return what the scheduler lists about all nodes; None and the reason if it does not answer."""
+    from hpcmod.model.nodes.cluster import parse_cluster  # what tests or submits a script need not import it
+
     answers = []
     for command in scheduler.programs.machine:
         if which(command[0], environ) is None:

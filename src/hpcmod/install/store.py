@@ -321,22 +321,20 @@ def write_record(
     write_file(Path(plan.spec.root) / RECORD, json.dumps(record, indent=1) + "\n")
 
 
-def complete_record(root: Path, modulefile: Path, content: bytes, *, has_mpi: bool | None = None) -> None:
+def complete_record(root: Path, modulefile: Path, content: bytes, *, known: Mapping[str, object]) -> None:
     """Add what is known last to the record of an installation, also of a read-only one.
 
     Parameters
     ----------
     modulefile, content
         The modulefile; its sha256 is recorded.
-    has_mpi
-        Whether the image has an MPI; None: not known.
+    known
+        What the check of the image found out.
     """
     record = read_record(root)
     if not record:
         return
-    added: dict[str, object] = {"modulefile": {"path": str(modulefile), "sha256": hashlib.sha256(content).hexdigest()}}
-    if has_mpi is not None:
-        added["has_mpi"] = has_mpi
+    added = {**known, "modulefile": {"path": str(modulefile), "sha256": hashlib.sha256(content).hexdigest()}}
     if {**record, **added} == record:
         return
     mode = stat.S_IMODE(root.stat().st_mode)

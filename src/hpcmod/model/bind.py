@@ -11,6 +11,12 @@ from hpcmod.model.text import check_plain
 KERNEL = "{uname_r}"
 """Placeholder in a source for the running kernel's release, as printed by `uname -r`."""
 
+ON_HOST = ".on-host"
+"""Name of the link in a captured directory to the original library on the host.
+
+On a node with another release of that library the link is broken, so modules and run scripts use another directory.
+"""
+
 
 @dataclass(frozen=True)
 class Bind:

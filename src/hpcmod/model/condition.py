@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from itertools import zip_longest
+from typing import NamedTuple
 
 PRODUCTS = ("rocm", "cuda", "torch", "plugin")
 """Parts of an image whose version a condition may test; plugin: aws-ofi-nccl, for NCCL and RCCL."""
@@ -21,8 +21,7 @@ _COMPARE: Mapping[str, Callable[[list[int], list[int]], bool]] = {
 _BOUND = re.compile(r"([a-z]+) *(>=|<=|==|>|<) *(\d+(?:\.\d+)*)")
 
 
-@dataclass(frozen=True)
-class Bound:
+class Bound(NamedTuple):
     """A bound on the version of one of PRODUCTS in the image."""
 
     product: str
@@ -42,8 +41,7 @@ class Bound:
         return f"{self.product}{self.operator}{self.version}"
 
 
-@dataclass(frozen=True)
-class Condition:
+class Condition(NamedTuple):
     """A conjunction of parts; without any it always holds."""
 
     multi_node: bool = False

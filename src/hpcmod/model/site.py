@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from hpcmod.model.bind import Bind
 from hpcmod.model.condition import ALWAYS, Condition
@@ -49,8 +50,7 @@ Binds = tuple[tuple[Bind, ...], ...]
 """Groups of candidates; each group results in at most one bind: its first whose source exists on the node."""
 
 
-@dataclass(frozen=True)
-class NodeType:
+class NodeType(NamedTuple):
     """One kind of node of a machine: `[nodes.NAME]` of its profile."""
 
     name: str
@@ -81,8 +81,7 @@ class NodeType:
         return self.cores + len(self.reserved_cores)
 
 
-@dataclass(frozen=True)
-class Launcher:
+class Launcher(NamedTuple):
     """How the ranks of a job are started here: `[launcher]`."""
 
     kind: str = BY_TASKS
@@ -107,8 +106,7 @@ class Launcher:
     """MPI type for images whose MPI is not known or does not need one; empty: srun's own default."""
 
 
-@dataclass(frozen=True)
-class Tunable:
+class Tunable(NamedTuple):
     """A default environment setting (NCCL_*, FI_*, MIOPEN_*, ...); a value set by the user wins."""
 
     name: str
@@ -118,8 +116,7 @@ class Tunable:
     """What the value is for and who recommends it, in one line; empty: the profile does not say."""
 
 
-@dataclass(frozen=True)
-class StagePlace:
+class StagePlace(NamedTuple):
     """Node-local storage that a job may fill: `[stage.NAME]`."""
 
     name: str
@@ -130,8 +127,7 @@ class StagePlace:
     """Option of sbatch that a job needs to get this storage, e.g. `-C nvme`; empty: always available."""
 
 
-@dataclass(frozen=True)
-class JobRules:
+class JobRules(NamedTuple):
     """Required content of batch scripts: `[job]`."""
 
     scheduler: str = "slurm"
@@ -158,8 +154,7 @@ class JobRules:
     """Release of Slurm, e.g. 24.11; empty: not known."""
 
 
-@dataclass(frozen=True)
-class HostCommands:
+class HostCommands(NamedTuple):
     """Commands of the host that programs in a container may run if the user asks for it: `[host_commands]`."""
 
     allowed: tuple[str, ...] = ()
@@ -179,8 +174,7 @@ class HostCommands:
     """Options that are refused: they make a scheduler run programs besides the job's own."""
 
 
-@dataclass(frozen=True)
-class Bandwidth:
+class Bandwidth(NamedTuple):
     """A bus bandwidth measured on this machine, as a reference for the benchmark."""
 
     collective: str
@@ -192,8 +186,7 @@ class Bandwidth:
     """Message size in bytes; 0: not known, the best of all sizes."""
 
 
-@dataclass(frozen=True)
-class Netstack:
+class Netstack(NamedTuple):
     """The host's network libraries in containers: `[netstack]`."""
 
     directory: tuple[Bind, ...] = ()
@@ -239,7 +232,7 @@ class Site:
     """Candidates, in order: only those whose source exists on the node are bound."""
     binds_when: tuple[tuple[Condition, Binds], ...] = ()
     """Further candidates, each for images that satisfy a condition."""
-    netstack: Netstack = Netstack()
+    netstack: Netstack = Netstack()  # noqa: RUF009 - a named tuple never changes
     tunables: tuple[Tunable, ...] = ()
     """Environment defaults; a value set by the user wins."""
     gpu_vendor: str = ""
@@ -269,10 +262,10 @@ class Site:
     node_types: tuple[NodeType, ...] = ()
     default_node_type: str = ""
     """Default node type for jobs; empty: the first."""
-    launcher: Launcher = Launcher()
-    job: JobRules = JobRules()
+    launcher: Launcher = Launcher()  # noqa: RUF009 - a named tuple never changes
+    job: JobRules = JobRules()  # noqa: RUF009 - a named tuple never changes
     stage_places: tuple[StagePlace, ...] = ()
-    host_commands: HostCommands = HostCommands()
+    host_commands: HostCommands = HostCommands()  # noqa: RUF009 - a named tuple never changes
     proxies: tuple[tuple[str, str], ...] = ()
     """Proxy variables for internet access from compute nodes; set only on request."""
     bandwidths: tuple[Bandwidth, ...] = ()

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from hpcmod.model.images.facts import ImageFacts
 from hpcmod.model.site import Tunable
-from hpcmod.model.spec import InstallSpec
+
+if TYPE_CHECKING:
+    from hpcmod.model.spec import InstallSpec
 
 Pairs = tuple[tuple[str, str], ...]
 

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.check.binds import BindFinding, explain_binds
-from hpcmod.model.bind import Bind
-from hpcmod.model.libraries.netstack import ON_HOST
+from hpcmod.model.bind import ON_HOST, Bind
 
 
 def rows(found: list[BindFinding]) -> list[tuple[str, bool, str]]:

@@ -1,25 +1,34 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from hpcmod import machine
-from hpcmod.check.fit import check_all, check_fit, explain_module
+from hpcmod.check.fit import check_all, check_fit, explain_module, find_image_mpi, name_mpi
 from hpcmod.cli.main import main
 from hpcmod.errors import CheckFailedError
-from hpcmod.install.installed import find_in_tree
+from hpcmod.install.installed import Installed, find_in_tree
+from hpcmod.model.compat.stack import MPICH as MPICH_FAMILY
+from hpcmod.model.compat.stack import OPEN_MPI, STANDARD, Mpi, StackFacts
+from hpcmod.model.compat.verdict import Case, HostFacts
 from hpcmod.model.finding import FAIL, OK, WARN
+from hpcmod.model.jobs.mpi import HOST, MPICH, OPEN_MPI_4, OPEN_MPI_5
 from hpcmod.model.plan import make_plan
 from hpcmod.model.site import Site
 from hpcmod.model.spec import InstallSpec
-from tests.stacks import fabric, glibc, make_stack, mpich, plugin
+from tests.stacks import Stubs, fabric, glibc, make_stack, mpich, open_mpi, plugin
 
 GOOD = {**glibc(), **fabric("22.1"), **plugin("FABRIC_1.3"), **mpich()}
 BAD = {**glibc(), **fabric("20.0"), **mpich("12.3.1", ("libfabric.so.1", "FABRIC_1.8"))}
 SLINGSHOT = 'name = "here"\n[network]\ninterfaces = ["hsn0"]\n'
+OMPI5 = Mpi("/usr/lib/libmpi.so.40", "libmpi.so.40", OPEN_MPI)
+OMPI4 = replace(OMPI5, has_orte=True)
+CH = Mpi("/usr/lib/libmpi.so.12", "libmpi.so.12", MPICH_FAMILY)
+CRAY = Mpi("/host/lib/libmpi.so.12", "libmpi.so.12", MPICH_FAMILY)
 
 
 @pytest.fixture(autouse=True)
@@ -56,11 +65,11 @@ def test_an_installation_is_refused_with_the_reason_the_cure_and_a_way_round(tmp
         spec = InstallSpec(
             name="X", module="X/1", variable="X", root=str(tmp_path), image=image.name, easyconfig="x.eb"
         )
-        check_fit(make_plan(None, Site("here"), spec), {}, warn=said.append)
+        check_fit(make_plan(None, Site("here"), spec), {}, version="1", warn=said.append)
     assert said == []
     spec = InstallSpec(name="X", module="X/1", variable="X", root=str(tmp_path), image=bad.name, easyconfig="x.eb")
     with pytest.raises(CheckFailedError, match=r"does not define FABRIC_1\.8") as caught:
-        check_fit(make_plan(None, Site("here"), spec), {}, warn=said.append)
+        check_fit(make_plan(None, Site("here"), spec), {}, version="1", warn=said.append)
     assert f"hpcmod compat {bad}" in caught.value.cure
     assert "--skip-sanity-check" in caught.value.cure
 
@@ -69,7 +78,7 @@ def test_possible_problems_are_warnings_for_an_installation(tmp_path: Path) -> N
     image, _ = images(tmp_path)
     said: list[str] = []
     spec = InstallSpec(name="X", module="X/1", variable="X", root=str(tmp_path), image=image.name, easyconfig="x.eb")
-    check_fit(make_plan(None, Site("here", nics=("hsn0",)), spec), {}, warn=said.append)
+    check_fit(make_plan(None, Site("here", nics=("hsn0",)), spec), {}, version="1", warn=said.append)
     assert [line.partition(":")[0] for line in said] == ["slingshot", "slingshot"]
 
 
@@ -109,3 +118,56 @@ def test_hpcmod_job_tells_it_on_stderr_and_writes_the_script_all_the_same(
     assert "Torch/10: fail: " in told.stderr
     other = hpcmod("job", "--site", "generic", "Torch/10", "--", "train.py")
     assert "fail: " not in other.stderr
+
+
+@pytest.mark.parametrize(
+    ("own", "host", "name"),
+    [
+        pytest.param(OMPI5, (), OPEN_MPI_5, id="Open MPI 5"),
+        pytest.param(OMPI4, (CRAY,), OPEN_MPI_4, id="Open MPI 4, for which Cray MPICH cannot stand in"),
+        pytest.param(CH, (), MPICH, id="MPICH"),
+        pytest.param(CH, (CRAY,), HOST, id="Cray MPICH in the place of MPICH"),
+        pytest.param(replace(CH, family=STANDARD), (), "", id="the standard ABI"),
+        pytest.param(None, (CRAY,), "", id="no MPI"),
+    ],
+)
+def test_an_image_s_mpi_has_a_name(own: Mpi | None, host: tuple[Mpi, ...], name: str) -> None:
+    image = StackFacts(mpis=(own,) if own else ())
+    assert name_mpi(Case(image, replace(HostFacts(), mpis=host), Site("ours"), (), ())) == name
+
+
+@pytest.mark.parametrize(("recorded", "name"), [(None, MPICH), (True, MPICH), (False, "")])
+def test_the_image_is_not_read_if_the_record_says_that_it_has_no_mpi(
+    tmp_path: Path, recorded: bool | None, name: str
+) -> None:
+    image = make_stack(tmp_path / "a.sif", {**glibc(), **mpich()})
+    record = {"image": {"path": str(image)}, **({} if recorded is None else {"has_mpi": recorded})}
+    installed = Installed("Torch/1", tmp_path / "Torch/1.lua", tmp_path, record)
+    assert find_image_mpi(installed, Site("ours"), {}) == name
+
+
+@pytest.mark.parametrize(
+    ("stubs", "flag"),
+    [
+        pytest.param(open_mpi(orte=False), "--mpi=pmix", id="Open MPI 5"),
+        pytest.param(mpich(), "--mpi=pmi2", id="MPICH"),
+        pytest.param({}, "--mpi=pmi2", id="no MPI: the flag of the profile"),
+    ],
+)
+def test_a_job_never_starts_open_mpi_5_under_the_pmi2_of_an_older_profile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stubs: Stubs, flag: str
+) -> None:
+    image = make_stack(tmp_path / "a.sif", {**glibc(), **fabric("22.1"), **stubs})
+    install(tmp_path, "Torch/1", image)
+    profile = tmp_path / "ours.toml"
+    profile.write_text(
+        'name = "ours"\nextends = "generic"\n[launcher]\nsrun = ["--mpi=pmi2"]\nmpi = ["pmi2", "pmix"]\n'
+    )
+    monkeypatch.setenv("MODULEPATH", str(tmp_path / "modules"))
+    done = hpcmod("job", "--site", profile, "Torch/1", "--", "train.py")
+    assert done.exit_code == 0, done.output
+    assert [word for word in done.stdout.split() if word.startswith("--mpi")] == [flag]
+
+
+def test_a_module_that_is_not_installed_has_none() -> None:
+    assert find_image_mpi(None, Site("ours"), {}) == ""

@@ -10,7 +10,8 @@ import pytest
 from hpcmod.errors import BadInputError, HpcmodError, LackingError, NotFoundError
 from hpcmod.fs.temporary import PRIVATE
 from hpcmod.install.netstack import captured_directories, default_name, read_capture, write_capture
-from hpcmod.model.libraries.netstack import ON_HOST, RECORD
+from hpcmod.model.bind import ON_HOST
+from hpcmod.model.libraries.netstack import RECORD
 from tests.elf_files import elf
 from tests.host_libraries import MACHINE, make_host, planned, plant, written
 

@@ -293,7 +293,7 @@ def test_the_record_says_what_was_installed(plan: InstallPlan, root: Path) -> No
 def test_the_modulefile_is_added_to_the_record_of_a_read_only_installation(plan: InstallPlan, root: Path) -> None:
     store.write_record(plan, InstalledImage("a", "b", 1, "c", "copy", 1), {}, "0.1")
     root.chmod(0o555)
-    store.complete_record(root, Path("/modules/Toy/1.lua"), b"text", has_mpi=False)
+    store.complete_record(root, Path("/modules/Toy/1.lua"), b"text", known={"has_mpi": False})
     found = store.read_record(root)
     assert found["has_mpi"] is False
     assert found["modulefile"] == {"path": "/modules/Toy/1.lua", "sha256": hashlib.sha256(b"text").hexdigest()}

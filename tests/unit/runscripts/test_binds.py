@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.model.bind import Bind
-from hpcmod.model.libraries.netstack import ON_HOST
+from hpcmod.model.bind import ON_HOST, Bind
 from hpcmod.model.plan import RunscriptSettings
 from tests.unit.runscripts.scripts import SYSTEM_PATH, Ran, Scripts, make_program
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from hpcmod.install.installed import Installed, find_in_tree, read_installed
 from hpcmod.install.module_tool import find_modulefile, module_name
 
 
-@dataclass(frozen=True)
-class Copies:
+class Copies(NamedTuple):
     """The installed copies of one module; at least one."""
 
     meant: Installed

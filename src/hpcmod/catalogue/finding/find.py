@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.errors import NotFoundError
@@ -18,8 +17,7 @@ _DEFAULTS = ("stable", "latest")
 """Aliases that a name without a version means, in order of priority."""
 
 
-@dataclass(frozen=True)
-class Container:
+class Container(NamedTuple):
     """A container of a catalogue."""
 
     catalogue: Catalogue

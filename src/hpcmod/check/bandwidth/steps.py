@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hpcmod.check.image_mpi import find_image_mpi
+from hpcmod.check.fit import find_image_mpi
 from hpcmod.errors import HpcmodError
 from hpcmod.image.inspect.commands import read_commands
 from hpcmod.install.installed import Installed
@@ -184,7 +184,7 @@ class _Start:
 
 
 def _fit(layout: Layout, allocation: Allocation) -> Layout:
-    return replace(layout, cpus=allocation.cpus // layout.tasks) if allocation.cpus else layout
+    return layout._replace(cpus=allocation.cpus // layout.tasks) if allocation.cpus else layout
 
 
 def _make_programs(request: BenchmarkRequest, site: Site) -> Iterator[tuple[str, ...]]:

@@ -12,7 +12,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from hpcmod import machine
+from hpcmod import __version__, machine
 from hpcmod.cli.containers import complete_container, complete_file
 from hpcmod.cli.flags import with_flags
 from hpcmod.cli.jobs.options import JobFlags, less_common_options, make_request
@@ -140,7 +140,7 @@ def prepare_job(flags: JobFlags, profile: Site) -> PreparedJob:
     from hpcmod.cli.jobs.module import find_module
 
     elsewhere = flags.site is not None and not flags.submits
-    loading, installed = find_module(flags.module, profile, elsewhere=elsewhere)
+    loading, installed = find_module(flags.module, profile, chosen=flags.site is not None, elsewhere=elsewhere)
     _check_module(loading.name, flags)
     image_mpi = _image_mpi(installed, profile)
     program = flags.program or (("python",) if flags.salloc else ())
@@ -162,9 +162,14 @@ def _find_image(installed: Installed | None) -> Path | None:
 
 def _image_mpi(installed: Installed | None, site: Site) -> str:
     """Return the MPI of an installation's image; empty if it has none or nothing is installed here."""
-    if installed is None or not installed.may_have_mpi:  # before an import that takes as long as reading the image
+    if installed is None or not installed.may_have_mpi:
         return ""
-    from hpcmod.check.image_mpi import find_image_mpi
+    from hpcmod.check.recorded_fit import recorded_fit
+
+    fit = recorded_fit(installed, site, os.environ, __version__)
+    if fit is not None:  # else an import follows that takes as long as reading the image
+        return fit.mpi
+    from hpcmod.check.fit import find_image_mpi
 
     return find_image_mpi(installed, site, os.environ)
 
@@ -238,6 +243,11 @@ def _with_former_names(plan: dict[str, Any]) -> dict[str, Any]:
 
 
 def _explain_module(installed: Installed, site: Site) -> Iterator[str]:
+    from hpcmod.check.recorded_fit import explain_recorded, recorded_fit
+
+    fit = recorded_fit(installed, site, os.environ, __version__)
+    if fit is not None:
+        return explain_recorded(installed, fit)
     from hpcmod.check.fit import explain_module
 
     return explain_module(installed, site, os.environ)

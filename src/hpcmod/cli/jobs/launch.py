@@ -67,7 +67,7 @@ def prepare_step(flags: LaunchFlags, profile: Site) -> tuple[Step, str]:
     NotFoundError
         If no container module is loaded; for a dry run, the image is empty then.
     """
-    from hpcmod.check.image_mpi import read_image_mpi
+    from hpcmod.check.fit import read_image_mpi
 
     allocation = _find_allocation(profile)
     image = os.environ.get("SIF", "")
@@ -139,4 +139,4 @@ def _gpus_of_allocation(allocation: Allocation, site: Site) -> int:
 def _fit(layout: Layout, allocation: Allocation) -> Layout:
     """Divide the CPUs per node of the allocation among the tasks, whose number may differ from the allocation's."""
     cpus = allocation.cpus
-    return replace(layout, cpus=cpus // layout.tasks) if cpus else layout
+    return layout._replace(cpus=cpus // layout.tasks) if cpus else layout

@@ -20,11 +20,13 @@ _SYSTEM = ("/usr/bin", "/bin", "/usr/local/bin", "/usr/sbin", "/sbin", "/usr/loc
 """Directories that are on PATH in every shell."""
 
 
-def find_module(text: str, site: Site, *, elsewhere: bool) -> tuple[JobModule, Installed | None]:
+def find_module(text: str, site: Site, *, chosen: bool, elsewhere: bool) -> tuple[JobModule, Installed | None]:
     """Return the module of a job, and its installation; None if it was not installed by hpcmod or is not known here.
 
     Parameters
     ----------
+    chosen
+        Whether the user named the profile: the catalogues are still those of this machine's own.
     elsewhere
         Whether the job is for another machine, where only the profile is known.
 
@@ -37,7 +39,7 @@ def find_module(text: str, site: Site, *, elsewhere: bool) -> tuple[JobModule, I
         return JobModule(text), None
     if elsewhere:
         return JobModule(text, init=site.job.module_init), _find_quietly(text)
-    here = look_around(None)
+    here = look_around(None, profile=None if chosen else site)
     init, modulecmd = find_init(os.environ)
     shell = JobModule(text, init=site.job.module_init or init, modulecmd=modulecmd, path=_runtime_directory())
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -95,9 +95,21 @@ def site_show(name: str | None, origin: bool, flag: str | None, as_json: bool) -
         _show_origins(found, as_json=as_json)
         return
     if as_json:
-        print_json(**asdict(found.site))
+        print_json(**_values(found.site))
         return
     print_data(render_toml(merge_written(found.profiles)), nl=False)
+
+
+def _values(record: Any) -> dict[str, Any]:
+    """Return a record of a profile as an object by the names of its fields, and so those in it."""
+    pairs = vars(record) if is_dataclass(record) else record._asdict()
+    return {name: _nested(value) for name, value in pairs.items()}
+
+
+def _nested(value: object) -> object:
+    if is_dataclass(value) or hasattr(value, "_asdict"):
+        return _values(value)
+    return [_nested(one) for one in value] if isinstance(value, tuple) else value
 
 
 def _find(asked: str | None) -> machine.Machine:
@@ -162,7 +174,7 @@ def site_detect(as_json: bool) -> None:
     used = _find(None)
     fits = list(machine.detect(os.environ))
     if as_json:
-        print_json(used=asdict(used.choice), fits=[asdict(one) for one in fits])
+        print_json(used=used.choice._asdict(), fits=[one._asdict() for one in fits])
         return
     print_text(f"used: {used.choice.profile} ({used.choice.reason})")
     for one in fits:

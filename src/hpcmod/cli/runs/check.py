@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +113,7 @@ def _choose_nodes(allocation: Allocation, nodes: int | None) -> Allocation:
         raise BadInputError(
             f"--nodes {nodes}: this allocation has {allocation.nodes}", "Leave out --nodes to check all of them."
         )
-    return replace(allocation, nodes=nodes)
+    return allocation._replace(nodes=nodes)
 
 
 def _check(flags: CheckFlags, site: Site, allocation: Allocation, found: Installed | None) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from hpcmod import machine
-from hpcmod.check.image_mpi import find_image_mpi
+from hpcmod.check.fit import find_image_mpi
 from hpcmod.check.network.files import read_logs
 from hpcmod.check.network.program import PROGRAM
 from hpcmod.check.network.run import Run, run_allreduce
@@ -126,7 +126,7 @@ def _choose_nodes(allocation: Allocation, nodes: int | None) -> Allocation:
         raise BadInputError(f"--nodes {nodes}: this allocation has {allocation.nodes}", "Get a larger allocation.")
     if allocation.nodes == 1:
         tell("this allocation has one node, so the network between nodes is not tested")
-    return replace(allocation, nodes=nodes or allocation.nodes)
+    return allocation._replace(nodes=nodes or allocation.nodes)
 
 
 def _verify(flags: VerifyFlags, site: Site, found: Installed, allocation: Allocation) -> None:

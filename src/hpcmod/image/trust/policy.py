@@ -135,7 +135,7 @@ def verify_local_sif(
     copy_rule = TrustRule(rule.source)
     if _SIGNATURE in rule.needs:
         verified = TrustEvidence((*verified.needs, *_signed(sif, rule, ours, environ).needs))
-        copy_rule = copy_rule if _key_of(ours, rule) else replace(rule, needs=(_SIGNATURE,))
+        copy_rule = copy_rule if _key_of(ours, rule) else rule._replace(needs=(_SIGNATURE,))
     return Found(verified, known.sha256 if known else None, known, copy_rule, ours is not None, place)
 
 
@@ -162,7 +162,7 @@ def rule_for(policy: TrustPolicy, reference: ImageReference) -> TrustRule:
 
 def _rule_for_found(place: str, reference: ImageReference, policy: TrustPolicy, ours: Provenance | None) -> TrustRule:
     """Return the rule for a file: by its path, else by its origin."""
-    alone = replace(policy, also=None)
+    alone = policy._replace(also=None)
     source = place
     if not alone.find(place, os.path.realpath):
         local = reference.kind in LOCAL_KINDS

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hpcmod.errors import BadInputError, UntrustedError
 from hpcmod.model.images.subject import normalize
@@ -20,8 +19,7 @@ NEEDS = ("digest", "checksum", "signature")
 or the OCI image is signed with one of the keys."""
 
 
-@dataclass(frozen=True)
-class TrustRule:
+class TrustRule(NamedTuple):
     """How images from some sources must be verified."""
 
     source: str
@@ -89,8 +87,7 @@ def _stars(text: str, any_of: str) -> str:
     return any_of.join(map(re.escape, text.split("*")))
 
 
-@dataclass(frozen=True)
-class TrustPolicy:
+class TrustPolicy(NamedTuple):
     """How images must be verified before use."""
 
     needs: tuple[str, ...] = ()
@@ -133,8 +130,7 @@ ANYTHING = TrustPolicy()
 """The policy of a site without rules."""
 
 
-@dataclass(frozen=True)
-class TrustEvidence:
+class TrustEvidence(NamedTuple):
     """How an image satisfied its rule: each need, and how it was met."""
 
     needs: tuple[tuple[str, str], ...] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from hpcmod.errors import BadInputError
 from hpcmod.model.jobs.request import JobRequest, is_command
@@ -10,8 +10,7 @@ from hpcmod.model.jobs.schedulers import scheduler_of
 from hpcmod.model.site import BY_TASKS, LAUNCHERS, RAY, NodeType, Site
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     """Placement of tasks on nodes."""
 
     node: NodeType

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from hpcmod.errors import BadInputError, LackingError
-from hpcmod.model.jobs.facts import JobFacts
 from hpcmod.model.jobs.requeue import Requeue
 from hpcmod.model.jobs.scheduler import (
     Allocation,
@@ -26,6 +25,9 @@ from hpcmod.model.jobs.scheduler import (
     Scheduler,
     ShellWords,
 )
+
+if TYPE_CHECKING:
+    from hpcmod.model.jobs.facts import JobFacts
 
 _TIME = re.compile(r"(?:(?P<days>\d+)-)?(?P<parts>\d+(?::\d+){0,2})")
 _NAME = re.compile(r"^#PBS -N (\S+)", re.MULTILINE)
@@ -287,6 +289,8 @@ def _cores(mask: str) -> str:
 
 def _read_job(text: str) -> JobFacts | None:
     """Return what qstat knows of a job; None if it knows none."""
+    from hpcmod.model.jobs.facts import JobFacts  # what writes a script need not import it
+
     values = _read_attributes(text)
     state = values.get("job_state", "")
     if state not in _STATES:

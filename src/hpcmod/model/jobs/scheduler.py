@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
-from hpcmod.model.jobs.facts import JobFacts
 from hpcmod.model.jobs.requeue import Requeue
+
+if TYPE_CHECKING:
+    from hpcmod.model.jobs.facts import JobFacts
 
 
 @dataclass(frozen=True)
@@ -18,8 +20,7 @@ class Directive:
     why: str = ""
 
 
-@dataclass(frozen=True)
-class Amount:
+class Amount(NamedTuple):
     """A number or a name that a job needs, and why."""
 
     value: int | str = 0
@@ -27,8 +28,7 @@ class Amount:
     why: str = ""
 
 
-@dataclass(frozen=True)
-class JobNeeds:
+class JobNeeds(NamedTuple):
     """What a batch job needs from the scheduler."""
 
     name: str
@@ -57,8 +57,7 @@ class JobNeeds:
     """Further options of the user, as the scheduler spells them."""
 
 
-@dataclass(frozen=True)
-class Placement:
+class Placement(NamedTuple):
     """Where the tasks of a step run, and how they connect."""
 
     nodes: int
@@ -84,8 +83,7 @@ class Placement:
     """Cores of each task of a node, as hexadecimal numbers."""
 
 
-@dataclass(frozen=True)
-class Allocation:
+class Allocation(NamedTuple):
     """The job that this process is in, as its environment describes it."""
 
     nodes: int
@@ -98,8 +96,7 @@ class Allocation:
     """Whether the scheduler started this process as a task of a step that holds the job's resources."""
 
 
-@dataclass(frozen=True)
-class JobPlace:
+class JobPlace(NamedTuple):
     """Job, node and login host of this process; each is empty if unknown."""
 
     job: str
@@ -109,8 +106,7 @@ class JobPlace:
     """Host on which the job was submitted."""
 
 
-@dataclass(frozen=True)
-class ShellWords:
+class ShellWords(NamedTuple):
     """Words of bash in a batch script."""
 
     restarts: str
@@ -125,8 +121,7 @@ class ShellWords:
     """The first line of a batch script, and why it is there; empty: none."""
 
 
-@dataclass(frozen=True)
-class Programs:
+class Programs(NamedTuple):
     """Commands that hpcmod runs, and what to look for in their output.
 
     {job} is the number of a job. An empty command: the scheduler has none.

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from hpcmod.errors import BadInputError
-from hpcmod.model.jobs.facts import JobFacts, StepFacts
 from hpcmod.model.jobs.requeue import Requeue
 from hpcmod.model.jobs.scheduler import (
     Allocation,
@@ -19,6 +18,9 @@ from hpcmod.model.jobs.scheduler import (
     Scheduler,
     ShellWords,
 )
+
+if TYPE_CHECKING:
+    from hpcmod.model.jobs.facts import JobFacts, StepFacts
 
 _TIME = re.compile(r"\d+(?::\d+){0,2}|\d+-\d+(?::\d+){0,2}|-1|UNLIMITED|INFINITE", re.IGNORECASE)
 _NAME = re.compile(r"^#SBATCH --job-name=(\S+)", re.MULTILINE)
@@ -235,6 +237,8 @@ class Slurm(Scheduler):
 
     def read_facts(self, facts: str, accounting: str) -> JobFacts | None:
         """Return what scontrol and sacct know of a job; scontrol forgets a job some minutes after its end."""
+        from hpcmod.model.jobs.facts import JobFacts  # what writes a script need not import it
+
         rows = [line.split("|") for line in accounting.splitlines()]
         recorded = [dict(zip(_ACCOUNTED, row)) for row in rows if len(row) == len(_ACCOUNTED)]
         steps = tuple(_read_step(row) for row in recorded if "." in row["JobID"])
@@ -290,6 +294,8 @@ def _of_accounting(row: Mapping[str, str]) -> dict[str, str]:
 
 
 def _read_step(row: Mapping[str, str]) -> StepFacts:
+    from hpcmod.model.jobs.facts import StepFacts
+
     code, signal = _status(row["ExitCode"])
     return StepFacts(row["JobID"], row["State"].split(" ")[0], code, signal, row["MaxRSS"], row["NodeList"])
 

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from hpcmod.errors import BadInputError
-from hpcmod.model.bind import version_key
+from hpcmod.model.bind import ON_HOST, version_key
 from hpcmod.model.libraries.loader import Closure, Library, is_executable_name, is_glibc
 from hpcmod.model.strict_json import JsonObject, load_json
 
@@ -18,12 +18,6 @@ RECORD = "record.json"
 RECORD_VERSION = 1
 _LARGEST_RECORD = 16 << 20  # bytes
 _MOST = 10_000  # libraries, or needed versions per library
-
-ON_HOST = ".on-host"
-"""Name of the link in a captured directory to the original library on the host.
-
-On a node with another release of that library the link is broken, so modules and run scripts use another directory.
-"""
 
 _SAME_AS = {"GLIBC_ABI_DT_RELR": "GLIBC_2.36"}  # the release that introduced it: commit 57292f57 of April 2022
 

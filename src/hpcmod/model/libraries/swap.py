@@ -30,7 +30,7 @@ def with_mode(site: Site, word: str) -> Site:
     """
     if word not in NETSTACK_MODES:
         raise BadInputError(f"netstack: unknown mode {word!r}", f"Use one of {', '.join(NETSTACK_MODES)}.")
-    return site if word == "auto" else replace(site, netstack=replace(site.netstack, mode=word))
+    return site if word == "auto" else replace(site, netstack=site.netstack._replace(mode=word))
 
 
 def make_library_path(last: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 WAYS = ("auto", "tree", "sbcast", "copy", "off")
 """Values of --stage besides the places: how the copies are made; off: none; auto: as `decide_staging` says."""
@@ -50,8 +50,7 @@ MANY = 16
 """Nodes from which a file on a single server is worth a hint."""
 
 
-@dataclass(frozen=True)
-class PlaceFacts:
+class PlaceFacts(NamedTuple):
     """Node-local storage that may hold the copy."""
 
     name: str
@@ -59,8 +58,7 @@ class PlaceFacts:
     """Bytes on each node that the copy may take; None: not known."""
 
 
-@dataclass(frozen=True)
-class StagingFacts:
+class StagingFacts(NamedTuple):
     """What the decision depends on."""
 
     size: int | None
@@ -78,8 +76,7 @@ class StagingFacts:
     """Servers over which Lustre has distributed the image; None: not known."""
 
 
-@dataclass(frozen=True)
-class StagingDecision:
+class StagingDecision(NamedTuple):
     """How the nodes get the image, and why."""
 
     way: str
@@ -102,7 +99,7 @@ class StagingDecision:
 def decide_staging(facts: StagingFacts) -> StagingDecision:
     """Return the fastest way, by estimates from assumed rates; off if staging saves less than LEAST_GAIN seconds."""
     decision = _choose(facts)
-    return decision if decision.way == "tree" else replace(decision, hint=_hint(facts))  # a tree reads the file once
+    return decision if decision.way == "tree" else decision._replace(hint=_hint(facts))  # a tree reads the file once
 
 
 def _hint(facts: StagingFacts) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from hpcmod.model.compression import ANY_OF
 from hpcmod.model.images.trust import parse_keys, parse_needs
@@ -12,8 +11,7 @@ from hpcmod.model.profiles import checks as check
 from hpcmod.model.site import FABRICS, HOST_PYTHON, LAUNCHERS, NETSTACK_MODES, USER_SITE, HostCommands
 
 
-@dataclass(frozen=True)
-class Key:
+class Key(NamedTuple):
     """One key of a profile."""
 
     check: check.Check

@@ -56,7 +56,7 @@ def site(name: str) -> Site:
 
 
 def with_slurm(name: str, release: str) -> Site:
-    return replace(site(name), job=replace(site(name).job, slurm=release))
+    return replace(site(name), job=site(name).job._replace(slurm=release))
 
 
 def read(path: Path) -> str:

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hpcmod import machine, process
-from hpcmod.check import image_mpi
+from hpcmod.check import fit
 from hpcmod.cli.jobs import job, launch
 from hpcmod.cli.main import main
 
@@ -206,7 +206,7 @@ def test_mpi_follows_what_the_image_needs(
 
 
 def test_launch_asks_for_what_the_loaded_image_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(image_mpi, "read_image_mpi", lambda *_: "MPICH")
+    monkeypatch.setattr(fit, "read_image_mpi", lambda *_: "MPICH")
     cray = ("launch", "--dry-run", "--site", "cray-ex-gh200")
     assert " --mpi=pmi2 " in hpcmod(*cray, "--", "t.py", SIF="/a.sif", **ALLOCATION).stdout
     assert " --mpi=pmix " in hpcmod(*cray, "--mpi", "pmix", "--", "t.py", SIF="/a.sif", **ALLOCATION).stdout
@@ -508,5 +508,13 @@ finally:
     print(*sorted(sys.modules), file=sys.stderr)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path)
-    heavy = {"requests", "easybuild", "hpcmod.check.compat", "hpcmod.check.jobs.lint", "hpcmod.model.plan"}
+    heavy = {
+        "requests",
+        "easybuild",
+        "hpcmod.check.compat",
+        "hpcmod.check.jobs.lint",
+        "hpcmod.model.plan",
+        "hpcmod.model.nodes.cluster",
+        "hpcmod.model.jobs.facts",
+    }
     assert {*heavy, "hpcmod.image.inspect.contents"} & set(done.stderr.split()) == set()

@@ -174,7 +174,7 @@ def test_a_node_is_never_asked_for_more_gpus_than_it_has(ranks: int, flag: str) 
 
 
 def test_unequal_shares_are_for_ranks_that_srun_starts() -> None:
-    site = replace(SITE, launcher=replace(SITE.launcher, kind="torchrun"))
+    site = replace(SITE, launcher=SITE.launcher._replace(kind="torchrun"))
     assert plan(site=site, nodes=2, ranks=3).step.program == ("conda-python-distributed", "train.py")
     with pytest.raises(BadInputError, match="counts tasks of srun"):
         plan(site=site, nodes=2, ranks=3, launcher="torchrun")
@@ -247,7 +247,7 @@ def test_one_task_a_socket_is_for_one_task_a_gpu(ranks: int, kept: bool) -> None
     ],
 )
 def test_a_job_asks_for_its_share_of_the_memory(asked: dict[str, object], memory: str) -> None:
-    nodes = (replace(GPU_NODE, memory_gib=96), replace(CPU_NODE, memory_gib=50))
+    nodes = (GPU_NODE._replace(memory_gib=96), CPU_NODE._replace(memory_gib=50))
     made = plan(site=replace(SITE, node_types=nodes), **asked)
     assert [option for option in directives(made) if option.startswith("--mem")] == [memory] * bool(memory)
 
@@ -264,7 +264,7 @@ def test_fewer_ranks_than_gpus_have_as_many_cores_as_they_ask_for() -> None:
 
 
 def test_ranks_under_a_profiler_are_started_by_srun() -> None:
-    site = replace(SITE, launcher=replace(SITE.launcher, kind="torchrun"))
+    site = replace(SITE, launcher=SITE.launcher._replace(kind="torchrun"))
     assert plan(site=site).step.program[1] == "--launcher"
     made = plan(site=site, script_options=("--profile-rank", "0"))
     assert made.step.program == ("conda-python-distributed", "--profile-rank", "0", "train.py")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -112,9 +111,9 @@ def test_what_needs_steps_of_our_own_is_refused(asked: dict[str, object], named:
 
 def test_ranks_get_the_cores_near_their_gpus() -> None:
     masks = ("0xff000000", "0xff0000", "0xff00", "0x1ff")
-    assert PBS.step(replace(PLACEMENT, masks=masks))[-2:] == ("--cpu-bind", "list:24-31:16-23:8-15:0-8")
+    assert PBS.step(PLACEMENT._replace(masks=masks))[-2:] == ("--cpu-bind", "list:24-31:16-23:8-15:0-8")
     assert PBS.step(PLACEMENT) == ("mpiexec", "-n", "8", "--ppn", "4", "--depth", "8", "--cpu-bind", "depth")
-    assert PBS.step(replace(PLACEMENT, ranks=7, cpus=0)) == ("mpiexec", "-n", "7", "--ppn", "4")
+    assert PBS.step(PLACEMENT._replace(ranks=7, cpus=0)) == ("mpiexec", "-n", "7", "--ppn", "4")
 
 
 def test_a_job_is_known_but_takes_no_steps_of_ours() -> None:

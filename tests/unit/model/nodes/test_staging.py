@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import pytest
 
@@ -34,14 +33,14 @@ FACTS = StagingFacts(8 * GB, "lustre", 64, (PlaceFacts("nvme"), PlaceFacts("ram"
 def test_the_way_depends_on_the_image_the_file_system_and_the_nodes(
     change: dict[str, object], way: str, why: str
 ) -> None:
-    decision = decide_staging(replace(FACTS, **change))  # type: ignore[arg-type]
+    decision = decide_staging(FACTS._replace(**change))  # type: ignore[arg-type]
     assert (decision.way, bool(decision.place)) == (way, way != "off")
     assert why in decision.why
 
 
 def test_the_first_place_with_room_is_used() -> None:
     assert decide_staging(FACTS).place == "nvme"
-    small = replace(FACTS, places=(PlaceFacts("nvme", GB), PlaceFacts("ram", 100 * GB)))
+    small = FACTS._replace(places=(PlaceFacts("nvme", GB), PlaceFacts("ram", 100 * GB)))
     assert decide_staging(small).place == "ram"
 
 
@@ -56,17 +55,17 @@ def test_the_arithmetic_gives_the_seconds_of_each_way() -> None:
 
 
 def test_programs_that_start_one_after_the_other_read_again_only_without_memory_to_keep_it() -> None:
-    several = replace(FACTS, nodes=16, starts=4, memory=100 * GB)
+    several = FACTS._replace(nodes=16, starts=4, memory=100 * GB)
     assert decide_staging(several).way == "off"
-    assert decide_staging(replace(several, memory=4 * GB)).way == "tree"
-    assert "4 starts x 16 nodes" in decide_staging(replace(several, memory=4 * GB)).arithmetic[0]
+    assert decide_staging(several._replace(memory=4 * GB)).way == "tree"
+    assert "4 starts x 16 nodes" in decide_staging(several._replace(memory=4 * GB)).arithmetic[0]
 
 
 @pytest.mark.parametrize("nodes", [2, 3, 8, 100, 10_000])
 @pytest.mark.parametrize("size", [GB, 30 * GB])
 @pytest.mark.parametrize("file_system", ["lustre", "nfs"])
 def test_what_is_chosen_is_never_slower_than_reading_in_place(nodes: int, size: int, file_system: str) -> None:
-    decision = decide_staging(replace(FACTS, nodes=nodes, size=size, file_system=file_system))
+    decision = decide_staging(FACTS._replace(nodes=nodes, size=size, file_system=file_system))
     seconds = {line.partition(":")[0]: int(re.findall(r"= (\d+) s", line)[0]) for line in decision.arithmetic}
     assert seconds[decision.way] <= seconds["off"]
     assert decision.way == "off" or seconds["off"] - seconds[decision.way] >= LEAST_GAIN - 1

@@ -1,0 +1,111 @@
+"""A recorded verdict holds until something changes that it depends on; then the image is read again."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpcmod import __version__
+from hpcmod.check.fit import check_fit
+from hpcmod.check.recorded_fit import explain_recorded, fingerprint, recorded_fit
+from hpcmod.install.installed import Installed, find_in_tree
+from hpcmod.model.bind import Bind
+from hpcmod.model.jobs.mpi import MPICH
+from hpcmod.model.plan import make_plan
+from hpcmod.model.site import Site
+from hpcmod.model.spec import InstallSpec
+from tests.stacks import make_stack
+from tests.unit.check.test_fit import GOOD, hpcmod, install, no_settings
+
+__all__ = ["no_settings"]
+
+SITE = Site("here", nics=("hsn0",))
+
+
+def made(tmp_path: Path, **change: Any) -> Installed:
+    """An image that `SITE` warns about, installed with the verdict in its record."""
+    image = make_stack(tmp_path / "good.sif", GOOD)
+    install(tmp_path, "Torch/1", image)
+    spec = InstallSpec(name="X", module="X/1", variable="X", root=str(tmp_path), image=image.name, easyconfig="x.eb")
+    known = check_fit(make_plan(None, SITE, replace(spec, **change)), {}, version=__version__, warn=lambda _: None)
+    record = tmp_path / "software/Torch/1/record.json"
+    record.write_text(json.dumps({**json.loads(record.read_text()), **known}))
+    found = find_in_tree(tmp_path / "modules", "Torch/1")
+    assert found is not None
+    return found
+
+
+def test_a_recorded_verdict_is_what_reading_the_image_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = made(tmp_path)
+    fit = recorded_fit(installed, SITE, {}, __version__)
+    assert fit is not None and fit.mpi == MPICH
+    site = tmp_path / "here.toml"
+    site.write_text('name = "here"\n[network]\ninterfaces = ["hsn0"]\n')
+    monkeypatch.setenv("HPCMOD_SITE", str(site))
+    monkeypatch.setenv("MODULEPATH", str(tmp_path / "modules"))
+    told = hpcmod("job", "Torch/1", "--", "python", "-V")
+    assert told.exit_code == 0, told.output
+    lines = list(explain_recorded(installed, fit))
+    assert len(lines) == 2
+    assert [line for line in told.stderr.splitlines() if ": warn: " in line] == [f"hpcmod: {line}" for line in lines]
+
+
+def newer(installed: Installed) -> None:
+    image = Path(installed.of_image("path"))
+    os.utime(image, ns=(1, image.stat().st_mtime_ns + 1))
+
+
+@pytest.mark.parametrize(
+    ("change", "site", "environ"),
+    [
+        pytest.param(newer, SITE, {}, id="the image"),
+        pytest.param(lambda one: Path(one.of_image("path")).unlink(), SITE, {}, id="no image"),
+        pytest.param(None, replace(SITE, nics=()), {}, id="the profile"),
+        pytest.param(None, SITE, {"APPTAINER_BIND": "/usr/share"}, id="a bind of the user"),
+        pytest.param(lambda one: one.record["fit"].update(mpi="unknown"), SITE, {}, id="an unknown MPI"),
+        pytest.param(lambda one: one.record["fit"].update(problems=[1]), SITE, {}, id="a damaged record"),
+        pytest.param(lambda one: one.record.update(fit=[]), SITE, {}, id="another damage"),
+    ],
+)
+def test_after_a_change_a_recorded_verdict_no_longer_holds(
+    tmp_path: Path, change: Callable[[Installed], None] | None, site: Site, environ: dict[str, str]
+) -> None:
+    installed = made(tmp_path)
+    if change:
+        change(installed)
+    assert recorded_fit(installed, site, environ, __version__) is None
+
+
+def test_changes_of_the_host_change_the_fingerprint(tmp_path: Path) -> None:
+    image, tree = tmp_path / "a.sif", tmp_path / "libraries"
+    image.write_bytes(b"image")
+    for name in ("etc", "proc/driver/nvidia", "sys/module/amdgpu", "sys/class", "libraries"):
+        (tmp_path / name).mkdir(parents=True)
+    site = Site("here", binds=((Bind(str(tree)),),))
+    steps: list[Callable[[], object]] = [
+        lambda: (tmp_path / "etc/ld.so.cache").write_bytes(b"cache"),
+        lambda: (tmp_path / "proc/driver/nvidia/version").write_text("550"),
+        lambda: (tmp_path / "proc/driver/nvidia/version").write_text("560"),
+        lambda: (tmp_path / "sys/module/amdgpu/version").write_text("6.8.5"),
+        lambda: (tmp_path / "sys/class/cxi").mkdir(),
+        lambda: (tree / "libfabric.so.1").write_bytes(b""),
+        lambda: tree.rename(tmp_path / "elsewhere"),
+    ]
+    seen = [fingerprint(image, site, {}, "1", root=tmp_path)]
+    assert seen == [fingerprint(image, site, {}, "1", root=tmp_path)]
+    for step in steps:
+        step()
+        seen.append(fingerprint(image, site, {}, "1", root=tmp_path))
+    seen.append(fingerprint(image, site, {}, "2", root=tmp_path))
+    assert len(set(seen)) == len(steps) + 2
+
+
+def test_an_installation_with_binds_of_its_own_records_no_verdict(tmp_path: Path) -> None:
+    installed = made(tmp_path, binds=(Bind("/usr/share"),))
+    assert installed.record["has_mpi"] is True and "fit" not in installed.record
