@@ -38,7 +38,13 @@ def main() -> None:
         raise SystemExit(f"no test stack in {find_stack()}: run dev/stack")
     print(HEAD, flush=True)
     bad, done = 0, Done(given.done)
-    choice = Choice(given.most, tuple(given.fault or ()), given.by == "place", given.every_error, given.by == "both")
+    choice = Choice(
+        given.most,
+        tuple(given.fault or ()),
+        by_place=given.by == "place",
+        both=given.by == "both",
+        every_error=given.every_error,
+    )
     with tempfile.TemporaryDirectory(prefix="hpcmod-faults-") as work:
         for report in try_verbs(given.verbs or SCENES, stack, Path(work), choice, done):
             print(report.row(), flush=True)
