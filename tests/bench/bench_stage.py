@@ -9,6 +9,7 @@ one more, untimed run of each method under strace.
 from __future__ import annotations
 
 import os
+import re
 import statistics
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +26,7 @@ TRACED = ("cp", "python3", "sbcast", "sha256sum")
 """Programs that read the shared file."""
 TRACE = """#!/bin/bash
 PATH=${{PATH#{work}/traced:}}
-calls=read,pread64,sendfile,copy_file_range
+calls=read,pread64,sendfile,copy_file_range,mmap
 exec strace -f -y -qq -e trace=$calls -o {work}/trace.$SLURMD_NODENAME.$$ "${{0##*/}}" "$@"
 """
 JOB = """#!/bin/bash
@@ -72,10 +73,13 @@ def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[R
 
 
 def _count_reads(cluster: Cluster, work: Path, way: str, nodes: int) -> int:
-    """Return how many bytes of the shared file the programs of a job read."""
+    """Return how many bytes of the shared file the programs of a job read; sbcast maps it into its memory instead."""
     _measure(cluster, work, way, nodes, programs=f"{work}/traced:")
     traces = list(work.glob("trace.*"))
-    read = sum(traced_bytes(trace, str(work / "bench.sif"))[0] for trace in traces)
+    file = str(work / "bench.sif")
+    read = sum(traced_bytes(trace, file)[0] for trace in traces)
+    mapped = re.compile(rf"mmap\(NULL, (\d+), [^<]*<{re.escape(file)}>")
+    read += sum(int(size) for trace in traces for size in mapped.findall(trace.read_text(errors="replace")))
     for trace in traces:
         trace.unlink()
     return read

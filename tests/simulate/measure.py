@@ -37,6 +37,9 @@ while not os.path.exists(f"{sys.argv[1]}/go"):
 RANKS_OF_ONE = {"plain": (1, 2, 4, 16), "fork": (2, 4), "one-per-node": (2, 4)}
 """Numbers of ranks on the one node that calibrates the model; 16 shows the cost of having more ranks than cores."""
 
+MOST_BUSY = 0.3
+"""Cores that other programs may use: their time is counted where no cgroup separates them."""
+
 WAYS = ("plain", "sbcast", "tree", "fork", "one-per-node")
 STAGED = ("sbcast", "tree")
 
@@ -238,11 +241,18 @@ def _median(costs: Sequence[Cost], field: str) -> str:
     return f"{statistics.median(getattr(cost, field) for cost in costs):.3f}"
 
 
-def measure(minutes: float, ways: Sequence[str] = WAYS, say: Callable[[str], object] = print) -> str:
-    """Return a file like measured.toml: as many rounds of all measurements as fit into the time, but at least one."""
+def measure(
+    minutes: float, ways: Sequence[str] = WAYS, *, most_busy: float = MOST_BUSY, say: Callable[[str], object] = print
+) -> str:
+    """Return a file like measured.toml: rounds of all measurements, as many as fit into a time, but at least one.
+
+    Stop if more than `most_busy` cores are in use by other programs.
+    """
     stack = read_stack(find_stack())
     if stack is None:
         raise SystemExit("no test stack: run dev/stack")
+    if (busy := busy_cores()) > most_busy:
+        raise SystemExit(f"other programs use {busy:.2f} cores, whose time would be counted: end them, or --busy")
     began, found = time.monotonic(), _Found()
     cluster = start_cluster(stack, f"simulate-{os.getpid()}", "-n", str(max(NODES)), "-c", "16")
     try:
