@@ -244,7 +244,7 @@ def _median(costs: Sequence[Cost], field: str) -> str:
 def measure(
     minutes: float, ways: Sequence[str] = WAYS, *, most_busy: float = MOST_BUSY, say: Callable[[str], object] = print
 ) -> str:
-    """Return a file like measured.toml: rounds of all measurements, as many as fit into a time, but at least one.
+    """Return a file like measured.toml, of as many rounds of all measurements as fit into the time, at least one.
 
     Stop if more than `most_busy` cores are in use by other programs.
     """

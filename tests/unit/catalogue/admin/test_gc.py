@@ -193,7 +193,7 @@ def test_gc_that_is_killed_at_any_moment_is_finished_or_never_began(tmp_path: Pa
 def test_what_gc_removes_has_a_line_in_the_journal_where_writing_it_fails(
     shop: Catalogue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """ each `fsync` fails in turn. gc removes nothing without a journal line, neither this time nor the next."""
+    """Each `fsync` fails in turn: gc removes nothing without a journal line, neither this time nor the next."""
     (shop.images / "left.sif").write_bytes(b"left")
     os.utime(shop.images / "left.sif", (0, 0))
     real, failed = os.fsync, False
