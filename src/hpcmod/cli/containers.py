@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -88,8 +89,6 @@ class Here:
 
     def containers(self) -> list[Listed]:
         """Return all published and installed containers."""
-        import platform
-
         from hpcmod.catalogue.finding.listing import list_containers
         from hpcmod.image.sif.format import architecture_name  # `info` and `search` need not import it
 
@@ -157,7 +156,7 @@ def find_published(here: Here, text: str) -> Container:
         If none matches; its cure has the closest name in the catalogues, else the closest installed name.
     """
     try:
-        return find_container(here.catalogues, text)
+        return find_container(here.catalogues, text, machine=platform.machine())
     except NotFoundError as err:
         installed = {one.name for one in find_installed(here.trees)}
         from difflib import get_close_matches

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from hpcmod.catalogue.records.store import Catalogue
-from hpcmod.errors import NotFoundError
+from hpcmod.errors import LackingError, NotFoundError
 from hpcmod.model.text import is_file_name
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Container(NamedTuple):
         return self.catalogue.read(self.name, self.version)
 
 
-def find_container(catalogues: Sequence[Catalogue], text: str) -> Container:
+def find_container(catalogues: Sequence[Catalogue], text: str, *, machine: str = "") -> Container:
     """Return the container that a text means; the first catalogue that has it wins.
 
     Parameters
@@ -43,6 +43,9 @@ def find_container(catalogues: Sequence[Catalogue], text: str) -> Container:
         `PyTorch`: its stable version, else the latest, else the highest that is not deprecated or retired.
         `PyTorch/2.7.1-rocm-6.2.4`, `PyTorch/stable`; `PyTorch/2.7` if only one version begins so. Case counts only
         where two names differ in nothing else.
+    machine
+        Architecture of this machine, as the kernel or a GOARCH value names it: of several containers that match, one
+        for it is meant. Empty: all count alike.
 
     Raises
     ------
@@ -58,12 +61,43 @@ def find_container(catalogues: Sequence[Catalogue], text: str) -> Container:
     indexes = [read_index(catalogue) for catalogue in catalogues]
     known = [(index.catalogue, index.entries) for index in indexes]
     living = [] if version else [(one, [e for e in entries if e.state != "retired"]) for one, entries in known]
-    for catalogue, entries in (*living, *known):
+    fitting = [(one, _fitting(entries, machine)) for one, entries in (*living, *known)] if machine else []
+    for catalogue, entries in (*fitting, *living, *known):
         found = choose_entry(entries, text)
         if found:
             return Container(catalogue, found.name, found.version)
     damaged = [message for index in indexes for message in index.damaged]
     raise _unknown(text, [entry for _, entries in known for entry in entries], damaged)
+
+
+def check_architecture(catalogues: Sequence[Catalogue], found: Container, *, machine: str) -> None:
+    """Check that the image of a container is for a machine.
+
+    Raises
+    ------
+    LackingError
+        If it is for another architecture; with the name of a container that fits, if there is one.
+    """
+    from hpcmod.catalogue.records.index import read_index
+    from hpcmod.image.sif.format import architecture_name
+
+    here, image = architecture_name(machine), found.read().architecture
+    if image in ("", "unknown", here):
+        return
+    entries = (read_index(catalogue).entries for catalogue in catalogues)
+    others = [choose_entry(_fitting(some, machine), found.name) for some in entries]
+    fits = next((one.module for one in others if one and one.state != "retired"), "")
+    raise LackingError(
+        f"{found.module} is for {image}, this machine is {here}",
+        f"For this machine: {fits}" if fits else f"No version of {found.name} in the catalogues is for {here}.",
+    )
+
+
+def _fitting(entries: Iterable[IndexEntry], machine: str) -> list[IndexEntry]:
+    """Return the entries whose images are for an architecture, or for an unknown one."""
+    from hpcmod.image.sif.format import architecture_name  # an exact name needs no architecture
+
+    return [entry for entry in entries if entry.architecture in ("", "unknown", architecture_name(machine))]
 
 
 def _find_exact(catalogues: Sequence[Catalogue], name: str, version: str) -> Container | None:

@@ -11,6 +11,7 @@ from hpcmod.check.easyconfigs.drift import find_drift
 from hpcmod.check.easyconfigs.scripts import check_scripts
 from hpcmod.check.jobs.rules.ranks import FIXED_PORTS
 from hpcmod.errors import BadInputError
+from hpcmod.model.bind import Bind
 from hpcmod.model.easyconfigs.parameters import MODULE_CLASSES, NEAR_PARAMETERS, PARAMETERS
 from hpcmod.model.easyconfigs.python_text import find_unused_assignments, source_lines
 from hpcmod.model.finding import FAIL, WARN, Finding
@@ -139,6 +140,11 @@ def _commands(look: LintContext) -> Iterator[Finding]:
             parse(look.values.get(name, {}))
         except BadInputError as err:
             yield fault(look.line(name), "does-not-load", FAIL, err.message, err.cure)
+    for text in look.strings("bind_paths"):
+        try:
+            Bind.parse(text)
+        except BadInputError as err:
+            yield fault(look.line("bind_paths"), "does-not-load", FAIL, f"bind_paths: {err.message}", err.cure)
 
 
 def _site_lua(look: LintContext) -> Iterator[Finding]:

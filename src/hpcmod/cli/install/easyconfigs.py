@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import platform
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcmod.catalogue.finding.find import find_container
+from hpcmod.catalogue.finding.find import check_architecture, find_container
 from hpcmod.catalogue.publishing.terms import check_accepted
 from hpcmod.check.easyconfigs.files import read_recipe
 from hpcmod.cli.containers import Here, retired_error
@@ -71,9 +72,10 @@ def find_recipe(here: Here, text: str) -> EasyconfigFile:
     NotFoundError
         If the container does not exist, is retired, or has no easyconfig.
     LackingError
-        If the user has not accepted its licence.
+        If the user has not accepted its licence, or the image is for another architecture.
     """
-    container = find_container(here.catalogues, text)
+    container = find_container(here.catalogues, text, machine=platform.machine())
+    check_architecture(here.catalogues, container, machine=platform.machine())
     record = container.read()
     if record.state == "retired":
         raise retired_error(record)

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.catalogue.finding.find import find_container
+from hpcmod.catalogue.finding.find import check_architecture, find_container
 from hpcmod.catalogue.records.index import write_index
 from hpcmod.catalogue.records.store import Catalogue
-from hpcmod.errors import NotFoundError
+from hpcmod.errors import LackingError, NotFoundError
 from tests.catalogues import make_catalogue, make_record
 
 
@@ -102,3 +102,59 @@ def test_without_a_catalogue_it_explains_how_to_set_one() -> None:
     with pytest.raises(NotFoundError, match="the catalogues are empty") as caught:
         find_container((), "PyTorch")
     assert "HPCMOD_CATALOGUE" in caught.value.cure
+
+
+@pytest.fixture
+def variants(tmp_path: Path) -> tuple[Catalogue, ...]:
+    """A catalogue for machines of two architectures; the highest version of PyTorch is for arm64 alone."""
+    return (
+        make_catalogue(
+            tmp_path / "site",
+            make_record("PyTorch/2.7-amd64", architecture="amd64"),
+            make_record("PyTorch/2.7-arm64", architecture="arm64", aliases=("stable",)),
+            make_record("PyTorch/2.9-arm64", architecture="arm64", aliases=("latest",)),
+            make_record("Tool/1", architecture="arm64"),
+            make_record("Any/1"),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "machine", "wanted"),
+    [
+        ("PyTorch", "x86_64", "PyTorch/2.7-amd64"),
+        ("PyTorch", "aarch64", "PyTorch/2.7-arm64"),
+        ("PyTorch/2.7", "amd64", "PyTorch/2.7-amd64"),
+        ("PyTorch/2.7", "arm64", "PyTorch/2.7-arm64"),
+        ("PyTorch/2.9", "x86_64", "PyTorch/2.9-arm64"),
+        ("PyTorch/2.7-arm64", "x86_64", "PyTorch/2.7-arm64"),
+        ("PyTorch", "", "PyTorch/2.7-arm64"),
+        ("Tool", "x86_64", "Tool/1"),
+        ("Any", "x86_64", "Any/1"),
+    ],
+)
+def test_of_several_variants_the_one_for_this_machine_is_meant(
+    variants: tuple[Catalogue, ...], text: str, machine: str, wanted: str
+) -> None:
+    assert find_container(variants, text, machine=machine).module == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "cure"),
+    [
+        ("PyTorch/2.9", "For this machine: PyTorch/2.7-amd64"),
+        ("Tool", "No version of Tool in the catalogues is for amd64."),
+        ("PyTorch/2.7", ""),
+        ("Any", ""),
+    ],
+)
+def test_a_variant_for_another_machine_is_refused_with_the_name_of_the_right_one(
+    variants: tuple[Catalogue, ...], text: str, cure: str
+) -> None:
+    found = find_container(variants, text, machine="x86_64")
+    if not cure:
+        check_architecture(variants, found, machine="x86_64")
+        return
+    with pytest.raises(LackingError, match="is for arm64, this machine is amd64") as caught:
+        check_architecture(variants, found, machine="x86_64")
+    assert caught.value.cure == cure

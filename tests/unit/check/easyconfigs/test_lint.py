@@ -63,6 +63,7 @@ def test_our_own_easyconfigs_have_no_errors(path: Path) -> None:
         ("['python']", "{'python': []}", "does-not-load", "fail"),
         ("moduleclass", "environment = {'PATH': '/x'}\nmoduleclass", "does-not-load", "fail"),
         ("'python'", "'/usr/bin/python'", "does-not-load", "fail"),
+        ("moduleclass", "bind_paths = ['data:/data']\nmoduleclass", "does-not-load", "fail"),
         ("moduleclass", "bind_paths = ['/dead:/x', '/alive']\nmoduleclass", "dead-bind", "warn"),
         ("PyTorch 2.7.1 for", "PyTorch 2.7.0 for", "version-drift", "warn"),
         ("ROCm 6.2.4", "ROCm version 6.3.1", "version-drift", "warn"),

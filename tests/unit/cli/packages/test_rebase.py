@@ -28,7 +28,7 @@ def no_needy(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(rebasing, "resolve_packages", lambda plan, _: Resolution(resolve(plan), plan.conda))
     monkeypatch.setattr(building, "_install", lambda plan, *_: resolve(plan))
-    monkeypatch.setattr("hpcmod.cli.packages.target.find_runtime", lambda _: "/bin/false")
+    monkeypatch.setattr("hpcmod.install.packages.builder.find_runtime", lambda _: "/bin/false")
 
 
 def test_packages_that_cannot_be_installed_are_reported_and_nothing_changes(home: Path) -> None:
