@@ -23,6 +23,9 @@ from hpcmod.model.images.trust import TrustRule, check_identity
 from hpcmod.model.strict_json import JsonObject, load_json
 
 ANNOTATION = "dev.cosignproject.cosign/signature"
+CERTIFICATE = "dev.sigstore.cosign/certificate"
+"""Annotation of a keyless signature, which a certificate of a few minutes verifies (cosign's SIGNATURE_SPEC.md)."""
+
 MEDIA_TYPE = "application/vnd.dev.cosign.simplesigning.v1+json"
 TYPE = "cosign container image signature"
 """Of a payload; the others are of the layer that holds a signature."""
@@ -37,6 +40,8 @@ class Signature:
     text: bytes
     """The signed payload."""
     value: bytes
+    keyless: bool = False
+    """Whether it comes with a certificate instead of a key."""
 
 
 def fetch_signatures(reference: ImageReference, digest: str, *, access: Access) -> list[Signature]:
@@ -63,7 +68,11 @@ def fetch_signatures(reference: ImageReference, digest: str, *, access: Access) 
         manifest = parse_manifest(text)
         layers = manifest.layers[:_MOST] if isinstance(manifest, Manifest) else ()
         return [
-            Signature(repository.config(layer), _decode(dict(layer.annotations).get(ANNOTATION, "")))
+            Signature(
+                repository.config(layer),
+                _decode(dict(layer.annotations).get(ANNOTATION, "")),
+                keyless=CERTIFICATE in dict(layer.annotations),
+            )
             for layer in layers
             if layer.media_type == MEDIA_TYPE and layer.size <= _LIMIT
         ]
@@ -100,6 +109,8 @@ def check_signatures(reference: ImageReference, digest: str, signatures: Sequenc
     if not loaded:
         raise BadInputError(f"{', '.join(rule.keys)}: not an ECDSA public key in PEM, such as cosign's cosign.pub")
     by_known = [(name, one.text) for name, key in loaded.items() for one in signatures if _is_by(key, one)]
+    if not by_known and any(one.keyless for one in signatures):
+        raise UnknownKeyError(f"{image}: signed without a key (keyless), which hpcmod cannot verify", KEYLESS)
     if not by_known:
         raise UnknownKeyError(
             f"{image}: not signed by any key of the policy: {', '.join(rule.keys)}",
@@ -113,6 +124,12 @@ def check_signatures(reference: ImageReference, digest: str, signatures: Sequenc
         faults.append(VerificationError(f"{image}: {name} has signed {fault}", _WRONG_IMAGE))
     raise faults[0]
 
+
+KEYLESS = (
+    "Verify it with `cosign verify --certificate-identity NAME --certificate-oidc-issuer URL`, and then give its "
+    "digest. Or ask its author to sign it with a key: cosign sign --key KEY --new-bundle-format=false IMAGE@DIGEST."
+)
+"""What to do about signatures that need Sigstore's roots of trust and its transparency log."""
 
 _WRONG_IMAGE = (
     "Do not use it: the signature is for another image. For a mirror, list the original names in the site's rule: "

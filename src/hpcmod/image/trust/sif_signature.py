@@ -16,6 +16,13 @@ from hpcmod.image.programs import RUNTIMES, find_program
 from hpcmod.image.sif.reader import read_sif
 from hpcmod.process import Completed, run
 
+BUNDLES = (".sigstore.json", ".sigstore")
+"""Ends of the names of Sigstore bundles next to a file, as Sigstore's tools write them."""
+
+_NO_BUNDLES = (
+    "Verify it with `cosign verify-blob --bundle BUNDLE --certificate-identity NAME --certificate-oidc-issuer URL SIF`,"
+    " and then give the sha256 of the SIF. Or ask its author for a SIF that `apptainer sign` signed."
+)
 _LIMIT = 1 << 20  # bytes of a key
 _PEM = b"-----BEGIN PUBLIC KEY-----"
 _CHANGED = ("integrity compromised", "object not signed", "not associated with object group", "signature not found")
@@ -49,6 +56,11 @@ def check_sif_signature(
     """
     shown = shown or sif
     if not any(one.kind == "signature" for one in read_sif(sif).descriptors):
+        beside = next((path for end in BUNDLES if (path := Path(f"{shown}{end}")).is_file()), None)
+        if beside:
+            raise UntrustedError(
+                f"{shown}: not signed; {beside} is a Sigstore bundle, which hpcmod cannot verify", _NO_BUNDLES
+            )
         raise UntrustedError(
             f"{shown}: not signed", "Ask its author for a signed image, or change the rule in [trust]."
         )

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,15 @@ def test_a_text_exchanged_after_signing_is_by_no_known_key(keys: tuple[KeyPair, 
         check([Signature(signed_text("h.io/x", DIGEST), sign(one, OTHER).value)], one)
     with pytest.raises(UnknownKeyError):
         check([Signature(signed_text("h.io/x", DIGEST), b"")], one)
+
+
+def test_a_keyless_signature_is_refused_by_its_kind(keys: tuple[KeyPair, KeyPair]) -> None:
+    """Unless one of the keys made it."""
+    one, two = keys
+    with pytest.raises(UnknownKeyError, match=r"signed without a key \(keyless\)") as caught:
+        check([replace(sign(two), keyless=True)], one)
+    assert "cosign verify --certificate-identity" in caught.value.cure
+    assert check([replace(sign(one), keyless=True)], one) == "one.pub"
 
 
 @pytest.mark.parametrize("text", [b"", b"[]", b"{}", b'{"critical": {}}', b"\xff" * 20])

@@ -47,6 +47,14 @@ def test_one_without_a_signature_is_refused_before_a_runtime_is_looked_for(tmp_p
         check_sif_signature(make_sif(tmp_path / "x.sif"), [key], {}, shown=Path("shown.sif"))
 
 
+def test_a_sigstore_bundle_next_to_it_is_no_signature(tmp_path: Path, key: str) -> None:
+    sif = make_sif(tmp_path / "x.sif")
+    (tmp_path / "x.sif.sigstore.json").write_text("{}")
+    with pytest.raises(UntrustedError, match=r"x\.sif: not signed; .*is a Sigstore bundle") as caught:
+        check_sif_signature(sif, [key], {})
+    assert "cosign verify-blob --bundle" in caught.value.cure
+
+
 def test_a_machine_without_a_runtime_cannot_tell(tmp_path: Path, key: str) -> None:
     with pytest.raises(LackingError):
         check_sif_signature(signed(tmp_path / "x.sif"), [key], {"PATH": str(tmp_path)})
