@@ -8,10 +8,15 @@ from pathlib import Path
 import pytest
 
 from tests.integration.conftest import EasyBuild, files_below, leftovers, write_easyconfig
+from tests.integration.test_other_users import home
+from tests.integration.test_shared_prefix import run as run_as_member
 from tests.integration.test_user_packages import INSIDE, SHOW
 from tests.preloaded import HPCMOD, call
 from tests.stack import Done, ModuleTool, run
+from tests.users import Users
 from tests.wheels import make_wheel
+
+__all__ = ["home"]
 
 pytestmark = pytest.mark.stack
 
@@ -129,3 +134,19 @@ def test_packages_of_a_user_hide_them_and_are_neither_replaced_nor_removed(site:
     assert (done.returncode, "would hide the packages in" in done.stdout) == (2, True), done.stdout[-3000:]
     assert site.hpcmod("remove", "Toy/1.0", "--yes").returncode == 0
     assert packed.read_bytes() == mine
+
+
+def test_an_installation_below_a_shared_prefix_has_them(
+    users: Users, home: Path, lmod: ModuleTool, tiny_sif: Path, tmp_path: Path
+) -> None:
+    prefix, source = users.shared_directory("project"), tmp_path / "source"
+    for version in ("0.8.0", "0.8.1"):
+        make_wheel(source / "wheels", "einops", version)
+    (source / "toy.sif").symlink_to(tiny_sif)
+    for wanted in ("0.8.0", "0.8.1"):
+        path = write_easyconfig(source, user_packages=[f"einops=={wanted}", *OFFLINE])
+        words = ("install", path, "--prefix", prefix, *(["--rebuild"] if wanted == "0.8.1" else []))
+        done = run_as_member(lmod, home, tmp_path / "state", *words)
+        assert done.returncode == 0, done.stdout + done.stderr
+        seen = lmod(f"module load Toy/1.0 && {RUN}", prefix / "modules/all")
+        assert seen.stdout.split() == [wanted, INSIDE], seen.stderr
