@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -92,7 +91,7 @@ class Here:
         from hpcmod.catalogue.finding.listing import list_containers
         from hpcmod.image.sif.format import architecture_name  # `info` and `search` need not import it
 
-        architecture = architecture_name(platform.machine())
+        architecture = architecture_name(os.uname().machine)
         found = list_containers(self.indexes(), self.own(), site=self.site.name, architecture=architecture)
         return [self._with_copy(one) for one in found]
 
@@ -156,7 +155,7 @@ def find_published(here: Here, text: str) -> Container:
         If none matches; its cure has the closest name in the catalogues, else the closest installed name.
     """
     try:
-        return find_container(here.catalogues, text, machine=platform.machine())
+        return find_container(here.catalogues, text, machine=os.uname().machine)
     except NotFoundError as err:
         installed = {one.name for one in find_installed(here.trees)}
         from difflib import get_close_matches

@@ -61,7 +61,8 @@ def find_container(catalogues: Sequence[Catalogue], text: str, *, machine: str =
     indexes = [read_index(catalogue) for catalogue in catalogues]
     known = [(index.catalogue, index.entries) for index in indexes]
     living = [] if version else [(one, [e for e in entries if e.state != "retired"]) for one, entries in known]
-    fitting = [(one, _fitting(entries, machine)) for one, entries in (*living, *known)] if machine else []
+    differ = machine and len({entry.architecture for _, entries in known for entry in entries}) > 1
+    fitting = [(one, _fitting(entries, machine)) for one, entries in (*living, *known)] if differ else []
     for catalogue, entries in (*fitting, *living, *known):
         found = choose_entry(entries, text)
         if found:
@@ -95,9 +96,10 @@ def check_architecture(catalogues: Sequence[Catalogue], found: Container, *, mac
 
 def _fitting(entries: Iterable[IndexEntry], machine: str) -> list[IndexEntry]:
     """Return the entries whose images are for an architecture, or for an unknown one."""
-    from hpcmod.image.sif.format import architecture_name  # an exact name needs no architecture
+    from hpcmod.image.sif.format import architecture_name  # most catalogues are for one architecture
 
-    return [entry for entry in entries if entry.architecture in ("", "unknown", architecture_name(machine))]
+    wanted = ("", "unknown", architecture_name(machine))
+    return [entry for entry in entries if entry.architecture in wanted]
 
 
 def _find_exact(catalogues: Sequence[Catalogue], name: str, version: str) -> Container | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,8 +73,8 @@ def find_recipe(here: Here, text: str) -> EasyconfigFile:
     LackingError
         If the user has not accepted its licence, or the image is for another architecture.
     """
-    container = find_container(here.catalogues, text, machine=platform.machine())
-    check_architecture(here.catalogues, container, machine=platform.machine())
+    container = find_container(here.catalogues, text, machine=os.uname().machine)
+    check_architecture(here.catalogues, container, machine=os.uname().machine)
     record = container.read()
     if record.state == "retired":
         raise retired_error(record)
