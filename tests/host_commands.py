@@ -31,7 +31,8 @@ SLEEP = f"""#!{sys.executable}
 import signal, sys, time
 signal.signal(signal.SIGUSR1, lambda *_: sys.exit(41))
 print("ready", flush=True)
-time.sleep(30)
+for _ in range(300):  # one long sleep would not end by a signal that comes just before it
+    time.sleep(0.1)
 """
 
 

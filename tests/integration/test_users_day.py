@@ -134,7 +134,8 @@ WAITS = """
 import os, signal, time
 signal.signal(signal.SIGTERM, lambda *_: (os.write(1, b"told\\n"), os._exit(7)))
 os.write(1, b"up\\n")
-time.sleep(60)
+for _ in range(600):  # one long sleep would not end by a signal that comes just before it
+    time.sleep(0.1)
 """
 
 

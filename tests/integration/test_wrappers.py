@@ -90,7 +90,8 @@ def test_a_signal_reaches_the_program_and_its_exit_code_comes_back(loader: Loade
         "import pathlib, signal, sys, time\n"
         "signal.signal(signal.SIGTERM, lambda *_: (print('caught', flush=True), sys.exit(7)))\n"
         "pathlib.Path('ready').touch()\n"
-        "time.sleep(60)\n"
+        "for _ in range(600):  # one long sleep would not end by a signal that comes just before it\n"
+        "    time.sleep(0.1)\n"
     )
     snippet = "python waits.py & until [[ -e ready ]]; do sleep 0.05; done; kill -TERM $!; wait $!; echo $?"
     assert loaded(loader, snippet).stdout == "caught\n7\n"

@@ -6,6 +6,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -42,13 +43,19 @@ def sources() -> Iterator[Path]:
     yield from (ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md"))
 
 
+@cache
+def texts() -> list[tuple[Path, str]]:
+    return [(path, path.read_text(errors="replace")) for path in sources()]
+
+
 @pytest.mark.parametrize("word", PLAIN)
 def test_people_read_plain_english(word: str) -> None:
     pattern = re.compile(rf"\b({word})\b", re.IGNORECASE)
     found = [
         f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
-        for path in sources()
-        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1)
+        for path, text in texts()
+        if pattern.search(text)
+        for number, line in enumerate(text.splitlines(), 1)
         if pattern.search(line)
     ]
     assert not found, f"instead of {word!r} write: {PLAIN[word]}"

@@ -49,10 +49,12 @@ def score(faults: Iterator[Fault], clean: dict[str, set[str]], top: Path) -> tup
     return missed, false, total, said
 
 
+@pytest.mark.slow
 def test_clean_files_have_no_findings(clean: dict[str, set[str]]) -> None:
     assert clean == {file: set() for file in CLEAN}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("held_out", [False, True], ids=["known", "held-out"])
 def test_the_score(held_out: bool, clean: dict[str, set[str]], tmp_path: Path) -> None:
     chosen = (one for one in FAULTS if one.is_held_out == held_out)

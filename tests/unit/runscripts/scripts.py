@@ -36,7 +36,8 @@ PATIENT_PROGRAM = f"""#!{sys.executable}
 import signal, sys, time
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(5))
 print("ready", flush=True)
-time.sleep(20)
+for _ in range(200):  # one long sleep would not end by a signal that comes just before it
+    time.sleep(0.1)
 """
 """Prints "ready", and exits with status 5 on SIGTERM."""
 

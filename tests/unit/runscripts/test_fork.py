@@ -258,7 +258,8 @@ signal.signal(signal.SIGTERM, signal.SIG_DFL)
 if os.environ["RANK"] == "1":
     {slow}
 print("ready", flush=True)
-time.sleep(60)
+for _ in range(600):  # one long sleep would not end by a signal that comes just before it
+    time.sleep(0.1)
 """)
     with node.start(program, "--spawn", "--preload", PRELOADED) as tasks:
         for task in tasks:

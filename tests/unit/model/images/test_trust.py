@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from hpcmod.errors import BadInputError, UntrustedError
@@ -165,7 +163,7 @@ def test_a_rule_for_a_directory_holds_under_its_other_names() -> None:
 def test_a_second_policy_adds_and_relaxes_nothing(
     own: TrustPolicy, needs: tuple[str, ...], keys: tuple[str, ...]
 ) -> None:
-    rule = replace(own, also=TrustPolicy(("digest",))).rule_for("docker://h.io/x:1")
+    rule = own._replace(also=TrustPolicy(("digest",))).rule_for("docker://h.io/x:1")
     assert (rule.needs, rule.keys) == (needs, keys)
 
 

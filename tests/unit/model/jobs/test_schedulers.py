@@ -58,8 +58,11 @@ WORDS = re.compile(rf"\bSLURMD?_|\bSBATCH\b|\b(?:{'|'.join(PROGRAMS)})\b|(?<![\w
 
 
 def texts_of(path: Path) -> Iterator[str]:
-    """Yield the strings of a file, except docstrings."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    """Yield the strings of a file except docstrings; none if the file has no word of Slurm at all."""
+    source = path.read_text(encoding="utf-8")
+    if not WORDS.search(source):  # most files, and parsing takes long
+        return
+    tree = ast.parse(source)
     documentation = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation:
@@ -77,8 +80,9 @@ def knowing() -> set[str]:
 
 
 def test_one_module_knows_the_words_of_slurm() -> None:
-    assert knowing() - set(PUBLISHED) == set()
-    assert set(PUBLISHED) - knowing() == set()  # entries that are no longer needed
+    found = knowing()
+    assert found - set(PUBLISHED) == set()
+    assert set(PUBLISHED) - found == set()  # entries that are no longer needed
 
 
 def test_every_scheduler_can_be_named_in_a_profile() -> None:
