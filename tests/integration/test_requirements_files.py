@@ -94,10 +94,11 @@ def urls(place: Path) -> Case:
 
 def includes(place: Path) -> Case:
     (place / "requirements").mkdir()
-    (place / "requirements/base.txt").write_bytes(b"\xef\xbb\xbf# base\r\neinops\r\n-c constraints.txt\r\n")
+    base = "# base\r\neinops\r\n-c constraints.txt\r\n./wheels/pyyaml-6.0.1-py3-none-any.whl\r\n"
+    (place / "requirements/base.txt").write_bytes(base.encode("utf-16"))  # as PowerShell writes it
     (place / "requirements/constraints.txt").write_text("einops<0.8.1\nhuggingface-hub==1.0\n")
     return Case(
-        "--find-links ./wheels\n--prefer-binary\n--pre\n-r requirements/base.txt\ntransformers==${HF_VERSION}\nJinja2\n"
+        "--find-links ./wheels --prefer-binary\n--pre\n-r requirements/base.txt\ntransformers==${HF_VERSION}\nJinja2\n"
     )
 
 

@@ -118,7 +118,8 @@ def _read_wanted(flags: BuildFlags) -> Wanted:
     asked = read_conda_options(flags.conda, flags.channels, own=True)
     for left in asked.left_out:
         tell(f"left out: {left.name} ({left.reason})")
-    files = (parse_file(str(one.absolute()), read_list, os.path.exists) for one in flags.requirements)
+    here = str(Path.cwd())
+    files = (parse_file(str(one.absolute()), read_list, os.path.exists, here) for one in flags.requirements)
     requirements = join(asked.pip, *files)
     if not (requirements.lines or asked.part.requirements):
         raise BadInputError("the files name no package", "Add a line for each package.")

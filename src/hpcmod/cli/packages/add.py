@@ -131,7 +131,10 @@ def add_verb(flags: AddFlags) -> None:
     asked = join(
         wanted.pip,
         parse_typed(flags.packages, str(Path.cwd()), os.path.exists),
-        *(parse_file(str(Path(one).absolute()), read_list, os.path.exists) for one in flags.requirement_files),
+        *(
+            parse_file(str(Path(one).absolute()), read_list, os.path.exists, str(Path.cwd()))
+            for one in flags.requirement_files
+        ),
     )
     files = tuple(_parse_placed(one) for one in flags.placed)
     if not (asked.lines or lock or files or wanted.part.requirements):

@@ -192,7 +192,7 @@ def _install(plan: StatePlan, layer: Path, builder: Builder) -> tuple[Locked, ..
 
 def _run_pip(plan: StatePlan, layer: Path, builder: Builder, *more: str) -> tuple[Locked, ...]:
     work = layer / ".hpcmod"
-    (work / "requirements.txt").write_text("".join(f"{line}\n" for line in plan.lines), encoding="utf-8")
+    (work / "requirements.txt").write_text("".join(f"{line}\n" for line in plan.pip_file), encoding="utf-8")
     (work / "constraints.txt").write_text("".join(f"{line}\n" for line in plan.constraints), encoding="utf-8")
     argv = [*_container(plan, layer, builder), *plan.argv, *more]
     done = run(argv, env=container_environment(builder.environ), stdin="", tied=True)

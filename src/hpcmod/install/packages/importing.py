@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -10,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from hpcmod.errors import BadInputError, NotFoundError
-from hpcmod.fs.reading import open_regular, read_text
+from hpcmod.fs.reading import open_regular, read_file
 from hpcmod.image.inspect.contents import MOST_LISTED
 from hpcmod.image.squashfs.reader import Squashfs
 from hpcmod.install.packages.builder import Builder
@@ -93,7 +94,7 @@ def read_source(path: Path) -> Source:
         return parse_project(read_list(str(path)), str(path), os.path.exists)
     if path.suffix in (".yml", ".yaml"):
         return parse_conda_environment(read_list(str(path)), str(path), read_list, os.path.exists)
-    return parse_list(str(path), read_list, os.path.exists)
+    return parse_list(str(path), read_list, os.path.exists, str(Path.cwd()))
 
 
 def _read_directory(path: Path) -> Source:
@@ -158,10 +159,13 @@ def read_list(path: str) -> str:
     NotFoundError
         If it does not exist.
     BadInputError
-        If it is not UTF-8.
+        If it is neither UTF-8 nor UTF-16, which PowerShell writes.
     """
     try:
-        return sys.stdin.read(_LIMIT) if path == "/dev/stdin" else read_text(path, _LIMIT)
+        if path == "/dev/stdin":
+            return sys.stdin.read(_LIMIT)
+        data = read_file(path, _LIMIT)
+        return data.decode("utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8")
     except FileNotFoundError as err:
         raise NotFoundError(f"{path}: no such file", "Check the path.") from err
     except UnicodeDecodeError as err:

@@ -24,6 +24,7 @@ OWN_PIP = f"{WORK}/pip"
 _VERSION = re.compile(r"[0-9][A-Za-z0-9.!+_-]*")
 _LOCAL = re.compile(r"(?:(?:[^@\s]+\s*@\s*)?file://|--[a-z-]+=file://)?(/[^\s;#\[]+)")
 """A requirement that is a path or a local URL, or an option with one."""
+_VARIABLE = re.compile(r"\$\{[A-Z0-9_]+\}")  # as pip has it
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 
@@ -101,8 +102,14 @@ class StatePlan:
         return (
             *run_pip, "install", "--no-compile", "--no-input", "--disable-pip-version-check",
             "--no-warn-script-location", "--progress-bar=off", f"--report={WORK}/report.json",
-            f"--constraint={WORK}/constraints.txt", f"--requirement={WORK}/requirements.txt", *wheels, *self.pip.words,
+            f"--constraint={WORK}/constraints.txt", f"--requirement={WORK}/requirements.txt", *wheels,
+            *(word for word in self.pip.words if not _VARIABLE.search(word)),
         )  # fmt: skip
+
+    @property
+    def pip_file(self) -> tuple[str, ...]:
+        """Return the lines of the requirements file for pip, with options in which only there pip expands variables."""
+        return (*(word for word in self.pip.words if _VARIABLE.search(word)), *self.lines)
 
 
 def make_constraints(packages: Sequence[Package], allowed: Sequence[str]) -> tuple[str, ...]:

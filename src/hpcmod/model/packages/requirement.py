@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
@@ -12,9 +12,11 @@ from hpcmod.errors import BadInputError
 
 _NAME = re.compile(r"\s*([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?:\[[^\]]*\]\s*)?(?=[<>=!~;@(]|$)")
 _COMMENT = re.compile(r"(?:^|(?<=\s))#.*$")
+_ONLY_COMMENT = re.compile(r"\s*#")
 _INCLUDE = re.compile(r"(?:-r|--requirement|-c|--constraint)(?:[ =]\s*|(?=[^-\s]))(\S.*)")
 _EDITABLE = re.compile(r"(?:-e|--editable)(?:[ =]\s*)(\S.*)")
 _OPTION = re.compile(r"(--?[a-z][a-z-]*)(?:[ =]\s*(\S.*))?")
+_NEXT_OPTION = re.compile(r"\s+(?=-)")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 _PASSED = {
@@ -27,6 +29,8 @@ _PASSED = {
 
 _IGNORED = {"--only-binary", "--no-binary", "--use-feature"}
 """Options of a requirements file that --build replaces."""
+
+_NO_FILE = "Check the path. `pip freeze` writes such lines for conda's packages: use `pip list --format=freeze`."
 
 MOST_INCLUDED = 20
 """Maximum number of requirements files that may include one another."""
@@ -79,11 +83,13 @@ def parse_typed(words: tuple[str, ...], directory: str, exists: Callable[[str], 
     BadInputError
         If one is neither the requirement of a package nor a URL or path.
     """
-    found = [_check(word.strip(), directory, exists) for word in words]
+    found = [_check(word.strip(), (directory,), exists) for word in words]
     return Requirements(tuple(line for line, _ in found), places=tuple(place for _, place in found if place))
 
 
-def parse_file(path: str, read: Callable[[str], str], exists: Callable[[str], bool]) -> Requirements:
+def parse_file(
+    path: str, read: Callable[[str], str], exists: Callable[[str], bool], directory: str = ""
+) -> Requirements:
     """Parse a requirements file, with the files that it includes.
 
     Parameters
@@ -92,29 +98,36 @@ def parse_file(path: str, read: Callable[[str], str], exists: Callable[[str], bo
         Absolute path of the file.
     read
         Returns the text of a file by its absolute path.
+    directory
+        Working directory, where pip looks for packages with a relative path; those that are not there are searched
+        next to the file that names them.
 
     Raises
     ------
     BadInputError
         With the file and line of each error: editable installations and unknown options.
     """
-    return _parse(path, read, exists, [])
+    return _parse(path, read, exists, directory, [])
 
 
-def _parse(path: str, read: Callable[[str], str], exists: Callable[[str], bool], above: list[str]) -> Requirements:
+def _parse(
+    path: str, read: Callable[[str], str], exists: Callable[[str], bool], directory: str, above: list[str]
+) -> Requirements:
     if path in above or len(above) >= MOST_INCLUDED:
         raise BadInputError(f"{path}: includes itself, by {above[-1] if above else path}", "Remove that line.")
-    found, faults = Requirements(), []
+    found, beside = Requirements(), posixpath.dirname(path)
+    faults: list[BadInputError] = []
     for number, line in _logical_lines(read(path)):
         include = _INCLUDE.fullmatch(line)
         try:
             if include:
-                below = _parse(_absolute(include[1], path), read, exists, [*above, path])
+                below = _parse(_absolute(include[1], beside), read, exists, directory, [*above, path])
                 more = _as_constraints(below) if line.startswith(("-c", "--constraint")) else below
             elif line.startswith("-"):
-                more = _parse_option(line, path)
+                places = (beside, directory or beside)
+                more = join(*(_parse_option(one, places, exists) for one in _NEXT_OPTION.split(line)))
             else:
-                one, place = _check(line, posixpath.dirname(path), exists)
+                one, place = _check(line, (directory or beside, beside), exists)
                 more = Requirements((one,), places=(place,) if place else ())
             found = join(found, more)
         except BadInputError as err:
@@ -148,10 +161,11 @@ def _logical_lines(text: str) -> list[tuple[int, str]]:
     found, waiting, start = [], "", 0
     for number, line in enumerate(text.lstrip("\ufeff").splitlines(), start=1):
         start = start if waiting else number
-        if line.endswith("\\") and not _COMMENT.search(line):
+        is_comment = _ONLY_COMMENT.match(line)
+        if line.endswith("\\") and not is_comment:
             waiting += line[:-1]
             continue
-        whole = _COMMENT.sub("", waiting + line).strip()
+        whole = _COMMENT.sub("", f"{waiting} {line}" if is_comment else waiting + line).strip()
         waiting = ""
         if whole:
             found.append((start, whole))
@@ -159,7 +173,7 @@ def _logical_lines(text: str) -> list[tuple[int, str]]:
     return [*found, *([(start, last)] if last else [])]
 
 
-def _parse_option(line: str, path: str) -> Requirements:
+def _parse_option(line: str, directories: Sequence[str], exists: Callable[[str], bool]) -> Requirements:
     editable = _EDITABLE.fullmatch(line)
     if editable:
         raise BadInputError(
@@ -167,22 +181,28 @@ def _parse_option(line: str, path: str) -> Requirements:
             f"Install a copy instead: remove `-e`, and use --build if {editable[1].split('#')[0]} has no wheel.",
         )
     found = _OPTION.fullmatch(line)
-    name, value = (found[1], found[2]) if found else (line, None)
+    name, value = (found[1], (found[2] or "").strip("\"'")) if found else (line, "")
     if name in _IGNORED:
         return Requirements()
     if name not in _PASSED:
         raise BadInputError(f"option {line!r} is not supported", "Remove it; --help lists the options of `hpcmod add`.")
     if value and _PASSED[name] == "--find-links" and "://" not in value:
-        place = _absolute(value, path)
+        place = _find(value, directories, exists)
         return Requirements(options=(f"--find-links={place}",), places=(place,))
     return Requirements(options=(f"{_PASSED[name]}={value}" if value else _PASSED[name],))
 
 
-def _absolute(written: str, path: str) -> str:
-    return posixpath.normpath(posixpath.join(posixpath.dirname(path), written.strip().strip("\"'")))
+def _absolute(written: str, directory: str) -> str:
+    return posixpath.normpath(posixpath.join(directory, written.strip().strip("\"'")))
 
 
-def _check(line: str, directory: str, exists: Callable[[str], bool]) -> tuple[str, str]:
+def _find(written: str, directories: Sequence[str], exists: Callable[[str], bool]) -> str:
+    """Return the absolute path of a file or directory in the first directory that has it, else in the first one."""
+    places = [_absolute(written, directory) for directory in directories]
+    return next(filter(exists, places), places[0])
+
+
+def _check(line: str, directories: Sequence[str], exists: Callable[[str], bool]) -> tuple[str, str]:
     """Return a requirement with its path, if it is one, made absolute; and that path on the host, or nothing."""
     if not line or line.startswith("-") or _CONTROL.search(line):
         raise BadInputError(f"{line!r} is not a requirement", "Write it as pip does: einops, 'transformers<5', a URL.")
@@ -190,13 +210,13 @@ def _check(line: str, directory: str, exists: Callable[[str], bool]) -> tuple[st
     if "://" in url:
         local = url.partition("file://")[2].strip()
         if local and not exists(unquote(local)):
-            raise BadInputError(f"{local}: no such file or directory", "Check the path.")
+            raise BadInputError(f"{local}: no such file or directory", _NO_FILE)
         return line, ""
     target, separator, marker = line.partition(";")
     plain = target.strip()
     if plain.endswith("]") and "[" in plain and "]" not in plain[plain.rindex("[") : -1]:
         plain = plain[: plain.rindex("[")]
-    place = posixpath.normpath(posixpath.join(directory, plain))
+    place = _find(plain, directories, exists)
     if plain.startswith((".", "/")) or plain.endswith((".whl", ".tar.gz", ".zip")):
         if not exists(place):
             raise BadInputError(f"{plain}: no such file or directory", "Check the path.")

@@ -133,12 +133,12 @@ def _read_direct_url(package: PipMetadata) -> tuple[str, str]:
     return package.name, ""
 
 
-def parse_list(path: str, read: Callable[[str], str], exists: Callable[[str], bool]) -> Source:
+def parse_list(path: str, read: Callable[[str], str], exists: Callable[[str], bool], directory: str = "") -> Source:
     """Parse a requirements file or the output of `pip freeze`: pinned versions are kept where they fit.
 
     Parameters
     ----------
-    path, read, exists
+    path, read, exists, directory
         As for `parse_file`.
 
     Raises
@@ -151,7 +151,7 @@ def parse_list(path: str, read: Callable[[str], str], exists: Callable[[str], bo
     def read_rest(file: str) -> str:
         return "\n".join(_without_local(read(file).splitlines(), left_out, exists)) + "\n"
 
-    return _loosen(parse_file(path, read_rest, exists), left_out)
+    return _loosen(parse_file(path, read_rest, exists, directory), left_out)
 
 
 def _without_local(lines: Iterable[str], left_out: list[LeftOut], exists: Callable[[str], bool]) -> Iterator[str]:

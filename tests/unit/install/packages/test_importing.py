@@ -14,7 +14,7 @@ from hpcmod.image.squashfs.pack import pack_directory
 from hpcmod.install.packages import rebasing
 from hpcmod.install.packages.builder import Builder
 from hpcmod.install.packages.building import Resolution
-from hpcmod.install.packages.importing import ImportOptions, plan_import, read_source
+from hpcmod.install.packages.importing import ImportOptions, plan_import, read_list, read_source
 from hpcmod.model.packages.plan import PipOptions, StatePlan
 from hpcmod.model.packages.requirement import Requirements
 from hpcmod.model.packages.sources import Source
@@ -76,7 +76,7 @@ def test_what_has_no_packages_is_refused(tmp_path: Path) -> None:
         read_source(tmp_path)
     with pytest.raises(NotFoundError):
         read_source(tmp_path / "missing")
-    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    (tmp_path / "binary").write_bytes(b"\x80\xff")
     with pytest.raises(BadInputError, match="UTF-8"):
         read_source(tmp_path / "binary")
 
@@ -132,3 +132,10 @@ def test_conda_packages_that_the_index_does_not_have_are_left_out(
     assert done.rebase.failures == []
     assert [(one.name, one.reason) for one in done.left_out] == [("lost", "not on the package index")]
     assert done.rebase.plan.requirements == ("einops",)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be"])
+def test_a_list_is_read_in_the_encodings_that_pip_reads(tmp_path: Path, encoding: str) -> None:
+    mark = "\ufeff" if encoding == "utf-16-be" else ""
+    (tmp_path / "requirements.txt").write_bytes(f"{mark}einops  # \u00fc\r\n".encode(encoding))
+    assert read_list(str(tmp_path / "requirements.txt")).lstrip("\ufeff") == "einops  # \u00fc\r\n"

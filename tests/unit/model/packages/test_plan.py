@@ -73,6 +73,12 @@ def test_pip_installs_wheels_into_the_directory_that_is_packed() -> None:
     assert without.argv[1] == "/user-software/.hpcmod/pip"
 
 
+def test_options_with_variables_are_where_pip_expands_them() -> None:
+    index = "--extra-index-url=https://me:${TOKEN}@example.org/simple"
+    made = plan("x", pip=PipOptions((index, "--pre")))
+    assert (made.pip_file, index in made.argv, "--pre" in made.argv) == ((index, *made.lines), False, True)
+
+
 def test_pip_can_read_every_local_file_that_is_named() -> None:
     pip = PipOptions(("--index-url=file:///mirror/simple", "--no-index"), places=("/wheels",))
     lines = ("one @ file:///w/one-1.0.whl ; python_version > '3'", "file:///w/a%20b.whl#sha256=aa", "/w/project[dev]")

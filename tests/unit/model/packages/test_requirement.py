@@ -48,6 +48,34 @@ def test_requirements_files_are_read_as_people_write_them() -> None:
     )
 
 
+def test_several_options_may_be_on_one_line() -> None:
+    text = '--index-url "https://a.org/simple" --trusted-host a.org --pre\n-f wheels --prefer-binary  # fast\neinops\n'
+    found = parse(**{"/w/requirements.txt": text})
+    given = ("--index-url=https://a.org/simple", "--trusted-host=a.org", "--pre")
+    assert (found.lines, found.options) == (("einops",), (*given, "--find-links=/w/wheels", "--prefer-binary"))
+
+
+def test_relative_paths_are_found_where_pip_looks_and_else_beside_the_file() -> None:
+    text = "./project[dev]\n./only.whl\n--find-links wheels\n--find-links other\n"
+    there = {"/w/project", "/w/more/project", "/w/more/only.whl", "/w/wheels", "/w/more/wheels", "/w/other"}
+    found = parse_file("/w/more/dev.txt", lambda _: text, there.__contains__, "/w")
+    assert found.lines == ("/w/project[dev]", "/w/more/only.whl")
+    assert found.options == ("--find-links=/w/more/wheels", "--find-links=/w/other")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("one \\\n# comment\ntwo\n", id="before a comment"),
+        pytest.param("one\\\n# comment\ntwo\n", id="before a comment, without a space"),
+        pytest.param("# C:\\wheels\\\none\ntwo\n", id="at the end of a comment"),
+        pytest.param("one # C:\\wheels\\\nthree\ntwo\n", id="at the end of a comment after a package"),
+    ],
+)
+def test_a_backslash_continues_a_line_as_in_pip(text: str) -> None:
+    assert parse(**{"/w/requirements.txt": text}).lines == ("one", "two")
+
+
 @pytest.mark.parametrize(
     ("line", "name"),
     [
