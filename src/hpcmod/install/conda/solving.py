@@ -137,7 +137,8 @@ def _explain(err: Exception, part: CondaPart, image: CondaImage, module: str, cu
     asked = ", ".join(part.requirements)
     if type(err).__name__ == "GatewayError":
         return RemoteError(f"a conda channel cannot be read:\n{detail}", "Check --channel, and the proxy.")
-    if any(f"No candidates were found for {conda_name(one)} *" in text for one in part.requirements):
+    missing = [f"No candidates were found for {conda_name(one)} " for one in part.requirements]
+    if any(f"{one}{end}" in text for one in missing for end in ("*", "[channel=")):
         return NotFoundError(
             f"{asked}: not found in {', '.join(part.channels)}:\n{detail}", "Check the name, or --channel."
         )

@@ -13,7 +13,10 @@ from hpcmod.errors import BadInputError
 
 DEFAULT_CHANNELS = ("conda-forge",)
 
-_SPEC = re.compile(r"(?:[^\s:\[\]]+::)?([A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?)\s*(?:[<>=!~\[\s].*)?")
+_SPEC = re.compile(
+    r"(?:(?P<channel>[^\s:\[\]]+?)(?:/(?:noarch|linux-[a-z0-9]+))?::)?"
+    r"(?P<name>[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?)\s*(?:[<>=!~\[\s].*)?"
+)
 _CHANNEL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*")
 _TOKEN = re.compile(r"/t/[^/]+/")
 _FILE = re.compile(r"([^/]+)-([^-/]+)-([^-/]+)\.(?:conda|tar\.bz2)")
@@ -77,7 +80,13 @@ NO_CONDA = CondaPart()
 def conda_name(spec: str) -> str:
     """Return the name of the package that a requirement is about; empty if it is not one."""
     found = _SPEC.fullmatch(spec.strip())
-    return found[1].lower() if found else ""
+    return found["name"].lower() if found else ""
+
+
+def _channel_of(spec: str) -> str:
+    """Return the channel that a requirement names, as in `bioconda::samtools`; empty if it names none."""
+    found = _SPEC.fullmatch(spec.strip())
+    return (found["channel"] or "") if found else ""
 
 
 def parse_conda_specs(words: Sequence[str], *, python: bool = False) -> tuple[str, ...]:
@@ -148,7 +157,8 @@ def merge_conda(before: CondaPart, added: CondaPart, dropped: Sequence[str] = ()
     requirements = tuple(dict.fromkeys((*kept, *added.requirements)))
     if not requirements:
         return NO_CONDA
-    channels = tuple(dict.fromkeys((*added.channels, *before.channels))) or DEFAULT_CHANNELS
+    given = (*added.channels, *before.channels) or DEFAULT_CHANNELS
+    channels = tuple(dict.fromkeys((*given, *filter(None, map(_channel_of, requirements)))))
     pins = tuple(one for one in before.packages if one.name not in added.names) if keep else ()
     return CondaPart(requirements, channels, pins)
 

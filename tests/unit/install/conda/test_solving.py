@@ -95,6 +95,7 @@ def test_the_version_of_cuda_can_be_given(tmp_path: Path, channel: str) -> None:
     ("spec", "where", "error"),
     [
         ("no-such", "", NotFoundError),
+        ("elsewhere::no-such", "", NotFoundError),
         ("tool[", "", BadInputError),
         ("tool", "file:///no/such/channel", RemoteError),
         ("tool", "http://127.0.0.1:9/channel", RemoteError),

@@ -100,6 +100,22 @@ def test_packages_from_before_keep_their_builds_unless_they_are_requested_again(
     assert merge_conda(CondaPart(("other",)), lock) == lock
 
 
+@pytest.mark.parametrize(
+    ("spec", "given", "channels"),
+    [
+        ("bioconda::samtools", (), ("conda-forge", "bioconda")),
+        ("bioconda::samtools >=1", ("bioconda", "conda-forge"), ("bioconda", "conda-forge")),
+        ("pytorch/label/nightly::pytorch", ("nvidia",), ("nvidia", "pytorch/label/nightly")),
+        ("conda-forge/linux-64::zlib=1.3", ("bioconda",), ("bioconda", "conda-forge")),
+        ("samtools", ("bioconda",), ("bioconda",)),
+    ],
+)
+def test_a_channel_that_a_requirement_names_is_used(
+    spec: str, given: tuple[str, ...], channels: tuple[str, ...]
+) -> None:
+    assert merge_conda(NO_CONDA, CondaPart((spec,), given)).channels == channels
+
+
 def test_a_lock_has_url_and_hash_of_each_package_and_is_read_back() -> None:
     text = "\n".join(render_conda_lock(PART)) + "\n"
     found = parse_conda_lock(text, "my.lock")
