@@ -75,6 +75,9 @@ def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[R
 def _count_reads(cluster: Cluster, work: Path, way: str, nodes: int) -> int:
     """Return how many bytes of the shared file the programs of a job read; sbcast maps it into its memory instead."""
     _measure(cluster, work, way, nodes, programs=f"{work}/traced:")
+    for line in (work / "out").read_text().splitlines():
+        if "cannot continue" in line:  # explains why more than its size was read
+            print(f"{way} on {nodes} nodes: {line}")
     traces = list(work.glob("trace.*"))
     file = str(work / "bench.sif")
     read = sum(traced_bytes(trace, file)[0] for trace in traces)
