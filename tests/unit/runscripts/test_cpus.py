@@ -67,7 +67,7 @@ def test_other_ranks_keep_the_cpus_they_have(bare: Rank, env: dict[str, str]) ->
 
 
 def test_a_rank_that_was_bound_is_left_unchanged(bare: Rank, settings: RunscriptSettings) -> None:
-    bare.scripts.write(replace(settings, nodes=(replace(GPU_NODE, gpu_cores=((OURS[0],), (OURS[-1] + 1,))),)))
+    bare.scripts.write(replace(settings, nodes=(GPU_NODE._replace(gpu_cores=((OURS[0],), (OURS[-1] + 1,))),)))
     assert bound_to(bare, task(0, (2,))) == all_of_ours(), "a core of the node is not open to it"
 
 
