@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -21,7 +22,8 @@ _COMPARE: Mapping[str, Callable[[list[int], list[int]], bool]] = {
 _BOUND = re.compile(r"([a-z]+) *(>=|<=|==|>|<) *(\d+(?:\.\d+)*)")
 
 
-class Bound(NamedTuple):
+@dataclass(frozen=True)
+class Bound:
     """A bound on the version of one of PRODUCTS in the image."""
 
     product: str

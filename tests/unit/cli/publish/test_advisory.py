@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -163,6 +164,8 @@ def test_the_advisory_that_the_help_shows_is_valid(call: Call) -> None:
     shown = parse_advisory("\n".join(line.strip() for line in lines.splitlines()), "help", "x")
     assert shown.unset == ("NCCL_NET_GDR_LEVEL",)
     assert shown.host[0].pattern == "/opt/cray/libfabric/*"
+    (bound,) = asdict(shown)["host"][0]["bounds"]  # as --json prints it
+    assert bound.keys() == {"product", "operator", "version"}
 
 
 def test_an_entry_of_osv_becomes_an_advisory_that_modules_tell(call: Call, tmp_path: Path) -> None:
