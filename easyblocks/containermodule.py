@@ -382,8 +382,9 @@ class ContainerModule(EasyBlock):
                 modules = super().make_module_step(fake=fake)
                 mkdir(str(final.parent), parents=True)
                 content = written.read_bytes()
-                write_file(final, content, mode=stat.S_IMODE(written.stat().st_mode))
+                # before the module: an installation with a module is complete, and is not repeated
                 store.complete_record(Path(self.installdir), final, content, known=self._fit)
+                write_file(final, content, mode=stat.S_IMODE(written.stat().st_mode))
         finally:
             self.mod_filepath = str(final)
         trace_msg(f"module file in place @ {final}")

@@ -17,6 +17,7 @@ import pytest
 from hpcmod.lock import lock_name
 from tests.integration.conftest import (
     THOROUGH,
+    TOY_IMAGE,
     installed,
     leftovers,
     make_images,
@@ -185,3 +186,23 @@ def test_the_lock_of_a_process_elsewhere_is_waited_for_only_as_long_as_asked(eb:
     assert "waiting for process 4242 of ada on another-login-node" in done.stdout
     assert "--wait-on-lock-limit" in done.stdout.partition("ERROR")[2]
     assert done.returncode == 6
+
+
+HOOKS = """
+from hpcmod.install import store
+
+def fail(*args, **kwargs):
+    raise OSError(5, "Input/output error")
+
+def pre_module_hook(self, *args, **kwargs):
+    store.complete_record = fail
+"""
+
+
+def test_no_module_exists_if_the_record_could_not_be_completed(eb: EasyBuild, tiny_sif: Path, tmp_path: Path) -> None:
+    """Otherwise, the next `install` would find the module and leave the record as it is."""
+    (tmp_path / "hooks.py").write_text(HOOKS)
+    (tmp_path / TOY_IMAGE).symlink_to(tiny_sif)
+    done = eb(write_easyconfig(tmp_path), "--hooks", tmp_path / "hooks.py")
+    assert "Input/output error" in done.stdout
+    assert not (eb.modules / "Toy/1.0.lua").exists()
