@@ -25,6 +25,7 @@ from hpcmod.model.jobs.scheduler import (
     Scheduler,
     ShellWords,
 )
+from hpcmod.model.text import whole_number
 
 if TYPE_CHECKING:
     from hpcmod.model.jobs.facts import JobFacts
@@ -296,7 +297,7 @@ def _read_job(text: str) -> JobFacts | None:
     if state not in _STATES:
         return None
     status = values.get("Exit_status", "")
-    ended = int(status) if re.fullmatch(r"-?\d+", status) else 0
+    ended = int(status) if re.fullmatch(r"-?\d{1,9}", status) else 0
     return JobFacts(
         number=values.get("Job Id", ""),
         name=values.get("Job_Name", ""),
@@ -333,5 +334,4 @@ def _read_attributes(text: str) -> dict[str, str]:
 
 
 def _number(values: Mapping[str, str], name: str) -> int:
-    value = values.get(name, "")
-    return int(value) if value.isdigit() else 0
+    return whole_number(values.get(name, ""))

@@ -18,6 +18,7 @@ from hpcmod.model.jobs.scheduler import (
     Scheduler,
     ShellWords,
 )
+from hpcmod.model.text import whole_number
 
 if TYPE_CHECKING:
     from hpcmod.model.jobs.facts import JobFacts, StepFacts
@@ -303,7 +304,7 @@ def _read_step(row: Mapping[str, str]) -> StepFacts:
 def _status(text: str) -> tuple[int, int]:
     """Return exit code and signal of a value such as 0:9."""
     code, _, signal = text.partition(":")
-    return int(code) if code.isdigit() else 0, int(signal) if signal.isdigit() else 0
+    return whole_number(code), whole_number(signal)
 
 
 def _said(value: str) -> str:
@@ -371,5 +372,4 @@ def _choose_flags(placement: Placement) -> Iterator[str]:
 
 def _number(environ: Mapping[str, str], variable: str) -> int:
     """Return the number in a variable, which may follow a type, as in a100:4; 0 without one."""
-    last = environ.get(variable, "").rpartition(":")[2]
-    return int(last) if last.isdigit() else 0
+    return whole_number(environ.get(variable, "").rpartition(":")[2])

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from hpcmod.model.nodes.facts import parse_cpu_list
+from hpcmod.model.text import whole_number
 
 _WORD = re.compile(r"(?:^|\s)([A-Z]\w*(?:\[\d+\])?)=")
 _GPUS = re.compile(r"\bgpu(?::([^:,()]+))?:(\d+)")
@@ -124,4 +125,4 @@ def _list(value: str | None) -> tuple[str, ...]:
 
 
 def _number(value: str | None) -> int:
-    return int(value) if value and value.isdigit() else 0
+    return whole_number(value or "")

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from hpcmod.model.jobs.facts import StepFacts
 from hpcmod.model.jobs.slurm import Slurm
 
@@ -45,3 +47,9 @@ def test_a_job_that_only_one_of_them_knows() -> None:
 
 def test_tells_variables_of_a_job_from_those_of_the_cluster() -> None:
     assert Slurm().is_of_job("SLURM_NTASKS") and not Slurm().is_of_job("SLURM_CONF") and not Slurm().is_of_job("PATH")
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "\u00b2"])
+def test_what_no_number_can_be_is_taken_as_none(number: str) -> None:
+    found = Slurm().read_facts(f"JobId=1 JobState=FAILED ExitCode={number}:{number} NumTasks={number}", "")
+    assert found and (found.code, found.signal, found.tasks) == (0, 0, 0)
