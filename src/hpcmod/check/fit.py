@@ -58,15 +58,15 @@ def check_fit(
             f"{refused[0].cure}\nFor the full report: hpcmod compat {image}. To install it anyway: "
             "eb --skip-sanity-check ...",
         )
-    has_mpi: dict[str, object] = {"has_mpi": case.image.mpi is not None}
+    known: dict[str, object] = {"has_mpi": case.image.mpi is not None, "targets": list(case.image.targets)}
     if plan.spec.binds:  # `hpcmod job` does not know these
-        return has_mpi
+        return known
     fit = {
         "fingerprint": fingerprint(Path(image), plan.site, environ, version),
         "mpi": name_mpi(case),
         "problems": [_describe(one) for one in (*refused, *verdict.at(WARN))],
     }
-    return {**has_mpi, "fit": fit}
+    return {**known, "fit": fit}
 
 
 def check_all(images: Sequence[Path], environ: Mapping[str, str]) -> Iterator[Finding]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from hpcmod.image.inspect.library_path import INJECTED
 from hpcmod.image.sif.format import architecture_name
 from hpcmod.install.host_files import HostFiles, read_search
+from hpcmod.machine import read_gpu_targets
 from hpcmod.model.compat.verdict import HostFacts
 from hpcmod.model.libraries.loader import Files, Search, find_library
 from hpcmod.model.site import Site
@@ -60,6 +61,7 @@ def read_host(libraries: HostLibraries, *, root: Path = Path("/")) -> HostFacts:
         architecture=architecture_name(platform.machine()),
         cuda_driver=_nvidia_driver(_read_text(root / _NVIDIA)),
         amd_driver=_read_text(root / _AMD).strip(),
+        gpu_targets=read_gpu_targets(root),
         has_cxi=any((root / place).exists() for place in _CXI),
         cxi_library=_cxi_library(libraries),
     )

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from hpcmod.check.binds import explain_binds
 from hpcmod.install.installed import Installed
+from hpcmod.machine import read_gpu_targets
 from hpcmod.model.jobs.mpi import HOST, MPICH, OPEN_MPI_4, OPEN_MPI_5
 from hpcmod.model.site import Site
 
@@ -34,7 +35,7 @@ def fingerprint(image: Path, site: Site, environ: Mapping[str, str], version: st
     """Return a digest of everything that a verdict depends on, without reading the image.
 
     That is: the `version` of hpcmod; size and time of the image; the site profile; the binds that exist on this node,
-    each with its time; the loader's cache, drivers and Slingshot devices of the host. A library that is replaced
+    each with its time; the loader's cache, drivers, GPUs and Slingshot devices of the host. A library that is replaced
     deeper in a bound directory, without a new entry in the directory itself, does not change it.
 
     Raises
@@ -51,6 +52,7 @@ def fingerprint(image: Path, site: Site, environ: Mapping[str, str], version: st
         [_stamp(root / name) for name in _STAMPED],
         [_read(root / name) for name in _READ],
         [(root / name).exists() for name in _DEVICES],
+        read_gpu_targets(root),
     )
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 

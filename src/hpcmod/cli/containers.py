@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,13 +14,14 @@ from click.shell_completion import CompletionItem
 
 from hpcmod import machine, resources
 from hpcmod.catalogue.finding.copies import Copies, find_copies, find_loaded_by, loading_commands
-from hpcmod.catalogue.finding.find import Container, find_container
+from hpcmod.catalogue.finding.find import Container, find_container, find_variant
 from hpcmod.catalogue.records.store import Catalogue, catalogue_directories, open_catalogue
 from hpcmod.cli.output import tell
 from hpcmod.errors import BusyError, HpcmodError, NotFoundError, explain_os_error
 from hpcmod.install.installed import Installed, find_installed, find_without_modulefile, module_trees, own_trees
 from hpcmod.install.own_place import MODULES, own_module_trees, own_prefixes
 from hpcmod.model.catalogue.order import release_key
+from hpcmod.model.images.targets import runs_on
 from hpcmod.model.site import Site
 from hpcmod.render.quote import sh_word
 
@@ -63,7 +64,11 @@ class Here:
     all_trees: tuple[Path, ...]
     """All directories of modulefiles, in search order: MODULEPATH, the user's own, catalogues."""
     say: Callable[[str], None]
-    """Called with a message for each catalogue that cannot be used; the others still are."""
+    """Called with messages, e.g. one for each catalogue that cannot be used; the others still are."""
+
+    def gpu_targets(self) -> tuple[str, ...]:
+        """Return the micro-architectures of this machine's GPUs; empty if not known."""
+        return machine.find_gpu_targets(self.site)
 
     def indexes(self) -> list[Index]:
         """Return the index of each catalogue, and report damaged entries."""
@@ -155,7 +160,7 @@ def find_published(here: Here, text: str) -> Container:
         If none matches; its cure has the closest name in the catalogues, else the closest installed name.
     """
     try:
-        return find_container(here.catalogues, text, machine=os.uname().machine)
+        return find_container(here.catalogues, text, machine=os.uname().machine, gpus=here.gpu_targets)
     except NotFoundError as err:
         installed = {one.name for one in find_installed(here.trees)}
         from difflib import get_close_matches
@@ -164,6 +169,18 @@ def find_published(here: Here, text: str) -> Container:
         if not near or "Did you mean" in err.cure:
             raise
         raise NotFoundError(err.message, f"Did you mean {near[0]}, which is installed? See: hpcmod ls") from err
+
+
+def name_variant(here: Here, module: str, targets: Sequence[str]) -> str:
+    """Return a line that names a published variant for the GPUs of this machine, for a module that is built for others.
+
+    Empty if the module may be for these GPUs, or there is no such variant.
+    """
+    gpus = here.gpu_targets()
+    if runs_on(targets, gpus) is not False:
+        return ""
+    fits = find_variant(here.catalogues, module.partition("/")[0], machine=os.uname().machine, gpus=gpus)
+    return f"{module} is not built for the GPUs here ({' '.join(gpus)}); {fits} is" if fits else ""
 
 
 def find_ready(here: Here, text: str) -> Installed:

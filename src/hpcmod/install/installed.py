@@ -99,6 +99,12 @@ class Installed:
         return tuple(Package(str(one.get("name", "")), str(one.get("version", ""))) for one in found)
 
     @property
+    def targets(self) -> tuple[str, ...]:
+        """Return the micro-architectures that the image is built for; empty if not known, as in older records."""
+        listed = self.record.get("targets")
+        return tuple(one for one in listed if isinstance(one, str)) if isinstance(listed, list) else ()
+
+    @property
     def size(self) -> int:
         """Return the image size in bytes; 0 if not known."""
         size = self.of_image("size")

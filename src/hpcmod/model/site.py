@@ -237,6 +237,8 @@ class Site:
     """Environment defaults; a value set by the user wins."""
     gpu_vendor: str = ""
     """amd or nvidia; empty: no GPUs."""
+    gpu_targets: tuple[str, ...] = ()
+    """Micro-architectures of the GPUs, such as gfx90a or sm_90; empty: not known."""
     gpu_visibility: tuple[str, ...] = ()
     """Variables that select GPUs, Slurm's own first; empty: no GPUs."""
     gpus_per_rank: str = "all"

@@ -52,6 +52,14 @@ def host_driver(version: str) -> Stubs:
     return {"/proc/driver/nvidia/version": NVRM.format(version)}
 
 
+def amd_gpu(version: int) -> Stubs:
+    place = "/sys/class/kfd/kfd/topology/nodes"
+    return {
+        f"{place}/0/properties": "cpu_cores_count 64\nsimd_count 0\ngfx_target_version 0\n",
+        f"{place}/1/properties": f"cpu_cores_count 0\nsimd_count 440\ngfx_target_version {version}\n",
+    }
+
+
 def mpi4py(variant: str, needs: str) -> Stubs:
     return {f"{MPI4PY_DIRECTORY}/MPI.{variant}.cpython-311-x.so": stub("", needs)}
 
@@ -760,6 +768,44 @@ SCENES = (
         OK,
         ((UNKNOWN, "rocm-driver", "no version"),),
         site=AMD,
+    ),
+    Scene(
+        "GPU code for other GPUs of the vendor",
+        {**BARE, ENV: 'export ROCM_VERSION=6.2.4\nexport PYTORCH_ROCM_ARCH="gfx90a;gfx942"\n'},
+        WARN,
+        (
+            (WARN, "gpu-target", "built for gfx90a gfx942, the GPUs here are gfx1100"),
+            (WARN, "gpu-target", "Use an image built for gfx1100."),
+        ),
+        host=amd_gpu(110000),
+        site=AMD,
+    ),
+    Scene(
+        "GPU code for the GPUs that the profile names, on a node with others",
+        {**BARE, ENV: 'export PYTORCH_ROCM_ARCH="gfx90a;gfx942"\n'},
+        OK,
+        ((OK, "gpu-target", "built for gfx90a gfx942; the GPUs here are gfx90a"),),
+        host=amd_gpu(110000),
+        site={**AMD, "gpu_targets": ("gfx90a",)},
+    ),
+    Scene(
+        "PTX, which newer GPUs run, too",
+        {**CUDA_12, ENV: 'export TORCH_CUDA_ARCH_LIST="7.5 8.0+PTX"\n'},
+        OK,
+        ((OK, "gpu-target", "the GPUs here are sm_90"),),
+        host={
+            **host_driver("550.54.15"),
+            "/proc/driver/nvidia/gpus/0000:62:00.0/information": "Model: \t\t NVIDIA H100 80GB HBM3\n",
+        },
+        site=NVIDIA,
+    ),
+    Scene(
+        "GPU code for another vendor's GPUs, of which another rule tells",
+        {**BARE, ENV: 'export ROCM_VERSION=6.2.4\nexport PYTORCH_ROCM_ARCH="gfx90a"\n'},
+        WARN,
+        ((WARN, "gpu-vendor", "ROCm"),),
+        site={**NVIDIA, "gpu_targets": ("sm_90",)},
+        silent=("gpu-target",),
     ),
     Scene(
         "the driver library, on a machine not known to have NVIDIA GPUs",

@@ -20,10 +20,12 @@ from hpcmod.model.jobs.mpi import HOST, MPICH, OPEN_MPI_4, OPEN_MPI_5
 from hpcmod.model.plan import make_plan
 from hpcmod.model.site import Site
 from hpcmod.model.spec import InstallSpec
+from tests.catalogues import make_catalogue, make_record
 from tests.stacks import Stubs, fabric, glibc, make_stack, mpich, open_mpi, plugin
 
 GOOD = {**glibc(), **fabric("22.1"), **plugin("FABRIC_1.3"), **mpich()}
 BAD = {**glibc(), **fabric("20.0"), **mpich("12.3.1", ("libfabric.so.1", "FABRIC_1.8"))}
+ENV = "/.singularity.d/env/90-environment.sh"
 SLINGSHOT = 'name = "here"\n[network]\ninterfaces = ["hsn0"]\n'
 OMPI5 = Mpi("/usr/lib/libmpi.so.40", "libmpi.so.40", OPEN_MPI)
 OMPI4 = replace(OMPI5, has_orte=True)
@@ -118,6 +120,30 @@ def test_hpcmod_job_tells_it_on_stderr_and_writes_the_script_all_the_same(
     assert "Torch/10: fail: " in told.stderr
     other = hpcmod("job", "--site", "generic", "Torch/10", "--", "train.py")
     assert "fail: " not in other.stderr
+
+
+def test_a_job_names_the_published_variant_for_the_gpus_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    image = make_stack(tmp_path / "a.sif", {**glibc(), ENV: "export PYTORCH_ROCM_ARCH=gfx942\n"})
+    records = (make_record(f"Torch/2.7-{target}", targets=(target,)) for target in ("gfx90a", "gfx942"))
+    monkeypatch.setenv("HPCMOD_CATALOGUE", str(make_catalogue(tmp_path / "site", *records).directory))
+    monkeypatch.setenv("MODULEPATH", str(tmp_path / "modules"))
+    profile = tmp_path / "here.toml"
+    profile.write_text('name = "here"\n[gpu]\ntargets = ["gfx90a"]\n')
+    monkeypatch.setenv("HPCMOD_SITE", str(profile))
+    for module in ("Torch/2.7-gfx942", "Only/1"):
+        install(tmp_path, module, image)
+        site = Site("here", gpu_targets=("gfx90a",))
+        spec = InstallSpec(
+            name="X", module=module, variable="X", root=str(tmp_path), image=image.name, easyconfig="x.eb"
+        )
+        known = check_fit(make_plan(None, site, spec), {}, version="1", warn=lambda _: None)
+        record = tmp_path / "software" / module / "record.json"
+        record.write_text(json.dumps({**json.loads(record.read_text()), "targets": known["targets"]}))
+    lines = hpcmod("job", "Torch/2.7-gfx942", "--", "train.py").stderr.splitlines()
+    assert [line for line in lines if "warn: " in line and "built for gfx942, the GPUs here are gfx90a" in line]
+    better = "hpcmod: Torch/2.7-gfx942 is not built for the GPUs here (gfx90a); Torch/2.7-gfx90a is"
+    assert [line for line in lines if "; Torch/" in line] == [better]
+    assert "; Torch/" not in hpcmod("job", "Only/1", "--", "train.py").stderr
 
 
 @pytest.mark.parametrize(

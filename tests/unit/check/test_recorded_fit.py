@@ -85,7 +85,8 @@ def test_after_a_change_a_recorded_verdict_no_longer_holds(
 def test_changes_of_the_host_change_the_fingerprint(tmp_path: Path) -> None:
     image, tree = tmp_path / "a.sif", tmp_path / "libraries"
     image.write_bytes(b"image")
-    for name in ("etc", "proc/driver/nvidia", "sys/module/amdgpu", "sys/class", "libraries"):
+    gpu = "sys/class/kfd/kfd/topology/nodes/1"
+    for name in ("etc", "proc/driver/nvidia", "sys/module/amdgpu", "libraries", gpu):
         (tmp_path / name).mkdir(parents=True)
     site = Site("here", binds=((Bind(str(tree)),),))
     steps: list[Callable[[], object]] = [
@@ -94,6 +95,7 @@ def test_changes_of_the_host_change_the_fingerprint(tmp_path: Path) -> None:
         lambda: (tmp_path / "proc/driver/nvidia/version").write_text("560"),
         lambda: (tmp_path / "sys/module/amdgpu/version").write_text("6.8.5"),
         lambda: (tmp_path / "sys/class/cxi").mkdir(),
+        lambda: (tmp_path / gpu / "properties").write_text("simd_count 440\ngfx_target_version 90010\n"),
         lambda: (tree / "libfabric.so.1").write_bytes(b""),
         lambda: tree.rename(tmp_path / "elsewhere"),
     ]

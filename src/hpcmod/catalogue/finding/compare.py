@@ -33,7 +33,12 @@ def compare(first: CatalogueRecord, second: CatalogueRecord) -> tuple[ContainerD
 
 
 def _image_of(record: CatalogueRecord) -> dict[str, str]:
-    values = {"size": str(record.size), "architecture": record.architecture, "python": record.python}
+    values = {
+        "size": str(record.size),
+        "architecture": record.architecture,
+        "targets": " ".join(record.targets),
+        "python": record.python,
+    }
     return {"sha256": record.sha256, **{name: value for name, value in values.items() if value}}
 
 

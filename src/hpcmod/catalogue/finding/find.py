@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.errors import LackingError, NotFoundError
+from hpcmod.model.images.targets import runs_on
 from hpcmod.model.text import is_file_name
 
 if TYPE_CHECKING:
@@ -34,7 +35,9 @@ class Container(NamedTuple):
         return self.catalogue.read(self.name, self.version)
 
 
-def find_container(catalogues: Sequence[Catalogue], text: str, *, machine: str = "") -> Container:
+def find_container(
+    catalogues: Sequence[Catalogue], text: str, *, machine: str = "", gpus: Callable[[], Sequence[str]] = lambda: ()
+) -> Container:
     """Return the container that a text means; the first catalogue that has it wins.
 
     Parameters
@@ -46,6 +49,9 @@ def find_container(catalogues: Sequence[Catalogue], text: str, *, machine: str =
     machine
         Architecture of this machine, as the kernel or a GOARCH value names it: of several containers that match, one
         for it is meant. Empty: all count alike.
+    gpus
+        Returns the targets of this machine's GPUs, if it matters: a container that is built only for others comes
+        last, and of several versions or variants of a release, one that is built for them is meant.
 
     Raises
     ------
@@ -59,16 +65,17 @@ def find_container(catalogues: Sequence[Catalogue], text: str, *, machine: str =
     from hpcmod.catalogue.records.index import read_index  # an exact name needs no index
 
     indexes = [read_index(catalogue) for catalogue in catalogues]
-    known = [(index.catalogue, index.entries) for index in indexes]
+    known = [(index.catalogue, _named(index.entries, name)) for index in indexes]
     living = [] if version else [(one, [e for e in entries if e.state != "retired"]) for one, entries in known]
-    differ = machine and len({entry.architecture for _, entries in known for entry in entries}) > 1
-    fitting = [(one, _fitting(entries, machine)) for one, entries in (*living, *known)] if differ else []
+    differ = len({(entry.architecture, entry.targets) for _, entries in known for entry in entries}) > 1
+    here = gpus() if differ else ()
+    fitting = [(one, _fitting(entries, machine, here)) for one, entries in (*living, *known)] if differ else []
     for catalogue, entries in (*fitting, *living, *known):
-        found = choose_entry(entries, text)
+        found = choose_entry(entries, text, gpus=here)
         if found:
             return Container(catalogue, found.name, found.version)
     damaged = [message for index in indexes for message in index.damaged]
-    raise _unknown(text, [entry for _, entries in known for entry in entries], damaged)
+    raise _unknown(text, [entry for index in indexes for entry in index.entries], damaged)
 
 
 def check_architecture(catalogues: Sequence[Catalogue], found: Container, *, machine: str) -> None:
@@ -94,12 +101,35 @@ def check_architecture(catalogues: Sequence[Catalogue], found: Container, *, mac
     )
 
 
-def _fitting(entries: Iterable[IndexEntry], machine: str) -> list[IndexEntry]:
-    """Return the entries whose images are for an architecture, or for an unknown one."""
+def find_variant(catalogues: Sequence[Catalogue], name: str, *, machine: str, gpus: Sequence[str]) -> str:
+    """Return the module of a name that is built for an architecture and GPUs, as far as known; empty if none is."""
+    from hpcmod.catalogue.records.index import read_index
+
+    for catalogue in catalogues:
+        entries = _fitting(_named(read_index(catalogue).entries, name), machine, gpus)
+        built = [entry for entry in entries if entry.state != "retired" and _is_built_for(entry, gpus)]
+        found = choose_entry(built, name)
+        if found:
+            return found.module
+    return ""
+
+
+def _named(entries: Iterable[IndexEntry], name: str) -> list[IndexEntry]:
+    """Return the entries of a name, ignoring case."""
+    return [entry for entry in entries if entry.name.lower() == name.lower()]
+
+
+def _is_built_for(entry: IndexEntry, gpus: Sequence[str]) -> bool | None:
+    return runs_on(entry.targets.split(), gpus)
+
+
+def _fitting(entries: Iterable[IndexEntry], machine: str, gpus: Sequence[str] = ()) -> list[IndexEntry]:
+    """Return the entries whose images are for an architecture and GPUs, or for unknown ones."""
     from hpcmod.image.sif.format import architecture_name  # most catalogues are for one architecture
 
-    wanted = ("", "unknown", architecture_name(machine))
-    return [entry for entry in entries if entry.architecture in wanted]
+    wanted = ("", "unknown", architecture_name(machine)) if machine else ()
+    fitting = (entry for entry in entries if not machine or entry.architecture in wanted)
+    return [entry for entry in fitting if _is_built_for(entry, gpus) is not False]
 
 
 def _find_exact(catalogues: Sequence[Catalogue], name: str, version: str) -> Container | None:
@@ -109,24 +139,28 @@ def _find_exact(catalogues: Sequence[Catalogue], name: str, version: str) -> Con
     return next((Container(catalogue, name, version) for catalogue in having), None)
 
 
-def choose_entry(entries: Iterable[IndexEntry], text: str) -> IndexEntry | None:
+def choose_entry(entries: Iterable[IndexEntry], text: str, *, gpus: Sequence[str] = ()) -> IndexEntry | None:
     """Return the entry of one catalogue that a text means, as in find_container; None if no entry or several match."""
     name, _, version = text.partition("/")
-    named = [entry for entry in entries if entry.name.lower() == name.lower()]
+    named = _named(entries, name)
     named = [entry for entry in named if entry.name == name] or (named if _is_one(named) else [])
     if not version:
-        return _default(named)
+        return _default(named, gpus)
     meant = [entry for entry in named if version in (entry.version, *entry.aliases.split())]
     begun = [entry for entry in named if entry.version.startswith(version)]
-    return meant[0] if meant else begun[0] if len(begun) == 1 else None
+    built = [entry for entry in begun if _is_built_for(entry, gpus)]
+    return meant[0] if meant else next((some[0] for some in (begun, built) if len(some) == 1), None)
 
 
 def _is_one(entries: Sequence[IndexEntry]) -> bool:
     return len({entry.name for entry in entries}) == 1
 
 
-def _default(entries: Sequence[IndexEntry]) -> IndexEntry | None:
-    """Return the default among the versions of one name, which are sorted with the highest last."""
+def _default(entries: Sequence[IndexEntry], gpus: Sequence[str]) -> IndexEntry | None:
+    """Return the default among the versions of one name, which are sorted with the highest last.
+
+    Of several variants of the highest release, which differ in the suffix, one that is built for the GPUs comes first.
+    """
     for alias in _DEFAULTS:
         for entry in entries:
             if alias in entry.aliases.split() and entry.state == "published":
@@ -134,7 +168,9 @@ def _default(entries: Sequence[IndexEntry]) -> IndexEntry | None:
     for state in ("published", "deprecated", "retired"):
         left = [entry for entry in entries if entry.state == state]
         if left:
-            return left[-1]
+            release = left[-1].version.partition("-")[0]
+            variants = (entry for entry in reversed(left) if entry.version.partition("-")[0] == release)
+            return next((entry for entry in variants if _is_built_for(entry, gpus)), left[-1])
     return None
 
 

@@ -21,7 +21,9 @@ class Hit:
     """Directory of its catalogue; empty if it is in none."""
     state: str
     packages: tuple[Package, ...]
-    """Packages that match; may be empty if its name, an alias or its description matches."""
+    """Packages that match; may be empty if its name, an alias, its description or a target matches."""
+    targets: tuple[str, ...] = ()
+    """Micro-architectures that its image is built for; empty if not known."""
 
 
 def search(indexes: Sequence[Index], text: str, *, installed: Sequence[Installed] = ()) -> list[Hit]:
@@ -32,9 +34,9 @@ def search(indexes: Sequence[Index], text: str, *, installed: Sequence[Installed
     Parameters
     ----------
     text
-        Part of a name, version, description or package name, ignoring case and treating `-`, `_` and `.` as the same;
-        `torch==2.7` finds packages whose version begins with 2.7. If nothing matches, abbreviations are tried:
-        flash-attention finds flash_attn.
+        Part of a name, version, description, target (gfx90a) or package name, ignoring case and treating `-`, `_` and
+        `.` as the same; `torch==2.7` finds packages whose version begins with 2.7. If nothing matches, abbreviations
+        are tried: flash-attention finds flash_attn.
     """
     name, _, version = text.partition("==")
     wanted = comparable(name.strip())
@@ -84,14 +86,14 @@ def _search_installed(
 ) -> Iterator[Hit]:
     for one in installed:
         packages = [pair for pair in one.packages if fits(comparable(pair.name)) and pair.version.startswith(version)]
-        named = bool(wanted) and not version and wanted in _plain(one.module)
+        named = bool(wanted) and not version and wanted in _plain(" ".join((one.module, *one.targets)))
         if named or packages:
-            yield Hit(one.module, "", "published", tuple(packages))
+            yield Hit(one.module, "", "published", tuple(packages), one.targets)
 
 
 def _text_of(entry: IndexEntry) -> str:
     """Return the text to search in."""
-    return _plain(f"{entry.name}/{entry.version} {entry.aliases} {entry.description}")
+    return _plain(f"{entry.name}/{entry.version} {entry.aliases} {entry.targets} {entry.description}")
 
 
 def _plain(text: str) -> str:
@@ -109,4 +111,5 @@ def _search_packages(index: Index, fits: Callable[[str], bool], version: str) ->
 
 
 def _hit(index: Index, entry: IndexEntry, packages: Iterable[Package] = ()) -> Hit:
-    return Hit(entry.module, str(index.catalogue.directory), entry.state, tuple(packages))
+    targets = tuple(entry.targets.split())
+    return Hit(entry.module, str(index.catalogue.directory), entry.state, tuple(packages), targets)

@@ -15,6 +15,7 @@ from hpcmod.install.installed import Installed
 from hpcmod.model.catalogue.record import CatalogueRecord
 from hpcmod.model.compat.stack import StackFacts
 from hpcmod.model.images.facts import ImageFacts, Package
+from hpcmod.model.images.targets import find_targets
 from hpcmod.model.strict_json import Texts
 
 SBOM = "/opt/hpcmod/sbom.cdx.json"
@@ -71,6 +72,7 @@ def _of_image(facts: ImageFacts) -> dict[str, Any]:
     return {
         "size": facts.size,
         "architecture": facts.architecture,
+        "targets": find_targets(facts.labels, facts.environment),
         "labels": _texts(facts.labels),
         "environment": _texts(facts.environment),
         "packages": tuple(Package(_text(one.name), _text(one.version)) for one in facts.packages),

@@ -118,7 +118,8 @@ def _order(name: str, version: str) -> tuple[Any, ...]:
 def _make_entry(record: CatalogueRecord) -> IndexEntry:
     values = {name: getattr(record, name) for name in IndexEntry._fields}
     said = " ".join(record.description.split())[:200]
-    return IndexEntry(**{**values, "description": said, "aliases": " ".join(record.aliases)})
+    lists = {"aliases": " ".join(record.aliases), "targets": " ".join(record.targets)}
+    return IndexEntry(**{**values, **lists, "description": said})
 
 
 def _look(catalogue: Catalogue) -> dict[str, int]:

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from hpcmod.fs.reading import open_regular
 from hpcmod.model.images.facts import Package
 
-INDEX_VERSION = 2
+INDEX_VERSION = 3
 
 _LIMIT = 1 << 30  # bytes; with 10,000 containers it has 30 MB
 
@@ -53,6 +53,8 @@ class IndexEntry(NamedTuple):
     until: str
     successor: str
     tested: bool
+    targets: str
+    """Separated by spaces."""
 
     @property
     def module(self) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from hpcmod.catalogue.finding.find import check_architecture, find_container
 from hpcmod.catalogue.publishing.terms import check_accepted
 from hpcmod.check.easyconfigs.files import read_recipe
-from hpcmod.cli.containers import Here, retired_error
+from hpcmod.cli.containers import Here, name_variant, retired_error
 from hpcmod.cli.machine.environment import environment_of_eb
 from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.install.installed import Installed
@@ -64,7 +64,7 @@ def find_easyconfig(text: str) -> str:
 
 
 def find_recipe(here: Here, text: str) -> EasyconfigFile:
-    """Return the easyconfig of a published container.
+    """Return the easyconfig of a published container; report a variant that fits the GPUs here better.
 
     Raises
     ------
@@ -73,12 +73,15 @@ def find_recipe(here: Here, text: str) -> EasyconfigFile:
     LackingError
         If the user has not accepted its licence, or the image is for another architecture.
     """
-    container = find_container(here.catalogues, text, machine=os.uname().machine)
+    container = find_container(here.catalogues, text, machine=os.uname().machine, gpus=here.gpu_targets)
     check_architecture(here.catalogues, container, machine=os.uname().machine)
     record = container.read()
     if record.state == "retired":
         raise retired_error(record)
     check_accepted(record, os.environ)
+    variant = name_variant(here, record.module, record.targets)
+    if variant:
+        here.say(variant)
     easyconfig = container.catalogue.easyconfigs_of(record.name) / record.easyconfig
     if not record.easyconfig or not easyconfig.is_file():
         raise NotFoundError(f"{record.module} has no easyconfig in {container.catalogue.directory}", "See: hpcmod info")

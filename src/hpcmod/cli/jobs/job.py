@@ -13,7 +13,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from hpcmod import __version__, machine
-from hpcmod.cli.containers import complete_container, complete_file
+from hpcmod.cli.containers import complete_container, complete_file, look_around, name_variant
 from hpcmod.cli.flags import with_flags
 from hpcmod.cli.jobs.options import JobFlags, less_common_options, make_request
 from hpcmod.cli.jobs.run_options import CommandOfProgram, of_a_run, runtime_name
@@ -21,6 +21,7 @@ from hpcmod.cli.jobs.script import save_script
 from hpcmod.cli.output import print_data, print_json, tell
 from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.install.installed import Installed
+from hpcmod.model.images.targets import runs_on
 from hpcmod.model.jobs.job import JobPlan, make_job
 from hpcmod.model.jobs.request import JobRequest, with_options
 from hpcmod.model.jobs.scheduler import Scheduler
@@ -206,9 +207,10 @@ def write_job(job: PreparedJob, flags: JobFlags) -> JobScript:
     path = None if flags.dry_run else save_script(text, flags.script or (Path(f"{plan.name}.sh") if submit else None))
     number = _submit_script(scheduler, path) if submit and path else ""
     unfit = () if job.elsewhere or installed is None else _explain_module(installed, site)
+    variant = () if job.elsewhere or installed is None else _name_variant(installed, site)
     unsaid = () if job.elsewhere else _explain_output(request, scheduler.title)
     lacking = (f"{found}. {cure}" for found, cure in missing)
-    for note in (*plan.notes, *filter(None, [tested]), *lacking, *unsaid, *unfit):
+    for note in (*plan.notes, *filter(None, [tested]), *lacking, *unsaid, *unfit, *variant):
         tell(f"{note}")
     return JobScript(text, plan, path, number, tested)
 
@@ -251,6 +253,12 @@ def _explain_module(installed: Installed, site: Site) -> Iterator[str]:
     from hpcmod.check.fit import explain_module
 
     return explain_module(installed, site, os.environ)
+
+
+def _name_variant(installed: Installed, site: Site) -> Iterator[str]:
+    """Yield the published variant for the GPUs of this machine, if the image of a module is for others."""
+    if runs_on(installed.targets, machine.find_gpu_targets(site)) is False:  # else the catalogues need not be read
+        yield from filter(None, [name_variant(look_around(None, profile=site), installed.module, installed.targets)])
 
 
 def _explain_output(request: JobRequest, scheduler: str) -> Iterator[str]:

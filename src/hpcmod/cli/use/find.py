@@ -103,7 +103,8 @@ def search_verb(text: str, limit: int, allow_http: bool, site: str | None, as_js
     """Search containers, their Python packages, or the tags of a registry.
 
     TEXT==VERSION finds packages whose version starts with VERSION. If nothing matches, similar names do:
-    flash-attention finds flash_attn. Your own installations are searched too.
+    flash-attention finds flash_attn. gfx90a or sm_90 finds images built for these GPUs. Your own installations are
+    searched too.
 
     docker://HOST/NAME or oras://HOST/NAME lists the tags of a repository, the highest versions first, with date, size
     and architectures of each image.
@@ -112,6 +113,7 @@ def search_verb(text: str, limit: int, allow_http: bool, site: str | None, as_js
     Examples:
       hpcmod search flash-attention
       hpcmod search torch==2.7
+      hpcmod search gfx90a
       hpcmod search docker://docker.io/rocm/pytorch --limit 5
       hpcmod search --json vllm | jq -r '.found[].module'
     """
@@ -231,15 +233,18 @@ def _loading(copy: Installed) -> str:
 
 def _show_image(image: Path, *, as_json: bool) -> None:
     from hpcmod.image.inspect.contents import read_facts
+    from hpcmod.model.images.targets import find_targets
 
     facts = read_facts(image)
+    targets = find_targets(facts.labels, facts.environment)
     if as_json:
-        print_json(image=str(image), **asdict(facts))
+        print_json(image=str(image), **asdict(facts), targets=targets)
         return
     python = f"{facts.python.version} {facts.python.executable}" if facts.python else "none found"
     rows = [
         ("image", str(image)),
         ("architecture", facts.architecture),
+        ("built for", " ".join(targets)),
         ("size", f"{format_size(facts.size)}, {facts.size} bytes"),
         ("python", python),
     ]
@@ -258,6 +263,7 @@ def _show_installed(here: Here, copies: Copies, *, as_json: bool) -> None:
     rows = [("module", own.module), ("root", str(own.root)), ("to use it", _loading(own))]
     rows += _explain_copies(here, copies)
     rows += [(key, own.of_image(key)) for key in ("path", "sha256", "size", "source")]
+    rows.append(("built for", " ".join(own.targets)))
     _show([*rows, *_packages(own), *_describe_added(copies)])
 
 
@@ -268,7 +274,9 @@ def _describe(record: CatalogueRecord) -> Iterator[tuple[str, str]]:
     )
     yield "aliases", " ".join(record.aliases)
     yield "machine", record.site
-    yield from ((key, getattr(record, key)) for key in ("architecture", "compat"))
+    yield "architecture", record.architecture
+    yield "built for", " ".join(record.targets)
+    yield "compat", record.compat
     yield "size", format_size(record.size)
     yield from ((key, getattr(record, key)) for key in ("sha256", "reference", "signature", "easyconfig", "sbom"))
     yield "published", f"{record.published} by {record.publisher}" if record.published else ""

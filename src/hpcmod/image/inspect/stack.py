@@ -30,6 +30,7 @@ from hpcmod.model.compat.stack import (
     numbers,
 )
 from hpcmod.model.images.facts import ImageFacts
+from hpcmod.model.images.targets import find_targets
 from hpcmod.model.libraries.loader import Search
 from hpcmod.model.versions import said_versions
 
@@ -133,6 +134,7 @@ def find_stack(files: ContainerFiles, facts: ImageFacts, first: Sequence[str] = 
         cuda=of_torch.get("cuda", "") or _longest(said.get("cuda", ""), look.number(_CUDART)),
         cuda_compat=_cuda_compat(files),
         rocm=of_torch.get("rocm", "") or said.get("rocm", "") or _rocm(files),
+        targets=find_targets(facts.labels, facts.environment),
         library_path=search.library_path[:-1],
         library_path_known=known,
         others=tuple(others),

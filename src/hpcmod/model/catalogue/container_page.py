@@ -110,7 +110,7 @@ class ContainerPage:
     def words(self) -> str:
         """Return the text to search, besides the package names."""
         record = self.record
-        texts = (record.module, self.summary, *record.aliases, *self.facts, self.state)
+        texts = (record.module, self.summary, *record.aliases, *record.targets, *self.facts, self.state)
         return " ".join(" ".join(texts).split())
 
     @property
@@ -123,6 +123,7 @@ class ContainerPage:
             *((_PRODUCTS.get(name, name), version) for name, version in record.stack),
             ("Python", record.python),
             ("Architecture", record.architecture),
+            ("Built for", " ".join(record.targets)),
             ("Size", write_size(record.size)),
             ("Host and image", record.compat),
             ("Image", record.sif),

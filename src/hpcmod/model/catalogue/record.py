@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from hpcmod.errors import BadInputError
 from hpcmod.model.images.facts import Package
+from hpcmod.model.images.targets import find_targets
 from hpcmod.model.strict_json import JsonObject, Texts, load_json, show_value
 from hpcmod.model.text import is_file_name
 
@@ -58,6 +59,8 @@ class CatalogueRecord:
     """Name of the site profile it was published with."""
     architecture: str = ""
     """GOARCH name."""
+    targets: tuple[str, ...] = ()
+    """Micro-architectures that the image says it is built for (gfx90a, sm_90, zen3), sorted; empty: not known."""
     reference: str = ""
     """Where the image came from, with its digest if it has one."""
     signature: str = ""
@@ -119,6 +122,8 @@ def parse_record(text: bytes, where: str = "record") -> CatalogueRecord:
             "Use the hpcmod version that wrote it, or a later one.",
         )
     record = CatalogueRecord(**{name: read(data, name) for name, read in _READERS.items()})
+    if "targets" not in data.values:  # records of older hpcmod have what they are found in
+        record = replace(record, targets=find_targets(record.labels, record.environment))
     check_record(record, where)
     return record
 

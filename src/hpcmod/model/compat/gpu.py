@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from hpcmod.model.compat.stack import DRIVER, numbers
 from hpcmod.model.compat.verdict import Case, CompatRule
 from hpcmod.model.finding import FAIL, OK, UNKNOWN, WARN, Finding
+from hpcmod.model.images.targets import runs_on, select_gpu_targets
 
 CUDA_DRIVERS = {11: 450, 12: 525, 13: 580}
 """For each major release of CUDA: the oldest driver branch that runs all its minor releases."""
@@ -27,6 +28,17 @@ def _vendor(case: Case) -> Iterator[Finding]:
             f"the image is built for {names[of_image[0]]}, the GPUs here are from {case.site.gpu_vendor}: it sees none"
         )
         yield Finding(WARN, "gpu-vendor", found, f"Use an image for {names[case.site.gpu_vendor]}.")
+
+
+def _target(case: Case) -> Iterator[Finding]:
+    here = case.site.gpu_targets or case.host.gpu_targets
+    code, gpus = " ".join(select_gpu_targets(case.image.targets)), " ".join(here)
+    fits = runs_on(case.image.targets, here)
+    if fits:
+        yield Finding(OK, "gpu-target", f"built for {code}; the GPUs here are {gpus}")
+    elif fits is False and not any(_vendor(case)):
+        found = f"the image is built for {code}, the GPUs here are {gpus}: its GPU code does not run on them"
+        yield Finding(WARN, "gpu-target", found, f"Use an image built for {gpus}.")
 
 
 def _cuda(case: Case) -> Iterator[Finding]:
@@ -115,6 +127,14 @@ GPU_RULES: tuple[CompatRule, ...] = (
         "warn",
         "the profile's gpu.vendor; CUDA and ROCm each support only their own vendor's GPUs",
         _vendor,
+    ),
+    CompatRule(
+        "gpu-target",
+        "If the image says for which GPUs it is built: are those of this machine among them?",
+        "warn",
+        "llvm.org/docs/AMDGPUUsage.html: code is for one processor; CUDA Programming Guide, binary and PTX "
+        "compatibility: code for compute capability X.y runs on X.z with z >= y, PTX on any that is not older",
+        _target,
     ),
     CompatRule(
         "cuda-driver",

@@ -104,6 +104,8 @@ class StackFacts:
     cuda_compat: str = ""
     """Path of a libcuda from NVIDIA's forward compatibility package."""
     rocm: str = ""
+    targets: tuple[str, ...] = ()
+    """Micro-architectures that it says it is built for, e.g. gfx90a, sm_90."""
     library_path: tuple[str, ...] = ()
     """LD_LIBRARY_PATH as set by the image's own scripts."""
     library_path_known: bool = True

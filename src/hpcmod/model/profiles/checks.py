@@ -10,6 +10,7 @@ from typing import Any
 from hpcmod.model.bind import Bind
 from hpcmod.model.compression import ANY_OF, is_compression
 from hpcmod.model.condition import ALWAYS, Condition
+from hpcmod.model.images.targets import is_gpu_target
 from hpcmod.model.images.trust import TrustRule, parse_rules
 from hpcmod.model.site import IN_CONTAINER, LAUNCHERS, Binds, Tunable
 from hpcmod.model.text import check_plain
@@ -152,6 +153,14 @@ def variable_names(value: Any) -> tuple[str, ...]:
     """Validate a list of names of environment variables."""
     for name in texts(value):
         _check_variable_name(name)
+    return texts(value)
+
+
+def gpu_targets(value: Any) -> tuple[str, ...]:
+    """Validate a list of micro-architectures of GPUs."""
+    for word in texts(value):
+        if not is_gpu_target(word):
+            raise ValueError(f"must be words such as gfx90a or sm_90, found {word!r}")
     return texts(value)
 
 

@@ -163,6 +163,13 @@ SCHEMA: Mapping[str, Key] = {
         "fabric",
     ),
     "gpu.vendor": Key(check.one_of("amd", "nvidia", "none"), "`amd`, `nvidia` or `none`", "vendor of the GPUs"),
+    "gpu.targets": Key(
+        check.gpu_targets,
+        "list of words",
+        "micro-architectures of all GPUs of the machine, e.g. `gfx90a` or `sm_90`: of several versions of a container, "
+        "those built for them count first. Default: those of the node's GPUs",
+        "gpu_targets",
+    ),
     "gpu.visibility": Key(
         check.variable_names,
         "list of names",

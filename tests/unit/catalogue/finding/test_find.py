@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.catalogue.finding.find import check_architecture, find_container
+from hpcmod.catalogue.finding.find import check_architecture, find_container, find_variant
 from hpcmod.catalogue.records.index import write_index
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.errors import LackingError, NotFoundError
@@ -158,3 +158,68 @@ def test_a_variant_for_another_machine_is_refused_with_the_name_of_the_right_one
     with pytest.raises(LackingError, match="is for arm64, this machine is amd64") as caught:
         check_architecture(variants, found, machine="x86_64")
     assert caught.value.cure == cure
+
+
+@pytest.fixture
+def gpu_variants(tmp_path: Path) -> tuple[Catalogue, ...]:
+    """A catalogue for machines with several kinds of GPUs; of some images it is not known for which they are."""
+    return (
+        make_catalogue(
+            tmp_path / "site",
+            make_record("Torch/2.7-gfx90a", targets=("gfx90a",)),
+            make_record("Torch/2.7-gfx942", targets=("gfx942",)),
+            make_record("Torch/2.7-other"),
+            make_record("Torch/2.8-gfx942", targets=("gfx942", "zen4")),
+            make_record("Old/1", targets=("gfx90a",)),
+            make_record("Old/2"),
+            make_record("Only/1", targets=("gfx942",)),
+            make_record("Same/1"),
+            make_record("Same/2"),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "gpus", "wanted"),
+    [
+        ("Torch", "gfx90a", "Torch/2.7-gfx90a"),
+        ("Torch", "gfx90a gfx942", "Torch/2.8-gfx942"),
+        ("Torch", "gfx942", "Torch/2.8-gfx942"),
+        ("Torch", "gfx1100", "Torch/2.7-other"),
+        ("Torch", "", "Torch/2.8-gfx942"),
+        ("Torch/2.7", "gfx90a", "Torch/2.7-gfx90a"),
+        ("Torch/2.7", "gfx942", "Torch/2.7-gfx942"),
+        ("Torch/2.7", "gfx1100", "Torch/2.7-other"),
+        ("Torch/2.7-gfx942", "gfx90a", "Torch/2.7-gfx942"),
+        ("Torch/2.8", "gfx90a", "Torch/2.8-gfx942"),
+        ("Old", "gfx90a", "Old/2"),
+        ("Only", "gfx90a", "Only/1"),
+    ],
+)
+def test_of_several_variants_one_for_the_gpus_here_is_meant_and_unknown_ones_stay(
+    gpu_variants: tuple[Catalogue, ...], text: str, gpus: str, wanted: str
+) -> None:
+    assert find_container(gpu_variants, text, gpus=lambda: gpus.split()).module == wanted
+
+
+def test_the_gpus_are_looked_at_only_if_versions_of_the_name_differ(gpu_variants: tuple[Catalogue, ...]) -> None:
+    asked: list[int] = []
+
+    def gpus() -> tuple[str, ...]:
+        asked.append(1)
+        return ("gfx90a",)
+
+    find_container(gpu_variants, "Same", gpus=gpus)
+    assert asked == []
+    find_container(gpu_variants, "Old", gpus=gpus)
+    assert asked == [1]
+
+
+@pytest.mark.parametrize(
+    ("name", "fits"),
+    [("Torch", "Torch/2.7-gfx90a"), ("torch", "Torch/2.7-gfx90a"), ("Old", "Old/1"), ("Only", ""), ("Same", "")],
+)
+def test_a_variant_is_named_only_if_it_is_known_to_be_built_for_the_gpus(
+    gpu_variants: tuple[Catalogue, ...], name: str, fits: str
+) -> None:
+    assert find_variant(gpu_variants, name, machine="x86_64", gpus=("gfx90a",)) == fits

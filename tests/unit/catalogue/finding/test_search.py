@@ -12,9 +12,9 @@ from tests.catalogues import make_catalogue, make_record
 
 RECORDS = (
     make_record("PyTorch/2.7.1-rocm", packages=(Package("torch", "2.7.1+rocm6.2.4"), Package("flash_attn", "2.8"))),
-    make_record("PyTorch/2.6.0-rocm", packages=(Package("torch", "2.6.0"),), aliases=("stable",)),
+    make_record("PyTorch/2.6.0-rocm", packages=(Package("torch", "2.6.0"),), aliases=("stable",), targets=("gfx90a",)),
     make_record("vLLM/0.9", packages=(Package("Torch", "2.7.0"), Package("vllm", "0.9")), description="Serve LLMs"),
-    make_record("base/1", packages=()),
+    make_record("base/1", packages=(), targets=("sm_80", "sm_90")),
 )
 
 
@@ -39,6 +39,8 @@ SEARCHES = {
     "a version": ("2.7.1", ["PyTorch/2.7.1-rocm"]),
     "an alias": ("stable", ["PyTorch/2.6.0-rocm"]),
     "a description": ("base as a", ["base/1"]),
+    "a target": ("GFX90A", ["PyTorch/2.6.0-rocm"]),
+    "a target of NVIDIA": ("sm_90", ["base/1"]),
     "a package": ("flash_attn", ["PyTorch/2.7.1-rocm flash_attn=2.8"]),
     "a package, otherwise written": ("Flash.Attn", ["PyTorch/2.7.1-rocm flash_attn=2.8"]),
     "an abbreviated package": ("flash-attention", ["PyTorch/2.7.1-rocm flash_attn=2.8"]),
@@ -78,7 +80,8 @@ def test_abbreviations(one: str, other: str, same: bool) -> None:
 
 def test_installed_containers_outside_of_catalogues_are_found_last(indexes: list[Index]) -> None:
     def own(module: str, version: str) -> Installed:
-        record = {"packages": [{"name": "Flash_Attn", "version": version}, "damaged"]}
+        packages = [{"name": "Flash_Attn", "version": version}, "damaged"]
+        record = {"packages": packages, "targets": [f"gfx9{version[-1]}a", 1]}
         return Installed(module, Path("/m"), Path("/r"), record)
 
     installed = [own("Mine/1", "3.1"), own("vLLM/0.9", "3.2")]
@@ -89,3 +92,8 @@ def test_installed_containers_outside_of_catalogues_are_found_last(indexes: list
     assert hits("flash-attn") == [("PyTorch/2.7.1-rocm", "catalogue"), ("Mine/1", "")]
     assert hits("flash-attention==3") == [("Mine/1", "")]
     assert hits("mine") == [("Mine/1", "")]
+    assert hits("gfx91a") == [("Mine/1", "")]
+
+
+def test_a_hit_names_the_targets_of_its_image(indexes: list[Index]) -> None:
+    assert [hit.targets for hit in search(indexes, "base")] == [("sm_80", "sm_90")]

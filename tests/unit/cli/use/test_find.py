@@ -108,6 +108,14 @@ def test_info_of_a_missing_file_names_the_nearest(site: Catalogue) -> None:
     assert "Did you mean PyTorch?" in result.stderr
 
 
+def test_search_and_info_tell_what_an_image_is_built_for(site: Catalogue) -> None:
+    put(site, make_record("Gpu/1", targets=("gfx90a", "zen3")))
+    assert [line.split()[0] for line in lines("search", "gfx90a")] == ["Gpu/1"]
+    assert json.loads(run("search", "zen3", "--json").stdout)["found"][0]["targets"] == ["gfx90a", "zen3"]
+    assert "built for: gfx90a zen3" in lines("info", "Gpu/1")
+    assert json.loads(run("info", "Gpu/1", "--json").stdout)["container"]["targets"] == ["gfx90a", "zen3"]
+
+
 @pytest.mark.parametrize("line", [["ls"], ["info", "hostile"], ["search", "evil"], ["diff", "hostile", "PyTorch"]])
 def test_hostile_texts_do_not_talk_to_the_terminal(site: Catalogue, line: list[str]) -> None:
     result = run(*line)
@@ -193,7 +201,7 @@ def test_an_unavailable_catalogue_is_reported_and_hides_no_other(
     assert "/nowhere/at/all" in result.stderr
 
 
-MOST = {"ls": 70, "ls --json": 70, "search torch": 70, "info PyTorch/2.7.1": 80, "diff PyTorch PyTorch": 76}
+MOST = {"ls": 71, "ls --json": 71, "search torch": 71, "info PyTorch/2.7.1": 80, "diff PyTorch PyTorch": 77}
 """Most modules that each command line may import beyond those of click, not counting packages, to start quickly."""
 
 

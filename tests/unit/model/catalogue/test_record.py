@@ -21,6 +21,7 @@ RECORD = CatalogueRecord(
     state="deprecated",
     site="lumi",
     architecture="amd64",
+    targets=("gfx90a", "zen3"),
     reference="docker://registry.example/pytorch@sha256:" + "12" * 32,
     signature="cosign key 1234",
     easyconfig="PyTorch-2.7.1-rocm-6.2.4.eb",
@@ -70,6 +71,13 @@ def test_a_field_missing_from_the_file_is_noticed(name: str) -> None:
 
 def test_every_field_is_written() -> None:
     assert {field.name for field in fields(CatalogueRecord)} == set(record_values(RECORD))
+
+
+def test_the_targets_of_an_older_record_come_from_its_labels_and_environment() -> None:
+    record = replace(RECORD, targets=(), environment=(("PYTORCH_ROCM_ARCH", "gfx90a;gfx942"),))
+    older = {key: value for key, value in json.loads(record_json(record)).items() if key != "targets"}
+    assert parse_record(json.dumps(older).encode()).targets == ("gfx90a", "gfx942")
+    assert parse_record(record_json(record).encode()).targets == ()
 
 
 def broken(**values: object) -> bytes:

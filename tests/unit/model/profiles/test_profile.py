@@ -52,6 +52,7 @@ host_suffix = "-ib.site"
 fabric = "cxi"
 [gpu]
 vendor = "amd"
+targets = ["gfx90a", "gfx942"]
 visibility = ["ROCR_VISIBLE_DEVICES"]
 per_rank = "all"
 runtime_flags = ["--rocm"]
@@ -153,6 +154,7 @@ def test_a_profile_becomes_a_site_with_every_key() -> None:
             Tunable("NCCL_NET", "OFI", Condition(multi_node=True)),
         ),
         gpu_vendor="amd",
+        gpu_targets=("gfx90a", "gfx942"),
         gpu_visibility=("ROCR_VISIBLE_DEVICES",),
         gpus_per_rank="all",
         runtime_flags=("--rocm",),
@@ -251,6 +253,7 @@ def test_an_empty_list_removes_the_values_of_the_base() -> None:
         pytest.param("description = 3", "description: must be a non-empty string", id="number for a text"),
         pytest.param('description = ""', "description: must be a non-empty string", id="empty text"),
         pytest.param('[images]\ncentral = "/x"', "images.central: must be a list of strings", id="text for a list"),
+        pytest.param('[gpu]\ntargets = ["MI250X"]', "gpu.targets: must be words such as gfx90a or sm_90", id="a model"),
         pytest.param("[images]\ncentral = [3]", "images.central: must be a list of strings", id="numbers in a list"),
         pytest.param('[images]\ncentral = ["x"]', "images.central: must be an absolute path, found 'x'", id="relative"),
         pytest.param('[images]\ninstall_mode = "auto"', "must be one of copy, link, central, found 'auto'", id="auto"),
