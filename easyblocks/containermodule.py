@@ -127,7 +127,8 @@ class ContainerModule(EasyBlock):
         super().__init__(*args, **kwargs)
         with boundary():
             start_log(read_settings(os.environ))
-        self.cfg["sources"] = [self.cfg["image"]] if self.cfg["image"] else self.cfg["sources"]
+        if self.cfg["image"]:
+            self.cfg["sources"] = [self.cfg["image"]]
         sources = self.cfg["sources"] or [f"{self.name}-{self.version}{self.cfg['versionsuffix']}.sif"]
         self.image = sources[0]["filename"] if isinstance(sources[0], dict) else sources[0]
         for name in list(self.module_load_environment.vars):
@@ -306,10 +307,9 @@ class ContainerModule(EasyBlock):
             wanted = parse_user_packages(self.cfg["user_packages"], Path(self.cfg.path))
         if self.dry_run:
             images = [source["path"] for source in self.src if os.path.isfile(source["path"])]
-            for line in render_plan(self.make_plan(*images)):
+            lines = [*render_plan(self.make_plan(*images)), *(f"user package: {line}" for line in wanted.lines)]
+            for line in lines:
                 self.dry_run_msg("%s", line)
-            for line in wanted.lines:
-                self.dry_run_msg("user package: %s", line)
             return
         if not self.src:
             raise EasyBuildError("No image: sources is empty")

@@ -1,4 +1,4 @@
-"""Choose and read this machine's site profile, and find out which GPUs it has."""
+"""Choose and read this machine's site profile."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from hpcmod.errors import BadInputError, LackingError, NotFoundError
 from hpcmod.fs.reading import UnusableFileError, read_text
-from hpcmod.model.images.targets import parse_kfd_node, parse_nvidia_model
 from hpcmod.model.images.trust import ANYTHING, TrustPolicy
 from hpcmod.model.profiles.profile import Profile, make_site, parse_profile
 from hpcmod.model.site import Site
@@ -128,36 +127,6 @@ def _files(environ: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
 def absolute(path: str | None) -> str:
     """Return a path if it is absolute, else empty: a relative one would mean another file in each directory."""
     return path if path and path.startswith("/") else ""
-
-
-def find_gpu_targets(site: Site) -> tuple[str, ...]:
-    """Return the micro-architectures of a machine's GPUs: those of its profile, else of this node; empty if unknown."""
-    return site.gpu_targets or read_gpu_targets()
-
-
-def read_gpu_targets(root: Path = Path("/")) -> tuple[str, ...]:
-    """Return the micro-architectures of this node's GPUs, sorted; empty if there is none, or one that is not known.
-
-    They are read from files of the drivers. A GPU whose file may not be read is not this job's, and does not count.
-
-    Parameters
-    ----------
-    root
-        Directory that contains /proc and /sys.
-    """
-    amd = map(parse_kfd_node, _read_each(root, "sys/class/kfd/kfd/topology/nodes/*/properties"))
-    nvidia = map(parse_nvidia_model, _read_each(root, "proc/driver/nvidia/gpus/*/information"))
-    found = [target for target in (*amd, *nvidia) if target is not None]
-    return tuple(sorted(set(found))) if all(found) else ()
-
-
-def _read_each(root: Path, pattern: str) -> Iterator[str]:
-    for path in root.glob(pattern):
-        try:
-            text = read_text(path, _LARGEST, errors="replace")
-        except OSError:
-            continue
-        yield text
 
 
 def state_directory(environ: Mapping[str, str]) -> Path:

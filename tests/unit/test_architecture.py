@@ -21,11 +21,11 @@ PAGES = [ARCHITECTURE, *(ARCHITECTURE.with_name(f"{name}.md") for name in ("imag
 
 ORDER = (
     *("errors", "model", "render", "log", "which", "process", "progress", "fs", "lock", "resources", "machine"),
-    *("image", "building", "install", "check", "importing", "catalogue", "hpcmod", "cli", "easyblocks"),
+    *("gpus", "image", "building", "install", "check", "importing", "catalogue", "hpcmod", "cli", "easyblocks"),
 )
 """A package imports only packages to its left; `hpcmod` is the public names, src/hpcmod/__init__.py."""
 
-APART = [({"render"}, {"process", "progress", "fs", "lock", "resources", "machine"}), ({"cli"}, {"easyblocks"})]
+APART = [({"render"}, {"process", "progress", "fs", "lock", "resources", "machine", "gpus"}), ({"cli"}, {"easyblocks"})]
 """Packages on the same level: neither imports the other."""
 
 DATA = {"endings", "sites", "runscripts"}

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from hpcmod.gpus import read_gpu_targets
 from hpcmod.image.inspect.library_path import INJECTED
 from hpcmod.image.sif.format import architecture_name
 from hpcmod.install.host_files import HostFiles, read_search
-from hpcmod.machine import read_gpu_targets
 from hpcmod.model.compat.verdict import HostFacts
 from hpcmod.model.libraries.loader import Files, Search, find_library
 from hpcmod.model.site import Site

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hpcmod.check.binds import explain_binds
+from hpcmod.gpus import read_gpu_targets
 from hpcmod.install.installed import Installed
-from hpcmod.machine import read_gpu_targets
 from hpcmod.model.jobs.mpi import HOST, MPICH, OPEN_MPI_4, OPEN_MPI_5
 from hpcmod.model.site import Site
 

@@ -68,7 +68,9 @@ class Here:
 
     def gpu_targets(self) -> tuple[str, ...]:
         """Return the micro-architectures of this machine's GPUs; empty if not known."""
-        return machine.find_gpu_targets(self.site)
+        from hpcmod.gpus import find_gpu_targets  # few commands ask
+
+        return find_gpu_targets(self.site)
 
     def indexes(self) -> list[Index]:
         """Return the index of each catalogue, and report damaged entries."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from hpcmod.fs.reading import read_text
 from hpcmod.fs.replacing import replacing_directory
 from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.fs.tree import Tree
@@ -31,6 +32,8 @@ PACKED = f"{DIRECTORY}.squashfs"
 
 DESCRIBED = f"{DIRECTORY}.json"
 """Describes the packed packages that an easyconfig names."""
+
+_LARGEST = 16 << 20  # bytes of that description
 
 _ENVIRONMENTS = "venv"
 
@@ -177,7 +180,7 @@ class PackedPackages:
 def read_shipped(root: Path) -> PackedPackages | None:
     """Return what describes the packed packages of an installation; None if it has none, or it is damaged."""
     try:
-        known = json.loads((root / DESCRIBED).read_text(encoding="utf-8"))
+        known = json.loads(read_text(root / DESCRIBED, _LARGEST))
         return PackedPackages(
             image=str(known["image"]),
             requirements=tuple(map(str, known["requirements"])),
@@ -185,7 +188,7 @@ def read_shipped(root: Path) -> PackedPackages | None:
             sha256=str(known["sha256"]),
             replaces=str(known["replaces"]),
         )
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 

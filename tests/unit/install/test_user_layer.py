@@ -149,3 +149,14 @@ def test_the_rest_of_an_environment_whose_removal_failed_has_no_additions(layer:
     shutil.rmtree(venv / "lib")
     assert (venv / "lib64").is_symlink()
     assert not user_layer.has_additions(Path(layer.directory))
+
+
+@pytest.mark.parametrize("planted", ["fifo", "nested", "list", "large"])
+def test_a_damaged_or_planted_description_describes_nothing(tmp_path: Path, planted: str) -> None:
+    described = tmp_path / user_layer.DESCRIBED
+    if planted == "fifo":
+        os.mkfifo(described)
+    else:
+        described.write_text({"nested": "[" * 100_000, "list": "[]", "large": " " * (17 << 20) + "{}"}[planted])
+    assert user_layer.read_shipped(tmp_path) is None
+    assert not user_layer.is_shipped(tmp_path / user_layer.PACKED)

@@ -20,6 +20,7 @@ from hpcmod.cli.jobs.run_options import CommandOfProgram, of_a_run, runtime_name
 from hpcmod.cli.jobs.script import save_script
 from hpcmod.cli.output import print_data, print_json, tell
 from hpcmod.errors import BadInputError, NotFoundError
+from hpcmod.gpus import find_gpu_targets
 from hpcmod.install.installed import Installed
 from hpcmod.model.images.targets import runs_on
 from hpcmod.model.jobs.job import JobPlan, make_job
@@ -257,7 +258,7 @@ def _explain_module(installed: Installed, site: Site) -> Iterator[str]:
 
 def _name_variant(installed: Installed, site: Site) -> Iterator[str]:
     """Yield the published variant for the GPUs of this machine, if the image of a module is for others."""
-    if runs_on(installed.targets, machine.find_gpu_targets(site)) is False:  # else the catalogues need not be read
+    if runs_on(installed.targets, find_gpu_targets(site)) is False:  # else the catalogues need not be read
         yield from filter(None, [name_variant(look_around(None, profile=site), installed.module, installed.targets)])
 
 

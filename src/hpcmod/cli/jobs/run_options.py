@@ -75,6 +75,16 @@ class CommandOfProgram(click.Command):
         return left
 
 
+mpi_option = click.option(
+    "--mpi",
+    default="",
+    metavar="TYPE",
+    help="How ranks and MPI connect: srun --mpi (default: what the image's MPI needs).",
+    shell_complete=lambda *_: list(MPI_TYPES),
+)
+"""The option of every command that starts ranks which may use MPI."""
+
+
 def of_a_run(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options that `hpcmod job` and `hpcmod launch` share."""
     for option in (
@@ -87,8 +97,7 @@ def of_a_run(command: Callable[..., None]) -> Callable[..., None]:
             help="Launcher that starts the ranks; ray: a Ray cluster for one program.",
         ),
         click.option("--ranks-per-node", default=0, help="Ranks per node (default: one per GPU)."),
-        click.option("--mpi", default="", metavar="TYPE", help="srun --mpi (default: what the image's MPI needs).",
-                     shell_complete=lambda *_: list(MPI_TYPES)),
+        mpi_option,
         click.option("--gpus", default=-1, help="GPUs per node (default: all)."),
         click.option(
             "--gpus-visible",

@@ -11,7 +11,6 @@ from pathlib import Path
 import click
 
 from hpcmod.cli.containers import complete_site
-from hpcmod.cli.jobs.run_options import MPI_TYPES
 from hpcmod.cli.output import tell
 from hpcmod.errors import LackingError
 from hpcmod.install.queue import has_queue
@@ -68,17 +67,6 @@ def place_options(command: Callable[..., None]) -> Callable[..., None]:
     ):
         command = option(command)
     return command
-
-
-def mpi_option(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the option that says how ranks and MPI connect."""
-    return click.option(
-        "--mpi",
-        default="",
-        metavar="TYPE",
-        help="How ranks and MPI connect: pmix or pmi2 (default: the image's).",
-        shell_complete=lambda *_: list(MPI_TYPES),
-    )(command)
 
 
 def allocation_options(command: Callable[..., None]) -> Callable[..., None]:

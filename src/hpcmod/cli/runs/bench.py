@@ -29,13 +29,13 @@ from hpcmod.check.bandwidth.steps import (
 )
 from hpcmod.cli.containers import complete_container, complete_file, find_ready, look_around
 from hpcmod.cli.flags import with_flags
+from hpcmod.cli.jobs.run_options import mpi_option
 from hpcmod.cli.output import print_data, print_json, tell
 from hpcmod.cli.runs.allocation import (
     AllocationFlags,
     PlaceFlags,
     find_allocation,
     make_allocation,
-    mpi_option,
     place_options,
     run_again,
 )

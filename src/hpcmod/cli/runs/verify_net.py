@@ -18,12 +18,12 @@ from hpcmod.check.network.run import Run, run_allreduce
 from hpcmod.cli.containers import complete_container, find_ready, look_around
 from hpcmod.cli.findings import finding_values, print_findings
 from hpcmod.cli.flags import with_flags
+from hpcmod.cli.jobs.run_options import mpi_option
 from hpcmod.cli.output import print_data, print_json, tell
 from hpcmod.cli.runs.allocation import (
     AllocationFlags,
     find_allocation,
     make_allocation,
-    mpi_option,
     place_options,
     run_again,
 )

@@ -60,7 +60,8 @@ _MPI_NAMES = (
 """Methods of mpi4py that return when other ranks have done their part.
 
 Source: the API reference of mpi4py, classes Comm, Intracomm and Request. Those that take any object begin with a small
-letter; the same names are methods of tensors and sockets, so the communicator's name has to say what it is.
+letter. Tensors and sockets have methods with some of these names, so such a call counts only on a name with `comm` or
+`world`.
 """
 _MPI_CALL = re.compile(
     rf"\.({'|'.join((*_MPI_NAMES, 'barrier', 'bcast', 'allgather', 'alltoall', 'allreduce', 'sendrecv'))})\("
