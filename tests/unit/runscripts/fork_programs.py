@@ -40,6 +40,18 @@ print([signal.getsignal(number) for number in (1, 2, 3, 10, 12, 13, 15, 17)], re
 print([line for line in open("/proc/self/status") if line.startswith(("SigIgn", "SigBlk"))])
 print(sorted(number for number in map(int, os.listdir("/proc/self/fd")) if number < 3))
 """),
+    "garbage collection": Program("""
+import gc, weakref
+print(gc.isenabled(), gc.get_threshold())
+class Node:
+    pass
+node = Node()
+node.itself = node
+weakref.finalize(node, print, "collected")
+del node
+[[] for _ in range(2000)]
+print("end", [[] for _ in range(2000)] == [])
+"""),
     "traceback": Program("""
 def train():
     raise ValueError('no data')
