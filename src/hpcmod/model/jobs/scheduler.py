@@ -130,13 +130,13 @@ class Programs(NamedTuple):
     test: tuple[str, ...]
     """Reads a batch script and prints to stderr when it could run; options are appended."""
     noise: str
-    """Regular expression for the beginning of a line of that answer that people need not see."""
+    """Regular expression for the beginning of a line of its answer that is not shown to users."""
     unreachable: str
     """Regular expression for an answer which says that the scheduler does not respond."""
     submit: tuple[str, ...]
     """Prints the number of the job, up to the first semicolon; options and a file are appended."""
     scripts: tuple[tuple[str, ...], ...]
-    """Print the batch script of a job; the first that knows it counts."""
+    """Print the batch script of a job; they are tried in this order until one knows the job."""
     state: tuple[str, ...]
     """Prints the state of a job that has not ended."""
     node: tuple[str, ...]
