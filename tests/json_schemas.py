@@ -52,9 +52,14 @@ def fault_of(name: str, value: Any) -> str:
     return f"{name}.json: {fault.json_path}: {fault.message[:300]}" if fault else ""
 
 
+@cache
+def paths_of_commands() -> dict[int, tuple[str, ...]]:
+    """Return the words of every command that has --json, by the identity of the command, which lives forever."""
+    return {id(one): path for path, one in commands_with_json()}
+
+
 def called_command(command: click.Command, words: Sequence[str]) -> tuple[str, ...]:
     """Return the words of the called command if it has --json, else an empty tuple."""
-    by_command = {id(one): path for path, one in commands_with_json()}
     left = list(words)
     while isinstance(command, click.Group):
         while left and left[0].startswith("-"):
@@ -63,7 +68,7 @@ def called_command(command: click.Command, words: Sequence[str]) -> tuple[str, .
         if below is None:
             break  # an option of the group itself, or an unknown command
         command = below
-    return by_command.get(id(command), ())
+    return paths_of_commands().get(id(command), ())
 
 
 def check_output(command: click.Command, words: Sequence[str], text: str) -> None:
