@@ -51,6 +51,7 @@ class Stack:
         places = [str(self.python.parent), str(self.apptainer.parent), *kept.get("PATH", os.defpath).split(os.pathsep)]
         path = os.pathsep.join(dict.fromkeys(places))  # Lmod drops duplicates, which is not hpcmod's doing
         own = {"PATH": path, "HOME": str(home), "USER": getpass.getuser(), "LMOD_PAGER": "none", "LC_ALL": "C.UTF-8"}
+        own["LMOD_TERM_WIDTH"] = "80"  # otherwise, each start of Lmod starts two programs to find that out
         return {**kept, **own, "EB_PYTHON": str(self.python), **more}
 
 
