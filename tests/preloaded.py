@@ -1,81 +1,32 @@
-"""Processes of `eb` and `hpcmod` that start with their imports done, since importing takes a third of their time.
+"""Processes of `eb` and `hpcmod` that start with their imports done, since importing takes most of their time.
 
-A server process imports what both import anyway, except EasyBuild, which reads its environment on import. For each call
-it forks a copy, which has the arguments, environment, working directory, umask and output of that call, and exits as a
-new process would. With HPCMOD_THOROUGH=1, or if the environment sets a variable of Python, each call starts a new
-Python.
+A server process for each of the two does its imports. For each call it forks a copy, which has the arguments,
+environment, working directory, umask and output of that call, and exits as a new process would. With HPCMOD_THOROUGH=1,
+or if the environment sets a variable that matters before or during the imports, each call starts a new Python.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
+import gc
+import importlib
 import json
 import os
 import selectors
 import signal
 import socket
 import subprocess
+import sys
 import time
+import warnings
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any, NoReturn
 
+CHECKOUT = Path(__file__).resolve().parent.parent
 EASYBUILD, HPCMOD = "easybuild", "hpcmod"
-
-SERVER = """
-import contextlib, gc, importlib, json, os, runpy, socket, sys, time, warnings
-warnings.simplefilter("ignore")
-for name in sys.argv[2].split():
-    with contextlib.suppress(ImportError):  # the set of modules depends on the Python version
-        importlib.import_module(name)
-warnings.resetwarnings()
-gc.collect()
-gc.freeze()
-calls = socket.socket(fileno=int(sys.argv[1]))
-while True:
-    text, files, _, _ = socket.recv_fds(calls, 1 << 20, 3)
-    if not text:
-        os._exit(0)
-    if os.fork() == 0:
-        break
-    for file in files:
-        os.close(file)
-    try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-    except ChildProcessError:
-        pass
-calls.close()
-out, err, status = files
-child = os.fork()
-if child:
-    os.write(status, b"%d\\n" % child)
-    os.close(out)
-    os.close(err)
-    os.write(status, b"%d\\n" % os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-    os._exit(0)
-os.close(status)
-os.dup2(out, 1)
-os.dup2(err, 2)
-os.close(out)
-os.close(err)
-call = json.loads(text)
-os.chdir(call["directory"])
-os.umask(call["umask"])
-os.environ.clear()
-os.environ.update(call["environment"])
-time.tzset()
-sys.argv = call["argv"]
-program = call["program"]
-del calls, child, err, files, name, out, status, text
-if program == "easybuild":
-    sys.path[0] = os.getcwd()
-    runpy.run_module("easybuild.main", run_name="__main__", alter_sys=True)
-else:
-    sys.path[0] = os.path.dirname(sys.argv[0])
-    from hpcmod.cli.main import main
-    sys.exit(main())
-"""
 
 IMPORTED = """
 bz2 concurrent.futures configparser csv curses difflib email.parser glob hashlib http.client importlib.metadata
@@ -87,17 +38,106 @@ hpcmod.install.store hpcmod.install.user_layer hpcmod.machine
 """
 """Modules that `eb` and `hpcmod publish` import."""
 
+EARLY = ("PYTHON", "FANCYLOG", "XDG_CONFIG_")
+"""Prefixes of variables that Python reads as it starts, or EasyBuild while it is imported."""
+USUAL = {"PYTHONOPTIMIZE": "0", "FANCYLOGGER_IGNORE_MPI4PY": "1"}
+"""Those of the server processes."""
+
 
 @cache
-def _server(python: str) -> socket.socket:
-    """Start the server process; it exits when the socket closes, so at the latest when the tests end."""
+def _server(python: str, program: str) -> socket.socket:
+    """Start a program's server process; it exits when the socket closes, so at the latest when the tests end."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
-        argv = [python, "-c", SERVER, str(theirs.fileno()), IMPORTED]
-        environ = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "FANCYLOGGER_IGNORE_MPI4PY": "1"}
-        server = subprocess.Popen(argv, env=environ, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
+        argv = [python, "-c", f"from tests.preloaded import serve; serve({theirs.fileno()}, {program!r})"]
+        # when imported, EasyBuild looks for its configuration in the home directory
+        environ = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "HOME": "/nonexistent"}
+        server = subprocess.Popen(
+            argv,
+            env={**environ, **USUAL},
+            cwd=CHECKOUT,
+            stdin=subprocess.DEVNULL,
+            pass_fds=[theirs.fileno()],
+        )
     atexit.register(lambda: (ours.close(), server.wait()))
     return ours
+
+
+def serve(file: int, program: str) -> None:
+    """Import what a program imports, and fork for each call that a socket brings, until it closes."""
+    sys.path.remove("")
+    _import(program)
+    gc.collect()
+    gc.freeze()
+    calls = socket.socket(fileno=file)
+    while True:
+        text, files, _, _ = socket.recv_fds(calls, 1 << 20, 3)
+        if not text:
+            return
+        if os.fork() == 0:
+            calls.close()
+            _run(program, json.loads(text), *files)
+        for each in files:
+            os.close(each)
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+
+
+def _import(program: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in IMPORTED.split():
+            with contextlib.suppress(ImportError):  # the set of modules depends on the Python version
+                importlib.import_module(name)
+        if program == EASYBUILD:
+            from tests.faults.spare import import_easybuild
+
+            import_easybuild()
+            importlib.import_module("easybuild.easyblocks.generic.containermodule")
+    _compile_templates()
+
+
+def _compile_templates() -> None:
+    """Compile the templates of run scripts and modulefiles: both renderers keep them."""
+    import jinja2
+
+    from hpcmod.render import runscript
+    from hpcmod.render.modules import modulefile
+    from hpcmod.resources import module_templates, runscript_templates
+
+    for module, templates in ((runscript, runscript_templates()), (modulefile, module_templates())):
+        environment = module._environment(tuple(templates.items()))
+        for name in environment.list_templates():
+            with contextlib.suppress(jinja2.TemplateAssertionError):  # a template with filters of another renderer
+                environment.get_template(name)
+
+
+def _run(program: str, call: Mapping[str, Any], out: int, err: int, status: int) -> NoReturn:
+    """Run a call in a child process, and report its process ID and then its exit status, each on a line."""
+    child = os.fork()
+    if child:
+        os.write(status, b"%d\n" % child)
+        os.close(out)
+        os.close(err)
+        os.write(status, b"%d\n" % os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        os._exit(0)
+    os.close(status)
+    for file, stream in ((out, 1), (err, 2)):
+        os.dup2(file, stream)
+        os.close(file)
+    from tests.faults.spare import become, end_with, run_easybuild
+
+    os.umask(call["umask"])
+    become(call["argv"], call["environment"], call["directory"])
+    time.tzset()
+    if program == EASYBUILD:
+        sys.path.insert(0, call["directory"])
+        run_easybuild()
+    sys.path.insert(0, str(Path(sys.argv[0]).parent))
+    from hpcmod.cli.main import main
+
+    end_with(main)
 
 
 def call(
@@ -112,8 +152,8 @@ def call(
     timeout: float = 600,
 ) -> subprocess.CompletedProcess[str] | None:
     """Run a program to its end, with stderr `joined` to stdout or separate; None if it needs a new Python."""
-    own = {name: value for name, value in env.items() if name.startswith("PYTHON")}
-    if os.environ.get("HPCMOD_THOROUGH") == "1" or own not in ({}, {"PYTHONOPTIMIZE": "0"}):
+    own = {name: value for name, value in env.items() if name.startswith(EARLY)}
+    if os.environ.get("HPCMOD_THOROUGH") == "1" or own.items() - USUAL.items():
         return None
     if umask is None:
         umask = os.umask(0)
@@ -123,7 +163,7 @@ def call(
     reads, writes = [one for one, _ in pipes], [other for _, other in pipes]
     try:
         text = json.dumps(asked).encode()
-        socket.send_fds(_server(str(python)), [text], writes if len(writes) == 3 else [writes[0], *writes])
+        socket.send_fds(_server(str(python), program), [text], writes if len(writes) == 3 else [writes[0], *writes])
     finally:
         for file in writes:
             os.close(file)

@@ -114,6 +114,11 @@ def _wait(calls: socket.socket) -> None:
         os.dup2(file, number)
     close_files()
     become(call["argv"], call["env"], call["cwd"])
+    run_easybuild()
+
+
+def run_easybuild() -> NoReturn:
+    """Run `eb` with the arguments and environment of this process, which imported EasyBuild with others."""
     from easybuild.tools import build_log, environment
 
     logging.setLoggerClass(build_log.EasyBuildLog)
