@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from hpcmod.errors import BadInputError, HpcmodError, NotFoundError
 from hpcmod.image.inspect.contents import read_facts
 from hpcmod.image.sif.labels import read_labels
 from hpcmod.image.trust.provenance import read_provenance
-from tests.builds import build, engine_processes, left_behind, make_plan
+from tests.builds import build, engine_processes, left_behind, make_plan, make_small_base
 from tests.integration.conftest import THOROUGH, sha256_of
 from tests.stack import CHECKOUT, Done, Stack, run
 
@@ -229,25 +230,21 @@ def test_a_wheel_of_another_checksum_than_the_locks_ends_the_build(
     stack: Stack, base_image: Path, tmp_path: Path
 ) -> None:
     wheel = next(stack.wheels.glob("filelock-*.whl")).name
-    (tmp_path / "state").mkdir()
-    lock = tmp_path / "state" / "lock"
+    for name in ("base", "wheels", "state/filelock"):
+        (tmp_path / name).mkdir(parents=True)
+    shutil.copy(stack.wheels / wheel, tmp_path / "wheels")
+    lock, recipe = tmp_path / "state" / "lock", tmp_path / "state" / "filelock"
     lock.write_text(f"wheel filelock {wheel.split('-')[1]} {'0' * 64} {wheel}\n")
-    options = (
-        "--mpi",
-        "none",
-        "--base",
-        f"oci:{base_image}",
-        "--wheel-dir",
-        str(stack.wheels),
-        "--engine",
-        "apptainer",
-    )
-    argv = [str(stack.python.parent / "hpcmod"), "build", "pytorch-cpu", *options, "-o", str(tmp_path / "x.sif")]
+    whole = (CHECKOUT / "recipes" / "pytorch-cpu.toml").read_text()
+    (recipe / "recipe.toml").write_text(whole.replace("torch=={torch} numpy=={numpy}", "filelock"))
+    base = f"oci:{make_small_base(base_image, tmp_path / 'base', python=True)}"
+    options = ("--mpi", "none", "--base", base, "--wheel-dir", str(tmp_path / "wheels"), "--engine", "apptainer")
+    argv = [str(stack.python.parent / "hpcmod"), "build", str(recipe), *options, "-o", str(tmp_path / "x.sif")]
     done = run(argv, stack.environment(tmp_path / "state", HPCMOD_LOCK=str(lock), HPCMOD_SITE="generic"))
     assert done.returncode == 2 and done.stdout == ""
     assert f"{wheel}: wrong checksum: expected {'0' * 64}, found " in done.stderr
     assert "the component python-packages failed" in done.stderr
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["state", "x.sif.build.log"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["base", "state", "wheels", "x.sif.build.log"]
 
 
 def test_every_engine_is_tried_by_building(tmp_path: Path) -> None:
