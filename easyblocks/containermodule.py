@@ -29,7 +29,7 @@ from hpcmod.check.commands import check_wrapped_commands
 from hpcmod.check.fit import check_fit
 from hpcmod.errors import ELSEWHERE, HpcmodError, NoSpaceError, explain_os_error
 from hpcmod.fs.temporary import clear_leftovers
-from hpcmod.fs.tree import write_file
+from hpcmod.fs.tree import Tree, write_file
 from hpcmod.image.acquire.locate import image_directories, nowhere, parse_checksum
 from hpcmod.image.acquire.source import LocalImage, find_source, get_source, make_source
 from hpcmod.image.inspect.contents import read_facts
@@ -80,26 +80,14 @@ def warn(line):
     print_warning("%s", terminal(line))
 
 
-AGAIN = (
-    "force",
-    "rebuild",
-    "module_only",
-    "sanity_check_only",
-    "skip",
-)  # options to reinstall
+AGAIN = ("force", "rebuild", "module_only", "sanity_check_only", "skip")  # options to reinstall
 
 PARAMETERS = {
     "bind_paths": ([], "Bind paths in addition to the site's: source[:destination[:options]]"),
     "environment": ({}, "Container variables: {name: value}; values set by the user win"),
     "image": (None, "Image, instead of sources: docker://HOST/NAME@sha256:..., or another image reference"),
-    "install_mode": (
-        "auto",
-        "Image: 'copy', 'link' (hard link), 'central' (in place) or 'auto' (site default)",
-    ),
-    "netstack": (
-        "auto",
-        "Host network libraries: 'swap' (replace the image's), 'off' or 'auto' (site default)",
-    ),
+    "install_mode": ("auto", "Image: 'copy', 'link' (hard link), 'central' (in place) or 'auto' (site default)"),
+    "netstack": ("auto", "Host network libraries: 'swap' (replace the image's), 'off' or 'auto' (site default)"),
     "site_profile": (None, "Name or file of the site profile (default: detected)"),
     "user_packages": ([], "Python packages to install next to the image: lines of a requirements file"),
     "wrapped_commands": (
@@ -375,6 +363,7 @@ class ContainerModule(EasyBlock):
             return super().make_module_step(fake=fake)
         final = Path(self.mod_filepath)
         clear_leftovers(final.parent, final.name, alone=True)
+        self.module_generator.create_symlinks = self.link_module
         try:
             with boundary(), tempfile.TemporaryDirectory() as private:
                 written = Path(private, final.name)
@@ -391,6 +380,15 @@ class ContainerModule(EasyBlock):
         if self._installed and self._installed.method == "central":
             store.remove_own_copy(self.plan)
         return modules
+
+    def link_module(self, places, fake=False):
+        """Link the module in other directories too; EasyBuild's own removes each link first, which a kill may lose."""
+        target = self.module_generator.get_module_filepath(fake=fake)
+        for place in places:
+            link = Path(self.module_generator.get_module_filepath(fake=fake, mod_path_suffix=place))
+            if not (link.is_symlink() and os.readlink(link) == target):
+                mkdir(str(link.parent), parents=True)
+                Tree(link.parent).symlink(link.name, target)
 
     def permissions_step(self, *args, **kwargs):
         """Set permissions, but keep the user's packages writable under --read-only-installdir."""

@@ -44,11 +44,17 @@ class Ground:
     def catalogue(self) -> Path:
         return self.top / "catalogue"
 
+    @property
+    def temporary(self) -> Path:
+        """Return the directory for temporary files, which is not below `top`."""
+        return self.top.parent / "tmp"
+
     def environment(self) -> dict[str, str]:
         """Return the environment of the command: Lmod, and its own home, cache and EasyBuild prefix."""
         home = self.top / "home"
         home.mkdir(parents=True, exist_ok=True)
         return ModuleTool(self.stack, home, "lmod").environment(
+            TMPDIR=str(self.temporary),
             HPCMOD_SITE="generic",
             HPCMOD_CATALOGUE=str(self.catalogue),
             HPCMOD_CACHE=str(self.top / "cache"),

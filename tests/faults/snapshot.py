@@ -45,6 +45,13 @@ class Snapshot:
         return _identity(now) != self._known[name]
 
 
+def empty(top: Path) -> None:
+    """Remove everything in a directory."""
+    _open(top)
+    for path in list(top.iterdir()):
+        _remove(path)
+
+
 def _open(top: Path) -> None:
     """Make directories writable for their owner."""
     for directory, directories, _ in os.walk(top):

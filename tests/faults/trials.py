@@ -17,8 +17,9 @@ from tests.faults.inject import STUCK, Point, Ran, find_points, run_with_fault
 from tests.faults.kinds import ERRORS, KILL, PLACE_ERRORS
 from tests.faults.places import Shim, make_shim
 from tests.faults.scenes import SCENES, Ground, Scene
-from tests.faults.snapshot import Snapshot
+from tests.faults.snapshot import Snapshot, empty
 from tests.faults.warm import Warm, warmed
+from tests.faults.watch import Call, find_alike, watching
 from tests.stack import Stack
 
 CODES = {0, *(kind.exit_code for kind in (HpcmodError, *HpcmodError.__subclasses__()))}
@@ -36,6 +37,8 @@ class Report:
     """Number of places in the code that make them."""
     missed: int = 0
     """Number of trials in which the system call was not made."""
+    alike: int = 0
+    """Number of kills that were not tried, because nothing had changed since a call at which one was."""
     trials: Counter[str] = field(default_factory=Counter)
     """Number of trials of each fault."""
     bad: list[str] = field(default_factory=list)
@@ -44,12 +47,12 @@ class Report:
     def row(self) -> str:
         """Return a line of the table."""
         others = sum(count for fault, count in self.trials.items() if fault in PLACE_ERRORS)
-        trials = (self.trials[KILL], self.trials["ENOSPC"], others)
+        trials = (self.trials[KILL], self.alike, self.trials["ENOSPC"], others)
         counts = (self.points, self.places, *trials, self.missed, len(self.bad))
         return f"{self.verb:27} {' '.join(f'{count:6}' for count in counts)}"
 
 
-HEAD = f"{'verb':27} points places   KILL ENOSPC others missed    bad"
+HEAD = f"{'verb':27} points places   KILL  alike ENOSPC others missed    bad"
 
 
 @dataclass(frozen=True)
@@ -114,12 +117,18 @@ def try_verbs(
         with contextlib.ExitStack() as services:
             ground = Ground(stack, work / "ground", services)
             ground.top.mkdir()
+            ground.temporary.mkdir()
             prepare(ground)
             before = Snapshot(ground.top, work / "before")
             for verb in group:
-                before.restore()
+                _restore(ground, before)
                 yield _try_verb(verb, ground, before, work, choice, done, tell)
         shutil.rmtree(work)
+
+
+def _restore(ground: Ground, before: Snapshot) -> None:
+    before.restore()
+    empty(ground.temporary)
 
 
 def _try_verb(
@@ -147,10 +156,16 @@ def _try_verb(
     library = shim.library if shim else None
     with warmed(ground.stack.python, ground.environment(), library, easybuild=scene.easybuild) as warm:
         trials = _Trials(scene, ground, shim, warm, whole)
-        for point, fault in choose(points, choice):
+        chosen = list(choose(points, choice))
+        alike = trials.find_alike(before) if choice.both else {}
+        killed = {(point.place, point.number) for point, fault in chosen if fault == KILL}
+        for point, fault in chosen:
+            if fault == KILL and alike.get((point.place, point.number)) in killed:
+                report.alike += 1
+                continue
             key = (verb, point.place or point.call, str(point.number), fault)
             if key not in done.wrong:
-                before.restore()
+                _restore(ground, before)
                 wrong = trials.make(point, fault)
                 if wrong is None:
                     report.missed += 1
@@ -207,6 +222,17 @@ class _Trials:
     checked: dict[str, list[str]] = field(default_factory=dict)
     """Results of the checks, by the final state."""
 
+    def find_alike(self, before: Snapshot) -> dict[Call, Call]:
+        """Run the command without a fault, and return the calls before which nothing had changed; see `find_alike`."""
+        ground, shim = self.ground, self.shim
+        if shim is None:
+            return {}
+        _restore(ground, before)
+        with watching(lambda: describe_state(ground.top, ground.temporary)) as (name, visits):
+            env = {**ground.environment(), **shim.watched(name)}
+            self.warm.run(ground.argv(self.scene.words), env=env, cwd=ground.top)
+        return find_alike(visits)
+
     def make(self, point: Point, fault: str) -> list[str] | None:
         """Return what is wrong after a fault; None if the call was not made."""
         argv, how = self.ground.argv(self.scene.words), {"cwd": self.ground.top}
@@ -235,7 +261,7 @@ class _Trials:
             yield f"lost, with exit code 0: {differences}"
         elif ran.status == 0 and scene.says not in ran.output:
             yield f"left without a message: {differences}"
-        state = describe_state(ground.top)
+        state = describe_state(ground.top, ground.temporary)
         if state not in self.judged:
             self.judged[state] = list(self._run_again())
         yield from self.judged[state]
@@ -248,7 +274,7 @@ class _Trials:
             yield f"stuck: a second run exits with {again.status}: {again.output[-500:]}"
         elif different := _differences(ground.top, whole, scene):
             yield f"after a second run, not as without a fault: {different}"
-        state = describe_state(ground.top)
+        state = describe_state(ground.top, ground.temporary)
         if state not in self.checked:
             self.checked[state] = list(self._check())
         yield from self.checked[state]

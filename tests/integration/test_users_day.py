@@ -263,6 +263,8 @@ def test_repair_restores_image_scripts_and_modulefile_and_keeps_the_users_packag
     assert record["checksums"]["runscripts/get-master"] == sha256_of(script)
     assert record["modulefile"] == {"path": str(module), "sha256": sha256_of(module)}
     assert "nothing to repair" in user("repair", "Toy").stderr
+    link = user.eb.modules.parent / "ai" / f"{MODULE}.lua"  # in the directory of its class
+    before = link.readlink(), link.lstat().st_ino, link.lstat().st_ctime_ns
 
     image.chmod(0o644)
     with image.open("r+b") as file:
@@ -282,6 +284,8 @@ def test_repair_restores_image_scripts_and_modulefile_and_keeps_the_users_packag
     repaired = user.data("repair", MODULE)
     assert {one["subject"] for one in repaired["damage"]} == {"image", "scripts", "modulefile"}
     assert repaired["left"] == []
+    # never removed to be made again: an interrupted repair would lose it, and the next one would find nothing to repair
+    assert (link.readlink(), link.lstat().st_ino, link.lstat().st_ctime_ns) == before
     assert user.must("verify", MODULE).count("ok ") == 3
     assert package.read_text() == "mine = 1"
     package.unlink()

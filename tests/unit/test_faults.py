@@ -11,10 +11,12 @@ import click
 import pytest
 
 from hpcmod.cli.main import main
+from tests.faults.compare import describe_state
 from tests.faults.inject import Point
 from tests.faults.scenes import CHANGES_NOTHING, NEEDS_A_JOB, RUNS_A_PROGRAM, SCENES
 from tests.faults.snapshot import Snapshot
 from tests.faults.trials import Choice, choose
+from tests.faults.watch import Visit, find_alike
 from tests.stack import ModuleTool, Stack, run
 from tests.verbs import verbs_of
 
@@ -62,6 +64,53 @@ def test_both_tries_errors_at_places_and_kills_and_full_disks_at_points() -> Non
     chosen = [(point.number, fault) for point, fault in choose(points, Choice(100, both=True))]
     errors = [(1, "EIO"), (2, "EDQUOT"), (2, "ESTALE")]
     assert chosen == [*errors, (1, "KILL"), (1, "ENOSPC"), (2, "KILL"), (2, "ENOSPC")]
+
+
+def test_a_kill_before_which_nothing_changed_is_that_of_the_process_s_previous_call() -> None:
+    visits = [
+        Visit(1, ("open", 1), "empty"),
+        Visit(1, ("write", 1), "opened"),
+        Visit(1, ("fsync", 1), "written"),
+        Visit(1, ("chmod", 1), "written"),
+        Visit(1, ("rename", 1), "written"),
+        Visit(2, ("open", 2), "written"),
+        Visit(1, ("unlink", 1), "written"),  # another process has been at work: it may end otherwise
+        Visit(1, ("unlink", 2), "empty"),
+        Visit(1, ("fsync", 1), "empty"),  # the first call with this name is killed
+    ]
+    assert find_alike(visits) == {("chmod", 1): ("fsync", 1), ("rename", 1): ("fsync", 1)}
+
+
+LOCK = '{"host": "h", "pid": 17, "started": "1", "user": "ada", "since": "2026-11-21 00:00:00", "token": "ab"}'
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "same"),
+    [
+        (".x.hpcmod-part-1234abcd-17-99-0011aabb", LOCK, True),  # nothing has changed
+        (".x.hpcmod-part-1234abcd-18-100-ccddeeff", LOCK, True),
+        (".y.hpcmod-part-1234abcd-17-99-0011aabb", LOCK, False),
+        (".x.hpcmod-part-1234abcd-17-99-0011aabb", LOCK.replace("17", "18").replace("21 00", "22 10"), True),
+        (".x.hpcmod-part-1234abcd-17-99-0011aabb", LOCK.replace("ada", "bob"), False),
+        (".x.hpcmod-part-1234abcd-17-99-0011aabb", LOCK[:40], False),
+        ("x", LOCK, False),
+        (None, LOCK, False),
+    ],
+)
+@pytest.mark.parametrize("place", ["top", "tmp/hpcmod-work"])
+def test_what_a_dead_process_left_counts_but_not_its_number(
+    place: str, name: str | None, content: str, same: bool, tmp_path: Path
+) -> None:
+    directory, top, temporary = tmp_path / place, tmp_path / "top", tmp_path / "tmp"
+    for path in (top, temporary, directory):
+        path.mkdir(exist_ok=True)
+    kept = directory / ".x.hpcmod-part-1234abcd-17-99-0011aabb"
+    kept.write_text(LOCK)
+    before = describe_state(top, temporary)
+    kept.unlink()
+    if name:
+        (directory / name).write_text(content)
+    assert (describe_state(top, temporary) == before) == same
 
 
 SPARE = """
