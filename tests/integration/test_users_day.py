@@ -251,6 +251,9 @@ def test_detects_deleted_files_and_an_update_restores_them(user: User) -> None:
     assert user.data("outdated")["outdated"] == []
 
 
+ENDS_EARLY = "import sys; from hpcmod.fs.temporary import *; open(f'{sys.argv[1]}/{temporary_name(\"x\")}', 'w')"
+
+
 def test_repair_restores_image_scripts_and_modulefile_and_keeps_the_users_packages(user: User) -> None:
     image, script, module = (
         user.root / TOY_IMAGE,
@@ -262,7 +265,10 @@ def test_repair_restores_image_scripts_and_modulefile_and_keeps_the_users_packag
     record = json.loads((user.root / "record.json").read_text())
     assert record["checksums"]["runscripts/get-master"] == sha256_of(script)
     assert record["modulefile"] == {"path": str(module), "sha256": sha256_of(module)}
+    for place in (script.parent, module.parent):
+        run([str(user.eb.stack.python), "-c", ENDS_EARLY, str(place)], {}, place)
     assert "nothing to repair" in user("repair", "Toy").stderr
+    assert not [path for place in (script.parent, module.parent) for path in place.glob(".x.hpcmod-part*")]
     link = user.eb.modules.parent / "ai" / f"{MODULE}.lua"  # in the directory of its class
     before = link.readlink(), link.lstat().st_ino, link.lstat().st_ctime_ns
 

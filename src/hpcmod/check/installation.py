@@ -78,6 +78,8 @@ def _check_modulefile(installed: Installed) -> Iterator[Finding]:
     path = installed.modulefile
     if not path.is_file():
         yield Finding(FAIL, MODULEFILE, f"the modulefile is missing: {path}")
+    elif installed.is_unfinished:
+        yield Finding(FAIL, MODULEFILE, f"the last installation was interrupted: {installed.root}")
     elif not installed.modulefile_sha256:
         yield Finding(UNKNOWN, MODULEFILE, f"whether changed: no checksum of {path} in the record")
     elif _is_changed(path, installed.modulefile_sha256):

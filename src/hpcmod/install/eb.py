@@ -50,9 +50,12 @@ def call_eb(arguments: Sequence[str], environ: Mapping[str, str], *, to_stderr: 
 
 
 def _translate(status: int, report: Path) -> int:
-    """Return hpcmod's exit code for an exit status of `eb`, whose codes have other meanings."""
+    """Return hpcmod's exit code for an exit status of `eb`, whose codes have other meanings.
+
+    A signal that ended `eb` (a negative status) gives 128 and its number, as in a shell.
+    """
     if status <= 0 or status > _SIGNALLED:
-        return status
+        return status if status >= 0 else _SIGNALLED - status
     with suppress(OSError, ValueError):
         return int(report.read_text())
     return NotFoundError.exit_code if status == _EB_MISSING_EASYCONFIG else CheckFailedError.exit_code

@@ -90,6 +90,11 @@ class Installed:
         return sha256 if os.path.realpath(path) == os.path.realpath(self.modulefile) else ""
 
     @property
+    def is_unfinished(self) -> bool:
+        """Return whether the last installation there was interrupted before it wrote the modulefile."""
+        return self.record.get("modulefile", "") is None
+
+    @property
     def packages(self) -> tuple[Package, ...]:
         """Return the Python packages listed in the record, in the same order."""
         from hpcmod.model.images.facts import Package  # most commands only need the names of modules

@@ -188,7 +188,7 @@ class OwnInstallation(PrivateInstallation):
         return {**record, "checksums": sums, **self._describe_module(record)}
 
     def _describe_module(self, record: Mapping[str, Any]) -> dict[str, Any]:
-        module = self.shared.now(record.get("modulefile", {}).get("path", ""))
+        module = self.shared.now((record.get("modulefile") or {}).get("path", ""))
         if not module.is_file():
             return {}
         text = self.final_text(module.read_text(encoding="utf-8"))

@@ -98,14 +98,19 @@ def install(
     prove, shared
         See `install_image`, which also lists the exceptions.
     """
-    for directory in ("", "bin", "libexec", "runscripts"):
-        clear_leftovers(Path(plan.spec.root, directory), alone=True)
+    clear_parts(Path(plan.spec.root), alone=True)
     image = install_image(plan, source, prove=prove, shared=shared, progress=progress)
     plan = with_own_packages(plan, image.sha256)
     write_definition(plan, Path(image.path))
     files = install_files(plan, runscript_templates())
     write_record(plan, image, files, version, provenance=source.provenance)
     return image
+
+
+def clear_parts(root: Path, *, alone: bool = False) -> None:
+    """Remove the temporary files of interrupted installations; `alone` as in `clear_leftovers`."""
+    for directory in ("", "bin", "libexec", "runscripts", DEFINITIONS):
+        clear_leftovers(root / directory, alone=alone)
 
 
 def write_definition(plan: InstallPlan, image: Path) -> None:
@@ -298,7 +303,7 @@ def write_record(
     *,
     provenance: Provenance | None = None,
 ) -> None:
-    """Write the record of the installation: its last file before the modulefile.
+    """Write the record of the installation: its last file before the modulefile. It is complete with `complete_record`.
 
     Parameters
     ----------
@@ -317,6 +322,7 @@ def write_record(
         "checksums": dict(files),
         "packages": [asdict(package) for package in plan.packages],
         "own_packages": describe_own_packages(plan),
+        "modulefile": None,  # until `complete_record`
     }
     write_file(Path(plan.spec.root) / RECORD, json.dumps(record, indent=1) + "\n")
 

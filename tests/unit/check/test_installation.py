@@ -73,6 +73,12 @@ def test_a_changed_modulefile_is_found(installed: Installed) -> None:
     assert verdicts(installed) == {"image": "ok", "scripts": "ok", "modulefile": "fail"}
 
 
+def test_an_interrupted_installation_over_another_is_found(installed: Installed) -> None:
+    unfinished = replace(installed, record={**installed.record, "modulefile": None})
+    assert verdicts(unfinished) == {"image": "ok", "scripts": "ok", "modulefile": "fail"}
+    assert find_damage(unfinished) == f"the last installation was interrupted: {installed.root}"
+
+
 def test_a_record_without_checksums_leaves_changes_unknown(installed: Installed) -> None:
     record = {name: value for name, value in installed.record.items() if name not in ("checksums", "modulefile")}
     older = replace(installed, record=record)

@@ -59,6 +59,7 @@ def test_eb_runs_in_a_directory_where_no_one_plants_anything(tmp_path: Path, mon
         pytest.param("exit 4", 3, id="no such easyconfig"),
         pytest.param("exit 16", 1, id="any other failure"),
         pytest.param("exit 130", 130, id="interrupted"),
+        pytest.param("kill -KILL $$", 137, id="killed"),
     ],
 )
 def test_exit_codes_are_those_of_hpcmod(tmp_path: Path, script: str, code: int) -> None:

@@ -287,6 +287,7 @@ def test_the_record_says_what_was_installed(plan: InstallPlan, root: Path) -> No
     assert record["files"] == ["bin/python"]
     assert record["checksums"] == {"bin/python": "cd" * 32}
     assert record["packages"] == [{"name": "torch", "version": "2.7.1"}]
+    assert record["modulefile"] is None
     assert names(root) == ["record.json"]
 
 

@@ -20,7 +20,9 @@ from hpcmod.cli.containers import (
 from hpcmod.cli.findings import finding_values, print_findings
 from hpcmod.cli.install.installed import find_writable, reinstall, reinstall_command
 from hpcmod.cli.output import print_json, print_text, tell
+from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.install.installed import Installed, find_in_tree
+from hpcmod.install.store import clear_parts
 from hpcmod.model.finding import FAIL, Finding
 from hpcmod.progress import ProgressLine
 from hpcmod.render.quote import sh_word
@@ -46,6 +48,9 @@ def repair_verb(container: str, dry_run: bool, site: str | None, as_json: bool) 
     own = find_broken(here, container) or find_writable(here, container)
     damage = _find_failures(own)
     status, left = 0, damage
+    if not (damage or dry_run):  # an interrupted repair may have restored everything
+        clear_parts(own.root)
+        clear_leftovers(own.modulefile.parent)
     if damage and not dry_run:
         keep = not any(finding.subject == IMAGE for finding in damage)
         status = reinstall(here, own, site, as_json=as_json, keep_image=keep)
