@@ -18,7 +18,7 @@ _IGNORED = re.compile(
     r"ebfiles_repo/.*|easybuild/.*|index\.jsonl|home/\.local/state/hpcmod/layers/.*)$"
 )
 _UNREAD = re.compile(r"\.log(\.bz2)?$|_build_report|ebfiles_repo/|(^|/)easybuild/(.*/)?[^/]*(?<!\.eb)$|home/\.lmod\.d/")
-"""Files that EasyBuild writes for people, its archive of easyconfigs, and Lmod's cache: what is in them has no effect."""
+"""Files that EasyBuild writes for people, its archive of easyconfigs, and Lmod's cache: their content has no effect."""
 
 _PROCESS = (re.compile(r'"(pid|started|token)": ("[^"]*"|\d+)'),)
 _TOKENS = re.compile(r"(?<=\.hpcmod-part-)[0-9a-f-]+|(?<=^hpcmod-)(\w+-)?\w{8}(?=/|$)|\d{8}[._-]?\d{6}(\.\w{5})?")
