@@ -54,8 +54,10 @@ def _translate(status: int, report: Path) -> int:
 
     A signal that ended `eb` (a negative status) gives 128 and its number, as in a shell.
     """
-    if status <= 0 or status > _SIGNALLED:
-        return status if status >= 0 else _SIGNALLED - status
+    if status < 0:
+        return _SIGNALLED - status
+    if status == 0 or status > _SIGNALLED:
+        return status
     with suppress(OSError, ValueError):
         return int(report.read_text())
     return NotFoundError.exit_code if status == _EB_MISSING_EASYCONFIG else CheckFailedError.exit_code
