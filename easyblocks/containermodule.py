@@ -316,9 +316,8 @@ class ContainerModule(EasyBlock):
             if wanted.lines:
                 check_no_others(self.shared.final(self.installdir) if self.shared else Path(self.installdir))
             prove = runtime.prover(os.environ)
-            image = store.install(
-                self.plan, sif, version=__version__, prove=prove, shared=self.shared, progress=progress
-            )
+            ways = {"prove": prove, "shared": self.shared, "progress": progress, "tell": self.tell}
+            image = store.install(self.plan, sif, version=__version__, **ways)
         if source["checksum"] not in (None, image.sha256):
             print_warning("Ignoring the checksum mismatch: the sha256 of %s is %s", source["path"], image.sha256)
         self.tell(f"image {image.path}: {image.method}, sha256 {image.sha256}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from hpcmod.errors import HpcmodError
@@ -27,6 +28,7 @@ def check_machine(environ: Mapping[str, str], easyconfigs: str) -> Iterator[Find
         Directory of hpcmod's easyconfigs, which must be on EasyBuild's robot path.
     """
     yield _check_site(environ)
+    yield from _check_striping(environ)
     yield _check_runtime(environ)
     yield _check_module_tool(environ)
     yield from _check_eb(environ)
@@ -40,6 +42,17 @@ def _check_site(environ: Mapping[str, str]) -> Finding:
         return Finding(OK, "site profile", load_site(None, environ).name)
     except HpcmodError as err:
         return Finding(FAIL, "site profile", err.message, err.cure)
+
+
+def _check_striping(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Report how images on Lustre are striped, if the site profile says that, and a missing tool for it."""
+    with suppress(HpcmodError):  # of the profile, which is reported
+        striping = load_site(None, environ).striping
+        if striping and which("lfs", environ):
+            yield Finding(OK, "striping", f"lfs setstripe {striping}, for images on Lustre")
+        elif striping:
+            found = f"the site profile has images.striping = {striping!r}, but lfs is not on PATH"
+            yield Finding(WARN, "striping", found, "Install images where lfs is on PATH, e.g. on a login node.")
 
 
 def _check_runtime(environ: Mapping[str, str]) -> Finding:

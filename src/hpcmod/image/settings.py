@@ -62,6 +62,7 @@ def make_options(
         environ=environ,
         checksum=checksum,
         policy=site.trust,
+        striping=site.striping,
         cache=open_cache(site, environ) if use_cache else None,
         access=Access(allow_http=allow_http, announce=cache(tell)),  # once per message
         conversion=_with_memory(

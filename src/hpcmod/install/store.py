@@ -17,6 +17,7 @@ from pathlib import Path
 
 from hpcmod.errors import BadInputError
 from hpcmod.fs.replacing import replacing
+from hpcmod.fs.striping import set_layout
 from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.fs.tree import Tree, write_file
 from hpcmod.image.copy import copy_image
@@ -88,6 +89,7 @@ def install(
     prove: Callable[[Path], None],
     shared: SharedPrefix | None = None,
     progress: Progress | None = None,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> InstalledImage:
     """Install the image, the run scripts and the wrappers, then the record; the caller must hold the lock.
 
@@ -95,11 +97,11 @@ def install(
     ----------
     version
         Version of hpcmod, for the record.
-    prove, shared
+    prove, shared, tell
         See `install_image`, which also lists the exceptions.
     """
     clear_parts(Path(plan.spec.root), alone=True)
-    image = install_image(plan, source, prove=prove, shared=shared, progress=progress)
+    image = install_image(plan, source, prove=prove, shared=shared, progress=progress, tell=tell)
     plan = with_own_packages(plan, image.sha256)
     write_definition(plan, Path(image.path))
     files = install_files(plan, runscript_templates())
@@ -129,6 +131,7 @@ def install_image(
     prove: Callable[[Path], None],
     shared: SharedPrefix | None = None,
     progress: Progress | None = None,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> InstalledImage:
     """Check an image and put it in place; the previous image works until the new one is complete.
 
@@ -139,6 +142,8 @@ def install_image(
     shared
         Where the rest of the installation will be copied. A private copy of the image goes there directly, and the
         plan's path becomes a link to it.
+    tell
+        Called with each message for the user.
 
     Raises
     ------
@@ -157,8 +162,13 @@ def install_image(
         return _make_installed(own, kept, source, "kept", 0)
     may_link = source.ours and plan.image_mode == "copy" and plan.spec.install_mode == "auto"
     mode = "share" if may_link else plan.image_mode.replace("central", "copy")
-    with shared.anchored(own) if shared else nullcontext(own) as anchored:
-        return _copy(own, anchored, source, mode, prove, progress)
+    with shared.anchored(own) if shared else nullcontext(own) as anchored, replacing(anchored) as partial:
+        set_layout(partial.parent, plan.site.striping, tell)
+        result = copy_image(source.path, partial, checksum=source.checksum, method=mode, progress=progress)
+        source.verify(partial)
+        if own.exists():
+            prove(partial)
+    return _make_installed(own, result.sha256, source, result.method, result.bytes_written)
 
 
 def _is_found_by_module(plan: InstallPlan, image: Path) -> bool:
@@ -216,22 +226,6 @@ def _find_unchanged(own: Path, source: VerifiedSif, progress: Progress | None) -
         return known
     wanted = source.checksum or file_sha256(source.path, progress)
     return wanted if file_sha256(own, progress) == wanted else None
-
-
-def _copy(
-    own: Path,
-    anchored: Path,
-    source: VerifiedSif,
-    mode: str,
-    prove: Callable[[Path], None],
-    progress: Progress | None,
-) -> InstalledImage:
-    with replacing(anchored) as partial:
-        result = copy_image(source.path, partial, checksum=source.checksum, method=mode, progress=progress)
-        source.verify(partial)
-        if own.exists():
-            prove(partial)
-    return _make_installed(own, result.sha256, source, result.method, result.bytes_written)
 
 
 def install_files(plan: InstallPlan, templates: Mapping[str, str]) -> dict[str, str]:

@@ -220,6 +220,8 @@ class Site:
     install_mode: str = "copy"
     compression: str = ""
     """Compressor for SIFs made here, see model.compression, and its level: `gzip:6`; empty: hpcmod's default."""
+    striping: str = ""
+    """Options of `lfs setstripe` for images on Lustre; empty: the default of their directory."""
     cache: str = ""
     """Directory of the blob cache; may contain variables. Empty: the user's own cache."""
     cache_group: str = ""

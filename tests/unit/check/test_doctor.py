@@ -40,6 +40,15 @@ def test_says_which_runtime_and_which_site_it_found(sound: dict[str, str], tmp_p
     assert found({**sound, "HPCMOD_SITE": "lumi"}, "site profile").found == "lumi"
 
 
+def test_says_how_images_are_striped_if_the_profile_says_that(sound: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "x1.toml").write_text('name = "x1"\n[images]\nstriping = "-c 8"\n')
+    striped = {**sound, "HPCMOD_SITE": str(tmp_path / "x1.toml")}
+    assert found(striped, "striping").level == WARN
+    (tmp_path / "lfs").write_text("#!/bin/sh\n")
+    (tmp_path / "lfs").chmod(0o755)
+    assert found(striped, "striping").found == "lfs setstripe -c 8, for images on Lustre"
+
+
 def test_without_a_runtime_or_a_module_tool_or_eb_that_fails_with_a_cure(sound: dict[str, str], tmp_path: Path) -> None:
     del sound["LMOD_CMD"]
     sound["PATH"] = str(tmp_path / "nothing")

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.fs.striping import count_stripes, parse_stripes
+from hpcmod.fs.striping import count_stripes, find_stripes, parse_stripes, set_layout
+from tests.lustre import pretend_lustre
 
 # The forms of the examples in lfs-getstripe(1) and of the Lustre manual, chapter "Managing File Layout".
 PLAIN = """{path}
@@ -71,3 +72,36 @@ exit {status}
 def test_without_the_tool_nothing_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert count_stripes(tmp_path) is None
+
+
+def test_sets_the_layout_of_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log, said = pretend_lustre(monkeypatch, tmp_path / "lustre"), list[str]()
+    set_layout(tmp_path, "", said.append)
+    set_layout(tmp_path, "-E 64M -c 1 -E -1 -c 8", said.append)
+    assert log.read_text() == f"setstripe -E 64M -c 1 -E -1 -c 8 {tmp_path}: lustre\n"
+    assert said == []
+
+
+def test_a_file_on_lustre_has_stripes_and_a_directory_or_a_missing_file_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = pretend_lustre(monkeypatch, tmp_path / "lustre")
+    assert [find_stripes(path) for path in (log, tmp_path, tmp_path / "missing")] == [8, None, None]
+
+
+def test_says_why_a_layout_could_not_be_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend_lustre(monkeypatch, tmp_path / "lustre", status=1, error="no such pool")
+    said: list[str] = []
+    set_layout(tmp_path, "-c 8", said.append)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    set_layout(tmp_path, "-c 8", said.append)
+    assert said[0].endswith("because lfs setstripe -c 8 failed: no such pool")
+    assert "lfs" in said[1].partition("failed: ")[2]
+
+
+def test_elsewhere_than_on_lustre_nothing_is_asked_or_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = pretend_lustre(monkeypatch, tmp_path / "lustre")
+    monkeypatch.setattr("hpcmod.fs.striping.find_file_system", lambda _: "xfs")
+    set_layout(tmp_path, "-c 8", lambda _: None)
+    assert find_stripes(log) is None
+    assert log.read_text() == ""

@@ -21,6 +21,7 @@ from hpcmod.model.site import Site
 from hpcmod.model.spec import OWN_COMMANDS, InstallSpec
 from hpcmod.resources import runscript_templates
 from tests import corpus
+from tests.lustre import pretend_lustre
 
 FACTS = ImageFacts(
     "amd64", 1, PythonFacts("/opt/bin/python3.12", "3.12", "/opt"), (Package("torch", "2.7.1"),), ("python", "torchrun")
@@ -78,6 +79,29 @@ def test_a_first_image_is_copied_and_its_digest_reported(plan: InstallPlan, root
     assert (done.path, done.sha256, done.source) == (str(root / "torch.sif"), sha256(image), str(image))
     assert (root / "torch.sif").read_bytes() == image.read_bytes()
     assert done.size == image.stat().st_size
+    assert names(root) == ["torch.sif"]
+
+
+def test_an_image_is_striped_as_the_profile_says_before_it_is_written(
+    plan: InstallPlan, root: Path, image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, said = pretend_lustre(monkeypatch, tmp_path / "lustre"), list[str]()
+    plan = replace(plan, site=replace(plan.site, striping="-c 8 -S 4M"))
+    install_image(plan, source(image), prove=no_proof, tell=said.append)
+    install_image(plan, source(image), prove=no_proof, tell=said.append)  # the image stays
+    (line,) = log.read_text().splitlines()
+    assert line.startswith("setstripe -c 8 -S 4M /proc/") and line.endswith(": ")  # a private, empty directory
+    assert (names(root), said) == (["torch.sif"], [])
+
+
+def test_an_image_that_cannot_be_striped_is_installed_and_that_is_said(
+    plan: InstallPlan, root: Path, image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend_lustre(monkeypatch, tmp_path / "lustre", status=22, error="invalid")
+    said: list[str] = []
+    plan = replace(plan, site=replace(plan.site, striping="-c 800"))
+    install_image(plan, source(image), prove=no_proof, tell=said.append)
+    assert said == ["the image gets the default layout of Lustre, because lfs setstripe -c 800 failed: invalid"]
     assert names(root) == ["torch.sif"]
 
 

@@ -11,11 +11,11 @@ from hpcmod.cli.jobs.run_options import RunFlags
 from hpcmod.cli.output import tell
 from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.fs.mounts import find_file_system
-from hpcmod.fs.striping import count_stripes
+from hpcmod.fs.striping import find_stripes
 from hpcmod.model.jobs.layout import make_layout
 from hpcmod.model.jobs.request import JobRequest
 from hpcmod.model.jobs.schedulers import scheduler_of
-from hpcmod.model.nodes.staging import BY_SCHEDULER, STRIPED, PlaceFacts, StagingFacts, decide_staging
+from hpcmod.model.nodes.staging import BY_SCHEDULER, PlaceFacts, StagingFacts, decide_staging
 from hpcmod.model.site import STAGE_PLACES, Site
 from hpcmod.process import run
 
@@ -59,15 +59,14 @@ def _find_facts(request: JobRequest, site: Site, image: Path | None, places: Seq
     layout = make_layout(request, site)
     memory = (layout.memory_gib or layout.node.memory_gib) << 30 or None
     free = {"ram": None if memory is None else memory // _MEMORY_PART}
-    file_system = find_file_system(image) if image else ""
     return StagingFacts(
         size=image.stat().st_size if image else None,
-        file_system=file_system,
+        file_system=find_file_system(image) if image else "",
         nodes=request.nodes,
         places=tuple(PlaceFacts(name, free.get(name)) for name in places),
         starts=1 + len(request.before) + len(request.then),
         memory=memory,
-        stripes=count_stripes(image) if image and file_system == STRIPED else None,
+        stripes=find_stripes(image) if image else None,
     )
 
 

@@ -193,11 +193,12 @@ def _show_published(here: Here, published: Container, copies: Copies | None, *, 
         place = {"catalogue": str(published.catalogue.directory), "root": root, "copies": _list_copies(here, copies)}
         added = [asdict(one) for one in _user_packages(copies)]
         values = {"container": record_values(record), "tested": record.tested, "user_packages": added}
-        print_json(**values, **place, advisories=advisories)
+        print_json(**values, **place, advisories=advisories, stripes=_find_stripes(copies))
         return
     command = _loading(copies.meant) if copies else f"hpcmod install {record.module}"
     rows = [
         *_describe(record),
+        _describe_stripes(_find_stripes(copies)),
         ("to use it", command if record.state != "retired" else ""),
         *_explain_copies(here, copies),
     ]
@@ -232,13 +233,14 @@ def _loading(copy: Installed) -> str:
 
 
 def _show_image(image: Path, *, as_json: bool) -> None:
+    from hpcmod.fs.striping import find_stripes
     from hpcmod.image.inspect.contents import read_facts
     from hpcmod.model.images.targets import find_targets
 
-    facts = read_facts(image)
+    facts, stripes = read_facts(image), find_stripes(image)
     targets = find_targets(facts.labels, facts.environment)
     if as_json:
-        print_json(image=str(image), **asdict(facts), targets=targets)
+        print_json(image=str(image), **asdict(facts), targets=targets, stripes=stripes)
         return
     python = f"{facts.python.version} {facts.python.executable}" if facts.python else "none found"
     rows = [
@@ -246,6 +248,7 @@ def _show_image(image: Path, *, as_json: bool) -> None:
         ("architecture", facts.architecture),
         ("built for", " ".join(targets)),
         ("size", f"{format_size(facts.size)}, {facts.size} bytes"),
+        _describe_stripes(stripes),
         ("python", python),
     ]
     rows += [("label", f"{name}: {value}") for name, value in facts.labels]
@@ -258,13 +261,26 @@ def _show_installed(here: Here, copies: Copies, *, as_json: bool) -> None:
     if as_json:
         values = {"root": str(own.root), "copies": _list_copies(here, copies), "record": own.record}
         added = [asdict(one) for one in _user_packages(copies)]
-        print_json(container=None, module=own.module, user_packages=added, **values)
+        print_json(container=None, module=own.module, user_packages=added, **values, stripes=_find_stripes(copies))
         return
     rows = [("module", own.module), ("root", str(own.root)), ("to use it", _loading(own))]
     rows += _explain_copies(here, copies)
     rows += [(key, own.of_image(key)) for key in ("path", "sha256", "size", "source")]
-    rows.append(("built for", " ".join(own.targets)))
+    rows += [_describe_stripes(_find_stripes(copies)), ("built for", " ".join(own.targets))]
     _show([*rows, *_packages(own), *_describe_added(copies)])
+
+
+def _find_stripes(copies: Copies | None) -> int | None:
+    """Return over how many servers of Lustre the image of the copy in use is distributed; None: not known."""
+    if copies is None:
+        return None
+    from hpcmod.fs.striping import find_stripes
+
+    return find_stripes(Path(copies.meant.of_image("path")))
+
+
+def _describe_stripes(count: int | None) -> tuple[str, str]:
+    return "stripes", f"{count}, of Lustre" if count else ""
 
 
 def _describe(record: CatalogueRecord) -> Iterator[tuple[str, str]]:

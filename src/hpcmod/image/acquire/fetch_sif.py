@@ -55,6 +55,8 @@ class ObtainOptions:
     """Convert OCI images with the container runtime, for comparison."""
     replace: bool = False
     """Replace an existing file with different content."""
+    striping: str = ""
+    """Options of `lfs setstripe` for the SIF; empty: the default of its directory."""
     private: bool = False
     """Let only this user read the SIF; the caller lets others read it."""
     tell: Callable[[str], None] = lambda _: None

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hpcmod.errors import BadInputError, HpcmodError, LackingError, VerificationError
 from hpcmod.fs.replacing import scratch
+from hpcmod.fs.striping import set_layout
 from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.image.acquire.fetch import note_of
 from hpcmod.image.acquire.fetch_sif import FetchedSif, FetchTask, ObtainOptions, fetch_sif, pin
@@ -91,6 +92,7 @@ def obtain(
             return Obtained(out, there, fetched=False)
         if out.exists() and not options.replace:
             raise BadInputError(f"{out}: already exists", "Choose another file, or replace it with --force.")
+        set_layout(made.directory, options.striping, options.tell)
         provenance = _fetch_checked(task, pinned, subject_of(reference))
         remember(provenance, options.environ)
         write_provenance(made.beside / out.name, provenance)

@@ -295,6 +295,14 @@ def compression(value: Any) -> str:
     return str(value)
 
 
+def striping(value: Any) -> str:
+    """Validate options of `lfs setstripe`, as described in lfs-setstripe(1): the layout, not where it begins."""
+    option = r"(-[cES]|--stripe-count|--component-end|--stripe-size) (-1|\d+[kMG]?|eof)|(-p|--pool) \w[\w.-]*"
+    if not re.fullmatch(rf"({option})( ({option}))*", check_text(value)):
+        raise ValueError(f"must be -c, -S, -E or -p of `lfs setstripe`, each with its value, found {value!r}")
+    return str(value)
+
+
 def rules(value: Any) -> tuple[TrustRule, ...]:
     """Validate a list of tables, each a trust rule."""
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):

@@ -84,6 +84,13 @@ SCHEMA: Mapping[str, Key] = {
         f"compression of SIFs made here: {ANY_OF}, optionally followed by a colon and a level",
         "compression",
     ),
+    "images.striping": Key(
+        check.striping,
+        "string",
+        "options of `lfs setstripe` for images that hpcmod writes to Lustre, e.g. `-c 8`: over how many servers it "
+        "distributes them",
+        "striping",
+    ),
     "images.cache": Key(check.place, "path", "cache of downloads from registries; may contain variables", "cache"),
     "images.cache_group": Key(check.check_text, "text", "group that shares the cache", "cache_group"),
     "trust.needs": Key(

@@ -144,7 +144,8 @@ def test_launch_decides_and_says_why(site: str, loaded: dict[str, str], monkeypa
 def test_auto_says_if_many_nodes_would_read_from_one_server_of_lustre(
     site: str, loaded: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(staging, "find_file_system", lambda _: "lustre")
+    for module in ("hpcmod.cli.jobs.staging", "hpcmod.fs.striping"):
+        monkeypatch.setattr(f"{module}.find_file_system", lambda _: "lustre")
     monkeypatch.setattr("hpcmod.model.nodes.staging.SMALL", 0)
     (tmp_path / "lfs").write_text("#!/bin/sh\necho lmm_stripe_count: ${STRIPES-1}\n")  # stand-in for Lustre's tool
     (tmp_path / "lfs").chmod(0o755)

@@ -17,6 +17,7 @@ from hpcmod.model.images.facts import Package
 from tests.catalogues import make_catalogue, make_record, put
 from tests.corpus import CONDA_TREE, Program, make_image
 from tests.installations import install
+from tests.lustre import pretend_lustre
 
 pytestmark = pytest.mark.slow
 
@@ -264,6 +265,17 @@ def test_info_shows_what_an_image_contains(tmp_path: Path) -> None:
     assert shown[4:] == ["package: old-style 0.3", "package: PyYAML 6.0.2", "package: torch 2.7.1+rocm6.2.4"]
     bare = make_image(tmp_path / "b.sif", {"/bin/sh": Program()})
     assert "python: none found" in run("info", str(bare)).stdout.splitlines()
+
+
+def test_info_shows_over_how_many_servers_lustre_distributes_an_image(
+    installed: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image = make_image(tmp_path / "a.sif")
+    assert json.loads(run("info", str(image), "--json").stdout)["stripes"] is None
+    pretend_lustre(monkeypatch, tmp_path / "lustre")
+    for given in (str(image), "Mine/2"):
+        assert "stripes: 8, of Lustre" in lines("info", given)
+        assert json.loads(run("info", given, "--json").stdout)["stripes"] == 8
 
 
 def test_inspect_is_the_old_name_of_info(tmp_path: Path) -> None:

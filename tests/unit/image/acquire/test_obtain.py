@@ -24,6 +24,7 @@ from hpcmod.model.images.trust import TrustPolicy, TrustRule
 from hpcmod.progress import ProgressLine
 from tests.corpus import make_sif
 from tests.locks import write_dead_lock
+from tests.lustre import pretend_lustre
 from tests.oci_corpus import CASES, f, tar_bytes, write_case
 from tests.registry import MANIFEST, Registry
 from tests.unit.image.file_server import Answer, serve
@@ -66,6 +67,15 @@ def test_a_private_sif_is_never_readable_for_others(
 ) -> None:
     got = obtain(ImageReference.parse(str(sif)), tmp_path / "x.sif", options=replace(options, private=private))
     assert got.path.stat().st_mode & 0o777 == mode
+
+
+def test_a_sif_is_striped_as_the_profile_says_before_it_is_written(
+    tmp_path: Path, options: ObtainOptions, sif: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = pretend_lustre(monkeypatch, tmp_path / "lustre")
+    get(str(sif), tmp_path / "x.sif", replace(options, striping="-c 8"))
+    (line,) = log.read_text().splitlines()
+    assert line.startswith("setstripe -c 8 /proc/") and line.endswith(": ")  # a private, empty directory
 
 
 @pytest.mark.parametrize("kind", ["", "oci:"])

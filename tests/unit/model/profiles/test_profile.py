@@ -25,6 +25,7 @@ central = ["/appl/images", "/more/images"]
 install_mode = "link"
 places = ["/project/$USER"]
 compression = "zstd:3"
+striping = "-E 64M -c 1 -E -1 -c 8 -S 4M -p flash"
 cache = "$SCRATCH/images"
 cache_group = "project"
 [trust]
@@ -131,6 +132,7 @@ def test_a_profile_becomes_a_site_with_every_key() -> None:
         install_mode="link",
         image_places=("/project/$USER",),
         compression="zstd:3",
+        striping="-E 64M -c 1 -E -1 -c 8 -S 4M -p flash",
         cache="$SCRATCH/images",
         cache_group="project",
         trust=TrustPolicy(("digest",), ("/etc/keys/site.pem",), (TrustRule("docker://ours/*", ("signature",)),)),
@@ -252,6 +254,9 @@ def test_an_empty_list_removes_the_values_of_the_base() -> None:
         pytest.param('[netstack]\nsearch_last = ["/$(id)"]', "netstack.search_last: must be paths that", id="command"),
         pytest.param("description = 3", "description: must be a non-empty string", id="number for a text"),
         pytest.param('description = ""', "description: must be a non-empty string", id="empty text"),
+        pytest.param('[images]\nstriping = "8"', "images.striping: must be -c, -S, -E or -p", id="no option"),
+        pytest.param('[images]\nstriping = "-c 8 /x"', "images.striping: must be -c, -S,", id="another directory"),
+        pytest.param('[images]\nstriping = "-c -2"', "images.striping: must be -c, -S, -E", id="negative stripes"),
         pytest.param('[images]\ncentral = "/x"', "images.central: must be a list of strings", id="text for a list"),
         pytest.param('[gpu]\ntargets = ["MI250X"]', "gpu.targets: must be words such as gfx90a or sm_90", id="a model"),
         pytest.param("[images]\ncentral = [3]", "images.central: must be a list of strings", id="numbers in a list"),
