@@ -203,7 +203,8 @@ def test_without_any_node_the_shared_file_is_read(tree: Tree) -> None:
         tree.nodes[number].process.kill()
     tree.copy(2, file=str(tree.file))
     tree.check(2)
-    assert len(tree.nodes[2].notes) == 2
+    assert len(tree.nodes[2].notes) == 3
+    assert tree.nodes[2].notes[-1] == "note reading the file itself from block 0 on"
 
 
 def test_a_file_that_cannot_be_read_is_reported_by_all(tree: Tree) -> None:
@@ -237,7 +238,8 @@ def test_a_server_without_the_secret_is_not_believed(tree: Tree) -> None:
     other.write(f"{len(tree.data)} {HERE}:{other.port} {tree.file}")
     tree.copy(1, by_way_of={0: other.port}, file=str(tree.file))
     tree.check(1)
-    assert len(tree.nodes[1].notes) == 2
+    assert all("cannot continue at block 0 from" in note for note in tree.nodes[1].notes[:2])
+    assert tree.nodes[1].notes[2:] == ["note reading the file itself from block 0 on"]
 
 
 def test_an_existing_file_or_link_is_not_written_to(tree: Tree) -> None:
