@@ -54,44 +54,55 @@ def read_measured(path: Path = MEASURED) -> Measured:
 
 
 def _costs(values: Mapping[str, Any]) -> Costs:
-    single = values["single"]
-
     def cpu(name: str) -> float:
-        return float(single[name]["cpu"])
+        return statistics.median(values["single"][name]["cpu"])
 
     task = (cpu("step-8") - cpu("step-1")) / 7
     container = (cpu("container-8") - cpu("container-1")) / 7 - task
     script = (cpu("python-8") - cpu("python-1")) / 7 - task - container
     begin = task + container + script
     fork, shared = (cpu("fork-4") - cpu("fork-2")) / 2, (cpu("one-per-node-4") - cpu("one-per-node-2")) / 2
-    ways = {name.removesuffix("-image") for name in single if name.endswith("-image")}
+    imports = cpu("plain-2") / 2 - begin
+    waking = max((cpu("plain-1") - begin) / imports - 1, 0.0)
+    ways = {name.removesuffix("-image") for name in values["single"] if name.endswith("-image")}
     return Costs(
-        step=max(float(single["step-2"]["wall"]) - cpu("step-2"), 0.0),
+        step=max(statistics.median(values["single"]["step-2"]["wall"]) - cpu("step-2"), 0.0),
         task=task,
         container=container,
         script=script,
-        imports=cpu("plain-2") / 2 - begin,
+        imports=imports,
         fork=max(fork - begin, 0.0),
-        fork_once=cpu("fork-4") - 4 * fork,
+        fork_once=(cpu("fork-4") - 4 * fork) / (1 + waking),
         shared=shared - task,
-        shared_once=cpu("one-per-node-4") - 4 * shared,
+        shared_once=(cpu("one-per-node-4") - 4 * shared) / (1 + waking),
         staging={way: _staging(values, way) for way in ways},
         image_bytes=values["image_bytes"],
         start_bytes=values["cold"]["start_bytes"],
         calls=values["container_calls"],
-        crowding=(cpu("plain-16") / 16 / (cpu("plain-2") / 2) - 1) / (16 / values["cores"] - 1),
+        crowding=_crowding(
+            {ranks: cpu(f"plain-{ranks}") / ranks for ranks in (2, 4, 8, 16) if f"plain-{ranks}" in values["single"]},
+            values["cores"],
+        ),
+        waking=waking,
     )
 
 
+def _crowding(costs: Mapping[int, float], cores: int) -> float:
+    """Return by how much the cost of a rank rises with each multiple of the cores, by least squares."""
+    more = {ranks / cores - 1: cost / costs[cores] - 1 for ranks, cost in costs.items()}
+    return max(sum(x * y for x, y in more.items()) / sum(x * x for x in more), 0.0)
+
+
 def _staging(values: Mapping[str, Any], way: str) -> Staging:
-    small, image = (values["single"][f"{way}-{name}"] for name in ("small", "image"))
-    sent_small, sent = (values["sender"][f"{way}-{name}"] for name in ("small", "image"))
+    found = {name: statistics.median(values["single"][f"{way}-small"][name]) for name in ("wall", "cpu")}
+    image_cpu = statistics.median(values["single"][f"{way}-image"]["cpu"])
+    sent_small, sent = (statistics.median(values["sender"][f"{way}-{name}"]) for name in ("small", "image"))
     more = values["image_bytes"] - values["small_bytes"]
-    once_per_byte, node_per_byte = (sent - sent_small) / more, (image["cpu"] - small["cpu"] - sent + sent_small) / more
+    once_per_byte, node_per_byte = (sent - sent_small) / more, (image_cpu - found["cpu"] - sent + sent_small) / more
     once = sent_small - once_per_byte * values["small_bytes"]
-    node = small["cpu"] - sent_small - node_per_byte * values["small_bytes"]
+    node = found["cpu"] - sent_small - node_per_byte * values["small_bytes"]
     return Staging(
-        seconds=max(small["wall"] - small["cpu"] / 2, 0.0),
+        seconds=max(found["wall"] - found["cpu"] / 2, 0.0),
         once=max(once, 0.0),
         once_per_byte=once_per_byte,
         node=max(node, 0.0),

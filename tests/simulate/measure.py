@@ -7,12 +7,13 @@ counted, but they make the measured wall times longer.
 from __future__ import annotations
 
 import os
-import statistics
+import random
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from hpcmod.model.plan import RunscriptSettings
@@ -34,8 +35,8 @@ while not os.path.exists(f"{sys.argv[1]}/go"):
     time.sleep(0.02)
 """
 
-RANKS_OF_ONE = {"plain": (1, 2, 4, 16), "fork": (2, 4), "one-per-node": (2, 4)}
-"""Numbers of ranks on the one node that calibrates the model; 16 shows the cost of having more ranks than cores."""
+RANKS_OF_ONE = {"plain": (1, 2, 4, 8, 16), "fork": (2, 4), "one-per-node": (2, 4)}
+"""Numbers of ranks on the one node that calibrates the model; 4 and more show the cost of more ranks than cores."""
 
 MOST_BUSY = 0.3
 """Cores that other programs may use: their time is counted where no cgroup separates them."""
@@ -129,7 +130,6 @@ class Bench:
         cost = Cost(time.perf_counter() - began, cpu_seconds() - used)
         (place / "go").touch()
         job.wait()
-        time.sleep(cost.wall / 2)  # give other programs on this machine time to run
         return cost
 
     def bytes_of_start(self) -> int:
@@ -200,45 +200,65 @@ class _Found:
     """Measurements so far, by name; points by method and number of nodes."""
 
     single: dict[str, list[Cost]] = field(default_factory=dict)
-    senders: dict[str, list[Cost]] = field(default_factory=dict)
+    senders: dict[str, list[float]] = field(default_factory=dict)
     points: dict[tuple[str, int], list[Cost]] = field(default_factory=dict)
     background: list[float] = field(default_factory=list)
 
 
 def _measure_round(bench: Bench, image: Path, small: Path, ways: Sequence[str], found: _Found) -> None:
+    """Measure everything once, in random order: a machine that becomes slower or faster affects all alike."""
     found.background.append(busy_cores())
+    work = list(_list_work(bench, image, small, ways, found))
+    random.Random(len(found.background)).shuffle(work)  # noqa: S311 - no secret
+    for measure_one in work:
+        measure_one()
+
+
+def _list_work(
+    bench: Bench, image: Path, small: Path, ways: Sequence[str], found: _Found
+) -> Iterator[Callable[[], None]]:
+    def single(name: str, run: Callable[[], Cost]) -> Callable[[], None]:
+        return lambda: found.single.setdefault(name, []).append(run())
+
+    def stage(name: str, way: str, file: Path) -> None:
+        cost, sender = bench.stage(way, file)
+        found.single.setdefault(name, []).append(cost)
+        found.senders.setdefault(name, []).append(sender)
+
     for ranks in (1, 2, 8):
-        found.single.setdefault(f"step-{ranks}", []).append(bench.step(ranks))
-        found.single.setdefault(f"container-{ranks}", []).append(bench.containers(ranks))
-        found.single.setdefault(f"python-{ranks}", []).append(bench.pythons(ranks))
+        yield single(f"step-{ranks}", partial(bench.step, ranks))
+        yield single(f"container-{ranks}", partial(bench.containers, ranks))
+        yield single(f"python-{ranks}", partial(bench.pythons, ranks))
     for way in ways:
-        for ranks in RANKS_OF_ONE[way] if way not in STAGED else ():
-            found.single.setdefault(f"{way}-{ranks}", []).append(bench.start(way, 1, ranks))
+        for ranks in RANKS_OF_ONE.get(way, ()):
+            yield single(f"{way}-{ranks}", partial(bench.start, way, 1, ranks))
         for name, file in (("small", small), ("image", image)) if way in STAGED else ():
-            cost, sender = bench.stage(way, file)
-            found.single.setdefault(f"{way}-{name}", []).append(cost)
-            found.senders.setdefault(f"{way}-{name}", []).append(Cost(cost.wall, sender))
-    for nodes in NODES:
-        for way in ways:
-            found.points.setdefault((way, nodes), []).append(bench.start(way, nodes, RANKS))
+            yield partial(stage, f"{way}-{name}", way, file)
+        for nodes in NODES:
+            start = partial(bench.start, way, nodes, RANKS)
+            yield lambda way=way, nodes=nodes, start=start: found.points.setdefault((way, nodes), []).append(start())  # type: ignore[misc]
 
 
 def _render(found: _Found) -> Iterator[str]:
-    """Yield lines of TOML: medians of the measurements on one node, and all starts on several virtual nodes."""
+    """Yield lines of TOML: each round of all measurements."""
     yield "[single]"
-    for name, costs in found.single.items():
-        yield f'"{name}" = {{ wall = {_median(costs, "wall")}, cpu = {_median(costs, "cpu")} }}'
+    for name, costs in sorted(found.single.items(), key=_number):
+        yield f'"{name}" = {{ wall = {_list(cost.wall for cost in costs)}, cpu = {_list(cost.cpu for cost in costs)} }}'
     yield "[sender]"
-    for name, costs in found.senders.items():
-        yield f'"{name}" = {_median(costs, "cpu")}'
-    for (way, nodes), costs in found.points.items():
-        walls = ", ".join(f"{cost.wall:.2f}" for cost in costs)
-        cpus = ", ".join(f"{cost.cpu:.2f}" for cost in costs)
-        yield f'[[points]]\nway = "{way}"\nnodes = {nodes}\nranks = {RANKS}\nwall = [{walls}]\ncpu = [{cpus}]'
+    for name, seconds in sorted(found.senders.items(), key=_number):
+        yield f'"{name}" = {_list(seconds)}'
+    for (way, nodes), costs in sorted(found.points.items(), key=lambda point: (point[0][1], WAYS.index(point[0][0]))):
+        yield f'[[points]]\nway = "{way}"\nnodes = {nodes}\nranks = {RANKS}'
+        yield f"wall = {_list(cost.wall for cost in costs)}\ncpu = {_list(cost.cpu for cost in costs)}"
 
 
-def _median(costs: Sequence[Cost], field: str) -> str:
-    return f"{statistics.median(getattr(cost, field) for cost in costs):.3f}"
+def _number(item: tuple[str, object]) -> tuple[str, int]:
+    name, _, ranks = item[0].rpartition("-")
+    return name, int(ranks) if ranks.isdecimal() else 0
+
+
+def _list(seconds: Iterable[float]) -> str:
+    return f"[{', '.join(f'{each:.3f}' for each in seconds)}]"
 
 
 def measure(
@@ -258,7 +278,7 @@ def measure(
     try:
         with tempfile.TemporaryDirectory(prefix="hpcmod-simulate-", dir=stack.root) as work:
             bench = Bench(cluster, Path(work))
-            bench.start("plain", 1, 1)  # fills the page cache with the image
+            bench.start("plain", max(NODES), RANKS)  # so that the page cache has the image, and this machine its memory
             image, small = stack.torch_sif, stack.tiny_sif
             calls = f"container_calls = {bench.calls_of_container()}\npython_calls = {bench.calls_of_python()}"
             first = time.monotonic()
@@ -275,7 +295,7 @@ def measure(
         stop_cluster(cluster)
     head = [
         f"# Written by `python -m tests.simulate renew`, on the virtual nodes of dev/cluster, in {rounds} rounds.",
-        "# [single]: medians, on one node. [[points]]: each round. background: cores in use before it.",
+        "# Each list: one value per round. [single]: on one node. background: cores in use before the round.",
         f'date = "{time.strftime("%Y-%m-%d", time.gmtime())}"\ncores = {os.cpu_count()}',
         f"background = [{', '.join(f'{cores:.2f}' for cores in found.background)}]",
         f"image_bytes = {image.stat().st_size}\nsmall_bytes = {small.stat().st_size}",

@@ -65,6 +65,9 @@ class Costs:
     """Number of operations on files in shared directories when a container starts."""
     crowding: float
     """See Server; measured with more ranks than cores."""
+    waking: float = 0.0
+    """Relative extra cost of an import while another core is idle: each file that the import reads is a request to
+    the process that serves the image, and wakes a core up, instead of switching on a busy one."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,7 @@ class _Start:
         self.metadata = Server(self.clock, machine.metadata)
         self.file = Server(self.clock, machine.read, limit=machine.node_read)
         self.fetched: dict[tuple[int, int], Event] = {}
+        self.importing = [0] * count
 
     def cores_of(self, node: int) -> Server:
         return self.cores[0 if self.machine.one_host else node]
@@ -126,9 +130,14 @@ class _Start:
 
     def work(self, node: int, seconds: float) -> Process:
         """Import: read the image part by part, and compute after each."""
+        place = 0 if self.machine.one_host else node
+        self.importing[place] += 1
         for part in range(SLICES):
             yield self.fetch(node, part)
-            yield self.cores_of(node).use(seconds / SLICES)
+            yield self.clock.after(0)  # until all who arrive at the same time are counted
+            waking = self.costs.waking if self.importing[place] < self.machine.cores else 0.0
+            yield self.cores[place].use(seconds * (1 + waking) / SLICES)
+        self.importing[place] -= 1
 
     def plain(self, node: int) -> Process:
         """Start a rank with its own container and imports."""
