@@ -3,7 +3,7 @@ verified.
 
 All virtual nodes share the cores and the disk of this machine, so this shows only what each method costs, not what a
 network and a parallel file system would gain. The bytes read from the shared file are those requested by programs, in
-one more, untimed run of each method under strace.
+one more, untimed run of each method under strace, with a file of at most 100 MB.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tests.bench.measure import Row, mapped_bytes, traced_bytes
 from tests.stack import Cluster, Stack, start_cluster, stop_cluster
 
 TITLE = "Staging one file on virtual nodes (shared cores and disk)"
+TIMED, COUNTED = "timed.sif", "counted.sif"
 WAYS = ("copy", "sbcast", "tree")
 TRACED = ("cp", "python3", "sbcast", "sha256sum")
 """Programs that read the shared file."""
@@ -29,7 +30,7 @@ calls=read,pread64,sendfile,copy_file_range,mmap
 exec strace -f -y -qq -e trace=$calls -o {work}/trace.$SLURMD_NODENAME.$$ "${{0##*/}}" "$@"
 """
 JOB = """#!/bin/bash
-export SIFBENCH={work}/bench.sif PATH={programs}$PATH
+export SIFBENCH={work}/{file} PATH={programs}$PATH
 began=${{EPOCHREALTIME/[.,]/}}
 staged=$({work}/stage-image --by {way} {local}) && [[ $staged ]] || exit
 echo "seconds $((${{EPOCHREALTIME/[.,]/}} - began))"
@@ -39,9 +40,10 @@ echo "seconds $((${{EPOCHREALTIME/[.,]/}} - began))"
 def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[Row]:
     """Measure all methods in alternation, for each number of nodes."""
     work.chmod(0o755)
-    with (work / "bench.sif").open("wb") as file:
-        for _ in range(megabytes):
-            file.write(os.urandom(1_000_000))
+    for name, size in ((TIMED, megabytes), (COUNTED, min(megabytes, 100))):
+        with (work / name).open("wb") as file:
+            for _ in range(size):
+                file.write(os.urandom(1_000_000))
     settings = RunscriptSettings("bench/1", "SIFBENCH")
     script = render_runscript("stage-image", settings, templates=runscript_templates())
     (work / "stage-image").write_text(script)
@@ -66,28 +68,29 @@ def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[R
             spread = f"{min(taken[way]):.1f} to {max(taken[way]):.1f}"
             what = f"{nodes} nodes, {megabytes} MB: {way}"
             yield Row(what, f"{seconds:.1f} s ({spread})", f"copy {plain:.1f} s", f"{seconds / plain:.2f}")
-            yield Row(
-                f"{what}: bytes read from the shared file", f"{read[way] / (megabytes * 1e6):.2f} x", "its size", ""
-            )
+            times = read[way] / (work / COUNTED).stat().st_size
+            yield Row(f"{what}: bytes read from the shared file", f"{times:.2f} x", "its size", "")
 
 
 def _count_reads(cluster: Cluster, work: Path, way: str, nodes: int) -> int:
     """Return how many bytes of the shared file the programs of a job read; sbcast maps it into its memory instead."""
-    _measure(cluster, work, way, nodes, programs=f"{work}/traced:")
+    _measure(cluster, work, way, nodes, file=COUNTED, programs=f"{work}/traced:")
     for line in (work / "out").read_text().splitlines():
         if " itself" in line:  # explains why more than its size was read
             print(f"{way} on {nodes} nodes: {line}")
     traces = list(work.glob("trace.*"))
-    file = str(work / "bench.sif")
+    file = str(work / COUNTED)
     read = sum(traced_bytes(trace, file)[0] + mapped_bytes(trace, file) for trace in traces)
     for trace in traces:
         trace.unlink()
     return read
 
 
-def _measure(cluster: Cluster, work: Path, way: str, nodes: int, programs: str = "") -> float:
+def _measure(cluster: Cluster, work: Path, way: str, nodes: int, *, file: str = TIMED, programs: str = "") -> float:
     """Run a job that stages the file, and return how many seconds staging took."""
-    (work / "job.sh").write_text(JOB.format(work=work, way=way, local=cluster.dir / "local", programs=programs))
+    (work / "job.sh").write_text(
+        JOB.format(work=work, file=file, way=way, local=cluster.dir / "local", programs=programs)
+    )
     words = ("sbatch", "--wait", f"-N{nodes}", "--ntasks-per-node=1", "-o", "out", "job.sh")
     done = cluster(*words, cwd=work, timeout=580)
     output = (work / "out").read_text()

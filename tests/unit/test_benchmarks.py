@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.bench.measure import mapped_bytes, traced_bytes
 
 TRACE = """\
-726 mmap(NULL, 4198400, PROT_READ|PROT_WRITE, MAP_PRIVATE|MAP_ANONYMOUS, -1, 0) = 0x7f5d2a000000
+726 mmap(NULL, 8392704, PROT_NONE, MAP_PRIVATE|MAP_ANONYMOUS|MAP_STACK, -1, 0) = 0x7f5d2a000000
 726 pread64(5</work/a.sif>, "hsqs"..., 4194304, 0) = 4194304
 727 pread64(5</work/a.sif>,  <unfinished ...>
 726 mmap(NULL, 1000, PROT_READ, MAP_SHARED, 5</work/a.sif>, 0) = 0x7f5d29000000
