@@ -53,7 +53,7 @@ class Venv:
         return {**env, "PATH": f"{self.root / 'bin'}:{env['PATH']}", "EB_PYTHON": str(self.python), **more}
 
     def pip(self, *args: str | Path) -> None:
-        """Run pip for this venv, without network access."""
+        """Run pip for this venv, without network access; Python compiles what it imports."""
         pip = [
             str(self.stack.python),
             "-m",
@@ -62,6 +62,7 @@ class Venv:
             str(self.python),
             "--disable-pip-version-check",
             "install",
+            "--no-compile",
         ]
         done = run(
             [*pip, "--no-index", "--no-deps", "--no-build-isolation", *map(str, args)],
