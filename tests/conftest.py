@@ -106,9 +106,8 @@ gc.disable()  # during collection: nearly everything allocated then lives until 
 
 def pytest_collection_finish() -> None:
     """Exempt everything that lives until the end, such as 10,000 collected tests, from garbage collection."""
-    gc.enable()
-    gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture
