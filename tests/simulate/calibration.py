@@ -41,6 +41,8 @@ class Measured:
     """The machine on which it was measured."""
     points: tuple[Point, ...]
     date: str
+    crowding: float
+    """Relative extra CPU time of a rank that shares its node with 15 others, instead of three: not in the model."""
     background: tuple[float, ...]
     """Number of cores that other programs used before each round; empty if not measured."""
 
@@ -50,19 +52,20 @@ def read_measured(path: Path = MEASURED) -> Measured:
     values = tomllib.loads(path.read_text())
     points = tuple(Point(p["way"], p["nodes"], p["ranks"], tuple(p["wall"])) for p in values["points"])
     machine, background = Machine(cores=values["cores"], one_host=True), tuple(values["background"])
-    return Measured(_costs(values), machine, points, values["date"], background)
+    of_few, of_many = (statistics.median(values["single"][f"plain-{ranks}"]["cpu"]) / ranks for ranks in (4, 16))
+    return Measured(_costs(values), machine, points, values["date"], of_many / of_few - 1, background)
 
 
 def _costs(values: Mapping[str, Any]) -> Costs:
     def cpu(name: str) -> float:
         return statistics.median(values["single"][name]["cpu"])
 
-    task = (cpu("step-8") - cpu("step-1")) / 7
+    task = max(cpu("step-8") - cpu("step-1"), 0.0) / 7
     container = (cpu("container-8") - cpu("container-1")) / 7 - task
     script = (cpu("python-8") - cpu("python-1")) / 7 - task - container
     begin = task + container + script
     fork, shared = (cpu("fork-4") - cpu("fork-2")) / 2, (cpu("one-per-node-4") - cpu("one-per-node-2")) / 2
-    imports = cpu("plain-2") / 2 - begin
+    imports = cpu("plain-4") / 4 - begin  # with two ranks per core, no core is idle
     waking = max((cpu("plain-1") - begin) / imports - 1, 0.0)
     ways = {name.removesuffix("-image") for name in values["single"] if name.endswith("-image")}
     return Costs(
@@ -79,32 +82,26 @@ def _costs(values: Mapping[str, Any]) -> Costs:
         image_bytes=values["image_bytes"],
         start_bytes=values["cold"]["start_bytes"],
         calls=values["container_calls"],
-        crowding=_crowding(
-            {ranks: cpu(f"plain-{ranks}") / ranks for ranks in (2, 4, 8, 16) if f"plain-{ranks}" in values["single"]},
-            values["cores"],
-        ),
         waking=waking,
     )
 
 
-def _crowding(costs: Mapping[int, float], cores: int) -> float:
-    """Return by how much the cost of a rank rises with each multiple of the cores, by least squares."""
-    more = {ranks / cores - 1: cost / costs[cores] - 1 for ranks, cost in costs.items()}
-    return max(sum(x * y for x, y in more.items()) / sum(x * x for x in more), 0.0)
-
-
 def _staging(values: Mapping[str, Any], way: str) -> Staging:
-    found = {name: statistics.median(values["single"][f"{way}-small"][name]) for name in ("wall", "cpu")}
-    image_cpu = statistics.median(values["single"][f"{way}-image"]["cpu"])
+    def median(name: str, what: str) -> float:
+        return statistics.median(values["single"][f"{way}-{name}"][what])
+
     sent_small, sent = (statistics.median(values["sender"][f"{way}-{name}"]) for name in ("small", "image"))
     more = values["image_bytes"] - values["small_bytes"]
-    once_per_byte, node_per_byte = (sent - sent_small) / more, (image_cpu - found["cpu"] - sent + sent_small) / more
+    once_per_byte = (sent - sent_small) / more
+    per_byte = (median("image", "cpu") - median("small", "cpu")) / more - once_per_byte
+    serial = min(per_byte, (median("image", "wall") - median("small", "wall")) / more)
     once = sent_small - once_per_byte * values["small_bytes"]
-    node = found["cpu"] - sent_small - node_per_byte * values["small_bytes"]
+    node = median("small", "cpu") - sent_small - per_byte * values["small_bytes"]
     return Staging(
-        seconds=max(found["wall"] - found["cpu"] / 2, 0.0),
+        seconds=max(median("small", "wall") - median("small", "cpu") / 2, 0.0),
         once=max(once, 0.0),
         once_per_byte=once_per_byte,
         node=max(node, 0.0),
-        node_per_byte=node_per_byte,
+        node_per_byte=serial,
+        beside_per_byte=per_byte - serial,
     )

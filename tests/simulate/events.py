@@ -72,18 +72,15 @@ class Clock:
 class Server:
     """Divides its capacity equally among its customers, up to a limit for each: cores, a disk, a network link."""
 
-    def __init__(self, clock: Clock, capacity: float, limit: float = float("inf"), crowding: float = 0.0) -> None:
+    def __init__(self, clock: Clock, capacity: float, limit: float = float("inf")) -> None:
         """Create a server.
 
         Parameters
         ----------
         capacity, limit
             Units per second.
-        crowding
-            Relative extra cost of each unit for every `capacity` customers beyond the first `capacity`: processes that
-            take turns on a core find its caches full of other processes' data.
         """
-        self._clock, self._capacity, self._limit, self._crowding = clock, capacity, limit, crowding
+        self._clock, self._capacity, self._limit = clock, capacity, limit
         self._served = 0.0
         """Units that a customer present from the beginning would have received."""
         self._since = 0.0
@@ -106,8 +103,7 @@ class Server:
         return event
 
     def _share(self) -> float:
-        cost = 1 + self._crowding * max(self._waiting / self._capacity - 1, 0.0)
-        return min(self._limit, self._capacity / self._waiting / cost)
+        return min(self._limit, self._capacity / self._waiting)
 
     def _advance(self) -> None:
         if self._customers:

@@ -35,8 +35,8 @@ while not os.path.exists(f"{sys.argv[1]}/go"):
     time.sleep(0.02)
 """
 
-RANKS_OF_ONE = {"plain": (1, 2, 4, 8, 16), "fork": (2, 4), "one-per-node": (2, 4)}
-"""Numbers of ranks on the one node that calibrates the model; 4 and more show the cost of more ranks than cores."""
+RANKS_OF_ONE = {"plain": (1, 4, 16), "fork": (2, 4), "one-per-node": (2, 4)}
+"""Numbers of ranks on the one node that calibrates the model; 16 only show what more ranks than cores cost."""
 
 MOST_BUSY = 0.3
 """Cores that other programs may use: their time is counted where no cgroup separates them."""

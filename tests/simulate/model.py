@@ -37,6 +37,8 @@ class Staging:
     once_per_byte: float
     node: float
     node_per_byte: float
+    beside_per_byte: float
+    """What a node does on another core at the same time."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +65,10 @@ class Costs:
     """Bytes of the image that a start reads."""
     calls: float
     """Number of operations on files in shared directories when a container starts."""
-    crowding: float
-    """See Server; measured with more ranks than cores."""
     waking: float = 0.0
     """Relative extra cost of an import while another core is idle: each file that the import reads is a request to
-    the process that serves the image, and wakes a core up, instead of switching on a busy one."""
+    the process that serves the image, which wakes up a core instead of switching on a busy one.
+    """
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ class _Start:
         self.alike = dict.fromkeys(range(nodes), 1) if machine.one_host or nodes == 1 else {0: 1, 1: nodes - 1}
         """Simulated nodes, and how many nodes each represents; node 0 sends the copies."""
         count = 1 if machine.one_host else len(self.alike)
-        self.cores = [Server(self.clock, machine.cores, 1.0, costs.crowding) for _ in range(count)]
+        self.cores = [Server(self.clock, machine.cores, 1.0) for _ in range(count)]
         self.metadata = Server(self.clock, machine.metadata)
         self.file = Server(self.clock, machine.read, limit=machine.node_read)
         self.fetched: dict[tuple[int, int], Event] = {}
@@ -163,7 +164,9 @@ class _Start:
         costs, size = self.costs.staging[way], self.costs.image_bytes
         yield self.clock.after(costs.seconds + self.machine.hop * _levels(self.nodes, WIDTH))
         parts = [self.file.use(size), self.cores_of(0).use(costs.once + costs.once_per_byte * size)]
-        parts += [self.cores_of(node).use(costs.node + costs.node_per_byte * size) for node in self.alike]
+        for node in self.alike:
+            parts.append(self.cores_of(node).use(costs.node + costs.node_per_byte * size))
+            parts.append(self.cores_of(node).use(costs.beside_per_byte * size))
         parts.append(self.clock.after(self.transfer(way, size)))
         yield from parts
         yield from [self.clock.start(self.plain(node)) for node in self.alike for _ in range(self.ranks)]
