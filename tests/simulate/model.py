@@ -66,8 +66,8 @@ class Costs:
     calls: float
     """Number of operations on files in shared directories when a container starts."""
     waking: float = 0.0
-    """Relative extra cost of an import while another core is idle: each file that the import reads is a request to
-    the process that serves the image, which wakes up a core instead of switching on a busy one.
+    """Relative extra cost of an import while another core is idle; probably because each file that the import reads
+    is a request to the process that serves the image, which wakes up a core instead of switching on a busy one.
     """
 
 
