@@ -283,9 +283,10 @@ class _Conversion:
         hidden = Hidden()
         start, fragments = writer.end_section(), 0
         for layer in reversed(self._image.layers):
-            found = source.find(layer_key(layer), hidden) if source else None
-            if found is not None and source is not None:
-                records: Sequence[Record] = source.copy(found[0], layer.size, writer)
+            found = source.copy(layer_key(layer), layer.size, hidden, writer) if source else None
+            records: Sequence[Record]
+            if found is not None:
+                records, packed = found
             else:
                 with _entries(layer, allowance, self._tick) as entries:
                     records = read_layer(
@@ -294,9 +295,8 @@ class _Conversion:
             end = writer.end_section()
             written = writer.fragments_from(fragments)
             if self._index and layer_key(layer):
-                packed = (
-                    found[1].packed if found else pack_entries(records, written, base=start, first_fragment=fragments)
-                )
+                if found is None:
+                    packed = pack_entries(records, written, base=start, first_fragment=fragments)
                 self._sections.append(
                     PackedSection(layer_key(layer), layer.size, self._partition_at + start, end - start, packed)
                 )

@@ -241,10 +241,11 @@ def _stream(source: int, target: int, size: int, ticker: Ticker, pool: ThreadPoo
 
 
 def copy_range(source: int, target: int, start: int, to: int, length: int, buffer: bytearray) -> int:
-    """Copy a range of an open file to an offset of another, through one reused buffer.
+    """Copy a range of an open file to an offset of another, through one reused buffer, which should be 1 MiB.
 
     Not in the kernel: `copy_file_range` takes 1.4 times as long if the offsets differ within a page, and no file system
-    can share such blocks.
+    can share such blocks. With a buffer of 2 MiB, the kernel needs twice as much time (Linux 6.18, ext4, measured in
+    turn with full conversions).
 
     Returns
     -------

@@ -17,7 +17,7 @@ from typing import BinaryIO
 from hpcmod.errors import BadInputError, VerificationError
 from hpcmod.image.copy import copy_range
 from hpcmod.image.integrity import BLOCK, hash_range
-from hpcmod.image.known_layers.sections import PackedSection, Section, unpack_section
+from hpcmod.image.known_layers.sections import Section, unpack_section
 from hpcmod.image.known_layers.store import KnownSif
 from hpcmod.image.layers.merge import Hidden, Record
 from hpcmod.image.sif.reader import open_sif
@@ -65,42 +65,49 @@ class SectionSource:
         self.reused: list[str] = []
         """Layers that are copied."""
 
-    def find(self, layer: str, hidden: Hidden) -> tuple[Section, PackedSection] | None:
-        """Return the section of a layer, unpacked and packed, if the SIF has it and it fits under the layers above."""
-        places = enumerate(self._known.layers)  # an image may have a layer twice
-        number = next((each for each, one in places if one[0] == layer and one[2] >= self._at), None)
-        if number is None:
-            return None
-        try:
-            packed = self._known.read(number)
-            section = unpack_section(packed)
-        except (OSError, BadInputError) as err:
-            _LOG.info("section of %s: %s", layer, err)
-            return None
-        if section.start + section.length > self._known.size or not section.fits(hidden):
-            return None
-        return section, packed
-
-    def copy(self, section: Section, size: int, writer: SquashfsWriter) -> Sequence[Record]:
-        """Begin to copy a section into a squashfs; return the layer's entries, whose contents are the copies.
+    def copy(
+        self, layer: str, size: int, hidden: Hidden, writer: SquashfsWriter
+    ) -> tuple[Sequence[Record], bytes] | None:
+        """Begin to copy the section of a layer into a squashfs.
 
         Parameters
         ----------
         size
             Stored size of the layer in bytes.
+
+        Returns
+        -------
+        tuple
+            The layer's entries, whose contents are the copies, and the same entries packed; None if the SIF does not
+            have the layer, or if its section does not fit under the layers above.
         """
-        start, place, first = writer.reserve_section(section.length, section.fragments)
-        pieces = [
-            (place + at + length, self._pool.submit(self._copy, section.start + at, place + at, length))
-            for at, length in _cut(section.length)
+        places = enumerate(self._known.layers)  # an image may have a layer twice
+        number = next((each for each, one in places if one[0] == layer and one[2] >= self._at), None)
+        if number is None:
+            return None
+        _, _, begin, length, _ = self._known.layers[number]
+        if begin + length > self._known.size:
+            return None
+        start, place = writer.reserve_section(length)
+        pieces = [  # copied while the entries are read, which nearly always fit
+            (place + at + piece, self._pool.submit(self._copy, begin + at, place + at, piece))
+            for at, piece in _cut(length)
         ]
+        found = self._read(number, hidden)
+        if found is None:
+            wait([task for _, task in pieces if not task.cancel()])
+            for synced in self._synced:  # a later sync does not return an error of these again
+                synced.result()
+            writer.release_section(start)
+            return None
+        section, packed = found
         self._copied.append((size, pieces))
-        self._ranges.append((self._file.fileno(), self._at, section.start - self._at))
-        self._ranges.append((self._target, place, section.length))
-        self._at = section.start + section.length
-        section.move(start, first)
-        self.reused.append(section.layer)
-        return section.records
+        self._ranges.append((self._file.fileno(), self._at, begin - self._at))
+        self._ranges.append((self._target, place, length))
+        self._at = begin + length
+        section.move(start, writer.add_fragments((start + at, word) for at, word in section.fragments))
+        self.reused.append(layer)
+        return section.records, packed
 
     def end(self) -> None:
         """Hash the copies and the rest of the SIF once the last section is copied."""
@@ -141,7 +148,7 @@ class SectionSource:
         OSError
             If the new file cannot be written to disk.
         """
-        for task in [*self._hashed, *self._synced]:  # a later sync does not return an error of these again
+        for task in [*self._hashed, *self._synced]:
             task.result()
         found = self._sha256.hexdigest()
         if found != self._known.sha256:
@@ -154,13 +161,25 @@ class SectionSource:
         os.close(self._target)
         self._file.close()
 
+    def _read(self, number: int, hidden: Hidden) -> tuple[Section, bytes] | None:
+        """Read the entries of a section, unpacked and packed; None if it is damaged or does not fit."""
+        try:
+            one = self._known.read(number)
+            section = unpack_section(one)
+        except (OSError, BadInputError) as err:
+            _LOG.info("section of %s: %s", self._known.layers[number][0], err)
+            return None
+        return (section, one.packed) if section.fits(hidden) else None
+
     def _copy(self, start: int, place: int, length: int) -> None:
         self._expect(length, copy_range(self._file.fileno(), self._target, start, place, length, self._buffer))
         if not self._synced or self._synced[-1].done():
             self._synced.append(self._disk.submit(os.fdatasync, self._target))
 
     def _sync(self) -> None:
-        wait(task for _, pieces in self._copied for _, task in pieces)
+        for _, pieces in self._copied:
+            for _, task in pieces:
+                task.result()  # not `wait`, which never returns if a task is cancelled
         os.fsync(self._target)
 
     def _hash(self, file: int, start: int, length: int) -> None:

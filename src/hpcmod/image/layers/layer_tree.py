@@ -86,7 +86,9 @@ class LayerTree:
             return
         directory, name = self._place(path)
         old = directory.children.get(name)
-        if old is not None and old.kind == "dir" and node.kind == "dir":
+        if old is None:
+            directory.children[name] = node
+        elif old.kind == "dir" and node.kind == "dir":
             _describe(old, node)
         else:
             self._replace(directory, name, node)

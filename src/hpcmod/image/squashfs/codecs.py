@@ -8,7 +8,6 @@ import threading
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Union
 
 from hpcmod.errors import BadInputError, LackingError
@@ -48,10 +47,17 @@ class Codec:
 def library_version(name: str) -> str:
     """Return the version of the library that compresses for this compressor; other versions may give other bytes."""
     package = {"zstd": "zstandard", "gzip": "deflate", "lz4": "lz4"}.get(name)
+    if package is None:
+        return ""
     try:
-        return f"{package} {version(package)}" if package else ""
-    except PackageNotFoundError:
+        found = getattr(importlib.import_module(package), "__version__", "")
+    except ImportError:
         return f"zlib {zlib.ZLIB_RUNTIME_VERSION}"
+    if not found:
+        from importlib.metadata import version  # slow to import, and rarely needed
+
+        found = version(package)
+    return f"{package} {found}"
 
 
 def codec(name: str, level: int | None = None) -> Codec:

@@ -74,9 +74,13 @@ class BlockStream:
         """Leave room for blocks that the caller writes; return its offset in the squashfs, and in the file."""
         self.drain()
         start = self.at
-        self.at += length
-        self._file.seek(self._base + self.at)
+        self.move(start + length)
         return start, self._base + start
+
+    def move(self, at: int) -> None:
+        """Write the next block at an offset."""
+        self.at = at
+        self._file.seek(self._base + at)
 
     def drain(self) -> None:
         """Write all pending blocks."""

@@ -10,6 +10,7 @@ subdirectories are written after their contents. A listing longer than 8 KiB get
 from __future__ import annotations
 
 import struct
+from typing import NamedTuple
 
 from hpcmod.errors import BadInputError
 from hpcmod.image.squashfs.codecs import Codec
@@ -78,7 +79,8 @@ class Inodes:
         """Reference of each inode, by number from 1."""
         for directory, names in reversed(order):
             self._add_children(directory, names)
-        self.root = self._add(root, 1, len(self._numbers) + 1)  # as in mksquashfs: a nonexistent parent
+        self._add_all([root], [1], len(self._numbers) + 1)  # as in mksquashfs: a nonexistent parent
+        self.root = self.references[0]
         """Reference to the root's inode."""
 
     def _number(self, root: Node) -> list[tuple[Node, list[bytes]]]:
@@ -114,93 +116,112 @@ class Inodes:
 
     def _add_children(self, directory: Node, names: list[bytes]) -> None:
         """Write the inodes of a directory's children and its listing; its subdirectories are already written."""
-        listing = _Listing(self.listings)
-        parent, children, numbers, references = (
-            self._numbers[directory],
-            directory.children,
-            self._numbers,
-            self.references,
-        )
-        for name in names:
-            child = children[name]
-            number = numbers[child]
-            reference = references[number - 1]
-            if reference < 0:  # else a hard link whose inode is already written
-                reference = self._add(child, number, parent)
-            listing.add(name, number, reference, _TYPES[child.kind])
-        listing.close()
-        self._listing_of[directory] = listing
+        _check_names(names)
+        children = [directory.children[name] for name in names]
+        numbers = [self._numbers[child] for child in children]
+        if self._links.keys().isdisjoint(children):
+            self._add_all(children, numbers, self._numbers[directory])
+        else:  # a hard link's inode may be written already, or be here twice
+            new = [child for child in dict.fromkeys(children) if self.references[self._numbers[child] - 1] < 0]
+            self._add_all(new, [self._numbers[child] for child in new], self._numbers[directory])
+        references = [self.references[number - 1] for number in numbers]
+        kinds = [_TYPES[child.kind] for child in children]
+        self._listing_of[directory] = _write_listing(self.listings, names, numbers, references, kinds)
 
-    def _add(self, node: Node, number: int, parent: int) -> int:
-        """Write an inode; return its reference."""
-        reference = self.references[number - 1] = self.inodes.reference()
-        mtime = min(max(node.mtime, 0), _LARGEST_TIME)
-        head = (node.mode & 0o7777, self.ids.number(node.uid), self.ids.number(node.gid), mtime, number)
+    def _add_all(self, nodes: list[Node], numbers: list[int], parent: int) -> None:
+        """Write the inodes of nodes that are in the same directory."""
+        packed = (self._pack(node, number, parent) for node, number in zip(nodes, numbers))
+        for number, reference in zip(numbers, self.inodes.append_all(packed)):
+            self.references[number - 1] = reference
+
+    def _pack(self, node: Node, number: int, parent: int) -> bytes:
+        """Return an inode."""
+        kind, mtime, ids = node.kind, node.mtime, self.ids
+        if not 0 <= mtime <= _LARGEST_TIME:
+            mtime = min(max(mtime, 0), _LARGEST_TIME)
+        head = (node.mode & 0o7777, ids[node.uid], ids[node.gid], mtime, number)
         xattrs = self.xattrs.number(node.xattrs) if node.xattrs else NO_XATTRS
-        if node.kind == "file":
-            packed = _file(head, node.data or _EMPTY, self._links.get(node, 1), xattrs)
-        elif node.kind == "dir":
-            packed = _dir(head, self._listing_of.pop(node), parent, xattrs)
-        else:
-            packed = _other(head, node, self._links.get(node, 1), xattrs)
-        self.inodes.append(packed)
-        return reference
+        if kind == "file":
+            return _file(head, node.data or _EMPTY, self._links.get(node, 1), xattrs)
+        if kind == "dir":
+            return _dir(head, self._listing_of.pop(node), parent, xattrs)
+        return _other(head, node, self._links.get(node, 1), xattrs)
 
 
-class _Listing:
-    """A directory's listing while it is written, and the values for its inode."""
+class _Listing(NamedTuple):
+    """A directory's listing, as its inode describes it."""
 
-    def __init__(self, metadata: Metadata) -> None:
-        self._metadata = metadata
-        self.reference = metadata.reference()
-        self.size = 0
-        self.index: list[bytes] = []
-        self.directories = 0
-        self._run = bytearray()
-        self._count = self._block = self._base = 0
-        self._marked = 0  # offset in the listing of the last index entry
+    reference: int
+    size: int
+    marks: list[bytes]
+    """The entries of its index."""
+    directories: int
 
-    def add(self, name: bytes, number: int, reference: int, kind: int) -> None:
-        """Add an entry; names must be added in sorted order."""
-        length, block, step = len(name), reference >> 16, number - self._base
-        if not 0 < length <= _LONGEST_NAME or b"/" in name or b"\0" in name or name in (b".", b".."):
-            raise BadInputError(f"a file named {name[:300]!r}: expected 1 to {_LONGEST_NAME} bytes without / and NUL")
+
+def _check_names(names: list[bytes]) -> None:
+    """Check the sorted names of a directory: together, because there may be a million of them."""
+    together = b"".join(names)
+    if b"/" in together or b"\0" in together or not all(names) or max(map(len, names), default=0) > _LONGEST_NAME:
+        wrong = [name for name in names if not 0 < len(name) <= _LONGEST_NAME or b"/" in name or b"\0" in name]
+    else:
+        wrong = [name for name in (b".", b"..") if name in names]
+    if wrong:
+        raise BadInputError(f"a file named {wrong[0][:300]!r}: expected 1 to {_LONGEST_NAME} bytes without / and NUL")
+
+
+def _write_listing(
+    metadata: Metadata, names: list[bytes], numbers: list[int], references: list[int], kinds: list[int]
+) -> _Listing:
+    """Write a listing: runs of entries, and an index with the first name about every 8 KiB.
+
+    Parameters
+    ----------
+    names
+        The sorted names of the children; then the number, reference and type of the inode of each.
+    """
+    start, pack = metadata.reference(), ENTRY.pack
+    index: list[bytes] = []
+    run = bytearray()
+    count = block = base = size = marked = space = 0
+    for name, number, reference, kind in zip(names, numbers, references, kinds):
+        step = number - base
         if (
-            block != self._block
-            or not 0 < self._count < LARGEST_RUN
+            reference >> 16 != block
+            or not 0 < count < LARGEST_RUN
             or not -0x8000 <= step <= 0x7FFF
-            or self.size + RUN.size + len(self._run) + ENTRY.size + length - self._marked > METADATA_SIZE
+            or len(run) + len(name) > space
         ):
-            self._begin(name, number, block)
-            step = 0
-        self._run += ENTRY.pack(reference & 0xFFFF, step, kind, length - 1)
-        self._run += name
-        self._count += 1
-        self.directories += kind == 1
+            size += _close_run(metadata, run, count, block, base)
+            step, count, block, base = 0, 0, reference >> 16, number
+            if size + RUN.size + ENTRY.size + len(name) - marked > METADATA_SIZE and len(index) < _MOST_INDEXED:
+                index.append(_INDEX.pack(size, metadata.reference() >> 16, len(name) - 1) + name)
+                marked = size
+            space = METADATA_SIZE - RUN.size - ENTRY.size + marked - size
+        run += pack(reference & 0xFFFF, step, kind, len(name) - 1)
+        run += name
+        count += 1
+    size += _close_run(metadata, run, count, block, base)
+    return _Listing(start, size, index, kinds.count(_TYPES["dir"]))
 
-    def close(self) -> None:
-        """Write the last run."""
-        if self._count:
-            self._metadata.append(RUN.pack(self._count - 1, self._block, self._base))
-            self._metadata.append(self._run)
-            self.size += RUN.size + len(self._run)
 
-    def _begin(self, name: bytes, number: int, block: int) -> None:
-        """Start a run with this name, and add it to the index every 8 KiB."""
-        self.close()
-        self._run.clear()
-        self._count, self._block, self._base = 0, block, number
-        far = self.size + RUN.size + ENTRY.size + len(name) - self._marked > METADATA_SIZE
-        if far and len(self.index) < _MOST_INDEXED:
-            self.index.append(_INDEX.pack(self.size, self._metadata.reference() >> 16, len(name) - 1) + name)
-            self._marked = self.size
+def _close_run(metadata: Metadata, run: bytearray, count: int, block: int, base: int) -> int:
+    """Write a run, and empty it; return its bytes."""
+    if not count:
+        return 0
+    size = RUN.size + len(run)
+    metadata.append(RUN.pack(count - 1, block, base))
+    metadata.append(run)
+    run.clear()
+    return size
 
 
 def _file(head: _Head, data: FileData, links: int, xattrs: int) -> bytes:
-    start = max(data.start, 0)
+    start, size = data.start, data.size
+    if start < 0:
+        start = 0
     sizes = struct.pack(f"<{len(data.sizes)}I", *data.sizes) if data.sizes else b""
-    if links == 1 and xattrs == NO_XATTRS and not data.holes and max(start, data.size) <= _LARGEST_BASIC:
-        return _FILE.pack(2, *head, start, data.fragment, data.offset, data.size) + sizes
+    if links == 1 and xattrs == NO_XATTRS and not data.holes and start <= _LARGEST_BASIC and size <= _LARGEST_BASIC:
+        return _FILE.pack(2, *head, start, data.fragment, data.offset, size) + sizes
     spared = min(
         data.holes, max(data.size - 1, 0)
     )  # for a file that is one hole, Linux would compute a negative block count
@@ -211,11 +232,11 @@ def _file(head: _Head, data: FileData, links: int, xattrs: int) -> bytes:
 def _dir(head: _Head, listing: _Listing, parent: int, xattrs: int) -> bytes:
     block, offset = listing.reference >> 16, listing.reference & 0xFFFF
     links, size = listing.directories + 2, listing.size + _LISTING_EXTRA
-    if xattrs == NO_XATTRS and not listing.index and size <= _LARGEST_BASIC_LISTING:
+    if xattrs == NO_XATTRS and not listing.marks and size <= _LARGEST_BASIC_LISTING:
         return _DIR.pack(1, *head, block, links, size, offset, parent)
-    count = len(listing.index)
+    count = len(listing.marks)
     packed = _LONG_DIR.pack(8, *head, links, size, block, parent, count, offset, xattrs)
-    return packed + b"".join(listing.index)
+    return packed + b"".join(listing.marks)
 
 
 def _other(head: _Head, node: Node, links: int, xattrs: int) -> bytes:

@@ -14,6 +14,7 @@ value. Before the offsets of the xattr ids are uint64 offset of that chain, uint
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from typing import BinaryIO
 
 from hpcmod.errors import BadInputError
@@ -54,9 +55,20 @@ class Metadata:
 
     def append(self, data: Bytes) -> None:
         """Append bytes."""
-        self.buffer += data
-        while len(self.buffer) >= METADATA_SIZE:
-            self._pack()
+        self.append_all((data,))
+
+    def append_all(self, pieces: Iterable[Bytes]) -> list[int]:
+        """Append pieces; return the reference of each."""
+        references = []
+        base, used = len(self.packed) << 16, len(self.buffer)
+        for piece in pieces:
+            references.append(base | used)
+            self.buffer += piece
+            used += len(piece)
+            while used >= METADATA_SIZE:
+                self._pack()
+                base, used = len(self.packed) << 16, len(self.buffer)
+        return references
 
     def reference(self) -> int:
         """Return the reference of the next byte: its block position shifted by 16, and the offset in the block."""
@@ -97,36 +109,22 @@ def write_table(file: BinaryIO, at: int, records: Bytes, codec: Codec, head: byt
     return start, start + len(head) + 8 * len(table.places)
 
 
-class Ids:
-    """The users and groups of the image, numbered as they first appear."""
+class Ids(dict[int, int]):
+    """The users and groups of the image: their numbers, given as they are first asked for.
 
-    def __init__(self) -> None:
-        self._numbers: dict[int, int] = {}
+    Asking raises BadInputError if a user or group is out of range, or if there are too many for the format.
+    """
 
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    def number(self, identity: int) -> int:
-        """Return the number of a user or group.
-
-        Raises
-        ------
-        BadInputError
-            If it is out of range, or there are too many for the format.
-        """
-        found = self._numbers.get(identity)
-        return self._add(identity) if found is None else found
-
-    def _add(self, identity: int) -> int:
+    def __missing__(self, identity: int) -> int:
         if not 0 <= identity <= _LARGEST_ID:
             raise BadInputError(f"user or group {identity}: expected 0 to {_LARGEST_ID}")
-        if len(self._numbers) == _MOST_IDS:
+        if len(self) == _MOST_IDS:
             raise BadInputError(f"more than {_MOST_IDS} different users and groups, the limit of squashfs")
-        return self._numbers.setdefault(identity, len(self._numbers))
+        return self.setdefault(identity, len(self))
 
     def records(self) -> bytes:
         """Return the records of the table."""
-        return struct.pack(f"<{len(self._numbers)}I", *self._numbers)
+        return struct.pack(f"<{len(self)}I", *self)
 
 
 class Xattrs:

@@ -146,25 +146,33 @@ class SquashfsWriter:
         """Return offset and size field of all fragment blocks from a number on; they have been written."""
         return tuple((one.start, one.sizes[0]) for one in self._fragments[number:])
 
-    def reserve_section(self, length: int, fragments: Iterable[tuple[int, int]]) -> tuple[int, int, int]:
+    def reserve_section(self, length: int) -> tuple[int, int]:
         """Leave room for a section of another squashfs, which the caller copies into the file.
-
-        Parameters
-        ----------
-        fragments
-            Offset in the section, and size field, of each of its fragment blocks.
 
         Returns
         -------
         tuple
-            Offset of the section in the squashfs, its offset in the file, and number of its first fragment block.
+            Offset of the section in the squashfs, and in the file.
         """
         self._flush_fragment()
-        start, place = self._stream.reserve(length)
+        return self._stream.reserve(length)
+
+    def release_section(self, start: int) -> None:
+        """Use the room from an offset on for what is added next; nothing was added after it."""
+        self._stream.move(start)
+
+    def add_fragments(self, fragments: Iterable[tuple[int, int]]) -> int:
+        """Add the fragment blocks of a copied section, by offset in the squashfs and size field.
+
+        Returns
+        -------
+        int
+            Number of the first.
+        """
         first = len(self._fragments)
-        for at, word in fragments:
-            self.add_fragment(start + at, word)
-        return start, place, first
+        for start, word in fragments:
+            self.add_fragment(start, word)
+        return first
 
     def finish(self, root: Node, *, mtime: int) -> int:
         """Write the tables and the superblock; return the size in bytes, a multiple of 4096, where the file ends.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import email.utils
 import logging
 import re
 import time
@@ -320,8 +319,10 @@ def _retry_after(response: requests.Response) -> float | None:
     text = response.headers.get("Retry-After", "")
     if _LENGTH.fullmatch(text):
         return float(text)
+    from email import utils  # requests needs it too, but not every command needs requests
+
     try:
-        return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - time.time())
+        return max(0.0, utils.parsedate_to_datetime(text).timestamp() - time.time())
     except (TypeError, ValueError, OverflowError, OSError):
         return None
 

@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from hpcmod.image import convert as converting
 from hpcmod.image.convert import ConvertedImage, ConvertOptions, convert, form_of, layer_key
 from hpcmod.image.copy import copy_range
 from hpcmod.image.known_layers import source as copying
+from hpcmod.image.known_layers.sections import PackedSection, Section, unpack_section
 from hpcmod.image.known_layers.store import KnownSif, find_known, save_known
 from hpcmod.image.oci.image import OciImage
 from hpcmod.image.oci.layout import read_layout
@@ -203,7 +205,9 @@ def fail(error: BaseException) -> Callable[..., NoReturn]:
         pytest.param(copying, "copy_range", OSError(errno.EIO, "broken"), HpcmodError, id="disk broken while copying"),
         pytest.param(copying, "hash_range", OSError(errno.EIO, "broken"), HpcmodError, id="disk broken while hashing"),
         pytest.param(converting, "merge_layers", KeyboardInterrupt(), KeyboardInterrupt, id="Ctrl-C while copying"),
-        pytest.param(os, "fdatasync", OSError(errno.EDQUOT, "quota"), NoSpaceError, id="quota found while syncing"),
+        pytest.param(
+            os, "fdatasync fsync", OSError(errno.EDQUOT, "quota"), NoSpaceError, id="quota found while syncing"
+        ),
         pytest.param(os, "fsync", OSError(errno.EIO, "broken"), HpcmodError, id="disk broken while syncing"),
         pytest.param(converting, "hash_file", KeyboardInterrupt(), KeyboardInterrupt, id="Ctrl-C while hashing"),
     ],
@@ -221,11 +225,54 @@ def test_a_fault_leaves_no_file_and_no_thread(
     image = image_of(tmp_path / "new", [*BASE, TWO], [])
     known = find_known([layer_key(layer) for layer in image.layers], form=form, environ=environ)
     before = held()
-    monkeypatch.setattr(where, name, fail(error))
+    for one in name.split():
+        monkeypatch.setattr(where, one, fail(error))
     with pytest.raises(expected):
         convert(image, tmp_path / "out.sif", known=known)
     assert not (tmp_path / "out.sif").exists()
     assert held() == before
+
+
+def test_ctrl_c_ends_a_conversion_that_still_has_much_to_copy(
+    tmp_path: Path, environ: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slowly(*arguments: int | bytearray) -> int:
+        time.sleep(0.05)
+        return copy_range(*arguments)  # type: ignore[arg-type]
+
+    _, form = known_of(tmp_path / "old", [*BASE, ONE], environ)
+    image = image_of(tmp_path / "new", [*BASE, TWO], [])
+    known = find_known([layer_key(layer) for layer in image.layers], form=form, environ=environ)
+    before = held()
+    monkeypatch.setattr(copying, "_PIECE", 16 << 10)
+    monkeypatch.setattr(copying, "copy_range", slowly)
+    monkeypatch.setattr(converting, "hash_file", fail(KeyboardInterrupt()))
+    with pytest.raises(KeyboardInterrupt):
+        convert(image, tmp_path / "out.sif", known=known)
+    assert held() == before
+
+
+def test_a_disk_error_in_a_copy_that_is_given_up_is_an_error(
+    tmp_path: Path, environ: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Linux reports an error of writing to disk once, so the last sync would not see it."""
+    _, form = known_of(tmp_path / "old", [[f("large", noise(700_000, 5)), f("hidden", "now")], ONE], environ)
+    image = image_of(tmp_path / "new", [[f("large", noise(700_000, 5)), f("hidden", "now")], [f("hidden", "x")]], [])
+    known = find_known([layer_key(layer) for layer in image.layers], form=form, environ=environ)
+    copied = threading.Event()
+
+    def read(one: PackedSection) -> Section:
+        assert copied.wait(30)
+        return unpack_section(one)
+
+    def sync(file: int) -> NoReturn:
+        copied.set()
+        raise OSError(errno.EIO, "broken")
+
+    monkeypatch.setattr(copying, "unpack_section", read)
+    monkeypatch.setattr(os, "fdatasync", sync)
+    with pytest.raises(HpcmodError, match="broken"):
+        convert(image, tmp_path / "out.sif", known=known)
 
 
 def test_progress_ends_with_all_layers(tmp_path: Path, environ: Mapping[str, str]) -> None:
