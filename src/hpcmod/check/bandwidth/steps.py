@@ -179,7 +179,7 @@ class _Start:
     def make(self, program: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
         """Return the words that start the tasks, those that start the container in each, and those of the program."""
         step = make_step(replace(self._asked, program=program), self._site, self._layout)
-        command = scheduler_of(self._site).step_beside(step.command, tasks=self.ranks)
+        command = scheduler_of(self._site).step_in_job(step.command, tasks=self.ranks)
         return command, (str(self._found.program), *step.container[1:], "--"), step.program
 
 

@@ -80,8 +80,10 @@ def prepare_step(flags: LaunchFlags, profile: Site) -> tuple[Step, str]:
         tell(note)
     if allocation.in_task:  # that step holds all resources, so another would wait forever
         tell(f"inside an {step.command[0]} step: the new step shares its CPUs and GPUs.")
-        beside = scheduler_of(profile).step_beside(step.command, tasks=request.nodes * layout.tasks)
-        step = replace(step, command=beside)
+    tasks = request.nodes * layout.tasks
+    if allocation.in_task or allocation.tasks not in (0, tasks):
+        command = scheduler_of(profile).step_in_job(step.command, tasks=tasks, overlap=allocation.in_task)
+        step = replace(step, command=command)
     if not image and not flags.dry_run:
         raise NotFoundError("SIF is not set: no container module is loaded", "module load NAME/VERSION")
     return step, image
@@ -112,11 +114,12 @@ def _find_allocation(site: Site) -> Allocation:
 
 def _launch_request(flags: LaunchFlags, site: Site, allocation: Allocation, *, image_mpi: str) -> JobRequest:
     partition = allocation.partition
+    gpus = _gpus_of_allocation(allocation, site) if flags.gpus < 0 else flags.gpus
     return JobRequest(
         program=flags.program,
         nodes=allocation.nodes,
-        ranks_per_node=flags.ranks_per_node,
-        gpus=_gpus_of_allocation(allocation, site) if flags.gpus < 0 else flags.gpus,
+        ranks_per_node=flags.ranks_per_node or (0 if gpus else _tasks_of_allocation(allocation)),
+        gpus=gpus,
         cpus=-1 if partition in site.job.exclusive else 0,
         node_type=flags.node_type,
         launcher=flags.launcher or "",
@@ -134,6 +137,12 @@ def _gpus_of_allocation(allocation: Allocation, site: Site) -> int:
     """Return the number of GPUs per node of the allocation; -1 means as many as the profile says."""
     unsaid = -1 if any(node.gpus for node in site.node_types) else 0
     return allocation.gpus or unsaid
+
+
+def _tasks_of_allocation(allocation: Allocation) -> int:
+    """Return the tasks per node of the allocation; 0 if there is one, or if they are not distributed evenly."""
+    tasks, left = divmod(allocation.tasks, max(allocation.nodes, 1))
+    return tasks if tasks > 1 and not left else 0
 
 
 def _fit(layout: Layout, allocation: Allocation) -> Layout:

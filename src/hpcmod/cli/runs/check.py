@@ -186,7 +186,7 @@ def _find_ranks(flags: CheckFlags, site: Site, allocation: Allocation) -> tuple[
     )
     layout = make_layout(request, site)
     step = make_step(request, site, layout).command
-    beside = scheduler_of(site).step_beside(step, tasks=allocation.nodes * layout.tasks)
+    beside = scheduler_of(site).step_in_job(step, tasks=allocation.nodes * layout.tasks)
     return find_ranks(
         scheduler_of(site),
         beside,

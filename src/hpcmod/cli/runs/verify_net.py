@@ -162,7 +162,7 @@ def _make_command(
     )
     layout = make_layout(request, site)
     step, ranks = make_step(request, site, layout), allocation.nodes * layout.tasks
-    beside = scheduler_of(site).step_beside(step.command, tasks=ranks)
+    beside = scheduler_of(site).step_in_job(step.command, tasks=ranks)
     return (*beside, str(found.program), "exec", "--", *step.program), ranks
 
 

@@ -192,7 +192,7 @@ class Pbs(Scheduler):
         depth = ("--depth", str(cpus), "--cpu-bind", "depth") if cpus else ()
         return ("mpiexec", "-n", "1", "--ppn", "1", *depth)
 
-    def step_beside(self, step: Sequence[str], *, tasks: int) -> tuple[str, ...]:
+    def step_in_job(self, step: Sequence[str], *, tasks: int, overlap: bool = True) -> tuple[str, ...]:
         """Refuse: see allocation."""
         raise _refuse()
 

@@ -92,6 +92,8 @@ class Allocation(NamedTuple):
     """Per node; 0: none, or not known."""
     cpus: int
     """Per node; 0: not known."""
+    tasks: int
+    """Number that a step has in total unless it says otherwise; 0: not known."""
     in_task: bool
     """Whether the scheduler started this process as a task of a step that holds the job's resources."""
 
@@ -220,15 +222,17 @@ class Scheduler(Protocol):
     def single_step(self, *, cpus: int = 0, gpus: int = 0) -> tuple[str, ...]:
         """Return the command that starts one task on the first node, with these CPUs and GPUs of it; 0: unspecified."""
 
-    def step_beside(self, step: Sequence[str], *, tasks: int) -> tuple[str, ...]:
-        """Return a step's command, changed to run next to a step that holds all resources.
+    def step_in_job(self, step: Sequence[str], *, tasks: int, overlap: bool = True) -> tuple[str, ...]:
+        """Return a step's command, changed to run in a job or in another step.
 
         Parameters
         ----------
         step
             A command of `step`.
         tasks
-            Number of its tasks in total, which the environment of the other step would otherwise set.
+            Number of its tasks in total, which the environment of the job would otherwise set.
+        overlap
+            Share the resources of the steps that run.
         """
 
     def step_on_nodes(self, nodes: int, *, minutes: int) -> tuple[str, ...]:

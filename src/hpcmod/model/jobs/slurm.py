@@ -197,9 +197,9 @@ class Slurm(Scheduler):
             *([f"--gpus-per-node={gpus}"] if gpus else []),
         )
 
-    def step_beside(self, step: Sequence[str], *, tasks: int) -> tuple[str, ...]:
-        """Return the command of a step that shares the resources of the step around it."""
-        return (step[0], "--overlap", f"--ntasks={tasks}", *step[1:])
+    def step_in_job(self, step: Sequence[str], *, tasks: int, overlap: bool = True) -> tuple[str, ...]:
+        """Return the command of a step for a job, whose SLURM_NTASKS would be the number of its tasks."""
+        return (step[0], *(["--overlap"] if overlap else []), f"--ntasks={tasks}", *step[1:])
 
     def step_on_nodes(self, nodes: int, *, minutes: int) -> tuple[str, ...]:
         """Return the srun command of one task on each node, which takes nothing from other steps."""
@@ -225,6 +225,7 @@ class Slurm(Scheduler):
             partition=environ.get("SLURM_JOB_PARTITION", ""),
             gpus=gpus or (_number(environ, "SLURM_GPUS") // count if count else 0),
             cpus=_number(environ, "SLURM_CPUS_PER_TASK") * (_number(environ, "SLURM_NTASKS_PER_NODE") or 1),
+            tasks=_number(environ, "SLURM_NTASKS"),
             in_task=step.isdigit() and int(step) < _RESERVED_STEPS,
         )
 

@@ -31,7 +31,7 @@ FOUND = Installed("PyTorch/2.7.1", Path("/m/PyTorch/2.7.1.lua"), Path("/apps/PyT
 REQUEST = BenchmarkRequest(
     *("", ("all_reduce", "all_to_all"), None), repeats=2, iterations=20, ranks_per_node=0, gpus=-1, node_type=""
 )
-ALLOCATION = Allocation(nodes=4, partition="standard-g", gpus=8, cpus=0, in_task=False)
+ALLOCATION = Allocation(nodes=4, partition="standard-g", gpus=8, cpus=0, tasks=0, in_task=False)
 
 
 @pytest.fixture(autouse=True)

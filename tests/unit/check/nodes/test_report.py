@@ -24,7 +24,7 @@ rank=0
 for node in $ANSWERING; do SLURM_PROCID=$rank SLURM_LOCALID=0 SLURMD_NODENAME=$node "$@"; rank=$((rank + 1)); done
 """
 SCONTROL = "#!/bin/sh\nprintf 'nid001\\nnid002\\n'\n"
-TWO = Allocation(nodes=2, partition="", gpus=0, cpus=0, in_task=False)
+TWO = Allocation(nodes=2, partition="", gpus=0, cpus=0, tasks=0, in_task=False)
 
 
 @pytest.fixture

@@ -436,6 +436,9 @@ def test_launch_takes_what_the_allocation_has() -> None:
                      "--ntasks-per-node=1 --cpus-per-task=56", id="a launcher where there are tasks for ranks"),
         pytest.param("marenostrum5", {"SLURM_CPUS_PER_TASK": "40"}, ["--gpus", "2", "--launcher", "srun"],
                      "--ntasks-per-node=2 --cpus-per-task=20", id="ranks where there is a task for a launcher"),
+        pytest.param("generic", {"SLURM_NTASKS": "4"}, [], " --nodes=2 --ntasks-per-node=2 ", id="tasks without GPUs"),
+        pytest.param("generic", {"SLURM_NTASKS": "4"}, ["--ranks-per-node", "3"], "srun --ntasks=6 ", id="more tasks"),
+        pytest.param("lumi", {"SLURM_NTASKS": "2"}, [], "srun --ntasks=16 ", id="tasks for launchers, ranks for GPUs"),
     ],
 )  # fmt: skip
 def test_launch_shares_out_the_cpus_that_there_are(site: str, own: dict[str, str], words: list[str], said: str) -> None:

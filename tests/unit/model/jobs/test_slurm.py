@@ -90,7 +90,8 @@ def test_the_image_s_way_to_connect_replaces_the_site_s() -> None:
 
 
 def test_tasks_start_next_to_those_of_a_step_that_holds_everything() -> None:
-    assert SLURM.step_beside(("srun", "--nodes=2"), tasks=8) == ("srun", "--overlap", "--ntasks=8", "--nodes=2")
+    assert SLURM.step_in_job(("srun", "--nodes=2"), tasks=8) == ("srun", "--overlap", "--ntasks=8", "--nodes=2")
+    assert SLURM.step_in_job(("srun", "--nodes=2"), tasks=8, overlap=False) == ("srun", "--ntasks=8", "--nodes=2")
     assert SLURM.single_step(cpus=3, gpus=2)[-2:] == ("--cpus-per-task=3", "--gpus-per-node=2")
 
 
@@ -110,7 +111,7 @@ def test_the_name_of_a_job_is_read_back_from_its_script() -> None:
         ({"SLURM_JOB_ID": "7"}, None),
         (
             {"SLURM_JOB_ID": "7", "SLURM_NNODES": "2", "SLURM_GPUS": "a100:8"},
-            Allocation(nodes=2, partition="", gpus=4, cpus=0, in_task=False),
+            Allocation(nodes=2, partition="", gpus=4, cpus=0, tasks=0, in_task=False),
         ),
         (
             {
@@ -121,8 +122,9 @@ def test_the_name_of_a_job_is_read_back_from_its_script() -> None:
                 "SLURM_GPUS_ON_NODE": "2",
                 "SLURM_CPUS_PER_TASK": "7",
                 "SLURM_NTASKS_PER_NODE": "8",
+                "SLURM_NTASKS": "8",
             },
-            Allocation(nodes=1, partition="p", gpus=2, cpus=56, in_task=True),
+            Allocation(nodes=1, partition="p", gpus=2, cpus=56, tasks=8, in_task=True),
         ),
     ],
 )
