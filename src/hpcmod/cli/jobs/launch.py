@@ -40,6 +40,7 @@ def launch(flags: LaunchFlags) -> None:
     """Run a program in your current Slurm allocation.
 
     Load the module first. PROGRAM is a Python file with its arguments, or a command of the image.
+    Without GPUs, each node gets as many ranks as the allocation has tasks there.
 
     \b
     Examples:
