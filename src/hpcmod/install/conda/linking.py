@@ -107,13 +107,13 @@ def link_libraries(libraries: tuple[str, ...], prefix: Prefix) -> None:
 
 def _link(archive: CondaArchive, prefix: Prefix, directory: Path) -> CondaPackage:
     package = archive.package
-    _extract(archive, directory)
+    unpacked = _extract(archive, directory)
     is_python, entry_points = _read_link_json(directory / "info" / "link.json", package)
     files = list(_read_files(directory, package, prefix, is_python=is_python))
     size = 0
     for one in files:
         _check_path(one, package, prefix)
-        size += _put(one, prefix, package)
+        size += _put(one, prefix, package, unpacked)
     paths = [one.path for one in files]
     for text in entry_points:
         paths.append(_write_entry_point(text, prefix, package))
@@ -122,8 +122,11 @@ def _link(archive: CondaArchive, prefix: Prefix, directory: Path) -> CondaPackag
     return replace(package, size=size, not_run=scripts)
 
 
-def _extract(archive: CondaArchive, directory: Path) -> None:
+def _extract(archive: CondaArchive, directory: Path) -> tuple[int, int]:
+    """Extract a package, and return when this began and ended, in nanoseconds by the clock of the file system."""
     rattler = import_rattler()
+    directory.mkdir()
+    began = directory.stat().st_mtime_ns
     try:
         rattler.package_streaming.extract(archive.path, directory)
         index = json.loads((directory / "info" / "index.json").read_text(encoding="utf-8"))
@@ -142,6 +145,8 @@ def _extract(archive: CondaArchive, directory: Path) -> None:
             f"{archive.package.url}: is the package {name}, expected {archive.package.name}",
             "Check where the package comes from.",
         )
+    os.utime(directory)
+    return began, directory.stat().st_mtime_ns
 
 
 def _read_link_json(path: Path, package: CondaPackage) -> tuple[bool, list[str]]:
@@ -200,7 +205,7 @@ def _check_path(one: _File, package: CondaPackage, prefix: Prefix) -> None:
         raise _leads_out(one.path, package.url)
 
 
-def _put(one: _File, prefix: Prefix, package: CondaPackage) -> int:
+def _put(one: _File, prefix: Prefix, package: CondaPackage, unpacked: tuple[int, int]) -> int:
     """Put one file in its place, instead of that of an earlier package, and return its bytes."""
     try:
         status = one.source.lstat()
@@ -215,6 +220,11 @@ def _put(one: _File, prefix: Prefix, package: CondaPackage) -> int:
         return 0
     if not stat.S_ISREG(status.st_mode) or os.path.realpath(one.source.parent) != str(one.source.parent):
         raise _leads_out(one.path, package.url)
+    if unpacked[0] <= status.st_mtime_ns <= unpacked[1]:  # rattler ignores errors of utimensat
+        raise VerificationError(
+            f"{package.url}: {one.path} has lost its time while it was unpacked in {one.source.parent}",
+            "Check the quota and the disk there, or set TMPDIR to another directory.",
+        )
     mode = 0o755 if status.st_mode & stat.S_IXUSR else 0o644
     if one.placeholder:
         data = _replace_prefix(one.source.read_bytes(), one.placeholder.encode(), prefix.inside.encode(), one.is_text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from hpcmod.errors import BadInputError, HpcmodError, VerificationError
 from hpcmod.install.conda.linking import Prefix, link_conda, link_libraries
-from hpcmod.install.conda.solving import CondaArchive
+from hpcmod.install.conda.solving import CondaArchive, import_rattler
 from hpcmod.model.packages.conda import CondaPackage
 from tests.conda_channel import PLACEHOLDER, CondaFile, make_conda
 
@@ -172,6 +173,23 @@ def test_damaged_and_wrong_packages_are_refused(tmp_path: Path, prefix: Prefix) 
         path = make_conda(tmp_path, "pure", "1.0", {"site-packages/p.py": ""}, python=True, entry_points=[entry])
         with pytest.raises(BadInputError, match="entry point"):
             link(tmp_path, prefix, path)
+
+
+def test_a_file_without_the_time_of_its_package_is_refused(
+    tmp_path: Path, prefix: Prefix, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rattler ignores errors of utimensat, such as EIO: equal packages would give different images."""
+    path = make_conda(tmp_path, "good", "1", {"share/a": "x"})
+    rattler = import_rattler()
+    extract = rattler.package_streaming.extract
+
+    def extract_without_time(path: Path, directory: Path) -> None:
+        extract(path, directory)
+        os.utime(directory / "share/a")
+
+    monkeypatch.setattr(rattler.package_streaming, "extract", extract_without_time)
+    with pytest.raises(VerificationError, match="share/a has lost its time"):
+        link(tmp_path, prefix, path)
 
 
 def test_libraries_of_the_image_are_linked_unless_the_prefix_has_them(tmp_path: Path, prefix: Prefix) -> None:
