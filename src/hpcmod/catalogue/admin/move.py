@@ -16,6 +16,7 @@ from hpcmod.errors import BadInputError, HpcmodError, LackingError
 from hpcmod.fs.ownership import others_may_replace
 from hpcmod.fs.removal import find_closed
 from hpcmod.fs.replacing import replacing_directory
+from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.fs.tree import Tree, write_file
 
 _LEFT_OUT = (".locks", ".staging", ".trash")
@@ -34,6 +35,7 @@ def move_catalogue(catalogue: Catalogue, target: Path, *, actor: Actor) -> Catal
         If the new directory exists, or is inside the catalogue.
     """
     check_target(catalogue, target)
+    clear_leftovers(target.parent, target.name)
     moved = replace(catalogue, directory=target, moved_to="")
     if not (catalogue.moved_to and _is_unfinished(target, catalogue)):
         with changing(catalogue, actor):

@@ -48,15 +48,15 @@ _PATHS_FOR_PIP = (
 def build_state(
     plan: StatePlan, found: PackageSet, builder: Builder, *, settle: Callable[[State], State] = lambda state: state
 ) -> State:
-    """Install the packages of a plan, pack them into the set and return the state, which is not active yet.
+    """Install the packages of a plan, pack them into the set and return the state, which has no record yet.
 
     The caller must hold the lock of the set. After an error, nothing of the new state is left.
 
     Parameters
     ----------
     settle
-        Makes the state active and returns the active one. It is called before the temporary directory is removed, which
-        may take seconds: a process killed meanwhile has done its work.
+        Records the state, makes it active and returns the active one. It is called before the temporary directory is
+        removed, which may take seconds: a process killed meanwhile has done its work.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def _place_files(plan: StatePlan, layer: Path, found: PackageSet) -> None:
 
 
 def pack_layer(plan: StatePlan, locked: tuple[Locked, ...], layer: Path, found: PackageSet, builder: Builder) -> State:
-    """Compile and pack what is installed in a directory as the state of a plan, which is not active yet.
+    """Compile and pack what is installed in a directory as the state of a plan, which has no record yet.
 
     Parameters
     ----------
@@ -109,9 +109,7 @@ def pack_layer(plan: StatePlan, locked: tuple[Locked, ...], layer: Path, found: 
     sizes = _read_sizes(packages)
     state = _make_state(plan, tuple(replace(one, size=sizes.get(one.name, 0)) for one in locked), builder)
     size, sha256 = _pack(layer, plan, found)
-    state = replace(state, size=size, sha256=sha256)
-    found.add(state)
-    return state
+    return replace(state, size=size, sha256=sha256)
 
 
 @dataclass(frozen=True)

@@ -152,15 +152,16 @@ class PackageSet:
         self.tree.symlink(active_link(state.tag), state_file(state.number, state.tag))
 
     def settle(self, before: State | None, state: State) -> State:
-        """Make a new state the active one, unless the one before is the same; return the active one.
+        """Record a new state and make it the active one, unless the one before is the same; return the active one.
 
         A run that was interrupted after its change is repeated without effect, and a state that cannot be made the
-        active one is removed; the caller must hold the lock.
+        active one is removed; the caller must hold the lock. The file of a state without a record is a leftover.
         """
         if before and before.sha256 and all(getattr(before, name) == getattr(state, name) for name in _CONTENT):
-            self.remove(state.number, state.tag)
+            self.tree.remove(state_file(state.number, state.tag))
             return before
         try:
+            self.add(state)
             self.switch(state)
         except BaseException:
             with contextlib.suppress(OSError, HpcmodError):

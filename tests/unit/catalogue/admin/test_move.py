@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,22 @@ def test_a_move_that_fails_at_any_step_finishes_when_run_again(
     assert not [one for one in found if one.level == FAIL and one.subject != "image"]
     with pytest.raises(LackingError, match=f"was moved to {tmp_path / 'new'}"):
         check_writable(open_catalogue(shop.directory))
+
+
+def test_a_second_move_removes_what_a_killed_one_left(
+    shop: Catalogue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child = os.fork()
+    if child == 0:
+        monkeypatch.setattr(move, "_copy_mode", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        try:
+            move_catalogue(shop, tmp_path / "new", actor=ADA)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    assert list(tmp_path.glob(".new.hpcmod-part-*"))
+    move_catalogue(shop, tmp_path / "new", actor=ADA)
+    assert not list(tmp_path.glob(".new*"))
 
 
 def test_a_place_that_is_taken_or_inside_is_refused(shop: Catalogue, tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ def test_plain_files_are_in_every_later_state_until_they_are_dropped(tmp_path: P
         plan_files(found.directory, second, files=placed[:1], drop="/user-software/notes"), found, builder
     )
     assert content_of(found, third, tmp_path / "3")["R/library/sub/data"] == "two"
-    assert found.read(3).files == (placed[0],)
+    assert third.files == (placed[0],)
 
 
 def plan_files(

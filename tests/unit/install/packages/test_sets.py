@@ -125,17 +125,33 @@ def test_the_same_state_again_makes_no_new_one(tmp_path: Path) -> None:
         (make_state(3, EINOPS, sha256="d" * 64, allowed=("torch",)), 3),
     ):
         (found.directory / f"states/{state.number}-{TAG}.squashfs").write_bytes(b"")
-        found.add(state)
         before = found.active(TAG)
         assert found.settle(before, state).number == found.active_number(TAG) == active
     assert list(found.numbers()) == [1, 2, 3]
+
+
+def test_the_same_state_again_that_cannot_be_removed_is_removed_by_the_next_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = (make_state(number, EINOPS, sha256="c" * 64) for number in (1, 2))
+    found = write_set(tmp_path / "default", one)
+    (found.directory / f"states/2-{TAG}.squashfs").write_bytes(b"")
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, "the file cannot be removed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(found.tree), "remove", fail)
+        with pytest.raises(OSError, match="cannot be removed"):
+            found.settle(found.active(TAG), two)
+    with found.locked(print):
+        assert list(found.numbers()) == [1]
 
 
 def test_a_state_that_cannot_be_made_the_active_one_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one, two = make_state(1, EINOPS, sha256="c" * 64), make_state(2, EINOPS, sha256="d" * 64)
     found = write_set(tmp_path / "default", one)
     (found.directory / f"states/2-{TAG}.squashfs").write_bytes(b"")
-    found.add(two)
 
     def fail(*_: object) -> None:
         raise OSError(errno.EIO, "the link cannot be written")
