@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import logging
 import os
 import sys
@@ -21,6 +23,8 @@ from hpcmod.model.text import without_relative_entries
 from hpcmod.render.quote import terminal
 
 _LOG = logging.getLogger(__name__)
+
+atexit.register(gc.freeze)  # else Python searches all objects for cycles as it ends: a tenth of a short command
 
 
 class _Verbs(click.Group):

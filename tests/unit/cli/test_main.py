@@ -80,6 +80,16 @@ finally:
     assert HEAVY & set(done.stderr.split()) == set()
 
 
+def test_python_searches_no_garbage_as_it_ends() -> None:
+    program = """
+import atexit, gc
+atexit.register(lambda: print(len(gc.get_objects()) < gc.get_freeze_count()))  # runs last
+import hpcmod.cli.main
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
+
+
 def test_the_help_lists_the_exit_codes_there_are() -> None:
     listed = re.search(r"Exit codes: (.*?)\.\n", CliRunner().invoke(main, ["-h"]).output, re.DOTALL)
     assert listed is not None
