@@ -28,6 +28,7 @@ from hpcmod.model.recipes.build_plan import BuildPlan, Download
 from hpcmod.model.recipes.building import BuildRequest
 from hpcmod.model.recipes.recipe import Recipe, parse_recipe
 from hpcmod.render.recipe import render_context, render_dockerfile
+from tests.builds import make_small_base
 from tests.integration.conftest import THOROUGH
 from tests.recipe_stubs import extras_of, make_sources, make_wheels, needed, write_programs
 from tests.registry import Registry
@@ -91,12 +92,10 @@ def empty_base(buildah: Buildah, tmp_path_factory: pytest.TempPathFactory) -> st
 
 
 @pytest.fixture(scope="module")
-def debian(stack: Stack, buildah: Buildah, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The Debian image of dev/stack, in place of NVIDIA's and AMD's images."""
-    if stack.missing("base_image"):
-        pytest.skip("no base image: run dev/stack build")
+def debian(base_image: Path, buildah: Buildah, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A shell and Python from the Debian image of dev/stack, in place of NVIDIA's and AMD's images."""
     link = tmp_path_factory.mktemp("debian") / "link"
-    link.symlink_to(stack.base_image)  # image names must not contain capital letters
+    link.symlink_to(make_small_base(base_image, link.parent, python=True))  # image names must not contain capitals
     return buildah("pull", "-q", f"oci:{link}").split()[-1]
 
 
