@@ -72,7 +72,8 @@ def parse_package_lock(text: str, origin: str) -> Lock:
     Raises
     ------
     BadInputError
-        With each line that is not a pinned package with its sha256.
+        With each line that is not a pinned package with its sha256; or if the file has neither a package nor the
+        header, such as the empty one that a shell leaves if `hpcmod packages NAME --lock > FILE` fails.
     """
     pins, faults = [], []
     joined = re.sub(r"\\\n", " ", text)
@@ -83,6 +84,8 @@ def parse_package_lock(text: str, origin: str) -> Lock:
             pins.append((normalize_package(found[1]), found[2], tuple(_HASH.findall(found[3]))))
         elif plain:
             faults.append(f"{origin}:{number}: {plain[:200]!r} is not NAME==VERSION --hash=sha256:...")
+    if not pins and HEAD not in text.splitlines():
+        faults = faults or [f"{origin}: not a lock file: no packages"]
     if faults:
         raise BadInputError("\n".join(faults), "Write one with: hpcmod packages NAME --lock > FILE")
     headers = tuple(re.findall(r"^# requirement: (.+)$", text, re.MULTILINE))

@@ -32,6 +32,13 @@ def test_what_pins_nothing_is_refused_with_its_line(line: str) -> None:
         parse_package_lock(f"# comment\n{line}\n", "my.lock")
 
 
+@pytest.mark.parametrize("text", ["", "\n", "# packages of mine\n"])
+def test_a_file_without_packages_is_no_lock_unless_hpcmod_wrote_it(text: str) -> None:
+    with pytest.raises(BadInputError, match=r"my\.lock: not a lock file"):
+        parse_package_lock(text, "my.lock")
+    assert parse_package_lock(render_package_lock(make_state(1, requirements=())), "my.lock").pins == ()
+
+
 def test_a_lock_needs_hashes() -> None:
     with pytest.raises(BadInputError, match=r"einops==0.8.1"):
         render_package_lock(make_state(1, replace(EINOPS, sha256="")))
