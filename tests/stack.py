@@ -74,12 +74,14 @@ def read_stack(root: Path) -> Stack | None:
 def write_eb(stack: Stack, directory: Path) -> Path:
     """Write an `eb` that starts EasyBuild directly, and return its directory, for PATH.
 
-    The real script `eb` starts Python two more times to choose one; test_install.py runs it.
+    The real script `eb` starts Python two more times to choose one, and Python searches all of EasyBuild's objects for
+    garbage as it ends; test_install.py runs it.
     """
     program = directory / "programs" / "eb"
     if not program.exists():
         program.parent.mkdir(exist_ok=True)
-        program.write_text(f'#!/bin/sh\nexec "${{EB_PYTHON:-{stack.python}}}" -m easybuild.main "$@"\n')
+        code = 'import atexit, gc, runpy; atexit.register(gc.freeze); runpy._run_module_as_main("easybuild.main")'
+        program.write_text(f'#!/bin/sh\nexec "${{EB_PYTHON:-{stack.python}}}" -c \'{code}\' "$@"\n')
         program.chmod(0o755)
     return program.parent
 
