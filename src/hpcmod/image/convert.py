@@ -39,9 +39,8 @@ _LOG = logging.getLogger(__name__)
 _LAYOUT = 1  # increased when the same layers give other bytes
 _MODE = 0o755  # as Apptainer sets it, whatever the umask: a SIF is executable
 _LARGEST_TIME = 0xFFFFFFFF  # of squashfs
-_SWITCH_INTERVAL = 1e-5
-"""Seconds until a thread that copies layers gets the interpreter, twice per MiB: in Python's 5 ms, several
-blocks can be copied."""
+_SWITCH_INTERVAL = 1e-4
+"""Seconds until a thread that copies layers gets the interpreter; in Python's 5 ms, several blocks can be copied."""
 _NAMESPACE = uuid.UUID(
     "8e4b3a52-6c0c-4a57-9d0b-5f3f4a1f6d21"
 )  # random, fixed once: namespace of the UUIDs of converted images

@@ -2,8 +2,7 @@
 
 The copies are hashed, not the source, which may change while it is copied: the sha256 of the source is that of its own
 bytes between the sections, and of the copied sections in the new file. All sections are copied before the first is
-hashed, so that a second thread can write them to disk meanwhile, and the caller can hash what is complete. The caller
-helps to copy when it has nothing else to do, so that both threads then hash for about the same time.
+hashed, so that a second thread can write them to disk meanwhile, and the caller can hash what is complete.
 """
 
 from __future__ import annotations
@@ -11,10 +10,9 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from hpcmod.errors import BadInputError, VerificationError
 from hpcmod.image.copy import copy_range
@@ -27,29 +25,12 @@ from hpcmod.image.squashfs.writer import SquashfsWriter
 
 _LOG = logging.getLogger(__name__)
 
-_PIECE = 32 << 20
+_PIECE = 64 << 20
 """Most bytes per task of the thread, which cannot be stopped within one."""
 
 
 class SourceChangedError(VerificationError):
     """A local SIF is no longer the file that was indexed."""
-
-
-class _Piece(NamedTuple):
-    """A part of a section, to be copied."""
-
-    start: int
-    """Offset in the SIF."""
-    place: int
-    """Offset in the new file."""
-    length: int
-    task: Future[None]
-    """Cancelled if the caller copies the piece."""
-
-    def wait(self) -> None:
-        """Wait until the thread has copied the piece, unless the caller does that."""
-        if not self.task.cancelled():
-            self.task.result()  # of a task that is cancelled meanwhile, an error; `wait` would never return
 
 
 class SectionSource:
@@ -72,11 +53,8 @@ class SectionSource:
         self._target = os.dup(target.fileno())  # the thread's own: it may outlive `target` after a second Ctrl-C
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="layers")
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="disk")
-        self._copied: list[tuple[int, list[_Piece]]] = []
-        """Stored size and pieces of each copied layer."""
-        self._unaided = threading.Event()
-        """Unset while the caller copies pieces."""
-        self._unaided.set()
+        self._copied: list[tuple[int, list[tuple[int, Future[None]]]]] = []
+        """Stored size of each copied layer, and for each of its pieces: its end in the new file, and its task."""
         self._hashed: list[Future[None]] = []
         self._synced: list[Future[None]] = []
         self._sha256 = hashlib.sha256()
@@ -112,11 +90,12 @@ class SectionSource:
             return None
         start, place = writer.reserve_section(length)
         pieces = [  # copied while the entries are read, which nearly always fit
-            self._start(begin + at, place + at, piece) for at, piece in _cut(length)
+            (place + at + piece, self._pool.submit(self._copy, begin + at, place + at, piece))
+            for at, piece in _cut(length)
         ]
         found = self._read(number, hidden)
         if found is None:
-            wait([piece.task for piece in pieces if not piece.task.cancel()])
+            wait([task for _, task in pieces if not task.cancel()])
             for synced in self._synced:  # a later sync does not return an error of these again
                 synced.result()
             writer.release_section(start)
@@ -137,12 +116,7 @@ class SectionSource:
             self._hashed += (self._pool.submit(self._hash, file, start + at, piece) for at, piece in _cut(length))
 
     def sync(self) -> None:
-        """Help to copy the sections; then sync the new file, of which the caller has written the rest, in a thread."""
-        self._unaided.clear()
-        try:
-            self._help()
-        finally:
-            self._unaided.set()
+        """Sync the new file, of which the caller has written the rest, in a thread when all sections are copied."""
         self._synced.append(self._disk.submit(self._sync))
 
     def copied(self, on_copied: Callable[[int], None]) -> Iterator[int]:
@@ -159,9 +133,9 @@ class SectionSource:
             If the SIF is shorter than it was.
         """
         for size, pieces in self._copied:
-            for piece in pieces:
-                piece.wait()
-                yield piece.place + piece.length
+            for end, task in pieces:
+                task.result()
+                yield end
             on_copied(size)
 
     def finish(self) -> None:
@@ -197,32 +171,18 @@ class SectionSource:
             return None
         return (section, one.packed) if section.fits(hidden) else None
 
-    def _start(self, start: int, place: int, length: int) -> _Piece:
-        task = self._pool.submit(self._copy, start, place, length, self._buffer)
-        return _Piece(start, place, length, task)
-
-    def _help(self) -> None:
-        """Copy pieces from the end, until the thread has none left."""
-        buffer = bytearray(BLOCK)
-        for piece in reversed(self._pieces()):
-            if piece.task.cancel():
-                self._copy(piece.start, piece.place, piece.length, buffer)
-
-    def _pieces(self) -> list[_Piece]:
-        return [piece for _, pieces in self._copied for piece in pieces]
-
-    def _copy(self, start: int, place: int, length: int, buffer: bytearray) -> None:
-        self._expect(length, copy_range(self._file.fileno(), self._target, start, place, length, buffer))
+    def _copy(self, start: int, place: int, length: int) -> None:
+        self._expect(length, copy_range(self._file.fileno(), self._target, start, place, length, self._buffer))
         if not self._synced or self._synced[-1].done():
             self._synced.append(self._disk.submit(os.fdatasync, self._target))
 
     def _sync(self) -> None:
-        for piece in self._pieces():
-            piece.wait()
+        for _, pieces in self._copied:
+            for _, task in pieces:
+                task.result()  # not `wait`, which never returns if a task is cancelled
         os.fsync(self._target)
 
     def _hash(self, file: int, start: int, length: int) -> None:
-        self._unaided.wait()
         self._expect(length, hash_range(self._sha256, file, start, length, self._buffer))
 
     def _expect(self, length: int, found: int) -> None:

@@ -186,29 +186,6 @@ def test_sections_are_copied_in_pieces(
     assert len(found.reused) == 3
 
 
-def test_the_caller_helps_to_copy_and_its_copies_are_verified_too(
-    tmp_path: Path, environ: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    helping = threading.Event()
-    helped: list[int] = []
-
-    def copy(*arguments: int | bytearray) -> int:
-        if threading.current_thread() is threading.main_thread():
-            helping.set()
-            helped.append(1)
-            time.sleep(0.2)  # the thread has nothing left to copy, and would hash what is not there yet
-        else:
-            assert helping.wait(30)
-        return copy_range(*arguments)  # type: ignore[arg-type]
-
-    _, form = known_of(tmp_path / "old", [*BASE, ONE], environ)
-    monkeypatch.setattr(copying, "_PIECE", 256 << 10)
-    monkeypatch.setattr(copying, "copy_range", copy)
-    found, _ = both_ways(tmp_path, [*BASE, TWO], environ, form)
-    assert helped
-    assert len(found.reused) == 3
-
-
 def held() -> tuple[int, int, float]:
     """Return what a conversion may change only while it runs: threads, open files, and how Python switches threads."""
     return threading.active_count(), sum(1 for _ in Path("/proc/self/fd").iterdir()), sys.getswitchinterval()
@@ -260,8 +237,6 @@ def test_ctrl_c_ends_a_conversion_that_still_has_much_to_copy(
     tmp_path: Path, environ: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def slowly(*arguments: int | bytearray) -> int:
-        if threading.current_thread() is threading.main_thread():
-            raise KeyboardInterrupt
         time.sleep(0.05)
         return copy_range(*arguments)  # type: ignore[arg-type]
 
@@ -271,6 +246,7 @@ def test_ctrl_c_ends_a_conversion_that_still_has_much_to_copy(
     before = held()
     monkeypatch.setattr(copying, "_PIECE", 16 << 10)
     monkeypatch.setattr(copying, "copy_range", slowly)
+    monkeypatch.setattr(converting, "hash_file", fail(KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
         convert(image, tmp_path / "out.sif", known=known)
     assert held() == before
