@@ -64,7 +64,7 @@ def _costs(values: Mapping[str, Any]) -> Costs:
     container = (cpu("container-8") - cpu("container-1")) / 7 - task
     script = (cpu("python-8") - cpu("python-1")) / 7 - task - container
     begin = task + container + script
-    fork, shared = (cpu("fork-4") - cpu("fork-2")) / 2, (cpu("one-per-node-4") - cpu("one-per-node-2")) / 2
+    fork, shared = (cpu("fork-8") - cpu("fork-2")) / 6, (cpu("one-per-node-8") - cpu("one-per-node-2")) / 6
     imports = cpu("plain-4") / 4 - begin  # with two ranks per core, no core is idle
     waking = max((cpu("plain-1") - begin) / imports - 1, 0.0)
     ways = {name.removesuffix("-image") for name in values["single"] if name.endswith("-image")}
@@ -75,9 +75,9 @@ def _costs(values: Mapping[str, Any]) -> Costs:
         script=script,
         imports=imports,
         fork=max(fork - begin, 0.0),
-        fork_once=(cpu("fork-4") - 4 * fork) / (1 + waking),
+        fork_once=(cpu("fork-8") - 8 * fork) / (1 + waking),
         shared=shared - task,
-        shared_once=(cpu("one-per-node-4") - 4 * shared) / (1 + waking),
+        shared_once=(cpu("one-per-node-8") - 8 * shared) / (1 + waking),
         staging={way: _staging(values, way) for way in ways},
         image_bytes=values["image_bytes"],
         start_bytes=values["cold"]["start_bytes"],

@@ -35,7 +35,7 @@ while not os.path.exists(f"{sys.argv[1]}/go"):
     time.sleep(0.02)
 """
 
-RANKS_OF_ONE = {"plain": (1, 4, 16), "fork": (2, 4), "one-per-node": (2, 4)}
+RANKS_OF_ONE = {"plain": (1, 4, 16), "fork": (2, 8), "one-per-node": (2, 8)}
 """Numbers of ranks on the one node that calibrates the model; 16 only show what more ranks than cores cost."""
 
 MOST_BUSY = 0.3
