@@ -8,13 +8,14 @@ written last.
 from __future__ import annotations
 
 import gc
+import importlib
 import logging
 import os
 import sys
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -221,16 +222,32 @@ class _Conversion:
                 objects=objects,
                 write_partition=lambda at: self._write_squashfs(at, files, known),
             )
-            if known is not None and known.reused:
-                known.sync()
-                sha256 = hash_file(file, known.copied(self._tick))
-            else:
-                sha256 = sync_and_hash(file)
+            sha256 = self._hash(file, known)
         size = file.seek(0, os.SEEK_END)
         return ConvertedImage(
             *(sha256, size, self._entries, self._fetched_again, tuple(self._left_out)),
-            *(self._reused, tuple(self._sections)),
+            *(self._reused, tuple(self._sections) if self._index else ()),
         )
+
+    def _hash(self, file: BinaryIO, source: SectionSource | None) -> str:
+        """Sync and hash the SIF, seal its sections, and compare the seals of those that are copied."""
+        hasher = None
+        if self._sections:
+            seals = importlib.import_module("hpcmod.image.known_layers.seals")  # imports cryptography
+            self._sections = [replace(one, key=one.key or seals.new_key()) for one in self._sections]
+            hasher = seals.SealedHash([seals.Span(one.start, one.length, one.key) for one in self._sections])
+        if source is not None and source.reused:
+            source.sync()
+            sha256 = hash_file(file, source.copied(self._tick), hasher=hasher)
+        else:
+            sha256 = sync_and_hash(file, hasher)
+        if hasher is not None:
+            sealed = [replace(one, seal=seal) for one, seal in zip(self._sections, hasher.seals())]
+            for before, one in zip(self._sections, sealed):
+                if source is not None and before.seal not in (b"", one.seal):
+                    raise source.changed(one.layer)
+            self._sections = sealed
+        return sha256
 
     def _name(self) -> str:
         """Return a string that identifies the image and the options, for the SIF's UUID."""
@@ -245,8 +262,6 @@ class _Conversion:
         with SquashfsWriter(file, codec=self._codec, block_size=options.block_size, threads=options.threads) as writer:
             allowance = self._allowance()
             self._read_layers(writer, allowance, source)
-            if source is not None and source.reused:
-                source.end()
             tree = merge_layers(self._layers, mtime=self._mtime, on_directory=allowance.take_directory)
             self._read_again(writer, missing(tree.root))
             self._entries = sum(map(len, self._layers))
@@ -286,7 +301,7 @@ class _Conversion:
             found = source.copy(layer_key(layer), layer.size, hidden, writer) if source else None
             records: Sequence[Record]
             if found is not None:
-                records, packed = found
+                records, section = found
             else:
                 with _entries(layer, allowance, self._tick) as entries:
                     records = read_layer(
@@ -294,9 +309,10 @@ class _Conversion:
                     )
             end = writer.end_section()
             written = writer.fragments_from(fragments)
-            if self._index and layer_key(layer):
-                if found is None:
-                    packed = pack_entries(records, written, base=start, first_fragment=fragments)
+            if found is not None:
+                self._sections.append(replace(section, start=self._partition_at + start))
+            elif self._index and layer_key(layer):
+                packed = pack_entries(records, written, base=start, first_fragment=fragments)
                 self._sections.append(
                     PackedSection(layer_key(layer), layer.size, self._partition_at + start, end - start, packed)
                 )

@@ -15,7 +15,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from hpcmod.errors import BadInputError, LackingError, NotFoundError, VerificationError
+from hpcmod.errors import BadInputError, NotFoundError, VerificationError
 from hpcmod.fs.reading import open_regular, read_file
 from hpcmod.image.integrity import Progress, file_sha256
 from hpcmod.image.sif.reader import read_sif, squashfs_partition
@@ -253,13 +253,9 @@ def _config_of(layers: Sequence[str]) -> bytes:
 
 def _load_key(path: Path) -> Callable[[bytes], bytes]:
     """Return a function that signs with a private key."""
-    try:
-        ec = importlib.import_module("cryptography.hazmat.primitives.asymmetric.ec")
-        hashes = importlib.import_module("cryptography.hazmat.primitives.hashes")
-        serialization = importlib.import_module("cryptography.hazmat.primitives.serialization")
-    except ImportError as err:
-        cure = "python3 -m pip install 'hpcmod[trust]'"
-        raise LackingError("signing needs the Python package cryptography", cure) from err
+    ec = importlib.import_module("cryptography.hazmat.primitives.asymmetric.ec")
+    hashes = importlib.import_module("cryptography.hazmat.primitives.hashes")
+    serialization = importlib.import_module("cryptography.hazmat.primitives.serialization")
     cure = "Make one: openssl ecparam -genkey -name prime256v1 -noout -out KEY. With cosign's own key: cosign sign."
     try:
         key = serialization.load_pem_private_key(read_file(path, _KEY_LIMIT), password=None)

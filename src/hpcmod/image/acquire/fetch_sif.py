@@ -145,7 +145,7 @@ def find_layers(options: ObtainOptions, layers: Sequence[str]) -> KnownSif | Non
 def layers_at_hand(options: ObtainOptions, layers: Sequence[str]) -> frozenset[str]:
     """Return which of these layers will probably be copied from a local SIF."""
     known = find_layers(options, layers)
-    return frozenset(one[0] for one in known.layers) & frozenset(layers) if known else frozenset()
+    return frozenset(one.layer for one in known.layers) & frozenset(layers) if known else frozenset()
 
 
 def _may_be_plain(reference: ImageReference, options: ObtainOptions) -> bool:

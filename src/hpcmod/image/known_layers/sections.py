@@ -85,6 +85,9 @@ class PackedSection:
     start: int
     length: int
     packed: bytes
+    key: bytes = b""
+    seal: bytes = b""
+    """GMAC of the section under the key (`seals`); empty until the SIF is complete."""
 
 
 def pack_entries(

@@ -1,13 +1,10 @@
-"""Copy sections from a local SIF in a thread, and check that the copies are those of the SIF that was indexed.
+"""Copy sections from a local SIF in a thread, in pieces that a second thread writes to disk meanwhile.
 
-The copies are hashed, not the source, which may change while it is copied: the sha256 of the source is that of its own
-bytes between the sections, and of the copied sections in the new file. All sections are copied before the first is
-hashed, so that a second thread can write them to disk meanwhile, and the caller can hash what is complete.
+The SIF may change while it is copied, so the caller compares the seals of the copies with those in the index.
 """
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -16,8 +13,8 @@ from typing import BinaryIO
 
 from hpcmod.errors import BadInputError, VerificationError
 from hpcmod.image.copy import copy_range
-from hpcmod.image.integrity import BLOCK, hash_range
-from hpcmod.image.known_layers.sections import Section, unpack_section
+from hpcmod.image.integrity import BLOCK
+from hpcmod.image.known_layers.sections import PackedSection, Section, unpack_section
 from hpcmod.image.known_layers.store import KnownSif
 from hpcmod.image.layers.merge import Hidden, Record
 from hpcmod.image.sif.reader import open_sif
@@ -55,19 +52,15 @@ class SectionSource:
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="disk")
         self._copied: list[tuple[int, list[tuple[int, Future[None]]]]] = []
         """Stored size of each copied layer, and for each of its pieces: its end in the new file, and its task."""
-        self._hashed: list[Future[None]] = []
         self._synced: list[Future[None]] = []
-        self._sha256 = hashlib.sha256()
         self._buffer = bytearray(BLOCK)
-        self._ranges: list[tuple[int, int, int]] = []
-        """Descriptor, offset and length of the ranges of which the sha256 is that of the SIF."""
         self._at = 0
         self.reused: list[str] = []
         """Layers that are copied."""
 
     def copy(
         self, layer: str, size: int, hidden: Hidden, writer: SquashfsWriter
-    ) -> tuple[Sequence[Record], bytes] | None:
+    ) -> tuple[Sequence[Record], PackedSection] | None:
         """Begin to copy the section of a layer into a squashfs.
 
         Parameters
@@ -78,14 +71,14 @@ class SectionSource:
         Returns
         -------
         tuple
-            The layer's entries, whose contents are the copies, and the same entries packed; None if the SIF does not
-            have the layer, or if its section does not fit under the layers above.
+            The layer's entries, whose contents are the copies, and its section in the local SIF; None if the SIF does
+            not have the layer, or if its section does not fit under the layers above.
         """
         places = enumerate(self._known.layers)  # an image may have a layer twice
-        number = next((each for each, one in places if one[0] == layer and one[2] >= self._at), None)
+        number = next((each for each, one in places if one.layer == layer and one.start >= self._at), None)
         if number is None:
             return None
-        _, _, begin, length, _ = self._known.layers[number]
+        begin, length = self._known.layers[number].start, self._known.layers[number].length
         if begin + length > self._known.size:
             return None
         start, place = writer.reserve_section(length)
@@ -100,20 +93,12 @@ class SectionSource:
                 synced.result()
             writer.release_section(start)
             return None
-        section, packed = found
+        section, one = found
         self._copied.append((size, pieces))
-        self._ranges.append((self._file.fileno(), self._at, begin - self._at))
-        self._ranges.append((self._target, place, length))
         self._at = begin + length
         section.move(start, writer.add_fragments((start + at, word) for at, word in section.fragments))
         self.reused.append(layer)
-        return section.records, packed
-
-    def end(self) -> None:
-        """Hash the copies and the rest of the SIF once the last section is copied."""
-        self._ranges.append((self._file.fileno(), self._at, self._known.size - self._at))
-        for file, start, length in self._ranges:
-            self._hashed += (self._pool.submit(self._hash, file, start + at, piece) for at, piece in _cut(length))
+        return section.records, one
 
     def sync(self) -> None:
         """Sync the new file, of which the caller has written the rest, in a thread when all sections are copied."""
@@ -139,20 +124,13 @@ class SectionSource:
             on_copied(size)
 
     def finish(self) -> None:
-        """Check that the new file is on disk, and that the SIF whose sections are copied is the one that was indexed.
-
-        Raises
-        ------
-        SourceChangedError
-            If its sha256 has changed.
-        OSError
-            If the new file cannot be written to disk.
-        """
-        for task in [*self._hashed, *self._synced]:
+        """Wait until the new file is on disk; OSError if it cannot be written."""
+        for task in self._synced:
             task.result()
-        found = self._sha256.hexdigest()
-        if found != self._known.sha256:
-            raise SourceChangedError(f"{self._known.path}: sha256 is {found}, expected {self._known.sha256}")
+
+    def changed(self, layer: str) -> SourceChangedError:
+        """Return the error for a copied layer whose seal differs from the one in the index."""
+        return SourceChangedError(f"{self._known.path}: layer {layer} is no longer what was indexed")
 
     def close(self) -> None:
         """Stop the threads and close the file."""
@@ -161,18 +139,19 @@ class SectionSource:
         os.close(self._target)
         self._file.close()
 
-    def _read(self, number: int, hidden: Hidden) -> tuple[Section, bytes] | None:
-        """Read the entries of a section, unpacked and packed; None if it is damaged or does not fit."""
+    def _read(self, number: int, hidden: Hidden) -> tuple[Section, PackedSection] | None:
+        """Read a section, unpacked and packed; None if it is damaged or does not fit."""
         try:
             one = self._known.read(number)
             section = unpack_section(one)
         except (OSError, BadInputError) as err:
-            _LOG.info("section of %s: %s", self._known.layers[number][0], err)
+            _LOG.info("section of %s: %s", self._known.layers[number].layer, err)
             return None
-        return (section, one.packed) if section.fits(hidden) else None
+        return (section, one) if section.fits(hidden) else None
 
     def _copy(self, start: int, place: int, length: int) -> None:
-        self._expect(length, copy_range(self._file.fileno(), self._target, start, place, length, self._buffer))
+        if copy_range(self._file.fileno(), self._target, start, place, length, self._buffer) < length:
+            raise SourceChangedError(f"{self._known.path}: truncated, expected {self._known.size} bytes")
         if not self._synced or self._synced[-1].done():
             self._synced.append(self._disk.submit(os.fdatasync, self._target))
 
@@ -181,13 +160,6 @@ class SectionSource:
             for _, task in pieces:
                 task.result()  # not `wait`, which never returns if a task is cancelled
         os.fsync(self._target)
-
-    def _hash(self, file: int, start: int, length: int) -> None:
-        self._expect(length, hash_range(self._sha256, file, start, length, self._buffer))
-
-    def _expect(self, length: int, found: int) -> None:
-        if found < length:
-            raise SourceChangedError(f"{self._known.path}: truncated, expected {self._known.size} bytes")
 
 
 def _cut(length: int) -> list[tuple[int, int]]:

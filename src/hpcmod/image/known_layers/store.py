@@ -1,7 +1,7 @@
 """Indexes of local SIFs: which layers each contains, and where; one private file per SIF.
 
 An index is written by the conversion that made the SIF, into the user's state directory. Only the user's own indexes
-are used, and only with a SIF whose bytes still have the sha256 in the index.
+are used, which no other user can read, as they contain the keys of the seals.
 """
 
 from __future__ import annotations
@@ -22,19 +22,37 @@ from hpcmod.fs.ownership import make_private_directory, others_may_change
 from hpcmod.fs.reading import open_regular, read_file
 from hpcmod.fs.replacing import replacing
 from hpcmod.fs.temporary import clear_leftovers
+from hpcmod.image.known_layers.seals import KEY_SIZE, SEAL_SIZE
 from hpcmod.image.known_layers.sections import PackedSection
 from hpcmod.machine import absolute
 from hpcmod.model.strict_json import JsonObject, load_json
 
 _LOG = logging.getLogger(__name__)
 
-_VERSION = 1
+_VERSION = 2
 _MOST_KEPT = 30
 _LONGEST_HEAD = 1 << 20
 _LARGEST_SECTION = 1 << 28
 _LARGEST_INDEX = 1 << 30
 _DIGEST_SIZE = 32
+_OTHERS = 0o077
 _NAME = re.compile(r"[0-9a-f]{64}\.layers")
+
+
+@dataclass(frozen=True)
+class KnownLayer:
+    """A layer in a SIF."""
+
+    layer: str
+    size: int
+    """Stored size of the layer in bytes."""
+    start: int
+    """Offset of its section in the SIF."""
+    length: int
+    packed: int
+    """Bytes of its packed entries in the index."""
+    key: bytes
+    seal: bytes
 
 
 @dataclass(frozen=True)
@@ -46,18 +64,18 @@ class KnownSif:
     size: int
     form: str
     """Compressor, its version, and the options of the conversion: sections fit only into SIFs of the same form."""
-    layers: tuple[tuple[str, int, int, int, int], ...]
-    """Layer, its stored size, start and length of its section, and length of its packed entries; top layer first."""
+    layers: tuple[KnownLayer, ...]
+    """The top layer first."""
     index: Path
     _at: int
     """Offset of the first packed entries in the index."""
 
     def read(self, number: int) -> PackedSection:
         """Read the section of a layer; OSError if the index cannot be read."""
-        layer, size, start, length, packed = self.layers[number]
+        one = self.layers[number]
         with open_regular(self.index) as file:
-            file.seek(self._at + sum(one[4] for one in self.layers[:number]))
-            return PackedSection(layer, size, start, length, file.read(packed))
+            file.seek(self._at + sum(above.packed for above in self.layers[:number]))
+            return PackedSection(one.layer, one.size, one.start, one.length, file.read(one.packed), one.key, one.seal)
 
 
 def save_known(
@@ -76,13 +94,17 @@ def save_known(
         "sha256": sha256,
         "size": size,
         "form": form,
-        "layers": [[one.layer, one.size, one.start, one.length, len(one.packed)] for one in sections],
+        "layers": [
+            [one.layer, one.size, one.start, one.length, len(one.packed), one.key.hex(), one.seal.hex()]
+            for one in sections
+        ],
     }
     try:
         make_private_directory(directory)
         clear_leftovers(directory)
         content = b"".join((json.dumps(head).encode(), b"\n", *(one.packed for one in sections)))
         with replacing(directory / f"{sha256}.layers") as path, path.open("xb") as file:
+            os.fchmod(file.fileno(), 0o600)
             file.write(content)
             file.write(hashlib.sha256(content).digest())
         _prune(directory, sha256)
@@ -96,7 +118,7 @@ def find_known(layers: Sequence[str], *, form: str, environ: Mapping[str, str]) 
     for known in _read_all(environ):
         if known.form != form or not _is_there(known):
             continue
-        size = sum(size for layer, size, *_ in known.layers if layer in layers)
+        size = sum(one.size for one in known.layers if one.layer in layers)
         if size > most and _is_intact(known.index):
             best, most = known, size
     return best
@@ -123,7 +145,8 @@ def _read_all(environ: Mapping[str, str]) -> Iterator[KnownSif]:
     for path in _indexes(directory):
         try:
             with open_regular(path, follow=False) as file:
-                if not any(others_may_change(status) for status in (os.fstat(file.fileno()), directory.stat())):
+                status = os.fstat(file.fileno())
+                if not (status.st_mode & _OTHERS or others_may_change(status) or others_may_change(directory.stat())):
                     yield _read_head(path, file)
         except (OSError, BadInputError) as err:
             _LOG.info("%s is not used: %s", path, err)
@@ -141,13 +164,10 @@ def _read_head(path: Path, file: BinaryIO) -> KnownSif:
     found = JsonObject(load_json(line, str(path), limit=_LONGEST_HEAD), str(path))
     if found.number("version") != _VERSION:
         raise BadInputError(f"{path}: of another version")
-    layers = []
-    for one in json.loads(line)["layers"]:
-        layer, *numbers = one
-        whole = isinstance(layer, str) and len(numbers) == 4 and all(type(each) is int for each in numbers)
-        if not whole or min(numbers) < 0 or numbers[3] > _LARGEST_SECTION:
-            raise BadInputError(f"{path}: an impossible layer")
-        layers.append((layer, numbers[0], numbers[1], numbers[2], numbers[3]))
+    try:
+        layers = [_read_layer(*one) for one in json.loads(line)["layers"]]
+    except (KeyError, TypeError, ValueError) as err:
+        raise BadInputError(f"{path}: an impossible layer: {err}") from err
     return KnownSif(
         Path(found.text("path")),
         found.text("sha256"),
@@ -157,6 +177,15 @@ def _read_head(path: Path, file: BinaryIO) -> KnownSif:
         path,
         len(line),
     )
+
+
+def _read_layer(layer: str, size: int, start: int, length: int, packed: int, key: str, seal: str) -> KnownLayer:
+    numbers = (size, start, length, packed)
+    if not isinstance(layer, str) or any(type(each) is not int or each < 0 for each in numbers):
+        raise ValueError(f"{layer!r} has {numbers}")
+    if packed > _LARGEST_SECTION or len(key) != 2 * KEY_SIZE or len(seal) != 2 * SEAL_SIZE:
+        raise ValueError(f"{layer!r} has entries of {packed} bytes, or no seal")
+    return KnownLayer(layer, *numbers, bytes.fromhex(key), bytes.fromhex(seal))
 
 
 def _prune(directory: Path, new: str) -> None:

@@ -14,7 +14,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from hpcmod.errors import BadInputError, LackingError, NotFoundError, UnknownKeyError, UntrustedError, VerificationError
+from hpcmod.errors import BadInputError, NotFoundError, UnknownKeyError, UntrustedError, VerificationError
 from hpcmod.fs.reading import read_file
 from hpcmod.image.web.repository import Access, Repository
 from hpcmod.model.images.oci import Manifest, parse_manifest
@@ -150,9 +150,9 @@ def _find_fault(reference: ImageReference, digest: str, text: bytes, rule: Trust
 
 def _load_key(name: str) -> Any:
     """Read a cosign public key; None for keys of other kinds, which are for SIFs."""
-    unsupported = _import("cryptography.exceptions").UnsupportedAlgorithm
-    serialization = _import("cryptography.hazmat.primitives.serialization")
-    ec = _import("cryptography.hazmat.primitives.asymmetric.ec")
+    unsupported = importlib.import_module("cryptography.exceptions").UnsupportedAlgorithm
+    serialization = importlib.import_module("cryptography.hazmat.primitives.serialization")
+    ec = importlib.import_module("cryptography.hazmat.primitives.asymmetric.ec")
     try:
         key = serialization.load_pem_public_key(read_file(name, _LIMIT))
     except OSError as err:
@@ -163,9 +163,9 @@ def _load_key(name: str) -> Any:
 
 
 def _is_by(key: Any, signature: Signature) -> bool:
-    ec = _import("cryptography.hazmat.primitives.asymmetric.ec")
-    hashes = _import("cryptography.hazmat.primitives.hashes")
-    invalid = _import("cryptography.exceptions").InvalidSignature
+    ec = importlib.import_module("cryptography.hazmat.primitives.asymmetric.ec")
+    hashes = importlib.import_module("cryptography.hazmat.primitives.hashes")
+    invalid = importlib.import_module("cryptography.exceptions").InvalidSignature
     try:
         key.verify(signature.value, signature.text, ec.ECDSA(hashes.SHA256()))
     except invalid:
@@ -178,13 +178,3 @@ def _decode(text: str) -> bytes:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         return b""
-
-
-def _import(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as err:
-        raise LackingError(
-            "verifying a cosign signature needs the Python package cryptography",
-            "python3 -m pip install 'hpcmod[trust]'",
-        ) from err

@@ -218,7 +218,7 @@ atexit.register(show)
 
 
 def modules_of(program: str) -> set[str]:
-    """Run a program; return the modules it imports from files, without the packages of hpcmod, which contain no code."""
+    """Run a program; return the modules it imports from files, without the packages of hpcmod, which hold no code."""
     done = subprocess.run([sys.executable, "-c", _LIST_MODULES + program], capture_output=True, text=True, check=True)
     return set(done.stderr.split())
 

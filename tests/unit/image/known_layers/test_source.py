@@ -17,6 +17,7 @@ import pytest
 
 from hpcmod.errors import HpcmodError, NoSpaceError
 from hpcmod.image import convert as converting
+from hpcmod.image import sif_writer
 from hpcmod.image.convert import ConvertedImage, ConvertOptions, convert, form_of, layer_key
 from hpcmod.image.copy import copy_range
 from hpcmod.image.known_layers import source as copying
@@ -135,15 +136,26 @@ def test_every_odd_image_is_the_same_with_another_layer_on_top(
     both_ways(tmp_path, [*layers, TWO], environ, form, squash_owners=squash)
 
 
-@pytest.mark.parametrize("at", [40_000, -200_000, -5000])
-def test_a_sif_that_was_changed_is_not_used(
-    tmp_path: Path, environ: Mapping[str, str], at: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("number", [2, 3], ids=["upper", "lower"])
+def test_a_section_that_was_changed_is_not_used(
+    tmp_path: Path, environ: Mapping[str, str], number: int, share: float
 ) -> None:
     old, form = known_of(tmp_path / "old", [*BASE, ONE], environ)
-    flip_byte(old, at=at % old.stat().st_size)
+    known = find(tmp_path, environ, form)
+    assert known is not None
+    flip_byte(old, at=known.layers[number].start + int((known.layers[number].length - 1) * share))
     found, read = both_ways(tmp_path, [*BASE, TWO], environ, form)
     assert found.reused == ()
     assert sorted(set(read)) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("at", [100, -5000])
+def test_a_change_where_nothing_is_copied_is_not_seen(tmp_path: Path, environ: Mapping[str, str], at: int) -> None:
+    old, form = known_of(tmp_path / "old", [*BASE, ONE], environ)
+    flip_byte(old, at=at % old.stat().st_size)
+    found, _ = both_ways(tmp_path, [*BASE, TWO], environ, form)
+    assert len(found.reused) == 3
 
 
 def test_a_sif_that_is_cut_or_gone_is_not_used(tmp_path: Path, environ: Mapping[str, str]) -> None:
@@ -152,9 +164,11 @@ def test_a_sif_that_is_cut_or_gone_is_not_used(tmp_path: Path, environ: Mapping[
     known = find_known([layer_key(layer) for layer in image.layers], form=form, environ=environ)
     assert known is not None
     size = old.stat().st_size
-    for left in (size - 1, size // 2, 0):
+    os.truncate(old, size - 1)
+    assert find(tmp_path, environ, form) is None
+    for left in (known.layers[-1].start + known.layers[-1].length - 1, 0):
         os.truncate(old, left)
-        assert find_known([layer_key(layer) for layer in image.layers], form=form, environ=environ) is None
+        assert find(tmp_path, environ, form) is None
         assert convert(image, tmp_path / "cut.sif", known=known).reused == ()
     old.unlink()
     assert convert(image, tmp_path / "gone.sif", known=known).reused == ()
@@ -203,7 +217,7 @@ def fail(error: BaseException) -> Callable[..., NoReturn]:
     [
         pytest.param(copying, "copy_range", OSError(errno.ENOSPC, "full"), NoSpaceError, id="disk full while copying"),
         pytest.param(copying, "copy_range", OSError(errno.EIO, "broken"), HpcmodError, id="disk broken while copying"),
-        pytest.param(copying, "hash_range", OSError(errno.EIO, "broken"), HpcmodError, id="disk broken while hashing"),
+        pytest.param(sif_writer, "hash_range", OSError(errno.EIO, "broken"), HpcmodError, id="disk fails at hash"),
         pytest.param(converting, "merge_layers", KeyboardInterrupt(), KeyboardInterrupt, id="Ctrl-C while copying"),
         pytest.param(
             os, "fdatasync fsync", OSError(errno.EDQUOT, "quota"), NoSpaceError, id="quota found while syncing"
@@ -289,15 +303,17 @@ def find(tmp_path: Path, environ: Mapping[str, str], form: str) -> KnownSif | No
     return find_known([layer_key(layer) for layer in image.layers], form=form, environ=environ)
 
 
-def test_an_index_of_another_form_or_that_others_may_write_is_not_used(
+def test_an_index_of_another_form_or_that_others_may_read_or_write_is_not_used(
     tmp_path: Path, environ: Mapping[str, str]
 ) -> None:
     _, form = known_of(tmp_path / "old", [*BASE, ONE], environ)
     assert find(tmp_path, environ, form) is not None
     assert find(tmp_path, environ, form_of(ConvertOptions(level=5))) is None
     (index,) = (tmp_path / "home/.local/state/hpcmod/layers").iterdir()
-    index.chmod(0o664)
-    assert find(tmp_path, environ, form) is None
+    assert index.stat().st_mode & 0o777 == 0o600
+    for mode in (0o660, 0o640, 0o604):
+        index.chmod(mode)
+        assert find(tmp_path, environ, form) is None
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.999])
