@@ -78,6 +78,15 @@ def is_open_to(status: os.stat_result, group: int) -> bool:
     return bool((by_group or status.st_mode & stat.S_IWOTH) and not status.st_mode & stat.S_ISVTX)
 
 
+def names_in(directory: int) -> list[str]:
+    """Return the names in a directory that is open for reading.
+
+    It is rewound first: otherwise btrfs lists what was in it when it was opened or last rewound (Linux 6.18).
+    """
+    os.lseek(directory, 0, os.SEEK_SET)
+    return os.listdir(directory)
+
+
 def _remove(directory: int, name: str, levels: int, open_to: int | None) -> None:
     try:
         is_directory = stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)
@@ -95,7 +104,7 @@ def _empty(directory: int, name: str, levels: int, open_to: int | None) -> None:
         raise OSError(errno.ENAMETOOLONG, "is nested too deeply, remove it with rm -r", name)
     inside = os.open(name, _DIRECTORY, dir_fd=directory)
     try:
-        if open_to is not None and not is_open_to(os.fstat(inside), open_to) and os.listdir(inside):
+        if open_to is not None and not is_open_to(os.fstat(inside), open_to) and names_in(inside):
             raise OSError(errno.EPERM, "only its owner may change this directory, which may be another user's", name)
         _remove_all(inside, levels - 1, open_to)
     finally:
@@ -104,7 +113,7 @@ def _empty(directory: int, name: str, levels: int, open_to: int | None) -> None:
 
 def _remove_all(directory: int, levels: int, open_to: int | None) -> None:
     fault: OSError | None = None
-    for name in os.listdir(directory):
+    for name in names_in(directory):
         try:
             _remove(directory, name, levels, open_to)
         except OSError as err:

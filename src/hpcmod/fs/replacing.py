@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from hpcmod.errors import HpcmodError
-from hpcmod.fs.removal import empty
+from hpcmod.fs.removal import empty, names_in
 from hpcmod.fs.temporary import PRIVATE, is_private, resumable_name, temporary_name
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -72,7 +72,7 @@ def scratch(final: Path | str, *, resumable: bool = False) -> Iterator[Scratch]:
             with _naming(made):
                 yield made
         except BaseException:
-            if not resumable or not os.listdir(private):
+            if not resumable or not names_in(private):
                 _remove_private(place, name, private)
             raise
         _remove_private(place, name, private)
@@ -144,7 +144,7 @@ def _open_private(place: int, name: str, *, reuse: bool) -> int:
             os.mkdir(name, PRIVATE, dir_fd=place)
         with contextlib.suppress(NotADirectoryError, PermissionError):
             private = os.open(name, _DIRECTORY, dir_fd=place)
-            if is_private(os.fstat(private)) and (reuse or not os.listdir(private)):
+            if is_private(os.fstat(private)) and (reuse or not names_in(private)):
                 return private
             os.close(private)
         _free(place, name)

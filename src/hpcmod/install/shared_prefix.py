@@ -14,6 +14,7 @@ from typing import Any
 from hpcmod.errors import BusyError, LackingError
 from hpcmod.fs.anchored import anchored_at, renamed_in_errors
 from hpcmod.fs.ownership import first_shared, make_private_directory, others_may_replace
+from hpcmod.fs.removal import names_in
 from hpcmod.fs.replacing import scratch
 from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.fs.tree import Tree
@@ -156,11 +157,11 @@ class OwnInstallation(PrivateInstallation):
             If it may be.
         """
         status = os.fstat(directory)
-        if status.st_uid != os.geteuid() or not os.listdir(directory):
+        if status.st_uid != os.geteuid() or not names_in(directory):
             return  # in another user's directory, the system decides what this user may change
         if path == self.at:
             ours = {one.name for one in self.root.iterdir()}
-            others = [name for name in os.listdir(directory) if name not in ours and not _is_expected(name)]
+            others = [name for name in names_in(directory) if name not in ours and not _is_expected(name)]
             is_ours = bool(read_record(path)) or not others
         else:
             closed = not status.st_mode & _OTHERS_WRITE

@@ -177,3 +177,29 @@ def test_a_directory_that_another_user_renamed_is_not_used_and_keeps_its_files(t
     moved, final = names(tmp_path)
     assert final == "a"
     assert (tmp_path / moved / "a").read_text() == "thesis"
+
+
+@pytest.fixture
+def btrfs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pretend that directories are on btrfs: a list has what was there when the directory was opened or rewound."""
+    listed: dict[int, list[str]] = {}
+    opened, rewound, names = os.open, os.lseek, os.listdir
+
+    def remember(descriptor: int) -> int:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            listed[descriptor] = names(f"/proc/self/fd/{descriptor}")
+        return descriptor
+
+    def rewind(descriptor: int, offset: int, whence: int) -> int:
+        return rewound(remember(descriptor), offset, whence)
+
+    monkeypatch.setattr(os, "open", lambda *args, **options: remember(opened(*args, **options)))
+    monkeypatch.setattr(os, "lseek", rewind)
+    monkeypatch.setattr(os, "listdir", lambda place: list(listed[place]) if isinstance(place, int) else names(place))
+
+
+def test_a_failure_on_btrfs_leaves_nothing(btrfs: None, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="full"), scratch(tmp_path / "final") as made:
+        made.path.write_text("a part")
+        raise ValueError("full")
+    assert list(tmp_path.iterdir()) == []

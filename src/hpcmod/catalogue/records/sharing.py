@@ -14,7 +14,7 @@ from pathlib import Path
 
 from hpcmod.catalogue.records.store import CATALOGUE, Catalogue, render_catalogue
 from hpcmod.errors import BadInputError, LackingError
-from hpcmod.fs.removal import find_closed, is_open_to
+from hpcmod.fs.removal import find_closed, is_open_to, names_in
 from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.fs.tree import Tree, write_file
 
@@ -209,7 +209,7 @@ def check_open_directory(catalogue: Catalogue, path: Path, directory: int) -> No
         If only its owner may change it, although others could have put it there.
     """
     group, status = removal_group(catalogue, path), os.fstat(directory)
-    if group is None or is_open_to(status, group) or not os.listdir(directory):
+    if group is None or is_open_to(status, group) or not names_in(directory):
         return
     raise _closed(path, status)
 

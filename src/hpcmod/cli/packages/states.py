@@ -103,7 +103,7 @@ def undo_packages(flags: SetFlags, *, dry_run: bool) -> None:
 
 def _existing(found: Found) -> Found:
     if not found.set.numbers():
-        known = ", ".join(one.choice.name for one in find_sets(found.name, os.environ))
+        known = ", ".join(one.choice.name for one in find_sets(found.name, os.environ) if one.numbers())
         more = f"; your sets: {known}" if known else ""
         raise NotFoundError(
             f"you have no packages `{found.set.choice.shown}` for {found.target.module}{more}",
