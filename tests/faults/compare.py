@@ -11,7 +11,7 @@ _VOLATILE = (
     re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(Z|[+-]\d\d:?\d\d)?"),
     re.compile(r"\b\d{8}[.-]\d{6}\b"),
     re.compile(r"\b\d{9,}(\.\d+)?\b"),
-    re.compile(r'"(method|bytes_written|fingerprint)": [^,]*'),  # an existing image is kept, not copied again
+    re.compile(r'\\*"(method|bytes_written|fingerprint)\\*": [^,]*'),  # an existing image is kept, not copied again
 )
 _IGNORED = re.compile(
     r"(^|/)(\.locks/.*|cache/locks/.*|.*\.guard|home/\.(cache|lmod\.d)/.*|.*\.log(\.bz2)?|.*_build_report.*|"
