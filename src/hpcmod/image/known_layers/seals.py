@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from cryptography.hazmat.primitives.ciphers import AEADEncryptionContext, Cipher, algorithms, modes
 
-KEY_SIZE = 16
-SEAL_SIZE = 16
+from hpcmod.image.known_layers.sections import KEY_SIZE
+
 _NONCE = bytes(12)
 
 

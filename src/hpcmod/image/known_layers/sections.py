@@ -25,6 +25,9 @@ from hpcmod.image.squashfs.tree import KINDS, FileData, Node
 MOST_UNPACKED = 1 << 30
 """Largest size of a packed section when it is unpacked, in bytes."""
 
+KEY_SIZE = 16
+SEAL_SIZE = 16
+
 _HARD, _WHITEOUT = len(KINDS), len(KINDS) + 1
 _NAMES = (*KINDS, "hard", "whiteout")
 _NUMBERS = {name: number for number, name in enumerate(_NAMES)}
@@ -87,7 +90,7 @@ class PackedSection:
     packed: bytes
     key: bytes = b""
     seal: bytes = b""
-    """GMAC of the section under the key (`seals`); empty until the SIF is complete."""
+    """GMAC of the section under the key (`seals`), which is secret; both are empty until the SIF is complete."""
 
 
 def pack_entries(

@@ -22,8 +22,7 @@ from hpcmod.fs.ownership import make_private_directory, others_may_change
 from hpcmod.fs.reading import open_regular, read_file
 from hpcmod.fs.replacing import replacing
 from hpcmod.fs.temporary import clear_leftovers
-from hpcmod.image.known_layers.seals import KEY_SIZE, SEAL_SIZE
-from hpcmod.image.known_layers.sections import PackedSection
+from hpcmod.image.known_layers.sections import KEY_SIZE, SEAL_SIZE, PackedSection
 from hpcmod.machine import absolute
 from hpcmod.model.strict_json import JsonObject, load_json
 

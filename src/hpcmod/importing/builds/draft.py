@@ -275,7 +275,7 @@ def _document(variable: str, text: str) -> list[str]:
 
 
 def _is_plain(value: str) -> bool:
-    """Return whether a recipe can have a value."""
+    """Return whether a recipe can contain a value."""
     try:
         return bool(check_value(value, "the value")) and not set("{}") & set(value)
     except HpcmodError:

@@ -234,7 +234,7 @@ def _exported(script: StartScript, settings: ContainerSettings, said: Findings) 
 
 
 def _report_rest(script: StartScript, said: Findings) -> None:
-    """Report all that the script does besides the steps, and what the job line does not have of them."""
+    """Report what the script does besides its steps, and which parts of the steps the job line lacks."""
     starting = {id(call): call for call, _ in script.calls_that_start()}
     inner_lines = {line for call in starting.values() if call.inner for line in call.multiline}
     for call in script.calls:

@@ -49,7 +49,7 @@ WAITS = {
     "_try_get_data": "wait for data of a worker",
     "sleep": "sleep",
 }
-"""What a function of a library that a rank is in says about it."""
+"""What it means that a rank is in a certain function of a library."""
 
 _MPI_NAMES = (
     *("Barrier", "Bcast", "Gather", "Gatherv", "Scatter", "Scatterv", "Allgather", "Allgatherv", "Alltoall"),
