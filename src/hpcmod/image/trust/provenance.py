@@ -16,6 +16,7 @@ from pathlib import Path
 from hpcmod.errors import BadInputError
 from hpcmod.fs.ownership import make_private_directory, others_may_change
 from hpcmod.fs.reading import UnusableFileError, read_file
+from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.fs.tree import write_file
 from hpcmod.machine import absolute
 from hpcmod.model.strict_json import JsonObject, load_json
@@ -120,6 +121,7 @@ def remember(found: Provenance, environ: Mapping[str, str]) -> None:
         return
     for directory in (place.parent.parent, place.parent):
         make_private_directory(directory)
+    clear_leftovers(place.parent)  # a killed build may have left one of an image that is never made again
     _write(place, found)
 
 

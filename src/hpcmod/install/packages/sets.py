@@ -29,6 +29,8 @@ from hpcmod.model.packages.state import State, parse_state, render_state
 LOCK = ".lock"
 _CONTENT = ("tag", "sha256", "requirements", "allowed", "files", "conda")
 """Fields that are equal if two states are the same."""
+_ORIGIN = ("parent", "image", "module")
+"""Fields that are equal, too, if a state is what an interrupted run of the same command recorded."""
 _LIMIT = 8 << 20  # bytes of a record
 _RECORD_MODE = 0o644
 
@@ -152,14 +154,20 @@ class PackageSet:
         self.tree.symlink(active_link(state.tag), state_file(state.number, state.tag))
 
     def settle(self, before: State | None, state: State) -> State:
-        """Record a new state and make it the active one, unless the one before is the same; return the active one.
+        """Record a new state and make it the active one, unless there is the same one; return the active one.
 
-        A run that was interrupted after its change is repeated without effect, and a state that cannot be made the
+        A run that was interrupted after its change is repeated without effect; one that was interrupted between the
+        record and the link has left a complete state, which is made the active one. A state that cannot be made the
         active one is removed; the caller must hold the lock. The file of a state without a record is a leftover.
         """
-        if before and before.sha256 and all(getattr(before, name) == getattr(state, name) for name in _CONTENT):
+        if before and _are_equal(before, state, _CONTENT):
             self.tree.remove(state_file(state.number, state.tag))
             return before
+        recorded = next((one for one in self.states() if _are_equal(one, state, (*_CONTENT, *_ORIGIN))), None)
+        if recorded:
+            self.switch(recorded)
+            self.tree.remove(state_file(state.number, state.tag))
+            return recorded
         try:
             self.add(state)
             self.switch(state)
@@ -218,6 +226,10 @@ class PackageSet:
         for number, tag in self.numbers().items():
             if number not in active and record_file(number, tag).removeprefix(f"{STATES}/") not in names:
                 self.tree.remove(state_file(number, tag))
+
+
+def _are_equal(one: State, other: State, fields: tuple[str, ...]) -> bool:
+    return bool(one.sha256) and all(getattr(one, name) == getattr(other, name) for name in fields)
 
 
 def open_set(name: str, choice: SetChoice, environ: Mapping[str, str]) -> PackageSet:

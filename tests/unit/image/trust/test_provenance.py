@@ -3,6 +3,8 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
+import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -64,6 +66,16 @@ def test_only_the_same_words_that_a_run_of_this_user_wrote_are_remembered(tmp_pa
         assert not is_remembered(other, environ)
     (place,) = tmp_path.rglob("*.json")
     assert stat.S_IMODE(place.parent.stat().st_mode) == 0o700
+
+
+def test_what_a_killed_process_left_beside_another_image_is_removed(tmp_path: Path) -> None:
+    environ = {"XDG_STATE_HOME": str(tmp_path)}
+    remember(FOUND, environ)
+    code = "from hpcmod.fs.temporary import temporary_name; print(temporary_name('other.json'))"
+    dead = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    (tmp_path / "hpcmod/images" / dead).touch()
+    remember(FOUND, environ)
+    assert [path.name for path in (tmp_path / "hpcmod/images").iterdir()] == [f"{FOUND.sha256}.json"]
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o002])

@@ -130,6 +130,25 @@ def test_the_same_state_again_makes_no_new_one(tmp_path: Path) -> None:
     assert list(found.numbers()) == [1, 2, 3]
 
 
+def test_a_state_that_an_interrupted_run_recorded_but_did_not_make_active_is_used(tmp_path: Path) -> None:
+    one, two = make_state(1, EINOPS, sha256="c" * 64), make_state(2, EINOPS, sha256="d" * 64, parent=1)
+    found = write_set(tmp_path / "default", one, two)
+    found.switch(one)
+    (found.directory / f"states/3-{TAG}.squashfs").write_bytes(b"")
+    again = make_state(3, EINOPS, sha256="d" * 64, parent=1)
+    assert found.settle(found.active(TAG), again).number == found.active_number(TAG) == 2
+    assert list(found.numbers()) == [1, 2]
+
+
+def test_the_same_packages_after_another_state_are_a_new_state(tmp_path: Path) -> None:
+    one = make_state(1, EINOPS, sha256="c" * 64)
+    two = make_state(2, EINOPS, sha256="d" * 64, parent=1)
+    found = write_set(tmp_path / "default", one, two)
+    (found.directory / f"states/3-{TAG}.squashfs").write_bytes(b"")
+    three = make_state(3, EINOPS, sha256="c" * 64, parent=2)
+    assert found.settle(two, three).number == found.active_number(TAG) == 3  # `undo` returns to 2, not before 1
+
+
 def test_the_same_state_again_that_cannot_be_removed_is_removed_by_the_next_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
