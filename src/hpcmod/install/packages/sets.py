@@ -29,8 +29,8 @@ from hpcmod.model.packages.state import State, parse_state, render_state
 LOCK = ".lock"
 _CONTENT = ("tag", "sha256", "requirements", "allowed", "files", "conda")
 """Fields that are equal if two states are the same."""
-_ORIGIN = ("parent", "image", "module")
-"""Fields that are equal, too, if a state is what an interrupted run of the same command recorded."""
+_ORIGIN = ("parent", "image", "module", "user")
+"""Fields that are also equal if a state is what an interrupted run of the same command recorded."""
 _LIMIT = 8 << 20  # bytes of a record
 _RECORD_MODE = 0o644
 
@@ -156,17 +156,17 @@ class PackageSet:
     def settle(self, before: State | None, state: State) -> State:
         """Record a new state and make it the active one, unless there is the same one; return the active one.
 
-        A run that was interrupted after its change is repeated without effect; one that was interrupted between the
-        record and the link has left a complete state, which is made the active one. A state that cannot be made the
-        active one is removed; the caller must hold the lock. The file of a state without a record is a leftover.
+        A run that was interrupted after its change is repeated without effect. One that was interrupted between record
+        and link has left a complete state, which gets the new file and becomes the active one. A state that cannot
+        become the active one is removed. The caller must hold the lock. A state's file without a record is a leftover.
         """
         if before and _are_equal(before, state, _CONTENT):
             self.tree.remove(state_file(state.number, state.tag))
             return before
         recorded = next((one for one in self.states() if _are_equal(one, state, (*_CONTENT, *_ORIGIN))), None)
         if recorded:
+            self.tree.rename(state_file(state.number, state.tag), state_file(recorded.number, recorded.tag))
             self.switch(recorded)
-            self.tree.remove(state_file(state.number, state.tag))
             return recorded
         try:
             self.add(state)

@@ -134,10 +134,11 @@ def test_a_state_that_an_interrupted_run_recorded_but_did_not_make_active_is_use
     one, two = make_state(1, EINOPS, sha256="c" * 64), make_state(2, EINOPS, sha256="d" * 64, parent=1)
     found = write_set(tmp_path / "default", one, two)
     found.switch(one)
-    (found.directory / f"states/3-{TAG}.squashfs").write_bytes(b"")
+    (found.directory / f"states/3-{TAG}.squashfs").write_bytes(b"new")
     again = make_state(3, EINOPS, sha256="d" * 64, parent=1)
     assert found.settle(found.active(TAG), again).number == found.active_number(TAG) == 2
     assert list(found.numbers()) == [1, 2]
+    assert (found.directory / f"states/2-{TAG}.squashfs").read_bytes() == b"new"  # whatever became of the old one
 
 
 def test_the_same_packages_after_another_state_are_a_new_state(tmp_path: Path) -> None:
