@@ -1,11 +1,10 @@
-"""The structure of the code, checked in its sources: imports, owners of libraries, and sizes."""
+"""The structure of the code, checked in its sources: imports and owners of libraries."""
 
 from __future__ import annotations
 
 import ast
 import graphlib
 import re
-import statistics
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -287,38 +286,6 @@ def test_the_command_line_prints_through_cli_output_which_cleans_control_charact
         or (isinstance(node, ast.ImportFrom) and any(f"{node.module}.{alias.name}" in past for alias in node.names))
     ]
     assert not found, "\n".join(found)
-
-
-def lengths_of_functions() -> dict[str, int]:
-    """Return the length of every function in src in lines without its docstring, by file, line and name."""
-    found = {}
-    for path in SOURCES:
-        for node in nodes_of(path):
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                text = node.body[0]
-                documented = isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
-                docstring = (text.end_lineno or 0) - text.lineno + 1 if documented else 0
-                lines = (node.end_lineno or 0) - node.lineno + 1 - docstring
-                found[f"{name_of(path)}:{node.lineno} {node.name}"] = lines
-    return found
-
-
-def test_half_of_the_functions_are_short_nine_in_ten_not_long_and_none_endless() -> None:
-    lengths = sorted(lengths_of_functions().values())
-    assert statistics.median(lengths) <= 10
-    assert lengths[len(lengths) * 9 // 10] <= 30
-    assert {name: lines for name, lines in lengths_of_functions().items() if lines > 60} == {}
-
-
-def test_no_file_is_longer_than_400_lines() -> None:
-    lengths = {name_of(path): len(path.read_text(encoding="utf-8").splitlines()) for path in SOURCES}
-    assert {name: lines for name, lines in lengths.items() if lines > 400} == {}
-
-
-def test_no_package_has_more_than_16_files() -> None:
-    folders = {path.parent for path in SOURCES if EASYBLOCKS not in path.parents}
-    counts = {name_of(folder): len(list(folder.glob("*.py"))) for folder in folders}
-    assert {name: files for name, files in counts.items() if files > 16} == {}  # 15 and __init__.py
 
 
 def test_every_file_says_in_its_first_line_what_it_is_for() -> None:
