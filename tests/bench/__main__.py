@@ -14,11 +14,10 @@ from tests.stack import find_stack, read_stack
 
 BENCHMARKS = (
     *("install", "module", "runscript", "get_master", "squashfs", "convert", "commands", "job", "check", "compat"),
-    *("published", "catalogue", "beside", "spider", "reuse", "bake", "packages", "ranks", "stage"),
+    *("published", "catalogue", "beside", "spider", "bake", "packages", "ranks", "stage"),
 )
 ON_DEMAND = (
     "convert",
-    "reuse",
     "bake",
     "packages",
     "beside",

@@ -15,7 +15,7 @@ _VOLATILE = (
 )
 _IGNORED = re.compile(
     r"(^|/)(\.locks/.*|cache/locks/.*|.*\.guard|home/\.(cache|lmod\.d)/.*|.*\.log(\.bz2)?|.*_build_report.*|"
-    r"ebfiles_repo/.*|easybuild/.*|index\.jsonl|home/\.local/state/hpcmod/layers/.*)$"
+    r"ebfiles_repo/.*|easybuild/.*|index\.jsonl)$"
 )
 _UNREAD = re.compile(r"\.log(\.bz2)?$|_build_report|ebfiles_repo/|(^|/)easybuild/(.*/)?[^/]*(?<!\.eb)$|home/\.lmod\.d/")
 """Files that EasyBuild writes for people, its archive of easyconfigs, and Lmod's cache: their content has no effect."""

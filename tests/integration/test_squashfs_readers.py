@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hpcmod.image.squashfs import reuse
+from hpcmod.image.squashfs import copying
 from hpcmod.image.squashfs.nodes import read_tree
 from hpcmod.image.squashfs.tree import Node
 from hpcmod.image.squashfs.writer import SquashfsWriter
@@ -203,9 +203,9 @@ def test_an_image_of_mksquashfs_with_a_file_more_is_the_same_tree(tmp_path: Path
     with image.open("rb") as file, copy.open("w+b") as new:
         tree = read_tree(file, 0, image.stat().st_size)
         shape = tree.blocks.superblock
-        with SquashfsWriter(new, codec=reuse.same_codec(tree.blocks), block_size=shape.block_size) as writer:
+        with SquashfsWriter(new, codec=copying.same_codec(tree.blocks), block_size=shape.block_size) as writer:
             tree.root.children[b"more"] = Node("file", 0o644, data=writer.add_file(4, [b"more"]))
-            reuse.copy_contents(tree.root, tree, writer)
+            copying.copy_contents(tree.root, tree, writer)
             writer.finish(tree.root, mtime=0)
     found = read_tar(copy)
     assert found.pop(b"more").content == b"more"

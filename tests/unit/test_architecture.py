@@ -368,7 +368,6 @@ PAST_FS = {
     "building/ingredients.py": "makes the directory of downloads",
     "install/kernels.py": "makes the directory of the user's own kernels, reached through any links",
     "image/acquire/obtain.py": "removes a file within a Scratch",
-    "image/known_layers/store.py": "writes within a Scratch, and removes files of the user's own state directory",
     "image/quota.py": "asks the kernel about a directory",
     "image/registry.py": "moves a blob within a Scratch",
     "image/settings.py": "makes the cache's own directory for a group",

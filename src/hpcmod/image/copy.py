@@ -240,26 +240,6 @@ def _stream(source: int, target: int, size: int, ticker: Ticker, pool: ThreadPoo
     return sha256.hexdigest()
 
 
-def copy_range(source: int, target: int, start: int, to: int, length: int, buffer: bytearray) -> int:
-    """Copy a range of an open file to an offset of another, through one reused buffer, which should be 1 MiB.
-
-    Not in the kernel: `copy_file_range` takes 1.4 times as long if the offsets differ within a page, and no file system
-    can share such blocks. With a buffer of 2 MiB, the kernel needs twice as much time (Linux 6.18, ext4, measured in
-    turn with full conversions).
-
-    Returns
-    -------
-    int
-        Bytes copied: fewer than `length` if the source is shorter.
-    """
-    view = memoryview(buffer)
-    done = 0
-    while done < length and (count := os.preadv(source, [view[: length - done]], start + done)):
-        write_all_at(target, view[:count], to + done)
-        done += count
-    return done
-
-
 def write_all_at(target: int, view: memoryview, start: int) -> None:
     """Write all of a buffer to an open file, starting at the given offset."""
     done = 0

@@ -8,7 +8,6 @@ import re
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
 from hpcmod.errors import BadInputError, VerificationError
 from hpcmod.image.sif.reader import open_sif
@@ -18,17 +17,6 @@ Progress = Callable[[int, int], None]
 
 BLOCK = 1 << 20
 """Bytes per read: large enough that hashing mostly runs without the GIL, small enough for a CPU's cache."""
-
-
-class Hasher(Protocol):
-    """A sha256 of hashlib, or an object that computes more at the same time."""
-
-    def update(self, data: memoryview, /) -> None:
-        """Take the next bytes."""
-
-    def hexdigest(self) -> str:
-        """Return the sha256 of all bytes so far."""
-
 
 _TICK = 0.1
 _SHA256 = re.compile(r"(?:sha256:)?([0-9a-fA-F]{64})")
@@ -90,7 +78,7 @@ def check_sha256(subject: object, *, expected: str | None, found: str) -> None:
     )
 
 
-def hash_range(hasher: Hasher, fd: int, start: int, length: int, buffer: bytearray) -> int:
+def hash_range(hasher: hashlib._Hash, fd: int, start: int, length: int, buffer: bytearray) -> int:
     """Feed a range of an open file to a hash, through one reused buffer.
 
     Returns

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import importlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -19,7 +18,7 @@ from hpcmod.errors import BadInputError, NotFoundError, VerificationError
 from hpcmod.fs.reading import open_regular, read_file
 from hpcmod.image.integrity import Progress, file_sha256
 from hpcmod.image.sif.reader import read_sif, squashfs_partition
-from hpcmod.image.trust.cosign import ANNOTATION, MEDIA_TYPE, TYPE
+from hpcmod.image.trust.cosign import ANNOTATION, MEDIA_TYPE, TYPE, import_cryptography
 from hpcmod.image.web.repository import USUAL, Access
 from hpcmod.image.web.upload import WritableRepository
 from hpcmod.model.images.oci import MANIFEST_LIMIT, Manifest, OciDescriptor, parse_manifest
@@ -253,9 +252,9 @@ def _config_of(layers: Sequence[str]) -> bytes:
 
 def _load_key(path: Path) -> Callable[[bytes], bytes]:
     """Return a function that signs with a private key."""
-    ec = importlib.import_module("cryptography.hazmat.primitives.asymmetric.ec")
-    hashes = importlib.import_module("cryptography.hazmat.primitives.hashes")
-    serialization = importlib.import_module("cryptography.hazmat.primitives.serialization")
+    ec = import_cryptography("hazmat.primitives.asymmetric.ec")
+    hashes = import_cryptography("hazmat.primitives.hashes")
+    serialization = import_cryptography("hazmat.primitives.serialization")
     cure = "Make one: openssl ecparam -genkey -name prime256v1 -noout -out KEY. With cosign's own key: cosign sign."
     try:
         key = serialization.load_pem_private_key(read_file(path, _KEY_LIMIT), password=None)

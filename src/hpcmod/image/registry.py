@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -72,7 +72,6 @@ def open_registry_image(
     cache: Cache | None,
     access: Access = USUAL,
     talk: Talk = QUIET,
-    at_hand: Callable[[Sequence[str]], Collection[str]] = lambda digests: (),
 ) -> Iterator[OciImage]:
     """Open an image in a registry; fetching the layers starts when one is first opened, and stops at the block's end.
 
@@ -85,8 +84,6 @@ def open_registry_image(
     cache
         Cache for blobs: several are fetched at once, the top layer first, and cached blobs are not fetched again. If
         None, the disk is not used: a layer is streamed each time it is read.
-    at_hand
-        Returns which of the layers with these digests are fetched only when they are opened, not ahead.
 
     Raises
     ------
@@ -113,9 +110,8 @@ def open_registry_image(
             yield _with_openers(plain, [partial(_stream, repository, blob, tally, talk) for blob in manifest.layers])
             return
         blobs = _unique(reversed(manifest.layers))  # the order in which a conversion reads them
-        later = at_hand([blob.digest for blob in blobs])
-        _check_cache(cache, [blob for blob in blobs if blob.digest not in later], reference)
-        with Downloads(cache, repository.ask, blobs=blobs, tally=tally, tell=repository.tell, later=later) as downloads:
+        _check_cache(cache, blobs, reference)
+        with Downloads(cache, repository.ask, blobs=blobs, tally=tally, tell=repository.tell) as downloads:
             yield _with_openers(plain, [partial(downloads.open, blob) for blob in manifest.layers])
 
 

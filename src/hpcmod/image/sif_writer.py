@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import chain
 from typing import BinaryIO
 
 from hpcmod.errors import BadInputError
-from hpcmod.image.integrity import BLOCK, Hasher, hash_range
+from hpcmod.image.integrity import BLOCK, hash_range
 from hpcmod.image.sif.format import ARCHITECTURES, DESCRIPTOR, HEADER, MAGIC, PARTITION_EXTRA, PRIMARY, TYPES, VERSION
 
 _LAUNCH = b"#!/usr/bin/env run-singularity\n"
@@ -88,35 +87,19 @@ def write_sif(
     file.flush()
 
 
-def sync_and_hash(file: BinaryIO, hasher: Hasher | None = None) -> str:
-    """Sync a finished file to disk and hash it at the same time, as `hash_file` does; return its sha256.
+def sync_and_hash(file: BinaryIO) -> str:
+    """Sync a finished file to disk and hash it at the same time; return its sha256.
 
     The header is known last but hashed first, so the file cannot be hashed while it is written. Reading it back from
     the page cache takes up to a second per gigabyte, most of which the sync takes anyway.
     """
     file.flush()
+    sha256 = hashlib.sha256()
     with ThreadPoolExecutor(1, thread_name_prefix="fsync") as pool:
         synced = pool.submit(os.fsync, file.fileno())
-        sha256 = hash_file(file, hasher=hasher)
+        hash_range(sha256, file.fileno(), 0, os.fstat(file.fileno()).st_size, bytearray(BLOCK))
         synced.result()
-    return sha256
-
-
-def hash_file(file: BinaryIO, complete: Iterable[int] = (), *, hasher: Hasher | None = None) -> str:
-    """Return the sha256 of an open file, all of which was flushed.
-
-    Parameters
-    ----------
-    complete
-        Ascending offsets up to which the file is complete, for one into which a thread still copies; after the last of
-        them, all of it is.
-    hasher
-        Takes all bytes of the file; a new sha256 if None.
-    """
-    hasher, at, buffer = hasher or hashlib.sha256(), 0, bytearray(BLOCK)
-    for end in chain(complete, [os.fstat(file.fileno()).st_size]):
-        at += hash_range(hasher, file.fileno(), at, end - at, buffer)
-    return hasher.hexdigest()
+    return sha256.hexdigest()
 
 
 def _write_objects(file: BinaryIO, objects: Sequence[SifObject], created: int) -> tuple[list[bytes], int]:

@@ -230,7 +230,7 @@ def test_holes_count_with_their_unpacked_size(tmp_path: Path) -> None:
 def test_a_full_disk_is_reported_and_leaves_nothing(
     layout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(file: BinaryIO, hasher: object) -> str:
+    def full(file: BinaryIO) -> str:
         raise OSError(errno.ENOSPC, "No space left on device", "out.sif")
 
     monkeypatch.setattr(converting, "sync_and_hash", full)

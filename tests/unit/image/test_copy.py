@@ -11,7 +11,7 @@ import pytest
 
 from hpcmod.errors import BadInputError, HpcmodError, LackingError, NoSpaceError, NotFoundError, VerificationError
 from hpcmod.image import copy
-from hpcmod.image.copy import copy_image, copy_range
+from hpcmod.image.copy import copy_image
 from tests import corpus
 
 pytestmark = pytest.mark.slow
@@ -304,13 +304,3 @@ def test_a_fifo_is_not_an_image_and_nothing_waits_for_it(tmp_path: Path, partial
     for method in ("copy", "link", "share"):
         with pytest.raises(BadInputError, match="is a FIFO"):
             copy_image(tmp_path / "a.sif", partial, method=method)
-
-
-def test_a_range_is_copied_to_another_place(source: Path, tmp_path: Path) -> None:
-    with source.open("rb") as file, (tmp_path / "target").open("x+b") as target:
-        ends, buffer = (file.fileno(), target.fileno()), bytearray(1_000_000)
-        assert copy_range(*ends, 1000, 50, 3_500_000, buffer) == 3_500_000
-        assert copy_range(*ends, SIZE, 3_500_050, 100, buffer) == 17
-        assert copy_range(*ends, 0, 0, 0, buffer) == 0
-    data = source.read_bytes()
-    assert (tmp_path / "target").read_bytes() == bytes(50) + data[1000:3_501_000] + data[SIZE:]

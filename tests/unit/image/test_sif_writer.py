@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -11,7 +9,7 @@ import pytest
 
 from hpcmod.errors import BadInputError
 from hpcmod.image.sif.reader import SifDescriptor, check_sif, read_sif, squashfs_partition
-from hpcmod.image.sif_writer import SifObject, hash_file, sync_and_hash, write_sif
+from hpcmod.image.sif_writer import SifObject, sync_and_hash, write_sif
 from hpcmod.image.squashfs.codecs import codec
 from hpcmod.image.squashfs.reader import Squashfs
 from hpcmod.image.squashfs.tree import Node
@@ -42,19 +40,6 @@ def write(
             write_partition=write_partition,
         )
         return sync_and_hash(file)
-
-
-def test_a_file_is_hashed_as_it_is_completed(tmp_path: Path) -> None:
-    with (tmp_path / "file").open("w+b") as file:
-        file.write(b"head" + bytes(8) + b"tail")
-        file.flush()
-
-        def complete() -> Iterator[int]:
-            for at, data in ((4, b"one."), (8, b"two.")):
-                os.pwrite(file.fileno(), data, at)
-                yield at + len(data)
-
-        assert hash_file(file, complete()) == hashlib.sha256(b"headone.two.tail").hexdigest()
 
 
 def test_the_reader_finds_what_the_writer_wrote(tmp_path: Path) -> None:

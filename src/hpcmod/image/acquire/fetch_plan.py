@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
-from hpcmod.image.acquire.fetch_sif import ObtainOptions, layers_at_hand, pin
+from hpcmod.image.acquire.fetch_sif import ObtainOptions, pin
 from hpcmod.image.acquire.locate import recognize
 from hpcmod.image.registry import open_registry_image
 from hpcmod.image.trust.policy import rule_for, subject_of
@@ -28,7 +27,7 @@ class FetchPlan:
     bytes: int | None
     """Stored size of all layers in bytes."""
     bytes_to_fetch: int | None
-    """Stored size in bytes of the layers that are neither in the cache nor in a local SIF."""
+    """Stored size in bytes of the layers that are not in the cache."""
     policy: str
     """Requirements of the site's trust rule."""
 
@@ -53,21 +52,12 @@ def plan_fetch(reference: ImageReference, out: Path, *, options: ObtainOptions) 
         return plain
     pinned = pin(reference, options)
     cache = options.cache
-    with open_registry_image(
-        pinned,
-        architecture=options.architecture,
-        cache=cache,
-        access=options.access,
-        at_hand=partial(layers_at_hand, options),
-    ) as image:
-        known = layers_at_hand(options, [one.digest for one in image.layers])
-        missing = [
-            one for one in image.layers if one.digest not in known and not (cache and cache.find(one.digest, one.size))
-        ]
+    with open_registry_image(pinned, architecture=options.architecture, cache=cache, access=options.access) as image:
+        missing = [layer for layer in image.layers if not (cache and cache.find(layer.digest, layer.size))]
         return replace(
             plain,
             pinned=pinned.canonical,
             layers=len(image.layers),
-            bytes=sum(one.size for one in image.layers),
-            bytes_to_fetch=sum(one.size for one in missing),
+            bytes=sum(layer.size for layer in image.layers),
+            bytes_to_fetch=sum(layer.size for layer in missing),
         )

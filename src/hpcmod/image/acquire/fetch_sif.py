@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -11,10 +11,9 @@ from pathlib import Path
 from hpcmod.errors import BadInputError
 from hpcmod.image.acquire.fetch import fetch_file
 from hpcmod.image.cache import Cache
-from hpcmod.image.convert import ConvertOptions, convert, form_of, layer_key
+from hpcmod.image.convert import ConvertOptions, convert
 from hpcmod.image.copy import copy_image
 from hpcmod.image.integrity import Progress
-from hpcmod.image.known_layers.store import KnownSif, find_known, save_known
 from hpcmod.image.oci.image import OciImage
 from hpcmod.image.oci.layout import read_layout
 from hpcmod.image.preflight import Need, check_room
@@ -117,35 +116,10 @@ def _convert_image(task: FetchTask) -> FetchedSif:
             build_sif(reference, task.staged, options.environ, allow_http=_may_be_plain(reference, options))
             return FetchedSif("", digest, verified, "apptainer")
         _check_target(image, task.staged, options)
-        known = find_layers(options, [layer_key(layer) for layer in image.layers])
-        made = convert(
-            image,
-            task.staged,
-            options=options.conversion,
-            progress=task.progress,
-            known=known,
-            index=options.cache is not None,
-        )
-    if made.reused and known:
-        options.tell(f"{len(made.reused)} of {len(image.layers)} layers copied from {known.path}")
-    form = form_of(options.conversion)
-    save_known(task.out, made.sha256, made.size, form=form, sections=made.sections, environ=options.environ)
+        made = convert(image, task.staged, options=options.conversion, progress=task.progress)
     for what in made.left_out:
         options.tell(f"{reference.canonical}: left out: {what}")
     return FetchedSif(made.sha256, digest, verified)
-
-
-def find_layers(options: ObtainOptions, layers: Sequence[str]) -> KnownSif | None:
-    """Return the local SIF with the most of these layers; None if there is none, or hpcmod runs without a cache."""
-    if options.cache is None:
-        return None
-    return find_known(layers, form=form_of(options.conversion), environ=options.environ)
-
-
-def layers_at_hand(options: ObtainOptions, layers: Sequence[str]) -> frozenset[str]:
-    """Return which of these layers will probably be copied from a local SIF."""
-    known = find_layers(options, layers)
-    return frozenset(one.layer for one in known.layers) & frozenset(layers) if known else frozenset()
 
 
 def _may_be_plain(reference: ImageReference, options: ObtainOptions) -> bool:
@@ -168,7 +142,6 @@ def _open(task: FetchTask) -> Iterator[tuple[OciImage, str]]:
             cache=options.cache,
             access=options.access,
             talk=Talk(tell=options.tell, detail=options.detail),
-            at_hand=partial(layers_at_hand, options),
         ) as image:
             yield image, reference.digest
     elif reference.kind == "docker-daemon":
@@ -211,9 +184,7 @@ def _check_target(image: OciImage, staged: Path, options: ObtainOptions) -> None
     cache = options.cache
     needs = [Need(staged.parent, int(least), 2, "the SIF at least", "choose another path for the SIF")]
     if cache and image.reference.registry:
-        known = layers_at_hand(options, [layer_key(layer) for layer in image.layers])
-        fetched = [layer for layer in image.layers if layer_key(layer) not in known]
-        missing = sum(layer.size for layer in fetched if not cache.find(layer.digest, layer.size))
+        missing = sum(layer.size for layer in image.layers if not cache.find(layer.digest, layer.size))
         needs.append(Need(cache.directory, missing, len(image.layers), "its layers", "do without the cache"))
     check_room(needs)
 

@@ -20,7 +20,7 @@ from typing import BinaryIO
 from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.fs.reading import open_regular
 from hpcmod.fs.tree import Tree
-from hpcmod.image.squashfs import reuse
+from hpcmod.image.squashfs import copying
 from hpcmod.image.squashfs.nodes import SourceTree, read_tree
 from hpcmod.image.squashfs.tree import FileData, Node
 from hpcmod.image.squashfs.writer import SquashfsWriter
@@ -69,7 +69,7 @@ class PackageTree:
                 return file.read(limit)
         found = bytearray()
         if self.source is not None and node.data is not None:
-            for piece in reuse.read_content(self.source.blocks, node.data):
+            for piece in copying.read_content(self.source.blocks, node.data):
                 found += piece
                 if len(found) >= limit:
                     break
@@ -78,7 +78,7 @@ class PackageTree:
     def write_contents(self, writer: SquashfsWriter, root: Node) -> None:
         """Write the contents of all files, which are in the tree `root` of the new image."""
         if self.source is not None:
-            reuse.copy_contents(root, self.source, writer)
+            copying.copy_contents(root, self.source, writer)
         for node, path in self._paths.items():
             if self.directory is not None and node.data is not None:
                 with self.directory.open_file(path) as file:

@@ -24,7 +24,7 @@ from hpcmod.image.preflight import Need, check_room
 from hpcmod.image.sif.labels import METADATA, with_labels
 from hpcmod.image.sif.reader import Sif, SifDescriptor, check_sif, open_sif, read_sif, squashfs_partition
 from hpcmod.image.sif_writer import SifObject, sync_and_hash, write_sif
-from hpcmod.image.squashfs import reuse
+from hpcmod.image.squashfs import copying
 from hpcmod.image.squashfs.nodes import SourceTree, read_tree
 from hpcmod.image.squashfs.reader import Squashfs
 from hpcmod.image.squashfs.tree import Node
@@ -223,7 +223,7 @@ def _write_squashfs(
     report: Callable[[int], None],
 ) -> int:
     root, blocks = source.tree.root, source.tree.blocks
-    codec = reuse.same_codec(blocks)
+    codec = copying.same_codec(blocks)
     copied = 0
 
     def count(more: int) -> None:
@@ -242,7 +242,7 @@ def _write_squashfs(
         if scripts is not None:
             text = json.dumps({**_read_labels(source.squashfs), **labels}, indent="\t", sort_keys=True)
             scripts.children[b"labels.json"] = add_text(_LABELS, text.encode(), 0o644)
-        reuse.copy_contents(root, source.tree, writer, on_bytes=count)
+        copying.copy_contents(root, source.tree, writer, on_bytes=count)
         addition.write_contents(writer, root)
         return writer.finish(root, mtime=source.sif.created)
 

@@ -9,7 +9,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from types import TracebackType
 from typing import BinaryIO
@@ -34,11 +34,6 @@ class Downloads:
     """Downloads blobs into a cache ahead of their reader; a context manager that stops all threads on exit.
 
     An error in one stops all: an image is useless without all of its layers.
-
-    Parameters
-    ----------
-    later
-        Digests of blobs that are downloaded only if they are opened.
     """
 
     def __init__(
@@ -49,15 +44,13 @@ class Downloads:
         blobs: Sequence[OciDescriptor],
         tally: Tally,
         tell: Callable[[str], None],
-        later: Collection[str] = (),
     ) -> None:
         self._cache = cache
         self._ask = ask
         self._tally = tally
         self._tell = tell
         self._arrivals = {blob.digest: Arrival(blob) for blob in blobs}
-        self._waiting = deque(one for one in self._arrivals.values() if one.blob.digest not in later)
-        self._later = set(later)
+        self._waiting = deque(self._arrivals.values())
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
@@ -125,9 +118,6 @@ class Downloads:
         with self._lock:
             if first in self._waiting:
                 self._waiting.remove(first)
-                self._waiting.appendleft(first)
-            elif first.blob.digest in self._later:
-                self._later.remove(first.blob.digest)
                 self._waiting.appendleft(first)
             wanted = min(_AT_ONCE - self._working, len(self._waiting))
             started = [threading.Thread(target=self._work, daemon=True) for _ in range(wanted)]

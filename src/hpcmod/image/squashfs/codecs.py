@@ -44,22 +44,6 @@ class Codec:
         return bytes(self.pack([block])[0])
 
 
-def library_version(name: str) -> str:
-    """Return the version of the library that compresses for this compressor; other versions may give other bytes."""
-    package = {"zstd": "zstandard", "gzip": "deflate", "lz4": "lz4"}.get(name)
-    if package is None:
-        return ""
-    try:
-        found = getattr(importlib.import_module(package), "__version__", "")
-    except ImportError:
-        return f"zlib {zlib.ZLIB_RUNTIME_VERSION}"
-    if not found:
-        from importlib.metadata import version  # slow to import, and rarely needed
-
-        found = version(package)
-    return f"{package} {found}"
-
-
 def codec(name: str, level: int | None = None) -> Codec:
     """Return the compressor of this name: zstd (level 1-22, default 3), gzip (1-12, 6), lz4 (0 fast, 1-12; 0) or none.
 

@@ -70,27 +70,11 @@ class BlockStream:
             self.at += len(piece)
         return start
 
-    def reserve(self, length: int) -> tuple[int, int]:
-        """Leave room for blocks that the caller writes; return its offset in the squashfs, and in the file."""
-        self.drain()
-        start = self.at
-        self.move(start + length)
-        return start, self._base + start
-
-    def move(self, at: int) -> None:
-        """Write the next block at an offset."""
-        self.at = at
-        self._file.seek(self._base + at)
-
     def drain(self) -> None:
         """Write all pending blocks."""
         self._submit()
         while self._pending:
             self._write_oldest()
-
-    def forget(self) -> None:
-        """Compare no later file with those written so far."""
-        self._written.clear()
 
     def close(self) -> None:
         """Stop the compression threads."""

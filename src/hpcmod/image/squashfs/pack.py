@@ -12,8 +12,8 @@ from typing import BinaryIO
 from hpcmod.errors import BadInputError
 from hpcmod.fs.reading import open_regular
 from hpcmod.image.squashfs.codecs import Codec
+from hpcmod.image.squashfs.copying import read_content
 from hpcmod.image.squashfs.nodes import SourceTree, read_tree
-from hpcmod.image.squashfs.reuse import read_content
 from hpcmod.image.squashfs.tree import Node
 from hpcmod.image.squashfs.writer import SquashfsWriter
 

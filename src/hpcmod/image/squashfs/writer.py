@@ -131,49 +131,6 @@ class SquashfsWriter:
         self._fragments.append(fragment)
         return len(self._fragments) - 1
 
-    def end_section(self) -> int:
-        """Write everything added so far, so that later additions share no blocks with it; return the offset of the end.
-
-        The bytes between two such offsets depend only on what was added between them.
-        """
-        self._flush_fragment()
-        self._stream.drain()
-        self._stream.forget()
-        self._short.clear()
-        return self._stream.at
-
-    def fragments_from(self, number: int) -> tuple[tuple[int, int], ...]:
-        """Return offset and size field of all fragment blocks from a number on; they have been written."""
-        return tuple((one.start, one.sizes[0]) for one in self._fragments[number:])
-
-    def reserve_section(self, length: int) -> tuple[int, int]:
-        """Leave room for a section of another squashfs, which the caller copies into the file.
-
-        Returns
-        -------
-        tuple
-            Offset of the section in the squashfs, and in the file.
-        """
-        self._flush_fragment()
-        return self._stream.reserve(length)
-
-    def release_section(self, start: int) -> None:
-        """Use the room from an offset on for what is added next; nothing was added after it."""
-        self._stream.move(start)
-
-    def add_fragments(self, fragments: Iterable[tuple[int, int]]) -> int:
-        """Add the fragment blocks of a copied section, by offset in the squashfs and size field.
-
-        Returns
-        -------
-        int
-            Number of the first.
-        """
-        first = len(self._fragments)
-        for start, word in fragments:
-            self.add_fragment(start, word)
-        return first
-
     def finish(self, root: Node, *, mtime: int) -> int:
         """Write the tables and the superblock; return the size in bytes, a multiple of 4096, where the file ends.
 

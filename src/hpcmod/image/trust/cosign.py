@@ -14,7 +14,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from hpcmod.errors import BadInputError, NotFoundError, UnknownKeyError, UntrustedError, VerificationError
+from hpcmod.errors import BadInputError, LackingError, NotFoundError, UnknownKeyError, UntrustedError, VerificationError
 from hpcmod.fs.reading import read_file
 from hpcmod.image.web.repository import Access, Repository
 from hpcmod.model.images.oci import Manifest, parse_manifest
@@ -150,9 +150,9 @@ def _find_fault(reference: ImageReference, digest: str, text: bytes, rule: Trust
 
 def _load_key(name: str) -> Any:
     """Read a cosign public key; None for keys of other kinds, which are for SIFs."""
-    unsupported = importlib.import_module("cryptography.exceptions").UnsupportedAlgorithm
-    serialization = importlib.import_module("cryptography.hazmat.primitives.serialization")
-    ec = importlib.import_module("cryptography.hazmat.primitives.asymmetric.ec")
+    unsupported = import_cryptography("exceptions").UnsupportedAlgorithm
+    serialization = import_cryptography("hazmat.primitives.serialization")
+    ec = import_cryptography("hazmat.primitives.asymmetric.ec")
     try:
         key = serialization.load_pem_public_key(read_file(name, _LIMIT))
     except OSError as err:
@@ -163,14 +163,31 @@ def _load_key(name: str) -> Any:
 
 
 def _is_by(key: Any, signature: Signature) -> bool:
-    ec = importlib.import_module("cryptography.hazmat.primitives.asymmetric.ec")
-    hashes = importlib.import_module("cryptography.hazmat.primitives.hashes")
-    invalid = importlib.import_module("cryptography.exceptions").InvalidSignature
+    ec = import_cryptography("hazmat.primitives.asymmetric.ec")
+    hashes = import_cryptography("hazmat.primitives.hashes")
+    invalid = import_cryptography("exceptions").InvalidSignature
     try:
         key.verify(signature.value, signature.text, ec.ECDSA(hashes.SHA256()))
     except invalid:
         return False
     return True
+
+
+def import_cryptography(module: str) -> Any:
+    """Import a module of the package cryptography, which only making and checking signatures needs.
+
+    Raises
+    ------
+    LackingError
+        If it is not installed.
+    """
+    try:
+        return importlib.import_module(f"cryptography.{module}")
+    except ImportError as err:
+        raise LackingError(
+            "signatures of images in registries need the Python package cryptography",
+            "python3 -m pip install 'hpcmod[trust]'",
+        ) from err
 
 
 def _decode(text: str) -> bytes:

@@ -4,6 +4,8 @@ import hashlib
 import io
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -132,6 +134,19 @@ def test_existing_files_are_replaced_only_with_force(layout: Path, tmp_path: Pat
     (tmp_path / "x.sif").write_text("mine")
     assert hpcmod("fetch", f"oci:{layout}", "-o", "x.sif").exit_code == 2
     assert hpcmod("fetch", f"oci:{layout}", "-o", "x.sif", "--force").exit_code == 0
+
+
+def test_fetching_an_image_without_signatures_does_not_import_cryptography(registry: Registry, layout: Path) -> None:
+    registry.push_layout(layout, "cli/imports", "1")
+    for reference in (str(layout), f"docker://{registry.host}/cli/imports:1"):
+        program = f"""
+import atexit, sys
+atexit.register(lambda: print("imported:", "cryptography" in sys.modules))
+from hpcmod.cli.main import main
+main(["fetch", "--force", "--output", "x.sif", {reference!r}])
+"""
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        assert done.stdout == "x.sif\nimported: False\n"
 
 
 def test_a_short_name_is_refused_with_the_full_one() -> None:

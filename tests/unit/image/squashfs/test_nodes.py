@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.errors import BadInputError, HpcmodError, VerificationError
-from hpcmod.image.squashfs import reuse
+from hpcmod.image.squashfs import copying
 from hpcmod.image.squashfs.codecs import codec
 from hpcmod.image.squashfs.nodes import read_tree
 from hpcmod.image.squashfs.tree import FileData, Node
@@ -79,8 +79,8 @@ def a_file(size: int, start: int, word: int, blocks: int = 1) -> Node:
 def copy(source: Path, target: Path) -> None:
     with source.open("rb") as file, target.open("w+b") as new:
         tree = read_tree(file, 0, source.stat().st_size, most_memory=50_000_000)
-        with SquashfsWriter(new, codec=reuse.same_codec(tree.blocks), block_size=BLOCK) as writer:
-            reuse.copy_contents(tree.root, tree, writer)
+        with SquashfsWriter(new, codec=copying.same_codec(tree.blocks), block_size=BLOCK) as writer:
+            copying.copy_contents(tree.root, tree, writer)
             writer.finish(tree.root, mtime=0)
 
 

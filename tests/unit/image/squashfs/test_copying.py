@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.image.squashfs import reuse
+from hpcmod.image.squashfs import copying
 from hpcmod.image.squashfs.codecs import Codec, codec
 from hpcmod.image.squashfs.nodes import read_tree
 from hpcmod.image.squashfs.reader import Squashfs
@@ -29,12 +29,12 @@ def rewrite(source: Path, target: Path, change: object = None, *, chosen: Codec 
     with source.open("rb") as file, target.open("w+b") as new:
         tree = read_tree(file, 0, source.stat().st_size)
         shape = tree.blocks.superblock
-        made, count = counting(chosen or reuse.same_codec(tree.blocks))
+        made, count = counting(chosen or copying.same_codec(tree.blocks))
         with SquashfsWriter(new, codec=made, block_size=shape.block_size) as writer:
             if callable(change):
                 change(tree.root, writer)
             before = len(count)
-            reuse.copy_contents(tree.root, tree, writer)
+            copying.copy_contents(tree.root, tree, writer)
             used = len(count) - before
             writer.finish(tree.root, mtime=1_700_000_000)
     return used
@@ -105,9 +105,9 @@ def test_two_images_are_put_into_one(tmp_path: Path) -> None:
     with one.open("rb") as first, two.open("rb") as second, (tmp_path / "both").open("w+b") as new:
         trees = [read_tree(file, 0, path.stat().st_size) for file, path in ((first, one), (second, two))]
         trees[0].root.children[b"second"] = trees[1].root
-        with SquashfsWriter(new, codec=reuse.same_codec(trees[0].blocks), block_size=BLOCK) as writer:
+        with SquashfsWriter(new, codec=copying.same_codec(trees[0].blocks), block_size=BLOCK) as writer:
             for tree in trees:
-                reuse.copy_contents(trees[0].root, tree, writer)
+                copying.copy_contents(trees[0].root, tree, writer)
             writer.finish(trees[0].root, mtime=0)
     expected = {**wanted(SMALL), b"second/x": text(BLOCK), b"second/y": b"y"}
     assert contents(tmp_path / "both", {path: Entry() for path in expected}) == expected

@@ -1,1 +1,0 @@
-"""Reuse layers of an image that a local SIF already contains."""
