@@ -1,7 +1,7 @@
 """Copy renewed golden files from the worker's copy back into root's checkout: copy_golden.py COPY CHECKOUT SINCE.
 
 Prints the name of each file it copies. SINCE is in seconds since 1970: an older file was not renewed, and may have been
-edited in the checkout meanwhile. Copies only regular files below docs/, man/ and tests/, and follows no link.
+edited in the checkout meanwhile. Copies only regular files below docs/ and tests/, and follows no link.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-FOLDERS = ("docs", "man", "tests")
+FOLDERS = ("docs", "tests")
 
 
 def read_renewed(path: Path, since: float) -> bytes | None:

@@ -1,7 +1,8 @@
 """Settings of Sphinx, which builds the documentation as a web site: run dev/docs.
 
-The pages are the Markdown files of the checkout, which forges show as well. The navigation is generated from the tables
-of docs/index.md, so that there is only one list of pages. The site loads nothing from other servers.
+source.py collects the pages: the Markdown files of the checkout, which forges show as well, and the reference of the
+commands. The navigation is generated from the tables of docs/index.md, so that there is only one list of pages. The
+site loads nothing from other servers.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 from sphinx.application import Sphinx
 
 import hpcmod
+from hpcmod.cli.reference.pages import command_pages
 
 project = "hpcmod"
 copyright = "the hpcmod authors"  # noqa: A001 - Sphinx's name
@@ -18,8 +20,6 @@ version = release = hpcmod.__version__
 
 extensions = ["myst_parser"]
 root_doc = "docs/index"
-exclude_patterns = [".*", "build", "src", "tests"]
-include_patterns = ["*.md", "docs/**.md"]
 myst_heading_anchors = 4
 nitpicky = True
 
@@ -41,6 +41,7 @@ def make_navigation(index: str) -> str:
         if row and linked:
             kind = row[1] or kind
             pages.setdefault(kind, []).extend(linked)
+    pages["Commands"] = [f"/docs/reference/commands/{name.removesuffix('.md')}" for name in command_pages()]
     pages["About"] = [f"/{name}" for name in ("README", "CHANGELOG", "CONTRIBUTING", "SECURITY")]
     return "".join(
         f"\n```{{toctree}}\n:hidden:\n:caption: {kind}\n\n{chr(10).join(listed)}\n```\n"

@@ -14,12 +14,12 @@ import pytest
 from hpcmod import errors, resources
 from hpcmod.check.jobs.lint import RULES
 from hpcmod.cli.main import main
+from hpcmod.cli.reference.commands import verbs_of
 from hpcmod.errors import HpcmodError
 from hpcmod.importing.formats import guess_format
 from hpcmod.model.catalogue.advisory_schema import KEYS, parse_advisory
 from hpcmod.model.jobs.masks import cpu_masks
 from hpcmod.model.profiles.profile import make_site, parse_profile
-from tests.verbs import verbs_of
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 DOCS = CHECKOUT / "docs"

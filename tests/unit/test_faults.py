@@ -11,6 +11,7 @@ import click
 import pytest
 
 from hpcmod.cli.main import main
+from hpcmod.cli.reference.commands import verbs_of
 from tests.faults.compare import describe_state
 from tests.faults.inject import Point
 from tests.faults.scenes import CHANGES_NOTHING, NEEDS_A_JOB, RUNS_A_PROGRAM, SCENES
@@ -18,7 +19,6 @@ from tests.faults.snapshot import Snapshot
 from tests.faults.trials import Choice, choose
 from tests.faults.watch import Visit, find_alike
 from tests.stack import ModuleTool, Stack, run
-from tests.verbs import verbs_of
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from hpcmod.cli.main import main
-from tests.verbs import verbs_of
+from hpcmod.cli.reference.commands import verbs_of
 
 pytestmark = pytest.mark.slow
 

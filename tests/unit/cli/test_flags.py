@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from hpcmod.cli.flags import with_flags
 from hpcmod.cli.main import main
-from tests.verbs import verbs_of
+from hpcmod.cli.reference.commands import verbs_of
 
 
 def typed_commands(command: click.Command = main, line: str = "hpcmod") -> list[tuple[str, click.Command, type]]:

@@ -15,10 +15,10 @@ from click.testing import CliRunner
 import hpcmod
 from hpcmod import errors
 from hpcmod.cli.main import asks_for_json, main
+from hpcmod.cli.reference.commands import verbs_of
 from hpcmod.cli.verbs import VERBS
 from hpcmod.image.inspect import contents
 from tests import corpus
-from tests.verbs import verbs_of
 
 
 def commands(group: click.Command = main, prefix: str = "hpcmod") -> list[tuple[str, click.Command]]:

@@ -57,7 +57,3 @@ def test_pre_commit_runs_the_linters_of_dev_test() -> None:
     assert hooks["fast-tests"]["entry"] == "./dev/test --fast"
     needed = {package for hook in hooks.values() for package in hook.get("additional_dependencies", ())}
     assert needed <= set(SETUP["options.extras_require"]["dev"].split())
-
-
-def test_pip_installs_the_man_pages() -> None:
-    assert SETUP["options.data_files"]["share/man/man1"].strip() == "man/*.1"

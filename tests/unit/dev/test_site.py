@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from hpcmod.cli.reference.pages import command_pages
 from tests.stack import CHECKOUT, run
 
 pytestmark = pytest.mark.slow
@@ -20,11 +21,14 @@ PAGES = [*CHECKOUT.glob("*.md"), *(CHECKOUT / "docs").rglob("*.md")]
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the site as dev/docs does; a warning, such as a dead link, is a failure."""
-    place = tmp_path_factory.mktemp("site")
-    settings = ["-W", "--keep-going", "-d", str(place / "trees"), "-c", str(CHECKOUT / "dev" / "site")]
-    done = run([sys.executable, "-m", "sphinx", "-q", *settings, str(CHECKOUT), str(place / "html")], os.environ)
-    assert (done.returncode, done.stderr) == (0, "")
-    return place / "html"
+    directory = tmp_path_factory.mktemp("site")
+    pages, html, settings = directory / "pages", directory / "html", CHECKOUT / "dev" / "site"
+    collect = [sys.executable, str(settings / "source.py"), str(pages)]
+    sphinx = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-c", str(settings), str(pages), str(html)]
+    for command in (collect, sphinx):
+        done = run(command, os.environ)
+        assert (done.returncode, done.stderr) == (0, "")
+    return html
 
 
 def read(path: Path) -> str:
@@ -33,6 +37,7 @@ def read(path: Path) -> str:
 
 def test_every_page_is_in_the_site_and_its_navigation(site: Path) -> None:
     pages = {path.relative_to(CHECKOUT).with_suffix(".html").as_posix() for path in PAGES}
+    pages |= {f"docs/reference/commands/{name.removesuffix('.md')}.html" for name in command_pages()}
     assert [name for name in pages if not (site / name).is_file()] == []
     links = re.findall(r'class="reference internal" href="([^"#]+)"', read(site / "docs" / "index.html"))
     assert pages - {os.path.normpath(f"docs/{link}") for link in links} == {"docs/index.html"}

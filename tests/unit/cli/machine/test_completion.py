@@ -11,8 +11,8 @@ from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 from hpcmod.cli.main import main
+from hpcmod.cli.reference.commands import verbs_of
 from hpcmod.process import run
-from tests.verbs import verbs_of
 
 ADVISORY = """
 title = "It hangs"
