@@ -118,7 +118,7 @@ def test_the_image_says_what_is_inside(built: BuiltModule) -> None:
 def test_the_verdict_on_it_is_ok(built: BuiltModule) -> None:
     hpcmod = str(built.eb.stack.python.parent / "hpcmod")
     done = run([hpcmod, "compat", "--json", str(built.sif)], built.eb.stack.environment(built.eb.top))
-    assert done.returncode == 0 and json.loads(done.stdout)["verdict"] == "ok", done.stdout + done.stderr
+    assert done.returncode == 0 and json.loads(done.stdout)["level"] == "ok", done.stdout + done.stderr
 
 
 def test_its_module_reduces_over_mpi_and_over_gloo_on_two_nodes(

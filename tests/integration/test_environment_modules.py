@@ -94,10 +94,10 @@ def test_doctor_says_which_tool_there_is_and_what_a_plain_eb_lacks(machine: Mach
 
     plain = findings("")
     assert plain["module tool"]["found"] == f"EnvironmentModules, {machine.stack.modulecmd}"
-    assert (plain["module tool of eb"]["verdict"], "hpcmod env" in plain["module tool of eb"]["cure"]) == ("warn", True)
-    assert findings('eval "$(hpcmod env)"; ')["module tool of eb"]["verdict"] == "ok"
+    assert (plain["module tool of eb"]["level"], "hpcmod env" in plain["module tool of eb"]["cure"]) == ("warn", True)
+    assert findings('eval "$(hpcmod env)"; ')["module tool of eb"]["level"] == "ok"
     wrong = findings("export EASYBUILD_MODULES_TOOL=Lmod; ")["module tool of eb"]
-    assert (wrong["verdict"], wrong["cure"].startswith("unset ")) == ("fail", True)
+    assert (wrong["level"], wrong["cure"].startswith("unset ")) == ("fail", True)
 
 
 def test_the_page_names_no_command_that_fails(machine: Machine) -> None:

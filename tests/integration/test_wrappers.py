@@ -107,7 +107,7 @@ def test_programs_of_the_host_keep_the_hosts_python_and_the_user_gets_the_contai
 
 def test_doctor_finds_the_python_of_eb_while_a_module_is_loaded(loader: Loader) -> None:
     findings = json.loads(loaded(loader, "unset EB_PYTHON; hpcmod doctor --json $SIF").stdout)["findings"]
-    assert {one["subject"]: one["verdict"] for one in findings}["easyblock"] == "ok"
+    assert {one["subject"]: one["level"] for one in findings}["easyblock"] == "ok"
 
 
 def test_without_the_module_a_wrapper_names_the_cure(loader: Loader) -> None:

@@ -299,9 +299,9 @@ def check_not_loaded(module: str) -> None:
 
 
 def loaded_modules() -> tuple[str, ...]:
-    """Return the modules that may be loaded containers: all modules of this shell if it has several containers."""
+    """Return the modules that may be loaded containers: if a container is loaded, all modules of this shell."""
     first = os.environ.get("_HPCMOD_CONTAINER", "").rpartition(" ")[2]
-    others = os.environ.get("LOADEDMODULES", "").split(":") if os.environ.get("_HPCMOD_ORDER") else []
+    others = os.environ.get("LOADEDMODULES", "").split(":") if first else []
     return tuple(dict.fromkeys(name for name in (first, *others) if name))
 
 

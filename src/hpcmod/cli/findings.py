@@ -39,5 +39,5 @@ def print_findings(findings: Sequence[Finding]) -> None:
 
 
 def finding_values(findings: Iterable[Finding]) -> list[dict[str, Any]]:
-    """Return findings as plain values for JSON; `verdict` is the name that `level` had in earlier releases."""
-    return [{**asdict(one), "verdict": one.level} for one in findings]
+    """Return findings as plain values for JSON."""
+    return [asdict(one) for one in findings]

@@ -16,7 +16,7 @@ from click.shell_completion import CompletionItem
 
 import hpcmod
 from hpcmod.cli.output import print_json, print_message, tell
-from hpcmod.cli.verbs import FORMER, HELP_NAMES, VERBS
+from hpcmod.cli.verbs import HELP_NAMES, VERBS
 from hpcmod.errors import ELSEWHERE, HpcmodError, explain_os_error
 from hpcmod.log import CommandLine, logging_to, read_settings
 from hpcmod.model.text import without_relative_entries
@@ -34,7 +34,7 @@ class _Verbs(click.Group):
         return [name for name, _, _ in _listed()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        place = {**FORMER, **{name: place for name, place, _ in _listed()}}.get(cmd_name)
+        place = next((place for name, place, _ in _listed() if name == cmd_name), None)
         if place is None:
             return None
         module, _, attribute = place.partition(":")

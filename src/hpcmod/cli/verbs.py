@@ -208,6 +208,3 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
 
 HELP_NAMES = ["-h", "--help"]
 """Options that show the help of any command; click keeps those that it meets first for a command."""
-
-FORMER = {"inspect": "use.find:inspect_verb"}
-"""Former names of commands, which work for one more release and are not listed: module and attribute in hpcmod.cli."""

@@ -12,8 +12,10 @@ from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hpcmod.errors import LackingError
 from hpcmod.fs.reading import open_regular, read_file
 from hpcmod.model.text import is_file_name
+from hpcmod.render.quote import sh_word
 
 if TYPE_CHECKING:
     from hpcmod.model.images.facts import Package
@@ -61,6 +63,12 @@ class Installed:
         """Return the program that runs the image with the module's environment; see PROGRAM."""
         return self.root / PROGRAM
 
+    def check_program(self) -> None:
+        """Raise LackingError, with the command that helps, if this program is missing."""
+        if not self.program.is_file():
+            cure = f"Restore it: hpcmod repair {sh_word(self.module)}; if it is the site's, ask its support."
+            raise LackingError(f"{self.module} is not complete: {self.program} is missing", cure)
+
     @property
     def may_have_mpi(self) -> bool:
         """Return whether the image may have an MPI; False only if the record says that it has none."""
@@ -79,7 +87,7 @@ class Installed:
 
     @property
     def checksums(self) -> Mapping[str, str]:
-        """Return the sha256 of each script as it was installed, by its path; older records have none."""
+        """Return the sha256 of each script as it was installed, by its path; a catalogue records none."""
         listed = self.record.get("checksums")
         return {str(name): str(sha256) for name, sha256 in listed.items()} if isinstance(listed, dict) else {}
 
@@ -105,7 +113,7 @@ class Installed:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """Return the micro-architectures that the image is built for; empty if not known, as in older records."""
+        """Return the micro-architectures that the image is built for; empty if not known."""
         listed = self.record.get("targets")
         return tuple(one for one in listed if isinstance(one, str)) if isinstance(listed, list) else ()
 
@@ -166,7 +174,7 @@ def find_installed(trees: Iterable[Path], name: str | None = None) -> Iterator[I
 def find_without_modulefile(software: Iterable[Path], text: str) -> Iterator[Installed]:
     """Yield installations whose modulefile was deleted, by NAME/VERSION or NAME, sorted by directory.
 
-    Their modulefile is the deleted one. Records of older hpcmod do not name it, so their installations are not found.
+    Their modulefile is the deleted one.
 
     Parameters
     ----------

@@ -18,9 +18,6 @@ from hpcmod.resources import module_templates
 
 _LIMIT = 1 << 20  # bytes read from a file
 
-_HEADS = ("-- Of the catalogue, by hpcmod.", "-- Written by hpcmod from the catalogue.")
-"""First line of a file written by an earlier hpcmod, and by this one."""
-
 
 def mark_default(copy: Installed, shared: SharedPrefix | None = None) -> None:
     """Mark a copy as the default of its name, unless the default file was not written by hpcmod.
@@ -44,17 +41,12 @@ def mark_default(copy: Installed, shared: SharedPrefix | None = None) -> None:
 def unmark_default(copy: Installed) -> None:
     """Remove the mark of a copy that is being removed."""
     path = _file(copy)
-    if path.is_file() and _read(path) == _render(copy.module):
+    if path.is_file() and read_text(path, _LIMIT, errors="replace") == _render(copy.module):
         Tree(path.parent).remove(path.name)
 
 
 def _file(copy: Installed) -> Path:
     return copy.modulefile.with_name(MODULERC["Lua"])
-
-
-def _read(path: Path) -> str:
-    """Return the content of a file as this hpcmod would have written it."""
-    return read_text(path, _LIMIT, errors="replace").replace(*_HEADS, 1)
 
 
 def _render(module: str) -> str:
@@ -64,5 +56,5 @@ def _render(module: str) -> str:
 
 def _is_ours(path: Path) -> bool:
     """Return whether hpcmod wrote a file: its content matches except for the module's name."""
-    lines, expected = _read(path).splitlines(), _render("x/y").splitlines()
+    lines, expected = read_text(path, _LIMIT, errors="replace").splitlines(), _render("x/y").splitlines()
     return len(lines) == len(expected) and lines[0] == expected[0]

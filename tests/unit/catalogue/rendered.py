@@ -25,24 +25,18 @@ from tests.unit.catalogue.stage import ADA
 EASYCONFIG = "easyblock = 'ContainerModule'\nname = 'Toy'\nversion = '1.0'\ndescription = 'A %(name)s'\nhomepage = ''\n"
 
 
-def make_rendered(directory: Path, *, with_files: bool = True) -> Catalogue:
-    """Create a catalogue with Toy 1.0, as `hpcmod publish` does with the profile `generic`.
-
-    Parameters
-    ----------
-    with_files
-        Whether to keep its scripts too, which older versions of hpcmod did not.
-    """
+def make_rendered(directory: Path) -> Catalogue:
+    """Create a catalogue with Toy 1.0, as `hpcmod publish` does with the profile `generic`."""
     catalogue = Catalogue(directory, "shop")
     make_catalogue(catalogue)
     record = make_record("Toy/1.0", site="generic", description="A Toy")
-    _place(catalogue, record, with_files=with_files)
+    _place(catalogue, record)
     with changing(catalogue, ADA):
         commit(catalogue, {key_of(record): record}, verb="publish", actor=ADA)
     return catalogue
 
 
-def _place(catalogue: Catalogue, record: CatalogueRecord, *, with_files: bool) -> None:
+def _place(catalogue: Catalogue, record: CatalogueRecord) -> None:
     root, kept = catalogue.software / "Toy/1.0", catalogue.kept / "Toy/1.0"
     (root / "bin").mkdir(parents=True)
     (root / "runscripts").mkdir()
@@ -73,8 +67,7 @@ def _place(catalogue: Catalogue, record: CatalogueRecord, *, with_files: bool) -
     body = render_body(told, "Lua", templates)
     (kept / "module.lua").write_text(f'{description}setenv("EBROOTTOY", root)\n{body}-- Built with EasyBuild\n')
     (kept / "easyconfig").write_text(EASYCONFIG)
-    if with_files:
-        (kept / "files.json").write_text(render_kept_files(installed_files(catalogue, root)))
+    (kept / "files.json").write_text(render_kept_files(installed_files(catalogue, root)))
 
 
 def visible(catalogue: Catalogue) -> dict[str, str]:

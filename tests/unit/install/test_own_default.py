@@ -37,15 +37,3 @@ def test_a_file_of_another_user_is_left_unchanged(tmp_path: Path, text: str) -> 
     mark_default(copy)
     unmark_default(copy)
     assert (tmp_path / "Toy/.modulerc.lua").read_text() == text
-
-
-def test_a_mark_written_by_an_earlier_hpcmod_is_moved_and_removed(tmp_path: Path) -> None:
-    mark = tmp_path / "Toy/.modulerc.lua"
-    mark_default(copy_of(tmp_path, "Toy/1.0"))
-    earlier = mark.read_text().replace("-- Written by hpcmod from the catalogue.", "-- Of the catalogue, by hpcmod.")
-    mark.write_text(earlier)
-    mark_default(copy_of(tmp_path, "Toy/2.0"))
-    assert "Toy/2.0" in mark.read_text()
-    mark.write_text(earlier)
-    unmark_default(copy_of(tmp_path, "Toy/1.0"))
-    assert not mark.exists()

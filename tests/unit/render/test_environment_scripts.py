@@ -136,14 +136,6 @@ def test_without_an_image_it_says_where_it_looked(tmp_path: Path) -> None:
     assert f"{root}/a 'b' $c.sif" in done.stderr
 
 
-def test_another_loaded_container_is_refused(tmp_path: Path) -> None:
-    root = write_scripts(PLANS["lumi"], tmp_path / "root")
-    done = run_program(root, "exports", _HPCMOD_CONTAINER="ai_container Other/1.0")
-    assert (done.returncode, done.stdout) == (7, "")
-    assert "module unload Other/1.0" in done.stderr
-    assert run_program(root, "exports", _HPCMOD_CONTAINER=f"ai {PLANS['lumi'].spec.module}").returncode == 0
-
-
 @pytest.mark.parametrize("verb", ["exec", "shell", "run"])
 def test_the_runtime_passes_gpus_only_on_a_node_that_has_them(verb: str, tmp_path: Path) -> None:
     plan = PLANS["no image"]

@@ -15,7 +15,7 @@ from tests.unit.runscripts.test_launchers import flux, openmpi, pals
 pytestmark = pytest.mark.slow
 
 AMD = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
-ALL = {"HPCMOD_GPUS": "all"}
+ALL = {"HPCMOD_GPUS_VISIBLE": "all"}
 
 
 AMD_AND_RANK = (*AMD, "LOCAL_RANK")
@@ -76,7 +76,6 @@ def test_hip_never_selects_an_empty_set_within_rocr(
         pytest.param(("--gpus-visible", "all"), {}, (EIGHT, "3"), id="by option"),
         pytest.param((), {"HPCMOD_GPUS_VISIBLE": "all"}, (EIGHT, "3"), id="by variable"),
         pytest.param(("--gpus-visible=all",), {"HPCMOD_GPUS_VISIBLE": "one"}, (EIGHT, "3"), id="the option wins"),
-        pytest.param((), {"HPCMOD_GPUS": "all"}, (EIGHT, "3"), id="by its former name"),
     ],
 )
 def test_the_user_chooses_how_many_gpus_are_visible(
@@ -168,7 +167,7 @@ def test_where_the_site_says_all_the_gpus_stay_as_they_are(
     rank = Rank(Scripts(tmp_path).write(replace(settings, gpus_per_rank="all")), python_path)
     names = (AMD[0], "LOCAL_RANK")
     assert rank.sees(task(1, (8,), ROCR_VISIBLE_DEVICES=EIGHT), *names) == (EIGHT, "1")
-    assert rank.sees(task(1, (8,), ROCR_VISIBLE_DEVICES=EIGHT, HPCMOD_GPUS="one"), *names) == ("1", "0")
+    assert rank.sees(task(1, (8,), ROCR_VISIBLE_DEVICES=EIGHT, HPCMOD_GPUS_VISIBLE="one"), *names) == ("1", "0")
 
 
 def test_a_machine_without_gpus_needs_none_of_it(tmp_path: Path, python_path: str) -> None:
@@ -188,7 +187,7 @@ NODE = NodeType("gpu", gpus=8, partitions=("gpu",))
         pytest.param(task(3, (8,)), None, id="no GPU asked for"),
         pytest.param(task(0, (1,), SLURM_GPUS_ON_NODE="8"), None, id="one rank for all"),
         pytest.param(task(3, (9,), SLURM_GPUS_ON_NODE="8"), None, id="more ranks than GPUs"),
-        pytest.param(task(3, (8,), SLURM_GPUS_ON_NODE="8", HPCMOD_GPUS="all"), None, id="opted out"),
+        pytest.param(task(3, (8,), SLURM_GPUS_ON_NODE="8", HPCMOD_GPUS_VISIBLE="all"), None, id="opted out"),
         pytest.param(task(3, (8,), SLURM_GPUS_ON_NODE="8", HIP_VISIBLE_DEVICES="5"), None, id="the user chose"),
         pytest.param({**openmpi(5, 8, 16), "MASTER_ADDR": "a"}, "5", id="mpirun"),
         pytest.param(pals(3, 8, 8), "3", id="PALS"),

@@ -168,7 +168,7 @@ FAULTS = [
     pytest.param(
         0, {"SLURM_NODEID": "2"}, "LOCAL_WORLD_SIZE is not known: srun does not provide it (tasks", id="a node too many"
     ),
-    pytest.param(0, {"HPCMOD_GPUS": "two"}, "--gpus-visible is 'two', expected one or all", id="GPUs"),
+    pytest.param(0, {"HPCMOD_GPUS_VISIBLE": "two"}, "--gpus-visible is 'two', expected one or all", id="GPUs"),
 ]
 
 
@@ -188,7 +188,7 @@ def test_refuses_an_environment_that_contradicts_itself(
         pytest.param({"WORLD_SIZE": "8"}, id="size of another step"),
         pytest.param({"SLURM_STEP_NODELIST": "nid[1"}, id="host list"),
         pytest.param({"MASTER_PORT": "http"}, id="port"),
-        pytest.param({"HPCMOD_GPUS": "two"}, id="GPUs"),
+        pytest.param({"HPCMOD_GPUS_VISIBLE": "two"}, id="GPUs"),
         pytest.param({"RANK": "0"}, id="rank of the batch script"),
         pytest.param({"RANK": "9"}, id="a rank for all"),
     ],

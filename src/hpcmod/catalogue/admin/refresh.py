@@ -19,8 +19,6 @@ from hpcmod.catalogue.visible.kept import (
     KEPT_EASYCONFIG,
     KEPT_FILES,
     KEPT_MODULE,
-    kept_directory,
-    read_files,
     render_kept_files,
     rendering_name,
 )
@@ -124,7 +122,6 @@ def refresh_containers(
                     f"{one.record.module} was changed by another process", "Run the same command again."
                 )
         for one in renewals:
-            _keep_scripts(catalogue, one)
             _keep(catalogue, one, new)
         records_now = {key_of(one.record): replace(one.record, rendering=new) for one in renewals}
         change = commit(catalogue, records_now, verb="refresh", actor=actor)
@@ -138,13 +135,6 @@ def _check_site(records: Iterable[CatalogueRecord], site: Site) -> None:
             f"published with the profile {', '.join(other)}, but the profile of this machine is {site.name}",
             f"Run the command on that machine, or name its profile: --site {other[0]}",
         )
-
-
-def _keep_scripts(catalogue: Catalogue, one: Renewal) -> None:
-    """Keep the scripts of a container that an older hpcmod published, so that an undo can restore them."""
-    if not read_files(catalogue, one.record):
-        path = kept_directory(catalogue, one.record) / KEPT_FILES
-        write_file(path, render_kept_files(one.before.files), mode=file_mode(catalogue.directory))
 
 
 def _keep(catalogue: Catalogue, one: Renewal, rendering: str) -> None:

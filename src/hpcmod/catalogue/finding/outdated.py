@@ -27,7 +27,7 @@ class Outdated:
 
     module: str
     kind: str
-    """state: deprecated or retired; image: another image is published under its name; scripts: an older hpcmod wrote
+    """state: deprecated or retired; image: another image is published under its name; scripts: another hpcmod wrote
     them; version: a newer version is published; damaged: its image or some of its scripts are missing; tag: the tag of
     its image means another image in the registry; newer: the registry has newer tags of the same kind."""
     found: str

@@ -15,7 +15,7 @@ from hpcmod.catalogue.records.store import Catalogue, software_of
 from hpcmod.catalogue.visible.advisories import read_advisories
 from hpcmod.catalogue.visible.kept import read_module
 from hpcmod.errors import BadInputError, HpcmodError, NotFoundError
-from hpcmod.fs.ownership import others_may_change, others_may_replace
+from hpcmod.fs.ownership import others_may_change
 from hpcmod.fs.reading import read_whole
 from hpcmod.fs.removal import find_closed
 from hpcmod.fs.replacing import replacing_directory
@@ -265,10 +265,6 @@ def _check_pages(final: Path, old: Path) -> None:
     cure = f"Check its content. If it is not needed, remove it: rm -r {final}"
     if not is_ours and find_closed(old, final.parent.stat().st_gid):
         raise BadInputError(f"{final}: not documentation that you wrote, and only its owner can remove it", cure)
-    if lines[0] != _MARK_LINE:  # written by an older hpcmod, which listed no pages
-        if others_may_replace(final):
-            raise BadInputError(f"{final}: {MARK} in it does not list the pages, and others can write to it", cure)
-        return
     known = {MARK, *lines[1:]}
     for place, _, files in os.walk(old):
         for name in (str(Path(place, one).relative_to(old)) for one in files):

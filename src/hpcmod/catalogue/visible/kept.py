@@ -83,7 +83,7 @@ def read_easyconfig(catalogue: Catalogue, record: CatalogueRecord) -> str | None
 def read_files(catalogue: Catalogue, record: CatalogueRecord) -> dict[str, str]:
     """Read the scripts of a container with the catalogue's current path: text by path below the installation.
 
-    Empty if an older hpcmod published the container, which kept no copy of them.
+    Empty if the catalogue has no copy of them.
     """
     path = kept_directory(catalogue, record) / KEPT_FILES
     text = read_kept_text(catalogue, path)

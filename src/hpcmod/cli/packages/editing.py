@@ -13,7 +13,7 @@ from hpcmod.cli.output import print_data, print_json, print_text, tell
 from hpcmod.cli.packages.show import describe_edit, find_locked_changes, print_change, tell_active, tell_other_edits
 from hpcmod.cli.packages.target import Found, SetFlags, choose_data, find_set, package_options
 from hpcmod.cli.signals import terminate_cleanly
-from hpcmod.errors import LackingError, NotFoundError
+from hpcmod.errors import NotFoundError
 from hpcmod.install.packages.builder import make_builder
 from hpcmod.install.packages.editing import (
     CONSTRAINTS,
@@ -104,11 +104,7 @@ def edit_verb(flags: EditFlags) -> None:
 def _start(found: Found, edit: WritableState, command: Sequence[str]) -> None:
     """Replace this process by a shell or a command in the container, with the files of an edited state."""
     program = found.installed.program
-    if not program.is_file():
-        raise LackingError(
-            f"{found.installed.module} was installed by an older hpcmod: {program} is missing",
-            f"Refresh its scripts: hpcmod update {found.installed.module}",
-        )
+    found.installed.check_program()
     bind = str(Bind(str(edit.files.resolve()), USER_LAYER_IN_CONTAINER))
     for name in _BINDS:
         os.environ[name] = ",".join(filter(None, [bind, os.environ.get(name, "")]))

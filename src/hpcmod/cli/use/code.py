@@ -9,12 +9,11 @@ import click
 
 from hpcmod.cli.containers import complete_container, find_ready, json_option, look_around, site_option
 from hpcmod.cli.output import print_data, print_json, print_text, tell
-from hpcmod.errors import BadInputError, LackingError
+from hpcmod.errors import BadInputError
 from hpcmod.fs.reading import read_text
 from hpcmod.fs.tree import Tree
 from hpcmod.model.interactive.vscode import FOLDER, PROGRAM, Merged, merge_launch, merge_settings
 from hpcmod.render.interactive import MARK, render_python
-from hpcmod.render.quote import sh_word
 
 _LIMIT = 4 << 20  # bytes read of a file
 
@@ -43,11 +42,7 @@ def code_verb(container: str, directory: Path, dry_run: bool, site: str | None, 
     """
     here = look_around(site)
     found = find_ready(here, container)
-    if not found.program.is_file():
-        raise LackingError(
-            f"{found.module} was installed by an older hpcmod: {found.program} is missing",
-            f"Refresh its scripts: hpcmod update {sh_word(found.module)}",
-        )
+    found.check_program()
     folder = directory.absolute() / FOLDER
     program = render_python(str(found.program), found.module)
     files = {

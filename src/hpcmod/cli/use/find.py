@@ -176,15 +176,6 @@ def info_verb(container: str, site: str | None, as_json: bool) -> None:
         _show_installed(here, copies, as_json=as_json)
 
 
-@click.command("inspect", hidden=True)
-@click.argument("image", type=click.Path(path_type=Path))
-@json_option
-def inspect_verb(image: Path, as_json: bool) -> None:
-    """Show what an image contains; the former name of `hpcmod info`."""
-    tell("`hpcmod inspect` is deprecated and will be removed; use: hpcmod info IMAGE")
-    _show_image(image, as_json=as_json)
-
-
 def _show_published(here: Here, published: Container, copies: Copies | None, *, as_json: bool) -> None:
     record = published.read()
     advisories = _advisories(here, record)

@@ -21,11 +21,7 @@ def check_python_module(installed: Installed, module: str, package: str) -> None
     LackingError
         If the module is missing, or the container does not start.
     """
-    if not installed.program.is_file():
-        raise LackingError(
-            f"{installed.module} was installed by an older hpcmod: {installed.program} is missing",
-            f"Refresh its scripts: hpcmod update {sh_word(installed.module)}",
-        )
+    installed.check_program()
     if any(one.name.lower() == package for one in installed.packages):
         return
     code = f"import importlib.util; print(importlib.util.find_spec({module!r}) is None)"

@@ -9,7 +9,6 @@ import click
 from hpcmod.check.jobs.reading.options import RUNTIME_FLAGS, RUNTIME_SHORT
 from hpcmod.cli.containers import complete_container, find_ready, look_around, site_option
 from hpcmod.cli.output import print_data
-from hpcmod.errors import LackingError
 from hpcmod.process import become
 from hpcmod.render.quote import sh_word
 
@@ -89,11 +88,7 @@ def _run(verb: str, words: Sequence[str], site: str | None, *, dry_run: bool) ->
     if verb == "exec" and not command:
         raise click.UsageError("no command: hpcmod exec [RUNTIME OPTIONS] CONTAINER COMMAND [ARGS]...")
     found = find_ready(look_around(site), container)
-    if not found.program.is_file():
-        raise LackingError(
-            f"{found.module} was installed by an older hpcmod without this command: {found.program} is missing",
-            f"Refresh its scripts: hpcmod update {found.module}; or load it: module load {found.module}",
-        )
+    found.check_program()
     argv = [str(found.program), verb, *options, "--", *command]
     if dry_run:
         print_data(" ".join(map(sh_word, argv)))

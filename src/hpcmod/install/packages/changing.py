@@ -19,7 +19,6 @@ from hpcmod.model.packages.place import PackagePlace
 from hpcmod.model.packages.plan import PackageTarget, PipOptions, StatePlan, check_known, make_state_plan
 from hpcmod.model.packages.requirement import NOTHING, Requirements
 from hpcmod.model.packages.state import State
-from hpcmod.render.quote import sh_word
 
 KEPT = 3
 """Number of states that `collect` keeps by default, besides the active ones."""
@@ -63,14 +62,9 @@ def read_target(installed: Installed) -> PackageTarget:
     Raises
     ------
     LackingError
-        If its image has no Python, or an older hpcmod installed it.
+        If its image has no Python.
     """
-    if "own_packages" not in installed.record:
-        raise LackingError(
-            f"{installed.module} was installed by an older hpcmod, whose module does not look for your packages",
-            f"Refresh it: hpcmod update {sh_word(installed.module)}; if it is the site's, ask its support.",
-        )
-    known = installed.record["own_packages"]
+    known = installed.record.get("own_packages")
     if not known:
         raise LackingError(f"the image of {installed.module} has no Python, so it cannot have packages", "")
     python = known["python"]

@@ -26,7 +26,7 @@ class WritableState:
     time: str
     user: str
     module: str = ""
-    """Module that it is for; empty in records of older versions of hpcmod."""
+    """Module that it is for; empty if the record is damaged."""
 
     @property
     def files(self) -> Path:
@@ -42,7 +42,7 @@ def find_edit(found: PackageSet, tag: str) -> WritableState | None:
     try:
         values = json.loads(found.tree.read(f"{name}/{RECORD}", _LIMIT))
         base = None if values["base"] is None else int(values["base"])
-        module = str(values.get("module", ""))
+        module = str(values["module"])
         return WritableState(found.directory / name, base, str(values["time"]), str(values["user"]), module)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return WritableState(found.directory / name, None, "an unknown time", "an unknown user")

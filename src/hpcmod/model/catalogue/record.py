@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from hpcmod.errors import BadInputError
 from hpcmod.model.images.facts import Package
-from hpcmod.model.images.targets import find_targets
 from hpcmod.model.strict_json import JsonObject, Texts, load_json, show_value
 from hpcmod.model.text import is_file_name
 
@@ -122,8 +121,6 @@ def parse_record(text: bytes, where: str = "record") -> CatalogueRecord:
             "Use the hpcmod version that wrote it, or a later one.",
         )
     record = CatalogueRecord(**{name: read(data, name) for name, read in _READERS.items()})
-    if "targets" not in data.values:  # records of older hpcmod have what they are found in
-        record = replace(record, targets=find_targets(record.labels, record.environment))
     check_record(record, where)
     return record
 

@@ -204,16 +204,14 @@ def parse_conda_lock(text: str, origin: str) -> CondaPart:
 
 
 def parse_conda_record(values: Mapping[str, Any]) -> CondaPart:
-    """Return the conda packages from the record of a state; those of older versions of hpcmod have none.
+    """Return the conda packages from the record of a state.
 
     Raises
     ------
     KeyError, TypeError, ValueError
         If the record is damaged.
     """
-    part = values.get("conda")
-    if part is None:
-        return NO_CONDA
+    part = values["conda"]
     packages = tuple(_make_package(one) for one in part["packages"])
     return CondaPart(_texts(part["requirements"]), _texts(part["channels"]), packages)
 

@@ -85,11 +85,11 @@ def merge_placed(
 
 
 def parse_placed_record(values: Mapping[str, Any]) -> tuple[PlacedFiles, ...]:
-    """Return the files in the record of a state; older records have none.
+    """Return the files in the record of a state.
 
     Raises
     ------
     BadInputError, TypeError, KeyError
         If the record is damaged.
     """
-    return tuple(parse_placed(f"{one['source']}:{one['place']}", "/") for one in values.get("files", []))
+    return tuple(parse_placed(f"{one['source']}:{one['place']}", "/") for one in values["files"])

@@ -74,7 +74,7 @@ class State:
     from_image: tuple[str, ...] = field(default=())
     """Required packages that the image has, as name==version."""
     sha256: str = ""
-    """Of the state's file; empty in records of older versions of hpcmod."""
+    """Of the state's file; empty if there is none."""
     files: tuple[PlacedFiles, ...] = ()
     """Plain files beside the packages, sorted by place."""
     conda: CondaPart = NO_CONDA
@@ -146,7 +146,7 @@ def _make_state(values: Mapping[str, Any]) -> State:
         allowed=_texts(values["allowed"]),
         size=int(values["size"]),
         from_image=_texts(values["from_image"]),
-        sha256=_digest(values.get("sha256", "")),
+        sha256=_digest(values["sha256"]),
         files=parse_placed_record(values),
         conda=parse_conda_record(values),
     )

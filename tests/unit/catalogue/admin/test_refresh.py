@@ -75,11 +75,7 @@ def test_a_change_whose_description_could_not_be_removed_is_finished_though_noth
     assert read_journal(shop.directory) == changes
 
 
-@pytest.mark.parametrize("with_files", [True, False])
-def test_a_new_profile_reaches_users_and_undo_restores_every_byte(
-    shop: Catalogue, tmp_path: Path, with_files: bool
-) -> None:
-    shop = make_rendered(tmp_path / "other", with_files=with_files)
+def test_a_new_profile_reaches_users_and_undo_restores_every_byte(shop: Catalogue) -> None:
     before = visible(shop)
     done = renew(shop, BOUND)
     assert done.change == 2

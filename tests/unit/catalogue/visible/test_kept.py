@@ -52,15 +52,6 @@ def test_a_copied_catalogue_is_noticed_and_repaired_by_a_rebuild(shop: Catalogue
     assert visible(shop) == before
 
 
-def test_scripts_that_were_not_kept_are_left_unchanged(tmp_path: Path) -> None:
-    shop = make_rendered(tmp_path / "shop", with_files=False)
-    record = shop.read("Toy", "1.0")
-    assert read_files(shop, record) == {}
-    before = visible(shop)
-    rebuild(shop)
-    assert visible(shop) == before
-
-
 def test_a_second_name_of_the_directory_changes_nothing(shop: Catalogue, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(shop.directory)
     other, record = at(shop, tmp_path / "link"), shop.read("Toy", "1.0")

@@ -63,7 +63,6 @@ def test_a_loaded_module_is_not_removed(top: Path, monkeypatch: pytest.MonkeyPat
 
 def test_a_second_loaded_container_is_not_removed(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("_HPCMOD_CONTAINER", "ai Tool/1.0")
-    monkeypatch.setenv("_HPCMOD_ORDER", "PYTORCH:TOOL")
     monkeypatch.setenv("LOADEDMODULES", "Tool/1.0:PyTorch/2.6")
     assert "module unload PyTorch/2.6" in refused(top, "PyTorch/2.6").stderr
 

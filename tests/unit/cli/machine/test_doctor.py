@@ -47,7 +47,7 @@ def test_doctor_reports_missing_files_unless_the_site_retired_the_container(tmp_
 def test_doctor_gives_one_versioned_object_for_programs(tmp_path: Path) -> None:
     found = json.loads(hpcmod("doctor", "--json", PATH=str(tmp_path)).stdout)
     assert found["version"] == 1
-    assert {"eb", "runtime"} <= {finding["subject"] for finding in found["findings"] if finding["verdict"] == "fail"}
+    assert {"eb", "runtime"} <= {finding["subject"] for finding in found["findings"] if finding["level"] == "fail"}
 
 
 def test_doctor_checks_a_shared_directory(tmp_path: Path) -> None:

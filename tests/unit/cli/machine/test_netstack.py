@@ -86,9 +86,7 @@ def test_stale_libraries_give_exit_code_1(host: Path, site: Path) -> None:
     plant(host / "cxi", "libcxi.so.1", release=".6.0", defines=["LIBCXI_1.5", "LIBCXI_1.9"])
     done = call(host, site, "check", "--json")
     assert done.exit_code == 1
-    assert [one["subject"] for one in json.loads(done.stdout)["findings"] if one["verdict"] == "fail"] == [
-        "libcxi.so.1"
-    ]
+    assert [one["subject"] for one in json.loads(done.stdout)["findings"] if one["level"] == "fail"] == ["libcxi.so.1"]
 
 
 @pytest.mark.parametrize(

@@ -131,15 +131,6 @@ def test_faults_say_what_to_do(home: Path, words: tuple[str, ...], code: int, sa
     assert sorted(home.rglob("*")) == before
 
 
-def test_reports_an_installation_of_an_older_hpcmod(home: Path) -> None:
-    path = home.parent / "software/PyTorch/2.7.1/record.json"
-    record = json.loads(path.read_text())
-    del record["own_packages"]
-    path.write_text(json.dumps(record))
-    result = call("packages", "PyTorch")
-    assert (result.exit_code, "hpcmod update PyTorch/2.7.1" in result.output) == (7, True)
-
-
 def test_verify_covers_the_packages(home: Path) -> None:
     states = home / ".local/share/hpcmod/packages/PyTorch/default/states"
     record = states / f"2-{TAG}.json"

@@ -34,7 +34,7 @@ def test_json_lists_every_file(tmp_path: Path) -> None:
     assert said["version"] == 1
     assert len(said["files"]) == 12
     (finding, *_), (fault, *_) = said["files"][0]["findings"], said["files"][0]["faults"]
-    assert set(finding) == {"level", "rule", "found", "cure", "subject", "line", "verdict"}
+    assert set(finding) == {"level", "rule", "found", "cure", "subject", "line"}
     assert finding["subject"] == said["files"][0]["file"]
     assert set(fault) == {"line", "rule", "level", "what", "cure"}, "as earlier releases print it"
     assert (finding["level"], fault["level"], fault["what"]) == ("fail", "error", finding["found"])

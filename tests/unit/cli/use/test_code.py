@@ -52,7 +52,7 @@ def test_files_with_comments_and_programs_of_others_are_refused(project: Path) -
     assert [path.name for path in folder.iterdir()] == ["hpcmod-python"]
 
 
-def test_an_installation_of_an_older_hpcmod_must_be_updated(project: Path) -> None:
+def test_an_installation_without_its_program_must_be_repaired(project: Path) -> None:
     (project.parent / "software/PyTorch/2.6/in-environment").unlink()
     done = hpcmod("PyTorch")
-    assert (done.exit_code, "hpcmod update PyTorch/2.6" in done.stderr) == (7, True)
+    assert (done.exit_code, "hpcmod repair PyTorch/2.6" in done.stderr) == (7, True)

@@ -277,14 +277,3 @@ def test_info_shows_over_how_many_servers_lustre_distributes_an_image(
     for given in (str(image), "Mine/2"):
         assert "stripes: 8, of Lustre" in lines("info", given)
         assert json.loads(run("info", given, "--json").stdout)["stripes"] == 8
-
-
-def test_inspect_is_the_old_name_of_info(tmp_path: Path) -> None:
-    image = str(make_image(tmp_path / "a.sif"))
-    former, info = run("inspect", "--json", image), run("info", "--json", image)
-    assert (former.exit_code, former.stdout) == (0, info.stdout)
-    assert json.loads(former.stdout)["python"]["version"] == "3.12"
-    assert former.stderr.splitlines() == [
-        "hpcmod: `hpcmod inspect` is deprecated and will be removed; use: hpcmod info IMAGE"
-    ]
-    assert "inspect" not in run("--help").stdout

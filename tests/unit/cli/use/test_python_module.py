@@ -31,6 +31,7 @@ def test_distinguishes_a_missing_module_from_a_failed_start(tmp_path: Path, answ
         check_python_module(container(tmp_path, answer, {}), "ipykernel", "ipykernel")
 
 
-def test_an_installation_of_an_older_hpcmod_has_no_program(tmp_path: Path) -> None:
-    with pytest.raises(LackingError, match="older hpcmod"):
+def test_an_installation_without_its_program_is_reported_with_the_command_that_restores_it(tmp_path: Path) -> None:
+    with pytest.raises(LackingError, match="in-environment is missing") as caught:
         check_python_module(Installed("Toy/1.0", tmp_path / "1.0.lua", tmp_path, LISTED), "ipykernel", "ipykernel")
+    assert "hpcmod repair Toy/1.0" in caught.value.cure

@@ -60,8 +60,6 @@ def test_the_target_comes_from_the_record_of_the_installation() -> None:
     assert read_target(installed(RECORD)) == TARGET
     with pytest.raises(LackingError, match="no Python"):
         read_target(installed({**RECORD, "own_packages": None}))
-    with pytest.raises(LackingError, match="older hpcmod"):
-        read_target(installed({"image": {}}))
 
 
 def test_undo_follows_the_parents_and_ends_without_packages(tmp_path: Path, builder: Builder) -> None:

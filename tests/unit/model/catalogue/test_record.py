@@ -73,13 +73,6 @@ def test_every_field_is_written() -> None:
     assert {field.name for field in fields(CatalogueRecord)} == set(record_values(RECORD))
 
 
-def test_the_targets_of_an_older_record_come_from_its_labels_and_environment() -> None:
-    record = replace(RECORD, targets=(), environment=(("PYTORCH_ROCM_ARCH", "gfx90a;gfx942"),))
-    older = {key: value for key, value in json.loads(record_json(record)).items() if key != "targets"}
-    assert parse_record(json.dumps(older).encode()).targets == ("gfx90a", "gfx942")
-    assert parse_record(record_json(record).encode()).targets == ()
-
-
 def broken(**values: object) -> bytes:
     return json.dumps({**json.loads(record_json(RECORD)), **values}).encode()
 

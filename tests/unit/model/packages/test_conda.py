@@ -142,7 +142,7 @@ def test_the_url_of_something_else_is_refused() -> None:
 def test_a_record_is_read_back_and_a_damaged_one_is_not() -> None:
     values = json.loads(json.dumps({"conda": asdict(PART)}))
     assert parse_conda_record(values) == PART
-    assert parse_conda_record({}) == NO_CONDA
+    assert parse_conda_record(json.loads(json.dumps({"conda": asdict(NO_CONDA)}))) == NO_CONDA
     for key, value in (("sha256", "x"), ("url", 1), ("not_run", "x")):
         broken = json.loads(json.dumps(values))
         broken["conda"]["packages"][0][key] = value

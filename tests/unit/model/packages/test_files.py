@@ -13,7 +13,7 @@ def test_a_directory_is_placed_below_user_software() -> None:
     assert R.relative == "R"
     assert parse_placed("/a:b:/user-software/x/y", "/").source == "/a:b"
     assert parse_placed_record({"files": [{"place": R.place, "source": R.source}]}) == (R,)
-    assert parse_placed_record({}) == ()
+    assert parse_placed_record({"files": []}) == ()
 
 
 @pytest.mark.parametrize(

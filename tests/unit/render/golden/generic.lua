@@ -36,14 +36,12 @@ local several = unloading and string.find(os.getenv(memory) or "", "SEVERAL=", 1
     or not unloading and os.getenv("HPCMOD_SEVERAL") == "1"
 if not several then family("ai_container") end
 if mode() == "spider" then return end -- `avail` and `spider` read all modules and need no variables
--- A container of an older hpcmod sets all variables itself, so no other can be loaded with it.
-local loaded_module = not os.getenv("_HPCMOD_ORDER") and os.getenv("_HPCMOD_CONTAINER")
-if not several then loaded_module = os.getenv("_HPCMOD_PYTHON") or loaded_module end
+local loaded_module = not several and os.getenv("_HPCMOD_PYTHON")
 if mode() == "load" and loaded_module and loaded_module ~= this_module then
     local its_family, its_name = string.match(loaded_module, "^(.*) (%S+)$")
     -- To swap modules of a family, Lmod loads the new one, unloads both, and loads the new one again. The first time, the
     -- variables still belong to the other module: do nothing, and undo nothing.
-    if not several and its_family == "ai_container" then return end
+    if its_family == "ai_container" then return end
     LmodError("PyTorch/2.7.1-rocm-6.2.4-singularity" .. ": the container module " .. (its_name or loaded_module) .. " is loaded; unload it first")
 end
 if unloading and not os.getenv(memory) then return end

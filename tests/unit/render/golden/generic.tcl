@@ -304,19 +304,14 @@ proc hpcmod::sif {places} {
 }
 
 set hpcmod_this "ai_container PyTorch/2.7.1-rocm-6.2.4-singularity"
-# A container of an older hpcmod sets all variables itself, so no other can be loaded with it.
-set hpcmod_loaded [expr {[hpcmod::value _HPCMOD_ORDER] eq "" ? [hpcmod::value _HPCMOD_CONTAINER] : ""}]
-set hpcmod_several 0
 # Only one container with a whole Python environment, unless HPCMOD_SEVERAL=1: their commands have the same names.
 set hpcmod_several [expr {$hpcmod::unloading ? [info exists hpcmod::state(SEVERAL)] : [hpcmod::value HPCMOD_SEVERAL] eq "1"}]
-if {!$hpcmod_several} {
-    if {$hpcmod::lmod} { family "ai_container" }
-    if {[hpcmod::value _HPCMOD_PYTHON] ne ""} { set hpcmod_loaded [hpcmod::value _HPCMOD_PYTHON] }
-}
-if {[module-info mode load] && $hpcmod_loaded ni [list "" $hpcmod_this]} {
+if {!$hpcmod_several && $hpcmod::lmod} { family "ai_container" }
+set hpcmod_loaded [hpcmod::value _HPCMOD_PYTHON]
+if {[module-info mode load] && !$hpcmod_several && $hpcmod_loaded ni [list "" $hpcmod_this]} {
     # To swap modules of a family, Lmod loads the new one, unloads both, and loads the new one again. The first time, the
     # variables still belong to the other module: do nothing, and undo nothing.
-    if {$hpcmod::lmod && !$hpcmod_several && [lrange $hpcmod_loaded 0 end-1] eq "ai_container"} { return }
+    if {$hpcmod::lmod && [lrange $hpcmod_loaded 0 end-1] eq "ai_container"} { return }
     set hpcmod_message "[format %s "PyTorch/2.7.1-rocm-6.2.4-singularity"]: the container module [lindex $hpcmod_loaded end] is loaded; unload it first"
     if {$hpcmod::lmod} { error $hpcmod_message }
     puts stderr $hpcmod_message

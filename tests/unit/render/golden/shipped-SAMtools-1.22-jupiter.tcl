@@ -299,15 +299,6 @@ proc hpcmod::sif {places} {
 }
 
 set hpcmod_this "ai_container SAMtools/1.22-singularity"
-# A container of an older hpcmod sets all variables itself, so no other can be loaded with it.
-set hpcmod_loaded [expr {[hpcmod::value _HPCMOD_ORDER] eq "" ? [hpcmod::value _HPCMOD_CONTAINER] : ""}]
-set hpcmod_several 0
-if {[module-info mode load] && $hpcmod_loaded ni [list "" $hpcmod_this]} {
-    set hpcmod_message "[format %s "SAMtools/1.22-singularity"]: the container module [lindex $hpcmod_loaded end] is loaded; unload it first"
-    if {$hpcmod::lmod} { error $hpcmod_message }
-    puts stderr $hpcmod_message
-    break
-}
 if {$hpcmod::lmod && $hpcmod::unloading && ![info exists ::env($hpcmod::memory)]} { return }
 
 namespace eval hpcmod {

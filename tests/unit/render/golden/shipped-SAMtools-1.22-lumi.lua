@@ -28,12 +28,6 @@ local memory = "_HPCMOD_SAMTOOLS"
 
 local this_module = "ai_container SAMtools/1.22-singularity"
 if mode() == "spider" then return end -- `avail` and `spider` read all modules and need no variables
--- A container of an older hpcmod sets all variables itself, so no other can be loaded with it.
-local loaded_module = not os.getenv("_HPCMOD_ORDER") and os.getenv("_HPCMOD_CONTAINER")
-if mode() == "load" and loaded_module and loaded_module ~= this_module then
-    local its_family, its_name = string.match(loaded_module, "^(.*) (%S+)$")
-    LmodError("SAMtools/1.22-singularity" .. ": the container module " .. (its_name or loaded_module) .. " is loaded; unload it first")
-end
 if unloading and not os.getenv(memory) then return end
 
 local state = {}
