@@ -37,7 +37,7 @@ class Command:
     def name(self) -> str:
         """Name of its golden file."""
         is_text = "--salloc" in self.words or self.words[0] == "launch"
-        return f"{self.page}-{self.number}.{'txt' if is_text else 'pbs' if 'polaris' in self.words else 'sh'}"
+        return f"{self.page}-{self.number}.{'txt' if is_text else 'sh'}"
 
     @property
     def golden(self) -> Path:

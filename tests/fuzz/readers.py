@@ -69,7 +69,7 @@ from hpcmod.model.endings.stacks import group_ranks, judge_hang, parse_answers, 
 from hpcmod.model.images.facts import Package
 from hpcmod.model.images.oci import choose_platform, parse_config, parse_manifest, parse_saved
 from hpcmod.model.images.reference import ImageReference
-from hpcmod.model.jobs.slurm import Slurm
+from hpcmod.model.jobs.facts import parse_job_facts
 from hpcmod.model.libraries import netstack
 from hpcmod.model.libraries.elf import parse_elf
 from hpcmod.model.libraries.ld_cache import parse_ld_cache
@@ -749,4 +749,4 @@ texts(
 texts("output of a run", _read_output, EXCERPTS)
 texts("dump of the flight recorder", _read_dump, DUMPS)
 texts("answer about ranks", _read_answers, [f"{RANKS}n 0 1 {json.dumps({'host': 'n', 'ranks': [ANSWERED]})}".encode()])
-texts("facts of a job", lambda data: Slurm().read_facts(text_of(data), text_of(data)), [FACTS, ACCOUNTED])
+texts("facts of a job", lambda data: parse_job_facts(text_of(data), text_of(data)), [FACTS, ACCOUNTED])

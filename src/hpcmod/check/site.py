@@ -14,7 +14,6 @@ from hpcmod.errors import HpcmodError
 from hpcmod.install.queue import find_mpi_types
 from hpcmod.machine import Machine
 from hpcmod.model.finding import FAIL, OK, WARN, Finding
-from hpcmod.model.jobs.schedulers import scheduler_of
 from hpcmod.model.libraries.netstack import RECORD
 from hpcmod.model.site import NodeType, Site
 
@@ -118,21 +117,20 @@ def _threads(node: NodeType) -> tuple[int, int]:
 
 
 def _check_mpi(site: Site, environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Compare the types of MPI that the scheduler offers with those of the profile."""
-    scheduler = scheduler_of(site)
-    offered, program = find_mpi_types(scheduler, environ), "".join(scheduler.programs.mpi[:1])
+    """Compare the types of MPI that srun offers with those of the profile."""
+    offered = find_mpi_types(environ)
     if offered is None:
         return
     absent = [kind for kind in site.launcher.mpi if kind not in offered]
     if absent:
-        cure = f"Fix `mpi` in [launcher]; {program} offers {', '.join(offered) or 'no known type'}."
-        yield Finding(WARN, "mpi", f"{program} does not offer {', '.join(absent)}", cure)
+        cure = f"Fix `mpi` in [launcher]; srun offers {', '.join(offered) or 'no known type'}."
+        yield Finding(WARN, "mpi", f"srun does not offer {', '.join(absent)}", cure)
     elif site.launcher.mpi:
-        yield Finding(OK, "mpi", f"{program} offers {', '.join(site.launcher.mpi)}")
+        yield Finding(OK, "mpi", f"srun offers {', '.join(site.launcher.mpi)}")
     elif offered:
         listed = ", ".join(f'"{kind}"' for kind in offered)
         cure = f"Add mpi = [{listed}] to [launcher], so that jobs use the type that the MPI of their image needs."
-        yield Finding(OK, "mpi", f"{program} offers {', '.join(offered)}; not set in the profile", cure)
+        yield Finding(OK, "mpi", f"srun offers {', '.join(offered)}; not set in the profile", cure)
 
 
 def _check_places(site: Site, environ: Mapping[str, str]) -> Iterator[Finding]:

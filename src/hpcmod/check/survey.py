@@ -15,7 +15,8 @@ from hpcmod.errors import HpcmodError, LackingError
 from hpcmod.install.module_tool import LMOD, find_init, find_module_tool
 from hpcmod.install.queue import find_check_step, find_mpi_types, list_machine
 from hpcmod.install.runtime import find_runtime
-from hpcmod.model.jobs.scheduler import Scheduler
+from hpcmod.model.jobs.allocation import NODE_VARIABLE
+from hpcmod.model.jobs.slurm import spell_options
 from hpcmod.model.nodes.cluster import Cluster
 from hpcmod.model.nodes.facts import parse_facts
 from hpcmod.model.nodes.survey import NodeSurvey, parse_survey
@@ -42,7 +43,7 @@ class AskedNodes:
     """Further options of these steps, by long name: account, time, ..."""
 
 
-def find_evidence(scheduler: Scheduler, asked: AskedNodes, environ: Mapping[str, str]) -> MachineEvidence:
+def find_evidence(asked: AskedNodes, environ: Mapping[str, str]) -> MachineEvidence:
     """Find out what this machine says about itself.
 
     Raises
@@ -50,19 +51,19 @@ def find_evidence(scheduler: Scheduler, asked: AskedNodes, environ: Mapping[str,
     LackingError
         If a node of a partition does not answer.
     """
-    cluster, silent = list_machine(scheduler, environ)
+    cluster, silent = list_machine(environ)
     here = survey_here(environ)
-    host = environ.get(scheduler.node_variable) or here["facts"].get("host", "")
+    host = environ.get(NODE_VARIABLE) or here["facts"].get("host", "")
     is_compute = cluster is None or cluster.node(host) is not None
     found = [_parse(here)] if is_compute else []
-    found += [_parse(_ask_partition(scheduler, name, asked.options, environ)) for name in asked.partitions]
+    found += [_parse(_ask_partition(name, asked.options, environ)) for name in asked.partitions]
     init, _ = find_init(environ)
     return MachineEvidence(
         host=socket.gethostname(),
         home=environ.get("HOME", ""),
         cluster=cluster,
         surveys=tuple({one.facts.name: one for one in found}.values()),
-        mpi=find_mpi_types(scheduler, environ) if cluster else None,
+        mpi=find_mpi_types(environ) if cluster else None,
         module_tool=_describe_module_tool(environ),
         module_init=(init, "LMOD_PKG, MODULESHOME or BASH_ENV of the shell that asked") if init else ("", ""),
         runtime=_describe_runtime(environ),
@@ -102,14 +103,12 @@ def _parse(found: Mapping[str, Any]) -> NodeSurvey:
     return parse_survey(found["texts"], parse_facts(found["facts"], 0.0))
 
 
-def _ask_partition(
-    scheduler: Scheduler, partition: str, options: Mapping[str, str], environ: Mapping[str, str]
-) -> Mapping[str, Any]:
+def _ask_partition(partition: str, options: Mapping[str, str], environ: Mapping[str, str]) -> Mapping[str, Any]:
     """Ask one node of a partition, with this hpcmod, which must be on a file system that the node has."""
-    start = find_check_step(scheduler, environ)
+    start = find_check_step(environ)
     if not start:
         raise LackingError("no scheduler answers here", "Leave out --partition, or ask on a login node.")
-    words = scheduler.spell({**options, "partition": partition})
+    words = spell_options({**options, "partition": partition})
     done = run([*start, *words, sys.executable, "-c", _OURS, *_FACTS], env=environ, timeout=_LONG, tied=True)
     line = next((line for line in done.stdout.splitlines() if line.startswith("{")), "")
     try:

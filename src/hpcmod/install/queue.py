@@ -1,7 +1,4 @@
-"""Run a scheduler's programs: test, submit, watch and cancel jobs, read their scripts, and ask what it offers.
-
-No other module runs them; their names are in model/jobs/slurm.py and pbs.py.
-"""
+"""Run Slurm's programs: test, submit, watch and cancel jobs, read their scripts, and ask what it offers."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpcmod.errors import CheckFailedError, HpcmodError, LackingError
-from hpcmod.model.jobs.scheduler import Scheduler
+from hpcmod.model.jobs.allocation import is_of_job
 from hpcmod.process import run
 from hpcmod.which import which
 
@@ -22,113 +19,138 @@ if TYPE_CHECKING:
     from hpcmod.model.nodes.cluster import Cluster
 
 MPI_TYPES = ("pmix", "pmix_v3", "pmix_v4", "pmix_v5", "pmi2", "cray_shasta")
-"""Types of MPI that a scheduler may offer, except those that no current MPI needs."""
+"""Types of MPI that srun may offer, except those that no current MPI needs."""
 
 NO_ANSWER = "?"
-"""Returned for a fact about a job if the scheduler does not answer."""
+"""Returned for a fact about a job if Slurm does not answer."""
 
-_PATIENCE = 60.0  # seconds to wait for an answer from the scheduler
+_PATIENCE = 60.0  # seconds to wait for an answer
 _SHORT_PATIENCE = 30.0
 
+_TEST = ("sbatch", "--test-only")
+_CHECK = ("srun", "--quiet", "--nodes=1", "--ntasks=1")
+_MACHINE = (
+    ("scontrol", "--all", "--oneliner", "show", "nodes"),
+    ("scontrol", "--all", "--oneliner", "show", "partitions"),
+    ("scontrol", "show", "config"),
+)
+_NOISE = r"^(?:sbatch: )?(?:error: )?"
+_UNREACHABLE = r"Unable to contact slurm controller|Could not establish a configuration source"
+_GONE = "Invalid job id"
+_ENDING = "COMPLETING"  # state of a job whose processes are being ended
 
-def has_queue(scheduler: Scheduler) -> bool:
+
+def has_queue() -> bool:
     """Return whether jobs can be submitted from here."""
-    return which(scheduler.programs.submit[0], os.environ) is not None
+    return which("sbatch", os.environ) is not None
 
 
-def test_script(scheduler: Scheduler, text: str, *, must: bool, options: Sequence[str] = ()) -> str:
-    """Return whether and when a batch script could run, in the scheduler's words; empty without a scheduler.
+def test_script(text: str, *, must: bool, options: Sequence[str] = ()) -> str:
+    """Return whether and when a batch script could run, in Slurm's words; empty without Slurm.
 
     Parameters
     ----------
     must
-        Whether to raise an error if the scheduler does not answer or would not run it.
+        Whether to raise an error if Slurm does not answer or would not run it.
 
     Raises
     ------
     LackingError
-        If the scheduler does not answer, and it must.
+        If Slurm does not answer, and it must.
     CheckFailedError
-        If the scheduler would not run it, and it must.
+        If Slurm would not run it, and it must.
     """
-    programs, title = scheduler.programs, scheduler.title
-    if not programs.test or which(programs.test[0], os.environ) is None:
+    if not has_queue():
         return ""
     try:
-        done = run([*programs.test, *options], stdin=text, timeout=_PATIENCE)
+        done = run([*_TEST, *options], stdin=text, timeout=_PATIENCE)
     except LackingError as err:
         if must:
             raise
         return err.message
-    answer = " ".join(re.sub(f"^{programs.noise}", "", line) for line in done.stderr.splitlines())
-    if done.status and must and re.search(programs.unreachable, answer):
+    answer = " ".join(re.sub(_NOISE, "", line) for line in done.stderr.splitlines())
+    if done.status and must and re.search(_UNREACHABLE, answer):
         raise LackingError(
-            f"{title} does not answer: {answer}", "Try again later, or from a login node; nothing was submitted."
+            f"Slurm does not answer: {answer}", "Try again later, or from a login node; nothing was submitted."
         )
     if done.status and must:
-        raise CheckFailedError(f"{title} would not run it: {answer}", "Change the options; nothing was submitted.")
-    return f"{' '.join(programs.test)}: {answer}"
+        raise CheckFailedError(f"Slurm would not run it: {answer}", "Change the options; nothing was submitted.")
+    return f"{' '.join(_TEST)}: {answer}"
 
 
-def submit_script(scheduler: Scheduler, path: Path, options: Sequence[str] = ()) -> str:
-    """Submit a batch script with options of the scheduler, and return the job ID.
+def submit_script(path: Path, options: Sequence[str] = ()) -> str:
+    """Submit a batch script with options of sbatch, and return the job ID.
 
     Raises
     ------
     CheckFailedError
-        If the scheduler refuses it.
+        If Slurm refuses it.
     """
-    submit = scheduler.programs.submit
-    done = run([*submit, *options, str(path)])
+    done = run(["sbatch", "--parsable", *options, str(path)])
     if done.status:
-        raise CheckFailedError(
-            f"{submit[0]} refused {path}: {done.stderr.strip()}", "Change the options or the script."
-        )
+        raise CheckFailedError(f"sbatch refused {path}: {done.stderr.strip()}", "Change the options or the script.")
     return done.stdout.strip().partition(";")[0]
 
 
-def read_script_of_job(scheduler: Scheduler, number: str) -> str:
-    """Return the batch script of a job that the scheduler remembers, from its first line; empty if it does not."""
-    for command in scheduler.programs.scripts:
-        output = run(_of_job(command, number)).stdout if which(command[0], os.environ) else ""
+def read_script_of_job(number: str) -> str:
+    """Return the batch script of a job that Slurm remembers, from its first line; empty if it does not."""
+    for command in (
+        ("scontrol", "write", "batch_script", number, "-"),
+        ("sacct", "--batch-script", "--jobs", number),
+    ):
+        output = run(command).stdout if which(command[0], os.environ) else ""
         if "#!" in output:
             return output[output.index("#!") :]
     return ""
 
 
-def find_state(scheduler: Scheduler, number: str) -> str:
-    """Return the state of a job, as its scheduler names it; empty if it has ended; NO_ANSWER without an answer."""
-    return _query(scheduler, scheduler.programs.state, number)
+def find_state(number: str) -> str:
+    """Return the state of a job, as Slurm names it; empty if it has ended; NO_ANSWER without an answer."""
+    return _query(number, "%T")
 
 
-def find_node(scheduler: Scheduler, number: str) -> str:
-    """Return the name of a job's node; empty if the job has ended; NO_ANSWER if the scheduler does not answer."""
-    return _query(scheduler, scheduler.programs.node, number)
+def is_waiting_or_running(number: str) -> bool:
+    """Return whether a job has not ended, as far as known; a job whose processes are being ended has."""
+    return find_state(number) not in ("", _ENDING)
 
 
-def read_job(scheduler: Scheduler, number: str, environ: Mapping[str, str]) -> tuple[JobFacts | None, list[str]]:
-    """Return what is known of a job, and what the scheduler did not answer."""
-    answers, unknown = [], []
-    for command in (scheduler.programs.facts, scheduler.programs.accounting):
-        program = which(command[0], environ) if command else None
-        if program is None:
-            answers.append("")
-            continue
-        try:
-            done = run(_of_job([program, *command[1:]], number), timeout=_SHORT_PATIENCE)
-        except LackingError as err:
-            unknown.append(err.message)
-            answers.append("")
-            continue
-        answers.append("" if done.status else done.stdout)
-        if done.status and scheduler.programs.gone.lower() not in done.stderr.lower():
-            unknown.append(f"{command[0]}: {' '.join(done.stderr.split())[:200]}")
-    return scheduler.read_facts(*answers), unknown
+def find_node(number: str) -> str:
+    """Return the name of a job's node; empty if the job has ended; NO_ANSWER if Slurm does not answer."""
+    return _query(number, "%N")
 
 
-def ask_nodes(
-    scheduler: Scheduler, job: JobFacts, command: Sequence[str], environ: Mapping[str, str], *, patience: float
-) -> tuple[str, str]:
+def read_job(number: str, environ: Mapping[str, str]) -> tuple[JobFacts | None, list[str]]:
+    """Return what is known of a job, and what Slurm did not answer."""
+    from hpcmod.model.jobs.facts import ACCOUNTED, parse_job_facts  # what writes a script need not import it
+
+    answers: list[str] = []
+    unknown: list[str] = []
+    for command in (
+        ("scontrol", "show", "job", number),
+        ("sacct", "--noheader", "--parsable2", f"--jobs={number}", f"--format={','.join(ACCOUNTED)}"),
+    ):
+        answer, problem = _ask_about_job(command, environ)
+        answers.append(answer)
+        unknown += filter(None, [problem])
+    return parse_job_facts(*answers), unknown
+
+
+def _ask_about_job(command: Sequence[str], environ: Mapping[str, str]) -> tuple[str, str]:
+    """Return the answer of a program, and why there is none; both are empty if it does not know the job."""
+    program = which(command[0], environ)
+    if program is None:
+        return "", ""
+    try:
+        done = run([program, *command[1:]], timeout=_SHORT_PATIENCE)
+    except LackingError as err:
+        return "", err.message
+    if not done.status:
+        return done.stdout, ""
+    gone = _GONE.lower() in done.stderr.lower()
+    return "", "" if gone else f"{command[0]}: {' '.join(done.stderr.split())[:200]}"
+
+
+def ask_nodes(job: JobFacts, command: Sequence[str], environ: Mapping[str, str], *, patience: float) -> tuple[str, str]:
     """Run a command once on each node of a running job, and return its stdout and stderr; the job goes on.
 
     The step ends with this process. Its environment is ours without variables of another job.
@@ -138,54 +160,58 @@ def ask_nodes(
     LackingError
         If there is no program for it, or it did not end in time.
     """
-    start = [
-        word.replace("{nodes}", str(job.node_count)) for word in _of_job(scheduler.programs.on_each_node, job.number)
-    ]
-    own = {name: value for name, value in environ.items() if not scheduler.is_of_job(name)}
-    done = run([*start, *command], env=own, timeout=patience, tied=True)
+    step = (
+        *("srun", f"--jobid={job.number}", f"--nodes={job.node_count}", "--overlap", "--ntasks-per-node=1"),
+        *("--mpi=none", "--kill-on-bad-exit=0", "--time=2", "--input=none"),
+    )
+    own = {name: value for name, value in environ.items() if not is_of_job(name)}
+    done = run([*step, *command], env=own, timeout=patience, tied=True)
     return done.stdout, done.stderr
 
 
-def cancel_job(scheduler: Scheduler, number: str) -> None:
+def cancel_job(number: str) -> None:
     """Cancel a job; nothing happens if it has ended."""
-    run(_of_job(scheduler.programs.cancel, number))
+    run(["scancel", number])
 
 
-def has_step_program(scheduler: Scheduler, environ: Mapping[str, str]) -> bool:
-    """Return whether the program that starts job steps is installed, whether or not the scheduler responds."""
-    command = scheduler.programs.check
-    return bool(command) and which(command[0], environ) is not None
+def has_step_program(environ: Mapping[str, str]) -> bool:
+    """Return whether srun is installed, whether or not Slurm responds."""
+    return which("srun", environ) is not None
 
 
-def find_check_step(scheduler: Scheduler, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the command that runs a check as a job step; empty if the scheduler is missing or does not respond."""
-    command = scheduler.programs.check
-    program = which(command[0], environ) if command else None
-    if not program or run(scheduler.programs.responds, env=environ, timeout=_PATIENCE).status:
+def find_check_step(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the command that runs a check as a job step; empty if Slurm is missing or does not respond."""
+    program = which(_CHECK[0], environ)
+    if not program or run(["sinfo", "--noheader"], env=environ, timeout=_PATIENCE).status:
         return ()
-    return (program, *command[1:])
+    return (program, *_CHECK[1:])
 
 
-def find_mpi_types(scheduler: Scheduler, environ: Mapping[str, str]) -> tuple[str, ...] | None:
-    """Return the types of MPI that the scheduler offers; None if it is missing or does not respond."""
-    command = scheduler.programs.mpi
-    program = which(command[0], environ) if command else None
+def find_mpi_types(environ: Mapping[str, str]) -> tuple[str, ...] | None:
+    """Return the types of MPI that srun offers; None if it is missing or Slurm does not respond."""
+    program = which("srun", environ)
     if not program:
         return None
     try:
-        done = run([program, *command[1:]], env=environ, timeout=_SHORT_PATIENCE)
+        done = run([program, "--mpi=list"], env=environ, timeout=_SHORT_PATIENCE)
     except HpcmodError:
         return None
     answer = done.stdout + done.stderr
     return None if done.status else tuple(kind for kind in MPI_TYPES if re.search(rf"\b{kind}\b", answer))
 
 
-def list_machine(scheduler: Scheduler, environ: Mapping[str, str]) -> tuple[Cluster | None, str]:
-    """Return what the scheduler lists about all nodes; None and the reason if it does not answer."""
+def list_hosts(environ: Mapping[str, str]) -> list[str]:
+    """Return the nodes of the job that this process is in; none if Slurm does not answer."""
+    listed = run(["scontrol", "show", "hostnames"], env=environ)
+    return listed.stdout.split() if listed.status == 0 else []
+
+
+def list_machine(environ: Mapping[str, str]) -> tuple[Cluster | None, str]:
+    """Return what Slurm lists about all nodes; None and the reason if it does not answer."""
     from hpcmod.model.nodes.cluster import parse_cluster  # what tests or submits a script need not import it
 
     answers = []
-    for command in scheduler.programs.machine:
+    for command in _MACHINE:
         if which(command[0], environ) is None:
             return None, f"no {command[0]} on this machine"
         try:
@@ -195,14 +221,10 @@ def list_machine(scheduler: Scheduler, environ: Mapping[str, str]) -> tuple[Clus
         if done.status:
             return None, f"{' '.join(command)}: {' '.join(done.stderr.split())[:200]}"
         answers.append(done.stdout)
-    cluster = replace(parse_cluster(*answers), commands=tuple(map(" ".join, scheduler.programs.machine)))
+    cluster = replace(parse_cluster(*answers), commands=tuple(map(" ".join, _MACHINE)))
     return (cluster, "") if cluster.nodes else (None, f"{cluster.commands[0]}: no nodes with partitions")
 
 
-def _query(scheduler: Scheduler, command: Sequence[str], number: str) -> str:
-    found = run(_of_job(command, number))
-    return found.stdout.strip() if found.status == 0 or scheduler.programs.gone in found.stderr else NO_ANSWER
-
-
-def _of_job(command: Sequence[str], number: str) -> list[str]:
-    return [word.replace("{job}", number) for word in command]
+def _query(number: str, field: str) -> str:
+    answer = run(["squeue", "--noheader", "--jobs", number, f"--format={field}"])
+    return answer.stdout.strip() if answer.status == 0 or _GONE in answer.stderr else NO_ANSWER

@@ -43,6 +43,10 @@ HOST_PYTHON = (
 USER_SITE = "PYTHONNOUSERSITE"
 """Variable that keeps Python from using the packages in ~/.local."""
 
+SLURM = "slurm"
+SCHEDULERS = (SLURM, "pbs", "flux")
+"""Schedulers that a profile can name; hpcmod writes jobs for the first."""
+
 STAGE_PLACES = ("nvme", "ram")
 """Kinds of node-local storage: a disk of the node, or its memory."""
 
@@ -130,7 +134,7 @@ class StagePlace(NamedTuple):
 class JobRules(NamedTuple):
     """Required content of batch scripts: `[job]`."""
 
-    scheduler: str = "slurm"
+    scheduler: str = SLURM
     """Name of the scheduler, one of SCHEDULERS."""
     required: tuple[str, ...] = ()
     """Long options of sbatch, without dashes, that the user must give: account, qos, time."""

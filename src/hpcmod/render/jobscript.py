@@ -9,8 +9,6 @@ from hpcmod.errors import BadInputError
 from hpcmod.model.jobs.job import JobPlan
 from hpcmod.model.jobs.request import JobModule
 from hpcmod.model.jobs.requeue import Requeue
-from hpcmod.model.jobs.scheduler import ShellWords
-from hpcmod.model.jobs.schedulers import SCHEDULERS
 from hpcmod.model.jobs.step import PYTHON, Step
 from hpcmod.model.nodes.staging import BY_SCHEDULER
 from hpcmod.render import quote
@@ -26,30 +24,25 @@ def render_jobscript(plan: JobPlan) -> str:
 
     Without jinja2, whose import and compilation take as long as the rest of `hpcmod job`.
     """
-    words = SCHEDULERS[plan.scheduler].words
-    requeue = _render_requeue(plan.requeue, words)
-    setup = (_render_setup(plan, words), _render_report(plan), _render_check(plan), _render_staging(plan))
-    sections = (_render_head(plan), *setup, requeue)
-    return "\n".join("\n".join(section) + "\n" for section in (*sections, *_render_steps(plan, words)) if section)
+    setup = (_render_setup(plan), _render_report(plan), _render_check(plan), _render_staging(plan))
+    sections = (_render_head(plan), *setup, _render_requeue(plan.requeue))
+    return "\n".join("\n".join(section) + "\n" for section in (*sections, *_render_steps(plan)) if section)
 
 
 def _render_head(plan: JobPlan) -> list[str]:
     lines = ["#!/bin/bash", f"# {quote.sh_comment(plan.title)}. Written by `hpcmod job`; edit it as you like."]
-    mark = SCHEDULERS[plan.scheduler].mark
     for directive in plan.directives:
         if directive.why:
             lines.append(f"# {quote.sh_comment(directive.why)}")
-        lines.append(f"{mark} {quote.sh_comment(directive.option)}")
+        lines.append(f"#SBATCH {quote.sh_comment(directive.option)}")
     return lines
 
 
-def _render_setup(plan: JobPlan, words: ShellWords) -> list[str]:
-    begin, why = words.begin
+def _render_setup(plan: JobPlan) -> list[str]:
     return [
-        *([f"# {why}", begin] if begin else []),
         *map(quote.sh_comment, plan.commands),
         *(f"export {quote.sh_word(name)}={quote.sh_word(value)}" for name, value in plan.exports),
-        *_render_loading(plan.loading, words),
+        *_render_loading(plan.loading),
         *(_export(name, value) for name, value in plan.variables),
     ]
 
@@ -114,38 +107,33 @@ run() {{
     return "$status"
 }}
 requeue() {{
-    if (({restarts} >= {limit})); then
+    if ((${{SLURM_RESTART_COUNT:-0}} >= {limit})); then
         echo "requeued {limit} times, which is the limit" >&2
         exit "$1"
     fi
-    {requeue} && exit
+    scontrol requeue "$SLURM_JOB_ID" && exit
     exit "$1"
 }}"""
 
 
-def _render_requeue(requeue: Requeue | None, words: ShellWords) -> list[str]:
+def _render_requeue(requeue: Requeue | None) -> list[str]:
     if requeue is None:
         return []
-    values = {"seconds": requeue.seconds, "signal": requeue.signal, "limit": requeue.limit}
-    return [_REQUEUE.format(**values, restarts=words.restarts, requeue=words.requeue)]
+    return [_REQUEUE.format(seconds=requeue.seconds, signal=requeue.signal, limit=requeue.limit)]
 
 
-def _render_epilog(variable: str) -> list[str]:
-    if not variable:
-        return []
-    return [
-        "# Remove a node's caches after its last task has ended.",
-        f'export {variable}="${{{variable}:-$RUNSCRIPTS/remove-caches}}"',
-    ]
+_EPILOG = """\
+# Remove a node's caches after its last task has ended.
+export SLURM_TASK_EPILOG="${SLURM_TASK_EPILOG:-$RUNSCRIPTS/remove-caches}\""""
 
 
-def _render_steps(plan: JobPlan, words: ShellWords) -> Iterator[list[str]]:
+def _render_steps(plan: JobPlan) -> Iterator[list[str]]:
     steps = (*plan.before, plan.step, *plan.then)
     run = "run " if plan.requeue else ""
     for number, step in enumerate(steps, 1):
         is_last = number == len(steps)
         if is_last and any(job_step.program[:1] == (PYTHON,) for job_step in steps):
-            yield _render_epilog(words.task_epilog)
+            yield [_EPILOG]
         measured = plan.report and step is plan.step
         marks = [*_mark(plan, "step"), "export HPCMOD_TIMING=1"] if measured else _mark(plan, "other")
         lines = [*marks, f"# {quote.sh_comment(step.why)}"]
@@ -156,15 +144,14 @@ def _render_steps(plan: JobPlan, words: ShellWords) -> Iterator[list[str]]:
             yield ["unset HPCMOD_TIMING"]
 
 
-def _render_loading(module: JobModule, words: ShellWords) -> Iterator[str]:
+def _render_loading(module: JobModule) -> Iterator[str]:
     """Yield the lines that load a module in any shell, and the comment with its image."""
     if module.sha256:
         origin = f", built from {module.source}" if module.source else ""
         yield "# " + quote.sh_comment(f"{IMAGE_MARK}{module.sha256}{origin}")
-    line, why = words.whole_environment
-    if line and (module.init or module.modulecmd or module.trees):
-        yield f"# {why}"
-        yield line
+    if module.init or module.modulecmd or module.trees:
+        yield "# For any shell, also after `sbatch --export=NONE`, which every srun would otherwise inherit."
+        yield "unset SLURM_EXPORT_ENV"
     if module.init:
         yield f"type -t module >/dev/null || source {quote.sh_word(module.init)}"
     elif module.modulecmd:
@@ -206,11 +193,6 @@ def make_argv(step: Step, *, image: str, runscripts: str = "") -> tuple[str, ...
     """Return the arguments of a step, ready to be executed."""
     starter = (f"{runscripts}/{step.starter}",) if step.starter else ()
     return (*step.command, *starter, *step.container, image, *step.program)
-
-
-def make_allocate(plan: JobPlan) -> tuple[str, ...]:
-    """Return the arguments of the command that requests the same resources as the batch script, for a shell."""
-    return SCHEDULERS[plan.scheduler].allocate([each.option for each in plan.directives])
 
 
 def _wrap(words: Sequence[str]) -> Iterator[str]:

@@ -9,10 +9,7 @@ import pytest
 
 from hpcmod.check.survey import AskedNodes, find_evidence, name_machine, survey_here
 from hpcmod.errors import LackingError
-from hpcmod.model.jobs.schedulers import SCHEDULERS
 from hpcmod.model.nodes.cluster import Cluster
-
-SLURM = SCHEDULERS["slurm"]
 
 
 @pytest.fixture
@@ -27,7 +24,7 @@ def programs(tmp_path: Path) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_a_machine_without_a_scheduler_is_asked_itself(programs: dict[str, str]) -> None:
-    found = find_evidence(SLURM, AskedNodes(), programs)
+    found = find_evidence(AskedNodes(), programs)
     assert found.cluster is None
     assert found.silent == "no scontrol on this machine"
     assert [one.cores.cores for one in found.surveys if one.cores] == [2]
@@ -37,7 +34,7 @@ def test_a_machine_without_a_scheduler_is_asked_itself(programs: dict[str, str])
 @pytest.mark.slow
 def test_a_partition_cannot_be_asked_without_a_scheduler(programs: dict[str, str]) -> None:
     with pytest.raises(LackingError, match="no scheduler answers"):
-        find_evidence(SLURM, AskedNodes(["gpu"]), programs)
+        find_evidence(AskedNodes(["gpu"]), programs)
 
 
 @pytest.mark.slow

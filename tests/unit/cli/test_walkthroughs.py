@@ -18,7 +18,6 @@ from hpcmod.cli.main import main
 from tests.walkthroughs import COMMANDS, GOLDEN, SITES, Command, blocks
 
 SCRIPTS = [command for command in COMMANDS if command.golden.suffix == ".sh"]
-OF_PBS = [command for command in COMMANDS if command.golden.suffix == ".pbs"]
 each = pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
 each_script = pytest.mark.parametrize("command", SCRIPTS, ids=lambda command: command.name)
 
@@ -67,6 +66,6 @@ def test_our_own_rules_find_nothing_in_it(command: Command) -> None:
 def test_shellcheck_finds_nothing_in_any_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     program = shutil.which("shellcheck", path=os.defpath + os.pathsep + str(Path(sys.executable).parent))
     assert program, "shellcheck comes with dev/stack"
-    scripts = [str(command.golden) for command in SCRIPTS + OF_PBS]
+    scripts = [str(command.golden) for command in SCRIPTS]
     done = subprocess.run([program, *scripts], capture_output=True, text=True)
     assert done.stdout + done.stderr == ""

@@ -11,8 +11,9 @@ import pytest
 from hpcmod.errors import BadInputError
 from hpcmod.model.jobs.job import JobPlan, make_job
 from hpcmod.model.jobs.request import JobRequest
+from hpcmod.model.jobs.slurm import make_salloc
 from hpcmod.model.site import JobRules, Site, StagePlace
-from hpcmod.render.jobscript import make_allocate, make_argv, render_jobscript, render_step
+from hpcmod.render.jobscript import make_argv, render_jobscript, render_step
 
 ODD = ("train.py", "a b", "$HOME", "it's", '"', "`id`", "*", "", "\\", "--x=$(id)", "é", "x" * 300)
 
@@ -111,12 +112,17 @@ def test_ranks_that_cannot_share_a_container_start_plainly(program: str, more: d
 
 def test_salloc_has_no_options_of_scripts() -> None:
     options = (("array", "0-3"), ("error", "e"), ("output", "o"), ("account", "a"))
-    assert make_allocate(made(options=options)) == ("salloc", "--account=a", "--nodes=1", "--ntasks-per-node=1")
+    assert make_salloc(made(options=options).directives) == (
+        "salloc",
+        "--account=a",
+        "--nodes=1",
+        "--ntasks-per-node=1",
+    )
 
 
 def test_salloc_asks_for_the_same_nodes() -> None:
     site = Site("ours", stage_places=(StagePlace("nvme", "/mnt", "-C nvme"),))
-    argv = make_allocate(made(site=site, nodes=3, stage="nvme", options=(("account", "a"),)))
+    argv = make_salloc(made(site=site, nodes=3, stage="nvme", options=(("account", "a"),)).directives)
     assert argv == ("salloc", "--account=a", "--nodes=3", "--ntasks-per-node=1", "-C", "nvme")
 
 

@@ -34,7 +34,6 @@ from hpcmod.lock import hold, tidy
 from hpcmod.machine import is_profile_file
 from hpcmod.model.catalogue.lifecycle import key_of
 from hpcmod.model.catalogue.record import CatalogueRecord, Check
-from hpcmod.model.jobs.schedulers import SCHEDULERS
 
 
 @dataclass(frozen=True)
@@ -149,7 +148,6 @@ def _try(plan: PublishPlan, record: CatalogueRecord, context: PublishContext) ->
         *(record.module, plan.stage.modules, record.sha256, context.eb_environment),
         step_options=context.step_options,
         use_steps=context.use_steps,
-        scheduler=context.machine.site.job.scheduler,
         tell=context.actor.tell,
     )
     checks = run_checks(trial, plan.checks, plan.job_checks, step=plan.step)
@@ -158,7 +156,7 @@ def _try(plan: PublishPlan, record: CatalogueRecord, context: PublishContext) ->
             check = next(checks, None)
         if check is None:
             return
-        context.actor.tell(f"passed{f' under {SCHEDULERS[check.under].title}' if check.under else ''}: {check.name}")
+        context.actor.tell(f"passed{' under Slurm' if check.under else ''}: {check.name}")
         yield check
 
 

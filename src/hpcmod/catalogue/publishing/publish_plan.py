@@ -52,7 +52,7 @@ class PublishContext:
     """Environment in which `eb` finds our easyblock."""
     actor: Actor
     step_options: tuple[str, ...] = ()
-    """Options of the scheduler for job steps."""
+    """Options of srun for job steps."""
     use_steps: bool = True
     """If False, no check runs as a job step."""
     progress: Callable[[str], Progress | None] = lambda _: None
@@ -126,8 +126,8 @@ def plan_candidate(stage: Stage, candidate: Candidate, request: Request, context
     if known and damage:
         candidate = replace(candidate, checksum=known.sha256)
         request = replace(_as_before(request, known), readers=request.readers or known.readers)
-    scheduler, needed = context.machine.site.job.scheduler, bool(request.job_checks)
-    step = find_step(context.eb_environment, scheduler, use_steps=context.use_steps, needed=needed)
+    needed = bool(request.job_checks)
+    step = find_step(context.eb_environment, use_steps=context.use_steps, needed=needed)
     installed = action != ALIAS
     if installed:
         _check_owner(stage.catalogue, candidate)

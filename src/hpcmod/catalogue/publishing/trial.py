@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from hpcmod.errors import CheckFailedError, LackingError
 from hpcmod.install.module_tool import with_one_tool
 from hpcmod.install.queue import find_check_step, has_step_program
 from hpcmod.model.catalogue.record import Check
-from hpcmod.model.jobs.schedulers import SCHEDULERS
+from hpcmod.model.site import SLURM
 from hpcmod.process import Completed, run
 from hpcmod.render.checkscript import NO_MODULE_TOOL, render_check
 
@@ -35,11 +35,9 @@ class CheckRun:
     """Checksum of the image: the results are valid only for it."""
     environ: Mapping[str, str]
     step_options: tuple[str, ...] = ()
-    """Options of the scheduler for job steps: account, partition, nodes."""
+    """Options of srun for job steps: account, partition, nodes."""
     use_steps: bool = True
-    """If False, nothing is run as a job step, even where a scheduler is available."""
-    scheduler: str = "slurm"
-    """One of SCHEDULERS."""
+    """If False, nothing is run as a job step, even where Slurm is available."""
     tell: Callable[[str], None] = lambda _: None
     """Called with a line for the user."""
     timeout: float = 1800.0
@@ -69,9 +67,8 @@ def run_checks(
     """
     for command in commands:
         yield _run(trial, command)
-    scheduler = SCHEDULERS[trial.scheduler]
-    if commands and not step and trial.use_steps and has_step_program(scheduler, trial.environ):
-        trial.tell(f"{scheduler.title} does not respond, so the checks ran on this machine only and not in a job step")
+    if commands and not step and trial.use_steps and has_step_program(trial.environ):
+        trial.tell("Slurm does not respond, so the checks ran on this machine only and not in a job step")
     for command in job_commands:
         yield _run(trial, command, step)
 
@@ -85,23 +82,22 @@ def repeat_checks(trial: CheckRun, checks: Iterable[Check]) -> Iterator[Check]:
         With the command's output.
     """
     for check in checks:
-        again = replace(trial, scheduler=check.under) if check.under in SCHEDULERS else trial
-        step = find_step(again.environ, again.scheduler, use_steps=trial.use_steps, needed=False) if check.under else ()
+        step = find_step(trial.environ, use_steps=trial.use_steps, needed=False) if check.under else ()
         if not check.under or step:
-            yield _run(again, check.name, step)
+            yield _run(trial, check.name, step)
 
 
-def find_step(environ: Mapping[str, str], scheduler: str, *, use_steps: bool, needed: bool) -> tuple[str, ...]:
-    """Return the command that starts a job step; empty if the scheduler is not available or not to be used.
+def find_step(environ: Mapping[str, str], *, use_steps: bool, needed: bool) -> tuple[str, ...]:
+    """Return the command that starts a job step; empty if Slurm is not available or not to be used.
 
     Raises
     ------
     LackingError
         If it is needed and not available.
     """
-    step = find_check_step(SCHEDULERS[scheduler], environ) if use_steps else ()
+    step = find_check_step(environ) if use_steps else ()
     if needed and not step:
-        reason = f"{SCHEDULERS[scheduler].title} does not respond here" if use_steps else "--no-slurm is set"
+        reason = "Slurm does not respond here" if use_steps else "--no-slurm is set"
         raise LackingError(
             f"some checks need a job step, but {reason}",
             "Publish from a login node of the machine." if use_steps else "Omit --no-slurm.",
@@ -116,7 +112,7 @@ def _run(trial: CheckRun, command: str, step: tuple[str, ...] = ()) -> Check:
     done = run(
         [*step, *options, "bash", "-c", script], env=with_one_tool(trial.environ), stdin="", timeout=trial.timeout
     )
-    where = trial.scheduler if step else ""
+    where = SLURM if step else ""
     if done.status == _NOT_FOUND and done.stderr.strip() == NO_MODULE_TOOL:
         raise LackingError(
             f"{NO_MODULE_TOOL}, so {trial.module} cannot be loaded",
@@ -131,9 +127,8 @@ def _failed(command: str, trial: CheckRun, where: str, done: Completed) -> Check
     lines = [_LINE.sub("", line) for line in (done.stdout + done.stderr).strip().splitlines()]
     said = "".join(f"\n  {line}" for line in lines[-_SAID:])
     missing = _MISSING.search(lines[-1]) if done.status == _NOT_FOUND and lines else None
-    title = SCHEDULERS[where].title if where else ""
-    under = f"under {title} " if title else ""
-    options = f"If {title} requires an account: --slurm '-A ACCOUNT'. To skip {title}: --no-slurm." if title else ""
+    under = "under Slurm " if where else ""
+    options = "If Slurm requires an account: --slurm '-A ACCOUNT'. To skip Slurm: --no-slurm." if where else ""
     if missing:
         return CheckFailedError(
             f"a check of {trial.module} failed {under}".rstrip() + f": {command}\n  command not found: "

@@ -38,7 +38,6 @@ from hpcmod.model.catalogue.order import release_key
 from hpcmod.model.catalogue.record import CatalogueRecord
 from hpcmod.model.jobs.job import make_job
 from hpcmod.model.jobs.request import JobRequest
-from hpcmod.model.jobs.schedulers import scheduler_of
 from hpcmod.model.plan import WELL_KNOWN_COMMANDS
 from hpcmod.model.site import Site
 from hpcmod.model.spec import COMMAND_NAME, OWN_COMMANDS
@@ -207,8 +206,7 @@ def _job_example(module: str, site: Site) -> Iterator[Example]:
         options = tuple((name, _PLACEHOLDERS.get(name, name.upper())) for name in site.job.required)
         plan = make_job(JobRequest(("train.py",), module=module, nodes=2, options=options), site)
         text = render_jobscript(plan)
-        submit = scheduler_of(site).programs.submit[0]
-        yield Example(f"A job on two nodes of {site.name} (save it as train.sh, then run: {submit} train.sh)", text)
+        yield Example(f"A job on two nodes of {site.name} (save it as train.sh, then run: sbatch train.sh)", text)
 
 
 def write_documentation(

@@ -14,10 +14,10 @@ from hpcmod.install.installed import Installed
 from hpcmod.install.runtime import find_runtime
 from hpcmod.model.bandwidth.collectives import PROGRAMS
 from hpcmod.model.bandwidth.startup import CONTAINER, IMPORT, READ, TASK
+from hpcmod.model.jobs.allocation import Allocation
 from hpcmod.model.jobs.layout import Layout, make_layout
 from hpcmod.model.jobs.request import JobRequest
-from hpcmod.model.jobs.scheduler import Allocation
-from hpcmod.model.jobs.schedulers import scheduler_of
+from hpcmod.model.jobs.slurm import step_in_job
 from hpcmod.model.jobs.step import make_step
 from hpcmod.model.site import BY_TASKS, Site
 from hpcmod.process import Completed, run
@@ -179,7 +179,7 @@ class _Start:
     def make(self, program: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
         """Return the words that start the tasks, those that start the container in each, and those of the program."""
         step = make_step(replace(self._asked, program=program), self._site, self._layout)
-        command = scheduler_of(self._site).step_in_job(step.command, tasks=self.ranks)
+        command = step_in_job(step.command, tasks=self.ranks)
         return command, (str(self._found.program), *step.container[1:], "--"), step.program
 
 

@@ -18,8 +18,7 @@ from hpcmod.check.jobs.rules import (
 )
 from hpcmod.errors import LackingError
 from hpcmod.model.finding import FAIL, Finding
-from hpcmod.model.jobs.schedulers import scheduler_of
-from hpcmod.model.site import Site
+from hpcmod.model.site import SLURM, Site
 
 RULES: dict[str, Rule] = {
     name: rule
@@ -44,9 +43,10 @@ def lint_job(text: str, site: Site) -> tuple[Finding, ...]:
     LackingError
         If the machine has another scheduler than Slurm: the rules are those of sbatch and srun.
     """
-    if site.job.scheduler != "slurm":
+    if site.job.scheduler != SLURM:
         raise LackingError(
-            f"hpcmod finds mistakes only in batch scripts of Slurm, and {site.name} has {scheduler_of(site).title}",
+            f"hpcmod finds mistakes only in batch scripts of Slurm, and {site.name} has another scheduler: "
+            f"{site.job.scheduler}",
             "For the script of another machine, name that machine: --site NAME.",
         )
     look = ScriptContext.at(text, site)

@@ -10,17 +10,19 @@ from typing import Any
 
 from hpcmod.check.nodes.fanout import TaskAnswers, ask_tasks
 from hpcmod.errors import LackingError
+from hpcmod.install.queue import list_hosts
 from hpcmod.model.finding import Finding
-from hpcmod.model.jobs.scheduler import Allocation, Scheduler
+from hpcmod.model.jobs.allocation import Allocation, environment_of_step
+from hpcmod.model.jobs.slurm import step_on_nodes
 from hpcmod.model.nodes.affinity import RankPlace, judge_ranks, parse_rank
 from hpcmod.model.nodes.facts import NodeFacts, parse_facts
 from hpcmod.model.nodes.verdicts import judge_nodes
 from hpcmod.model.site import NodeType
-from hpcmod.process import run
 from hpcmod.resources import node_program
 
 _MINUTES, _MINUTES_FOR_IMAGE = 2, 10  # until the step ends, whatever happens to a node
-_SAID = 10  # lines of the scheduler that an error shows
+_HARMLESS = re.compile(r"cluster configuration lacks support for cpu binding$")
+_SAID = 10  # lines of Slurm that an error shows
 
 
 @dataclass(frozen=True)
@@ -33,12 +35,10 @@ class NodeReport:
     """Nodes that did not answer."""
     findings: tuple[Finding, ...]
     messages: tuple[str, ...]
-    """What the scheduler said."""
+    """What Slurm said."""
 
 
-def check_nodes(
-    scheduler: Scheduler, allocation: Allocation, question: Mapping[str, Any], environ: Mapping[str, str]
-) -> NodeReport:
+def check_nodes(allocation: Allocation, question: Mapping[str, Any], environ: Mapping[str, str]) -> NodeReport:
     """Ask every node of the current allocation, with one step, and judge the answers.
 
     Raises
@@ -47,24 +47,23 @@ def check_nodes(
         If no node answers.
     """
     whole = bool((question.get("image") or {}).get("whole"))
-    step = make_step_on_nodes(scheduler, allocation, whole=whole)
-    env = scheduler.environment_of_step(environ)
+    step = make_step_on_nodes(allocation, whole=whole)
+    env = environment_of_step(environ)
     answers = ask_tasks(step, node_program(), json.dumps(question), environ=env)
     nodes = tuple(sorted((parse_facts(one.values, one.arrived) for one in answers.answers), key=lambda one: one.name))
-    missing = _find_missing(scheduler, allocation, nodes, environ) if len(nodes) < allocation.nodes else ()
+    missing = _find_missing(allocation, nodes, environ) if len(nodes) < allocation.nodes else ()
     if not nodes:
-        raise _explain_silence(scheduler, answers)
-    messages = tuple(line for line in answers.messages if not re.search(scheduler.programs.harmless, line))
+        raise _explain_silence(answers)
+    messages = tuple(line for line in answers.messages if not _HARMLESS.search(line))
     return NodeReport(nodes, missing, tuple(judge_nodes(nodes, missing=missing)), messages)
 
 
-def make_step_on_nodes(scheduler: Scheduler, allocation: Allocation, *, whole: bool) -> tuple[str, ...]:
+def make_step_on_nodes(allocation: Allocation, *, whole: bool) -> tuple[str, ...]:
     """Return the command that starts one task on each node; with `whole`, each has time to read a large image."""
-    return scheduler.step_on_nodes(allocation.nodes, minutes=_MINUTES_FOR_IMAGE if whole else _MINUTES)
+    return step_on_nodes(allocation.nodes, minutes=_MINUTES_FOR_IMAGE if whole else _MINUTES)
 
 
 def find_ranks(
-    scheduler: Scheduler,
     step: Sequence[str],
     *,
     node: NodeType,
@@ -81,27 +80,24 @@ def find_ranks(
     """
     answers = ask_tasks(step, node_program(), json.dumps({"rank": True}), environ=environ)
     if not answers.answers:
-        raise _explain_silence(scheduler, answers)
+        raise _explain_silence(answers)
     places = tuple(parse_rank(one.values, node=node, ranks=ranks, interfaces=interfaces) for one in answers.answers)
     return places, judge_ranks(places)
 
 
-def _find_missing(
-    scheduler: Scheduler, allocation: Allocation, nodes: Sequence[NodeFacts], environ: Mapping[str, str]
-) -> tuple[str, ...]:
+def _find_missing(allocation: Allocation, nodes: Sequence[NodeFacts], environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return the names of nodes that did not answer; if they cannot be found, one name per node."""
-    listed = run(scheduler.programs.hosts, env=environ)
     known = {node.name for node in nodes}
-    missing = [name for name in listed.stdout.split() if name not in known] if listed.status == 0 else []
+    missing = [name for name in list_hosts(environ) if name not in known]
     absent = allocation.nodes - len(nodes)
     return tuple(missing) if len(missing) == absent else tuple(f"node {number}" for number in range(1, absent + 1))
 
 
-def _explain_silence(scheduler: Scheduler, answers: TaskAnswers) -> LackingError:
+def _explain_silence(answers: TaskAnswers) -> LackingError:
     said = "\n".join(answers.messages[:_SAID]) or f"exit status {answers.status}"
     return LackingError(
         f"no task answered: {said}",
-        f"Check that a step starts here ({scheduler.programs.check[0]} hostname), and that the nodes have python3.",
+        "Check that a step starts here (srun hostname), and that the nodes have python3.",
     )
 
 

@@ -16,7 +16,6 @@ from hpcmod.errors import BadInputError, LackingError
 from hpcmod.install.queue import ask_nodes
 from hpcmod.model.endings.stacks import NodeAnswer, join_answers, parse_answers
 from hpcmod.model.jobs.facts import JobFacts
-from hpcmod.model.jobs.scheduler import Scheduler
 from hpcmod.model.logs.traces import RankTrace, parse_trace
 from hpcmod.model.strict_json import load_json
 from hpcmod.resources import rank_program
@@ -36,12 +35,12 @@ class Asked:
     """Why there are none, or what the step said beside them; empty if nothing."""
 
 
-def ask_ranks(scheduler: Scheduler, job: JobFacts, environ: Mapping[str, str]) -> Asked:
+def ask_ranks(job: JobFacts, environ: Mapping[str, str]) -> Asked:
     """Ask all nodes of a running job; nothing is written anywhere, and the ranks go on."""
     profiler = _find_py_spy(environ)
     command = [*_PROGRAM, rank_program(), job.number, *([profiler] if profiler else [])]
     try:
-        output, errors = ask_nodes(scheduler, job, command, environ, patience=_PATIENCE)
+        output, errors = ask_nodes(job, command, environ, patience=_PATIENCE)
     except LackingError as err:
         return Asked((), err.message)
     answers = parse_answers(output)
@@ -61,13 +60,13 @@ class Recorded:
 
 
 def record_ranks(
-    scheduler: Scheduler, job: JobFacts, ranks: Sequence[int], environ: Mapping[str, str], *, seconds: int, rate: int
+    job: JobFacts, ranks: Sequence[int], environ: Mapping[str, str], *, seconds: int, rate: int
 ) -> Recorded:
     """Record some ranks of a running job for some seconds; the ranks go on, and the nodes keep no file."""
     asked = json.dumps({"ranks": list(ranks), "seconds": seconds, "rate": rate})
     command = [*_PROGRAM, rank_program(), job.number, _find_py_spy(environ), asked]
     try:
-        output, errors = ask_nodes(scheduler, job, command, environ, patience=_PATIENCE + seconds)
+        output, errors = ask_nodes(job, command, environ, patience=_PATIENCE + seconds)
     except LackingError as err:
         return Recorded((), (err.message,), True)
     traces: list[RankTrace] = []

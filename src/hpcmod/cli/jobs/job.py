@@ -25,9 +25,8 @@ from hpcmod.install.installed import Installed
 from hpcmod.model.images.targets import runs_on
 from hpcmod.model.jobs.job import JobPlan, make_job
 from hpcmod.model.jobs.request import JobRequest, with_options
-from hpcmod.model.jobs.scheduler import Scheduler
-from hpcmod.model.jobs.schedulers import scheduler_of
-from hpcmod.model.site import JobRules, Site
+from hpcmod.model.jobs.slurm import VARIABLES, check_scheduler, make_salloc
+from hpcmod.model.site import Site
 
 
 def _complete_module(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -77,7 +76,8 @@ def job(flags: JobFlags) -> None:
       hpcmod job --lint train.sh
       hpcmod job --rerun train.sh --submit
     """
-    profile = _for_scheduler(machine.load_site(flags.site, {} if flags.site else os.environ), flags.scheduler)
+    profile = machine.load_site(flags.site, {} if flags.site else os.environ)
+    check_scheduler(profile)
     if flags.lint:
         from hpcmod.cli.recipes.lint import lint_files
 
@@ -88,21 +88,13 @@ def job(flags: JobFlags) -> None:
     if flags.rerun:
         from hpcmod.cli.jobs.rerun import rerun_job
 
-        rerun_job(flags, scheduler_of(profile))
+        rerun_job(flags)
         return
     prepared = prepare_job(flags, profile)
     if flags.salloc:
         _allocate(prepared.request, profile, submit=flags.submit)
         return
     _print(write_job(prepared, flags), as_json=flags.as_json)
-
-
-def _for_scheduler(site: Site, name: str) -> Site:
-    """Return the profile of a machine for another scheduler, without the rules for its own one."""
-    if name in ("", site.job.scheduler):
-        return site
-    rules = JobRules(scheduler=name, command=site.job.command, module_init=site.job.module_init)
-    return replace(site, job=rules)
 
 
 @dataclass(frozen=True)
@@ -147,7 +139,7 @@ def prepare_job(flags: JobFlags, profile: Site) -> PreparedJob:
     image_mpi = _image_mpi(installed, profile)
     program = flags.program or (("python",) if flags.salloc else ())
     request = make_request(replace(flags, program=program), loading, image_mpi=image_mpi, runtime=runtime_name())
-    variables = {name: os.environ.get(variable, "") for name, variable in scheduler_of(profile).variables.items()}
+    variables = {name: os.environ.get(variable, "") for name, variable in VARIABLES.items()}
     request = with_options(request, variables)
     if flags.stage:
         from hpcmod.cli.jobs.staging import with_staging
@@ -197,35 +189,34 @@ def write_job(job: PreparedJob, flags: JobFlags) -> JobScript:
     from hpcmod.render.jobscript import render_jobscript
 
     request, site, installed = job.request, job.site, job.installed
-    scheduler = scheduler_of(site)
     plan = make_job(request, site)
     text = render_jobscript(plan)
     submit = flags.submits
-    tested = "" if job.elsewhere else _test_script(scheduler, text, must=submit)
+    tested = "" if job.elsewhere else _test_script(text, must=submit)
     missing = () if job.elsewhere else find_missing(request, installed)
     if missing and submit and flags.site is None:
         raise NotFoundError("\n".join(found for found, _ in missing), missing[0][1])
     path = None if flags.dry_run else save_script(text, flags.script or (Path(f"{plan.name}.sh") if submit else None))
-    number = _submit_script(scheduler, path) if submit and path else ""
+    number = _submit_script(path) if submit and path else ""
     unfit = () if job.elsewhere or installed is None else _explain_module(installed, site)
     variant = () if job.elsewhere or installed is None else _name_variant(installed, site)
-    unsaid = () if job.elsewhere else _explain_output(request, scheduler.title)
+    unsaid = () if job.elsewhere else _explain_output(request)
     lacking = (f"{found}. {cure}" for found, cure in missing)
     for note in (*plan.notes, *filter(None, [tested]), *lacking, *unsaid, *unfit, *variant):
         tell(f"{note}")
     return JobScript(text, plan, path, number, tested)
 
 
-def _test_script(scheduler: Scheduler, text: str, *, must: bool) -> str:
+def _test_script(text: str, *, must: bool) -> str:
     from hpcmod.install.queue import test_script  # here, because a script for another machine is not tested
 
-    return test_script(scheduler, text, must=must)
+    return test_script(text, must=must)
 
 
-def _submit_script(scheduler: Scheduler, path: Path) -> str:
+def _submit_script(path: Path) -> str:
     from hpcmod.install.queue import submit_script
 
-    return submit_script(scheduler, path)
+    return submit_script(path)
 
 
 def _print(job: JobScript, *, as_json: bool) -> None:
@@ -262,19 +253,18 @@ def _name_variant(installed: Installed, site: Site) -> Iterator[str]:
         yield from filter(None, [name_variant(look_around(None, profile=site), installed.module, installed.targets)])
 
 
-def _explain_output(request: JobRequest, scheduler: str) -> Iterator[str]:
-    """Yield warnings about missing directories: schedulers do not create them, and the job ends without a message."""
+def _explain_output(request: JobRequest) -> Iterator[str]:
+    """Yield warnings about missing directories: Slurm does not create them, and the job ends without a message."""
     start = Path(request.option("chdir") or ".")
     if not start.is_dir():
         yield f"The job's working directory {start} does not exist: mkdir -p {start}"
     for place in dict.fromkeys(start / Path(request.option(name)).parent for name in ("output", "error")):
         if "%" not in str(place) and not place.is_dir() and place != start:
-            yield f"The directory {place} does not exist, and {scheduler} does not create it: mkdir -p {place}"
+            yield f"The directory {place} does not exist, and Slurm does not create it: mkdir -p {place}"
 
 
 def _allocate(request: JobRequest, site: Site, *, submit: bool) -> None:
     from hpcmod.process import become
-    from hpcmod.render.jobscript import make_allocate
     from hpcmod.render.quote import sh_word
 
     if request.variables or request.before or request.then:
@@ -282,7 +272,7 @@ def _allocate(request: JobRequest, site: Site, *, submit: bool) -> None:
             "--env, --before and --then need a batch script, and --salloc does not write one",
             "Leave them out; in the allocation, export variables and run `hpcmod launch` for each program.",
         )
-    argv = make_allocate(make_job(request, site))
+    argv = make_salloc(make_job(request, site).directives)
     if submit:
         sys.stdout.flush()
         become(argv)

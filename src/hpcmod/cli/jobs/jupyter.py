@@ -25,10 +25,10 @@ from hpcmod.cli.use.python_module import check_python_module
 from hpcmod.cli.verbs import HELP_NAMES
 from hpcmod.errors import BadInputError, CheckFailedError, LackingError
 from hpcmod.install.installed import Installed
-from hpcmod.install.queue import NO_ANSWER, cancel_job, find_node, find_state, has_queue
+from hpcmod.install.queue import NO_ANSWER, cancel_job, find_node, find_state, has_queue, is_waiting_or_running
 from hpcmod.model.interactive.server import KINDS, Server, make_ssh_command, make_url
-from hpcmod.model.jobs.scheduler import Scheduler
-from hpcmod.model.jobs.schedulers import scheduler_of
+from hpcmod.model.jobs.allocation import read_place
+from hpcmod.model.jobs.slurm import TASK_BESIDE
 from hpcmod.model.site import Site
 from hpcmod.process import call
 from hpcmod.render.quote import sh_word
@@ -70,7 +70,7 @@ def jupyter_verb(
     profile = machine.load_site(site, {} if site else os.environ)
     with terminate_cleanly(), open_session(keep=dry_run) as session:
         if here:
-            _run_here(session, found, kind, profile, dry_run=dry_run, as_json=as_json)
+            _run_here(session, found, kind, dry_run=dry_run, as_json=as_json)
         else:
             _run_job(session, container, kind, profile, site, options, dry_run=dry_run, as_json=as_json)
 
@@ -86,15 +86,11 @@ def _run_job(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    scheduler = scheduler_of(profile)
-    if not dry_run and not has_queue(scheduler):
-        missing = f"no {scheduler.title} here: {scheduler.programs.submit[0]} is missing"
-        raise LackingError(missing, "Run it on this node: hpcmod jupyter NAME --here")
-    words = ("env", "python", str(session.program), KINDS[kind][0], "node")
-    if not scheduler.programs.state:
+    if not dry_run and not has_queue():
         raise LackingError(
-            f"hpcmod cannot follow jobs of {scheduler.title}", "Run it in a job: hpcmod jupyter NAME --here"
+            "no Slurm here: sbatch is missing", f"Run it on this node: hpcmod jupyter {container} --here"
         )
+    words = ("env", "python", str(session.program), KINDS[kind][0], "node")
     asked = _job_flags(container, options, session)
     flags = replace(asked, program=words, site=site, submit=not dry_run, dry_run=dry_run)
     written = write_job(prepare_job(flags, profile), flags)
@@ -103,15 +99,15 @@ def _run_job(
         return
     tell(f"submitted job {written.number}; waiting until it starts (Ctrl-C cancels it)")
     try:
-        server = _wait_for_server(session, scheduler, written.number)
-        node = find_node(scheduler, written.number).strip(NO_ANSWER)
+        server = _wait_for_server(session, written.number)
+        node = find_node(written.number).strip(NO_ANSWER)
         way = Way(node=node, login=_login(socket.getfqdn()), job=written.number)
         _print_way(session, server, kind, way, as_json=as_json)
-        while _is_waiting_or_running(scheduler, written.number):
+        while is_waiting_or_running(written.number):
             time.sleep(_ASK)
         tell(f"job {written.number} has ended")
     finally:
-        _cancel(scheduler, written.number)
+        _cancel(written.number)
 
 
 def _job_flags(container: str, options: tuple[str, ...], session: Session) -> JobFlags:
@@ -137,7 +133,7 @@ def _job_flags(container: str, options: tuple[str, ...], session: Session) -> Jo
     return flags
 
 
-def _wait_for_server(session: Session, scheduler: Scheduler, number: str) -> Server:
+def _wait_for_server(session: Session, number: str) -> Server:
     """Wait until the server of a job runs.
 
     Raises
@@ -150,22 +146,18 @@ def _wait_for_server(session: Session, scheduler: Scheduler, number: str) -> Ser
         time.sleep(_LOOK)
         if time.monotonic() - asked > _ASK:
             asked = time.monotonic()
-            if not _is_waiting_or_running(scheduler, number):
+            if not is_waiting_or_running(number):
                 raise _explain_end(session, f"job {number}")
     return server
 
 
-def _is_waiting_or_running(scheduler: Scheduler, number: str) -> bool:
-    return find_state(scheduler, number) not in ("", scheduler.programs.ending)
-
-
-def _cancel(scheduler: Scheduler, number: str) -> None:
+def _cancel(number: str) -> None:
     """Cancel a job that has not ended, and wait for its processes, which write to the session's directory."""
-    if _is_waiting_or_running(scheduler, number):
-        cancel_job(scheduler, number)
+    if is_waiting_or_running(number):
+        cancel_job(number)
         tell(f"cancelled job {number}")
     end = time.monotonic() + _CLEANUP
-    while find_state(scheduler, number) and time.monotonic() < end:
+    while find_state(number) and time.monotonic() < end:
         time.sleep(_LOOK)
 
 
@@ -177,11 +169,10 @@ def _explain_end(session: Session, subject: str) -> CheckFailedError:
     )
 
 
-def _run_here(session: Session, found: Installed, kind: str, profile: Site, *, dry_run: bool, as_json: bool) -> None:
+def _run_here(session: Session, found: Installed, kind: str, *, dry_run: bool, as_json: bool) -> None:
     """Run a server on this node, or on the first node of an allocation that this shell is not on."""
-    scheduler = scheduler_of(profile)
-    here = scheduler.place(os.environ)
-    step = scheduler.task_beside if here.job and not here.node else ()
+    here = read_place(os.environ)
+    step = TASK_BESIDE if here.job and not here.node else ()
     start = [str(found.program), "exec", "--bind", str(session.directory), "--"]
     argv = [*step, *start, "python", str(session.program), KINDS[kind][0], "node" if here.job else "local"]
     if dry_run:

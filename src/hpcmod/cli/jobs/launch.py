@@ -13,11 +13,11 @@ from hpcmod.cli.flags import with_flags
 from hpcmod.cli.jobs.run_options import CommandOfProgram, RunFlags, of_a_run, runtime_name, script_options
 from hpcmod.cli.output import print_data, tell
 from hpcmod.errors import LackingError, NotFoundError
+from hpcmod.model.jobs.allocation import Allocation, read_allocation
 from hpcmod.model.jobs.layout import Layout, make_layout
 from hpcmod.model.jobs.request import JobRequest, check_request
 from hpcmod.model.jobs.review import review_job
-from hpcmod.model.jobs.scheduler import Allocation
-from hpcmod.model.jobs.schedulers import scheduler_of
+from hpcmod.model.jobs.slurm import check_scheduler, step_in_job
 from hpcmod.model.jobs.step import Step, make_step
 from hpcmod.model.site import Site
 from hpcmod.process import become
@@ -83,7 +83,7 @@ def prepare_step(flags: LaunchFlags, profile: Site) -> tuple[Step, str]:
         tell(f"inside an {step.command[0]} step: the new step shares its CPUs and GPUs.")
     tasks = request.nodes * layout.tasks
     if allocation.in_task or allocation.tasks not in (0, tasks):
-        command = scheduler_of(profile).step_in_job(step.command, tasks=tasks, overlap=allocation.in_task)
+        command = step_in_job(step.command, tasks=tasks, overlap=allocation.in_task)
         step = replace(step, command=command)
     if not image and not flags.dry_run:
         raise NotFoundError("SIF is not set: no container module is loaded", "module load NAME/VERSION")
@@ -102,15 +102,14 @@ def _stage(flags: LaunchFlags, site: Site, image: str) -> str:
 
 
 def _find_allocation(site: Site) -> Allocation:
-    scheduler = scheduler_of(site)
-    found = scheduler.allocation(os.environ)
-    if found is None:
-        program = scheduler.allocate(())[0]
+    check_scheduler(site)
+    allocation = read_allocation(os.environ)
+    if allocation is None:
         raise LackingError(
-            f"not inside a {scheduler.title} allocation",
-            f"Get one with {program} (`hpcmod job NAME --salloc` prints the command), or use hpcmod job --submit.",
+            "not inside a Slurm allocation",
+            "Get one with salloc (`hpcmod job NAME --salloc` prints the command), or use hpcmod job --submit.",
         )
-    return found
+    return allocation
 
 
 def _launch_request(flags: LaunchFlags, site: Site, allocation: Allocation, *, image_mpi: str) -> JobRequest:

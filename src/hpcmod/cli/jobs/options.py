@@ -13,7 +13,6 @@ from hpcmod.cli.jobs.run_options import RunFlags, script_options
 from hpcmod.errors import BadInputError
 from hpcmod.model.jobs.request import OPTIONS, JobModule, JobRequest
 from hpcmod.model.jobs.requeue import MOST_REQUEUES, parse_requeue
-from hpcmod.model.jobs.schedulers import SCHEDULERS
 
 NETWORK_VALUES = ("single_node_vni", "job_vni", "disable_rdzv_get", "none")
 """Values that completion offers for --network; the scheduler accepts more, separated by commas."""
@@ -55,7 +54,6 @@ class JobFlags(RunFlags):
     script: Path | None
     submit: bool
     salloc: bool
-    scheduler: str
     dry_run: bool
     check: bool
     check_resubmit: bool
@@ -81,8 +79,6 @@ def less_common_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--then", multiple=True, metavar="COMMAND", help="Program to run afterwards on the same ranks."),
         click.option("--before", multiple=True, metavar="COMMAND", help="Program to run once, before the ranks start."),
         click.option("--env", "variables", multiple=True, metavar="NAME=VALUE", help="Variable for the ranks."),
-        click.option("--scheduler", default="", type=click.Choice(["", *SCHEDULERS]), metavar="NAME",
-                     help="slurm or pbs (default: the profile's)."),
         click.option("--network", default="", metavar="VALUE", help="sbatch --network (default: the profile's).",
                      shell_complete=lambda *_: list(NETWORK_VALUES)),
         click.option("--sockets-per-node", type=click.IntRange(min=1), help="Minimum number of sockets per node."),

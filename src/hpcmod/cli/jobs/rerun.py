@@ -13,16 +13,16 @@ from hpcmod.fs.reading import UnusableFileError, read_text
 from hpcmod.install.installed import Installed, find_in_tree
 from hpcmod.install.module_tool import find_modulefile
 from hpcmod.install.queue import read_script_of_job, submit_script, test_script
-from hpcmod.model.jobs.scheduler import Scheduler
+from hpcmod.model.jobs.slurm import spell_options
 from hpcmod.model.jobs.written import WrittenJob, read_written_job
 
 _LARGEST_SCRIPT = 4 << 20  # bytes; Slurm's default limit
 
 
-def rerun_job(flags: JobFlags, scheduler: Scheduler) -> None:
+def rerun_job(flags: JobFlags) -> None:
     """Check that an earlier job can run again, and print its script; write or submit it if asked to.
 
-    The given options of the scheduler override those of the script.
+    The given options of sbatch override those of the script.
 
     Raises
     ------
@@ -32,22 +32,20 @@ def rerun_job(flags: JobFlags, scheduler: Scheduler) -> None:
         If its module has a different image now.
     """
     text = flags.rerun
-    script, origin = _read_script(text, scheduler)
+    script, origin = _read_script(text)
     written = read_written_job(script)
     if MARK not in script or not written.module:
-        raise BadInputError(
-            f"{origin} was not written by `hpcmod job`", f"Submit it yourself: {scheduler.programs.submit[0]} {origin}"
-        )
+        raise BadInputError(f"{origin} was not written by `hpcmod job`", f"Submit it yourself: sbatch {origin}")
     installed = _check_module(written, origin)
-    options = [*scheduler.spell(dict(directives(flags))), *flags.more]
+    options = [*spell_options(dict(directives(flags))), *flags.more]
     submit = flags.submits
-    tested = test_script(scheduler, script, must=submit, options=options)
+    tested = test_script(script, must=submit, options=options)
     default = Path(f"{written.name or 'rerun'}.sh") if submit else None
     same = Path(text) if Path(text).is_file() else None
     path = None if flags.dry_run else flags.script or same or default
     if path and path != same:
         save_script(script, path)
-    number = submit_script(scheduler, path, options) if submit and path else ""
+    number = submit_script(path, options) if submit and path else ""
     if installed:
         tell(f"{written.module} has the image that the job was written for: sha256 {written.sha256 or 'not recorded'}")
     if tested:
@@ -59,8 +57,8 @@ def rerun_job(flags: JobFlags, scheduler: Scheduler) -> None:
         print_data(number or script, nl=bool(number))
 
 
-def _read_script(text: str, scheduler: Scheduler) -> tuple[str, str]:
-    """Return a batch script, from a file or from a job that the scheduler remembers, and a name for it in messages."""
+def _read_script(text: str) -> tuple[str, str]:
+    """Return a batch script, from a file or from a job that Slurm remembers, and a name for it in messages."""
     if not text.isdigit():
         try:
             return read_text(text, _LARGEST_SCRIPT), text
@@ -70,11 +68,11 @@ def _read_script(text: str, scheduler: Scheduler) -> tuple[str, str]:
             raise BadInputError(f"{text}: {err.strerror}", "Give a batch script.") from err
         except UnicodeDecodeError as err:
             raise BadInputError(f"{text}: not valid UTF-8", "Give a batch script.") from err
-    script = read_script_of_job(scheduler, text)
+    script = read_script_of_job(text)
     if script:
         return script, f"job {text}"
     raise NotFoundError(
-        f"{scheduler.title} does not remember the batch script of job {text}",
+        f"Slurm does not remember the batch script of job {text}",
         "Give the file that `hpcmod job --submit` wrote in the directory of that job: hpcmod job --rerun FILE",
     )
 

@@ -12,9 +12,9 @@ from hpcmod.cli.output import tell
 from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.fs.mounts import find_file_system
 from hpcmod.fs.striping import find_stripes
+from hpcmod.model.jobs.allocation import read_place
 from hpcmod.model.jobs.layout import make_layout
 from hpcmod.model.jobs.request import JobRequest
-from hpcmod.model.jobs.schedulers import scheduler_of
 from hpcmod.model.nodes.staging import BY_SCHEDULER, PlaceFacts, StagingFacts, decide_staging
 from hpcmod.model.site import STAGE_PLACES, Site
 from hpcmod.process import run
@@ -83,7 +83,7 @@ def stage_image(request: JobRequest, site: Site, image: Path) -> str:
     """
     place = next(place for place in site.stage_places if place.name == request.stage)
     directory = Path(os.path.expandvars(place.directory))
-    copy = _find_copy(directory, scheduler_of(site).place(os.environ).job, image)
+    copy = _find_copy(directory, read_place(os.environ).job, image)
     if copy:
         tell(f"using the copies in {copy.parent}")
     else:

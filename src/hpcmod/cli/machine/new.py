@@ -13,10 +13,8 @@ import click
 
 from hpcmod.cli.output import print_data, print_json, tell
 from hpcmod.errors import BadInputError
-from hpcmod.model.jobs.schedulers import scheduler_of
 from hpcmod.model.profiles.draft import Draft, make_draft
 from hpcmod.model.profiles.profile import parse_profile
-from hpcmod.model.site import Site
 from hpcmod.render.quote import sh_word
 from hpcmod.render.toml import render_commented
 
@@ -68,7 +66,7 @@ def site_new(
     if output is not None and writes and not force and (output.exists() or output.is_symlink()):
         raise BadInputError(f"{output}: already exists", "Choose another name, or replace it with --force.")
     asked = AskedNodes(partitions, {"account": account, "time": "5"})
-    evidence = find_evidence(scheduler_of(Site("")), asked, os.environ)
+    evidence = find_evidence(asked, os.environ)
     chosen = name or name_machine(evidence.cluster)
     draft = make_draft(evidence, name=chosen, date=f"{datetime.now(timezone.utc):%B %Y}")
     text = _render(draft)

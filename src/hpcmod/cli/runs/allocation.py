@@ -14,10 +14,10 @@ from hpcmod.cli.containers import complete_site
 from hpcmod.cli.output import tell
 from hpcmod.errors import LackingError
 from hpcmod.install.queue import has_queue
+from hpcmod.model.jobs.allocation import Allocation, read_allocation
 from hpcmod.model.jobs.job import make_job
 from hpcmod.model.jobs.request import JobRequest, with_options
-from hpcmod.model.jobs.scheduler import Allocation
-from hpcmod.model.jobs.schedulers import scheduler_of
+from hpcmod.model.jobs.slurm import EXIT_VARIABLE, VARIABLES, check_scheduler, make_salloc
 from hpcmod.model.site import Site
 from hpcmod.process import call
 
@@ -36,7 +36,7 @@ class PlaceFlags:
     constraint: str
     reservation: str
     more: tuple[str, ...]
-    """Other options in the scheduler's own words."""
+    """Other options in sbatch's own words."""
     node_type: str
     gpus: int
     """Per node; -1: all."""
@@ -82,8 +82,15 @@ def allocation_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def find_allocation(site: Site) -> Allocation | None:
-    """Return the allocation that this process is in; None outside of one."""
-    return scheduler_of(site).allocation(os.environ)
+    """Return the allocation that this process is in; None outside of one.
+
+    Raises
+    ------
+    LackingError
+        If the machine has another scheduler than Slurm.
+    """
+    check_scheduler(site)
+    return read_allocation(os.environ)
 
 
 def make_allocation(flags: AllocationFlags, site: Site, *, minutes: int, ranks_per_node: int = 0) -> tuple[str, ...]:
@@ -101,11 +108,8 @@ def make_allocation(flags: AllocationFlags, site: Site, *, minutes: int, ranks_p
     BadInputError
         If the request does not fit the machine.
     """
-    from hpcmod.render.jobscript import make_allocate
-
-    scheduler = scheduler_of(site)
     given = {"time": str(minutes), **{key: getattr(flags, key) for key in _NAMES if getattr(flags, key)}}
-    variables = {key: os.environ.get(variable, "") for key, variable in scheduler.variables.items() if key != "time"}
+    variables = {key: os.environ.get(variable, "") for key, variable in VARIABLES.items() if key != "time"}
     request = JobRequest(
         program=("hpcmod",),
         nodes=flags.nodes or 1,
@@ -115,10 +119,10 @@ def make_allocation(flags: AllocationFlags, site: Site, *, minutes: int, ranks_p
         options=tuple(given.items()),
         more=flags.more,
     )
-    return make_allocate(make_job(with_options(request, variables), site))
+    return make_salloc(make_job(with_options(request, variables), site).directives)
 
 
-def run_again(command: Sequence[str], site: Site) -> int:
+def run_again(command: Sequence[str]) -> int:
     """Run this same command line again in a new allocation, on our own terminal, and return its exit status.
 
     Parameters
@@ -129,18 +133,15 @@ def run_again(command: Sequence[str], site: Site) -> int:
     Raises
     ------
     LackingError
-        If there is no scheduler here, or it refuses the request.
+        If there is no Slurm here, or it refuses the request.
     """
-    scheduler = scheduler_of(site)
-    if not has_queue(scheduler):
-        raise LackingError(
-            f"no {scheduler.title} here: {command[0]} is missing", "Run this on a login node, or inside a job."
-        )
+    if not has_queue():
+        raise LackingError(f"no Slurm here: {command[0]} is missing", "Run this on a login node, or inside a job.")
     tell(f"requesting nodes: {' '.join(command)}")
-    environ = {**os.environ, scheduler.exit_variable: str(_REFUSED)}
+    environ = {**os.environ, EXIT_VARIABLE: str(_REFUSED)}
     status = call([*command, *_own_command()], env=environ, tied=True)
     if status == _REFUSED:
-        raise LackingError(f"{scheduler.title} gave no nodes", "Its message is above; change the options for nodes.")
+        raise LackingError("Slurm gave no nodes", "Its message is above; change the options for nodes.")
     return status
 
 

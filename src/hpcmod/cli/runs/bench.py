@@ -53,7 +53,7 @@ from hpcmod.model.bandwidth.reading import Known, read_bandwidths
 from hpcmod.model.bandwidth.sizes import parse_size_range
 from hpcmod.model.bandwidth.startup import TimedStart, summarize_starts
 from hpcmod.model.finding import FAIL, Finding
-from hpcmod.model.jobs.scheduler import Allocation
+from hpcmod.model.jobs.allocation import Allocation
 from hpcmod.model.site import Site
 from hpcmod.process import Completed
 from hpcmod.render.quote import sh_word
@@ -221,7 +221,7 @@ def _run_in_allocation(flags: BenchFlags, site: Site, *, nodes: int) -> NoReturn
         _print_commands([command], as_json=flags.as_json)
         sys.exit()
     with terminate_cleanly():
-        sys.exit(run_again(command, site))
+        sys.exit(run_again(command))
 
 
 def _print_commands(commands: Sequence[Sequence[str]], *, as_json: bool) -> None:

@@ -28,10 +28,10 @@ from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.errors import BadInputError
 from hpcmod.install.installed import Installed, read_record
 from hpcmod.model.finding import FAIL, Finding
+from hpcmod.model.jobs.allocation import Allocation
 from hpcmod.model.jobs.layout import make_layout
 from hpcmod.model.jobs.request import JobRequest
-from hpcmod.model.jobs.scheduler import Allocation
-from hpcmod.model.jobs.schedulers import scheduler_of
+from hpcmod.model.jobs.slurm import step_in_job
 from hpcmod.model.jobs.step import make_step
 from hpcmod.model.nodes.affinity import RankPlace
 from hpcmod.model.nodes.facts import NodeFacts, format_cpus
@@ -42,7 +42,7 @@ from hpcmod.render.quote import sh_word
 
 _MINUTES = 5  # time limit of an allocation for this command; with --digest a large image takes longer
 _MINUTES_FOR_IMAGE = 15
-_SAID = 10  # messages of the scheduler that are shown
+_SAID = 10  # messages of Slurm that are shown
 
 
 @dataclass(frozen=True)
@@ -92,10 +92,10 @@ def check_verb(flags: CheckFlags) -> None:
             _print_command(command, as_json=flags.as_json)
             return
         with terminate_cleanly():
-            sys.exit(run_again(command, profile))
+            sys.exit(run_again(command))
     allocation = _choose_nodes(allocation, flags.nodes)
     if flags.dry_run:
-        _print_command(make_step_on_nodes(scheduler_of(profile), allocation, whole=flags.digest), as_json=flags.as_json)
+        _print_command(make_step_on_nodes(allocation, whole=flags.digest), as_json=flags.as_json)
         return
     with terminate_cleanly():
         _check(flags, profile, allocation, found)
@@ -117,7 +117,7 @@ def _choose_nodes(allocation: Allocation, nodes: int | None) -> Allocation:
 
 
 def _check(flags: CheckFlags, site: Site, allocation: Allocation, found: Installed | None) -> None:
-    report = check_nodes(scheduler_of(site), allocation, _make_question(flags, site, found), os.environ)
+    report = check_nodes(allocation, _make_question(flags, site, found), os.environ)
     for message in report.messages[:_SAID]:
         tell(message)
     ranks, wrong = _find_ranks(flags, site, allocation) if flags.affinity else ((), [])
@@ -186,9 +186,8 @@ def _find_ranks(flags: CheckFlags, site: Site, allocation: Allocation) -> tuple[
     )
     layout = make_layout(request, site)
     step = make_step(request, site, layout).command
-    beside = scheduler_of(site).step_in_job(step, tasks=allocation.nodes * layout.tasks)
+    beside = step_in_job(step, tasks=allocation.nodes * layout.tasks)
     return find_ranks(
-        scheduler_of(site),
         beside,
         node=layout.node,
         ranks=layout.tasks,

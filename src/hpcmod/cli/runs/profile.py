@@ -23,10 +23,10 @@ from hpcmod.errors import BadInputError, CheckFailedError, LackingError, NotFoun
 from hpcmod.install.queue import read_job
 from hpcmod.machine import load_site
 from hpcmod.model.endings.origin import show_ranks
+from hpcmod.model.jobs.allocation import read_place
 from hpcmod.model.jobs.facts import JobFacts
 from hpcmod.model.jobs.request import TORCH, is_command_line
-from hpcmod.model.jobs.scheduler import Scheduler
-from hpcmod.model.jobs.schedulers import scheduler_of
+from hpcmod.model.jobs.slurm import check_scheduler
 from hpcmod.model.logs.traces import merge_traces
 from hpcmod.model.site import Site
 from hpcmod.process import call
@@ -108,7 +108,8 @@ def profile_verb(flags: ProfileFlags) -> None:
     if click.get_current_context().meta["has_program"]:
         _profile_program(flags, profile, ranks)
     elif len(flags.program) == 1 and _JOB.fullmatch(flags.program[0]) and not Path(flags.program[0]).exists():
-        _profile_job(flags, scheduler_of(profile), ranks)
+        check_scheduler(profile)
+        _profile_job(flags, ranks)
     else:
         paths = [Path(name) for name in flags.program]
         if flags.profiler or any(path.suffix == ".py" for path in paths):
@@ -193,16 +194,16 @@ def _print_plan(flags: ProfileFlags, what: str, command: Sequence[str] = ()) -> 
         print_data(what)
 
 
-def _profile_job(flags: ProfileFlags, scheduler: Scheduler, ranks: tuple[int, ...]) -> None:
+def _profile_job(flags: ProfileFlags, ranks: tuple[int, ...]) -> None:
     number = flags.program[0]
-    facts, problems = read_job(scheduler, number, os.environ)
+    facts, problems = read_job(number, os.environ)
     if facts is not None and facts.waiting:
         raise BadInputError(f"job {number} has not started", f"Wait for it: hpcmod why {number}")
     if facts is not None and facts.running:
         if flags.dry_run:
             _print_plan(flags, f"record {show_ranks(ranks)} of job {number} with py-spy for {flags.seconds} s")
         else:
-            _record(flags, scheduler, facts, ranks)
+            _record(flags, facts, ranks)
         return
     directory = Path(facts.directory) if facts and facts.directory else Path()
     paths = find_profiles(directory, number)
@@ -218,9 +219,9 @@ def _profile_job(flags: ProfileFlags, scheduler: Scheduler, ranks: tuple[int, ..
         _print(flags, _merge(read_profiles(paths), flags, number))
 
 
-def _record(flags: ProfileFlags, scheduler: Scheduler, facts: JobFacts, ranks: tuple[int, ...]) -> None:
+def _record(flags: ProfileFlags, facts: JobFacts, ranks: tuple[int, ...]) -> None:
     tell(f"recording {show_ranks(ranks)} of job {facts.number} for {flags.seconds} s ...")
-    recorded = record_ranks(scheduler, facts, ranks, os.environ, seconds=flags.seconds, rate=flags.rate)
+    recorded = record_ranks(facts, ranks, os.environ, seconds=flags.seconds, rate=flags.rate)
     if not recorded.profiler:
         raise LackingError(
             f"no node of job {facts.number} has py-spy",
@@ -275,7 +276,7 @@ def _profile_program(flags: ProfileFlags, site: Site, ranks: tuple[int, ...]) ->
         return
     began = time.time()
     status = call(make_argv(step, image=image), to_stderr=flags.as_json)
-    place = scheduler_of(site).place(os.environ)
+    place = read_place(os.environ)
     paths = find_profiles(Path(), place.job, since=began - 1)
     if not paths and status:
         sys.exit(status)

@@ -31,10 +31,10 @@ from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.errors import BadInputError
 from hpcmod.install.installed import Installed
 from hpcmod.model.finding import FAIL, UNKNOWN, Finding
+from hpcmod.model.jobs.allocation import Allocation
 from hpcmod.model.jobs.layout import make_layout
 from hpcmod.model.jobs.request import JobRequest
-from hpcmod.model.jobs.scheduler import Allocation
-from hpcmod.model.jobs.schedulers import scheduler_of
+from hpcmod.model.jobs.slurm import step_in_job
 from hpcmod.model.jobs.step import PYTHON, make_step
 from hpcmod.model.logs.allreduce import judge_results
 from hpcmod.model.logs.network import describe_network, expected_network, judge_network
@@ -113,7 +113,7 @@ def _run_in_allocation(flags: VerifyFlags, site: Site) -> None:
         _print_command(command, as_json=flags.as_json)
         return
     with terminate_cleanly():
-        sys.exit(run_again(command, site))
+        sys.exit(run_again(command))
 
 
 def _print_command(command: Sequence[str], *, as_json: bool) -> None:
@@ -162,7 +162,7 @@ def _make_command(
     )
     layout = make_layout(request, site)
     step, ranks = make_step(request, site, layout), allocation.nodes * layout.tasks
-    beside = scheduler_of(site).step_in_job(step.command, tasks=ranks)
+    beside = step_in_job(step.command, tasks=ranks)
     return (*beside, str(found.program), "exec", "--", *step.program), ranks
 
 

@@ -30,8 +30,7 @@ from hpcmod.model.endings.origin import show_ranks
 from hpcmod.model.endings.stacks import Doing, HangVerdict, NodeAnswer, group_ranks, judge_hang, tell_groups
 from hpcmod.model.endings.statuses import explain_status
 from hpcmod.model.jobs.facts import JobFacts
-from hpcmod.model.jobs.scheduler import Scheduler
-from hpcmod.model.jobs.schedulers import scheduler_of
+from hpcmod.model.jobs.slurm import check_scheduler
 from hpcmod.model.logs.network import Expected, expected_network
 
 _JOB = re.compile(r"\d{1,19}(?:_\d{1,19})?")
@@ -79,20 +78,21 @@ def why_verb(given: tuple[str, ...], stacks: bool, as_json: bool) -> None:
       hpcmod why 4711 --json | jq -r .cause.title
     """
     site = load_site(None, os.environ)
-    scheduler = scheduler_of(site)
     endings, faults = read_known_endings(find_catalogues(site, os.environ, tell=tell))
     numbers = [text for text in given if _JOB.fullmatch(text) and not Path(text).exists()]
     paths = [Path(text) for text in given if text not in numbers]
     if len(numbers) > 1:
         raise click.UsageError("give one job ID")
     unknown = list(faults)
-    facts = _find_job(scheduler, numbers[0], unknown) if numbers else None
+    if numbers:
+        check_scheduler(site)
+    facts = _find_job(numbers[0], unknown) if numbers else None
     if facts:
         logs, missing = find_logs(facts)
         paths += logs
         unknown += [] if facts.waiting else missing
     found = read_given(paths)
-    answers = _ask(scheduler, facts, unknown) if facts and facts.running and stacks else ()
+    answers = _ask(facts, unknown) if facts and facts.running and stacks else ()
     explained = _explain(facts, found, endings, answers, expected_network(site), unknown)
     if as_json:
         _print_as_json(explained)
@@ -101,13 +101,13 @@ def why_verb(given: tuple[str, ...], stacks: bool, as_json: bool) -> None:
     sys.exit(1 if explained.failed else 0)
 
 
-def _find_job(scheduler: Scheduler, number: str, unknown: list[str]) -> JobFacts:
-    facts, problems = read_job(scheduler, number, os.environ)
+def _find_job(number: str, unknown: list[str]) -> JobFacts:
+    facts, problems = read_job(number, os.environ)
     unknown += problems
     if facts is None:
         told = f" ({'; '.join(problems)})" if problems else ""
         raise NotFoundError(
-            f"{scheduler.title} does not know job {number}{told}",
+            f"Slurm does not know job {number}{told}",
             "Give the file with its output instead: hpcmod why FILE",
         )
     if not facts.steps:
@@ -115,9 +115,9 @@ def _find_job(scheduler: Scheduler, number: str, unknown: list[str]) -> JobFacts
     return facts
 
 
-def _ask(scheduler: Scheduler, facts: JobFacts, unknown: list[str]) -> tuple[NodeAnswer, ...]:
+def _ask(facts: JobFacts, unknown: list[str]) -> tuple[NodeAnswer, ...]:
     tell(f"asking the nodes of job {facts.number} ...")
-    asked = ask_ranks(scheduler, facts, os.environ)
+    asked = ask_ranks(facts, os.environ)
     silent = facts.node_count - len(asked.answers)
     if silent > 0:
         told = f" ({asked.problem})" if asked.problem else ""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 
-from hpcmod.model.jobs.schedulers import SCHEDULERS
+from hpcmod.model.jobs.allocation import LOGIN_VARIABLE, NODE_VARIABLE
 
 KINDS = {"lab": ("jupyterlab", "lab"), "notebook": ("notebook", "tree")}
 """By option: the Python module of the server, which is also the name of its package, and the path of its page."""
@@ -20,14 +19,9 @@ import socket
 import sys
 
 
-def variable(names):
-    """Return the first of these variables that is set; empty if none is."""
-    return next(filter(None, map(os.environ.get, names)), "")
-
-
 def find_address():
     """Return the address at which the login node reaches this node."""
-    for name in (variable(NODE_VARIABLES), socket.gethostname()):
+    for name in (os.environ.get("NODE_VARIABLE"), socket.gethostname()):
         try:
             address = socket.gethostbyname(name) if name else "127.0.0.1"
         except OSError:
@@ -36,7 +30,7 @@ def find_address():
             return address
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as route:
-            route.connect((variable(LOGIN_VARIABLES), 9))  # sends nothing
+            route.connect((os.environ.get("LOGIN_VARIABLE", ""), 9))  # sends nothing
             return route.getsockname()[0]
     except OSError:
         return "0.0.0.0"
@@ -54,12 +48,7 @@ options = ["--no-browser", "-y", f"--ip={address}", f"--port={port}", "--port-re
 os.execv(sys.executable, [sys.executable, "-m", module, *options])
 '''
 
-_NAMES = {
-    "NODE_VARIABLES": tuple(sorted({scheduler.node_variable for scheduler in SCHEDULERS.values()} - {""})),
-    "LOGIN_VARIABLES": tuple(sorted({scheduler.login_variable for scheduler in SCHEDULERS.values()})),
-}
-
-SERVER = re.sub("|".join(_NAMES), lambda match: repr(_NAMES[match[0]]), _SERVER)
+SERVER = _SERVER.replace("NODE_VARIABLE", NODE_VARIABLE).replace("LOGIN_VARIABLE", LOGIN_VARIABLE)
 """Python program that runs in the container. The token is in a file, because others see a program's arguments."""
 
 

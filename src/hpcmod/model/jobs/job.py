@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from hpcmod.errors import BadInputError
@@ -14,8 +14,15 @@ from hpcmod.model.jobs.network import choose_network, explain_network
 from hpcmod.model.jobs.request import JobModule, JobRequest, check_request, is_command
 from hpcmod.model.jobs.requeue import Requeue
 from hpcmod.model.jobs.review import review_job
-from hpcmod.model.jobs.scheduler import Amount, Directive, JobNeeds, Scheduler
-from hpcmod.model.jobs.schedulers import scheduler_of
+from hpcmod.model.jobs.slurm import (
+    VARIABLES,
+    Directive,
+    check_options,
+    check_scheduler,
+    merge_constraint,
+    requeue_directives,
+    spell_options,
+)
 from hpcmod.model.jobs.step import Step, make_single_step, make_step
 from hpcmod.model.site import RAY, Site, StagePlace
 
@@ -29,8 +36,6 @@ class JobPlan:
     name: str
     """Job name, safe as part of a file name."""
     site: str
-    scheduler: str
-    """One of SCHEDULERS."""
     title: str
     directives: tuple[Directive, ...]
     commands: tuple[str, ...]
@@ -68,11 +73,12 @@ def make_job(request: JobRequest, site: Site) -> JobPlan:
     ------
     BadInputError
         If the request does not fit the machine; all missing options are listed together.
+    LackingError
+        If the machine has another scheduler than Slurm.
     """
+    check_scheduler(site)
     check_request(request)
-    scheduler = scheduler_of(site)
-    scheduler.check(dict(request.options), request.more, request.requeue)
-    _check_possible(request, scheduler)
+    check_options(dict(request.options), request.more, request.requeue)
     layout = make_layout(request, site)
     _check_required(request, site, layout)
     place = _find_place(request, site)
@@ -81,9 +87,8 @@ def make_job(request: JobRequest, site: Site) -> JobPlan:
         loading=request.loading or JobModule(request.module),
         name=_plain(request.option("job-name") or _name_program(request)),
         site=site.name,
-        scheduler=site.job.scheduler,
         title=_make_title(request, site, layout),
-        directives=tuple(scheduler.directives(_make_needs(request, site, layout, place))),
+        directives=tuple(_make_directives(request, site, layout, place)),
         commands=site.job.command,
         exports=site.proxies if request.proxy else (),
         variables=request.variables,
@@ -101,20 +106,12 @@ def make_job(request: JobRequest, site: Site) -> JobPlan:
     )
 
 
-def _check_possible(request: JobRequest, scheduler: Scheduler) -> None:
-    for name, why in scheduler.lacks.items():
-        if getattr(request, name):
-            option = {"requeue": "requeue-on"}.get(name, name.replace("_", "-"))
-            raise BadInputError(f"--{option} does not work with {scheduler.title}: {why}", f"Leave out --{option}.")
-
-
 def _check_required(request: JobRequest, site: Site, layout: Layout) -> None:
     given = {**dict(request.options), "partition": choose_partition(request, site, layout.node)}
     missing = [name for name in site.job.required if not given.get(name)]
     if missing:
         flags = " ".join(f"--{name} {name.upper()}" for name in missing)
-        known = scheduler_of(site).variables
-        variables = " ".join(f"{known[name]}=..." for name in missing if name in known)
+        variables = " ".join(f"{VARIABLES[name]}=..." for name in missing)
         raise BadInputError(
             f"every job on {site.name} needs {' and '.join(f'--{name}' for name in missing)}",
             f"Add {flags}, or export {variables} once.",
@@ -143,27 +140,45 @@ def _make_title(request: JobRequest, site: Site, layout: Layout) -> str:
     return f"{where}, {request.ranks} ranks in total" if request.ranks else f"{where}, ranks on each: {layout.tasks}"
 
 
-def _make_needs(request: JobRequest, site: Site, layout: Layout, place: StagePlace | None) -> JobNeeds:
-    """Return what a job needs from the scheduler."""
+def _make_directives(request: JobRequest, site: Site, layout: Layout, place: StagePlace | None) -> Iterator[Directive]:
+    """Yield the options of the batch script, in order."""
     options = {**dict(request.options), "partition": choose_partition(request, site, layout.node)}
+    yield Directive(f"--job-name={options.pop('job-name', '') or _name_program(request)}")
+    yield _make_output(options)
+    options.pop("output", "")
+    options.pop("network", "")
+    flag = place.flag if place else ""
+    both = merge_constraint(options.get("constraint", ""), flag)
+    if both:
+        options["constraint"] = both
+    yield from map(Directive, spell_options(options))
+    yield Directive(f"--nodes={request.nodes}")
+    if request.ranks:
+        yield Directive(f"--ntasks={request.ranks}", "distributed by Slurm, not necessarily evenly")
+    else:
+        yield Directive(f"--ntasks-per-node={layout.tasks}", _explain_tasks(layout))
+    if layout.cpus:
+        yield Directive(f"--cpus-per-task={layout.cpus}", _explain_cpus(site, layout))
+    if layout.gpus and site.job.gpus:
+        yield Directive(site.job.gpus.replace("{gpus}", str(layout.gpus)))
+    if layout.memory_gib and not any(option.startswith("--mem") for option in (*site.job.lines, *request.more)):
+        yield Directive(f"--mem={layout.memory_gib}G", _explain_memory(layout))
     network = choose_network(request, site, layout)
-    required = f"required for every job on {site.name}"
-    return JobNeeds(
-        name=request.option("job-name") or _name_program(request),
-        options=tuple((name, value) for name, value in options.items() if name not in ("job-name", "network")),
-        nodes=request.nodes,
-        ranks=Amount(request.ranks, f"distributed by {scheduler_of(site).title}, not necessarily evenly"),
-        tasks=Amount(layout.tasks, _explain_tasks(layout)),
-        cpus=Amount(layout.cpus, _explain_cpus(site, layout)),
-        gpus=layout.gpus if site.job.gpus else 0,
-        gpu_option=site.job.gpus,
-        memory_gib=Amount(layout.memory_gib, _explain_memory(layout)),
-        network=Amount(network, explain_network(network)),
-        lines=tuple(Directive(line, required) for line in site.job.lines),
-        storage=Directive(place.flag, f"for staging to the nodes' {place.name}") if place and place.flag else None,
-        requeue=request.requeue,
-        more=request.more,
-    )
+    if network:
+        yield Directive(f"--network={network}", explain_network(network))
+    yield from (Directive(line, f"required for every job on {site.name}") for line in site.job.lines)
+    if place and flag and not both:
+        yield Directive(flag, f"for staging to the nodes' {place.name}")
+    if request.requeue:
+        yield from requeue_directives(request.requeue)
+    yield from map(Directive, request.more)
+
+
+def _make_output(options: Mapping[str, str]) -> Directive:
+    asked = options.get("output", "")
+    if not asked and options.get("array"):
+        return Directive("--output=%x-%A_%a.out", "%x is the job name, %A the array job ID, %a the array index")
+    return Directive(f"--output={asked or '%x-%j.out'}", "%x is the job name, %j the job ID")
 
 
 def _name_program(request: JobRequest) -> str:

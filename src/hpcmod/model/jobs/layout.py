@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from hpcmod.errors import BadInputError
 from hpcmod.model.jobs.request import JobRequest, is_command
-from hpcmod.model.jobs.schedulers import scheduler_of
 from hpcmod.model.site import BY_TASKS, LAUNCHERS, RAY, NodeType, Site
 
 
@@ -27,7 +26,7 @@ class Layout(NamedTuple):
 
     @property
     def by_tasks(self) -> bool:
-        """Return whether each rank is a task of the scheduler; otherwise the launcher starts the ranks of a node."""
+        """Return whether each rank is a task of srun; otherwise the launcher starts the ranks of a node."""
         return self.launcher == BY_TASKS
 
 
@@ -69,7 +68,7 @@ def make_layout(request: JobRequest, site: Site) -> Layout:
         cpus = _count_cpus(node, gpus, max(gpus, tasks) if request.ranks else tasks, site.launcher.cpus_per_gpu)
     whole = gpus == node.gpus and (
         choose_partition(request, site, node) in site.job.exclusive
-        or scheduler_of(site).is_exclusive((*site.job.lines, *request.more))
+        or "--exclusive" in (*site.job.lines, *request.more)
         or 0 < node.cores <= cpus * tasks  # also on a shared node: this job has all cores that jobs may use
     )
     memory_gib = node.memory_gib * gpus // node.gpus if node.gpus else node.memory_gib

@@ -10,8 +10,7 @@ from hpcmod.model.jobs.layout import Layout
 from hpcmod.model.jobs.masks import cpu_masks
 from hpcmod.model.jobs.mpi import choose_mpi
 from hpcmod.model.jobs.request import JobRequest, is_command, is_command_line
-from hpcmod.model.jobs.scheduler import Placement
-from hpcmod.model.jobs.schedulers import scheduler_of
+from hpcmod.model.jobs.slurm import single_step
 from hpcmod.model.site import RAY, Site
 
 PYTHON = "conda-python-distributed"
@@ -21,8 +20,11 @@ COMMAND = "run-in-env"
 STARTS = ("one-per-rank", "one-per-node")
 """How the containers of a node start: one for each rank, or one in which the ranks are forked."""
 
-_ALL_CORES = ", with all its cores"
-_FEW_CORES = ". Its number of cores is not known: set {option}, here and above"
+_GPUS_OF_TASK = "--gpus-per-task="
+_OF_RANKS = (_GPUS_OF_TASK, "--gpu-bind")
+"""Flags of srun for ranks that are tasks; wrong with one task per node."""
+_OF_EQUALS = "--ntasks-per-socket"
+"""Flag of srun for one task per GPU; wrong for any other number of tasks."""
 
 
 @dataclass(frozen=True)
@@ -42,23 +44,20 @@ class Step:
 
 def make_step(request: JobRequest, site: Site, layout: Layout) -> Step:
     """Return one step of a job with a given layout."""
-    scheduler, launcher = scheduler_of(site), site.launcher
-    binding, masks, why = _choose_binding(request, site, layout)
-    placement = Placement(
-        nodes=request.nodes,
-        ranks=request.ranks,
-        tasks=layout.tasks,
-        cpus=layout.cpus,
-        gpus=layout.gpus,
-        by_tasks=layout.by_tasks,
-        flags=launcher.srun,
-        mpi=choose_mpi(request.image_mpi, launcher, request.mpi),
-        distribution=launcher.distribution,
-        binding=binding,
-        masks=masks,
-    )
+    binding, why = _choose_binding(request, site, layout)
+    mpi = choose_mpi(request.image_mpi, site.launcher, request.mpi)
+    flags = [flag for flag in _choose_flags(site, layout) if not mpi or not flag.startswith("--mpi=")]
+    distribution = site.launcher.distribution
     return Step(
-        command=scheduler.step(placement),
+        command=(
+            *("srun", "--export=ALL", "--kill-on-bad-exit=1", f"--nodes={request.nodes}"),
+            f"--ntasks={request.ranks}" if request.ranks else f"--ntasks-per-node={layout.tasks}",
+            *([f"--cpus-per-task={layout.cpus}"] if layout.cpus else []),
+            *([f"--mpi={mpi}"] if mpi else []),
+            *flags,
+            *([f"--distribution={distribution}"] if distribution else []),
+            *([f"--cpu-bind={binding}"] if binding else []),
+        ),
         container=_make_container(request, site, layout),
         program=tuple(_make_program(request, layout)),
         why=why,
@@ -78,7 +77,7 @@ def make_single_step(program: tuple[str, ...], request: JobRequest, site: Site, 
     gpus = layout.gpus if site.job.gpus else 0
     script, words = (COMMAND, program) if is_command_line(program) else (PYTHON, _without_python(program))
     return Step(
-        command=scheduler_of(site).single_step(cpus=layout.cpus * layout.tasks, gpus=gpus),
+        command=single_step(cpus=layout.cpus * layout.tasks, gpus=gpus),
         container=_make_container(request, site, layout),
         program=(script, *words),
         why="Once, before the ranks start.",
@@ -94,30 +93,42 @@ def _without_python(program: tuple[str, ...]) -> tuple[str, ...]:
     return program[1:] if program[0] in ("python", "python3") else program
 
 
-def _choose_binding(request: JobRequest, site: Site, layout: Layout) -> tuple[str, tuple[str, ...], str]:
-    """Return how the scheduler binds ranks to cores, their masks if we choose them, and the reason."""
-    kind, scheduler = site.launcher.cpu_bind, scheduler_of(site)
+def _choose_flags(site: Site, layout: Layout) -> Iterator[str]:
+    """Yield the site's flags that fit the tasks; a single task per node gets the GPUs of all its ranks."""
+    gpus, tasks = layout.gpus, layout.tasks
+    for flag in site.launcher.srun:
+        if not layout.by_tasks and flag.startswith(_OF_RANKS):
+            if gpus and flag.startswith(_GPUS_OF_TASK):
+                yield f"{_GPUS_OF_TASK}{gpus}"
+        elif gpus and flag.startswith(_GPUS_OF_TASK) and tasks > gpus:
+            yield f"--gpus-per-node={gpus}"  # tasks share GPUs: there are fewer GPUs than tasks
+        elif gpus and flag.startswith(_GPUS_OF_TASK) and tasks == 1:
+            yield f"{_GPUS_OF_TASK}{gpus}"
+        elif not flag.startswith(_OF_EQUALS) or (layout.by_tasks and tasks == gpus):
+            yield flag
+
+
+def _choose_binding(request: JobRequest, site: Site, layout: Layout) -> tuple[str, str]:
+    """Return the value of srun's --cpu-bind, empty without one, and the reason."""
+    kind = site.launcher.cpu_bind
     if layout.tasks == 1:
-        return (
-            "",
-            (),
-            f"One task per node{_ALL_CORES if layout.cpus else _FEW_CORES.format(option=scheduler.cpus_option)}.",
-        )
+        unknown = ". Its number of cores is not known: set --cpus-per-task=N, here and above"
+        return "", f"One task per node{', with all its cores' if layout.cpus else unknown}."
     if kind in ("none", ""):
-        return "", (), f"{scheduler.title} chooses the cores of each rank."
+        return "", "Slurm chooses the cores of each rank."
     if kind != "mask":
-        return kind, (), f"{scheduler.title} binds each rank: {kind}."
+        return kind, f"Slurm binds each rank: {kind}."
     if request.cpus > 0:
-        return "", (), f"No masks: each rank has the {request.cpus} CPUs that were requested."
+        return "", f"No masks: each rank has the {request.cpus} CPUs that were requested."
     if request.ranks or not layout.whole:
-        return "", (), "No masks: these need full nodes and equal shares. Ranks that may use all cores bind themselves."
+        return "", "No masks: these need full nodes and equal shares. Ranks that may use all cores bind themselves."
     try:
         masks = _make_masks(layout)
     except HpcmodError as err:
-        return "", (), f"No masks: {err.message}."
+        return "", f"No masks: {err.message}."
     near = "the cores near its GPU, GPU 0 first" if layout.gpus else "its own cores"
     near += ", and a share of the others" * (0 < layout.tasks < layout.gpus)
-    return "", masks, f"Each rank of a node gets {near}."
+    return f"mask_cpu:{','.join(masks)}", f"Each rank of a node gets {near}."
 
 
 def _make_masks(layout: Layout) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hpcmod.model.jobs.schedulers import SCHEDULERS
+from hpcmod.model.jobs.slurm import name_in
 
 _IMAGE = re.compile(r"^# Image: sha256 ([0-9a-f]{64})\b", re.MULTILINE)
 
@@ -29,9 +29,9 @@ def read_written_job(script: str) -> WrittenJob:
     commands = list(_module_commands(script))
     loads = [words[1] for words in commands if words[0] == "load" and len(words) > 1]
     uses = [words[1] for words in commands if words[0] == "use" and len(words) > 1]
-    image, names = _IMAGE.search(script), (scheduler.name_in(script) for scheduler in SCHEDULERS.values())
+    image = _IMAGE.search(script)
     return WrittenJob(
-        name=next(filter(None, names), ""),
+        name=name_in(script),
         module=loads[0] if loads else "",
         trees=tuple(reversed(uses)),  # the last `module use` comes first on MODULEPATH
         sha256=image[1] if image else "",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from hpcmod.model.compression import ANY_OF
 from hpcmod.model.images.trust import parse_keys, parse_needs
 from hpcmod.model.profiles import checks as check
-from hpcmod.model.site import FABRICS, HOST_PYTHON, LAUNCHERS, NETSTACK_MODES, USER_SITE, HostCommands
+from hpcmod.model.site import FABRICS, HOST_PYTHON, LAUNCHERS, NETSTACK_MODES, SCHEDULERS, USER_SITE, HostCommands
 
 
 class Key(NamedTuple):
@@ -20,13 +20,6 @@ class Key(NamedTuple):
     meaning: str
     field: str = ""
     """Field of Site that takes the checked value unchanged; empty if it needs further processing."""
-
-
-def _check_scheduler(value: Any) -> str:
-    """Check the name of a scheduler, whose words most commands do not need and which take time to load."""
-    from hpcmod.model.jobs.schedulers import SCHEDULERS
-
-    return str(check.one_of(*SCHEDULERS)(value))
 
 
 SCHEMA: Mapping[str, Key] = {
@@ -280,7 +273,11 @@ SCHEMA: Mapping[str, Key] = {
         "table of strings",
         "launchers that the site advises against, with the reason, which jobs print",
     ),
-    "job.scheduler": Key(_check_scheduler, "text", "scheduler of the machine; default: `slurm`"),
+    "job.scheduler": Key(
+        check.one_of(*SCHEDULERS),
+        "text",
+        "scheduler of the machine, `slurm` (default), `pbs` or `flux`; hpcmod writes jobs for Slurm only",
+    ),
     "job.required": Key(
         check.some_of("account", "qos", "time", "partition", "constraint", "reservation"),
         "list of names",

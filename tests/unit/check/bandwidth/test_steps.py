@@ -25,7 +25,7 @@ from hpcmod.image.inspect.commands import ImageCommands
 from hpcmod.install.installed import Installed
 from hpcmod.machine import load_site
 from hpcmod.model.bandwidth.startup import TimedStart, summarize_starts
-from hpcmod.model.jobs.scheduler import Allocation
+from hpcmod.model.jobs.allocation import Allocation
 
 FOUND = Installed("PyTorch/2.7.1", Path("/m/PyTorch/2.7.1.lua"), Path("/apps/PyTorch"), {"image": {"path": "/i.sif"}})
 REQUEST = BenchmarkRequest(

@@ -71,5 +71,5 @@ def test_our_own_scripts_break_none_of_our_rules(name: str) -> None:
 
 
 def test_scripts_for_another_scheduler_than_slurm_are_not_judged() -> None:
-    with pytest.raises(LackingError, match="only in batch scripts of Slurm, and polaris has PBS"):
+    with pytest.raises(LackingError, match="only in batch scripts of Slurm, and polaris has another scheduler: pbs"):
         lint_job("#!/bin/bash\n#PBS -l select=1\n", SITES["polaris"])

@@ -10,8 +10,7 @@ import pytest
 
 from hpcmod.check.nodes.report import add_image, check_nodes, find_ranks
 from hpcmod.errors import LackingError
-from hpcmod.model.jobs.scheduler import Allocation
-from hpcmod.model.jobs.slurm import Slurm
+from hpcmod.model.jobs.allocation import Allocation
 from hpcmod.model.nodes.question import make_question
 from hpcmod.model.site import NodeType
 
@@ -45,14 +44,14 @@ def test_nodes_are_compared_with_the_profile(environ: dict[str, str], tmp_path: 
         sha256="0" * 64,
         whole=False,
     )
-    report = check_nodes(Slurm(), TWO, question, environ)
+    report = check_nodes(TWO, question, environ)
     assert [node.name for node in report.nodes] == ["nid001", "nid002"]
     rules = {one.rule for one in report.findings if one.subject == "nid001" and one.level == "fail"}
     assert rules == {"cores", "image", "interface"}
 
 
 def test_a_node_that_does_not_answer_is_named(environ: dict[str, str]) -> None:
-    report = check_nodes(Slurm(), TWO, make_question([]), {**environ, "ANSWERING": "nid002"})
+    report = check_nodes(TWO, make_question([]), {**environ, "ANSWERING": "nid002"})
     assert report.missing == ("nid001",)
     assert [(one.subject, one.rule) for one in report.findings if one.level == "fail"] == [("nid001", "answer")]
 
@@ -60,10 +59,10 @@ def test_a_node_that_does_not_answer_is_named(environ: dict[str, str]) -> None:
 def test_without_any_answer_the_scheduler_is_quoted(environ: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "srun").write_text("#!/bin/sh\necho 'srun: error: Unable to create step' >&2\nexit 1\n")
     with pytest.raises(LackingError, match="Unable to create step"):
-        check_nodes(Slurm(), TWO, make_question([]), environ)
+        check_nodes(TWO, make_question([]), environ)
 
 
 def test_ranks_say_where_they_run(environ: dict[str, str]) -> None:
-    places, findings = find_ranks(Slurm(), ["srun"], node=NodeType("any"), ranks=1, interfaces=(), environ=environ)
+    places, findings = find_ranks(["srun"], node=NodeType("any"), ranks=1, interfaces=(), environ=environ)
     assert [(place.rank, place.host, place.bound) for place in places] == [(0, "nid001", False), (1, "nid002", False)]
     assert findings == []

@@ -13,7 +13,6 @@ import pytest
 from hpcmod.check.running.nodes import ask_ranks
 from hpcmod.model.endings.stacks import MARK, parse_answers
 from hpcmod.model.jobs.facts import JobFacts
-from hpcmod.model.jobs.slurm import Slurm
 from hpcmod.resources import rank_program
 
 ANSWER = json.dumps({"host": "nid001", "ranks": [{"rank": "0", "pid": 7, "state": "S", "cpu": 0.0}], "profiler": ""})
@@ -34,7 +33,7 @@ def fake_srun(place: Path, code: str) -> dict[str, str]:
 def test_one_step_asks_all_nodes_without_the_variables_of_another_job(tmp_path: Path) -> None:
     kept = f'env | grep ^SLURM >{tmp_path}/env; echo "$@" | head -1 >{tmp_path}/words'
     code = f"{kept}; echo noise; echo '{MARK}nid001 0 1 {ANSWER}'"
-    asked = ask_ranks(Slurm(), JOB, fake_srun(tmp_path / "bin", code))
+    asked = ask_ranks(JOB, fake_srun(tmp_path / "bin", code))
     assert [answer.host for answer in asked.answers] == ["nid001"] and asked.problem == ""
     assert (tmp_path / "env").read_text() == "SLURM_CONF=/etc/x\n"
     assert (tmp_path / "words").read_text().startswith("--jobid=4711 --nodes=2 --overlap --ntasks-per-node=1 ")
@@ -42,9 +41,9 @@ def test_one_step_asks_all_nodes_without_the_variables_of_another_job(tmp_path: 
 
 @pytest.mark.slow
 def test_no_answer_has_a_reason(tmp_path: Path) -> None:
-    asked = ask_ranks(Slurm(), JOB, fake_srun(tmp_path / "bin", "echo 'srun: error: Invalid job id' >&2; exit 1"))
+    asked = ask_ranks(JOB, fake_srun(tmp_path / "bin", "echo 'srun: error: Invalid job id' >&2; exit 1"))
     assert (asked.answers, asked.problem) == ((), "srun: error: Invalid job id")
-    assert "srun cannot be started" in ask_ranks(Slurm(), JOB, {"PATH": str(tmp_path)}).problem
+    assert "srun cannot be started" in ask_ranks(JOB, {"PATH": str(tmp_path)}).problem
 
 
 def test_the_program_of_the_nodes_runs_under_an_old_python_with_the_standard_library() -> None:

@@ -137,6 +137,27 @@ def test_refuses_invalid_requests_with_the_reason(arguments: list[str], said: st
     assert said in done.stderr
 
 
+@pytest.mark.parametrize("site", ["polaris", "tuolumne"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("job", "PyTorch", "-o", "my.sh", "--", "t.py"),
+        ("job", "PyTorch", "--salloc"),
+        ("job", "--rerun", "old.sh"),
+        ("launch", "--", "t.py"),
+        ("check",),
+        ("profile", "4711"),
+    ],
+    ids=lambda words: " ".join(words[:2]),
+)
+def test_the_schedulers_of_other_machines_are_refused(words: tuple[str, ...], site: str, tmp_path: Path) -> None:
+    done = hpcmod(words[0], "--site", site, *words[1:])
+    assert done.exit_code == 7, done.output
+    assert f"this machine's scheduler is {'PBS' if site == 'polaris' else 'Flux'} (site profile {site})" in done.stderr
+    assert "singularity exec $SIF conda-python-distributed" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("launcher", ["torchrun", "accelerate", "deepspeed"])
 def test_a_launcher_that_the_site_advises_against_comes_with_its_reason(launcher: str) -> None:
     done = hpcmod("job", "P", "--site", "frontier", "-A", "x", "--launcher", launcher, "--", "t.py")

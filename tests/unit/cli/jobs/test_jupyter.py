@@ -92,4 +92,4 @@ def test_job_options_with_here_are_refused(top: Path) -> None:
 def test_without_slurm_the_other_way_is_suggested(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(top))
     done = hpcmod("Lab")
-    assert (done.exit_code, "hpcmod jupyter NAME --here" in done.stderr) == (7, True)
+    assert (done.exit_code, "hpcmod jupyter Lab --here" in done.stderr) == (7, True)

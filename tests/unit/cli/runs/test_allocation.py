@@ -38,7 +38,7 @@ def test_outside_a_job_there_is_no_allocation(monkeypatch: pytest.MonkeyPatch) -
 def test_without_a_scheduler_no_allocation_is_requested(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(LackingError, match="no Slurm here"):
-        run_again(["salloc"], load_site("generic", {}))
+        run_again(["salloc"])
 
 
 @pytest.mark.slow
@@ -51,7 +51,7 @@ def test_a_refused_request_is_not_the_result_of_the_command(monkeypatch: pytest.
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     with pytest.raises(LackingError, match="Slurm gave no nodes"):
-        run_again(["salloc"], load_site("generic", {}))
+        run_again(["salloc"])
 
 
 @pytest.mark.slow
@@ -63,5 +63,5 @@ def test_the_same_command_line_runs_in_the_allocation(
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setattr(sys, "argv", [str(tmp_path / "hpcmod"), "check", "-N", "2"])
-    assert run_again(["salloc", "--nodes=2"], load_site("generic", {})) == 4
+    assert run_again(["salloc", "--nodes=2"]) == 4
     assert capfd.readouterr().out == f"{tmp_path}/hpcmod check -N 2\n"

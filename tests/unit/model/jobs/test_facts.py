@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcmod.model.jobs.facts import StepFacts
-from hpcmod.model.jobs.slurm import Slurm
+from hpcmod.model.jobs.facts import StepFacts, parse_job_facts
 
 CONTROL = """JobId=4711 JobName=my train
    JobState=FAILED Reason=NonZeroExitCode Dependency=(null)
@@ -23,7 +22,7 @@ ACCOUNTING = """4711|my train|FAILED|1:0||nid[001-002]|00:00:03|00:05:00||/home/
 
 
 def test_a_job_as_scontrol_and_sacct_know_it() -> None:
-    found = Slurm().read_facts(CONTROL, ACCOUNTING)
+    found = parse_job_facts(CONTROL, ACCOUNTING)
     assert found and (found.number, found.name, found.state, found.code) == ("4711", "my train", "FAILED", 1)
     assert (found.nodes, found.node_count, found.tasks, found.elapsed, found.limit) == (
         "nid[001-002]",
@@ -38,18 +37,14 @@ def test_a_job_as_scontrol_and_sacct_know_it() -> None:
 
 
 def test_a_job_that_only_one_of_them_knows() -> None:
-    old = Slurm().read_facts("", ACCOUNTING)
+    old = parse_job_facts("", ACCOUNTING)
     assert old and (old.number, old.state, old.output, old.directory) == ("4711", "FAILED", "", "/home/me/a b")
-    running = Slurm().read_facts("JobId=3 JobState=RUNNING Reason=None NodeList=(null)", "")
+    running = parse_job_facts("JobId=3 JobState=RUNNING Reason=None NodeList=(null)", "")
     assert running and running.running and (running.reason, running.nodes, running.steps) == ("", "", ())
-    assert Slurm().read_facts("", "") is None and Slurm().read_facts("rubbish", "a|b") is None
-
-
-def test_tells_variables_of_a_job_from_those_of_the_cluster() -> None:
-    assert Slurm().is_of_job("SLURM_NTASKS") and not Slurm().is_of_job("SLURM_CONF") and not Slurm().is_of_job("PATH")
+    assert parse_job_facts("", "") is None and parse_job_facts("rubbish", "a|b") is None
 
 
 @pytest.mark.parametrize("number", ["9" * 5000, "\u00b2"])
 def test_what_no_number_can_be_is_taken_as_none(number: str) -> None:
-    found = Slurm().read_facts(f"JobId=1 JobState=FAILED ExitCode={number}:{number} NumTasks={number}", "")
+    found = parse_job_facts(f"JobId=1 JobState=FAILED ExitCode={number}:{number} NumTasks={number}", "")
     assert found and (found.code, found.signal, found.tasks) == (0, 0, 0)
