@@ -20,7 +20,6 @@ from pathlib import Path
 import pytest
 
 from hpcmod import resources
-from hpcmod.building.engines.trial import true_program
 from hpcmod.building.ingredients import SourceStore, gather, plan_recipe, read_used
 from hpcmod.image.integrity import file_sha256
 from hpcmod.image.sif.reader import architecture_name
@@ -84,8 +83,8 @@ def buildah(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def empty_base(buildah: Buildah, tmp_path_factory: pytest.TempPathFactory) -> str:
     """An image with only /bin/sh, which does nothing and succeeds: buildah parses every RUN line, with no effect."""
     context = tmp_path_factory.mktemp("empty")
-    (context / "sh").write_bytes(true_program(HERE))
-    (context / "sh").chmod(0o755)
+    program = ["gcc", "-static", "-x", "c", "-o", str(context / "sh"), "-"]
+    subprocess.run(program, input="int main(void) { return 0; }", text=True, check=True)
     (context / "Dockerfile").write_text("FROM scratch\nCOPY sh /bin/sh\n")
     buildah("bud", "--isolation=chroot", "-t", "localhost/empty", str(context))
     return "localhost/empty"

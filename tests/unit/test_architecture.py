@@ -362,7 +362,7 @@ PAST_FS = {
     "image/copy.py": "creates and removes a file within a Scratch; links from there",
     "building/engines/buildah.py": "fills a build's workspace",
     "building/engines/workspace.py": "makes and removes a build's workspace, whose owner it checks",
-    "building/engines/trial.py": "fills a build's workspace",
+    "building/engines/probe.py": "fills a build's workspace",
     "image/acquire/fetch.py": "writes a file and its note within a Scratch",
     "image/inspect/files.py": "reads what a container would see of the host, as its programs would",
     "building/ingredients.py": "makes the directory of downloads",

@@ -1,4 +1,4 @@
-"""Find which engines work here by building a one-line image, because a program on PATH may still not work."""
+"""Find which engines work here by building an image of one file, because a program on PATH may still not work."""
 
 from __future__ import annotations
 
@@ -14,11 +14,22 @@ from hpcmod.building.engines.buildah import Buildah
 from hpcmod.building.engines.docker import Docker
 from hpcmod.building.engines.engine import BuildSource, Engine, EngineFinding
 from hpcmod.building.engines.podman import Podman
-from hpcmod.building.engines.trial import write_trial
 from hpcmod.building.engines.workspace import open_workspace
 from hpcmod.errors import BadInputError, HpcmodError, LackingError, explain_os_error
 
 _LOG = logging.getLogger(__name__)
+
+_DOCKERFILE = """\
+FROM scratch
+COPY --chown=33:33 file /file
+"""
+"""The owner is not root: packages have such files, and an engine that cannot create them would fail late."""
+
+_DEFINITION = """\
+Bootstrap: scratch
+%files
+    file /file
+"""
 
 _FAULT = re.compile(r"error|fatal|cannot", re.IGNORECASE)
 _STORAGES = ("overlay", "fuse-overlayfs", "vfs")
@@ -127,13 +138,20 @@ def _why_not(engine: Engine, trial: EngineTrial) -> str:
         return lacks
     try:
         with open_workspace(trial.at, trial.name, trial.environ) as workspace:
-            write_trial(workspace.context)
+            _write_context(workspace.context)
             engine.build(workspace, BuildSource(workspace.context, workspace.context / engine.form, None))
     except HpcmodError as err:
         return _main_line(err.message)
     except OSError as err:
         return explain_os_error(err).message
     return ""
+
+
+def _write_context(context: Path) -> None:
+    """Write the build context of the test image."""
+    (context / "Dockerfile").write_text(_DOCKERFILE)
+    (context / "definition").write_text(_DEFINITION)
+    (context / "file").touch()
 
 
 def _main_line(message: str) -> str:

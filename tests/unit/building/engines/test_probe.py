@@ -40,6 +40,12 @@ def test_the_error_of_an_engine_becomes_the_finding(trial: EngineTrial) -> None:
     assert not found["docker"].works and found["docker"].why == "ERROR: Cannot connect to the Docker daemon"
 
 
+def test_an_engine_that_copies_a_file_into_an_image_works(trial: EngineTrial) -> None:
+    stand_in(trial, "docker", 'case $1 in build) test -e "$3" -a -e "$6/file";; esac')
+    found = {one.name: one for one in probe_engines(trial.environ, at=trial.at)}
+    assert (found["docker"].works, found["docker"].why) == (True, "by its daemon")
+
+
 def test_each_way_to_keep_layers_is_tried(trial: EngineTrial) -> None:
     stand_in(trial, "buildah", 'echo "Error: $6 is not supported here" >&2; exit 125')
     found = probe_engines(trial.environ, at=trial.at)[0]
