@@ -66,7 +66,7 @@ def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[R
             registry.push_layout(layout, name, "1")
             words = ("fetch", "--no-cache", f"docker://{registry.host}/{name}:1", "-o", str(out))
             yield _row(f"fetch from a registry, {name}", rounds, _hpcmod(env, *words), clear)
-            yield _row(f"convert, {name}", rounds, _hpcmod(env, "convert", f"oci:{layout}", str(out)), clear)
+            yield _row(f"convert, {name}", rounds, _hpcmod(env, "fetch", f"oci:{layout}", "-o", str(out)), clear)
 
 
 def _row(what: str, rounds: int, work: Mapping[str, Callable[[], object]], before: Callable[[], object]) -> Row:

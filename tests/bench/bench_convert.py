@@ -81,11 +81,11 @@ def tools(stack: Stack, layout: Path, reference: str) -> Mapping[str, str]:
     """Return the shell command of each alternative; it writes `$OUT`, and gets an empty `$TMPDIR` of its own."""
     apptainer, source = f"{stack.apptainer}", f"oci:{layout}"
     fast = "--mksquashfs-args '-comp zstd -Xcompression-level 3'"
-    hpcmod = f"{sys.executable} -c 'from hpcmod.cli.main import main; main()' convert --compression"
+    hpcmod = f"{sys.executable} -c 'from hpcmod.cli.main import main; main()' fetch --output $OUT --compression"
     found = {
-        OURS: f"{hpcmod} zstd:3 {source} $OUT",
-        "hpcmod, gzip 6": f"{hpcmod} gzip:6 {source} $OUT",
-        "hpcmod from the registry, zstd 3": f"{hpcmod} zstd:3 --no-cache docker://{reference} $OUT",
+        OURS: f"{hpcmod} zstd:3 {source}",
+        "hpcmod, gzip 6": f"{hpcmod} gzip:6 {source}",
+        "hpcmod from the registry, zstd 3": f"{hpcmod} zstd:3 --no-cache docker://{reference}",
         PULL: f"APPTAINER_NOHTTPS=1 {apptainer} pull $OUT docker://{reference}",
         "apptainer build, gzip 9": f"{apptainer} build $OUT {source}",
         ZSTD: f"{apptainer} build {fast} $OUT {source}",

@@ -370,7 +370,7 @@ SCENES: dict[str, Scene] = {
         same=False,  # the report and the file of earlier runs contain the time
     ),
     "profile": Scene(("profile", "source/rank0.json", "source/rank1.json", "-o", "out/trace.json"), _traced),
-    "convert": Scene(("convert", "oci:source/layout", "out/x.sif"), _fetched, (("verify", "out/x.sif"),)),
+    "fetch oci": Scene(("fetch", "oci:source/layout", "-o", "out/x.sif"), _fetched, (("verify", "out/x.sif"),)),
     "bake": Scene(
         ("bake", "source/small.sif", "--packages", "source/packages", "-o", "out/x.sif", "--force"),
         _with_packages,

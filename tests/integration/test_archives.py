@@ -16,8 +16,7 @@ from hpcmod.image.sif.reader import read_sif, squashfs_partition
 from hpcmod.image.squashfs.reader import Squashfs
 from hpcmod.model.images.reference import ImageReference
 from tests.oci_corpus import CASES, write_case
-from tests.registry import Registry
-from tests.stack import Stack, run
+from tests.stack import run
 
 TRANSPORTS = ["docker-archive", "oci-archive", "oci"]
 
@@ -70,16 +69,3 @@ def test_each_of_several_images_in_an_archive_can_be_named(layout: Path, tmp_pat
             ImageReference.parse(f"docker-archive:{tmp_path}/a.tar:{name}"), architecture="amd64"
         ) as image:
             assert len(image.layers) == 1
-
-
-@pytest.mark.stack
-@pytest.mark.parametrize("source", ["registry", "layout"])
-def test_the_runtime_converts_for_comparison(
-    stack: Stack, registry: Registry, layout: Path, tmp_path: Path, source: str
-) -> None:
-    registry.push_layout(layout, "archives/engine", "1")
-    text = f"oci:{layout}" if source == "layout" else f"docker://{registry.host}/archives/engine:1"
-    options = ObtainOptions("amd64", "test", environ=stack.environment(tmp_path), by_runtime=True)
-    got = obtain(ImageReference.parse(text), tmp_path / "x.sif", options=options)
-    assert got.provenance.tool == "apptainer"
-    assert read_sif(got.path).architecture == "amd64"

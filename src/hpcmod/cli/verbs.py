@@ -96,10 +96,6 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Images": {
         "fetch": ("images.image:fetch", "Fetch an image as a verified SIF and print its path."),
-        "convert": (
-            "images.image:convert",
-            "Convert a container image to a SIF.",
-        ),
         "build": (
             "images.build:build",
             "Build an image with MPI, libfabric and the network plugin.",

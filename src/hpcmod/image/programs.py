@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from hpcmod.errors import HpcmodError, LackingError
@@ -35,13 +34,8 @@ def find_program(names: Sequence[str], environ: Mapping[str, str], *, why: str) 
     return found
 
 
-def build_sif(reference: ImageReference, out: Path, environ: Mapping[str, str], *, allow_http: bool = False) -> None:
-    """Make a SIF from a reference with the container runtime.
-
-    Parameters
-    ----------
-    allow_http
-        Whether to use plain http for the registry.
+def build_sif(reference: ImageReference, out: Path, environ: Mapping[str, str]) -> None:
+    """Make a SIF from a definition file, or pull one from a library, with the container runtime.
 
     Raises
     ------
@@ -52,10 +46,8 @@ def build_sif(reference: ImageReference, out: Path, environ: Mapping[str, str], 
     """
     runtime = find_program(RUNTIMES, environ, why=f"{reference.canonical}: this kind of image")
     verb = "pull" if reference.kind == "library" else "build"
-    plain = ["--no-https"] if allow_http else []
-    exact = replace(reference, tag="") if reference.digest else reference  # the runtime does not accept both
-    source = str(Path(reference.path).absolute()) if reference.kind == "definition" else exact.canonical
-    _run([runtime, verb, "--force", *plain, os.fspath(out), source], environ)
+    source = str(Path(reference.path).absolute()) if reference.kind == "definition" else reference.canonical
+    _run([runtime, verb, "--force", os.fspath(out), source], environ)
 
 
 def save_from_daemon(reference: ImageReference, archive: Path, environ: Mapping[str, str]) -> None:

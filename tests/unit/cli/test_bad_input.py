@@ -83,7 +83,6 @@ BY_NAME = (
     "bake",
     "build",
     "bundle",
-    "convert",
     "doctor",
     "export",
     "fetch",

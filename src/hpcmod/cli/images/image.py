@@ -1,4 +1,4 @@
-"""The commands for images: fetch, convert, verify.
+"""The commands for images: fetch and verify.
 
 Registry clients are imported where they are needed, because they would slow down the start of every other command.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -20,12 +19,12 @@ from hpcmod import machine
 from hpcmod.cli.containers import complete_file, complete_image, site_option
 from hpcmod.cli.flags import with_flags
 from hpcmod.cli.output import print_data, print_json, print_text, print_wrapped, tell
-from hpcmod.errors import BadInputError, NotFoundError
+from hpcmod.errors import NotFoundError
 from hpcmod.image.acquire.locate import recognize
 from hpcmod.image.integrity import parse_sha256
 from hpcmod.image.trust.provenance import provenance_values, render_provenance
 from hpcmod.model.compression import ANY_OF
-from hpcmod.model.images.reference import LOCAL_KINDS, OCI_KINDS, ImageReference
+from hpcmod.model.images.reference import LOCAL_KINDS, ImageReference
 from hpcmod.progress import ProgressLine
 
 if TYPE_CHECKING:
@@ -33,13 +32,13 @@ if TYPE_CHECKING:
 
 TOOL = f"hpcmod {hpcmod.__version__}"
 
-Decorator = Callable[[Callable[..., None]], Callable[..., None]]
-
 
 @dataclass(frozen=True)
-class AcquireFlags:
-    """Options that fetch and convert share."""
+class FetchFlags:
+    """Arguments and options of `hpcmod fetch`."""
 
+    image: str
+    output: Path | None
     dry_run: bool
     as_json: bool
     no_cache: bool
@@ -52,100 +51,73 @@ class AcquireFlags:
     site: str | None
 
 
-@dataclass(frozen=True)
-class FetchFlags(AcquireFlags):
-    """Arguments and options of `hpcmod fetch`."""
-
-    image: str
-    output: Path | None
-
-
-@dataclass(frozen=True)
-class ConvertFlags(AcquireFlags):
-    """Arguments and options of `hpcmod convert`."""
-
-    image: str
-    output: Path
-    engine: str
-
-
-def _shared(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that fetch and convert share."""
-    flags: list[Decorator] = [
-        click.option("--dry-run", is_flag=True, help="Print what would be fetched; fetch nothing."),
-        click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
-        click.option("--no-cache", is_flag=True, help="Keep only the SIF on disk, no downloaded layers."),
-        click.option("--checksum", metavar="SHA256", help="Expected sha256 of the SIF."),
-        click.option("--compression", metavar="NAME[:LEVEL]", help=f"{ANY_OF} (default: the site's)."),
-        click.option(
-            "--max-memory",
-            type=click.IntRange(1),
-            metavar="MB",
-            help="Memory for the conversion, in MB (default: 750).",
-        ),
-        click.option("--allow-http", is_flag=True, help="Allow plain http if a server does not offer https."),
-        click.option("--force", is_flag=True, help="Replace an existing file."),
-        site_option,
-    ]
-    for flag in reversed(flags):
-        command = flag(command)
-    return command
-
-
 @click.command()
 @click.argument("image", metavar="REFERENCE", shell_complete=complete_file)
 @click.option("-o", "--output", metavar="PATH", type=click.Path(path_type=Path), help="File or directory to write to.")
-@_shared
+@click.option("--dry-run", is_flag=True, help="Print what would be fetched; fetch nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--no-cache", is_flag=True, help="Keep only the SIF on disk, no downloaded layers.")
+@click.option("--checksum", metavar="SHA256", help="Expected sha256 of the SIF.")
+@click.option("--compression", metavar="NAME[:LEVEL]", help=f"{ANY_OF} (default: the site's).")
+@click.option(
+    "--max-memory", type=click.IntRange(1), metavar="MB", help="Memory for a conversion, in MB (default: 750)."
+)
+@click.option("--allow-http", is_flag=True, help="Allow plain http if a server does not offer https.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
+@site_option
 @with_flags(FetchFlags)
 def fetch(flags: FetchFlags) -> None:
     """Fetch an image as a verified SIF and print its path.
 
-    REFERENCE is a path, https://..., docker://HOST/NAME:TAG or @sha256:..., oras://..., library://...,
-    docker-archive:FILE, oci-archive:FILE, oci:DIRECTORY, docker-daemon:NAME, or a definition file. Interrupted
-    downloads resume, and an existing image is not fetched again. The source is recorded in a file next to the image.
+    REFERENCE is an OCI layout, an archive or a SIF on disk, https://..., docker://HOST/NAME:TAG or @sha256:...,
+    oras://..., library://..., docker-daemon:NAME, or a definition file. To choose one of several images in a layout or
+    archive: oci:DIRECTORY:TAG, oci-archive:FILE:TAG, docker-archive:FILE:TAG.
+
+    Container images are converted without a container runtime, and the same image always gives the same SIF.
+    Interrupted downloads resume, and an existing image is not fetched again. The source is recorded in a file next to
+    the image.
 
     \b
     Examples:
       hpcmod fetch docker://docker.io/pytorch/pytorch:2.7.1-cuda12.8-cudnn9-runtime
       hpcmod fetch --dry-run docker://ghcr.io/org/image:1    # its digest, its size, and what is in the cache
+      hpcmod fetch torch.tar --compression gzip:6            # from docker save
       hpcmod fetch -o torch.sif --checksum 3f79...d1 https://example.org/torch.sif
     """
-    reference = ImageReference.parse(flags.image)
+    from hpcmod.image.acquire.obtain import obtain
+    from hpcmod.image.settings import make_options
+
+    reference = recognize(ImageReference.parse(flags.image.rstrip("/") or flags.image))
     _check_exists(reference, flags.image)
     out = flags.output or Path(reference.file_name)
-    _acquire(reference, out / reference.file_name if out.is_dir() else out, flags)
-
-
-@click.command()
-@click.argument("image", metavar="REFERENCE-OR-FILE", shell_complete=complete_file)
-@click.argument("output", metavar="OUT.sif", type=click.Path(path_type=Path))
-@click.option(
-    "--engine",
-    type=click.Choice(["hpcmod", "apptainer"]),
-    default="hpcmod",
-    metavar="NAME",
-    help="Converter: hpcmod, or apptainer for comparison.",
-)
-@_shared
-@with_flags(ConvertFlags)
-def convert(flags: ConvertFlags) -> None:
-    """Convert a container image to a SIF.
-
-    Needs no container runtime, no root, and no disk space other than for the SIF. The same image always gives the same
-    SIF.
-
-    \b
-    Examples:
-      hpcmod convert docker-archive:torch.tar torch.sif
-      hpcmod convert docker://ghcr.io/org/image:1 image.sif --compression gzip:6
-    """
-    reference = recognize(ImageReference.parse(flags.image))
-    _check_exists(reference, flags.image)
-    if reference.kind not in (*OCI_KINDS, "definition"):
-        raise BadInputError(
-            f"{reference.canonical}: not a container image that can be converted", "For a SIF: hpcmod fetch"
-        )
-    _acquire(reference, flags.output, flags, by_runtime=flags.engine == "apptainer")
+    out = out / reference.file_name if out.is_dir() else out
+    options = make_options(
+        machine.find_machine(None, os.environ, flag=flags.site).site,
+        os.environ,
+        tool=TOOL,
+        checksum=parse_sha256(flags.checksum) if flags.checksum else None,
+        use_cache=not flags.no_cache,
+        tell=tell,
+        compression=flags.compression or "",
+        max_memory=flags.max_memory or 0,
+        allow_http=flags.allow_http,
+    )
+    if flags.dry_run:
+        _print_fetch_plan(reference, out, options, flags.as_json)
+        return
+    with ProgressLine(out.name) as progress:
+        options = replace(options, replace=flags.force, detail=progress.note)
+        got = obtain(reference, out, options=options, progress=progress)
+    if not got.fetched and reference.kind == "url" and not flags.checksum:
+        tell(f"{out}: already exists, fetched from this address on {got.provenance.time}; --force fetches it again")
+    elif not got.fetched:
+        tell(f"{out}: already present (identical)")
+    if flags.as_json:
+        print_json(path=str(got.path), fetched=got.fetched, **provenance_values(got.provenance))
+        return
+    for line in render_provenance(got.provenance):
+        tell(line)
+    print_data(got.path)
 
 
 def _check_exists(reference: ImageReference, asked: str) -> None:
@@ -163,43 +135,6 @@ def _check_exists(reference: ImageReference, asked: str) -> None:
     looks_like_file = path.suffix in (".sif", ".tar", ".img", ".simg", ".def") or asked.endswith(".tar.gz")
     cure = f"For an image in a registry: docker://{asked}" if named and not looks_like_file else "Check the path."
     raise NotFoundError(f"{path}: no such file", cure)
-
-
-def _acquire(reference: ImageReference, out: Path, flags: AcquireFlags, *, by_runtime: bool = False) -> None:
-    from hpcmod.image.acquire.obtain import obtain
-    from hpcmod.image.settings import make_options
-
-    if out.is_dir():
-        raise BadInputError(f"{out}: is a directory", "Give a file name for the SIF.")
-
-    found = make_options(
-        machine.find_machine(None, os.environ, flag=flags.site).site,
-        os.environ,
-        tool=TOOL,
-        checksum=parse_sha256(flags.checksum) if flags.checksum else None,
-        use_cache=not flags.no_cache,
-        tell=tell,
-        compression=flags.compression or "",
-        max_memory=flags.max_memory or 0,
-        allow_http=flags.allow_http,
-    )
-    options = replace(found, by_runtime=by_runtime, replace=flags.force)
-    if flags.dry_run:
-        _print_fetch_plan(reference, out, options, flags.as_json)
-        return
-    with ProgressLine(out.name) as progress:
-        got = obtain(reference, out, options=replace(options, detail=progress.note), progress=progress)
-    if not got.fetched and reference.kind == "url" and not flags.checksum:
-        tell(f"{out}: already exists, fetched from this address on {got.provenance.time}; --force fetches it again")
-    elif not got.fetched:
-        tell(f"{out}: already present (identical)")
-    if flags.as_json:
-        values = {"path": str(got.path), "fetched": got.fetched, **provenance_values(got.provenance)}
-        print_json(**values)
-    else:
-        for line in render_provenance(got.provenance):
-            tell(line)
-        print_data(got.path)
 
 
 def _print_fetch_plan(reference: ImageReference, out: Path, options: ObtainOptions, as_json: bool) -> None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from hpcmod.errors import BadInputError
 from hpcmod.image.acquire.fetch import fetch_file
 from hpcmod.image.cache import Cache
 from hpcmod.image.convert import ConvertOptions, convert
@@ -23,7 +22,7 @@ from hpcmod.image.sif.reader import check_start
 from hpcmod.image.trust.policy import verify_image_trust
 from hpcmod.image.trust.provenance import is_remembered, read_provenance
 from hpcmod.image.web.repository import Access
-from hpcmod.model.images.reference import OCI_KINDS, ImageReference, check_address, redact
+from hpcmod.model.images.reference import OCI_KINDS, ImageReference, redact
 from hpcmod.model.images.trust import ANYTHING, TrustEvidence, TrustPolicy, TrustRule
 
 _ANYONE = Access()
@@ -50,8 +49,6 @@ class ObtainOptions:
     """Cache for blobs from registries; if None, only the SIF is written."""
     access: Access = _ANYONE
     conversion: ConvertOptions = _OURS
-    by_runtime: bool = False
-    """Convert OCI images with the container runtime, for comparison."""
     replace: bool = False
     """Replace an existing file with different content."""
     striping: str = ""
@@ -112,23 +109,11 @@ def _convert_image(task: FetchTask) -> FetchedSif:
     with _open(task) as (image, digest):
         digests = [found for found in (digest, image.digest) if found]
         verified = verify_image_trust(reference, task.rule, digests, access=options.access)
-        if options.by_runtime:
-            build_sif(reference, task.staged, options.environ, allow_http=_may_be_plain(reference, options))
-            return FetchedSif("", digest, verified, "apptainer")
         _check_target(image, task.staged, options)
         made = convert(image, task.staged, options=options.conversion, progress=task.progress)
     for what in made.left_out:
         options.tell(f"{reference.canonical}: left out: {what}")
     return FetchedSif(made.sha256, digest, verified)
-
-
-def _may_be_plain(reference: ImageReference, options: ObtainOptions) -> bool:
-    """Return whether plain http is allowed for a registry: on this machine, or if the user allowed it."""
-    try:
-        check_address(f"http://{reference.registry}/", allow_http=options.access.allow_http)
-    except BadInputError:
-        return False
-    return True
 
 
 @contextmanager

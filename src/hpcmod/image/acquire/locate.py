@@ -11,7 +11,7 @@ from typing import Any
 from hpcmod.errors import BadInputError, HpcmodError, NotFoundError
 from hpcmod.fs.reading import open_regular
 from hpcmod.image.integrity import parse_sha256
-from hpcmod.model.images.reference import LOCAL_KINDS, ImageReference
+from hpcmod.model.images.reference import LOCAL_KINDS, ImageReference, sif_name
 
 _TAR_AT, _TAR = 257, b"ustar"
 
@@ -39,16 +39,16 @@ def find_image(reference: ImageReference, directories: Sequence[str]) -> Path | 
 
 
 def recognize(reference: ImageReference) -> ImageReference:
-    """Return a path reference with the kind of its archive or layout, if it is one."""
+    """Return a path reference with the kind of its archive or layout, and the file name of its SIF, if it is one."""
     if reference.kind not in LOCAL_KINDS:
         return reference
     path = Path(reference.path)
     if path.is_dir() and (path / "index.json").is_file():
-        return replace(reference, kind="oci")
+        return replace(reference, kind="oci", file_name=sif_name(path.name))
     if path.is_file():
         with open_regular(path) as file:
             if file.read(512)[_TAR_AT:].startswith(_TAR):
-                return replace(reference, kind="docker-archive")
+                return replace(reference, kind="docker-archive", file_name=sif_name(path.name))
     return reference
 
 

@@ -68,7 +68,7 @@ class Allowance:
         if self._bytes < 0:
             raise BadInputError(
                 f"the image unpacks to too many bytes: more than {self._most_bytes}",
-                "If the image is really so large: hpcmod convert --engine apptainer",
+                "If the image is really so large: apptainer build NEW.sif REFERENCE",
             )
 
     def counted(self, entries: Iterator[TarEntry]) -> Iterator[TarEntry]:

@@ -184,8 +184,13 @@ def _parse_layout(text: str, kind: str, rest: str) -> ImageReference:
     name = _checked_name(text, path.rstrip("/").rpartition("/")[2])
     if colon and not tag:
         raise _bad(text, "ends in a colon", "Add a tag after the colon, or remove the colon.")
+    return ImageReference(kind, text, sif_name(name, tag), tag=tag, path=path)
+
+
+def sif_name(name: str, tag: str = "") -> str:
+    """Return the file name of the SIF of a layout or archive, or of the image with this tag in it."""
     stem = re.sub(r"\.(tar|tgz|tar\.gz)$", "", name) or name
-    return ImageReference(kind, text, f"{_readable(stem, tag)}.sif", tag=tag, path=path)
+    return f"{_readable(stem, tag)}.sif"
 
 
 def _parse_plain(text: str, kind: str, rest: str) -> ImageReference:

@@ -44,7 +44,7 @@ def hpcmod(*arguments: str | Path) -> Result:
 def test_a_bundle_carries_an_easyconfig_and_its_image_and_needs_no_network_then(layout: Path, tmp_path: Path) -> None:
     place = tmp_path / "ec"
     place.mkdir()
-    hpcmod("convert", layout, place / "x.sif")
+    hpcmod("fetch", layout, "-o", place / "x.sif")
     (place / "X-1.eb").write_text("name = 'X'\nversion = '1'\nsources = ['x.sif']\n")
     named = f"name = 'Y'\nversion = '1'\nimage = 'oci:{layout}'\n"
     (place / "Y-1.eb").write_text(named)

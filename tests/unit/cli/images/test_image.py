@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,6 @@ from hpcmod.errors import BadInputError
 from hpcmod.image.cache import Cache
 from hpcmod.image.sif.reader import read_sif
 from hpcmod.progress import ProgressLine
-from tests.corpus import make_sif
 from tests.oci_corpus import CASES, write_case
 from tests.registry import Registry
 
@@ -59,37 +59,36 @@ def hpcmod(*arguments: str | Path) -> Result:
     return CliRunner().invoke(main, list(map(str, arguments)))
 
 
-def test_convert_prints_nothing_but_the_path_on_stdout(layout: Path, tmp_path: Path) -> None:
-    result = hpcmod("convert", layout, "x.sif")
+def test_fetch_prints_nothing_but_the_path_on_stdout(layout: Path, tmp_path: Path) -> None:
+    result = hpcmod("fetch", layout, "-o", "x.sif")
     assert (result.exit_code, result.stdout) == (0, "x.sif\n"), result.output
     assert "hpcmod: trust: nothing required\n" in result.stderr
     assert read_sif(tmp_path / "x.sif").architecture == "amd64"
 
 
-def test_convert_accepts_a_compressor_and_refuses_an_unknown_one(layout: Path, tmp_path: Path) -> None:
-    assert hpcmod("convert", layout, "none.sif", "--compression", "none").exit_code == 0
-    assert hpcmod("convert", layout, "gzip.sif", "--compression", "gzip:9").exit_code == 0
+def test_fetch_accepts_a_compressor_and_refuses_an_unknown_one(layout: Path, tmp_path: Path) -> None:
+    assert hpcmod("fetch", layout, "-o", "none.sif", "--compression", "none").exit_code == 0
+    assert hpcmod("fetch", layout, "-o", "gzip.sif", "--compression", "gzip:9").exit_code == 0
     assert (tmp_path / "none.sif").read_bytes() != (tmp_path / "gzip.sif").read_bytes()
     for text in ("zip", "gzip:99", "gzip:x"):
-        assert hpcmod("convert", layout, "bad.sif", "--compression", text).exit_code == 2
+        assert hpcmod("fetch", layout, "-o", "bad.sif", "--compression", text).exit_code == 2
 
 
 def test_the_profile_names_the_compressor(layout: Path, tmp_path: Path) -> None:
     (tmp_path / "site.toml").write_text('name = "x"\n[images]\ncompression = "gzip:9"\n')
-    assert hpcmod("convert", layout, "a.sif", "--site", tmp_path / "site.toml").exit_code == 0
-    assert hpcmod("convert", layout, "b.sif", "--compression", "gzip:9").exit_code == 0
+    assert hpcmod("fetch", layout, "-o", "a.sif", "--site", tmp_path / "site.toml").exit_code == 0
+    assert hpcmod("fetch", layout, "-o", "b.sif", "--compression", "gzip:9").exit_code == 0
     assert (tmp_path / "a.sif").read_bytes() == (tmp_path / "b.sif").read_bytes()
 
 
-def test_convert_to_a_directory_asks_for_the_name_of_the_sif(layout: Path) -> None:
-    for place in (".", str(layout)):
-        result = hpcmod("convert", layout, place)
-        assert (result.exit_code, "Give a file name for the SIF" in result.stderr) == (2, True), result.output
-
-
-def test_convert_refuses_an_image_that_is_already_a_sif(tmp_path: Path) -> None:
-    make_sif(tmp_path / "given.sif")
-    assert hpcmod("convert", "given.sif", "x.sif").exit_code == 2
+def test_what_is_on_disk_is_converted_whatever_it_is_called(layout: Path, tmp_path: Path) -> None:
+    assert hpcmod("fetch", "layout/").stdout == "layout.sif\n"
+    with tarfile.open("saved.tar", "w") as archive:
+        archive.add(layout, ".")
+    assert hpcmod("fetch", "saved.tar").stdout == "saved.sif\n"
+    Path("saved.tar").rename("other")
+    assert hpcmod("fetch", "./other").stdout == "other.sif\n"
+    assert len({(tmp_path / name).stat().st_size for name in ("layout.sif", "saved.sif", "other.sif")}) == 1
 
 
 def test_fetch_keeps_the_file_name_unless_another_is_given(layout: Path, tmp_path: Path) -> None:
@@ -156,7 +155,7 @@ def test_a_short_name_is_refused_with_the_full_one() -> None:
 
 
 def test_verify_tells_sum_source_and_evidence(layout: Path, tmp_path: Path) -> None:
-    hpcmod("convert", layout, "x.sif")
+    hpcmod("fetch", layout, "-o", "x.sif")
     result = hpcmod("verify", "x.sif")
     assert result.exit_code == 0
     assert f"sha256: {hashlib.sha256((tmp_path / 'x.sif').read_bytes()).hexdigest()}\n" in result.stdout
@@ -165,7 +164,7 @@ def test_verify_tells_sum_source_and_evidence(layout: Path, tmp_path: Path) -> N
 
 def test_verify_ends_with_the_code_of_the_outcome(layout: Path, tmp_path: Path) -> None:
     (tmp_path / "strict.toml").write_text('name = "x"\n[trust]\nneeds = ["checksum"]\n')
-    hpcmod("convert", layout, "x.sif")
+    hpcmod("fetch", layout, "-o", "x.sif")
     checksum = hashlib.sha256((tmp_path / "x.sif").read_bytes()).hexdigest()
     assert hpcmod("verify", "x.sif", "--site", "strict.toml").exit_code == 9
     assert hpcmod("verify", "x.sif", "--site", "strict.toml", "--checksum", checksum).exit_code == 0
@@ -224,8 +223,8 @@ def test_a_blob_listed_twice_is_removed_once(cache: Cache) -> None:
     [
         (("fetch", "ubuntu:22.04"), "docker://ubuntu:22.04"),
         (("fetch", "none.sif"), "Check the path"),
-        (("convert", "none.tar", "x.sif"), "none.tar: no such file"),
-        (("convert", "quay.io/org/tool:1", "x.sif"), "docker://quay.io/org/tool:1"),
+        (("fetch", "none.tar"), "none.tar: no such file"),
+        (("fetch", "quay.io/org/tool:1"), "docker://quay.io/org/tool:1"),
     ],
 )
 def test_a_missing_path_is_not_found(words: tuple[str, ...], says: str) -> None:

@@ -42,7 +42,6 @@ def complete(*words: str) -> set[tuple[str, str]]:
         ("lint", "--site"),
         ("job", "--site"),
         ("fetch", "--site"),
-        ("convert", "--site"),
         ("verify", "--site"),
         ("install", "--site"),
         ("publish", "--site"),
@@ -60,7 +59,7 @@ def test_names_of_site_profiles_are_completed(words: tuple[str, ...]) -> None:
     assert complete(*words, "./x") == {("./x", "file")}
 
 
-@pytest.mark.parametrize("words", [("publish",), ("lint",), ("verify",), ("convert",), ("job", "--lint"), ("job", "A")])
+@pytest.mark.parametrize("words", [("publish",), ("lint",), ("verify",), ("fetch",), ("job", "--lint"), ("job", "A")])
 def test_files_are_completed(words: tuple[str, ...]) -> None:
     assert complete(*words, "a") == {("a", "file")}
 
