@@ -383,15 +383,15 @@ SCENES: dict[str, Scene] = {
         same=False,
         children=False,
     ),
-    "build --requirements": Scene(
-        ("build", "-r", "source/requirements.txt", "--base", "Toy", "-o", "out/x.sif", "--force", *_WHEELS),
+    "bake -r": Scene(
+        ("bake", "Toy", "-r", "source/requirements.txt", "-o", "out/x.sif", "--force", *_WHEELS),
         _required,
         (("verify", "out/x.sif"),),
         children=False,
     ),
-    "build --conda": Scene(
+    "bake --conda": Scene(
         (
-            *("build", "--conda", "tool", "--channel", "source/channel", "--base", "source/small.sif"),
+            *("bake", "source/small.sif", "--conda", "tool", "--channel", "source/channel"),
             *("-o", "out/x.sif", "--force"),
         ),
         _with_channel,

@@ -382,7 +382,7 @@ PAST_FS = {
     "image/squashfs/pack.py": "fills a new directory of its caller",
     "install/packages/building.py": "fills a Scratch",
     "install/packages/editing.py": "fills a Scratch",
-    "install/packages/new_image.py": "makes the directory of the output",
+    "install/packages/baking.py": "makes the directory of the output",
     "install/packages/shipped.py": "copies a file of its Scratch to a new one in an opened directory",
     "install/packages/sets.py": "makes the directory of a set, for which its user names the place",
     "install/remove.py": "removes modulefiles and empty directories of the user's own installation",

@@ -92,6 +92,7 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
             "packages.editing:pack_verb",
             "Pack the packages that you edited into one file.",
         ),
+        "bake": ("packages.bake:bake_verb", "Put packages into a new image."),
         "rebase": ("packages.rebase:rebase_verb", "Rebuild your packages for another version of a container."),
     },
     "Images": {
@@ -99,10 +100,6 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
         "build": (
             "images.build:build",
             "Build an image with MPI, libfabric and the network plugin.",
-        ),
-        "bake": (
-            "images.bake:bake_verb",
-            "Put your own packages into a new image.",
         ),
         "verify": (
             "images.image:verify",

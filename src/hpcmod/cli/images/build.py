@@ -16,7 +16,6 @@ import hpcmod
 from hpcmod import machine, resources
 from hpcmod.cli.containers import site_option
 from hpcmod.cli.flags import with_flags
-from hpcmod.cli.images.package_options import FOR_PACKAGES, NOT_FOR_PACKAGES, package_options
 from hpcmod.cli.output import print_data, print_json, print_text, tell
 from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.errors import BadInputError, LackingError
@@ -41,7 +40,7 @@ FOR_RECIPES = {
 }
 """Options that apply to recipes only, by parameter."""
 
-NOT_FOR_DOCKERFILES = {**FOR_RECIPES, "base": "--base", "wheel_dirs": "--wheel-dir"}
+NOT_FOR_DOCKERFILES = {**FOR_RECIPES, "base": "--base", "wheel_dir": "--wheel-dir"}
 
 _DIRECTORY = click.Path(path_type=Path)
 
@@ -58,18 +57,10 @@ class BuildFlags:
     settings: tuple[str, ...]
     base: str
     host_libs: Path | None
-    wheel_dirs: tuple[Path, ...]
+    wheel_dir: Path | None
     offline_sources: Path | None
     offline: bool
     lock: Path | None
-    requirements: tuple[Path, ...]
-    conda: tuple[str, ...]
-    channels: tuple[str, ...]
-    index: str | None
-    extra_index: tuple[str, ...]
-    no_index: bool
-    source_builds: bool
-    allow_replace: tuple[str, ...]
     context: Path | None
     dockerfile: Path
     arch: str | None
@@ -116,13 +107,7 @@ def complete_recipe(ctx: click.Context, param: click.Parameter, incomplete: str)
 @click.option("--base", default="", metavar="REFERENCE", help="Base image to use instead of the recipe's.")
 @click.option("--host-libs", metavar="DIR", type=_DIRECTORY, help="Host libraries to copy into the image.")
 @click.option(
-    "--wheel-dir",
-    "--find-links",
-    "wheel_dirs",
-    multiple=True,
-    metavar="DIR",
-    type=_DIRECTORY,
-    help="Directory of wheels; for a recipe, pip installs from it only.",
+    "--wheel-dir", "wheel_dir", metavar="DIR", type=_DIRECTORY, help="Directory of wheels; pip installs from it only."
 )
 @click.option("--offline-sources", metavar="DIR", type=_DIRECTORY, help="Directory to search for sources first.")
 @click.option("--offline", is_flag=True, help="Download no sources, and report the missing ones.")
@@ -130,9 +115,8 @@ def complete_recipe(ctx: click.Context, param: click.Parameter, incomplete: str)
     "--lock",
     metavar="FILE",
     type=_DIRECTORY,
-    help="Lock file: checksums of a recipe's sources, or versions and hashes of packages.",
+    help="Lock file with the checksums of a recipe's sources.",
 )
-@package_options
 @click.option(
     "--context", metavar="DIR", type=_DIRECTORY, help="Build your own Dockerfile, with this directory as context."
 )
@@ -162,11 +146,6 @@ def build(flags: BuildFlags) -> None:
     Needs one of buildah, podman, docker, apptainer or singularity, but no root. An image that was already built from
     the same recipe, options and sources is not built again.
 
-    With --requirements or --conda, packages of pip and conda are added to a base image, and the new SIF has both. No
-    engine is needed, and the base's compressed blocks are copied. The base is a SIF, a container, or docker://...; for
-    --conda it needs no Python. Versions and hashes are written to OUT.sif.lock; --lock FILE uses those in FILE, or
-    writes them there. The same base and lock give the same SIF.
-
     \b
     Examples:
       hpcmod build --list
@@ -175,38 +154,17 @@ def build(flags: BuildFlags) -> None:
       hpcmod build pytorch-rocm-wheels --wheel-dir ~/wheels
       hpcmod build recipes/app -o app.sif
       hpcmod build --context . -f singularity/Dockerfile -o mine.sif
-      hpcmod build --requirements requirements.txt --base PyTorch -o mine.sif
-      hpcmod build --conda environment.yml --base docker://ubuntu:24.04 -o mine.sif
     """
     if flags.listed:
         _list(flags.as_json)
     elif flags.engines:
         with terminate_cleanly():
             _print_engines(flags.as_json)
-    elif flags.requirements or flags.conda or _is_only_lock(flags):
-        _build_from_packages(flags)
     elif flags.dry_run or flags.printed:
         _print(_plan(flags, flags.arch or _architecture()), flags.printed or "plan", flags.as_json)
     else:
         with terminate_cleanly():
             _build(flags)
-
-
-def _is_only_lock(flags: BuildFlags) -> bool:
-    """Return whether the packages are those of a lock file, and nothing else is given."""
-    return bool(flags.lock and flags.base and not (flags.recipe or flags.context))
-
-
-def _build_from_packages(flags: BuildFlags) -> None:
-    from hpcmod.cli.images.build_packages import build_from_packages
-
-    option = "--requirements" if flags.requirements else "--conda" if flags.conda else "--lock"
-    if flags.recipe:
-        raise BadInputError(f"{option} and the recipe {flags.recipe} exclude each other", "Give one of them.")
-    idle = _given(flags, {**FOR_RECIPES, **NOT_FOR_PACKAGES})
-    if idle:
-        raise BadInputError(f"{idle}: does not apply to {option}", "Leave it out.")
-    build_from_packages(flags)
 
 
 def _given(flags: BuildFlags, options: Mapping[str, str]) -> str:
@@ -261,12 +219,6 @@ def _plan(flags: BuildFlags, architecture: str) -> BuildPlan:
     """Return the build plan; download nothing."""
     from hpcmod.building.ingredients import plan_own, plan_recipe
 
-    idle = _given(flags, FOR_PACKAGES)
-    if idle:
-        raise BadInputError(
-            f"{idle}: applies to packages only",
-            "Name them: --requirements FILE or --conda FILE, with --base REFERENCE; or leave it out.",
-        )
     if not flags.context:
         if not flags.recipe:
             cure = "List the recipes with hpcmod build --list, or build a Dockerfile with --context DIR."
@@ -287,8 +239,6 @@ def _request(flags: BuildFlags, architecture: str) -> BuildRequest:
     from hpcmod.model.recipes.building import BuildRequest
 
     settings = dict(_setting(text) for text in flags.settings)
-    if len(flags.wheel_dirs) > 1:
-        raise BadInputError("--wheel-dir: a recipe takes one directory", "Put all wheels into one directory.")
     extras = [name.strip() for text in flags.extras for name in text.split(",") if name.strip()]
     return BuildRequest(
         architecture=architecture,
@@ -298,7 +248,7 @@ def _request(flags: BuildFlags, architecture: str) -> BuildRequest:
         settings=settings,
         base=flags.base,
         host_libs=str(flags.host_libs.absolute()) if flags.host_libs else "",
-        wheels="".join(str(place.absolute()) for place in flags.wheel_dirs),
+        wheels=str(flags.wheel_dir.absolute()) if flags.wheel_dir else "",
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -11,47 +11,49 @@ import click
 from hpcmod.cli.containers import complete_file
 from hpcmod.cli.flags import with_flags
 from hpcmod.cli.output import print_text, tell
-from hpcmod.cli.packages.conda import channel_option, conda_option, read_conda_options, tell_conda
 from hpcmod.cli.packages.importing import add_from
-from hpcmod.cli.packages.index import IndexFlags, index_options, pip_options
 from hpcmod.cli.packages.show import find_changes, print_change, tell_active
 from hpcmod.cli.packages.target import (
     Found,
+    SetFlags,
     choose_data,
     find_set,
     package_options,
     tell_hidden,
     tell_loaded,
 )
+from hpcmod.cli.packages.wanted import (
+    PipFlags,
+    WantedFlags,
+    index_options,
+    read_wanted,
+    tell_conda,
+    wanted_options,
+)
 from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.errors import NotFoundError
 from hpcmod.install.packages.builder import make_builder
-from hpcmod.install.packages.changing import PackageChange, make_change, plan_change
-from hpcmod.install.packages.importing import ImportOptions, read_list
+from hpcmod.install.packages.changing import make_change, plan_change
+from hpcmod.install.packages.importing import ImportOptions
 from hpcmod.install.packages.sets import make_set
 from hpcmod.model.packages.files import PlacedFiles, parse_placed
-from hpcmod.model.packages.lockfile import Lock, parse_package_lock
-from hpcmod.model.packages.plan import StatePlan, render_state_plan
-from hpcmod.model.packages.requirement import join, parse_file, parse_typed
+from hpcmod.model.packages.plan import PackageChange, StatePlan, render_state_plan
 from hpcmod.render.quote import sh_word
 
 
 @dataclass(frozen=True)
-class DropFlags(IndexFlags):
-    """Options of `hpcmod drop`."""
+class DropFlags(PipFlags, SetFlags):
+    """Arguments and options of `hpcmod drop`."""
 
     packages: tuple[str, ...]
+    dry_run: bool
 
 
 @dataclass(frozen=True)
-class AddFlags(DropFlags):
-    """Options of `hpcmod add`."""
+class AddFlags(WantedFlags, DropFlags):
+    """Arguments and options of `hpcmod add`."""
 
-    requirement_files: tuple[str, ...]
-    conda: tuple[str, ...]
-    channels: tuple[str, ...]
     placed: tuple[str, ...]
-    lock_file: str | None
     origin: str | None
     without: tuple[str, ...]
     prefix: Path | None
@@ -60,18 +62,7 @@ class AddFlags(DropFlags):
 @click.command("add")
 @package_options
 @click.argument("packages", nargs=-1)
-@click.option(
-    "-r",
-    "--requirement",
-    "requirement_files",
-    multiple=True,
-    metavar="FILE",
-    shell_complete=complete_file,
-    help="Requirements file.",
-)
-@conda_option
-@channel_option
-@click.option("--lock", "lock_file", metavar="FILE", shell_complete=complete_file, help="Lock file to install exactly.")
+@wanted_options
 @click.option(
     "--files",
     "placed",
@@ -85,7 +76,7 @@ class AddFlags(DropFlags):
     "origin",
     metavar="PATH",
     shell_complete=complete_file,
-    help="Packages of a user-software directory or squashfs, venv, environment.yml, pyproject.toml or pip freeze.",
+    help="Packages of a user-software directory or squashfs, a virtual environment, or pip freeze.",
 )
 @click.option("--without", multiple=True, metavar="PACKAGE", help="With --from: package to leave out.")
 @index_options
@@ -115,42 +106,31 @@ def add_verb(flags: AddFlags) -> None:
       hpcmod add PyTorch --from ~/old-venv
       hpcmod add PyTorch --files ~/R/library:/user-software/R
     """
-    words = [*flags.packages, *(word for one in flags.requirement_files for word in ("-r", one))]
-    words += [word for one in flags.conda for word in ("--conda", one)]
-    words += [word for one in flags.channels for word in ("--channel", one)]
-    words += [word for one in flags.placed for word in ("--files", one)]
+    words = ["add", *flags.packages]
+    for option, values in (
+        ("-r", flags.requirement_files),
+        ("--conda", flags.conda),
+        ("--channel", flags.channels),
+        ("--files", flags.placed),
+        ("--lock", filter(None, [flags.lock_file])),
+    ):
+        words += [word for value in values for word in (option, value)]
     if flags.origin:
-        _add_from(flags, flags.origin, words)
+        if len(words) > 1:
+            raise click.UsageError("give --from alone, and other packages in a second command")
+        _add_from(flags, flags.origin)
         return
     if flags.without:
         raise click.UsageError("--without is for --from")
-    lock = _read_lock(flags.lock_file, words) if flags.lock_file else None
-    wanted = read_conda_options(flags.conda, flags.channels)
-    for left in wanted.left_out:
-        tell(f"left out: {left.name} ({left.reason})")
-    asked = join(
-        wanted.pip,
-        parse_typed(flags.packages, str(Path.cwd()), os.path.exists),
-        *(
-            parse_file(str(Path(one).absolute()), read_list, os.path.exists, str(Path.cwd()))
-            for one in flags.requirement_files
-        ),
-    )
-    files = tuple(_parse_placed(one) for one in flags.placed)
-    if not (asked.lines or lock or files or wanted.part.requirements):
+    if flags.lock_file and flags.placed:
+        raise click.UsageError("--lock has all of the packages: give no others")
+    wanted = read_wanted(flags, flags.packages)
+    files = tuple(_parse_placed(text) for text in flags.placed)
+    if wanted.is_empty and not files:
         raise click.UsageError(
             "give packages, --conda PACKAGE, -r FILE, --lock FILE, --from PATH or --files DIRECTORY:/PLACE"
         )
-    words += ["--lock", flags.lock_file] if flags.lock_file else []
-    change = PackageChange(
-        added=asked,
-        conda=wanted.part,
-        files=files,
-        lock=lock,
-        pip=pip_options(flags),
-        allowed=flags.allow_replace,
-        action=" ".join(map(sh_word, ["add", *words])),
-    )
+    change = replace(wanted.change, files=files, action=" ".join(map(sh_word, words)))
     change_set(find_set(flags), change, flags, prefix=flags.prefix)
 
 
@@ -170,24 +150,23 @@ def drop_verb(flags: DropFlags) -> None:
     Example:
       hpcmod drop PyTorch einops
     """
-    action = " ".join(map(sh_word, ["drop", *flags.packages]))
-    pip, allowed = pip_options(flags), flags.allow_replace
-    places = tuple(one for one in flags.packages if one.startswith("/"))
-    names = tuple(one for one in flags.packages if one not in places)
-    change = PackageChange(dropped=names, dropped_files=places, pip=pip, allowed=allowed, action=action)
+    change = PackageChange(
+        dropped=tuple(name for name in flags.packages if not name.startswith("/")),
+        dropped_files=tuple(name for name in flags.packages if name.startswith("/")),
+        pip=flags.pip_options(),
+        allowed=flags.allow_replace,
+        action=" ".join(map(sh_word, ["drop", *flags.packages])),
+    )
     change_set(find_set(flags), change, flags, prefix=None)
 
 
-def _add_from(flags: AddFlags, origin: str, others: list[str]) -> None:
-    if others or flags.lock_file:
-        raise click.UsageError("give --from alone, and other packages in a second command")
-    left_out = [word for one in flags.without for word in ("--without", one)]
+def _add_from(flags: AddFlags, origin: str) -> None:
+    left_out = [word for name in flags.without for word in ("--without", name)]
     words = ["add", "--from", str(Path(origin).absolute()), *left_out]
     options = ImportOptions(
-        pip_options(flags), flags.allow_replace, flags.without, action=" ".join(map(sh_word, words))
+        flags.pip_options(), flags.allow_replace, flags.without, action=" ".join(map(sh_word, words))
     )
-    found = find_set(flags)
-    add_from(found, origin, options, prefix=flags.prefix, dry_run=flags.dry_run, as_json=flags.as_json)
+    add_from(find_set(flags), origin, options, prefix=flags.prefix, dry_run=flags.dry_run, as_json=flags.as_json)
 
 
 def change_set(found: Found, change: PackageChange, flags: DropFlags, *, prefix: Path | None) -> None:
@@ -239,9 +218,3 @@ def _parse_placed(text: str) -> PlacedFiles:
     if not os.path.exists(found.source):  # noqa: PTH110 - as parse_typed
         raise NotFoundError(f"{found.source}: no such file or directory", "Check the path before the colon in --files.")
     return found
-
-
-def _read_lock(path: str, others: list[str]) -> Lock:
-    if others:
-        raise click.UsageError("--lock replaces all of your packages: give no others")
-    return parse_package_lock(read_list(path), path)

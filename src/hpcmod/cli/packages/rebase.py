@@ -10,9 +10,9 @@ import click
 from hpcmod.cli.flags import with_flags
 from hpcmod.cli.install.installed import on_a_terminal
 from hpcmod.cli.output import print_text, tell
-from hpcmod.cli.packages.index import IndexFlags, index_options, pip_options
 from hpcmod.cli.packages.show import print_change, tell_active, tell_other_edits
-from hpcmod.cli.packages.target import Found, find_set, package_options
+from hpcmod.cli.packages.target import Found, SetFlags, find_set, package_options
+from hpcmod.cli.packages.wanted import PipFlags, index_options
 from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.errors import CheckFailedError, NotFoundError
 from hpcmod.install.packages.builder import make_builder
@@ -20,9 +20,10 @@ from hpcmod.install.packages.rebasing import Rebase, carry_out, choose_source, p
 
 
 @dataclass(frozen=True)
-class RebaseFlags(IndexFlags):
+class RebaseFlags(PipFlags, SetFlags):
     """Options of `hpcmod rebase`."""
 
+    dry_run: bool
     source: str
     without: tuple[str, ...]
     yes: bool
@@ -55,7 +56,7 @@ def rebase_verb(flags: RebaseFlags) -> None:
     builder = make_builder(os.environ)
     state = choose_source(found.target, found.set, flags.source)
     with terminate_cleanly():
-        rebase = plan_rebase(found.target, found.set, state, builder, pip=pip_options(flags), without=flags.without)
+        rebase = plan_rebase(found.target, found.set, state, builder, pip=flags.pip_options(), without=flags.without)
         if not flags.as_json:
             _print_report(found, rebase)
         if rebase.failures:

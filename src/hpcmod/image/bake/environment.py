@@ -5,14 +5,14 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from hpcmod.errors import BadInputError, VerificationError
-from hpcmod.image.bake.packages import PackageTree, open_packages
+from hpcmod.image.bake.packages import open_packages
 from hpcmod.image.bake.placement import find_directory, make_directory, overlay
-from hpcmod.image.bake.writing import Addition, AddText, NewFile, SourceImage, Written, open_image, write_image
+from hpcmod.image.bake.writing import Addition, AddText, NewFile, Written, open_image, write_image
 from hpcmod.image.inspect.contents import read_facts
 from hpcmod.image.integrity import Progress
 from hpcmod.image.sif.reader import open_sif, read_sif, squashfs_partition
@@ -24,6 +24,7 @@ _SCRIPTS = ".singularity.d/env"
 _SCRIPT = "93-hpcmod-conda.sh"  # after the image's own variables (90-environment.sh), before the user's (99-...)
 _LONGEST_SCRIPT = 1 << 20
 _MOST_TOLD = 5
+_ROOM = 1 << 20  # bytes of directories and labels
 
 
 @dataclass(frozen=True)
@@ -44,30 +45,92 @@ class Environment:
     """Further variables of the image."""
 
 
-@dataclass(frozen=True)
-class WrittenEnvironment:
-    """A new image with an environment."""
-
-    written: Written
-    replaced: tuple[str, ...]
-    """Files of the image that the packages have too, and replace."""
-    left_out: tuple[str, ...]
-    """Parts of the image that are left out of the new SIF: its signatures."""
-
-
 def write_environment(
     image: Path, environment: Environment, new: NewFile, progress: Progress | None = None
-) -> WrittenEnvironment:
+) -> tuple[Written, tuple[str, ...], tuple[str, ...]]:
     """Write a new image that has an environment in addition.
+
+    Returns
+    -------
+    written
+        The new image.
+    replaced
+        Files of the image that the packages have too, and replace.
+    left_out
+        Parts of the image that are left out of the new SIF: its signatures.
 
     Raises
     ------
     HpcmodError
         If the image is damaged, has a file in place of a directory, or there is no space.
     """
-    with _placed(image, environment) as placed:
-        written = write_image(placed.image, placed.addition, new, progress)
-        return WrittenEnvironment(written, placed.replaced, placed.image.left_out)
+    with open_image(image) as source, open_packages(environment.directory) as files:
+        prefix = source.squashfs.real_path(environment.prefix) or environment.prefix
+        replaced = tuple(_find_replaced(source.tree.root, files.root, prefix))
+        script = _render_script(source.squashfs, environment)
+
+        def place(root: Node, add_text: AddText) -> None:
+            overlay(make_directory(root, prefix), files.root)
+            if script:
+                make_directory(root, _SCRIPTS).children[_SCRIPT.encode()] = add_text(_SCRIPT, script.encode(), 0o755)
+
+        named = " ".join(environment.packages)
+        addition = Addition(
+            label=_LABEL,
+            labels={"packages": named, "prefix": environment.prefix},
+            identity=f"{environment.prefix} {named} {environment.variables} {files.size}",
+            bytes=files.size + _ROOM,
+            place=place,
+            write_contents=files.write_contents,
+            check=partial(_check, environment=environment),
+        )
+        return write_image(source, addition, new, progress), replaced, source.left_out
+
+
+def _find_replaced(root: Node, added: Node, prefix: str) -> Iterator[str]:
+    """Yield the files of an image that are replaced below a prefix; directories are merged.
+
+    Raises
+    ------
+    BadInputError
+        If the image has a directory where the packages have a file, or the reverse.
+    """
+    try:
+        top = find_directory(root, prefix)
+    except BadInputError:
+        return
+    todo = [(top, added, prefix)]
+    while todo:
+        there, here, above = todo.pop()
+        for name, node in sorted(here.children.items()):
+            old = there.children.get(name)
+            path = posixpath.join(above, name.decode(errors="replace"))
+            if old is None:
+                continue
+            if "dir" not in (old.kind, node.kind):
+                yield path
+            elif old.kind != node.kind:
+                raise BadInputError(
+                    f"the image has a {old.kind} at {path}, where a conda package has a {node.kind}",
+                    "Choose another build of the package, or another base.",
+                )
+            else:
+                todo.append((old, node, path))
+
+
+def _render_script(squashfs: Squashfs, environment: Environment) -> str:
+    """Return the script that sets the variables; lines that the image has already are kept."""
+    path = f"/{_SCRIPTS}/{_SCRIPT}"
+    known = squashfs.read_bytes(path, _LONGEST_SCRIPT).decode(errors="replace") if squashfs.find(path) else ""
+    lines = known.splitlines()
+    new = []
+    if environment.on_path:
+        new.append(f'export PATH="{environment.prefix}/bin:$PATH"')
+    if environment.on_path and environment.python:
+        new += [f'export CONDA_PREFIX="{environment.prefix}"', "export VIRTUAL_ENV="]
+    new += [f"export {name}={_quote(value)}" for name, value in environment.variables]
+    lines += [line for line in new if line not in lines]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _quote(value: str) -> str:
@@ -75,99 +138,20 @@ def _quote(value: str) -> str:
     return '"' + re.sub(r'([\\"$`])', r"\\\1", value) + '"'
 
 
-@contextmanager
-def _placed(image: Path, environment: Environment) -> Iterator[_Placed]:
-    with open_image(image) as source, open_packages(environment.directory) as files:
-        yield _Placed(source, files, environment)
-
-
-class _Placed:
-    """An environment whose files and image are open."""
-
-    def __init__(self, image: SourceImage, files: PackageTree, environment: Environment) -> None:
-        self.image, self._files, self._environment = image, files, environment
-        self._prefix = image.squashfs.real_path(environment.prefix) or environment.prefix
-        self.replaced = tuple(self._find_replaced())
-
-    @property
-    def addition(self) -> Addition:
-        """Return what is added to the image."""
-        named = " ".join(self._environment.packages)
-        return Addition(
-            label=_LABEL,
-            labels={"packages": named, "prefix": self._environment.prefix},
-            identity=f"{self._environment.prefix} {named} {self._environment.variables} {self._files.size}",
-            bytes=self._files.size + (1 << 20),
-            place=self._place,
-            write_contents=self._files.write_contents,
-            check=self._check,
+def _check(path: Path, *, environment: Environment) -> None:
+    """Check that the new image has the packages, and the Python in its place."""
+    python = read_facts(path).python
+    sif = read_sif(path)
+    partition = squashfs_partition(sif)
+    with open_sif(sif.path) as file:
+        squashfs = Squashfs(file, partition.offset, partition.size)
+        records = set(squashfs.listdir(f"{environment.prefix}/conda-meta"))
+    missing = [name for name in environment.packages if f"{name}.json" not in records]
+    wanted = (environment.prefix, environment.python)
+    if environment.python and (python is None or (python.prefix, python.version) != wanted):
+        missing.append(f"Python {environment.python} in {environment.prefix}")
+    if missing:
+        raise VerificationError(
+            f"the written image lacks {', '.join(missing[:_MOST_TOLD])}",
+            "This is a bug in hpcmod: please report it with your environment file.",
         )
-
-    def _find_replaced(self) -> Iterator[str]:
-        """Yield the files of the image that are replaced; directories are merged.
-
-        Raises
-        ------
-        BadInputError
-            If the image has a directory where the packages have a file, or the reverse.
-        """
-        try:
-            top = find_directory(self.image.tree.root, self._prefix)
-        except BadInputError:
-            return
-        todo = [(top, self._files.root, self._prefix)]
-        while todo:
-            there, here, place = todo.pop()
-            for name, node in sorted(here.children.items()):
-                old = there.children.get(name)
-                path = posixpath.join(place, name.decode(errors="replace"))
-                if old is None:
-                    continue
-                if "dir" not in (old.kind, node.kind):
-                    yield path
-                elif old.kind != node.kind:
-                    raise BadInputError(
-                        f"the image has a {old.kind} at {path}, where a conda package has a {node.kind}",
-                        "Choose another build of the package, or another base.",
-                    )
-                else:
-                    todo.append((old, node, path))
-
-    def _place(self, root: Node, add_text: AddText) -> None:
-        overlay(make_directory(root, self._prefix), self._files.root)
-        script = self._render_script()
-        if script:
-            place = make_directory(root, _SCRIPTS)
-            place.children[_SCRIPT.encode()] = add_text(_SCRIPT, script.encode(), 0o755)
-
-    def _render_script(self) -> str:
-        """Return the script that sets the variables; lines that the image has already are kept."""
-        squashfs, wanted = self.image.squashfs, self._environment
-        path = f"/{_SCRIPTS}/{_SCRIPT}"
-        known = squashfs.read_bytes(path, _LONGEST_SCRIPT).decode(errors="replace") if squashfs.find(path) else ""
-        lines = []
-        if wanted.on_path:
-            lines.append(f'export PATH="{wanted.prefix}/bin:$PATH"')
-        if wanted.on_path and wanted.python:
-            lines += [f'export CONDA_PREFIX="{wanted.prefix}"', "export VIRTUAL_ENV="]
-        lines += [f"export {name}={_quote(value)}" for name, value in wanted.variables]
-        old = known.splitlines()
-        return "".join(f"{line}\n" for line in (*old, *(line for line in lines if line not in old)))
-
-    def _check(self, path: Path) -> None:
-        """Check that the new image has the packages, and the Python in its place."""
-        found = read_facts(path).python
-        sif = read_sif(path)
-        partition = squashfs_partition(sif)
-        with open_sif(sif.path) as file:
-            squashfs = Squashfs(file, partition.offset, partition.size)
-            records = set(squashfs.listdir(f"{self._environment.prefix}/conda-meta"))
-        missing = [one for one in self._environment.packages if f"{one}.json" not in records]
-        wanted = self._environment.python
-        if wanted and (found is None or (found.prefix, found.version) != (self._environment.prefix, wanted)):
-            missing.append(f"Python {wanted} in {self._environment.prefix}")
-        if missing:
-            raise VerificationError(
-                f"the written image lacks {', '.join(missing[:_MOST_TOLD])}",
-                "This is a bug in hpcmod: please report it with your environment file.",
-            )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from hpcmod.errors import BadInputError, LackingError, VerificationError
@@ -15,6 +16,7 @@ from hpcmod.image.bake.writing import (
     Addition,
     NewFile,
     SourceImage,
+    Written,
     check_free,
     clear_old,
     open_image,
@@ -28,44 +30,57 @@ from hpcmod.image.inspect.contents import (
     read_facts,
     site_directories,
 )
-from hpcmod.image.integrity import Progress
+from hpcmod.image.integrity import Progress, file_sha256
 from hpcmod.image.squashfs.reader import Squashfs
-from hpcmod.model.images.facts import PythonFacts
+from hpcmod.model.images.facts import ImageFacts, PythonFacts
 from hpcmod.model.packages.sources import Editable
 
 _LABEL = "org.hpcmod.bake"
+_ROOM = 1 << 20  # bytes of directories and labels
 
 
 @dataclass(frozen=True)
-class BakeRequest:
-    """An image, and the packages to add to it."""
+class BaseImage:
+    """An image to which packages are added."""
 
-    image: Path
-    packages: Path
-    """A directory or a squashfs with `venv/NAME/...`, as it is at /user-software."""
-    out: Path
-    tool: str
-    """Name and version of this program, for the provenance file."""
-    venv: str = ""
-    """Virtual environment to prefer if there are several."""
-    sha256: str = ""
-    """Expected checksum of the image; empty if unknown."""
-    force: bool = False
-    """Replace an existing file."""
-    environ: Mapping[str, str] = field(default_factory=dict)
+    sif: str
+    """Path."""
+    sha256: str
+    """Empty if unknown."""
+    shown: str
+    """Its name, for messages, the lock file and the provenance file."""
+    facts: ImageFacts
     reference: str = ""
-    """What it was made from, for the provenance file; empty for the path and checksum of the image."""
-    lock: str = ""
-    """sha256 of the lock file, for the provenance file; empty if there is none."""
+    """Where it came from; empty if unknown."""
+
+    @property
+    def origin(self) -> str:
+        """Return what the provenance file of a new image says about its base."""
+        return f"bake:{self.shown}@sha256:{self.sha256}"
+
+
+def read_base(sif: Path, shown: str, *, reference: str = "", sha256: str | None = None) -> BaseImage:
+    """Read an image to which packages are added.
+
+    Parameters
+    ----------
+    sha256
+        Its checksum, which is compared when the new image is written; None to compute it, empty if it is not needed.
+
+    Raises
+    ------
+    HpcmodError
+        If it is not a SIF, or damaged.
+    """
+    return BaseImage(
+        os.path.realpath(sif), file_sha256(sif) if sha256 is None else sha256, shown, read_facts(sif), reference
+    )
 
 
 @dataclass(frozen=True)
 class BakePlan:
     """What a bake adds to an image."""
 
-    image: str
-    packages: str
-    path: str
     python: str
     """Version of the image's Python."""
     prefix: str
@@ -84,17 +99,7 @@ class BakePlan:
     """Packages whose code is not in the new SIF, because it is elsewhere."""
 
 
-@dataclass(frozen=True)
-class Baked:
-    """A baked image."""
-
-    path: Path
-    sha256: str
-    size: int
-    plan: BakePlan
-
-
-def plan_bake(request: BakeRequest) -> BakePlan:
+def plan_bake(image: Path, packages: Path, new: NewFile, *, venv: str = "") -> BakePlan:
     """Plan what `bake` would do.
 
     Raises
@@ -102,12 +107,22 @@ def plan_bake(request: BakeRequest) -> BakePlan:
     HpcmodError
         As `bake` before it writes.
     """
-    with _prepared(request) as bake:
-        return bake.plan
+    check_free(new.out, force=new.force)
+    with _prepared(image, packages, venv) as (_, plan, _):
+        return plan
 
 
-def bake(request: BakeRequest, *, progress: Progress | None = None) -> Baked:
+def bake(
+    image: Path, packages: Path, new: NewFile, *, venv: str = "", progress: Progress | None = None
+) -> tuple[BakePlan, Written]:
     """Write the new SIF and its provenance file; it gets its final name once it is complete and checked.
+
+    Parameters
+    ----------
+    packages
+        A directory or a squashfs with `venv/NAME/...`, as it is at /user-software.
+    venv
+        Virtual environment to prefer if there are several.
 
     Raises
     ------
@@ -120,29 +135,39 @@ def bake(request: BakeRequest, *, progress: Progress | None = None) -> Baked:
     NoSpaceError
         If the SIF does not fit.
     """
-    clear_old(request.out)
-    with _prepared(request) as prepared:
-        new = NewFile(
-            out=request.out,
-            tool=request.tool,
-            sha256=request.sha256,
-            force=request.force,
-            environ=request.environ,
-            reference=request.reference,
-            lock=request.lock,
-        )
-        written = write_image(prepared.image, prepared.addition, new, progress)
-    return Baked(request.out, written.sha256, written.size, prepared.plan)
+    clear_old(new.out)
+    check_free(new.out, force=new.force)
+    with _prepared(image, packages, venv) as (source, plan, addition):
+        return plan, write_image(source, addition, new, progress)
 
 
 @contextmanager
-def _prepared(request: BakeRequest) -> Iterator[_Prepared]:
-    check_free(request.out, force=request.force)
-    with open_image(request.image) as image, open_packages(request.packages) as packages:
-        target = _find_target(image.squashfs, Path(image.sif.path))
-        venv = _choose_venv(packages, target.python, request)
-        _check_something_to_add(packages, venv, request)
-        yield _Prepared(request, image, packages, target, venv)
+def _prepared(image: Path, path: Path, preferred: str) -> Iterator[tuple[SourceImage, BakePlan, Addition]]:
+    """Yield the open image, what a bake adds to it, and how."""
+    with open_image(image) as source, open_packages(path) as packages:
+        target = _find_target(source.squashfs, image)
+        venv = _choose_venv(packages, target.python, path, preferred)
+        added = tuple(f"{one.name}=={one.version}" for one in packages.packages(venv.site))
+        plan = BakePlan(
+            python=target.python.version,
+            prefix=target.prefix,
+            added=added,
+            commands=tuple(map(os.fsdecode, find_new_commands(source.tree.root, venv, target))),
+            files=packages.files,
+            bytes=source.sif.size + packages.size + _ROOM,
+            left_out=source.left_out,
+            editable=packages.editable(venv.site),
+        )
+        addition = Addition(
+            label=_LABEL,
+            labels={"packages": " ".join(added), "prefix": target.prefix},
+            identity=f"{target.prefix} {' '.join(added)} {packages.size}",
+            bytes=packages.size + _ROOM,
+            place=partial(place_packages, packages=packages, venv=venv, target=target),
+            write_contents=packages.write_contents,
+            check=partial(_check, python=target.python, added=added),
+        )
+        yield source, plan, addition
 
 
 def _find_target(squashfs: Squashfs, image: Path) -> Target:
@@ -158,98 +183,47 @@ def _find_target(squashfs: Squashfs, image: Path) -> Target:
     return Target(python, own[0], commands, number)
 
 
-def _choose_venv(packages: PackageTree, python: PythonFacts, request: BakeRequest) -> Venv:
-    found = packages.venvs()
-    if not found:
+def _choose_venv(packages: PackageTree, python: PythonFacts, path: Path, preferred: str) -> Venv:
+    """Return the virtual environment that fits the image's Python, and has something to add."""
+    venvs = packages.venvs()
+    if not venvs:
         raise BadInputError(
-            f"{request.packages}: no packages: expected venv/NAME/lib/python{python.version}/site-packages in it",
+            f"{path}: no packages: expected venv/NAME/lib/python{python.version}/site-packages in it",
             "Give the directory or squashfs that is mounted at /user-software in the container: --packages PATH",
         )
-    fitting = [venv for venv in found if venv.python == python.version]
+    fitting = [venv for venv in venvs if venv.python == python.version]
     if not fitting:
         raise LackingError(
-            f"{request.packages}: its packages are for Python {found[0].python}, the image has {python.version}",
+            f"{path}: its packages are for Python {venvs[0].python}, the image has {python.version}",
             "Install the packages again on this image.",
         )
-    preferred = [venv for venv in fitting if venv.name == request.venv]
-    if len(fitting) > 1 and not preferred:
+    named = [venv for venv in fitting if venv.name == preferred]
+    if len(fitting) > 1 and not named:
         names = ", ".join(venv.name for venv in fitting)
-        raise BadInputError(
-            f"{request.packages}: several virtual environments: {names}", "Choose one with --venv NAME."
-        )
-    chosen = (preferred or fitting)[0]
+        raise BadInputError(f"{path}: several virtual environments: {names}", "Move all but one elsewhere.")
+    chosen = (named or fitting)[0]
     if b"conda-meta" in chosen.root.children:
         raise BadInputError(
-            f"{request.packages}: has conda packages, which cannot be moved to another place: "
-            "their files name their path",
-            "Build the image from their lock file: hpcmod packages CONTAINER --lock > my.lock; "
-            "hpcmod build --lock my.lock --base CONTAINER -o OUT.sif",
+            f"{path}: has conda packages, which cannot be moved to another place: their files name their path",
+            "Install them into the image from a lock file: hpcmod packages CONTAINER --lock > my.lock; "
+            "hpcmod bake CONTAINER --lock my.lock -o OUT.sif",
+        )
+    has_packages = any(name not in OF_EMPTY_VENV for name in chosen.site.children)
+    if not has_packages and not set(packages.root.children) - {b"venv"}:
+        raise BadInputError(
+            f"{path}: the virtual environment {chosen.name} has no packages, so there is nothing to add",
+            "Install some first: hpcmod add CONTAINER PACKAGE",
         )
     return chosen
 
 
-def _check_something_to_add(packages: PackageTree, venv: Venv, request: BakeRequest) -> None:
-    """Check that there is more than an empty virtual environment."""
-    if any(name not in OF_EMPTY_VENV for name in venv.site.children) or set(packages.root.children) - {b"venv"}:
-        return
-    raise BadInputError(
-        f"{request.packages}: the virtual environment {venv.name} has no packages, so there is nothing to add",
-        "Install some first, `hpcmod add CONTAINER PACKAGE`, or choose another environment with --venv NAME.",
-    )
-
-
-class _Prepared:
-    """A bake whose inputs are open and have been read."""
-
-    def __init__(
-        self, request: BakeRequest, image: SourceImage, packages: PackageTree, target: Target, venv: Venv
-    ) -> None:
-        self.request, self.image, self.target = request, image, target
-        self._packages, self._venv = packages, venv
-        self.plan = self._make_plan()
-
-    def _make_plan(self) -> BakePlan:
-        added = self._packages.packages(self._venv.site)
-        commands = find_new_commands(self.image.tree.root, self._venv, self.target)
-        return BakePlan(
-            image=str(self.request.image),
-            packages=str(self.request.packages),
-            path=str(self.request.out),
-            python=self.target.python.version,
-            prefix=self.target.prefix,
-            added=tuple(f"{one.name}=={one.version}" for one in added),
-            commands=tuple(map(os.fsdecode, commands)),
-            files=self._packages.files,
-            bytes=self.image.sif.size + self._largest,
-            left_out=self.image.left_out,
-            editable=self._packages.editable(self._venv.site),
+def _check(path: Path, *, python: PythonFacts, added: tuple[str, ...]) -> None:
+    """Check that a new image has the Python and all added packages."""
+    facts = read_facts(path)
+    inside = {f"{one.name}=={one.version}" for one in facts.packages}
+    missing = [name for name in added if name not in inside]
+    if facts.python != python or missing:
+        raise VerificationError(
+            f"the written image lacks {', '.join(missing) or 'its Python'}",
+            "This is a bug in hpcmod: please report it with the output of `hpcmod bake --dry-run`.",
         )
-
-    @property
-    def _largest(self) -> int:
-        return self._packages.size + (1 << 20)
-
-    @property
-    def addition(self) -> Addition:
-        """Return what is added to the image."""
-        added = " ".join(self.plan.added)
-        return Addition(
-            label=_LABEL,
-            labels={"packages": added, "prefix": self.plan.prefix},
-            identity=f"{self.plan.prefix} {added} {self._packages.size}",
-            bytes=self._largest,
-            place=lambda root, add_text: place_packages(root, self._packages, self._venv, self.target, add_text),
-            write_contents=self._packages.write_contents,
-            check=self._check,
-        )
-
-    def _check(self, path: Path) -> None:
-        """Check that the new image has the Python and all added packages."""
-        facts = read_facts(path)
-        found = {f"{one.name}=={one.version}" for one in facts.packages}
-        missing = [name for name in self.plan.added if name not in found]
-        if facts.python != self.target.python or missing:
-            raise VerificationError(
-                f"{self.request.out}: the written image lacks {', '.join(missing) or 'its Python'}",
-                "This is a bug in hpcmod: please report it with the output of `hpcmod bake --dry-run`.",
-            )

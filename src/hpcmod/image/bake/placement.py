@@ -85,7 +85,7 @@ def find_new_commands(root: Node, venv: Venv, target: Target) -> dict[bytes, Nod
     }
 
 
-def place_packages(root: Node, packages: PackageTree, venv: Venv, target: Target, add_text: AddText) -> None:
+def place_packages(root: Node, add_text: AddText, *, packages: PackageTree, venv: Venv, target: Target) -> None:
     """Add packages to the tree of an image.
 
     Parameters
@@ -102,26 +102,22 @@ def place_packages(root: Node, packages: PackageTree, venv: Venv, target: Target
     site = find_directory(root, target.site)
     site.children[f"{_STARTER}.py".encode()] = add_text(f"{_STARTER}.py", _START.encode(), 0o644)
     site.children[f"{_STARTER}.pth".encode()] = add_text(f"{_STARTER}.pth", f"import {_STARTER}\n".encode(), 0o644)
-    for name, node in commands.items():
-        find_directory(root, target.commands).children[name] = _make_command(
-            name, node, packages, venv, target, add_text
-        )
-
-
-def _make_command(
-    name: bytes, node: Node, packages: PackageTree, venv: Venv, target: Target, add_text: AddText
-) -> Node:
-    """Return a command that runs with the image's Python; anything other than a Python script is returned unchanged."""
-    if node.data is None or node.data.size > _LONGEST_SCRIPT:
-        return node
-    content = packages.read(node, _LONGEST_SCRIPT)
     own = re.compile(re.escape(f"{USER_SOFTWARE}/venv/{venv.name}/bin/python".encode()) + rb"[0-9.]*")
-    head, newline, rest = content.partition(b"\n")
-    second, *_ = rest.partition(b"\n")
-    if not content.startswith(b"#!") or not own.search(head + newline + second):
-        return node
-    changed = own.sub(target.python.executable.encode(), content, count=1)
-    return add_text(name.decode(errors="replace"), changed, node.mode)
+    for name, node in commands.items():
+        script = _find_script(packages, node, own)
+        if script:
+            changed = own.sub(target.python.executable.encode(), script, count=1)
+            node = add_text(name.decode(errors="replace"), changed, node.mode)
+        find_directory(root, target.commands).children[name] = node
+
+
+def _find_script(packages: PackageTree, node: Node, python: re.Pattern[bytes]) -> bytes:
+    """Return the text of a Python script that names its interpreter in the first two lines; empty for other files."""
+    if node.data is None or node.data.size > _LONGEST_SCRIPT:
+        return b""
+    content = packages.read(node, _LONGEST_SCRIPT)
+    head = b"\n".join(content.split(b"\n", 2)[:2])
+    return content if content.startswith(b"#!") and python.search(head) else b""
 
 
 def find_directory(root: Node, path: str) -> Node:

@@ -33,7 +33,7 @@ BAKED_IN_CONTAINER = "/opt/hpcmod-packages"
 """Directory in an image of the packages that `hpcmod bake` added: a prefix for each time, named 1, 2, ..."""
 
 CONDA_IN_CONTAINER = "/opt/hpcmod-conda"
-"""Prefix in an image of the conda packages that `hpcmod build --conda` added, unless the image had one of its own."""
+"""Prefix in an image of the conda packages that `hpcmod bake --conda` added, unless the image had one of its own."""
 
 DEFAULT_PATH = ("/usr/local/sbin", "/usr/local/bin", *_SYSTEM_DIRECTORIES)
 """PATH set by both runtimes if the image sets none."""

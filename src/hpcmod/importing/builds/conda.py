@@ -80,7 +80,7 @@ def convert_commands(text: str, path: Path, *, base: str = "") -> Iterator[Impor
         elif names[:2] == ["conda-containerize", "new"]:
             yield _convert_tykky(command.words[2:], path, base)
         elif names[:1] in (["pip-containerize"], ["conda-containerize"], ["wrap-container"], ["wrap-install"]):
-            cure = "for Python packages use hpcmod build --requirements FILE --base CONTAINER"
+            cure = "for Python packages use hpcmod bake CONTAINER -r FILE -o OUT.sif"
             raise BadInputError(f"line {command.words[0].line}: {' '.join(names[:2])}: {cure}", "")
         else:
             continue

@@ -64,7 +64,7 @@ INSTEAD: Mapping[str, str] = {
     "overlay": "put the files into the image, or add packages to the module: hpcmod add",
     "home": "your home directory is the one of the machine",
     "scratch": "write to a directory of the node, such as $TMPDIR",
-    "container-save": "build an image of what you install: hpcmod build, or hpcmod bake",
+    "container-save": "put your packages into an image: hpcmod bake",
     "container-name": "each job starts from the same image; add packages with hpcmod add",
     "detach": "the job waits for the program",
     "memory": "request memory from the scheduler: hpcmod job --sbatch=--mem=SIZE",

@@ -16,7 +16,9 @@ from hpcmod.model.packages.plan import StatePlan
 from hpcmod.model.packages.requirement import normalize_package
 from hpcmod.render.quote import sh_word
 
-_NO_PYTHON = "Use pip: hpcmod add NAME PACKAGE; or use an image whose Python is conda's: hpcmod build --conda."
+_NO_PYTHON = (
+    "Use pip: hpcmod add NAME PACKAGE; or make an image with conda's Python: hpcmod bake IMAGE --conda FILE -o OUT.sif"
+)
 
 
 def install_conda(plan: StatePlan, venv: Path, scratch: Path, now: str, *, cuda: str = "") -> StatePlan:

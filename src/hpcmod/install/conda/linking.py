@@ -196,7 +196,7 @@ def _check_path(one: _File, package: CondaPackage, prefix: Prefix) -> None:
         whose = "the image's Python" if prefix.is_venv else "conda"
         raise BadInputError(
             f"{package.name} {package.version} has the file {one.path}, which belongs to {whose}",
-            "Such a package can only be used in a conda environment of its own: hpcmod build --conda."
+            "It needs a conda environment of its own: hpcmod bake IMAGE --conda PACKAGE -o OUT.sif"
             if prefix.is_venv
             else "Choose another build.",
         )

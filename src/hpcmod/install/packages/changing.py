@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 from hpcmod.errors import BadInputError, LackingError, NotFoundError
@@ -12,48 +11,12 @@ from hpcmod.install.packages.builder import Builder
 from hpcmod.install.packages.edits import find_edit
 from hpcmod.install.packages.sets import PackageSet
 from hpcmod.model.images.facts import PythonFacts
-from hpcmod.model.packages.conda import NO_CONDA, CondaPart
-from hpcmod.model.packages.files import PlacedFiles
-from hpcmod.model.packages.lockfile import Lock
 from hpcmod.model.packages.place import PackagePlace
-from hpcmod.model.packages.plan import PackageTarget, PipOptions, StatePlan, check_known, make_state_plan
-from hpcmod.model.packages.requirement import NOTHING, Requirements
+from hpcmod.model.packages.plan import PackageChange, PackageTarget, StatePlan, check_known, make_state_plan
 from hpcmod.model.packages.state import State
 
 KEPT = 3
 """Number of states that `collect` keeps by default, besides the active ones."""
-
-NO_OPTIONS = PipOptions()
-
-
-@dataclass(frozen=True)
-class PackageChange:
-    """A requested change of a set."""
-
-    added: Requirements = NOTHING
-    conda: CondaPart = NO_CONDA
-    """conda packages to add."""
-    dropped: tuple[str, ...] = ()
-    files: tuple[PlacedFiles, ...] = ()
-    """Plain files to add."""
-    dropped_files: tuple[str, ...] = ()
-    """Places of plain files to remove."""
-    lock: Lock | None = None
-    """Replaces all requirements and versions."""
-    pip: PipOptions = NO_OPTIONS
-    allowed: tuple[str, ...] = ()
-    """Packages of the image that may be replaced."""
-    action: str = ""
-    """As typed, for the history."""
-
-    @property
-    def drops(self) -> bool:
-        """Return whether packages or files are removed."""
-        return bool(self.dropped or self.dropped_files)
-
-    def is_done(self, active: State | None) -> bool:
-        """Return whether the active state is the result of the same removal, which may have been killed at its end."""
-        return active is not None and self.drops and active.action == self.action
 
 
 def read_target(installed: Installed) -> PackageTarget:
@@ -93,23 +56,7 @@ def plan_change(target: PackageTarget, found: PackageSet, change: PackageChange)
     """
     parent = found.active(target.place.tag)
     check_known(parent, change.dropped, target.module)
-    lock = change.lock
-    return make_state_plan(
-        target,
-        directory=str(found.directory),
-        number=found.next_number(),
-        parent=None if lock else parent,
-        added=Requirements(lock.requirements) if lock else change.added,
-        dropped=change.dropped,
-        pip=change.pip,
-        allowed=(*change.allowed, *(lock.allowed if lock else ())),
-        action=change.action,
-        locked=lock.lines if lock else None,
-        files=change.files,
-        dropped_files=change.dropped_files,
-        files_parent=parent,
-        conda=lock.conda if lock else change.conda,
-    )
+    return make_state_plan(target, change, directory=str(found.directory), number=found.next_number(), parent=parent)
 
 
 def make_change(
@@ -156,24 +103,16 @@ def undo_change(
         else:
             from hpcmod.install.packages.building import build_state
 
-            dropped = PackageChange(dropped=tuple(sorted(active.names)), action="undo")
-            return active, build_state(
-                _empty(target, found, dropped), found, builder, settle=partial(found.settle, None)
+            empty = make_state_plan(
+                target,
+                PackageChange(action="undo"),
+                directory=str(found.directory),
+                number=found.next_number(),
+                parent=None,
             )
+            return active, build_state(empty, found, builder, settle=partial(found.settle, None))
         found.switch(state)
     return active, state
-
-
-def _empty(target: PackageTarget, found: PackageSet, change: PackageChange) -> StatePlan:
-    return make_state_plan(
-        target,
-        directory=str(found.directory),
-        number=found.next_number(),
-        parent=None,
-        added=NOTHING,
-        pip=NO_OPTIONS,
-        action=change.action,
-    )
 
 
 def use(target: PackageTarget, found: PackageSet, number: int, tell: Callable[[str], None]) -> State:

@@ -28,7 +28,7 @@ from hpcmod.install.packages.sets import PackageSet
 from hpcmod.install.user_layer import write_venv
 from hpcmod.model.packages.edited import Edited, describe_edited
 from hpcmod.model.packages.place import USER_LAYER_IN_CONTAINER, edit_directory, state_file
-from hpcmod.model.packages.plan import PackageTarget, PipOptions, StatePlan, make_constraints, make_state_plan
+from hpcmod.model.packages.plan import PackageChange, PackageTarget, StatePlan, make_constraints, make_state_plan
 from hpcmod.model.packages.requirement import Requirements
 from hpcmod.model.packages.state import State
 
@@ -155,17 +155,10 @@ def plan_packing(target: PackageTarget, found: PackageSet, builder: Builder) -> 
     of_conda = find_conda_metadata(edit.files / Path(target.venv).relative_to(USER_LAYER_IN_CONTAINER))
     installed = [one for one in read_installed_metadata(edit.files) if (one.name, one.version) not in of_conda]
     edited = describe_edited(installed, base, target, builder.now)
-    plan = make_state_plan(
-        target,
-        directory=str(found.directory),
-        number=found.next_number(),
-        parent=base,
-        added=Requirements(edited.requirements),
-        dropped=edited.dropped,
-        pip=PipOptions(),
-        allowed=edited.replaced,
-        action="edit",
+    change = PackageChange(
+        added=Requirements(edited.requirements), dropped=edited.dropped, allowed=edited.replaced, action="edit"
     )
+    plan = make_state_plan(target, change, directory=str(found.directory), number=found.next_number(), parent=base)
     return Packing(base, None, edited), plan
 
 

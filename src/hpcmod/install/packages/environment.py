@@ -11,6 +11,7 @@ from pathlib import Path
 from hpcmod.errors import BadInputError, CheckFailedError
 from hpcmod.fs.tree import write_file
 from hpcmod.image.bake.environment import Environment
+from hpcmod.image.bake.image import BaseImage
 from hpcmod.image.inspect.contents import CONDA_IN_CONTAINER
 from hpcmod.image.inspect.packages import read_packages_in
 from hpcmod.install.conda.image import CondaImage, read_conda_image
@@ -19,7 +20,6 @@ from hpcmod.install.conda.solving import CUDA_VARIABLE, check_no_python, fetch_c
 from hpcmod.install.packages.builder import Builder, container_environment
 from hpcmod.install.packages.building import scratch_layer
 from hpcmod.model.bind import Bind
-from hpcmod.model.images.facts import ImageFacts
 from hpcmod.model.packages.conda import NO_CONDA, CondaPackage, CondaPart, merge_conda, with_times
 from hpcmod.model.packages.place import SOURCE_TIME, USER_LAYER_IN_CONTAINER
 from hpcmod.model.packages.report import explain_full
@@ -29,28 +29,7 @@ from hpcmod.process import run
 _DIRECTORY = "prefix"
 _COMPILED = (0, 1)
 """Exit statuses of compileall: 1 if a file has errors, such as a template."""
-_NO_PYTHON = (
-    "Use pip, --requirements FILE; or name python among the conda packages to have a second one, which comes first."
-)
-
-
-@dataclass(frozen=True)
-class CondaBase:
-    """An image to which an environment is added."""
-
-    sif: str
-    shown: str
-    """Its name, for messages."""
-    facts: ImageFacts
-
-
-@dataclass(frozen=True)
-class LinkedEnvironment:
-    """An environment that is ready to be added to an image."""
-
-    environment: Environment
-    part: CondaPart
-    """With the installed packages."""
+_NO_PYTHON = "Use pip, -r FILE; or name python among the conda packages to have a second one, which comes first."
 
 
 @dataclass(frozen=True)
@@ -65,7 +44,7 @@ class _Choice:
     """Whether the image has no environment of conda yet."""
 
 
-def choose_packages(base: CondaBase, part: CondaPart, builder: Builder) -> tuple[CondaPackage, ...]:
+def choose_packages(base: BaseImage, part: CondaPart, builder: Builder) -> tuple[CondaPackage, ...]:
     """Return the conda packages that would be added; nothing is downloaded but the channels' indexes.
 
     Raises
@@ -79,14 +58,14 @@ def choose_packages(base: CondaBase, part: CondaPart, builder: Builder) -> tuple
 
 @contextmanager
 def linked_environment(
-    base: CondaBase,
+    base: BaseImage,
     part: CondaPart,
     variables: tuple[tuple[str, str], ...],
     builder: Builder,
     *,
     may_be_empty: bool = False,
-) -> Iterator[LinkedEnvironment]:
-    """Yield the environment, whose files are in a temporary directory of this node until the end of the block.
+) -> Iterator[tuple[Environment, CondaPart]]:
+    """Yield the environment and its packages; the files are in a temporary directory of this node during the block.
 
     Parameters
     ----------
@@ -120,22 +99,20 @@ def linked_environment(
         if chosen.python:
             _compile(base, layer, prefix, builder)
         _set_times(directory)
-        yield LinkedEnvironment(
-            Environment(
-                directory,
-                chosen.prefix,
-                tuple(f"{one.name}-{one.version}-{one.build}" for one in packages),
-                python=chosen.python,
-                on_path=chosen.prefix == CONDA_IN_CONTAINER,
-                variables=variables,
-            ),
-            replace(part, packages=with_times(packages, NO_CONDA, builder.now), exact=False),
+        environment = Environment(
+            directory,
+            chosen.prefix,
+            tuple(f"{one.name}-{one.version}-{one.build}" for one in packages),
+            python=chosen.python,
+            on_path=chosen.prefix == CONDA_IN_CONTAINER,
+            variables=variables,
         )
+        yield environment, replace(part, packages=with_times(packages, NO_CONDA, builder.now), exact=False)
 
 
-def _choose(base: CondaBase, part: CondaPart, scratch: Path, builder: Builder) -> _Choice:
+def _choose(base: BaseImage, part: CondaPart, scratch: Path, builder: Builder) -> _Choice:
     image = read_conda_image(base.sif, base.facts.python)
-    cure = "another --base."
+    cure = "another image."
     cuda = builder.environ.get(CUDA_VARIABLE, "")
     solved = () if part.exact else solve_conda(part, image, scratch, module=base.shown, cure=cure, cuda=cuda)
     chosen = part.packages if part.exact else solved
@@ -146,7 +123,7 @@ def _choose(base: CondaBase, part: CondaPart, scratch: Path, builder: Builder) -
     return _Choice(chosen, _prefix(base, image), _python(base, image, chosen), is_new=not image.records)
 
 
-def _check_same(base: CondaBase, image: CondaImage, packages: tuple[CondaPackage, ...]) -> None:
+def _check_same(base: BaseImage, image: CondaImage, packages: tuple[CondaPackage, ...]) -> None:
     """Check that the base has the builds of a lock file, where it has these packages."""
     builds = {str(one["name"]): f"{one['version']} {one['build']}" for one in image.records}
     for one in packages:
@@ -158,18 +135,18 @@ def _check_same(base: CondaBase, image: CondaImage, packages: tuple[CondaPackage
             )
 
 
-def _prefix(base: CondaBase, image: CondaImage) -> str:
+def _prefix(base: BaseImage, image: CondaImage) -> str:
     return base.facts.python.prefix if base.facts.python and image.is_conda else CONDA_IN_CONTAINER
 
 
-def _python(base: CondaBase, image: CondaImage, chosen: tuple[CondaPackage, ...]) -> str:
+def _python(base: BaseImage, image: CondaImage, chosen: tuple[CondaPackage, ...]) -> str:
     if base.facts.python and image.is_conda:
         return base.facts.python.version
     found = next((one.version for one in chosen if one.name == "python"), "")
     return ".".join(found.split(".")[:2])
 
 
-def _check_not_replaced(base: CondaBase, prefix: Prefix, *, is_new: bool) -> None:
+def _check_not_replaced(base: BaseImage, prefix: Prefix, *, is_new: bool) -> None:
     """Check that no Python package is replaced that pip installed in the environment of the base."""
     if is_new or not prefix.python:
         return
@@ -180,11 +157,11 @@ def _check_not_replaced(base: CondaBase, prefix: Prefix, *, is_new: bool) -> Non
         listed = ", ".join(f"{name} (the image has {version})" for name, version in bad)
         raise BadInputError(
             f"conda would replace packages that pip installed in {base.shown}: {listed}",
-            "Leave them to pip: in the environment file's `pip:`, or with --requirements FILE.",
+            "Leave them to pip: in the environment file's `pip:`, or with -r FILE.",
         )
 
 
-def _compile(base: CondaBase, layer: Path, prefix: Prefix, builder: Builder) -> None:
+def _compile(base: BaseImage, layer: Path, prefix: Prefix, builder: Builder) -> None:
     """Compile all modules, which nobody can do later in a read-only image.
 
     Raises
@@ -211,7 +188,7 @@ def _compile(base: CondaBase, layer: Path, prefix: Prefix, builder: Builder) -> 
     if done.status not in _COMPILED:
         raise CheckFailedError(
             f"Python {prefix.python} of conda does not start in {base.shown}: {said.strip()[-500:]}",
-            "Choose another --base, with a newer glibc.",
+            "Choose another image, with a newer glibc.",
         )
 
 

@@ -20,7 +20,7 @@ from hpcmod.model.packages.compare import (
     compare_with_image,
 )
 from hpcmod.model.packages.conda import NO_CONDA
-from hpcmod.model.packages.plan import PackageTarget, PipOptions, StatePlan, make_state_plan
+from hpcmod.model.packages.plan import PackageChange, PackageTarget, PipOptions, StatePlan, make_state_plan
 from hpcmod.model.packages.requirement import Requirements, name_of
 from hpcmod.model.packages.state import Locked, State
 
@@ -106,19 +106,15 @@ def plan_rebase(
     """
     fault: HpcmodError | None = None
     plans = []
-    added = Requirements(constraints=constraints)
-    action = action or f"rebase from {source.number} ({source.module})"
+    change = PackageChange(
+        added=Requirements(constraints=constraints),
+        dropped=tuple(without),
+        pip=pip,
+        action=action or f"rebase from {source.number} ({source.module})",
+    )
     for keep in keeps or ((False,) if source.tag == target.place.tag else (True, False)):
         plan = make_state_plan(
-            target,
-            directory=str(found.directory),
-            number=found.next_number(),
-            parent=source,
-            added=added,
-            dropped=without,
-            pip=pip,
-            action=action,
-            keep=keep,
+            target, change, directory=str(found.directory), number=found.next_number(), parent=source, keep=keep
         )
         plans.append(plan)
         try:

@@ -33,7 +33,7 @@ from hpcmod.install.user_layer import (
     read_shipped,
 )
 from hpcmod.model.packages.place import SetChoice, state_file
-from hpcmod.model.packages.plan import PackageTarget, PipOptions, make_state_plan
+from hpcmod.model.packages.plan import PackageChange, PackageTarget, make_state_plan
 from hpcmod.model.packages.requirement import NOTHING, Requirements, parse_file
 from hpcmod.model.packages.state import State
 from hpcmod.model.plan import InstallPlan, with_own_packages
@@ -121,11 +121,9 @@ def install_shipped(
     with scratch(builder.temporary / _SCRATCH) as private:
         found = PackageSet(plan.spec.name, SetChoice(_PARAMETER), Path(os.path.realpath(private.directory), "set"))
         make_set(found, None)
-        place, options = str(found.directory), PipOptions()
-        made = make_state_plan(
-            target, directory=place, number=1, parent=None, added=wanted, pip=options, action=_PARAMETER
-        )
-        state = build_state(made, found, builder)
+        change = PackageChange(added=wanted, action=_PARAMETER)
+        planned = make_state_plan(target, change, directory=str(found.directory), number=1, parent=None)
+        state = build_state(planned, found, builder)
         _put(root, state, found.directory / state_file(state.number, state.tag), _asked(wanted))
     for one in state.locked:
         tell(f"installed {one.name} {one.version}")

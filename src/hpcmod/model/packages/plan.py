@@ -12,7 +12,7 @@ from hpcmod.model.images.facts import Package, PythonFacts
 from hpcmod.model.packages.conda import NO_CONDA, CondaPart, merge_conda
 from hpcmod.model.packages.files import PlacedFiles, merge_placed
 from hpcmod.model.packages.place import USER_LAYER_IN_CONTAINER, PackagePlace, active_link, state_file
-from hpcmod.model.packages.requirement import Requirements, name_of, normalize_package
+from hpcmod.model.packages.requirement import NOTHING, Requirements, name_of, normalize_package
 from hpcmod.model.packages.state import Locked, State
 
 WORK = f"{USER_LAYER_IN_CONTAINER}/.hpcmod"
@@ -60,6 +60,40 @@ class PipOptions:
     """Whether packages without a wheel are built in the container."""
     places: tuple[str, ...] = ()
     """Directories and files on the host that pip reads."""
+
+
+NO_OPTIONS = PipOptions()
+
+
+@dataclass(frozen=True)
+class PackageChange:
+    """A requested change of a set."""
+
+    added: Requirements = NOTHING
+    conda: CondaPart = NO_CONDA
+    """conda packages to add."""
+    dropped: tuple[str, ...] = ()
+    """Packages to remove, of pip or conda."""
+    locked: tuple[str, ...] | None = None
+    """Lines of a lock file, which pip gets instead of the requirements; all earlier packages are then replaced."""
+    files: tuple[PlacedFiles, ...] = ()
+    """Plain files to add."""
+    dropped_files: tuple[str, ...] = ()
+    """Places of plain files to remove."""
+    pip: PipOptions = NO_OPTIONS
+    allowed: tuple[str, ...] = ()
+    """Packages of the image that may be replaced."""
+    action: str = ""
+    """As typed, for the history."""
+
+    @property
+    def drops(self) -> bool:
+        """Return whether packages or files are removed."""
+        return bool(self.dropped or self.dropped_files)
+
+    def is_done(self, active: State | None) -> bool:
+        """Return whether the active state is the result of the same removal, which may have been killed at its end."""
+        return active is not None and self.drops and active.action == self.action
 
 
 @dataclass(frozen=True)
@@ -125,83 +159,85 @@ def make_constraints(packages: Sequence[Package], allowed: Sequence[str]) -> tup
 
 def make_state_plan(
     target: PackageTarget,
+    change: PackageChange,
     *,
     directory: str,
     number: int,
     parent: State | None,
-    added: Requirements,
-    dropped: Sequence[str] = (),
-    pip: PipOptions,
-    allowed: Sequence[str] = (),
-    action: str,
-    locked: tuple[str, ...] | None = None,
     keep: bool = True,
-    files: Sequence[PlacedFiles] = (),
-    dropped_files: Sequence[str] = (),
-    files_parent: State | None = None,
-    conda: CondaPart = NO_CONDA,
 ) -> StatePlan:
-    """Plan a new state from its parent, with packages added and dropped.
+    """Plan a new state from its parent and a change.
 
     Parameters
     ----------
-    locked
-        Lines of a lock file, which pip gets instead of the requirements.
+    directory
+        Directory of the set.
     keep
         Keep the parent's versions of all packages that are not requested again.
-    files, dropped_files
-        Plain files to add, and places of files to remove.
-    files_parent
-        State whose plain files are kept; None: the parent.
-    conda
-        conda packages to add.
 
     Raises
     ------
-    NotFoundError, BadInputError
-        If a package to drop was not requested.
+    BadInputError
+        If there are no files at a place to drop, or one place is inside another.
     """
-    names = {name_of(line) for line in added.lines} - {""}
-    gone = {normalize_package(name) for name in dropped}
-    before = parent.requirements if parent else ()
-    before_files = files_parent or parent
-    kept = tuple(line for line in before if name_of(line) not in names | gone)
-    requirements = tuple(dict.fromkeys((*kept, *added.lines)))
-    allow = tuple(dict.fromkeys([*(parent.allowed if parent else ()), *map(normalize_package, allowed)]))
-    kept_here = {normalize_package(one.name) for one in target.packages} - set(allow)
-    free = names | kept_here  # what was dropped keeps its version if another package needs it
-    pins = [one for one in parent.locked if one.name not in free] if parent and keep else []
-    has_hashes = any("--hash=" in line for line in requirements)
-    lines = requirements if locked is None else locked
-    words = (*pip.words, *added.options)
-    local = (found[1] for text in (*lines, *words) if (found := _LOCAL.match(text)))
-    places = [*pip.places, *added.places, *map(unquote, local)]
+    before = parent if change.locked is None else None
+    requirements = _merge_requirements(before, change)
+    allowed = tuple(dict.fromkeys([*(before.allowed if before else ()), *map(normalize_package, change.allowed)]))
+    pins = list(_choose_pins(target, before, change, allowed)) if before and keep else []
+    lines = requirements if change.locked is None else change.locked
     return StatePlan(
         target=target,
         directory=directory,
         number=number,
-        parent=parent,
+        parent=before,
         requirements=requirements,
-        lines=(*lines, *_with_hashes(pins, lines)) if has_hashes and locked is None else lines,
+        lines=(*lines, *_with_hashes(pins, lines)),
         constraints=(
-            *make_constraints(target.packages, [*allow]),
-            *added.constraints,
-            *(one.pin for one in pins if locked is None),
+            *make_constraints(target.packages, allowed),
+            *change.added.constraints,
+            *(package.pin for package in pins),
         ),
-        pip=PipOptions(words, pip.build, tuple(dict.fromkeys(places))),
-        allowed=allow,
-        action=action,
-        files=merge_placed(before_files.files if before_files else (), files, dropped_files),
-        new_files=tuple(files),
-        files_parent=before_files,
-        conda=merge_conda(parent.conda if parent else NO_CONDA, conda, dropped, keep=keep),
+        pip=_read_options(change, lines),
+        allowed=allowed,
+        action=change.action,
+        files=merge_placed(parent.files if parent else (), change.files, change.dropped_files),
+        new_files=change.files,
+        files_parent=parent,
+        conda=merge_conda(before.conda if before else NO_CONDA, change.conda, change.dropped, keep=keep),
     )
+
+
+def _merge_requirements(before: State | None, change: PackageChange) -> tuple[str, ...]:
+    """Return the requirements of a new state: those added replace earlier ones for the same package."""
+    replaced = {name_of(line) for line in change.added.lines} - {""}
+    gone = replaced | {normalize_package(name) for name in change.dropped}
+    kept = (line for line in (before.requirements if before else ()) if name_of(line) not in gone)
+    return tuple(dict.fromkeys((*kept, *change.added.lines)))
+
+
+def _choose_pins(
+    target: PackageTarget, before: State, change: PackageChange, allowed: Sequence[str]
+) -> Iterator[Locked]:
+    """Yield the packages that keep their version: also what was dropped, if another package needs it."""
+    asked = {name_of(line) for line in change.added.lines}
+    inside = {normalize_package(package.name) for package in target.packages} - set(allowed)
+    yield from (package for package in before.locked if package.name not in asked | inside)
+
+
+def _read_options(change: PackageChange, lines: Sequence[str]) -> PipOptions:
+    """Return the options of a change for pip, with the paths on the host that they and the lines name."""
+    words = (*change.pip.words, *change.added.options)
+    local = (named[1] for text in (*lines, *words) if (named := _LOCAL.match(text)))
+    places = dict.fromkeys([*change.pip.places, *change.added.places, *map(unquote, local)])
+    return PipOptions(words, change.pip.build, tuple(places))
 
 
 def _with_hashes(pins: Sequence[Locked], lines: Sequence[str]) -> Iterator[str]:
     """Yield locked packages with their hashes: if one requirement has a hash, pip wants all of them to have one."""
     named = {name_of(line) for line in lines if "--hash=" in line}
-    yield from (f"{one.pin} --hash=sha256:{one.sha256}" for one in pins if one.sha256 and one.name not in named)
+    for package in pins if named else ():
+        if package.sha256 and package.name not in named:
+            yield f"{package.pin} --hash=sha256:{package.sha256}"
 
 
 def check_known(parent: State | None, names: Sequence[str], module: str) -> None:

@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hpcmod.cli.containers import find_ready, look_around
-from hpcmod.cli.images.bake import own_packages
 from hpcmod.cli.main import main
+from hpcmod.cli.packages.bake import own_packages
 from tests.installations import install
 from tests.package_states import EINOPS, NEEDY, OTHER_TAG, SHA256, TAG, make_state, write_set
 

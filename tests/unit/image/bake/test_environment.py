@@ -48,11 +48,11 @@ def new(path: Path, **more: object) -> NewFile:
 def test_an_image_without_python_gets_one_that_comes_first(
     tmp_path: Path, plain: Path, environment: Environment
 ) -> None:
-    made = write_environment(plain, environment, new(tmp_path / "mine.sif", lock="5" * 64))
-    out = made.written.path
+    written, replaced, _ = write_environment(plain, environment, new(tmp_path / "mine.sif", lock="5" * 64))
+    out = written.path
     python = read_facts(out).python
     assert python is not None
-    assert (python.prefix, python.version, made.replaced) == (OWN, "3.12", ())
+    assert (python.prefix, python.version, replaced) == (OWN, "3.12", ())
     assert read(out, f"{OWN}/bin/greet") == b"bin/greet"
     assert read(out, "/etc/motd") == b"hello"
     assert read(out, SCRIPT).decode().splitlines() == [
@@ -70,8 +70,8 @@ def test_an_image_without_python_gets_one_that_comes_first(
 
 def test_values_of_variables_reach_a_shell_as_they_are(tmp_path: Path, plain: Path, environment: Environment) -> None:
     values = (("ONE", 'it\'s "here" $HOME `id` \\n'), ("TWO", "2"))
-    first = write_environment(plain, environment, new(tmp_path / "1.sif")).written.path
-    second = write_environment(first, replace(environment, variables=values), new(tmp_path / "2.sif")).written.path
+    first = write_environment(plain, environment, new(tmp_path / "1.sif"))[0].path
+    second = write_environment(first, replace(environment, variables=values), new(tmp_path / "2.sif"))[0].path
     script = read(second, SCRIPT).decode()
     assert script.startswith(read(first, SCRIPT).decode())
     done = subprocess.run(
@@ -84,23 +84,23 @@ def test_values_of_variables_reach_a_shell_as_they_are(tmp_path: Path, plain: Pa
 def test_packages_are_added_to_the_environment_of_the_image(
     tmp_path: Path, plain: Path, environment: Environment
 ) -> None:
-    first = write_environment(plain, environment, new(tmp_path / "1.sif")).written.path
+    first = write_environment(plain, environment, new(tmp_path / "1.sif"))[0].path
     top = tmp_path / "more"
     for name, text in {"conda-meta/tool-1-0.json": "{}", "bin/tool": "x", "bin/greet": "other"}.items():
         (top / name).parent.mkdir(parents=True, exist_ok=True)
         (top / name).write_text(text)
     more = replace(environment, directory=top, packages=("tool-1-0",))
-    made = write_environment(first, more, new(tmp_path / "2.sif"))
-    assert made.replaced == (f"{OWN}/bin/greet",)
-    assert read(made.written.path, f"{OWN}/lib/python3.12/os.py") == b"lib/python3.12/os.py"
-    assert read(made.written.path, f"{OWN}/bin/tool") == b"x"
+    written, replaced, _ = write_environment(first, more, new(tmp_path / "2.sif"))
+    assert replaced == (f"{OWN}/bin/greet",)
+    assert read(written.path, f"{OWN}/lib/python3.12/os.py") == b"lib/python3.12/os.py"
+    assert read(written.path, f"{OWN}/bin/tool") == b"x"
 
 
 def test_a_directory_never_replaces_a_file_or_link_of_the_image(
     tmp_path: Path, plain: Path, environment: Environment
 ) -> None:
     (environment.directory / "lib64").symlink_to("lib")
-    first = write_environment(plain, environment, new(tmp_path / "1.sif")).written.path
+    first = write_environment(plain, environment, new(tmp_path / "1.sif"))[0].path
     top = tmp_path / "more"
     (top / "lib64").mkdir(parents=True)
     (top / "lib64/x").write_text("x")

@@ -3,14 +3,14 @@ from __future__ import annotations
 import errno
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hpcmod.errors import BadInputError, HpcmodError, LackingError, NoSpaceError, NotFoundError, VerificationError
 from hpcmod.image.bake import writing
-from hpcmod.image.bake.image import BakeRequest, bake, plan_bake
+from hpcmod.image.bake.image import bake, plan_bake
+from hpcmod.image.bake.writing import NewFile, Written
 from hpcmod.image.inspect.contents import read_facts
 from hpcmod.image.integrity import file_sha256
 from hpcmod.image.sif.reader import read_sif, squashfs_partition
@@ -55,8 +55,12 @@ def packages(tmp_path: Path) -> Path:
     return top
 
 
-def request(image: Path, packages: Path, out: Path, **more: object) -> BakeRequest:
-    return BakeRequest(image=image, packages=packages, out=out, tool="hpcmod test", **more)  # type: ignore[arg-type]
+def new(out: Path, **more: object) -> NewFile:
+    return NewFile(out, "hpcmod test", **more)  # type: ignore[arg-type]
+
+
+def make(image: Path, packages: Path, out: Path, **more: object) -> Written:
+    return bake(image, packages, new(out, **more))[1]
 
 
 def read(sif: Path, path: str) -> bytes:
@@ -79,11 +83,11 @@ def test_an_empty_virtual_environment_is_refused(image: Path, tmp_path: Path) ->
     site.mkdir(parents=True)
     (site / "image.pth").write_text("import site\n")
     with pytest.raises(BadInputError, match="has no packages, so there is nothing to add") as refused:
-        bake(request(image, top, tmp_path / "mine.sif"))
+        make(image, top, tmp_path / "mine.sif")
     assert "hpcmod add CONTAINER PACKAGE" in refused.value.cure
     assert not (tmp_path / "mine.sif").exists()
     (top / "data").write_text("x")
-    assert plan_bake(request(image, top, tmp_path / "mine.sif")).files == 2
+    assert plan_bake(image, top, new(tmp_path / "mine.sif")).files == 2
 
 
 def test_conda_packages_are_refused_whose_files_name_the_path_of_the_user(image: Path, tmp_path: Path) -> None:
@@ -91,14 +95,14 @@ def test_conda_packages_are_refused_whose_files_name_the_path_of_the_user(image:
     (top / "venv/mine/lib/python3.12/site-packages").mkdir(parents=True)
     (top / "venv/mine/conda-meta").mkdir()
     with pytest.raises(BadInputError, match="has conda packages, which cannot be moved"):
-        bake(request(image, top, tmp_path / "mine.sif"))
+        make(image, top, tmp_path / "mine.sif")
     assert not (tmp_path / "mine.sif").exists()
 
 
 def test_a_baked_image_has_its_own_files_and_the_packages(image: Path, packages: Path, tmp_path: Path) -> None:
-    made = bake(request(image, packages, tmp_path / "mine.sif"))
-    assert made.plan.added == ("einops==0.8.0", "torch==3.0")
-    assert made.plan.commands == ("einops-show",)
+    plan, made = bake(image, packages, new(tmp_path / "mine.sif"))
+    assert plan.added == ("einops==0.8.0", "torch==3.0")
+    assert plan.commands == ("einops-show",)
     facts = read_facts(made.path)
     assert facts.python == read_facts(image).python
     assert {Package("einops", "0.8.0"), Package("torch", "3.0"), Package("PyYAML", "6.0.2")} <= set(facts.packages)
@@ -115,7 +119,7 @@ def test_a_baked_image_has_its_own_files_and_the_packages(image: Path, packages:
 
 
 def test_labels_and_provenance_name_the_baked_image(image: Path, packages: Path, tmp_path: Path) -> None:
-    made = bake(request(image, packages, tmp_path / "mine.sif"))
+    made = make(image, packages, tmp_path / "mine.sif")
     labels = json.loads(read(made.path, "/.singularity.d/labels.json"))
     assert labels["org.opencontainers.image.title"] == "a test image"
     assert labels["org.hpcmod.bake.image"] == f"sha256:{file_sha256(image)}"
@@ -127,30 +131,30 @@ def test_labels_and_provenance_name_the_baked_image(image: Path, packages: Path,
 def test_a_squashfs_gives_the_same_image_as_often_as_it_is_baked(image: Path, packages: Path, tmp_path: Path) -> None:
     (packages / "data/fifo").unlink()
     packed = corpus.pack(packages, tmp_path / "packed.squashfs")
-    one, two = (bake(request(image, packed, tmp_path / name)) for name in ("one.sif", "two.sif"))
+    one, two = (make(image, packed, tmp_path / name) for name in ("one.sif", "two.sif"))
     assert one.sha256 == two.sha256
     assert read(one.path, "/user-software/data/large") == (packages / "data/large").read_bytes()
     other = corpus.pack(packages, tmp_path / "other.squashfs", "-comp", "zstd")
-    mixed = bake(request(image, other, tmp_path / "mixed.sif"))
+    mixed = make(image, other, tmp_path / "mixed.sif")
     assert read(mixed.path, "/user-software/data/large") == (packages / "data/large").read_bytes()
 
 
 def test_a_baked_image_can_be_baked_again_and_the_newest_packages_come_first(
     image: Path, packages: Path, tmp_path: Path
 ) -> None:
-    first = bake(request(image, packages, tmp_path / "first.sif"))
+    first = make(image, packages, tmp_path / "first.sif")
     info = packages / "venv/mine/lib/python3.12/site-packages/einops-0.8.0.dist-info"
     info.rename(info.with_name("einops-0.9.0.dist-info"))
     info.with_name("einops-0.9.0.dist-info").joinpath("METADATA").write_text("Name: einops\nVersion: 0.9.0\n")
-    second = bake(request(first.path, packages, tmp_path / "second.sif"))
-    assert second.plan.prefix == "/opt/hpcmod-packages/2"
+    plan, second = bake(first.path, packages, new(tmp_path / "second.sif"))
+    assert plan.prefix == "/opt/hpcmod-packages/2"
     assert Package("einops", "0.9.0") in read_facts(second.path).packages
     assert Package("einops", "0.8.0") not in read_facts(second.path).packages
 
 
 def test_a_plan_writes_nothing(image: Path, packages: Path, tmp_path: Path) -> None:
     before = sorted(tmp_path.rglob("*"))
-    assert plan_bake(request(image, packages, tmp_path / "mine.sif")).files == 10
+    assert plan_bake(image, packages, new(tmp_path / "mine.sif")).files == 10
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -167,7 +171,7 @@ def test_packages_that_do_not_fit_are_refused(
 ) -> None:
     change(packages)  # type: ignore[operator]
     with pytest.raises(error):
-        bake(request(image, packages, tmp_path / "mine.sif"))
+        make(image, packages, tmp_path / "mine.sif")
     assert not (tmp_path / "mine.sif").exists()
 
 
@@ -175,17 +179,17 @@ def test_an_existing_file_is_replaced_only_by_force(image: Path, packages: Path,
     out = tmp_path / "mine.sif"
     out.write_text("mine")
     with pytest.raises(BadInputError, match="already exists"):
-        bake(request(image, packages, out))
+        make(image, packages, out)
     assert out.read_text() == "mine"
-    assert bake(request(image, packages, out, force=True)).size == out.stat().st_size
+    assert make(image, packages, out, force=True).size == out.stat().st_size
 
 
 def test_an_image_that_was_changed_is_refused_and_nothing_is_left(image: Path, packages: Path, tmp_path: Path) -> None:
-    wanted = request(image, packages, tmp_path / "mine.sif", sha256=file_sha256(image))
+    sha256 = file_sha256(image)
     corpus.flip_byte(image, at=100)
     before = sorted(tmp_path.iterdir())
     with pytest.raises(VerificationError, match="sha256"):
-        bake(wanted)
+        make(image, packages, tmp_path / "mine.sif", sha256=sha256)
     assert sorted(tmp_path.iterdir()) == before
 
 
@@ -198,13 +202,13 @@ def test_a_full_disk_is_reported_and_nothing_is_left(
     monkeypatch.setattr(writing, "sync_and_hash", full)
     before = sorted(tmp_path.iterdir())
     with pytest.raises(NoSpaceError):
-        bake(request(image, packages, tmp_path / "mine.sif"))
+        make(image, packages, tmp_path / "mine.sif")
     assert sorted(tmp_path.iterdir()) == before
 
 
 def test_one_of_several_environments_is_chosen_by_name(image: Path, packages: Path, tmp_path: Path) -> None:
     (packages / "venv/other/lib/python3.12/site-packages/x-1.dist-info").mkdir(parents=True)
-    wanted = request(image, packages, tmp_path / "mine.sif")
+    out = new(tmp_path / "mine.sif")
     with pytest.raises(BadInputError, match="mine, other"):
-        plan_bake(wanted)
-    assert plan_bake(replace(wanted, venv="other")).added == ("x==1",)
+        plan_bake(image, packages, out)
+    assert plan_bake(image, packages, out, venv="other").added == ("x==1",)

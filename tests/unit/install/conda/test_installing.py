@@ -12,8 +12,7 @@ from hpcmod.install.conda import installing
 from hpcmod.install.conda.image import CondaImage
 from hpcmod.install.conda.installing import install_conda
 from hpcmod.model.packages.conda import NO_CONDA, CondaPart
-from hpcmod.model.packages.plan import PipOptions, StatePlan, make_state_plan
-from hpcmod.model.packages.requirement import NOTHING
+from hpcmod.model.packages.plan import PackageChange, StatePlan, make_state_plan
 from hpcmod.model.packages.state import State
 from tests.conda_channel import dist_info, index_channel, make_conda
 from tests.package_states import TARGET, make_state
@@ -46,9 +45,7 @@ def channel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def plan_of(channel: Path, *specs: str, parent: State | None = None, **more: object) -> StatePlan:
     part = replace(CondaPart(specs, (channel.as_uri(),)), **more)  # type: ignore[arg-type]
-    return make_state_plan(
-        TARGET, directory="/x", number=1, parent=parent, added=NOTHING, pip=PipOptions(), action="add", conda=part
-    )
+    return make_state_plan(TARGET, PackageChange(conda=part), directory="/x", number=1, parent=parent)
 
 
 def install(tmp_path: Path, plan: StatePlan, name: str = "1") -> StatePlan:

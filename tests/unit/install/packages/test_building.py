@@ -16,7 +16,7 @@ from hpcmod.install.packages.builder import Builder
 from hpcmod.install.packages.building import build_state, resolve_packages
 from hpcmod.install.packages.sets import PackageSet
 from hpcmod.model.packages.files import PlacedFiles
-from hpcmod.model.packages.plan import PipOptions, StatePlan, make_state_plan
+from hpcmod.model.packages.plan import PackageChange, PipOptions, StatePlan, make_state_plan
 from hpcmod.model.packages.requirement import Requirements
 from hpcmod.model.packages.state import State
 from tests.package_states import TARGET, write_set
@@ -31,9 +31,8 @@ exit 7
 
 def plan_of(directory: Path, *lines: str) -> StatePlan:
     pip = PipOptions(("--no-index",), places=("/wheels, with: signs",))
-    return make_state_plan(
-        TARGET, directory=str(directory), number=1, parent=None, added=Requirements(lines), pip=pip, action="add"
-    )
+    change = PackageChange(added=Requirements(lines), pip=pip, action="add")
+    return make_state_plan(TARGET, change, directory=str(directory), number=1, parent=None)
 
 
 @pytest.fixture
@@ -154,17 +153,9 @@ def test_plain_files_are_in_every_later_state_until_they_are_dropped(tmp_path: P
 def plan_files(
     directory: Path, parent: State | None, *, files: Sequence[PlacedFiles] = (), drop: str = ""
 ) -> StatePlan:
-    return make_state_plan(
-        TARGET,
-        directory=str(directory),
-        number=parent.number + 1 if parent else 1,
-        parent=parent,
-        added=Requirements(),
-        pip=PipOptions(),
-        action="add",
-        files=files,
-        dropped_files=[drop] if drop else [],
-    )
+    change = PackageChange(files=tuple(files), dropped_files=(drop,) if drop else (), action="add")
+    number = parent.number + 1 if parent else 1
+    return make_state_plan(TARGET, change, directory=str(directory), number=number, parent=parent)
 
 
 def content_of(found: PackageSet, state: State, target: Path) -> dict[str, str]:

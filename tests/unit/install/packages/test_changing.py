@@ -11,7 +11,6 @@ from hpcmod.image.squashfs.reader import Squashfs
 from hpcmod.install.installed import Installed
 from hpcmod.install.packages.builder import Builder
 from hpcmod.install.packages.changing import (
-    PackageChange,
     collect,
     make_change,
     plan_change,
@@ -21,6 +20,7 @@ from hpcmod.install.packages.changing import (
 )
 from hpcmod.model.packages.files import PlacedFiles
 from hpcmod.model.packages.lockfile import parse_package_lock
+from hpcmod.model.packages.plan import PackageChange
 from hpcmod.model.packages.requirement import Requirements
 from tests.package_states import EINOPS, NEEDY, OTHER_TAG, SHA256, TAG, TARGET, make_state, write_set
 
@@ -121,7 +121,7 @@ def test_a_change_that_fails_leaves_the_set_as_it_was(tmp_path: Path, builder: B
 def test_a_lock_replaces_everything(tmp_path: Path) -> None:
     found = write_set(tmp_path / "default", make_state(1, EINOPS))
     lock = parse_package_lock(f"needy==1.0 --hash=sha256:{'b' * 64}\n", "x")
-    plan = plan_change(TARGET, found, PackageChange(lock=lock, action="add --lock x"))
+    plan = plan_change(TARGET, found, PackageChange(Requirements(lock.requirements), locked=lock.lines))
     assert (plan.requirements, plan.lines) == (("needy==1.0",), lock.lines)
     assert "einops==0.8.1" not in plan.constraints
 
@@ -137,6 +137,6 @@ def test_a_lock_replaces_packages_and_keeps_plain_files(tmp_path: Path) -> None:
     state = make_state(1, EINOPS, files=(placed,))
     found = write_set(tmp_path / "default", state)
     lock = parse_package_lock(f"needy==1.0 --hash=sha256:{'b' * 64}\n", "my.lock")
-    plan = plan_change(TARGET, found, PackageChange(lock=lock))
+    plan = plan_change(TARGET, found, PackageChange(Requirements(lock.requirements), locked=lock.lines))
     assert (plan.parent, plan.requirements) == (None, ("needy==1.0",))
     assert (plan.files, plan.new_files, plan.files_parent) == ((placed,), (), state)

@@ -15,10 +15,11 @@ from hpcmod.image.squashfs.codecs import codec
 from hpcmod.image.squashfs.pack import pack_directory, unpack
 from hpcmod.install.packages import building
 from hpcmod.install.packages.builder import Builder
-from hpcmod.install.packages.changing import PackageChange, collect, make_change
+from hpcmod.install.packages.changing import collect, make_change
 from hpcmod.install.packages.editing import begin_edit, discard_edit, pack_edit
 from hpcmod.install.packages.edits import find_edit
 from hpcmod.install.packages.sets import PackageSet
+from hpcmod.model.packages.plan import PackageChange
 from tests.package_states import EINOPS, TAG, TARGET, make_state, write_set
 from tests.unit.install.packages.test_importing import write_venv
 from tests.unit.model.packages.test_conda import PART

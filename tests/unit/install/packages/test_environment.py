@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from hpcmod.errors import BadInputError, CheckFailedError, HpcmodError
-from hpcmod.image.inspect.contents import CONDA_IN_CONTAINER, read_facts
+from hpcmod.image.bake.image import BaseImage, read_base
+from hpcmod.image.inspect.contents import CONDA_IN_CONTAINER
 from hpcmod.install.packages.builder import Builder
-from hpcmod.install.packages.environment import CondaBase, choose_packages, linked_environment
+from hpcmod.install.packages.environment import choose_packages, linked_environment
 from hpcmod.model.images.facts import Package
 from hpcmod.model.packages.conda import CondaPackage, CondaPart
 from hpcmod.model.packages.place import SOURCE_TIME
@@ -55,12 +56,12 @@ def builder(tmp_path: Path) -> Builder:
     return Builder(str(runtime), {"HOME": str(tmp_path)}, tmp_path / "tmp", "2026-02-02T00:00:00Z", "alice")
 
 
-def base_of(sif: Path) -> CondaBase:
-    return CondaBase(str(sif), sif.name, read_facts(sif))
+def base_of(sif: Path) -> BaseImage:
+    return read_base(sif, sif.name)
 
 
 @pytest.fixture
-def plain(tmp_path: Path) -> CondaBase:
+def plain(tmp_path: Path) -> BaseImage:
     return base_of(corpus.make_image(tmp_path / "plain.sif", {"etc/motd": "hello"}))
 
 
@@ -69,12 +70,12 @@ def part(channel: str, *specs: str) -> CondaPart:
 
 
 def test_an_image_without_python_gets_condas_own(
-    plain: CondaBase, channel: str, builder: Builder, tmp_path: Path
+    plain: BaseImage, channel: str, builder: Builder, tmp_path: Path
 ) -> None:
     wanted = part(channel, "pure", "tool")
     assert {one.name for one in choose_packages(plain, wanted, builder)} == {"python", "pure", "tool"}
-    with linked_environment(plain, wanted, (("A", "b"),), builder) as linked:
-        made, top = linked.environment, linked.environment.directory
+    with linked_environment(plain, wanted, (("A", "b"),), builder) as (made, installed):
+        top = made.directory
         assert (made.prefix, made.python, made.on_path) == (CONDA_IN_CONTAINER, "3.12", True)
         assert made.packages == ("pure-1.0-h0_0", "python-3.12.1-h0_0", "tool-1.0-h0_0")
         assert made.variables == (("A", "b"),)
@@ -85,7 +86,7 @@ def test_an_image_without_python_gets_condas_own(
         ours = [top / name for name in ("", "bin", "lib/liba.so", "bin/pure", "conda-meta/history")]
         assert {path.lstat().st_mtime for path in ours} == {SOURCE_TIME}
         record = json.loads((top / "conda-meta/pure-1.0-h0_0.json").read_text())
-        assert record["sha256"] == linked.part.find("pure").sha256  # type: ignore[union-attr]
+        assert record["sha256"] == installed.find("pure").sha256  # type: ignore[union-attr]
     called = (tmp_path / "called").read_text()
     assert f"{plain.sif} /user-software/prefix/bin/python3.12 -m compileall" in called
     assert called.rstrip().endswith(f"-p {CONDA_IN_CONTAINER} /user-software/prefix/lib/python3.12")
@@ -93,10 +94,10 @@ def test_an_image_without_python_gets_condas_own(
 
 
 def test_programs_need_no_python_and_start_no_container(
-    plain: CondaBase, channel: str, builder: Builder, tmp_path: Path
+    plain: BaseImage, channel: str, builder: Builder, tmp_path: Path
 ) -> None:
-    with linked_environment(plain, part(channel, "tool"), (), builder) as linked:
-        assert (linked.environment.python, linked.environment.packages) == ("", ("tool-1.0-h0_0",))
+    with linked_environment(plain, part(channel, "tool"), (), builder) as (made, _):
+        assert (made.python, made.packages) == ("", ("tool-1.0-h0_0",))
     assert not (tmp_path / "called").exists()
 
 
@@ -112,8 +113,7 @@ def test_packages_go_to_the_environment_of_a_conda_image(tmp_path: Path, channel
     record = {"name": "python", "version": "3.12.1", "build": "h0_0"}
     tree = {**corpus.CONDA_TREE, f"{OF_CONDA}/conda-meta/python-3.12.1-h0_0.json": json.dumps(record)}
     base = base_of(corpus.make_image(tmp_path / "base.sif", tree))
-    with linked_environment(base, part(channel, "pure"), (), builder) as linked:
-        made = linked.environment
+    with linked_environment(base, part(channel, "pure"), (), builder) as (made, _):
         assert (made.prefix, made.python, made.on_path) == (OF_CONDA, "3.12", False)
         assert made.packages == ("pure-1.0-h0_0",)
         assert not (made.directory / "conda-meta/history").exists()
@@ -131,8 +131,8 @@ def test_packages_go_to_the_environment_of_a_conda_image(tmp_path: Path, channel
         linked_environment(base, part(channel, "python"), (), builder),
     ):
         pass
-    with linked_environment(base, part(channel, "python"), (), builder, may_be_empty=True) as linked:
-        assert (linked.environment.packages, list(linked.environment.directory.iterdir())) == ((), [])
+    with linked_environment(base, part(channel, "python"), (), builder, may_be_empty=True) as (made, _):
+        assert (made.packages, list(made.directory.iterdir())) == ((), [])
     other = CondaPackage("python", "3.12.0", "h0_0", "file:///x/python-3.12.0-h0_0.conda", "a" * 64)
     locked = CondaPart(("python",), (channel,), (other,), exact=True)
     with pytest.raises(BadInputError, match=r"python 3\.12\.0 h0_0 does not fit base\.sif, which has 3\.12\.1 h0_0"):
@@ -144,7 +144,7 @@ def test_packages_go_to_the_environment_of_a_conda_image(tmp_path: Path, channel
     [("pure", CheckFailedError, "Python 3.12 of conda does not start"), ("own", BadInputError, "belongs to conda")],
 )
 def test_nothing_is_left_of_what_cannot_be_installed(
-    plain: CondaBase, channel: str, builder: Builder, spec: str, error: type[HpcmodError], told: str
+    plain: BaseImage, channel: str, builder: Builder, spec: str, error: type[HpcmodError], told: str
 ) -> None:
     Path(builder.runtime).write_text("#!/bin/sh\necho broken >&2\nexit 255\n")
     with pytest.raises(error, match=told), linked_environment(plain, part(channel, spec), (), builder):

@@ -8,6 +8,7 @@ import pytest
 from hpcmod.errors import BadInputError
 from hpcmod.model.images.facts import Package
 from hpcmod.model.packages.plan import (
+    PackageChange,
     PipOptions,
     StatePlan,
     check_known,
@@ -21,9 +22,10 @@ from tests.package_states import EINOPS, NEEDY, TARGET, make_state
 PARENT = make_state(1, EINOPS, NEEDY, requirements=("needy",))
 
 
-def plan(*added: str, **more: Any) -> StatePlan:
-    values = {"parent": PARENT, "pip": PipOptions(("--no-index",)), "action": "add", **more}
-    return make_state_plan(TARGET, directory="/sets/default", number=2, added=Requirements(added), **values)
+def plan(*added: str, keep: bool = True, **more: Any) -> StatePlan:
+    values = {"pip": PipOptions(("--no-index",)), "action": "add", **more}
+    change = PackageChange(added=Requirements(added), **values)
+    return make_state_plan(TARGET, change, directory="/sets/default", number=2, parent=PARENT, keep=keep)
 
 
 def test_the_images_packages_are_constraints() -> None:
@@ -46,9 +48,7 @@ def test_existing_packages_keep_their_version_and_newly_requested_ones_do_not() 
 
 def test_a_package_that_the_image_has_now_is_not_pinned() -> None:
     target = replace(TARGET, packages=(*TARGET.packages, Package("einops", "0.9")))
-    made = make_state_plan(
-        target, directory="/d", number=2, parent=PARENT, added=Requirements(), pip=PipOptions(), action=""
-    )
+    made = make_state_plan(target, PackageChange(), directory="/d", number=2, parent=PARENT)
     assert "einops==0.9" in made.constraints
     assert "einops==0.8.1" not in made.constraints
 

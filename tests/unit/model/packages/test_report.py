@@ -13,16 +13,15 @@ from hpcmod.errors import (
     RemoteError,
     VerificationError,
 )
-from hpcmod.model.packages.plan import PipOptions, make_state_plan
+from hpcmod.model.packages.plan import PackageChange, make_state_plan
 from hpcmod.model.packages.report import explain_failure, parse_pip_report, without_credentials
 from hpcmod.model.packages.requirement import Requirements
 from hpcmod.model.packages.state import Locked
 from tests.package_states import EINOPS, TARGET, make_state
 
 NOW = "2026-02-02T00:00:00Z"
-PLAN = make_state_plan(
-    TARGET, directory="/d", number=1, parent=None, added=Requirements(("x",)), pip=PipOptions(), action="add x"
-)
+CHANGE = PackageChange(added=Requirements(("x",)), action="add x")
+PLAN = make_state_plan(TARGET, CHANGE, directory="/d", number=1, parent=None)
 
 
 def report(**info: object) -> str:

@@ -1,4 +1,4 @@
-"""New images without a container; tests/integration/test_build_packages.py builds them with the real pip."""
+"""New images without a container; tests/integration/test_bake_packages.py builds them with the real pip."""
 
 from __future__ import annotations
 
@@ -8,28 +8,21 @@ from pathlib import Path
 import pytest
 
 from hpcmod.errors import BadInputError, CheckFailedError, LackingError
+from hpcmod.image.bake.image import read_base
+from hpcmod.image.bake.writing import NewFile
 from hpcmod.image.inspect.contents import read_facts
 from hpcmod.image.integrity import file_sha256
-from hpcmod.install.packages import new_image
+from hpcmod.install.packages import baking
+from hpcmod.install.packages.baking import BakeRequest, bake_packages, make_target, plan_packages
 from hpcmod.install.packages.builder import Builder
-from hpcmod.install.packages.new_image import (
-    ImageRequest,
-    build_with_packages,
-    make_target,
-    read_base,
-    resolve_with_packages,
-)
 from hpcmod.install.packages.sets import PackageSet
-from hpcmod.model.packages.lockfile import parse_package_lock
-from hpcmod.model.packages.plan import StatePlan
+from hpcmod.model.packages.plan import PackageChange, PipOptions, StatePlan
 from hpcmod.model.packages.requirement import Requirements
 from hpcmod.model.packages.state import State
 from tests import corpus
 from tests.package_states import EINOPS, make_state
 
 pytestmark = pytest.mark.skipif(not corpus.HAS_MKSQUASHFS, reason="mksquashfs is missing")
-
-LOCK = f"# hpcmod lock 1\n# requirement: einops\n{EINOPS.pin} --hash=sha256:{EINOPS.sha256}\n"
 
 
 @pytest.fixture
@@ -43,10 +36,10 @@ def builder(tmp_path: Path) -> Builder:
 
 
 @pytest.fixture
-def request_(tmp_path: Path) -> ImageRequest:
+def request_(tmp_path: Path) -> BakeRequest:
     base = read_base(corpus.make_image(tmp_path / "image.sif"), "image.sif")
-    out = tmp_path / "mine.sif"
-    return ImageRequest(base, Requirements(("einops",)), out, tmp_path / "mine.sif.lock", "hpcmod test")
+    change = PackageChange(added=Requirements(("einops",)))
+    return BakeRequest(base, change, NewFile(tmp_path / "mine.sif", "hpcmod test"))
 
 
 def test_the_base_is_read_with_its_python_packages_and_checksum(tmp_path: Path) -> None:
@@ -69,33 +62,33 @@ def test_pip_refuses_a_base_without_python(tmp_path: Path) -> None:
         make_target(base)
 
 
-def test_an_existing_file_is_refused_before_pip_starts(request_: ImageRequest, builder: Builder) -> None:
-    request_.out.touch()
-    for build in (build_with_packages, resolve_with_packages):
+def test_an_existing_file_is_refused_before_pip_starts(request_: BakeRequest, builder: Builder) -> None:
+    request_.new.out.touch()
+    for build in (bake_packages, plan_packages):
         with pytest.raises(BadInputError, match="already exists"):
             build(request_, replace(builder, runtime="/nowhere"))
 
 
-def test_nothing_is_left_where_pip_fails(request_: ImageRequest, builder: Builder) -> None:
-    for build in (build_with_packages, resolve_with_packages):
+def test_nothing_is_left_where_pip_fails(request_: BakeRequest, builder: Builder) -> None:
+    for build in (bake_packages, plan_packages):
         with pytest.raises(CheckFailedError, match=r"pip failed in image\.sif"):
             build(request_, builder)
-    assert not request_.out.exists() and not request_.lock_file.exists()
+    assert not request_.new.out.exists() and not request_.lock.exists()
     assert list(builder.temporary.iterdir()) == []
 
 
 def test_packages_that_the_base_has_make_no_image(
-    request_: ImageRequest, builder: Builder, monkeypatch: pytest.MonkeyPatch
+    request_: BakeRequest, builder: Builder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = replace(make_state(1), from_image=("einops==0.8.1",))
-    monkeypatch.setattr(new_image, "build_state", lambda *_: state)
+    monkeypatch.setattr(baking, "build_state", lambda *_: state)
     with pytest.raises(BadInputError, match=r"image\.sif has all of these packages: einops==0\.8\.1"):
-        build_with_packages(request_, builder)
-    assert not request_.lock_file.exists()
+        bake_packages(request_, builder)
+    assert not request_.lock.exists()
 
 
-def test_options_of_a_requirements_file_hold_for_its_lock(
-    request_: ImageRequest, builder: Builder, monkeypatch: pytest.MonkeyPatch
+def test_a_lock_and_its_options_are_what_pip_gets(
+    request_: BakeRequest, builder: Builder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     plans = []
 
@@ -103,9 +96,13 @@ def test_options_of_a_requirements_file_hold_for_its_lock(
         plans.append(plan)
         return make_state(1)
 
-    monkeypatch.setattr(new_image, "build_state", build_state)
-    asked = replace(request_.requirements, options=("--pre",), places=("/wheels",))
+    monkeypatch.setattr(baking, "build_state", build_state)
+    line = f"{EINOPS.pin} --hash=sha256:{EINOPS.sha256}"
+    pip = PipOptions(("--pre",), places=("/wheels",))
+    change = PackageChange(Requirements(("einops",)), locked=(line,), pip=pip)
+    request = replace(request_, change=change, given_lock=tmp_path / "my.lock")
+    assert (request.needs_pip, request.lock) == (True, tmp_path / "my.lock")
     with pytest.raises(BadInputError):
-        build_with_packages(replace(request_, requirements=asked, lock=parse_package_lock(LOCK, "my.lock")), builder)
-    assert plans[0].lines == (f"einops==0.8.1 --hash=sha256:{EINOPS.sha256}",)
+        bake_packages(request, builder)
+    assert (plans[0].lines, plans[0].requirements) == ((line,), ("einops",))
     assert (plans[0].pip.words, plans[0].pip.places) == (("--pre",), ("/wheels",))

@@ -1,0 +1,115 @@
+"""The parts of `hpcmod bake` that need no container."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hpcmod.cli.main import main
+from tests import corpus
+
+pytestmark = pytest.mark.skipif(not corpus.HAS_MKSQUASHFS, reason="mksquashfs is missing")
+
+
+@pytest.fixture
+def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("HPCMOD_SITE", "generic")
+    site = tmp_path / "packages/venv/mine/lib/python3.12/site-packages"
+    (site / "einops-0.8.0.dist-info").mkdir(parents=True)
+    (site / "einops.py").write_text("x = 1")
+    return tmp_path / "packages"
+
+
+def test_an_image_and_packages_become_a_sif(tmp_path: Path, packages: Path) -> None:
+    image, out = corpus.make_image(tmp_path / "image.sif"), tmp_path / "mine.sif"
+    words = ["bake", str(image), "-o", str(out), "--packages", str(packages)]
+    planned = CliRunner().invoke(main, [*words, "--dry-run"])
+    assert "added: einops==0.8.0" in planned.stdout and not out.exists()
+    done = CliRunner().invoke(main, words)
+    assert (done.exit_code, done.stdout) == (0, f"{out}\n"), done.output
+    found = json.loads(CliRunner().invoke(main, [*words, "--force", "--json"]).stdout)
+    assert (found["path"], found["size"]) == (str(out), out.stat().st_size)
+    refused = CliRunner().invoke(main, [*words, "--json"])
+    assert json.loads(refused.stdout)["error"]["code"] == 2
+
+
+def test_reports_code_that_stays_outside_the_image(tmp_path: Path, packages: Path) -> None:
+    image, out = corpus.make_image(tmp_path / "image.sif"), tmp_path / "mine.sif"
+    info = packages / "venv/mine/lib/python3.12/site-packages/mycode-1.0.dist-info"
+    info.mkdir()
+    (info / "direct_url.json").write_text('{"dir_info": {"editable": true}, "url": "file:///home/me/mycode"}')
+    words = ["bake", str(image), "-o", str(out), "--packages", str(packages)]
+    said = "mycode is editable: its code stays in /home/me/mycode, and is not in the image"
+    for more in ([], ["--dry-run"]):
+        done = CliRunner().invoke(main, [*words, *more, "--force"])
+        assert (done.exit_code, said in " ".join(done.stderr.split())) == (0, True), done.output
+    assert json.loads(CliRunner().invoke(main, [*words, "--dry-run", "--force", "--json"]).stdout)["editable"] == [
+        {"name": "mycode", "path": "/home/me/mycode"}
+    ]
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HPCMOD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HPCMOD_SITE", "generic")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "requirements.txt").write_text("einops  # comment\n")
+    (tmp_path / "empty.txt").write_text("# nothing\n")
+    corpus.make_image(tmp_path / "image.sif")
+    return tmp_path
+
+
+def bake(*words: str) -> Result:
+    return CliRunner().invoke(main, ["bake", *words])
+
+
+REMOTE = "docker://localhost:1/x:1"
+
+
+def test_a_dry_run_with_an_image_in_a_registry_fetches_nothing(place: Path) -> None:
+    asked = (REMOTE, "-r", "requirements.txt", "-o", "mine.sif", "--dry-run")
+    assert bake(*asked).stdout.splitlines() == [
+        f"image: {REMOTE}",
+        "requirement: einops",
+        "added: known when the image is fetched and the conda packages are installed",
+        "lock: mine.sif.lock",
+        "path: mine.sif",
+    ]
+    planned = json.loads(bake(*asked, "--json").stdout)
+    assert (planned["added"], planned["requirements"], planned["lock"]) == (None, ["einops"], "mine.sif.lock")
+
+
+def test_an_image_that_is_not_a_sif_is_fetched(place: Path) -> None:
+    with tarfile.open(place / "saved.tar", "w") as tar:
+        tar.add(place / "requirements.txt")
+    done = bake("saved.tar", "-r", "requirements.txt", "-o", "mine.sif", "--dry-run")
+    assert done.stdout.startswith("image: saved.tar\nrequirement: einops\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        ((REMOTE, "-r", "requirements.txt"), 2, "Missing option '-o'"),
+        ((REMOTE, "-r", "empty.txt", "-o", "x.sif"), 2, "the files name no package"),
+        ((REMOTE, "-r", "nowhere.txt", "-o", "x.sif"), 3, "nowhere.txt: no such file"),
+        ((REMOTE, "--lock", "my.lock", "-o", "x.sif"), 3, "my.lock: no such file"),
+        ((REMOTE, "--lock", "my.lock", "-r", "requirements.txt", "-o", "x.sif"), 2, "give no others"),
+        (("image.sif", "--packages", ".", "-r", "requirements.txt", "-o", "x.sif"), 2, "exclude each other"),
+        (("image.sif", "-o", "x.sif"), 3, "Name them: -r FILE, --conda FILE or --packages PATH"),
+        (("nowhere.sif", "-r", "requirements.txt", "-o", "x.sif"), 3, "nowhere.sif: no such file"),
+    ],
+)
+def test_bad_input_is_reported_with_its_cure_and_leaves_nothing(
+    place: Path, words: tuple[str, ...], code: int, told: str
+) -> None:
+    before = sorted(place.iterdir())
+    done = bake(*words)
+    assert (done.exit_code, told in " ".join(done.stderr.split())) == (code, True), done.output
+    assert len(done.stderr.strip().splitlines()) >= 2
+    assert sorted(place.iterdir()) == before
