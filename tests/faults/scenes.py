@@ -478,7 +478,7 @@ SCENES: dict[str, Scene] = {
 """Scenes by command."""
 
 CHANGES_NOTHING = {
-    "ls", "search", "info", "use", "diff", "outdated", "verify", "compat", "lint", "doctor", "env", "binds", "check",
+    "ls", "search", "info", "use", "outdated", "verify", "compat", "lint", "doctor", "env", "binds", "check",
     "push", "verify-net", "why", "export edf", "export reframe", "export easystack",
     "completion", "catalogue journal", "cache ls", "advisory ls", "advisory show", "netstack check", "netstack show",
     "site check", "site detect", "site list", "site settings", "site show",
@@ -488,5 +488,5 @@ CHANGES_NOTHING = {
 NEEDS_A_JOB = {"jupyter"}
 """Commands that run as long as a job; tests/e2e/test_interactive.py stops them."""
 
-RUNS_A_PROGRAM = {"exec", "shell", "run", "launch"}
+RUNS_A_PROGRAM = {"exec", "shell", "launch"}
 """Commands that write nothing themselves: they exec the program that they start."""

@@ -19,10 +19,6 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
             "use.find:info_verb",
             "Show what a container or SIF contains, without starting it.",
         ),
-        "diff": (
-            "use.find:diff_verb",
-            "Compare the packages and settings of two containers.",
-        ),
         "exec": (
             "use.run:exec_verb",
             "Run a command in a container.",
@@ -30,10 +26,6 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
         "shell": (
             "use.run:shell_verb",
             "Start a shell in a container.",
-        ),
-        "run": (
-            "use.run:run_verb",
-            "Run the image's own run script.",
         ),
         "use": (
             "use.switch:use_verb",

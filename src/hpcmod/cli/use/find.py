@@ -1,4 +1,4 @@
-"""The commands that find containers: ls, search, info, diff."""
+"""The commands that find containers: ls, search, info."""
 
 from __future__ import annotations
 
@@ -143,21 +143,29 @@ def _hit_row(hit: Hit) -> tuple[str, ...]:
 
 @click.command("info")
 @click.argument("container", metavar="CONTAINER|SIF", shell_complete=complete_container)
+@click.option("--diff", "other", metavar="CONTAINER", shell_complete=complete_container, help="Compare with another.")
 @site_option
 @json_option
-def info_verb(container: str, site: str | None, as_json: bool) -> None:
+def info_verb(container: str, other: str | None, site: str | None, as_json: bool) -> None:
     """Show what a container or SIF contains, without starting it.
 
     Source, tests, packages, commands and environment.
 
     CONTAINER is NAME, NAME/VERSION or NAME/ALIAS.
 
+    With --diff: one line for each package or setting that differs, CONTAINER -> OTHER; `-` means missing. Packages that
+    you added to your own copy are included. For an installation that is not in a catalogue, the image is compared.
+
     \b
     Examples:
       hpcmod info PyTorch
       hpcmod info PyTorch/stable --json | jq .container.stack
+      hpcmod info PyTorch/2.6 --diff PyTorch/2.7
       hpcmod info image.sif
     """
+    if other:
+        _show_difference(look_around(site), container, other, as_json=as_json)
+        return
     if container.endswith(".sif"):
         _show_image(Path(container), as_json=as_json)
         return
@@ -328,35 +336,19 @@ def _advisories(here: Here, record: CatalogueRecord) -> list[str]:
     return [f"{one.title}. {render_advisory(one)}" for one in found]
 
 
-@click.command("diff")
-@click.argument("first", shell_complete=complete_container)
-@click.argument("second", shell_complete=complete_container)
-@site_option
-@json_option
-def diff_verb(first: str, second: str, site: str | None, as_json: bool) -> None:
-    """Compare the packages and settings of two containers.
-
-    One line per difference, FIRST -> SECOND; `-` means missing. Packages that you added to your own copy are included.
-    For an installation that is not in a catalogue, the image is compared.
-
-    \b
-    Examples:
-      hpcmod diff PyTorch/2.6 PyTorch/2.7
-      hpcmod diff --json PyTorch/stable PyTorch/latest | jq '.changes[] | select(.kind == "package")'
-    """
+def _show_difference(here: Here, first: str, second: str, *, as_json: bool) -> None:
     from hpcmod.catalogue.finding.compare import compare
 
-    here = look_around(site)
-    one, other = (_describe_known(here, text) for text in (first, second))
-    changes = compare(one, other)
+    before, after = _describe_known(here, first), _describe_known(here, second)
+    changes = compare(before, after)
     if as_json:
-        print_json(first=one.module, second=other.module, changes=[asdict(change) for change in changes])
+        print_json(first=before.module, second=after.module, changes=[asdict(change) for change in changes])
         return
-    width = terminal_width()
-    rows = [(change.kind, change.name, _show_values(change, brief=width is not None)) for change in changes]
-    print_table(("KIND", "NAME", f"{one.module} -> {other.module}"), rows)
+    brief = terminal_width() is not None
+    rows = [(change.kind, change.name, _show_values(change, brief=brief)) for change in changes]
+    print_table(("KIND", "NAME", f"{before.module} -> {after.module}"), rows)
     if not changes:
-        tell(f"no differences between {one.module} and {other.module}")
+        tell(f"no differences between {before.module} and {after.module}")
 
 
 def _show_values(change: ContainerDifference, *, brief: bool) -> str:

@@ -1,4 +1,4 @@
-"""The commands that run containers without loading a module: exec, shell, run."""
+"""The commands that run containers without loading a module: exec and shell."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
 
 def _of_running(metavar: str) -> Decorator:
-    """Add the arguments and options that exec, shell and run share."""
+    """Add the arguments and options that exec and shell share."""
 
     def add(command: Callable[..., None]) -> Callable[..., None]:
         words = click.argument(
@@ -67,20 +67,6 @@ def shell_verb(words: tuple[str, ...], site: str | None, dry_run: bool) -> None:
       hpcmod shell --nv PyTorch -c 'python --version'
     """
     _run("shell", words, site, dry_run=dry_run)
-
-
-@click.command("run", context_settings=_AS_TYPED)
-@_of_running("[ARGS]...")
-def run_verb(words: tuple[str, ...], site: str | None, dry_run: bool) -> None:
-    """Run the image's own run script.
-
-    It gets the same environment as with the module loaded; you do not need to load it.
-
-    \b
-    Example:
-      hpcmod run vLLM serve --help
-    """
-    _run("run", words, site, dry_run=dry_run)
 
 
 def _run(verb: str, words: Sequence[str], site: str | None, *, dry_run: bool) -> None:

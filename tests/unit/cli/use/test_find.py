@@ -117,7 +117,7 @@ def test_search_and_info_tell_what_an_image_is_built_for(site: Catalogue) -> Non
     assert json.loads(run("info", "Gpu/1", "--json").stdout)["container"]["targets"] == ["gfx90a", "zen3"]
 
 
-@pytest.mark.parametrize("line", [["ls"], ["info", "hostile"], ["search", "evil"], ["diff", "hostile", "PyTorch"]])
+@pytest.mark.parametrize("line", [["ls"], ["info", "hostile"], ["search", "evil"], ["info", "hostile", "--diff", "PyTorch"]])
 def test_hostile_texts_do_not_talk_to_the_terminal(site: Catalogue, line: list[str]) -> None:
     result = run(*line)
     assert result.exit_code == 0
@@ -126,11 +126,11 @@ def test_hostile_texts_do_not_talk_to_the_terminal(site: Catalogue, line: list[s
 
 def test_diff_is_a_line_a_difference(site: Catalogue) -> None:
     put(site, make_record("PyTorch/2.8", packages=(Package("torch", "2.8"),), size=1))
-    said = lines("diff", "PyTorch/2.7.1", "PyTorch/2.8")
+    said = lines("info", "PyTorch/2.7.1", "--diff", "PyTorch/2.8")
     assert "package torch 2.7.1+rocm6.2.4 -> 2.8" in said
     assert "package numpy 2.1.0 -> -" in said
     assert "image size 21000000 -> 1" in said
-    kinds = {one["kind"] for one in json.loads(run("diff", "PyTorch/2.7.1", "PyTorch/2.8", "--json").stdout)["changes"]}
+    kinds = {one["kind"] for one in json.loads(run("info", "PyTorch/2.7.1", "--diff", "PyTorch/2.8", "--json").stdout)["changes"]}
     assert kinds == {"image", "package"}
 
 
@@ -157,16 +157,16 @@ def test_unpublished_installations_are_searched_too(installed: None) -> None:
 
 
 def test_unpublished_installations_are_compared_by_image(installed: None) -> None:
-    assert "package torch 2.7.1+rocm6.2.4 -> 2.8.0+rocm6.2.4" in lines("diff", "Mine/1", "Mine/2")
-    assert "package torch 2.7.1+rocm6.2.4 -> 2.8.0+rocm6.2.4" in lines("diff", "PyTorch/2.7.1", "Mine/2")
+    assert "package torch 2.7.1+rocm6.2.4 -> 2.8.0+rocm6.2.4" in lines("info", "Mine/1", "--diff", "Mine/2")
+    assert "package torch 2.7.1+rocm6.2.4 -> 2.8.0+rocm6.2.4" in lines("info", "PyTorch/2.7.1", "--diff", "Mine/2")
 
 
 def test_packages_that_the_user_added_count(installed: None, tmp_path: Path) -> None:
-    assert lines("diff", "Mine/1", "Mine/1") == []
+    assert lines("info", "Mine/1", "--diff", "Mine/1") == []
     packages = tmp_path / "software/Mine/2/user-software/venv/mine/lib/python3.12/site-packages"
     (packages / "einops-0.8.1.dist-info").mkdir(parents=True)
     (packages / "einops-0.8.1.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: einops\nVersion: 0.8.1\n")
-    assert "package einops - -> 0.8.1" in lines("diff", "Mine/1", "Mine/2")
+    assert "package einops - -> 0.8.1" in lines("info", "Mine/1", "--diff", "Mine/2")
     assert "your package: einops 0.8.1" in lines("info", "Mine/2")
     added = json.loads(run("info", "Mine/2", "--json").stdout)["user_packages"]
     assert added == [{"name": "einops", "version": "0.8.1"}]
@@ -174,12 +174,12 @@ def test_packages_that_the_user_added_count(installed: None, tmp_path: Path) -> 
 
 def test_an_incomplete_record_is_reported_with_a_cure(installed: None, tmp_path: Path) -> None:
     (tmp_path / "software/Mine/2/record.json").write_text("{")
-    result = run("diff", "Mine/1", "Mine/2")
+    result = run("info", "Mine/1", "--diff", "Mine/2")
     assert (result.exit_code, result.stdout) == (3, "")
     assert "names no image" in result.stderr and "eb Mine-2.eb --rebuild" in result.stderr
 
 
-@pytest.mark.parametrize("verb", ["info", "diff Mine", "exec"])
+@pytest.mark.parametrize("verb", ["info", "info Mine --diff", "exec"])
 def test_offers_the_name_of_the_installed_container(verb: str, installed: None) -> None:
     result = run(*verb.split(), "Mime", *(["true"] if verb == "exec" else []))
     assert result.exit_code == 3
@@ -202,7 +202,7 @@ def test_an_unavailable_catalogue_is_reported_and_hides_no_other(
     assert "/nowhere/at/all" in result.stderr
 
 
-MOST = {"ls": 66, "ls --json": 66, "search torch": 66, "info PyTorch/2.7.1": 72, "diff PyTorch PyTorch": 72}
+MOST = {"ls": 66, "ls --json": 66, "search torch": 66, "info PyTorch/2.7.1": 72, "info PyTorch --diff PyTorch": 72}
 """Most files that each command line may import beyond those of click, not counting packages, to start quickly."""
 
 

@@ -36,7 +36,7 @@ def test_without_a_name_the_usage_is_wrong(line: str) -> None:
 
 
 @pytest.mark.stack
-@pytest.mark.parametrize("verb", ["exec", "run", "shell"])
+@pytest.mark.parametrize("verb", ["exec", "shell"])
 def test_the_options_of_the_runtime_are_those_that_it_has(stack: Stack, verb: str) -> None:
     program = shutil.which(stack.apptainer)
     assert program
