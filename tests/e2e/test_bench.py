@@ -20,13 +20,13 @@ THOROUGH = os.environ.get("HPCMOD_THOROUGH") == "1"
 
 
 def bench(jobs: Jobs, *words: str | Path) -> Done:
-    place = ("-N", "2", "-t", "5", "--ranks-per-node", "2" if THOROUGH else "1", "--no-history")
-    return jobs(jobs.machine.stack.python.parent / "hpcmod", "bench", "PyTorch", *place, *words)
+    place = ("-N", "2", "-t", "5", "--ranks-per-node", "2" if THOROUGH else "1")
+    program = jobs.machine.stack.python.parent / "hpcmod"
+    return jobs(program, "bench", "PyTorch", *place, *words, XDG_STATE_HOME=str(jobs.directory / "state"))
 
 
 def test_two_nodes_are_requested_measured_and_compared(torch_jobs: Jobs) -> None:
-    report = torch_jobs.directory / "report.html"
-    done = bench(torch_jobs, "--sizes", "1K-2K", "--repeat", "2", "--iters", "3", "--html", report, "--json")
+    done = bench(torch_jobs, "--sizes", "1K-2K", "--repeat", "2", "--json")
     assert done.returncode == 1, done.stderr  # gloo is slower than LUMI's network, whose profile this site extends
     found = json.loads(done.stdout)
     ranks = 4 if THOROUGH else 2
@@ -37,7 +37,8 @@ def test_two_nodes_are_requested_measured_and_compared(torch_jobs: Jobs) -> None
     assert all(0 < one["low"] <= one["busbw"] <= one["high"] for one in found["points"])
     (slow,) = [one for one in found["findings"] if one["level"] == "fail"]
     assert slow["rule"] == "bandwidth" and slow["subject"].startswith("all_reduce on 2 nodes, ")
-    assert "<svg" in report.read_text()
+    lines = (torch_jobs.directory / "state/hpcmod/bandwidth-test.jsonl").read_text().splitlines()
+    assert len([json.loads(line)["point"]["busbw"] for line in lines]) == 9  # without the one that was too slow
     assert torch_jobs.left_behind() == [] and torch_jobs.processes("class TorchRanks") == []
 
 
@@ -47,33 +48,12 @@ if THOROUGH:
     @pytest.mark.parametrize("words", [words for words in COMMANDS if "--read" not in words], ids=" ".join)
     def test_a_command_of_the_page_runs_on_virtual_nodes(torch_jobs: Jobs, words: list[str]) -> None:
         """Use small sizes and one rank per node; run `-N 2` on four nodes as well."""
-        (torch_jobs.directory / "train.h5").write_bytes(bytes(1 << 20))
         site = torch_jobs.directory / "plain.toml"
         site.write_text('name = "plain"\nextends = "generic"\n[environment]\nGLOO_SOCKET_IFNAME = "hsn0"\n')
-        small = ["--sizes", "1K-2K", "--iters", "2"] if "--what" not in words else []
-        small += ["--repeat", "1", "--ranks-per-node", "1", "-t", "5"]
-        given = [word.replace("/project/project_465000001", str(torch_jobs.directory)) for word in words]
-        for nodes in ("2", "4") if "2" in given else ("",):
-            placed = [nodes if word == "2" else word for word in given]
+        small = ["--sizes", "1K-2K", "--repeat", "1", "--ranks-per-node", "1", "-t", "5"]
+        for nodes in ("2", "4") if "2" in words else ("",):
+            placed = [nodes if word == "2" else word for word in words]
             own = {"HPCMOD_SITE": str(site), "XDG_STATE_HOME": str(torch_jobs.directory)}
             done = torch_jobs(torch_jobs.machine.stack.python.parent / "hpcmod", *placed, *small, **own)
-            slow = "gemm" in words  # two cores for all ranks: one may be slower
-            assert done.returncode in ((0, 1) if slow else (0,)), done.stdout + done.stderr
+            assert done.returncode == 0, done.stdout + done.stderr
             assert done.stdout, done.stderr
-
-    def test_starts_of_one_rank_and_of_all_are_timed(torch_jobs: Jobs) -> None:
-        data = torch_jobs.directory / "data"
-        data.write_bytes(bytes(1 << 20))
-        done = bench(torch_jobs, "--what", "io", "--data", data, "--repeat", "1", "--json")
-        found = json.loads(done.stdout)["starts"]
-        kinds = ["task", "container", "import", "read"]
-        assert [(one["what"], one["ranks"]) for one in found] == [(what, ranks) for ranks in (1, 4) for what in kinds]
-        seconds = {(one["what"], one["ranks"]): one["seconds"] for one in found}
-        assert seconds["task", 4] < seconds["container", 4] < seconds["import", 4], seconds
-        assert found[-1]["rate"] > 0
-
-    def test_matrix_products_of_all_ranks_are_compared(torch_jobs: Jobs) -> None:
-        done = bench(torch_jobs, "--what", "gemm", "--repeat", "2", "--tolerance", "95", "--json")
-        found = json.loads(done.stdout)
-        assert [(one["rank"], one["runs"]) for one in found["products"]] == [(rank, 2) for rank in range(4)]
-        assert [one["level"] for one in found["findings"]] == ["ok"]

@@ -204,17 +204,6 @@ world.allreduce(world.rank)
         assert f"MPI uses {used}" in findings["mpi-network"]["found"], answer
         assert (findings["mpi-network"]["level"], answer["status"]) == ("fail", 1)
 
-    def test_bench_measures_its_real_mpi(on_machine: OnMachine) -> None:
-        place = ("-N", str(on_machine.nodes), "-p", "small", "-t", "5", "--gpus", "0", "--ranks-per-node", "1")
-        small = ("--sizes", "1K-2K", "--iters", "2", "--repeat", "2", "--no-history")
-        pmi = ("--mpi", LAUNCHED[on_machine.built.mpi][0])
-        found = on_machine.ask("bench", on_machine.built.name, "--library", "mpi", *pmi, *place, *small)
-        assert "points" in found, found
-        assert {(one["nodes"], one["ranks"], one["size"], one["wrong"]) for one in found["points"]} == {
-            (on_machine.nodes, on_machine.nodes, size, 0) for size in (1024, 2048)
-        }
-        assert {one["collective"] for one in found["points"]} == {"sendrecv", "all_reduce"}
-
     def test_check_why_and_profile_see_a_run_over_its_real_mpi(on_machine: OnMachine, py_spy: str) -> None:
         nodes, directory = on_machine.nodes, on_machine.directory
         path = f"{py_spy}:{os.environ['PATH']}"

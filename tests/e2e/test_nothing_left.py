@@ -32,7 +32,7 @@ PLACE = ("PyTorch", "-N", "2", "-p", "small-g")
 ONE_RANK = (*PLACE, "--ranks-per-node", "1")
 COMMANDS = {
     "check": ("check", *PLACE),
-    "bench": ("bench", *ONE_RANK, "--no-history", "--sizes", "1K-64M", "--repeat", "100"),
+    "bench": ("bench", *ONE_RANK, "--sizes", "1K-64M", "--repeat", "100"),
     "verify-net": ("verify-net", *ONE_RANK, "--timeout", "600"),
     "why": ("why",),
 }

@@ -125,13 +125,6 @@ def _with_channel(ground: Ground) -> None:
     index_channel(channel)
 
 
-def _logged(ground: Ground) -> None:
-    """Write a benchmark log."""
-    _fetched(ground)
-    row = "1024 256 float sum -1 10.0 1.0 1.75 0 10.0 1.0 1.75 0"
-    (ground.top / "source" / "log").write_text(f"srun -N2 all_reduce_perf\n{row}\n")
-
-
 def _traced(ground: Ground) -> None:
     """Write the traces of two ranks."""
     _fetched(ground)
@@ -363,12 +356,6 @@ SCENES: dict[str, Scene] = {
         (("verify", "out/x.sif"), ("cache", "ls")),
         spare="cache/",  # the image may be complete although a blob could not be cached
     ),
-    "bench --read": Scene(
-        ("bench", "--read", "source/log", "--history", "out/h", "--svg", "out/c.svg", "--html", "out/r.html"),
-        _logged,
-        (("bench", "--read", "source/log", "--history", "out/h"),),
-        same=False,  # the report and the file of earlier runs contain the time
-    ),
     "profile": Scene(("profile", "source/rank0.json", "source/rank1.json", "-o", "out/trace.json"), _traced),
     "fetch oci": Scene(("fetch", "oci:source/layout", "-o", "out/x.sif"), _fetched, (("verify", "out/x.sif"),)),
     "bake": Scene(
@@ -485,8 +472,8 @@ CHANGES_NOTHING = {
 }  # fmt: skip
 """Commands that only read, and `push`, which changes only a registry."""
 
-NEEDS_A_JOB = {"jupyter"}
-"""Commands that run as long as a job; tests/e2e/test_interactive.py stops them."""
+NEEDS_A_JOB = {"jupyter", "bench"}
+"""Commands that run as long as a job; tests/e2e/test_interactive.py and test_nothing_left.py stop them."""
 
 RUNS_A_PROGRAM = {"exec", "shell", "launch"}
 """Commands that write nothing themselves: they exec the program that they start."""

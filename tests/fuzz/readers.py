@@ -51,8 +51,7 @@ from hpcmod.lock import read_holder
 from hpcmod.machine import load_site
 from hpcmod.model.bandwidth.measurement import BandwidthPoint
 from hpcmod.model.bandwidth.nccl_json import read_nccl_json
-from hpcmod.model.bandwidth.products import read_products
-from hpcmod.model.bandwidth.reading import Known, read_bandwidths
+from hpcmod.model.bandwidth.reading import read_bandwidths
 from hpcmod.model.bind import parse_elements
 from hpcmod.model.catalogue.advisory_schema import parse_advisory
 from hpcmod.model.catalogue.journal import Change, Edit, parse_change, render_change
@@ -389,27 +388,22 @@ texts("advisory", lambda data: parse_advisory(text_of(data), "x.toml", "x"), [AD
 
 texts(
     "bandwidth table",
-    lambda data: read_bandwidths(text_of(data), Known(unit="GB/s")),
+    lambda data: read_bandwidths(text_of(data)),
     _read_all("tests/unit/model/bandwidth/corpus/*.txt"),
 )
 texts("report of nccl-tests", _read_report, [json.dumps(NCCL_REPORT).encode()])
-texts(
-    "matrix products",
-    lambda data: read_products(text_of(data)),
-    [b"gemm 0 nid001 0 CPU 1.5\ngemm 1 nid001 1 CPU 1e-3\n"],
-)
 
 
 @reader("earlier bandwidths")
 def _earlier_bandwidths(directory: Path) -> Iterator[Reader]:
-    path, measured = directory / "h.sqlite", MeasuredWith("x", "PyTorch", "", "torch on CPUs")
+    path, measured = directory / "h.jsonl", MeasuredWith("x", "PyTorch", "", "torch on CPUs")
     point = BandwidthPoint("all_reduce", 2, 8, 1024, 1, 1.0, 1.0, 1.75, 1.75, 1.75, 0)
-    remember_points(path, measured, [point] * 20, time="2026-11-23", private=False, tell=lambda _: None)
+    remember_points(path, measured, [point] * 20, date="2026-11-23", tell=lambda _: None)
     seed = path.read_bytes()
 
     def read(data: bytes) -> None:
         path.write_bytes(data)
-        read_earlier_points(path, measured)
+        read_earlier_points(path, measured, tell=lambda _: None)
 
     yield Reader(read, lambda dice: mutate(dice, seed) if dice.random() < 0.5 else flip(dice, seed))
 

@@ -11,14 +11,12 @@ from pathlib import Path
 
 import pytest
 from axe_core_python.selenium import Axe
-from click.testing import CliRunner
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.visible.documentation import make_documentation, write_documentation
-from hpcmod.cli.main import main
 from hpcmod.model.catalogue.record import CatalogueRecord, Check
 from hpcmod.model.images.facts import Package
 from tests.browser import Browser, run_browser, why_no_browser
@@ -292,19 +290,6 @@ def test_the_pages_are_accessible(listing: Browser, module: str, scheme: str) ->
     found = Axe().run(page)["violations"]
     listing.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
     assert [f"{one['id']}: {node['html'][:100]}" for one in found for node in one["nodes"]] == []
-
-
-def test_the_report_of_bandwidths_is_accessible(browser: Browser, tmp_path: Path) -> None:
-    log = CHECKOUT / "tests/unit/model/bandwidth/corpus/hpe-ai-environments.txt"
-    words = ["bench", "--read", str(log), "--site", "cray-ex-gh200", "--html", str(tmp_path / "report.html")]
-    assert CliRunner().invoke(main, words).exit_code == 0
-    browser.get("about:blank")
-    browser.get_log("browser")
-    browser.get((tmp_path / "report.html").as_uri())
-    assert browser.find_element(By.TAG_NAME, "svg").size["width"] > 500
-    found = Axe().run(browser)["violations"]
-    assert [f"{one['id']}: {node['html'][:100]}" for one in found for node in one["nodes"]] == []
-    assert complaints(browser) == []
 
 
 def test_without_scripts_the_list_is_still_there(browser: Browser, site: Path) -> None:

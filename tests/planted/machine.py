@@ -178,8 +178,9 @@ class Planted:
     def _bench(self, plant: Plant) -> dict[str, Any]:
         jobs = self.jobs(plant.name)
         place = ("-N", str(plant.nodes), "-p", "small", "-t", "5", "--ranks-per-node", str(plant.each))
-        words = (self.program, "bench", "PyTorch", "--no-history", "--json", *place, *plant.words)
-        own = {**self._on_ranks(plant), "HPCMOD_SITE": str(self.torch.site.parent / "plain.toml")}
+        words = (self.program, "bench", "PyTorch", "--json", *place, *plant.words)
+        site = str(self.torch.site.parent / "plain.toml")
+        own = {**self._on_ranks(plant), "HPCMOD_SITE": site, "XDG_STATE_HOME": str(jobs.directory)}
         return _read(jobs(*words, seconds=280, **own))  # less than the job's time limit
 
     @property

@@ -7,7 +7,7 @@ import math
 
 from tests.simulate.calibration import MEASURED, read_measured
 from tests.simulate.measure import MOST_BUSY, WAYS, measure
-from tests.simulate.page import PAGE, PICTURE, renew_page
+from tests.simulate.page import PAGE, renew_page
 from tests.simulate.scale import compare, render_table, simulate_cases
 
 WHAT = """compare: measured and simulated starts; scale: simulated start times; measure: print a new measured.toml;
@@ -29,7 +29,7 @@ def main() -> None:
             MEASURED.write_text(text)
     if given.what in ("page", "renew"):
         renew_page()
-        print(f"renewed: {MEASURED}, {PAGE}, {PICTURE}" if given.what == "renew" else f"renewed: {PAGE}, {PICTURE}")
+        print(f"renewed: {MEASURED}, {PAGE}" if given.what == "renew" else f"renewed: {PAGE}")
     measured = read_measured()
     if given.what in ("compare", "renew"):
         print(compare(measured))

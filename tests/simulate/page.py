@@ -1,4 +1,4 @@
-"""The tables and the chart in docs/explanation/start-at-scale.md, generated from measured.toml."""
+"""The tables in docs/explanation/start-at-scale.md, generated from measured.toml."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from tests.simulate.scale import (
     LUSTRE,
     RANKS,
     compare,
-    render_chart,
     render_table,
     scale_image,
     simulate_cases,
@@ -23,21 +22,14 @@ from tests.simulate.scale import (
 from tests.stack import CHECKOUT
 
 PAGE = CHECKOUT / "docs" / "explanation" / "start-at-scale.md"
-PICTURE = PAGE.with_suffix(".svg")
 
 RULE_NODES = (2, 8, 64, 512, 4096)
 
 
 def renew_page() -> None:
-    """Update the tables and the chart."""
+    """Update the tables."""
     measured = read_measured()
     PAGE.write_text(render_page(PAGE.read_text(encoding="utf-8"), measured), encoding="utf-8")
-    PICTURE.write_text(render_picture(measured), encoding="utf-8")
-
-
-def render_picture(measured: Measured) -> str:
-    """Return the chart as SVG."""
-    return render_chart(simulate_cases(measured.costs))
 
 
 def render_page(text: str, measured: Measured) -> str:

@@ -1,11 +1,10 @@
-"""Start times on machines that we do not have, from given rates and costs measured on one node: a table and a chart."""
+"""Start times on machines that we do not have, from given rates and costs measured on one node: a table."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from hpcmod.render.bandwidth_chart import Chart, Line, render_svg
 from tests.simulate.calibration import Measured, Point
 from tests.simulate.model import WAYS, Costs, Machine, start_seconds
 
@@ -61,26 +60,6 @@ def render_table(table: Table) -> str:
     lines = ["| nodes | " + " | ".join(NAMES[way] for way in table) + " |", "|---" * (len(table) + 1) + "|"]
     lines += [f"| {count:,} | " + " | ".join(f"{table[way][count]:.1f}" for way in table) + " |" for count in nodes]
     return "\n".join(lines) + "\n"
-
-
-def render_chart(tables: Sequence[tuple[str, Table]]) -> str:
-    """Return start times as SVG, one chart for each title and table."""
-    return render_svg([_make_chart(title, table) for title, table in tables])
-
-
-def _make_chart(title: str, table: Table) -> Chart:
-    last = max(next(iter(table.values())))
-    ends = "; ".join(f"{NAMES[way]} {times[last]:.0f} s" for way, times in table.items())
-    return Chart(
-        title=title,
-        description=f"{title}. Start times on {last:,} nodes: {ends}.",
-        x_label=f"nodes with {RANKS} ranks each",
-        ticks=tuple((count, f"{count:,}") for count in next(iter(table.values()))),
-        lines=tuple(Line(NAMES[way], tuple(times.items())) for way, times in table.items()),
-        y_label="seconds until all ranks have imported torch",
-        y_unit="s",
-        y_is_logarithmic=True,
-    )
 
 
 def simulate_point(measured: Measured, point: Point) -> float:

@@ -13,7 +13,7 @@ from tests.fuzz.readers import READERS, prepared
 from tests.fuzz.run import feed
 
 NEVER_REFUSE = {
-    *("WWW-Authenticate", "bind list", "batch script", "bandwidth table", "matrix products"),
+    *("WWW-Authenticate", "bind list", "batch script", "bandwidth table", "earlier bandwidths"),
     *("log of NCCL", "log of libfabric and MPI", "log of PyTorch", "report of a rank"),
     *("output of GPU tools", "answer of a node"),
     *("output of a run", "answer about ranks", "facts of a job"),

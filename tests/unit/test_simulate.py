@@ -12,8 +12,8 @@ from hpcmod.model.nodes.staging import LEAST_GAIN
 from tests.simulate.calibration import read_measured
 from tests.simulate.events import Clock, Process, Server
 from tests.simulate.model import WAYS, Costs, Machine, Staging, start_seconds
-from tests.simulate.page import PAGE, PICTURE, compare_rule, render_page, render_picture
-from tests.simulate.scale import compare, render_chart, render_table, scale_image, simulate_point
+from tests.simulate.page import PAGE, compare_rule, render_page
+from tests.simulate.scale import compare, render_table, scale_image, simulate_point
 
 COSTS = Costs(
     step=0.1,
@@ -120,7 +120,6 @@ def test_what_was_measured_is_simulated() -> None:
 def test_the_page_shows_what_was_measured_and_is_simulated(golden: Callable[[Path, str], None]) -> None:
     measured = read_measured()
     golden(PAGE, render_page(PAGE.read_text(encoding="utf-8"), measured))
-    golden(PICTURE, render_picture(measured))
 
 
 @pytest.mark.parametrize("size", [0.5e9, 1e9, 10e9, 40e9])
@@ -130,9 +129,6 @@ def test_stage_auto_loses_little_to_the_fastest_simulated_way(size: float) -> No
         assert chosen - fastest <= max(LEAST_GAIN, 0.25 * fastest), (way, nodes)
 
 
-def test_start_times_are_shown_as_table_and_chart() -> None:
+def test_start_times_are_shown_as_a_table() -> None:
     table = {"plain": {1: 2.0, 1024: 40.0}, "one-per-node": {1: 2.5, 1024: 9.0}}
     assert "| 1,024 | 40.0 | 9.0 |" in render_table(table)
-    svg = render_chart([("Start time", table)])
-    assert "<desc>Start time. Start times on 1,024 nodes: plain 40 s; one per node 9 s.</desc>" in svg
-    assert "seconds until all ranks" in svg and "GB/s" not in svg

@@ -1,34 +1,32 @@
-"""Remember measured bandwidths in a small SQLite file, which users of a site can share.
+"""Remember the measured bandwidths of one machine, one JSON object per line, in the user's state directory.
 
-The file may be in a directory that others write too: it is read and replaced as a whole, by hpcmod.fs, and SQLite sees
-only a private copy. A file with anything but the one table is refused: triggers and views would run.
+Processes on several nodes may add to the file at once: each holds a lock while it reads the lines and replaces the
+file. A line that is not a result is kept, and does not count.
 """
 
 from __future__ import annotations
 
-import contextlib
-import sqlite3
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import astuple, dataclass, fields
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any
 
-from hpcmod.errors import BadInputError, LackingError
+from hpcmod.errors import BadInputError
 from hpcmod.fs.ownership import make_private_directory
-from hpcmod.fs.reading import UnusableFileError, read_file
+from hpcmod.fs.reading import read_file
 from hpcmod.fs.tree import write_file
 from hpcmod.lock import hold
 from hpcmod.model.bandwidth.measurement import MOST, BandwidthPoint
+from hpcmod.model.strict_json import JsonObject, load_json
 
 _LIMIT = 32 << 20  # bytes
-_MOST_ROWS = 50_000  # the oldest are dropped
+_LONGEST = 4096  # bytes of a line
+_MOST_LINES = 10_000  # the oldest are dropped
 _PATIENCE = 60.0  # seconds to wait for another process that adds to the file
-
-_KEYS = ("measured", "site", "module", "image", "method")
-_VALUES = tuple(field.name for field in fields(BandwidthPoint))
-_TABLE = f"CREATE TABLE bandwidth ({', '.join((*_KEYS, *_VALUES))})"
-_FILL = f"INSERT INTO bandwidth VALUES ({', '.join('?' * len((*_KEYS, *_VALUES)))})"  # noqa: S608 - only question marks
-_SELECT = f"SELECT {', '.join(_VALUES)} FROM bandwidth WHERE site = ? AND method = ? ORDER BY rowid"  # noqa: S608
+_WHOLE = ("nodes", "ranks", "size", "runs", "wrong")
+_LARGEST = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -43,121 +41,86 @@ class MeasuredWith:
     """Library and device, e.g. `torch on GPUs`."""
 
 
-def read_earlier_points(path: Path, measured: MeasuredWith) -> tuple[BandwidthPoint, ...]:
+def history_file(state: Path, site: str) -> Path:
+    """Return the file of a machine in the user's state directory."""
+    return state / f"bandwidth-{re.sub(r'[^A-Za-z0-9._-]', '-', site)}.jsonl"
+
+
+def read_earlier_points(
+    path: Path, measured: MeasuredWith, *, tell: Callable[[str], None]
+) -> tuple[BandwidthPoint, ...]:
     """Return what was measured earlier on this site in the same way, oldest first; nothing if there is no file.
+
+    Parameters
+    ----------
+    tell
+        Called with a line for the user if there are lines that do not count.
 
     Raises
     ------
-    BadInputError
-        If it is not such a file.
+    OSError
+        If the file cannot be read.
     """
-    if not path.exists():
-        return ()
-    with _opened(path) as database:
-        rows = database.execute(_SELECT, (measured.site, measured.method)).fetchall()
-    return tuple(point for row in rows if (point := _parse_row(row)) is not None)
+    points: list[BandwidthPoint] = []
+    unusable = 0
+    for line in _read_lines(path):
+        try:
+            result = JsonObject(load_json(line, str(path), limit=_LONGEST), str(path))
+            if (result.text("site"), result.text("method")) == (measured.site, measured.method):
+                points.append(_parse_point(result.object("point")))
+        except BadInputError:
+            unusable += 1
+    if unusable:
+        tell(f"{path}: {unusable} lines are not results of `hpcmod bench`, and do not count")
+    return tuple(points)
 
 
 def remember_points(
-    path: Path,
-    measured: MeasuredWith,
-    points: Sequence[BandwidthPoint],
-    *,
-    time: str,
-    private: bool,
-    tell: Callable[[str], None],
+    path: Path, measured: MeasuredWith, points: Sequence[BandwidthPoint], *, date: str, tell: Callable[[str], None]
 ) -> None:
     """Add points to the file, which is created if it does not exist.
 
     Parameters
     ----------
-    time
+    date
         Of the measurement, as in JSON.
-    private
-        Whether the file is in this user's own state directory, which is created; otherwise its group may write to it
-        if it may write to its directory.
     tell
         Called with a line for the user if another process holds the file.
 
     Raises
     ------
-    BadInputError
-        If there is another file of that name.
-    LackingError
-        If there is no space for a temporary copy.
     OSError
-        If it cannot be written.
+        If it cannot be read or written.
     """
-    if private:
-        make_private_directory(path.parent)
-    lock = path.with_name(f".{path.name}.lock")
-    with hold(lock, limit=_PATIENCE, tell=tell, on_stale=lambda: None), _opened(path) as database:
-        keys = (time, measured.site, measured.module, measured.image, measured.method)
-        database.executemany(_FILL, [(*keys, *astuple(point)) for point in points])
-        database.execute("DELETE FROM bandwidth WHERE rowid <= (SELECT max(rowid) FROM bandwidth) - ?", (_MOST_ROWS,))
-        database.commit()
-        database.execute("VACUUM")
-        content = Path(database.execute("PRAGMA database_list").fetchone()[2]).read_bytes()
-        write_file(path, content, mode=_mode_of(path))
+    make_private_directory(path.parent)
+    new = [json.dumps({"date": date, **asdict(measured), "point": asdict(point)}).encode() for point in points]
+    with hold(path.with_name(f".{path.name}.lock"), limit=_PATIENCE, tell=tell, on_stale=lambda: None):
+        lines = [*_read_lines(path), *new][-_MOST_LINES:]
+        write_file(path, b"".join(line + b"\n" for line in lines), mode=0o600)
 
 
-def _mode_of(path: Path) -> int:
-    """Return the mode of the file: that of the present one, or readable and writable by those of its directory."""
-    if path.is_file():
-        return path.stat().st_mode & 0o666
-    return 0o600 | (path.parent.stat().st_mode & 0o066)
-
-
-@contextlib.contextmanager
-def _opened(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open a private copy of the file; an empty database with the table if there is no file."""
-    with tempfile.TemporaryDirectory(prefix="hpcmod-history-") as directory:
-        copy = Path(directory, "history.sqlite")
-        with contextlib.suppress(FileNotFoundError), _explaining(path):
-            copy.write_bytes(read_file(path, _LIMIT))
-        with _explaining(path), contextlib.closing(sqlite3.connect(copy)) as database:
-            _check_schema(database)
-            yield database
-
-
-@contextlib.contextmanager
-def _explaining(path: Path) -> Iterator[None]:
+def _read_lines(path: Path) -> list[bytes]:
     try:
-        yield
-    except sqlite3.OperationalError as err:  # of the private copy: its directory is full or cannot be written
-        raise LackingError(
-            f"SQLite cannot use {tempfile.gettempdir()}: {err}", "Set TMPDIR to another directory."
-        ) from err
-    except (sqlite3.DatabaseError, UnusableFileError, ValueError) as err:
-        raise BadInputError(
-            f"{path} is not a history of `hpcmod bench`: {err}", "Name another file: --history FILE, or move it away."
-        ) from err
+        return read_file(path, _LIMIT).splitlines()
+    except FileNotFoundError:
+        return []
 
 
-def _check_schema(database: sqlite3.Connection) -> None:
-    """Check that a database has the one table and nothing that runs; create the table in an empty one."""
-    database.execute("PRAGMA journal_mode = MEMORY")  # nobody else sees the copy, and it is lost if this process ends
-    database.execute("PRAGMA synchronous = OFF")
-    database.execute("PRAGMA trusted_schema = OFF")
-    database.execute("PRAGMA cell_size_check = ON")
-    found = database.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
-    if not found:
-        database.execute(_TABLE)
-    elif found != [("table", "bandwidth", _TABLE)]:
-        raise ValueError("it has other tables")
-    elif database.execute("PRAGMA quick_check(1)").fetchall() != [("ok",)]:
-        raise ValueError("it is damaged")
+def _parse_point(values: JsonObject) -> BandwidthPoint:
+    """Parse a point.
 
-
-def _parse_row(row: Sequence[object]) -> BandwidthPoint | None:
-    """Return a point; None if the row is not one: others may have written it."""
-    collective, *numbers = row
-    if not isinstance(collective, str) or len(collective) > 100:
-        return None
-    measured = [float(number) for number in numbers if isinstance(number, (int, float)) and -1 <= number <= 1 << 62]
-    if len(measured) != len(numbers) or max(measured[-6:-1]) > MOST:
-        return None
-    nodes, ranks, size, runs, time, algbw, busbw, low, high, wrong = measured
-    return BandwidthPoint(
-        *(collective, int(nodes), int(ranks), int(size), int(runs), time, algbw, busbw, low, high, int(wrong))
-    )
+    Raises
+    ------
+    BadInputError
+        If no run can have these values.
+    """
+    numbers: dict[str, Any] = {}
+    for name in (field.name for field in fields(BandwidthPoint) if field.name != "collective"):
+        number = values.values.get(name)
+        is_whole = name in _WHOLE
+        if isinstance(number, bool) or not isinstance(number, int if is_whole else (int, float)):
+            raise values.bad(name, "a number", number)
+        if not (-1 if name == "wrong" else 0) <= number <= (_LARGEST if is_whole else MOST):
+            raise values.bad(name, "a number that a run can have", number)
+        numbers[name] = number
+    return BandwidthPoint(values.text("collective")[:100], **numbers)

@@ -1,7 +1,7 @@
 """Measure collectives on all ranks of a job step, and print tables like those of nccl-tests.
 
-This file runs in the container, with the image's Python: it needs torch or mpi4py, and nothing of hpcmod. Arguments:
-LIBRARY (torch or mpi), FIRST and LAST size in bytes, REPEATS, ITERATIONS, and the collectives; or gemm, and REPEATS.
+This file runs in the container, with the image's Python: it needs torch, and nothing of hpcmod. Arguments: FIRST and
+LAST size in bytes, REPEATS, and the collectives.
 """
 
 from __future__ import annotations
@@ -11,15 +11,13 @@ import os
 import socket
 import sys
 import time
-from array import array
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Callable, Union
+from collections.abc import Mapping, Sequence
+from typing import Any, Callable
 
 FLOAT = 4  # bytes
 WARM_UP = 3  # runs before the measurement
-FEWEST = 3  # runs of a measurement
+FEWEST, MOST = 3, 20  # runs of a measurement
 ENOUGH = 1.0  # seconds that a measurement should take; more runs do not make it more precise
-MATRIX = {"cuda": 8192, "cpu": 1024}  # rows of the matrices that are multiplied
 PROGRAM_NAMES = {"all_to_all": "alltoall_perf"}
 FACTORS: Mapping[str, Callable[[int], float]] = {
     "all_reduce": lambda n: 2 * (n - 1) / n,
@@ -117,103 +115,10 @@ class TorchRanks:
         value = 1.0 if collective == "broadcast" else total
         return torch.full((share if collective == "reduce_scatter" else count,), value, device=self.kind)
 
-    def multiply(self) -> tuple[int, Run]:
-        """Return the number of floating-point operations of a matrix product, and a function that computes it."""
-        torch, rows = self.torch, MATRIX[self.kind]
-        dtype = torch.bfloat16 if self.kind == "cuda" else torch.float32
-        left = torch.rand(rows, rows, device=self.kind).to(dtype)
-        return 2 * rows**3, lambda: left @ left
-
     def close(self) -> None:
         """Leave together."""
         self.dist.barrier()
         self.dist.destroy_process_group()
-
-
-class MpiRanks:
-    """The ranks of the image's MPI, through mpi4py."""
-
-    kind = "cpu"
-
-    def __init__(self) -> None:
-        self.mpi: Any = importlib.import_module("mpi4py.MPI")
-        self.world = self.mpi.COMM_WORLD
-        self.rank, self.size = self.world.rank, self.world.size
-
-    def describe(self) -> tuple[str, str]:
-        """Return the library, and the device of this rank."""
-        return self.mpi.Get_library_version().split("\n")[0].strip("\0 "), "CPU"
-
-    def gather(self, value: Any) -> list[Any]:
-        """Return the values of all ranks, on all ranks."""
-        return list(self.world.allgather(value))
-
-    def wait(self) -> None:
-        """Return at once: the calls of MPI end when their work is done."""
-
-    def free_memory(self) -> int:
-        """Return this rank's share of the node's free memory in bytes."""
-        return free_memory_of_node()
-
-    def prepare(self, collective: str, count: int) -> tuple[Run, Callable[[], int]]:
-        """Return a function that runs a collective once, and one that counts wrong elements of a run's result."""
-        world, mine, share = self.world, float(self.rank + 1), count // self.size
-        given: Any = array("f", [mine]) * (share if collective == "all_gather" else count)
-        result: Any = array("f", [0.0]) * (share if collective == "reduce_scatter" else count)
-        if collective in ("broadcast", "sendrecv"):
-            result = given
-        total = self.size * (self.size + 1) / 2
-        runs: Mapping[str, Run] = {
-            "all_reduce": lambda: world.Allreduce(given, result),
-            "broadcast": lambda: world.Bcast(result, 0),
-            "reduce": lambda: world.Reduce(given, result, root=0),
-            "all_gather": lambda: world.Allgather(given, result),
-            "reduce_scatter": lambda: world.Reduce_scatter_block(given, result),
-            "all_to_all": lambda: world.Alltoall(given, result),
-            "sendrecv": lambda: self.ping_pong(given),
-        }
-        run = runs[collective]
-        wanted = {
-            "broadcast": array("f", [1.0]) * count,
-            "sendrecv": given,
-            "all_gather": joined(array("f", [rank + 1.0]) * share for rank in range(self.size)),
-            "all_to_all": joined(array("f", [rank + 1.0]) * share for rank in range(self.size)),
-        }.get(collective, array("f", [total]) * len(result))
-
-        def count_wrong() -> int:
-            if collective == "broadcast":
-                given[:] = array("f", [mine]) * count
-            run()
-            if (collective == "reduce" and self.rank) or result == wanted:
-                return 0
-            return sum(one != other for one, other in zip(result, wanted))
-
-        return run, count_wrong
-
-    def ping_pong(self, buffer: Any) -> None:
-        """Send a message from the first rank to the last, and back."""
-        last = self.size - 1
-        if self.rank == 0:
-            self.world.Send(buffer, last)
-            self.world.Recv(buffer, last)
-        elif self.rank == last:
-            self.world.Recv(buffer, 0)
-            self.world.Send(buffer, 0)
-
-    def close(self) -> None:
-        """Leave together."""
-        self.world.Barrier()
-
-
-Ranks = Union[TorchRanks, MpiRanks]
-
-
-def joined(parts: Iterable[Any]) -> Any:
-    """Return arrays in one."""
-    found: Any = array("f")
-    for part in parts:
-        found.extend(part)
-    return found
 
 
 def free_memory_of_node() -> int:
@@ -222,14 +127,14 @@ def free_memory_of_node() -> int:
     return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // ranks
 
 
-def say(ranks: Ranks, text: str) -> None:
+def say(ranks: TorchRanks, text: str) -> None:
     """Print a text once, in one piece."""
     if ranks.rank == 0:
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
 
 
-def timed(ranks: Ranks, run: Run, runs: int) -> list[float]:
+def timed(ranks: TorchRanks, run: Run, runs: int) -> list[float]:
     """Return the seconds that a function takes on each rank, on average over runs."""
     ranks.gather(0)
     start = time.perf_counter()
@@ -239,15 +144,14 @@ def timed(ranks: Ranks, run: Run, runs: int) -> list[float]:
     return ranks.gather((time.perf_counter() - start) / runs)
 
 
-def measure(ranks: Ranks, collective: str, size: int, most: int) -> str:
+def measure(ranks: TorchRanks, collective: str, size: int) -> str:
     """Return the row of a table for a collective and a size in bytes."""
     count = max(size // FLOAT // ranks.size, 1) * ranks.size
     run, count_wrong = ranks.prepare(collective, count)
     wrong = sum(ranks.gather(count_wrong()))
     longest = max(timed(ranks, run, WARM_UP))
-    times = timed(ranks, run, max(FEWEST, min(most, int(ENOUGH / max(longest, 1e-9)))))
-    # a message goes there and back between two ranks, and the others have nothing to do
-    seconds = times[0] / 2 if collective == "sendrecv" else sum(times) / ranks.size
+    times = timed(ranks, run, max(FEWEST, min(MOST, int(ENOUGH / max(longest, 1e-9)))))
+    seconds = sum(times) / ranks.size
     size = count * FLOAT
     algbw = size / seconds / 1e9
     factor = FACTORS.get(collective)
@@ -258,11 +162,11 @@ def measure(ranks: Ranks, collective: str, size: int, most: int) -> str:
     return f"{shown}  {seconds * 1e6:7.2f}  {algbw:6.4g}  {busbw:6.4g}  {wrong:6d}"
 
 
-def measure_collective(ranks: Ranks, collective: str, sizes: Sequence[int], most: int) -> None:
+def measure_collective(ranks: TorchRanks, collective: str, sizes: Sequence[int]) -> None:
     """Print the table of one collective."""
     name = PROGRAM_NAMES.get(collective, f"{collective}_perf")
     say(ranks, f"# Collective test starting: {name}")
-    say(ranks, f"# nThread 1 nGpus 1 minBytes {sizes[0]} maxBytes {sizes[-1]} step: 2(factor) iters: {most}")
+    say(ranks, f"# nThread 1 nGpus 1 minBytes {sizes[0]} maxBytes {sizes[-1]} step: 2(factor) iters: {MOST}")
     say(ranks, describe_ranks(ranks) + "\n" + HEADER.rstrip("\n"))
     wrong = 0
     for size in sizes:
@@ -270,7 +174,7 @@ def measure_collective(ranks: Ranks, collective: str, sizes: Sequence[int], most
             say(ranks, f"# {size} bytes left out: not enough memory")
             continue
         try:
-            row = measure(ranks, collective, size, most)
+            row = measure(ranks, collective, size)
         except (KeyError, RuntimeError, NotImplementedError) as err:  # of the backend, before anything is sent
             say(ranks, f"# {collective} left out: {str(err).splitlines()[0][:200]}")
             break
@@ -280,7 +184,7 @@ def measure_collective(ranks: Ranks, collective: str, sizes: Sequence[int], most
     say(ranks, f"# Collective test concluded: {name}")
 
 
-def describe_ranks(ranks: Ranks) -> str:
+def describe_ranks(ranks: TorchRanks) -> str:
     """Return the lines with the library, and the host and device of each rank."""
     library, device = ranks.describe()
     mine = (ranks.rank, os.getpid(), socket.gethostname(), os.environ.get("LOCAL_RANK", "0"), device)
@@ -291,36 +195,14 @@ def describe_ranks(ranks: Ranks) -> str:
     return "\n".join([f"# Library: {library}", "# Using devices", *lines])
 
 
-def measure_products(ranks: TorchRanks, repeats: int) -> None:
-    """Print the speed of matrix products on each rank, all at once."""
-    operations, run = ranks.multiply()
-    say(ranks, "# rank  host  device  name  TFLOP/s")
-    for _ in range(repeats):
-        run()
-        ranks.wait()
-        ranks.gather(0)
-        start, runs = time.perf_counter(), 0
-        while time.perf_counter() - start < ENOUGH / 4:
-            run()
-            ranks.wait()
-            runs += 1
-        speed = operations * runs / (time.perf_counter() - start) / 1e12
-        mine = (ranks.rank, socket.gethostname(), os.environ.get("LOCAL_RANK", "0"), ranks.describe()[1], speed)
-        for rank, host, local, name, rate in ranks.gather(mine):
-            say(ranks, f"gemm {rank} {host} {local} {name.replace(' ', '_')} {rate:.4g}")
-
-
 def measure_on_ranks(words: Sequence[str]) -> None:
     """Measure what the command line asks for."""
-    ranks: Ranks = MpiRanks() if words[0] == "mpi" else TorchRanks()
-    if words[0] == "gemm" and isinstance(ranks, TorchRanks):
-        measure_products(ranks, int(words[1]))
-    else:
-        first, last, repeats, most = map(int, words[1:5])
-        sizes = [first << step for step in range((last // first).bit_length())]
-        for _ in range(repeats):
-            for collective in words[5:]:
-                measure_collective(ranks, collective, sizes, most)
+    ranks = TorchRanks()
+    first, last, repeats = map(int, words[:3])
+    sizes = [first << step for step in range((last // first).bit_length())]
+    for _ in range(repeats):
+        for collective in words[3:]:
+            measure_collective(ranks, collective, sizes)
     ranks.close()
 
 

@@ -1,4 +1,4 @@
-"""Compare measured bandwidths with references, print them, write reports, and remember them."""
+"""Compare measured bandwidths with references, print them, and remember them."""
 
 from __future__ import annotations
 
@@ -6,20 +6,17 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
-from hpcmod.check.bandwidth.history import MeasuredWith, read_earlier_points, remember_points
+from hpcmod.check.bandwidth.history import MeasuredWith, history_file, read_earlier_points, remember_points
 from hpcmod.cli.findings import finding_values, print_findings
-from hpcmod.cli.output import print_json, print_table, print_text, tell, terminal_width
-from hpcmod.cli.runs.bench_options import BenchFlags
-from hpcmod.errors import HpcmodError, explain_os_error
-from hpcmod.fs.tree import write_file
+from hpcmod.cli.output import print_json, print_table, tell
+from hpcmod.errors import HpcmodError
 from hpcmod.machine import state_directory
 from hpcmod.model.bandwidth.comparison import (
-    BandwidthReference,
     BandwidthVerdict,
     compare_bandwidths,
     history_references,
@@ -27,16 +24,10 @@ from hpcmod.model.bandwidth.comparison import (
     profile_references,
 )
 from hpcmod.model.bandwidth.measurement import BandwidthPoint, Measurement, summarize
-from hpcmod.model.bandwidth.products import ProductSpeed, judge_products
 from hpcmod.model.bandwidth.sizes import format_binary_size, format_rate
-from hpcmod.model.bandwidth.startup import StartTime
 from hpcmod.model.finding import FAIL, UNKNOWN, Finding
 from hpcmod.model.site import Site
-from hpcmod.render.bandwidth_bars import render_bars
-from hpcmod.render.bandwidth_chart import make_charts, render_svg
-from hpcmod.resources import page_files
 
-_WIDTH = 80  # columns of bars that do not go to a terminal
 _LEFT_OUT = re.compile(r"# (\S{1,40}) (?:bytes )?left out: (.{1,300})")
 
 
@@ -46,83 +37,66 @@ class Results:
 
     measured: MeasuredWith
     measurements: tuple[Measurement, ...]
-    products: tuple[ProductSpeed, ...] = ()
-    starts: tuple[StartTime, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[Finding, ...]
 
 
 def find_left_out(output: str) -> Iterator[Finding]:
     """Yield a finding for each collective or size that our program could not measure."""
-    for what, why in dict.fromkeys(_LEFT_OUT.findall(output)):
-        yield Finding(UNKNOWN, "left-out", f"not measured: {why}", "", what)
+    for subject, reason in dict.fromkeys(_LEFT_OUT.findall(output)):
+        yield Finding(UNKNOWN, "left-out", f"not measured: {reason}", "", subject)
 
 
-def show_results(results: Results, site: Site, flags: BenchFlags) -> NoReturn:
-    """Print the results with their verdicts, write the named files, and exit: with 1 if a finding is a failure."""
-    history = _history_file(flags)
-    points = summarize(results.measurements)
-    failures: list[HpcmodError] = []  # reported after the results, which took long to measure
-    references = [*profile_references(site), *_earlier_references(history, results.measured, failures)]
-    tolerance = flags.tolerance / 100
-    verdicts = compare_bandwidths(points, references, tolerance=tolerance)
-    judged = (*judge_bandwidths(verdicts, tolerance=tolerance), *judge_products(results.products, tolerance=tolerance))
-    whole = replace(results, findings=(*results.findings, *judged))
-    _print(whole, verdicts, flags)
-    failures += _write(whole, verdicts, flags)
-    good = [one.point for one in verdicts if one.level != FAIL and one.point.wrong <= 0]
-    if history and good and not failures:
-        failures += _remember(history, results.measured, good, flags)
-    for failure in failures:
-        tell(f"{failure}")
-    failed = 1 if any(one.level == FAIL for one in whole.findings) else 0
-    sys.exit(failures[0].exit_code if failures else failed)
+def show_results(results: Results, site: Site, *, tolerance: float, as_json: bool, remember: bool) -> NoReturn:
+    """Print the results with their verdicts, and exit: with 1 if a finding is a failure.
 
-
-def _history_file(flags: BenchFlags) -> Path | None:
-    """Return the file of earlier runs; None if there is none: logs of others are recorded only if it is named."""
-    if flags.no_history or (flags.read and not flags.history):
-        return None
-    return flags.history or state_directory(os.environ) / "bandwidth.sqlite"
-
-
-def _earlier_references(
-    history: Path | None, measured: MeasuredWith, failures: list[HpcmodError]
-) -> Iterator[BandwidthReference]:
-    """Yield references from earlier runs; add the failure to the list if their file cannot be read."""
-    try:
-        yield from history_references(read_earlier_points(history, measured) if history else ())
-    except HpcmodError as err:
-        failures.append(err)
-    except OSError as err:
-        failures.append(explain_os_error(err))
-
-
-def _print(results: Results, verdicts: Sequence[BandwidthVerdict], flags: BenchFlags) -> None:
-    if flags.as_json:
+    Parameters
+    ----------
+    remember
+        Whether to compare with earlier runs, and to remember this one for later runs.
+    """
+    history = history_file(state_directory(os.environ), results.measured.site) if remember else None
+    earlier = _read_earlier(history, results.measured) if history else ()
+    references = [*profile_references(site), *history_references(earlier)]
+    verdicts = compare_bandwidths(summarize(results.measurements), references, tolerance=tolerance)
+    findings = [*results.findings, *judge_bandwidths(verdicts, tolerance=tolerance)]
+    if as_json:
         print_json(
             dry_run=False,
             site=results.measured.site,
             container=results.measured.module,
             method=results.measured.method,
-            points=[_point_values(one) for one in verdicts],
-            products=[asdict(one) for one in results.products],
-            starts=[asdict(one) for one in results.starts],
-            findings=finding_values(results.findings),
+            points=[_point_values(verdict) for verdict in verdicts],
+            findings=finding_values(findings),
         )
-        return
-    headers = ("COLLECTIVE", "NODES", "SIZE", "TIME/US", "ALGBW", "BUSBW", "SPREAD", "VERDICT")
-    print_table(headers, [_row(one) for one in verdicts])
-    print_table(("RANK", "HOST", "DEVICE", "NAME", "TFLOP/S"), [_product_row(one) for one in results.products])
-    starts = [_start_row(one) for one in results.starts]
-    print_table(("STARTED", "NODES", "RANKS", "SECONDS", "LOWEST", "HIGHEST", "GB/S"), starts)
-    width = terminal_width()
-    if verdicts and (flags.plot or width):
-        for line in ("", *render_bars(verdicts, width=min(width or _WIDTH, _WIDTH)), ""):
-            print_text(line)
-    print_findings(results.findings)
+    else:
+        headers = ("COLLECTIVE", "NODES", "SIZE", "TIME/US", "ALGBW", "BUSBW", "SPREAD", "VERDICT")
+        print_table(headers, [_row(verdict) for verdict in verdicts])
+        print_findings(findings)
+    # later runs that are as slow would pass if slow points counted
+    good = [verdict.point for verdict in verdicts if verdict.level != FAIL and verdict.point.wrong <= 0]
+    if history and good:
+        _remember(history, results.measured, good)
+    sys.exit(1 if any(finding.level == FAIL for finding in findings) else 0)
 
 
-def _point_values(verdict: BandwidthVerdict) -> dict[str, Any]:
+def _read_earlier(history: Path, measured: MeasuredWith) -> tuple[BandwidthPoint, ...]:
+    try:
+        return read_earlier_points(history, measured, tell=tell)
+    except OSError as err:
+        tell(f"not compared with earlier runs: {history}: {err.strerror}")
+        return ()
+
+
+def _remember(history: Path, measured: MeasuredWith, points: Sequence[BandwidthPoint]) -> None:
+    date = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    try:
+        remember_points(history, measured, points, date=date, tell=tell)
+    except (HpcmodError, OSError) as err:
+        reason = err.message if isinstance(err, HpcmodError) else f"{history}: {err.strerror}"
+        tell(f"not remembered for later runs: {reason}")
+
+
+def _point_values(verdict: BandwidthVerdict) -> dict[str, object]:
     reference = asdict(verdict.reference) if verdict.reference else None
     return {**asdict(verdict.point), "reference": reference, "level": verdict.level}
 
@@ -148,64 +122,3 @@ def _format_ranks(point: BandwidthPoint) -> str:
         return "?"
     each, left = divmod(point.ranks, point.nodes)
     return f"{point.nodes}x{each}" if each and not left else str(point.nodes)
-
-
-def _product_row(product: ProductSpeed) -> tuple[str, ...]:
-    return (str(product.rank), product.host, product.device, product.name, f"{product.speed:.4g}")
-
-
-def _start_row(start: StartTime) -> tuple[str, ...]:
-    seconds = (f"{number:.2f}" for number in (start.seconds, start.low, start.high))
-    rate = format_rate(start.rate) if start.rate else "-"
-    return (start.what, str(start.nodes), str(start.ranks), *seconds, rate)
-
-
-def _write(results: Results, verdicts: tuple[BandwidthVerdict, ...], flags: BenchFlags) -> Iterator[HpcmodError]:
-    """Write the report and the charts to the files that the options name; yield what fails."""
-    try:
-        if flags.svg:
-            write_file(flags.svg, render_svg(list(make_charts(verdicts))))
-        if flags.html:
-            write_file(flags.html, _render(results, verdicts, flags))
-    except OSError as err:
-        yield explain_os_error(err)
-
-
-def _render(results: Results, verdicts: tuple[BandwidthVerdict, ...], flags: BenchFlags) -> str:
-    from hpcmod.render.bandwidth_report import BandwidthReport, render_report  # imports jinja2, which is slow
-
-    report = BandwidthReport(
-        subject=results.measured.module or ", ".join(flags.names),
-        site=results.measured.site,
-        made=_now(),
-        verdicts=verdicts,
-        findings=results.findings,
-        products=results.products,
-        starts=results.starts,
-    )
-    return render_report(report, page_files())
-
-
-def _remember(
-    history: Path, measured: MeasuredWith, points: Sequence[BandwidthPoint], flags: BenchFlags
-) -> Iterator[HpcmodError]:
-    """Add points to the file of earlier runs; yield what fails if the user has named it, else only report it.
-
-    Slow points are not for it: later ones that are as slow would pass.
-    """
-    is_own = flags.history is None
-    try:
-        remember_points(history, measured, points, time=_now(), private=is_own, tell=tell)
-        return
-    except OSError as err:
-        failure = explain_os_error(err)
-    except HpcmodError as err:
-        failure = err
-    if is_own:
-        tell(f"not remembered for later runs: {failure.message}")
-    else:
-        yield failure
-
-
-def _now() -> str:
-    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

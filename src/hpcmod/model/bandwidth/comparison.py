@@ -134,7 +134,7 @@ def _judge(verdict: BandwidthVerdict, reference: BandwidthReference, tolerance: 
     return Finding(verdict.level, "bandwidth", found, cure, describe_point(verdict.point))
 
 
-_SLOW = "Check that the fast network is used: hpcmod verify-net NAME; then repeat on other nodes."
+_SLOW = "Check that the fast network is used: hpcmod check NAME --network; then repeat on other nodes."
 
 
 def describe_group(collective: str, nodes: int) -> str:

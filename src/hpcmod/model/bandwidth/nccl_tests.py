@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from hpcmod.model.bandwidth.collectives import PROGRAMS, count_ranks, name_collective
+from hpcmod.model.bandwidth.collectives import PROGRAMS
 from hpcmod.model.bandwidth.measurement import Measurement, TableReading, parse_number, plain_lines
 from hpcmod.model.finding import FAIL, Finding
 
@@ -111,12 +111,9 @@ def _finish(table: _Table) -> Iterator[Measurement]:
     """Yield the rows of a table with what is known about all of them."""
     if not table.rows:
         return
-    best = max(table.rows, key=lambda row: row.algbw)
-    collective = table.collective or name_collective(best.algbw, best.busbw)
     ranks = max(table.ranks) + 1 if table.ranks and max(table.ranks) < _MOST_RANKS else 0
-    ranks = ranks or count_ranks(collective, best.algbw, best.busbw)
     for row in table.rows:
-        yield replace(row, collective=collective, ranks=ranks, nodes=len(table.hosts) or table.nodes)
+        yield replace(row, collective=table.collective, ranks=ranks, nodes=len(table.hosts) or table.nodes)
 
 
 def _count_nodes(command: str) -> int:

@@ -1,17 +1,15 @@
 """Read the tables of the OSU Micro-Benchmarks.
 
 They print the size of a message, and bandwidth in MB/s (10^6 bytes) or latency in microseconds, but no number of ranks:
-the bus bandwidth of a collective is known only if its factor does not depend on them. The size of osu_allgather,
-osu_alltoall and osu_reduce_scatter is that of one rank's share, so their bandwidth is unknown, too.
+the bus bandwidth of a collective is known only if it does not depend on them. The size of osu_allgather, osu_alltoall
+and osu_reduce_scatter is that of one rank's share, so their bandwidth is unknown, too.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 
-from hpcmod.model.bandwidth.collectives import algorithm_bandwidth, bus_factor
 from hpcmod.model.bandwidth.measurement import Measurement, TableReading, parse_number, plain_lines
 
 _TITLE = re.compile(r"\s*# OSU (?:MPI|NCCL|RCCL|UPC|OpenSHMEM)\S* (.{1,80}?) Test\b")
@@ -33,8 +31,8 @@ def read_osu(text: str) -> TableReading:
 def _read(text: str) -> Iterator[Measurement]:
     title = ""
     for line in plain_lines(text):
-        if found := _TITLE.match(line):
-            title = found[1]
+        if head := _TITLE.match(line):
+            title = head[1]
         elif (row := _ROW.match(line)) and (title in _BANDWIDTHS or title in _LATENCIES):
             number = parse_number(row[2])
             if number is not None:
@@ -44,11 +42,10 @@ def _read(text: str) -> Iterator[Measurement]:
 
 
 def _measure(title: str, size: int, number: float) -> Measurement:
-    collective = "sendrecv" if title in _BANDWIDTHS else _LATENCIES[title]
-    known = Measurement(collective, size, 0, 2 if collective == "sendrecv" else 0, 0.0, 0.0, 0.0)
     if title in _BANDWIDTHS:
         rate = number / 1000
-        return replace(known, algbw=rate, busbw=rate, time=size / number if number else 0.0)
-    rate = algorithm_bandwidth(size, number)
-    factor = bus_factor(collective, known.ranks or (0 if collective == "all_reduce" else 1))
-    return replace(known, time=number, algbw=rate, busbw=rate * factor)
+        return Measurement("sendrecv", size, 0, 2, time=size / number if number else 0.0, algbw=rate, busbw=rate)
+    collective = _LATENCIES[title]
+    rate = size / number / 1000 if number else 0.0
+    busbw = 0.0 if collective == "all_reduce" else rate
+    return Measurement(collective, size, 0, 2 if collective == "sendrecv" else 0, time=number, algbw=rate, busbw=busbw)

@@ -137,7 +137,7 @@ class {name}_VerifyNet({name}_Network):
 @rfm.simple_test
 class {name}_Bench({name}_Network):
     descr = 'Bandwidth between two nodes: exit code 1 if it is below the reference of the site profile'
-    executable = 'hpcmod bench {module} -N 2 --ops all_reduce --no-history'
+    executable = 'hpcmod bench {module} -N 2 --ops all_reduce'
 
     @performance_function('GB/s')
     def all_reduce(self):

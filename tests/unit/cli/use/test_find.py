@@ -117,7 +117,9 @@ def test_search_and_info_tell_what_an_image_is_built_for(site: Catalogue) -> Non
     assert json.loads(run("info", "Gpu/1", "--json").stdout)["container"]["targets"] == ["gfx90a", "zen3"]
 
 
-@pytest.mark.parametrize("line", [["ls"], ["info", "hostile"], ["search", "evil"], ["info", "hostile", "--diff", "PyTorch"]])
+@pytest.mark.parametrize(
+    "line", [["ls"], ["info", "hostile"], ["search", "evil"], ["info", "hostile", "--diff", "PyTorch"]]
+)
 def test_hostile_texts_do_not_talk_to_the_terminal(site: Catalogue, line: list[str]) -> None:
     result = run(*line)
     assert result.exit_code == 0
@@ -130,7 +132,10 @@ def test_diff_is_a_line_a_difference(site: Catalogue) -> None:
     assert "package torch 2.7.1+rocm6.2.4 -> 2.8" in said
     assert "package numpy 2.1.0 -> -" in said
     assert "image size 21000000 -> 1" in said
-    kinds = {one["kind"] for one in json.loads(run("info", "PyTorch/2.7.1", "--diff", "PyTorch/2.8", "--json").stdout)["changes"]}
+    kinds = {
+        one["kind"]
+        for one in json.loads(run("info", "PyTorch/2.7.1", "--diff", "PyTorch/2.8", "--json").stdout)["changes"]
+    }
     assert kinds == {"image", "package"}
 
 
