@@ -431,7 +431,7 @@ SCENES: dict[str, Scene] = {
     "code": Scene(("code", "Toy", "--directory", "out"), _editable),
     "catalogue init": Scene(("catalogue", "init", "{top}/catalogue"), _sources),
     "publish": Scene(_publish("1.0"), _empty_catalogue, _CHECKED, "home/.local/state/hpcmod/staging/", easybuild=True),
-    "accept": Scene(("accept", "--yes", "Toy/1.0"), _licensed, _CHECKED),
+    "install --accept-licence": Scene(("install", "--accept-licence", "--yes", "Toy/1.0"), _licensed, _CHECKED),
     "alias": Scene(("alias", "Toy/1.0", "new"), _published, _CHECKED),
     "promote": Scene(("promote", "Toy/1.0"), _published_twice, _CHECKED),
     "deprecate": Scene(("deprecate", "Toy/1.0", "--until", "2099-01-01"), _published, _CHECKED),
@@ -457,18 +457,19 @@ SCENES: dict[str, Scene] = {
     "docs": Scene(("docs", "out/pages"), _published),
     "site new": Scene(("site", "new", "--name", "ours", "-o", "site.toml"), _empty_catalogue),
     "site setup": Scene(("site", "setup", "--catalogue", "catalogue", "--output", "out/site"), _empty_catalogue),
-    "netstack capture": Scene(
-        ("netstack", "capture", "--out", "{top}/out", "--name", "1", "libfabric.so.1"), _host_libraries
+    "site netstack capture": Scene(
+        ("site", "netstack", "capture", "--out", "{top}/out", "--name", "1", "libfabric.so.1"), _host_libraries
     ),
     "job": Scene(("job", "Toy", "-o", "x.sh", "-t", "5", "--", "hostname"), _installed),
 }
 """Scenes by command."""
 
 CHANGES_NOTHING = {
-    "ls", "search", "info", "use", "outdated", "verify", "compat", "lint", "doctor", "env", "binds", "check",
+    "ls", "search", "info", "use", "outdated", "verify", "compat", "lint", "doctor", "check",
     "push", "verify-net", "why", "export edf", "export reframe", "export easystack",
-    "completion", "catalogue journal", "cache ls", "advisory ls", "advisory show", "netstack check", "netstack show",
-    "site check", "site detect", "site list", "site settings", "site show",
+    "catalogue journal", "cache ls", "advisory ls", "advisory show",
+    "site check", "site detect", "site ls", "site settings", "site show",
+    "site binds", "site completion", "site env", "site netstack check", "site netstack show",
 }  # fmt: skip
 """Commands that only read, and `push`, which changes only a registry."""
 

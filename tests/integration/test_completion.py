@@ -24,8 +24,8 @@ PATIENCE = 30.0
 """How long to wait for a shell before the test fails, in seconds."""
 
 SHELLS = {
-    "bash": (["bash", "--norc", "--noprofile", "-i"], 'eval "$(hpcmod completion bash)"'),
-    "zsh": (["zsh", "-f", "-i"], 'autoload -U compinit; compinit -u -D; eval "$(hpcmod completion zsh)"'),
+    "bash": (["bash", "--norc", "--noprofile", "-i"], 'eval "$(hpcmod site completion bash)"'),
+    "zsh": (["zsh", "-f", "-i"], 'autoload -U compinit; compinit -u -D; eval "$(hpcmod site completion zsh)"'),
 }
 
 
@@ -88,5 +88,7 @@ def test_a_shell_at_a_terminal_completes(shell: str, typed: str, wanted: str, en
 def test_fish_completes(typed: str, wanted: str, environment: dict[str, str]) -> None:
     if shutil.which("fish") is None:
         pytest.skip("no fish on this machine")
-    done = run(["fish", "--no-config", "-c", f"hpcmod completion fish | source; complete -C '{typed}'"], environment)
+    done = run(
+        ["fish", "--no-config", "-c", f"hpcmod site completion fish | source; complete -C '{typed}'"], environment
+    )
     assert any(line.startswith(wanted) for line in done.stdout.splitlines()), done.stdout + done.stderr

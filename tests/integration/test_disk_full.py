@@ -189,7 +189,15 @@ def round_to_page(size: float) -> int:
 
 @pytest.mark.parametrize("free", [0, 64 * KIB, 1 * MIB])
 def test_a_capture_of_libraries_that_does_not_fit_leaves_nothing(disk: SmallDisk, free: int) -> None:
-    argv = [sys.executable, "-c", "from hpcmod.cli.main import main; main()", "netstack", "capture", "libcrypto.so.3"]
+    argv = [
+        sys.executable,
+        "-c",
+        "from hpcmod.cli.main import main; main()",
+        "site",
+        "netstack",
+        "capture",
+        "libcrypto.so.3",
+    ]
     out = disk.place / "netstack"
     disk("mkdir", str(out))
     disk.leave_free(free)

@@ -83,7 +83,7 @@ def test_a_user_installs_with_hpcmod_and_with_a_plain_eb(machine: Machine) -> No
     setup = f"module use {machine.catalogue}/site/modules && module load hpcmod"
     machine.does(f"{setup} && hpcmod install --rebuild Toy && eb --rebuild Toy-1.0.eb")
     assert (machine.home / "mine/modules/all/Toy/1.0").read_text().startswith("#%Module")
-    shown = machine.does('eval "$(hpcmod env)"; eb --show-config').stdout
+    shown = machine.does('eval "$(hpcmod site env)"; eb --show-config').stdout
     assert re.search("modules-tool .* = EnvironmentModules", shown)
 
 
@@ -94,8 +94,11 @@ def test_doctor_says_which_tool_there_is_and_what_a_plain_eb_lacks(machine: Mach
 
     plain = findings("")
     assert plain["module tool"]["found"] == f"EnvironmentModules, {machine.stack.modulecmd}"
-    assert (plain["module tool of eb"]["level"], "hpcmod env" in plain["module tool of eb"]["cure"]) == ("warn", True)
-    assert findings('eval "$(hpcmod env)"; ')["module tool of eb"]["level"] == "ok"
+    assert (plain["module tool of eb"]["level"], "hpcmod site env" in plain["module tool of eb"]["cure"]) == (
+        "warn",
+        True,
+    )
+    assert findings('eval "$(hpcmod site env)"; ')["module tool of eb"]["level"] == "ok"
     wrong = findings("export EASYBUILD_MODULES_TOOL=Lmod; ")["module tool of eb"]
     assert (wrong["level"], wrong["cure"].startswith("unset ")) == ("fail", True)
 

@@ -219,7 +219,7 @@ def test_hpcmod_env_makes_the_eb_of_a_site_work(
 ) -> None:
     users = make_venv(stack, tmp_path / "users", libraries / "full")
     users.pip(wheel)
-    done = venv.eb(eb, LUMI_EASYCONFIG.name, before=f'eval "$({users.root}/bin/hpcmod env)"')
+    done = venv.eb(eb, LUMI_EASYCONFIG.name, before=f'eval "$({users.root}/bin/hpcmod site env)"')
     assert_module_runs(lmod, eb, done)
 
 

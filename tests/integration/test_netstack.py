@@ -227,7 +227,15 @@ def test_a_capture_holds_one_of_each_name_of_a_chain(build: Path, tmp_path: Path
 
 
 def test_a_killed_capture_leaves_no_incomplete_directory(tmp_path: Path) -> None:
-    argv = [sys.executable, "-c", "from hpcmod.cli.main import main; main()", "netstack", "capture", "libmpi.so.40"]
+    argv = [
+        sys.executable,
+        "-c",
+        "from hpcmod.cli.main import main; main()",
+        "site",
+        "netstack",
+        "capture",
+        "libmpi.so.40",
+    ]
     whole = {one.file: one.size for one in plan_capture(["libmpi.so.40"], {}).libraries}
     delay, status = 0.05, -signal.SIGKILL
     while status:

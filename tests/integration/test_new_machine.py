@@ -167,7 +167,7 @@ def test_its_job_script_has_its_masks_flags_and_rules(zephyr: Path, lmod: Module
 
 
 def test_it_can_be_looked_at(zephyr: Path, eb: EasyBuild, lmod: ModuleTool) -> None:
-    found = json.loads(lmod(f"{HPCMOD} binds --json --site {zephyr}").stdout)["binds"]
+    found = json.loads(lmod(f"{HPCMOD} site binds --json --site {zephyr}").stdout)["binds"]
     verdicts = {one["source"].removeprefix(f"{eb.top}/"): (one["kept"], one["origin"]) for one in found}
     assert verdicts == {
         "fs/spool": (True, f"{zephyr}:10"),

@@ -196,7 +196,7 @@ def test_the_same_image_twice_is_not_a_change_and_another_one_is_refused(
     assert written_as_planned(site, images[0]) == ("alias", [])
     assert site.files() == before
     assert written_as_planned(site, images[0], "--alias", "stable") == ("alias", [])
-    site.does("accept", "Toy/1.0", "--yes")
+    site.does("install", "--accept-licence", "--yes", "Toy/1.0")
     assert site.loaded("Toy/stable") == "one"
     done = site.publish(images[1], "1.0")
     assert done.returncode == 2

@@ -89,7 +89,9 @@ def _check_tool_of_eb(environ: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding(FAIL, "module tool of eb", f"{used}, {syntax}; this shell has {tool}", cure)
     else:
         found = f"{used}, {syntax}; this shell has {tool}. `hpcmod install` and `publish` pass the right ones to eb"
-        yield Finding(WARN, "module tool of eb", found, 'For a plain eb: eval "$(hpcmod env)", or module load hpcmod')
+        yield Finding(
+            WARN, "module tool of eb", found, 'For a plain eb: eval "$(hpcmod site env)", or module load hpcmod'
+        )
 
 
 def _check_eb(environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -105,7 +107,7 @@ def _check_eb(environ: Mapping[str, str]) -> Iterator[Finding]:
     if run([python, "-c", f"import {module}"], env=isolated(environ), cwd=Path("/")).status == 0:
         yield Finding(OK, "easyblock", f"{python} imports {module}")
     else:
-        cure = 'Activate the Python environment that hpcmod is installed in, or: eval "$(hpcmod env)"'
+        cure = 'Activate the Python environment that hpcmod is installed in, or: eval "$(hpcmod site env)"'
         yield Finding(FAIL, "easyblock", f"the Python of eb, {python}, cannot import {module}", cure)
 
 

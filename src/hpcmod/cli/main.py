@@ -7,16 +7,15 @@ import gc
 import logging
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from importlib import import_module
+from collections.abc import Sequence
 from typing import Any
 
 import click
-from click.shell_completion import CompletionItem
 
 import hpcmod
-from hpcmod.cli.output import print_json, print_message, tell
-from hpcmod.cli.verbs import HELP_NAMES, VERBS
+from hpcmod.cli.groups import LazyGroup
+from hpcmod.cli.output import print_json, print_message, print_text, tell
+from hpcmod.cli.verbs import FIRST, HELP_NAMES, VERBS
 from hpcmod.errors import ELSEWHERE, HpcmodError, explain_os_error
 from hpcmod.log import CommandLine, logging_to, read_settings
 from hpcmod.model.text import without_relative_entries
@@ -27,43 +26,8 @@ _LOG = logging.getLogger(__name__)
 atexit.register(gc.freeze)  # else Python searches all objects for cycles as it ends: a tenth of a short command
 
 
-class _Verbs(click.Group):
-    """The commands of the table, each imported when it is called, because registry clients are slow to import."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return [name for name, _, _ in _listed()]
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        place = next((place for name, place, _ in _listed() if name == cmd_name), None)
-        if place is None:
-            return None
-        module, _, attribute = place.partition(":")
-        command: click.Command = getattr(import_module(f"hpcmod.cli.{module}"), attribute)
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; suggest the closest match for an unknown one."""
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as fault:
-            from difflib import get_close_matches
-
-            near = get_close_matches(args[0], self.list_commands(ctx), n=1)
-            if not near:
-                raise
-            raise click.UsageError(f"{fault.message} Did you mean {near[0]}?", ctx) from fault
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        width = max(len(name) for name, _, _ in _listed())
-        for heading, verbs in VERBS.items():
-            with formatter.section(heading):
-                formatter.write_dl([(name.ljust(width), text) for name, (_, text) in verbs.items()])
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        verbs = [CompletionItem(name, help=text) for name, _, text in _listed() if name.startswith(incomplete)]
-        return [*verbs, *click.Command.shell_complete(self, ctx, incomplete)]
+class _Hpcmod(LazyGroup):
+    """The command `hpcmod`."""
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
         """Run a command; with `--json`, errors that click finds on the command line are JSON too."""
@@ -150,16 +114,10 @@ def _print_error(code: int, message: str, cure: str) -> None:
     print_json(error=error)
 
 
-def _listed() -> Iterator[tuple[str, str, str]]:
-    """Yield name, module and attribute, and help of every command, in the order of the table."""
-    for verbs in VERBS.values():
-        yield from ((name, place, text) for name, (place, text) in verbs.items())
-
-
-@click.group(cls=_Verbs, context_settings={"help_option_names": HELP_NAMES})
+@click.group(cls=_Hpcmod, tables=VERBS, invoke_without_command=True, context_settings={"help_option_names": HELP_NAMES})
 @click.option("-v", "--verbose", count=True, help="Log actions to stderr; -vv: also requests, programs, locks.")
 @click.option("--log-file", default="", metavar="FILE", help="File to append the full log to.")
-@click.version_option(hpcmod.__version__, prog_name="hpcmod")
+@click.version_option(hpcmod.__version__, "-V", "--version", prog_name="hpcmod")
 @click.pass_context
 def main(ctx: click.Context, verbose: int, log_file: str) -> None:
     """Container images as modules that a supercomputer's users can load.
@@ -169,7 +127,7 @@ def main(ctx: click.Context, verbose: int, log_file: str) -> None:
       hpcmod install PyTorch-2.7.1-rocm-6.2.4-singularity.eb
       hpcmod fetch docker://ghcr.io/org/image@sha256:...
       hpcmod info image.sif
-      eval "$(hpcmod env)"     # let the site's own eb find hpcmod
+      eval "$(hpcmod site env)"     # let the site's own eb find hpcmod
 
     Exit codes: 0 ok, 1 a check failed, 2 bad input, 3 not found, 4 verification failed, 5 no space, 6 busy,
     7 the environment is missing something, 8 a remote server failed, 9 not trusted,
@@ -179,3 +137,17 @@ def main(ctx: click.Context, verbose: int, log_file: str) -> None:
     if settings.variables():
         ctx.with_resource(logging_to(settings))
         _LOG.info("hpcmod %s on %s: %s", hpcmod.__version__, os.uname().nodename, CommandLine(sys.argv))
+    if ctx.invoked_subcommand is None:
+        _print_first_screen()
+
+
+def _print_first_screen() -> None:
+    """Print the commands that carry the work, on one screen."""
+    texts = {name: text for commands in VERBS.values() for name, (_, text) in commands.items()}
+    width = max(len(name) for names in FIRST.values() for name in names)
+    print_text("Container images as modules that a supercomputer's users can load.\n")
+    for heading, names in FIRST.items():
+        print_text(f"{heading}:")
+        for name in names:
+            print_text(f"  {name:{width}}  {texts[name]}")
+    print_text("\nAll commands: hpcmod --help. More about one: hpcmod help COMMAND.")

@@ -5,7 +5,10 @@ A new command is one line here. A test checks that its help is the first line of
 
 from __future__ import annotations
 
-VERBS: dict[str, dict[str, tuple[str, str]]] = {
+Commands = dict[str, tuple[str, str]]
+"""By command: module and attribute in hpcmod.cli, and the help in one sentence."""
+
+VERBS: dict[str, Commands] = {
     "Find and run": {
         "ls": (
             "use.find:list_verb",
@@ -50,10 +53,6 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
         "install": (
             "install.install:install",
             "Install container modules by name or easyconfig.",
-        ),
-        "accept": (
-            "install.accept:accept",
-            "Accept the licence of a container, once.",
         ),
         "outdated": (
             "install.installed:outdated_verb",
@@ -141,7 +140,7 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
         "restore": ("publish.lifecycle:restore", "Return a deprecated or retired container to normal."),
         "undo": (
             "publish.lifecycle:undo",
-            "Undo a change of the catalogue, or of your packages for a container.",
+            "Undo a change of the catalogue, or of your packages.",
         ),
         "gc": (
             "publish.gc:gc",
@@ -173,23 +172,48 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
             "publish.advisory:advisory",
             "Show known problems of a container and their fixes.",
         ),
-        "env": (
-            "machine.environment:env",
-            "Print the settings that let your site's `eb` find hpcmod.",
-        ),
-        "site": ("machine.site:site", "Show, check and make site profiles."),
-        "binds": (
-            "machine.site:binds",
-            "Print the bind paths of this node, one per line.",
-        ),
-        "netstack": (
-            "machine.netstack:netstack",
-            "Copy the host's network libraries for use in containers.",
-        ),
-        "completion": ("machine.completion:completion", "Print the completion script for a shell."),
+        "site": ("machine.site:site", "Show and check site profiles, and what they mean on this node."),
     },
 }
-"""By heading of the help and by command: module and attribute in hpcmod.cli, and the help in one sentence."""
+"""All commands, by heading of the help."""
+
+SITE: Commands = {
+    "show": ("machine.profiles:site_show", "Print a profile as complete TOML, with everything it extends merged in."),
+    "ls": ("machine.profiles:site_list", "List the shipped profiles."),
+    "detect": (
+        "machine.profiles:site_detect",
+        "Show which profile is used here and why, and which others match.",
+    ),
+    "check": ("machine.profiles:site_check", "Compare a profile with this node."),
+    "new": ("machine.new:site_new", "Write a profile of this machine from what its scheduler and its nodes say."),
+    "settings": (
+        "machine.settings:site_settings",
+        "Explain the variables that a profile sets for a run.",
+    ),
+    "binds": ("machine.binds:binds", "Print the bind paths of this node, one per line."),
+    "netstack": ("machine.netstack:netstack", "Copy the host's network libraries for use in containers."),
+    "setup": (
+        "machine.setup:site_setup",
+        "Write the module that gives hpcmod and a catalogue to users.",
+    ),
+    "env": ("machine.environment:env", "Print the settings that let your site's `eb` find hpcmod."),
+    "completion": ("machine.completion:completion", "Print the completion script for a shell."),
+}
+"""Commands below `hpcmod site`."""
+
+GROUPS = {"site": SITE}
+"""Groups of commands that are known without an import."""
+
+FIRST = {
+    "Find and run": ("ls", "info", "exec", "job"),
+    "Your own packages": ("add", "packages", "undo"),
+    "If something fails": ("why", "check", "doctor"),
+    "Install and publish": ("install", "verify", "publish", "catalogue", "site"),
+}
+"""Commands that `hpcmod` alone lists, by heading."""
+
+DESTRUCTIVE = {"remove", "drop", "undo", "deprecate", "retire", "gc"}
+"""Commands that are never suggested for a misspelled word."""
 
 HELP_NAMES = ["-h", "--help"]
 """Options that show the help of any command; click keeps those that it meets first for a command."""

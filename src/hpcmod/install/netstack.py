@@ -93,7 +93,7 @@ def _find_root(asked: str, files: HostFiles, search: Search) -> str:
         raise NotFoundError(
             f"{asked}: not found on this machine",
             "Load the module that provides it (LD_LIBRARY_PATH is searched), or give the path: "
-            "hpcmod netstack capture /path/libfabric.so.1",
+            "hpcmod site netstack capture /path/libfabric.so.1",
         )
     return found
 
@@ -173,7 +173,7 @@ def _own_cure(out: Path) -> Iterator[None]:
         yield
     except (OSError, NoSpaceError) as fault:
         err = explain_os_error(fault) if isinstance(fault, OSError) else fault
-        err.cure = "Choose a directory that is writable and has space: hpcmod netstack capture --out DIRECTORY"
+        err.cure = "Choose a directory that is writable and has space: hpcmod site netstack capture --out DIRECTORY"
         raise err from fault
 
 
@@ -252,11 +252,11 @@ def read_capture(directory: Path) -> Capture:
         return parse_netstack(read_file(path, _LIMIT), str(path))
     except (FileNotFoundError, NotADirectoryError) as err:
         raise NotFoundError(
-            f"{directory} was not created by `hpcmod netstack capture`: it has no {RECORD}",
-            "Give a captured directory, or create one: hpcmod netstack capture --out DIRECTORY",
+            f"{directory} was not created by `hpcmod site netstack capture`: it has no {RECORD}",
+            "Give a captured directory, or create one: hpcmod site netstack capture --out DIRECTORY",
         ) from err
     except BadInputError as err:
-        err.cure = err.cure or "Capture the libraries again: hpcmod netstack capture --out DIRECTORY"
+        err.cure = err.cure or "Capture the libraries again: hpcmod site netstack capture --out DIRECTORY"
         raise
     except PermissionError as err:
         raise LackingError(

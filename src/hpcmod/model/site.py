@@ -198,7 +198,7 @@ class Netstack(NamedTuple):
     mode: str = "auto"
     """swap: the host's come first; off: never; auto: swap, except for images that contain all they need."""
     libraries: tuple[str, ...] = ()
-    """Libraries that `hpcmod netstack capture` copies; empty: its default."""
+    """Libraries that `hpcmod site netstack capture` copies; empty: its default."""
     leave_out: tuple[str, ...] = ()
     """Libraries that it leaves out; `*` matches any characters."""
     search_last: tuple[str, ...] = ()

@@ -328,7 +328,7 @@ SCENES = (
         "swap: a libfabric of the host whose own libraries were not captured",
         SWAPPABLE,
         FAIL,
-        ((FAIL, "libraries", "libcxi.so.1"), (FAIL, "libraries", "hpcmod netstack capture")),
+        ((FAIL, "libraries", "libcxi.so.1"), (FAIL, "libraries", "hpcmod site netstack capture")),
         host=fabric("25.0", CXI, upto=7, directory=NET),
         swap=True,
     ),

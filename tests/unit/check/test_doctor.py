@@ -61,7 +61,7 @@ def test_a_python_of_eb_that_does_not_know_the_easyblock_is_reported(sound: dict
     (tmp_path / "python3").write_text("#!/bin/sh\nexit 1\n")
     finding = found(sound, "easyblock")
     assert (finding.level, "python3" in finding.found) == (FAIL, True)
-    assert "hpcmod env" in finding.cure
+    assert "hpcmod site env" in finding.cure
 
 
 def test_the_python_set_for_eb_counts(sound: dict[str, str], tmp_path: Path) -> None:

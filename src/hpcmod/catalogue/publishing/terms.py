@@ -177,7 +177,8 @@ def check_accepted(record: CatalogueRecord, environ: Mapping[str, str]) -> None:
     """Raise LackingError, with the command that helps, if this user has not accepted the licence of a container."""
     if not is_accepted(record, environ):
         raise LackingError(
-            f"{record.module} has a licence that you have not accepted", f"hpcmod accept {sh_word(record.module)}"
+            f"{record.module} has a licence that you have not accepted",
+            f"hpcmod install --accept-licence {sh_word(record.module)}",
         )
 
 

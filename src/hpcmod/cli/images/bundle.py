@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hpcmod.cli.containers import look_around, site_option
+from hpcmod.cli.groups import CommandGroup
 from hpcmod.cli.images.image import TOOL
 from hpcmod.cli.install.easyconfigs import find_recipe
 from hpcmod.cli.output import print_data, tell
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 _MOST_TEXT = 1 << 20  # maximum size of an easyconfig in bytes
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def bundle() -> None:
     """Pack easyconfigs and images for an offline machine.
 

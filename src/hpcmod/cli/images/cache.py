@@ -11,6 +11,7 @@ from dataclasses import asdict
 import click
 
 from hpcmod import machine
+from hpcmod.cli.groups import CommandGroup
 from hpcmod.cli.output import format_size, print_json, print_table, tell
 from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.image.cache import Cache
@@ -20,7 +21,7 @@ _DAY = 86_400.0
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def cache() -> None:
     """List and clean the cache of registry downloads.
 

@@ -1,60 +1,62 @@
-"""The command `hpcmod accept`: show the licence of a container and record that the user accepts it."""
+"""`hpcmod install --accept-licence`: show the licences of containers and record that the user accepts them."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import click
 
+from hpcmod.catalogue.finding.find import Container
 from hpcmod.catalogue.publishing import terms
-from hpcmod.cli.containers import (
-    complete_container,
-    find_published,
-    json_option,
-    look_around,
-    site_option,
-)
+from hpcmod.cli.containers import Here, find_published
 from hpcmod.cli.install.installed import on_a_terminal
 from hpcmod.cli.output import print_json, print_text, tell
 from hpcmod.errors import LackingError
 from hpcmod.render.quote import sh_word
 
 
-@click.command()
-@click.argument("container", shell_complete=complete_container)
-@click.option("-y", "--yes", is_flag=True, help="Accept without a question.")
-@site_option
-@json_option
-def accept(container: str, yes: bool, site: str | None, as_json: bool) -> None:
-    """Accept the licence of a container, once.
+def accept_licences(here: Here, names: Sequence[str], *, yes: bool, as_json: bool) -> None:
+    """Print the licence of each container, and ask unless `yes`; modules look for the answer when they are loaded.
 
-    Prints the licence and asks. Your answer is stored in ~/.local/state/hpcmod/accepted, where modules look for it when
-    you load them. If the site changes the text, you are asked again.
-
-    \b
-    Examples:
-      hpcmod accept Solver/3.1
-      hpcmod accept --yes Solver/3.1     # in a script, once you have read it
+    Raises
+    ------
+    NotFoundError
+        If a container or its licence is not found.
+    LackingError
+        If there is no terminal to ask on.
     """
-    found = find_published(look_around(site), container)
-    record = found.read()
-    text = terms.read_licence(found.catalogue, record)
-    known = terms.is_accepted(record, os.environ)
-    if text and not as_json:
-        print_text(text.rstrip("\n"))
-    if not known and not yes:
-        if as_json or not on_a_terminal():
-            raise LackingError(
-                f"the licence of {record.module} has not been accepted, and there is no terminal to ask on",
-                f"Once you have read it: hpcmod accept --yes {sh_word(record.module)}",
-            )
-        click.confirm(f"Do you accept the licence of {record.module}?", abort=True, err=True)
-    if not known:
-        terms.accept(record, text, os.environ)
+    accepted = list(_accept(here, names, yes=yes, as_json=as_json))
     if as_json:
-        print_json(module=record.module, licence=record.licence, text=text, accepted=True)
-        return
+        print_json(licences=accepted)
+
+
+def _accept(here: Here, names: Sequence[str], *, yes: bool, as_json: bool) -> Iterator[dict[str, Any]]:
+    for container in [find_published(here, name) for name in names]:
+        text = _accept_one(container, yes=yes, quiet=as_json)
+        yield {"module": container.module, "licence": container.read().licence, "text": text}
+
+
+def _accept_one(container: Container, *, yes: bool, quiet: bool) -> str:
+    """Have the user accept one licence, if that has not been done, and return its text."""
+    record = container.read()
     if not record.licence:
         tell(f"{record.module} has no licence to accept")
-    else:
-        tell(f"{'you have already accepted' if known else 'accepted'} the licence of {record.module}")
+        return ""
+    text = terms.read_licence(container.catalogue, record)
+    if not quiet:
+        print_text(text.rstrip("\n"))
+    if terms.is_accepted(record, os.environ):
+        tell(f"you have already accepted the licence of {record.module}")
+        return text
+    if not yes:
+        if quiet or not on_a_terminal():
+            raise LackingError(
+                f"the licence of {record.module} has not been accepted, and there is no terminal to ask on",
+                f"Once you have read it: hpcmod install --accept-licence --yes {sh_word(record.module)}",
+            )
+        click.confirm(f"Do you accept the licence of {record.module}?", abort=True, err=True)
+    terms.accept(record, text, os.environ)
+    tell(f"accepted the licence of {record.module}")
+    return text

@@ -21,6 +21,7 @@ from hpcmod.cli.containers import (
     look_around,
     site_option,
 )
+from hpcmod.cli.install.accept import accept_licences
 from hpcmod.cli.install.easyconfigs import EasyconfigFile, eb_environ, find_easyconfig, find_recipe, is_easyconfig
 from hpcmod.cli.output import print_data, print_json, tell
 from hpcmod.install.installed import Installed, find_in_tree, own_trees
@@ -44,15 +45,28 @@ from hpcmod.render.quote import sh_word
 )
 @click.option("--dry-run", is_flag=True, help="Print the plan and install nothing.")
 @click.option("--rebuild", is_flag=True, help="Install again; your own packages and an unchanged image are kept.")
+@click.option(
+    "--accept-licence", is_flag=True, help="Show the licences of these containers and accept them; install nothing."
+)
+@click.option("-y", "--yes", is_flag=True, help="With --accept-licence: accept without a question.")
 @site_option
 @json_option
 def install(
-    containers: tuple[str, ...], prefix: Path | None, dry_run: bool, rebuild: bool, site: str | None, as_json: bool
+    containers: tuple[str, ...],
+    prefix: Path | None,
+    dry_run: bool,
+    rebuild: bool,
+    accept_licence: bool,
+    yes: bool,
+    site: str | None,
+    as_json: bool,
 ) -> None:
     """Install container modules by name or easyconfig.
 
     CONTAINER is NAME, NAME/VERSION or NAME/ALIAS of a catalogue. You get your own copy, separate from the site's, and
     the command that loads it. An easyconfig ends in .eb, or is a path that starts with / or a dot.
+
+    A licence is accepted once, for your own copy and for the site's. If the site changes its text, you are asked again.
 
     \b
     Examples:
@@ -60,8 +74,12 @@ def install(
       hpcmod install --prefix /project/project_465000001/$USER/easybuild PyTorch
       hpcmod install PyTorch-2.7.1-rocm-6.2.4-singularity.eb
       hpcmod install --dry-run --site lumi PyTorch-2.7.1-rocm-6.2.4-singularity.eb
+      hpcmod install --accept-licence Solver/3.1
     """
     here = look_around(site)
+    if accept_licence:
+        accept_licences(here, containers, yes=yes, as_json=as_json)
+        return
     chosen = choose_prefix(here.site, os.environ, asked=prefix)
     recipes = {text: find_recipe(here, text) for text in containers if not is_easyconfig(text)}
     for recipe in recipes.values():

@@ -1,4 +1,4 @@
-"""The command `hpcmod completion`: print the script that completes commands, options and container names."""
+"""The command `hpcmod site completion`: print the script that completes commands, options and container names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def completion(ctx: click.Context, shell: str) -> None:
 
     \b
     Example:
-      hpcmod completion bash > ~/.local/share/bash-completion/completions/hpcmod
+      hpcmod site completion bash > ~/.local/share/bash-completion/completions/hpcmod
     """
     kind = get_completion_class(shell)
     if kind:

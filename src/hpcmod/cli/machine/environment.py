@@ -1,4 +1,4 @@
-"""The command `hpcmod env`: settings for the site's `eb`; with --diff, how a container changes the environment."""
+"""The command `hpcmod site env`: settings for the site's `eb`; with --diff, how a container changes the environment."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def env(diff: bool, image: Path | None, everything: bool, as_json: bool) -> None
 
     \b
     Examples:
-      eval "$(hpcmod env)"; eb PyTorch-2.7.1-rocm-6.2.4-singularity.eb
-      module load PyTorch; hpcmod env --diff
+      eval "$(hpcmod site env)"; eb PyTorch-2.7.1-rocm-6.2.4-singularity.eb
+      module load PyTorch; hpcmod site env --diff
     """
     if not diff and (image or everything or as_json):
         raise click.UsageError("--image, --all and --json need --diff")
@@ -78,7 +78,7 @@ def _compare(image: Path | None, environ: Mapping[str, str]) -> tuple[Difference
     if not path.is_file():
         raise NotFoundError(
             f"{path}: no such image" if path != Path() else "no image: $SIF is not set",
-            "Load a container module first, or give an image: hpcmod env --diff --image FILE",
+            "Load a container module first, or give an image: hpcmod site env --diff --image FILE",
         )
     runtime = find_runtime(environ)
     if runtime is None:

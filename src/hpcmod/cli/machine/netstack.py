@@ -1,4 +1,4 @@
-"""The command `hpcmod netstack`: capture, show and check copies of the host's network libraries."""
+"""The command `hpcmod site netstack`: capture, show and check copies of the host's network libraries."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from hpcmod import __version__
 from hpcmod.check.binds import explain_binds
 from hpcmod.check.netstack import check_capture
 from hpcmod.cli.findings import show_findings
+from hpcmod.cli.groups import CommandGroup
 from hpcmod.cli.output import print_data, print_json, print_message, print_text
 from hpcmod.errors import BadInputError, CheckFailedError, NotFoundError
 from hpcmod.install.netstack import default_name, plan_capture, read_capture, write_capture
@@ -25,15 +26,15 @@ _as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON 
 _directory = click.argument("directory", required=False, type=click.Path(path_type=Path))
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def netstack() -> None:
     """Copy the host's network libraries for use in containers.
 
     \b
     Examples:
-      hpcmod netstack capture --out /appl/netstack /opt/cray/libfabric/1.22.0/lib64/libfabric.so.1
-      hpcmod netstack show
-      hpcmod netstack check     # after a system update
+      hpcmod site netstack capture --out /appl/netstack /opt/cray/libfabric/1.22.0/lib64/libfabric.so.1
+      hpcmod site netstack show
+      hpcmod site netstack check     # after a system update
     """
 
 
@@ -66,9 +67,9 @@ def capture(
 
     \b
     Examples:
-      hpcmod netstack capture --dry-run
-      hpcmod netstack capture --out /appl/netstack '/opt/cray/libfabric/*/lib64/libfabric.so.1' libcxi.so.1
-      module load cray-mpich-abi; hpcmod netstack capture --out /appl/netstack libmpi.so.12 libfabric.so.1
+      hpcmod site netstack capture --dry-run
+      hpcmod site netstack capture --out /appl/netstack '/opt/cray/libfabric/*/lib64/libfabric.so.1' libcxi.so.1
+      module load cray-mpich-abi; hpcmod site netstack capture --out /appl/netstack libmpi.so.12 libfabric.so.1
     """
     if name is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", name):
         raise BadInputError(
@@ -129,8 +130,8 @@ def show(directory: Path | None, as_json: bool) -> None:
 
     \b
     Examples:
-      hpcmod netstack show
-      hpcmod netstack show --json /appl/netstack/20261121-031500-libfabric.so.1.25.0 | jq -r .glibc_needed
+      hpcmod site netstack show
+      hpcmod site netstack show --json /appl/netstack/20261121-031500-libfabric.so.1.25.0 | jq -r .glibc_needed
     """
     found = directory or _bound_directory()
     _print_capture(read_capture(found), found, as_json=as_json)
@@ -146,8 +147,8 @@ def check(directory: Path | None, as_json: bool) -> None:
 
     \b
     Examples:
-      hpcmod netstack check
-      hpcmod netstack check /appl/netstack/20261121-031500-libfabric.so.1.25.0
+      hpcmod site netstack check
+      hpcmod site netstack check /appl/netstack/20261121-031500-libfabric.so.1.25.0
     """
     show_findings(check_capture(directory or _bound_directory()), as_json=as_json)
 
@@ -161,7 +162,7 @@ def _bound_directory() -> Path:
             "none of the directories in [netstack] of the site profile exists here"
             if candidates
             else "the site profile has no directory in [netstack]",
-            "Give a captured directory, or make one: hpcmod netstack capture --out DIRECTORY",
+            "Give a captured directory, or make one: hpcmod site netstack capture --out DIRECTORY",
         )
     return Path(kept[0].bind.source)
 

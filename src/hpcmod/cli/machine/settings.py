@@ -32,9 +32,10 @@ from hpcmod.model.versions import said_versions
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def site_settings(name: str | None, image: Path | None, nodes: int | None, flag: str | None, as_json: bool) -> None:
-    """Explain the variables that a profile sets for NCCL, RCCL, libfabric and others: which, when and why.
+    """Explain the variables that a profile sets for a run.
 
-    Sources and dates are comments of the profile, at the line printed last.
+    Those of NCCL, RCCL, libfabric and others: which, when and why. Sources and dates are comments of the profile, at
+    the line printed last.
 
     \b
     Examples:

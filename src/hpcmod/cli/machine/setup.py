@@ -45,9 +45,10 @@ from hpcmod.render.quote import sh_word
 def site_setup(
     catalogues: Sequence[Path], output: Path | None, site: str | None, eb: bool, dry_run: bool, show: bool
 ) -> None:
-    """Write the module that gives users hpcmod, the containers of a catalogue, and an eb that finds its easyconfigs.
+    """Write the module that gives hpcmod and a catalogue to users.
 
-    The module is written in Lua and Tcl. Prints its directory: add it to the MODULEPATH of all users, or announce it.
+    With it, `eb` finds the easyconfigs of the catalogue. The module is written in Lua and Tcl. Prints its directory:
+    add it to the MODULEPATH of all users, or announce it.
 
     \b
     Examples:

@@ -18,6 +18,7 @@ from hpcmod.catalogue.records.store import Catalogue, find_catalogues
 from hpcmod.catalogue.session import find_loaded
 from hpcmod.catalogue.visible.advisories import matching_advisories, read_advisories
 from hpcmod.catalogue.visible.notices import find_crowded, find_silent, make_notices, write_notices
+from hpcmod.cli.groups import CommandGroup
 from hpcmod.cli.output import print_data, print_json, print_text, tell
 from hpcmod.cli.publish.options import changing_options, make_actor, open_catalogues
 from hpcmod.errors import BadInputError, HpcmodError, NotFoundError
@@ -36,7 +37,7 @@ def _catalogues() -> tuple[Catalogue, ...]:
     return find_catalogues(load_site(None, os.environ), os.environ, tell=tell)
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=CommandGroup, invoke_without_command=True)
 @click.option(
     "--apply", "apply_", is_flag=True, help="Print the fixes for the loaded module as shell commands, for `eval`."
 )

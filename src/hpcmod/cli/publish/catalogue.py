@@ -14,6 +14,7 @@ from hpcmod.catalogue.records.journal import read_journal
 from hpcmod.catalogue.records.sharing import make_catalogue
 from hpcmod.catalogue.records.store import Catalogue, open_catalogue
 from hpcmod.cli.containers import json_option, site_option
+from hpcmod.cli.groups import CommandGroup
 from hpcmod.cli.output import print_data, print_json, print_table, tell
 from hpcmod.cli.publish.move import move
 from hpcmod.cli.publish.options import catalogue_option, make_actor, open_catalogues
@@ -24,7 +25,7 @@ from hpcmod.errors import NotFoundError
 from hpcmod.model.catalogue.journal import Change
 
 
-@click.group("catalogue")
+@click.group("catalogue", cls=CommandGroup)
 def catalogue_verb() -> None:
     """Create and maintain a catalogue."""
 

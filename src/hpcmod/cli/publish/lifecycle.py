@@ -208,7 +208,7 @@ def restore(flags: LifecycleFlags) -> None:
 @shared_option
 @with_flags(UndoFlags)
 def undo(flags: UndoFlags) -> None:
-    """Undo a change of the catalogue, or of your packages for a container.
+    """Undo a change of the catalogue, or of your packages.
 
     Without CHANGE, the latest change of the catalogue. With CONTAINER, the packages that you had before become active
     again; --set and --shared choose the set.

@@ -7,11 +7,12 @@ from pathlib import Path
 import click
 
 from hpcmod.cli.containers import complete_image, find_copy, json_option, look_around, site_option
+from hpcmod.cli.groups import CommandGroup
 from hpcmod.cli.output import print_data, print_json, print_message
 from hpcmod.errors import NotFoundError
 
 
-@click.group("export")
+@click.group("export", cls=CommandGroup)
 def exporting() -> None:
     """Describe a container for other tools.
 

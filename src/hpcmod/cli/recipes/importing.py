@@ -13,6 +13,7 @@ from typing import NoReturn
 import click
 
 from hpcmod.check.module_effects import ADDED, CHANGED, LOST, SAME, EffectDifference, verify_replacement
+from hpcmod.cli.groups import CommandGroup
 from hpcmod.cli.output import print_json, print_message, print_table, print_text, tell
 from hpcmod.errors import LackingError, NotFoundError
 from hpcmod.importing.formats import ImportFormat, ImportOption, ListedFormat, find_format, guess_format, list_formats
@@ -27,7 +28,7 @@ _OUTPUTS = {
 }
 
 
-class _Formats(click.Group):
+class _Formats(CommandGroup):
     """A subcommand for each format, of hpcmod and of other distributions, which is imported when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

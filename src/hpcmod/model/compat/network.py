@@ -123,7 +123,7 @@ def _reaches(library: Loaded, who: str) -> Iterator[Finding]:
     else:
         fabric = f"{library.fabric.path} ({_release(library.fabric)})"
         found = f"{library.path} gets {fabric}, which lacks the cxi provider: TCP instead of Slingshot"
-        cure = "Swap the host's libfabric in: hpcmod netstack capture. Or use an image that contains the provider."
+        cure = "Swap the host's libfabric in: hpcmod site netstack capture. Or use an image that contains the provider."
         yield Finding(WARN, "slingshot", found, cure)
 
 
@@ -143,7 +143,7 @@ def _libcxi(case: Case) -> Iterator[Finding]:
         yield Finding(UNKNOWN, "libcxi", "the host's libcxi was not found, so the image's cannot be compared")
     elif image > host:
         found = f"the image's libcxi {case.image.cxi_library} is newer than the host's {case.host.cxi_library}"
-        cure = "Swap the host's libraries in: hpcmod netstack capture. Or build with the site's release of SHS."
+        cure = "Swap the host's libraries in: hpcmod site netstack capture. Or build with the site's release of SHS."
         yield Finding(WARN, "libcxi", found, cure)
     else:
         yield Finding(OK, "libcxi", f"the image's {case.image.cxi_library} is not newer than the host's")

@@ -57,7 +57,7 @@ def _missing(case: Case, library: Loaded, others: list[tuple[str, str]]) -> Find
     found = f"{_named(library)} cannot be loaded because the loader does not find {missing}"
     host = [by for _, by in others if by in library.from_host]
     cure = (
-        "Capture the host's libraries with all they need: hpcmod netstack capture. Or bind the missing ones: [binds]."
+        "Capture the host's libraries and all they need: hpcmod site netstack capture. Or bind the rest: [binds]."
         if host
         else "Add them to the image, in a directory that its LD_LIBRARY_PATH or ld.so.conf lists."
     )

@@ -116,8 +116,8 @@ SCHEMA: Mapping[str, Key] = {
     "netstack.directory": Key(
         check.library_directories,
         "list of paths",
-        "directories with the host's network libraries, as created by `hpcmod netstack capture`: the first that exists "
-        "is bound to `/host/lib` and searched first. Patterns work as in binds: the newest match is used",
+        "directories with the host's network libraries, as created by `hpcmod site netstack capture`: the first that "
+        "exists is bound to `/host/lib` and searched first. Patterns work as in binds: the newest match is used",
     ),
     "netstack.mode": Key(
         check.one_of(*NETSTACK_MODES),
@@ -126,7 +126,7 @@ SCHEMA: Mapping[str, Key] = {
         "says that they contain all they need, or need none",
     ),
     "netstack.libraries": Key(
-        check.texts, "list of strings", "names or paths of the libraries that `hpcmod netstack capture` copies"
+        check.texts, "list of strings", "names or paths of the libraries that `hpcmod site netstack capture` copies"
     ),
     "netstack.leave_out": Key(
         check.texts,

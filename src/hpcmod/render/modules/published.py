@@ -58,7 +58,7 @@ def refusal(record: CatalogueRecord) -> str:
 
 def terms(record: CatalogueRecord) -> str:
     """Return the message for users who have not accepted the licence."""
-    cure = f"To read and accept it: hpcmod accept {record.module}"
+    cure = f"To read and accept it: hpcmod install --accept-licence {record.module}"
     return terminal(f"{record.module} has a licence that you have not accepted. {cure}")
 
 

@@ -30,7 +30,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Catalogue:
 
 
 def accept(*words: str, answer: str = "") -> Result:
-    return CliRunner().invoke(main, ["accept", *words], input=answer)
+    return CliRunner().invoke(main, ["install", "--accept-licence", *words], input=answer)
 
 
 def markers(tmp_path: Path) -> list[Path]:
@@ -41,7 +41,7 @@ def markers(tmp_path: Path) -> list[Path]:
 def test_without_a_terminal_nothing_is_accepted(shop: Catalogue, tmp_path: Path, words: tuple[str, ...]) -> None:
     done = accept(*words)
     assert (done.exit_code, markers(tmp_path)) == (7, [])
-    assert "hpcmod accept --yes Solver/3.1" in done.stderr
+    assert "hpcmod install --accept-licence --yes Solver/3.1" in done.stderr
 
 
 @pytest.mark.parametrize(("answer", "count"), [("y\n", 1), ("n\n", 0)])
@@ -57,7 +57,7 @@ def test_on_a_terminal_it_is_shown_and_asked(
 def test_it_is_accepted_once_and_again_if_the_text_changes(shop: Catalogue, tmp_path: Path) -> None:
     assert accept("Solver", "--yes").exit_code == 0
     assert "already accepted" in accept("Solver").stderr
-    assert json.loads(accept("Solver", "--json").stdout)["accepted"] is True
+    assert json.loads(accept("Solver", "--json").stdout)["licences"][0]["text"] == TEXT
     put(shop, replace(shop.read("Solver", "3.1"), licence="5" * 64))
     lost = accept("Solver")
     assert lost.exit_code == 3
@@ -72,4 +72,4 @@ def test_a_container_without_a_licence_needs_nothing(shop: Catalogue, tmp_path: 
 def test_install_refuses_a_container_with_an_unaccepted_licence(shop: Catalogue) -> None:
     done = CliRunner().invoke(main, ["install", "Solver"])
     assert done.exit_code == 7
-    assert "hpcmod accept Solver/3.1" in done.stderr
+    assert "hpcmod install --accept-licence Solver/3.1" in done.stderr

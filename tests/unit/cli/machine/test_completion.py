@@ -92,14 +92,14 @@ def test_advisories_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.slow
 def test_the_script_completes_in_bash() -> None:
     script = (
-        "source <(hpcmod completion bash); COMP_WORDS=(hpcmod site show lu) COMP_CWORD=3; "
+        "source <(hpcmod site completion bash); COMP_WORDS=(hpcmod site show lu) COMP_CWORD=3; "
         '_hpcmod_completion hpcmod; echo "${COMPREPLY[@]}"'
     )
     path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
     assert run(["bash", "-c", script], env={**os.environ, "PATH": path}).stdout == "lumi\n"
 
 
-@pytest.mark.parametrize("verb", [("completion", "bash"), ("--help",), ("ls",)])
+@pytest.mark.parametrize("verb", [("site", "completion", "bash"), ("--help",), ("ls",)])
 def test_no_program_of_the_working_directory_is_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: tuple[str, ...]
 ) -> None:

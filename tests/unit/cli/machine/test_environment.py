@@ -23,7 +23,7 @@ exec env -0
 
 
 def hpcmod(*arguments: str, **env: str) -> Result:
-    return CliRunner(env=env).invoke(main, ["env", *arguments])
+    return CliRunner(env=env).invoke(main, ["site", "env", *arguments])
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +33,7 @@ def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def exports(**env: str) -> dict[str, str]:
-    """Return the environment of a shell after `eval "$(hpcmod env)"`."""
+    """Return the environment of a shell after `eval "$(hpcmod site env)"`."""
     printed = hpcmod(**env).stdout
     script = 'eval "$1"; env -0'
     done = subprocess.run(["bash", "-c", script, "bash", printed], env=env, capture_output=True, text=True, check=True)

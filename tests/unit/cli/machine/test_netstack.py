@@ -24,7 +24,7 @@ def site(tmp_path: Path) -> Path:
 
 def call(host: Path, site: Path | None, *args: str) -> Result:
     env = {"LD_LIBRARY_PATH": f"{host}/cxi:{host}/lib64", "HPCMOD_SITE": str(site) if site else "generic"}
-    return CliRunner().invoke(main, ["netstack", *args], env=env)
+    return CliRunner().invoke(main, ["site", "netstack", *args], env=env)
 
 
 def test_capture_prints_the_new_directory_and_show_and_check_find_it(host: Path, site: Path, tmp_path: Path) -> None:

@@ -31,13 +31,13 @@ def ours(tmp_path: Path) -> Path:
 
 
 def test_site_list_is_the_shipped_profiles_one_a_line() -> None:
-    lines = hpcmod("site", "list").stdout.splitlines()
+    lines = hpcmod("site", "ls").stdout.splitlines()
     assert [line.split()[0] for line in lines] == sorted(resources.site_profiles())
     assert lines[0].split(maxsplit=1)[1].startswith("Alps (Daint")
 
 
 def test_site_list_gives_descriptions_to_programs() -> None:
-    found = json.loads(hpcmod("site", "list", "--json").stdout)
+    found = json.loads(hpcmod("site", "ls", "--json").stdout)
     assert found["version"] == 1
     assert [one["name"] for one in found["profiles"]] == sorted(resources.site_profiles())
     assert all(one["description"] for one in found["profiles"])
@@ -114,11 +114,11 @@ def test_site_check_ends_with_1_where_a_required_bind_is_missing(ours: Path) -> 
 
 
 def test_binds_prints_the_kept_binds_one_per_line(ours: Path) -> None:
-    assert hpcmod("binds", "--site", str(ours)).stdout == "/usr:/host/usr\n"
+    assert hpcmod("site", "binds", "--site", str(ours)).stdout == "/usr:/host/usr\n"
 
 
 def test_binds_explain_says_source_destination_verdict_reason_and_line(ours: Path) -> None:
-    done = hpcmod("binds", "--explain", "--site", str(ours), APPTAINER_BINDPATH="/etc:/mine")
+    done = hpcmod("site", "binds", "--explain", "--site", str(ours), APPTAINER_BINDPATH="/etc:/mine")
     assert [line.split("\t") for line in done.stdout.splitlines()] == [
         ["kept", "/usr -> /host/usr", "exists", f"{ours}:3"],
         ["dropped", "/no/such/place", "does not exist here", f"{ours}:5"],
@@ -127,7 +127,7 @@ def test_binds_explain_says_source_destination_verdict_reason_and_line(ours: Pat
 
 
 def test_binds_gives_one_versioned_object_for_programs(ours: Path) -> None:
-    found = json.loads(hpcmod("binds", "--json", "--site", str(ours)).stdout)
+    found = json.loads(hpcmod("site", "binds", "--json", "--site", str(ours)).stdout)
     assert found["version"] == 1
     assert found["binds"][1] == {
         "source": "/no/such/place",
