@@ -50,7 +50,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "srun": ("run a program in your allocation", "hpcmod launch {NAME PROGRAM}"),
     "logs": ("explain why a run failed", "hpcmod why {JOB}"),
     "test": ("verify an installation", "hpcmod verify {NAME}"),
-    "diff": ("compare two containers", "hpcmod info --diff FIRST SECOND"),
+    "diff": ("compare two containers", "hpcmod info FIRST --diff SECOND"),
     "config": ("show the settings of this machine", "hpcmod site show"),
     "clean": ("clean the cache of downloads", "hpcmod cache gc"),
     "prune": ("clean the cache of downloads", "hpcmod cache gc"),

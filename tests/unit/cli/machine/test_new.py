@@ -30,7 +30,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[survey.AskedNodes]:
     """The questions that were put to the machine, a cluster with one node."""
     found: list[survey.AskedNodes] = []
 
-    def find(scheduler: Any, asked: survey.AskedNodes, environ: Any) -> MachineEvidence:
+    def find(asked: survey.AskedNodes, environ: Any) -> MachineEvidence:
         found.append(asked)
         return MachineEvidence("login1", "/home/me", CLUSTER)
 

@@ -150,7 +150,7 @@ def test_without_a_format_the_name_of_the_file_decides(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[-1].strip() == "hpcmod job tool/1.2 -- prog"
     assert "# in place of the script: hpcmod job tool/1.2 -- prog" in (tmp_path / "out/t/tool/tool-1.2.eb").read_text()
     assert run(tmp_path / "x.toml", "--dry-run").stdout.startswith("converted x/1")
-    assert "No such command" in run(tmp_path / "notes.txt").stderr
+    assert "unknown command" in run(tmp_path / "notes.txt").stderr
 
 
 @pytest.fixture
