@@ -10,6 +10,7 @@ from pathlib import Path
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.visible.modulefiles import KEPT_MODULE, update_visible
 from hpcmod.model.images.facts import Package
+from hpcmod.model.plan import MOST_LISTED, WELL_KNOWN_PACKAGES
 from hpcmod.render.modules.modulefile import render_body, render_description
 from hpcmod.resources import module_templates
 from tests.bench.measure import Row, alternate, must
@@ -20,8 +21,11 @@ from tests.stack import Stack
 TITLE = "Module tools on 2,000 published modules"
 
 NAMES, VERSIONS = 200, 10
-PACKAGES = tuple(Package(f"package-{number}", f"1.{number}.0") for number in range(198))
 TORCH = (Package("torch", "2.7.1+rocm6.2.4"), Package("torchvision", "0.22.1"))
+PACKAGES = (
+    *(Package(name, "1.0") for name in WELL_KNOWN_PACKAGES[2 : MOST_LISTED + 2]),
+    *(Package(f"package-{number}", f"1.{number}.0") for number in range(180)),
+)
 
 MINIMAL = 'prepend_path("PATH", "/software/{module}/bin")\nsetenv("ROOT{number}", "/software/{module}")\n'
 
@@ -30,8 +34,7 @@ def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[R
     """Measure without a spider cache; `megabytes` is not used."""
     del megabytes
     published = make_published(work / "catalogue").modules
-    minimal = make_minimal(work / "minimal")
-    yield from _commands(stack, work, {"ours": published, "minimal": minimal}, rounds)
+    yield from _commands(stack, work, {"ours": published, "minimal": make_minimal(work / "minimal")}, rounds)
     found = _lmod(stack, work, published, "spider", "torchvision")
     yield Row("spider torchvision", f"finds {found.count('Name7/')} modules", f"{VERSIONS} modules have it", "")
 
@@ -39,7 +42,7 @@ def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[R
 def make_published(directory: Path, *, names: int = NAMES, versions: int = VERSIONS) -> Catalogue:
     """Make the visible part of a catalogue from modulefiles like that of LUMI's PyTorch with 200 packages."""
     catalogue = make_catalogue(directory)
-    modules = [f"Name{name}/{version}.0" for name in range(names) for version in range(1, versions + 1)]
+    modules = name_modules(names, versions)
     for module in modules:
         name, _, version = module.partition("/")
         record = make_record(module, aliases=("stable",) if version == "1.0" else ())
@@ -51,8 +54,9 @@ def make_published(directory: Path, *, names: int = NAMES, versions: int = VERSI
     return catalogue
 
 
-def _modules() -> Iterator[str]:
-    yield from (f"Name{name}/{version}.0" for name in range(NAMES) for version in range(1, VERSIONS + 1))
+def name_modules(names: int, versions: int) -> list[str]:
+    """Return module names."""
+    return [f"Name{name}/{version}.0" for name in range(names) for version in range(1, versions + 1)]
 
 
 def render_module(directory: Path, module: str) -> str:
@@ -74,9 +78,9 @@ def render_module(directory: Path, module: str) -> str:
     return "".join(texts)
 
 
-def make_minimal(tree: Path) -> Path:
+def make_minimal(tree: Path, *, names: int = NAMES, versions: int = VERSIONS) -> Path:
     """Make a flat tree of the same number of modules, with the same names."""
-    for number, module in enumerate(_modules()):
+    for number, module in enumerate(name_modules(names, versions)):
         path = tree / f"{module}.lua"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(MINIMAL.format(module=module, number=number))
@@ -90,12 +94,12 @@ def _lmod(stack: Stack, work: Path, tree: Path, *words: str) -> str:
 
 
 def _commands(stack: Stack, work: Path, trees: dict[str, Path], rounds: int) -> Iterator[Row]:
-    for words, aim in ((("avail",), "<= 2"), (("load", "Name150/3.0"), "<= 1.3"), (("load", "Name150"), "<= 1.3")):
+    for words in (("load", "Name150/3.0"), ("load", "Name150")):
         took = alternate(rounds, {name: partial(_lmod, stack, work, tree, *words) for name, tree in trees.items()})
         yield Row(
             f"module {' '.join(words)}",
             f"{1000 * took['ours']:.0f} ms",
             f"a minimal tree {1000 * took['minimal']:.0f} ms",
             f"{took['ours'] / took['minimal']:.2f}",
-            aim,
+            "<= 1.3",
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.catalogue.records.index_file import comparable
+from hpcmod.model.images.facts import comparable_name
 from tests import corpus
 from tests.integration.conftest import unpack
 from tests.stack import Stack, run
@@ -35,7 +35,7 @@ def pip_list(stack: Stack, sif: Path, home: Path, *, pip: str = PIP) -> dict[str
     ]
     done = run(argv, stack.environment(home))
     assert done.returncode == 0, done.stderr
-    return {comparable(one["name"]): one["version"] for one in json.loads(done.stdout)}
+    return {comparable_name(one["name"]): one["version"] for one in json.loads(done.stdout)}
 
 
 def read_list(stack: Stack, sif: Path, home: Path) -> dict[str, str]:
@@ -43,7 +43,7 @@ def read_list(stack: Stack, sif: Path, home: Path) -> dict[str, str]:
     argv = [str(stack.python.parent / "hpcmod"), "info", "--json", str(sif)]
     done = run(argv, stack.environment(home))
     assert done.returncode == 0, done.stderr
-    return {comparable(one["name"]): one["version"] for one in json.loads(done.stdout)["packages"]}
+    return {comparable_name(one["name"]): one["version"] for one in json.loads(done.stdout)["packages"]}
 
 
 class Workshop:

@@ -117,7 +117,7 @@ def killed_at(step: int, work: Callable[[], object]) -> bool:
 def state(catalogue: Catalogue) -> dict[str, object]:
     """Return everything that users and the next admin see, except for the journal and times."""
     files = {
-        str(path.relative_to(catalogue.directory)): re.sub(r"/\S+/(?=modules/\.code/)", "", path.read_text("utf-8"))
+        str(path.relative_to(catalogue.directory)): path.read_text("utf-8")
         for place in (catalogue.records_directory, catalogue.modules, catalogue.easyconfigs, catalogue.notices)
         for path in place.rglob("*")
         if path.is_file()

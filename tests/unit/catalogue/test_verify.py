@@ -40,7 +40,6 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "the installation is gone": (lambda top: (top / "software/Toy/1.0/record.json").unlink(), "missing: "),
     "the module was edited": (lambda top: (top / "modules/all/Toy/1.0.lua").write_text("x"), "not as published"),
     "the module is gone": (lambda top: (top / "modules/all/Toy/1.0.lua").unlink(), "not as published"),
-    "what the module runs is gone": (lambda top: shutil.rmtree(top / "modules/.code"), "not as published"),
     "the easyconfig is gone": (lambda top: (top / "easyconfigs/t/Toy/Toy-1.0.eb").unlink(), "not as published"),
 }
 

@@ -8,7 +8,7 @@ from hpcmod.errors import BadInputError
 from hpcmod.model.bind import Bind
 from hpcmod.model.condition import Condition
 from hpcmod.model.images.facts import ImageFacts, Package, PythonFacts
-from hpcmod.model.plan import WELL_KNOWN_COMMANDS, make_plan
+from hpcmod.model.plan import MOST_LISTED, WELL_KNOWN_COMMANDS, WELL_KNOWN_PACKAGES, make_plan
 from hpcmod.model.site import Site, Tunable
 from hpcmod.model.spec import InstallSpec
 
@@ -163,6 +163,18 @@ def test_packages_whose_names_would_break_lmods_list_are_not_listed() -> None:
     plan = make_plan(replace(FACTS, packages=odd), SITE, SPEC)
     assert plan.listed_packages == (Package("ok", "1!2.0+local"),)
     assert plan.packages == odd
+
+
+def test_of_many_packages_lmod_lists_those_that_users_look_for() -> None:
+    few = tuple(Package(f"package-{number:02}", "1.0") for number in range(MOST_LISTED))
+    assert make_plan(replace(FACTS, packages=few), SITE, SPEC).listed_packages == few
+    known = tuple(Package(name.replace("-", "_"), "2.0") for name in WELL_KNOWN_PACKAGES)
+    some = (Package("Flash_Attn", "2.8.3"), Package("torch", "2.7.1"), Package("xarray", "2026.1"))
+    assert make_plan(replace(FACTS, packages=(*few, *some)), SITE, SPEC).listed_packages == some
+    listed = make_plan(replace(FACTS, packages=(*few, *known)), SITE, SPEC).listed_packages
+    assert len(listed) == MOST_LISTED
+    assert {"torch", "flash_attn", "vllm"} <= {one.name for one in listed}
+    assert "numpy" not in {one.name for one in listed}
 
 
 def test_run_scripts_know_the_sites_facts() -> None:

@@ -16,7 +16,6 @@ from hpcmod.catalogue.records.store import Catalogue, software_of
 from hpcmod.catalogue.storage.trash import check_removable, delete_trash
 from hpcmod.catalogue.storage.usage import read_counts
 from hpcmod.catalogue.visible.kept import rendering_name
-from hpcmod.catalogue.visible.modulefiles import visible_files
 from hpcmod.errors import LackingError
 from hpcmod.fs.tree import Tree
 from hpcmod.image.trust.provenance import sidecar
@@ -108,8 +107,6 @@ def _find_leftovers(
             elif place == catalogue.kept and path.name != rendering_name(record.version, record.rendering):
                 yield from _find_former(catalogue, record, path, days=days, now=now)
     found += _children(catalogue.staging)
-    needed = {path for record in records for path, _ in visible_files(catalogue, record)}
-    found += [path for path in _children(catalogue.code) if path not in needed]
     for path in found:
         if now - path.lstat().st_mtime > days * _DAY and not _is_being_published(catalogue, path):
             yield _removable(catalogue, path, "belongs to no container")

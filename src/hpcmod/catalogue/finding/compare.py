@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from hpcmod.catalogue.records.index_file import comparable
 from hpcmod.model.catalogue.record import CatalogueRecord
+from hpcmod.model.images.facts import comparable_name
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,11 @@ def _image_of(record: CatalogueRecord) -> dict[str, str]:
 
 
 def _packages_of(record: CatalogueRecord) -> dict[str, str]:
-    return {comparable(package.name): package.version for package in record.packages}
+    return {comparable_name(package.name): package.version for package in record.packages}
 
 
 def _names_of(*records: CatalogueRecord) -> dict[str, str]:
-    return {comparable(package.name): package.name for record in records for package in record.packages}
+    return {comparable_name(package.name): package.name for record in records for package in record.packages}
 
 
 def _changes(

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from hpcmod.catalogue.records.index import Index
-from hpcmod.catalogue.records.index_file import IndexEntry, comparable
+from hpcmod.catalogue.records.index_file import IndexEntry
 from hpcmod.install.installed import Installed
-from hpcmod.model.images.facts import Package
+from hpcmod.model.images.facts import Package, comparable_name
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def search(indexes: Sequence[Index], text: str, *, installed: Sequence[Installed
         are tried: flash-attention finds flash_attn.
     """
     name, _, version = text.partition("==")
-    wanted = comparable(name.strip())
+    wanted = comparable_name(name.strip())
     if not wanted:
         return []
     hidden = {entry.module for index in indexes for entry in index.entries}
@@ -85,7 +85,9 @@ def _search_installed(
     installed: Iterable[Installed], fits: Callable[[str], bool], version: str, *, wanted: str
 ) -> Iterator[Hit]:
     for one in installed:
-        packages = [pair for pair in one.packages if fits(comparable(pair.name)) and pair.version.startswith(version)]
+        packages = [
+            pair for pair in one.packages if fits(comparable_name(pair.name)) and pair.version.startswith(version)
+        ]
         named = bool(wanted) and not version and wanted in _plain(" ".join((one.module, *one.targets)))
         if named or packages:
             yield Hit(one.module, "", "published", tuple(packages), one.targets)
@@ -97,7 +99,7 @@ def _text_of(entry: IndexEntry) -> str:
 
 
 def _plain(text: str) -> str:
-    """Normalize a string almost as `comparable` does, but fast enough for 10,000 of them."""
+    """Normalize a string almost as `comparable_name` does, but fast enough for 10,000 of them."""
     return text.lower().replace("_", "-").replace(".", "-")
 
 

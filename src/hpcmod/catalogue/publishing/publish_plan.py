@@ -196,7 +196,7 @@ def _files(plan: PublishPlan, named: Sequence[CatalogueRecord]) -> Iterator[str]
     if plan.action != ALIAS:
         image = catalogue.images / candidate.sif
         files += [image, sidecar(image), catalogue.easyconfigs_of(candidate.name) / candidate.easyconfig]
-        directories += [plan.stage.software, plan.stage.kept, catalogue.code]
+        directories += [plan.stage.software, plan.stage.kept]
     below = [str(path.relative_to(catalogue.directory)) for path in files]
     yield from sorted([*below, *(f"{path.relative_to(catalogue.directory)}/" for path in directories)])
     yield from (INDEX, JOURNAL)

@@ -21,7 +21,6 @@ from hpcmod.catalogue.visible.kept import (
     installed_files,
     render_kept_files,
 )
-from hpcmod.catalogue.visible.modulefiles import remove_code
 from hpcmod.errors import BusyError, CheckFailedError
 from hpcmod.fs.ownership import make_private_directory
 from hpcmod.fs.removal import remove_path
@@ -110,11 +109,9 @@ class Stage:
 
     def discard(self) -> None:
         """Remove everything that was put in place, and the directory."""
-        with contextlib.suppress(OSError):  # gc reports what is left
-            remove_code(self.catalogue, self.name, self.version)
         self.remove()
         for place in (self.kept, self.software):
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # gc reports what is left
                 self.catalogue.tree.remove_all(place, open_to=removal_group(self.catalogue, place))
         for name in (self.kept.parent, self.software.parent):
             self.catalogue.tree.remove_empty(name)  # unless it has other versions

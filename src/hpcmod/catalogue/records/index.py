@@ -19,7 +19,6 @@ from hpcmod.catalogue.records.index_file import (
     Packages,
     Stored,
     add_packages,
-    comparable,
     open_stored,
     render_index,
 )
@@ -27,7 +26,7 @@ from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.errors import HpcmodError, explain_os_error
 from hpcmod.fs.tree import write_file
 from hpcmod.model.catalogue.order import release_key
-from hpcmod.model.images.facts import Package
+from hpcmod.model.images.facts import Package, comparable_name
 
 if TYPE_CHECKING:
     from hpcmod.model.catalogue.record import CatalogueRecord
@@ -57,7 +56,7 @@ class Index:
     """Names of containers that are missing or outdated in the index."""
 
     def find_packages(self, wanted: Callable[[str], bool]) -> Iterator[tuple[IndexEntry, Package]]:
-        """Yield the containers with the packages whose names, in the form of `comparable`, are wanted."""
+        """Yield the containers with the packages whose names, in the form of `comparable_name`, are wanted."""
         try:
             found = list(self._stored.packages(wanted)) if self._stored else []
             changed: Iterable[str] = self._changed
@@ -67,7 +66,7 @@ class Index:
         entries = {(entry.name, entry.version): entry for entry in self.entries}
         for record in _read_records(self.catalogue, changed, {}):
             entry = entries.get((record.name, record.version))
-            yield from ((entry, one) for one in record.packages if entry and wanted(comparable(one.name)))
+            yield from ((entry, one) for one in record.packages if entry and wanted(comparable_name(one.name)))
 
 
 def write_index(catalogue: Catalogue, *, anew: bool = False) -> None:

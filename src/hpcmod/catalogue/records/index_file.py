@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import mmap
 import os
-import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hpcmod.fs.reading import open_regular
-from hpcmod.model.images.facts import Package
+from hpcmod.model.images.facts import Package, comparable_name
 
 INDEX_VERSION = 3
 
@@ -62,21 +61,18 @@ class IndexEntry(NamedTuple):
         return f"{self.name}/{self.version}"
 
 
-def comparable(name: str) -> str:
-    """Return the name of a package in the form in which package indexes compare names (PEP 503)."""
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
 def add_packages(lines: Lines, packages: Packages) -> Lines:
     """Return sorted lines with packages added, whose entry numbers are all higher than those in the lines."""
     left = {name: {one: _write_ranges(numbers) for one, numbers in found.items()} for name, found in packages.items()}
-    keys = {comparable(name) for name in left}
+    keys = {comparable_name(name) for name in left}
     merged = []
     for key, line in lines:
         found = json.loads(line) if key in keys else {}
         added = left.pop(found.get("name", ""), None)
         merged.append((key, _render_package(found["name"], found["versions"], added) if added else line))
-    return sorted([*merged, *((comparable(name), _render_package(name, {}, added)) for name, added in left.items())])
+    return sorted(
+        [*merged, *((comparable_name(name), _render_package(name, {}, added)) for name, added in left.items())]
+    )
 
 
 def _render_package(name: str, before: dict[str, str], added: dict[str, str]) -> str:

@@ -264,7 +264,7 @@ def check_writable(catalogue: Catalogue) -> None:
             f"the catalogue {catalogue.directory} is an unfinished copy of {catalogue.moving_from}",
             f"Finish it: hpcmod catalogue move --catalogue {catalogue.moving_from} {catalogue.directory}",
         )
-    places = ("images", "software", "kept", "modules", "modules/all", "modules/.code", "easyconfigs", "records")
+    places = ("images", "software", "kept", "modules", "modules/all", "easyconfigs", "records")
     check_no_links(catalogue, [catalogue.directory / name for name in (*places, "notices", ".locks", ".trash")])
     if catalogue.moved_to:
         raise LackingError(

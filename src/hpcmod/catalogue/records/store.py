@@ -109,11 +109,6 @@ class Catalogue:
         return self.directory / "modules" / "all"
 
     @property
-    def code(self) -> Path:
-        """Return the directory of code that Lua modulefiles run when loaded; no module tool searches it for modules."""
-        return self.directory / "modules" / ".code"
-
-    @property
     def notices(self) -> Path:
         """Return the directory of what modules print when they load: one file per SIF, named by its sha256."""
         return self.directory / "notices"

@@ -27,7 +27,7 @@ from hpcmod.model.catalogue.record import RECORD_LIMIT, CatalogueRecord, parse_r
 
 Test = Callable[[BinaryIO], bool]
 
-_LAYOUT = ("records", "images", "easyconfigs", "software", "modules", "modules/all", "modules/.code", "kept", "notices")
+_LAYOUT = ("records", "images", "easyconfigs", "software", "modules", "modules/all", "kept", "notices")
 _MORE = ("advisories", ".locks", ".staging", "usage")
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _LIMIT = 64 << 20  # bytes of a modulefile or a script

@@ -21,7 +21,6 @@ from hpcmod.install.installed import RECORD
 from hpcmod.model.catalogue.lifecycle import choose_default
 from hpcmod.model.catalogue.order import release_key
 from hpcmod.model.catalogue.record import CatalogueRecord
-from hpcmod.render.modules.deferred import Deferred, defer
 from hpcmod.render.modules.modulefile import SUFFIXES, SYNTAXES
 from hpcmod.render.modules.published import MODULERC, render_modulerc, render_published
 from hpcmod.resources import module_templates
@@ -82,10 +81,6 @@ def visible_files(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[tup
     usage = load_prefix(catalogue, record) if catalogue.counts_use else ""
     for syntax in SYNTAXES:
         text = read_module(catalogue, record, syntax)
-        if text is not None and syntax == "Lua":
-            deferred = _defer(catalogue, record.name, record.version, text)
-            yield from ((Path(file), code) for file, code in deferred.files)  # before the modulefile that runs them
-            text = deferred.visible
         if text is not None:
             path = modulefile(catalogue, record.name, record.version, syntax)
             image = str(catalogue.images / record.sif)
@@ -107,18 +102,6 @@ def _write_scripts(catalogue: Catalogue, record: CatalogueRecord, *, anew: bool)
     for path, text in files.items():
         _write(catalogue, path, text, executable=path.name != RECORD)
     for path in before - set(files):
-        catalogue.tree.remove(path)
-
-
-def _defer(catalogue: Catalogue, name: str, version: str, text: str) -> Deferred:
-    """Move code that `avail` does not need out of a Lua modulefile, into a directory that module tools do not read."""
-    return defer(text, module=f"{name}/{version}", directory=str(catalogue.code))
-
-
-def remove_code(catalogue: Catalogue, name: str, version: str) -> None:
-    """Remove the code of a module that no one has seen; other code stays until gc, for shells now loading it."""
-    text = read_kept_text(catalogue, catalogue.kept / name / version / KEPT_MODULE["Lua"]) or ""
-    for path, _ in _defer(catalogue, name, version, text).files:
         catalogue.tree.remove(path)
 
 

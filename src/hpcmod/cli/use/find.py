@@ -14,7 +14,6 @@ import click
 from hpcmod.catalogue.finding.copies import Copies, loading_commands
 from hpcmod.catalogue.finding.find import NO_CATALOGUE, Container
 from hpcmod.catalogue.finding.listing import ELSEWHERE, Listed
-from hpcmod.catalogue.records.index_file import comparable
 from hpcmod.cli.containers import (
     Here,
     complete_container,
@@ -29,6 +28,7 @@ from hpcmod.cli.output import format_size, print_json, print_table, print_wrappe
 from hpcmod.errors import NotFoundError
 from hpcmod.install.installed import Installed
 from hpcmod.model.catalogue.record import CatalogueRecord, record_values
+from hpcmod.model.images.facts import comparable_name
 from hpcmod.render.quote import sh_word
 
 if TYPE_CHECKING:
@@ -366,7 +366,7 @@ def _describe_known(here: Here, text: str) -> CatalogueRecord:
     added = _user_packages(copies)
     if added:
         tell(f"{record.module}: including the packages that you added to your own copy in {copies.meant.root}")
-    packages = {comparable(package.name): package for package in (*record.packages, *added)}
+    packages = {comparable_name(package.name): package for package in (*record.packages, *added)}
     return replace(record, packages=tuple(packages.values()))
 
 

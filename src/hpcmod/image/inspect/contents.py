@@ -15,7 +15,7 @@ from pathlib import Path
 from hpcmod.errors import BadInputError
 from hpcmod.image.sif.reader import open_sif, read_sif, squashfs_partition
 from hpcmod.image.squashfs.reader import Squashfs
-from hpcmod.model.images.facts import ImageFacts, Package, PythonFacts
+from hpcmod.model.images.facts import ImageFacts, Package, PythonFacts, comparable_name
 from hpcmod.model.packages.metadata import METADATA, METADATA_LIMIT, read_package
 
 _TEXT_LIMIT = 1 << 20
@@ -255,7 +255,7 @@ def _read_packages(squashfs: Squashfs, python: PythonFacts) -> tuple[Package, ..
         for name in _list(squashfs, directory, *METADATA):
             package = read_package(f"{directory}/{name}", partial(_read_text, squashfs, limit=METADATA_LIMIT))
             if package is not None:
-                packages.setdefault(re.sub(r"[-_.]+", "-", package.name).lower(), package)
+                packages.setdefault(comparable_name(package.name), package)
     return tuple(sorted(packages.values(), key=lambda package: (package.name.lower(), package.name)))
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hpcmod.model.images.facts import Package
+from hpcmod.model.images.facts import Package, comparable_name
 
 _RANGE = re.compile(r"\s*([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*((?:(?:>=|<=|==|>|<).*)?)")
 _BOUND = re.compile(r"\s*(>=|<=|==|>|<)\s*([0-9][A-Za-z0-9.!+_-]*)\s*")
@@ -52,11 +52,6 @@ def has_any(packages: Iterable[Package], ranges: Iterable[PackageRange]) -> bool
     return bool(package_ranges) and any(
         package_range.has(package) for package in packages for package_range in package_ranges
     )
-
-
-def comparable_name(name: str) -> str:
-    """Return the normalized name of a package, as package indexes compare names (PEP 503)."""
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _holds(version: str, operator: str, limit: str) -> bool:

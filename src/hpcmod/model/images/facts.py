@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 
@@ -11,6 +12,11 @@ class Package:
 
     name: str
     version: str
+
+
+def comparable_name(name: str) -> str:
+    """Return the normalized name of a package, as package indexes compare names (PEP 503)."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 @dataclass(frozen=True)

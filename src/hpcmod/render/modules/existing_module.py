@@ -11,12 +11,10 @@ _BEGINNING = {"Lua": "-- Written by hpcmod.", "Tcl": "# Written by hpcmod."}
 _END = {"Lua": "\n-- Built with EasyBuild", "Tcl": "\n# Built with EasyBuild"}
 _HEAD = {"Lua": "", "Tcl": "#%Module\n"}
 _DESCRIPTION = {
-    "Lua": re.compile(r"\nend -- is_description_wanted\n\n?"),
-    "Tcl": re.compile(
-        r'\nconflict "[^\n]*"\n'
-        r"(?:\nif \{\[info exists ::ModuleTool\][^\n]*\n    extensions[^\n]*\n+\}\n)?\n?"
-    ),
+    "Lua": re.compile(r'\nconflict\("[^\n]*"\)\n\n?'),
+    "Tcl": re.compile(r'\nconflict "[^\n]*"\n\n?'),
 }
+"""The last line of hpcmod's description; no outside text can contain it, because literals have no line ends."""
 _VARIABLE = re.compile(r'memory(?: =)? "_HPCMOD_([A-Z0-9_]+)"')
 
 

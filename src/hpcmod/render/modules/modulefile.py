@@ -24,9 +24,6 @@ SYNTAXES = tuple(SUFFIXES)
 
 _COLUMNS = 80
 
-MANY_MODULES = 40
-"""Up to this number of modules list their packages for `module avail`; for 2,000 it would take four more seconds."""
-
 SHARED = ("SIF", "RUNSCRIPTS", "CONTAINERROOT")
 """Variables that belong to the container that was loaded last."""
 
@@ -108,7 +105,7 @@ def no_sif_message(plan: InstallPlan) -> str:
 
 
 def render_description(plan: InstallPlan, syntax: str, templates: Templates, *, conflict: str) -> str:
-    """Render help, whatis, installation root, conflict and package list, in one of SYNTAXES.
+    """Render help, whatis, package list, installation root and conflict, in one of SYNTAXES.
 
     Any text is shown literally; EasyBuild's own rendering would end at a `]==]` or at an unbalanced brace.
     """
@@ -119,7 +116,6 @@ def render_description(plan: InstallPlan, syntax: str, templates: Templates, *, 
         "root": plan.spec.root,
         "conflict": conflict,
         "packages": [f"{package.name}/{package.version}" for package in plan.listed_packages],
-        "many": MANY_MODULES,
     }
     return render_template("description", syntax, templates, values)
 

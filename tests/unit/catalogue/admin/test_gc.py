@@ -16,7 +16,6 @@ from hpcmod.catalogue.admin.gc import find_unused, remove_unused
 from hpcmod.catalogue.change import changing
 from hpcmod.catalogue.records.journal import read_journal
 from hpcmod.catalogue.records.store import Catalogue
-from hpcmod.catalogue.visible.modulefiles import visible_files
 from hpcmod.errors import BadInputError, LackingError
 from hpcmod.lock import hold
 from hpcmod.model.catalogue import lifecycle as rules
@@ -71,14 +70,11 @@ def test_old_leftovers_of_undone_or_killed_publishing_are_removed(shop: Catalogu
     lifecycle.undo(shop, 2, actor=ADA)
     (shop.staging / "Toy-3.0").mkdir()
     assert removable(shop, days=50) == set()
-    kept = {str(path) for record in shop.records() for path, _ in visible_files(shop, record)}
-    (code,) = [path for path in shop.code.iterdir() if str(path) not in kept]
     wanted = {
         "images/Toy-2.0.sif",
         "software/Toy/2.0",
         "kept/Toy/2.0",
         ".staging/Toy-3.0",
-        f"modules/.code/{code.name}",
     }
     assert removable(shop) == wanted
     remove_unused(shop, days=30, now=NOW, actor=ADA)

@@ -23,7 +23,7 @@ def shop(tmp_path: Path) -> Catalogue:
 
 
 def stale(shop: Catalogue, old: str) -> list[str]:
-    return [name for name, text in visible(shop).items() if f"{old}/" in text and ".code" not in name]
+    return [name for name, text in visible(shop).items() if f"{old}/" in text]
 
 
 def damage(shop: Catalogue) -> set[str]:

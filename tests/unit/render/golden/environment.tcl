@@ -21,14 +21,13 @@ proc ModulesHelp { } {
 module-whatis "Description: PyTorch 2.7.1 for AMD GPUs"
 module-whatis "Homepage: https://pytorch.org/"
 module-whatis "Packages: numpy/2.1.0, torch/2.7.1+rocm6.2.4, torchvision/0.22.1"
+if {[info exists ::ModuleTool] && $::ModuleTool eq "Lmod" && [versioncmp $::ModuleToolVersion 8.2.8] >= 0} {
+    extensions "numpy/2.1.0" "torch/2.7.1+rocm6.2.4" "torchvision/0.22.1"
+}
 
 set root "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity"
 
 conflict "PyTorch"
-
-if {[info exists ::ModuleTool] && $::ModuleTool eq "Lmod" && [versioncmp $::ModuleToolVersion 8.2.8] >= 0} {
-    extensions "numpy/2.1.0" "torch/2.7.1+rocm6.2.4" "torchvision/0.22.1"
-}
 
 # Written by hpcmod. Self-contained: it starts no program and calls no site-specific procedure.
 namespace eval hpcmod {

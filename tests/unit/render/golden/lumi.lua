@@ -1,30 +1,14 @@
+help("Description\n===========\nPyTorch 2.7.1 for AMD GPUs\n\nUse\n===\nsingularity exec $SIF conda-python-simple ARGS\n    one process with the image's Python\nsrun ... singularity exec $SIF conda-python-distributed ARGS\n    one rank of a distributed job\nstart-shell [COMMAND ARGS]\n    a shell in the container, or one command\n$SIF, $SIFPYTORCH\n    the image\n$RUNSCRIPTS, $RUNSCRIPTSPYTORCH\n    the run scripts; inside the container: /runscripts\n\nCommands\n========\npip, python, python3.12, torchrun, start-shell\n\nImage\n=====\nThe first of:\n/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n/appl/local/containers/easybuild-sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n/appl/local/containers/sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n/appl/local/laifs/containers/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n\nPython packages in the image\n============================\nnumpy 2.1.0, torch 2.7.1+rocm6.2.4, torchvision 0.22.1\n\nImage labels\n============\norg.opencontainers.image.title: PyTorch for LUMI\n\nMore information\n================\nhttps://pytorch.org/")
 whatis("Description: PyTorch 2.7.1 for AMD GPUs")
 whatis("Homepage: https://pytorch.org/")
+whatis("Packages: numpy/2.1.0, torch/2.7.1+rocm6.2.4, torchvision/0.22.1")
+if LmodVersion and convertToCanonical(LmodVersion()) >= convertToCanonical("8.2.8") then
+    extensions("numpy/2.1.0,torch/2.7.1+rocm6.2.4,torchvision/0.22.1")
+end
 
 local root = "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity"
 
 conflict("PyTorch")
-
--- `module avail` reads all modules, and the package lists of hundreds of them make it ten times slower. With that many
--- modules, provide the lists only to `module spider`, to cache generation, and to commands about a single module.
-local function is_description_wanted()
-    hpcmod_modules_read = (hpcmod_modules_read or 0) + 1
-    if hpcmod_modules_read > 40 and hpcmod_is_avail == nil then
-        local file = io.open("/proc/self/cmdline")
-        local command = file and string.gsub(file:read("*a") or "", "%z", " ") or ""
-        if file then file:close() end
-        hpcmod_is_avail = (string.find(command, " avail ", 1, true) or string.find(command, " av ", 1, true)) ~= nil
-    end
-    return not hpcmod_is_avail
-end
-
-if is_description_wanted() then
-    help("Description\n===========\nPyTorch 2.7.1 for AMD GPUs\n\nUse\n===\nsingularity exec $SIF conda-python-simple ARGS\n    one process with the image's Python\nsrun ... singularity exec $SIF conda-python-distributed ARGS\n    one rank of a distributed job\nstart-shell [COMMAND ARGS]\n    a shell in the container, or one command\n$SIF, $SIFPYTORCH\n    the image\n$RUNSCRIPTS, $RUNSCRIPTSPYTORCH\n    the run scripts; inside the container: /runscripts\n\nCommands\n========\npip, python, python3.12, torchrun, start-shell\n\nImage\n=====\nThe first of:\n/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n/appl/local/containers/easybuild-sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n/appl/local/containers/sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n/appl/local/laifs/containers/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n\nPython packages in the image\n============================\nnumpy 2.1.0, torch 2.7.1+rocm6.2.4, torchvision 0.22.1\n\nImage labels\n============\norg.opencontainers.image.title: PyTorch for LUMI\n\nMore information\n================\nhttps://pytorch.org/")
-    whatis("Packages: numpy/2.1.0, torch/2.7.1+rocm6.2.4, torchvision/0.22.1")
-    if LmodVersion and convertToCanonical(LmodVersion()) >= convertToCanonical("8.2.8") then
-        extensions("numpy/2.1.0,torch/2.7.1+rocm6.2.4,torchvision/0.22.1")
-    end
-end -- is_description_wanted
 
 -- Written by hpcmod. Self-contained: it starts no program and calls no site-specific function.
 local unloading = mode() == "unload"

@@ -1,26 +1,10 @@
+help("Description\n===========\nPredict structures of biomolecules; you request the model parameters from Google\nDeepMind\n\nUse\n===\nstart-shell [COMMAND ARGS]\n    a shell in the container, or one command\n$SIF, $SIFALPHAFOLD\n    the image\n$RUNSCRIPTS, $RUNSCRIPTSALPHAFOLD\n    the run scripts; inside the container: /runscripts\n\nCommands\n========\nrun_alphafold, start-shell\n\nImage\n=====\nThe first of:\n/project/software/AlphaFold/3.0.1-singularity/alphafold3.sif\n/appl/local/containers/easybuild-sif-images/alphafold3.sif\n/appl/local/containers/sif-images/alphafold3.sif\n/appl/local/laifs/containers/alphafold3.sif\n\nMore information\n================\nhttps://github.com/google-deepmind/alphafold3")
 whatis("Description: Predict structures of biomolecules; you request the model parameters from Google DeepMind")
 whatis("Homepage: https://github.com/google-deepmind/alphafold3")
 
 local root = "/project/software/AlphaFold/3.0.1-singularity"
 
 conflict("AlphaFold")
-
--- `module avail` reads all modules, and the package lists of hundreds of them make it ten times slower. With that many
--- modules, provide the lists only to `module spider`, to cache generation, and to commands about a single module.
-local function is_description_wanted()
-    hpcmod_modules_read = (hpcmod_modules_read or 0) + 1
-    if hpcmod_modules_read > 40 and hpcmod_is_avail == nil then
-        local file = io.open("/proc/self/cmdline")
-        local command = file and string.gsub(file:read("*a") or "", "%z", " ") or ""
-        if file then file:close() end
-        hpcmod_is_avail = (string.find(command, " avail ", 1, true) or string.find(command, " av ", 1, true)) ~= nil
-    end
-    return not hpcmod_is_avail
-end
-
-if is_description_wanted() then
-    help("Description\n===========\nPredict structures of biomolecules; you request the model parameters from Google\nDeepMind\n\nUse\n===\nstart-shell [COMMAND ARGS]\n    a shell in the container, or one command\n$SIF, $SIFALPHAFOLD\n    the image\n$RUNSCRIPTS, $RUNSCRIPTSALPHAFOLD\n    the run scripts; inside the container: /runscripts\n\nCommands\n========\nrun_alphafold, start-shell\n\nImage\n=====\nThe first of:\n/project/software/AlphaFold/3.0.1-singularity/alphafold3.sif\n/appl/local/containers/easybuild-sif-images/alphafold3.sif\n/appl/local/containers/sif-images/alphafold3.sif\n/appl/local/laifs/containers/alphafold3.sif\n\nMore information\n================\nhttps://github.com/google-deepmind/alphafold3")
-end -- is_description_wanted
 
 -- Written by hpcmod. Self-contained: it starts no program and calls no site-specific function.
 local unloading = mode() == "unload"

@@ -1,26 +1,10 @@
+help("Description\n===========\nRead, write, sort and index sequence alignments in SAM, BAM and CRAM files\n\nUse\n===\nstart-shell [COMMAND ARGS]\n    a shell in the container, or one command\n$SIF, $SIFSAMTOOLS\n    the image\n$RUNSCRIPTS, $RUNSCRIPTSSAMTOOLS\n    the run scripts; inside the container: /runscripts\n\nCommands\n========\nsamtools, plot-bamstats, wgsim, ace2sam, maq2sam-long, start-shell\n\nImage\n=====\nThe first of:\n/project/software/SAMtools/1.22-singularity/samtools-1.22--h96c455f_0-sha256-6d00e632bae58b7e.sif\n/appl/local/containers/easybuild-sif-images/samtools-1.22--h96c455f_0-sha256-6d00e632bae58b7e.sif\n/appl/local/containers/sif-images/samtools-1.22--h96c455f_0-sha256-6d00e632bae58b7e.sif\n/appl/local/laifs/containers/samtools-1.22--h96c455f_0-sha256-6d00e632bae58b7e.sif\n\nMore information\n================\nhttps://www.htslib.org/")
 whatis("Description: Read, write, sort and index sequence alignments in SAM, BAM and CRAM files")
 whatis("Homepage: https://www.htslib.org/")
 
 local root = "/project/software/SAMtools/1.22-singularity"
 
 conflict("SAMtools")
-
--- `module avail` reads all modules, and the package lists of hundreds of them make it ten times slower. With that many
--- modules, provide the lists only to `module spider`, to cache generation, and to commands about a single module.
-local function is_description_wanted()
-    hpcmod_modules_read = (hpcmod_modules_read or 0) + 1
-    if hpcmod_modules_read > 40 and hpcmod_is_avail == nil then
-        local file = io.open("/proc/self/cmdline")
-        local command = file and string.gsub(file:read("*a") or "", "%z", " ") or ""
-        if file then file:close() end
-        hpcmod_is_avail = (string.find(command, " avail ", 1, true) or string.find(command, " av ", 1, true)) ~= nil
-    end
-    return not hpcmod_is_avail
-end
-
-if is_description_wanted() then
-    help("Description\n===========\nRead, write, sort and index sequence alignments in SAM, BAM and CRAM files\n\nUse\n===\nstart-shell [COMMAND ARGS]\n    a shell in the container, or one command\n$SIF, $SIFSAMTOOLS\n    the image\n$RUNSCRIPTS, $RUNSCRIPTSSAMTOOLS\n    the run scripts; inside the container: /runscripts\n\nCommands\n========\nsamtools, plot-bamstats, wgsim, ace2sam, maq2sam-long, start-shell\n\nImage\n=====\nThe first of:\n/project/software/SAMtools/1.22-singularity/samtools-1.22--h96c455f_0-sha256-6d00e632bae58b7e.sif\n/appl/local/containers/easybuild-sif-images/samtools-1.22--h96c455f_0-sha256-6d00e632bae58b7e.sif\n/appl/local/containers/sif-images/samtools-1.22--h96c455f_0-sha256-6d00e632bae58b7e.sif\n/appl/local/laifs/containers/samtools-1.22--h96c455f_0-sha256-6d00e632bae58b7e.sif\n\nMore information\n================\nhttps://www.htslib.org/")
-end -- is_description_wanted
 
 -- Written by hpcmod. Self-contained: it starts no program and calls no site-specific function.
 local unloading = mode() == "unload"
