@@ -25,7 +25,7 @@ PLANTED: list[dict[str, object]] = [
     {"name": "address", "fault": "address", "how": "192.0.2.1", "rank": "all", "timeout": 2},
     {"name": "asleep", "fault": "asleep", "how": "sleep", "rank": 1, "timeout": 600},
 ]
-"""Only the last one does not end by itself. `python -m tests.planted` plants ten of each kind."""
+"""Only the last one does not end by itself."""
 PYTHON = "/opt/miniconda3/envs/pytorch/bin/python"
 
 

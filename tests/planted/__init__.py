@@ -1,1 +1,1 @@
-"""Plant faults on virtual Slurm nodes, and check that `hpcmod check`, `verify-net`, `bench` and `why` report them."""
+"""Faults on virtual Slurm nodes and in ranks, for the tests of `hpcmod check` and `hpcmod why`."""
