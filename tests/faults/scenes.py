@@ -220,15 +220,6 @@ def _served(ground: Ground) -> None:
 def _cached(ground: Ground) -> None:
     _served(ground)
     ground.does("fetch", "docker://{registry}/a:1", "-o", "out/x.sif")
-    blobs = subprocess.run(
-        ground.argv(("cache", "ls")),
-        env=ground.environment(),
-        cwd=ground.top,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    ground.words["blob"] = next(word for word in blobs.stdout.split() if word.startswith("sha256:"))
 
 
 def _dockerfile(ground: Ground) -> None:
@@ -386,7 +377,6 @@ SCENES: dict[str, Scene] = {
         children=False,
     ),
     "cache gc": Scene(("cache", "gc", "--older-than", "0"), _cached, (("cache", "ls"),)),
-    "cache rm": Scene(("cache", "rm", "{blob}"), _cached, (("cache", "ls"),)),
     "bundle export": Scene(("bundle", "export", "out/b.tar", "source/Toy-1.0.eb", "source/toy.sif"), _fetched),
     "bundle import": Scene(("bundle", "import", "out/b.tar", "-o", "out/here"), _bundled),
     "import sif": Scene(("import", "sif", "--output", "out/ec", "source/toy.sif"), _fetched),

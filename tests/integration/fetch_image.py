@@ -7,23 +7,22 @@ import sys
 
 from hpcmod.errors import HpcmodError
 from hpcmod.image.cache import Cache
-from hpcmod.image.registry import Talk, open_registry_image
+from hpcmod.image.registry import open_registry_image
+from hpcmod.image.web.repository import Access
 from hpcmod.model.images.reference import ImageReference
-from hpcmod.progress import ProgressLine
 
 
 def main(reference: str, directory: str) -> int:
-    with ProgressLine(reference) as line:
-        talk = Talk(progress=line, detail=line.note, tell=lambda said: print(said, file=sys.stderr))
-        try:
-            parsed, cache = ImageReference.parse(reference), Cache(directory)
-            with open_registry_image(parsed, architecture="amd64", cache=cache, talk=talk) as image:
-                for layer in image.layers:
-                    with layer.open() as stream:
-                        print(hashlib.sha256(stream.read()).hexdigest())
-        except HpcmodError as err:
-            print(err, file=sys.stderr)
-            return err.exit_code
+    access = Access(announce=lambda said: print(said, file=sys.stderr))
+    try:
+        parsed, cache = ImageReference.parse(reference), Cache(directory)
+        with open_registry_image(parsed, architecture="amd64", cache=cache, access=access) as image:
+            for layer in image.layers:
+                with layer.open() as stream:
+                    print(hashlib.sha256(stream.read()).hexdigest())
+    except HpcmodError as err:
+        print(err, file=sys.stderr)
+        return err.exit_code
     return 0
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from hpcmod.errors import RemoteError
 from hpcmod.image.cache import Cache
-from hpcmod.image.registry import Talk, open_registry_image
+from hpcmod.image.registry import open_registry_image
 from hpcmod.image.web import client
 from hpcmod.image.web.client import LoginError
 from hpcmod.image.web.credentials import find_credentials
@@ -74,10 +74,9 @@ def logged_in(tmp_path: Path, host: str, login: dict[str, str] | None = None) ->
 NOBODY = Access(find_credentials=lambda *_: None)
 
 
-def fetch(host: str, cache: Cache | None, access: Access, tell: list[str] | None = None) -> list[bytes]:
+def fetch(host: str, cache: Cache | None, access: Access) -> list[bytes]:
     reference = ImageReference.parse(f"docker://{host}/private/image:1")
-    talk = Talk(tell=(tell if tell is not None else []).append, detail=(tell if tell is not None else []).append)
-    with open_registry_image(reference, architecture="amd64", cache=cache, access=access, talk=talk) as image:
+    with open_registry_image(reference, architecture="amd64", cache=cache, access=access) as image:
         return [layer.open().read() for layer in image.layers]
 
 

@@ -352,7 +352,6 @@ SHARED_PLACES = ("image", "building", "install", "importing", "catalogue")
 """Packages that work in directories that others can write to: fs/ opens, writes and removes files for them."""
 
 PAST_FS = {
-    "image/acquire/fetch_sif.py": "removes an archive within a Scratch",
     "building/image.py": "makes the directory of the output, and a log beside it",
     "building/context.py": "fills a build's workspace",
     "image/bake/writing.py": "creates a file within a Scratch",

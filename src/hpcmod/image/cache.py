@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from hpcmod.errors import BusyError, HpcmodError, LackingError, NoSpaceError, NotFoundError
+from hpcmod.errors import BusyError, HpcmodError, LackingError, NoSpaceError
 from hpcmod.fs.ownership import others_may_change
 from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.fs.tree import Tree
@@ -299,30 +299,18 @@ class Cache:
         return self.directory / "locks" / digits_of(digest)
 
     def remove(self, digest: str) -> int:
-        """Remove a complete or partial blob; return the bytes freed.
+        """Remove a complete blob at once, because it can be fetched again; a partial blob only under its lock.
+
+        Returns
+        -------
+        int
+            Bytes freed.
 
         Raises
         ------
-        NotFoundError
-            If it is not in the cache.
         BusyError
-            If it is being fetched.
+            If the blob is being fetched.
         """
-        if not any(self._is_there(path) for path in (self.path(digest), self.partial(digest))):
-            raise NotFoundError(f"{digest} is not in {self.directory}", "List the cache: hpcmod cache ls")
-        return self._remove(digest)
-
-    def _is_there(self, path: Path) -> bool:
-        try:
-            self.tree.status(path)
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-        except OSError as err:
-            raise self.fault(err) from err
-        return True
-
-    def _remove(self, digest: str) -> int:
-        """Remove a complete blob at once, because it can be fetched again; a partial blob only under its lock."""
         try:
             size = self.discard(digest)
             with self.lock(digest, limit=0):
@@ -373,7 +361,7 @@ class Cache:
 
     def _removed(self, entry: CacheEntry) -> bool:
         try:
-            self._remove(entry.digest)
+            self.remove(entry.digest)
         except BusyError:
             return False
         except LackingError as err:

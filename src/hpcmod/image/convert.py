@@ -26,7 +26,7 @@ from hpcmod.image.oci.image import Layer, OciImage
 from hpcmod.image.sif_writer import SifObject, sync_and_hash, write_sif
 from hpcmod.image.squashfs.codecs import codec
 from hpcmod.image.squashfs.tree import Node
-from hpcmod.image.squashfs.writer import BLOCK_SIZE, SquashfsWriter
+from hpcmod.image.squashfs.writer import SquashfsWriter
 from hpcmod.render import oci
 
 _LOG = logging.getLogger(__name__)
@@ -44,12 +44,6 @@ class ConvertOptions:
     """One of model.compression.NAMES."""
     level: int | None = None
     """Compression level; None for the compressor's default."""
-    block_size: int = BLOCK_SIZE
-    """Squashfs block size in bytes."""
-    threads: int | None = None
-    """Compression threads; None for one per core."""
-    squash_owners: bool = True
-    """Make root the owner of all files and replace devices by empty files, as Apptainer does for an ordinary user."""
     most_bytes: int = 2 << 40
     """Most bytes that all layers may unpack to."""
     most_ratio: int = 200
@@ -71,7 +65,7 @@ class ConvertedImage:
     fetched_again: int
     """Number of files read in a second pass, because the first could not tell from their names that they are needed."""
     left_out: tuple[str, ...]
-    """Parts of the image that a SIF cannot store: variables with names invalid in a shell, extended attributes."""
+    """Parts of the image that a SIF cannot store: variables with names invalid in a shell."""
 
 
 def convert(
@@ -151,7 +145,6 @@ class _Conversion:
         self._read = 0
         self._layers: list[list[Record]] = []
         """From the bottom layer up."""
-        self._left_out = list(oci.left_out(image.config))
         self._entries = self._fetched_again = 0
         self._mtime = min(image.config.created, _LARGEST_TIME)
 
@@ -174,18 +167,15 @@ class _Conversion:
         )
         sha256 = sync_and_hash(file)
         size = file.seek(0, os.SEEK_END)
-        return ConvertedImage(sha256, size, self._entries, self._fetched_again, tuple(self._left_out))
+        return ConvertedImage(sha256, size, self._entries, self._fetched_again, oci.left_out(config))
 
     def _name(self) -> str:
         """Return a string that identifies the image and the options, for the SIF's UUID."""
-        image, options = self._image, self._options
-        content = image.digest or " ".join(layer.digest or layer.diff_id for layer in image.layers)
-        how = (self._codec.name, self._codec.level, options.block_size, options.squash_owners)
-        return f"{content} {how}"
+        layers = " ".join(layer.digest or layer.diff_id for layer in self._image.layers)
+        return f"{self._image.digest or layers} {self._codec.name}:{self._codec.level}"
 
     def _write_squashfs(self, file: BinaryIO, files: Sequence[oci.ImageFile]) -> int:
-        options = self._options
-        with SquashfsWriter(file, codec=self._codec, block_size=options.block_size, threads=options.threads) as writer:
+        with SquashfsWriter(file, codec=self._codec) as writer:
             allowance = self._allowance()
             self._read_layers(writer, allowance)
             tree = merge_layers(self._layers, mtime=self._mtime, on_directory=allowance.take_directory)
@@ -193,17 +183,14 @@ class _Conversion:
             self._entries = sum(map(len, self._layers))
             self._layers.clear()  # free memory before the tables are made
             self._add(tree, writer, files)
-            size = writer.finish(tree.root, mtime=self._mtime)
-            self._left_out += sorted(name.decode(errors="replace") for name in writer.left_out)
-        return size
+            return writer.finish(tree.root, mtime=self._mtime)
 
     def _read_layers(self, writer: SquashfsWriter, allowance: Allowance) -> None:
         """Write the contents of the layers, the top layer first."""
         hidden = Hidden()
         for layer in reversed(self._image.layers):
             with _entries(layer, allowance, self._tick) as entries:
-                squash_owners = self._options.squash_owners
-                records = read_layer(entries, hidden, add_file=writer.add_file, squash_owners=squash_owners)
+                records = read_layer(entries, hidden, writer.add_file)
             self._layers.insert(0, records)
             if len(self._layers) < len(self._image.layers):
                 hidden.add(records)

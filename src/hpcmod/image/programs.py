@@ -1,4 +1,4 @@
-"""Run other programs: pull from a library, build a definition file, save an image from a daemon."""
+"""Run other programs: pull from a library, build a definition file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from hpcmod.process import call
 from hpcmod.which import which
 
 RUNTIMES = ("apptainer", "singularity")
-_DAEMONS = ("docker", "podman")
 _HARMFUL = ("BIND", "BINDPATH", "MOUNT", "NV", "ROCM", "CONTAINALL", "CLEANENV")
 """Runtime settings that break a build, because they refer to files that are not in the image."""
 
@@ -48,12 +47,6 @@ def build_sif(reference: ImageReference, out: Path, environ: Mapping[str, str]) 
     verb = "pull" if reference.kind == "library" else "build"
     source = str(Path(reference.path).absolute()) if reference.kind == "definition" else reference.canonical
     _run([runtime, verb, "--force", os.fspath(out), source], environ)
-
-
-def save_from_daemon(reference: ImageReference, archive: Path, environ: Mapping[str, str]) -> None:
-    """Save an image from a daemon to an archive; errors as in `build_sif`."""
-    daemon = find_program(_DAEMONS, environ, why=f"{reference.canonical}: an image of a daemon")
-    _run([daemon, "save", "-o", os.fspath(archive), reference.repository], environ)
 
 
 def without_settings(environ: Mapping[str, str]) -> dict[str, str]:

@@ -35,12 +35,8 @@ class _Block(ctypes.Structure):
     """The kernel's struct if_dqblk: limits in blocks of 1 KiB, use in bytes, and files."""
 
     _fields_ = [
-        *(
-            (name, ctypes.c_uint64)
-            for name in ("hard", "soft", "used", "files_hard", "files_soft", "files", "t1", "t2")
-        ),
-        ("valid", ctypes.c_uint32),
-    ]
+        (name, ctypes.c_uint64) for name in ("hard", "soft", "used", "files_hard", "files_soft", "files", "t1", "t2")
+    ] + [("valid", ctypes.c_uint32)]
 
 
 def read_quotas(directory: Path) -> Iterator[Quota]:

@@ -39,29 +39,14 @@ class Fetched:
     """Size of the file in bytes."""
 
 
-@dataclass(frozen=True)
-class Talk:
-    """Callbacks for progress and messages of a fetch."""
-
-    progress: Progress | None = None
-    """Called with the bytes done and the total, at most ten times a second."""
-    detail: Callable[[str], None] | None = None
-    """Called before `progress` with a text that describes the progress of each blob."""
-    tell: Callable[[str], None] | None = None
-    """Called with a message while waiting for another process or a server; None for that of `Access`."""
-
-
-QUIET = Talk()
-
-
 @contextmanager
-def _repository(reference: ImageReference, access: Access, talk: Talk) -> Iterator[Repository]:
+def _repository(reference: ImageReference, access: Access) -> Iterator[Repository]:
     if reference.kind not in ("docker", "oras"):
         raise BadInputError(
             f"image {reference.text!r}: not in a registry", "Write docker://HOST/NAME:TAG or oras://..."
         )
     with closing(access.session_factory()) as session:
-        yield Repository(reference, session, access, tell=talk.tell)
+        yield Repository(reference, session, access)
 
 
 @contextmanager
@@ -71,7 +56,7 @@ def open_registry_image(
     architecture: str,
     cache: Cache | None,
     access: Access = USUAL,
-    talk: Talk = QUIET,
+    detail: Callable[[str], None] | None = None,
 ) -> Iterator[OciImage]:
     """Open an image in a registry; fetching the layers starts when one is first opened, and stops at the block's end.
 
@@ -84,6 +69,8 @@ def open_registry_image(
     cache
         Cache for blobs: several are fetched at once, the top layer first, and cached blobs are not fetched again. If
         None, the disk is not used: a layer is streamed each time it is read.
+    detail
+        Called with a text that describes the progress of each blob.
 
     Raises
     ------
@@ -100,14 +87,13 @@ def open_registry_image(
     RemoteError
         If the registry refuses or fails; here, or while a layer is read.
     """
-    with _repository(reference, access, talk) as repository:
+    with _repository(reference, access) as repository:
         digest, manifest = _find_manifest(repository, reference, architecture, cache)
         config = repository.config(manifest.config, cache)
-        tally = _make_tally(reference, manifest.layers, talk)
-
+        tally = _make_tally(reference, manifest.layers, detail=detail)
         plain = make_image(reference, manifest, config, digest=digest, architecture=architecture, open_blob=_never)
         if cache is None:
-            yield _with_openers(plain, [partial(_stream, repository, blob, tally, talk) for blob in manifest.layers])
+            yield _with_openers(plain, [partial(_stream, repository, blob, tally) for blob in manifest.layers])
             return
         blobs = _unique(reversed(manifest.layers))  # the order in which a conversion reads them
         _check_cache(cache, blobs, reference)
@@ -115,9 +101,7 @@ def open_registry_image(
             yield _with_openers(plain, [partial(downloads.open, blob) for blob in manifest.layers])
 
 
-def resolve(
-    reference: ImageReference, *, access: Access = USUAL, cache: Cache | None = None, talk: Talk = QUIET
-) -> str:
+def resolve(reference: ImageReference, *, access: Access = USUAL, cache: Cache | None = None) -> str:
     """Return the current digest of the manifest or index that a reference names in its registry.
 
     Raises
@@ -125,7 +109,7 @@ def resolve(
     HpcmodError
         As `open_registry_image`.
     """
-    with _repository(reference, access, talk) as repository:
+    with _repository(reference, access) as repository:
         digest, text = repository.manifest(reference.digest or reference.tag, cache)
     parse_manifest(text)
     return digest
@@ -138,7 +122,8 @@ def fetch_artifact(
     architecture: str,
     cache: Cache | None = None,
     access: Access = USUAL,
-    talk: Talk = QUIET,
+    progress: Progress | None = None,
+    detail: Callable[[str], None] | None = None,
 ) -> Fetched:
     """Fetch a SIF that was pushed to a registry as an artifact (oras://).
 
@@ -148,13 +133,17 @@ def fetch_artifact(
         Temporary path, the same each time: if the file already exists with the right digest, it is not fetched again.
     cache
         Cache for the file; if None, interrupted downloads are kept in a directory beside `partial`.
+    progress
+        Called with the bytes done and the total, at most ten times a second.
+    detail
+        Called before `progress` with a text that describes the progress of the file.
 
     Raises
     ------
     HpcmodError
         As `open_registry_image`.
     """
-    with _repository(reference, access, talk) as repository:
+    with _repository(reference, access) as repository:
         digest, manifest = _find_manifest(repository, reference, architecture, cache)
         blob = _choose_file(reference, manifest)
         fetched = Fetched(digest, blob.digest.partition(":")[2], blob.size)
@@ -164,7 +153,7 @@ def fetch_artifact(
             return fetched
         copies = [Need(partial.parent, blob.size, 1, "the file", "choose another path for it")] if cache else []
         _check_cache(store, (blob,), reference, *copies)
-        tally = _make_tally(reference, (blob,), talk)
+        tally = _make_tally(reference, (blob,), progress=progress, detail=detail)
         with Downloads(store, repository.ask, blobs=(blob,), tally=tally, tell=repository.tell) as downloads:
             downloads.wait(blob)
     _put(store, blob, partial, keep=cache is not None)
@@ -223,9 +212,14 @@ def _find_manifest(
     raise BadInputError(f"{reference.canonical}: indexes nested {_DEEPEST} levels deep")
 
 
-def _make_tally(reference: ImageReference, blobs: Iterable[OciDescriptor], talk: Talk) -> Tally:
-    sizes = {blob.digest: blob.size for blob in blobs}
-    return Tally(reference.canonical, sizes, progress=talk.progress, detail=talk.detail)
+def _make_tally(
+    reference: ImageReference,
+    blobs: Iterable[OciDescriptor],
+    *,
+    progress: Progress | None = None,
+    detail: Callable[[str], None] | None,
+) -> Tally:
+    return Tally(reference.canonical, {blob.digest: blob.size for blob in blobs}, progress=progress, detail=detail)
 
 
 def _unique(blobs: Iterable[OciDescriptor]) -> tuple[OciDescriptor, ...]:
@@ -244,7 +238,7 @@ def _never(blob: OciDescriptor) -> BinaryIO:
     raise RemoteError(f"{blob.digest}: not opened yet")
 
 
-def _stream(repository: Repository, blob: OciDescriptor, tally: Tally, talk: Talk) -> BinaryIO:
+def _stream(repository: Repository, blob: OciDescriptor, tally: Tally) -> BinaryIO:
     count = partial(tally.set, blob.digest)
     return open_stream(blob, ask=repository.ask, what=tally.what, tell=repository.tell, count=count)
 

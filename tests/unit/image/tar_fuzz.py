@@ -142,7 +142,7 @@ def try_image(chance: random.Random) -> str:
         for _ in range(chance.randrange(1, 4)):
             tar = broken_tar(chance) if chance.random() < 0.7 else made_tar(chance)
             entries = walk(pieces(tar, chance))
-            layers.append(read_layer(entries, hidden, add_file=_swallow, squash_owners=chance.random() < 0.5))
+            layers.append(read_layer(entries, hidden, _swallow))
             hidden.add(layers[-1])
         merge_layers(reversed(layers), mtime=0)
     except HpcmodError as err:

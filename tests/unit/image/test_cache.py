@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hpcmod.errors import BadInputError, BusyError, HpcmodError, LackingError, NoSpaceError, NotFoundError
+from hpcmod.errors import BadInputError, BusyError, HpcmodError, LackingError, NoSpaceError
 from hpcmod.fs.temporary import temporary_name
 from hpcmod.image import cache as cache_module
 from hpcmod.image.cache import Cache
@@ -130,8 +130,7 @@ def test_removing_a_blob_removes_all_its_files(cache: Cache) -> None:
     cache.partial(digest(1)).write_bytes(b"abc")
     assert cache.remove(digest(1)) == 13
     assert [path for path in cache.directory.rglob("*") if path.is_file()] == []
-    with pytest.raises(NotFoundError):
-        cache.remove(digest(1))
+    assert cache.remove(digest(1)) == 0
 
 
 def test_a_whole_blob_can_go_though_a_lock_of_it_was_left_on_another_host(cache: Cache) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.errors import HpcmodError, LackingError
-from hpcmod.image.programs import RUNTIMES, build_sif, find_program, save_from_daemon, without_settings
+from hpcmod.errors import HpcmodError
+from hpcmod.image.programs import build_sif, without_settings
 from hpcmod.model.images.reference import ImageReference
 
 
@@ -60,22 +60,3 @@ def test_a_failed_program_is_reported_with_how_to_try_it_manually(tmp_path: Path
     with pytest.raises(HpcmodError, match="singularity build failed with status 255") as failed:
         build_sif(ImageReference.parse("/srv/x.def"), tmp_path / "x", environ)
     assert f"{tmp_path}/bin/singularity build --force" in failed.value.cure
-
-
-@pytest.mark.parametrize("daemon", ["docker", "podman"])
-def test_a_daemon_saves_the_image_it_has(tmp_path: Path, environ: dict[str, str], daemon: str) -> None:
-    stand_in(tmp_path, daemon)
-    only = {**environ, "PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin"}
-    save_from_daemon(ImageReference.parse("docker-daemon:me/x:1"), tmp_path / "a.tar", only)
-    assert noted(environ)[:5] == [daemon, "save", "-o", str(tmp_path / "a.tar"), noted(environ)[4]]
-    assert "me/x" in noted(environ)[4]
-
-
-def test_the_first_on_path_is_taken_and_none_is_an_error_with_a_cure(tmp_path: Path, environ: dict[str, str]) -> None:
-    with pytest.raises(LackingError, match="why needs apptainer or singularity") as lacking:
-        find_program(RUNTIMES, {"PATH": str(tmp_path)}, why="why")
-    assert "copy the SIF" in lacking.value.cure
-    stand_in(tmp_path, "singularity")
-    assert find_program(RUNTIMES, environ, why="x") == str(tmp_path / "bin" / "singularity")
-    stand_in(tmp_path, "apptainer")
-    assert find_program(RUNTIMES, environ, why="x") == str(tmp_path / "bin" / "apptainer")

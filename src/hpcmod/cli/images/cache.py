@@ -13,7 +13,7 @@ import click
 from hpcmod import machine
 from hpcmod.cli.groups import CommandGroup
 from hpcmod.cli.output import format_size, print_json, print_table, tell
-from hpcmod.errors import BadInputError, NotFoundError
+from hpcmod.errors import BadInputError
 from hpcmod.image.cache import Cache
 from hpcmod.image.cache_entry import CacheEntry
 
@@ -45,26 +45,7 @@ def cache_ls(as_json: bool) -> None:
       hpcmod cache ls
     """
     found = _open()
-    _print(found.entries(), as_json, directory=str(found.directory))
-
-
-@cache.command("rm")
-@click.argument("digests", nargs=-1, required=True)
-@click.option("--dry-run", is_flag=True, help="Print what would be removed; remove nothing.")
-def cache_rm(digests: tuple[str, ...], dry_run: bool) -> None:
-    """Remove blobs by digest, or by the first digits of a digest as `ls` shows it.
-
-    \b
-    Example:
-      hpcmod cache rm sha256:3f791c
-    """
-    found = _open()
-    chosen = [entry for digest in digests for entry in _matching(found.entries(), digest)]
-    chosen = list(dict.fromkeys(chosen))
-    if not dry_run:
-        for digest in dict.fromkeys(entry.digest for entry in chosen):
-            found.remove(digest)
-    _print(chosen, False, directory=str(found.directory), verb="dry" if dry_run else "gc")
+    _print(found.entries(), as_json, directory=str(found.directory), done="total")
 
 
 @cache.command("gc")
@@ -92,7 +73,8 @@ def cache_gc(older_than: float | None, max_size: str | None, dry_run: bool, as_j
     days = 30.0 if older_than is None and most is None else older_than
     found = _open()
     gone = found.gc(now=time.time(), oldest=None if days is None else days * _DAY, most=most, dry_run=dry_run)
-    _print(gone, as_json, directory=str(found.directory), verb="dry" if dry_run else "gc")
+    done = "would be removed:" if dry_run else "removed"
+    _print(gone, as_json, directory=str(found.directory), done=done)
 
 
 def parse_size(text: str) -> int:
@@ -115,27 +97,15 @@ def _open() -> Cache:
     return open_cache(machine.load_site(None, os.environ), os.environ)
 
 
-def _matching(entries: Sequence[CacheEntry], digest: str) -> list[CacheEntry]:
-    start = digest if digest.startswith("sha256:") else f"sha256:{digest}"
-    found = [entry for entry in entries if entry.digest.startswith(start)]
-    if not found or len(start) < len("sha256:") + 6:
-        raise NotFoundError(
-            f"{digest} is not in the cache", "Give at least 6 digits of a digest that `hpcmod cache ls` shows."
-        )
-    return found
-
-
-def _print(entries: Sequence[CacheEntry], as_json: bool, *, directory: str, verb: str = "ls") -> None:
+def _print(entries: Sequence[CacheEntry], as_json: bool, *, directory: str, done: str) -> None:
+    """Print the blobs, and in a last line for people what was done with them, such as `removed`."""
     if as_json:
-        values = {"directory": directory, "blobs": [asdict(entry) for entry in entries]}
-        print_json(**values)
+        print_json(directory=directory, blobs=[asdict(entry) for entry in entries])
         return
     print_table(("DIGEST", "BYTES", "DAYS UNUSED", "STATE"), map(_row, entries))
     total = sum(entry.size for entry in entries)
-    done = {"ls": "total", "gc": "removed", "dry": "would be removed:"}[verb]
-    tell(
-        f"{directory}: {done} {len(entries)} blob{'s' * (len(entries) != 1)}, {format_size(total) if total else '0 B'}"
-    )
+    blobs = f"{len(entries)} blob{'s' * (len(entries) != 1)}"
+    tell(f"{directory}: {done} {blobs}, {format_size(total) if total else '0 B'}")
 
 
 def _row(entry: CacheEntry) -> tuple[str, ...]:

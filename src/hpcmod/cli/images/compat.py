@@ -19,8 +19,6 @@ from hpcmod.model.compat.rules import RULES
 from hpcmod.model.compat.verdict import Case, Verdict, judge
 from hpcmod.model.finding import FAIL
 
-_FORMER = {FAIL: "refuse"}  # words of earlier releases, as the value of `verdict`
-
 
 @click.command()
 @click.argument("image", type=click.Path(path_type=Path))
@@ -48,13 +46,9 @@ def compat(image: Path, site: str | None, as_json: bool) -> None:
     if as_json:
         print_json(**_json_values(image, case, verdict))
     else:
-        _show(image, case, verdict)
+        print_findings(verdict.findings)
+        print_text(f"{verdict.level}: {image} on {case.site.name}")
     sys.exit(CheckFailedError.exit_code if verdict.level == FAIL else 0)
-
-
-def _show(image: Path, case: Case, verdict: Verdict) -> None:
-    print_findings(verdict.findings)
-    print_text(f"{verdict.level}: {image} on {case.site.name}")
 
 
 def _json_values(image: Path, case: Case, verdict: Verdict) -> dict[str, object]:
@@ -63,11 +57,7 @@ def _json_values(image: Path, case: Case, verdict: Verdict) -> dict[str, object]
         "image": str(image),
         "site": case.site.name,
         "level": verdict.level,
-        "verdict": _FORMER.get(verdict.level, verdict.level),
-        "findings": [
-            {**one, "verdict": _FORMER.get(one["level"], one["level"]), "source": sources[one["rule"]]}
-            for one in finding_values(verdict.findings)
-        ],
+        "findings": [{**finding, "source": sources[finding["rule"]]} for finding in finding_values(verdict.findings)],
         "facts": asdict(case.image),
         "host": asdict(case.host),
         "loaded": [asdict(one) for one in case.loaded],

@@ -51,7 +51,6 @@ def fetch_file(
     checksum: str | None = None,
     session_factory: Callable[[], requests.Session] = open_session,
     progress: Progress | None = None,
-    resume: bool = True,
     keep_note: bool = False,
     allow_http: bool = False,
     check_head: Callable[[bytes], None] = lambda _: None,
@@ -74,8 +73,6 @@ def fetch_file(
         Returns the session for all requests.
     progress
         Called with the bytes done and the total (0 if unknown), at most ten times a second.
-    resume
-        Resume an earlier download.
     keep_note
         Keep the note (`note_of`) beside the complete file too, so that as long as both exist, the next download only
         asks the server whether the file has changed.
@@ -106,8 +103,6 @@ def fetch_file(
         fetch = _Fetch(url, Path(partial), keep_note=keep_note, expected=expected, client=client, progress=progress)
         fetch.check_head = check_head
         with _disk_faults(fetch), _alone(fetch):
-            if not resume:
-                fetch.forget()
             return insist(fetch.attempt, url, done=lambda: fetch.done, sleep=sleep, tell=tell)
 
 

@@ -16,8 +16,8 @@ from hpcmod.image.integrity import Progress
 from hpcmod.image.oci.image import OciImage
 from hpcmod.image.oci.layout import read_layout
 from hpcmod.image.preflight import Need, check_room
-from hpcmod.image.programs import build_sif, save_from_daemon
-from hpcmod.image.registry import Talk, fetch_artifact, open_registry_image, resolve
+from hpcmod.image.programs import build_sif
+from hpcmod.image.registry import fetch_artifact, open_registry_image, resolve
 from hpcmod.image.sif.reader import check_start
 from hpcmod.image.trust.policy import verify_image_trust
 from hpcmod.image.trust.provenance import is_remembered, read_provenance
@@ -126,28 +126,12 @@ def _open(task: FetchTask) -> Iterator[tuple[OciImage, str]]:
             architecture=options.architecture,
             cache=options.cache,
             access=options.access,
-            talk=Talk(tell=options.tell, detail=options.detail),
+            detail=options.detail,
         ) as image:
             yield image, reference.digest
-    elif reference.kind == "docker-daemon":
-        with _saved(task) as image:
-            yield image, image.digest
     else:
         with read_layout(reference, architecture=options.architecture) as image:
             yield image, image.digest
-
-
-@contextmanager
-def _saved(task: FetchTask) -> Iterator[OciImage]:
-    """Open an image from a daemon by saving it to an archive first."""
-    archive = task.staged.with_name(f"{task.staged.name}.tar")
-    try:
-        save_from_daemon(task.reference, archive, task.options.environ)
-        saved = replace(task.reference, kind="docker-archive", path=str(archive), tag="")
-        with read_layout(saved, architecture=task.options.architecture) as image:
-            yield replace(image, reference=task.reference)
-    finally:
-        archive.unlink(missing_ok=True)
 
 
 def pin(reference: ImageReference, options: ObtainOptions) -> ImageReference:
@@ -202,11 +186,13 @@ def _fetch_url(task: FetchTask) -> FetchedSif:
 def _fetch_artifact(task: FetchTask) -> FetchedSif:
     options = task.options
     fetched = fetch_artifact(
-        *(task.reference, task.staged),
+        task.reference,
+        task.staged,
         architecture=options.architecture,
         cache=options.cache,
         access=options.access,
-        talk=Talk(progress=task.progress, tell=options.tell, detail=options.detail),
+        progress=task.progress,
+        detail=options.detail,
     )
     return FetchedSif(fetched.sha256, fetched.digest)
 

@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from hpcmod.image.inspect.contents import read_facts
 from hpcmod.image.inspect.files import ContainerFiles
 from hpcmod.image.inspect.search import TRIPLETS, find_search
 from hpcmod.image.sif.reader import open_sif, read_sif, squashfs_partition
@@ -36,28 +35,23 @@ from hpcmod.model.versions import said_versions
 
 _MOST_DIRECTORIES = 400
 _PLACES = (
-    *(
-        "/lib64",
-        "/usr/lib64",
-        *(f"{place}/{triplet}" for place in ("/lib", "/usr/lib") for triplet in TRIPLETS.values()),
-    ),
-    *(
-        "/usr/local/lib",
-        "/usr/local/lib64",
-        "/usr/lib64/openmpi/lib",
-        "/usr/lib64/mpich/lib",
-        "/usr/lib64/mpi/gcc/*/lib64",
-    ),
-    *(
-        "/opt/*",
-        "/opt/*/lib",
-        "/opt/*/lib64",
-        "/opt/*/*/lib",
-        "/opt/*/*/lib64",
-        "/usr/local/*/lib",
-        "/usr/local/*/lib64",
-    ),
-    *("/container/*/lib", "/container/*/lib64"),
+    "/lib64",
+    "/usr/lib64",
+    *(f"{place}/{triplet}" for place in ("/lib", "/usr/lib") for triplet in TRIPLETS.values()),
+    "/usr/local/lib",
+    "/usr/local/lib64",
+    "/usr/lib64/openmpi/lib",
+    "/usr/lib64/mpich/lib",
+    "/usr/lib64/mpi/gcc/*/lib64",
+    "/opt/*",
+    "/opt/*/lib",
+    "/opt/*/lib64",
+    "/opt/*/*/lib",
+    "/opt/*/*/lib64",
+    "/usr/local/*/lib",
+    "/usr/local/*/lib64",
+    "/container/*/lib",
+    "/container/*/lib64",
 )
 """Usual directories of compiled libraries beyond the loader's defaults: such a library is found by an absolute path
 or an RPATH."""
@@ -76,18 +70,6 @@ _MPI4PY = re.compile(r"MPI\b.*\.so")
 _NUMBERED = re.compile(r"\.so\.(\d[\d.]*)$")
 
 _Value = TypeVar("_Value")
-
-
-def read_stack(path: Path | str) -> StackFacts:
-    """Read the facts of an image.
-
-    Raises
-    ------
-    NotFoundError, BadInputError, VerificationError, LackingError
-        As `contents.read_facts`.
-    """
-    with open_files(path) as files:
-        return find_stack(files, read_facts(path))
 
 
 @contextmanager

@@ -77,14 +77,10 @@ def _whited_out(directory: bytes, name: bytes) -> bytes:
     return directory + b"/" + name if directory else name
 
 
-def read_layer(
-    entries: Iterable[TarEntry],
-    hidden: Hidden,
-    *,
-    add_file: AddFile,
-    squash_owners: bool,
-) -> list[Record]:
+def read_layer(entries: Iterable[TarEntry], hidden: Hidden, add_file: AddFile) -> list[Record]:
     """Record the entries of a layer, and write the contents of files that no upper layer hides.
+
+    Root owns all files, and devices become empty files, as with Apptainer for an ordinary user.
 
     Parameters
     ----------
@@ -94,8 +90,6 @@ def read_layer(
         The names hidden by the layers above.
     add_file
         Writes a file's content, given its size in bytes.
-    squash_owners
-        Make root the owner of all files, and omit what only root can create, as Apptainer does for an ordinary user.
     """
     records: list[Record] = []
     for entry in entries:
@@ -106,34 +100,12 @@ def read_layer(
         elif entry.kind == "hard":
             found = entry.target
         else:
-            found = make_node(entry, squash_owners=squash_owners)
+            kind = "file" if entry.kind in ("char", "block") else entry.kind
+            found = Node(kind, entry.mode, mtime=entry.mtime, xattrs=entry.xattrs, target=entry.target)
             if found.kind == "file" and not hidden.hides(path):
                 found.data = add_file(entry.size, entry.chunks())
         records.append((path, found))
     return records
-
-
-def make_node(entry: TarEntry, *, squash_owners: bool) -> Node:
-    """Return the node of a tar member, without its content."""
-    kind = entry.kind
-    if not squash_owners:
-        owner = (entry.uid, entry.gid)
-        xattrs, device = entry.xattrs, entry.device
-    else:
-        owner, device = (0, 0), (0, 0)
-        xattrs = tuple(each for each in entry.xattrs if each[0].startswith(b"user.")) if entry.xattrs else ()
-        if kind in ("char", "block"):
-            kind = "file"
-    return Node(
-        kind,
-        entry.mode,
-        uid=owner[0],
-        gid=owner[1],
-        mtime=entry.mtime,
-        xattrs=xattrs,
-        target=entry.target,
-        device=device,
-    )
 
 
 def read_missing(entries: Iterable[TarEntry], records: Sequence[Record], missing: set[int], add_file: AddFile) -> None:

@@ -42,17 +42,14 @@ _KINDS = dict.fromkeys((b"0", b"\0", b"7", b"S"), "file") | dict(
     zip((b"1", b"2", b"3", b"4", b"5", b"6"), ("hard", "symlink", "char", "block", "dir", "fifo"))
 )
 _UNCLEAN = re.compile(rb"(?:^|/)\.{0,2}(?:/|$)")
-_XATTR = b"SCHILY.xattr."
+_XATTR, _USER_XATTR = b"SCHILY.xattr.", b"SCHILY.xattr.user."
 _SPARSE = b"GNU.sparse."
 
 
 class TarEntry:
     """One member; its content is available until the next member is read."""
 
-    __slots__ = (
-        *("device", "extents", "gid", "kind", "mode", "mtime"),
-        *("path", "size", "source", "target", "uid", "xattrs"),
-    )
+    __slots__ = ("extents", "kind", "mode", "mtime", "path", "size", "source", "target", "xattrs")
 
     path: bytes
     """Clean and relative: no `.`, no `..`, no slash at either end; empty for the root."""
@@ -60,18 +57,14 @@ class TarEntry:
     """file, hard (a hard link), symlink, char, block, dir or fifo."""
     mode: int
     """Permission bits, 07777."""
-    uid: int
-    gid: int
     mtime: int
     """Unix seconds, rounded down."""
     size: int
     """Bytes of a file, holes included."""
     target: bytes
     """Target of a symlink, unchanged; of a hard link, a clean path."""
-    device: tuple[int, int]
-    """Major and minor number."""
     xattrs: tuple[tuple[bytes, bytes], ...]
-    """Sorted by name."""
+    """Those of users (`user.`), sorted by name; the others are of use to root only."""
     extents: list[Extent] | None
     """For a sparse file: the pieces that are in the tar."""
     source: TarSource
@@ -122,7 +115,7 @@ def walk(blocks: Iterable[Bytes]) -> Iterator[TarEntry]:
 
 def _entry(source: TarSource, fields: tuple[bytes, ...], numbers: Numbers, pax: dict[bytes, Any]) -> TarEntry:
     """Make an entry from a header and the extended headers before it."""
-    name, mode, uid, gid, size, mtime, _, kind, target, magic, _, major, minor, prefix = fields
+    name, mode, _, _, size, mtime, _, kind, target, magic, *_, prefix = fields
     name = name.partition(b"\0")[0]
     if prefix[0] and magic[:6] == b"ustar\0":
         name = decode_text(prefix) + b"/" + name
@@ -131,12 +124,9 @@ def _entry(source: TarSource, fields: tuple[bytes, ...], numbers: Numbers, pax: 
     entry.path = clean(name)
     entry.kind = what = _KINDS[kind]
     entry.mode = numbers[mode] & 0o7777
-    entry.uid = numbers[uid]
-    entry.gid = numbers[gid]
     entry.mtime = numbers[mtime]
     entry.size = numbers[size] if what == "file" else 0
     entry.target = decode_text(target) if what in ("symlink", "hard") else b""
-    entry.device = (numbers[major], numbers[minor]) if what in ("char", "block") else (0, 0)
     entry.xattrs = ()
     entry.extents = None
     if pax:
@@ -158,8 +148,6 @@ def _apply(entry: TarEntry, pax: dict[bytes, Any]) -> None:
         entry.size = pax.get(b"size", entry.size)
     if entry.target:
         entry.target = pax.get(b"linkpath", entry.target)
-    entry.uid = pax.get(b"uid", entry.uid)
-    entry.gid = pax.get(b"gid", entry.gid)
     entry.mtime = pax.get(b"mtime", entry.mtime)
     entry.xattrs = tuple(sorted(pax.get(_XATTR, {}).items()))
 
@@ -257,11 +245,11 @@ def _extended(pax: dict[bytes, Any], data: bytes) -> None:
     for key, value in pax_records(data):
         if key in (b"path", b"linkpath"):
             pax[key] = value
-        elif key in (b"size", b"uid", b"gid"):
+        elif key == b"size":
             pax[key] = decimal(value)
         elif key == b"mtime":
             pax[key] = pax_time(value)
-        elif key.startswith(_XATTR):
+        elif key.startswith(_USER_XATTR) and key != _USER_XATTR:
             pax.setdefault(_XATTR, {})[key[len(_XATTR) :]] = value
         elif key.startswith(_SPARSE):
             pax.setdefault(_SPARSE, []).append((key[len(_SPARSE) :], value))

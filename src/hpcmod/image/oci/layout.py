@@ -92,7 +92,9 @@ def _read_oci(reference: ImageReference, files: _Files, architecture: str) -> Oc
     for one in manifest.layers:
         files.size(_blob_name(one))  # fails early if a layer is missing or truncated
     return make_image(
-        *(reference, manifest, text),
+        reference,
+        manifest,
+        text,
         digest=chosen.digest,
         architecture=architecture,
         open_blob=lambda one: files.open(_blob_name(one)),

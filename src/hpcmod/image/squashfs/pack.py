@@ -33,7 +33,7 @@ class Packed:
     """Bytes of all files before compression."""
 
 
-def pack_directory(root: Path, file: BinaryIO, *, codec: Codec, mtime: int, threads: int | None = None) -> Packed:
+def pack_directory(root: Path, file: BinaryIO, *, codec: Codec, mtime: int) -> Packed:
     """Write everything below a directory as a squashfs at the position of an open file.
 
     Links are stored, not followed. All files belong to root and have the same time; of the permissions only whether
@@ -43,8 +43,6 @@ def pack_directory(root: Path, file: BinaryIO, *, codec: Codec, mtime: int, thre
     ----------
     mtime
         Modification time of all files, in Unix seconds.
-    threads
-        See `SquashfsWriter`.
 
     Raises
     ------
@@ -53,7 +51,7 @@ def pack_directory(root: Path, file: BinaryIO, *, codec: Codec, mtime: int, thre
     VerificationError
         If a file changes while it is read.
     """
-    with SquashfsWriter(file, codec=codec, threads=threads) as writer:
+    with SquashfsWriter(file, codec=codec) as writer:
         packing = _Packing(writer, mtime)
         tree = packing.directory(root, _DEEPEST)
         size = writer.finish(tree, mtime=mtime)

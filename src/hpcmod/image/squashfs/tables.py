@@ -128,19 +128,13 @@ class Ids(dict[int, int]):
 
 
 class Xattrs:
-    """The sets of extended attributes of the image; nodes with equal sets share one.
-
-    The format only supports the prefixes user., trusted. and security.; attributes with another prefix (e.g. system.,
-    used for POSIX access lists) are omitted, and their names added to `left_out`.
-    """
+    """The sets of extended attributes of the image; nodes with equal sets share one."""
 
     def __init__(self, codec: Codec) -> None:
         self._codec = codec
         self._pairs = Metadata(codec)
         self._records = bytearray()
         self._numbers: dict[tuple[tuple[bytes, bytes], ...], int] = {}
-        self.left_out: set[bytes] = set()
-        """Names of attributes that the format does not support."""
 
     def number(self, xattrs: tuple[tuple[bytes, bytes], ...]) -> int:
         """Return the number of a set of attributes; the last value of a duplicate attribute wins.
@@ -148,12 +142,12 @@ class Xattrs:
         Raises
         ------
         BadInputError
-            If a name or value is longer than Linux allows.
+            If a name is not below user., trusted. or security., or a name or value is longer than Linux allows.
         """
         if xattrs not in self._numbers:
-            stored = tuple(sorted(pair for pair in dict(xattrs).items() if self._is_storable(*pair)))
+            stored = tuple(sorted(dict(xattrs).items()))
             if stored not in self._numbers:
-                self._numbers[stored] = self._add(stored) if stored else NO_XATTRS
+                self._numbers[stored] = self._add(stored)
             self._numbers[xattrs] = self._numbers[stored]
         return self._numbers[xattrs]
 
@@ -166,21 +160,15 @@ class Xattrs:
         head = _XATTR_HEAD.pack(at, len(self._records) // _XATTR_ID.size, 0)
         return write_table(file, at + len(chain), self._records, self._codec, head)
 
-    def _is_storable(self, name: bytes, value: bytes) -> bool:
-        prefix, dot, rest = name.partition(b".")
-        if prefix + dot not in _PREFIXES or not rest:
-            self.left_out.add(name)
-            return False
-        if len(name) > _LONGEST_NAME or len(value) > _LONGEST_VALUE or b"\0" in name:
-            shown = f"{name[:40]!r} with {len(value)} bytes"
-            raise BadInputError(f"an extended attribute that Linux does not allow: {shown}, name of {len(name)} bytes")
-        return True
-
     def _add(self, xattrs: tuple[tuple[bytes, bytes], ...]) -> int:
         reference, size = self._pairs.reference(), 0
         for name, value in xattrs:
             prefix, dot, rest = name.partition(b".")
-            self._pairs.append(_PAIR.pack(_PREFIXES[prefix + dot], len(rest)) + rest + UINT32.pack(len(value)) + value)
+            kind = _PREFIXES.get(prefix + dot)
+            if kind is None or not rest or len(name) > _LONGEST_NAME or len(value) > _LONGEST_VALUE or b"\0" in name:
+                shown = f"{name[:40]!r} with {len(value)} bytes"
+                raise BadInputError(f"an extended attribute that an image cannot have: {shown}")
+            self._pairs.append(_PAIR.pack(kind, len(rest)) + rest + UINT32.pack(len(value)) + value)
             size += len(name) + 1 + len(value)  # as in mksquashfs: the name with its final NUL
         self._records += _XATTR_ID.pack(reference, len(xattrs), size)
         return len(self._records) // _XATTR_ID.size - 1

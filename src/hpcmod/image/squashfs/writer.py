@@ -78,8 +78,6 @@ class SquashfsWriter:
         self._tails: list[bytes] = []
         self._tails_size = 0
         self._short: dict[bytes, FileData] = {}
-        self.left_out: frozenset[bytes] = frozenset()
-        """After `finish`: names of extended attributes omitted because squashfs does not support them."""
 
     def __enter__(self) -> SquashfsWriter:
         return self
@@ -143,7 +141,6 @@ class SquashfsWriter:
         self._stream.drain()
         self._short.clear()  # free memory for the tables
         inodes = Inodes(root, self._codec)
-        self.left_out = frozenset(inodes.xattrs.left_out)
         places, used = self._write_tables(inodes)
         end = -(-used // _ALIGNMENT) * _ALIGNMENT
         self._file.write(bytes(end - used))

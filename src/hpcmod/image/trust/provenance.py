@@ -109,7 +109,7 @@ def parse_provenance(text: bytes, where: str) -> Provenance:
         size=found.number("size"),
         time=found.text("time"),
         tool=found.text("tool"),
-        verified=found.texts("verified") or found.texts("vouched"),  # the key in files of earlier versions
+        verified=found.texts("verified"),
         lock=found.text("lock"),
     )
 

@@ -90,12 +90,11 @@ class Repository:
         session: requests.Session,
         access: Access,
         *,
-        tell: Callable[[str], None] | None = None,
         actions: str = "pull",
     ) -> None:
         self._actions = actions
         self._reference = reference
-        self.tell = tell or access.announce
+        self.tell = access.announce
         """Called with a line for the user when waiting for a server."""
         self._access = access
         self._client = Client(session, allow_http=access.allow_http, login=_LOGIN)

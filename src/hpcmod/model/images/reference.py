@@ -11,7 +11,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from hpcmod.errors import BadInputError
 from hpcmod.model.images.subject import is_odd_ipv4
 
-OCI_KINDS = ("docker", "docker-archive", "oci-archive", "oci", "docker-daemon")
+OCI_KINDS = ("docker", "docker-archive", "oci-archive", "oci")
 """Kinds that refer to an OCI image, which is converted to a SIF; all others refer to a SIF, except `definition`."""
 
 LOCAL_KINDS = ("path", "name")
@@ -40,14 +40,14 @@ class ImageReference:
     kind: str
     """`path` (contains a slash), `name` (a bare file name, searched in several directories), `url` (https or http),
     `definition` (a path or name that ends in .def), or the transport: `docker`, `oras`, `library`, `docker-archive`,
-    `oci-archive`, `oci`, `docker-daemon`."""
+    `oci-archive`, `oci`."""
     text: str
     file_name: str = field(compare=False)
     """Last part of the path or address; for other kinds a generated SIF name, always the same."""
     registry: str = ""
     """For `docker` and `oras`: host, and port if given; always `docker.io` for Docker Hub."""
     repository: str = ""
-    """For `docker` and `oras`: without registry, with `library/` on Docker Hub; for `library`, `docker-daemon`: all."""
+    """For `docker` and `oras`: without registry, with `library/` on Docker Hub; for `library`: all."""
     tag: str = ""
     """For `docker` and `oras`: `latest` if neither tag nor digest is given. For local layouts: the image's tag."""
     digest: str = ""
@@ -221,7 +221,6 @@ _PARSERS: Mapping[str, Callable[[str, str, str], ImageReference]] = {
     "docker": _parse_registry,
     "oras": _parse_registry,
     "library": _parse_plain,
-    "docker-daemon": _parse_plain,
     "docker-archive": _parse_layout,
     "oci-archive": _parse_layout,
     "oci": _parse_layout,
@@ -301,4 +300,6 @@ def _bad(text: str, why: str, cure: str = "") -> BadInputError:
 def _unsupported(text: str, scheme: str) -> BadInputError:
     if scheme in ("file", "dir"):
         return _bad(text, f"{scheme} addresses are not supported", "Give the path of the file instead.")
+    if scheme == "docker-daemon":
+        return _bad(text, "hpcmod does not talk to a daemon", "Save the image: docker save -o FILE.tar NAME")
     return _bad(text, f"{scheme}:// is not supported", f"Supported are a path and {', '.join(_PARSERS)}.")

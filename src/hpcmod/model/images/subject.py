@@ -33,8 +33,6 @@ def normalize(text: str) -> str:
     if local:
         path, colon, tag = local[2].partition(":")
         return f"{local[1]}:{clean_path(path) if path.startswith('/') else path}{colon}{tag}"
-    if text.startswith("docker-daemon:"):
-        return f"docker-daemon:{_with_tag(text.partition(':')[2].removeprefix('//'))}"
     scheme, separator, rest = text.partition("://")
     if not separator:
         return text
@@ -47,8 +45,6 @@ def clean_path(path: str) -> str:
 
 
 def _address(scheme: str, rest: str) -> str:
-    if scheme == "docker-daemon":
-        return normalize(f"docker-daemon:{rest}")
     if scheme == "library":
         path = posixpath.normpath("/" + rest.strip("/"))[1:] if rest.strip("/") else ""
         return f"library://{_with_tag(path)}"

@@ -179,16 +179,6 @@ def test_the_cache_is_listed(cache: Cache) -> None:
     assert (found["version"], len(found["blobs"]), found["directory"]) == (1, 2, str(cache.directory))
 
 
-def test_blobs_are_removed_by_their_first_digits(cache: Cache) -> None:
-    digest = f"sha256:{hashlib.sha256(BLOBS[0]).hexdigest()}"
-    assert hpcmod("cache", "rm", digest[:15], "--dry-run").exit_code == 0
-    assert len(cache.entries()) == 2
-    assert hpcmod("cache", "rm", digest[:15]).exit_code == 0
-    assert [entry.size for entry in cache.entries()] == [len(BLOBS[1])]
-    for wrong in (digest[:15], "sha256:", "0"):
-        assert hpcmod("cache", "rm", wrong).exit_code == 3
-
-
 def test_the_cache_is_kept_small(cache: Cache) -> None:
     assert hpcmod("cache", "gc").stdout == ""
     assert len(hpcmod("cache", "gc", "--max-size", "7", "--dry-run").stdout.splitlines()) == 1
@@ -208,14 +198,6 @@ def test_sizes_are_numbers_with_units(text: str, size: int) -> None:
 def test_refuses_an_invalid_size(text: str) -> None:
     with pytest.raises(BadInputError):
         parse_size(text)
-
-
-def test_a_blob_listed_twice_is_removed_once(cache: Cache) -> None:
-    digits = cache.entries()[0].digest
-    result = hpcmod("cache", "rm", digits, digits)
-    assert result.exit_code == 0, result.output
-    assert len(result.stdout.splitlines()) == 1
-    assert len(cache.entries()) == 1
 
 
 @pytest.mark.parametrize(

@@ -172,11 +172,6 @@ def test_a_leftover_of_another_blob_is_not_used(fetch: Any, server: Server, part
     assert server.ranges == [""]
 
 
-def test_resuming_can_be_turned_off(fetch: Any, server: Server, partial: Path) -> None:
-    break_off(fetch, server, partial)
-    assert fetch(resume=False).resumed_from == 0
-
-
 @pytest.mark.parametrize(
     "answer",
     [

@@ -110,7 +110,7 @@ def test_an_image_that_cannot_fit_is_refused_before_conversion(
     assert not wanted.staged.exists()
 
 
-@pytest.mark.parametrize("text", ["library://e/c/n:t", "x.def", "docker-daemon:x:1"])
+@pytest.mark.parametrize("text", ["library://e/c/n:t", "x.def"])
 def test_tasks_for_external_programs_name_the_missing_ones(tmp_path: Path, options: ObtainOptions, text: str) -> None:
     with pytest.raises(LackingError, match="but none is on PATH"):
         fetch_sif(task(text, tmp_path, options))

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.image.inspect.stack import read_stack
+from hpcmod.image.inspect.contents import read_facts
+from hpcmod.image.inspect.stack import find_stack, open_files
 from hpcmod.model.compat.stack import COLLECTIVES, CUDA, MPI4PY, MPICH, OPEN_MPI, PART, StackFacts
 from tests.corpus import Link
 from tests.stacks import ARCH, LOADER, Stubs, fabric, glibc, make_stack, mpich, named, open_mpi, plugin, stub
@@ -21,7 +22,9 @@ PYTHON: Stubs = {
 
 def stack_of(tmp_path: Path, *parts: Stubs) -> StackFacts:
     files = {path: content for part in parts for path, content in part.items()}
-    return read_stack(make_stack(tmp_path / "image.sif", files))
+    image = make_stack(tmp_path / "image.sif", files)
+    with open_files(image) as opened:
+        return find_stack(opened, read_facts(image))
 
 
 def test_reads_all_of_a_stack(tmp_path: Path) -> None:

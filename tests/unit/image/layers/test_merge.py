@@ -32,11 +32,11 @@ class Store:
         return data
 
 
-def unpacked(layers: Sequence[LayerEntries], *, squash_owners: bool = True) -> tuple[LayerTree, Store, int]:
+def unpacked(layers: Sequence[LayerEntries]) -> tuple[LayerTree, Store, int]:
     """Read and merge layers, from the bottom; also return how many contents the second pass read."""
     store, hidden, read = Store(), Hidden(), []
     for layer in reversed(layers):
-        records = read_layer(walk([tar_bytes(layer)]), hidden, add_file=store.add, squash_owners=squash_owners)
+        records = read_layer(walk([tar_bytes(layer)]), hidden, store.add)
         hidden.add(records)
         read.insert(0, records)
     tree = merge_layers(read, mtime=7)
@@ -216,14 +216,6 @@ def test_owners_devices_and_what_only_root_may_set_are_squashed() -> None:
     assert (root[b"c"].kind, root[b"c"].mode, root[b"c"].device) == ("file", 0o620, (0, 0))
 
 
-def test_owners_devices_and_attributes_are_kept_where_that_is_asked_for() -> None:
-    pax = ((b"SCHILY.xattr.user.a", b"1"), (b"SCHILY.xattr.security.capability", b"2"))
-    layers = [[f("a", uid=5, gid=6, pax=pax), node("c", CHAR, 0o620, (5, 1))]]
-    root = unpacked(layers, squash_owners=False)[0].root.children
-    assert (root[b"a"].uid, root[b"a"].gid, len(root[b"a"].xattrs)) == (5, 6, 2)
-    assert (root[b"c"].kind, root[b"c"].device) == ("char", (5, 1))
-
-
 def test_a_path_of_thousands_of_names_is_fast() -> None:
     deep = "/".join(["d"] * 2000)
     tree, store, _ = unpacked([[f(f"{deep}/a", "1")], [f(f"{deep}/b", "2"), gone(f"{deep}/a")]])
@@ -251,9 +243,7 @@ def test_a_needed_directory_is_made_once_and_refused_where_a_file_is() -> None:
 
 
 def test_records_contain_every_member() -> None:
-    records: list[Record] = read_layer(
-        walk([tar_bytes([f("a"), hard("b", "/a"), gone("c")])]), Hidden(), add_file=Store().add, squash_owners=True
-    )
+    records: list[Record] = read_layer(walk([tar_bytes([f("a"), hard("b", "/a"), gone("c")])]), Hidden(), Store().add)
     assert [(path, getattr(found, "kind", found)) for path, found in records] == [
         *((b"a", "file"), (b"b", b"a"), (b".wh.c", None))
     ]

@@ -5,7 +5,7 @@ import os
 import stat
 import subprocess
 import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -126,8 +126,3 @@ def test_users_see_the_complete_message() -> None:
     for text in (FOUND.reference, FOUND.digest, FOUND.sha256, FOUND.time, FOUND.tool, "trust: digest: d"):
         assert text in lines
     assert "trust: nothing required" in render_provenance(replace(FOUND, verified=()))
-
-
-def test_the_key_of_earlier_files_is_read() -> None:
-    text = json.dumps({"version": 1, **asdict(FOUND)}).replace('"verified"', '"vouched"')
-    assert parse_provenance(text.encode(), "x") == FOUND

@@ -147,17 +147,15 @@ def test_failed_requests_are_retried_but_not_forever(proxy: Proxy, session: requ
     assert "Run this again later" in fault.cure
 
 
-@pytest.mark.parametrize("how", ["tell", "announce"])
 def test_a_wait_requested_by_a_registry_is_reported(
-    proxy: Proxy, session: requests.Session, monkeypatch: pytest.MonkeyPatch, how: str
+    proxy: Proxy, session: requests.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waited: list[float] = []
     told: list[str] = []
     monkeypatch.setattr("hpcmod.image.web.repository.time.sleep", waited.append)
     proxy.faults = [Fault("/manifests/", status=429, headers={"Retry-After": "30"})]
     reference = ImageReference.parse(f"docker://{proxy.host}/{NAME}:1")
-    access = Access(find_credentials=nobody, **({"announce": told.append} if how == "announce" else {}))
-    Repository(reference, session, access, tell=told.append if how == "tell" else None).manifest("1")
+    Repository(reference, session, Access(find_credentials=nobody, announce=told.append)).manifest("1")
     assert waited == [30]
     assert [line for line in told if "30 s, as the server asks to wait 30 s" in line]
 

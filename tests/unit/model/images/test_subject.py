@@ -26,7 +26,6 @@ SAME = [
     ("docker://docker.io/*", "docker://docker.io/*"),
     ("Library://lab//col/./x", "library://lab/col/x:latest"),
     ("library://lab/col/x:1", "library://lab/col/x:1"),
-    ("docker-daemon://x", "docker-daemon:x:latest"),
     ("oci:///srv/../x:1", "oci:/x:1"),
     ("/a/../b//c.sif", "/b/c.sif"),
     ("//a/b", "/a/b"),

@@ -116,7 +116,6 @@ def matches(source: str, subject: str) -> bool:
         ("docker://index.docker.io/ubuntu", "docker://docker.io/library/ubuntu"),
         ("docker://GHCR.io/*", "docker://ghcr.io/x:1"),
         ("library://lab/*", "LIBRARY://lab//x"),
-        ("docker-daemon:x*", "docker-daemon://x:1"),
         ("oci-archive:/srv/*", "oci-archive:/home/../srv/x.tar:1"),
         ("/srv/apps/*", "/srv//apps/./x.sif"),
     ],
