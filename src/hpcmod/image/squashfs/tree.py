@@ -33,11 +33,6 @@ class FileData:
         self.holes = 0
         """Bytes of blocks that are holes."""
 
-    @property
-    def is_in_fragment(self) -> bool:
-        """Return whether the end of the file is in a fragment block."""
-        return self.fragment != NO_FRAGMENT
-
 
 class Node:
     """A file, a directory or anything else with a name; a node with two names is a hard link.

@@ -7,7 +7,6 @@ from hpcmod.model.logs.rule import PROBLEM, REASON, Rule
 _DOCS = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
 _NCCL = "https://github.com/NVIDIA/nccl/issues/"
 _OFI = "https://github.com/aws/aws-ofi-nccl/issues/"
-_HPE = "https://github.com/HewlettPackard/shs-ccl-docs"
 
 _OF_LIST = r"\[\d+\]([^\s:\[\]]+):"
 """A device or interface in `[0]mlx5_0:1/IB [1]mlx5_1:1/IB` or `[0]ib0:10.10.10.2<0>`."""

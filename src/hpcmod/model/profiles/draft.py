@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -346,8 +346,3 @@ def _job(evidence: MachineEvidence, types: Sequence[_Type]) -> Iterator[Value | 
     if features:
         why = f"features of nodes, if jobs must request one with --constraint: {', '.join(features[:20])}"
         yield Unknown("job.lines", why)
-
-
-def draft_values(draft: Draft) -> Mapping[str, Any]:
-    """Return the values of a draft, by dotted key."""
-    return {one.key: one.value for one in draft.values}
