@@ -211,67 +211,6 @@ authorize_ssh_key = "/k"
 """
 """An environment definition file of CSCS with all documented keys, and the one that it inherits from."""
 
-COMPOSE = """\
-name: project
-x-common: &common
-  environment: {SHARED: "yes"}
-services:
-  train:
-    <<: *common
-    image: nvcr.io/nvidia/pytorch:24.01-py3
-    entrypoint: ["python", "-u"]
-    command: train.py --name "two words" $${HOME}
-    working_dir: /work
-    environment:
-      MODE: it's "quoted", %(name)s
-      OWNED: $(touch owned)
-      KEY: ${SECRET}
-      PATH: /custom/bin:${PATH}
-    volumes:
-    - ./data:/data:ro
-    - /store:/store
-    - cache:/cache
-    - ${SCRATCH}:/scratch
-    - ~/code:/code:z
-    - {type: bind, source: /long, target: /form, read_only: true}
-    - {type: tmpfs, target: /tmpfs}
-    devices: ["/dev/fuse", "/dev/a:/dev/b", "nvidia.com/gpu=all"]
-    ports: ["8888:8888"]
-    ipc: host
-    restart: always
-    privileged: true
-    env_file: secrets.env
-    deploy:
-      replicas: 2
-      resources:
-        limits: {cpus: '4', memory: 8G}
-        reservations:
-          devices: [{driver: nvidia, count: all, capabilities: [gpu]}]
-volumes: {cache: }
-"""
-"""A Compose file with one service and the keys found in real ones."""
-
-SINGULARITY_COMPOSE = """\
-version: "2.0"
-instances:
-  web:
-    image: docker://org/nginx:1.2
-    volumes:
-    - ./nginx.conf:/etc/nginx/conf.d/default.conf:ro
-    - /store:/store
-    volumes_from: [other]
-    ports: ["80"]
-    network: {enable: false}
-    start:
-      options: [fakeroot, nv]
-      args: "-x y"
-    run: []
-    exec: {command: printenv A}
-    post: {commands: [ls]}
-    colour: green
-"""
-"""A singularity-compose file with one instance and all documented keys except build."""
-
 
 def write_tree(root: Path, files: dict[str, str]) -> Path:
     """Write files by path; return the root directory."""
@@ -327,21 +266,5 @@ def write_edf(root: Path) -> Path:
             "moving.toml": 'image = "ubuntu:latest"\n',
             "broken.toml": "image = [\n",
             "circle.toml": 'base_environment = "circle"\n',
-        },
-    )
-
-
-def write_compose(root: Path) -> Path:
-    """Write Compose files: one with one service, others with several services or invalid."""
-    service = "image: docker.io/library/redis:7"
-    return write_tree(
-        root,
-        {
-            "train/compose.yaml": COMPOSE,
-            "several/docker-compose.yml": f"services:\n  one: {{{service}}}\n  two: {{{service}}}\n",
-            "built/compose.yml": "services: {web: {build: .}}\n",
-            "extended/compose.yml": f"services: {{web: {{{service}, extends: {{service: base}}}}}}\n",
-            "other/singularity-compose.yml": "version: '2.0'\ninstances: {web: {image: docker://a/b:1}}\n",
-            "broken/compose.yaml": "services: [\n",
         },
     )

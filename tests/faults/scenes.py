@@ -12,12 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hpcmod.catalogue.records.store import open_catalogue
-from tests.batch_scripts import PLAIN
-from tests.build_recipes import write_sources
 from tests.builds import make_small_base
 from tests.conda_channel import index_channel, make_conda
 from tests.corpus import make_image
-from tests.foreign_recipes import COMPOSE, EDF, EDF_BASE, LUMI, NGC, SAMTOOLS, SINGULARITY_COMPOSE
+from tests.foreign_recipes import EDF, EDF_BASE, LUMI, NGC, SAMTOOLS
 from tests.host_libraries import make_host
 from tests.integration.conftest import write_easyconfig
 from tests.oci_corpus import f, tar_bytes, write_layout
@@ -234,11 +232,9 @@ def _dockerfile(ground: Ground) -> None:
 def _recipes(ground: Ground) -> None:
     _fetched(ground)
     source = ground.top / "source"
-    write_sources(source)
     for name, text in (
         *(("samtools/container.yaml", SAMTOOLS), ("lumi.eb", LUMI), ("pytorch/1.lua", NGC)),
-        *(("edf/pytorch.toml", EDF), ("edf/common.toml", EDF_BASE), ("compose.yaml", COMPOSE)),
-        *(("singularity-compose.yml", SINGULARITY_COMPOSE), ("job.sh", PLAIN)),
+        *(("edf/pytorch.toml", EDF), ("edf/common.toml", EDF_BASE)),
     ):
         (source / name).parent.mkdir(exist_ok=True)
         (source / name).write_text(text)
@@ -380,19 +376,10 @@ SCENES: dict[str, Scene] = {
     "bundle export": Scene(("bundle", "export", "out/b.tar", "source/Toy-1.0.eb", "source/toy.sif"), _fetched),
     "bundle import": Scene(("bundle", "import", "out/b.tar", "-o", "out/here"), _bundled),
     "import sif": Scene(("import", "sif", "--output", "out/ec", "source/toy.sif"), _fetched),
-    "import batch": Scene(("import", "batch", "--output", "out/ec", "source/job.sh"), _recipes),
-    "import conda": Scene(("import", "conda", "--output", "out/r", "source/environment.yml"), _recipes),
-    "import hpccm": Scene(("import", "hpccm", "--output", "out/r", "source/recipe.py"), _recipes),
-    "import definition": Scene(("import", "definition", "--output", "out/r", "source/app.def"), _recipes),
-    "import dockerfile": Scene(("import", "dockerfile", "--output", "out/r", "source/Dockerfile"), _recipes),
     "import shpc": Scene(("import", "shpc", "--output", "out/ec", "source/samtools/container.yaml"), _recipes),
     "import lumi-eb": Scene(("import", "lumi-eb", "--output", "out/ec", "source/lumi.eb"), _recipes),
-    "import compose": Scene(("import", "compose", "--output", "out/ec", "source/compose.yaml"), _recipes),
     "import edf": Scene(("import", "edf", "--output", "out/ec", "source/edf/pytorch.toml"), _recipes),
     "import ngc": Scene(("import", "ngc", "--output", "out/ec", "source/pytorch/1.lua"), _recipes),
-    "import singularity-compose": Scene(
-        ("import", "singularity-compose", "--output", "out/ec", "source/singularity-compose.yml"), _recipes
-    ),
     "pin": Scene(("pin", "source/tool.eb"), _tagged),
     "install": Scene(("install", "source/Toy-1.0.eb"), _sources, easybuild=True),
     "install shared": Scene(

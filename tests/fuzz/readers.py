@@ -8,7 +8,6 @@ import hashlib
 import io
 import json
 import random
-import shlex
 import shutil
 import subprocess
 import sys
@@ -33,19 +32,12 @@ from hpcmod.image.squashfs.reader import Squashfs
 from hpcmod.image.trust.provenance import parse_provenance
 from hpcmod.image.web.authorization import parse_challenges
 from hpcmod.image.web.credentials import find_credentials
-from hpcmod.importing.builds.conda import convert_commands, convert_environment
-from hpcmod.importing.builds.definition import convert_definition
-from hpcmod.importing.builds.dockerfile import convert_dockerfile
-from hpcmod.importing.builds.hpccm import convert_hpccm
-from hpcmod.importing.compose import convert_service
 from hpcmod.importing.edf import convert_edf
 from hpcmod.importing.edf_files import EdfPath, read_edf
 from hpcmod.importing.lumi_eb import convert_easyconfig
 from hpcmod.importing.ngc import convert_module
-from hpcmod.importing.outcome import ImportedEasyconfig, ImportedRecipe
-from hpcmod.importing.scripts.batch import convert_script
+from hpcmod.importing.outcome import ImportedEasyconfig
 from hpcmod.importing.shpc import convert_recipe
-from hpcmod.importing.singularity_compose import convert_instance
 from hpcmod.importing.variables import Variables
 from hpcmod.lock import read_holder
 from hpcmod.machine import load_site
@@ -83,13 +75,10 @@ from hpcmod.model.recipes.pins import parse_lock
 from hpcmod.model.recipes.recipe import parse_recipe
 from hpcmod.render.easyconfig import render_easyconfig
 from hpcmod.render.edf import render_edf
-from hpcmod.render.recipe import render_recipe
 from hpcmod.resources import known_endings, runscript_templates
-from tests.batch_scripts import IMAGES, JOB, OPTIONS, REST
-from tests.build_recipes import CONDA, DEFINITIONS, DOCKERFILES, HPCCMS, write_sources
 from tests.corpus import CONDA_TREE, Link, Program, make_image, make_sif, make_squashfs
 from tests.elf_files import elf
-from tests.foreign_recipes import COMPOSE, EDF, EDF_BASE, LUMI, NGC, ODD_ALIASES, SAMTOOLS, SINGULARITY_COMPOSE
+from tests.foreign_recipes import EDF, EDF_BASE, LUMI, NGC, ODD_ALIASES, SAMTOOLS
 from tests.fuzz.mutations import flip, mutate, mutate_tar, tar_headers
 from tests.ld_cache import make_cache
 from tests.logs import excerpts
@@ -271,69 +260,6 @@ netstack = 'off'
 texts("easyconfig as an EDF", _export_edf, [EXPORTED.encode()])
 
 
-def _import_script(data: bytes) -> None:
-    for one in convert_script(text_of(data), Path("/x/job.sh"), {"SCRATCH": "/s"}):
-        render_easyconfig(one.easyconfig)
-        for line in one.commands:
-            shlex.split(line)
-
-
-@reader("Dockerfile")
-def _dockerfile(directory: Path) -> Iterator[Reader]:
-    yield from _build_recipes(directory, convert_dockerfile, "Dockerfile", DOCKERFILES)
-
-
-@reader("definition file")
-def _definition(directory: Path) -> Iterator[Reader]:
-    yield from _build_recipes(directory, convert_definition, "app.def", DEFINITIONS)
-
-
-@reader("HPCCM recipe")
-def _hpccm(directory: Path) -> Iterator[Reader]:
-    yield from _build_recipes(directory, convert_hpccm, "recipe.py", HPCCMS)
-
-
-@reader("conda environment")
-def _conda(directory: Path) -> Iterator[Reader]:
-    def convert(text: str, path: Path) -> ImportedRecipe:
-        if text.startswith(("n", "c", "d")) and "cotainr" not in text:
-            return convert_environment(text, path)
-        return next(convert_commands(text, path.with_name("build.sh")))
-
-    yield from _build_recipes(directory, convert, "environment.yml", CONDA)
-
-
-def _build_recipes(
-    directory: Path, convert: Callable[[str, Path], ImportedRecipe], name: str, table: dict[str, list[str]]
-) -> Iterator[Reader]:
-    write_sources(directory)
-    seeds = [text.encode() for samples in table.values() for text in samples]
-
-    def read(data: bytes) -> None:
-        files = render_recipe(convert(text_of(data), directory / name).text, ())
-        parse_recipe(files["recipe.toml"], "x")
-
-    yield Reader(read, lambda dice: mutate(dice, dice.choice(seeds)))
-
-
-SCRIPTS = [text for table in (IMAGES, OPTIONS, JOB, REST) for samples in table.values() for text in samples]
-texts("batch script with a container", _import_script, [text.encode() for text in SCRIPTS])
-
-
-def _import_compose(data: bytes) -> None:
-    for variables in (Variables(complete=False), Variables({"SCRATCH": "/s", "SECRET": "x"})):
-        render_easyconfig(convert_service(text_of(data), Path("/x/compose.yaml"), variables).easyconfig)
-
-
-texts("Compose file", _import_compose, [COMPOSE.encode()])
-
-
-def _import_instance(data: bytes) -> None:
-    path = Path("/x/singularity-compose.yml")
-    render_easyconfig(convert_instance(text_of(data), path).easyconfig)
-
-
-texts("file of singularity-compose", _import_instance, [SINGULARITY_COMPOSE.encode()])
 texts("easyconfig", lambda data: read_named_image(text_of(data), "x.eb"), [EASYCONFIG.encode()])
 texts("easyconfig of LUMI", _import_lumi, [LUMI.encode()])
 texts("container.yaml of shpc", _import_shpc, [SAMTOOLS.encode(), ODD_ALIASES.encode()])

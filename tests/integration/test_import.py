@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.batch_scripts import write_scripts
 from tests.corpus import make_squashfs
-from tests.foreign_recipes import write_compose, write_edf, write_lumi, write_ngc, write_shpc, write_tree
+from tests.foreign_recipes import write_edf, write_lumi, write_ngc, write_shpc, write_tree
 from tests.lumi.reference import OF_2023, install
 from tests.stack import Done, EasyBuild, ModuleTool, run
 
@@ -49,8 +48,7 @@ def hpcmod(eb: EasyBuild, *args: str | Path) -> Done:
 @pytest.fixture
 def imported(eb: EasyBuild, tmp_path: Path) -> list[dict[str, str]]:
     """The table rows of all converted recipes."""
-    places = {"shpc": write_shpc, "lumi-eb": write_lumi, "ngc": write_ngc, "edf": write_edf, "compose": write_compose}
-    places["batch"] = write_scripts
+    places = {"shpc": write_shpc, "lumi-eb": write_lumi, "ngc": write_ngc, "edf": write_edf}
     rows = []
     for kind, write in places.items():
         done = hpcmod(eb, "import", kind, write(tmp_path / kind), "--output", tmp_path / "out", "--json")
@@ -63,7 +61,7 @@ def imported(eb: EasyBuild, tmp_path: Path) -> list[dict[str, str]]:
 def test_easybuild_reads_every_converted_recipe_and_its_checks_pass(
     eb: EasyBuild, imported: list[dict[str, str]], tmp_path: Path
 ) -> None:
-    assert len(imported) == 16
+    assert len(imported) == 14
     paths = [row["path"] for row in imported]
     (tmp_path / "read.py").write_text(READ)
     done = run([str(eb.stack.python), str(tmp_path / "read.py"), *paths], eb.environment(), tmp_path)

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from fnmatch import fnmatchcase as fnmatch
 from importlib import import_module, metadata
 from pathlib import Path
 
@@ -21,35 +20,16 @@ from hpcmod.importing.outcome import Outcome
 GROUP = "hpcmod.importers"
 
 BUILT_IN = {
-    "batch": "hpcmod.importing.scripts.batch:FORMAT",
-    "conda": "hpcmod.importing.builds.conda:FORMAT",
-    "definition": "hpcmod.importing.builds.definition:FORMAT",
-    "dockerfile": "hpcmod.importing.builds.dockerfile:FORMAT",
-    "hpccm": "hpcmod.importing.builds.hpccm:FORMAT",
-    "compose": "hpcmod.importing.compose:FORMAT",
     "edf": "hpcmod.importing.edf:FORMAT",
     "lumi-eb": "hpcmod.importing.lumi_eb:FORMAT",
     "ngc": "hpcmod.importing.ngc:FORMAT",
     "shpc": "hpcmod.importing.shpc:FORMAT",
-    "singularity-compose": "hpcmod.importing.singularity_compose:FORMAT",
     "sif": "hpcmod.importing.sif:FORMAT",
 }
 """hpcmod's own formats. setup.cfg lists them too, but these are found without reading package metadata."""
 
-FILE_NAMES = {
-    "batch": ("*.sh", "*.sbatch", "*.slurm", "*.job", "*.batch"),
-    "conda": ("environment.y*ml", "env.y*ml"),
-    "definition": ("*.def", "Singularity", "Singularity.*"),
-    "dockerfile": ("Dockerfile*", "Containerfile*", "*.Dockerfile", "*.dockerfile"),
-    "compose": ("compose.y*ml", "docker-compose*.y*ml", "podman-compose*.y*ml"),
-    "singularity-compose": ("singularity-compose*.y*ml",),
-    "edf": ("*.toml",),
-    "lumi-eb": ("*.eb",),
-    "ngc": ("*.lua",),
-    "shpc": ("container.yaml",),
-    "sif": ("*.sif",),
-}
-"""Names of files by which `hpcmod import FILE` chooses a format of hpcmod."""
+SUFFIXES = {"edf": ".toml", "lumi-eb": ".eb", "ngc": ".lua", "shpc": "container.yaml", "sif": ".sif"}
+"""Ends of file names by which `hpcmod import FILE` chooses a format of hpcmod."""
 
 OURS = "hpcmod"
 
@@ -59,13 +39,11 @@ Watch = Callable[[str], AbstractContextManager[Progress]]
 
 @dataclass(frozen=True)
 class ImportOption:
-    """An option of one format."""
+    """A switch of one format."""
 
     name: str
-    """Without dashes, e.g. service."""
+    """Without dashes, e.g. expand."""
     help: str
-    metavar: str = ""
-    """What the option takes, e.g. NAME; empty: it is a switch."""
 
 
 @dataclass(frozen=True)
@@ -76,13 +54,11 @@ class ImportFormat:
     """What is converted, one sentence, for the help."""
     convert: Callable[..., Iterable[Outcome]]
     """Converts files, and all of this kind below directories. Files are read, never run. Called with the paths, a
-    Watch, and each of `options` by its name: a string or None, a switch as a bool."""
+    Watch, and each of `options` by its name, as a bool."""
     examples: tuple[str, ...] = ()
     """Arguments that users may give, for the help, e.g. `old.eb --dry-run`."""
     options: tuple[ImportOption, ...] = ()
     """Options of this format alone."""
-    output: str = "easyconfigs"
-    """Default directory for the results: easyconfigs, or recipes for `hpcmod build`."""
 
 
 @dataclass(frozen=True)
@@ -112,9 +88,7 @@ class ListedFormat:
             raise self._error(f"{self.target} is not an ImportFormat")
         return found
 
-    def run(
-        self, loaded: ImportFormat, paths: Sequence[Path], watch: Watch, **options: str | bool | None
-    ) -> Iterator[Outcome]:
+    def run(self, loaded: ImportFormat, paths: Sequence[Path], watch: Watch, **options: bool) -> Iterator[Outcome]:
         """Convert recipes.
 
         Raises
@@ -158,7 +132,7 @@ def find_format(name: str) -> ListedFormat | None:
 
 def guess_format(path: Path) -> str:
     """Return the format of a file by its name; empty if no format of hpcmod has such files."""
-    return next((name for name, names in FILE_NAMES.items() if any(fnmatch(path.name, one) for one in names)), "")
+    return next((name for name, suffix in SUFFIXES.items() if path.name.endswith(suffix)), "")
 
 
 def _entry_points() -> Iterable[metadata.EntryPoint]:

@@ -125,8 +125,8 @@ def convert_easyconfig(text: str, path: Path) -> ImportedEasyconfig:
     scripts = sort_shell_commands(_strings(values.get("postinstallcmds")))
     if scripts.builds:
         raise BadInputError(
-            f"{path}: builds its image when it is installed ({scripts.builds!r}): convert the definition file with "
-            "`hpcmod import definition`, and build it with `hpcmod build`",
+            f"{path}: builds its image when it is installed ({scripts.builds!r}): build the definition file with "
+            "`hpcmod build`, and use hpcmod import sif",
             "",
         )
     said = Findings()

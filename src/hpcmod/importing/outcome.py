@@ -10,7 +10,6 @@ from typing import Union
 from hpcmod.check.easyconfigs.files import find_recipes, read_recipe
 from hpcmod.errors import BadInputError, HpcmodError
 from hpcmod.model.images.reference import ImageReference
-from hpcmod.model.recipes.recipe_text import RecipeText
 from hpcmod.model.spec import COMMAND_NAME, HOST_COMMANDS
 from hpcmod.render.easyconfig import EasyconfigText
 
@@ -35,24 +34,8 @@ class ImportedEasyconfig:
     """What has a different effect than before, one clause each."""
     carried: tuple[str, ...] = ()
     """What is in the easyconfig with the same effect, e.g. `docurls`, `the alias samtools`."""
-    commands: tuple[str, ...] = ()
-    """Command lines to use in place of the recipe's own, once the module is installed."""
     namespace: tuple[str, ...] = ()
     """What precedes the name in the image's source, e.g. ("quay.io", "biocontainers")."""
-
-
-@dataclass(frozen=True)
-class ImportedRecipe:
-    """A build recipe of another tool, as a recipe for `hpcmod build`."""
-
-    origin: str
-    name: str
-    """Name of its directory."""
-    text: RecipeText
-    left_out: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    changed: tuple[str, ...] = ()
-    carried: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -63,7 +46,7 @@ class Refused:
     reason: str
 
 
-Outcome = Union[ImportedEasyconfig, ImportedRecipe, Refused]
+Outcome = Union[ImportedEasyconfig, Refused]
 
 
 def settle_names(outcomes: Sequence[Outcome], *, full_names: bool = False) -> tuple[Outcome, ...]:

@@ -9,11 +9,8 @@ from pathlib import Path
 from hpcmod.errors import HpcmodError
 from hpcmod.fs.reading import read_file
 from hpcmod.fs.tree import write_file
-from hpcmod.importing.outcome import ImportedEasyconfig, ImportedRecipe, Outcome, Refused
-from hpcmod.model.recipes.recipe import parse_recipe
-from hpcmod.model.recipes.recipe_text import COMPONENTS, RECIPE_FILE
+from hpcmod.importing.outcome import ImportedEasyconfig, Outcome, Refused
 from hpcmod.render.easyconfig import render_easyconfig
-from hpcmod.render.quote import sh_word
 
 _LIMIT = 4 << 20  # bytes of an easyconfig
 
@@ -38,8 +35,6 @@ class ImportRow:
     """What has the same effect as in the recipe."""
     reason: str = ""
     """Reason for a refusal."""
-    commands: tuple[str, ...] = ()
-    """Command lines to use in place of the recipe's own."""
 
 
 def write_easyconfigs(
@@ -65,9 +60,6 @@ def write_easyconfigs(
         if isinstance(one, Refused):
             yield ImportRow(REFUSED, one.origin, reason=one.reason)
             continue
-        if isinstance(one, ImportedRecipe):
-            yield _write_recipe(one, directory, verb, force=force, dry_run=dry_run)
-            continue
         try:
             text = render_easyconfig(replace(one.easyconfig, comments=tuple(_comments(one, verb))))
         except HpcmodError as err:
@@ -87,48 +79,14 @@ def write_easyconfigs(
             one.notes,
             one.changed,
             one.carried,
-            commands=one.commands,
         )
 
 
-def _write_recipe(one: ImportedRecipe, directory: Path, verb: str, *, force: bool, dry_run: bool) -> ImportRow:
-    """Write the files of a recipe, the one that makes it a recipe last."""
-    from hpcmod.render.recipe import render_recipe  # imports jinja2, which easyconfigs do not need
-
-    place = directory / one.name
-    build = f"hpcmod build {sh_word(str(place))}"
-    row = ImportRow(
-        CONVERTED,
-        one.origin,
-        one.name,
-        str(place),
-        one.left_out,
-        one.notes,
-        one.changed,
-        one.carried,
-        commands=(build,),
-    )
-    try:
-        files = render_recipe(one.text, _comments(one, verb))
-        parse_recipe(files[RECIPE_FILE], one.name)
-    except HpcmodError as err:
-        return ImportRow(REFUSED, one.origin, reason=err.message)
-    found = {_status(place / name, text, force=force) for name, text in files.items()}
-    status = EXISTS if EXISTS in found else CONVERTED if CONVERTED in found else UNCHANGED
-    if status == CONVERTED and not dry_run:
-        (place / COMPONENTS).mkdir(parents=True, exist_ok=True)
-        for name in sorted(files, key=lambda name: name == RECIPE_FILE):
-            write_file(place / name, files[name])
-    return replace(row, status=status)
-
-
-def _comments(one: ImportedEasyconfig | ImportedRecipe, verb: str) -> Iterator[str]:
+def _comments(one: ImportedEasyconfig, verb: str) -> Iterator[str]:
     yield f"made by {verb} from {one.origin}"
     yield from (f"not carried over: {clause}" for clause in one.left_out)
     yield from (f"changed: {clause}" for clause in one.changed)
     yield from one.notes
-    if isinstance(one, ImportedEasyconfig):
-        yield from (f"in place of the script: {line}" for line in one.commands)
 
 
 def _status(path: Path, text: str, *, force: bool) -> str:

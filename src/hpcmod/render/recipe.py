@@ -1,10 +1,10 @@
-"""Render a build plan as a Dockerfile or an Apptainer definition file, using the same scripts; and recipes."""
+"""Render a build plan as a Dockerfile or an Apptainer definition file, using the same scripts."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 
 import jinja2
@@ -13,9 +13,7 @@ from hpcmod.errors import BadInputError
 from hpcmod.model.images.reference import ImageReference
 from hpcmod.model.recipes.build_plan import BUILD_ROOT, BuildPlan, BuildStep
 from hpcmod.model.recipes.recipe import check_value
-from hpcmod.model.recipes.recipe_text import COMPONENTS, RECIPE_FILE, RecipeText
 from hpcmod.render import quote
-from hpcmod.render.toml import render_toml, toml_text
 
 _PLACES = ("sources", "wheels", "host-libs", "files")
 
@@ -102,34 +100,6 @@ def build_plan_values(plan: BuildPlan) -> dict[str, object]:
     for step in values["steps"]:
         del step["script"]
     return values
-
-
-def render_recipe(recipe: RecipeText, comments: Iterable[str]) -> dict[str, str]:
-    """Return the files of a recipe's directory: text by relative path."""
-    lines = [*(f"# {quote.sh_comment(one)}" for one in comments), *_recipe_lines(recipe)]
-    scripts = {f"{COMPONENTS}/{step.component}.sh": step.script for step in recipe.steps}
-    return {RECIPE_FILE: "\n".join(lines) + "\n", **scripts}
-
-
-def _recipe_lines(recipe: RecipeText) -> Iterator[str]:
-    yield f"summary = {toml_text(quote.sh_comment(recipe.summary))}"
-    yield f"gpu = {toml_text(recipe.gpu)}"
-    tables = {
-        "base": dict(recipe.bases),
-        "choices": {"mpi": ["none"], "ofi": ["none"]},
-        "set": dict(recipe.settings),
-        "environment": dict(recipe.environment),
-        "files": dict(recipe.files),
-    }
-    yield render_toml({name: table for name, table in tables.items() if table}).rstrip("\n")
-    for variable, directories in recipe.search:
-        yield f"\n[[search]]\nvariable = {toml_text(variable)}"
-        yield f"directories = [{', '.join(map(toml_text, directories.split(':')))}]"
-    for step in recipe.steps:
-        yield f"\n[[steps]]\ncomponent = {toml_text(step.component)}"
-        if step.environment:
-            pairs = ", ".join(f"{name} = {toml_text(value)}" for name, value in step.environment)
-            yield f"environment = {{ {pairs} }}"
 
 
 def _told(step: BuildStep) -> str:

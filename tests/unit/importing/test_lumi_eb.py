@@ -92,7 +92,7 @@ def test_scripts_that_hpcmod_lacks_are_carried_and_other_commands_are_named_whol
 
 def test_an_easyconfig_that_builds_its_image_is_refused_with_what_to_do() -> None:
     text = LUMI.replace("'mkdir -p %(installdir)s/bin',", "'singularity build --force a.sif b.def',")
-    with pytest.raises(BadInputError, match="hpcmod import definition"):
+    with pytest.raises(BadInputError, match="hpcmod build"):
         convert_easyconfig(text, PATH)
 
 

@@ -15,17 +15,12 @@ import click
 from hpcmod.check.module_effects import ADDED, CHANGED, LOST, SAME, EffectDifference, verify_replacement
 from hpcmod.cli.groups import CommandGroup
 from hpcmod.cli.output import print_json, print_message, print_table, print_text, tell
-from hpcmod.errors import LackingError, NotFoundError
-from hpcmod.importing.formats import ImportFormat, ImportOption, ListedFormat, find_format, guess_format, list_formats
+from hpcmod.errors import BadInputError, LackingError, NotFoundError
+from hpcmod.importing.formats import SUFFIXES, ImportFormat, ListedFormat, find_format, guess_format, list_formats
 from hpcmod.importing.outcome import Outcome
 from hpcmod.importing.writing import CONVERTED, EXISTS, REFUSED, UNCHANGED, ImportRow, write_easyconfigs
 from hpcmod.progress import ProgressLine
 from hpcmod.render.quote import terminal_line
-
-_OUTPUTS = {
-    "easyconfigs": "Directory for the easyconfigs, laid out as a robot path (default: easyconfigs).",
-    "recipes": "Directory for the recipes, each in a directory of its own (default: recipes).",
-}
 
 
 class _Formats(CommandGroup):
@@ -47,10 +42,28 @@ class _Formats(CommandGroup):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Choose the format by the file's name if a file is given instead of a format."""
-        first = Path(args[0])
-        if find_format(args[0]) is None and first.is_file() and guess_format(first):
-            args = [guess_format(first), *args]
+        if find_format(args[0]) is None and not ctx.resilient_parsing:
+            args = [_format_of(args[0]), *args]
         return super().resolve_command(ctx, args)
+
+
+def _format_of(given: str) -> str:
+    """Return the format of a file by its name.
+
+    Raises
+    ------
+    BadInputError
+        If none of hpcmod's formats has such files.
+    """
+    guessed = guess_format(Path(given))
+    if not guessed:
+        known = ", ".join(f"{name} ({suffix})" for name, suffix in SUFFIXES.items())
+        raise BadInputError(
+            f"{given}: neither a format nor a file that hpcmod import reads: {known}",
+            "Directories and other file names need the format: hpcmod import FORMAT PATH. "
+            "Dockerfiles and definition files: use hpcmod build. Batch scripts: use hpcmod lint, and hpcmod job.",
+        )
+    return guessed
 
 
 def _load_all() -> list[tuple[ListedFormat, ImportFormat]]:
@@ -91,9 +104,8 @@ def _list_formats(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 def importing(ctx: click.Context, verify: tuple[str, str] | None, as_json: bool) -> None:
     """Make easyconfigs from recipes of other tools, or a SIF.
 
-    Definition files and Dockerfiles become recipes for `hpcmod build`. Without a format, the file's name decides.
-    The recipes are read, never run. Other Python packages can add formats. Exit code 1: a recipe was refused, or a
-    different easyconfig already exists.
+    Without a format, the file's name decides. The recipes are read, never run. Other Python packages can add formats.
+    Exit code 1: a recipe was refused, or a different easyconfig already exists.
 
     With --verify: load an installed module and the one that replaces it, and print which variables, binds, commands
     and run scripts the new one lacks, or sets to another value. Exit code 1: there are any.
@@ -105,8 +117,6 @@ def importing(ctx: click.Context, verify: tuple[str, str] | None, as_json: bool)
       hpcmod import ngc ngc-container-environment-modules
       hpcmod import edf ~/.edf
       hpcmod import sif /shared/images
-      hpcmod import job.sh
-      hpcmod import app.def
       hpcmod import --list-formats
       hpcmod import --verify /appl/modules/PyTorch/2.7.1.lua PyTorch/2.7.1
     """
@@ -155,29 +165,20 @@ def _make_command(listed: ListedFormat, loaded: ImportFormat) -> click.Command:
     @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
     @click.option(
         "--output",
-        default=loaded.output,
+        default="easyconfigs",
         metavar="DIR",
         type=click.Path(path_type=Path, file_okay=False),
-        help=_OUTPUTS.get(loaded.output, _OUTPUTS["easyconfigs"]),
+        help="Directory for the easyconfigs, laid out as a robot path (default: easyconfigs).",
     )
-    @click.option("--force", is_flag=True, help=f"Replace existing {loaded.output}.")
+    @click.option("--force", is_flag=True, help="Replace existing easyconfigs.")
     @click.option("--dry-run", is_flag=True, help="Print the result for each recipe; write nothing.")
     @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-    def convert(
-        paths: Sequence[Path], output: Path, force: bool, dry_run: bool, as_json: bool, **own: str | bool | None
-    ) -> None:
+    def convert(paths: Sequence[Path], output: Path, force: bool, dry_run: bool, as_json: bool, **own: bool) -> None:
         outcomes = listed.run(loaded, _check_exist(paths), ProgressLine, **own)
         _import(listed.name, outcomes, output=output, force=force, dry_run=dry_run, as_json=as_json)
 
-    convert.params[1:1] = [_make_option(one) for one in loaded.options]
+    convert.params[1:1] = [click.Option([f"--{own.name}"], is_flag=True, help=own.help) for own in loaded.options]
     return convert
-
-
-def _make_option(one: ImportOption) -> click.Option:
-    """Return the click option for an option of one format."""
-    if one.metavar:
-        return click.Option([f"--{one.name}"], metavar=one.metavar, help=one.help)
-    return click.Option([f"--{one.name}"], is_flag=True, help=one.help)
 
 
 def _help(name: str, loaded: ImportFormat) -> str:
@@ -225,6 +226,5 @@ def _show(row: ImportRow) -> None:
     lines += [f"          not carried over: {clause}" for clause in row.left_out]
     lines += [f"          changed: {clause}" for clause in row.changed]
     lines += [f"          note: {clause}" for clause in row.notes]
-    lines += [f"          {line}" for line in row.commands]
     for line in lines:
         print_text(line.replace("\n", "?"))

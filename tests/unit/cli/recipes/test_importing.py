@@ -9,12 +9,10 @@ from click.testing import CliRunner, Result
 
 from hpcmod.cli.main import main
 from hpcmod.importing.formats import BUILT_IN
-from tests.batch_scripts import PLAIN
 from tests.foreign_recipes import (
     LUMI,
     LUMI_NAME,
     NGC,
-    write_compose,
     write_edf,
     write_lumi,
     write_ngc,
@@ -59,7 +57,7 @@ def test_json_holds_all_of_the_table(tmp_path: Path) -> None:
     said = json.loads(done.stdout)
     assert (said["version"], said["dry_run"]) == (1, True)
     assert said["converted"] + said["refused"] == len(said["recipes"]) == 21
-    fields = {"status", "origin", "module", "path", "left_out", "notes", "changed", "carried", "reason", "commands"}
+    fields = {"status", "origin", "module", "path", "left_out", "notes", "changed", "carried", "reason"}
     assert set(said["recipes"][0]) == fields
     assert not (tmp_path / "out").exists()
 
@@ -126,8 +124,6 @@ def test_a_broken_format_is_one_warning_and_the_others_work(tmp_path: Path, own_
 
 
 def test_options_of_a_format_are_given_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    done = run("compose", write_compose(tmp_path / "in") / "several", "--service", "two", "--dry-run")
-    assert (done.exit_code, done.stdout.splitlines()[0]) == (0, "converted two/7")
     write_tree(tmp_path, {"x.toml": "image = 'a:1'\nmounts = ['${SCRATCH}:/x']\n"})
     monkeypatch.setenv("SCRATCH", "/s/me")
     assert run("edf", tmp_path / "x.toml", "--expand", "--output", tmp_path / "out").exit_code == 0
@@ -144,13 +140,20 @@ def test_what_changes_is_in_the_table_and_in_json(tmp_path: Path) -> None:
 
 
 def test_without_a_format_the_name_of_the_file_decides(tmp_path: Path) -> None:
-    write_tree(tmp_path, {"job.sh": PLAIN, "x.toml": "image = 'a:1'\n", "notes.txt": PLAIN})
-    done = run(tmp_path / "job.sh", "--output", tmp_path / "out")
-    assert done.exit_code == 0
-    assert done.stdout.splitlines()[-1].strip() == "hpcmod job tool/1.2 -- prog"
-    assert "# in place of the script: hpcmod job tool/1.2 -- prog" in (tmp_path / "out/t/tool/tool-1.2.eb").read_text()
+    write_tree(tmp_path, {"x.toml": "image = 'a:1'\n"})
     assert run(tmp_path / "x.toml", "--dry-run").stdout.startswith("converted x/1")
-    assert "unknown command" in run(tmp_path / "notes.txt").stderr
+    assert run(tmp_path / "missing.toml").exit_code == 3
+
+
+@pytest.mark.parametrize("name", ["Dockerfile", "app.def", "job.sh", "compose.yaml", ".", "dockerfile"])
+def test_what_no_format_reads_is_one_error_with_the_commands_to_use(name: str, tmp_path: Path) -> None:
+    write_tree(tmp_path, {name: "x\n"} if name != "." else {})
+    done = run(tmp_path / name)
+    assert (done.exit_code, done.stdout) == (2, "")
+    message, *cure = done.stderr.splitlines()
+    assert message.startswith(f"hpcmod: {tmp_path / name}: neither a format nor a file")
+    assert all(known in message for known in BUILT_IN)
+    assert "hpcmod build" in "".join(cure) and "hpcmod lint" in "".join(cure)
 
 
 @pytest.fixture

@@ -1,1 +1,0 @@
-"""Import build recipes of other tools: recipes for `hpcmod build`."""

@@ -1,1 +1,0 @@
-"""Import batch scripts that start a container by hand."""
