@@ -24,7 +24,7 @@ def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[R
     took = alternate(4 * rounds, {
         "job": partial(run, [hpcmod, "job", "PyTorch", "-N", "4", "--dry-run", "--", "train.py"]),
         "launch": partial(run, [hpcmod, "launch", "--dry-run", "--", "train.py"]),
-        "lint": partial(run, [hpcmod, "job", "--lint", script]),
+        "lint": partial(run, [hpcmod, "lint", script]),
         "python": partial(run, [stack.python, "-c", "import click"]),
     })  # fmt: skip
     for name, what in (("job", "write a script"), ("launch", "print an srun"), ("lint", "lint a script")):

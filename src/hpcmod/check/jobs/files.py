@@ -11,6 +11,7 @@ from hpcmod.fs.reading import UnusableFileError, read_file
 LARGEST = 1 << 18
 """Bytes; Slurm accepts up to 4 MiB by default (slurm.conf(5), max_script_size), but no one writes that much."""
 SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm", ".job", ".batch")
+_OTHERS = (".eb", ".yaml", ".toml")  # recipes and site profiles
 _LONGEST_LINE = 1 << 17  # bytes; Linux accepts 128 KiB for one argument of a command line
 
 
@@ -18,7 +19,7 @@ def is_batch_script(path: Path) -> bool:
     """Return whether a file is a batch script: by its suffix, or by its first lines."""
     if path.suffix in SUFFIXES:
         return True
-    if path.suffix or not path.is_file():
+    if path.suffix in _OTHERS or not path.is_file():
         return False
     with path.open("rb") as file:
         return re.match(rb"#!.*sh\b|#SBATCH", file.read(200)) is not None

@@ -1,4 +1,4 @@
-"""The command `hpcmod job`: write, check and submit a batch script, or find mistakes in yours."""
+"""The command `hpcmod job`: write and submit a batch script."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from hpcmod import __version__, machine
 from hpcmod.cli.containers import complete_container, complete_file, look_around, name_variant
@@ -29,14 +27,8 @@ from hpcmod.model.jobs.slurm import VARIABLES, check_scheduler, make_salloc
 from hpcmod.model.site import Site
 
 
-def _complete_module(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete a container, or the batch script of `job --lint`."""
-    complete = complete_file if ctx.params.get("lint") else complete_container
-    return complete(ctx, parameter, incomplete)
-
-
 @click.command(cls=CommandOfProgram, context_settings={"allow_interspersed_args": True})
-@click.argument("module", required=False, default="", shell_complete=_complete_module)
+@click.argument("module", required=False, default="", shell_complete=complete_container)
 @click.argument("program", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_file)
 @click.option("-N", "--nodes", default=1, help="Number of nodes (default: 1).")
 @click.option("-n", "--ranks", default=0, help="Total number of ranks, if nodes may get unequal shares.")
@@ -55,7 +47,6 @@ def _complete_module(ctx: click.Context, parameter: click.Parameter, incomplete:
 @click.option("--submit", is_flag=True, help="Submit the script with sbatch, or with --salloc run salloc.")
 @click.option("--salloc", is_flag=True, help="Print the salloc command for the same nodes, for `hpcmod launch`.")
 @click.option("--dry-run", is_flag=True, help="Print the script; write and submit nothing.")
-@click.option("--lint", is_flag=True, help="Find mistakes in batch scripts: hpcmod job --lint FILE")
 @click.option("--rerun", default="", metavar="FILE|JOBID", help="Earlier batch script or job to check and run again.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @less_common_options
@@ -73,18 +64,10 @@ def job(flags: JobFlags) -> None:
       hpcmod job PyTorch -N 2 --profile-rank 14 --dry-run -- train.py
       hpcmod job PyTorch -N 2 --env NCCL_ALGO=Tree --then 'evaluate.py --last' -- train.py
       hpcmod job PyTorch -N 2 --salloc
-      hpcmod job --lint train.sh
       hpcmod job --rerun train.sh --submit
     """
     profile = machine.load_site(flags.site, {} if flags.site else os.environ)
     check_scheduler(profile)
-    if flags.lint:
-        from hpcmod.cli.recipes.lint import lint_files
-
-        if not flags.module:
-            raise BadInputError("no batch script given", "hpcmod lint FILE")
-        paths = [Path(flags.module), *map(Path, flags.program)]
-        lint_files(paths, flags.site, as_json=flags.as_json, is_script=lambda _: True)
     if flags.rerun:
         from hpcmod.cli.jobs.rerun import rerun_job
 
@@ -222,18 +205,11 @@ def _submit_script(path: Path) -> str:
 def _print(job: JobScript, *, as_json: bool) -> None:
     if as_json:
         answer = {"file": str(job.path) if job.path else None, "job": job.number or None, "test": job.tested or None}
-        print_json(**answer, script=job.text, plan=_with_former_names(asdict(job.plan)))
+        print_json(**answer, script=job.text, plan=asdict(job.plan))
     elif job.number:
         print_data(job.number)
     elif job.path is None:
         print_data(job.text, nl=False)
-
-
-def _with_former_names(plan: dict[str, Any]) -> dict[str, Any]:
-    """Add to each step what `command` replaces."""
-    for step in (*plan["before"], plan["step"], *plan["then"]):
-        step["srun"] = step["command"][1:]
-    return plan
 
 
 def _explain_module(installed: Installed, site: Site) -> Iterator[str]:

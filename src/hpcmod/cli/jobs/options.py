@@ -58,7 +58,6 @@ class JobFlags(RunFlags):
     check: bool
     check_resubmit: bool
     report: bool
-    lint: bool
     rerun: str
     as_json: bool
 

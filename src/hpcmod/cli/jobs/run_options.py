@@ -68,7 +68,7 @@ class CommandOfProgram(click.Command):
             message = f"{fault.format_message()} If it is for the program, put program arguments after `--`."
             raise click.UsageError(message, ctx) from fault
         program = ctx.params.get("program")
-        if program and "--" not in asked and not ctx.params.get("lint") and not ctx.resilient_parsing:
+        if program and "--" not in asked and not ctx.resilient_parsing:
             ours = [word for word in asked[asked.index(program[0]) :] if word.startswith("-")]
             if ours:
                 tell(f"{' '.join(ours)} is taken as an option of hpcmod; put program arguments after `--`.")

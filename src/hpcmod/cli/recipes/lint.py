@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
 
 import click
 
@@ -21,10 +20,8 @@ from hpcmod.cli.containers import complete_site
 from hpcmod.cli.findings import finding_values, print_findings
 from hpcmod.cli.output import print_json, print_message
 from hpcmod.errors import HpcmodError, NotFoundError
-from hpcmod.model.finding import FAIL, WARN, Finding
+from hpcmod.model.finding import FAIL, Finding
 from hpcmod.model.site import Site
-
-_FORMER = {FAIL: "error", WARN: "warning"}  # words of earlier releases, as the level of `faults`
 
 
 @click.command()
@@ -52,30 +49,13 @@ def lint(paths: Sequence[Path], site: str | None, as_json: bool) -> None:
       hpcmod lint ~/shpc-registry/quay.io
       hpcmod lint ./ours.toml
     """
-    lint_files(paths, site, as_json=as_json)
-
-
-def lint_files(
-    paths: Sequence[Path], site: str | None, *, as_json: bool, is_script: Callable[[Path], bool] = is_batch_script
-) -> NoReturn:
-    """Print the mistakes in files, and exit with 1 if one of them is a failure.
-
-    Parameters
-    ----------
-    paths
-        Files, or directories that are searched for recipes.
-    site
-        Name or file of the profile for batch scripts; None: this machine's.
-    is_script
-        Returns whether a file is a batch script.
-    """
     files = [path for named in paths for path in find_recipes(_check_exists(named))]
-    wanted = site is not None or any(map(is_script, files))
+    wanted = site is not None or any(map(is_batch_script, files))
     profile = machine.load_site(site, {} if site else os.environ) if wanted else Site("")
-    found = {path: _lint(path, profile, is_script) for path in files}
+    found = {path: _lint(path, profile) for path in files}
     listed = [one for findings in found.values() for one in findings]
     if as_json:
-        files_values = [_file_values(path, findings) for path, findings in found.items()]
+        files_values = [{"file": str(path), "findings": finding_values(findings)} for path, findings in found.items()]
         print_json(site=profile.name, files=files_values)
     else:
         print_findings(listed)
@@ -92,26 +72,18 @@ def _check_exists(path: Path) -> Path:
     return path
 
 
-def _lint(path: Path, site: Site, is_script: Callable[[Path], bool]) -> tuple[Finding, ...]:
+def _lint(path: Path, site: Site) -> tuple[Finding, ...]:
     """Return the mistakes in one file; an unreadable file counts as a mistake, so that the others are still read."""
+    is_script = is_batch_script(path)
     try:
-        text = read_batch_file(path) if is_script(path) else read_recipe(path)
+        text = read_batch_file(path) if is_script else read_recipe(path)
     except HpcmodError as err:
         cause = err.message.removeprefix(f"{path}: ")
         return (Finding(FAIL, "does-not-load", cause, err.cure, subject=str(path), line=1),)
-    if is_script(path):
+    if is_script:
         found = lint_job(text, site)
     elif path.suffix == ".toml":
         found = lint_profile(text, path.name)
     else:
         found = lint_easyconfig(text, path)
     return tuple(replace(one, subject=str(path)) for one in found)
-
-
-def _file_values(path: Path, findings: Sequence[Finding]) -> Mapping[str, Any]:
-    """Return the findings about a file for JSON; `faults` has them as earlier releases printed them."""
-    faults = [
-        {"line": one.line, "rule": one.rule, "level": _FORMER[one.level], "what": one.found, "cure": one.cure}
-        for one in findings
-    ]
-    return {"file": str(path), "findings": finding_values(findings), "faults": faults}

@@ -125,8 +125,6 @@ def test_variables_of_sbatch_count_as_given() -> None:
         pytest.param(["job", "PyTorch", *LUMI, "t.py", "--lr", "3"], "arguments after `--`", id="option of a program"),
         pytest.param(["job", "PyTorch", *LUMI, "--launcher", "mpirun", "--", "t.py"], "not one of 'srun'", id="mpirun"),
         pytest.param(["job", "PyTorch", *LUMI, "-o", "none/x.sh", "--", "t.py"], "none: no such directory", id="lost"),
-        pytest.param(["job", "--lint"], "no batch script", id="lint of nothing"),
-        pytest.param(["job", "--lint", "none.sh"], "none.sh", id="lint of what is not there"),
         pytest.param(["launch", "t.py", "--lr", "3"], "arguments after `--`", id="an option of a program to launch"),
         pytest.param(["launch", "--", "t.py"], "not inside a Slurm allocation", id="launch outside an allocation"),
     ],
@@ -471,23 +469,6 @@ def test_launch_without_a_module_says_so() -> None:
     done = hpcmod("launch", "--", "train.py", **ALLOCATION)
     assert done.exit_code == 3
     assert "module load" in done.stderr
-
-
-def test_lint_prints_line_rule_and_cure_and_exits_with_one() -> None:
-    Path("a.sh").write_text("#!/bin/bash\nexport MASTER_PORT=29500\n")
-    Path("b.sh").write_text("#!/bin/bash\nhostname\n")
-    done = hpcmod("job", "--lint", "a.sh", "b.sh", "--site", "generic")
-    assert done.exit_code == 1
-    assert done.stdout.splitlines()[0].startswith("a.sh:2: fail: fixed-port: port 29500")
-    assert done.stdout.splitlines()[1].startswith("    ")
-    assert hpcmod("job", "--lint", "b.sh", "--site", "generic").exit_code == 0
-
-
-def test_lint_speaks_json() -> None:
-    Path("a.sh").write_bytes(b"#!/bin/bash\r\n")
-    answer = json.loads(hpcmod("job", "--lint", "--json", "a.sh", "--site", "generic").stdout)
-    assert answer["version"] == 1
-    assert [fault["rule"] for fault in answer["files"][0]["faults"]] == ["line-end"]
 
 
 def test_a_launch_inside_a_step_shares_its_resources(tmp_path: Path) -> None:

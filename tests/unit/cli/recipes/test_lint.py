@@ -33,11 +33,10 @@ def test_json_lists_every_file(tmp_path: Path) -> None:
     said = json.loads(done.stdout)
     assert said["version"] == 1
     assert len(said["files"]) == 12
-    (finding, *_), (fault, *_) = said["files"][0]["findings"], said["files"][0]["faults"]
+    finding = said["files"][0]["findings"][0]
     assert set(finding) == {"level", "rule", "found", "cure", "subject", "line"}
     assert finding["subject"] == said["files"][0]["file"]
-    assert set(fault) == {"line", "rule", "level", "what", "cure"}, "as earlier releases print it"
-    assert (finding["level"], fault["level"], fault["what"]) == ("fail", "error", finding["found"])
+    assert finding["level"] == "fail"
 
 
 def test_invalid_utf8_and_hostile_names_never_reach_the_terminal(tmp_path: Path) -> None:
@@ -66,7 +65,7 @@ SCRIPT = "#!/bin/bash\n#SBATCH -A p\n#SBATCH --mem=480\nsrun hostname\n"
 
 
 def test_a_batch_script_is_known_by_its_suffix_or_first_line(tmp_path: Path) -> None:
-    for name in ("a.sh", "b.slurm", "c"):
+    for name in ("a.sh", "b.slurm", "c", "d.sub"):
         (tmp_path / name).write_text(SCRIPT)
         done = run("--site", "lumi", tmp_path / name)
         assert (done.exit_code, done.stdout.splitlines()[0]) == (
