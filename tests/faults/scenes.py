@@ -380,7 +380,7 @@ SCENES: dict[str, Scene] = {
     "import lumi-eb": Scene(("import", "lumi-eb", "--output", "out/ec", "source/lumi.eb"), _recipes),
     "import edf": Scene(("import", "edf", "--output", "out/ec", "source/edf/pytorch.toml"), _recipes),
     "import ngc": Scene(("import", "ngc", "--output", "out/ec", "source/pytorch/1.lua"), _recipes),
-    "pin": Scene(("pin", "source/tool.eb"), _tagged),
+    "catalogue pin": Scene(("catalogue", "pin", "source/tool.eb"), _tagged),
     "install": Scene(("install", "source/Toy-1.0.eb"), _sources, easybuild=True),
     "install shared": Scene(
         ("install", "source/Toy-1.0.eb", "--prefix", "{top}/project"), _shared_prefix, easybuild=True
@@ -443,7 +443,7 @@ SCENES: dict[str, Scene] = {
 
 CHANGES_NOTHING = {
     "ls", "search", "info", "use", "outdated", "verify", "compat", "lint", "doctor", "check",
-    "push", "verify-net", "why", "export edf", "export reframe", "export easystack",
+    "push", "verify-net", "why",
     "catalogue journal", "cache ls", "advisory ls", "advisory show",
     "site check", "site detect", "site ls", "site settings", "site show",
     "site binds", "site completion", "site env", "site netstack check", "site netstack show",

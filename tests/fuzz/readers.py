@@ -50,7 +50,6 @@ from hpcmod.model.catalogue.journal import Change, Edit, parse_change, render_ch
 from hpcmod.model.catalogue.record import CatalogueRecord, Check, parse_record, record_json
 from hpcmod.model.container_yaml import parse_container_yaml
 from hpcmod.model.easyconfigs.easyconfig_text import read_named_image
-from hpcmod.model.easyconfigs.edf import make_edf
 from hpcmod.model.endings.diagnosis import diagnose
 from hpcmod.model.endings.ending import parse_endings
 from hpcmod.model.endings.events import Log, read_events
@@ -74,7 +73,6 @@ from hpcmod.model.profiles.profile import parse_profile
 from hpcmod.model.recipes.pins import parse_lock
 from hpcmod.model.recipes.recipe import parse_recipe
 from hpcmod.render.easyconfig import render_easyconfig
-from hpcmod.render.edf import render_edf
 from hpcmod.resources import known_endings, runscript_templates
 from tests.corpus import CONDA_TREE, Link, Program, make_image, make_sif, make_squashfs
 from tests.elf_files import elf
@@ -239,25 +237,6 @@ def _edf(directory: Path) -> Iterator[Reader]:
             render_easyconfig(convert_edf(edf, directory / "x.toml", one).easyconfig)
 
     yield Reader(read, lambda dice: mutate(dice, dice.choice((EDF.encode(), EDF_BASE.encode()))))
-
-
-def _export_edf(data: bytes) -> None:
-    text = render_edf(make_edf(text_of(data), "x.eb"))
-    if tomllib.loads(text)["writable"] is not False:
-        raise AssertionError("a value changed another key")
-
-
-EXPORTED = f"""\
-easyblock = 'ContainerModule'
-name = 'x'
-version = '1'
-toolchain = SYSTEM
-image = 'docker://docker.io/a/b@{DIGEST}'
-bind_paths = ['/a', '/b:/c:ro', '/d.sqsh:/e:image-src=/']
-environment = {{'A': 'b "c"', 'T': '%%(name)s'}}
-netstack = 'off'
-"""
-texts("easyconfig as an EDF", _export_edf, [EXPORTED.encode()])
 
 
 texts("easyconfig", lambda data: read_named_image(text_of(data), "x.eb"), [EASYCONFIG.encode()])

@@ -160,14 +160,6 @@ def test_an_environment_of_cscs_becomes_a_module_with_its_mounts_and_variables(
     assert said.stdout.strip() == "it's mine|k|me-1|of the squashfs|of the directory|of the user|/custom/bin", (
         said.stderr
     )
-    exported = hpcmod(eb, "export", "edf", "tool", "--image", "docker://quay.io/org/tool:1.2")
-    assert exported.returncode == 0, exported.stderr
-    (tmp_path / "again" / "tool.toml").parent.mkdir()
-    (tmp_path / "again" / "tool.toml").write_text(exported.stdout)
-    again = hpcmod(eb, "import", "edf", tmp_path / "again" / "tool.toml", "--output", tmp_path / "again")
-    assert again.returncode == 0, again.stderr
-    settings = [line for line in text.splitlines() if line.startswith(("name", "version", "image", "env", "bind"))]
-    assert set(settings) <= set((tmp_path / "again/t/tool/tool-1.2.eb").read_text().splitlines())
 
 
 def test_modules_in_tcl_are_compared_with_either_tool(module_env: ModuleTool, tmp_path: Path) -> None:

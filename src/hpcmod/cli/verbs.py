@@ -113,14 +113,6 @@ VERBS: dict[str, Commands] = {
             "recipes.importing:importing",
             "Make easyconfigs from recipes of other tools, or a SIF.",
         ),
-        "pin": (
-            "recipes.pinning:pin_verb",
-            "Write the digests of images into easyconfigs.",
-        ),
-        "export": (
-            "recipes.exporting:exporting",
-            "Describe a container for other tools.",
-        ),
     },
     "Publish": {
         "publish": (

@@ -18,6 +18,7 @@ from hpcmod.cli.groups import CommandGroup
 from hpcmod.cli.output import print_data, print_json, print_table, tell
 from hpcmod.cli.publish.move import move
 from hpcmod.cli.publish.options import catalogue_option, make_actor, open_catalogues
+from hpcmod.cli.publish.pin import pin_verb
 from hpcmod.cli.publish.refresh import refresh as refresh_verb
 from hpcmod.cli.publish.usage import usage
 from hpcmod.cli.publish.verify import verify
@@ -30,7 +31,7 @@ def catalogue_verb() -> None:
     """Create and maintain a catalogue."""
 
 
-for command in (refresh_verb, move, verify, usage):
+for command in (refresh_verb, move, verify, usage, pin_verb):
     catalogue_verb.add_command(command)
 
 

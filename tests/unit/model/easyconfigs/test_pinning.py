@@ -11,7 +11,7 @@ name = 'tool'  # of ours
 
 # source: https://example.org/
 image = 'docker://quay.io/org/tool:1.2'
-# no public document has the digest: `hpcmod pin` adds it
+# no public document has the digest: `hpcmod catalogue pin` adds it
 checksums = [None]
 wrapped_commands = ['tool']
 """

@@ -1,4 +1,4 @@
-"""The command `hpcmod pin`: write the digests of images into easyconfigs."""
+"""The command `hpcmod catalogue pin`: write the digests of images into easyconfigs."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def pin_verb(easyconfigs: tuple[Path, ...], allow_http: bool, dry_run: bool, sit
 
     \b
     Examples:
-      hpcmod pin PyTorch-2.10.0-ngc-25.12-singularity.eb
-      hpcmod pin --dry-run easyconfigs/*/*/*.eb
+      hpcmod catalogue pin PyTorch-2.10.0-ngc-25.12-singularity.eb
+      hpcmod catalogue pin --dry-run easyconfigs/*/*/*.eb
     """
     from hpcmod.image.settings import make_options
 

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 
 def run(*args: str | Path) -> Result:
-    return CliRunner().invoke(main, ["pin", *map(str, args)])
+    return CliRunner().invoke(main, ["catalogue", "pin", *map(str, args)])
 
 
 def test_the_digest_of_the_tag_is_written(registry: Registry, tmp_path: Path) -> None:
