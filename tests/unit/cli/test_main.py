@@ -67,8 +67,8 @@ HEAVY = {"requests", "jinja2", "easybuild", "cryptography", "zstandard", "isal",
 """Packages that are slow to import, and not needed to list commands."""
 
 
-@pytest.mark.parametrize("line", ["--help", "--version", "site completion bash"])
-def test_listing_commands_import_nothing_heavy(line: str) -> None:
+@pytest.mark.parametrize("line", ["", "--help", "--version", "uninstall", "site --help", "site completion bash"])
+def test_listing_commands_imports_no_other_command_and_nothing_heavy(line: str) -> None:
     program = f"""
 import sys
 from hpcmod.cli.main import asks_for_json, main
@@ -77,8 +77,11 @@ try:
 finally:
     print(*sorted(sys.modules), file=sys.stderr)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert HEAVY & set(done.stderr.split()) == set()
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=line != "uninstall")
+    modules = set(done.stderr.split())
+    assert HEAVY & modules == set()
+    called = {"hpcmod.cli.machine.site", "hpcmod.cli.machine.completion"} if "site" in line else set()
+    assert {one for one in modules if one.startswith("hpcmod.cli.") and one.count(".") > 2} <= called
 
 
 def test_python_searches_no_garbage_as_it_ends() -> None:
