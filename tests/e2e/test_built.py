@@ -20,7 +20,7 @@ from tests.stack import CHECKOUT, Cluster, Done, EasyBuild, Stack, run
 
 pytestmark = pytest.mark.stack
 
-PAGE = CHECKOUT / "docs" / "how-to" / "verify-network.md"
+PAGE = CHECKOUT / "docs" / "how-to" / "check-nodes.md"
 PAIRS = [("ompi", "buildah")]
 if os.environ.get("HPCMOD_THOROUGH") == "1":  # each takes two minutes; tests/integration/test_build.py has all engines
     PAIRS += [("mpich", "apptainer-fakeroot"), ("ompi", "apptainer-fakeroot"), ("mpich", "buildah")]
@@ -191,9 +191,9 @@ world.allreduce(world.rank)
         )
         return OnMachine(built, machine, tmp_path, request.param)
 
-    def test_verify_net_reads_the_log_of_its_real_mpi(on_machine: OnMachine) -> None:
+    def test_the_network_check_reads_the_log_of_its_real_mpi(on_machine: OnMachine) -> None:
         mpi, nodes = on_machine.built.mpi, on_machine.nodes
-        command = re.findall(r"^ *\$ (hpcmod verify-net PyTorch .*)$", PAGE.read_text(), re.MULTILINE)[0]
+        command = re.findall(r"^ *\$ (hpcmod check PyTorch --network .*)$", PAGE.read_text(), re.MULTILINE)[0]
         words = [on_machine.built.name if word == "PyTorch" else word for word in shlex.split(command)[1:]]
         options = ("-N", str(nodes), "-p", "small", "--mpi", LAUNCHED[mpi][0], "-t", "5", "--gpus", "0")
         answer = on_machine.ask(*words, *options, "--timeout", "20")

@@ -1,4 +1,4 @@
-"""Nothing is left behind when `hpcmod check`, `verify-net`, `bench` or `why` is stopped from outside.
+"""Nothing is left behind when `hpcmod check`, `bench` or `why` is stopped from outside.
 
 The state before and after is compared: processes with the environment of the command, jobs and their steps, and files
 in the directory of the job, which is also TMPDIR, in /dev/shm and on the disks of the nodes. HPCMOD_THOROUGH=1 tries
@@ -33,10 +33,10 @@ ONE_RANK = (*PLACE, "--ranks-per-node", "1")
 COMMANDS = {
     "check": ("check", *PLACE),
     "bench": ("bench", *ONE_RANK, "--sizes", "1K-64M", "--repeat", "100"),
-    "verify-net": ("verify-net", *ONE_RANK, "--timeout", "600"),
+    "network": ("check", *ONE_RANK, "--network", "--timeout", "600"),
     "why": ("why",),
 }
-PROGRAMS = {"check": "hanging in", "bench": "class TorchRanks", "verify-net": "hpcmod-allreduce", "why": "hanging in"}
+PROGRAMS = {"check": "hanging in", "bench": "class TorchRanks", "network": "hpcmod-allreduce", "why": "hanging in"}
 """Text that identifies the command lines on the nodes."""
 SIGNALS = {"kill": signal.SIGKILL, "terminate": signal.SIGTERM, "interrupt": signal.SIGINT}
 ENDINGS = (*SIGNALS, "cancel", "time-limit")
@@ -118,7 +118,7 @@ def started(jobs: Jobs, command: str, *words: str) -> Iterator[subprocess.Popen[
     environ |= {"HPCMOD_SITE": str(jobs.site), "HPCMOD_CACHE_ROOT": str(jobs.caches), "APPTAINER_QUIET": "1"}
     environ |= {"PATH": f"{top / 'bin'}:{environ['PATH']}", "TMPDIR": str(top), "XDG_STATE_HOME": str(top)}
     environ |= {"SBATCH_ACCOUNT": "project_1"}
-    if command == "verify-net":
+    if command == "network":
         environ["MASTER_ADDR"] = "192.0.2.1"  # an unused address, so the ranks wait
     line = [CHECKOUT / "dev" / "cluster", "exec", jobs.machine.dir, stack.python.parent / "hpcmod", *words]
     with (top / "out").open("wb") as out:
@@ -155,7 +155,7 @@ QUICK = [("check", "kill"), ("check", "cancel"), ("why", "kill")]
 
 @pytest.mark.parametrize(("command", "ending"), CASES if os.environ.get("HPCMOD_THOROUGH") == "1" else QUICK)
 def test_nothing_is_left(request: pytest.FixtureRequest, command: str, ending: str) -> None:
-    jobs: Jobs = request.getfixturevalue("torch_jobs" if command in ("bench", "verify-net") else "tiny_jobs")
+    jobs: Jobs = request.getfixturevalue("torch_jobs" if command in ("bench", "network") else "tiny_jobs")
     (jobs.directory / "out").touch()
     (jobs.directory / "bin").mkdir()
     stand_in = jobs.directory / "bin" / {"check": "python3", "why": "py-spy"}.get(command, "none")
@@ -166,7 +166,7 @@ def test_nothing_is_left(request: pytest.FixtureRequest, command: str, ending: s
     words = (*COMMANDS[command], *((number,) if number else limit))
     # Slurm ends the job of a killed command, here after two seconds (KillWait), including the programs that remove the
     # caches. `check` has no caches, and the job that `why` examines keeps running.
-    has_caches = command in ("bench", "verify-net") or ending not in SIGNALS
+    has_caches = command in ("bench", "network") or ending not in SIGNALS
     before = read_state(jobs, caches=not has_caches)
     try:
         with started(jobs, command, *words) as child:

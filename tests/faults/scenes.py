@@ -443,7 +443,7 @@ SCENES: dict[str, Scene] = {
 
 CHANGES_NOTHING = {
     "ls", "search", "info", "use", "outdated", "verify", "compat", "lint", "doctor", "check",
-    "push", "verify-net", "why",
+    "push", "why",
     "catalogue journal", "cache ls", "advisory ls", "advisory show",
     "site check", "site detect", "site ls", "site settings", "site show",
     "site binds", "site completion", "site env", "site netstack check", "site netstack show",

@@ -591,11 +591,11 @@ def _host_list(_: Path) -> Iterator[Reader]:
         yield Reader(read, lambda dice: mutate(dice, dice.choice(HOST_LISTS)))
 
 
-# Logs of communication libraries, and the reports of the ranks of `hpcmod verify-net`
+# Logs of communication libraries, and the reports of the ranks of `hpcmod check --network`
 
 
 def _read_log(data: bytes) -> None:
-    reading = read_log(text_of(data).split("\n"), file="x.log")
+    reading = read_log(text_of(data), file="x.log")
     for expected in (Expected(), Expected("cxi", ("hsn0",)), Expected("ib")):
         list(judge_network(reading, expected))
     describe_network(reading)

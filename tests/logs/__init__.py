@@ -44,13 +44,18 @@ class Excerpt:
         return int(hashlib.sha256(self.source.encode()).hexdigest(), 16) % 3 == 0
 
     def read(self) -> Reading:
-        return read_log(self.text.strip("\n").split("\n"))
+        return read_log(self.text.strip("\n"))
 
 
 def found(reading: Reading) -> dict[str, tuple[str, ...]]:
     """Return the results of a reading in the format of `expect`."""
     unknown = {"unknown": (str(reading.warnings),)} if reading.warnings else {}
-    return {**{field: tuple(sorted(values)) for field, values in reading.findings.items()}, **unknown}
+    return {**facts_of(reading), **unknown}
+
+
+def facts_of(reading: Reading) -> dict[str, tuple[str, ...]]:
+    """Return the fields of a reading with their values, sorted."""
+    return {field: tuple(sorted(values)) for field, values in reading.facts.items()}
 
 
 def excerpts() -> list[Excerpt]:

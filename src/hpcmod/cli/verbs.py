@@ -153,7 +153,6 @@ VERBS: dict[str, Commands] = {
     },
     "Check and explain": {
         "check": ("runs.check:check_verb", "Check the nodes of a job before it uses them."),
-        "verify-net": ("runs.verify_net:verify_net_verb", "Prove that a container uses the fast network."),
         "bench": ("runs.bench:bench_verb", "Measure the bandwidth between nodes or GPUs, and compare it."),
         "why": ("runs.why:why_verb", "Explain why a run failed or hangs."),
         "profile": ("runs.profile:profile_verb", "Record some ranks of a run, and merge their traces into one file."),

@@ -69,18 +69,6 @@ def place_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-def allocation_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that request nodes."""
-    nodes = click.option(
-        "-N",
-        "--nodes",
-        type=click.IntRange(min=1),
-        default=None,
-        help="Number of nodes (default: all of this allocation, else 1).",
-    )
-    return nodes(place_options(command))
-
-
 def find_allocation(site: Site) -> Allocation | None:
     """Return the allocation that this process is in; None outside of one.
 

@@ -1,35 +1,39 @@
-"""The command `hpcmod check`: look at all nodes of a job before it starts."""
+"""The command `hpcmod check`: look at all nodes of a job before it starts, or prove which network a container uses."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 from hpcmod import machine
+from hpcmod.check.fit import find_image_mpi
+from hpcmod.check.network.program import PROGRAM
 from hpcmod.check.nodes.report import NodeReport, add_image, check_nodes, find_ranks, make_step_on_nodes
 from hpcmod.cli.containers import complete_container, find_ready, look_around
 from hpcmod.cli.findings import finding_values, print_findings
 from hpcmod.cli.flags import with_flags
+from hpcmod.cli.jobs.run_options import mpi_option
 from hpcmod.cli.output import print_data, print_json, print_table, tell
 from hpcmod.cli.runs.allocation import (
     AllocationFlags,
-    allocation_options,
     find_allocation,
     make_allocation,
+    place_options,
     run_again,
 )
+from hpcmod.cli.runs.network import prove_network
 from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.errors import BadInputError
 from hpcmod.install.installed import Installed, read_record
 from hpcmod.model.finding import FAIL, Finding
 from hpcmod.model.jobs.allocation import Allocation
-from hpcmod.model.jobs.layout import make_layout
+from hpcmod.model.jobs.layout import Layout, make_layout
 from hpcmod.model.jobs.request import JobRequest
 from hpcmod.model.jobs.slurm import step_in_job
 from hpcmod.model.jobs.step import make_step
@@ -42,6 +46,7 @@ from hpcmod.render.quote import sh_word
 
 _MINUTES = 5  # time limit of an allocation for this command; with --digest a large image takes longer
 _MINUTES_FOR_IMAGE = 15
+_MINUTES_FOR_NETWORK = 10
 _SAID = 10  # messages of Slurm that are shown
 
 
@@ -52,8 +57,11 @@ class CheckFlags(AllocationFlags):
     container: str
     digest: bool
     affinity: bool
+    network: bool
     ranks_per_node: int
     """0: one per GPU."""
+    mpi: str
+    timeout: int
     dry_run: bool
     as_json: bool
 
@@ -62,10 +70,22 @@ class CheckFlags(AllocationFlags):
 @click.argument("container", metavar="[NAME[/VERSION]]", required=False, default="", shell_complete=complete_container)
 @click.option("--digest", is_flag=True, help="Verify the sha256 of the image on every node, however large it is.")
 @click.option("--affinity", is_flag=True, help="Report cores, GPU and network interface of each rank.")
-@click.option("--ranks-per-node", default=0, help="Ranks per node for --affinity (default: one per GPU).")
+@click.option("--network", is_flag=True, help="Prove that the container uses the fast network, instead.")
+@click.option("--ranks-per-node", default=0, help="Ranks per node for these two (default: one per GPU).")
+@mpi_option
+@click.option(
+    "--timeout", type=click.IntRange(5, 3600), default=60, help="Seconds that --network waits for a rank (default: 60)."
+)
 @click.option("--dry-run", is_flag=True, help="Print the commands that start the check; run nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@allocation_options
+@place_options
+@click.option(
+    "-N",
+    "--nodes",
+    type=click.IntRange(min=1),
+    default=None,
+    help="Number of nodes (default: all of this allocation, else 1; 2 with --network).",
+)
 @with_flags(CheckFlags)
 def check_verb(flags: CheckFlags) -> None:
     """Check the nodes of a job before it uses them.
@@ -74,35 +94,60 @@ def check_verb(flags: CheckFlags) -> None:
     bind paths, the image of a container, GPUs, drivers and clock. Inside an allocation it checks that allocation;
     outside, it requests one first. Exits with 1 if a node should not be used.
 
+    With --network: runs a small all-reduce over NCCL or RCCL, gloo and MPI, as far as the image has them, through the
+    run script of your jobs; outside an allocation on two nodes. Reads the libraries' own logs, and compares the network
+    that they used with the site profile. Exits with 1 if the all-reduce fails, or a slower network is used.
+
     \b
     Examples:
       hpcmod check                                  # in an allocation, with the loaded module
       hpcmod check PyTorch -N 4 -A project_465000001 -p standard-g
       hpcmod check PyTorch --affinity --ranks-per-node 8
+      hpcmod check PyTorch --network -N 2 -A project_465000001 -p standard-g
       hpcmod check PyTorch --json | jq -r '.findings[] | select(.level == "fail") | .subject'
     """
-    profile = machine.load_site(flags.site, {} if flags.site else os.environ)
-    found = find_ready(look_around(flags.site), flags.container) if flags.container else None
-    allocation = find_allocation(profile)
+    site = machine.load_site(flags.site, {} if flags.site else os.environ)
+    if flags.network and (flags.digest or flags.affinity):
+        raise click.UsageError("--network is another check: leave out --digest and --affinity")
+    if flags.network and not flags.container:
+        raise click.UsageError("give the NAME of the container whose network is tested")
+    container = find_ready(look_around(flags.site), flags.container) if flags.container else None
+    allocation = find_allocation(site)
     if allocation is None:
-        minutes = _MINUTES_FOR_IMAGE if flags.digest else _MINUTES
-        ranks = flags.ranks_per_node if flags.affinity else 0
-        command = make_allocation(flags, profile, minutes=minutes, ranks_per_node=ranks)
-        if flags.dry_run:
-            _print_command(command, as_json=flags.as_json)
-            return
-        with terminate_cleanly():
-            sys.exit(run_again(command))
+        _run_in_allocation(flags, site)
+        return
     allocation = _choose_nodes(allocation, flags.nodes)
+    if flags.network and container:
+        if allocation.nodes == 1:
+            tell("this allocation has one node, so the network between nodes is not tested")
+        mpi = find_image_mpi(container, site, os.environ)
+        start = _start_ranks(flags, site, allocation, ("-c", PROGRAM, str(flags.timeout)), image_mpi=mpi)
+        command = (*start.command, str(container.program), "exec", "--", *start.program)
+        if not flags.dry_run:
+            prove_network(command, site, ranks=start.ranks, as_json=flags.as_json)
+    else:
+        command = make_step_on_nodes(allocation, whole=flags.digest)
+        if not flags.dry_run:
+            with terminate_cleanly():
+                _check(flags, site, allocation, container)
+    _print_command(command, as_json=flags.as_json)
+
+
+def _run_in_allocation(flags: CheckFlags, site: Site) -> None:
+    minutes, nodes = _MINUTES_FOR_IMAGE if flags.digest else _MINUTES, flags.nodes
+    if flags.network:
+        minutes, nodes = _MINUTES_FOR_NETWORK, nodes or 2
+    ranks = flags.ranks_per_node if flags.affinity or flags.network else 0
+    command = make_allocation(replace(flags, nodes=nodes), site, minutes=minutes, ranks_per_node=ranks)
     if flags.dry_run:
-        _print_command(make_step_on_nodes(allocation, whole=flags.digest), as_json=flags.as_json)
+        _print_command(command, as_json=flags.as_json)
         return
     with terminate_cleanly():
-        _check(flags, profile, allocation, found)
+        sys.exit(run_again(command))
 
 
 def _print_command(command: Sequence[str], *, as_json: bool) -> None:
-    line = " ".join(map(sh_word, command))
+    line = " ".join(sh_word(word if word != PROGRAM else "PROGRAM") for word in command)
     print_json(dry_run=True, command=line) if as_json else print_data(line)
 
 
@@ -114,6 +159,39 @@ def _choose_nodes(allocation: Allocation, nodes: int | None) -> Allocation:
             f"--nodes {nodes}: this allocation has {allocation.nodes}", "Leave out --nodes to check all of them."
         )
     return allocation._replace(nodes=nodes)
+
+
+class _RankStep(NamedTuple):
+    """How ranks are started as a job would start them."""
+
+    layout: Layout
+    command: tuple[str, ...]
+    """What starts the tasks."""
+    program: tuple[str, ...]
+    """What each of them runs in the container."""
+    ranks: int
+
+
+def _start_ranks(
+    flags: CheckFlags, site: Site, allocation: Allocation, program: tuple[str, ...], *, image_mpi: str = ""
+) -> _RankStep:
+    partition = allocation.partition
+    has_gpus = any(node.gpus for node in site.node_types)
+    request = JobRequest(
+        program=program,
+        nodes=allocation.nodes,
+        ranks_per_node=flags.ranks_per_node,
+        gpus=flags.gpus if flags.gpus >= 0 else allocation.gpus or (-1 if has_gpus else 0),
+        cpus=-1 if partition in site.job.exclusive else 0,
+        node_type=flags.node_type,
+        launcher=BY_TASKS,
+        options=(("partition", partition),) if partition else (),
+        mpi=flags.mpi,
+        image_mpi=image_mpi,
+    )
+    layout = make_layout(request, site)
+    step, ranks = make_step(request, site, layout), allocation.nodes * layout.tasks
+    return _RankStep(layout, step_in_job(step.command, tasks=ranks), step.program, ranks)
 
 
 def _check(flags: CheckFlags, site: Site, allocation: Allocation, found: Installed | None) -> None:
@@ -173,24 +251,11 @@ def _judge_drivers(report: NodeReport, site: Site, found: Installed | None) -> l
 
 def _find_ranks(flags: CheckFlags, site: Site, allocation: Allocation) -> tuple[tuple[RankPlace, ...], list[Finding]]:
     """Start ranks as `hpcmod launch` does, and return where they run."""
-    partition = allocation.partition
-    request = JobRequest(
-        program=("python",),
-        nodes=allocation.nodes,
-        ranks_per_node=flags.ranks_per_node,
-        gpus=flags.gpus if flags.gpus >= 0 or any(node.gpus for node in site.node_types) else 0,
-        cpus=-1 if partition in site.job.exclusive else 0,
-        node_type=flags.node_type,
-        launcher=BY_TASKS,
-        options=(("partition", partition),) if partition else (),
-    )
-    layout = make_layout(request, site)
-    step = make_step(request, site, layout).command
-    beside = step_in_job(step, tasks=allocation.nodes * layout.tasks)
+    start = _start_ranks(flags, site, allocation, ("python",))
     return find_ranks(
-        beside,
-        node=layout.node,
-        ranks=layout.tasks,
+        start.command,
+        node=start.layout.node,
+        ranks=start.layout.tasks,
         interfaces=site.nics,
         environ=os.environ,
     )

@@ -57,7 +57,8 @@ class _Explanation:
         main = self.diagnosis.main
         bad = bool(self.diagnosis.followed) or (main is not None and main.kind in (CAUSE, SYMPTOM))
         state = self.facts is not None and bool(self.facts.code or self.facts.signal)
-        return bad or state or self.mismatch is not None or bool(self.verdict and self.verdict.hangs)
+        hangs = bool(self.verdict and self.verdict.hangs)
+        return bad or state or hangs or self.mismatch is not None or self.network.slow
 
 
 @click.command()
@@ -188,14 +189,14 @@ def _print(one: _Explanation) -> None:
     diagnosis = one.diagnosis
     if diagnosis.main:
         _print_main(diagnosis)
-    elif not one.verdict and not one.mismatch:
+    elif not one.verdict and not one.mismatch and not one.network.slow:
         print_wrapped(_tell_nothing(one))
     for title, groups in (("Also", diagnosis.others), ("Then", diagnosis.followed), ("Perhaps", diagnosis.hints)):
         for group in groups[:8]:
             print_wrapped(f"{title}: {_tell_group(group)} {_where(group)}")
-    if one.network.description:
-        print_wrapped(f"Network: {one.network.description}")
-        print_findings(one.network.findings)
+    if one.network.used:
+        print_wrapped(f"Network: {one.network.used}")
+    print_findings(one.network.findings)
     for sentence in dict.fromkeys(one.unknown):
         print_wrapped(f"Unknown: {sentence}")
 
@@ -272,7 +273,7 @@ def _print_as_json(one: _Explanation) -> None:
         doing=[asdict(group) for group in one.doing],
         verdict=one.verdict.sentence if one.verdict else "",
         mismatch=_mismatch_values(one.mismatch) if one.mismatch else None,
-        network={"used": one.network.description, "findings": finding_values(one.network.findings)},
+        network={**asdict(one.network), "findings": finding_values(one.network.findings)},
         files=list(one.files),
         unknown=list(dict.fromkeys(one.unknown)),
     )

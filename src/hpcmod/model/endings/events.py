@@ -31,8 +31,6 @@ class Log:
     text: str
     ranks: tuple[int, ...] = ()
     """Ranks that its name says."""
-    first_line: int = 1
-    """Number of its first line: more than 1 where the file's beginning was not read."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +107,7 @@ def _event(log: Log, lines: Sequence[str], number: int, kind: str, rule: str, ti
         ranks=ranks_of(line) or log.ranks,
         host=host_of(line),
         log=log.name,
-        line=number + log.first_line,
+        line=number + 1,
         text=" ".join(shown.split())[:_SHOWN],
         moment=moment_of(line),
     )
@@ -124,7 +122,7 @@ def _with_exceptions(log: Log, lines: Sequence[str], known: list[Event]) -> list
     """Add exceptions; a known ending in the message of one gets its rank and place instead."""
     by_line: dict[int, list[int]] = {}
     for index, event in enumerate(known):
-        by_line.setdefault(event.line - log.first_line, []).append(index)
+        by_line.setdefault(event.line - 1, []).append(index)
     for raised in find_exceptions(lines):
         near = [index for line in range(raised.line, raised.line + _NEAR) for index in by_line.get(line, ())]
         near = [index for index in near if _belongs(known[index], raised)]
@@ -174,7 +172,7 @@ def _rank_before(lines: Sequence[str], number: int) -> tuple[int, ...]:
 def _with_moments(events: Sequence[Event], lines: Sequence[str], log: Log) -> Iterator[Event]:
     """Give each event without a time that of the last line before it which has one, among the 50 lines above."""
     for event in events:
-        moment, at = event.moment, event.line - log.first_line
+        moment, at = event.moment, event.line - 1
         for number in range(at, max(at - 50, -1), -1):
             if moment is not None:
                 break

@@ -17,7 +17,7 @@ _LOCAL_UCX = (
     *("self", "sysv", "posix", "cma", "knem", "xpmem", "mm"),
     *("cuda_copy", "cuda_ipc", "rocm_copy", "rocm_ipc"),
 )
-_TRY = "Run it with NCCL_DEBUG=INFO: `hpcmod verify-net NAME`, or `hpcmod job --debug nccl`."
+_TRY = "Run it with NCCL_DEBUG=INFO: `hpcmod check NAME --network`, or `hpcmod job --debug nccl`."
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,11 @@ def judge_network(reading: Reading, expected: Expected, *, worked: bool = False)
 def networks_of(reading: Reading) -> tuple[str, ...]:
     """Return the networks that NCCL or RCCL used, the most frequent first: OFI, IB, Socket, or another name."""
     return reading.values("network") or reading.values("via")
+
+
+def names_network(reading: Reading) -> bool:
+    """Return whether the logs name the network of NCCL, RCCL or MPI."""
+    return bool(networks_of(reading) or _mpi_transports(reading))
 
 
 def describe_network(reading: Reading) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from hpcmod.model.logs import libfabric, mpi, nccl, torch
@@ -66,14 +65,9 @@ class Reading:
         found = self.facts.get(name, {})
         return tuple(sorted(found, key=lambda value: -found[value]))
 
-    @property
-    def findings(self) -> Mapping[str, tuple[str, ...]]:
-        """Return all fields with their values."""
-        return {name: self.values(name) for name in sorted(self.facts)}
 
-
-def read_log(lines: Iterable[str], *, file: str = "", into: Reading | None = None) -> Reading:
-    """Read the lines of a log.
+def read_log(text: str, *, file: str = "", into: Reading | None = None) -> Reading:
+    """Read the lines of a log that a rule may be about.
 
     Parameters
     ----------
@@ -83,8 +77,10 @@ def read_log(lines: Iterable[str], *, file: str = "", into: Reading | None = Non
         An earlier reading to add to.
     """
     reading = Reading() if into is None else into
-    for number, line in enumerate(lines, 1):
-        read_line(reading, line, file=file, number=number)
+    marks = {rule.mark for rule in RULES if rule.mark in text}
+    for number, line in enumerate(text.split("\n"), 1):
+        if any(mark in line for mark in marks) or _OURS.search(line):
+            read_line(reading, line, file=file, number=number)
     return reading
 
 

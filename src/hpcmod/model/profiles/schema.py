@@ -159,7 +159,7 @@ SCHEMA: Mapping[str, Key] = {
         check.one_of(*FABRICS),
         "`cxi`, `efa` or `ib`",
         "the fast network: a provider of libfabric (`cxi`: HPE Slingshot, `efa`: AWS), or `ib` for InfiniBand and RoCE "
-        "through verbs. `hpcmod verify-net` compares logs with it",
+        "through verbs. `hpcmod check --network` compares logs with it",
         "fabric",
     ),
     "gpu.vendor": Key(check.one_of("amd", "nvidia", "none"), "`amd`, `nvidia` or `none`", "vendor of the GPUs"),

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hpcmod.cli.main import main
+from tests.logs import excerpts
 from tests.unit.model.endings.test_flight import entry
 
 KILLED = """[rank0]: Traceback (most recent call last):
@@ -103,10 +104,48 @@ def test_json_has_all_of_it(here: Path) -> None:
     assert [one["rule"] for one in values["followed"]] == ["peer-closed"]
 
 
-def test_the_network_is_named_if_the_log_does(here: Path) -> None:
-    (here / "a.out").write_text("n1:7:7 [0] NCCL INFO Using network Socket\n")
-    assert "Network: " in why("a.out").stdout
-    assert json.loads(why("a.out", "--json").stdout)["network"]["used"]
+FAST = """\
+NCCL version 2.29.2+cuda13.2
+NCCL INFO NET/OFI Selected provider is cxi, fabric is cxi (found 4 nics)
+NCCL INFO Using network AWS Libfabric
+"""
+
+
+def test_a_log_of_the_machines_network_is_fine(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HPCMOD_SITE", "lumi")
+    (here / "logs").mkdir()
+    (here / "logs/rank0.log").write_text(FAST)
+    done = why("logs")
+    assert "Network: NCCL 2.29.2+cuda13.2: OFI through cxi, 4 NICs\n" in done.stdout
+    assert (done.exit_code, "fail" in done.stdout) == (0, False)
+    answer = json.loads(why("logs", "--json").stdout)["network"]
+    assert (answer["facts"]["provider"], answer["findings"]) == ({"cxi": 1}, [])
+
+
+def test_a_slower_network_than_the_machines_is_a_failure(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HPCMOD_SITE", "lumi")
+    (here / "a.out").write_text("NCCL INFO NET/Plugin: No plugin found (librccl-net.so)\nNCCL INFO Using network Socket\n")
+    done = why("a.out")
+    assert done.exit_code == 1
+    assert done.stdout.startswith("Network: NCCL: TCP sockets\nfail network: NCCL: TCP sockets; this machine has OFI ")
+    assert "because no " in done.stdout and "hpcmod compat" in done.stdout
+    assert json.loads(why("a.out", "--json").stdout)["network"]["findings"][0]["level"] == "fail"
+
+
+def test_the_network_of_mpi_is_judged_too(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HPCMOD_SITE", "lumi")
+    (here / "a.out").write_text("provider: tcp, score: 0, pref: 0, FI_ADDR_INET [16]\nRequired minimum FI_VERSION: 10005\n")
+    for excerpt in excerpts():
+        if excerpt.expect.get("mpi_provider", ()) == ("tcp",):
+            (here / "a.out").write_text(excerpt.text)
+    done = why("a.out")
+    assert "fail mpi-network: MPI uses tcp, but this machine has cxi" in done.stdout
+    assert done.exit_code == 1
+
+
+def test_every_excerpt_of_the_corpus_gives_valid_output(here: Path) -> None:
+    (here / "all.log").write_text("\n".join(excerpt.text for excerpt in excerpts()))
+    assert json.loads(why("all.log", "--json").stdout)["failed"]
 
 
 def test_an_ended_job_is_explained_by_its_state_and_output(here: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hpcmod.model.logs.reading import read_log
+from tests.logs import facts_of
 
 
 @pytest.mark.parametrize(
@@ -20,4 +21,4 @@ from hpcmod.model.logs.reading import read_log
     ],
 )
 def test_reads(line: str, expected: dict[str, tuple[str, ...]]) -> None:
-    assert dict(read_log([line]).findings) == expected
+    assert facts_of(read_log(line)) == expected

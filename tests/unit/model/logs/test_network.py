@@ -33,7 +33,7 @@ NCCL INFO Using network IB
 
 
 def read(text: str) -> Reading:
-    return read_log(text.splitlines())
+    return read_log(text)
 
 
 def levels(text: str, expected: Expected, *, worked: bool = False) -> list[tuple[str, str]]:

@@ -36,23 +36,23 @@ def test_one_name_is_one_meaning_of_one_library() -> None:
 
 def test_counts_lines_of_libraries_and_those_that_no_rule_knows() -> None:
     lines = ["hello", "a:1:1 [0] NCCL INFO Using network IB", "a:1:1 [0] NCCL INFO something new"]
-    reading = read_log(lines)
+    reading = read_log("\n".join(lines))
     assert (reading.lines, reading.unread, reading.warnings) == (2, 1, 0)
     assert reading.values("network") == ("IB",)
 
 
 def test_keeps_a_warning_of_all_ranks_once() -> None:
-    reading = read_log([f"nid{rank}:{rank}:1 [0] src/x.cc:1 NCCL WARN it broke" for rank in range(1000)])
+    reading = read_log("\n".join(f"nid{rank}:{rank}:1 [0] src/x.cc:1 NCCL WARN it broke" for rank in range(1000)))
     assert [seen.text for seen in reading.unknown] == ["src/x.cc:1 NCCL WARN it broke"]
     assert reading.warnings == 1000
 
 
 def test_keeps_a_limited_number_of_warnings() -> None:
-    assert len(read_log([f"NCCL WARN {number}" for number in range(1000)]).unknown) == MOST_KEPT
+    assert len(read_log("\n".join(f"NCCL WARN {number}" for number in range(1000))).unknown) == MOST_KEPT
 
 
 def test_reads_the_beginning_of_a_line_without_an_end() -> None:
-    reading = read_log(["x" * LONGEST + " NCCL INFO Using network IB"])
+    reading = read_log("x" * LONGEST + " NCCL INFO Using network IB")
     assert reading.lines == 0
 
 
@@ -61,9 +61,10 @@ def test_adds_to_an_earlier_reading_and_puts_the_most_frequent_first() -> None:
     for network in ("Socket", "IB", "IB"):
         read_line(reading, f"NCCL INFO Using network {network}")
     assert reading.values("network") == ("IB", "Socket")
-    assert read_log(["NCCL version 2.20.5"], into=reading).findings["version"] == ("NCCL 2.20.5",)
+    assert read_log("NCCL version 2.20.5", into=reading).values("version") == ("NCCL 2.20.5",)
 
 
 def test_names_file_and_line_of_a_problem() -> None:
-    seen = read_log(["", "NCCL WARN Bootstrap : no socket interface found"], file="a.log").noted["no-socket-interface"]
+    text = "\nNCCL WARN Bootstrap : no socket interface found"
+    seen = read_log(text, file="a.log").noted["no-socket-interface"]
     assert (seen.file, seen.line, seen.text) == ("a.log", 2, "NCCL WARN Bootstrap : no socket interface found")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hpcmod.model.logs.reading import read_log
+from tests.logs import facts_of
 
 
 @pytest.mark.parametrize(
@@ -34,9 +35,9 @@ from hpcmod.model.logs.reading import read_log
     ],
 )
 def test_finds_the_problem(line: str, problem: str) -> None:
-    assert read_log([line]).values("problem") == (problem,)
+    assert read_log(line).values("problem") == (problem,)
 
 
 def test_complete_gloo_is_not_a_finding() -> None:
     line = "[Gloo] Rank 0 is connected to 3 peer ranks. Expected number of connected peer ranks is : 3"
-    assert dict(read_log([line]).findings) == {"peers": ("3 of 3",)}
+    assert facts_of(read_log(line)) == {"peers": ("3 of 3",)}

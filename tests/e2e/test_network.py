@@ -1,4 +1,4 @@
-"""`hpcmod verify-net` on two virtual nodes, with real torch over Gloo and faults planted in its environment.
+"""`hpcmod check --network` on two virtual nodes, with real torch over Gloo and faults planted in its environment.
 
 NCCL, RCCL and a fast network are not available here; tests/logs has their logs.
 """
@@ -17,7 +17,7 @@ from tests.stack import CHECKOUT, Done
 
 pytestmark = pytest.mark.stack
 
-PAGE = (CHECKOUT / "docs" / "how-to" / "verify-network.md").read_text()
+PAGE = (CHECKOUT / "docs" / "how-to" / "check-nodes.md").read_text()
 
 SOCKETS = """\
 NCCL INFO NET/Plugin: No plugin found (librccl-net.so)
@@ -39,13 +39,13 @@ FAULTS = [
 
 def verify(jobs: Jobs, *words: str, **env: str) -> Done:
     hpcmod = jobs.machine.stack.python.parent / "hpcmod"
-    return jobs(hpcmod, "verify-net", *words, "--timeout", "10", "--json", **env)
+    return jobs(hpcmod, "check", *words, "--network", "--timeout", "10", "--json", **env)
 
 
 @pytest.mark.parametrize("nodes", [2, 4] if THOROUGH else [2])  # two is the command's default
 def test_the_commands_of_the_page_tell_which_network_is_used(torch_jobs: Jobs, nodes: int) -> None:
-    run, *reads = [shlex.split(line)[2:] for line in re.findall(r"^ *\$ (hpcmod verify-net .*)$", PAGE, re.MULTILINE)]
-    done = verify(torch_jobs, *run, *(["-N", str(nodes)] if nodes != 2 else []))
+    (run,) = re.findall(r"^ *\$ hpcmod check (PyTorch --network .*)$", PAGE, re.MULTILINE)
+    done = verify(torch_jobs, *shlex.split(run), *(["-N", str(nodes)] if nodes != 2 else []))
     assert done.returncode == 0, done.stdout + done.stderr
     answer = json.loads(done.stdout)
     ranks = [rank for rank in answer["ranks"] if rank["library"] == "gloo"]
@@ -56,11 +56,9 @@ def test_the_commands_of_the_page_tell_which_network_is_used(torch_jobs: Jobs, n
     assert torch_jobs.processes("hpcmod-allreduce") == []
     (torch_jobs.directory / "hpcmod-debug-4711").mkdir()
     (torch_jobs.directory / "hpcmod-debug-4711" / "nccl-rank0.log").write_text(SOCKETS)
-    assert len(reads) == 2
-    for words in reads:
-        done = torch_jobs("hpcmod", "verify-net", *words)
-        assert done.returncode == 1, done.stdout + done.stderr
-        assert "TCP sockets" in done.stdout and "this machine has OFI through cxi" in done.stdout
+    done = torch_jobs("hpcmod", "why", "hpcmod-debug-4711")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "TCP sockets" in done.stdout and "this machine has OFI through cxi" in done.stdout
 
 
 if THOROUGH:
@@ -76,9 +74,9 @@ if THOROUGH:
     LISTEN = f"import socket, time; s = socket.socket(); s.bind(('', {PORT})); s.listen(); time.sleep(60)"
 
     def test_names_a_port_that_is_taken(torch_jobs: Jobs) -> None:
-        verify_net = "hpcmod verify-net PyTorch --ranks-per-node 1 --timeout 10 --json"
+        check = "hpcmod check PyTorch --network --ranks-per-node 1 --timeout 10 --json"
         listen = f'srun --overlap -N1 -n1 -w $first_node python3 -c "{LISTEN}" & sleep 2'
         first = "first_node=$(scontrol show hostnames | head -n1)"
-        script = f"{first}; {listen}; MASTER_PORT={PORT} {verify_net}; kill %1; wait"
+        script = f"{first}; {listen}; MASTER_PORT={PORT} {check}; kill %1; wait"
         done = torch_jobs("salloc", "-N2", "-p", "small-g", "-t", "5", "bash", "-c", script)
         assert "port-taken" in {finding["rule"] for finding in json.loads(done.stdout)["findings"]}, done.stderr

@@ -1,0 +1,66 @@
+"""`hpcmod check --network`: run an all-reduce on the ranks of a step, and compare the network used with the profile."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import NoReturn
+
+from hpcmod.check.network.run import Run, run_allreduce
+from hpcmod.cli.findings import finding_values, print_findings
+from hpcmod.cli.output import print_json, tell
+from hpcmod.cli.signals import terminate_cleanly
+from hpcmod.model.finding import FAIL, UNKNOWN, Finding
+from hpcmod.model.jobs.step import PYTHON
+from hpcmod.model.logs.allreduce import judge_results
+from hpcmod.model.logs.network import describe_network, expected_network, judge_network
+from hpcmod.model.site import Site
+
+_SAID = 15  # last lines of the ranks' output that are shown if the all-reduce fails
+
+
+def prove_network(command: Sequence[str], site: Site, *, ranks: int, as_json: bool) -> NoReturn:
+    """Run the command that starts all ranks, print which network they used, and exit: with 1 if it is not the fast one.
+
+    Parameters
+    ----------
+    ranks
+        Number of ranks that the command starts.
+    """
+    with terminate_cleanly():
+        run = run_allreduce(command, environ=os.environ)
+    findings = list(_judge(run, site, ranks))
+    if as_json:
+        print_json(
+            site=site.name,
+            fabric=site.fabric,
+            network=describe_network(run.reading),
+            facts=run.reading.facts,
+            lines=run.reading.lines,
+            unread=run.reading.unread,
+            messages=run.said,
+            ranks=[asdict(result) for _, result in sorted(run.results.ranks.items())],
+            findings=finding_values(findings),
+        )
+    else:
+        for line in run.said[-_SAID:] if run.status else ():
+            tell(line)
+        print_findings(findings)
+    sys.exit(1 if any(finding.level == FAIL for finding in findings) else 0)
+
+
+def _judge(run: Run, site: Site, ranks: int) -> Iterator[Finding]:
+    scripts = [line for line in run.said if line.startswith(f"{PYTHON}:")]
+    said = (*scripts, *run.said, "")[0]
+    results = list(judge_results(run.results, ranks=ranks, interfaces=site.nics, said=said))
+    yield from results
+    worked = not any(result.level == FAIL for result in results)
+    with_gpus = bool(run.results.of("nccl"))
+    if not with_gpus and site.fabric and run.results.ranks:
+        found = "no rank saw a GPU, so NCCL or RCCL was not tested"
+        yield Finding(UNKNOWN, "network", found, "Ask for GPUs, and compare the image with the machine: hpcmod compat.")
+    for finding in judge_network(run.reading, expected_network(site), worked=worked):
+        if with_gpus or finding.rule != "network":
+            yield finding
