@@ -1,4 +1,4 @@
-"""The program that each rank of `hpcmod check --network` runs in the image: small all-reduces, reported as JSON lines."""
+"""The program of each rank of `hpcmod check --network`, in the image: small all-reduces, reported as JSON lines."""
 
 from __future__ import annotations
 

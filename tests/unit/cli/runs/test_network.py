@@ -15,6 +15,7 @@ from hpcmod.install.installed import Installed
 from hpcmod.model.logs.allreduce import MARK
 from hpcmod.model.logs.reading import read_line
 
+
 def hpcmod(*words: str | Path) -> Result:
     return CliRunner().invoke(main, ["check", "--network", *map(str, words)])
 

@@ -18,12 +18,12 @@ srun: error: nid001: tasks 0-1: Killed
 
 
 def test_a_log_has_events_with_rank_place_and_time() -> None:
-    found = read_events(Log("a.out", TEXT, first_line=101), [QUOTA])
+    found = read_events(Log("a.out", TEXT), [QUOTA])
     assert [(one.rule, one.kind, one.ranks, one.line) for one in found] == [
-        ("quota", CAUSE, (2,), 104),
-        (EXCEPTION, CAUSE, (3,), 107),
-        (EXIT, CAUSE, (2,), 108),
-        (EXIT, CONSEQUENCE, (0, 1), 110),
+        ("quota", CAUSE, (2,), 4),
+        (EXCEPTION, CAUSE, (3,), 7),
+        (EXIT, CAUSE, (2,), 8),
+        (EXIT, CONSEQUENCE, (0, 1), 10),
     ]
     assert found[0].place == "save.py:7 in save" and found[0].moment == (11, 22, 10, 0, 0.0)
     assert found[3].signal == 9

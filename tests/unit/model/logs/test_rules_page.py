@@ -14,8 +14,9 @@ PAGE = Path(__file__).resolve().parents[4] / "docs" / "reference" / "log-rules.m
 HEAD = """\
 # Rules about logs of communication libraries
 
-`hpcmod check --network` and `hpcmod why` read the logs of NCCL, RCCL and their network plugins, libfabric, UCX, MPICH, Open MPI, PyTorch and
-gloo by these rules. A line that no rule knows is counted; if it is a warning, it is shown and not judged. See
+`hpcmod check --network` and `hpcmod why` read the logs of NCCL, RCCL and their network plugins, libfabric, UCX, MPICH,
+Open MPI, PyTorch and gloo by these rules. A line that no rule knows is counted; if it is a warning, `check` shows it
+without judging it. See
 [Check the nodes and the network before a job uses them](../how-to/check-nodes.md).
 
 The rules are tested on {excerpts} excerpts of logs from {threads} public pages (`tests/logs`). A third of them was
