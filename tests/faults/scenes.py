@@ -189,12 +189,6 @@ def _required(ground: Ground) -> None:
     (ground.top / "source/requirements.txt").write_text("two\n")
 
 
-def _edited(ground: Ground) -> None:
-    _added(ground)
-    files = ground.does("edit", "Toy").strip()
-    next(Path(files).glob("venv/*/lib/python3*/site-packages/one.py")).write_text("version = 'mine'")
-
-
 def _damaged(ground: Ground) -> None:
     _installed(ground)
     (ground.top / "eb/software/Toy/1.0/runscripts/get-master").unlink()
@@ -331,6 +325,8 @@ def _loaded(ground: Ground) -> None:
         load(catalogue, "Toy/1.0", when)
 
 
+_CHANGES: Words = ("sh", "-c", "echo 'version = 1' >/user-software/venv/*/lib/python3*/site-packages/one.py")
+
 _WHEELS: Words = ("--wheel-dir", "source/wheels", "--no-index")
 
 _CHECKED: tuple[Words, ...] = (("verify", "Toy/1.0"), ("ls",))
@@ -397,8 +393,7 @@ SCENES: dict[str, Scene] = {
         children=False,
     ),
     "drop": Scene(("drop", "Toy", "one", *_WHEELS), _added, (("packages", "Toy"),), same=False, children=False),
-    "edit": Scene(("edit", "Toy"), _added, (("packages", "Toy"),), same=False),
-    "pack": Scene(("pack", "Toy"), _edited, (("packages", "Toy"),), same=False, children=False),
+    "edit": Scene(("edit", "Toy", "--", *_CHANGES), _added, (("packages", "Toy"),), same=False, children=False),
     "rebase": Scene(("rebase", "Toy", *_WHEELS), _added, (("packages", "Toy"),), same=False, children=False),
     "packages": Scene(("packages", "Toy", "--use", "1"), _added, (("packages", "Toy"),), same=False),
     "packages gc": Scene(
@@ -414,7 +409,8 @@ SCENES: dict[str, Scene] = {
     "deprecate": Scene(("deprecate", "Toy/1.0", "--until", "2099-01-01"), _published, _CHECKED),
     "restore": Scene(("restore", "Toy/1.0"), _deprecated, _CHECKED),
     "retire": Scene(("retire", "Toy/1.0"), _published_twice, (("ls",),)),
-    "undo": Scene(("undo", "2"), _published_twice, _CHECKED),
+    "catalogue undo": Scene(("catalogue", "undo", "2"), _published_twice, _CHECKED),
+    "undo": Scene(("undo", "Toy"), _dropped, (("packages", "Toy"),), same=False),
     "gc": Scene(
         ("gc", "--days", "0"), _retired, (("verify", "Toy/2.0"),), "catalogue/.trash/", "not deleted from the disk"
     ),

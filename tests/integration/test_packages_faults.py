@@ -56,14 +56,6 @@ def add_many(mine: Mine) -> None:
     mine.must("drop", "Toy", "needy")
 
 
-def edit_old(mine: Mine) -> None:
-    """Edit the old version manually so that it reports the new version number."""
-    add_old(mine)
-    site = next(Path(mine.must("edit", "Toy").strip()).glob("venv/*/lib/python3*/site-packages"))
-    for path in (site / "einops.py", *site.glob("einops-*/METADATA")):
-        path.write_text(path.read_text().replace(OLD, NEW))
-
-
 @dataclass(frozen=True)
 class Killed:
     """A command to kill."""
@@ -77,12 +69,15 @@ class Killed:
     """Whether the command can run again after it has taken effect."""
 
 
+CHANGES = f"cd /user-software/venv/*/lib/python3*/site-packages; sed -i s/{OLD}/{NEW}/ einops.py einops-*/METADATA"
+"""Gives the old version of einops the number of the new one."""
+
 COMMANDS: Mapping[str, Killed] = {
     "add": Killed(("add", "Toy", f"einops=={NEW}"), add_old, OLD, NEW),
     "drop": Killed(("drop", "Toy", "einops"), add_old, OLD, NONE, repeats=False),
     "undo": Killed(("undo", "Toy"), add_both, NEW, OLD, repeats=False),
     "rebase": Killed(("rebase", "Toy"), add_old, OLD, NEW),
-    "pack": Killed(("pack", "Toy"), edit_old, OLD, NEW, repeats=False),
+    "edit": Killed(("edit", "Toy", "--", "sh", "-c", CHANGES), add_old, OLD, NEW),
     "gc": Killed(("packages", "Toy", "--gc", "--keep", "0"), add_many, NEW, NEW),
     "bake": Killed(("bake", "Toy", "-o", "mine.sif", "--force"), add_old, OLD, OLD),
 }
@@ -219,14 +214,15 @@ if THOROUGH:
         make_wheel(mine.wheels, "tried", "1.0")
         mine.must("add", "Toy", f"einops=={OLD}")
         pip = ("python", "-m", "pip", "install", "-q", "--no-index", "--find-links", mine.wheels)
-        mine.must("edit", "Toy", "--", *pip, "tried")
+        assert mine("edit", "Toy", "--", *pip, "tried", "missing").returncode == 1
+        assert mine("edit", "Toy", "--", "sh", "-c", f"{' '.join(map(str, pip))} tried; exit 1").returncode == 1
         files = next(mine.packages.glob("default/edit-*/user-software"))
         use_image(eb, two)
         installed(eb, easyconfig, "--rebuild", HPCMOD_SITE="generic")
         loaded = mine.loader(f"module load {TOY}")
         assert "hpcmod rebase Toy" in " ".join(loaded.stderr.split())
         take = f"hpcmod add Toy --from {files}"
-        for words in (("packages", "Toy"), ("pack", "Toy"), ("rebase", "Toy", "--dry-run")):
+        for words in (("packages", "Toy"), ("edit", "Toy", "--discard"), ("rebase", "Toy", "--dry-run")):
             assert take in " ".join(mine(*words).stderr.split()), words
         done = mine("add", "Toy", "--from", files)
         assert done.stdout.splitlines() == [f"einops: same {OLD}", "tried: same 1.0"], done.stderr

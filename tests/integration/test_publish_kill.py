@@ -59,7 +59,7 @@ def test_publishing_killed_at_any_moment_shows_all_of_it_or_nothing(site: Site, 
     site.does(*words, "--version", "2.0")
     whole = time.monotonic() - began
     seen = Counter[str]()
-    site.does("undo")
+    site.does("catalogue", "undo")
     for number, moment in enumerate(moments(POINTS)):
         version = f"3.{number}"
         killed = killed_after(site, moment * whole, *words, "--version", version)
@@ -72,7 +72,7 @@ def test_publishing_killed_at_any_moment_shows_all_of_it_or_nothing(site: Site, 
         whole = whole if new else time.monotonic() - began  # the load of the machine may have changed
         assert site.loaded("Toy/stable") == "two"
         site.does("verify", f"Toy/{version}")
-        site.does("undo")
+        site.does("catalogue", "undo")
     print(seen)
     assert seen["killed, nothing to see"] >= max(1, POINTS // 4), "most ended before their moment came"
     published = [line for line in site.journal() if line["verb"] == "publish"]
@@ -163,7 +163,7 @@ def test_while_admins_race_failed_loads_name_a_replacement(site: Site, images: l
     site.published(images[1], "0.9")
     site.does("deprecate", "Toy/0.9")
     one = [("promote", "Toy/2.0"), ("retire", "Toy/1.0", "--successor", "Toy/2.0"), ("restore", "Toy/1.0")]
-    two = [("promote", "Toy/1.0"), ("alias", "Toy/2.0", "latest"), ("retire", "Toy/0.9"), ("undo", "4")]
+    two = [("promote", "Toy/1.0"), ("alias", "Toy/2.0", "latest"), ("retire", "Toy/0.9"), ("catalogue", "undo", "4")]
     chance = random.Random(4)  # noqa: S311 - no secret
     before = len(site.journal())
     with Users(site) as users:

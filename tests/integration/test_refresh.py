@@ -71,12 +71,12 @@ def test_a_new_profile_reaches_modules_and_scripts_and_undo_takes_it_back(publis
     assert (published.catalogue / "images/Toy-1.0.sif").stat().st_ino == image.st_ino
     assert published.loaded("Toy/1.0") == "one"
 
-    published.does("undo", str(done["change"]))
+    published.does("catalogue", "undo", str(done["change"]))
     assert visible(published) == before
     assert published.does("verify", "Toy/1.0")
-    published.does("undo", str(done["change"] + 1))
+    published.does("catalogue", "undo", str(done["change"] + 1))
     assert str(tmp_path) in binds(published)
-    published.does("undo", str(done["change"] + 2))
+    published.does("catalogue", "undo", str(done["change"] + 2))
     change_profile(published, "")
 
 

@@ -61,7 +61,7 @@ def test_undoing_a_restriction_opens_the_image_again(lmod: ModuleTool, tiny_sif:
     open_mode = image.stat().st_mode
     site.does("publish", str(tiny_sif), "--name", "Toy", "--version", "1.0", "--readers", group)
     assert image.stat().st_mode & 0o777 == 0o640
-    site.does("undo")
+    site.does("catalogue", "undo")
     assert (image.stat().st_mode & 0o077, site.record("1.0").get("readers", "")) == (open_mode & 0o077, "")
-    site.does("undo", "3")
+    site.does("catalogue", "undo", "3")
     assert (image.stat().st_mode & 0o777, site.record("1.0")["readers"]) == (0o640, group)

@@ -75,13 +75,10 @@ VERBS: dict[str, Commands] = {
         "add": ("packages.add:add_verb", "Add Python packages to a container."),
         "packages": ("packages.states:packages_verb", "Show the packages that you added to a container."),
         "drop": ("packages.add:drop_verb", "Remove packages that you added to a container."),
+        "undo": ("packages.states:undo_verb", "Undo the last change of your packages for a container."),
         "edit": (
             "packages.editing:edit_verb",
             "Edit your packages in the container, in a shell or with a command.",
-        ),
-        "pack": (
-            "packages.editing:pack_verb",
-            "Pack the packages that you edited into one file.",
         ),
         "bake": ("packages.bake:bake_verb", "Put packages into a new image."),
         "rebase": ("packages.rebase:rebase_verb", "Rebuild your packages for another version of a container."),
@@ -130,10 +127,6 @@ VERBS: dict[str, Commands] = {
             "Block loading of a container, now or from a date.",
         ),
         "restore": ("publish.lifecycle:restore", "Return a deprecated or retired container to normal."),
-        "undo": (
-            "publish.lifecycle:undo",
-            "Undo a change of the catalogue, or of your packages.",
-        ),
         "gc": (
             "publish.gc:gc",
             "Remove unused images and report unused modules.",

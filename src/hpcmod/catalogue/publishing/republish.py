@@ -49,7 +49,7 @@ def check_same(candidate: Candidate, known: CatalogueRecord, progress: Progress 
     raise BadInputError(
         f"{known.module} is published with another image, {known.sif} of sha256 {known.sha256}: what users load must "
         "not change",
-        "Choose another version: --version; or undo the former publication first: hpcmod undo",
+        "Choose another version: --version; or undo the former publication first: hpcmod catalogue undo",
     )
 
 

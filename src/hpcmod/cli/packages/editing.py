@@ -1,4 +1,4 @@
-"""The commands `hpcmod edit` and `hpcmod pack`: a writable state of a user's packages for development."""
+"""The command `hpcmod edit`: change a user's packages in the container, by hand."""
 
 from __future__ import annotations
 
@@ -11,23 +11,17 @@ import click
 from hpcmod.cli.flags import with_flags
 from hpcmod.cli.output import print_data, print_json, print_text, tell
 from hpcmod.cli.packages.show import describe_edit, find_locked_changes, print_change, tell_active, tell_other_edits
-from hpcmod.cli.packages.target import Found, SetFlags, choose_data, find_set, package_options
-from hpcmod.cli.signals import terminate_cleanly
-from hpcmod.errors import NotFoundError
+from hpcmod.cli.packages.target import Found, SetFlags, choose_data, find_set, package_options, tell_loaded
+from hpcmod.cli.signals import leave_interrupts, terminate_cleanly
+from hpcmod.errors import CheckFailedError, NotFoundError
 from hpcmod.install.packages.builder import make_builder
-from hpcmod.install.packages.editing import (
-    CONSTRAINTS,
-    Packing,
-    begin_edit,
-    discard_edit,
-    pack_edit,
-    plan_packing,
-)
+from hpcmod.install.packages.editing import CONSTRAINTS, Packing, begin_edit, discard_edit, hold_edit, pack_edit
 from hpcmod.install.packages.edits import WritableState, find_edit
 from hpcmod.install.packages.sets import make_set
 from hpcmod.model.bind import Bind
-from hpcmod.model.packages.place import USER_LAYER_IN_CONTAINER, edit_directory
-from hpcmod.process import become
+from hpcmod.model.packages.place import USER_LAYER_IN_CONTAINER
+from hpcmod.process import call
+from hpcmod.render.quote import sh_word
 
 _BINDS = ("SINGULARITY_BINDPATH", "APPTAINER_BINDPATH")
 _INSIDE = ("SINGULARITYENV_PIP_CONSTRAINT", "APPTAINERENV_PIP_CONSTRAINT")
@@ -35,150 +29,110 @@ _INSIDE = ("SINGULARITYENV_PIP_CONSTRAINT", "APPTAINERENV_PIP_CONSTRAINT")
 
 @dataclass(frozen=True)
 class EditFlags(SetFlags):
-    """Options of `hpcmod edit`."""
+    """Arguments and options of `hpcmod edit`."""
 
     command: tuple[str, ...]
     discard: bool
-    dry_run: bool
-
-
-@dataclass(frozen=True)
-class PackFlags(SetFlags):
-    """Options of `hpcmod pack`."""
-
-    dry_run: bool
 
 
 @click.command("edit")
 @package_options
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND [ARGS]...]")
-@click.option("--discard", is_flag=True, help="Remove the writable packages with all changes.")
-@click.option("--dry-run", is_flag=True, help="Print what would be made or removed; change nothing.")
+@click.option("--discard", is_flag=True, help="Discard the changes of an edit that failed.")
 @with_flags(EditFlags)
 def edit_verb(flags: EditFlags) -> None:
     """Edit your packages in the container, in a shell or with a command.
 
-    pip then installs into a directory, which is kept until `hpcmod pack` packs it into one file again, or --discard
-    removes it. Until then, modules and jobs use your packages as they were. pip does not replace packages of the image.
+    pip and other programs can then change them; pip does not replace packages of the image. If the command succeeds,
+    or you leave the shell, the result is packed into one file and becomes active: `hpcmod undo` restores the packages
+    before. If the command fails, or you leave the shell with `exit 1`, nothing is packed, and the changes are kept for
+    the next `hpcmod edit`. Until then, modules and jobs use your packages as they were.
 
     \b
     Examples:
       hpcmod edit PyTorch
       hpcmod edit PyTorch -- pip install -e ~/mycode
-      hpcmod edit PyTorch -- python -m pytest mycode
       hpcmod edit PyTorch --discard
     """
-    if flags.command and (flags.discard or flags.as_json):
-        raise click.UsageError(f"give a command or {'--discard' if flags.discard else '--json'}, not both")
+    if flags.command and flags.discard:
+        raise click.UsageError("give a command or --discard, not both")
     found = find_set(flags)
     edit = find_edit(found.set, found.target.place.tag)
     if edit is None and not flags.as_json:
         tell_other_edits(found)
     if flags.discard:
-        _discard(found, edit, dry_run=flags.dry_run, as_json=flags.as_json)
+        _discard(found, edit, as_json=flags.as_json)
         return
-    is_new = edit is None
-    if not flags.dry_run:
-        make_set(found.set, choose_data(found, None))
-        with terminate_cleanly():
-            edit = begin_edit(found.target, found.set, make_builder(os.environ, starts=False), tell)
-    if flags.as_json:
-        _print_edit(found, edit, dry_run=flags.dry_run, discarded=False)
-        return
-    state = edit.base if edit else found.set.active_number(found.target.place.tag)
-    what = f"state {state}" if state else "no packages"
-    place = found.set.directory / edit_directory(found.target.place.tag)
-    if edit is None:
-        print_data(place)
-        tell(f"would make {what} of `{found.set.choice.shown}` for {found.target.module} writable there")
-        return
-    if is_new:
-        tell(f"{what} of `{found.set.choice.shown}` for {found.target.module} can be changed now; then: hpcmod pack")
-    from hpcmod.cli.install.installed import on_a_terminal  # slow to import, and `undo` does not need it
-
-    if flags.command or on_a_terminal():
-        _start(found, edit, flags.command)
-    print_data(edit.files)
-
-
-def _start(found: Found, edit: WritableState, command: Sequence[str]) -> None:
-    """Replace this process by a shell or a command in the container, with the files of an edited state."""
+    builder = make_builder(os.environ)
     program = found.installed.program
     found.installed.check_program()
+    is_first = found.set.active_number(found.target.place.tag) is None
+    make_set(found.set, choose_data(found, None))
+    argv = [str(program), "exec", "--", *flags.command] if flags.command else [str(program), "shell", "--"]
+    with terminate_cleanly():
+        edit = begin_edit(found.target, found.set, builder, tell)
+        left = _say_what_is_left(found, edit)
+        with hold_edit(found.set, edit, tell):
+            try:
+                status = _run(argv, edit, to_stderr=flags.as_json)
+                done = None if status else pack_edit(found.target, found.set, builder, tell)
+            except BaseException:
+                tell(left)
+                raise
+    if done is None:
+        shown = " ".join(map(sh_word, flags.command)) if flags.command else "the shell"
+        raise CheckFailedError(f"{shown} ended with status {status}, so nothing was packed", left)
+    _report(found, done, as_json=flags.as_json)
+    tell_loaded(found, is_first=is_first)
+
+
+def _say_what_is_left(found: Found, edit: WritableState) -> str:
+    name = sh_word(found.name)
+    return (
+        f"Your changes are in {edit.files}; modules and jobs use your packages as they were. To go on: hpcmod edit "
+        f"{name}; to pack them as they are: hpcmod edit {name} -- true; to discard them: hpcmod edit {name} --discard"
+    )
+
+
+def _run(argv: Sequence[str], edit: WritableState, *, to_stderr: bool) -> int:
+    """Run a program in the container, with the files of an edited state, and return its exit status."""
     bind = str(Bind(str(edit.files.resolve()), USER_LAYER_IN_CONTAINER))
+    environ = dict.fromkeys(_INSIDE, f"{USER_LAYER_IN_CONTAINER}/{CONSTRAINTS}") | dict(os.environ)
     for name in _BINDS:
-        os.environ[name] = ",".join(filter(None, [bind, os.environ.get(name, "")]))
-    for name in _INSIDE:
-        os.environ.setdefault(name, f"{USER_LAYER_IN_CONTAINER}/{CONSTRAINTS}")
-    become([str(program), "exec", "--", *command] if command else [str(program), "shell", "--"])
+        environ[name] = ",".join(filter(None, [bind, environ.get(name, "")]))
+    with leave_interrupts():
+        return call(argv, env=environ, tied=True, to_stderr=to_stderr)
 
 
-def _discard(found: Found, edit: WritableState | None, *, dry_run: bool, as_json: bool) -> None:
+def _discard(found: Found, edit: WritableState | None, *, as_json: bool) -> None:
     if edit is None:
         raise NotFoundError(
             f"no packages `{found.set.choice.shown}` for {found.target.module} are being edited",
             f"See: hpcmod packages {found.name}",
         )
-    if not dry_run:
-        discard_edit(found.set, found.target.place.tag, tell)
+    discard_edit(found.set, found.target.place.tag, tell)
     if as_json:
-        _print_edit(found, edit, dry_run=dry_run, discarded=True)
+        print_json(module=found.target.module, set=found.set.choice.shown, discarded=describe_edit(edit))
         return
     print_data(edit.directory)
-    tell(f"{'would remove' if dry_run else 'removed'} the changes since {edit.time}")
+    tell(f"discarded the changes since {edit.time}")
 
 
-def _print_edit(found: Found, edit: WritableState | None, *, dry_run: bool, discarded: bool) -> None:
-    print_json(
-        module=found.target.module,
-        set=found.set.choice.shown,
-        directory=str(found.set.directory),
-        dry_run=dry_run,
-        edited=describe_edit(edit),
-        discarded=discarded,
-    )
-
-
-@click.command("pack")
-@package_options
-@click.option("--dry-run", is_flag=True, help="Print what has changed; pack nothing.")
-@with_flags(PackFlags)
-def pack_verb(flags: PackFlags) -> None:
-    """Pack the packages that you edited into one file.
-
-    They become active, and the directory of `hpcmod edit` is removed. `hpcmod undo` restores the packages before that.
-
-    \b
-    Example:
-      hpcmod pack PyTorch
-    """
-    found = find_set(flags)
-    if not flags.as_json and find_edit(found.set, found.target.place.tag) is None:
-        tell_other_edits(found)
-    if flags.dry_run:
-        done, _ = plan_packing(found.target, found.set, make_builder(os.environ, starts=False))
-    else:
-        with terminate_cleanly():
-            done = pack_edit(found.target, found.set, make_builder(os.environ), tell)
+def _report(found: Found, done: Packing, *, as_json: bool) -> None:
     changes = find_locked_changes(done.before, done.edited.locked)
-    if flags.as_json:
-        editable = [asdict(one) for one in done.edited.editable]
-        print_change(
-            found, before=done.before, state=done.state, changes=changes, dry_run=flags.dry_run, editable=editable
-        )
+    if as_json:
+        editable = [asdict(package) for package in done.edited.editable]
+        print_change(found, before=done.before, state=done.state, changes=changes, editable=editable)
         return
     for change in changes:
         print_text(str(change))
-    _tell_limits(found, done)
-    if done.state:
-        tell_active(found, done.state)
-
-
-def _tell_limits(found: Found, done: Packing) -> None:
-    for one in done.edited.editable:
-        tell(f"{one.name} is editable: its code stays in {one.path}, which must exist wherever you use these packages")
+    for package in done.edited.editable:
+        tell(
+            f"{package.name} is editable: its code stays in {package.path}, which must exist wherever you use these "
+            "packages"
+        )
     for name in done.edited.replaced:
         inside = found.target.find(name)
-        tell(
-            f"{name} {inside.version if inside else ''} of the image is replaced, which may break packages built for it"
-        )
+        version = inside.version if inside else ""
+        tell(f"{name} {version} of the image is replaced, which may break packages built for it")
+    tell_active(found, done.state)

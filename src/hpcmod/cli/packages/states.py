@@ -1,4 +1,4 @@
-"""The commands for the states of a package set: packages, and undo for a container."""
+"""The commands for the states of a package set: packages, undo."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import click
 
+from hpcmod.cli.containers import complete_container
 from hpcmod.cli.flags import with_flags
 from hpcmod.cli.output import format_size, print_data, print_json, print_table, print_text, tell
 from hpcmod.cli.packages.show import (
@@ -18,14 +19,15 @@ from hpcmod.cli.packages.show import (
     print_packages,
     tell_other_edits,
 )
-from hpcmod.cli.packages.target import Found, SetFlags, find_set, package_options
+from hpcmod.cli.packages.target import Found, SetFlags, find_set, package_options, set_options
 from hpcmod.errors import NotFoundError
 from hpcmod.install.packages.builder import make_builder
 from hpcmod.install.packages.changing import KEPT, collect, undo_change, use
 from hpcmod.install.packages.edits import find_edit, find_other_edits
-from hpcmod.install.packages.sets import find_sets
+from hpcmod.install.packages.sets import find_names, find_sets
 from hpcmod.model.packages.lockfile import render_package_lock
 from hpcmod.model.packages.state import State
+from hpcmod.render.quote import sh_word
 
 _ONE_OF = ("history", "diff", "lock", "use", "gc")
 
@@ -89,11 +91,38 @@ def packages_verb(flags: PackagesFlags) -> None:
         _print_state(found, flags)
 
 
-def undo_packages(flags: SetFlags, *, dry_run: bool) -> None:
-    """Make the state before the active one active again, and report what that changes."""
+@dataclass(frozen=True)
+class UndoFlags(SetFlags):
+    """Options of `hpcmod undo`."""
+
+    dry_run: bool
+
+
+@click.command("undo")
+@set_options
+@click.argument("container", default="", shell_complete=complete_container)
+@click.option("--dry-run", is_flag=True, help="Print what would change; change nothing.")
+@with_flags(UndoFlags)
+def undo_verb(flags: UndoFlags) -> None:
+    """Undo the last change of your packages for a container.
+
+    The packages that you had before become active again. A change of a site's catalogue is undone by
+    `hpcmod catalogue undo`.
+
+    \b
+    Example:
+      hpcmod undo PyTorch
+    """
+    if not flags.container or flags.container.isdecimal():
+        own = " or ".join(f"hpcmod undo {sh_word(name)}" for name in find_names(os.environ)) or "hpcmod undo CONTAINER"
+        number = f" {flags.container}" if flags.container else ""
+        raise click.UsageError(
+            f"name a container to undo the last change of your packages: {own}\n"
+            f"To undo a change of the site's catalogue: hpcmod catalogue undo{number}"
+        )
     found, as_json = find_set(flags), flags.as_json
     active = _active(found)
-    if dry_run:
+    if flags.dry_run:
         before = found.set.read(active.parent) if active.parent is not None else None
         _print_switched(found, active, before, as_json=as_json, dry_run=True)
         return
@@ -151,7 +180,7 @@ def _print_state(found: Found, flags: PackagesFlags) -> None:
         base = f"state {edit.base}" if edit.base else "no packages"
         tell(
             f"being edited since {edit.time} by {edit.user}, from {base}, in {edit.files}; "
-            f"to finish: hpcmod pack {found.name}; to remove the changes: hpcmod edit {found.name} --discard"
+            f"to finish: hpcmod edit {found.name}; to discard the changes: hpcmod edit {found.name} --discard"
         )
 
 

@@ -26,24 +26,31 @@ from hpcmod.model.packages.place import (
 from hpcmod.model.packages.plan import PackageTarget
 from hpcmod.render.quote import sh_word
 
-Decorator = Callable[[Callable[..., None]], Callable[..., None]]
-
-set_option = click.option(
-    "--set", "set_name", metavar="NAME", help=f"Set of packages (default: ${CHOICE_VARIABLE}, else `{DEFAULT_SET}`)."
-)
-shared_option = click.option(
-    "--shared",
-    type=click.Path(path_type=Path),
-    metavar="DIRECTORY",
-    help="Directory of a set that a project shares; its permissions decide who may change it.",
-)
-
 
 def package_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the argument and options that all commands for packages share."""
-    container = click.argument("container", shell_complete=complete_container)
-    for add in (json_option, site_option, shared_option, set_option, container):
-        command = add(command)
+    return click.argument("container", shell_complete=complete_container)(set_options(command))
+
+
+def set_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that choose a set."""
+    for option in (
+        json_option,
+        site_option,
+        click.option(
+            "--shared",
+            type=click.Path(path_type=Path),
+            metavar="DIRECTORY",
+            help="Directory of a set that a project shares; its permissions decide who may change it.",
+        ),
+        click.option(
+            "--set",
+            "set_name",
+            metavar="NAME",
+            help=f"Set of packages (default: ${CHOICE_VARIABLE}, else `{DEFAULT_SET}`).",
+        ),
+    ):
+        command = option(command)
     return command
 
 

@@ -16,6 +16,7 @@ from hpcmod.catalogue.records.store import Catalogue, open_catalogue
 from hpcmod.cli.containers import json_option, site_option
 from hpcmod.cli.groups import CommandGroup
 from hpcmod.cli.output import print_data, print_json, print_table, tell
+from hpcmod.cli.publish.lifecycle import undo
 from hpcmod.cli.publish.move import move
 from hpcmod.cli.publish.options import catalogue_option, make_actor, open_catalogues
 from hpcmod.cli.publish.pin import pin_verb
@@ -31,7 +32,7 @@ def catalogue_verb() -> None:
     """Create and maintain a catalogue."""
 
 
-for command in (refresh_verb, move, verify, usage, pin_verb):
+for command in (undo, refresh_verb, move, verify, usage, pin_verb):
     catalogue_verb.add_command(command)
 
 

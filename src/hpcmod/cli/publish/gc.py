@@ -21,7 +21,7 @@ from hpcmod.cli.publish.options import changing_options, make_actor, open_catalo
     show_default=True,
     help="Age in days; newer files and modules loaded since then are kept.",
 )
-@click.option("--keep", is_flag=True, help="Set files aside, so that `undo` can restore them until the next gc.")
+@click.option("--keep", is_flag=True, help="Set files aside, so that an undo can restore them until the next gc.")
 @changing_options
 def gc(days: float, keep: bool, directory: Path | None, why: str, dry_run: bool, as_json: bool) -> None:
     """Remove unused images and report unused modules.
@@ -48,7 +48,7 @@ def gc(days: float, keep: bool, directory: Path | None, why: str, dry_run: bool,
     if not found:
         tell(f"{catalogue.directory}: nothing to remove")
     if keep and change:
-        tell(f"change {change}; to restore the files: hpcmod undo {change}")
+        tell(f"change {change}; to restore the files: hpcmod catalogue undo {change}")
     if not catalogue.counts_use:
         tell("loads are not counted; to count them: hpcmod catalogue init --count-use DIRECTORY")
 

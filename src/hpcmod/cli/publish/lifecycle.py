@@ -13,7 +13,6 @@ from hpcmod.catalogue.finding.find import Container, find_container
 from hpcmod.cli.containers import complete_container
 from hpcmod.cli.flags import with_flags
 from hpcmod.cli.output import tell
-from hpcmod.cli.packages.target import SetFlags, set_option, shared_option
 from hpcmod.cli.publish.options import ChangeFlags, changing_options, make_actor, open_catalogues, show_change
 from hpcmod.errors import BadInputError
 from hpcmod.model.catalogue import lifecycle as rules
@@ -40,12 +39,10 @@ class LifecycleFlags(ChangeFlags):
 
 @dataclass(frozen=True)
 class UndoFlags(ChangeFlags):
-    """Argument and options of `hpcmod undo`."""
+    """Argument and options of `hpcmod catalogue undo`."""
 
-    what: str
-    """Number of a change, or a container; empty for the latest change."""
-    set_name: str | None
-    shared: Path | None
+    change: int | None
+    """Number of a change; None for the latest change."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +63,7 @@ class NoticeFlags(LifecycleFlags):
 
 
 def _change(flags: LifecycleFlags, decide: _Decide, *, verb: str) -> None:
-    from hpcmod.catalogue.admin import lifecycle  # slow to import, and `undo` of packages does not need it
+    from hpcmod.catalogue.admin import lifecycle
 
     found = _find(flags.directory, flags.container)
     change = lifecycle.change_name(
@@ -202,32 +199,19 @@ def restore(flags: LifecycleFlags) -> None:
 
 
 @click.command()
-@click.argument("what", metavar="[CHANGE|CONTAINER]", default="", shell_complete=complete_container)
+@click.argument("change", metavar="[CHANGE]", type=int, required=False)
 @changing_options
-@set_option
-@shared_option
 @with_flags(UndoFlags)
 def undo(flags: UndoFlags) -> None:
-    """Undo a change of the catalogue, or of your packages.
-
-    Without CHANGE, the latest change of the catalogue. With CONTAINER, the packages that you had before become active
-    again; --set and --shared choose the set.
+    """Undo a change of the catalogue: the latest, or the one with a number.
 
     \b
     Examples:
-      hpcmod undo
-      hpcmod undo 17 --dry-run     # the numbers: hpcmod catalogue journal
-      hpcmod undo PyTorch          # your packages: hpcmod packages PyTorch --history
+      hpcmod catalogue undo
+      hpcmod catalogue undo 17 --dry-run     # the numbers: hpcmod catalogue journal
     """
-    if flags.what and not flags.what.isdecimal():
-        from hpcmod.cli.packages.states import undo_packages  # the other commands here do not need it
-
-        chosen = SetFlags(flags.what, flags.set_name, flags.shared, None, flags.as_json)
-        undo_packages(chosen, dry_run=flags.dry_run)
-        return
     from hpcmod.catalogue.admin import lifecycle
 
-    number = int(flags.what) if flags.what else None
     catalogue = open_catalogues(flags.directory)[0]
-    change = lifecycle.undo(catalogue, number, actor=make_actor(flags.why), dry_run=flags.dry_run)
+    change = lifecycle.undo(catalogue, flags.change, actor=make_actor(flags.why), dry_run=flags.dry_run)
     show_change(change, as_json=flags.as_json, dry_run=flags.dry_run)

@@ -73,7 +73,7 @@ def open_catalogues(directory: Path | None) -> tuple[Catalogue, ...]:
 
 def make_actor(why: str) -> Actor:
     """Return the user and host of this process, with the reason for the change."""
-    from hpcmod.catalogue.change import Actor  # slow to import, and `undo` of packages does not need it
+    from hpcmod.catalogue.change import Actor  # slow to import, and few commands need it
 
     try:
         user = getpass.getuser()
@@ -96,7 +96,7 @@ def show_change(change: Change, *, as_json: bool, dry_run: bool) -> None:
         for line in _render_edit(edit.before, edit.after):
             print_text(f"{edit.name}/{edit.version}: {line}")
     if change.edits and not dry_run:
-        tell(f"change {change.id}; to revert it: hpcmod undo {change.id}")
+        tell(f"change {change.id}; to revert it: hpcmod catalogue undo {change.id}")
 
 
 def _render_edit(before: Any, after: Any) -> list[str]:

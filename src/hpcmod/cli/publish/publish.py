@@ -164,7 +164,7 @@ def _show(done: Published, *, as_json: bool) -> None:
         print_json(change=done.change, record=record_values(done.record))
         return
     if done.change:
-        tell(f"change {done.change}; to revert it: hpcmod undo {done.change}")
+        tell(f"change {done.change}; to revert it: hpcmod catalogue undo {done.change}")
     print_data(done.record.module)
 
 

@@ -34,7 +34,7 @@ def refresh(
     """Regenerate modules and scripts with the current site profile and hpcmod; images do not change.
 
     Users are not interrupted: the old module works until the new one is in place. Everything is recorded as one change,
-    which `hpcmod undo` reverts. Retired containers are skipped unless you name their version.
+    which `hpcmod catalogue undo` reverts. Retired containers are skipped unless you name their version.
 
     \b
     Examples:
@@ -74,7 +74,7 @@ def _show(done: Refreshed, *, dry_run: bool) -> None:
     for fault in done.faults:
         tell(f"not changed: {fault.message}. {fault.cure}")
     if done.change:
-        tell(f"change {done.change}; to revert it: hpcmod undo {done.change}")
+        tell(f"change {done.change}; to revert it: hpcmod catalogue undo {done.change}")
     elif not done.renewals:
         tell("modules and scripts are already up to date")
 

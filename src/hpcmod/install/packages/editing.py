@@ -1,7 +1,8 @@
 """Edit a state: its files as a writable directory for development, which becomes one file again.
 
 The directory is in the set, next to the states, and has two entries: the files, which a container sees at
-/user-software, and a record. Modules and jobs use the active state until the directory is packed.
+/user-software, and a record. Modules and jobs use the active state until the directory is packed, which is when the
+command that edits has succeeded.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,11 +25,12 @@ from hpcmod.install.packages.builder import Builder
 from hpcmod.install.packages.building import check_room_for, pack_layer, scratch_layer
 from hpcmod.install.packages.edits import FILES, RECORD, WritableState, find_edit
 from hpcmod.install.packages.importing import read_installed_metadata
-from hpcmod.install.packages.sets import PackageSet
+from hpcmod.install.packages.sets import LOCK, PackageSet
 from hpcmod.install.user_layer import write_venv
+from hpcmod.lock import hold, read_holder
 from hpcmod.model.packages.edited import Edited, describe_edited
 from hpcmod.model.packages.place import USER_LAYER_IN_CONTAINER, edit_directory, state_file
-from hpcmod.model.packages.plan import PackageChange, PackageTarget, StatePlan, make_constraints, make_state_plan
+from hpcmod.model.packages.plan import PackageChange, PackageTarget, make_constraints, make_state_plan
 from hpcmod.model.packages.requirement import Requirements
 from hpcmod.model.packages.state import State
 
@@ -40,11 +42,12 @@ _CACHE = "__pycache__"
 
 @dataclass(frozen=True)
 class Packing:
-    """Plan and result of packing an edited state."""
+    """Result of packing an edited state."""
 
     before: State | None
-    state: State | None
-    """The new state; None if nothing was written."""
+    """The state that was active until then."""
+    state: State
+    """The new state, or the same one if nothing has changed."""
     edited: Edited
 
 
@@ -108,7 +111,7 @@ def _check_own(found: PackageSet, tag: str, edit: WritableState, *below: str) ->
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
             raise BusyError(
                 f"{edit.directory}: another user is editing these packages since {edit.time}",
-                f"Ask {edit.user} to pack them, or use a set of your own: --set NAME",
+                f"Ask {edit.user} to finish, or use a set of your own: --set NAME",
             )
 
 
@@ -124,6 +127,7 @@ def discard_edit(found: PackageSet, tag: str, tell: Callable[[str], None]) -> No
         edit = find_edit(found, tag)
         if edit:
             _check_own(found, tag, edit)
+            _check_not_in_use(found, edit)
             _remove(found, tag)
 
 
@@ -136,30 +140,24 @@ def _remove(found: PackageSet, tag: str) -> None:
     found.tree.remove_all(gone)
 
 
-def plan_packing(target: PackageTarget, found: PackageSet, builder: Builder) -> tuple[Packing, StatePlan]:
-    """Return what packing the edited state would do, and its plan.
+@contextlib.contextmanager
+def hold_edit(found: PackageSet, edit: WritableState, tell: Callable[[str], None]) -> Iterator[None]:
+    """Keep other processes from editing the same state while the block runs.
 
     Raises
     ------
-    NotFoundError
-        If no state is being edited.
+    BusyError
+        If one does already.
     """
-    edit = find_edit(found, target.place.tag)
-    if edit is None:
-        raise NotFoundError(
-            f"no packages `{found.choice.shown}` for {target.module} are being edited",
-            f"Start with: hpcmod edit {found.name}",
-        )
-    _check_own(found, target.place.tag, edit, FILES)
-    base = found.read(edit.base) if edit.base in found.numbers() else None
-    of_conda = find_conda_metadata(edit.files / Path(target.venv).relative_to(USER_LAYER_IN_CONTAINER))
-    installed = [one for one in read_installed_metadata(edit.files) if (one.name, one.version) not in of_conda]
-    edited = describe_edited(installed, base, target, builder.now)
-    change = PackageChange(
-        added=Requirements(edited.requirements), dropped=edited.dropped, allowed=edited.replaced, action="edit"
-    )
-    plan = make_state_plan(target, change, directory=str(found.directory), number=found.next_number(), parent=base)
-    return Packing(base, None, edited), plan
+    _check_not_in_use(found, edit)
+    with hold(edit.directory / LOCK, limit=0, tell=tell, on_stale=lambda: None, below=found.tree.root):
+        yield
+
+
+def _check_not_in_use(found: PackageSet, edit: WritableState) -> None:
+    holder = read_holder(edit.directory / LOCK)
+    if holder and not holder.is_dead():
+        raise BusyError(f"your packages `{found.choice.shown}` are being edited by {holder}", "Wait until it ends.")
 
 
 def pack_edit(target: PackageTarget, found: PackageSet, builder: Builder, tell: Callable[[str], None]) -> Packing:
@@ -171,15 +169,26 @@ def pack_edit(target: PackageTarget, found: PackageSet, builder: Builder, tell: 
         If no state is being edited, or there is no space; the directory is then as it was.
     """
     with found.locked(tell):
-        packing, plan = plan_packing(target, found, builder)
+        edit = find_edit(found, target.place.tag)
+        if edit is None:
+            raise NotFoundError(f"{found.directory / edit_directory(target.place.tag)}: no such directory")
+        _check_own(found, target.place.tag, edit, FILES)
+        base = found.read(edit.base) if edit.base in found.numbers() else None
+        of_conda = find_conda_metadata(edit.files / Path(target.venv).relative_to(USER_LAYER_IN_CONTAINER))
+        installed = [one for one in read_installed_metadata(edit.files) if (one.name, one.version) not in of_conda]
+        edited = describe_edited(installed, base, target, builder.now)
+        change = PackageChange(
+            added=Requirements(edited.requirements), dropped=edited.dropped, allowed=edited.replaced, action="edit"
+        )
+        plan = make_state_plan(target, change, directory=str(found.directory), number=found.next_number(), parent=base)
         before = found.active(target.place.tag)
         files = found.tree.root / edit_directory(target.place.tag) / FILES
         check_room_for(target, found)
         with scratch_layer(builder.temporary) as layer:
             _copy(files, layer)
-            state = found.settle(before, pack_layer(plan, packing.edited.locked, layer, found, builder))
+            state = found.settle(before, pack_layer(plan, edited.locked, layer, found, builder))
         _remove(found, target.place.tag)
-    return Packing(before, state, packing.edited)
+    return Packing(before, state, edited)
 
 
 def _copy(files: Path, layer: Path) -> None:

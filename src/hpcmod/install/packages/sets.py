@@ -17,6 +17,7 @@ from hpcmod.model.packages.place import (
     STATES,
     SetChoice,
     active_link,
+    base_directory,
     edit_directory,
     parse_active_link,
     parse_state_file,
@@ -146,7 +147,7 @@ class PackageSet:
             raise BusyError(
                 f"your packages `{self.choice.shown}` for {self.name} are being edited in "
                 f"{self.directory / edit_directory(tag)}",
-                f"First pack them: hpcmod pack {self.name}; or remove the changes: hpcmod edit {self.name} --discard",
+                f"Finish: hpcmod edit {self.name}; or discard the changes: hpcmod edit {self.name} --discard",
             )
 
     def switch(self, state: State) -> None:
@@ -235,6 +236,13 @@ def _are_equal(one: State, other: State, fields: tuple[str, ...]) -> bool:
 def open_set(name: str, choice: SetChoice, environ: Mapping[str, str]) -> PackageSet:
     """Return a set of a container, whether or not it exists yet."""
     return PackageSet(name, choice, Path(set_directory(name, choice, environ)))
+
+
+def find_names(environ: Mapping[str, str]) -> list[str]:
+    """Return the names of the containers for which the user has sets, sorted."""
+    with contextlib.suppress(OSError):
+        return sorted(path.name for path in Path(base_directory(environ)).iterdir() if find_sets(path.name, environ))
+    return []
 
 
 def find_sets(name: str, environ: Mapping[str, str]) -> list[PackageSet]:

@@ -128,7 +128,7 @@ def _check_standing(change: Change, journal: Iterable[Change]) -> None:
     if change.id in undone:
         raise BadInputError(
             f"change {change.id} ({change.verb}) is already undone, by change {undone[change.id]}",
-            f"To restore it: hpcmod undo {undone[change.id]}. All changes: hpcmod catalogue journal",
+            f"To restore it: hpcmod catalogue undo {undone[change.id]}. All changes: hpcmod catalogue journal",
         )
     # an undo cancels the change it undid, so neither of the pair blocks this undo
     later = [newer for newer in listed if newer.id > change.id and not newer.undoes and newer.id not in undone]

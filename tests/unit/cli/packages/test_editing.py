@@ -1,72 +1,150 @@
 from __future__ import annotations
 
+import json
 import os
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from hpcmod.cli.packages import editing
+from hpcmod.install.packages import building
+from hpcmod.lock import Holder
 from tests.package_states import OTHER_TAG, TAG
 from tests.unit.cli.packages.test_states import call, data, home, must
 
 __all__ = ["home"]
 
 FRESH = ("--set", "fresh")
+NAMES = (*editing._BINDS, *editing._INSIDE)
 
 
-def test_a_set_is_edited_and_shown_and_discarded(home: Path) -> None:
-    directory = home / f".local/share/hpcmod/packages/PyTorch/fresh/edit-{TAG}"
-    assert must("edit", "PyTorch", *FRESH, "--dry-run") == f"{directory}\n"
-    assert not directory.exists()
-    assert must("edit", "PyTorch", *FRESH) == f"{directory}/user-software\n"
-    assert data("edit", "PyTorch", *FRESH)["edited"]["base"] is None
-    said = call("packages", "PyTorch", *FRESH).stderr
-    assert "being edited since " in said and "hpcmod pack PyTorch" in said
-    assert data("packages", "PyTorch", *FRESH)["edited"]["directory"] == f"{directory}/user-software"
-    assert data("packages", "PyTorch")["edited"] is None
-    assert call("add", "PyTorch", "x", *FRESH, "--dry-run").exit_code == 0
-    found = data("pack", "PyTorch", *FRESH, "--dry-run")
-    assert (found["state"], found["changes"], found["editable"]) == (None, [], [])
-    must("edit", "PyTorch", *FRESH, "--discard", "--dry-run")
-    assert directory.exists()
-    assert data("edit", "PyTorch", *FRESH, "--discard")["discarded"] is True
-    assert not directory.exists()
+class Container:
+    """What a command does to the writable packages instead of a program in a container."""
+
+    def __init__(self, status: int, installs: str = "") -> None:
+        self.status, self.installs = status, installs
+        self.argv: list[str] = []
+        self.environ: dict[str, str] = {}
+
+    def __call__(self, argv: Sequence[str], *, env: Mapping[str, str], tied: bool, to_stderr: bool) -> int:
+        self.argv, self.environ = list(argv), {name: env[name] for name in NAMES}
+        files = Path(env["SINGULARITY_BINDPATH"].partition(":")[0])
+        if self.installs:
+            info = files / f"venv/pytorch/lib/python3.12/site-packages/{self.installs}-1.0.dist-info"
+            info.mkdir(parents=True)
+            (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {self.installs}\nVersion: 1.0\n")
+            (info / "REQUESTED").touch()
+        if to_stderr:
+            print("of the command", file=sys.stderr)
+        return self.status
 
 
-def test_a_command_sees_the_writable_packages_first(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = home.parent / "software/PyTorch/2.7.1/in-environment"
-    program.touch()
-    started: list[list[str]] = []
+@pytest.fixture
+def fresh(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory of a new set, on a machine with a container runtime."""
+    (home.parent / "software/PyTorch/2.7.1/in-environment").touch()
+    runtime = home.parent / "bin/apptainer"
+    runtime.parent.mkdir()
+    runtime.touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(runtime.parent))
+    monkeypatch.setattr(building, "_compile", lambda *_: None)
+    for name in NAMES:
+        monkeypatch.delenv(name, raising=False)
+    return home / ".local/share/hpcmod/packages/PyTorch/fresh"
 
-    def stop(argv: list[str]) -> None:
-        started.append(argv)
-        raise SystemExit(0)
 
-    monkeypatch.setattr(editing, "become", stop)
+def edits(monkeypatch: pytest.MonkeyPatch, status: int, installs: str = "") -> Container:
+    container = Container(status, installs)
+    monkeypatch.setattr(editing, "call", container)
+    return container
+
+
+def test_a_command_that_succeeds_makes_its_packages_active(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    container = edits(monkeypatch, 0, "mine")
     monkeypatch.setenv("SINGULARITY_BINDPATH", "/mine")
-    for name in ("APPTAINER_BINDPATH", *editing._INSIDE):
-        monkeypatch.setenv(name, "")
-        monkeypatch.delenv(name)
-    assert call("edit", "PyTorch", *FRESH, "--", "pip", "install", "-e", "./mycode").exit_code == 0
-    assert started == [[str(program), "exec", "--", "pip", "install", "-e", "./mycode"]]
-    files = home.resolve() / f".local/share/hpcmod/packages/PyTorch/fresh/edit-{TAG}/user-software"
-    assert os.environ["SINGULARITY_BINDPATH"] == f"{files}:/user-software,/mine"
-    assert os.environ["APPTAINERENV_PIP_CONSTRAINT"] == "/user-software/constraints.txt"
+    done = call("edit", "PyTorch", *FRESH, "--", "pip", "install", "-e", "./mycode")
+    assert (done.exit_code, done.stdout) == (0, "mine: added 1.0\n"), done.output
+    assert container.argv[1:] == ["exec", "--", "pip", "install", "-e", "./mycode"]
+    files = f"{fresh.resolve()}/edit-{TAG}/user-software"
+    inside = "/user-software/constraints.txt"
+    assert list(container.environ.values()) == [
+        f"{files}:/user-software,/mine",
+        f"{files}:/user-software",
+        *[inside] * 2,
+    ]
+    assert not (fresh / f"edit-{TAG}").exists()
+    assert must("packages", "PyTorch", *FRESH).split()[:3] == ["mine", "1.0", "yours"]
+    edits(monkeypatch, 0, "more")
+    shown = data("edit", "PyTorch", *FRESH)
+    assert (shown["state"]["number"], shown["before"]) == (2, 1)
+    assert [change["name"] for change in shown["changes"]] == ["more"]
+    assert must("undo", "PyTorch", *FRESH) == "more: removed 1.0\n"
 
 
-def test_packages_edited_for_the_image_before_an_update_are_not_forgotten(home: Path) -> None:
-    must("edit", "PyTorch", *FRESH)
-    directory = home / ".local/share/hpcmod/packages/PyTorch/fresh"
-    (directory / f"edit-{TAG}").rename(directory / f"edit-{OTHER_TAG}")
-    files = directory / f"edit-{OTHER_TAG}/user-software"
+def test_nothing_is_packed_of_a_command_that_fails(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    edits(monkeypatch, 3, "mine")
+    done = call("edit", "PyTorch", *FRESH, "--", "false")
+    said = " ".join(done.stderr.split())
+    assert (done.exit_code, "false ended with status 3, so nothing was packed" in said) == (1, True), done.output
+    assert f"Your changes are in {fresh}/edit-{TAG}/user-software" in said
+    assert "to discard them: hpcmod edit PyTorch --discard" in said
+    shown = call("packages", "PyTorch", *FRESH).stderr
+    assert "being edited since " in shown and "to finish: hpcmod edit PyTorch" in shown
+    assert data("packages", "PyTorch", *FRESH)["edited"]["directory"] == f"{fresh}/edit-{TAG}/user-software"
+    assert data("packages", "PyTorch")["edited"] is None
+    container = edits(monkeypatch, 0)
+    assert must("edit", "PyTorch", *FRESH) == "mine: added 1.0\n"
+    assert container.argv[1:] == ["shell", "--"]
+
+
+def test_changes_are_discarded(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    edits(monkeypatch, 1)
+    call("edit", "PyTorch", *FRESH)
+    assert must("edit", "PyTorch", *FRESH, "--discard") == f"{fresh}/edit-{TAG}\n"
+    assert not (fresh / f"edit-{TAG}").exists()
+    call("edit", "PyTorch", *FRESH)
+    assert data("edit", "PyTorch", *FRESH, "--discard")["discarded"]["base"] is None
+
+
+def test_what_is_left_is_said_if_the_result_cannot_be_packed(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    edits(monkeypatch, 0, "mine")
+    monkeypatch.setattr("hpcmod.install.packages.editing.pack_layer", full)
+    done = call("edit", "PyTorch", *FRESH, "--", "true")
+    assert (done.exit_code, "Your changes are in" in done.stderr) == (5, True), done.output
+    assert (fresh / f"edit-{TAG}").exists()
+
+
+def test_two_commands_do_not_edit_the_same_packages(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    edits(monkeypatch, 1)
+    call("edit", "PyTorch", *FRESH)
+    holder = Holder.me()
+    (fresh / f"edit-{TAG}/.lock").write_text(json.dumps(vars(holder)))
+    for words in ((), ("--discard",)):
+        done = call("edit", "PyTorch", *FRESH, *words)
+        said = " ".join(done.stderr.split())
+        assert (done.exit_code, f"are being edited by process {os.getpid()}" in said) == (6, True), done.output
+
+
+def test_packages_edited_for_the_image_before_an_update_are_not_forgotten(
+    fresh: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edits(monkeypatch, 1)
+    call("edit", "PyTorch", *FRESH)
+    (fresh / f"edit-{TAG}").rename(fresh / f"edit-{OTHER_TAG}")
+    files = fresh / f"edit-{OTHER_TAG}/user-software"
     said = (
         "hpcmod: packages for another image (PyTorch/2.7.1) are still being edited since ",
         f"to take them over for PyTorch/2.7.1: hpcmod add PyTorch --from {files}; ",
     )
-    for words in (("packages",), ("pack", "--dry-run"), ("edit", "--discard"), ("edit", "--dry-run"), ("rebase",)):
+    for words in (("packages",), ("edit", "--discard"), ("rebase",)):
         stderr = call(words[0], "PyTorch", *FRESH, *words[1:]).stderr
         assert all(text in stderr for text in said), (words, stderr)
-    must("edit", "PyTorch", *FRESH)
+    call("edit", "PyTorch", *FRESH)
     others = data("packages", "PyTorch", *FRESH)["edited_for_other_images"]
     assert [one["directory"] for one in others] == [str(files)]
 
@@ -75,9 +153,7 @@ def test_packages_edited_for_the_image_before_an_update_are_not_forgotten(home: 
     ("words", "code", "said"),
     [
         (("edit", "PyTorch", "--discard"), 3, "are being edited"),
-        (("pack", "PyTorch"), 7, "no container runtime"),
-        (("pack", "PyTorch", "--dry-run"), 3, "hpcmod edit PyTorch"),
-        (("edit", "PyTorch", "--json", "--", "pip"), 2, "a command or --json"),
+        (("edit", "PyTorch"), 7, "no container runtime"),
         (("edit", "PyTorch", "--discard", "--", "pip"), 2, "a command or --discard"),
     ],
 )

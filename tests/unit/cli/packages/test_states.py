@@ -94,6 +94,16 @@ def test_undo_needs_no_container(home: Path) -> None:
     assert call("undo", "PyTorch").exit_code == 3
 
 
+def test_undo_without_a_container_says_which_commands_are_meant(home: Path) -> None:
+    for words, number in (((), ""), (("17",), " 17")):
+        done = call("undo", *words)
+        said = " ".join(done.stderr.split())
+        assert (done.exit_code, "undo the last change of your packages: hpcmod undo PyTorch" in said) == (2, True), said
+        assert f"To undo a change of the site's catalogue: hpcmod catalogue undo{number}" in said
+    (home / ".local").rename(home / "away")
+    assert "hpcmod undo CONTAINER" in call("undo").stderr
+
+
 def test_any_state_for_this_image_can_be_used(home: Path) -> None:
     assert "state 1 of `default` for PyTorch/2.7.1 is active" in call("packages", "PyTorch", "--use", "1").stderr
     assert active(home) == f"states/1-{TAG}.squashfs"

@@ -31,8 +31,8 @@ def lines(shop: Catalogue, *words: str) -> list[str]:
 def test_a_change_is_shown_field_by_field_and_how_to_revert_it(shop: Catalogue) -> None:
     done = call(shop, "promote", "Toy/2.0")
     assert done.stdout == "Toy/2.0: aliases: none -> stable\n"
-    assert done.stderr == "hpcmod: change 3; to revert it: hpcmod undo 3\n"
-    assert lines(shop, "undo", "3") == ["Toy/2.0: aliases: stable -> none"]
+    assert done.stderr == "hpcmod: change 3; to revert it: hpcmod catalogue undo 3\n"
+    assert lines(shop, "catalogue", "undo", "3") == ["Toy/2.0: aliases: stable -> none"]
 
 
 def test_reports_that_nothing_has_to_change(shop: Catalogue) -> None:
@@ -88,7 +88,7 @@ def test_json_tells_the_whole_change(shop: Catalogue) -> None:
         pytest.param(("alias", "--remove", "Toy/1.0", "x"), 2, "does not point to Toy/1.0", id="not its alias"),
         pytest.param(("deprecate", "Toy/1.0", "--until", "soon"), 2, "2027-03-01", id="no day"),
         pytest.param(("gc", "--days", "-1"), 2, "not in the range", id="days before today"),
-        pytest.param(("undo", "99"), 3, "change 99 not found", id="unknown change"),
+        pytest.param(("catalogue", "undo", "99"), 3, "change 99 not found", id="unknown change"),
         pytest.param(
             ("retire", "Toy/1.0", "--catalogue", "/nowhere"), 3, "/nowhere is not a catalogue", id="no catalogue"
         ),
@@ -104,14 +104,14 @@ def test_reports_invalid_requests_with_cure_and_exit_code(
 
 def test_without_a_catalogue_its_ways_to_be_named_are_reported(tmp_path: Path) -> None:
     nowhere = {"HPCMOD_CATALOGUE": "", "HPCMOD_SITE": "generic", "XDG_DATA_HOME": str(tmp_path), "HOME": str(tmp_path)}
-    done = CliRunner(env=nowhere).invoke(main, ["undo"])
+    done = CliRunner(env=nowhere).invoke(main, ["catalogue", "undo"])
     assert done.exit_code == 3
     assert "hpcmod catalogue init DIRECTORY" in done.stderr
 
 
 def test_the_journal_says_who_did_what_when_and_why(shop: Catalogue) -> None:
     call(shop, "promote", "Toy/2.0", "-m", "two weeks\nwithout \x1b[2J a complaint")
-    call(shop, "undo")
+    call(shop, "catalogue", "undo")
     first, second, promoted, undone = lines(shop, "catalogue", "journal")
     assert first.endswith(" publish Toy/1.0, by ada@login1: because")
     assert second.endswith(" publish Toy/2.0, by ada@login1: because")
@@ -141,15 +141,17 @@ def test_undo_without_a_number_restores_what_gc_kept_last(shop: Catalogue) -> No
     call(shop, "retire", "Toy/1.0")
     kept = call(shop, "gc", "--days", "0", "--keep")
     assert not (shop.images / "Toy-1.0.sif").exists()
-    assert "hpcmod undo 4" in kept.stderr
-    assert call(shop, "undo", "--dry-run").stderr == "hpcmod: would restore the files that change 4 removed\n"
-    assert call(shop, "undo").stderr == "hpcmod: restored the files that change 4 removed\n"
+    assert "hpcmod catalogue undo 4" in kept.stderr
+    assert (
+        call(shop, "catalogue", "undo", "--dry-run").stderr == "hpcmod: would restore the files that change 4 removed\n"
+    )
+    assert call(shop, "catalogue", "undo").stderr == "hpcmod: restored the files that change 4 removed\n"
     assert (shop.images / "Toy-1.0.sif").exists()
-    assert "state: retired -> published" in lines(shop, "undo")[0]
+    assert "state: retired -> published" in lines(shop, "catalogue", "undo")[0]
 
 
 def test_gc_reports_what_it_would_remove(shop: Catalogue) -> None:
-    call(shop, "undo")
+    call(shop, "catalogue", "undo")
     assert lines(shop, "gc", "--dry-run", "--days", "0")[0].split()[:3] == ["would", "remove", "images/Toy-2.0.sif"]
     found = json.loads(call(shop, "gc", "--days", "0", "--json").stdout)
     assert [one["remove"] for one in found["found"]] == [True] * 3
@@ -162,8 +164,8 @@ def test_every_change_has_a_schema_for_what_it_prints(shop: Catalogue, tmp_path:
         "promote Toy/2.0",
         "deprecate Toy/1.0 --reason old",
         "restore Toy/1.0",
-        "undo 4",
-        "undo 99",
+        "catalogue undo 4",
+        "catalogue undo 99",
         "catalogue rebuild",
         f"catalogue init {tmp_path}/new",
         f"catalogue move {tmp_path}/moved",

@@ -97,7 +97,7 @@ def test_meanwhile_nothing_else_changes_the_packages(found: PackageSet, builder:
         make_change(TARGET, found, PackageChange(dropped=("einops",)), builder, print)
     discard_edit(found, TAG, print)
     assert make_change(TARGET, found, PackageChange(dropped=("einops",)), builder, print)[1].number == 2
-    with pytest.raises(NotFoundError, match="being edited"):
+    with pytest.raises(NotFoundError, match="no such directory"):
         pack_edit(TARGET, found, builder, print)
 
 
