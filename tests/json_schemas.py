@@ -1,10 +1,13 @@
-"""Validate every JSON output of a command, in whichever test prints it."""
+"""Validate every JSON output of a command against its schema, in whichever test prints it.
+
+The schemas are those of the dataclasses that a command declares; a field that is in none of them fails the test.
+"""
 
 from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache, wraps
 from pathlib import Path
 from typing import Any
@@ -16,39 +19,29 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
 from hpcmod.cli.main import asks_for_json, main
-from hpcmod.cli.reference.commands import every_command, verbs_of
-
-_OUTPUT = {"type": "object", "properties": {"version": {"const": 1}}, "required": ["version"]}
-_ERROR = {
-    "type": "object",
-    "properties": {"code": {"type": "integer"}, "message": {"type": "string"}, "cure": {"type": "string"}},
-    "required": ["code", "message", "cure"],
-    "additionalProperties": False,
-}
-
-
-def commands_with_json() -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """Yield every command that has --json, with its words after `hpcmod`."""
-    for words, command in every_command():
-        if any(parameter.name == "as_json" for parameter in command.params):
-            yield words, command
-
-
-def fault_of(value: Any) -> str:
-    """Return where the JSON output of a command violates its schema; empty if it is valid."""
-    properties = {**_OUTPUT["properties"], **({"error": _ERROR} if "error" in value else {})}
-    fault = best_match(Draft202012Validator({**_OUTPUT, "properties": properties}).iter_errors(value))
-    return f"{fault.json_path}: {fault.message[:300]}" if fault else ""
+from hpcmod.cli.output import CommandFailure
+from hpcmod.cli.reference.commands import verbs_of
+from hpcmod.cli.reference.schemas import make_schema, outputs_of
 
 
 @cache
-def paths_of_commands() -> dict[int, tuple[str, ...]]:
-    """Return the words of every command that has --json, by the identity of the command, which lives forever."""
-    return {id(one): path for path, one in commands_with_json()}
+def validator(outputs: tuple[type, ...]) -> Draft202012Validator:
+    """Return the validator for one of some dataclasses."""
+    schema = make_schema("", outputs)
+    Draft202012Validator.check_schema(schema)
+    return Draft202012Validator(schema)
 
 
-def called_command(command: click.Command, words: Sequence[str]) -> tuple[str, ...]:
-    """Return the words of the called command if it has --json, else an empty tuple."""
+def fault_of(outputs: tuple[type, ...], value: Any) -> str:
+    """Return where a JSON output is none of some dataclasses; empty if it is one."""
+    if set(value) == {"version", "error"}:
+        outputs = (CommandFailure,)
+    fault = best_match(validator(outputs).iter_errors(value))
+    return f"{fault.json_path}: {fault.message[:300]}" if fault else ""
+
+
+def called_command(command: click.Command, words: Sequence[str]) -> click.Command:
+    """Return the command that is called, or the group in which it is unknown."""
     left = list(words)
     while isinstance(command, click.Group):
         while left and left[0].startswith("-"):
@@ -57,15 +50,15 @@ def called_command(command: click.Command, words: Sequence[str]) -> tuple[str, .
         if below is None:
             break  # an option of the group itself, or an unknown command
         command = below
-    return paths_of_commands().get(id(command), ())
+    return command
 
 
 def check_output(command: click.Command, words: Sequence[str], text: str) -> None:
     """Fail the test if a command run with --json printed anything that its schema does not allow."""
     if "--json" not in words or not text or not asks_for_json(command, words):
         return
-    path = called_command(command, words)
-    fault = fault_of(json.loads(text)) if path else ""
+    outputs = outputs_of(called_command(command, words))
+    fault = fault_of(outputs, json.loads(text)) if outputs else ""  # each command with --json declares its outputs
     if fault:
         pytest.fail(f"hpcmod {' '.join(words)}\n{fault}", pytrace=False)
 

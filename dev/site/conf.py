@@ -57,4 +57,5 @@ def add_navigation(app: Sphinx, name: str, source: list[str]) -> None:
 
 def setup(app: Sphinx) -> None:
     """Register what this file adds to Sphinx."""
+    app.config.html_extra_path = [str(app.srcdir / "extra")]
     app.connect("source-read", add_navigation)

@@ -61,6 +61,8 @@ def folders_without_ceiling() -> Iterator[str]:
     for top in tops:
         for folder in sorted(path for path in top.iterdir() if path.is_dir() and not path.name.startswith((".", "_"))):
             name = folder.relative_to(CHECKOUT).as_posix()
+            if name.endswith(".egg-info") or not any(path.is_file() for path in folder.rglob("*")):
+                continue  # pip wrote it, or an earlier version of the checkout had it
             if name not in CEILINGS and not any(part.startswith(f"{name}/") for part in CEILINGS):
                 yield name
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -110,7 +110,7 @@ class Here:
             return one
         copies = self.copies(one.module) if one.yours and one.catalogue else None
         own = self.is_own(copies.meant) if copies else one.yours
-        return one._replace(copy="own" if own else "site")
+        return replace(one, copy="own" if own else "site")
 
 
 def look_around(site: str | None, *, say: Callable[[str], None] | None = None, profile: Site | None = None) -> Here:

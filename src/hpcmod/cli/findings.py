@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, NoReturn
 
 from hpcmod.cli.output import print_json, print_text, print_wrapped
 from hpcmod.model.finding import FAIL, UNKNOWN, Finding
 
 
+@dataclass(frozen=True)
+class Findings:
+    """What checks found."""
+
+    findings: tuple[Finding, ...]
+
+
 def show_findings(findings: Iterable[Finding], *, as_json: bool, fail_code: int = 1) -> NoReturn:
     """Print findings, and exit with `fail_code` if one of them is a failure, else with 0."""
-    listed = list(findings)
+    listed = tuple(findings)
     if as_json:
-        print_json(findings=finding_values(listed))
+        print_json(Findings(listed))
     else:
         print_findings(listed)
     sys.exit(fail_code if any(one.level == FAIL for one in listed) else 0)

@@ -14,7 +14,7 @@ import click
 
 import hpcmod
 from hpcmod.cli.groups import LazyGroup
-from hpcmod.cli.output import print_json, print_message, print_text, tell
+from hpcmod.cli.output import CommandFailure, Failure, print_json, print_message, print_text, tell
 from hpcmod.cli.verbs import FIRST, HELP_NAMES, VERBS
 from hpcmod.errors import ELSEWHERE, HpcmodError, explain_os_error
 from hpcmod.log import CommandLine, logging_to, read_settings
@@ -39,7 +39,7 @@ class _Hpcmod(LazyGroup):
         try:
             code = super().main(words, *rest, **{**options, "standalone_mode": False, "obj": _AS_JSON})
         except click.ClickException as fault:
-            _print_error(fault.exit_code, fault.format_message(), "")
+            print_json(CommandFailure(Failure(fault.exit_code, fault.format_message(), "")))
             fault.show()
             sys.exit(fault.exit_code)
         except click.Abort:
@@ -66,7 +66,7 @@ class _Hpcmod(LazyGroup):
             err = explain_os_error(fault, elsewhere) if isinstance(fault, OSError) else fault
             _LOG.debug("exit code %d", err.exit_code, exc_info=True)
             if ctx.obj == _AS_JSON:
-                _print_error(err.exit_code, err.message, err.cure)
+                print_json(CommandFailure(Failure(err.exit_code, err.message, err.cure)))
             tell(err.message)
             if err.cure:
                 print_message(err.cure)
@@ -106,12 +106,6 @@ def _count_values(command: click.Command, word: str) -> int:
     """Return how many words after an option are its values."""
     options = (one for one in command.params if isinstance(one, click.Option))
     return next((one.nargs for one in options if word in one.opts and not (one.is_flag or one.count)), 0)
-
-
-def _print_error(code: int, message: str, cure: str) -> None:
-    """Print an error as JSON to stdout, where the data would have been."""
-    error = {"code": code, "message": message, "cure": cure}
-    print_json(error=error)
 
 
 @click.group(cls=_Hpcmod, tables=VERBS, invoke_without_command=True, context_settings={"help_option_names": HELP_NAMES})

@@ -11,10 +11,13 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import click
 
+from hpcmod.model.json_form import json_form
 from hpcmod.render.quote import terminal
 
 _LOG = logging.getLogger(__name__)
@@ -22,6 +25,7 @@ _LOG = logging.getLogger(__name__)
 JSON_VERSION = 1
 """Version of the JSON that commands print; it changes when a field is removed or changes its meaning."""
 
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 _GAP = "  "
 _INDENT = "    "
 _NARROWEST = 24  # columns; a last column narrower than this is hard to read
@@ -37,9 +41,49 @@ def print_data(text: object, *, nl: bool = True) -> None:
     click.echo(terminal(str(text)) if sys.stdout.isatty() else str(text), nl=nl)
 
 
-def print_json(**values: object) -> None:
-    """Print one JSON object with these fields to stdout, after the version of its format; paths become text."""
-    print_data(json.dumps({"version": JSON_VERSION, **values}, indent=1, default=str))
+class JsonOption(click.Option):
+    """The option --json; it knows the dataclasses of which its command prints one."""
+
+    def __init__(self, *args: Any, outputs: tuple[type, ...] = (), **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        self.outputs = outputs
+
+
+def json_option(*outputs: type, when: str = "") -> Callable[[_Command], _Command]:
+    """Add the option --json to a command that prints one of these dataclasses.
+
+    Parameters
+    ----------
+    when
+        What --json needs, e.g. "with --diff"; empty: nothing.
+    """
+    text = f"Print one JSON object{', ' if when else ''}{when}."
+    return click.option("--json", "as_json", is_flag=True, help=text, cls=JsonOption, outputs=outputs)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a command failed."""
+
+    code: int
+    """Exit code."""
+    message: str
+    """What failed and where, what was found and expected."""
+    cure: str
+    """Command or edit that helps; empty if nothing is known."""
+
+
+@dataclass(frozen=True)
+class CommandFailure:
+    """An error of any command with --json."""
+
+    error: Failure
+
+
+def print_json(value: object = None, /, **values: object) -> None:
+    """Print a value as one JSON object to stdout, after the version of its format; paths become text."""
+    form = json_form(value) if value is not None else values
+    print_data(json.dumps({"version": JSON_VERSION, **form}, indent=1, default=str))
 
 
 def print_message(text: object) -> None:

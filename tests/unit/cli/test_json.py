@@ -7,16 +7,21 @@ import json
 import pytest
 
 from hpcmod.cli.main import main
+from hpcmod.cli.output import CommandFailure
+from hpcmod.cli.reference.commands import verbs_of
 from tests.json_schemas import called_command, check_output, fault_of
 
 
-def test_a_wrong_output_fails_the_test_that_prints_it() -> None:
-    with pytest.raises(pytest.fail.Exception, match=r"\$: 'version' is a required property"):
-        check_output(main, ["ls", "--json"], json.dumps({"containers": []}))
-    assert fault_of({"version": 1, "error": {"code": 3, "message": "no", "cure": ""}}) == ""
-    assert fault_of({"version": 1, "error": {"code": 3}})
+def test_an_output_with_an_undeclared_field_fails_the_test_that_prints_it() -> None:
+    with pytest.raises(pytest.fail.Exception, match=r"\$: .*'more' was unexpected"):
+        check_output(main, ["ls", "--json"], json.dumps({"version": 1, "containers": [], "more": 1}))
+
+
+def test_an_error_is_an_output_of_every_command() -> None:
+    check_output(main, ["ls", "--json"], json.dumps({"version": 1, "error": {"code": 3, "message": "no", "cure": ""}}))
+    assert fault_of((CommandFailure,), {"version": 1, "error": {"code": 3}})
 
 
 def test_the_command_is_found_behind_the_options_of_hpcmod() -> None:
-    assert called_command(main, ["-v", "catalogue", "journal", "--json"]) == ("catalogue", "journal")
-    assert called_command(main, ["exec", "x", "--json"]) == ()
+    assert called_command(main, ["-v", "catalogue", "journal", "--json"]).name == "journal"
+    assert called_command(main, ["exec", "x", "--json"]) is verbs_of(main)["exec"]

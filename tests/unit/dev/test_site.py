@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.cli.reference.pages import command_pages
+from hpcmod.cli.reference.schemas import command_schemas
 from tests.stack import CHECKOUT, run
 
 pytestmark = pytest.mark.slow
@@ -42,6 +43,13 @@ def test_every_page_is_in_the_site_and_its_navigation(site: Path) -> None:
     links = re.findall(r'class="reference internal" href="([^"#]+)"', read(site / "docs" / "index.html"))
     assert pages - {os.path.normpath(f"docs/{link}") for link in links} == {"docs/index.html"}
     assert "docs/index.html" in read(site / "index.html")
+
+
+def test_every_schema_is_a_file_of_the_site_that_a_page_links_to(site: Path) -> None:
+    page = site / "docs" / "reference" / "commands" / "json-schemas.html"
+    linked = re.findall(r'href="(\.\./schemas/[^"]+)"', read(page))
+    assert {Path(link).name for link in linked} == set(command_schemas())
+    assert all("$schema" in json.loads(read(page.parent / link)) for link in linked)
 
 
 def test_the_search_finds_a_word_of_a_page(site: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from hpcmod.catalogue.records.index import Index
 from hpcmod.catalogue.records.index_file import IndexEntry
@@ -16,12 +16,13 @@ READY, AVAILABLE, ELSEWHERE = "ready", "available", "elsewhere"
 """Can be used now; can be installed; is for another machine."""
 
 
-class Listed(NamedTuple):
+@dataclass(frozen=True)
+class Listed:
     """A container as a user sees it."""
 
     module: str
     place: str
-    """READY, AVAILABLE or ELSEWHERE."""
+    """ready: can be used now; available: can be installed; elsewhere: is for another machine."""
     state: str
     """State from its record; `published` if it has none."""
     size: int
@@ -29,8 +30,7 @@ class Listed(NamedTuple):
     machine: str
     """Site profile it is for; empty for any."""
     architecture: str
-    aliases: str
-    """Separated by spaces."""
+    aliases: tuple[str, ...]
     until: str
     successor: str
     description: str
@@ -77,7 +77,7 @@ def _of_entry(entry: IndexEntry, catalogue: Catalogue, own: dict[str, Installed]
         entry.size,
         entry.site,
         entry.architecture,
-        entry.aliases,
+        tuple(entry.aliases.split()),
         entry.until,
         entry.successor,
         entry.description,
@@ -89,7 +89,7 @@ def _of_entry(entry: IndexEntry, catalogue: Catalogue, own: dict[str, Installed]
 def _of_installed(one: Installed) -> Listed:
     site = one.record.get("site", "")
     machine = site if isinstance(site, str) else ""
-    return Listed(one.module, READY, "published", one.size, machine, "", "", "", "", "", "", True)
+    return Listed(one.module, READY, "published", one.size, machine, "", (), "", "", "", "", True)
 
 
 def _visible_modules(catalogue: Catalogue, names: Iterable[str]) -> set[str]:

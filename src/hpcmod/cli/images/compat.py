@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import asdict
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
@@ -12,18 +12,47 @@ import click
 from hpcmod import machine
 from hpcmod.check.compat import make_case
 from hpcmod.cli.containers import site_option
-from hpcmod.cli.findings import finding_values, print_findings
-from hpcmod.cli.output import print_json, print_text
+from hpcmod.cli.findings import print_findings
+from hpcmod.cli.output import json_option, print_json, print_text
 from hpcmod.errors import CheckFailedError
 from hpcmod.model.compat.rules import RULES
-from hpcmod.model.compat.verdict import Case, Verdict, judge
-from hpcmod.model.finding import FAIL
+from hpcmod.model.compat.stack import StackFacts
+from hpcmod.model.compat.verdict import HostFacts, Loaded, judge
+from hpcmod.model.finding import FAIL, Finding
+from hpcmod.model.json_form import SPLICED
+
+
+@dataclass(frozen=True)
+class SourcedFinding:
+    """A finding, and where its rule comes from."""
+
+    finding: Finding = field(metadata=SPLICED)
+    source: str
+    """Document or experiment behind the rule."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Whether an image fits a machine."""
+
+    image: Path
+    site: str
+    """Name of the site profile."""
+    level: str
+    """ok, warn or fail: the worst of the findings."""
+    findings: tuple[SourcedFinding, ...]
+    facts: StackFacts
+    """What the image contains."""
+    host: HostFacts
+    """What the machine has."""
+    loaded: tuple[Loaded, ...]
+    """What the dynamic loader would take from the image and from the host."""
 
 
 @click.command()
 @click.argument("image", type=click.Path(path_type=Path))
 @site_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option(Fit)
 def compat(image: Path, site: str | None, as_json: bool) -> None:
     """Check whether an image fits this machine.
 
@@ -44,21 +73,10 @@ def compat(image: Path, site: str | None, as_json: bool) -> None:
     case = make_case(image, profile, os.environ)
     verdict = judge(case, RULES)
     if as_json:
-        print_json(**_json_values(image, case, verdict))
+        sources = {rule.name: rule.source for rule in RULES}
+        findings = tuple(SourcedFinding(finding, sources[finding.rule]) for finding in verdict.findings)
+        print_json(Fit(image, case.site.name, verdict.level, findings, case.image, case.host, case.loaded))
     else:
         print_findings(verdict.findings)
         print_text(f"{verdict.level}: {image} on {case.site.name}")
     sys.exit(CheckFailedError.exit_code if verdict.level == FAIL else 0)
-
-
-def _json_values(image: Path, case: Case, verdict: Verdict) -> dict[str, object]:
-    sources = {rule.name: rule.source for rule in RULES}
-    return {
-        "image": str(image),
-        "site": case.site.name,
-        "level": verdict.level,
-        "findings": [{**finding, "source": sources[finding["rule"]]} for finding in finding_values(verdict.findings)],
-        "facts": asdict(case.image),
-        "host": asdict(case.host),
-        "loaded": [asdict(one) for one in case.loaded],
-    }

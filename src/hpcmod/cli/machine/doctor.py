@@ -17,7 +17,8 @@ from hpcmod.check.fit import check_all
 from hpcmod.check.installation import check_installation, check_installations
 from hpcmod.check.security import check_directory, check_policy
 from hpcmod.cli.containers import complete_image, find_copy, look_around
-from hpcmod.cli.findings import show_findings
+from hpcmod.cli.findings import Findings, show_findings
+from hpcmod.cli.output import json_option
 from hpcmod.model.finding import Finding
 
 
@@ -30,7 +31,7 @@ from hpcmod.model.finding import Finding
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="Shared directory to check for unsafe permissions, instead of this machine.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option(Findings)
 def doctor(given: tuple[str, ...], shared: Path | None, as_json: bool) -> None:
     """Check this machine for problems.
 

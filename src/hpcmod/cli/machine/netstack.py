@@ -12,9 +12,9 @@ import click
 from hpcmod import __version__
 from hpcmod.check.binds import explain_binds
 from hpcmod.check.netstack import check_capture
-from hpcmod.cli.findings import show_findings
+from hpcmod.cli.findings import Findings, show_findings
 from hpcmod.cli.groups import CommandGroup
-from hpcmod.cli.output import print_data, print_json, print_message, print_text
+from hpcmod.cli.output import json_option, print_data, print_json, print_message, print_text
 from hpcmod.errors import BadInputError, CheckFailedError, NotFoundError
 from hpcmod.install.netstack import default_name, plan_capture, read_capture, write_capture
 from hpcmod.machine import load_site
@@ -139,7 +139,7 @@ def show(directory: Path | None, as_json: bool) -> None:
 
 @netstack.command()
 @_directory
-@_as_json
+@json_option(Findings)
 def check(directory: Path | None, as_json: bool) -> None:
     """Check that the copies are complete and up to date, for example after a system update.
 

@@ -26,7 +26,7 @@ from hpcmod.errors import BadInputError
 from hpcmod.image.acquire.fetch_plan import FetchPlan
 from hpcmod.image.integrity import Progress, parse_sha256
 from hpcmod.image.settings import make_options
-from hpcmod.model.catalogue.record import record_values
+from hpcmod.model.json_form import json_form
 from hpcmod.progress import ProgressLine, Working
 from hpcmod.render.quote import terminal
 
@@ -161,7 +161,7 @@ def _lines(shown: ExitStack) -> Callable[[str], Progress]:
 
 def _show(done: Published, *, as_json: bool) -> None:
     if as_json:
-        print_json(change=done.change, record=record_values(done.record))
+        print_json(change=done.change, record=json_form(done.record))
         return
     if done.change:
         tell(f"change {done.change}; to revert it: hpcmod catalogue undo {done.change}")
@@ -175,7 +175,7 @@ def _show_publish_plan(plan: PublishPlan, fetch: FetchPlan, *, as_json: bool) ->
             action=plan.action,
             damage=plan.damage,
             image=asdict(fetch),
-            record=record_values(plan.record) if plan.record else None,
+            record=json_form(plan.record) if plan.record else None,
             easyconfig=plan.easyconfig,
             command=plan.command,
             checks=plan.checks,

@@ -14,7 +14,8 @@ from hpcmod.catalogue.storage.modes import WrongMode, find_wrong_modes
 from hpcmod.catalogue.storage.modes import fix_modes as set_modes
 from hpcmod.catalogue.verify import verify_container
 from hpcmod.cli.containers import complete_container
-from hpcmod.cli.findings import show_findings
+from hpcmod.cli.findings import Findings, show_findings
+from hpcmod.cli.output import json_option
 from hpcmod.cli.publish.choosing import choose_records
 from hpcmod.cli.publish.options import catalogue_option, open_catalogues
 from hpcmod.model.finding import FAIL, OK, Finding
@@ -27,7 +28,7 @@ _SHOWN = 20  # wrong modes listed individually
 @click.option("--images", is_flag=True, help="Also read every byte of every image, not only its size.")
 @click.option("--fix-modes", is_flag=True, help="Set modes and groups to those of the catalogue's directory.")
 @catalogue_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option(Findings)
 def verify(names: tuple[str, ...], images: bool, fix_modes: bool, directory: Path | None, as_json: bool) -> None:
     """Check a catalogue: modes and groups of all files, and each container against its record.
 

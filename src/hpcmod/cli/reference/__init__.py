@@ -1,1 +1,1 @@
-"""Reference of the commands, generated from them at build time: man pages and Markdown pages."""
+"""Reference of the commands, generated from them at build time: man pages, Markdown pages and JSON Schemas."""

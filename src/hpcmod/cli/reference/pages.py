@@ -1,9 +1,10 @@
-"""Markdown pages about the commands, for the documentation site: one for each heading of `hpcmod --help`."""
+"""Markdown pages of the documentation site about the commands: one for each heading of the help, one for JSON."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import click
 
@@ -18,6 +19,7 @@ from hpcmod.cli.reference.commands import (
     value_of,
     verbs_of,
 )
+from hpcmod.cli.reference.schemas import command_schemas
 from hpcmod.cli.verbs import VERBS
 
 _HEAD = """# Commands: {heading}
@@ -26,14 +28,31 @@ Every option of these commands, as `--help` prints it.
 """
 
 
+_SCHEMAS_HEAD = """# JSON Schemas
+
+What each command prints with `--json`; all of them are about [JSON output](../json.md).
+
+| command | prints | schema |
+|---|---|---|
+"""
+
+
 def command_pages() -> dict[str, str]:
-    """Return the pages, text by file name, in the order of the headings."""
+    """Return the pages, text by file name, in the order of the headings; the last lists the schemas of JSON output."""
     verbs = verbs_of(main)
-    return {
+    pages = {
         f"{re.sub('[^a-z]+', '-', heading.lower())}.md": _HEAD.format(heading=heading)
         + "".join(part for name in names for part in _render_command(name, verbs[name]))
         for heading, names in VERBS.items()
     }
+    return {**pages, "json-schemas.md": _SCHEMAS_HEAD + "".join(map(_render_schema, sorted(command_schemas().items())))}
+
+
+def _render_schema(named: tuple[str, dict[str, Any]]) -> str:
+    """Return the row of a schema. Its link is HTML, because the file is not in the checkout."""
+    name, schema = named
+    shapes = " ".join(shape["description"] for shape in schema.get("anyOf", [schema]))
+    return f'| {schema["title"]} | {shapes} | <a href="../schemas/{name}">{name}</a> |\n'
 
 
 def _render_command(name: str, command: click.Command) -> Iterator[str]:

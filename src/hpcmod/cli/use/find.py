@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,14 +20,23 @@ from hpcmod.cli.containers import (
     find_meant,
     find_own,
     find_published,
-    json_option,
     look_around,
     site_option,
 )
-from hpcmod.cli.output import format_size, print_json, print_table, print_wrapped, tell, terminal_width
+from hpcmod.cli.output import format_size, json_option, print_json, print_table, print_wrapped, tell, terminal_width
+from hpcmod.cli.use.outputs import (
+    ContainerComparison,
+    ContainerList,
+    ImageContent,
+    InstalledCopy,
+    OwnContainer,
+    PublishedContainer,
+    RepositoryTags,
+    SearchResult,
+)
 from hpcmod.errors import NotFoundError
 from hpcmod.install.installed import Installed
-from hpcmod.model.catalogue.record import CatalogueRecord, record_values
+from hpcmod.model.catalogue.record import CatalogueRecord
 from hpcmod.model.images.facts import comparable_name
 from hpcmod.render.quote import sh_word
 
@@ -42,7 +51,7 @@ if TYPE_CHECKING:
 @click.option("--ready", is_flag=True, help="Only containers that are ready to use.")
 @click.option("--all", "everything", is_flag=True, help="Include retired containers, and those for other machines.")
 @site_option
-@json_option
+@json_option(ContainerList)
 def list_verb(text: str, ready: bool, everything: bool, site: str | None, as_json: bool) -> None:
     """List the containers on this machine.
 
@@ -65,8 +74,7 @@ def list_verb(text: str, ready: bool, everything: bool, site: str | None, as_jso
         and (one.place == "ready" or not ready)
     ]
     if as_json:
-        containers = [{**one._asdict(), "aliases": one.aliases.split()} for one in found]
-        print_json(containers=containers)
+        print_json(ContainerList(tuple(found)))
     elif found:
         print_table(("MODULE", "STATE", "SIZE", "MACHINE", "NOTES"), map(_row, found))
     elif not text:
@@ -88,7 +96,7 @@ def _nothing_named(here: Here, text: str) -> NotFoundError:
 def _row(one: Listed) -> tuple[str, ...]:
     word = one.state if one.state != "published" else one.place
     yours = "yours" if one.copy != "site" else "yours, but the site's is used: hpcmod info"
-    notes = [one.aliases.replace(" ", ","), yours if one.yours else ""]
+    notes = [",".join(one.aliases), yours if one.yours else ""]
     notes += [f"until {one.until}" if one.until else "", f"use {one.successor}" if one.successor else ""]
     return one.module, word, format_size(one.size), one.machine or "any", "; ".join(filter(None, notes))
 
@@ -98,7 +106,7 @@ def _row(one: Listed) -> tuple[str, ...]:
 @click.option("--limit", type=click.IntRange(0), default=20, help="Most tags of a registry; 0: all (default: 20).")
 @click.option("--allow-http", is_flag=True, help="Ask a registry without TLS.")
 @site_option
-@json_option
+@json_option(SearchResult, RepositoryTags)
 def search_verb(text: str, limit: int, allow_http: bool, site: str | None, as_json: bool) -> None:
     """Search containers, their Python packages, or the tags of a registry.
 
@@ -127,7 +135,7 @@ def search_verb(text: str, limit: int, allow_http: bool, site: str | None, as_js
     here = look_around(site)
     hits = [hit for hit in search(here.indexes(), text, installed=here.own()) if hit.state != "retired"]
     if as_json:
-        print_json(found=[asdict(hit) for hit in hits])
+        print_json(SearchResult(tuple(hits)))
         if not hits:
             sys.exit(NotFoundError.exit_code)
         return
@@ -145,7 +153,7 @@ def _hit_row(hit: Hit) -> tuple[str, ...]:
 @click.argument("container", metavar="CONTAINER|SIF", shell_complete=complete_container)
 @click.option("--diff", "other", metavar="CONTAINER", shell_complete=complete_container, help="Compare with another.")
 @site_option
-@json_option
+@json_option(PublishedContainer, OwnContainer, ImageContent, ContainerComparison)
 def info_verb(container: str, other: str | None, site: str | None, as_json: bool) -> None:
     """Show what a container or SIF contains, without starting it.
 
@@ -188,11 +196,17 @@ def _show_published(here: Here, published: Container, copies: Copies | None, *, 
     record = published.read()
     advisories = _advisories(here, record)
     if as_json:
-        root = str(copies.meant.root) if copies else None
-        place = {"catalogue": str(published.catalogue.directory), "root": root, "copies": _list_copies(here, copies)}
-        added = [asdict(one) for one in _user_packages(copies)]
-        values = {"container": record_values(record), "tested": record.tested, "user_packages": added}
-        print_json(**values, **place, advisories=advisories, stripes=_find_stripes(copies))
+        content = PublishedContainer(
+            record,
+            tested=record.tested,
+            user_packages=_user_packages(copies),
+            catalogue=published.catalogue.directory,
+            root=copies.meant.root if copies else None,
+            copies=_list_copies(here, copies),
+            advisories=advisories,
+            stripes=_find_stripes(copies),
+        )
+        print_json(content)
         return
     command = _loading(copies.meant) if copies else f"hpcmod install {record.module}"
     rows = [
@@ -204,13 +218,13 @@ def _show_published(here: Here, published: Container, copies: Copies | None, *, 
     _show([*rows, *(("advisory", one) for one in advisories), *_packages(record), *_describe_added(copies)])
 
 
-def _list_copies(here: Here, copies: Copies | None) -> list[dict[str, object]]:
-    """Return the installed copies as plain values, the copy in use first."""
-    found = (copies.meant, *copies.others) if copies else ()
-    return [
-        {"root": str(one.root), "modulefile": str(one.modulefile), "own": here.is_own(one), "used": one == found[0]}
-        for one in found
-    ]
+def _list_copies(here: Here, copies: Copies | None) -> tuple[InstalledCopy, ...]:
+    """Return the installed copies, the copy in use first."""
+    installed = (copies.meant, *copies.others) if copies else ()
+    return tuple(
+        InstalledCopy(copy.root, copy.modulefile, own=here.is_own(copy), used=copy == installed[0])
+        for copy in installed
+    )
 
 
 def _explain_copies(here: Here, copies: Copies | None) -> Iterator[tuple[str, str]]:
@@ -239,7 +253,7 @@ def _show_image(image: Path, *, as_json: bool) -> None:
     facts, stripes = read_facts(image), find_stripes(image)
     targets = find_targets(facts.labels, facts.environment)
     if as_json:
-        print_json(image=str(image), **asdict(facts), targets=targets, stripes=stripes)
+        print_json(ImageContent(image, facts, targets, stripes))
         return
     python = f"{facts.python.version} {facts.python.executable}" if facts.python else "none found"
     rows = [
@@ -258,9 +272,16 @@ def _show_installed(here: Here, copies: Copies, *, as_json: bool) -> None:
     """Show the record of an installation that is not in a catalogue."""
     own = copies.meant
     if as_json:
-        values = {"root": str(own.root), "copies": _list_copies(here, copies), "record": own.record}
-        added = [asdict(one) for one in _user_packages(copies)]
-        print_json(container=None, module=own.module, user_packages=added, **values, stripes=_find_stripes(copies))
+        content = OwnContainer(
+            container=None,
+            module=own.module,
+            user_packages=_user_packages(copies),
+            root=own.root,
+            copies=_list_copies(here, copies),
+            record=own.record,
+            stripes=_find_stripes(copies),
+        )
+        print_json(content)
         return
     rows = [("module", own.module), ("root", str(own.root)), ("to use it", _loading(own))]
     rows += _explain_copies(here, copies)
@@ -326,14 +347,14 @@ def _show(rows: Iterable[tuple[str, str]]) -> None:
             print_wrapped(f"{name}: {' '.join(value.split())}")
 
 
-def _advisories(here: Here, record: CatalogueRecord) -> list[str]:
+def _advisories(here: Here, record: CatalogueRecord) -> tuple[str, ...]:
     from hpcmod.catalogue.visible.advisories import matching_advisories
     from hpcmod.render.modules.notice import render_advisory
 
     found = matching_advisories(
         here.catalogues, record.module, record.sha256, environ=os.environ, packages=record.packages
     )
-    return [f"{one.title}. {render_advisory(one)}" for one in found]
+    return tuple(f"{one.title}. {render_advisory(one)}" for one in found)
 
 
 def _show_difference(here: Here, first: str, second: str, *, as_json: bool) -> None:
@@ -342,7 +363,7 @@ def _show_difference(here: Here, first: str, second: str, *, as_json: bool) -> N
     before, after = _describe_known(here, first), _describe_known(here, second)
     changes = compare(before, after)
     if as_json:
-        print_json(first=before.module, second=after.module, changes=[asdict(change) for change in changes])
+        print_json(ContainerComparison(before.module, after.module, changes))
         return
     brief = terminal_width() is not None
     rows = [(change.kind, change.name, _show_values(change, brief=brief)) for change in changes]

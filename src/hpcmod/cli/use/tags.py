@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import platform
-from dataclasses import asdict
 
 from hpcmod.cli.output import format_size, print_json, print_table, tell
+from hpcmod.cli.use.outputs import RepositoryTags
 from hpcmod.image.sif.format import architecture_name
 from hpcmod.image.tags import Tag, list_tags
 from hpcmod.image.web.repository import Access
@@ -30,7 +30,7 @@ def show_tags(text: str, *, most: int, allow_http: bool, as_json: bool) -> None:
     found = list_tags(reference, architecture=machine, most=most, only=only, access=access)
     name = f"{reference.kind}://{reference.registry}/{reference.repository}"
     if as_json:
-        print_json(found=[], repository=name, total=found.total, tags=[asdict(one) for one in found.tags])
+        print_json(RepositoryTags(name, found))
         return
     print_table(("TAG", "DATE", "SIZE", "ARCHITECTURES"), map(_row, found.tags))
     if found.total > len(found.tags):

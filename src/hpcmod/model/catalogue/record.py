@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from hpcmod.errors import BadInputError
 from hpcmod.model.images.facts import Package
+from hpcmod.model.json_form import TABLE, json_form
 from hpcmod.model.strict_json import JsonObject, Texts, load_json, show_value
 from hpcmod.model.text import is_file_name
 
@@ -68,14 +69,14 @@ class CatalogueRecord:
     """File name relative to easyconfigs/."""
     description: str = ""
     homepage: str = ""
-    labels: Texts = ()
-    environment: Texts = ()
+    labels: Texts = field(default=(), metadata=TABLE)
+    environment: Texts = field(default=(), metadata=TABLE)
     packages: tuple[Package, ...] = ()
     """Python packages in the image, sorted by name, ignoring case."""
     python: str = ""
     """Version of Python in the image; empty if none was found."""
     commands: tuple[str, ...] = ()
-    stack: Texts = ()
+    stack: Texts = field(default=(), metadata=TABLE)
     """Components it is built on (mpi, libfabric, plugin, cuda, rocm, ...), with their versions."""
     sbom: str = ""
     """Path of the software list (SBOM) inside the image; empty if there is none."""
@@ -150,9 +151,8 @@ _READER_OF_TYPE: dict[str, Callable[[JsonObject, str], Any]] = {
     "tuple[Package, ...]": _read_packages,
     "tuple[Check, ...]": _read_checks,
 }
-_READERS = {field.name: _READER_OF_TYPE[str(field.type)] for field in fields(CatalogueRecord)}
+_READERS = {each.name: _READER_OF_TYPE[str(each.type)] for each in fields(CatalogueRecord)}
 """JSON reader for each field, chosen by the field's type so that new fields cannot be forgotten."""
-_TABLES = tuple(field.name for field in fields(CatalogueRecord) if field.type == "Texts")
 
 
 def check_record(record: CatalogueRecord, where: str = "record") -> None:
@@ -198,9 +198,4 @@ def _is_sha256(text: str) -> bool:
 
 def record_json(record: CatalogueRecord) -> str:
     """Return the stored JSON of a record: versioned, keys sorted, one value per line for readable diffs."""
-    return json.dumps({"record": RECORD_VERSION, **record_values(record)}, indent=1, sort_keys=True) + "\n"
-
-
-def record_values(record: CatalogueRecord) -> dict[str, Any]:
-    """Return a record as JSON values, tables as objects, in the form that `parse_record` reads."""
-    return {**asdict(record), **{key: dict(getattr(record, key)) for key in _TABLES}}
+    return json.dumps({"record": RECORD_VERSION, **json_form(record)}, indent=1, sort_keys=True) + "\n"

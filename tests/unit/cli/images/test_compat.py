@@ -50,7 +50,6 @@ def test_the_verb_speaks_json_with_the_source_of_every_finding(tmp_path: Path) -
     answer = json.loads(done.stdout)
     assert done.exit_code == 1
     assert (answer["version"], answer["level"], answer["site"]) == (1, "fail", "generic")
-    assert answer["level"] == "fail"
     assert {finding["level"] for finding in answer["findings"]} >= {"fail", "ok"}
     assert all(one["source"] for one in answer["findings"])
     assert answer["facts"]["mpis"][0]["version"] == "12.3.1"

@@ -207,7 +207,7 @@ def test_an_unavailable_catalogue_is_reported_and_hides_no_other(
     assert "/nowhere/at/all" in result.stderr
 
 
-MOST = {"ls": 66, "ls --json": 66, "search torch": 66, "info PyTorch/2.7.1": 72, "info PyTorch --diff PyTorch": 72}
+MOST = {"ls": 69, "ls --json": 69, "search torch": 69, "info PyTorch/2.7.1": 75, "info PyTorch --diff PyTorch": 75}
 """Most files that each command line may import beyond those of click, not counting packages, to start quickly."""
 
 

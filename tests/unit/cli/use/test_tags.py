@@ -41,7 +41,7 @@ def test_a_row_has_date_size_and_architectures(capsys: pytest.CaptureFixture[str
 def test_programs_get_all_values(capsys: pytest.CaptureFixture[str]) -> None:
     show_tags("docker://ghcr.io/lab/tool", most=0, allow_http=False, as_json=True)
     found = json.loads(capsys.readouterr().out)
-    assert (found["repository"], found["total"], found["found"]) == ("docker://ghcr.io/lab/tool", 9, [])
+    assert (found["repository"], found["total"]) == ("docker://ghcr.io/lab/tool", 9)
     assert found["tags"][0]["architectures"] == ["amd64", "arm64"]
 
 

@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 import pytest
 
 from hpcmod.errors import BadInputError
-from hpcmod.model.catalogue.record import CatalogueRecord, Check, parse_record, record_json, record_values
+from hpcmod.model.catalogue.record import CatalogueRecord, Check, parse_record, record_json
 from hpcmod.model.images.facts import Package
 
 SHA256 = "ab" * 32
@@ -70,7 +70,7 @@ def test_a_field_missing_from_the_file_is_noticed(name: str) -> None:
 
 
 def test_every_field_is_written() -> None:
-    assert {field.name for field in fields(CatalogueRecord)} == set(record_values(RECORD))
+    assert {field.name for field in fields(CatalogueRecord)} == set(json.loads(record_json(RECORD))) - {"record"}
 
 
 def broken(**values: object) -> bytes:
