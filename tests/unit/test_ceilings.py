@@ -57,14 +57,18 @@ PICTURES = {".png", ".svg"}
 
 def folders_without_ceiling() -> Iterator[str]:
     """Yield the folders that count for no part: packages of the source, and folders of tests and docs."""
-    tops = [CHECKOUT, *(CHECKOUT / name for name in ("src/hpcmod", "tests", "docs"))]
-    for top in tops:
-        for folder in sorted(path for path in top.iterdir() if path.is_dir() and not path.name.startswith((".", "_"))):
+    for top in (CHECKOUT, *(CHECKOUT / name for name in ("src/hpcmod", "tests", "docs"))):
+        for folder in sorted(path for path in top.iterdir() if path.is_dir() and "." not in path.name):
             name = folder.relative_to(CHECKOUT).as_posix()
             if name.endswith(".egg-info") or not any(path.is_file() for path in folder.rglob("*")):
                 continue  # pip wrote it, or an earlier version of the checkout had it
             if name not in CEILINGS and not any(part.startswith(f"{name}/") for part in CEILINGS):
-                yield name
+                yield from [name] if any(map(is_counted, folder.rglob("*"))) else []
+
+
+def is_counted(path: Path) -> bool:
+    """Return whether a path is a text file of the checkout."""
+    return path.is_file() and path.suffix not in PICTURES and "__pycache__" not in path.parts
 
 
 def lines_of(part: str) -> int:
@@ -76,7 +80,7 @@ def files_of(part: str) -> Iterator[Path]:
     for path in sorted((CHECKOUT / part).rglob("*")):
         name = path.relative_to(CHECKOUT).as_posix()
         owner = max((other for other in CEILINGS if name.startswith(f"{other}/")), key=len)
-        if path.is_file() and owner == part and path.suffix not in PICTURES and "__pycache__" not in path.parts:
+        if owner == part and is_counted(path):
             yield path
 
 
