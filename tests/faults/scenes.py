@@ -431,7 +431,7 @@ SCENES: dict[str, Scene] = {
     "site new": Scene(("site", "new", "--name", "ours", "-o", "site.toml"), _empty_catalogue),
     "site setup": Scene(("site", "setup", "--catalogue", "catalogue", "--output", "out/site"), _empty_catalogue),
     "site netstack capture": Scene(
-        ("site", "netstack", "capture", "--out", "{top}/out", "--name", "1", "libfabric.so.1"), _host_libraries
+        ("site", "netstack", "capture", "--output", "{top}/out", "--name", "1", "libfabric.so.1"), _host_libraries
     ),
     "job": Scene(("job", "Toy", "-o", "x.sh", "-t", "5", "--", "hostname"), _installed),
 }

@@ -201,10 +201,10 @@ def test_a_capture_of_libraries_that_does_not_fit_leaves_nothing(disk: SmallDisk
     out = disk.place / "netstack"
     disk("mkdir", str(out))
     disk.leave_free(free)
-    failed = disk(*argv, "--out", str(out))
+    failed = disk(*argv, "--output", str(out))
     assert (failed.returncode, failed.stdout) == (5, "")
-    assert "netstack capture --out" in failed.stderr
+    assert "netstack capture --output" in failed.stderr
     assert disk("ls", str(out)).stdout == ""
     disk.leave_free(64 * MIB)
-    again = disk(*argv, "--out", str(out))
+    again = disk(*argv, "--output", str(out))
     assert disk("ls", again.stdout.strip()).stdout.split()[:2] == ["libcrypto.so", "libcrypto.so.3"]

@@ -239,7 +239,7 @@ def test_a_killed_capture_leaves_no_incomplete_directory(tmp_path: Path) -> None
     whole = {one.file: one.size for one in plan_capture(["libmpi.so.40"], {}).libraries}
     delay, status = 0.05, -signal.SIGKILL
     while status:
-        with subprocess.Popen([*argv, "--out", str(tmp_path)], stdout=subprocess.DEVNULL) as running:
+        with subprocess.Popen([*argv, "--output", str(tmp_path)], stdout=subprocess.DEVNULL) as running:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 running.wait(delay)
             running.kill()

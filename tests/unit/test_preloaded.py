@@ -31,7 +31,7 @@ def test_a_call_ends_and_prints_as_a_new_process(
 def test_a_call_has_its_own_umask_and_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HPCMOD_THOROUGH", raising=False)
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "HPCMOD_SITE": "lumi"}
-    argv = [str(PROGRAM), "site", "netstack", "capture", "libcrypto.so.3", "--out"]
+    argv = [str(PROGRAM), "site", "netstack", "capture", "libcrypto.so.3", "--output"]
     for umask, mode in ((0o077, 0o700), (0o022, 0o755)):
         made = tmp_path / f"{umask:o}"
         done = call(Path(sys.executable), HPCMOD, [*argv, str(made)], environ, tmp_path, umask=umask)

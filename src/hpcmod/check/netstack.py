@@ -42,7 +42,7 @@ def check_capture(directory: Path) -> Iterator[Finding]:
 
 def _cure(directory: Path, capture: Capture) -> str:
     left = [word for name in capture.leave_out for word in ("--leave-out", name)]
-    words = ["hpcmod", "site", "netstack", "capture", "--out", str(directory.parent), *left]
+    words = ["hpcmod", "site", "netstack", "capture", "--output", str(directory.parent), *left]
     loaded = ", with the modules loaded that set LD_LIBRARY_PATH" if capture.library_path else ""
     return f"Capture again{loaded}: {' '.join(map(sh_word, [*words, *(root.asked for root in capture.roots)]))}"
 

@@ -326,3 +326,6 @@ def complete_container(ctx: click.Context, parameter: click.Parameter, incomplet
     if "/" in incomplete or len(matching) == 1:
         matching = [module for module in modules if module.lower().startswith(incomplete.lower())]
     return [CompletionItem(name) for name in matching]
+
+
+container_argument = click.argument("container", metavar="NAME[/VERSION]", shell_complete=complete_container)

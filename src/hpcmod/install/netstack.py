@@ -173,7 +173,7 @@ def _own_cure(out: Path) -> Iterator[None]:
         yield
     except (OSError, NoSpaceError) as fault:
         err = explain_os_error(fault) if isinstance(fault, OSError) else fault
-        err.cure = "Choose a directory that is writable and has space: hpcmod site netstack capture --out DIRECTORY"
+        err.cure = "Choose a directory that is writable and has space: hpcmod site netstack capture --output DIRECTORY"
         raise err from fault
 
 
@@ -253,10 +253,10 @@ def read_capture(directory: Path) -> Capture:
     except (FileNotFoundError, NotADirectoryError) as err:
         raise NotFoundError(
             f"{directory} was not created by `hpcmod site netstack capture`: it has no {RECORD}",
-            "Give a captured directory, or create one: hpcmod site netstack capture --out DIRECTORY",
+            "Give a captured directory, or create one: hpcmod site netstack capture --output DIRECTORY",
         ) from err
     except BadInputError as err:
-        err.cure = err.cure or "Capture the libraries again: hpcmod site netstack capture --out DIRECTORY"
+        err.cure = err.cure or "Capture the libraries again: hpcmod site netstack capture --output DIRECTORY"
         raise
     except PermissionError as err:
         raise LackingError(

@@ -42,7 +42,7 @@ def test_a_library_that_the_host_replaced_is_stale(directory: Path, host: Path) 
     (found,) = [one for one in check_capture(directory) if one.level == FAIL]
     assert found.subject == "libcxi.so.1"
     assert f"{host}/cxi/libcxi.so.1.5.0, the host now has another {host}/cxi/libcxi.so.1.6.0" in found.found
-    again = f"hpcmod site netstack capture --out {directory.parent} libfabric.so.1"
+    again = f"hpcmod site netstack capture --output {directory.parent} libfabric.so.1"
     assert found.cure == f"Capture again, with the modules loaded that set LD_LIBRARY_PATH: {again}"
 
 
@@ -105,5 +105,5 @@ def test_the_cure_asks_for_the_same_in_words_that_a_shell_takes_as_they_are(host
     directory, _ = written(plan, tmp_path / "a b")
     (directory / "libcxi.so.1.5.0").unlink()
     cure = next(one.cure for one in check_capture(directory) if one.level == FAIL)
-    words = ["hpcmod", "site", "netstack", "capture", "--out", f"{tmp_path}/a b", "--leave-out", "libnl-*"]
+    words = ["hpcmod", "site", "netstack", "capture", "--output", f"{tmp_path}/a b", "--leave-out", "libnl-*"]
     assert shlex.split(cure.partition(": ")[2]) == [*words, f"{host}/*/libfabric.so.1"]

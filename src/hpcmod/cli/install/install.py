@@ -35,7 +35,7 @@ from hpcmod.render.quote import sh_word
 
 @click.command()
 @click.argument(
-    "containers", metavar="CONTAINER|EASYCONFIG...", nargs=-1, required=True, shell_complete=complete_container
+    "containers", metavar="NAME[/VERSION]|EASYCONFIG...", nargs=-1, required=True, shell_complete=complete_container
 )
 @click.option(
     "--prefix",
@@ -63,8 +63,8 @@ def install(
 ) -> None:
     """Install container modules by name or easyconfig.
 
-    CONTAINER is NAME, NAME/VERSION or NAME/ALIAS of a catalogue. You get your own copy, separate from the site's, and
-    the command that loads it. An easyconfig ends in .eb, or is a path that starts with / or a dot.
+    Names are those of the catalogues; NAME/ALIAS works, too. You get your own copy, separate from the site's, and the
+    command that loads it. An easyconfig ends in .eb, or is a path that starts with / or a dot.
 
     A licence is accepted once, for your own copy and for the site's. If the site changes its text, you are asked again.
 

@@ -20,6 +20,7 @@ from hpcmod.cli.containers import (
     Here,
     check_not_loaded,
     complete_container,
+    container_argument,
     find_own,
     json_option,
     loaded_modules,
@@ -64,7 +65,7 @@ def find_writable(here: Here, container: str, *, only: bool = False) -> Installe
 
 
 @click.command("remove")
-@click.argument("container", shell_complete=complete_container)
+@container_argument
 @click.option("--with-packages", is_flag=True, help="Also remove the packages that you added.")
 @click.option("--dry-run", is_flag=True, help="Print what would be removed; remove nothing.")
 @click.option("-y", "--yes", is_flag=True, help="Remove without a question.")
@@ -228,7 +229,7 @@ def _ask_registries(here: Here, *, allow_http: bool) -> list[Outdated]:
 
 
 @click.command("update")
-@click.argument("containers", nargs=-1, shell_complete=complete_container)
+@click.argument("containers", metavar="[NAME[/VERSION]]...", nargs=-1, shell_complete=complete_container)
 @click.option("--all", "everything", is_flag=True, help="Update all of your installations.")
 @click.option("--dry-run", is_flag=True, help="Print the command lines; run nothing.")
 @site_option

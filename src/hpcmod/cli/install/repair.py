@@ -11,7 +11,7 @@ import click
 from hpcmod.check.installation import IMAGE, check_installation, exit_code_of
 from hpcmod.cli.containers import (
     Here,
-    complete_container,
+    container_argument,
     find_broken,
     json_option,
     look_around,
@@ -29,7 +29,7 @@ from hpcmod.render.quote import sh_word
 
 
 @click.command("repair")
-@click.argument("container", shell_complete=complete_container)
+@container_argument
 @click.option("--dry-run", is_flag=True, help="Print what is damaged and the command that would run; change nothing.")
 @site_option
 @json_option

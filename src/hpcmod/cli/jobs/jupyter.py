@@ -15,7 +15,13 @@ from getpass import getuser
 import click
 
 from hpcmod import machine
-from hpcmod.cli.containers import complete_container, find_ready, json_option, look_around, site_option
+from hpcmod.cli.containers import (
+    container_argument,
+    find_ready,
+    json_option,
+    look_around,
+    site_option,
+)
 from hpcmod.cli.jobs.job import job, prepare_job, write_job
 from hpcmod.cli.jobs.jupyter_session import Session, open_session
 from hpcmod.cli.jobs.options import JobFlags
@@ -40,7 +46,7 @@ _SAID = 15  # lines of the server's log that are shown if it fails
 
 
 @click.command("jupyter")
-@click.argument("container", shell_complete=complete_container)
+@container_argument
 @click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[-- JOB OPTIONS]")
 @click.option("--lab", "kind", flag_value="lab", default="lab", help="JupyterLab (default).")
 @click.option("--notebook", "kind", flag_value="notebook", help="Jupyter Notebook.")

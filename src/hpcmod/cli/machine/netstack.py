@@ -32,7 +32,7 @@ def netstack() -> None:
 
     \b
     Examples:
-      hpcmod site netstack capture --out /appl/netstack /opt/cray/libfabric/1.22.0/lib64/libfabric.so.1
+      hpcmod site netstack capture --output /appl/netstack /opt/cray/libfabric/1.22.0/lib64/libfabric.so.1
       hpcmod site netstack show
       hpcmod site netstack check     # after a system update
     """
@@ -40,7 +40,13 @@ def netstack() -> None:
 
 @netstack.command()
 @click.argument("libraries", nargs=-1, metavar="[LIBRARY...]")
-@click.option("--out", type=click.Path(path_type=Path), help="Parent of the new directory (default: the profile's).")
+@click.option(
+    "-o",
+    "--output",
+    metavar="DIRECTORY",
+    type=click.Path(path_type=Path),
+    help="Directory to write to (default: that of the profile).",
+)
 @click.option("--name", help="Name of the new directory (default: time and file name of the first library).")
 @click.option(
     "--leave-out",
@@ -53,7 +59,7 @@ def netstack() -> None:
 @_as_json
 def capture(
     libraries: tuple[str, ...],
-    out: Path | None,
+    output: Path | None,
     name: str | None,
     leave_out: tuple[str, ...],
     allow_missing: bool,
@@ -68,8 +74,8 @@ def capture(
     \b
     Examples:
       hpcmod site netstack capture --dry-run
-      hpcmod site netstack capture --out /appl/netstack '/opt/cray/libfabric/*/lib64/libfabric.so.1' libcxi.so.1
-      module load cray-mpich-abi; hpcmod site netstack capture --out /appl/netstack libmpi.so.12 libfabric.so.1
+      hpcmod site netstack capture --output /appl/netstack '/opt/cray/libfabric/*/lib64/libfabric.so.1' libcxi.so.1
+      module load cray-mpich-abi; hpcmod site netstack capture --output /appl/netstack libmpi.so.12 libfabric.so.1
     """
     if name is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", name):
         raise BadInputError(
@@ -88,7 +94,7 @@ def capture(
     with ProgressLine("netstack") as progress:
         directory, made = write_capture(
             plan,
-            out or _default_out(known),
+            output or _default_output(known),
             name=name or default_name(plan),
             version=__version__,
             tell=print_message,
@@ -110,7 +116,7 @@ def _incomplete(plan: Capture) -> CheckFailedError:
     )
 
 
-def _default_out(known: Netstack) -> Path:
+def _default_output(known: Netstack) -> Path:
     """Return where the profile looks for captured directories: the parent of its first pattern."""
     for bind in known.directory:
         parent = os.path.dirname(bind.source)  # noqa: PTH120 - it is a pattern
@@ -118,7 +124,7 @@ def _default_out(known: Netstack) -> Path:
             return Path(parent)
     raise NotFoundError(
         "no directory for the libraries: the site profile lists none that ends in /*",
-        'Give one with --out, and set it in the profile: [netstack] directory = ["/that/directory/*"].',
+        'Give one with --output, and set it in the profile: [netstack] directory = ["/that/directory/*"].',
     )
 
 
@@ -162,7 +168,7 @@ def _bound_directory() -> Path:
             "none of the directories in [netstack] of the site profile exists here"
             if candidates
             else "the site profile has no directory in [netstack]",
-            "Give a captured directory, or make one: hpcmod site netstack capture --out DIRECTORY",
+            "Give a captured directory, or make one: hpcmod site netstack capture --output DIRECTORY",
         )
     return Path(kept[0].bind.source)
 

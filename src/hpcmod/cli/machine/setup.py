@@ -23,15 +23,16 @@ from hpcmod.render.quote import sh_word
     "--catalogue",
     "catalogues",
     multiple=True,
-    metavar="DIR",
+    metavar="DIRECTORY",
     type=click.Path(path_type=Path),
     help="Catalogue for users; repeatable, the first has priority.",
 )
 @click.option(
+    "-o",
     "--output",
-    metavar="DIR",
+    metavar="DIRECTORY",
     type=click.Path(path_type=Path),
-    help="Directory for the module and its scripts (default: site/ of the first catalogue).",
+    help="Directory to write to (default: site/ of the first catalogue).",
 )
 @click.option(
     "--site",

@@ -56,7 +56,7 @@ class PublishFlags(ChangeFlags):
 
 
 @click.command("publish")
-@click.argument("what", metavar="IMAGE-OR-EASYCONFIG", shell_complete=complete_file)
+@click.argument("what", metavar="IMAGE|EASYCONFIG", shell_complete=complete_file)
 @click.option("--name", default="", help="Name of the module (default: from the image's label or the easyconfig).")
 @click.option("--version", default="", help="Version with suffix (default: from the image's label or the easyconfig).")
 @click.option(

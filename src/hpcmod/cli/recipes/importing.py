@@ -164,9 +164,10 @@ def _make_command(listed: ListedFormat, loaded: ImportFormat) -> click.Command:
     @click.command(listed.name, help=_help(listed.name, loaded))
     @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
     @click.option(
+        "-o",
         "--output",
         default="easyconfigs",
-        metavar="DIR",
+        metavar="DIRECTORY",
         type=click.Path(path_type=Path, file_okay=False),
         help="Directory for the easyconfigs, laid out as a robot path (default: easyconfigs).",
     )

@@ -7,7 +7,13 @@ from pathlib import Path
 
 import click
 
-from hpcmod.cli.containers import complete_container, find_ready, json_option, look_around, site_option
+from hpcmod.cli.containers import (
+    container_argument,
+    find_ready,
+    json_option,
+    look_around,
+    site_option,
+)
 from hpcmod.cli.output import print_data, print_json, print_text, tell
 from hpcmod.errors import BadInputError
 from hpcmod.fs.reading import read_text
@@ -19,7 +25,7 @@ _LIMIT = 4 << 20  # bytes read of a file
 
 
 @click.command("code")
-@click.argument("container", shell_complete=complete_container)
+@container_argument
 @click.option(
     "--directory",
     type=click.Path(path_type=Path, exists=True, file_okay=False),

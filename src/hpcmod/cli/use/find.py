@@ -150,8 +150,10 @@ def _hit_row(hit: Hit) -> tuple[str, ...]:
 
 
 @click.command("info")
-@click.argument("container", metavar="CONTAINER|SIF", shell_complete=complete_container)
-@click.option("--diff", "other", metavar="CONTAINER", shell_complete=complete_container, help="Compare with another.")
+@click.argument("container", metavar="NAME[/VERSION]|IMAGE", shell_complete=complete_container)
+@click.option(
+    "--diff", "other", metavar="NAME[/VERSION]", shell_complete=complete_container, help="Compare with another."
+)
 @site_option
 @json_option(PublishedContainer, OwnContainer, ImageContent, ContainerComparison)
 def info_verb(container: str, other: str | None, site: str | None, as_json: bool) -> None:
@@ -159,10 +161,10 @@ def info_verb(container: str, other: str | None, site: str | None, as_json: bool
 
     Source, tests, packages, commands and environment.
 
-    CONTAINER is NAME, NAME/VERSION or NAME/ALIAS.
+    NAME/ALIAS works, too.
 
-    With --diff: one line for each package or setting that differs, CONTAINER -> OTHER; `-` means missing. Packages that
-    you added to your own copy are included. For an installation that is not in a catalogue, the image is compared.
+    With --diff: one line for each package or setting that differs, the first -> the other; `-` means missing. Packages
+    that you added to your own copy are included. For an installation that is not in a catalogue, the image is compared.
 
     \b
     Examples:

@@ -20,7 +20,7 @@ from hpcmod.model.interactive.kernel import KernelSpec, make_kernel, render_kern
 
 
 @click.command("kernel")
-@click.argument("container", required=False, default="", shell_complete=complete_container)
+@click.argument("container", metavar="[NAME[/VERSION]]", required=False, default="", shell_complete=complete_container)
 @click.option("--name", default="", help="Name of the kernel (default: the module's, in lower case).")
 @click.option("--display-name", default="", metavar="TEXT", help="Name that notebooks show (default: the module's).")
 @click.option("--host-commands", is_flag=True, help="Let notebooks run the commands of the host that the site allows.")

@@ -27,7 +27,7 @@ def _of_running(metavar: str) -> Decorator:
             nargs=-1,
             required=True,
             type=click.UNPROCESSED,
-            metavar=f"[RUNTIME OPTIONS] CONTAINER {metavar}",
+            metavar=f"[RUNTIME OPTIONS] NAME[/VERSION] {metavar}",
             shell_complete=complete_container,
         )
         dry_run = click.option("--dry-run", is_flag=True, help="Print the command line; run nothing.")
@@ -43,7 +43,7 @@ def exec_verb(words: tuple[str, ...], site: str | None, dry_run: bool) -> None:
 
     The command gets the same environment as with the module loaded; you do not need to load it.
 
-    Options in front of CONTAINER go to singularity or apptainer. The command gets the terminal and all signals, and
+    Options in front of the name go to singularity or apptainer. The command gets the terminal and all signals, and
     hpcmod ends with its exit status.
 
     \b
@@ -72,7 +72,7 @@ def shell_verb(words: tuple[str, ...], site: str | None, dry_run: bool) -> None:
 def _run(verb: str, words: Sequence[str], site: str | None, *, dry_run: bool) -> None:
     options, container, command = split_words(words)
     if verb == "exec" and not command:
-        raise click.UsageError("no command: hpcmod exec [RUNTIME OPTIONS] CONTAINER COMMAND [ARGS]...")
+        raise click.UsageError("no command: hpcmod exec [RUNTIME OPTIONS] NAME[/VERSION] COMMAND [ARGS]...")
     found = find_ready(look_around(site), container)
     found.check_program()
     argv = [str(found.program), verb, *options, "--", *command]

@@ -12,7 +12,7 @@ from hpcmod.render.quote import sh_word
 
 
 @click.command("use")
-@click.argument("container")
+@click.argument("container", metavar="NAME[/VERSION]")
 def use_verb(container: str) -> None:
     """Print the command that gives $SIF and singularity to a loaded container.
 
