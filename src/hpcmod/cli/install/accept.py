@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import click
 
@@ -17,6 +17,23 @@ from hpcmod.errors import LackingError
 from hpcmod.render.quote import sh_word
 
 
+@dataclass(frozen=True)
+class AcceptedLicence:
+    """The licence of a container, which you accepted."""
+
+    module: str
+    licence: str
+    """sha256 of the text; empty if there is none to accept."""
+    text: str
+
+
+@dataclass(frozen=True)
+class AcceptedLicences:
+    """The accepted licences."""
+
+    licences: tuple[AcceptedLicence, ...]
+
+
 def accept_licences(here: Here, names: Sequence[str], *, yes: bool, as_json: bool) -> None:
     """Print the licence of each container, and ask unless `yes`; modules look for the answer when they are loaded.
 
@@ -27,15 +44,13 @@ def accept_licences(here: Here, names: Sequence[str], *, yes: bool, as_json: boo
     LackingError
         If there is no terminal to ask on.
     """
-    accepted = list(_accept(here, names, yes=yes, as_json=as_json))
+    containers = [find_published(here, name) for name in names]
+    accepted = [
+        AcceptedLicence(container.module, container.read().licence, _accept_one(container, yes=yes, quiet=as_json))
+        for container in containers
+    ]
     if as_json:
-        print_json(licences=accepted)
-
-
-def _accept(here: Here, names: Sequence[str], *, yes: bool, as_json: bool) -> Iterator[dict[str, Any]]:
-    for container in [find_published(here, name) for name in names]:
-        text = _accept_one(container, yes=yes, quiet=as_json)
-        yield {"module": container.module, "licence": container.read().licence, "text": text}
+        print_json(AcceptedLicences(tuple(accepted)))
 
 
 def _accept_one(container: Container, *, yes: bool, quiet: bool) -> str:

@@ -6,9 +6,9 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -17,13 +17,12 @@ from hpcmod.cli.containers import (
     Here,
     check_not_loaded,
     complete_container,
-    json_option,
     look_around,
     site_option,
 )
-from hpcmod.cli.install.accept import accept_licences
+from hpcmod.cli.install.accept import AcceptedLicences, accept_licences
 from hpcmod.cli.install.easyconfigs import EasyconfigFile, eb_environ, find_easyconfig, find_recipe, is_easyconfig
-from hpcmod.cli.output import print_data, print_json, tell
+from hpcmod.cli.output import json_option, print_data, print_json, tell
 from hpcmod.install.installed import Installed, find_in_tree, own_trees
 from hpcmod.install.own_default import mark_default
 from hpcmod.install.own_place import MODULES, choose_prefix, configured_places
@@ -31,6 +30,30 @@ from hpcmod.install.shared_prefix import SharedPrefix, install_with_eb, sharing
 from hpcmod.model.catalogue.lifecycle import choose_default
 from hpcmod.model.catalogue.order import release_key
 from hpcmod.render.quote import sh_word
+
+
+@dataclass(frozen=True)
+class NewCopy:
+    """Your own copy of a container."""
+
+    module: str
+    root: Path | None
+    """Directory of the installation; null if EasyBuild's configuration put it where hpcmod does not look."""
+    load: tuple[str, ...]
+    """Commands that load it in this shell."""
+
+
+@dataclass(frozen=True)
+class InstallResult:
+    """The installed modules."""
+
+    status: int
+    """Exit status of `eb`."""
+    dry_run: bool
+    easyconfigs: tuple[str, ...]
+    """Easyconfigs that were given, as `eb` got them."""
+    containers: tuple[NewCopy, ...]
+    """Containers that were named."""
 
 
 @click.command()
@@ -50,7 +73,7 @@ from hpcmod.render.quote import sh_word
 )
 @click.option("-y", "--yes", is_flag=True, help="With --accept-licence: accept without a question.")
 @site_option
-@json_option
+@json_option(InstallResult, AcceptedLicences)
 def install(
     containers: tuple[str, ...],
     prefix: Path | None,
@@ -105,8 +128,8 @@ def install(
         if not as_json:
             _show_how_to_load(module, own)
     if as_json:
-        listed = [_describe(module, own) for module, own in copies.items()]
-        print_json(status=status, dry_run=dry_run, easyconfigs=files, containers=listed)
+        listed = tuple(_describe(module, own) for module, own in copies.items())
+        print_json(InstallResult(status, dry_run, tuple(files), listed))
     sys.exit(status)
 
 
@@ -153,10 +176,8 @@ def _show_how_to_load(module: str, own: Installed | None) -> None:
     print_data("; ".join(_loading(own)))
 
 
-def _describe(module: str, own: Installed | None) -> dict[str, Any]:
-    """Return an installed copy as plain values for JSON."""
-    root, load = (str(own.root), _loading(own)) if own else (None, [])
-    return {"module": module, "root": root, "load": load}
+def _describe(module: str, own: Installed | None) -> NewCopy:
+    return NewCopy(module, own.root, tuple(_loading(own))) if own else NewCopy(module, None, ())
 
 
 def _loading(own: Installed) -> list[str]:

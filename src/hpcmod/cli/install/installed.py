@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import asdict
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -22,13 +22,12 @@ from hpcmod.cli.containers import (
     complete_container,
     container_argument,
     find_own,
-    json_option,
     loaded_modules,
     look_around,
     site_option,
 )
 from hpcmod.cli.install.easyconfigs import EasyconfigFile, eb_environ, find_own_recipe
-from hpcmod.cli.output import print_data, print_json, print_text, tell
+from hpcmod.cli.output import json_option, print_data, print_json, print_text, tell
 from hpcmod.errors import BadInputError, BusyError, HpcmodError, LackingError, NotFoundError
 from hpcmod.image.trust.provenance import parse_provenance, sidecar, write_provenance
 from hpcmod.install.installed import RECORD, Installed, own_trees
@@ -51,6 +50,51 @@ _UPDATE = "HPCMOD_UPDATE"
 """Environment variable that tells the easyblock not to read an unmodified image again."""
 
 
+@dataclass(frozen=True)
+class Removed:
+    """The removed files of an installation."""
+
+    dry_run: bool
+    module: str
+    removed: tuple[Path, ...]
+    """Files and directories."""
+    packages: tuple[Path, ...]
+    """Of these, your own packages."""
+    kept: tuple[Path, ...] = ()
+    """Your own packages, and what hpcmod did not install."""
+    kernels: tuple[str, ...] = ()
+    """Jupyter kernels that no longer work."""
+
+
+@dataclass(frozen=True)
+class OutdatedList:
+    """Installations that should be updated."""
+
+    outdated: tuple[Outdated, ...]
+
+
+@dataclass(frozen=True)
+class Update:
+    """What became of the update of one installation."""
+
+    module: str
+    root: Path
+    status: int
+    """Exit status of `eb`."""
+    error: str
+    """Why it could not be started; empty if it was."""
+
+
+@dataclass(frozen=True)
+class UpdateList:
+    """The updated installations."""
+
+    status: int
+    """The highest exit status."""
+    dry_run: bool
+    containers: tuple[Update, ...]
+
+
 def find_writable(here: Here, container: str, *, only: bool = False) -> Installed:
     """Return the user's installation that matches: of several versions the highest; if `only`, several are an error."""
     found = find_own(here, container, writable=True)
@@ -69,7 +113,7 @@ def find_writable(here: Here, container: str, *, only: bool = False) -> Installe
 @click.option("--with-packages", is_flag=True, help="Also remove the packages that you added.")
 @click.option("--dry-run", is_flag=True, help="Print what would be removed; remove nothing.")
 @click.option("-y", "--yes", is_flag=True, help="Remove without a question.")
-@json_option
+@json_option(Removed)
 def remove_verb(container: str, with_packages: bool, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Remove one of your installations; your own packages are kept.
 
@@ -96,9 +140,7 @@ def remove_verb(container: str, with_packages: bool, dry_run: bool, yes: bool, a
         remove(found, removal, tell=tell)
     paths = [*removal.modulefiles, *removal.removed]
     if as_json:
-        values = {"removed": paths, "packages": packages, "kept": removal.kept}
-        lists = {name: list(map(str, listed)) for name, listed in values.items()}
-        print_json(dry_run=dry_run, module=found.module, kernels=kernels, **lists)
+        print_json(Removed(dry_run, found.module, tuple(paths), packages, removal.kept, tuple(kernels)))
         return
     for path in paths:
         print_text(str(path))
@@ -155,8 +197,7 @@ def _remove_left(here: Here, container: str, *, with_packages: bool, dry_run: bo
         for path in left:
             remove_left_packages(path)
     if as_json:
-        paths = list(map(str, left))
-        print_json(dry_run=dry_run, module=container, removed=paths, packages=paths, kernels=[], kept=[])
+        print_json(Removed(dry_run, container, tuple(left), tuple(left)))
         return
     for path in left:
         print_text(str(path))
@@ -195,7 +236,7 @@ def _check_unused(here: Here, found: Installed) -> None:
 @click.option("--registry", is_flag=True, help="Also ask the registries that your images came from.")
 @click.option("--allow-http", is_flag=True, help="Ask a registry without TLS.")
 @site_option
-@json_option
+@json_option(OutdatedList)
 def outdated_verb(registry: bool, allow_http: bool, site: str | None, as_json: bool) -> None:
     """List your installations that are deprecated or out of date.
 
@@ -212,7 +253,7 @@ def outdated_verb(registry: bool, allow_http: bool, site: str | None, as_json: b
     found = list(find_outdated(here.own(), here.indexes(), version=hpcmod.__version__))
     found += _ask_registries(here, allow_http=allow_http) if registry else []
     if as_json:
-        print_json(outdated=[asdict(one) for one in found])
+        print_json(OutdatedList(tuple(found)))
         return
     for one in found:
         print_text(f"{one.module}: {one.found}: {one.cure}")
@@ -233,7 +274,7 @@ def _ask_registries(here: Here, *, allow_http: bool) -> list[Outdated]:
 @click.option("--all", "everything", is_flag=True, help="Update all of your installations.")
 @click.option("--dry-run", is_flag=True, help="Print the command lines; run nothing.")
 @site_option
-@json_option
+@json_option(UpdateList)
 def update_verb(containers: tuple[str, ...], everything: bool, dry_run: bool, site: str | None, as_json: bool) -> None:
     """Update your installations; unchanged images are kept.
 
@@ -255,14 +296,10 @@ def update_verb(containers: tuple[str, ...], everything: bool, dry_run: bool, si
                 raise
             tell(str(err))  # continue with the others
             status, fault = err.exit_code, err.message
-        done.append((own, status, fault))
-    worst = max((status for _, status, _ in done), default=0)
+        done.append(Update(own.module, own.root, status, fault))
+    worst = max((update.status for update in done), default=0)
     if as_json:
-        listed = [
-            {"module": own.module, "root": str(own.root), "status": status, "error": fault}
-            for own, status, fault in done
-        ]
-        print_json(status=worst, dry_run=dry_run, containers=listed)
+        print_json(UpdateList(worst, dry_run, tuple(done)))
     sys.exit(worst)
 
 

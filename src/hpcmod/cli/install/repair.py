@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import click
 
@@ -13,13 +14,12 @@ from hpcmod.cli.containers import (
     Here,
     container_argument,
     find_broken,
-    json_option,
     look_around,
     site_option,
 )
-from hpcmod.cli.findings import finding_values, print_findings
+from hpcmod.cli.findings import print_findings
 from hpcmod.cli.install.installed import find_writable, reinstall, reinstall_command
-from hpcmod.cli.output import print_json, print_text, tell
+from hpcmod.cli.output import json_option, print_json, print_text, tell
 from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.install.installed import Installed, find_in_tree
 from hpcmod.install.store import clear_parts
@@ -28,11 +28,27 @@ from hpcmod.progress import ProgressLine
 from hpcmod.render.quote import sh_word
 
 
+@dataclass(frozen=True)
+class RepairResult:
+    """The repaired files of an installation."""
+
+    dry_run: bool
+    module: str
+    root: Path
+    """Directory of the installation."""
+    status: int
+    """Exit status of this command."""
+    damage: tuple[Finding, ...]
+    """What was damaged."""
+    left: tuple[Finding, ...]
+    """What still is."""
+
+
 @click.command("repair")
 @container_argument
 @click.option("--dry-run", is_flag=True, help="Print what is damaged and the command that would run; change nothing.")
 @site_option
-@json_option
+@json_option(RepairResult)
 def repair_verb(container: str, dry_run: bool, site: str | None, as_json: bool) -> None:
     """Restore missing or changed files of one of your installations.
 
@@ -57,8 +73,7 @@ def repair_verb(container: str, dry_run: bool, site: str | None, as_json: bool) 
         left = _find_failures(_read_again(own))
         status = status or (exit_code_of(left) if left else 0)
     if as_json:
-        found = {"damage": finding_values(damage), "left": finding_values(left)}
-        print_json(dry_run=dry_run, module=own.module, root=str(own.root), status=status, **found)
+        print_json(RepairResult(dry_run, own.module, own.root, status, tuple(damage), tuple(left)))
     else:
         _print(here, own, damage, left, dry_run=dry_run)
     sys.exit(status)

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from hpcmod.cli.containers import (
-    container_argument,
-    find_ready,
-    json_option,
-    look_around,
-    site_option,
-)
-from hpcmod.cli.output import print_data, print_json, print_text, tell
+from hpcmod.cli.containers import container_argument, find_ready, look_around, site_option
+from hpcmod.cli.output import json_option, print_data, print_json, print_text, tell
 from hpcmod.errors import BadInputError
 from hpcmod.fs.reading import read_text
 from hpcmod.fs.tree import Tree
@@ -22,6 +17,19 @@ from hpcmod.model.interactive.vscode import FOLDER, PROGRAM, Merged, merge_launc
 from hpcmod.render.interactive import MARK, render_python
 
 _LIMIT = 4 << 20  # bytes read of a file
+
+
+@dataclass(frozen=True)
+class CodeSettings:
+    """Settings of Visual Studio Code for a container."""
+
+    dry_run: bool
+    module: str
+    directory: Path
+    written: tuple[Path, ...]
+    """Files that were missing or different."""
+    kept: tuple[str, ...]
+    """Your own values that were kept: file and key."""
 
 
 @click.command("code")
@@ -34,7 +42,7 @@ _LIMIT = 4 << 20  # bytes read of a file
 )
 @click.option("--dry-run", is_flag=True, help="Print the files that would be written; write nothing.")
 @site_option
-@json_option
+@json_option(CodeSettings)
 def code_verb(container: str, directory: Path, dry_run: bool, site: str | None, as_json: bool) -> None:
     """Let Visual Studio Code run and debug Python in a container.
 
@@ -59,10 +67,10 @@ def code_verb(container: str, directory: Path, dry_run: bool, site: str | None, 
     written = {name: file for name, file in files.items() if file.changed}
     if not dry_run:
         _write(folder, written)
-    kept = [f"{name}: {key}" for name, file in files.items() for key in file.kept]
+    kept = tuple(f"{name}: {key}" for name, file in files.items() for key in file.kept)
     if as_json:
-        paths = [str(folder / name) for name in written]
-        print_json(dry_run=dry_run, module=found.module, directory=str(folder), written=paths, kept=kept)
+        paths = tuple(folder / name for name in written)
+        print_json(CodeSettings(dry_run, found.module, folder, paths, kept))
         return
     for name, file in written.items():
         print_text(folder / name)

@@ -5,18 +5,36 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import click
 
-from hpcmod.cli.containers import complete_container, find_ready, json_option, look_around, site_option
-from hpcmod.cli.output import print_data, print_json, print_table, print_text, tell
+from hpcmod.cli.containers import complete_container, find_ready, look_around, site_option
+from hpcmod.cli.output import json_option, print_data, print_json, print_table, print_text, tell
 from hpcmod.cli.use.python_module import check_python_module
 from hpcmod.errors import NotFoundError
 from hpcmod.install.kernels import find_kernels, install_kernel, kernels_directory, remove_kernel
 from hpcmod.model.interactive.kernel import KernelSpec, make_kernel, render_kernel
+from hpcmod.model.json_form import SPLICED
+
+
+@dataclass(frozen=True)
+class InstalledKernel:
+    """A Jupyter kernel, and where it is."""
+
+    kernel: KernelSpec = field(metadata=SPLICED)
+    directory: Path
+    ready: bool
+    """Whether its container is still installed."""
+
+
+@dataclass(frozen=True)
+class KernelList:
+    """Jupyter kernels that were installed, removed or listed."""
+
+    dry_run: bool
+    kernels: tuple[InstalledKernel, ...]
 
 
 @click.command("kernel")
@@ -28,7 +46,7 @@ from hpcmod.model.interactive.kernel import KernelSpec, make_kernel, render_kern
 @click.option("--list", "listing", is_flag=True, help="List the kernels that hpcmod installed.")
 @click.option("--dry-run", is_flag=True, help="Print what would be written or removed; change nothing.")
 @site_option
-@json_option
+@json_option(KernelList)
 def kernel_verb(
     container: str,
     name: str,
@@ -80,7 +98,7 @@ def kernel_verb(
 def _install(directory: Path, kernel: KernelSpec, *, dry_run: bool, as_json: bool) -> None:
     path = directory / kernel.name if dry_run else install_kernel(directory, kernel)
     if as_json:
-        print_json(dry_run=dry_run, kernels=[_values(directory, kernel)])
+        print_json(KernelList(dry_run, (_find(directory, kernel),)))
     elif dry_run:
         print_data(render_kernel(kernel), nl=False)
         tell(f"would be written to {path}")
@@ -102,7 +120,7 @@ def _remove(directory: Path, container: str, name: str, *, dry_run: bool, as_jso
         if not dry_run:
             remove_kernel(directory, kernel)
     if as_json:
-        print_json(dry_run=dry_run, kernels=[_values(directory, kernel) for kernel in found])
+        print_json(KernelList(dry_run, tuple(_find(directory, kernel) for kernel in found)))
         return
     for kernel in found:
         print_text(directory / kernel.name)
@@ -115,24 +133,24 @@ def _matches(kernel: KernelSpec, container: str, name: str) -> bool:
 
 
 def _list(directory: Path, kernels: Iterable[KernelSpec], *, as_json: bool) -> None:
-    listed = [_values(directory, kernel) for kernel in kernels]
+    listed = tuple(_find(directory, kernel) for kernel in kernels)
     if as_json:
-        print_json(dry_run=False, kernels=listed)
+        print_json(KernelList(dry_run=False, kernels=listed))
         return
     rows = [
         (
-            str(one["name"]),
-            str(one["module"]),
-            str(one["display_name"]),
-            "ready" if one["ready"] else "container removed",
+            known.kernel.name,
+            known.kernel.module,
+            known.kernel.display_name,
+            "ready" if known.ready else "container removed",
         )
-        for one in listed
+        for known in listed
     ]
     print_table(("kernel", "module", "shown as", "state"), rows)
     if not rows:
         tell(f"hpcmod installed no kernels in {directory}")
 
 
-def _values(directory: Path, kernel: KernelSpec) -> dict[str, Any]:
+def _find(directory: Path, kernel: KernelSpec) -> InstalledKernel:
     program = kernel.argv[0] if kernel.argv else ""
-    return {**asdict(kernel), "directory": str(directory / kernel.name), "ready": os.access(program, os.X_OK)}
+    return InstalledKernel(kernel, directory / kernel.name, ready=os.access(program, os.X_OK))
