@@ -132,7 +132,7 @@ VERBS: dict[str, Commands] = {
             "Remove unused images and report unused modules.",
         ),
         "catalogue": (
-            "publish.catalogue:catalogue_verb",
+            "publish.group:catalogue_verb",
             "Create and maintain a catalogue.",
         ),
         "docs": (
@@ -185,7 +185,38 @@ SITE: Commands = {
 }
 """Commands below `hpcmod site`."""
 
-GROUPS = {"site": SITE}
+CATALOGUE: Commands = {
+    "init": (
+        "publish.catalogue:init",
+        "Create a catalogue on a shared file system, or change the given settings of an existing one.",
+    ),
+    "journal": ("publish.catalogue:journal", "Show who changed what, when and why; the latest change last."),
+    "undo": ("publish.lifecycle:undo", "Undo a change of the catalogue: the latest, or the one with a number."),
+    "pin": ("publish.pin:pin_verb", "Write the digests of images into easyconfigs."),
+    "refresh": (
+        "publish.refresh:refresh",
+        "Regenerate modules and scripts with the current site profile and hpcmod; images do not change.",
+    ),
+    "rebuild": (
+        "publish.catalogue:rebuild",
+        "Regenerate modules, aliases, index and notices from the records; change nothing else.",
+    ),
+    "verify": (
+        "publish.verify:verify",
+        "Check a catalogue: modes and groups of all files, and each container against its record.",
+    ),
+    "usage": (
+        "publish.usage:usage",
+        "Show how often modules were loaded, by container and month, and optionally by group or user.",
+    ),
+    "move": (
+        "publish.move:move",
+        "Copy the catalogue to a new directory, and make its modules load from there.",
+    ),
+}
+"""Commands below `hpcmod catalogue`."""
+
+GROUPS = {"site": SITE, "catalogue": CATALOGUE}
 """Groups of commands that are known without an import."""
 
 FIRST = {

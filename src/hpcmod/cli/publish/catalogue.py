@@ -1,4 +1,4 @@
-"""The command `hpcmod catalogue`: create a catalogue, read its journal, regenerate its index."""
+"""The commands `hpcmod catalogue init`, `journal` and `rebuild`."""
 
 from __future__ import annotations
 
@@ -14,29 +14,13 @@ from hpcmod.catalogue.records.journal import read_journal
 from hpcmod.catalogue.records.sharing import make_catalogue
 from hpcmod.catalogue.records.store import Catalogue, open_catalogue
 from hpcmod.cli.containers import json_option, site_option
-from hpcmod.cli.groups import CommandGroup
 from hpcmod.cli.output import print_data, print_json, print_table, tell
-from hpcmod.cli.publish.lifecycle import undo
-from hpcmod.cli.publish.move import move
 from hpcmod.cli.publish.options import catalogue_option, make_actor, open_catalogues
-from hpcmod.cli.publish.pin import pin_verb
-from hpcmod.cli.publish.refresh import refresh as refresh_verb
-from hpcmod.cli.publish.usage import usage
-from hpcmod.cli.publish.verify import verify
 from hpcmod.errors import NotFoundError
 from hpcmod.model.catalogue.journal import Change
 
 
-@click.group("catalogue", cls=CommandGroup)
-def catalogue_verb() -> None:
-    """Create and maintain a catalogue."""
-
-
-for command in (undo, refresh_verb, move, verify, usage, pin_verb):
-    catalogue_verb.add_command(command)
-
-
-@catalogue_verb.command()
+@click.command()
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option("--name", default="", help="Name of the catalogue (default: the directory's name).")
 @click.option("--group", default="", help="Group that may publish; all users may read.")
@@ -70,7 +54,7 @@ def init(directory: Path, name: str, group: str, count_use: bool | None, site: s
         print_data(place)
 
 
-@catalogue_verb.command()
+@click.command()
 @catalogue_option
 @json_option
 def rebuild(directory: Path | None, as_json: bool) -> None:
@@ -89,7 +73,7 @@ def rebuild(directory: Path | None, as_json: bool) -> None:
         tell(f"{catalogue.directory}: regenerated modules, aliases, index and notices")
 
 
-@catalogue_verb.command()
+@click.command()
 @click.argument("container", metavar="[NAME[/VERSION]]", default="")
 @catalogue_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
