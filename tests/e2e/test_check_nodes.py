@@ -77,8 +77,9 @@ def checked(tiny_jobs: Jobs) -> Iterator[Checked]:
 
 
 def page_commands() -> list[list[str]]:
-    """Return the commands of the page, without the `$` prompt."""
-    return [shlex.split(line) for line in re.findall(r"^ *\$ (hpcmod .*)$", PAGE.read_text(), re.MULTILINE)]
+    """Return the commands of the page about nodes, without the `$` prompt."""
+    nodes = PAGE.read_text().partition("## Prove that a container uses the fast network")[0]
+    return [shlex.split(line) for line in re.findall(r"^ *\$ (hpcmod .*)$", nodes, re.MULTILINE)]
 
 
 PLANTED = [

@@ -59,11 +59,9 @@ class Recorded:
     """Whether a node has py-spy."""
 
 
-def record_ranks(
-    job: JobFacts, ranks: Sequence[int], environ: Mapping[str, str], *, seconds: int, rate: int
-) -> Recorded:
+def record_ranks(job: JobFacts, ranks: Sequence[int], environ: Mapping[str, str], *, seconds: int) -> Recorded:
     """Record some ranks of a running job for some seconds; the ranks go on, and the nodes keep no file."""
-    asked = json.dumps({"ranks": list(ranks), "seconds": seconds, "rate": rate})
+    asked = json.dumps({"ranks": list(ranks), "seconds": seconds})
     command = [*_PROGRAM, rank_program(), job.number, _find_py_spy(environ), asked]
     try:
         output, errors = ask_nodes(job, command, environ, patience=_PATIENCE + seconds)

@@ -7,10 +7,8 @@ import io
 import json
 import os
 import re
-import shlex
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from hpcmod.errors import BadInputError, NotFoundError
@@ -27,55 +25,19 @@ _MOST_BYTES = 1 << 30  # of all traces
 _MOST_FILES = 2048
 _MOST_LEVELS = 3  # of directories: rocprofv3 writes RANK/HOST/PROCESS_name.csv
 _RANK = re.compile(r"rank[-_]?(\d{1,7})")
-_OPENED_BY = {
-    ".nsys-rep": "nsys-ui {}",
-    ".qdrep": "nsys-ui {}",
-    ".perf.data": "perf report -i {}",
-    ".pftrace": "https://ui.perfetto.dev",
-    ".svg": "a web browser",
-    ".csv": "a spreadsheet",
-    "_results.db": "rocpd convert -i {} --output-format pftrace, then https://ui.perfetto.dev",
-}
-"""By suffix, what opens files that stay as they are."""
 
 
-@dataclass(frozen=True)
-class KeptFile:
-    """A file that is not part of the merged trace."""
-
-    path: str
-    opened_by: str
-    """Command or program that opens it."""
-
-
-@dataclass(frozen=True)
-class Profiles:
-    """What profilers left."""
-
-    traces: tuple[RankTrace, ...]
-    kept: tuple[KeptFile, ...]
-    problems: tuple[str, ...]
-    """Files that could not be read, as sentences."""
-
-
-def find_profiles(directory: Path, job: str, *, since: float = 0.0) -> list[Path]:
-    """Return the files and directories that the profilers of a job left in a directory.
-
-    Parameters
-    ----------
-    since
-        Leave out what was last changed before this time, in seconds since 1970.
-    """
+def find_profiles(directory: Path, job: str) -> list[Path]:
+    """Return the files and directories that the profilers of a job left in a directory."""
     beginning = PREFIX.format(job=job)
     try:
-        found = sorted(path for path in directory.iterdir() if path.name.startswith(beginning))
+        return sorted(path for path in directory.iterdir() if path.name.startswith(beginning))
     except OSError:
         return []
-    return [path for path in found if path.lstat().st_mtime >= since]
 
 
-def read_profiles(paths: Iterable[Path]) -> Profiles:
-    """Read traces in JSON, also compressed by gzip, and list the other files of profilers.
+def read_profiles(paths: Iterable[Path]) -> tuple[tuple[RankTrace, ...], tuple[str, ...]]:
+    """Return the traces in JSON files, also those compressed by gzip, by rank; and what was not read, as sentences.
 
     Raises
     ------
@@ -83,7 +45,6 @@ def read_profiles(paths: Iterable[Path]) -> Profiles:
         If a path does not exist.
     """
     traces: list[RankTrace] = []
-    kept: list[KeptFile] = []
     problems: list[str] = []
     left = _MOST_BYTES
     for number, path in enumerate(_list_files(paths)):
@@ -91,19 +52,17 @@ def read_profiles(paths: Iterable[Path]) -> Profiles:
             problems.append(f"only {_MOST_FILES} files were read")
             break
         if not path.name.endswith((".json", ".json.gz")):
-            known = next((command for suffix, command in _OPENED_BY.items() if path.name.endswith(suffix)), "")
-            kept.append(KeptFile(str(path), known.format(shlex.quote(str(path))) or "its profiler"))
+            problems.append(f"{path} stays as it is: only traces in JSON are merged")
             continue
         try:
             data = _read_unpacked(path, min(left, _LARGEST))
             left -= len(data)
-            values = load_json(data, str(path), limit=_LARGEST)
-            traces.append(parse_trace(values, str(path), rank=_find_rank(path)))
+            traces.append(parse_trace(load_json(data, str(path), limit=_LARGEST), str(path), rank=_find_rank(path)))
         except BadInputError as err:
             problems.append(err.message)
         except (OSError, EOFError, zlib.error) as err:
             problems.append(f"{path} was not read: {getattr(err, 'strerror', None) or err}")
-    return Profiles(tuple(sorted(traces, key=lambda one: one.rank)), tuple(kept), tuple(problems))
+    return tuple(sorted(traces, key=lambda trace: trace.rank)), tuple(problems)
 
 
 def _list_files(paths: Iterable[Path], levels: int = _MOST_LEVELS) -> Iterator[Path]:

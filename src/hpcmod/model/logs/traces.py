@@ -86,6 +86,17 @@ def _is_number(value: Any) -> bool:
 
 
 @dataclass(frozen=True)
+class MergedRank:
+    """What a merged trace has of one rank."""
+
+    rank: int
+    host: str
+    profiler: str
+    events: int
+    source: str
+
+
+@dataclass(frozen=True)
 class MergedTrace:
     """One trace of several ranks."""
 
@@ -93,8 +104,8 @@ class MergedTrace:
     """The JSON of the Trace Event Format."""
     aligned: bool
     """Whether the times of the ranks are comparable; otherwise each rank begins at 0."""
-    counts: tuple[int, ...]
-    """Number of events of each trace, in the order given."""
+    ranks: tuple[MergedRank, ...]
+    """In the order given."""
 
 
 def merge_traces(traces: Sequence[RankTrace]) -> MergedTrace:
@@ -105,15 +116,15 @@ def merge_traces(traces: Sequence[RankTrace]) -> MergedTrace:
     starts = [min((_time(event) for event in one.events if _is_timed(event)), default=0.0) for one in traces]
     begin = min((start + offset for start, offset in zip(starts, offsets)), default=0.0)
     events: list[Event] = []
-    counts = []
+    ranks = []
     for number, (one, offset, start) in enumerate(zip(traces, offsets, starts)):
         shift = offset - begin if aligned else -start
         own = list(_shift(one, number, len(traces), shift))
-        counts.append(sum(_is_timed(event) for event in own))
+        ranks.append(MergedRank(one.rank, one.host, one.kind, sum(map(_is_timed, own)), one.source))
         events += own
     about = {"made by": "hpcmod profile", "aligned": aligned, "sources": [one.source for one in traces]}
     values = {"displayTimeUnit": "ms", "otherData": about, "traceEvents": events}
-    return MergedTrace(values, aligned, tuple(counts))
+    return MergedTrace(values, aligned, tuple(ranks))
 
 
 def _time(event: Event) -> float:

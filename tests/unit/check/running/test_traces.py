@@ -2,13 +2,12 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 from pathlib import Path
 
 import pytest
 
 from hpcmod.check.running import traces
-from hpcmod.check.running.traces import KeptFile, find_profiles, read_profiles, write_trace
+from hpcmod.check.running.traces import find_profiles, read_profiles, write_trace
 from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.model.logs.traces import merge_traces
 from tests.unit.model.logs.test_traces import torch_trace
@@ -17,20 +16,14 @@ from tests.unit.model.logs.test_traces import torch_trace
 def test_the_files_of_a_job_are_found_and_read(tmp_path: Path) -> None:
     (tmp_path / "hpcmod-profile-7-rank0.json").write_text(json.dumps(torch_trace(0, 1.0)))
     (tmp_path / "hpcmod-profile-7-rank1.json.gz").write_bytes(gzip.compress(json.dumps(torch_trace(1, 1.0)).encode()))
-    (tmp_path / "hpcmod-profile-7-rank2.nsys-rep").touch()
     (tmp_path / "hpcmod-profile-7-rank3" / "nid001").mkdir(parents=True)
     (tmp_path / "hpcmod-profile-7-rank3" / "nid001" / "99_results.pftrace").touch()
     (tmp_path / "hpcmod-profile-7-rank3" / "link").symlink_to("/etc")
     (tmp_path / "hpcmod-profile-70-rank0.json").touch()
-    os.utime(tmp_path / "hpcmod-profile-7-rank2.nsys-rep", (5, 5))
     paths = find_profiles(tmp_path, "7")
-    assert len(paths) == 4 and len(find_profiles(tmp_path, "7", since=6)) == 3
-    found = read_profiles(paths)
-    assert [one.rank for one in found.traces] == [0, 1] and found.problems == ()
-    assert found.kept == (
-        KeptFile(str(paths[2]), f"nsys-ui {paths[2]}"),
-        KeptFile(f"{paths[3]}/nid001/99_results.pftrace", "https://ui.perfetto.dev"),
-    )
+    found, problems = read_profiles(paths)
+    assert [one.rank for one in found] == [0, 1]
+    assert problems == (f"{paths[2]}/nid001/99_results.pftrace stays as it is: only traces in JSON are merged",)
     assert find_profiles(tmp_path / "nowhere", "7") == []
 
 
@@ -43,15 +36,14 @@ def test_unreadable_files_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (tmp_path / "rank4.json").symlink_to("/dev/zero")
     (tmp_path / "rank5.txt").touch()
     paths = [tmp_path / name for name in ("rank0.json", "rank1.json.gz", "rank2.json", "rank3.json.gz", "rank4.json")]
-    found = read_profiles([*paths, tmp_path / "rank5.txt"])
-    assert found.traces == () and len(found.problems) == 5, found.problems
-    assert [one.opened_by for one in found.kept] == ["its profiler"]
+    found, problems = read_profiles([*paths, tmp_path / "rank5.txt"])
+    assert found == () and len(problems) == 6, problems
     with pytest.raises(NotFoundError, match="no such file"):
         read_profiles([tmp_path / "rank9.json"])
 
 
 def test_a_merged_trace_is_written_plain_or_compressed(tmp_path: Path) -> None:
-    merged = merge_traces(read_profiles([]).traces)
+    merged = merge_traces([])
     write_trace(merged, tmp_path / "a.json")
     write_trace(merged, tmp_path / "a.json.gz")
     plain = (tmp_path / "a.json").read_bytes()

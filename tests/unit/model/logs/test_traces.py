@@ -42,7 +42,7 @@ def test_each_rank_is_a_process_with_its_threads_and_gpus() -> None:
     traces = [parse_trace(torch_trace(rank, 4_558_450_324_277.0 + 40 * rank), f"{rank}.json") for rank in (0, 1)]
     merged = merge_traces(traces)
     events = merged.values["traceEvents"]
-    assert merged.aligned and merged.counts == (5, 5)
+    assert merged.aligned and [rank.events for rank in merged.ranks] == [5, 5]
     assert named(events, "process_name") == {(0, 0): "rank 0 on nid001", (1, 0): "rank 1 on nid002"}
     threads = named(events, "thread_name")
     assert {threads[rank, number] for rank in (0, 1) for number in (1, 2)} == {"thread 4 (python)", "GPU 0: stream 7 "}
@@ -92,4 +92,4 @@ def test_a_trace_needs_a_rank() -> None:
 
 def test_nothing_is_merged_to_an_empty_trace() -> None:
     assert merge_traces([]).values["traceEvents"] == []
-    assert merge_traces([parse_trace([], "x", rank=0)]).counts == (0,)
+    assert [rank.events for rank in merge_traces([parse_trace([], "x", rank=0)]).ranks] == [0]
