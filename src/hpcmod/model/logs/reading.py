@@ -24,10 +24,11 @@ _OURS = re.compile(
 )
 """Lines of the libraries that the rules are about."""
 
-_MARKS = frozenset(
-    [rule.mark for rule in RULES]
-    + ["CCL ", "NET/", "libfabric:", "UCX", "MPI", "mca:", "[c10d", "loo", "INFO ", "WARN "]
-)
+_MARKS = {rule.mark for rule in RULES if rule.mark} | {
+    *("CCL ", "NET", "libfabric:", "UCX", "MPI", "mca:", "[c10d", "loo", "INFO ", "WARN "),
+    *("ofi-nccl", "remote peer", "Call to recv", "interface found", "ncclSocketInit", "NCCL error", "Error"),
+    *("tcp_endpoint", "cannot be retrieved", "getaddrinfo"),
+}
 """Texts of which each such line contains one: much faster to find."""
 
 _WARNS = re.compile(r"\bWARN(?:ING)?\b|<warn>|\bERROR\b|\[[WE]\d* ")
