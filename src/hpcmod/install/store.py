@@ -24,7 +24,7 @@ from hpcmod.image.copy import copy_image
 from hpcmod.image.integrity import Progress, check_sha256, file_sha256
 from hpcmod.image.sif.format import architecture_name
 from hpcmod.image.sif.reader import check_sif, extract_definition, read_sif
-from hpcmod.image.trust.provenance import Provenance, provenance_values
+from hpcmod.image.trust.provenance import Provenance
 from hpcmod.install import user_layer
 from hpcmod.install.installed import DEFINITIONS, RECORD, read_record, scripts_of
 from hpcmod.install.shared_prefix import SharedPrefix
@@ -311,7 +311,7 @@ def write_record(
         "module": plan.spec.module,
         "site": plan.site.name,
         "image": asdict(image),
-        "provenance": provenance_values(provenance) if provenance else None,
+        "provenance": asdict(provenance) if provenance else None,
         "files": list(files),
         "checksums": dict(files),
         "packages": [asdict(package) for package in plan.packages],

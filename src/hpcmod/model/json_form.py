@@ -14,9 +14,11 @@ TABLE: Mapping[str, str] = {"json": "table"}
 
 
 def json_form(value: Any) -> Any:
-    """Return a value as JSON can hold it: dataclasses and mappings are objects, paths text, other collections lists."""
+    """Return a value as JSON can hold it: paths are text, lists and tuples lists, and others objects."""
     if is_dataclass(value) and not isinstance(value, type):
         return _object(value)
+    if hasattr(value, "_fields"):  # a named tuple
+        return {name: json_form(inner) for name, inner in value._asdict().items()}
     if isinstance(value, Mapping):
         return {str(key): json_form(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):

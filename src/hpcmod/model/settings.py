@@ -18,7 +18,7 @@ class Setting:
     name: str
     value: str
     verdict: str
-    """SET; NOT_SET; DEPENDS: on the image or the number of nodes, which the caller did not specify."""
+    """set; not set; depends: on the image or the number of nodes, which the caller did not specify."""
     because: str
     """The deciding condition: `on several nodes`, `rocm is 7.0, not rocm<7`, ...; empty if always set."""
     why: str

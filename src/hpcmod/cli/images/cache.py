@@ -6,19 +6,28 @@ import os
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import dataclass
+from pathlib import Path
 
 import click
 
 from hpcmod import machine
 from hpcmod.cli.groups import CommandGroup
-from hpcmod.cli.output import format_size, print_json, print_table, tell
+from hpcmod.cli.output import format_size, json_option, print_json, print_table, tell
 from hpcmod.errors import BadInputError
 from hpcmod.image.cache import Cache
 from hpcmod.image.cache_entry import CacheEntry
 
 _DAY = 86_400.0
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+
+
+@dataclass(frozen=True)
+class CacheList:
+    """Blobs of the cache: all, or those that were removed."""
+
+    directory: Path
+    blobs: tuple[CacheEntry, ...]
 
 
 @click.group(cls=CommandGroup)
@@ -36,7 +45,7 @@ def cache() -> None:
 
 
 @cache.command("ls")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option(CacheList)
 def cache_ls(as_json: bool) -> None:
     """List the blobs, least recently used first: digest, bytes, days since the last use, state.
 
@@ -45,7 +54,7 @@ def cache_ls(as_json: bool) -> None:
       hpcmod cache ls
     """
     found = _open()
-    _print(found.entries(), as_json, directory=str(found.directory), done="total")
+    _print(found.entries(), as_json, directory=found.directory, done="total")
 
 
 @cache.command("gc")
@@ -59,7 +68,7 @@ def cache_ls(as_json: bool) -> None:
     "--max-size", metavar="BYTES", help="Then remove the least recently used blobs down to this size: 20G, 500M."
 )
 @click.option("--dry-run", is_flag=True, help="Print what would be removed; remove nothing.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option(CacheList)
 def cache_gc(older_than: float | None, max_size: str | None, dry_run: bool, as_json: bool) -> None:
     """Remove blobs that were unused for 30 days, or as the options say; downloads in progress are kept.
 
@@ -74,7 +83,7 @@ def cache_gc(older_than: float | None, max_size: str | None, dry_run: bool, as_j
     found = _open()
     gone = found.gc(now=time.time(), oldest=None if days is None else days * _DAY, most=most, dry_run=dry_run)
     done = "would be removed:" if dry_run else "removed"
-    _print(gone, as_json, directory=str(found.directory), done=done)
+    _print(gone, as_json, directory=found.directory, done=done)
 
 
 def parse_size(text: str) -> int:
@@ -97,10 +106,10 @@ def _open() -> Cache:
     return open_cache(machine.load_site(None, os.environ), os.environ)
 
 
-def _print(entries: Sequence[CacheEntry], as_json: bool, *, directory: str, done: str) -> None:
+def _print(entries: Sequence[CacheEntry], as_json: bool, *, directory: Path, done: str) -> None:
     """Print the blobs, and in a last line for people what was done with them, such as `removed`."""
     if as_json:
-        print_json(directory=directory, blobs=[asdict(entry) for entry in entries])
+        print_json(CacheList(directory, tuple(entries)))
         return
     print_table(("DIGEST", "BYTES", "DAYS UNUSED", "STATE"), map(_row, entries))
     total = sum(entry.size for entry in entries)

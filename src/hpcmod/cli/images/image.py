@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,20 +17,49 @@ import click
 import hpcmod
 from hpcmod import machine
 from hpcmod.cli.containers import complete_file, complete_image, site_option
+from hpcmod.cli.findings import Findings
 from hpcmod.cli.flags import with_flags
-from hpcmod.cli.output import print_data, print_json, print_text, print_wrapped, tell
+from hpcmod.cli.output import json_option, print_data, print_json, print_text, print_wrapped, tell
 from hpcmod.errors import NotFoundError
 from hpcmod.image.acquire.locate import recognize
 from hpcmod.image.integrity import parse_sha256
-from hpcmod.image.trust.provenance import provenance_values, render_provenance
+from hpcmod.image.trust.provenance import Provenance, render_provenance
 from hpcmod.model.compression import ANY_OF
 from hpcmod.model.images.reference import LOCAL_KINDS, ImageReference
+from hpcmod.model.json_form import SPLICED
 from hpcmod.progress import ProgressLine
 
 if TYPE_CHECKING:
+    from hpcmod.image.acquire.fetch_plan import FetchPlan
     from hpcmod.image.acquire.fetch_sif import ObtainOptions
+    from hpcmod.image.verify import Verified
 
 TOOL = f"hpcmod {hpcmod.__version__}"
+
+
+@dataclass(frozen=True)
+class FetchedImage:
+    """The fetched image."""
+
+    path: Path
+    """Path of the SIF."""
+    fetched: bool
+    """False: it was there already."""
+    provenance: Provenance = field(metadata=SPLICED)
+
+
+@dataclass(frozen=True)
+class PlannedFetch:
+    """With --dry-run: what would be fetched."""
+
+    plan: FetchPlan = field(metadata=SPLICED)
+
+
+@dataclass(frozen=True)
+class VerifiedImage:
+    """A verified image."""
+
+    image: Verified = field(metadata=SPLICED)
 
 
 @dataclass(frozen=True)
@@ -55,7 +84,7 @@ class FetchFlags:
 @click.argument("image", metavar="REFERENCE", shell_complete=complete_file)
 @click.option("-o", "--output", metavar="PATH", type=click.Path(path_type=Path), help="File or directory to write to.")
 @click.option("--dry-run", is_flag=True, help="Print what would be fetched; fetch nothing.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option(FetchedImage, PlannedFetch)
 @click.option("--no-cache", is_flag=True, help="Keep only the SIF on disk, no downloaded layers.")
 @click.option("--checksum", metavar="SHA256", help="Expected sha256 of the SIF.")
 @click.option("--compression", metavar="NAME[:LEVEL]", help=f"{ANY_OF} (default: the site's).")
@@ -113,7 +142,7 @@ def fetch(flags: FetchFlags) -> None:
     elif not got.fetched:
         tell(f"{out}: already present (identical)")
     if flags.as_json:
-        print_json(path=str(got.path), fetched=got.fetched, **provenance_values(got.provenance))
+        print_json(FetchedImage(got.path, got.fetched, got.provenance))
         return
     for line in render_provenance(got.provenance):
         tell(line)
@@ -142,7 +171,7 @@ def _print_fetch_plan(reference: ImageReference, out: Path, options: ObtainOptio
 
     found = plan_fetch(reference, out, options=options)
     if as_json:
-        print_json(**asdict(found))
+        print_json(PlannedFetch(found))
         return
     for name, value in asdict(found).items():
         if value not in (None, ""):
@@ -161,7 +190,7 @@ def _print_fetch_plan(reference: ImageReference, out: Path, options: ObtainOptio
     help="Public key; at least one of the given keys must have signed.",
 )
 @click.option("--checks", is_flag=True, help="Also run the checks of a published container again.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option(VerifiedImage, Findings)
 @click.option("--allow-http", is_flag=True, help="Allow plain http if a registry does not offer https.")
 @site_option
 def verify(
@@ -212,7 +241,7 @@ def verify(
     if found.sha256:
         check_recorded(Path(image), found.sha256)
     if as_json:
-        print_json(**asdict(found))
+        print_json(VerifiedImage(found))
         return
     for name, value in asdict(found).items():
         if value:

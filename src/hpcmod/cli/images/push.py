@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
 
-from hpcmod.cli.containers import complete_file, json_option
-from hpcmod.cli.output import print_data, print_json, tell
+from hpcmod.cli.containers import complete_file
+from hpcmod.cli.output import json_option, print_data, print_json, tell
 from hpcmod.errors import BadInputError
 from hpcmod.model.images.reference import ImageReference
 from hpcmod.progress import ProgressLine
+
+
+@dataclass(frozen=True)
+class PushedImage:
+    """An image that was pushed to a registry."""
+
+    dry_run: bool
+    reference: str
+    """With its digest."""
+    digest: str
+    size: int
+    """Bytes of all blobs."""
+    changed: bool
+    """False: the registry had this image under this tag already."""
+    signature: str
+    """Digest of the signature; empty: not signed."""
 
 
 @click.command("push")
@@ -24,7 +40,7 @@ from hpcmod.progress import ProgressLine
 @click.option("--force", is_flag=True, help="Replace a tag that means another image.")
 @click.option("--dry-run", is_flag=True, help="Print what would be pushed; send nothing.")
 @click.option("--allow-http", is_flag=True, help="Push to a registry without TLS.")
-@json_option
+@json_option(PushedImage)
 def push_verb(
     image: str, reference: str, key: Path | None, force: bool, dry_run: bool, allow_http: bool, as_json: bool
 ) -> None:
@@ -56,14 +72,7 @@ def push_verb(
         signature = push.sign(target, content.digest, key, access=access) if key else ""
     exact = replace(target, digest=content.digest).canonical
     if as_json:
-        print_json(
-            dry_run=dry_run,
-            reference=exact,
-            digest=content.digest,
-            size=content.size,
-            changed=changed,
-            signature=signature,
-        )
+        print_json(PushedImage(dry_run, exact, content.digest, content.size, changed, signature))
         return
     print_data(exact)
     if dry_run:

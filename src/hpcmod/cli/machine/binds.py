@@ -4,20 +4,45 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import click
 
 from hpcmod.check.binds import BindFinding, explain_binds
-from hpcmod.cli.containers import json_option
 from hpcmod.cli.machine.profiles import find_site, site_option
-from hpcmod.cli.output import print_json, print_table, print_text, terminal_width
+from hpcmod.cli.output import json_option, print_json, print_table, print_text, terminal_width
+
+
+@dataclass(frozen=True)
+class BindDecision:
+    """A candidate for a bind, and whether containers get it."""
+
+    source: str
+    """With the source that was found, or as requested if nothing was found."""
+    destination: str
+    """Path in the container."""
+    options: str
+    required: bool
+    kept: bool
+    why: str
+    """Why it is kept or not."""
+    asked: str
+    """As written in the profile, or in the variable."""
+    origin: str
+    """What asked for it."""
+
+
+@dataclass(frozen=True)
+class BindList:
+    """The candidates for binds on this node."""
+
+    binds: tuple[BindDecision, ...]
 
 
 @click.command("binds")
 @click.option("--explain", is_flag=True, help="Show for each candidate whether it is kept, why, and what asked for it.")
 @site_option
-@json_option
+@json_option(BindList)
 def binds(explain: bool, flag: str | None, as_json: bool) -> None:
     """Print the bind paths of this node, one per line.
 
@@ -29,7 +54,7 @@ def binds(explain: bool, flag: str | None, as_json: bool) -> None:
     """
     found = explain_binds(find_site(flag).site.all_binds, os.environ)
     if as_json:
-        print_json(binds=[_bind_row(one) for one in found])
+        print_json(BindList(tuple(map(_decision, found))))
         return
     if explain:
         _explain(found)
@@ -53,14 +78,15 @@ def _explained(one: BindFinding) -> tuple[str, str, str, str]:
     return "kept" if one.kept else "dropped", shown, one.why, one.bind.origin
 
 
-def _bind_row(one: BindFinding) -> dict[str, Any]:
-    return {
-        "source": one.bind.source,
-        "destination": one.bind.place,
-        "options": one.bind.options,
-        "required": one.bind.required,
-        "kept": one.kept,
-        "why": one.why,
-        "asked": one.asked,
-        "origin": one.bind.origin,
-    }
+def _decision(found: BindFinding) -> BindDecision:
+    bind = found.bind
+    return BindDecision(
+        source=bind.source,
+        destination=bind.place,
+        options=bind.options,
+        required=bind.required,
+        kept=found.kept,
+        why=found.why,
+        asked=found.asked,
+        origin=bind.origin,
+    )

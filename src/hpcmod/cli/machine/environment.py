@@ -6,14 +6,14 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 import click
 
 from hpcmod import resources
-from hpcmod.cli.output import print_data, print_json, print_text
+from hpcmod.cli.output import json_option, print_data, print_json, print_text
 from hpcmod.errors import CheckFailedError, LackingError, NotFoundError
 from hpcmod.image.inspect.contents import read_facts
 from hpcmod.install.module_tool import eb_settings
@@ -49,11 +49,18 @@ def environment_of_eb() -> dict[str, str]:
     return {**os.environ, **ours}
 
 
+@dataclass(frozen=True)
+class EnvironmentChanges:
+    """Variables that differ in the container."""
+
+    variables: tuple[Difference, ...]
+
+
 @click.command()
 @click.option("--diff", is_flag=True, help="Start an image, and compare its environment with this one.")
 @click.option("--image", type=click.Path(path_type=Path), help="Image for --diff (default: $SIF).")
 @click.option("--all", "everything", is_flag=True, help="Include unchanged variables in --diff.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with --diff.")
+@json_option(EnvironmentChanges, when="with --diff")
 def env(diff: bool, image: Path | None, everything: bool, as_json: bool) -> None:
     """Print the settings that let your site's `eb` find hpcmod.
 
@@ -95,9 +102,9 @@ def _compare(image: Path | None, environ: Mapping[str, str]) -> tuple[Difference
 
 
 def _print_diff(differences: tuple[Difference, ...], *, everything: bool, as_json: bool) -> None:
-    shown = [one for one in differences if everything or one.host != one.container]
+    shown = tuple(one for one in differences if everything or one.host != one.container)
     if as_json:
-        print_json(variables=[asdict(one) for one in shown])
+        print_json(EnvironmentChanges(shown))
         return
     for one in shown:
         print_text(terminal_line(f"{one.name}: {_visible(one.host)} -> {_visible(one.container)}  # {one.set_by}"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
@@ -18,12 +19,23 @@ from hpcmod.cli.output import json_option, print_data, print_json, print_message
 from hpcmod.errors import BadInputError, CheckFailedError, NotFoundError
 from hpcmod.install.netstack import default_name, plan_capture, read_capture, write_capture
 from hpcmod.machine import load_site
-from hpcmod.model.libraries.netstack import DEFAULT_LIBRARIES, Capture, netstack_values
+from hpcmod.model.json_form import SPLICED
+from hpcmod.model.libraries.netstack import DEFAULT_LIBRARIES, Capture
 from hpcmod.model.site import Netstack
 from hpcmod.progress import ProgressLine
 
-_as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 _directory = click.argument("directory", required=False, type=click.Path(path_type=Path))
+
+
+@dataclass(frozen=True)
+class CapturedStack:
+    """Libraries of a captured directory."""
+
+    directory: Path | None
+    """Null: nothing was written."""
+    capture: Capture = field(metadata=SPLICED)
+    glibc_needed: str
+    """The oldest glibc release that works, e.g. 2.34; empty if not known."""
 
 
 @click.group(cls=CommandGroup)
@@ -56,7 +68,7 @@ def netstack() -> None:
 )
 @click.option("--allow-missing", is_flag=True, help="Capture even if a needed library is not found.")
 @click.option("--dry-run", is_flag=True, help="Print what would be copied; write nothing.")
-@_as_json
+@json_option(CapturedStack)
 def capture(
     libraries: tuple[str, ...],
     output: Path | None,
@@ -130,7 +142,7 @@ def _default_output(known: Netstack) -> Path:
 
 @netstack.command()
 @_directory
-@_as_json
+@json_option(CapturedStack)
 def show(directory: Path | None, as_json: bool) -> None:
     """Show the contents and origin of a captured directory (default: the one that modules bind here).
 
@@ -175,8 +187,7 @@ def _bound_directory() -> Path:
 
 def _print_capture(found: Capture, directory: Path | None, *, as_json: bool) -> None:
     if as_json:
-        place = str(directory) if directory else None
-        print_json(directory=place, **netstack_values(found))
+        print_json(CapturedStack(directory, found, found.glibc_needed))
         return
     if directory:
         print_text(f"directory: {directory}")

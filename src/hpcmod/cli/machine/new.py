@@ -4,19 +4,45 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import click
 
-from hpcmod.cli.output import print_data, print_json, tell
+from hpcmod.cli.output import json_option, print_data, print_json, tell
 from hpcmod.errors import BadInputError
-from hpcmod.model.profiles.draft import Draft, make_draft
+from hpcmod.model.profiles.draft import Draft, Unknown, make_draft
 from hpcmod.model.profiles.profile import parse_profile
 from hpcmod.render.quote import sh_word
 from hpcmod.render.toml import render_commented
+
+
+@dataclass(frozen=True)
+class SourcedValue:
+    """A value of a profile."""
+
+    value: Any
+    source: str
+    """What said so."""
+
+
+@dataclass(frozen=True)
+class NewProfile:
+    """A new site profile, and where its values are from."""
+
+    file: Path | None
+    """Where it belongs; null: nowhere, it was only printed."""
+    written: bool
+    name: str
+    notes: tuple[str, ...]
+    """Lines for the comment at its top."""
+    values: Mapping[str, SourcedValue]
+    """By key of the profile."""
+    unknown: tuple[Unknown, ...]
+    """Keys that could not be found out."""
 
 
 @click.command("new")
@@ -35,7 +61,7 @@ from hpcmod.render.toml import render_commented
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @click.option("--dry-run", is_flag=True, help="Print the profile; write nothing.")
 @click.option("--facts", is_flag=True, hidden=True, help="Print what this node says about itself.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option(NewProfile)
 def site_new(
     output: Path | None,
     name: str,
@@ -76,9 +102,8 @@ def site_new(
 
         write_file(output, text)
     if as_json:
-        values = {one.key: {"value": one.value, "source": one.source} for one in draft.values}
-        unknown = [asdict(one) for one in draft.unknown]
-        print_json(file=output, written=writes, name=chosen, notes=draft.notes, values=values, unknown=unknown)
+        values = {known.key: SourcedValue(known.value, known.source) for known in draft.values}
+        print_json(NewProfile(output, writes, chosen, draft.notes, values, draft.unknown))
         return
     print_data(output if writes else text, nl=writes)
     tell(f"{len(draft.values)} values found, {len(draft.unknown)} keys not known: see the comments")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
-from dataclasses import is_dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,9 @@ import click
 from hpcmod import machine, resources
 from hpcmod.check.profiles import check_profile
 from hpcmod.check.site import check_site
-from hpcmod.cli.containers import complete_site, json_option
-from hpcmod.cli.findings import show_findings
-from hpcmod.cli.output import print_data, print_json, print_table, print_text, tell
+from hpcmod.cli.containers import complete_site
+from hpcmod.cli.findings import Findings, show_findings
+from hpcmod.cli.output import json_option, print_data, print_json, print_table, print_text, tell
 from hpcmod.errors import BadInputError
 from hpcmod.model.condition import ALWAYS
 from hpcmod.model.finding import Finding
@@ -34,8 +34,51 @@ site_option = click.option(
 )
 
 
+@dataclass(frozen=True)
+class ShippedProfile:
+    """A profile that comes with hpcmod."""
+
+    name: str
+    description: str
+
+
+@dataclass(frozen=True)
+class ProfileList:
+    """Profiles that come with hpcmod."""
+
+    profiles: tuple[ShippedProfile, ...]
+
+
+@dataclass(frozen=True)
+class ValueOrigin:
+    """A value of a profile."""
+
+    value: Any
+    origin: str
+    """File and line that set it."""
+
+
+@dataclass(frozen=True)
+class ProfileOrigins:
+    """Each value of a profile with its origin."""
+
+    site: str
+    chosen_by: str
+    """What selected the profile."""
+    values: Mapping[str, ValueOrigin]
+
+
+@dataclass(frozen=True)
+class DetectedProfiles:
+    """The profile that is used here, and all that match."""
+
+    used: machine.Choice
+    fits: tuple[machine.Choice, ...]
+    """The most specific first."""
+
+
 @click.command("ls")
-@json_option
+@json_option(ProfileList)
 def site_list(as_json: bool) -> None:
     """List the shipped profiles.
 
@@ -45,18 +88,18 @@ def site_list(as_json: bool) -> None:
       hpcmod site ls --json | jq -r '.profiles[] | .name + ": " + .description'
     """
     shipped = {name: parse_profile(text, f"{name}.toml") for name, text in sorted(resources.site_profiles().items())}
+    listed = [ShippedProfile(name, profile.values.get("description", "")) for name, profile in shipped.items()]
     if as_json:
-        found = [{"name": name, "description": one.values.get("description", "")} for name, one in shipped.items()]
-        print_json(profiles=found)
+        print_json(ProfileList(tuple(listed)))
         return
-    print_table(("NAME", "DESCRIPTION"), [(name, one.values.get("description", "")) for name, one in shipped.items()])
+    print_table(("NAME", "DESCRIPTION"), [(profile.name, profile.description) for profile in listed])
 
 
 @click.command("show")
 @click.argument("name", required=False, shell_complete=complete_site)
 @click.option("--origin", is_flag=True, help="Print each key with its value, and the file and line that set it.")
 @site_option
-@json_option
+@json_option(Site, ProfileOrigins)
 def site_show(name: str | None, origin: bool, flag: str | None, as_json: bool) -> None:
     """Print a profile as complete TOML, with everything it extends merged in.
 
@@ -73,21 +116,9 @@ def site_show(name: str | None, origin: bool, flag: str | None, as_json: bool) -
         _show_origins(found, as_json=as_json)
         return
     if as_json:
-        print_json(**_values(found.site))
+        print_json(found.site)
         return
     print_data(render_toml(merge_written(found.profiles)), nl=False)
-
-
-def _values(record: Any) -> dict[str, Any]:
-    """Return a record of a profile as an object by the names of its fields, and so those in it."""
-    pairs = vars(record) if is_dataclass(record) else record._asdict()
-    return {name: _nested(value) for name, value in pairs.items()}
-
-
-def _nested(value: object) -> object:
-    if is_dataclass(value) or hasattr(value, "_asdict"):
-        return _values(value)
-    return [_nested(one) for one in value] if isinstance(value, tuple) else value
 
 
 def find_site(asked: str | None) -> machine.Machine:
@@ -101,11 +132,8 @@ def find_site(asked: str | None) -> machine.Machine:
 def _show_origins(found: machine.Machine, *, as_json: bool) -> None:
     rows = list(_rows(found))
     if as_json:
-        print_json(
-            site=found.site.name,
-            chosen_by=found.choice.reason,
-            values={key: {"value": value, "origin": origin} for key, value, origin in rows},
-        )
+        values = {key: ValueOrigin(value, origin) for key, value, origin in rows}
+        print_json(ProfileOrigins(found.site.name, found.choice.reason, values))
         return
     for key, value, origin in rows:
         print_data(f"{key} = {json.dumps(value, default=str)}  # {origin}")
@@ -142,7 +170,7 @@ def _plain_case(one: Tunable) -> str | dict[str, str]:
 
 
 @click.command("detect")
-@json_option
+@json_option(DetectedProfiles)
 def site_detect(as_json: bool) -> None:
     """Show which profile is used here and why, and which others match.
 
@@ -155,7 +183,7 @@ def site_detect(as_json: bool) -> None:
     used = find_site(None)
     fits = list(machine.detect(os.environ))
     if as_json:
-        print_json(used=used.choice._asdict(), fits=[one._asdict() for one in fits])
+        print_json(DetectedProfiles(used.choice, tuple(fits)))
         return
     print_text(f"used: {used.choice.profile} ({used.choice.reason})")
     for one in fits:
@@ -167,7 +195,7 @@ def site_detect(as_json: bool) -> None:
 @click.option("--offline", is_flag=True, help="Check only the profile itself: keys, values, and their sources.")
 @click.option("--all", "everything", is_flag=True, help="Check all shipped profiles; only with --offline.")
 @site_option
-@json_option
+@json_option(Findings)
 def site_check(name: str | None, offline: bool, everything: bool, flag: str | None, as_json: bool) -> None:
     """Compare a profile with this node.
 

@@ -3,18 +3,39 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
 
 from hpcmod import machine
 from hpcmod.cli.containers import complete_site
-from hpcmod.cli.output import print_data, print_json, print_text
+from hpcmod.cli.output import json_option, print_data, print_json, print_text
 from hpcmod.errors import NotFoundError
 from hpcmod.image.inspect.contents import read_facts
+from hpcmod.model.json_form import SPLICED
 from hpcmod.model.settings import Setting, explain_settings
 from hpcmod.model.versions import said_versions
+
+
+@dataclass(frozen=True)
+class SettingOrigin:
+    """A setting and where it is from."""
+
+    setting: Setting = field(metadata=SPLICED)
+    origin: str
+    """File and line of the profile."""
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """Variables of ranks, and why they are set."""
+
+    site: str
+    image: Path | None
+    nodes: int | None
+    """Nodes of the run; null: not given."""
+    settings: tuple[SettingOrigin, ...]
 
 
 @click.command("settings")
@@ -30,7 +51,7 @@ from hpcmod.model.versions import said_versions
     shell_complete=complete_site,
     help="Name or file of the site profile (default: this machine's).",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option(RunSettings)
 def site_settings(name: str | None, image: Path | None, nodes: int | None, flag: str | None, as_json: bool) -> None:
     """Explain the variables that a profile sets for a run.
 
@@ -50,9 +71,8 @@ def site_settings(name: str | None, image: Path | None, nodes: int | None, flag:
     versions = said_versions(read_facts(path)) if path else None
     settings = tuple(explain_settings(found.site.tunables, versions=versions, nodes=nodes or 0))
     if as_json:
-        rows = [{**asdict(one), "origin": found.origin(f"environment.{one.name}")} for one in settings]
-        answer = {"site": found.site.name, "image": str(path) if path else None, "nodes": nodes, "settings": rows}
-        print_json(**answer)
+        rows = tuple(SettingOrigin(setting, found.origin(f"environment.{setting.name}")) for setting in settings)
+        print_json(RunSettings(found.site.name, path, nodes, rows))
         return
     for one in settings:
         print_data(f"{one.name}={one.value}")

@@ -53,7 +53,7 @@ def make_schema(title: str, outputs: Iterable[type]) -> dict[str, Any]:
 
 
 def _describe_object(kind: type, parts: dict[str, Any], first: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of a dataclass; those of the dataclasses in it are added to `parts`."""
+    """Return the schema of a dataclass or named tuple; those of the values in it are added to `parts`."""
     properties = {**first, **dict(_properties(kind, parts))}
     docstring = inspect.cleandoc(kind.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
     return {
@@ -67,15 +67,24 @@ def _describe_object(kind: type, parts: dict[str, Any], first: dict[str, Any]) -
 
 def _properties(kind: type, parts: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     hints, described = _types_of(kind), _descriptions_of(kind)
-    for field in fields(kind):
-        hint, way = hints[field.name], field.metadata.get("json")
+    for name, way in _ways_of(kind).items():
+        hint = hints[name]
         if way == "spliced":
             yield from _properties(hint, parts)
             continue
         if way == "table":
             hint = dict[str, typing.get_args(typing.get_args(hint)[0])[1]]  # type: ignore[misc]
-        text = described.get(field.name)
-        yield field.name, {**({"description": text} if text else {}), **_describe(hint, parts)}
+        text = described.get(name)
+        yield name, {**({"description": text} if text else {}), **_describe(hint, parts)}
+
+
+def _ways_of(kind: Any) -> dict[str, str | None]:
+    """Return the fields of a dataclass or named tuple, each with its way to JSON, see `json_form`."""
+    if is_dataclass(kind):
+        return {field.name: field.metadata.get("json") for field in fields(kind)}
+    if hasattr(kind, "_fields"):
+        return dict.fromkeys(kind._fields)
+    raise TypeError(f"{kind} has no JSON form")
 
 
 def _describe(hint: Any, parts: dict[str, Any]) -> dict[str, Any]:
@@ -106,8 +115,7 @@ def _describe_union(choices: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _refer_to(kind: type, parts: dict[str, Any]) -> dict[str, Any]:
-    if not is_dataclass(kind):
-        raise TypeError(f"{kind} has no JSON form")
+    _ways_of(kind)
     name = kind.__name__
     if name not in parts:
         parts[name] = kind, {}  # a value may contain others of its own type
@@ -117,9 +125,14 @@ def _refer_to(kind: type, parts: dict[str, Any]) -> dict[str, Any]:
     return {"$ref": f"#/$defs/{name}"}
 
 
+def _bases_of(kind: type) -> list[type]:
+    """Return the classes that define the fields of a dataclass or named tuple, itself first."""
+    return [base for base in kind.__mro__ if is_dataclass(base) or hasattr(base, "_fields")]
+
+
 def _types_of(kind: type) -> dict[str, Any]:
     """Return the types of the fields of a dataclass, including types that its module imports for mypy alone."""
-    names = {name: value for base in kind.__mro__[:-1] for name, value in _names_for_types(base.__module__).items()}
+    names = {name: value for base in _bases_of(kind) for name, value in _names_for_types(base.__module__).items()}
     return typing.get_type_hints(kind, localns=names)
 
 
@@ -138,7 +151,7 @@ def _names_for_types(module: str) -> dict[str, Any]:
 def _descriptions_of(kind: type) -> dict[str, str]:
     """Return the string below each field in the source of a dataclass and of those that it extends."""
     described: dict[str, str] = {}
-    for base in reversed([base for base in kind.__mro__ if is_dataclass(base)]):
+    for base in reversed(_bases_of(kind)):
         (tree,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
         lines = tree.body if isinstance(tree, ast.ClassDef) else []
         for line, below in zip(lines, lines[1:]):

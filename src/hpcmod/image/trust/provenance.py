@@ -63,15 +63,7 @@ def write_provenance(sif: Path, provenance: Provenance) -> None:
 
 
 def _write(path: Path, provenance: Provenance) -> None:
-    write_file(path, json.dumps({"version": _VERSION, **provenance_values(provenance)}, indent=1) + "\n")
-
-
-def provenance_values(provenance: Provenance) -> dict[str, object]:
-    """Return a provenance as values for JSON, without `lock` if there is none."""
-    values = asdict(provenance)
-    if not provenance.lock:
-        del values["lock"]
-    return values
+    write_file(path, json.dumps({"version": _VERSION, **asdict(provenance)}, indent=1) + "\n")
 
 
 def read_provenance(sif: Path) -> Provenance | None:

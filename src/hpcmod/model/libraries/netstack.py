@@ -6,11 +6,12 @@ import json
 import posixpath
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from hpcmod.errors import BadInputError
 from hpcmod.model.bind import ON_HOST, version_key
+from hpcmod.model.json_form import TABLE, json_form
 from hpcmod.model.libraries.loader import Closure, Library, is_executable_name, is_glibc
 from hpcmod.model.strict_json import JsonObject, load_json
 
@@ -34,6 +35,21 @@ class Root:
     path: str
 
 
+class NeededVersion(NamedTuple):
+    """A symbol version that a library needs, e.g. GLIBC_2.34 of libc.so.6."""
+
+    library: str
+    version: str
+
+
+class MissingLibrary(NamedTuple):
+    """A library that is not found."""
+
+    name: str
+    wanted_by: str
+    """The file that needs it."""
+
+
 @dataclass(frozen=True)
 class CapturedLibrary:
     """One library of a captured directory."""
@@ -48,8 +64,8 @@ class CapturedLibrary:
     """Path of the file that needs it; empty: it was requested."""
     soname: str = ""
     """The name under which others need it; empty if it has none."""
-    needs: tuple[tuple[str, str], ...] = ()
-    """For each kind of symbol version, library name and newest needed version, e.g. libc.so.6, GLIBC_2.34."""
+    needs: tuple[NeededVersion, ...] = ()
+    """The newest needed version of each kind."""
     defines: tuple[str, ...] = ()
     """For each kind, the newest of its own symbol versions, e.g. FABRIC_1.7."""
     size: int = 0
@@ -67,14 +83,14 @@ class Capture:
     libraries: tuple[CapturedLibrary, ...]
     left_out: tuple[str, ...]
     """Names of libraries that the container must provide: glibc's, and those left out on request."""
-    missing: tuple[tuple[str, str], ...]
-    """Libraries that are not found: name, and the file that needs it."""
+    missing: tuple[MissingLibrary, ...]
+    """Libraries that are not found."""
     warnings: tuple[str, ...]
     library_path: tuple[str, ...] = ()
     """The LD_LIBRARY_PATH that was searched."""
     leave_out: tuple[str, ...] = ()
     """Names and patterns of libraries left out on request."""
-    host: tuple[tuple[str, str], ...] = ()
+    host: tuple[tuple[str, str], ...] = field(default=(), metadata=TABLE)
     """Description of the host: os, kernel, machine."""
 
     @property
@@ -117,7 +133,7 @@ def make_capture(roots: Sequence[Root], closure: Closure, *, leave_out: Sequence
             for library in closure.libraries
             if library.real in stays
         ),
-        missing=closure.missing,
+        missing=tuple(MissingLibrary(name, by) for name, by in closure.missing),
         warnings=tuple(warning for library in copied for warning in _warnings(library)),
         leave_out=tuple(leave_out),
     )
@@ -165,11 +181,13 @@ def _newest(versions: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(newest.values()))
 
 
-def _newest_needs(needs: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+def _newest_needs(needs: Iterable[tuple[str, str]]) -> tuple[NeededVersion, ...]:
     by_library: dict[str, list[str]] = {}
     for library, version in needs:
         by_library.setdefault(library, []).append(version)
-    return tuple((library, version) for library, versions in by_library.items() for version in _newest(versions))
+    return tuple(
+        NeededVersion(library, version) for library, versions in by_library.items() for version in _newest(versions)
+    )
 
 
 def _warnings(library: Library) -> Iterable[str]:
@@ -183,20 +201,15 @@ def _warnings(library: Library) -> Iterable[str]:
         yield f"{library.real} belongs to Open MPI, whose components (mca_*.so) are opened by path and are not captured"
 
 
-def netstack_values(capture: Capture) -> dict[str, Any]:
-    """Return the values of a record, for JSON."""
-    libraries = [
-        {**asdict(library), "needs": [{"library": name, "version": version} for name, version in library.needs]}
-        for library in capture.libraries
-    ]
-    missing = [{"name": name, "wanted_by": by} for name, by in capture.missing]
-    own = {"libraries": libraries, "missing": missing, "host": dict(capture.host), "glibc_needed": capture.glibc_needed}
-    return {**asdict(capture), **own}
-
-
 def render_record(capture: Capture, *, version: str, time: str) -> str:
     """Render the record as a JSON object."""
-    values = {"record": RECORD_VERSION, "hpcmod": version, "time": time, **netstack_values(capture)}
+    values = {
+        "record": RECORD_VERSION,
+        "hpcmod": version,
+        "time": time,
+        **json_form(capture),
+        "glibc_needed": capture.glibc_needed,
+    }
     return json.dumps(values, indent=1) + "\n"
 
 
@@ -215,7 +228,9 @@ def parse_netstack(text: bytes, where: str) -> Capture:
         roots=tuple(Root(entry.text("asked"), entry.text("path")) for entry in record.objects("roots", _MOST)),
         libraries=tuple(_parse_library(entry) for entry in record.objects("libraries", _MOST)),
         left_out=record.texts("left_out"),
-        missing=tuple((entry.text("name"), entry.text("wanted_by")) for entry in record.objects("missing", _MOST)),
+        missing=tuple(
+            MissingLibrary(entry.text("name"), entry.text("wanted_by")) for entry in record.objects("missing", _MOST)
+        ),
         warnings=record.texts("warnings"),
         library_path=record.texts("library_path"),
         leave_out=record.texts("leave_out"),
@@ -233,7 +248,9 @@ def _parse_library(entry: JsonObject) -> CapturedLibrary:
         source=entry.text("source"),
         wanted_by=entry.text("wanted_by"),
         soname=entry.text("soname"),
-        needs=tuple((each.text("library"), each.text("version")) for each in entry.objects("needs", _MOST)),
+        needs=tuple(
+            NeededVersion(each.text("library"), each.text("version")) for each in entry.objects("needs", _MOST)
+        ),
         defines=entry.texts("defines"),
         size=entry.number("size"),
         sha256=entry.text("sha256"),
