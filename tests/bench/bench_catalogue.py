@@ -1,4 +1,4 @@
-"""The commands that search 10,000 records, compared with starting Python; and reading a large image."""
+"""The commands that search 1,000 records, compared with starting Python; and reading a large image."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from hpcmod.catalogue.records.index import INDEX, write_index
+from hpcmod.catalogue.records.index import PACKAGES as PACKAGES_FILE
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.model.images.facts import Package
 from tests.bench.bench_install import make_big_image
@@ -16,9 +17,9 @@ from tests.bench.measure import Row, alternate, must
 from tests.catalogues import make_catalogue, make_record, put
 from tests.stack import Stack
 
-TITLE = "Finding containers among 10,000"
+TITLE = "Finding containers among 1,000"
 
-RECORDS, NAMES, PACKAGES = 10_000, 2000, 200
+RECORDS, NAMES, PACKAGES = 1000, 200, 200
 LINES = ("--help", "ls", "ls --json", "search torchvision", "search flash-attention", "info Name7/1.0", "info Name7")
 
 
@@ -35,7 +36,7 @@ def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[R
     for line, seconds in took.items():
         memory = f"{measure_memory([str(hpcmod), *line.split()], env) / 1e6:.0f} MB"
         yield Row(f"hpcmod {line}", f"{1000 * seconds:.0f} ms, {memory}", f"python -c pass {1000 * bare:.0f} ms",
-                  f"{seconds / bare:.1f}", "< 100 ms" if line == "--help" else "< 200 ms, < 60 MB")  # fmt: skip
+                  f"{seconds / bare:.1f}", "< 100 ms" if line == "--help" else "<= 150 ms, < 60 MB")  # fmt: skip
     yield from _image(stack, work, hpcmod, megabytes, rounds)
     yield _index(catalogue, rounds)
 
@@ -49,9 +50,9 @@ def _index(catalogue: Catalogue, rounds: int) -> Row:
         write_index(catalogue)
 
     took = alternate(rounds, {"change": change, "anew": partial(write_index, catalogue, anew=True)})
-    size = (catalogue.directory / INDEX).stat().st_size
-    return Row(f"index, {size >> 20} MiB, after a change", f"{1000 * took['change']:.0f} ms",
-               f"of all records {took['anew']:.1f} s", f"{took['change'] / took['anew']:.2f}", "< 500 ms")  # fmt: skip
+    size = sum((catalogue.directory / name).stat().st_size for name in (INDEX, PACKAGES_FILE)) / 1e6
+    return Row(f"index, {size:.1f} MB, after a change", f"{1000 * took['change']:.0f} ms",
+               f"of all records {took['anew']:.1f} s", f"{took['change'] / took['anew']:.2f}", "<= 500 ms")  # fmt: skip
 
 
 def make_many(directory: Path) -> Catalogue:

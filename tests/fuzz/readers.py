@@ -13,11 +13,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import zstandard
 
-from hpcmod.catalogue.records.index_file import open_stored, render_index
+from hpcmod.catalogue.records.index import INDEX as CATALOGUE_INDEX
+from hpcmod.catalogue.records.index import PACKAGES, read_index, write_index
 from hpcmod.check.bandwidth.history import MeasuredWith, read_earlier_points, remember_points
 from hpcmod.check.easyconfigs.lint import lint_easyconfig
 from hpcmod.check.jobs.lint import lint_job
@@ -74,6 +76,7 @@ from hpcmod.model.recipes.pins import parse_lock
 from hpcmod.model.recipes.recipe import parse_recipe
 from hpcmod.render.easyconfig import render_easyconfig
 from hpcmod.resources import known_endings, runscript_templates
+from tests.catalogues import make_catalogue
 from tests.corpus import CONDA_TREE, Link, Program, make_image, make_sif, make_squashfs
 from tests.elf_files import elf
 from tests.foreign_recipes import EDF, EDF_BASE, LUMI, NGC, ODD_ALIASES, SAMTOOLS
@@ -375,17 +378,22 @@ texts("catalogue record", parse_record, [record_json(RECORD).encode()])
 texts("journal", lambda data: parse_change(data, "journal"), [render_change(CHANGE).encode()])
 
 
-@reader("index of a catalogue")
-def _index(directory: Path) -> Iterator[Reader]:
-    path, times = directory / "index.jsonl", {"PyTorch": 1}
-    seed = render_index(times, [], 1, []).encode()
+def _read_index_file(name: str, directory: Path) -> Iterator[Reader]:
+    catalogue = make_catalogue(directory / "catalogue", RECORD)
+    write_index(catalogue)
+    path = catalogue.directory / name
+    seed = path.read_bytes()
 
     def read(data: bytes) -> None:
         path.write_bytes(data)
-        if open_stored(path, times) is None:
-            raise BadInputError("not an index")
+        if not list(read_index(catalogue).find_packages(bool)):
+            raise BadInputError("no packages")
 
     yield Reader(read, lambda dice: mutate(dice, seed))
+
+
+for _name in (CATALOGUE_INDEX, PACKAGES):
+    reader(f"{_name} of a catalogue")(partial(_read_index_file, _name))
 
 
 @reader("lock")

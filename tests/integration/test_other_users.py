@@ -155,7 +155,9 @@ def test_gc_removes_nothing_behind_the_link_of_another_member(users: Users, home
     assert_untouched(home)
 
 
-@pytest.mark.parametrize("name", ["records/Toy/1.0.json", "catalogue.json", "index.jsonl", "advisories/x.toml"])
+@pytest.mark.parametrize(
+    "name", ["records/Toy/1.0.json", "catalogue.json", "index.json", "packages.json", "advisories/x.toml"]
+)
 def test_a_fifo_of_another_member_blocks_no_one(users: Users, home: Path, name: str) -> None:
     """Opening a FIFO for reading blocks until someone opens it for writing."""
     shop = make_shop(users.shared_directory("shared") / "shop", "Toy/1.0")

@@ -163,7 +163,7 @@ def test_loads_are_counted_only_where_the_site_wants_it(each_published_site: Sit
 
 def test_a_failed_check_publishes_nothing_and_trials_are_hidden(site: Site, images: list[Path]) -> None:
     before = site.files()
-    places = " ".join(str(site.catalogue / place) for place in ("modules", "records", "easyconfigs", "index.jsonl"))
+    places = " ".join(str(site.catalogue / place) for place in ("modules", "records", "easyconfigs", "index.json"))
     spy = f"find {places} -name '*Toy*' >{site.top}/seen"
     done = site.publish(images[0], "1.0", "--check", spy, "--check", "echo the GPU is not there; exit 7")
     assert done.returncode == 1

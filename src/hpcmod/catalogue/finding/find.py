@@ -11,7 +11,7 @@ from hpcmod.model.images.targets import runs_on
 from hpcmod.model.text import is_file_name
 
 if TYPE_CHECKING:
-    from hpcmod.catalogue.records.index_file import IndexEntry
+    from hpcmod.catalogue.records.index import IndexEntry
     from hpcmod.model.catalogue.record import CatalogueRecord
 
 _DEFAULTS = ("stable", "latest")

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from hpcmod.catalogue.records.index import Index
-from hpcmod.catalogue.records.index_file import IndexEntry
+from hpcmod.catalogue.records.index import Index, IndexEntry
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.install.installed import Installed
 

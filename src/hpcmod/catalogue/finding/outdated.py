@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from hpcmod.catalogue.finding.find import choose_entry
-from hpcmod.catalogue.records.index import Index
-from hpcmod.catalogue.records.index_file import IndexEntry
+from hpcmod.catalogue.records.index import Index, IndexEntry
 from hpcmod.check.installation import find_damage
 from hpcmod.errors import HpcmodError
 from hpcmod.install.installed import Installed

@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from hpcmod.catalogue.records.index import Index
-from hpcmod.catalogue.records.index_file import IndexEntry
+from hpcmod.catalogue.records.index import Index, IndexEntry
 from hpcmod.install.installed import Installed
 from hpcmod.model.images.facts import Package, comparable_name
 
@@ -109,7 +108,7 @@ def _search_packages(index: Index, fits: Callable[[str], bool], version: str) ->
     for entry, package in index.find_packages(fits):
         if package.version.startswith(version):
             found.setdefault(entry, []).append(package)
-    return {entry.module: _hit(index, entry, found[entry]) for entry in index.entries if entry in found}
+    return {entry.module: _hit(index, entry, packages) for entry, packages in found.items()}
 
 
 def _hit(index: Index, entry: IndexEntry, packages: Iterable[Package] = ()) -> Hit:

@@ -14,7 +14,7 @@ from hpcmod.catalogue.publishing.republish import check_aliases, check_same
 from hpcmod.catalogue.publishing.staged import Stage, eb_command
 from hpcmod.catalogue.publishing.terms import find_group, read_licence_file
 from hpcmod.catalogue.publishing.trial import EASYBUILD_CHECK, find_step, now_text
-from hpcmod.catalogue.records.index import INDEX
+from hpcmod.catalogue.records.index import INDEX, PACKAGES
 from hpcmod.catalogue.records.journal import JOURNAL
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.verify import verify_container
@@ -199,7 +199,7 @@ def _files(plan: PublishPlan, named: Sequence[CatalogueRecord]) -> Iterator[str]
         directories += [plan.stage.software, plan.stage.kept]
     below = [str(path.relative_to(catalogue.directory)) for path in files]
     yield from sorted([*below, *(f"{path.relative_to(catalogue.directory)}/" for path in directories)])
-    yield from (INDEX, JOURNAL)
+    yield from (INDEX, JOURNAL, PACKAGES)
 
 
 def _is_changed(plan: PublishPlan) -> bool:

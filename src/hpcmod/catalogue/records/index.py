@@ -1,29 +1,25 @@
-"""The index of a catalogue: what lists and searches need of all records, in one file generated from them.
+"""The index of a catalogue: what lists and searches need of all records, in two JSON files generated from them.
 
-Readers and writers use its entries that are still valid, and read the records of the containers that have changed
-since: a missing, old or damaged index costs time, but never gives wrong results.
+`index.json` has the containers and `packages.json` their packages, by name and version, each name with the time when
+its directory of records last changed. Names that have changed since are read from their records: a missing, old or
+damaged index costs time, but never gives wrong results.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hpcmod.catalogue.records.index_file import (
-    IndexEntry,
-    Lines,
-    Packages,
-    Stored,
-    add_packages,
-    open_stored,
-    render_index,
-)
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.errors import HpcmodError, explain_os_error
+from hpcmod.fs.reading import open_regular, read_whole
 from hpcmod.fs.tree import write_file
 from hpcmod.model.catalogue.order import release_key
 from hpcmod.model.images.facts import Package, comparable_name
@@ -31,15 +27,47 @@ from hpcmod.model.images.facts import Package, comparable_name
 if TYPE_CHECKING:
     from hpcmod.model.catalogue.record import CatalogueRecord
 
-INDEX = "index.jsonl"
+INDEX, PACKAGES = "index.json", "packages.json"
+FORMAT = 1
 
-_SPARE = 0.25
-"""Maximum of unused numbers per entry; with more, rebuilding from all records is worth the time."""
-
+_LIMIT = 1 << 30  # bytes
 _TICK = 0.02
 """Seconds within which a local disk may give two changes the same time."""
 _SECOND = 1.05
 """The same for disks that count full seconds, such as Lustre."""
+
+
+class IndexEntry(NamedTuple):
+    """What lists show of a container; each field is that of its record."""
+
+    name: str
+    version: str
+    state: str
+    site: str
+    architecture: str
+    size: int
+    sha256: str
+    sif: str
+    easyconfig: str
+    description: str
+    aliases: str
+    """Separated by spaces."""
+    until: str
+    successor: str
+    tested: bool
+    targets: str
+    """Separated by spaces."""
+
+    @property
+    def module(self) -> str:
+        """Return the short module name."""
+        return f"{self.name}/{self.version}"
+
+
+_TYPES = [{"size": int, "tested": bool}.get(field, str) for field in IndexEntry._fields]
+
+_Versions = dict[str, dict[str, Any]]
+"""By version of a container: the fields of its entry, or the versions of its packages by their names."""
 
 
 @dataclass(frozen=True)
@@ -51,84 +79,112 @@ class Index:
     """Sorted by name, and by version with numbers as numbers."""
     damaged: tuple[str, ...] = ()
     """Errors of the records that could not be read."""
-    _stored: Stored | None = None
-    _changed: tuple[str, ...] = ()
-    """Names of containers that are missing or outdated in the index."""
 
     def find_packages(self, wanted: Callable[[str], bool]) -> Iterator[tuple[IndexEntry, Package]]:
         """Yield the containers with the packages whose names, in the form of `comparable_name`, are wanted."""
-        try:
-            found = list(self._stored.packages(wanted)) if self._stored else []
-            changed: Iterable[str] = self._changed
-        except (ValueError, KeyError, TypeError, AttributeError):  # a line is damaged
-            found, changed = [], {entry.name for entry in self.entries}
-        yield from found
-        entries = {(entry.name, entry.version): entry for entry in self.entries}
-        for record in _read_records(self.catalogue, changed, {}):
-            entry = entries.get((record.name, record.version))
-            yield from ((entry, one) for one in record.packages if entry and wanted(comparable_name(one.name)))
+        names: set[str] = set().union(*(packages for found in self._packages.values() for packages in found.values()))
+        fitting = {name for name in names if wanted(comparable_name(name))}
+        for entry in self.entries:
+            packages = self._packages.get(entry.name, {}).get(entry.version, {})
+            yield from ((entry, Package(name, str(packages[name]))) for name in sorted(fitting & packages.keys()))
+
+    @cached_property
+    def _packages(self) -> dict[str, _Versions]:
+        stored = _read_stored(self.catalogue.directory / PACKAGES, _look(self.catalogue))
+        for record in _read_records(self.catalogue, {entry.name for entry in self.entries} - stored.keys(), {}):
+            stored.setdefault(record.name, {})[record.version] = _versions_of_packages(record)
+        return stored
 
 
 def write_index(catalogue: Catalogue, *, anew: bool = False) -> None:
-    """Write the index, after each change, as holder of the catalogue's lock; entries that are still valid are reused.
+    """Write the index, after each change, as holder of the catalogue's lock; only records that changed are read.
 
     Parameters
     ----------
     anew
-        Ignore the old index and use only the records.
+        Ignore the old index and read all records.
     """
     from hpcmod.catalogue.records.sharing import file_mode  # commands that only read need not import it
 
-    path = catalogue.directory / INDEX
-    directories = _look(catalogue)
-    _wait_for_the_next_tick(directories.values())
-    numbered, next_number, lines = _take_over(None if anew else open_stored(path, directories))
-    taken = {entry.name for entry in numbered.values()}
+    changed = _look(catalogue)
+    _wait_for_the_next_tick(changed.values())
+    files = (catalogue.directory / INDEX, catalogue.directory / PACKAGES)
+    entries, packages = ({} if anew else _read_stored(file, changed) for file in files)
     damaged: dict[str, str] = {}
-    records = _read_records(catalogue, [name for name in directories if name not in taken], damaged)
-    added, packages = _collect(records, first=next_number)
-    whole = {name: when for name, when in directories.items() if name not in damaged}
-    listed = sorted({**numbered, **added}.items(), key=lambda pair: _order(pair[1].name, pair[1].version))
-    text = render_index(whole, listed, next_number + len(added), add_packages(lines, packages))
-    write_file(path, text, mode=file_mode(catalogue.directory))
+    for record in _read_records(catalogue, changed.keys() - (entries.keys() & packages.keys()), damaged):
+        entries.setdefault(record.name, {})[record.version] = _make_entry(record)._asdict()
+        packages.setdefault(record.name, {})[record.version] = _versions_of_packages(record)
+    for file, stored in zip(files, (entries, packages)):
+        names = {
+            name: {"changed": changed[name], "versions": versions}
+            for name, versions in sorted(stored.items())
+            if name not in damaged
+        }
+        write_file(file, json.dumps({"format": FORMAT, "names": names}) + "\n", mode=file_mode(catalogue.directory))
 
 
 def read_index(catalogue: Catalogue) -> Index:
-    """Return the index; if the file is out of date, the records are read."""
+    """Return the index; names that changed after it was written are read from their records."""
     try:
-        directories = _look(catalogue)
+        changed = _look(catalogue)
     except OSError as err:
         return Index(catalogue, (), (explain_os_error(err).message,))
-    stored = open_stored(catalogue.directory / INDEX, directories)
-    changed = [name for name in directories if not (stored and name in stored.current)]
-    if stored and stored.complete and not changed:
-        return Index(catalogue, stored.entries, (), stored)
+    stored = _read_entries(catalogue.directory / INDEX, changed)
     damaged: dict[str, str] = {}
-    read = [_make_entry(record) for record in _read_records(catalogue, changed, damaged)]
-    kept = [entry for entry in stored.entries if entry.name in stored.current] if stored else []
-    entries = sorted([*kept, *read], key=lambda entry: _order(entry.name, entry.version))
-    return Index(catalogue, tuple(entries), tuple(damaged.values()), stored, tuple(changed))
+    read = map(_make_entry, _read_records(catalogue, changed.keys() - stored.keys(), damaged))
+    entries = sorted([*(entry for found in stored.values() for entry in found), *read], key=_order)
+    return Index(catalogue, tuple(entries), tuple(damaged.values()))
 
 
-def _order(name: str, version: str) -> tuple[Any, ...]:
-    return name.lower(), name, release_key(version), version
+def _read_entries(path: Path, changed: Mapping[str, int]) -> dict[str, list[IndexEntry]]:
+    stored = _read_stored(path, changed)
+    try:
+        entries = {name: [IndexEntry(**fields) for fields in versions.values()] for name, versions in stored.items()}
+    except TypeError:  # a field is missing or unknown
+        return {}
+    sound = all([type(value) for value in entry] == _TYPES for found in entries.values() for entry in found)
+    return entries if sound else {}
+
+
+def _read_stored(path: Path, changed: Mapping[str, int]) -> dict[str, _Versions]:
+    """Return what a file of the index has of the names whose records have not changed since; nothing if damaged."""
+    try:
+        with open_regular(path, follow=False) as file:
+            stored = json.loads(read_whole(file, path, _LIMIT))
+        if stored["format"] != FORMAT:
+            return {}
+        names = {
+            name: kept["versions"] for name, kept in stored["names"].items() if kept["changed"] == changed.get(name)
+        }
+        sound = all(isinstance(values, dict) for versions in names.values() for values in versions.values())
+        return names if sound else {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}
+
+
+def _order(entry: IndexEntry) -> tuple[Any, ...]:
+    return entry.name.lower(), entry.name, release_key(entry.version), entry.version
 
 
 def _make_entry(record: CatalogueRecord) -> IndexEntry:
     values = {name: getattr(record, name) for name in IndexEntry._fields}
-    said = " ".join(record.description.split())[:200]
+    short = " ".join(record.description.split())[:200]
     lists = {"aliases": " ".join(record.aliases), "targets": " ".join(record.targets)}
-    return IndexEntry(**{**values, **lists, "description": said})
+    return IndexEntry(**{**values, **lists, "description": short})
+
+
+def _versions_of_packages(record: CatalogueRecord) -> dict[str, str]:
+    return {package.name: package.version for package in record.packages}
 
 
 def _look(catalogue: Catalogue) -> dict[str, int]:
     """Return when each directory of records was last changed, in nanoseconds; renaming a record into it changes it."""
-    found = {}
+    changed = {}
     with suppress(FileNotFoundError):
         for directory in os.scandir(catalogue.records_directory):
             if not directory.name.startswith(".") and directory.is_dir():
-                found[directory.name] = directory.stat().st_mtime_ns
-    return found
+                changed[directory.name] = directory.stat().st_mtime_ns
+    return changed
 
 
 def _wait_for_the_next_tick(times: Iterable[int]) -> None:
@@ -139,41 +195,20 @@ def _wait_for_the_next_tick(times: Iterable[int]) -> None:
 
 
 def _read_records(catalogue: Catalogue, names: Iterable[str], damaged: dict[str, str]) -> Iterator[CatalogueRecord]:
-    """Yield the records of some containers, sorted; add errors to `damaged` by container name."""
-    keys = []
-    for name in names:
+    """Yield the records of some containers; add errors to `damaged` by container name."""
+    for name in sorted(names):
         try:
-            keys += [(name, version) for version in catalogue.versions(name)]
+            versions = sorted(catalogue.versions(name))
         except OSError as err:
             damaged[name] = explain_os_error(err).message
-    for name, version in sorted(keys, key=lambda key: _order(*key)):
-        try:
-            record = catalogue.find(name, version)
-        except (HpcmodError, OSError) as err:
-            damaged[name] = (explain_os_error(err) if isinstance(err, OSError) else err).message
             continue
-        if record and (record.name, record.version) != (name, version):
-            damaged[name] = f"{catalogue.record_path(name, version)}: is the record of {record.module}"
-        elif record:
-            yield record
-
-
-def _take_over(stored: Stored | None) -> tuple[dict[int, IndexEntry], int, Lines]:
-    """Return the entries of an index that are still valid, the first number never used, and its package lines."""
-    if stored is None or stored.next_number > (1 + _SPARE) * len(stored.entries) + 100:
-        return {}, 0, []
-    try:
-        return stored.numbered(), stored.next_number, list(stored.lines(lambda _: True))
-    except ValueError:
-        return {}, 0, []
-
-
-def _collect(records: Iterable[CatalogueRecord], *, first: int) -> tuple[dict[int, IndexEntry], Packages]:
-    """Return only the index fields of each record: 10,000 complete records would need half a gigabyte."""
-    entries: dict[int, IndexEntry] = {}
-    packages: Packages = {}
-    for number, record in enumerate(records, first):
-        entries[number] = _make_entry(record)
-        for package in record.packages:
-            packages.setdefault(package.name, {}).setdefault(package.version, []).append(number)
-    return entries, packages
+        for version in versions:
+            try:
+                record = catalogue.find(name, version)
+            except (HpcmodError, OSError) as err:
+                damaged[name] = (explain_os_error(err) if isinstance(err, OSError) else err).message
+                continue
+            if record and (record.name, record.version) != (name, version):
+                damaged[name] = f"{catalogue.record_path(name, version)}: is the record of {record.module}"
+            elif record:
+                yield record

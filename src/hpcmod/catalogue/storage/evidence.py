@@ -18,6 +18,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import BinaryIO
 
+from hpcmod.catalogue.records.index import INDEX, PACKAGES
 from hpcmod.catalogue.records.store import Catalogue, software_of
 from hpcmod.catalogue.visible.kept import KEPT_MODULE, kept_directory
 from hpcmod.catalogue.visible.modulefiles import script_files, visible_files
@@ -126,7 +127,8 @@ class Evidence:
         catalogue = self._catalogue
         found: dict[Path, Test] = {
             catalogue.directory / "catalogue.json": lambda file: b'"format"' in file.read(_LIMIT),
-            catalogue.directory / "index.jsonl": lambda file: {"index", "crc32"} <= set(json.loads(file.readline())),
+            catalogue.directory / INDEX: _is_index,
+            catalogue.directory / PACKAGES: _is_index,
             catalogue.directory / "journal.jsonl": lambda file: parse_change(file.readline(), "it").id > 0,
         }
         for record in self._records:
@@ -138,6 +140,10 @@ class Evidence:
                 texts = {**dict(visible_files(catalogue, record)), **script_files(catalogue, record)}
                 found |= {path: partial(_has_text, text) for path, text in texts.items()}
         return found
+
+
+def _is_index(file: BinaryIO) -> bool:
+    return {"format", "names"} <= set(json.loads(file.read(_LIMIT)))
 
 
 def _is_record(record: CatalogueRecord, file: BinaryIO) -> bool:

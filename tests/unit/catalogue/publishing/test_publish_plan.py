@@ -45,7 +45,7 @@ def test_lists_every_file_of_a_new_container(catalogue: Catalogue, asked: Reques
     assert plan_publish(catalogue, asked, context).files == (
         *("easyconfigs/t/Toy/Toy-2.0.eb", "images/Toy-2.0.sif", "images/Toy-2.0.sif.provenance.json", "kept/Toy/2.0/"),
         *("modules/all/Toy/", "records/Toy/2.0.json", "software/Toy/2.0/"),
-        *("index.jsonl", "journal.jsonl"),
+        *("index.json", "journal.jsonl", "packages.json"),
     )
 
 

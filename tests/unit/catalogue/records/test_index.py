@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import random
 from dataclasses import replace
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.catalogue.records.index import INDEX, Index, read_index, write_index
+from hpcmod.catalogue.records.index import INDEX, PACKAGES, Index, read_index, write_index
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.model.catalogue.record import CatalogueRecord
 from hpcmod.model.images.facts import Package
@@ -74,16 +75,18 @@ def test_sees_changes_made_after_the_index(catalogue: Catalogue, change: object)
     seen = look(catalogue)
     assert seen != before
     (catalogue.directory / INDEX).unlink()
+    (catalogue.directory / PACKAGES).unlink()
     assert look(catalogue) == seen
 
 
-@pytest.mark.parametrize("at", [0, 1, 40, 400, -400, -40, -1])
+@pytest.mark.parametrize("at", [0, 1, 40, 400, -400, -40, -2])
 @pytest.mark.parametrize("how", ["cut", "changed"])
+@pytest.mark.parametrize("file", [INDEX, PACKAGES])
 @pytest.mark.slow
-def test_a_broken_index_is_ignored(catalogue: Catalogue, at: int, how: str) -> None:
+def test_a_broken_index_is_ignored(catalogue: Catalogue, at: int, how: str, file: str) -> None:
     write_index(catalogue)
     wanted = look(catalogue)
-    path = catalogue.directory / INDEX
+    path = catalogue.directory / file
     text = path.read_bytes()
     path.write_bytes(text[:at] if how == "cut" else text[:at] + b"\x00" + text[at:][1:])
     try:
@@ -93,10 +96,27 @@ def test_a_broken_index_is_ignored(catalogue: Catalogue, at: int, how: str) -> N
     assert found == wanted
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"index": 2}', "null\n[]\n[]\n", "\x00" * 99])
-def test_an_invalid_index_is_ignored(catalogue: Catalogue, text: str) -> None:
+INVALID = (
+    "",
+    "[]",
+    "{}",
+    '{"format": 99, "names": {}}',
+    "null",
+    "\x00" * 99,
+    '{"format": 1, "names": {"jax": {"changed": 0, "versions": []}}}',
+    '{"format": 1, "names": {"jax": {"changed": 0, "versions": {"0.6": []}}}}',
+    '{"format": 1, "names": {"jax": {"changed": 0, "versions": {"0.6": {"name": "jax"}}}}}',
+)
+
+
+@pytest.mark.parametrize("text", INVALID)
+@pytest.mark.parametrize("file", [INDEX, PACKAGES])
+def test_an_invalid_index_is_ignored(catalogue: Catalogue, text: str, file: str) -> None:
+    changed = (catalogue.records_directory / "jax").stat().st_mtime_ns
     wanted = look(catalogue)
-    (catalogue.directory / INDEX).write_text(text)
+    if file == PACKAGES:
+        text = text.replace('{"name": "jax"}', "null")
+    (catalogue.directory / file).write_text(text.replace('"changed": 0', f'"changed": {changed}'))
     assert look(catalogue) == wanted
 
 
@@ -129,7 +149,7 @@ def read_what(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_long_history_leaves_an_index_that_is_right_and_small(catalogue: Catalogue) -> None:
+def test_an_index_is_right_after_a_long_history(catalogue: Catalogue) -> None:
     choose = random.Random(1)  # noqa: S311 - data for a test
     names = ("torch", "numpy", "flash_attn", "flash-attn", "Flash.Attn")
     for _ in range(120):
@@ -141,16 +161,18 @@ def test_a_long_history_leaves_an_index_that_is_right_and_small(catalogue: Catal
             packages = [Package(name, str(choose.randrange(3))) for name in names if choose.random() < 0.5]
             put(catalogue, make_record(module, packages=tuple(packages)))
         write_index(catalogue)
-    seen, size = look(catalogue), (catalogue.directory / INDEX).stat().st_size
+    files = [catalogue.directory / name for name in (INDEX, PACKAGES)]
+    seen, texts = look(catalogue), [json.loads(path.read_bytes()) for path in files]
     write_index(catalogue, anew=True)
     assert look(catalogue) == seen
-    assert size < 2 * (catalogue.directory / INDEX).stat().st_size
+    assert [json.loads(path.read_bytes()) for path in files] == texts
 
 
 @pytest.mark.parametrize("at", [40, -400, -40, -2])
-def test_nothing_is_taken_over_from_a_broken_index(catalogue: Catalogue, at: int) -> None:
+@pytest.mark.parametrize("file", [INDEX, PACKAGES])
+def test_nothing_is_taken_over_from_a_broken_index(catalogue: Catalogue, at: int, file: str) -> None:
     write_index(catalogue)
-    path = catalogue.directory / INDEX
+    path = catalogue.directory / file
     whole = path.read_bytes()
     path.write_bytes(whole[:at] + b"\x00" + whole[at:][1:])
     write_index(catalogue)

@@ -28,7 +28,15 @@ def is_ours(shop: Catalogue, name: str) -> bool:
 
 @pytest.mark.parametrize(
     "name",
-    ["images/Toy-1.0.sif", "records/Toy/1.0.json", "journal.jsonl", "index.jsonl", "catalogue.json", "modules/all/Toy"],
+    [
+        "images/Toy-1.0.sif",
+        "records/Toy/1.0.json",
+        "journal.jsonl",
+        "index.json",
+        "packages.json",
+        "catalogue.json",
+        "modules/all/Toy",
+    ],
 )
 def test_files_of_the_catalogue_are_recognized(shop: Catalogue, name: str) -> None:
     path = shop.directory / name
