@@ -86,7 +86,7 @@ def complete_recipe(ctx: click.Context, param: click.Parameter, incomplete: str)
 @click.option(
     "-o",
     "--output",
-    metavar="OUT.sif",
+    metavar="FILE",
     type=_DIRECTORY,
     help="File to write (default: RECIPE-FINGERPRINT.sif in this directory).",
 )
@@ -104,12 +104,16 @@ def complete_recipe(ctx: click.Context, param: click.Parameter, incomplete: str)
     metavar="KEY=VALUE",
     help="Version to use instead of the recipe's, or an index of wheels.",
 )
-@click.option("--base", default="", metavar="REFERENCE", help="Base image to use instead of the recipe's.")
-@click.option("--host-libs", metavar="DIR", type=_DIRECTORY, help="Host libraries to copy into the image.")
+@click.option("--base", default="", metavar="IMAGE", help="Base image to use instead of the recipe's.")
+@click.option("--host-libs", metavar="DIRECTORY", type=_DIRECTORY, help="Host libraries to copy into the image.")
 @click.option(
-    "--wheel-dir", "wheel_dir", metavar="DIR", type=_DIRECTORY, help="Directory of wheels; pip installs from it only."
+    "--wheel-dir",
+    "wheel_dir",
+    metavar="DIRECTORY",
+    type=_DIRECTORY,
+    help="Wheels; pip installs from here only.",
 )
-@click.option("--offline-sources", metavar="DIR", type=_DIRECTORY, help="Directory to search for sources first.")
+@click.option("--offline-sources", metavar="DIRECTORY", type=_DIRECTORY, help="Directory to search for sources first.")
 @click.option("--offline", is_flag=True, help="Download no sources, and report the missing ones.")
 @click.option(
     "--lock",
@@ -118,7 +122,7 @@ def complete_recipe(ctx: click.Context, param: click.Parameter, incomplete: str)
     help="Lock file with the checksums of a recipe's sources.",
 )
 @click.option(
-    "--context", metavar="DIR", type=_DIRECTORY, help="Build your own Dockerfile, with this directory as context."
+    "--context", metavar="DIRECTORY", type=_DIRECTORY, help="Build your own Dockerfile, with this directory as context."
 )
 @click.option(
     "-f",

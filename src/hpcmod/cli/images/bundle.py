@@ -47,7 +47,7 @@ def bundle() -> None:
 
 @bundle.command("export")
 @click.argument("output", metavar="BUNDLE.tar", type=click.Path(path_type=Path))
-@click.argument("what", metavar="CONTAINER|EASYCONFIG|IMAGE...", nargs=-1, required=True)
+@click.argument("what", metavar="NAME[/VERSION]|EASYCONFIG|IMAGE...", nargs=-1, required=True)
 @click.option("--dry-run", is_flag=True, help="Print what the bundle would contain; write nothing.")
 @click.option("--force", is_flag=True, help="Replace an existing bundle.")
 @site_option

@@ -81,8 +81,10 @@ class FetchFlags:
 
 
 @click.command()
-@click.argument("image", metavar="REFERENCE", shell_complete=complete_file)
-@click.option("-o", "--output", metavar="PATH", type=click.Path(path_type=Path), help="File or directory to write to.")
+@click.argument("image", metavar="IMAGE", shell_complete=complete_file)
+@click.option(
+    "-o", "--output", metavar="FILE|DIRECTORY", type=click.Path(path_type=Path), help="File or directory to write to."
+)
 @click.option("--dry-run", is_flag=True, help="Print what would be fetched; fetch nothing.")
 @json_option(FetchedImage, PlannedFetch)
 @click.option("--no-cache", is_flag=True, help="Keep only the SIF on disk, no downloaded layers.")
@@ -98,7 +100,7 @@ class FetchFlags:
 def fetch(flags: FetchFlags) -> None:
     """Fetch an image as a verified SIF and print its path.
 
-    REFERENCE is an OCI layout, an archive or a SIF on disk, https://..., docker://HOST/NAME:TAG or @sha256:...,
+    IMAGE is an OCI layout, an archive or a SIF on disk, https://..., docker://HOST/NAME:TAG or @sha256:...,
     oras://..., library://..., or a definition file. To choose one of several images in a layout or
     archive: oci:DIRECTORY:TAG, oci-archive:FILE:TAG, docker-archive:FILE:TAG.
 
@@ -179,7 +181,7 @@ def _print_fetch_plan(reference: ImageReference, out: Path, options: ObtainOptio
 
 
 @click.command()
-@click.argument("image", metavar="IMAGE|NAME/VERSION", shell_complete=complete_image)
+@click.argument("image", metavar="NAME[/VERSION]|IMAGE", shell_complete=complete_image)
 @click.option("--checksum", metavar="SHA256", help="Expected sha256 of the SIF.")
 @click.option(
     "--key",

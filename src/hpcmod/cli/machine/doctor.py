@@ -23,7 +23,7 @@ from hpcmod.model.finding import Finding
 
 
 @click.command()
-@click.argument("given", metavar="[IMAGE|NAME[/VERSION]]...", nargs=-1, shell_complete=complete_image)
+@click.argument("given", metavar="[NAME[/VERSION]|IMAGE]...", nargs=-1, shell_complete=complete_image)
 @click.option(
     "--security",
     "shared",

@@ -46,10 +46,8 @@ class BakeFlags(WantedFlags):
 
 
 @click.command("bake")
-@click.argument("image", metavar="CONTAINER|IMAGE", shell_complete=complete_image)
-@click.option(
-    "-o", "--output", metavar="OUT.sif", type=click.Path(path_type=Path), required=True, help="File to write."
-)
+@click.argument("image", metavar="NAME[/VERSION]|IMAGE", shell_complete=complete_image)
+@click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), required=True, help="File to write.")
 @wanted_options
 @click.option(
     "--packages",

@@ -40,7 +40,7 @@ class RebaseFlags(PipFlags, SetFlags):
 def rebase_verb(flags: RebaseFlags) -> None:
     """Rebuild your packages for another version of a container.
 
-    Resolves what you asked for again, with the packages of the image that CONTAINER has now. First it prints what
+    Resolves what you asked for again, with the packages of the image that the container has now. First it prints what
     becomes of each package; if one cannot be installed, nothing changes. For the same image, all packages are updated.
 
     \b

@@ -100,7 +100,7 @@ class UndoFlags(SetFlags):
 
 @click.command("undo")
 @set_options
-@click.argument("container", default="", shell_complete=complete_container)
+@click.argument("container", metavar="[NAME[/VERSION]]", default="", shell_complete=complete_container)
 @click.option("--dry-run", is_flag=True, help="Print what would change; change nothing.")
 @with_flags(UndoFlags)
 def undo_verb(flags: UndoFlags) -> None:
@@ -114,7 +114,7 @@ def undo_verb(flags: UndoFlags) -> None:
       hpcmod undo PyTorch
     """
     if not flags.container or flags.container.isdecimal():
-        own = " or ".join(f"hpcmod undo {sh_word(name)}" for name in find_names(os.environ)) or "hpcmod undo CONTAINER"
+        own = " or ".join(f"hpcmod undo {sh_word(name)}" for name in find_names(os.environ)) or "hpcmod undo NAME"
         number = f" {flags.container}" if flags.container else ""
         raise click.UsageError(
             f"name a container to undo the last change of your packages: {own}\n"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from hpcmod.cli.containers import Here, complete_container, find_ready, json_option, look_around, site_option
+from hpcmod.cli.containers import Here, container_argument, find_ready, json_option, look_around, site_option
 from hpcmod.cli.output import tell
 from hpcmod.errors import BadInputError
 from hpcmod.install.installed import Installed
@@ -29,7 +29,7 @@ from hpcmod.render.quote import sh_word
 
 def package_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the argument and options that all commands for packages share."""
-    return click.argument("container", shell_complete=complete_container)(set_options(command))
+    return container_argument(set_options(command))
 
 
 def set_options(command: Callable[..., None]) -> Callable[..., None]:

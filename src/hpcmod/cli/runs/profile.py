@@ -36,7 +36,11 @@ _MOST_RANKS = 64
     help="Seconds to record (default: 10).",
 )
 @click.option(
-    "-o", "output", type=click.Path(path_type=Path), help="File for the trace (default: hpcmod-profile-JOB.json)."
+    "-o",
+    "--output",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="File for the trace (default: hpcmod-profile-JOB.json).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def profile_verb(given: tuple[str, ...], ranks: str, seconds: int, output: Path | None, as_json: bool) -> None:

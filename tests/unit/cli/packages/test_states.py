@@ -101,7 +101,7 @@ def test_undo_without_a_container_says_which_commands_are_meant(home: Path) -> N
         assert (done.exit_code, "undo the last change of your packages: hpcmod undo PyTorch" in said) == (2, True), said
         assert f"To undo a change of the site's catalogue: hpcmod catalogue undo{number}" in said
     (home / ".local").rename(home / "away")
-    assert "hpcmod undo CONTAINER" in call("undo").stderr
+    assert "hpcmod undo NAME" in call("undo").stderr
 
 
 def test_any_state_for_this_image_can_be_used(home: Path) -> None:
