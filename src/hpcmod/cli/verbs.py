@@ -148,7 +148,7 @@ VERBS: dict[str, Commands] = {
         "check": ("runs.check:check_verb", "Check the nodes of a job before it uses them."),
         "bench": ("runs.bench:bench_verb", "Measure the bandwidth between nodes or GPUs, and compare it."),
         "why": ("runs.why:why_verb", "Explain why a run failed or hangs."),
-        "profile": ("runs.profile:profile_verb", "Record some ranks of a run, and merge their traces into one file."),
+        "profile": ("runs.profile:profile_verb", "Merge the traces of some ranks of a run into one file."),
     },
     "This machine": {
         "doctor": ("machine.doctor:doctor", "Check this machine for problems."),
