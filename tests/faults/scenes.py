@@ -347,7 +347,7 @@ SCENES: dict[str, Scene] = {
         (("verify", "out/x.sif"),),
     ),
     "build": Scene(
-        ("build", "--context", "source/context", "--engine", "buildah", "-o", "out/x.sif"),
+        ("build", "source/context", "--engine", "buildah", "-o", "out/x.sif"),
         _dockerfile,
         (("verify", "out/x.sif"),),
         same=False,

@@ -11,15 +11,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hpcmod.building.engines.probe import probe_engines
+from hpcmod.building.ingredients import plan_own
 from hpcmod.errors import BadInputError, HpcmodError, NotFoundError
 from hpcmod.image.inspect.contents import read_facts
 from hpcmod.image.sif.labels import read_labels
 from hpcmod.image.trust.provenance import read_provenance
+from hpcmod.model.recipes.building import BuildRequest
 from tests.builds import build, engine_processes, left_behind, make_plan, make_small_base
 from tests.integration.conftest import THOROUGH, sha256_of
 from tests.stack import CHECKOUT, Done, Stack, run
@@ -154,6 +157,24 @@ def test_after_a_kill_nothing_is_there_and_the_next_build_clears_up(
     assert engine_processes(mark) == []
 
 
+@pytest.mark.parametrize("engine", ["apptainer-fakeroot", "apptainer-rootmapped"])
+def test_a_users_definition_file_becomes_a_sif(
+    stack: Stack, small_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "state").mkdir()
+    (tmp_path / "data").write_text("a file\n")
+    text = f"Bootstrap: oci\nFrom: {small_base}\n%files\n    data /opt/data\n%post\n    echo built >/opt/post\n"
+    (tmp_path / "app.def").write_text(text)
+    plan = plan_own(Path("app.def"), BuildRequest(make_plan(small_base, FIRST).architecture))
+    out = tmp_path / "app.sif"
+    assert build(plan, out, engine=engine).engine == engine
+    assert inside(stack, out, "cat", "/opt/data", "/opt/post").stdout == "a file\nbuilt\n"
+    assert build(plan, out, engine=engine).reused
+    with pytest.raises(BadInputError, match="this image is built from a definition"):
+        build(replace(plan, fingerprint="other"), tmp_path / "other.sif", engine="buildah")
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_terminated_build_leaves_nothing_behind(small_base: Path, tmp_path: Path, number: signal.Signals) -> None:
     (tmp_path / "state").mkdir()
@@ -162,7 +183,7 @@ def test_a_terminated_build_leaves_nothing_behind(small_base: Path, tmp_path: Pa
     (context / "Dockerfile").write_text(f"FROM oci:{small_base}\nRUN echo begun; sleep 300\n")
     out, environ = tmp_path / "x.sif", {**os.environ, "HPCMOD_TEST_MARK": str(tmp_path), "HPCMOD_SITE": "generic"}
     program = "import sys; from hpcmod.cli.main import main; main(sys.argv[1:])"
-    argv = [sys.executable, "-c", program, "build", "--context", str(context), "-o", str(out), "--engine", "buildah"]
+    argv = [sys.executable, "-c", program, "build", str(context), "-o", str(out), "--engine", "buildah"]
     log = tmp_path / ".x.sif.hpcmod-build" / "build.log"
     places = ["/tmp", *filter(None, [os.environ.get("XDG_RUNTIME_DIR")])]
     before = names_in(*places)

@@ -260,7 +260,7 @@ def test_a_users_dockerfile_becomes_a_sif_and_is_not_built_twice(stack: Stack, t
     (tmp_path / "mine" / "used").write_text(f"distribution python3 3.11 - -\n{pin}\n{pin}\n")
     file = tmp_path / "mine" / "docker" / "Dockerfile"
     file.write_text("FROM scratch\nCOPY used /opt/hpcmod/build/used\nENV MINE=yes\n")
-    asked = ("--context", "mine", "-f", "docker/Dockerfile", "-o", "mine.sif", "--engine", "buildah")
+    asked = ("mine", "-f", "docker/Dockerfile", "-o", "mine.sif", "--engine", "buildah")
     first = hpcmod(tmp_path, *asked, "--json")
     assert first.returncode == 0, first.stderr
     told = json.loads(first.stdout)

@@ -27,9 +27,12 @@ def write_context(plan: BuildPlan, context: Path, *, form: str) -> Path:
     NotFoundError
         If one of the plan's sources is a broken link.
     """
+    file = context / form
+    if plan.own_text:
+        file.write_text(plan.own_text)
+        return file
     found, templates = replace(plan, base=_from_anywhere(plan.base)), resources.module_templates()
     render = render_dockerfile if form == "Dockerfile" else render_definition
-    file = context / form
     file.write_text(render(found, templates=templates))
     for name, text in render_context(found).items():
         target = context / name

@@ -225,8 +225,7 @@ class _Build:
 
     def _make_sif(self, engine: Engine, workspace: Workspace, staged: Path) -> None:
         file = write_context(self._plan, workspace.context, form=engine.form)
-        own = self._plan.own_dockerfile
-        source = BuildSource(Path(self._plan.own_context) if own else workspace.context, file, self._base)
+        source = BuildSource(Path(self._plan.own_context or workspace.context), file, self._base)
         try:
             built = engine.build(workspace, source)
         except HpcmodError as err:
@@ -272,9 +271,10 @@ class _Build:
 
 def forms_of(plan: BuildPlan) -> Sequence[str]:
     """Return the forms that a plan can be built from: `Dockerfile`, `definition`."""
-    if plan.base and ImageReference.parse(plan.base).kind not in OCI_KINDS:
-        return ("definition",)
-    return ("Dockerfile",) if plan.own_dockerfile else ("Dockerfile", "definition")
+    if plan.own_form:
+        return (plan.own_form,)
+    is_oci = ImageReference.parse(plan.base).kind in OCI_KINDS
+    return ("Dockerfile", "definition") if is_oci else ("definition",)
 
 
 def _short_hash(path: Path) -> str:

@@ -6,6 +6,7 @@ import hashlib
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from glob import glob
 from pathlib import Path
 
 from hpcmod import resources
@@ -23,6 +24,7 @@ from hpcmod.lock import hold, tidy
 from hpcmod.model.images.reference import ImageReference
 from hpcmod.model.recipes.build_plan import BUILD_ROOT, BuildPlan, Download
 from hpcmod.model.recipes.building import BuildRequest, Shipped, make_build_plan, make_own_plan
+from hpcmod.model.recipes.definition import files_of
 from hpcmod.model.recipes.pins import Pin, merge_pins, new_pins, parse_lock
 from hpcmod.model.recipes.recipe import Recipe, choose_recipe, parse_addresses, parse_recipe
 
@@ -95,22 +97,80 @@ def gather(name: str, request: BuildRequest, *, store: SourceStore, progress: Pr
     )
 
 
-def plan_own(context: Path, dockerfile: Path, architecture: str) -> BuildPlan:
-    """Make the plan of a user's Dockerfile.
+def find_recipe(source: str, dockerfile: Path | None) -> str:
+    """Return the recipe that a name or a directory means; empty if it is the user's own Dockerfile or definition file.
+
+    Parameters
+    ----------
+    source
+        The name of a shipped recipe, a directory, or a definition file; a directory of that name is `./NAME`.
+    dockerfile
+        The Dockerfile, if one was named.
+    """
+    if dockerfile or source.endswith(".def"):
+        return ""
+    if source in resources.recipes():
+        return source
+    if Path(source, OWN_RECIPE).is_file():
+        return source if "/" in source else f"./{source}"
+    return "" if Path(source).is_dir() else source
+
+
+def plan_own(source: Path, request: BuildRequest, *, dockerfile: Path | None = None) -> BuildPlan:
+    """Make the plan of a user's own directory with a Dockerfile, or of a definition file.
+
+    Parameters
+    ----------
+    dockerfile
+        Path of the Dockerfile, here or in the directory; None for `Dockerfile` in it.
 
     Raises
     ------
     NotFoundError
-        If the directory or the Dockerfile is missing.
+        If the directory or the file is missing.
+    BadInputError
+        If the request chooses parts of a recipe.
     """
-    if not context.is_dir():
-        raise NotFoundError(f"{context}: no such directory", "Give the build context: --context DIR")
-    file = dockerfile if dockerfile.is_file() else context / dockerfile
+    if request != BuildRequest(request.architecture):
+        raise BadInputError(
+            f"{source}: not a recipe, so the options that choose parts of one do not apply: --mpi, --ofi, --with, "
+            "--set, --base, --host-libs, --wheel-dir",
+            "Leave them out, and write the same into your file.",
+        )
+    if source.suffix == ".def":
+        return _plan_definition(source, request.architecture)
+    if not source.is_dir():
+        raise NotFoundError(f"{source}: no such directory", "Give the directory with the Dockerfile.")
+    named = dockerfile or Path("Dockerfile")
+    file = named if dockerfile and named.is_file() else source / named
     if not file.is_file():
-        raise NotFoundError(f"{dockerfile}: no such Dockerfile", "Give its path: --context DIR -f DOCKERFILE")
-    text = _read(file)
-    files = (path for path in context.rglob("*") if not _is_ignored(path.relative_to(context)))
-    return make_own_plan(str(context.resolve()), text, architecture=architecture, contents=_digest(context, files))
+        raise NotFoundError(
+            f"{source}: has no {named}" + f" and no {OWN_RECIPE}" * (not dockerfile),
+            "Name the Dockerfile: hpcmod build DIRECTORY -f DOCKERFILE",
+        )
+    files = (path for path in source.rglob("*") if not _is_ignored(path.relative_to(source)))
+    return make_own_plan(
+        source.resolve().name,
+        "Dockerfile",
+        _read(file),
+        context=str(source.resolve()),
+        architecture=request.architecture,
+        contents=_digest(source, files),
+    )
+
+
+def _plan_definition(file: Path, architecture: str) -> BuildPlan:
+    """Make the plan of a definition file; as for Apptainer, its paths are relative to the working directory."""
+    if not file.is_file():
+        raise NotFoundError(f"{file}: no such definition file", "Check the path.")
+    text, here = _read(file), Path.cwd()
+    sha256 = hashlib.sha256()
+    for pattern in files_of(text):
+        for top in map(Path, sorted(glob(str(here / pattern)))):  # noqa: PTH207 - Path.glob takes no absolute pattern
+            sha256.update(f"{pattern}\0{_digest(top.parent, [top, *top.rglob('*')])}\0".encode())
+    return make_own_plan(
+        file.stem, "definition", text, context=str(here), architecture=architecture, contents=sha256.hexdigest()
+    )
 
 
 def read_used(sif: Path) -> tuple[Pin, ...]:

@@ -1,4 +1,4 @@
-"""Run other programs: pull from a library, build a definition file."""
+"""Run the container runtime: find it, pull from a library."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def find_program(names: Sequence[str], environ: Mapping[str, str], *, why: str) 
     return found
 
 
-def build_sif(reference: ImageReference, out: Path, environ: Mapping[str, str]) -> None:
-    """Make a SIF from a definition file, or pull one from a library, with the container runtime.
+def pull_from_library(reference: ImageReference, out: Path, environ: Mapping[str, str]) -> None:
+    """Pull a SIF from a library with the container runtime.
 
     Raises
     ------
@@ -44,9 +44,13 @@ def build_sif(reference: ImageReference, out: Path, environ: Mapping[str, str]) 
         If the runtime fails; its own message is on stderr.
     """
     runtime = find_program(RUNTIMES, environ, why=f"{reference.canonical}: this kind of image")
-    verb = "pull" if reference.kind == "library" else "build"
-    source = str(Path(reference.path).absolute()) if reference.kind == "definition" else reference.canonical
-    _run([runtime, verb, "--force", os.fspath(out), source], environ)
+    argv = [runtime, "pull", "--force", os.fspath(out), reference.canonical]
+    status = call(argv, env=without_settings(environ))
+    if status:
+        raise HpcmodError(
+            f"{Path(runtime).name} pull failed with status {status}: {reference.canonical}",
+            "See its output above. Run it manually: " + " ".join(argv),
+        )
 
 
 def without_settings(environ: Mapping[str, str]) -> dict[str, str]:
@@ -54,12 +58,3 @@ def without_settings(environ: Mapping[str, str]) -> dict[str, str]:
     settings = {f"{prefix}_{name}" for prefix in ("APPTAINER", "SINGULARITY") for name in _HARMFUL}
     inside = ("APPTAINERENV_", "SINGULARITYENV_")
     return {name: value for name, value in environ.items() if name not in settings and not name.startswith(inside)}
-
-
-def _run(argv: Sequence[str], environ: Mapping[str, str]) -> None:
-    status = call(argv, env=without_settings(environ))
-    if status:
-        raise HpcmodError(
-            f"{Path(argv[0]).name} {argv[1]} failed with status {status}: {argv[-1]}",
-            "See its output above. Run it manually: " + " ".join(argv),
-        )

@@ -39,8 +39,6 @@ def render_dockerfile(plan: BuildPlan, *, templates: Mapping[str, str]) -> str:
     BadInputError
         If a value cannot be written into a Dockerfile.
     """
-    if plan.own_dockerfile:
-        return plan.own_dockerfile
     reference = ImageReference.parse(plan.base)
     if reference.kind == "path":
         raise BadInputError(
@@ -56,12 +54,8 @@ def render_definition(plan: BuildPlan, *, templates: Mapping[str, str]) -> str:
     Raises
     ------
     BadInputError
-        If a value cannot be written into a definition file, or the plan is a user's own Dockerfile.
+        If a value cannot be written into a definition file.
     """
-    if plan.own_dockerfile:
-        raise BadInputError(
-            "your own Dockerfile cannot be converted to a definition file", "Build it with buildah, podman or docker."
-        )
     reference = ImageReference.parse(plan.base)
     bootstrap = "localimage" if reference.kind == "path" else reference.kind
     source = reference.canonical.removeprefix(f"{reference.kind}:").removeprefix("//")
@@ -95,7 +89,7 @@ def render_build_plan(plan: BuildPlan) -> str:
 def build_plan_values(plan: BuildPlan) -> dict[str, object]:
     """Return the plan as values for JSON, without the text of scripts."""
     values = asdict(plan)
-    for key in ("library", "lock", "own_dockerfile"):
+    for key in ("library", "lock", "own_text"):
         del values[key]
     for step in values["steps"]:
         del step["script"]

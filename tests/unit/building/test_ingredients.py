@@ -9,8 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.building.ingredients import SourceStore, default_lock, gather, plan_own, plan_recipe, record_first_use
+from hpcmod.building.ingredients import (
+    SourceStore,
+    default_lock,
+    find_recipe,
+    gather,
+    plan_own,
+    plan_recipe,
+    record_first_use,
+)
 from hpcmod.errors import BadInputError, NotFoundError, VerificationError
+from hpcmod.model.recipes.build_plan import BuildPlan
 from hpcmod.model.recipes.building import BuildRequest
 from hpcmod.model.recipes.pins import Pin, parse_lock
 
@@ -20,6 +29,7 @@ SOURCES = {
     "mpich-4.3.2.tar.gz": "mpich",
     "aws-ofi-nccl-1.20.0.tar.gz": "aws-ofi-nccl",
 }
+AMD64 = BuildRequest("amd64")
 REQUEST = BuildRequest("amd64", settings={"index": "https://127.0.0.1:1/simple"})
 
 
@@ -146,15 +156,63 @@ def test_reports_files_that_are_not_wheels(store: SourceStore, tmp_path: Path) -
         plan_recipe(RECIPE, BuildRequest("amd64", wheels=str(tmp_path / "wheels")), store=store)
 
 
-def test_a_users_dockerfile_is_found_in_its_context_or_by_its_path(tmp_path: Path) -> None:
+def test_a_users_dockerfile_is_found_in_its_directory_or_by_its_path(tmp_path: Path) -> None:
     (tmp_path / "singularity").mkdir()
     (tmp_path / "singularity" / "Dockerfile").write_text("FROM nvcr.io/nvidia/pytorch:24.03-py3\n")
     for name in (Path("singularity/Dockerfile"), tmp_path / "singularity" / "Dockerfile"):
-        assert plan_own(tmp_path, name, "amd64").own_dockerfile.startswith("FROM nvcr.io/")
-    with pytest.raises(NotFoundError, match="no such Dockerfile"):
-        plan_own(tmp_path, Path("Dockerfile"), "amd64")
+        plan = plan_own(tmp_path, AMD64, dockerfile=name)
+        assert (plan.own_form, plan.own_context) == ("Dockerfile", str(tmp_path))
+        assert plan.own_text.startswith("FROM nvcr.io/")
+    with pytest.raises(NotFoundError, match="has no Dockerfile and no recipe"):
+        plan_own(tmp_path, AMD64)
     with pytest.raises(NotFoundError, match="no such directory"):
-        plan_own(tmp_path / "nowhere", Path("Dockerfile"), "amd64")
+        plan_own(tmp_path / "nowhere", AMD64)
+
+
+def test_a_users_definition_file_covers_the_files_that_it_copies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "defs").mkdir()
+    file = tmp_path / "defs" / "app.def"
+    file.write_text("Bootstrap: scratch\n%files\n    data /data\n    *.txt /\n")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "x").write_text("1")
+
+    def plan() -> BuildPlan:
+        return plan_own(Path("defs/app.def"), AMD64)
+
+    first = plan()
+    assert (first.recipe, first.own_form, first.own_context) == ("app", "definition", str(tmp_path))
+    (tmp_path / "other").write_text("x")
+    assert plan().fingerprint == first.fingerprint
+    (tmp_path / "a.txt").write_text("x")
+    second = plan()
+    (tmp_path / "data" / "x").write_text("2")
+    assert len({first.fingerprint, second.fingerprint, plan().fingerprint}) == 3
+
+
+@pytest.mark.parametrize(
+    ("source", "dockerfile", "recipe"),
+    [
+        (RECIPE, None, RECIPE),
+        ("own", None, "./own"),
+        ("own", Path("x"), ""),
+        ("docker", None, ""),
+        ("a.def", None, ""),
+        ("./none", None, "./none"),
+        ("none", None, "none"),
+    ],
+)
+def test_a_name_means_a_shipped_recipe_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, dockerfile: Path | None, recipe: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in (RECIPE, "own", "docker"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "Dockerfile").touch()
+    (tmp_path / "own" / "recipe.toml").touch()
+    assert find_recipe(source, dockerfile) == recipe
 
 
 def test_only_copied_files_of_a_context_change_the_image(tmp_path: Path) -> None:
@@ -162,7 +220,7 @@ def test_only_copied_files_of_a_context_change_the_image(tmp_path: Path) -> None
     (tmp_path / ".git").mkdir()
 
     def fingerprint() -> str:
-        return plan_own(tmp_path, Path("Dockerfile"), "amd64").fingerprint
+        return plan_own(tmp_path, AMD64).fingerprint
 
     first = fingerprint()
     for name in ("mine.sif", "mine.sif.provenance.json", ".mine.sif.lock", ".git/index"):

@@ -1,4 +1,4 @@
-"""Command lines of other programs: a script that records them replaces the runtime and the daemon."""
+"""Command lines of other programs: a script that records them replaces the runtime."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.errors import HpcmodError
-from hpcmod.image.programs import build_sif, without_settings
+from hpcmod.image.programs import pull_from_library, without_settings
 from hpcmod.model.images.reference import ImageReference
 
 
@@ -28,27 +28,16 @@ def noted(environ: dict[str, str]) -> list[str]:
     return Path(environ["NOTES"]).read_text().splitlines()
 
 
-@pytest.mark.parametrize(
-    ("reference", "expected"),
-    [
-        ("library://e/c/n:t", ["pull", "--force", "OUT", "library://e/c/n:t"]),
-        ("/srv/x.def", ["build", "--force", "OUT", "/srv/x.def"]),
-    ],
-)
-def test_the_runtime_gets_exact_instructions(
-    tmp_path: Path, environ: dict[str, str], reference: str, expected: list[str]
+LIBRARY = ImageReference.parse("library://e/c/n:t")
+
+
+def test_the_runtime_gets_exact_instructions_but_no_settings_for_running_containers(
+    tmp_path: Path, environ: dict[str, str]
 ) -> None:
     stand_in(tmp_path, "apptainer")
     out = tmp_path / "out.sif"
-    build_sif(ImageReference.parse(reference), out, environ)
-    words = [str(out) if word == "OUT" else word for word in expected]
-    assert noted(environ) == ["apptainer", *words, "bind="]
-
-
-def test_settings_for_running_containers_do_not_reach_a_build(tmp_path: Path, environ: dict[str, str]) -> None:
-    stand_in(tmp_path, "apptainer")
-    build_sif(ImageReference.parse("/srv/x.def"), tmp_path / "x", {**environ, "APPTAINER_BINDPATH": "/none"})
-    assert noted(environ)[-1] == "bind="
+    pull_from_library(LIBRARY, out, {**environ, "APPTAINER_BINDPATH": "/none"})
+    assert noted(environ) == ["apptainer", "pull", "--force", str(out), "library://e/c/n:t", "bind="]
     inside = {"SINGULARITYENV_LD_PRELOAD": "x.so", "APPTAINERENV_LD_LIBRARY_PATH": "/opt/cray/lib"}
     settings = {"SINGULARITY_NV": "1", "APPTAINER_CACHEDIR": "/c", "HOME": "/h", "APPTAINER_MOUNT": "x"}
     kept = without_settings({**settings, **inside})
@@ -57,6 +46,6 @@ def test_settings_for_running_containers_do_not_reach_a_build(tmp_path: Path, en
 
 def test_a_failed_program_is_reported_with_how_to_try_it_manually(tmp_path: Path, environ: dict[str, str]) -> None:
     stand_in(tmp_path, "singularity", status=255)
-    with pytest.raises(HpcmodError, match="singularity build failed with status 255") as failed:
-        build_sif(ImageReference.parse("/srv/x.def"), tmp_path / "x", environ)
-    assert f"{tmp_path}/bin/singularity build --force" in failed.value.cure
+    with pytest.raises(HpcmodError, match="singularity pull failed with status 255") as failed:
+        pull_from_library(LIBRARY, tmp_path / "x", environ)
+    assert f"{tmp_path}/bin/singularity pull --force" in failed.value.cure

@@ -11,7 +11,7 @@ import pytest
 from hpcmod import resources
 from hpcmod.errors import BadInputError
 from hpcmod.model.recipes.build_plan import BuildPlan
-from hpcmod.model.recipes.building import BuildRequest, Shipped, make_build_plan, make_own_plan
+from hpcmod.model.recipes.building import BuildRequest, Shipped, make_build_plan
 from hpcmod.model.recipes.pins import parse_lock
 from hpcmod.model.recipes.recipe import Recipe, parse_addresses, parse_recipe
 from hpcmod.render.recipe import render_build_plan, render_context, render_definition, render_dockerfile
@@ -177,14 +177,6 @@ def test_a_sif_is_a_base_of_a_definition_file_only() -> None:
     assert "Bootstrap: localimage\nFrom: /data/base.sif\n" in render_definition(made, templates=TEMPLATES)
     with pytest.raises(BadInputError, match="cannot use a SIF as its base"):
         render_dockerfile(made, templates=TEMPLATES)
-
-
-def test_a_users_dockerfile_is_unchanged_and_has_no_definition() -> None:
-    own = make_own_plan("/here", "FROM x\nRUN <<END\ntrue\nEND\n", architecture="amd64", contents="")
-    assert render_dockerfile(own, templates=TEMPLATES) == own.own_dockerfile
-    assert render_context(own) == {}
-    with pytest.raises(BadInputError, match="cannot be converted to a definition file"):
-        render_definition(own, templates=TEMPLATES)
 
 
 @pytest.mark.parametrize("value", ['"; rm -rf ~; "', "$(id)", "a\nRUN id", "`id`", "a' b"])

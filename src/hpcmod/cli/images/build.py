@@ -1,10 +1,9 @@
-"""The command `hpcmod build`: build a SIF from a recipe, your own Dockerfile, or a base image and packages."""
+"""The command `hpcmod build`: build a SIF from a recipe, a directory with a Dockerfile, or a definition file."""
 
 from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,27 +28,14 @@ if TYPE_CHECKING:
     from hpcmod.model.recipes.build_plan import BuildPlan
     from hpcmod.model.recipes.building import BuildRequest
 
-PRINTED = ("dockerfile", "definition", "plan")
-FOR_RECIPES = {
-    "mpi": "--mpi",
-    "ofi": "--ofi",
-    "extras": "--with",
-    "settings": "--set",
-    "host_libs": "--host-libs",
-    "offline_sources": "--offline-sources",
-}
-"""Options that apply to recipes only, by parameter."""
-
-NOT_FOR_DOCKERFILES = {**FOR_RECIPES, "base": "--base", "wheel_dir": "--wheel-dir"}
-
-_DIRECTORY = click.Path(path_type=Path)
+_PATH = click.Path(path_type=Path)
 
 
 @dataclass(frozen=True)
 class BuildFlags:
     """Arguments and options of `hpcmod build`."""
 
-    recipe: str
+    source: str
     output: Path | None
     mpi: str | None
     ofi: str | None
@@ -61,8 +47,7 @@ class BuildFlags:
     offline_sources: Path | None
     offline: bool
     lock: Path | None
-    context: Path | None
-    dockerfile: Path
+    dockerfile: Path | None
     arch: str | None
     engine: str | None
     engines: bool
@@ -78,17 +63,20 @@ class BuildFlags:
 def complete_recipe(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the name of a recipe, with its summary as help."""
     recipes = [parse_recipe(text, name) for name, text in resources.recipes().items() if name.startswith(incomplete)]
-    return [CompletionItem(recipe.name, help=recipe.summary) for recipe in recipes]
+    named = [CompletionItem(recipe.name, help=recipe.summary) for recipe in recipes]
+    return named or [CompletionItem(incomplete, type="file")]
 
 
 @click.command()
-@click.argument("recipe", required=False, default="", shell_complete=complete_recipe)
+@click.argument(
+    "source", metavar="RECIPE|DIRECTORY|FILE.def", required=False, default="", shell_complete=complete_recipe
+)
 @click.option(
     "-o",
     "--output",
     metavar="FILE",
-    type=_DIRECTORY,
-    help="File to write (default: RECIPE-FINGERPRINT.sif in this directory).",
+    type=_PATH,
+    help="File to write (default: NAME-FINGERPRINT.sif in this directory).",
 )
 @click.option("--mpi", type=click.Choice(CHOICES["mpi"]), help="MPI in the image (default: the recipe's).")
 @click.option(
@@ -105,40 +93,34 @@ def complete_recipe(ctx: click.Context, param: click.Parameter, incomplete: str)
     help="Version to use instead of the recipe's, or an index of wheels.",
 )
 @click.option("--base", default="", metavar="IMAGE", help="Base image to use instead of the recipe's.")
-@click.option("--host-libs", metavar="DIRECTORY", type=_DIRECTORY, help="Host libraries to copy into the image.")
-@click.option(
-    "--wheel-dir",
-    "wheel_dir",
-    metavar="DIRECTORY",
-    type=_DIRECTORY,
-    help="Wheels; pip installs from here only.",
-)
-@click.option("--offline-sources", metavar="DIRECTORY", type=_DIRECTORY, help="Directory to search for sources first.")
+@click.option("--host-libs", metavar="DIRECTORY", type=_PATH, help="Host libraries to copy into the image.")
+@click.option("--wheel-dir", metavar="DIRECTORY", type=_PATH, help="Wheels; pip installs from here only.")
+@click.option("--offline-sources", metavar="DIRECTORY", type=_PATH, help="Directory to search for sources first.")
 @click.option("--offline", is_flag=True, help="Download no sources, and report the missing ones.")
-@click.option(
-    "--lock",
-    metavar="FILE",
-    type=_DIRECTORY,
-    help="Lock file with the checksums of a recipe's sources.",
-)
-@click.option(
-    "--context", metavar="DIRECTORY", type=_DIRECTORY, help="Build your own Dockerfile, with this directory as context."
-)
+@click.option("--lock", metavar="FILE", type=_PATH, help="Lock file with the checksums of a recipe's sources.")
 @click.option(
     "-f",
     "--file",
     "dockerfile",
-    default="Dockerfile",
     metavar="FILE",
-    type=_DIRECTORY,
-    help="Name of that Dockerfile (default: Dockerfile).",
+    type=_PATH,
+    help="Dockerfile, here or in DIRECTORY.",
 )
-@click.option("--arch", type=click.Choice(ARCHITECTURES), help="Architecture, with --print (default: this machine's).")
+@click.option(
+    "--arch",
+    type=click.Choice(ARCHITECTURES),
+    help="Architecture of a plan (default: this machine's).",
+)
 @click.option("--engine", metavar="NAME", help="Build engine (default: the first that works).")
 @click.option("--engines", is_flag=True, help="Try all engines, and report which work here.")
 @click.option("--list", "listed", is_flag=True, help="List the recipes.")
-@click.option("--print", "printed", type=click.Choice(PRINTED), help="Print what would be built; build nothing.")
-@click.option("--dry-run", is_flag=True, help="Same as --print plan.")
+@click.option(
+    "--print",
+    "printed",
+    type=click.Choice(("dockerfile", "definition")),
+    help="Print what an engine would build from; build nothing.",
+)
+@click.option("--dry-run", is_flag=True, help="Print the plan; build nothing.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @click.option("--compression", metavar="NAME[:LEVEL]", help=f"{ANY_OF} (default: the site's).")
 @site_option
@@ -146,6 +128,9 @@ def complete_recipe(ctx: click.Context, param: click.Parameter, incomplete: str)
 @with_flags(BuildFlags)
 def build(flags: BuildFlags) -> None:
     """Build an image with MPI, libfabric and the network plugin.
+
+    RECIPE is one of --list, or a directory with recipe.toml. A directory with a Dockerfile, or a definition file, is
+    built as it is.
 
     Needs one of buildah, podman, docker, apptainer or singularity, but no root. An image that was already built from
     the same recipe, options and sources is not built again.
@@ -157,23 +142,24 @@ def build(flags: BuildFlags) -> None:
       hpcmod build pytorch-ngc-ofi --ofi swap --with nccl-tests --print dockerfile
       hpcmod build pytorch-rocm-wheels --wheel-dir ~/wheels
       hpcmod build recipes/app -o app.sif
-      hpcmod build --context . -f singularity/Dockerfile -o mine.sif
+      hpcmod build . -f singularity/Dockerfile -o mine.sif
+      hpcmod build app.def -o app.sif
     """
     if flags.listed:
         _list(flags.as_json)
     elif flags.engines:
         with terminate_cleanly():
             _print_engines(flags.as_json)
-    elif flags.dry_run or flags.printed:
-        _print(_plan(flags, flags.arch or _architecture()), flags.printed or "plan", flags.as_json)
+    elif not flags.source:
+        cure = "List the recipes with hpcmod build --list, or give a directory with a Dockerfile, or a definition file."
+        raise BadInputError("nothing to build: no recipe given", cure)
+    elif flags.printed:
+        _print_file(_plan(flags, flags.arch or _architecture()), flags.printed, flags.as_json)
+    elif flags.dry_run:
+        _print_plan(_plan(flags, flags.arch or _architecture()), flags.as_json)
     else:
         with terminate_cleanly():
             _build(flags)
-
-
-def _given(flags: BuildFlags, options: Mapping[str, str]) -> str:
-    """Return which of these options were given, separated by commas."""
-    return ", ".join(option for parameter, option in options.items() if getattr(flags, parameter))
 
 
 def _list(as_json: bool) -> None:
@@ -196,18 +182,22 @@ def _print_engines(as_json: bool) -> None:
         print_text(f"{one.name}: {'works' if one.works else 'does not work'}: {one.why}")
 
 
-def _print(plan: BuildPlan, what: str, as_json: bool) -> None:
-    from hpcmod.render.recipe import build_plan_values, render_build_plan, render_definition, render_dockerfile
+def _print_file(plan: BuildPlan, form: str, as_json: bool) -> None:
+    from hpcmod.render.recipe import render_definition, render_dockerfile
 
-    templates = resources.module_templates()
-    if as_json and what != "plan":
-        raise BadInputError(f"--print {what} prints plain text, not JSON", "Leave out --json, or use --print plan.")
+    if as_json:
+        raise BadInputError(f"--print {form} prints plain text, not JSON", "Leave out --json, or use --dry-run.")
+    if plan.own_form:
+        raise BadInputError("--print is for recipes: your own file is built as it is", "Use --dry-run.")
+    render = render_dockerfile if form == "dockerfile" else render_definition
+    print_data(render(plan, templates=resources.module_templates()), nl=False)
+
+
+def _print_plan(plan: BuildPlan, as_json: bool) -> None:
+    from hpcmod.render.recipe import build_plan_values, render_build_plan
+
     if as_json:
         print_json(**build_plan_values(plan))
-    elif what == "dockerfile":
-        print_data(render_dockerfile(plan, templates=templates), nl=False)
-    elif what == "definition":
-        print_data(render_definition(plan, templates=templates), nl=False)
     else:
         print_text(render_build_plan(plan), nl=False)
 
@@ -221,22 +211,12 @@ def _architecture() -> str:
 
 def _plan(flags: BuildFlags, architecture: str) -> BuildPlan:
     """Return the build plan; download nothing."""
-    from hpcmod.building.ingredients import plan_own, plan_recipe
+    from hpcmod.building.ingredients import find_recipe, plan_own, plan_recipe
 
-    if not flags.context:
-        if not flags.recipe:
-            cure = "List the recipes with hpcmod build --list, or build a Dockerfile with --context DIR."
-            raise BadInputError("no recipe given", cure)
-        return plan_recipe(flags.recipe, _request(flags, architecture), store=_source_store(flags))
-    if flags.recipe:
-        raise BadInputError(f"--context and the recipe {flags.recipe} exclude each other", "Give one of them.")
-    idle = _given(flags, NOT_FOR_DOCKERFILES)
-    if idle:
-        raise BadInputError(
-            f"{idle}: applies to recipes only, and --context builds your own Dockerfile",
-            "Leave it out, or do the same in the Dockerfile.",
-        )
-    return plan_own(flags.context, flags.dockerfile, architecture)
+    request, recipe = _request(flags, architecture), find_recipe(flags.source, flags.dockerfile)
+    if recipe:
+        return plan_recipe(recipe, request, store=_source_store(flags))
+    return plan_own(Path(flags.source), request, dockerfile=flags.dockerfile)
 
 
 def _request(flags: BuildFlags, architecture: str) -> BuildRequest:
@@ -279,18 +259,19 @@ def _source_store(flags: BuildFlags) -> SourceStore:
 
 def _build(flags: BuildFlags) -> None:
     from hpcmod.building.image import build_image, prepare_build
-    from hpcmod.building.ingredients import gather, read_used, record_first_use
+    from hpcmod.building.ingredients import find_recipe, gather, read_used, record_first_use
 
     here = _architecture()
     if flags.arch not in (None, here):
         message = f"this machine is {here}, and cannot build for {flags.arch}"
         raise LackingError(message, f"Build on a machine of architecture {flags.arch}.")
     plan, options = _plan(flags, here), _options(flags)
-    if flags.recipe:
+    recipe = find_recipe(flags.source, flags.dockerfile)
+    if recipe:
         if not flags.offline:
             options = prepare_build(plan, _output(plan, flags), options=options)
-        with ProgressLine(flags.recipe) as progress:
-            plan = gather(flags.recipe, _request(flags, here), store=_source_store(flags), progress=progress)
+        with ProgressLine(flags.source) as progress:
+            plan = gather(recipe, _request(flags, here), store=_source_store(flags), progress=progress)
     out = _output(plan, flags)
     with ProgressLine(out.name) as progress:
         built = build_image(plan, out, options=options, progress=progress)

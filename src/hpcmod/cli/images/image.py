@@ -101,8 +101,8 @@ def fetch(flags: FetchFlags) -> None:
     """Fetch an image as a verified SIF and print its path.
 
     IMAGE is an OCI layout, an archive or a SIF on disk, https://..., docker://HOST/NAME:TAG or @sha256:...,
-    oras://..., library://..., or a definition file. To choose one of several images in a layout or
-    archive: oci:DIRECTORY:TAG, oci-archive:FILE:TAG, docker-archive:FILE:TAG.
+    oras://... or library://.... To choose one of several images in a layout or archive: oci:DIRECTORY:TAG,
+    oci-archive:FILE:TAG or docker-archive:FILE:TAG.
 
     Container images are converted without a container runtime, and the same image always gives the same SIF.
     Interrupted downloads resume, and an existing image is not fetched again. The source is recorded in a file next to

@@ -16,7 +16,7 @@ from hpcmod.image.integrity import Progress
 from hpcmod.image.oci.image import OciImage
 from hpcmod.image.oci.layout import read_layout
 from hpcmod.image.preflight import Need, check_room
-from hpcmod.image.programs import build_sif
+from hpcmod.image.programs import pull_from_library
 from hpcmod.image.registry import fetch_artifact, open_registry_image, resolve
 from hpcmod.image.sif.reader import check_start
 from hpcmod.image.trust.policy import verify_image_trust
@@ -197,8 +197,8 @@ def _fetch_artifact(task: FetchTask) -> FetchedSif:
     return FetchedSif(fetched.sha256, fetched.digest)
 
 
-def _build(task: FetchTask) -> FetchedSif:
-    build_sif(task.reference, task.staged, task.options.environ)
+def _pull(task: FetchTask) -> FetchedSif:
+    pull_from_library(task.reference, task.staged, task.options.environ)
     return FetchedSif(tool="apptainer")
 
 
@@ -208,6 +208,5 @@ _METHODS: Mapping[str, Callable[[FetchTask], FetchedSif]] = {
     "name": _copy_path,
     "url": _fetch_url,
     "oras": _fetch_artifact,
-    "library": _build,
-    "definition": _build,
+    "library": _pull,
 }

@@ -113,7 +113,7 @@ def get_source(
     directory
         Target directory.
     beside
-        Directories to search for an archive, a layout or a definition file with a relative path.
+        Directories to search for an archive or a layout with a relative path.
 
     Raises
     ------

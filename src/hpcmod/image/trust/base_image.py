@@ -11,6 +11,7 @@ from hpcmod.image.trust.policy import rule_for, verify_image_trust, verify_local
 from hpcmod.model.images.reference import OCI_KINDS, ImageReference
 from hpcmod.model.images.trust import TrustPolicy, check_pinned
 from hpcmod.model.recipes.build_plan import BuildPlan
+from hpcmod.model.recipes.definition import bases_of
 from hpcmod.model.recipes.dockerfile import images_of
 
 if TYPE_CHECKING:
@@ -54,10 +55,17 @@ def _demands(policy: TrustPolicy) -> bool:
 def _bases(plan: BuildPlan) -> Iterator[ImageReference]:
     if plan.base:
         yield ImageReference.parse(plan.base)
-    if plan.own_dockerfile:
-        for name in images_of(plan.own_dockerfile):
-            if "$" in name:
-                raise UntrustedError(
-                    f"{plan.own_dockerfile}: the site has a trust policy, and {name} can be any image", _PIN
-                )
-            yield ImageReference.parse(name if "://" in name else f"docker://{name}")
+    if plan.own_form == "Dockerfile":
+        yield from (_parse(plan, name if "://" in name else f"docker://{name}") for name in images_of(plan.own_text))
+    elif plan.own_form:
+        for bootstrap, source in bases_of(plan.own_text):
+            if bootstrap not in ("docker", "localimage", "scratch"):
+                raise UntrustedError(f"{plan.recipe}: the site has a trust policy, and Bootstrap: {bootstrap}", _PIN)
+            if bootstrap != "scratch":
+                yield _parse(plan, f"docker://{source}" if bootstrap == "docker" else str(Path(source).absolute()))
+
+
+def _parse(plan: BuildPlan, name: str) -> ImageReference:
+    if "$" in name or "{{" in name:
+        raise UntrustedError(f"{plan.recipe}: the site has a trust policy, and {name} can be any image", _PIN)
+    return ImageReference.parse(name)

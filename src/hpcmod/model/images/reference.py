@@ -12,7 +12,7 @@ from hpcmod.errors import BadInputError
 from hpcmod.model.images.subject import is_odd_ipv4
 
 OCI_KINDS = ("docker", "docker-archive", "oci-archive", "oci")
-"""Kinds that refer to an OCI image, which is converted to a SIF; all others refer to a SIF, except `definition`."""
+"""Kinds that refer to an OCI image, which is converted to a SIF; all others refer to a SIF."""
 
 LOCAL_KINDS = ("path", "name")
 """Kinds that refer to a SIF on disk."""
@@ -39,8 +39,7 @@ class ImageReference:
 
     kind: str
     """`path` (contains a slash), `name` (a bare file name, searched in several directories), `url` (https or http),
-    `definition` (a path or name that ends in .def), or the transport: `docker`, `oras`, `library`, `docker-archive`,
-    `oci-archive`, `oci`."""
+    or the transport: `docker`, `oras`, `library`, `docker-archive`, `oci-archive`, `oci`."""
     text: str
     file_name: str = field(compare=False)
     """Last part of the path or address; for other kinds a generated SIF name, always the same."""
@@ -97,8 +96,8 @@ class ImageReference:
 
 def _parse_path(text: str) -> ImageReference:
     name = _checked_name(text, text.rpartition("/")[2])
-    if name.endswith(".def") and name != ".def":
-        return ImageReference("definition", text, f"{name[: -len('.def')]}.sif", path=text)
+    if name.endswith(".def"):
+        raise _bad(text, "a definition file, not an image", f"Build it: hpcmod build {text}")
     return ImageReference("path" if "/" in text else "name", text, name, path=text)
 
 

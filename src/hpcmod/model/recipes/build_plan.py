@@ -45,9 +45,9 @@ class BuildPlan:
     """Everything an image is built from."""
 
     recipe: str
-    """Name of the recipe, or of the directory of a user's own Dockerfile."""
+    """Name of the recipe, or of a user's own directory or definition file."""
     base: str
-    """Reference of the base image, in the syntax of `hpcmod fetch`; empty for a user's own Dockerfile."""
+    """Reference of the base image, in the syntax of `hpcmod fetch`; empty for a user's own file."""
     architecture: str
     """GOARCH name: amd64, arm64."""
     steps: tuple[BuildStep, ...]
@@ -68,10 +68,12 @@ class BuildPlan:
     """Functions shared by the components; the file `hpcmod/common.sh` of the build context."""
     fingerprint: str
     """sha256 of everything that determines the image's content, in hexadecimal; input paths are not included."""
+    own_form: str = ""
+    """Kind of a user's own file: `Dockerfile` or `definition`; empty for recipes."""
+    own_text: str = ""
+    """Its text."""
     own_context: str = ""
-    """Build context of a user's own Dockerfile, a local path; empty for recipes."""
-    own_dockerfile: str = ""
-    """Text of a user's own Dockerfile; there is no definition file in that case."""
+    """The build context, a local path."""
 
     def script_path(self, number: int) -> str:
         """Return the path of a step's script in the build context; steps are numbered from 1."""

@@ -96,24 +96,27 @@ def make_build_plan(
     return with_fingerprint(plan, contents=contents)
 
 
-def make_own_plan(context: str, dockerfile: str, *, architecture: str, contents: str) -> BuildPlan:
-    """Return the plan for a user's own Dockerfile.
+def make_own_plan(name: str, form: str, text: str, *, context: str, architecture: str, contents: str) -> BuildPlan:
+    """Return the plan for a user's own Dockerfile or definition file.
 
     Parameters
     ----------
+    name
+        Name of the image.
+    form
+        `Dockerfile` or `definition`.
     context
         The build context, a local path.
     contents
         Digest of the build context.
     """
-    name = re.sub(r"[^a-z0-9._-]", "-", context.rstrip("/").rpartition("/")[2].lower()) or "image"
     plan = BuildPlan(
-        recipe=name,
+        recipe=re.sub(r"[^a-z0-9._-]", "-", name.lower()) or "image",
         base="",
         architecture=architecture,
         steps=(),
         options=(("arch", architecture),),
-        labels=(("org.hpcmod.recipe", "Dockerfile"),),
+        labels=(("org.hpcmod.recipe", form),),
         environment=(),
         search_paths=(),
         inputs=(),
@@ -121,8 +124,9 @@ def make_own_plan(context: str, dockerfile: str, *, architecture: str, contents:
         lock="",
         library="",
         fingerprint="",
+        own_form=form,
+        own_text=text,
         own_context=context,
-        own_dockerfile=dockerfile,
     )
     return with_fingerprint(plan, contents=contents)
 

@@ -165,10 +165,9 @@ def test_an_existing_file_is_replaced_only_on_request(tmp_path: Path, options: O
     assert out.read_bytes() == sif.read_bytes()
 
 
-@pytest.mark.parametrize("text", ["library://lolcow", "recipe.def"])
-def test_reports_a_missing_external_program(tmp_path: Path, options: ObtainOptions, text: str) -> None:
+def test_reports_a_missing_external_program(tmp_path: Path, options: ObtainOptions) -> None:
     with pytest.raises(LackingError, match="needs apptainer or"):
-        get(text, tmp_path / "x.sif", replace(options, environ={"PATH": str(tmp_path)}))
+        get("library://lolcow", tmp_path / "x.sif", replace(options, environ={"PATH": str(tmp_path)}))
 
 
 def fake(directory: Path, name: str, text: str) -> dict[str, str]:
@@ -179,22 +178,20 @@ def fake(directory: Path, name: str, text: str) -> dict[str, str]:
     return {"PATH": f"{directory}:{os.defpath}", "HOME": str(directory)}
 
 
-def test_a_definition_is_built_by_the_runtime_without_the_binds_of_a_module(
+def test_an_image_of_a_library_is_pulled_by_the_runtime_without_the_binds_of_a_module(
     tmp_path: Path, options: ObtainOptions, sif: Path
 ) -> None:
-    (tmp_path / "r.def").write_text("Bootstrap: scratch\n")
-    checks = f'[ -z "$APPTAINER_BINDPATH" ] && [ "$1 $2" = "build --force" ] && cp {sif} "$3"'
+    checks = f'[ -z "$APPTAINER_BINDPATH" ] && [ "$1 $2" = "pull --force" ] && cp {sif} "$3"'
     environ = {**fake(tmp_path / "b", "apptainer", checks), "APPTAINER_BINDPATH": "/nowhere"}
-    got = get(str(tmp_path / "r.def"), tmp_path / "x.sif", replace(options, environ=environ))
-    assert (got.provenance.tool, got.provenance.reference) == ("apptainer", str(tmp_path / "r.def"))
+    got = get("library://e/c/n:t", tmp_path / "x.sif", replace(options, environ=environ))
+    assert (got.provenance.tool, got.provenance.reference) == ("apptainer", "library://e/c/n:t")
 
 
 def test_a_program_that_fails_leaves_nothing_and_its_call_is_reported(tmp_path: Path, options: ObtainOptions) -> None:
-    (tmp_path / "r.def").write_text("Bootstrap: scratch\n")
     environ = fake(tmp_path / "b", "apptainer", 'echo half > "$3"; exit 3')
-    with pytest.raises(HpcmodError, match="apptainer build failed with status 3") as caught:
-        get(str(tmp_path / "r.def"), tmp_path / "x.sif", replace(options, environ=environ))
-    assert "build --force" in caught.value.cure
+    with pytest.raises(HpcmodError, match="apptainer pull failed with status 3") as caught:
+        get("library://e/c/n:t", tmp_path / "x.sif", replace(options, environ=environ))
+    assert "pull --force" in caught.value.cure
     assert leftovers(tmp_path) == []
     assert not (tmp_path / "x.sif").exists()
 
