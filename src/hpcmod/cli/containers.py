@@ -48,7 +48,10 @@ def complete_image(ctx: click.Context, parameter: click.Parameter, incomplete: s
 
 
 site_option = click.option(
-    "--site", metavar="NAME|FILE", shell_complete=complete_site, help="Name or file of the site profile."
+    "--site",
+    metavar="NAME|FILE",
+    shell_complete=complete_site,
+    help="Name or file of the site profile (default: this machine's).",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 

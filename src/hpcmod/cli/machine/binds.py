@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import click
 
 from hpcmod.check.binds import BindFinding, explain_binds
-from hpcmod.cli.machine.profiles import find_site, site_option
+from hpcmod.cli.containers import site_option
+from hpcmod.cli.machine.profiles import find_site
 from hpcmod.cli.output import json_option, print_json, print_table, print_text, terminal_width
 
 
@@ -43,7 +44,7 @@ class BindList:
 @click.option("--explain", is_flag=True, help="Show for each candidate whether it is kept, why, and what asked for it.")
 @site_option
 @json_option(BindList)
-def binds(explain: bool, flag: str | None, as_json: bool) -> None:
+def binds(explain: bool, site: str | None, as_json: bool) -> None:
     """Print the bind paths of this node, one per line.
 
     \b
@@ -52,7 +53,7 @@ def binds(explain: bool, flag: str | None, as_json: bool) -> None:
       hpcmod site binds --explain
       hpcmod site binds --json | jq -r '.binds[] | select(.kept | not) | .asked + ": " + .why'
     """
-    found = explain_binds(find_site(flag).site.all_binds, os.environ)
+    found = explain_binds(find_site(site).site.all_binds, os.environ)
     if as_json:
         print_json(BindList(tuple(map(_decision, found))))
         return

@@ -14,7 +14,7 @@ import click
 from hpcmod import machine, resources
 from hpcmod.check.profiles import check_profile
 from hpcmod.check.site import check_site
-from hpcmod.cli.containers import complete_site
+from hpcmod.cli.containers import complete_site, site_option
 from hpcmod.cli.findings import Findings, show_findings
 from hpcmod.cli.output import json_option, print_data, print_json, print_table, print_text, tell
 from hpcmod.errors import BadInputError
@@ -24,14 +24,6 @@ from hpcmod.model.profiles.profile import BUILT_IN, merge_profiles, merge_writte
 from hpcmod.model.profiles.schema import SCHEMA, TABLES_THAT_ADD
 from hpcmod.model.site import JobRules, Launcher, Site, Tunable
 from hpcmod.render.toml import render_toml
-
-site_option = click.option(
-    "--site",
-    "flag",
-    metavar="NAME|FILE",
-    shell_complete=complete_site,
-    help="Name or file of the site profile (default: this machine's).",
-)
 
 
 @dataclass(frozen=True)
@@ -100,7 +92,7 @@ def site_list(as_json: bool) -> None:
 @click.option("--origin", is_flag=True, help="Print each key with its value, and the file and line that set it.")
 @site_option
 @json_option(Site, ProfileOrigins)
-def site_show(name: str | None, origin: bool, flag: str | None, as_json: bool) -> None:
+def site_show(name: str | None, origin: bool, site: str | None, as_json: bool) -> None:
     """Print a profile as complete TOML, with everything it extends merged in.
 
     The default is the profile of this machine.
@@ -111,7 +103,7 @@ def site_show(name: str | None, origin: bool, flag: str | None, as_json: bool) -
       hpcmod site show lumi > ours.toml     # to start from
       hpcmod site show --origin --site ./ours.toml
     """
-    found = find_site(name or flag)
+    found = find_site(name or site)
     if origin:
         _show_origins(found, as_json=as_json)
         return
@@ -196,7 +188,7 @@ def site_detect(as_json: bool) -> None:
 @click.option("--all", "everything", is_flag=True, help="Check all shipped profiles; only with --offline.")
 @site_option
 @json_option(Findings)
-def site_check(name: str | None, offline: bool, everything: bool, flag: str | None, as_json: bool) -> None:
+def site_check(name: str | None, offline: bool, everything: bool, site: str | None, as_json: bool) -> None:
     """Compare a profile with this node.
 
     Shows what exists, what is missing, and what that means. Exit code 1: a bind path that the profile requires is
@@ -211,9 +203,9 @@ def site_check(name: str | None, offline: bool, everything: bool, flag: str | No
     if everything and not offline:
         raise BadInputError("--all needs --offline", "One profile is compared with this node: hpcmod site check NAME")
     if offline:
-        names = sorted(resources.site_profiles()) if everything else [name or flag]
+        names = sorted(resources.site_profiles()) if everything else [name or site]
         show_findings((one for each in names for one in _check_offline(each)), as_json=as_json)
-    show_findings(check_site(find_site(name or flag), os.environ), as_json=as_json)
+    show_findings(check_site(find_site(name or site), os.environ), as_json=as_json)
 
 
 def _check_offline(asked: str | None) -> tuple[Finding, ...]:

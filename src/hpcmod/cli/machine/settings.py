@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from hpcmod import machine
-from hpcmod.cli.containers import complete_site
+from hpcmod.cli.containers import site_option
 from hpcmod.cli.output import json_option, print_data, print_json, print_text
 from hpcmod.errors import NotFoundError
 from hpcmod.image.inspect.contents import read_facts
@@ -44,15 +44,9 @@ class RunSettings:
     "--image", type=click.Path(path_type=Path), help="Image of the run (default: $SIF, if NAME is not given)."
 )
 @click.option("-N", "--nodes", type=click.IntRange(min=1), help="Nodes of the run.")
-@click.option(
-    "--site",
-    "flag",
-    metavar="NAME|FILE",
-    shell_complete=complete_site,
-    help="Name or file of the site profile (default: this machine's).",
-)
+@site_option
 @json_option(RunSettings)
-def site_settings(name: str | None, image: Path | None, nodes: int | None, flag: str | None, as_json: bool) -> None:
+def site_settings(name: str | None, image: Path | None, nodes: int | None, site: str | None, as_json: bool) -> None:
     """Explain the variables that a profile sets for a run.
 
     Those of NCCL, RCCL, libfabric and others: which, when and why. Sources and dates are comments of the profile, at
@@ -64,8 +58,8 @@ def site_settings(name: str | None, image: Path | None, nodes: int | None, flag:
       hpcmod site settings -N 2 --image pytorch.sif
       hpcmod site settings --json | jq -r '.settings[] | select(.verdict == "set") | .name + "=" + .value'
     """
-    found = machine.find_machine(None, os.environ, flag=name or flag)
-    path = image or (Path(os.environ["SIF"]) if os.environ.get("SIF") and not (name or flag) else None)
+    found = machine.find_machine(None, os.environ, flag=name or site)
+    path = image or (Path(os.environ["SIF"]) if os.environ.get("SIF") and not (name or site) else None)
     if path and not path.is_file():
         raise NotFoundError(f"{path}: no such image", "Give one with --image FILE, or leave it out.")
     versions = said_versions(read_facts(path)) if path else None

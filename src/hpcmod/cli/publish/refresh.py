@@ -12,7 +12,7 @@ import click
 import hpcmod
 from hpcmod import machine
 from hpcmod.catalogue.admin.refresh import Refreshed, Wanted, refresh_containers
-from hpcmod.cli.containers import complete_container, complete_site
+from hpcmod.cli.containers import complete_container, site_option
 from hpcmod.cli.output import print_json, print_text, tell
 from hpcmod.cli.publish.choosing import choose_records
 from hpcmod.cli.publish.options import changing_options, make_actor, open_catalogues
@@ -21,12 +21,7 @@ from hpcmod.errors import CheckFailedError
 
 @click.command()
 @click.argument("names", metavar="[NAME[/VERSION]]...", nargs=-1, shell_complete=complete_container)
-@click.option(
-    "--site",
-    metavar="NAME|FILE",
-    shell_complete=complete_site,
-    help="Name or file of the site profile (default: this machine's).",
-)
+@site_option
 @changing_options
 def refresh(
     names: tuple[str, ...], site: str | None, directory: Path | None, why: str, dry_run: bool, as_json: bool
