@@ -10,9 +10,10 @@ import click
 
 from hpcmod.cli.containers import complete_file
 from hpcmod.cli.flags import with_flags
-from hpcmod.cli.output import print_text, tell
+from hpcmod.cli.output import print_json, print_text, tell
 from hpcmod.cli.packages.importing import add_from
-from hpcmod.cli.packages.show import find_changes, print_change, tell_active
+from hpcmod.cli.packages.outputs import ImportedPackages, PackagesChange
+from hpcmod.cli.packages.show import find_changes, show_change, tell_active
 from hpcmod.cli.packages.target import (
     Found,
     SetFlags,
@@ -60,7 +61,7 @@ class AddFlags(WantedFlags, DropFlags):
 
 
 @click.command("add")
-@package_options
+@package_options(PackagesChange, ImportedPackages)
 @click.argument("packages", nargs=-1)
 @wanted_options
 @click.option(
@@ -135,7 +136,7 @@ def add_verb(flags: AddFlags) -> None:
 
 
 @click.command("drop")
-@package_options
+@package_options(PackagesChange)
 @click.argument("packages", nargs=-1, required=True)
 @index_options
 @click.option("--dry-run", is_flag=True, help="Print what would be installed, and how; change nothing.")
@@ -192,7 +193,7 @@ def change_set(found: Found, change: PackageChange, flags: DropFlags, *, prefix:
         before, state = make_change(found.target, found.set, change, builder, tell)
     changes = find_changes(before, state)
     if flags.as_json:
-        print_change(found, before=before, state=state, changes=changes)
+        print_json(show_change(found, before=before, state=state, changes=changes))
     else:
         for one in changes:
             print_text(str(one))
@@ -207,7 +208,7 @@ def _print_plan(found: Found, plan: StatePlan | None, *, as_json: bool) -> None:
     lines = list(render_state_plan(plan)) if plan else []
     if as_json:
         active = found.set.active(found.target.place.tag)
-        print_change(found, before=active, dry_run=True, plan=lines)
+        print_json(show_change(found, before=active, dry_run=True, plan=lines))
         return
     for line in lines:
         print_text(line)

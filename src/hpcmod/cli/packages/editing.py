@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import click
 
 from hpcmod.cli.flags import with_flags
 from hpcmod.cli.output import print_data, print_json, print_text, tell
-from hpcmod.cli.packages.show import describe_edit, find_locked_changes, print_change, tell_active, tell_other_edits
+from hpcmod.cli.packages.outputs import DiscardedEdit, EditedPackages, ShownEdit
+from hpcmod.cli.packages.show import find_locked_changes, show_change, tell_active, tell_other_edits
 from hpcmod.cli.packages.target import Found, SetFlags, choose_data, find_set, package_options, tell_loaded
 from hpcmod.cli.signals import leave_interrupts, terminate_cleanly
 from hpcmod.errors import CheckFailedError, NotFoundError
@@ -36,7 +37,7 @@ class EditFlags(SetFlags):
 
 
 @click.command("edit")
-@package_options
+@package_options(EditedPackages, DiscardedEdit)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND [ARGS]...]")
 @click.option("--discard", is_flag=True, help="Discard the changes of an edit that failed.")
 @with_flags(EditFlags)
@@ -112,7 +113,7 @@ def _discard(found: Found, edit: WritableState | None, *, as_json: bool) -> None
         )
     discard_edit(found.set, found.target.place.tag, tell)
     if as_json:
-        print_json(module=found.target.module, set=found.set.choice.shown, discarded=describe_edit(edit))
+        print_json(DiscardedEdit(found.target.module, found.set.choice.shown, ShownEdit.make(edit)))
         return
     print_data(edit.directory)
     tell(f"discarded the changes since {edit.time}")
@@ -121,8 +122,8 @@ def _discard(found: Found, edit: WritableState | None, *, as_json: bool) -> None
 def _report(found: Found, done: Packing, *, as_json: bool) -> None:
     changes = find_locked_changes(done.before, done.edited.locked)
     if as_json:
-        editable = [asdict(package) for package in done.edited.editable]
-        print_change(found, before=done.before, state=done.state, changes=changes, editable=editable)
+        shown = show_change(found, before=done.before, state=done.state, changes=changes)
+        print_json(EditedPackages(shown, done.edited.editable))
         return
     for change in changes:
         print_text(str(change))

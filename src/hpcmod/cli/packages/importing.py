@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
 from pathlib import Path
 
-from hpcmod.cli.output import print_text, tell
-from hpcmod.cli.packages.show import print_change, tell_active
+from hpcmod.cli.output import print_json, print_text, tell
+from hpcmod.cli.packages.outputs import ImportedPackages
+from hpcmod.cli.packages.show import show_change, tell_active
 from hpcmod.cli.packages.target import Found, choose_data, find_hidden, tell_hidden, tell_loaded
 from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.errors import CheckFailedError
@@ -41,7 +41,10 @@ def add_from(
     if done.rebase.failures:
         _refuse(found, origin, done, options, as_json=as_json)
     if as_json:
-        _print_json(found, done, dry_run=dry_run)
+        parent = done.rebase.plan.parent
+        before = parent if parent and parent.number else None
+        change = show_change(found, before=before, state=done.state, changes=done.rebase.differences, dry_run=dry_run)
+        print_json(ImportedPackages(change, done.left_out))
     elif done.state:
         tell_active(found, done.state)
     tell_hidden(found, is_first=is_first and find_hidden(found) != Path(origin).absolute())
@@ -66,16 +69,4 @@ def _refuse(found: Found, origin: str, done: Import, options: ImportOptions, *, 
     without = " ".join(f"--without {name}" for name in (*options.without, *names))
     raise CheckFailedError(
         f"{message}{detail}", f"Leave it out: hpcmod add {sh_word(found.name)} --from {sh_word(origin)} {without}"
-    )
-
-
-def _print_json(found: Found, done: Import, *, dry_run: bool) -> None:
-    parent = done.rebase.plan.parent
-    print_change(
-        found,
-        before=parent if parent and parent.number else None,
-        state=done.state,
-        changes=done.rebase.differences,
-        dry_run=dry_run,
-        left_out=[asdict(one) for one in done.left_out],
     )

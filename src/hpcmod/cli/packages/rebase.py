@@ -9,8 +9,9 @@ import click
 
 from hpcmod.cli.flags import with_flags
 from hpcmod.cli.install.installed import on_a_terminal
-from hpcmod.cli.output import print_text, tell
-from hpcmod.cli.packages.show import print_change, tell_active, tell_other_edits
+from hpcmod.cli.output import print_json, print_text, tell
+from hpcmod.cli.packages.outputs import PackagesChange
+from hpcmod.cli.packages.show import show_change, tell_active, tell_other_edits
 from hpcmod.cli.packages.target import Found, SetFlags, find_set, package_options
 from hpcmod.cli.packages.wanted import PipFlags, index_options
 from hpcmod.cli.signals import terminate_cleanly
@@ -30,7 +31,7 @@ class RebaseFlags(PipFlags, SetFlags):
 
 
 @click.command("rebase")
-@package_options
+@package_options(PackagesChange)
 @click.option("--from", "source", default="", metavar="VERSION|STATE", help="Version or state whose packages to take.")
 @click.option("--without", multiple=True, metavar="PACKAGE", help="Package to leave out.")
 @index_options
@@ -65,7 +66,8 @@ def rebase_verb(flags: RebaseFlags) -> None:
             click.confirm(f"Rebuild your packages for {found.target.module}?", abort=True, err=True)
         new = None if flags.dry_run else carry_out(rebase, found.set, builder, tell)
     if flags.as_json:
-        print_change(found, before=rebase.source, state=new, changes=rebase.differences, dry_run=new is None)
+        change = show_change(found, before=rebase.source, state=new, changes=rebase.differences, dry_run=new is None)
+        print_json(change)
     elif new:
         tell_active(found, new)
 

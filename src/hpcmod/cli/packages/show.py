@@ -1,55 +1,17 @@
-"""Print states of packages, and the differences between them, as text and as JSON."""
+"""Print states of packages, and the differences between them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
 
-from hpcmod.cli.output import format_size, print_json, print_table, tell
+from hpcmod.cli.output import format_size, print_table, tell
+from hpcmod.cli.packages.outputs import PackagesChange, ShownState
 from hpcmod.cli.packages.target import Found
-from hpcmod.install.packages.edits import WritableState, find_other_edits
-from hpcmod.install.packages.sets import PackageSet
+from hpcmod.install.packages.edits import find_other_edits
 from hpcmod.model.packages.compare import SAME, PackageDifference, compare_conda, compare_locked
 from hpcmod.model.packages.conda import NO_CONDA, CondaPackage
-from hpcmod.model.packages.place import state_file
 from hpcmod.model.packages.state import Locked, State
 from hpcmod.render.quote import sh_word
-
-
-def describe_state(found: PackageSet, state: State) -> dict[str, Any]:
-    """Return a state as JSON."""
-    return {
-        "number": state.number,
-        "active": found.active_number(state.tag) == state.number,
-        "parent": state.parent,
-        "module": state.module,
-        "image": state.image,
-        "python": state.python,
-        "time": state.time,
-        "user": state.user,
-        "action": state.action,
-        "requirements": list(state.requirements),
-        "in_image": list(state.from_image),
-        "replaces": list(state.allowed),
-        "packages": [asdict(one) for one in state.locked],
-        "conda": {
-            "requirements": list(state.conda.requirements),
-            "channels": list(state.conda.channels),
-            "packages": [asdict(one) for one in state.conda.packages],
-        },
-        "size": state.size,
-        "sha256": state.sha256,
-        "files": [asdict(one) for one in state.files],
-        "file": str(found.directory / state_file(state.number, state.tag)),
-    }
-
-
-def describe_edit(edit: WritableState | None) -> dict[str, object] | None:
-    """Return an edited state as JSON."""
-    if edit is None:
-        return None
-    return {"directory": str(edit.files), "base": edit.base, "time": edit.time, "user": edit.user}
 
 
 def tell_other_edits(found: Found) -> None:
@@ -63,24 +25,19 @@ def tell_other_edits(found: Found) -> None:
         )
 
 
-def find_changes(before: State | None, after: State) -> list[PackageDifference]:
+def find_changes(before: State | None, after: State) -> tuple[PackageDifference, ...]:
     """Return the packages that differ between two states."""
     of_conda = compare_conda(before.conda if before else NO_CONDA, after.conda)
-    return [*(one for one in of_conda if one.verdict != SAME), *find_locked_changes(before, after.locked)]
+    return (*(change for change in of_conda if change.verdict != SAME), *find_locked_changes(before, after.locked))
 
 
-def find_locked_changes(before: State | None, after: Sequence[Locked]) -> list[PackageDifference]:
+def find_locked_changes(before: State | None, after: Sequence[Locked]) -> tuple[PackageDifference, ...]:
     """Return the packages that differ between a state and what is installed now."""
     old = before.locked if before else ()
-    return [one for one in compare_locked(old, after) if one.verdict != SAME]
+    return tuple(change for change in compare_locked(old, after) if change.verdict != SAME)
 
 
-def describe_changes(changes: Sequence[PackageDifference]) -> list[dict[str, str]]:
-    """Return differences as JSON."""
-    return [asdict(one) for one in changes]
-
-
-def print_change(
+def show_change(
     found: Found,
     *,
     before: State | None,
@@ -88,9 +45,8 @@ def print_change(
     changes: Sequence[PackageDifference] = (),
     dry_run: bool = False,
     plan: Sequence[str] = (),
-    **more: object,
-) -> None:
-    """Print what a command changes in a set as JSON.
+) -> PackagesChange:
+    """Return what a command changes in a set.
 
     Parameters
     ----------
@@ -98,19 +54,16 @@ def print_change(
         The active state before the command, and the one that it made active; None if there is none.
     plan
         Lines of a plan that is not carried out.
-    more
-        Further fields of the command.
     """
-    print_json(
+    return PackagesChange(
         module=found.target.module,
         set=found.set.choice.shown,
-        directory=str(found.set.directory),
+        directory=found.set.directory,
         dry_run=dry_run,
-        plan=list(plan),
+        plan=tuple(plan),
         before=before.number if before else None,
-        state=describe_state(found.set, state) if state else None,
-        changes=describe_changes(changes),
-        **more,
+        state=ShownState.make(found.set, state) if state else None,
+        changes=tuple(changes),
     )
 
 

@@ -10,15 +10,16 @@ import click
 from hpcmod.cli.containers import complete_container
 from hpcmod.cli.flags import with_flags
 from hpcmod.cli.output import format_size, print_data, print_json, print_table, print_text, tell
-from hpcmod.cli.packages.show import (
-    describe_changes,
-    describe_edit,
-    describe_state,
-    find_changes,
-    print_change,
-    print_packages,
-    tell_other_edits,
+from hpcmod.cli.packages.outputs import (
+    PackagesChange,
+    PackagesList,
+    RemovedState,
+    RemovedStates,
+    ShownEdit,
+    ShownState,
+    StateDifference,
 )
+from hpcmod.cli.packages.show import find_changes, print_packages, show_change, tell_other_edits
 from hpcmod.cli.packages.target import Found, SetFlags, find_set, package_options, set_options
 from hpcmod.errors import NotFoundError
 from hpcmod.install.packages.builder import make_builder
@@ -46,7 +47,7 @@ class PackagesFlags(SetFlags):
 
 
 @click.command("packages")
-@package_options
+@package_options(PackagesList, PackagesChange, StateDifference, RemovedStates)
 @click.option("--history", is_flag=True, help="List all states, newest last.")
 @click.option("--diff", nargs=2, type=int, metavar="STATE STATE", help="Compare two states.")
 @click.option("--lock", is_flag=True, help="Print a lock file: versions and hashes of all packages.")
@@ -99,7 +100,7 @@ class UndoFlags(SetFlags):
 
 
 @click.command("undo")
-@set_options
+@set_options(PackagesChange)
 @click.argument("container", metavar="[NAME[/VERSION]]", default="", shell_complete=complete_container)
 @click.option("--dry-run", is_flag=True, help="Print what would change; change nothing.")
 @with_flags(UndoFlags)
@@ -159,17 +160,18 @@ def _print_state(found: Found, flags: PackagesFlags) -> None:
     state = None if edit and edit.base is None else _active(found) if not flags.as_json or found.set.exists else None
     if flags.as_json:
         states = found.set.states() if flags.history else []
-        print_json(
+        listed = PackagesList(
             module=found.target.module,
             set=found.set.choice.shown,
-            sets=[one.choice.name for one in find_sets(found.name, os.environ)],
-            directory=str(found.set.directory),
-            state=describe_state(found.set, state) if state else None,
-            history=[describe_state(found.set, one) for one in states],
+            sets=tuple(other.choice.name for other in find_sets(found.name, os.environ)),
+            directory=found.set.directory,
+            state=ShownState.make(found.set, state) if state else None,
+            history=tuple(ShownState.make(found.set, earlier) for earlier in states),
             lock=render_package_lock(state) if state and flags.lock else "",
-            edited=describe_edit(edit),
-            edited_for_other_images=[describe_edit(one) for one in others],
+            edited=ShownEdit.make(edit) if edit else None,
+            edited_for_other_images=tuple(map(ShownEdit.make, others)),
         )
+        print_json(listed)
     elif state:
         print_packages(state)
         tell(
@@ -204,13 +206,7 @@ def _print_difference(found: Found, one: int, other: int, *, as_json: bool) -> N
     before, after = found.set.read(one), found.set.read(other)
     changes = find_changes(before, after)
     if as_json:
-        print_json(
-            module=found.target.module,
-            set=found.set.choice.shown,
-            before=one,
-            after=other,
-            changes=describe_changes(changes),
-        )
+        print_json(StateDifference(found.target.module, found.set.choice.shown, one, other, changes))
         return
     for change in changes:
         print_text(str(change))
@@ -221,9 +217,9 @@ def _print_difference(found: Found, one: int, other: int, *, as_json: bool) -> N
 def _print_switched(
     found: Found, before: State | None, state: State | None, *, as_json: bool, dry_run: bool = False
 ) -> None:
-    changes = find_changes(before, state) if before and state else []
+    changes = find_changes(before, state) if before and state else ()
     if as_json:
-        print_change(found, before=before, state=state, changes=changes, dry_run=dry_run)
+        print_json(show_change(found, before=before, state=state, changes=changes, dry_run=dry_run))
         return
     for change in changes:
         print_text(str(change))
@@ -234,12 +230,8 @@ def _print_switched(
 def _collect(found: Found, *, keep: int, dry_run: bool, as_json: bool) -> None:
     removed = collect(_existing(found).set, keep=keep, tell=tell, dry_run=dry_run)
     if as_json:
-        print_json(
-            module=found.target.module,
-            set=found.set.choice.shown,
-            dry_run=dry_run,
-            removed=[{"number": number, "size": size} for number, size in removed],
-        )
+        states = tuple(RemovedState(number, size) for number, size in removed)
+        print_json(RemovedStates(found.target.module, found.set.choice.shown, dry_run, states))
         return
     for number, size in removed:
         print_text(f"{number}  {format_size(size)}")

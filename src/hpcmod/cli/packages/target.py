@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
-from hpcmod.cli.containers import Here, container_argument, find_ready, json_option, look_around, site_option
-from hpcmod.cli.output import tell
+from hpcmod.cli.containers import Here, container_argument, find_ready, look_around, site_option
+from hpcmod.cli.output import json_option, tell
 from hpcmod.errors import BadInputError
 from hpcmod.install.installed import Installed
 from hpcmod.install.packages.changing import read_target
@@ -26,16 +26,18 @@ from hpcmod.model.packages.place import (
 from hpcmod.model.packages.plan import PackageTarget
 from hpcmod.render.quote import sh_word
 
-
-def package_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the argument and options that all commands for packages share."""
-    return container_argument(set_options(command))
+Command = Callable[..., None]
 
 
-def set_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that choose a set."""
-    for option in (
-        json_option,
+def package_options(*outputs: type) -> Callable[[Command], Command]:
+    """Add the argument and options that all commands for packages share; with --json they print one of some values."""
+    return lambda command: container_argument(set_options(*outputs)(command))
+
+
+def set_options(*outputs: type) -> Callable[[Command], Command]:
+    """Add the options that choose a set, and --json."""
+    options = (
+        json_option(*outputs),
         site_option,
         click.option(
             "--shared",
@@ -49,9 +51,14 @@ def set_options(command: Callable[..., None]) -> Callable[..., None]:
             metavar="NAME",
             help=f"Set of packages (default: ${CHOICE_VARIABLE}, else `{DEFAULT_SET}`).",
         ),
-    ):
-        command = option(command)
-    return command
+    )
+
+    def add_to(command: Command) -> Command:
+        for option in options:
+            command = option(command)
+        return command
+
+    return add_to
 
 
 @dataclass(frozen=True)
