@@ -1,5 +1,4 @@
-"""Copying one file to 4 and 8 virtual nodes, by each method of stage-image, from the call until all copies are
-verified.
+"""Copying one file to 4 and 8 virtual nodes with stage-image, or with cp on each node, until all copies are verified.
 
 All virtual nodes share the cores and the disk of this machine, so this shows only what each method costs, not what a
 network and a parallel file system would gain. The bytes read from the shared file are those requested by programs, in
@@ -16,23 +15,26 @@ from pathlib import Path
 from hpcmod.model.plan import RunscriptSettings
 from hpcmod.render.runscript import render_runscript
 from hpcmod.resources import runscript_templates
-from tests.bench.measure import Row, mapped_bytes, traced_bytes
+from tests.bench.measure import Row, traced_bytes
 from tests.stack import Cluster, Stack, start_cluster, stop_cluster
 
 TITLE = "Staging one file on virtual nodes (shared cores and disk)"
 TIMED, COUNTED = "timed.sif", "counted.sif"
-WAYS = ("copy", "sbcast", "tree")
-TRACED = ("cp", "python3", "sbcast", "sha256sum")
+WAYS = {
+    "cp": "srun --ntasks-per-node=1 bash -c 'cd {local} && cp $SIFBENCH copy && sha256sum copy; rm copy' >/dev/null",
+    "stage-image": "staged=$({work}/stage-image {local}) && [[ $staged ]]",
+}
+TRACED = ("cp", "python3", "sha256sum")
 """Programs that read the shared file."""
 TRACE = """#!/bin/bash
 PATH=${{PATH#{work}/traced:}}
-calls=read,pread64,sendfile,copy_file_range,mmap
+calls=read,pread64,sendfile,copy_file_range
 exec strace -f -y -qq -e trace=$calls -o {work}/trace.$SLURMD_NODENAME.$$ "${{0##*/}}" "$@"
 """
 JOB = """#!/bin/bash
 export SIFBENCH={work}/{file} PATH={programs}$PATH
 began=${{EPOCHREALTIME/[.,]/}}
-staged=$({work}/stage-image --by {way} {local}) && [[ $staged ]] || exit
+{command} || exit
 echo "seconds $((${{EPOCHREALTIME/[.,]/}} - began))"
 """
 
@@ -62,25 +64,25 @@ def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[R
             read = {way: _count_reads(cluster, work, way, nodes) for way in WAYS}
         finally:
             stop_cluster(cluster)
-        plain = statistics.median(taken["copy"])
+        plain = statistics.median(taken["cp"])
         for way in WAYS:
             seconds = statistics.median(taken[way])
             spread = f"{min(taken[way]):.1f} to {max(taken[way]):.1f}"
             what = f"{nodes} nodes, {megabytes} MB: {way}"
-            yield Row(what, f"{seconds:.1f} s ({spread})", f"copy {plain:.1f} s", f"{seconds / plain:.2f}")
+            yield Row(what, f"{seconds:.1f} s ({spread})", f"cp {plain:.1f} s", f"{seconds / plain:.2f}")
             times = read[way] / (work / COUNTED).stat().st_size
             yield Row(f"{what}: bytes read from the shared file", f"{times:.2f} x", "its size", "")
 
 
 def _count_reads(cluster: Cluster, work: Path, way: str, nodes: int) -> int:
-    """Return how many bytes of the shared file the programs of a job read; sbcast maps it into its memory instead."""
+    """Return how many bytes of the shared file the programs of a job read."""
     _measure(cluster, work, way, nodes, file=COUNTED, programs=f"{work}/traced:")
     for line in (work / "out").read_text().splitlines():
         if " itself" in line:  # explains why more than its size was read
             print(f"{way} on {nodes} nodes: {line}")
     traces = list(work.glob("trace.*"))
     file = str(work / COUNTED)
-    read = sum(traced_bytes(trace, file)[0] + mapped_bytes(trace, file) for trace in traces)
+    read = sum(traced_bytes(trace, file)[0] for trace in traces)
     for trace in traces:
         trace.unlink()
     return read
@@ -88,9 +90,8 @@ def _count_reads(cluster: Cluster, work: Path, way: str, nodes: int) -> int:
 
 def _measure(cluster: Cluster, work: Path, way: str, nodes: int, *, file: str = TIMED, programs: str = "") -> float:
     """Run a job that stages the file, and return how many seconds staging took."""
-    (work / "job.sh").write_text(
-        JOB.format(work=work, file=file, way=way, local=cluster.dir / "local", programs=programs)
-    )
+    command = WAYS[way].format(work=work, local=cluster.dir / "local")
+    (work / "job.sh").write_text(JOB.format(work=work, file=file, command=command, programs=programs))
     words = ("sbatch", "--wait", f"-N{nodes}", "--ntasks-per-node=1", "-o", "out", "job.sh")
     done = cluster(*words, cwd=work, timeout=580)
     output = (work / "out").read_text()

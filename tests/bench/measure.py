@@ -56,12 +56,6 @@ def traced_bytes(trace: Path, name: str) -> tuple[int, int]:
     return read, written
 
 
-def mapped_bytes(trace: Path, file: str) -> int:
-    """Sum the bytes of a file that programs mapped into their memory, from `strace -f -y -e trace=mmap`."""
-    mapped = re.compile(rf"mmap\(NULL, (\d+), [^<\n]*<{re.escape(file)}>")
-    return sum(map(int, mapped.findall(trace.read_text(errors="replace"))))
-
-
 def _calls(lines: Sequence[str]) -> Iterator[tuple[str, str, int]]:
     """Yield name, arguments and result of each successful call; in a threaded program a call may be split over two
     lines.

@@ -115,25 +115,21 @@ def find_batch_shells(jobs: Jobs, number: str) -> list[int]:
 
 
 def test_a_broken_copy_is_detected_and_the_job_continues_without_it(tiny_jobs: Jobs) -> None:
-    # stands in for sbcast, and changes one byte of each copy
-    stand_in = tiny_jobs.directory / "bin" / "sbcast"
-    stand_in.parent.mkdir()
+    # stand in for the nodes' python3, which is missing, and for cp, which changes one byte of each copy
+    programs = tiny_jobs.directory / "bin"
+    programs.mkdir()
     flip = 'printf X | dd of="${!#}" bs=1 seek=4096 conv=notrunc status=none'
-    stand_in.write_text(
-        '#!/bin/bash\n/usr/bin/sbcast "$@" || exit\n'
-        f"srun --overlap -N2 -n2 --ntasks-per-node=1 bash -c '{flip}' bash \"$@\"\n"
-    )
-    stand_in.chmod(0o755)
+    for name, code in (("python3", "exit 1"), ("cp", f'/usr/bin/cp "$@" && {flip}')):
+        (programs / name).write_text(f"#!/bin/bash\n{code}\n")
+        (programs / name).chmod(0o755)
     env = {"BASH_ENV": f"{tiny_jobs.directory}/env"}
-    (tiny_jobs.directory / "env").write_text(
-        f"source {tiny_jobs.machine.stack.lmod_init}\nPATH={stand_in.parent}:$PATH\n"
-    )
+    (tiny_jobs.directory / "env").write_text(f"source {tiny_jobs.machine.stack.lmod_init}\nPATH={programs}:$PATH\n")
     number = tiny_jobs.submit("-N", "2", *SHARED, "--stage", "ram", "--", write(tiny_jobs, LOOK), **env)
     tiny_jobs.wait(number)
     ranks = tiny_jobs.ranks(number)
     assert {Path(rank["sif"]).name for rank in ranks} == {"tiny.sif"}
     assert str(tiny_jobs.local) not in ranks[0]["sif"]
-    assert "sha256 differs from the file" in tiny_jobs.output(number)
+    assert "the copy differs from" in tiny_jobs.output(number)
     assert "continuing without a staged image" in tiny_jobs.output(number)
     assert tiny_jobs.left_behind() == []
 
@@ -156,7 +152,7 @@ def test_nodes_pass_the_image_on_to_each_other(tiny_jobs: Jobs) -> None:
     script = tiny_jobs.directory / "stage.sh"
     script.write_text(
         "#!/bin/bash\nmodule load PyTorch || exit\n"
-        f'staged=$("$RUNSCRIPTS"/stage-image --by tree {tiny_jobs.local}) || exit\n'
+        f'staged=$("$RUNSCRIPTS"/stage-image {tiny_jobs.local}) || exit\n'
         'eval "$staged"\nsrun sha256sum "$SIF"\n'
     )
     number = must(tiny_jobs("sbatch", "-N2", "--ntasks-per-node=1", "-pstandard", "--parsable", script)).stdout.strip()
@@ -170,7 +166,7 @@ def test_nodes_pass_the_image_on_to_each_other(tiny_jobs: Jobs) -> None:
 
 
 def test_launch_stages_once_and_its_next_step_uses_the_copies(tiny_jobs: Jobs) -> None:
-    step = f"hpcmod launch --gpus 1 --ranks-per-node 1 --stage tree -- {write(tiny_jobs, LOOK)}\n"
+    step = f"hpcmod launch --gpus 1 --ranks-per-node 1 --stage nvme -- {write(tiny_jobs, LOOK)}\n"
     script = tiny_jobs.directory / "steps.sh"
     script.write_text(f"#!/bin/bash\nmodule load PyTorch || exit\n{step}{step}")
     words = ("-N2", "--ntasks-per-node=1", "-p", "small-g", "--gpus-per-node=1", "--output=%x-%j.out")

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.stack
 SIZE = int(os.environ.get("HPCMOD_TREE_BYTES", "1000000000"))
 JOB = """#!/bin/bash
 export SIFBIG={top}/big.sif PATH={top}/bin:$PATH
-staged=$({top}/stage-image --by tree {local}) || exit
+staged=$({top}/stage-image {local}) || exit
 eval "$staged"
 echo "staged: ${{SIF-no}}"
 [[ ! ${{SIF-}} ]] || srun sha256sum "$SIF"

@@ -10,7 +10,6 @@ from hpcmod.model.jobs.job import JobPlan
 from hpcmod.model.jobs.request import JobModule
 from hpcmod.model.jobs.requeue import Requeue
 from hpcmod.model.jobs.step import PYTHON, Step
-from hpcmod.model.nodes.staging import BY_SCHEDULER
 from hpcmod.render import quote
 
 _WIDTH = 110
@@ -78,8 +77,7 @@ def _render_check(plan: JobPlan) -> list[str]:
 
 
 def _render_staging(plan: JobPlan) -> list[str]:
-    by = "" if plan.stage_by == BY_SCHEDULER else f"--by {quote.sh_word(plan.stage_by)} "  # unknown to older modules
-    commands = [f"stage-image {by}{_place(plan.stage_image)}"] if plan.stage_image else []
+    commands = [f"stage-image {_place(plan.stage_image)}"] if plan.stage_image else []
     commands += [f"stage-data {_place(place)} {quote.sh_word(file)}" for place, file in plan.stage_data]
     why = [f"# {quote.sh_comment(line)}" for line in plan.stage_why]
     if not commands:

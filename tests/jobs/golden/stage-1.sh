@@ -20,7 +20,7 @@ module load PyTorch || exit
 
 # Copies on every node, verified there and removed when the job ends. "$SIF" then points to the copy; if
 # copying fails, it is unchanged.
-staged=$("$RUNSCRIPTS"/stage-image --by tree /tmp) || exit
+staged=$("$RUNSCRIPTS"/stage-image /tmp) || exit
 eval "$staged"
 staged=$("$RUNSCRIPTS"/stage-data /tmp /scratch/me/train.squashfs) || exit
 eval "$staged"

@@ -1,4 +1,4 @@
-"""The program of `stage-image --by tree`: nodes are local processes, and proxies simulate a faulty network."""
+"""The program of `stage-image`: nodes are local processes, and proxies simulate a faulty network."""
 
 from __future__ import annotations
 

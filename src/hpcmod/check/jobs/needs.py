@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from hpcmod.errors import HpcmodError
 from hpcmod.install.installed import Installed
 from hpcmod.model.jobs.request import JobRequest, is_command_line, profiler_program
-from hpcmod.model.nodes.staging import BY_SCHEDULER
 
 if TYPE_CHECKING:
     from hpcmod.image.inspect.commands import ImageCommands
@@ -60,17 +59,6 @@ def _find_missing_check(request: JobRequest, installed: Installed | None) -> Ite
     for name in (script for script, needed in asked if needed):
         if installed and f"runscripts/{name}" not in installed.files:
             yield f"{installed.module} was installed without {name}", f"hpcmod update {installed.module}"
-    if installed and request.stage and request.stage_by != BY_SCHEDULER and not _knows_ways(installed):
-        found = f"{installed.module} was installed without stage-image --by {request.stage_by}"
-        yield found, f"hpcmod update {installed.module}"
-
-
-def _knows_ways(installed: Installed) -> bool:
-    """Return whether the module's stage-image has the option --by."""
-    try:
-        return "--by" in (installed.root / "runscripts" / "stage-image").read_text(errors="replace")
-    except OSError:
-        return False
 
 
 def find_script(program: Sequence[str]) -> str:

@@ -13,7 +13,6 @@ from hpcmod.cli.containers import complete_site
 from hpcmod.cli.output import tell
 from hpcmod.install.runtime import find_runtime
 from hpcmod.model.jobs.step import STARTS
-from hpcmod.model.nodes.staging import WAYS
 from hpcmod.model.site import LAUNCHERS, RAY, STAGE_PLACES
 
 MPI_TYPES = ("pmix", "pmi2", "cray_shasta", "none")
@@ -49,9 +48,7 @@ class RunFlags:
     start: str | None
     preload: str
     stage: str | None
-    """One of WAYS or STAGE_PLACES; None: the default of the command."""
-    stage_to: str | None
-    """One of STAGE_PLACES; None: the profile's first."""
+    """One of STAGE_PLACES, auto or off; None: off."""
 
 
 class CommandOfProgram(click.Command):
@@ -122,9 +119,11 @@ def of_a_run(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--max-restarts", default="", metavar="N", help="Maximum number of torchrun restarts."),
         click.option("--tee", default="", metavar="N", help="Output that torchrun prints: 1 stdout, 2 stderr, 3 both."),
         click.option("--debug", default="", help="Debug logs, one file per rank: rccl, nccl, hip, miopen, torch, mpi."),
-        click.option("--stage-to", default=None, type=click.Choice(STAGE_PLACES), help="Storage of the copies."),
         click.option(
-            "--stage", default=None, type=click.Choice((*WAYS, *STAGE_PLACES)), help="Copies of the image on the nodes."
+            "--stage",
+            default=None,
+            type=click.Choice((*STAGE_PLACES, "auto", "off")),
+            help="Copy the image to a disk or the memory of each node; auto: if that is faster (default: off).",
         ),
         click.option("--start", default=None, type=click.Choice(STARTS), help="Containers (default: one-per-rank)."),
         click.option("--preload", default="", metavar="NAME,...", help="Modules to import before the ranks fork."),

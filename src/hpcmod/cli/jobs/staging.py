@@ -15,7 +15,7 @@ from hpcmod.fs.striping import find_stripes
 from hpcmod.model.jobs.allocation import read_place
 from hpcmod.model.jobs.layout import make_layout
 from hpcmod.model.jobs.request import JobRequest
-from hpcmod.model.nodes.staging import BY_SCHEDULER, PlaceFacts, StagingFacts, decide_staging
+from hpcmod.model.nodes.staging import PlaceFacts, StagingFacts, decide_staging
 from hpcmod.model.site import STAGE_PLACES, Site
 from hpcmod.process import run
 
@@ -36,23 +36,18 @@ def with_staging(request: JobRequest, flags: RunFlags, site: Site, image: Path |
     BadInputError
         If the machine has no such storage on its nodes.
     """
-    asked, to = flags.stage or "off", flags.stage_to or ""
-    if asked in STAGE_PLACES:  # the only values of earlier releases
-        if to and to != asked:
-            raise BadInputError(f"--stage {asked} does not fit --stage-to {to}", "Leave one of them out.")
-        return replace(request, stage=asked)
-    if asked == "off":
+    if flags.stage in (None, "off"):
         return request
-    places = [place.name for place in site.stage_places if not to or place.name == to]
+    places = [place.name for place in site.stage_places if flags.stage in ("auto", place.name)]
     if not places:
         known = ", ".join(place.name for place in site.stage_places) or "none"
-        raise BadInputError(f"{site.name} has no staging place {to or 'in its profile'}", f"Available: {known}.")
+        where = "in its profile" if flags.stage == "auto" else flags.stage
+        raise BadInputError(f"{site.name} has no staging place {where}", f"Available: {known}.")
+    if flags.stage != "auto":
+        return replace(request, stage=flags.stage)
     places.sort(key=STAGE_PLACES.index)  # a disk first: files in memory take memory from the job
-    if asked != "auto":
-        return replace(request, stage=places[0], stage_by=asked)
     decision = decide_staging(_find_facts(request, site, image, places))
-    by = BY_SCHEDULER if decision.way == "off" else decision.way
-    return replace(request, stage=decision.place, stage_by=by, stage_why=decision.lines)
+    return replace(request, stage=decision.place, stage_why=decision.lines)
 
 
 def _find_facts(request: JobRequest, site: Site, image: Path | None, places: Sequence[str]) -> StagingFacts:
@@ -64,8 +59,6 @@ def _find_facts(request: JobRequest, site: Site, image: Path | None, places: Seq
         file_system=find_file_system(image) if image else "",
         nodes=request.nodes,
         places=tuple(PlaceFacts(name, free.get(name)) for name in places),
-        starts=1 + len(request.before) + len(request.then),
-        memory=memory,
         stripes=find_stripes(image) if image else None,
     )
 
@@ -87,7 +80,7 @@ def stage_image(request: JobRequest, site: Site, image: Path) -> str:
     if copy:
         tell(f"using the copies in {copy.parent}")
     else:
-        copy = _make_copies(directory, request.stage_by, image)
+        copy = _make_copies(directory, image)
     for name in [name for name, value in os.environ.items() if name.startswith("SIF") and value == str(image)]:
         os.environ[name] = str(copy)
     return str(copy)
@@ -110,13 +103,11 @@ def _owner(path: Path) -> int:
 _NO_PATTERN = str.maketrans({sign: f"[{sign}]" for sign in "*?["})
 
 
-def _make_copies(directory: Path, way: str, image: Path) -> Path:
+def _make_copies(directory: Path, image: Path) -> Path:
     script = Path(os.environ.get("RUNSCRIPTS", "")) / "stage-image"
     if not script.is_absolute() or not script.is_file():
         raise NotFoundError("RUNSCRIPTS is not set: no container module is loaded", "module load NAME/VERSION")
-    done = run([str(script), "--by", way, str(directory)], shows_errors=True)  # it leaves processes on the nodes
-    if done.status == 2:
-        tell("the scripts of the module may be older than --stage: hpcmod update NAME")
+    done = run([str(script), str(directory)], shows_errors=True)  # it leaves processes on the nodes
     code = 'eval "$1" && printf %s "$SIF"'  # the script quotes as bash does
     found = run(["bash", "-c", code, "bash", done.stdout], env={**os.environ, "SIF": str(image)})
     return Path(found.stdout) if found.status == 0 and found.stdout else image

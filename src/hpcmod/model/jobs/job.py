@@ -45,8 +45,6 @@ class JobPlan:
     """Variables that the user sets for the ranks; they override those of the module and the image."""
     stage_image: str
     """Directory to stage the image to, may contain variables; empty: no staging."""
-    stage_by: str
-    """How the image is copied to the nodes: sbcast, tree or copy."""
     stage_why: tuple[str, ...]
     """Why the image is staged or not, in lines; empty if the user decided."""
     stage_data: tuple[tuple[str, str], ...]
@@ -93,7 +91,6 @@ def make_job(request: JobRequest, site: Site) -> JobPlan:
         exports=site.proxies if request.proxy else (),
         variables=request.variables,
         stage_image=place.directory if place and request.stage else "",
-        stage_by=request.stage_by,
         stage_why=request.stage_why,
         stage_data=tuple((place.directory, name) for name in request.stage_data) if place else (),
         check=request.check,

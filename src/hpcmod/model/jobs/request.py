@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from hpcmod.errors import BadInputError
 from hpcmod.model.jobs.requeue import Requeue
-from hpcmod.model.nodes.staging import BY_SCHEDULER
 from hpcmod.model.site import LAUNCHERS
 from hpcmod.model.text import check_plain
 
@@ -91,8 +90,6 @@ class JobRequest:
     """Further options in the scheduler's own words, passed unchanged."""
     stage: str = ""
     """Where to stage the image: nvme or ram; empty: it is not staged."""
-    stage_by: str = BY_SCHEDULER
-    """How to copy it to the nodes: tree, copy, or the scheduler's program."""
     stage_why: tuple[str, ...] = ()
     """Why the image is staged or not, in lines; empty if the user decided."""
     stage_data: tuple[str, ...] = ()

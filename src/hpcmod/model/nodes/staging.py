@@ -1,16 +1,10 @@
-"""Decide how the nodes of a job get the image: read it in place, copy it, or pass it on to each other."""
+"""Decide whether the nodes of a job read the image in place, or get copies that they pass on to each other."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 from typing import NamedTuple
-
-WAYS = ("auto", "tree", "sbcast", "copy", "off")
-"""Values of --stage besides the places: how the copies are made; off: none; auto: as `decide_staging` says."""
-
-BY_SCHEDULER = "sbcast"
-"""The way that the scheduler provides."""
 
 LOCAL = frozenset(
     ("btrfs", "erofs", "ext2", "ext3", "ext4", "f2fs", "overlay", "ramfs", "squashfs", "tmpfs", "xfs", "zfs")
@@ -68,38 +62,32 @@ class StagingFacts(NamedTuple):
     nodes: int
     places: tuple[PlaceFacts, ...]
     """In order of preference."""
-    starts: int = 1
-    """Programs that the job starts one after the other."""
-    memory: int | None = None
-    """Bytes of memory of each node that keep what was read for the next program; None: not known."""
     stripes: int | None = None
     """Servers over which Lustre has distributed the image; None: not known."""
 
 
 class StagingDecision(NamedTuple):
-    """How the nodes get the image, and why."""
+    """Where the copies of the image belong, and why."""
 
-    way: str
-    """One of WAYS, but not `auto`."""
     place: str
-    """Name of the place of the copies; empty: there are none."""
+    """Name of the place; empty: the image is read where it is."""
     why: str
     arithmetic: tuple[str, ...] = ()
-    """One line per way that was compared, with its estimated seconds."""
+    """The estimated seconds without and with copies."""
     hint: str = ""
     """What else would make the start faster; empty: nothing known."""
 
     @property
     def lines(self) -> tuple[str, ...]:
         """Return the decision, the reason, the arithmetic and a hint, for people."""
-        to = f" to {self.place}" if self.place else ""
-        return (f"--stage auto: {self.way}{to}, because {self.why}", *self.arithmetic, *filter(None, [self.hint]))
+        first = f"--stage auto: {self.place or 'off'}, because {self.why}"
+        return (first, *self.arithmetic, *filter(None, [self.hint]))
 
 
 def decide_staging(facts: StagingFacts) -> StagingDecision:
-    """Return the fastest way, by estimates from assumed rates; off if staging saves less than LEAST_GAIN seconds."""
+    """Return where to stage, by estimates from assumed rates; nowhere if it saves less than LEAST_GAIN seconds."""
     decision = _choose(facts)
-    return decision if decision.way == "tree" else decision._replace(hint=_hint(facts))  # a tree reads the file once
+    return decision if decision.place else decision._replace(hint=_hint(facts))  # copies need only one reader
 
 
 def _hint(facts: StagingFacts) -> str:
@@ -116,19 +104,20 @@ def _choose(facts: StagingFacts) -> StagingDecision:
     reason = "".join(list(_find_reasons(facts))[:1])
     fitting = [place for place in facts.places if place.free is None or place.free >= (facts.size or 0)]
     if reason or facts.size is None:
-        return StagingDecision("off", "", reason)
-    estimates = _estimate(facts, facts.size)
-    arithmetic = tuple(f"{way}: {text} = {seconds:.0f} s" for way, (seconds, text) in estimates.items())
+        return StagingDecision("", reason)
+    plain, plain_text = _estimate_plain(facts, facts.size)
+    staged, staged_text = _estimate_copies(facts, facts.size)
+    arithmetic = (f"off: {plain_text} = {plain:.0f} s", f"copies: {staged_text} = {staged:.0f} s")
     if not fitting:
         short = ", ".join(f"{place.name} {_write_size(place.free or 0)}" for place in facts.places) or "there is none"
-        why = f"no node-local storage has room for {_write_size(facts.size)} ({short})"
-        return StagingDecision("off", "", why, arithmetic)
-    fastest = min(("copy", "tree"), key=lambda way: estimates[way][0])
-    gain = estimates["off"][0] - estimates[fastest][0]
+        return StagingDecision(
+            "", f"no node-local storage has room for {_write_size(facts.size)} ({short})", arithmetic
+        )
+    gain = plain - staged
     if gain < LEAST_GAIN:
         why = f"the estimated gain of {max(gain, 0):.0f} s is less than {LEAST_GAIN:.0f} s"
-        return StagingDecision("off", "", why, arithmetic)
-    return StagingDecision(fastest, fitting[0].name, f"it saves an estimated {gain:.0f} s", arithmetic)
+        return StagingDecision("", why, arithmetic)
+    return StagingDecision(fitting[0].name, f"it saves an estimated {gain:.0f} s", arithmetic)
 
 
 def _find_reasons(facts: StagingFacts) -> Iterator[str]:
@@ -143,24 +132,20 @@ def _find_reasons(facts: StagingFacts) -> Iterator[str]:
         yield f"the image is on {facts.file_system}, which the nodes do not share"
 
 
-def _estimate(facts: StagingFacts, size: int) -> dict[str, tuple[float, str]]:
-    """Return for each way the estimated seconds until the ranks have read what they need, and the arithmetic."""
-    image, nodes = _write_size(size), facts.nodes
-    single = min(RATES.get(facts.file_system, OTHER_RATE), STREAM)
-    shared = min(RATES.get(facts.file_system, OTHER_RATE), nodes * STREAM)
-    onward = min(single, STREAM / CHILDREN)
-    again = facts.starts if facts.memory is not None and facts.memory < size else 1
-    levels = max(1, math.ceil(math.log2(nodes + 1)) - 1)
-    times, deep = f"{again} starts x " if again > 1 else "", f"{levels} level{'s'[levels == 1 :]}"
-    setup, rate, slow = f"{SETUP:.0f} s + ", f"{_write_size(shared)}/s", f"{_write_size(onward)}/s"
-    return {
-        "off": (again * nodes * PART * size / shared, f"{times}{nodes} nodes x {PART:.0%} of {image} / {rate}"),
-        "copy": (SETUP + nodes * size / shared, f"{setup}{nodes} nodes x {image} / {rate}"),
-        "tree": (
-            SETUP + (size + levels * BLOCK) / onward,
-            f"{setup}({image} + {deep} x {_write_size(BLOCK)}) / {slow}",
-        ),
-    }
+def _estimate_plain(facts: StagingFacts, size: int) -> tuple[float, str]:
+    """Return the estimated seconds until all nodes have read what they need of the image, and the arithmetic."""
+    shared = min(RATES.get(facts.file_system, OTHER_RATE), facts.nodes * STREAM)
+    text = f"{facts.nodes} nodes x {PART:.0%} of {_write_size(size)} / {_write_size(shared)}/s"
+    return facts.nodes * PART * size / shared, text
+
+
+def _estimate_copies(facts: StagingFacts, size: int) -> tuple[float, str]:
+    """Return the estimated seconds until all nodes have a copy, and the arithmetic."""
+    onward = min(RATES.get(facts.file_system, OTHER_RATE), STREAM, STREAM / CHILDREN)
+    levels = max(1, math.ceil(math.log2(facts.nodes + 1)) - 1)
+    deep = f"{levels} level{'s'[levels == 1 :]} x {_write_size(BLOCK)}"
+    text = f"{SETUP:.0f} s + ({_write_size(size)} + {deep}) / {_write_size(onward)}/s"
+    return SETUP + (size + levels * BLOCK) / onward, text
 
 
 def _write_size(size: float) -> str:

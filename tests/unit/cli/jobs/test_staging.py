@@ -33,22 +33,13 @@ def site(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    ("words", "command"),
-    [
-        (("--stage", "ram"), "stage-image {top}/ram)"),
-        (("--stage", "sbcast"), 'stage-image "{top}/$DISK")'),
-        (("--stage", "tree"), 'stage-image --by tree "{top}/$DISK")'),
-        (("--stage", "tree", "--stage-to", "ram"), "stage-image --by tree {top}/ram)"),
-        (("--stage", "copy", "--stage-to", "nvme"), 'stage-image --by copy "{top}/$DISK")'),
-    ],
+    ("place", "command"), [("ram", "stage-image {top}/ram)"), ("nvme", 'stage-image "{top}/$DISK")')]
 )
-def test_a_way_and_a_place_become_one_line_of_the_script(
-    site: str, tmp_path: Path, words: tuple[str, ...], command: str
-) -> None:
-    done = hpcmod("job", "PyTorch", "--site", site, "-N", "2", *words, "--", "train.py")
+def test_a_place_becomes_one_line_of_the_script(site: str, tmp_path: Path, place: str, command: str) -> None:
+    done = hpcmod("job", "PyTorch", "--site", site, "-N", "2", "--stage", place, "--", "train.py")
     assert done.exit_code == 0, done.output
     assert f'staged=$("$RUNSCRIPTS"/{command.format(top=tmp_path)} || exit' in done.stdout
-    assert ("#SBATCH -C nvme" in done.stdout) == ("$DISK" in command)
+    assert ("#SBATCH -C nvme" in done.stdout) == (place == "nvme")
 
 
 def test_off_is_the_default(site: str) -> None:
@@ -70,8 +61,7 @@ def test_auto_says_why_in_the_script_and_to_the_user(site: str) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--stage", "ram", "--stage-to", "nvme"), "--stage ram does not fit --stage-to nvme"),
-        (("--site", "lumi", "--stage", "tree", "--stage-to", "nvme"), "Available: ram"),
+        (("--site", "lumi", "--stage", "nvme"), "Available: ram"),
         (("--stage", "rsync"), "not one of"),
     ],
 )
@@ -88,7 +78,7 @@ def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     script = tmp_path / "scripts" / "stage-image"
     script.write_text(
         '#!/bin/bash\necho "$*" >>"$0.log"\n[[ ! ${REFUSE-} ]] || { echo "no space" >&2; exit; }\n'
-        f'copy="$3/hpcmod-{os.getuid()}-7-1"\nmkdir -p "$copy" && cp "$SIF" "$copy"\n'
+        f'copy="$1/hpcmod-{os.getuid()}-7-1"\nmkdir -p "$copy" && cp "$SIF" "$copy"\n'
         'printf "export SIF=%q SIFPYTORCH=%q\\n" "$copy/${SIF##*/}" "$copy/${SIF##*/}"\n'
     )
     script.chmod(0o755)
@@ -110,21 +100,21 @@ def run_launch(site: str, env: dict[str, str], *words: str) -> tuple[list[str], 
 def test_launch_starts_the_ranks_from_the_copies_and_uses_them_again(
     site: str, loaded: dict[str, str], tmp_path: Path
 ) -> None:
-    argv, _ = run_launch(site, loaded, "--stage", "tree", "--stage-to", "ram")
+    argv, _ = run_launch(site, loaded, "--stage", "ram")
     copy = tmp_path / "ram" / f"hpcmod-{os.getuid()}-7-1" / "an [image].sif"
     assert str(copy) in argv and copy.is_file()
-    again, said = run_launch(site, loaded, "--stage", "tree", "--stage-to", "ram")
+    again, said = run_launch(site, loaded, "--stage", "ram")
     assert str(copy) in again and "using the copies in" in said
     of_the_copy = {**loaded, "SIF": str(copy), "SIFPYTORCH": str(copy)}
-    staged, _ = run_launch(site, of_the_copy, "--stage", "tree", "--stage-to", "ram")
+    staged, _ = run_launch(site, of_the_copy, "--stage", "ram")
     assert str(copy) in staged
-    assert (tmp_path / "scripts" / "stage-image.log").read_text() == f"--by tree {tmp_path}/ram\n"
+    assert (tmp_path / "scripts" / "stage-image.log").read_text() == f"{tmp_path}/ram\n"
 
 
 def test_launch_uses_the_image_itself_if_it_cannot_be_staged(
     site: str, loaded: dict[str, str], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    argv, _ = run_launch(site, {**loaded, "REFUSE": "1"}, "--stage", "copy", "--stage-to", "ram")
+    argv, _ = run_launch(site, {**loaded, "REFUSE": "1"}, "--stage", "ram")
     assert loaded["SIF"] in argv
     assert "no space" in capfd.readouterr().err
 
@@ -136,9 +126,9 @@ def test_launch_decides_and_says_why(site: str, loaded: dict[str, str], monkeypa
     monkeypatch.setattr(staging, "find_file_system", lambda _: "nfs")
     monkeypatch.setattr("hpcmod.model.nodes.staging.SMALL", 0)
     monkeypatch.setattr("hpcmod.model.nodes.staging.LEAST_GAIN", -100.0)
-    argv, said = run_launch(site, loaded, "--stage", "auto", "--stage-to", "ram")
+    argv, said = run_launch(site, loaded, "--stage", "auto")
     assert loaded["SIF"] not in argv
-    assert "tree: 3 s + " in said
+    assert "copies: 3 s + " in said
 
 
 def test_auto_says_if_many_nodes_would_read_from_one_server_of_lustre(
@@ -161,5 +151,5 @@ def test_a_copy_of_another_size_is_not_used(site: str, loaded: dict[str, str], t
     other = tmp_path / "ram" / f"hpcmod-{os.getuid()}-7-0"
     other.mkdir()
     (other / "an [image].sif").write_bytes(b"part")
-    argv, _ = run_launch(site, loaded, "--stage", "tree", "--stage-to", "ram")
+    argv, _ = run_launch(site, loaded, "--stage", "ram")
     assert str(other) not in " ".join(argv)
