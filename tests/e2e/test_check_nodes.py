@@ -120,7 +120,7 @@ def test_a_job_with_a_bad_node_ends_before_its_program_starts_and_runs_without_t
     (checked.jobs.directory / "train.py").write_text("print('trained')\n")
     *_, job = page_commands()
     *words, _, program = ["-p", "batch", *job[3:]]  # a partition that is not in the module's profile
-    again = [*words[:-2], "--check-resubmit", words[-1]]
+    again = [*words[:-3], "--check", "resubmit", words[-1]]
     started = {
         faults: must(checked.jobs(*job[:3], *more, "--", program, **checked.environment(faults))).stdout.strip()
         for faults, more in (("", words), ("first=shm", again))

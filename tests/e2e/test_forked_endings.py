@@ -21,7 +21,7 @@ pytestmark = pytest.mark.stack
 
 THOROUGH = os.environ.get("HPCMOD_THOROUGH") == "1"
 SHARED = ("-N", "2", "-p", "small-g", "--gpus", "2")
-PRELOADED = ("--preload", "http.server")
+PRELOADED = ("--env", "HPCMOD_PRELOAD=http.server")
 
 STARTS: dict[str, tuple[str, ...]] = {"plain": (), "spawn": PRELOADED, "one-per-node": PRELOADED}
 

@@ -18,7 +18,7 @@ SHARED = ("-p", "small-g", "--gpus", "2", "-B", str(CHECKOUT / "tests"))
 
 
 def test_ranks_of_one_container_per_node_meet(tiny_jobs: Jobs) -> None:
-    shared = ("--start", "one-per-node", "--preload", "http.server")
+    shared = ("--start", "one-per-node", "--env", "HPCMOD_PRELOAD=http.server")
     number = tiny_jobs.submit("-N", "2", *SHARED, *shared, "--", MEET, "0")
     tiny_jobs.wait(number)
     ranks = tiny_jobs.ranks(number)

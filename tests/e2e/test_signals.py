@@ -90,7 +90,7 @@ def test_no_mount_outlives_a_job_that_is_killed(tiny_jobs: Jobs, killed: str) ->
 
 def test_caches_are_saved_when_a_job_is_cancelled(torch_jobs: Jobs) -> None:
     archive = torch_jobs.directory / "kept" / "hpcmod-caches.tar"
-    number = begin(torch_jobs, "--save-caches", str(archive.parent))
+    number = begin(torch_jobs, "--env", f"HPCMOD_SAVE_CACHES={archive.parent}")
     must(torch_jobs("scancel", number))
     torch_jobs.wait(number)
     assert archive.exists(), torch_jobs.output(number)
@@ -99,7 +99,7 @@ def test_caches_are_saved_when_a_job_is_cancelled(torch_jobs: Jobs) -> None:
 
 
 def test_signal_ranks_reaches_the_program_of_each_rank_once(tiny_jobs: Jobs) -> None:
-    number = begin(tiny_jobs, "--requeue-on", "USR1@60", "--max-requeues", "1")
+    number = begin(tiny_jobs, "--requeue-on", "USR1@60")
     must(tiny_jobs("scancel", "--batch", "--signal=USR1", number))
     assert until(lambda: len(saved(tiny_jobs)) == 4), tiny_jobs.output(number)
     assert saved(tiny_jobs) == ["SIGUSR1 True\n"] * 4, tiny_jobs.output(number)

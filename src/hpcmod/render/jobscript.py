@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from hpcmod.errors import BadInputError
 from hpcmod.model.jobs.job import JobPlan
 from hpcmod.model.jobs.request import JobModule
-from hpcmod.model.jobs.requeue import Requeue
+from hpcmod.model.jobs.requeue import MOST_REQUEUES, Requeue
 from hpcmod.model.jobs.step import PYTHON, Step
 from hpcmod.render import quote
 
@@ -23,9 +23,16 @@ def render_jobscript(plan: JobPlan) -> str:
 
     Without jinja2, whose import and compilation take as long as the rest of `hpcmod job`.
     """
-    setup = (_render_setup(plan), _render_report(plan), _render_check(plan), _render_staging(plan))
-    sections = (_render_head(plan), *setup, _render_requeue(plan.requeue))
-    return "\n".join("\n".join(section) + "\n" for section in (*sections, *_render_steps(plan)) if section)
+    sections = (
+        _render_head(plan),
+        _render_setup(plan),
+        [_REPORT] if plan.report else [],
+        _render_check(plan),
+        _render_staging(plan),
+        _render_requeue(plan.requeue),
+        list(_render_step(plan)),
+    )
+    return "\n".join("\n".join(section) + "\n" for section in sections if section)
 
 
 def _render_head(plan: JobPlan) -> list[str]:
@@ -41,7 +48,7 @@ def _render_setup(plan: JobPlan) -> list[str]:
     return [
         *map(quote.sh_comment, plan.commands),
         *(f"export {quote.sh_word(name)}={quote.sh_word(value)}" for name, value in plan.exports),
-        *_render_loading(plan.loading),
+        *_render_loading(plan.module),
         *(_export(name, value) for name, value in plan.variables),
     ]
 
@@ -51,10 +58,6 @@ _REPORT = """\
 mark() { export HPCMOD_TIMES="${HPCMOD_TIMES-} $1=$(date +%s.%N)"; }
 trap '"$RUNSCRIPTS"/start-report' EXIT
 mark script"""
-
-
-def _render_report(plan: JobPlan) -> list[str]:
-    return [_REPORT] if plan.report else []
 
 
 def _mark(plan: JobPlan, name: str) -> list[str]:
@@ -117,7 +120,7 @@ requeue() {{
 def _render_requeue(requeue: Requeue | None) -> list[str]:
     if requeue is None:
         return []
-    return [_REQUEUE.format(seconds=requeue.seconds, signal=requeue.signal, limit=requeue.limit)]
+    return [_REQUEUE.format(seconds=requeue.seconds, signal=requeue.signal, limit=MOST_REQUEUES)]
 
 
 _EPILOG = """\
@@ -125,21 +128,16 @@ _EPILOG = """\
 export SLURM_TASK_EPILOG="${SLURM_TASK_EPILOG:-$RUNSCRIPTS/remove-caches}\""""
 
 
-def _render_steps(plan: JobPlan) -> Iterator[list[str]]:
-    steps = (*plan.before, plan.step, *plan.then)
-    run = "run " if plan.requeue else ""
-    for number, step in enumerate(steps, 1):
-        is_last = number == len(steps)
-        if is_last and any(job_step.program[:1] == (PYTHON,) for job_step in steps):
-            yield [_EPILOG]
-        measured = plan.report and step is plan.step
-        marks = [*_mark(plan, "step"), "export HPCMOD_TIMING=1"] if measured else _mark(plan, "other")
-        lines = [*marks, f"# {quote.sh_comment(step.why)}"]
-        if _has_shell_words(step):
-            lines += ["# The ranks expand variables in single quotes, not this shell.", "# shellcheck disable=SC2016"]
-        yield [*lines, f"{run}{render_step(step)}{'' if is_last else ' || exit'}"]
-        if measured and not is_last:
-            yield ["unset HPCMOD_TIMING"]
+def _render_step(plan: JobPlan) -> Iterator[str]:
+    step = plan.step
+    if step.program[0] == PYTHON:
+        yield from (_EPILOG, "")
+    if plan.report:
+        yield from ("mark step", "export HPCMOD_TIMING=1")
+    yield f"# {quote.sh_comment(step.why)}"
+    if any("$" in word or "`" in word for word in step.program):
+        yield from ("# The ranks expand variables in single quotes, not this shell.", "# shellcheck disable=SC2016")
+    yield f"{'run ' if plan.requeue else ''}{render_step(step)}"
 
 
 def _render_loading(module: JobModule) -> Iterator[str]:
@@ -170,10 +168,6 @@ def render_step(step: Step) -> str:
     return " \\\n    ".join(
         [*_wrap(command), *_wrap(container), *_wrap([quote.sh_word(word) for word in step.program])]
     )
-
-
-def _has_shell_words(step: Step) -> bool:
-    return any("$" in word or "`" in word for word in step.program)
 
 
 _CONTAINER_ONLY = frozenset({"PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH", "PYTHONHOME", "HOME"})

@@ -15,6 +15,8 @@
 #SBATCH --mem=480G
 
 module load PyTorch || exit
+export HPCMOD_PROFILE_RANK=14 APPTAINERENV_HPCMOD_PROFILE_RANK=14 SINGULARITYENV_HPCMOD_PROFILE_RANK=14
+export HPCMOD_PROFILER='rocprof --hip-trace --stats' APPTAINERENV_HPCMOD_PROFILER='rocprof --hip-trace --stats' SINGULARITYENV_HPCMOD_PROFILER='rocprof --hip-trace --stats'
 
 # Remove a node's caches after its last task has ended.
 export SLURM_TASK_EPILOG="${SLURM_TASK_EPILOG:-$RUNSCRIPTS/remove-caches}"
@@ -23,5 +25,4 @@ export SLURM_TASK_EPILOG="${SLURM_TASK_EPILOG:-$RUNSCRIPTS/remove-caches}"
 srun --export=ALL --kill-on-bad-exit=1 --nodes=2 --ntasks-per-node=8 --cpus-per-task=7 \
     --cpu-bind=mask_cpu:0xfe000000000000,0xfe00000000000000,0xfe0000,0xfe000000,0xfe,0xfe00,0xfe00000000,0xfe0000000000 \
     singularity exec --bind .:/workdir "$SIF" \
-    conda-python-distributed --profile-rank 14 --profiler 'rocprof --hip-trace --stats' -u \
-    /workdir/GPT-neo-IMDB-finetuning-mp.py --num-workers 7
+    conda-python-distributed -u /workdir/GPT-neo-IMDB-finetuning-mp.py --num-workers 7

@@ -1,8 +1,6 @@
 #!/bin/bash
 # 2 nodes of marenostrum5 (acc), on each torchrun starts the ranks. Written by `hpcmod job`; edit it as you like.
 #SBATCH --job-name=batched_execution
-# %x is the job name, %j the job ID
-#SBATCH --output=benchmark/reports/R-%x.%j.out
 #SBATCH --account=bsc98
 #SBATCH --qos=acc_bsccs
 #SBATCH --time=00:02:00
@@ -12,6 +10,7 @@
 # 20 for each GPU, as marenostrum5 requires
 #SBATCH --cpus-per-task=80
 #SBATCH --gres=gpu:4
+#SBATCH --output=benchmark/reports/R-%x.%j.out
 
 module load singularity || exit
 module load PyTorch || exit

@@ -10,7 +10,7 @@ import pytest
 
 from hpcmod.errors import BadInputError
 from hpcmod.model.jobs.job import JobPlan, make_job
-from hpcmod.model.jobs.request import JobRequest
+from hpcmod.model.jobs.request import JobModule, JobRequest
 from hpcmod.model.jobs.slurm import make_salloc
 from hpcmod.model.site import JobRules, Site, StagePlace
 from hpcmod.render.jobscript import make_argv, render_jobscript, render_step
@@ -25,7 +25,7 @@ export -f module srun
 
 
 def made(program: tuple[str, ...] = ("train.py",), site: Site | None = None, **request: object) -> JobPlan:
-    return make_job(JobRequest(program, "X/1.0", **request), site or Site("ours"))  # type: ignore[arg-type]
+    return make_job(JobRequest(program, JobModule("X/1.0"), **request), site or Site("ours"))  # type: ignore[arg-type]
 
 
 def rendered(plan: JobPlan) -> str:
@@ -111,13 +111,8 @@ def test_ranks_that_cannot_share_a_container_start_plainly(program: str, more: d
 
 
 def test_salloc_has_no_options_of_scripts() -> None:
-    options = (("array", "0-3"), ("error", "e"), ("output", "o"), ("account", "a"))
-    assert make_salloc(made(options=options).directives) == (
-        "salloc",
-        "--account=a",
-        "--nodes=1",
-        "--ntasks-per-node=1",
-    )
+    plan = made(options=(("account", "a"),), more=("--array=0-3", "--error=e", "--output=o"))
+    assert make_salloc(plan.directives) == ("salloc", "--account=a", "--nodes=1", "--ntasks-per-node=1")
 
 
 def test_salloc_asks_for_the_same_nodes() -> None:
@@ -161,13 +156,12 @@ def test_a_report_is_printed_at_the_end_and_leaves_the_exit_code(tmp_path: Path)
     (tmp_path / "check-nodes").write_text("#!/bin/bash\n")
     (tmp_path / "start-report").chmod(0o755)
     (tmp_path / "check-nodes").chmod(0o755)
-    plan = made(("a.py",), check="stop", report=True, before=(("first.py",),), then=(("last.py",),))
-    text = rendered(plan).replace("last.py", "$HPCMOD_TIMING.py")
+    text = rendered(made(("a.py",), check="stop", report=True)).replace("a.py", "$HPCMOD_TIMING.py")
     with pytest.raises(subprocess.CalledProcessError) as failed:
         run(f"{text}exit 3\n", tmp_path, RUNSCRIPTS=str(tmp_path))
     assert failed.value.returncode == 3
-    steps = "".join(f"[/an image.sif][conda-python-distributed][{name}]" for name in ("first.py", "a.py", ".py"))
-    assert failed.value.stdout == f"module load X/1.0\n{steps}|script|check|other|step|other"
+    step = "[/an image.sif][conda-python-distributed][1.py]"
+    assert failed.value.stdout == f"module load X/1.0\n{step}|script|check|step"
 
 
 def test_nothing_is_measured_unless_asked() -> None:

@@ -37,7 +37,7 @@ from hpcmod.model.catalogue.container_page import (
 from hpcmod.model.catalogue.order import release_key
 from hpcmod.model.catalogue.record import CatalogueRecord
 from hpcmod.model.jobs.job import make_job
-from hpcmod.model.jobs.request import JobRequest
+from hpcmod.model.jobs.request import JobModule, JobRequest
 from hpcmod.model.plan import WELL_KNOWN_COMMANDS
 from hpcmod.model.site import Site
 from hpcmod.model.spec import COMMAND_NAME, OWN_COMMANDS
@@ -204,7 +204,7 @@ def _own_commands(wrapped: Collection[str], record: CatalogueRecord) -> list[str
 def _job_example(module: str, site: Site) -> Iterator[Example]:
     with suppress(HpcmodError):  # a profile may require values that no example can know
         options = tuple((name, _PLACEHOLDERS.get(name, name.upper())) for name in site.job.required)
-        plan = make_job(JobRequest(("train.py",), module=module, nodes=2, options=options), site)
+        plan = make_job(JobRequest(("train.py",), JobModule(module), nodes=2, options=options), site)
         text = render_jobscript(plan)
         yield Example(f"A job on two nodes of {site.name} (save it as train.sh, then run: sbatch train.sh)", text)
 

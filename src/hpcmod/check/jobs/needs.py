@@ -1,4 +1,4 @@
-"""Check that a job's program, data files and profiler exist, before it waits in the queue."""
+"""Check that a job's program and data files exist, before it waits in the queue."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from hpcmod.errors import HpcmodError
 from hpcmod.install.installed import Installed
-from hpcmod.model.jobs.request import JobRequest, is_command_line, profiler_program
+from hpcmod.model.jobs.request import JobRequest, is_command
+from hpcmod.model.jobs.slurm import value_of
 
 if TYPE_CHECKING:
     from hpcmod.image.inspect.commands import ImageCommands
@@ -26,39 +27,24 @@ Fault = tuple[str, str]
 
 
 def find_missing(request: JobRequest, installed: Installed | None) -> tuple[Fault, ...]:
-    """Return what a job needs but does not exist: program, data files, profiler.
+    """Return what a job needs but does not exist: program, data files.
 
     Parameters
     ----------
     installed
         The installation of the job's module; None if unknown: then commands are not checked.
     """
-    start = Path(request.option("chdir") or ".")
-    programs = [words for words in (request.program, *request.before, *request.then) if words]
-    files = [find_script(words) for words in programs if not is_command_line(words)]
-    commands = [words[0] for words in programs if is_command_line(words)]
-    profiler = profiler_program(request.script_option("profiler"))
-    files += [name for name in commands if "/" in name]
-    names = [name for name in commands if "/" not in name]
-    missing = [name for name in files if name and not _is_on_host(name, start, request.binds)]
-    image = _read_image(installed, missing) if installed and (missing or names or profiler) else None
+    start = Path(value_of(request.more, "chdir", "D") or ".")
+    name = request.program[0] if is_command(request) else find_script(request.program)
+    is_file = not is_command(request) or "/" in name
+    missing = [name] if is_file and name and not _is_on_host(name, start, request.binds) else []
+    image = _read_image(installed, missing) if installed and (missing or not is_file) else None
+    data = [file for file in request.stage_data if not _is_file(start, file)]
     return (
-        *_find_missing_check(request, installed),
-        *_find_missing_files("program", [name for name in missing if not image or name not in image.files], start),
-        *_find_missing_files("data file", [name for name in request.stage_data if not _is_file(start, name)], start),
-        *(_find_missing_commands(names, profiler, image, installed) if image and installed else ()),
+        *_find_missing_files("program", [file for file in missing if not image or file not in image.files], start),
+        *_find_missing_files("data file", data, start),
+        *(_find_missing_command(name, image, installed) if image and installed and not is_file else ()),
     )
-
-
-def _find_missing_check(request: JobRequest, installed: Installed | None) -> Iterator[Fault]:
-    asked = (
-        ("check-nodes", request.check),
-        ("start-report", request.report),
-        ("one-per-node", request.start == "one-per-node"),
-    )
-    for name in (script for script, needed in asked if needed):
-        if installed and f"runscripts/{name}" not in installed.files:
-            yield f"{installed.module} was installed without {name}", f"hpcmod update {installed.module}"
 
 
 def find_script(program: Sequence[str]) -> str:
@@ -120,19 +106,15 @@ def _read_image(installed: Installed, paths: Sequence[str]) -> ImageCommands | N
         return None
 
 
-def _find_missing_commands(
-    names: Sequence[str], profiler: Sequence[str], image: ImageCommands, installed: Installed
-) -> Iterator[Fault]:
+def _find_missing_command(name: str, image: ImageCommands, installed: Installed) -> Iterator[Fault]:
     own = ("runscripts/*", "user-software/venv/*/bin/*")
     known = {path.name for pattern in own for path in installed.root.glob(pattern)}
     # a directory that is missing in the image may be bound from the host, with the host's programs
     known |= {path.name for place in image.absent for path in Path(place).glob("*")} | image.names
-    for what, wanted in (("command", names), ("profiler", profiler)):
-        for name in wanted:
-            if name not in known and "/" not in name:
-                near = _nearest(name, sorted(known))
-                add = _how_to_add(name, installed)
-                yield f"{what} {name} not found in {installed.module}", f"Did you mean {near[0]}?" if near else add
+    if name not in known:
+        near = _nearest(name, sorted(known))
+        cure = f"Did you mean {near[0]}?" if near else _how_to_add(name, installed)
+        yield f"command {name} not found in {installed.module}", cure
 
 
 def _how_to_add(name: str, installed: Installed) -> str:

@@ -20,7 +20,7 @@ _MOST_BYTES = 1 << 30  # of all files
 _BEGINNING = 4096
 _RANK = re.compile(r"rank[-_]?(\d{1,7})(?!.*rank[-_]?\d)")
 DEBUG = "hpcmod-debug-{job}"
-"""Directory of the logs that `hpcmod job --debug` has the ranks write, beside the output of the job."""
+"""Directory of the logs that HPCMOD_DEBUG has the ranks write, beside the output of the job."""
 
 
 @dataclass(frozen=True)

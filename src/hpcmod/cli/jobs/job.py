@@ -13,7 +13,7 @@ import click
 from hpcmod import __version__, machine
 from hpcmod.cli.containers import complete_container, complete_file, look_around, name_variant
 from hpcmod.cli.flags import with_flags
-from hpcmod.cli.jobs.options import JobFlags, less_common_options, make_request
+from hpcmod.cli.jobs.options import JobFlags, make_request, of_a_job
 from hpcmod.cli.jobs.run_options import CommandOfProgram, of_a_run, runtime_name
 from hpcmod.cli.jobs.script import save_script
 from hpcmod.cli.output import print_data, print_json, tell
@@ -23,46 +23,27 @@ from hpcmod.install.installed import Installed
 from hpcmod.model.images.targets import runs_on
 from hpcmod.model.jobs.job import JobPlan, make_job
 from hpcmod.model.jobs.request import JobRequest, with_options
-from hpcmod.model.jobs.slurm import VARIABLES, check_scheduler, make_salloc
+from hpcmod.model.jobs.slurm import VARIABLES, check_scheduler, make_salloc, value_of
 from hpcmod.model.site import Site
 
 
 @click.command(cls=CommandOfProgram, context_settings={"allow_interspersed_args": True})
 @click.argument("module", required=False, default="", shell_complete=complete_container)
 @click.argument("program", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_file)
-@click.option("-N", "--nodes", default=1, help="Number of nodes (default: 1).")
-@click.option("-n", "--ranks", default=0, help="Total number of ranks, if nodes may get unequal shares.")
-@click.option("-A", "--account", default="", help="Slurm account.")
-@click.option("-q", "--qos", default="", help="Quality of service.")
-@click.option("-t", "--time", default="", help="Time limit, as HH:MM:SS or in minutes.")
-@click.option("-p", "--partition", default="", help="Partition (default: the first with such nodes).")
-@click.option("-C", "--constraint", default="", help="Features that the nodes must have.")
-@click.option("--reservation", default="", help="Reservation to run in.")
-@click.option("-J", "--job-name", default="", help="Name of the job (default: the program's).")
-@click.option("--output", default="", help="File for the job's output (default: %x-%j.out).")
-@click.option("--sbatch", "more", multiple=True, help="Any other sbatch option, e.g. --sbatch=--mem=0.")
-@click.option("--stage-data", multiple=True, help="Archive or squashfs to put on every node, at /staged-data/NAME.")
-@click.option("--proxy", is_flag=True, help="Set the site's proxy variables for internet access.")
-@click.option("-o", "script", type=click.Path(path_type=Path), help="File for the batch script (default: stdout).")
-@click.option("--submit", is_flag=True, help="Submit the script with sbatch, or with --salloc run salloc.")
-@click.option("--salloc", is_flag=True, help="Print the salloc command for the same nodes, for `hpcmod launch`.")
-@click.option("--dry-run", is_flag=True, help="Print the script; write and submit nothing.")
-@click.option("--rerun", default="", metavar="FILE|JOBID", help="Earlier batch script or job to check and run again.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@less_common_options
+@of_a_job
 @of_a_run
 @with_flags(JobFlags)
 def job(flags: JobFlags) -> None:
     """Write a batch script for this machine and submit it.
 
-    MODULE is loaded in the job; PROGRAM is a Python file with its arguments, or a command of the image.
+    MODULE is loaded in the job; PROGRAM is a Python file with its arguments, or a command of the image. Further options
+    of sbatch go into --sbatch, those of the run script into --env, e.g. --env HPCMOD_DEBUG=nccl.
 
     \b
     Examples:
       hpcmod job PyTorch -N 4 -A project_465000001 -t 01:00:00 -- train.py --epochs 3 > train.sh
       hpcmod job PyTorch/2.7.1 -N 2 --stage ram --submit -- train.py
-      hpcmod job PyTorch -N 2 --profile-rank 14 --dry-run -- train.py
-      hpcmod job PyTorch -N 2 --env NCCL_ALGO=Tree --then 'evaluate.py --last' -- train.py
+      hpcmod job PyTorch -N 2 --env NCCL_ALGO=Tree --sbatch=--array=0-15 -- train.py
       hpcmod job PyTorch -N 2 --salloc
       hpcmod job --rerun train.sh --submit
     """
@@ -169,18 +150,19 @@ def write_job(job: PreparedJob, flags: JobFlags) -> JobScript:
         If the job would fail for want of a file or a command, or the scheduler refuses it.
     """
     from hpcmod.check.jobs.needs import find_missing
+    from hpcmod.install.queue import submit_script, test_script
     from hpcmod.render.jobscript import render_jobscript
 
     request, site, installed = job.request, job.site, job.installed
     plan = make_job(request, site)
     text = render_jobscript(plan)
     submit = flags.submits
-    tested = "" if job.elsewhere else _test_script(text, must=submit)
+    tested = "" if job.elsewhere else test_script(text, must=submit)
     missing = () if job.elsewhere else find_missing(request, installed)
     if missing and submit and flags.site is None:
         raise NotFoundError("\n".join(found for found, _ in missing), missing[0][1])
     path = None if flags.dry_run else save_script(text, flags.script or (Path(f"{plan.name}.sh") if submit else None))
-    number = _submit_script(path) if submit and path else ""
+    number = submit_script(path) if submit and path else ""
     unfit = () if job.elsewhere or installed is None else _explain_module(installed, site)
     variant = () if job.elsewhere or installed is None else _name_variant(installed, site)
     unsaid = () if job.elsewhere else _explain_output(request)
@@ -188,18 +170,6 @@ def write_job(job: PreparedJob, flags: JobFlags) -> JobScript:
     for note in (*plan.notes, *filter(None, [tested]), *lacking, *unsaid, *unfit, *variant):
         tell(f"{note}")
     return JobScript(text, plan, path, number, tested)
-
-
-def _test_script(text: str, *, must: bool) -> str:
-    from hpcmod.install.queue import test_script  # here, because a script for another machine is not tested
-
-    return test_script(text, must=must)
-
-
-def _submit_script(path: Path) -> str:
-    from hpcmod.install.queue import submit_script
-
-    return submit_script(path)
 
 
 def _print(job: JobScript, *, as_json: bool) -> None:
@@ -231,10 +201,11 @@ def _name_variant(installed: Installed, site: Site) -> Iterator[str]:
 
 def _explain_output(request: JobRequest) -> Iterator[str]:
     """Yield warnings about missing directories: Slurm does not create them, and the job ends without a message."""
-    start = Path(request.option("chdir") or ".")
+    start = Path(value_of(request.more, "chdir", "D") or ".")
     if not start.is_dir():
         yield f"The job's working directory {start} does not exist: mkdir -p {start}"
-    for place in dict.fromkeys(start / Path(request.option(name)).parent for name in ("output", "error")):
+    files = (value_of(request.more, "output", "o"), value_of(request.more, "error", "e"))
+    for place in dict.fromkeys(start / Path(file).parent for file in files):
         if "%" not in str(place) and not place.is_dir() and place != start:
             yield f"The directory {place} does not exist, and Slurm does not create it: mkdir -p {place}"
 
@@ -243,10 +214,10 @@ def _allocate(request: JobRequest, site: Site, *, submit: bool) -> None:
     from hpcmod.process import become
     from hpcmod.render.quote import sh_word
 
-    if request.variables or request.before or request.then:
+    if request.variables:
         raise BadInputError(
-            "--env, --before and --then need a batch script, and --salloc does not write one",
-            "Leave them out; in the allocation, export variables and run `hpcmod launch` for each program.",
+            "--env needs a batch script, and --salloc does not write one",
+            "Leave it out, and export the variables in the allocation.",
         )
     argv = make_salloc(make_job(request, site).directives)
     if submit:

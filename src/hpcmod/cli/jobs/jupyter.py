@@ -124,11 +124,11 @@ def _job_flags(container: str, options: tuple[str, ...], session: Session) -> Jo
     BadInputError
         If they request anything other than one server in one job.
     """
-    ours = ["--ranks-per-node", "1", "--output", str(session.log), "-o", str(session.directory / "job.sh")]
+    ours = ["--ranks-per-node", "1", f"--sbatch=--output={session.log}", "-o", str(session.directory / "job.sh")]
     named = [] if {"-J", "--job-name"} & set(options) else ["--job-name", "jupyter"]
     words = [container, *options, *named, *ours, "--bind", str(session.directory)]
     flags = JobFlags(**job.make_context("hpcmod jupyter", words, help_option_names=HELP_NAMES).params)
-    unfit = [name for name in ("rerun", "salloc", "then", "before", "requeue_on", "array") if getattr(flags, name)]
+    unfit = [name for name in ("rerun", "salloc", "requeue_on") if getattr(flags, name)]
     if flags.program or flags.nodes != 1 or unfit:
         raise BadInputError(
             "job options that a Jupyter server cannot use: " + (", ".join(unfit) or "a program, or several nodes"),

@@ -10,7 +10,7 @@ import click
 
 from hpcmod import machine
 from hpcmod.cli.flags import with_flags
-from hpcmod.cli.jobs.run_options import CommandOfProgram, RunFlags, of_a_run, runtime_name, script_options
+from hpcmod.cli.jobs.run_options import CommandOfProgram, RunFlags, of_a_run, runtime_name
 from hpcmod.cli.output import print_data, tell
 from hpcmod.errors import LackingError, NotFoundError
 from hpcmod.model.jobs.allocation import Allocation, read_allocation
@@ -58,7 +58,7 @@ def launch(flags: LaunchFlags) -> None:
     become(make_argv(step, image=image, runscripts=os.environ.get("RUNSCRIPTS", "")))
 
 
-def prepare_step(flags: LaunchFlags, profile: Site) -> tuple[Step, str]:
+def prepare_step(flags: LaunchFlags, profile: Site, script_options: tuple[str, ...] = ()) -> tuple[Step, str]:
     """Return the step of a program in the current allocation, and the image of the loaded module.
 
     Raises
@@ -73,7 +73,8 @@ def prepare_step(flags: LaunchFlags, profile: Site) -> tuple[Step, str]:
     allocation = _find_allocation(profile)
     image = os.environ.get("SIF", "")
     image_mpi = read_image_mpi(Path(image), profile, os.environ) if image else ""
-    request = _launch_request(flags, profile, allocation, image_mpi=image_mpi)
+    request = _make_request(flags, profile, allocation, image_mpi=image_mpi)
+    request = replace(request, script_options=script_options)
     check_request(request)
     layout = _fit(make_layout(request, profile), allocation)
     step = make_step(request, profile, layout)
@@ -94,7 +95,7 @@ def _stage(flags: LaunchFlags, site: Site, image: str) -> str:
     """Stage the image as the options ask for, say why, and return its path; a dry run stages nothing."""
     from hpcmod.cli.jobs.staging import stage_image, with_staging
 
-    request = _launch_request(flags, site, _find_allocation(site), image_mpi="")
+    request = _make_request(flags, site, _find_allocation(site), image_mpi="")
     request = with_staging(request, flags, site, Path(image) if image else None)
     for line in request.stage_why:
         tell(line)
@@ -112,7 +113,7 @@ def _find_allocation(site: Site) -> Allocation:
     return allocation
 
 
-def _launch_request(flags: LaunchFlags, site: Site, allocation: Allocation, *, image_mpi: str) -> JobRequest:
+def _make_request(flags: LaunchFlags, site: Site, allocation: Allocation, *, image_mpi: str) -> JobRequest:
     partition = allocation.partition
     gpus = _gpus_of_allocation(allocation, site) if flags.gpus < 0 else flags.gpus
     return JobRequest(
@@ -124,7 +125,6 @@ def _launch_request(flags: LaunchFlags, site: Site, allocation: Allocation, *, i
         node_type=flags.node_type,
         launcher=flags.launcher or "",
         options=(("partition", partition),) if partition else (),
-        script_options=script_options(flags),
         binds=flags.binds,
         mpi=flags.mpi,
         image_mpi=image_mpi,

@@ -1,21 +1,17 @@
-"""Options of `hpcmod job` for the scheduler, variables and further steps, and the values made from them."""
+"""Arguments and options of `hpcmod job`, and the request made from them."""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from hpcmod.cli.jobs.run_options import RunFlags, script_options
+from hpcmod.cli.jobs.run_options import RunFlags
 from hpcmod.errors import BadInputError
-from hpcmod.model.jobs.request import OPTIONS, JobModule, JobRequest
-from hpcmod.model.jobs.requeue import MOST_REQUEUES, parse_requeue
-
-NETWORK_VALUES = ("single_node_vni", "job_vni", "disable_rdzv_get", "none")
-"""Values that completion offers for --network; the scheduler accepts more, separated by commas."""
+from hpcmod.model.jobs.request import CHECKS, OPTIONS, JobModule, JobRequest
+from hpcmod.model.jobs.requeue import parse_requeue
 
 
 @dataclass(frozen=True)
@@ -25,40 +21,26 @@ class JobFlags(RunFlags):
     module: str
     program: tuple[str, ...]
     nodes: int
-    ranks: int
-    """In total; 0: equal shares of the nodes."""
+    cpus: int | None
     account: str
     qos: str
     time: str
     partition: str
     constraint: str
-    reservation: str
     job_name: str
-    output: str
-    error: str
-    chdir: str
-    dependency: str
-    array: str
-    cpus: int | None
-    sockets_per_node: int | None
-    network: str
     more: tuple[str, ...]
-    """Other options in the scheduler's own words."""
+    """Other options of sbatch."""
     variables: tuple[str, ...]
-    before: tuple[str, ...]
-    then: tuple[str, ...]
-    requeue_on: str
-    max_requeues: int
-    stage_data: tuple[str, ...]
     proxy: bool
+    stage_data: tuple[str, ...]
+    check: str | None
+    requeue_on: str
+    report: bool
     script: Path | None
     submit: bool
     salloc: bool
-    dry_run: bool
-    check: bool
-    check_resubmit: bool
-    report: bool
     rerun: str
+    dry_run: bool
     as_json: bool
 
     @property
@@ -67,42 +49,52 @@ class JobFlags(RunFlags):
         return self.submit and not self.dry_run
 
 
-def less_common_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the less common options of `hpcmod job`."""
+def of_a_job(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that only `hpcmod job` has."""
     for option in (
-        click.option("--max-requeues", default=MOST_REQUEUES, metavar="N", help="Maximum requeues (default: 10)."),
-        click.option("--requeue-on", default="", metavar="SIG@SECONDS", help="Signal for a checkpoint, then requeue."),
-        click.option("--check-resubmit", is_flag=True, help="As --check, and submit the job again without bad nodes."),
+        click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
+        click.option("--dry-run", is_flag=True, help="Print the script; write and submit nothing."),
+        click.option("--rerun", default="", metavar="FILE|JOBID", help="Earlier batch script or job to run again."),
+        click.option("--salloc", is_flag=True, help="Print the salloc command for the same nodes."),
+        click.option("--submit", is_flag=True, help="Submit the script with sbatch, or with --salloc run salloc."),
+        click.option("-o", "script", type=click.Path(path_type=Path), help="File for the script (default: stdout)."),
         click.option("--report", is_flag=True, help="Print at the end how long the ranks took to start."),
-        click.option("--check", is_flag=True, help="Check the nodes first, and end the job if one is bad."),
-        click.option("--then", multiple=True, metavar="COMMAND", help="Program to run afterwards on the same ranks."),
-        click.option("--before", multiple=True, metavar="COMMAND", help="Program to run once, before the ranks start."),
+        click.option("--requeue-on", default="", metavar="SIG@SECONDS", help="Signal for a checkpoint, then requeue."),
+        click.option(
+            "--check",
+            default=None,
+            type=click.Choice(CHECKS),
+            help="Check the nodes first; if one is bad: end the job, or submit it again without the node.",
+        ),
+        click.option("--stage-data", multiple=True, help="Archive or squashfs for every node, at /staged-data/NAME."),
+        click.option("--proxy", is_flag=True, help="Set the site's proxy variables for internet access."),
         click.option("--env", "variables", multiple=True, metavar="NAME=VALUE", help="Variable for the ranks."),
-        click.option("--network", default="", metavar="VALUE", help="sbatch --network (default: the profile's).",
-                     shell_complete=lambda *_: list(NETWORK_VALUES)),
-        click.option("--sockets-per-node", type=click.IntRange(min=1), help="Minimum number of sockets per node."),
+        click.option("--sbatch", "more", multiple=True, help="Any other sbatch option, e.g. --sbatch=--array=0-15."),
+        click.option("-J", "--job-name", default="", help="Name of the job (default: the program's)."),
+        click.option("-C", "--constraint", default="", help="Features that the nodes must have."),
+        click.option("-p", "--partition", default="", help="Partition (default: the first with such nodes)."),
+        click.option("-t", "--time", default="", help="Time limit, as HH:MM:SS or in minutes."),
+        click.option("-q", "--qos", default="", help="Quality of service."),
+        click.option("-A", "--account", default="", help="Slurm account."),
         click.option("--cpus", type=click.IntRange(min=1), help="CPUs per rank (default: its share of the node)."),
-        click.option("--array", default="", metavar="LIST", help="Job array: 0-15, 1,3,5 or 0-15%4."),
-        click.option("--dependency", default="", metavar="LIST", help="Jobs to wait for: afterok:4711."),
-        click.option("--chdir", default="", metavar="DIRECTORY", help="Working directory (default: this one)."),
-        click.option("--error", default="", metavar="FILE", help="File for stderr (default: that of --output)."),
+        click.option("-N", "--nodes", default=1, help="Number of nodes (default: 1)."),
     ):  # fmt: skip
         command = option(command)
     return command
 
 
-def directives(flags: JobFlags) -> tuple[tuple[str, str], ...]:
-    """Return the options of the scheduler that were given, as pairs of long name and value."""
-    pairs = [(name, getattr(flags, name.replace("-", "_"), None)) for name in OPTIONS]
-    return tuple((name, str(value)) for name, value in pairs if value)
+def named_options(flags: JobFlags) -> tuple[tuple[str, str], ...]:
+    """Return the options of sbatch that were given, as pairs of long name and value."""
+    pairs = [(name, str(getattr(flags, name.replace("-", "_")))) for name in OPTIONS]
+    return tuple((name, value) for name, value in pairs if value)
 
 
-def make_request(flags: JobFlags, loading: JobModule, *, image_mpi: str, runtime: str) -> JobRequest:
+def make_request(flags: JobFlags, module: JobModule, *, image_mpi: str, runtime: str) -> JobRequest:
     """Return the request of a job.
 
     Parameters
     ----------
-    loading
+    module
         The module, as the batch script loads it.
     image_mpi
         The MPI of its image; empty if it is not known.
@@ -112,46 +104,31 @@ def make_request(flags: JobFlags, loading: JobModule, *, image_mpi: str, runtime
     Raises
     ------
     BadInputError
-        If a variable has no value, or a further program cannot be split into words.
+        If a variable has no value, or the signal of a checkpoint is not valid.
     """
     return JobRequest(
         program=flags.program,
-        module=loading.name,
-        loading=loading,
+        module=module,
         nodes=flags.nodes,
         ranks_per_node=flags.ranks_per_node,
-        ranks=flags.ranks,
         gpus=flags.gpus,
         cpus=flags.cpus or -1,
         node_type=flags.node_type,
         launcher=flags.launcher or "",
-        options=directives(flags),
+        options=named_options(flags),
         more=flags.more,
         stage_data=flags.stage_data,
-        script_options=script_options(flags),
         binds=flags.binds,
         proxy=flags.proxy,
         runtime=runtime,
-        requeue=parse_requeue(flags.requeue_on, flags.max_requeues) if flags.requeue_on else None,
-        before=tuple(_split(words, "--before") for words in flags.before),
-        check="resubmit" if flags.check_resubmit else "stop" if flags.check else "",
+        requeue=parse_requeue(flags.requeue_on) if flags.requeue_on else None,
+        check=flags.check or "",
         report=flags.report,
-        then=tuple(_split(words, "--then") for words in flags.then),
         variables=tuple(_parse_variable(text) for text in flags.variables),
         mpi=flags.mpi,
         image_mpi=image_mpi,
         start=flags.start or "",
     )
-
-
-def _split(words: str, option: str) -> tuple[str, ...]:
-    try:
-        found = tuple(shlex.split(words))
-    except ValueError as err:
-        raise BadInputError(f"{option} {words!r}: {err}", "Close the quotes.") from err
-    if not found:
-        raise BadInputError(f"{option} has no program", f"Write {option} 'prepare.py --out data'.")
-    return found
 
 
 def _parse_variable(text: str) -> tuple[str, str]:

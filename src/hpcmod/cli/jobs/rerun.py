@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from hpcmod.cli.jobs.options import JobFlags, directives
+from hpcmod.cli.jobs.options import JobFlags, named_options
 from hpcmod.cli.jobs.script import MARK, save_script
 from hpcmod.cli.output import print_data, print_json, tell
 from hpcmod.errors import BadInputError, NotFoundError, VerificationError
@@ -37,7 +37,7 @@ def rerun_job(flags: JobFlags) -> None:
     if MARK not in script or not written.module:
         raise BadInputError(f"{origin} was not written by `hpcmod job`", f"Submit it yourself: sbatch {origin}")
     installed = _check_module(written, origin)
-    options = [*spell_options(dict(directives(flags))), *flags.more]
+    options = [*spell_options(dict(named_options(flags))), *flags.more]
     submit = flags.submits
     tested = test_script(script, must=submit, options=options)
     default = Path(f"{written.name or 'rerun'}.sh") if submit else None

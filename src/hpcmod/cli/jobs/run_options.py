@@ -1,9 +1,9 @@
-"""Options that `hpcmod job` and `hpcmod launch` share, and the values made from them."""
+"""Options that `hpcmod job` and `hpcmod launch` share, and how both print theirs."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,8 +18,14 @@ from hpcmod.model.site import LAUNCHERS, RAY, STAGE_PLACES
 MPI_TYPES = ("pmix", "pmi2", "cray_shasta", "none")
 """Values that completion offers for --mpi; srun may accept more."""
 
-PROFILERS = ("torch", "rocprofv3", "rocprof", "nsys", "py-spy", "perf")
-"""Values that completion offers for --profiler; any other command is accepted."""
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "Nodes and ranks": ("nodes", "ranks_per_node", "gpus", "cpus", "node_type"),
+    "Slurm": ("account", "qos", "time", "partition", "constraint", "job_name", "more"),
+    "Ranks and their containers": ("launcher", "mpi", "start", "binds", "variables", "proxy"),
+    "Copies on the nodes": ("stage", "stage_data"),
+    "What the script also does": ("check", "requeue_on", "report"),
+}
+"""Headings of the help page, each with the names of its options; the others come last."""
 
 
 @dataclass(frozen=True)
@@ -34,25 +40,14 @@ class RunFlags:
     mpi: str
     gpus: int
     """Per node; -1: all."""
-    gpus_visible: str | None
     binds: tuple[str, ...]
-    profile_rank: str
-    profiler: str
-    profile_steps: str
-    save_caches: str
-    restore_caches: str
-    rdzv: str | None
-    max_restarts: str
-    tee: str
-    debug: str
     start: str | None
-    preload: str
     stage: str | None
     """One of STAGE_PLACES, auto or off; None: off."""
 
 
 class CommandOfProgram(click.Command):
-    """A command that runs a program, and reports options that belong after `--`."""
+    """A command that runs a program: it reports options that belong after `--`, and groups its own."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the options; an unknown one may belong to the program."""
@@ -70,6 +65,17 @@ class CommandOfProgram(click.Command):
             if ours:
                 tell(f"{' '.join(ours)} is taken as an option of hpcmod; put program arguments after `--`.")
         return left
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options below their headings."""
+        options = (each for each in self.get_params(ctx) if isinstance(each, click.Option))
+        records = {option.name: option.get_help_record(ctx) for option in options}
+        grouped = {heading: [records.pop(name, None) for name in names] for heading, names in GROUPS.items()}
+        for heading, rows in {**grouped, "Options": list(records.values())}.items():
+            shown = [row for row in rows if row]
+            if shown:
+                with formatter.section(heading):
+                    formatter.write_dl(shown)
 
 
 mpi_option = click.option(
@@ -96,29 +102,7 @@ def of_a_run(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--ranks-per-node", default=0, help="Ranks per node (default: one per GPU)."),
         mpi_option,
         click.option("--gpus", default=-1, help="GPUs per node (default: all)."),
-        click.option(
-            "--gpus-visible",
-            default=None,
-            type=click.Choice(("one", "all")),
-            help="GPUs that each rank sees (default: the site profile's).",
-        ),
         click.option("-B", "--bind", "binds", multiple=True, help="Additional bind path."),
-        click.option("--profile-rank", default="", help="Ranks to run under a profiler: 14 or 0,8."),
-        click.option(
-            "--profiler",
-            default="",
-            help="Profiler: torch, rocprofv3, rocprof, nsys, py-spy, perf, or any command.",
-            shell_complete=lambda *_: list(PROFILERS),
-        ),
-        click.option(
-            "--profile-steps", default="", metavar="N", help="Optimizer steps that torch records; 0: all (default: 3)."
-        ),
-        click.option("--save-caches", default="", metavar="DIR", help="Directory to save compiled kernels to."),
-        click.option("--restore-caches", default="", metavar="DIR", help="Directory to restore compiled kernels from."),
-        click.option("--rdzv", default=None, type=click.Choice(("static", "c10d")), help="torchrun rendezvous."),
-        click.option("--max-restarts", default="", metavar="N", help="Maximum number of torchrun restarts."),
-        click.option("--tee", default="", metavar="N", help="Output that torchrun prints: 1 stdout, 2 stderr, 3 both."),
-        click.option("--debug", default="", help="Debug logs, one file per rank: rccl, nccl, hip, miopen, torch, mpi."),
         click.option(
             "--stage",
             default=None,
@@ -126,19 +110,9 @@ def of_a_run(command: Callable[..., None]) -> Callable[..., None]:
             help="Copy the image to a disk or the memory of each node; auto: if that is faster (default: off).",
         ),
         click.option("--start", default=None, type=click.Choice(STARTS), help="Containers (default: one-per-rank)."),
-        click.option("--preload", default="", metavar="NAME,...", help="Modules to import before the ranks fork."),
     ):  # fmt: skip
         command = option(command)
     return command
-
-
-def script_options(flags: RunFlags) -> tuple[str, ...]:
-    """Return the options for the run script."""
-    torchrun = ("rdzv", "max-restarts", "tee")
-    profiling = ("profile-rank", "profiler", "profile-steps")
-    names = ("gpus-visible", *torchrun, "save-caches", "restore-caches", *profiling, "debug", "preload")
-    pairs = [(f"--{name}", str(getattr(flags, name.replace("-", "_")) or "")) for name in names]
-    return tuple(word for pair in pairs if pair[1] for word in pair)
 
 
 def runtime_name() -> str:

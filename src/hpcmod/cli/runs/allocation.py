@@ -22,7 +22,7 @@ from hpcmod.model.site import Site
 from hpcmod.process import call
 
 _REFUSED = 77  # exit status of a refused request; this command itself has no such status
-_NAMES = ("account", "qos", "time", "partition", "constraint", "reservation")
+_NAMES = ("account", "qos", "time", "partition", "constraint")
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,6 @@ class PlaceFlags:
     time: str
     partition: str
     constraint: str
-    reservation: str
     more: tuple[str, ...]
     """Other options in sbatch's own words."""
     node_type: str
@@ -58,7 +57,6 @@ def place_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--gpus", default=-1, help="GPUs per node (default: all)."),
         click.option("--node-type", default="", help="Node type, as named in the site profile."),
         click.option("--sbatch", "more", multiple=True, help="Any other sbatch option, e.g. --sbatch=--mem=0."),
-        click.option("--reservation", default="", help="Reservation to run in."),
         click.option("-C", "--constraint", default="", help="Features that the nodes must have."),
         click.option("-p", "--partition", default="", help="Partition (default: the first with such nodes)."),
         click.option("-t", "--time", default="", help="Time limit, as HH:MM:SS or in minutes."),

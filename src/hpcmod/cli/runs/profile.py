@@ -106,7 +106,7 @@ def _traces_of_job(number: str, ranks: Sequence[int], seconds: int) -> tuple[tup
         told = f" ({'; '.join(problems)})" if problems else ""
         raise NotFoundError(
             f"job {number} is not running, and {directory.resolve()} has no hpcmod-profile-{number}-rank* of it{told}",
-            "Run it with profiled ranks: hpcmod job NAME --profile-rank 0 --profiler torch --submit -- train.py",
+            "Run it with profiled ranks: hpcmod job NAME --env HPCMOD_PROFILE_RANK=0 --env HPCMOD_PROFILER=torch ...",
         )
     return read_profiles(paths)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from hpcmod.errors import BadInputError
 from hpcmod.model.jobs.layout import Layout, choose_partition, make_layout
@@ -22,8 +22,9 @@ from hpcmod.model.jobs.slurm import (
     merge_constraint,
     requeue_directives,
     spell_options,
+    value_of,
 )
-from hpcmod.model.jobs.step import Step, make_single_step, make_step
+from hpcmod.model.jobs.step import Step, make_step
 from hpcmod.model.site import RAY, Site, StagePlace
 
 
@@ -31,8 +32,7 @@ from hpcmod.model.site import RAY, Site, StagePlace
 class JobPlan:
     """The complete content of a batch script."""
 
-    module: str
-    loading: JobModule
+    module: JobModule
     name: str
     """Job name, safe as part of a file name."""
     site: str
@@ -53,11 +53,7 @@ class JobPlan:
     """What to do if a node should not be used, one of CHECKS; empty: the nodes are not checked."""
     report: bool
     """Whether the script measures the start of the ranks, and prints a summary at its end."""
-    before: tuple[Step, ...]
-    """Steps that run before the main step; if one fails, the job ends."""
     step: Step
-    then: tuple[Step, ...]
-    """Steps that run after the main step, on the same ranks; if one fails, the job ends."""
     requeue: Requeue | None
     """What the script does shortly before its time limit; None: nothing."""
     notes: tuple[str, ...]
@@ -82,7 +78,6 @@ def make_job(request: JobRequest, site: Site) -> JobPlan:
     place = _find_place(request, site)
     return JobPlan(
         module=request.module,
-        loading=request.loading or JobModule(request.module),
         name=_plain(request.option("job-name") or _name_program(request)),
         site=site.name,
         title=_make_title(request, site, layout),
@@ -95,9 +90,7 @@ def make_job(request: JobRequest, site: Site) -> JobPlan:
         stage_data=tuple((place.directory, name) for name in request.stage_data) if place else (),
         check=request.check,
         report=request.report,
-        before=tuple(make_single_step(program, request, site, layout) for program in request.before),
         step=make_step(request, site, layout),
-        then=tuple(make_step(replace(request, program=program), site, layout) for program in request.then),
         requeue=request.requeue,
         notes=(*_make_notes(request, site), *review_job(request, site, layout)),
     )
@@ -134,26 +127,22 @@ def _make_title(request: JobRequest, site: Site, layout: Layout) -> str:
         return f"{where}, a {RAY.title()} cluster for one program"
     if not layout.by_tasks:
         return f"{where}, on each {layout.launcher} starts the ranks"
-    return f"{where}, {request.ranks} ranks in total" if request.ranks else f"{where}, ranks on each: {layout.tasks}"
+    return f"{where}, ranks on each: {layout.tasks}"
 
 
 def _make_directives(request: JobRequest, site: Site, layout: Layout, place: StagePlace | None) -> Iterator[Directive]:
     """Yield the options of the batch script, in order."""
     options = {**dict(request.options), "partition": choose_partition(request, site, layout.node)}
     yield Directive(f"--job-name={options.pop('job-name', '') or _name_program(request)}")
-    yield _make_output(options)
-    options.pop("output", "")
-    options.pop("network", "")
+    if not value_of(request.more, "output", "o"):
+        yield Directive("--output=%x-%j.out", "%x is the job name, %j the job ID")
     flag = place.flag if place else ""
     both = merge_constraint(options.get("constraint", ""), flag)
     if both:
         options["constraint"] = both
     yield from map(Directive, spell_options(options))
     yield Directive(f"--nodes={request.nodes}")
-    if request.ranks:
-        yield Directive(f"--ntasks={request.ranks}", "distributed by Slurm, not necessarily evenly")
-    else:
-        yield Directive(f"--ntasks-per-node={layout.tasks}", _explain_tasks(layout))
+    yield Directive(f"--ntasks-per-node={layout.tasks}", _explain_tasks(layout))
     if layout.cpus:
         yield Directive(f"--cpus-per-task={layout.cpus}", _explain_cpus(site, layout))
     if layout.gpus and site.job.gpus:
@@ -169,13 +158,6 @@ def _make_directives(request: JobRequest, site: Site, layout: Layout, place: Sta
     if request.requeue:
         yield from requeue_directives(request.requeue)
     yield from map(Directive, request.more)
-
-
-def _make_output(options: Mapping[str, str]) -> Directive:
-    asked = options.get("output", "")
-    if not asked and options.get("array"):
-        return Directive("--output=%x-%A_%a.out", "%x is the job name, %A the array job ID, %a the array index")
-    return Directive(f"--output={asked or '%x-%j.out'}", "%x is the job name, %j the job ID")
 
 
 def _name_program(request: JobRequest) -> str:
@@ -212,8 +194,6 @@ def _make_notes(request: JobRequest, site: Site) -> Iterator[str]:
     yield from request.stage_why
     if request.stage and request.nodes == 1:
         yield "Staging rarely pays off on one node: it reads the complete image; a run without it reads only parts."
-    if is_command(request) and request.script_options and request.launcher != RAY:
-        yield f"{request.program[0]} is not Python: ignoring {' '.join(request.script_options)}."
     if request.report and is_command(request):
         yield f"{request.program[0]} is not Python: --report measures only what is before the ranks."
     wrong = explain_mpi(request.image_mpi, site.launcher, choose_mpi(request.image_mpi, site.launcher, request.mpi))

@@ -16,11 +16,11 @@ class Layout(NamedTuple):
     launcher: str
     gpus: int
     tasks: int
-    """Tasks per node; if uneven, the largest number."""
+    """Tasks per node."""
     cpus: int
     """CPUs per task; 0: not known."""
     memory_gib: int
-    """GPUs per node; 0: not known."""
+    """Memory per node; 0: not known."""
     whole: bool
     """Whether the job gets all GPUs and all cores of its nodes."""
 
@@ -39,33 +39,11 @@ def make_layout(request: JobRequest, site: Site) -> Layout:
         If the machine lacks such nodes or has too few GPUs per node, or the launcher must not be used.
     """
     node = _find_node(request, site)
-    gpus = node.gpus if request.gpus < 0 else request.gpus
-    if (
-        request.gpus < 0
-        and site.gpu_vendor
-        and not any(each.gpus for each in site.node_types)
-        and not request.node_type
-    ):
-        raise BadInputError(
-            f"the profile of {site.name} does not say how many GPUs a node has",
-            "Give the number of GPUs per node: --gpus 4 (--gpus 0 for none), or write a profile with [nodes].",
-        )
-    others = [f"--node-type {each.name}" for each in site.node_types if each.gpus]
-    if gpus > node.gpus and others:
-        cure = "Ask for more nodes instead: -N." if node.gpus else f"Ask for {others[0]}."
-        raise BadInputError(f"the job asks for {gpus} GPUs per node; nodes of type {node.name} have {node.gpus}", cure)
-    if node.gpus and not gpus:
-        without = next((f"--node-type {each.name}" for each in site.node_types if not each.gpus), "--gpus 1")
-        raise BadInputError(f"nodes of type {node.name} have GPUs, but the job asks for none", f"Ask for {without}.")
+    gpus = _count_gpus(request, site, node)
     launcher = _choose_launcher(request, site, gpus)
     tasks = 1 if launcher != BY_TASKS else request.ranks_per_node or gpus or 1
-    if request.ranks:
-        tasks = -(-request.ranks // request.nodes)
-    _check_torchrun(request, launcher)
-    _check_profiled(request, request.ranks or tasks * request.nodes)
-    cpus = request.cpus
-    if cpus < 0:  # with uneven shares the tasks per node are unknown, but each task has its GPU
-        cpus = _count_cpus(node, gpus, max(gpus, tasks) if request.ranks else tasks, site.launcher.cpus_per_gpu)
+    _check_profiled(request, tasks * request.nodes)
+    cpus = _count_cpus(node, gpus, tasks, site.launcher.cpus_per_gpu) if request.cpus < 0 else request.cpus
     whole = gpus == node.gpus and (
         choose_partition(request, site, node) in site.job.exclusive
         or "--exclusive" in (*site.job.lines, *request.more)
@@ -73,6 +51,24 @@ def make_layout(request: JobRequest, site: Site) -> Layout:
     )
     memory_gib = node.memory_gib * gpus // node.gpus if node.gpus else node.memory_gib
     return Layout(node, launcher, gpus, tasks, cpus, memory_gib, whole)
+
+
+def _count_gpus(request: JobRequest, site: Site, node: NodeType) -> int:
+    """Return the GPUs per node of a job."""
+    gpus = node.gpus if request.gpus < 0 else request.gpus
+    others = [f"--node-type {each.name}" for each in site.node_types if each.gpus]
+    if request.gpus < 0 and site.gpu_vendor and not others and not request.node_type:
+        raise BadInputError(
+            f"the profile of {site.name} does not say how many GPUs a node has",
+            "Give the number of GPUs per node: --gpus 4 (--gpus 0 for none), or write a profile with [nodes].",
+        )
+    if gpus > node.gpus and others:
+        cure = "Ask for more nodes instead: -N." if node.gpus else f"Ask for {others[0]}."
+        raise BadInputError(f"the job asks for {gpus} GPUs per node; nodes of type {node.name} have {node.gpus}", cure)
+    if node.gpus and not gpus:
+        without = next((f"--node-type {each.name}" for each in site.node_types if not each.gpus), "--gpus 1")
+        raise BadInputError(f"nodes of type {node.name} have GPUs, but the job asks for none", f"Ask for {without}.")
+    return gpus
 
 
 def _find_node(request: JobRequest, site: Site) -> NodeType:
@@ -96,54 +92,35 @@ def _find_node(request: JobRequest, site: Site) -> NodeType:
 
 def _choose_launcher(request: JobRequest, site: Site, gpus: int) -> str:
     profiled = bool(request.script_option("profile-rank"))
-    by_tasks = profiled or request.ranks or is_command(request) or not (gpus or request.ranks_per_node)
+    by_tasks = profiled or is_command(request) or not (gpus or request.ranks_per_node)
     launcher = request.launcher or (BY_TASKS if by_tasks else site.launcher.kind)
     reason = dict(site.launcher.refused).get(launcher)
     if reason:
         others = [name for name in LAUNCHERS if name not in dict(site.launcher.refused)]
         raise BadInputError(f"{launcher} must not be used: {reason}", f"Use one of {', '.join(others)}.")
-    if launcher == RAY:
-        _check_ray(request)
-    elif launcher != BY_TASKS and is_command(request):
+    if launcher == RAY and request.ranks_per_node:
+        raise BadInputError(
+            f"--ranks-per-node counts ranks, and {RAY} starts one program, whose tasks ask for CPUs and GPUs",
+            "Leave out --ranks-per-node.",
+        )
+    if launcher not in (RAY, BY_TASKS) and is_command(request):
         raise BadInputError(
             f"{launcher} starts Python programs, and {request.program[0]} is not a Python program",
             "Leave out --launcher.",
         )
-    if launcher != BY_TASKS and request.ranks:
-        raise BadInputError(
-            f"--ranks counts tasks of {BY_TASKS}, and {launcher} starts the same number of ranks on every node",
-            "Use --ranks-per-node instead, or leave out --launcher.",
-        )
     if launcher != BY_TASKS and profiled:
         raise BadInputError(
-            f"--profile-rank needs ranks started by {BY_TASKS}, and {launcher} starts them itself",
+            f"ranks are profiled only if {BY_TASKS} starts them, and {launcher} starts them itself",
             "Leave out --launcher.",
         )
     return launcher
-
-
-def _check_ray(request: JobRequest) -> None:
-    asked = [name for name, number in (("ranks-per-node", request.ranks_per_node), ("ranks", request.ranks)) if number]
-    if asked:
-        raise BadInputError(
-            f"--{asked[0]} counts ranks, and {RAY} starts one program, whose tasks ask for CPUs and GPUs",
-            f"Leave out --{asked[0]}.",
-        )
-
-
-def _check_torchrun(request: JobRequest, launcher: str) -> None:
-    for name in ("rdzv", "max-restarts", "tee"):
-        if request.script_option(name) and launcher != "torchrun":
-            raise BadInputError(f"--{name} is an option of torchrun, not of {launcher}", "Add --launcher torchrun.")
 
 
 def _check_profiled(request: JobRequest, ranks: int) -> None:
     asked = request.script_option("profile-rank")
     wrong = [rank for rank in asked.split(",") if asked and not (rank.isdecimal() and int(rank) < ranks)]
     if wrong:
-        raise BadInputError(
-            f"--profile-rank {asked}: {wrong[0]!r} is not a rank of this job", f"It has 0 to {ranks - 1}."
-        )
+        raise BadInputError(f"{wrong[0]!r} is not a rank of this job", f"It has 0 to {ranks - 1}.")
 
 
 def _count_cpus(node: NodeType, gpus: int, tasks: int, ratio: int) -> int:

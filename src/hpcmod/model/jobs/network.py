@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from hpcmod.model.jobs.layout import Layout
 from hpcmod.model.jobs.request import JobRequest
+from hpcmod.model.jobs.slurm import value_of
 from hpcmod.model.site import Site
 
 
 def choose_network(request: JobRequest, site: Site, layout: Layout) -> str:
     """Return the value of --network for a job; empty: leave the option out.
 
-    The user's value replaces everything from the profile; `none` leaves the option out.
+    The user's value replaces everything from the profile.
     """
-    asked = request.option("network")
-    if asked:
-        return "" if asked == "none" else asked
+    if value_of(request.more, "network"):
+        return ""
     words = site.job.network_one_node if request.nodes == 1 else ()
     if request.nodes > 1 and layout.gpus:  # these values are for NCCL and RCCL and may slow down MPI
         words = site.job.network_several_nodes

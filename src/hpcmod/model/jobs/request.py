@@ -1,4 +1,4 @@
-"""A user's job request: nodes, ranks, options of the scheduler, files to stage and the program."""
+"""A user's job request: nodes, ranks, options of sbatch, files to stage and the program."""
 
 from __future__ import annotations
 
@@ -11,26 +11,13 @@ from hpcmod.model.jobs.requeue import Requeue
 from hpcmod.model.site import LAUNCHERS
 from hpcmod.model.text import check_plain
 
-OPTIONS = (
-    *("job-name", "output", "error", "chdir", "array", "dependency", "network", "sockets-per-node"),
-    *("account", "qos", "time", "partition", "constraint", "reservation"),
-)
-"""All options of the scheduler that a request can set, by the long name in `hpcmod job`."""
+OPTIONS = ("job-name", "account", "qos", "time", "partition", "constraint")
+"""The options of sbatch that `hpcmod job` has, by their long name; all others come as `more`."""
 
 CHECKS = ("stop", "resubmit")
 """What a job does if one of its nodes should not be used: end, or end and submit itself again without the node."""
 
 _STAGED = re.compile(r".+\.(?:tar(?:\.\w+)?|tgz|tbz2?|txz|tzst|squashfs|sqsh|sqfs)")
-
-_DEBUGS = ("rccl", "nccl", "hip", "miopen", "torch", "mpi")
-"""Libraries whose debug logs the run script can switch on."""
-
-TORCH = "torch"
-"""Profiler of PyTorch itself, which needs no program."""
-
-_SPEEDSCOPE = "speedscope"
-"""Format of py-spy that keeps the times of its samples."""
-
 _ANY_VALUE = re.compile(r"[A-Za-z0-9_.,:=@%+*/?\[\]()|&-]+")
 
 _LAUNCHER_MODULES = {
@@ -71,23 +58,19 @@ class JobRequest:
 
     program: tuple[str, ...]
     """A Python file and its arguments, after any options of Python; or a command in the image."""
-    module: str = ""
-    loading: JobModule | None = None
-    """How the job gets its module; None: by `module load` of that name, without further knowledge."""
+    module: JobModule = JobModule("")
     nodes: int = 1
     ranks_per_node: int = 0
-    ranks: int = 0
-    """Total number, for uneven distribution by the scheduler."""
     gpus: int = -1
     """GPUs per node; -1: all that the node type has."""
     cpus: int = -1
-    """CPUs per task; -1: an equal share of the usable cores; 0: left to the scheduler."""
+    """CPUs per task; -1: an equal share of the usable cores; 0: left to Slurm."""
     node_type: str = ""
     launcher: str = ""
     options: tuple[tuple[str, str], ...] = ()
-    """Options of the scheduler, each one of OPTIONS."""
+    """Options of sbatch, each one of OPTIONS."""
     more: tuple[str, ...] = ()
-    """Further options in the scheduler's own words, passed unchanged."""
+    """Further options of sbatch, passed unchanged."""
     stage: str = ""
     """Where to stage the image: nvme or ram; empty: it is not staged."""
     stage_why: tuple[str, ...] = ()
@@ -105,8 +88,6 @@ class JobRequest:
     """The MPI of the image's programs, as named in hpcmod.model.jobs.mpi; empty: not known, or none."""
     proxy: bool = False
     runtime: str = "singularity"
-    before: tuple[tuple[str, ...], ...] = ()
-    """Programs to run first, one after the other, each as a single task on the first node."""
     requeue: Requeue | None = None
     """What to do shortly before the time limit; None: nothing."""
     check: str = ""
@@ -115,11 +96,9 @@ class JobRequest:
     """Whether the job prints a summary of its start when it ends."""
     start: str = ""
     """How containers start, one of hpcmod.model.jobs.step.STARTS; empty: one per rank."""
-    then: tuple[tuple[str, ...], ...] = ()
-    """Programs to run after `program`, one after the other, on the same ranks."""
 
     def option(self, name: str) -> str:
-        """Return the value of an option of the scheduler; empty if not given."""
+        """Return the value of an option of sbatch; empty if not given."""
         return dict(self.options).get(name, "")
 
     def script_option(self, name: str) -> str:
@@ -135,31 +114,29 @@ def check_request(request: JobRequest) -> None:
     BadInputError
         For the first error found.
     """
-    values = [*(value for _, value in request.options), *request.more, request.module, request.mpi]
+    values = [*(value for _, value in request.options), *request.more, request.module.name, request.mpi]
     bad = [value for value in values if value and not _ANY_VALUE.fullmatch(value)]
     if bad:
         raise BadInputError(f"{bad[0]!r} is not allowed in a batch script", "Leave out blanks, quotes and `$`.")
-    programs = (*request.before, request.program, *request.then)
-    given = (word for program in programs for word in program)
-    for word in (*given, *request.stage_data, *request.binds, *request.script_options):
+    for word in (*request.program, *request.stage_data, *request.binds, *request.script_options):
         check_plain(word, "the command line")
-    _check_variables(request)
-    if request.nodes < 1 or request.ranks_per_node < 0 or request.ranks < 0 or request.gpus < -1:
+    for name, value in request.variables:
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            raise BadInputError(f"--env {name!r} is not a valid variable name", "Write --env NAME=VALUE.")
+        check_plain(value, f"--env {name}")
+    if request.nodes < 1 or request.ranks_per_node < 0 or request.gpus < -1:
         raise BadInputError("nodes, ranks and GPUs are counted from 1", "Leave out what you do not want to choose.")
-    _check_options(request)
-    if 0 < request.ranks < request.nodes:
-        raise BadInputError(
-            f"{request.ranks} ranks on {request.nodes} nodes: some nodes would have none", "Ask for fewer nodes: -N."
-        )
-    if not all(programs):
+    for name in request.stage_data:
+        if not _STAGED.fullmatch(name):
+            raise BadInputError(f"{name} cannot be staged", "Pack it as NAME.tar, NAME.tar.gz or NAME.squashfs.")
+    if not request.program:
         raise BadInputError("no program to run", "Add it at the end: ... -- train.py ARGUMENTS")
-    for program in programs:
-        name = _find_launcher(program)
-        if name:
-            raise BadInputError(
-                f"{' '.join(program[:3])}: {name} is a launcher, but hpcmod starts the ranks itself",
-                f"Write --launcher {name} -- train.py ARGUMENTS",
-            )
+    launcher = _find_launcher(request.program)
+    if launcher:
+        raise BadInputError(
+            f"{' '.join(request.program[:3])}: {launcher} is a launcher, but hpcmod starts the ranks itself",
+            f"Write --launcher {launcher} -- train.py ARGUMENTS",
+        )
 
 
 def _find_launcher(program: tuple[str, ...]) -> str:
@@ -176,36 +153,6 @@ def _find_launcher(program: tuple[str, ...]) -> str:
     return _LAUNCHER_MODULES.get(program[options[0] + 1], "")
 
 
-def profiler_program(profiler: str) -> list[str]:
-    """Return the program in the image that a value of --profiler needs, as a list; empty if it needs none."""
-    words = [word.removesuffix(f":{_SPEEDSCOPE}") for word in profiler.split()[:1]]
-    return [word for word in words if word != TORCH]
-
-
-def _check_variables(request: JobRequest) -> None:
-    for name, value in request.variables:
-        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-            raise BadInputError(f"--env {name!r} is not a valid variable name", "Write --env NAME=VALUE.")
-        check_plain(value, f"--env {name}")
-
-
-def _check_options(request: JobRequest) -> None:
-    """Check for values that the run script would refuse when the job starts."""
-    for name in request.stage_data:
-        if not _STAGED.fullmatch(name):
-            raise BadInputError(f"{name} cannot be staged", "Pack it as NAME.tar, NAME.tar.gz or NAME.squashfs.")
-    unknown = [word for word in request.script_option("debug").split(",") if word not in ("", *_DEBUGS)]
-    if unknown:
-        raise BadInputError(f"--debug {unknown[0]}: unknown log", f"Choose from {', '.join(_DEBUGS)}.")
-    if request.script_option("profiler") and not request.script_option("profile-rank"):
-        raise BadInputError("--profiler needs --profile-rank, the ranks to profile", "Add --profile-rank 0.")
-    steps = request.script_option("profile-steps")
-    if steps and (not steps.isdigit() or request.script_option("profiler") != TORCH):
-        raise BadInputError(
-            f"--profile-steps {steps}: expected a number, with --profiler torch", "Add --profiler torch."
-        )
-
-
 def is_command(request: JobRequest) -> bool:
     """Return whether the program is a command in the image rather than an argument for its Python."""
     return is_command_line(request.program)
@@ -218,6 +165,6 @@ def is_command_line(program: tuple[str, ...]) -> bool:
 
 
 def with_options(request: JobRequest, options: Mapping[str, str]) -> JobRequest:
-    """Add options of the scheduler that a request does not have yet."""
+    """Add options of sbatch that a request does not have yet."""
     named = {**{name: value for name, value in options.items() if value}, **dict(request.options)}
     return replace(request, options=tuple(named.items()))

@@ -9,10 +9,10 @@ from hpcmod.errors import BadInputError
 from hpcmod.model.site import BY_TASKS
 
 MOST_REQUEUES = 10
-"""Default for the maximum number of requeues."""
+"""How often a batch script requeues its job."""
 
 _LONGEST = 65535
-"""Most seconds before the time limit that schedulers accept (sbatch(1), --signal)."""
+"""Most seconds before the time limit that sbatch accepts (sbatch(1), --signal)."""
 
 
 @dataclass(frozen=True)
@@ -23,11 +23,9 @@ class Requeue:
     """USR1 or USR2, sent to the ranks so that they write a checkpoint and exit."""
     seconds: int
     """Seconds before the time limit."""
-    limit: int
-    """Maximum number of requeues."""
 
 
-def parse_requeue(text: str, limit: int = MOST_REQUEUES) -> Requeue:
+def parse_requeue(text: str) -> Requeue:
     """Parse SIGNAL@SECONDS.
 
     Raises
@@ -46,6 +44,4 @@ def parse_requeue(text: str, limit: int = MOST_REQUEUES) -> Requeue:
             f"--requeue-on {text}: {match[1]} would end {BY_TASKS} and launchers, not only the ranks",
             f"Write --requeue-on USR1@{match[2]}, and write the checkpoint on USR1.",
         )
-    if limit < 1:
-        raise BadInputError(f"--max-requeues {limit}: the job would never be requeued", "Ask for 1 or more.")
-    return Requeue(match[1], int(match[2]), limit)
+    return Requeue(match[1], int(match[2]))

@@ -15,7 +15,7 @@ _SHELLS = ("bash", "sh", "zsh")
 
 def review_job(request: JobRequest, site: Site, layout: Layout) -> Iterator[str]:
     """Yield warnings that the user should see before the job waits in the queue, a sentence or two each."""
-    ranks = request.ranks or layout.tasks * request.nodes
+    ranks = layout.tasks * request.nodes
     yield from _idle_gpus(request, layout)
     yield from _shared_gpus(request, site, layout)
     if layout.by_tasks and ranks > 1:
@@ -31,7 +31,7 @@ def review_job(request: JobRequest, site: Site, layout: Layout) -> Iterator[str]
 
 
 def _idle_gpus(request: JobRequest, layout: Layout) -> Iterator[str]:
-    tasks = -(-request.ranks // request.nodes) if request.ranks else layout.tasks
+    tasks = layout.tasks
     if layout.by_tasks and 1 < tasks < layout.gpus:
         idle = layout.gpus - tasks
         yield (
@@ -50,10 +50,10 @@ def _shared_gpus(request: JobRequest, site: Site, layout: Layout) -> Iterator[st
 
 def _ranks_apart(request: JobRequest, ranks: int) -> Iterator[str]:
     """Yield a warning if a shell starts Python in each rank, bypassing the run script that sets its rank."""
-    for program in (request.program, *request.then):
-        script = program[2] if len(program) > 2 and program[0] in _SHELLS and program[1] == "-c" else ""
-        if re.search(r"(?:^|[\s;&|(])(?:python3?|torchrun|accelerate|deepspeed)\s", script):
-            yield (
-                f"{program[0]} -c starts its programs {ranks} times, and none of them knows its rank. Write "
-                "conda-python-distributed instead of python, and run one-time programs in a separate step: --before."
-            )
+    program = request.program
+    script = program[2] if len(program) > 2 and program[0] in _SHELLS and program[1] == "-c" else ""
+    if re.search(r"(?:^|[\s;&|(])(?:python3?|torchrun|accelerate|deepspeed)\s", script):
+        yield (
+            f"{program[0]} -c starts its programs {ranks} times, and none of them knows its rank. Write "
+            "conda-python-distributed instead of python, and start what runs once by a line of its own in the script."
+        )

@@ -16,7 +16,6 @@ VARIABLES: Mapping[str, str] = {
     "time": "SBATCH_TIMELIMIT",
     "partition": "SBATCH_PARTITION",
     "constraint": "SBATCH_CONSTRAINT",
-    "reservation": "SBATCH_RESERVATION",
 }
 """By long option of `hpcmod job`: the variable with the user's default."""
 
@@ -96,6 +95,13 @@ def check_options(options: Mapping[str, str], more: Sequence[str], requeue: Requ
 def spell_options(options: Mapping[str, str]) -> tuple[str, ...]:
     """Return options of `hpcmod job`, by long name, in Slurm's words; without those that are empty."""
     return tuple(f"--{name}={value}" for name, value in options.items() if value)
+
+
+def value_of(options: Sequence[str], name: str, letter: str = "") -> str:
+    """Return the value of an option among those given to sbatch, by its long name or its letter; empty if it is not."""
+    forms = (f"--{name}=", *([f"-{letter}"] if letter else []))
+    values = [option[len(form) :] for option in options for form in forms if option.startswith(form)]
+    return values[-1] if values else ""
 
 
 def make_salloc(directives: Sequence[Directive]) -> tuple[str, ...]:

@@ -9,8 +9,7 @@ from hpcmod.errors import BadInputError, HpcmodError
 from hpcmod.model.jobs.layout import Layout
 from hpcmod.model.jobs.masks import cpu_masks
 from hpcmod.model.jobs.mpi import choose_mpi
-from hpcmod.model.jobs.request import JobRequest, is_command, is_command_line
-from hpcmod.model.jobs.slurm import single_step
+from hpcmod.model.jobs.request import JobRequest, is_command
 from hpcmod.model.site import RAY, Site
 
 PYTHON = "conda-python-distributed"
@@ -51,7 +50,7 @@ def make_step(request: JobRequest, site: Site, layout: Layout) -> Step:
     return Step(
         command=(
             *("srun", "--export=ALL", "--kill-on-bad-exit=1", f"--nodes={request.nodes}"),
-            f"--ntasks={request.ranks}" if request.ranks else f"--ntasks-per-node={layout.tasks}",
+            f"--ntasks-per-node={layout.tasks}",
             *([f"--cpus-per-task={layout.cpus}"] if layout.cpus else []),
             *([f"--mpi={mpi}"] if mpi else []),
             *flags,
@@ -69,18 +68,6 @@ def can_share(request: JobRequest, layout: Layout) -> bool:
     """Return whether the ranks of a node can be forked in one container: several tasks that run Python."""
     return (
         layout.by_tasks and layout.tasks > 1 and not is_command(request) and not request.script_option("profile-rank")
-    )
-
-
-def make_single_step(program: tuple[str, ...], request: JobRequest, site: Site, layout: Layout) -> Step:
-    """Return the step of a program that runs once, with the job's cores and GPUs on the first node."""
-    gpus = layout.gpus if site.job.gpus else 0
-    script, words = (COMMAND, program) if is_command_line(program) else (PYTHON, _without_python(program))
-    return Step(
-        command=single_step(cpus=layout.cpus * layout.tasks, gpus=gpus),
-        container=_make_container(request, site, layout),
-        program=(script, *words),
-        why="Once, before the ranks start.",
     )
 
 
@@ -120,8 +107,8 @@ def _choose_binding(request: JobRequest, site: Site, layout: Layout) -> tuple[st
         return kind, f"Slurm binds each rank: {kind}."
     if request.cpus > 0:
         return "", f"No masks: each rank has the {request.cpus} CPUs that were requested."
-    if request.ranks or not layout.whole:
-        return "", "No masks: these need full nodes and equal shares. Ranks that may use all cores bind themselves."
+    if not layout.whole:
+        return "", "No masks: these need full nodes. Ranks that may use all cores bind themselves."
     try:
         masks = _make_masks(layout)
     except HpcmodError as err:

@@ -277,7 +277,7 @@ PROBLEMS = (
         r"NCCL error in: |nccl(?:Remote|System|Internal)Error\b",
         kind=PROBLEM,
         meaning="NCCL reported an error to PyTorch",
-        cure="Run again with NCCL_DEBUG=INFO: `hpcmod job --debug nccl`.",
+        cure="Run again with NCCL_DEBUG=INFO: `hpcmod job --env HPCMOD_DEBUG=nccl`.",
         source=_NCCL + "2076",
     ),
 )

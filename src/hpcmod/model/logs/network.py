@@ -17,7 +17,7 @@ _LOCAL_UCX = (
     *("self", "sysv", "posix", "cma", "knem", "xpmem", "mm"),
     *("cuda_copy", "cuda_ipc", "rocm_copy", "rocm_ipc"),
 )
-_TRY = "Run it with NCCL_DEBUG=INFO: `hpcmod check NAME --network`, or `hpcmod job --debug nccl`."
+_TRY = "Run it with NCCL_DEBUG=INFO: `hpcmod check NAME --network`, or `hpcmod job --env HPCMOD_DEBUG=nccl`."
 
 
 @dataclass(frozen=True)

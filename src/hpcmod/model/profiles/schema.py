@@ -279,7 +279,7 @@ SCHEMA: Mapping[str, Key] = {
         "scheduler of the machine, `slurm` (default), `pbs` or `flux`; hpcmod writes jobs for Slurm only",
     ),
     "job.required": Key(
-        check.some_of("account", "qos", "time", "partition", "constraint", "reservation"),
+        check.some_of("account", "qos", "time", "partition", "constraint"),
         "list of names",
         "sbatch options, without dashes, that the user must give",
     ),

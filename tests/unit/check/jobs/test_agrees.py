@@ -11,7 +11,7 @@ from hpcmod.check.jobs.lint import lint_job
 from hpcmod.errors import BadInputError, LackingError
 from hpcmod.machine import load_site
 from hpcmod.model.jobs.job import make_job
-from hpcmod.model.jobs.request import JobRequest
+from hpcmod.model.jobs.request import JobModule, JobRequest
 from hpcmod.model.site import LAUNCHERS, Site
 from hpcmod.render.jobscript import render_jobscript
 from hpcmod.resources import site_profiles
@@ -43,14 +43,14 @@ def test_our_own_scripts_break_none_of_our_rules(name: str) -> None:
         (1, 4),
         places,
         ("t.py", "./a.out"),
-        ({}, {"ranks": 6}, {"ranks_per_node": 1}, {"ranks_per_node": 16}),
+        ({}, {"ranks_per_node": 1}, {"ranks_per_node": 16}),
     )
     for kind, launcher, gpus, nodes, stage, program, shares in islice(requests, 0, None, EVERY):
         if launcher in dict(site.launcher.discouraged):  # the job already warns about it
             continue
         request = JobRequest(
             (program,),
-            "X/1",
+            JobModule("X/1"),
             nodes=nodes,
             gpus=gpus,
             node_type=kind,

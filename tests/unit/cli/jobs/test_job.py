@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -120,7 +121,6 @@ def test_variables_of_sbatch_count_as_given() -> None:
         pytest.param(["job", "PyTorch", *LUMI, "-J", "a b", "--", "t.py"], "is not allowed", id="blank in an option"),
         pytest.param(["job", "PyTorch", *LUMI, "-p", "x\n#SBATCH -A y", "--", "t.py"], "is not allowed", id="line end"),
         pytest.param(["job", "PyTorch", *LUMI, "-N", "0", "--", "t.py"], "counted from 1", id="no nodes"),
-        pytest.param(["job", "PyTorch", *LUMI, "-N", "3", "-n", "2", "--", "t.py"], "have none", id="too few ranks"),
         pytest.param(["job", *LUMI, "--", "t.py"], "t.py is in its place", id="a program for a module"),
         pytest.param(["job", "PyTorch", *LUMI, "t.py", "--lr", "3"], "arguments after `--`", id="option of a program"),
         pytest.param(["job", "PyTorch", *LUMI, "--launcher", "mpirun", "--", "t.py"], "not one of 'srun'", id="mpirun"),
@@ -176,16 +176,29 @@ SLURM = ("job", "PyTorch", *LUMI)
 
 
 def test_options_of_sbatch_become_directives() -> None:
-    asked = ("--error", "%x-%j.err", "--chdir", "/tmp", "--array", "0-7%2", "--dependency", "afterok:41?afterany:42")
-    lines = hpcmod(*SLURM, *asked, "--sockets-per-node", "4", "--", "t.py").stdout.splitlines()
+    asked = ("--error=%x-%j.err", "--chdir=/tmp", "--array=0-7%2", "--dependency=afterok:41?afterany:42", "-Jx")
+    words = [word for option in asked for word in ("--sbatch", option)]
+    lines = hpcmod(*SLURM, "-C", "big", *words, "--", "t.py").stdout.splitlines()
     assert {
-        "#SBATCH --error=%x-%j.err",
-        "#SBATCH --chdir=/tmp",
-        "#SBATCH --array=0-7%2",
-        "#SBATCH --dependency=afterok:41?afterany:42",
-        "#SBATCH --sockets-per-node=4",
-        "#SBATCH --output=%x-%A_%a.out",
+        "#SBATCH --constraint=big",
+        "#SBATCH --output=%x-%j.out",
+        *(f"#SBATCH {option}" for option in asked),
     } <= set(lines)
+
+
+def test_a_file_for_the_output_replaces_the_usual_one() -> None:
+    lines = hpcmod(*SLURM, "--sbatch=--output=a.log", "--", "t.py").stdout.splitlines()
+    assert [line for line in lines if "--output" in line] == ["#SBATCH --output=a.log"]
+
+
+def test_the_help_page_has_at_most_thirty_options_in_groups() -> None:
+    shown = hpcmod("job", "--help").stdout
+    options = re.findall(r"^  (-\S+)", shown, re.MULTILINE)
+    assert len([option for option in options if option != "-h,"]) <= 30
+    assert [line for line in shown.splitlines() if re.fullmatch(r"\S.*:", line)] == [
+        *("Nodes and ranks:", "Slurm:", "Ranks and their containers:", "Copies on the nodes:"),
+        *("What the script also does:", "Options:"),
+    ]
 
 
 def test_cpus_of_a_rank_are_those_asked_for_and_masks_would_not_fit() -> None:
@@ -197,9 +210,8 @@ def test_cpus_of_a_rank_are_those_asked_for_and_masks_would_not_fit() -> None:
 
 def test_the_network_of_the_profile_gives_way_to_the_user_s() -> None:
     assert "#SBATCH --network=single_node_vni\n" in hpcmod(*SLURM, "--", "t.py").stdout
-    asked = hpcmod(*SLURM, "--network", "def_acs", "--", "t.py").stdout
+    asked = hpcmod(*SLURM, "--sbatch=--network=def_acs", "--", "t.py").stdout
     assert "#SBATCH --network=def_acs\n" in asked and "vni" not in asked
-    assert "--network" not in hpcmod(*SLURM, "--network", "none", "--", "t.py").stdout
 
 
 def test_mpi_of_the_profile_gives_way_to_the_user_s() -> None:
@@ -246,18 +258,6 @@ def test_variables_reach_the_ranks_even_if_the_image_sets_them() -> None:
         assert hpcmod(*SLURM, "--env", wrong, "--", "t.py").exit_code == 2
 
 
-def test_several_programs_make_several_steps_one_after_the_other() -> None:
-    script = hpcmod(*SLURM, "--before", "prepare.py --out data", "--then", "evaluate.py", "--", "t.py").stdout
-    steps = [part.partition("srun ")[2] for part in script.split("\n\n") if "srun " in part]
-    assert ["--ntasks=1 " in step for step in steps] == [True, False, False]
-    assert [step.rstrip().split("conda-python-distributed ")[1] for step in steps] == [
-        "prepare.py --out data || exit",
-        "t.py || exit",
-        "evaluate.py",
-    ]
-    assert hpcmod(*SLURM, "--then", "a 'b", "--", "t.py").exit_code == 2
-
-
 def test_the_quality_of_service_tells_the_kind_of_node() -> None:
     asked = ("job", "P", "--site", "marenostrum5", "-A", "b", "-t", "60")
     script = hpcmod(*asked, "-q", "gp_debug", "--", "t.py").stdout
@@ -265,10 +265,9 @@ def test_the_quality_of_service_tells_the_kind_of_node() -> None:
     assert "#SBATCH --gres=gpu:4\n" in hpcmod(*asked, "-q", "acc_debug", "--", "t.py").stdout
 
 
-@pytest.mark.parametrize("option", [("--env", "A=1"), ("--then", "b.py"), ("--before", "b.py")])
-def test_refuses_script_only_options_for_an_allocation(option: tuple[str, str]) -> None:
-    done = hpcmod(*SLURM, "--salloc", *option)
-    assert (done.exit_code, done.stdout) == (2, "") and "hpcmod launch" in done.stderr
+def test_variables_need_a_script() -> None:
+    done = hpcmod(*SLURM, "--salloc", "--env", "A=1")
+    assert (done.exit_code, done.stdout) == (2, "") and "export the variables" in done.stderr
 
 
 def test_an_allocation_needs_no_module() -> None:
@@ -289,9 +288,6 @@ def test_an_allocation_needs_no_module() -> None:
             "none of them knows its rank",
             id="Python that a shell starts",
         ),
-        pytest.param(
-            ("--then", "sh -c 'cd x; python3 t.py'", "--", "t.py"), "none of them knows its rank", id="in another step"
-        ),
     ],
 )
 def test_reports_unusual_requests_before_the_queue(arguments: tuple[str, ...], said: str) -> None:
@@ -306,7 +302,7 @@ def test_reports_unusual_requests_before_the_queue(arguments: tuple[str, ...], s
         pytest.param(("--ranks-per-node", "1", "--", "t.py"), id="one rank sees all GPUs"),
         pytest.param(("--gpus", "4", "--", "t.py"), id="as many ranks as GPUs"),
         pytest.param(("--", "bash", "-c", "conda-python-distributed t.py"), id="the run script"),
-        pytest.param(("-n", "1", "--", "bash", "-c", "python t.py"), id="a single task"),
+        pytest.param(("--ranks-per-node", "1", "--", "bash", "-c", "python t.py"), id="a single task"),
     ],
 )
 def test_an_unremarkable_job_prints_nothing(arguments: tuple[str, ...]) -> None:
@@ -392,7 +388,7 @@ def test_an_option_after_the_program_is_explained(tmp_path: Path) -> None:
 
 
 def test_a_missing_output_directory_is_reported(sbatch: Path) -> None:
-    asked = ["job", "PyTorch", "-A", "x", "--output", "logs/%j.out", "--dry-run", "--", "t.py"]
+    asked = ["job", "PyTorch", "-A", "x", "--sbatch=--output=logs/%j.out", "--dry-run", "--", "t.py"]
     assert "mkdir -p logs" in hpcmod(*asked).stderr
     Path("logs").mkdir()
     assert "mkdir" not in hpcmod(*asked).stderr
@@ -481,23 +477,14 @@ def test_a_launch_inside_a_step_shares_its_resources(tmp_path: Path) -> None:
 
 
 def test_options_of_the_run_script_reach_it() -> None:
-    words = ("--gpus-visible", "all", "--save-caches", "kept", "--restore-caches", "kept")
-    done = hpcmod("job", "P", *LUMI, *words, "--", "t.py")
-    assert "conda-python-distributed --gpus-visible all --save-caches kept --restore-caches kept t.py" in done.stdout
-
-
-def test_options_of_torchrun_are_for_torchrun() -> None:
-    words = ("--rdzv", "c10d", "--max-restarts", "3", "--tee", "3", "--", "t.py")
-    done = hpcmod("job", "P", *LUMI, "--launcher", "torchrun", *words)
-    assert "--launcher torchrun --rdzv c10d --max-restarts 3 --tee 3 t.py" in done.stdout
-    refused = hpcmod("job", "P", *LUMI, *words)
-    assert refused.exit_code == 2 and "Add --launcher torchrun." in refused.output
+    done = hpcmod("job", "P", *LUMI, "--env", "HPCMOD_DEBUG=nccl", "--", "t.py")
+    assert "export HPCMOD_DEBUG=nccl APPTAINERENV_HPCMOD_DEBUG=nccl SINGULARITYENV_HPCMOD_DEBUG=nccl\n" in done.stdout
 
 
 def test_a_job_that_is_requeued_says_so_to_slurm() -> None:
-    done = hpcmod("job", "P", *LUMI, "--requeue-on", "USR1@120", "--max-requeues", "3", "--", "t.py")
+    done = hpcmod("job", "P", *LUMI, "--requeue-on", "USR1@120", "--", "t.py")
     assert "#SBATCH --signal=B:USR1@120\n" in done.stdout and "#SBATCH --requeue\n" in done.stdout
-    assert "run srun " in done.stdout and "at most 3 times" in " ".join(done.stdout.split())
+    assert "run srun " in done.stdout and "at most 10 times" in " ".join(done.stdout.split())
     lost = hpcmod("job", "P", *LUMI, "--sbatch=--signal=B:USR1@120", "--", "t.py")
     assert lost.exit_code == 2 and "Write --requeue-on USR1@120" in lost.output
 

@@ -16,7 +16,6 @@ FLAGS = AllocationFlags(
     time="",
     partition="",
     constraint="",
-    reservation="",
     more=(),
     node_type="",
     gpus=-1,

@@ -6,7 +6,7 @@ import pytest
 
 from hpcmod.model.jobs.job import make_job
 from hpcmod.model.jobs.network import explain_network
-from hpcmod.model.jobs.request import JobRequest
+from hpcmod.model.jobs.request import JobModule, JobRequest
 from hpcmod.model.site import JobRules, NodeType, Site, StagePlace
 
 RULES = JobRules(
@@ -26,12 +26,11 @@ SITE = Site(
         pytest.param({"nodes": 2}, "--network=disable_rdzv_get", id="two nodes"),
         pytest.param({"nodes": 2, "stage": "ram"}, "--network=disable_rdzv_get,job_vni", id="keepers beside the ranks"),
         pytest.param({"nodes": 2, "node_type": "cpu"}, None, id="nothing of NCCL's without GPUs"),
-        pytest.param({"options": (("network", "none"),)}, None, id="none"),
-        pytest.param({"nodes": 2, "options": (("network", "def_acs"),)}, "--network=def_acs", id="the user's"),
+        pytest.param({"nodes": 2, "more": ("--network=def_acs",)}, "--network=def_acs", id="the user's"),
     ],
 )
 def test_network_of_a_job(asked: dict[str, object], option: str | None) -> None:
-    made = make_job(JobRequest(("t.py",), "X", **asked), SITE)  # type: ignore[arg-type]
+    made = make_job(JobRequest(("t.py",), JobModule("X"), **asked), SITE)  # type: ignore[arg-type]
     found = [each.option for each in made.directives if each.option.startswith("--network")]
     assert found == ([option] if option else [])
 

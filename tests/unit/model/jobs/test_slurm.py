@@ -36,7 +36,7 @@ def test_a_signal_that_would_end_the_batch_script_is_refused(option: str) -> Non
 def test_one_signal_is_enough() -> None:
     slurm.check_options({}, ["--signal=USR1@60", "--requeue"], None)
     with pytest.raises(BadInputError, match="both set a signal"):
-        slurm.check_options({}, ["--signal=USR1@60"], Requeue("USR1", 60, 1))
+        slurm.check_options({}, ["--signal=USR1@60"], Requeue("USR1", 60))
 
 
 def test_what_sbatch_would_refuse_is_refused_before_a_script_is_written() -> None:
@@ -60,6 +60,11 @@ def test_an_allocation_has_no_options_of_scripts() -> None:
 def test_the_name_of_a_job_is_read_back_from_its_script() -> None:
     assert slurm.name_in("#!/bin/bash\n#SBATCH --job-name=train\n#SBATCH --nodes=2\n") == "train"
     assert slurm.name_in("#!/bin/bash\n") == ""
+
+
+def test_an_option_is_found_among_those_of_sbatch_by_either_name() -> None:
+    assert slurm.value_of(["--output=a", "-ob", "--outputs=c"], "output", "o") == "b"
+    assert slurm.value_of(["--chdir=/x"], "chdir", "D") == "/x" and slurm.value_of(["--mem=0"], "chdir", "D") == ""
 
 
 def test_options_are_spelled_without_those_that_are_empty() -> None:
