@@ -101,7 +101,6 @@ def test_ranks_may_share_one_container_per_node() -> None:
         pytest.param("train.py", {"ranks_per_node": 1}, id="one rank"),
         pytest.param("hostname", {}, id="no Python"),
         pytest.param("train.py", {"launcher": "torchrun"}, id="torchrun"),
-        pytest.param("train.py", {"script_options": ("--profile-rank", "0")}, id="profiler"),
     ],
 )
 def test_ranks_that_cannot_share_a_container_start_plainly(program: str, more: dict[str, object]) -> None:

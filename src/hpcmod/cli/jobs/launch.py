@@ -49,53 +49,25 @@ def launch(flags: LaunchFlags) -> None:
     """
     from hpcmod.render.jobscript import make_argv, render_step
 
-    profile = machine.load_site(flags.site, {} if flags.site else os.environ)
-    step, image = prepare_step(flags, profile)
-    image = _stage(flags, profile, image) if flags.stage else image
+    site = machine.load_site(flags.site, {} if flags.site else os.environ)
+    allocation = _find_allocation(site)
+    image = os.environ.get("SIF", "")
+    request = _make_request(flags, site, allocation, image)
+    step = _make_step(request, site, allocation)
+    if not image and not flags.dry_run:
+        raise NotFoundError("SIF is not set: no container module is loaded", "module load NAME/VERSION")
+    if flags.stage:
+        image = _stage(flags, request, site, image)
     if flags.dry_run:
         print_data(render_step(step))
         return
     become(make_argv(step, image=image, runscripts=os.environ.get("RUNSCRIPTS", "")))
 
 
-def prepare_step(flags: LaunchFlags, profile: Site, script_options: tuple[str, ...] = ()) -> tuple[Step, str]:
-    """Return the step of a program in the current allocation, and the image of the loaded module.
-
-    Raises
-    ------
-    LackingError
-        Outside an allocation.
-    NotFoundError
-        If no container module is loaded; for a dry run, the image is empty then.
-    """
-    from hpcmod.check.fit import read_image_mpi
-
-    allocation = _find_allocation(profile)
-    image = os.environ.get("SIF", "")
-    image_mpi = read_image_mpi(Path(image), profile, os.environ) if image else ""
-    request = _make_request(flags, profile, allocation, image_mpi=image_mpi)
-    request = replace(request, script_options=script_options)
-    check_request(request)
-    layout = _fit(make_layout(request, profile), allocation)
-    step = make_step(request, profile, layout)
-    for note in review_job(request, profile, layout):
-        tell(note)
-    if allocation.in_task:  # that step holds all resources, so another would wait forever
-        tell(f"inside an {step.command[0]} step: the new step shares its CPUs and GPUs.")
-    tasks = request.nodes * layout.tasks
-    if allocation.in_task or allocation.tasks not in (0, tasks):
-        command = step_in_job(step.command, tasks=tasks, overlap=allocation.in_task)
-        step = replace(step, command=command)
-    if not image and not flags.dry_run:
-        raise NotFoundError("SIF is not set: no container module is loaded", "module load NAME/VERSION")
-    return step, image
-
-
-def _stage(flags: LaunchFlags, site: Site, image: str) -> str:
+def _stage(flags: LaunchFlags, request: JobRequest, site: Site, image: str) -> str:
     """Stage the image as the options ask for, say why, and return its path; a dry run stages nothing."""
     from hpcmod.cli.jobs.staging import stage_image, with_staging
 
-    request = _make_request(flags, site, _find_allocation(site), image_mpi="")
     request = with_staging(request, flags, site, Path(image) if image else None)
     for line in request.stage_why:
         tell(line)
@@ -113,7 +85,9 @@ def _find_allocation(site: Site) -> Allocation:
     return allocation
 
 
-def _make_request(flags: LaunchFlags, site: Site, allocation: Allocation, *, image_mpi: str) -> JobRequest:
+def _make_request(flags: LaunchFlags, site: Site, allocation: Allocation, image: str) -> JobRequest:
+    from hpcmod.check.fit import read_image_mpi
+
     partition = allocation.partition
     gpus = _gpus_of_allocation(allocation, site) if flags.gpus < 0 else flags.gpus
     return JobRequest(
@@ -127,10 +101,25 @@ def _make_request(flags: LaunchFlags, site: Site, allocation: Allocation, *, ima
         options=(("partition", partition),) if partition else (),
         binds=flags.binds,
         mpi=flags.mpi,
-        image_mpi=image_mpi,
+        image_mpi=read_image_mpi(Path(image), site, os.environ) if image else "",
         start=flags.start or "",
         runtime=runtime_name(),
     )
+
+
+def _make_step(request: JobRequest, site: Site, allocation: Allocation) -> Step:
+    """Return the step of a request in the current allocation, and report what looks wrong."""
+    check_request(request)
+    layout = _fit(make_layout(request, site), allocation)
+    step = make_step(request, site, layout)
+    for note in review_job(request, site, layout):
+        tell(note)
+    if allocation.in_task:  # that step holds all resources, so another would wait forever
+        tell(f"inside an {step.command[0]} step: the new step shares its CPUs and GPUs.")
+    tasks = request.nodes * layout.tasks
+    if allocation.in_task or allocation.tasks not in (0, tasks):
+        step = replace(step, command=step_in_job(step.command, tasks=tasks, overlap=allocation.in_task))
+    return step
 
 
 def _gpus_of_allocation(allocation: Allocation, site: Site) -> int:

@@ -42,7 +42,6 @@ def make_layout(request: JobRequest, site: Site) -> Layout:
     gpus = _count_gpus(request, site, node)
     launcher = _choose_launcher(request, site, gpus)
     tasks = 1 if launcher != BY_TASKS else request.ranks_per_node or gpus or 1
-    _check_profiled(request, tasks * request.nodes)
     cpus = _count_cpus(node, gpus, tasks, site.launcher.cpus_per_gpu) if request.cpus < 0 else request.cpus
     whole = gpus == node.gpus and (
         choose_partition(request, site, node) in site.job.exclusive
@@ -91,8 +90,7 @@ def _find_node(request: JobRequest, site: Site) -> NodeType:
 
 
 def _choose_launcher(request: JobRequest, site: Site, gpus: int) -> str:
-    profiled = bool(request.script_option("profile-rank"))
-    by_tasks = profiled or is_command(request) or not (gpus or request.ranks_per_node)
+    by_tasks = is_command(request) or not (gpus or request.ranks_per_node)
     launcher = request.launcher or (BY_TASKS if by_tasks else site.launcher.kind)
     reason = dict(site.launcher.refused).get(launcher)
     if reason:
@@ -108,19 +106,7 @@ def _choose_launcher(request: JobRequest, site: Site, gpus: int) -> str:
             f"{launcher} starts Python programs, and {request.program[0]} is not a Python program",
             "Leave out --launcher.",
         )
-    if launcher != BY_TASKS and profiled:
-        raise BadInputError(
-            f"ranks are profiled only if {BY_TASKS} starts them, and {launcher} starts them itself",
-            "Leave out --launcher.",
-        )
     return launcher
-
-
-def _check_profiled(request: JobRequest, ranks: int) -> None:
-    asked = request.script_option("profile-rank")
-    wrong = [rank for rank in asked.split(",") if asked and not (rank.isdecimal() and int(rank) < ranks)]
-    if wrong:
-        raise BadInputError(f"{wrong[0]!r} is not a rank of this job", f"It has 0 to {ranks - 1}.")
 
 
 def _count_cpus(node: NodeType, gpus: int, tasks: int, ratio: int) -> int:

@@ -77,8 +77,6 @@ class JobRequest:
     """Why the image is staged or not, in lines; empty if the user decided."""
     stage_data: tuple[str, ...] = ()
     """Archives and squashfs files to copy to every node."""
-    script_options: tuple[str, ...] = ()
-    """Options of the run script, e.g. --profile-rank 14."""
     binds: tuple[str, ...] = ()
     variables: tuple[tuple[str, str], ...] = ()
     """Variables that the user sets for the ranks."""
@@ -101,10 +99,6 @@ class JobRequest:
         """Return the value of an option of sbatch; empty if not given."""
         return dict(self.options).get(name, "")
 
-    def script_option(self, name: str) -> str:
-        """Return the value of a run script option; empty if not given."""
-        return dict(zip(self.script_options[::2], self.script_options[1::2])).get(f"--{name}", "")
-
 
 def check_request(request: JobRequest) -> None:
     """Check that a request can be written into a batch script and asks for something.
@@ -118,7 +112,7 @@ def check_request(request: JobRequest) -> None:
     bad = [value for value in values if value and not _ANY_VALUE.fullmatch(value)]
     if bad:
         raise BadInputError(f"{bad[0]!r} is not allowed in a batch script", "Leave out blanks, quotes and `$`.")
-    for word in (*request.program, *request.stage_data, *request.binds, *request.script_options):
+    for word in (*request.program, *request.stage_data, *request.binds):
         check_plain(word, "the command line")
     for name, value in request.variables:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):

@@ -21,7 +21,7 @@ def review_job(request: JobRequest, site: Site, layout: Layout) -> Iterator[str]
     if layout.by_tasks and ranks > 1:
         yield from _ranks_apart(request, ranks)
     if request.start == STARTS[1] and not can_share(request, layout):
-        yield f"--start {STARTS[1]} has no effect: it needs Python, several tasks per node, and no profiler."
+        yield f"--start {STARTS[1]} has no effect: it needs Python and several tasks per node."
     reason = dict(site.launcher.discouraged).get(layout.launcher)
     if reason:
         yield f"{layout.launcher} is not recommended here: {reason}."

@@ -66,9 +66,7 @@ def make_step(request: JobRequest, site: Site, layout: Layout) -> Step:
 
 def can_share(request: JobRequest, layout: Layout) -> bool:
     """Return whether the ranks of a node can be forked in one container: several tasks that run Python."""
-    return (
-        layout.by_tasks and layout.tasks > 1 and not is_command(request) and not request.script_option("profile-rank")
-    )
+    return layout.by_tasks and layout.tasks > 1 and not is_command(request)
 
 
 def _make_container(request: JobRequest, site: Site, layout: Layout) -> tuple[str, ...]:
@@ -145,8 +143,6 @@ def _make_program(request: JobRequest, layout: Layout) -> Iterator[str]:
             yield from ("--no-python",) if is_command(request) else ()
             if request.ranks_per_node and request.ranks_per_node != layout.gpus:
                 yield from ("--ranks-per-node", str(request.ranks_per_node))
-        yield from request.script_options
-        ours = not layout.by_tasks or request.script_options
-        if ours and request.program[0].startswith("--"):  # a Python option: `--` ends the script's own
+        if not layout.by_tasks and request.program[0].startswith("--"):  # an option of Python: `--` ends the script's
             yield "--"
     yield from _without_python(request.program)

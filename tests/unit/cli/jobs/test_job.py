@@ -144,7 +144,6 @@ def test_refuses_invalid_requests_with_the_reason(arguments: list[str], said: st
         ("job", "--rerun", "old.sh"),
         ("launch", "--", "t.py"),
         ("check",),
-        ("profile", "4711"),
     ],
     ids=lambda words: " ".join(words[:2]),
 )

@@ -114,7 +114,7 @@ def test_a_recording_that_fails_says_why(
         (("--rank", ",".join(map(str, range(65))), "7"), 2, "at most 64"),
         (("--time", "61", "7"), 2, "1<=x<=60"),
         (("nowhere.json",), 3, "no such file"),
-        (("7",), 3, "hpcmod job NAME --profile-rank 0"),
+        (("7",), 3, "--env HPCMOD_PROFILE_RANK=0"),
     ],
 )
 def test_errors_say_what_to_do(here: Path, words: tuple[str, ...], status: int, said: str) -> None:

@@ -116,8 +116,7 @@ def test_a_program_that_is_not_python_runs_as_a_command(words: tuple[str, ...], 
 
 
 def test_options_of_ours_end_before_those_of_python() -> None:
-    for asked in ({"launcher": "torchrun"}, {"script_options": ("--profile-rank", "0")}):
-        assert plan("--version", **asked).step.program[-2:] == ("--", "--version")
+    assert plan("--version", launcher="torchrun").step.program[-2:] == ("--", "--version")
 
 
 def test_the_verb_of_the_runtime_is_the_sites() -> None:
@@ -183,8 +182,6 @@ def test_a_job_that_does_not_know_the_cores_does_not_claim_all_of_them() -> None
         ({"options": (("time", "1hour"),)}, "'1hour' is not a valid Slurm time limit"),
         ({"more": ("mem=0",)}, "'mem=0' is not an sbatch option"),
         ({"stage_data": ("/data/x.zip",)}, "cannot be staged"),
-        ({"script_options": ("--profile-rank", "0,4")}, "'4' is not a rank"),
-        ({"script_options": ("--profile-rank", "all")}, "'all' is not a rank"),
     ],
 )
 def test_errors_of_a_job_are_found_before_the_queue(asked: dict[str, object], said: str) -> None:
@@ -237,15 +234,6 @@ def test_fewer_ranks_than_gpus_have_as_many_cores_as_they_ask_for() -> None:
     assert "--cpus-per-task=4" in made.step.command
     assert made.step.command[-1] == "--cpu-bind=mask_cpu:0xcc,0x33"  # near GPUs 0 and 2; near GPUs 1 and 3
     assert "mask_cpu" not in plan(ranks_per_node=3).step.command[-1]
-
-
-def test_ranks_under_a_profiler_are_started_by_srun() -> None:
-    site = replace(SITE, launcher=SITE.launcher._replace(kind="torchrun"))
-    assert plan(site=site).step.program[1] == "--launcher"
-    made = plan(site=site, script_options=("--profile-rank", "0"))
-    assert made.step.program == ("conda-python-distributed", "--profile-rank", "0", "train.py")
-    with pytest.raises(BadInputError, match="torchrun starts them itself"):
-        plan(site=site, script_options=("--profile-rank", "0"), launcher="torchrun")
 
 
 def test_staging_sets_its_flag_and_one_node_gets_a_note() -> None:
