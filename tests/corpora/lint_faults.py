@@ -63,16 +63,6 @@ enhance_sanity_check = True
 
 moduleclass = 'tools'
 """
-RECIPE = f"""\
-docker: quay.io/org/tool
-url: https://example.org
-maintainer: '@me'
-description: A tool
-latest: {{"1.2": "{A}"}}
-tags: {{"1.2": "{A}"}}
-aliases:
-  tool: /usr/local/bin/tool
-"""
 PROFILE = """\
 name = "ours"
 description = "Our machine"
@@ -87,7 +77,6 @@ gpus = 8
 CLEAN = {
     "job.sh": JOB,
     "Tool-1.2.eb": EASYCONFIG,
-    "tool/container.yaml": RECIPE,
     "ours.toml": PROFILE,
 }
 """Files without faults, by name."""
@@ -172,21 +161,6 @@ FAULTS = (
     _edit("Tool-1.2.eb", "another module's image", '"Tool 1.2"', '"Tool 1.2: singularity exec $SIFJAX"'),
     _edit("Tool-1.2.eb", "parameter misspelt", "wrapped_commands", "wraped_commands"),
     _edit("Tool-1.2.eb", "no class", "moduleclass = 'tools'", "moduleclass = 'toolz'"),
-    _edit("tool/container.yaml", "recipe without image", "docker: quay.io/org/tool\n", "", "url"),
-    _edit("tool/container.yaml", "two images", "url:", "oras: ghcr.io/a/b\nurl:", "docker"),
-    _edit("tool/container.yaml", "error page as tag", 'tags: {"1.2"', 'tags: {"<html>"'),
-    _edit("tool/container.yaml", "tag without digest", f'tags: {{"1.2": "{A}"', 'tags: {"1.3": ""'),
-    _edit("tool/container.yaml", "digest cut", f'tags: {{"1.2": "{A}"', 'tags: {"1.3": "sha256:ab"'),
-    _edit("tool/container.yaml", "moving latest", f'latest: {{"1.2": "{A}"', 'latest: {latest: ""'),
-    _edit("tool/container.yaml", "relative alias", "/usr/local", "usr/local"),
-    _edit("tool/container.yaml", "alias of the module tool", "  tool:", "  module:"),
-    _edit("tool/container.yaml", "alias hides a compiler", "  tool: /usr/local/bin/tool", "  gcc: /usr/local/bin/gcc"),
-    _edit("tool/container.yaml", "alias misspelt", "  tool: /usr/local/bin/tool", "  serach: /usr/local/bin/search"),
-    _edit("tool/container.yaml", "other directory", "quay.io/org/tool", "quay.io/org/other"),
-    _edit("tool/container.yaml", "GPU image without GPU", "quay.io/org/tool", "nvcr.io/nvidia/tool"),
-    _edit("tool/container.yaml", "override gone", "aliases:", "overrides: {'1.2': gone.yaml}\naliases:", "overrides"),
-    _edit("tool/container.yaml", "not YAML", "url: https", "url: [https", "url"),
-    _edit("tool/container.yaml", "unknown key of a recipe", "maintainer:", "maintaner:"),
     _edit("ours.toml", "unknown key", "vendor", "vendr"),
     _edit("ours.toml", "unknown table", "[gpu]", "[gpus]"),
     _edit("ours.toml", "text for a number", "cores = 56", 'cores = "56"'),

@@ -218,8 +218,6 @@ def _import_lumi(data: bytes) -> None:
 
 def _import_shpc(data: bytes) -> None:
     path = Path("/x/container.yaml")
-    if len(data) % 4 == 0:  # parses the text again, which takes half of the time
-        lint_easyconfig(text_of(data), path)
     for outcome in convert_recipe(parse_container_yaml(text_of(data), "x"), path):
         if isinstance(outcome, ImportedEasyconfig):
             render_easyconfig(outcome.easyconfig)

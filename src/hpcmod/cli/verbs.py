@@ -104,7 +104,7 @@ VERBS: dict[str, Commands] = {
     "Recipes": {
         "lint": (
             "recipes.lint:lint",
-            "Find mistakes in batch scripts, easyconfigs, shpc recipes and site profiles.",
+            "Find mistakes in batch scripts, easyconfigs and site profiles.",
         ),
         "import": (
             "recipes.importing:importing",

@@ -76,7 +76,7 @@ def import_edf(
     return settle_names(
         convert_files(
             paths,
-            (".toml",),
+            ".toml",
             lambda text, path: [convert_edf(read_edf(text, path, search, variables), path, variables)],
         )
     )

@@ -98,7 +98,7 @@ _CURES = {
 
 def import_lumi_eb(paths: Iterable[Path]) -> tuple[Outcome, ...]:
     """Convert easyconfigs, and all below directories; of two that make one module, keep the matching file name."""
-    outcomes = convert_files(paths, (".eb",), lambda text, path: [convert_easyconfig(text, path)])
+    outcomes = convert_files(paths, ".eb", lambda text, path: [convert_easyconfig(text, path)])
     return settle_names(sorted(outcomes, key=lambda one: isinstance(one, ImportedEasyconfig) and not _named_right(one)))
 
 

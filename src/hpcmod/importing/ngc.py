@@ -56,7 +56,7 @@ _LETTERS = {"n": "\n", "t": "\t", "r": "\r"}
 
 def import_ngc(paths: Iterable[Path], *, full_names: bool = False) -> tuple[Outcome, ...]:
     """Convert modulefiles, NAME/VERSION.lua, and all below directories."""
-    outcomes = convert_files(paths, (".lua",), lambda text, path: [convert_module(text, path)])
+    outcomes = convert_files(paths, ".lua", lambda text, path: [convert_module(text, path)])
     return settle_names(outcomes, full_names=full_names)
 
 

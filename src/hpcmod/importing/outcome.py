@@ -126,11 +126,11 @@ def secure_homepage(url: str) -> tuple[str, list[str]]:
 
 
 def convert_files(
-    paths: Iterable[Path], suffixes: tuple[str, ...], convert: Callable[[str, Path], Iterable[Outcome]]
+    paths: Iterable[Path], suffix: str, convert: Callable[[str, Path], Iterable[Outcome]]
 ) -> list[Outcome]:
     """Convert files, and all below directories whose names end so; one that cannot be converted is refused."""
     outcomes: list[Outcome] = []
-    for path in (found for named in paths for found in find_recipes(named, suffixes)):
+    for path in (found for named in paths for found in find_recipes(named, suffix)):
         try:
             outcomes += convert(read_recipe(path), path)
         except HpcmodError as err:

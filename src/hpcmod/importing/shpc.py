@@ -64,7 +64,7 @@ def import_shpc(
     def convert(text: str, path: Path) -> Iterator[Outcome]:
         return convert_recipe(parse_container_yaml(text, str(path)), path, standard_commands=standard_commands)
 
-    return settle_names(convert_files(paths, ("container.yaml",), convert), full_names=full_names)
+    return settle_names(convert_files(paths, "container.yaml", convert), full_names=full_names)
 
 
 def convert_recipe(recipe: ContainerYaml, path: Path, *, standard_commands: bool = False) -> Iterator[Outcome]:

@@ -51,7 +51,7 @@ def import_sif(paths: Iterable[Path], watch: Watch) -> Iterator[Outcome]:
     -----
     Each is hashed when it is requested: finished ones are kept if the user interrupts a run over many large ones.
     """
-    found = [path for named in paths for path in find_recipes(named, (".sif",))]
+    found = [path for named in paths for path in find_recipes(named, ".sif")]
     for one in settle_names([_outcome(path, partial(_describe, path)) for path in found]):
         if isinstance(one, ImportedEasyconfig):
             yield _outcome(Path(one.origin), partial(_with_checksum, one, watch))

@@ -1,4 +1,4 @@
-"""Input of the rules for recipes: an easyconfig's text, its variables, and the line of each."""
+"""Input of the rules for easyconfigs: the text, its variables, and the line of each."""
 
 from __future__ import annotations
 
@@ -17,11 +17,6 @@ from hpcmod.model.finding import Finding
 def fault(line: int, rule: str, level: str, found: str, cure: str) -> Finding:
     """Return a finding about a line; a number below 1 is taken as 1."""
     return Finding(level, rule, found, cure, line=max(1, line))
-
-
-def line_of(text: str, words: str) -> int:
-    """Return the number of the first line that contains the given words; 1 if none does."""
-    return next((number for number, line in enumerate(source_lines(text), 1) if words in line), 1)
 
 
 @dataclass(frozen=True)
@@ -86,8 +81,8 @@ class LintContext:
         return next((number for number, line in lines if re.match(rf"{name}\s*=[^=]", line)), 1)
 
     def line(self, words: str) -> int:
-        """Return the first line that contains the given words."""
-        return line_of(self.text, words)
+        """Return the number of the first line that contains the given words; 1 if none does."""
+        return next((number for number, line in enumerate(source_lines(self.text), 1) if words in line), 1)
 
 
 def _filled(value: Any, templates: Mapping[str, str]) -> Any:

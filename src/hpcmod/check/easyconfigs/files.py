@@ -7,16 +7,13 @@ from pathlib import Path
 
 from hpcmod.errors import BadInputError, explain_os_error
 
-SUFFIXES = (".eb", "container.yaml")
-"""Suffixes of the files that can be checked."""
-
 _LARGEST = 1 << 20  # bytes; the longest easyconfig of LUMI has 40,000, and so has the longest recipe of singularity-hpc
 
 
-def find_recipes(path: Path, suffixes: tuple[str, ...] = SUFFIXES) -> Iterator[Path]:
-    """Yield a file, or all files below a directory with one of the suffixes, sorted."""
+def find_recipes(path: Path, suffix: str) -> Iterator[Path]:
+    """Yield a file, or all files below a directory whose names end so, sorted."""
     if path.is_dir():
-        yield from sorted(one for one in path.rglob("*") if one.name.endswith(suffixes) and one.is_file())
+        yield from sorted(file for file in path.rglob("*") if file.name.endswith(suffix) and file.is_file())
     else:
         yield path
 

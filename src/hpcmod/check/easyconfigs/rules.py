@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 
 from hpcmod.check.easyconfigs.context import LintContext, fault
 from hpcmod.check.easyconfigs.drift import find_drift
-from hpcmod.check.easyconfigs.scripts import check_scripts
 from hpcmod.check.jobs.rules.ranks import FIXED_PORTS
 from hpcmod.errors import BadInputError
 from hpcmod.model.bind import Bind
@@ -222,6 +221,6 @@ def _parameters(look: LintContext) -> Iterator[Finding]:
 RULES: tuple[Callable[[LintContext], Iterator[Finding]], ...] = (
     *(_needs_names, _file_name, _images, _checksums, _checked_sums, _dead_binds, _empty_paths, _fixed_ports),
     *(_commands, _site_lua, find_drift, _sanity_checks, _misspelt_variables, _other_module, _assigned_twice),
-    *(_parameters, check_scripts),
+    _parameters,
 )
 """Every rule for easyconfigs."""

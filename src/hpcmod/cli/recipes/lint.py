@@ -1,4 +1,4 @@
-"""The command `hpcmod lint`: find mistakes in batch scripts, easyconfigs, shpc recipes and site profiles."""
+"""The command `hpcmod lint`: find mistakes in batch scripts, easyconfigs and site profiles."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from hpcmod.model.site import Site
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def lint(paths: Sequence[Path], site: str | None, as_json: bool) -> None:
-    """Find mistakes in batch scripts, easyconfigs, shpc recipes and site profiles.
+    """Find mistakes in batch scripts, easyconfigs and site profiles.
 
     Files are read, never run; the kind of a file follows from its name and first lines. In batch scripts: options
-    that Slurm misreads, ranks that do not find each other, idle GPUs, images without their module. In recipes: names
-    that do not load, missing checksums, moving tags. In site profiles (*.toml): unknown keys and invalid values.
-    Directories are searched for recipes. Exit code 1 if there are failures; warnings alone are 0.
+    that Slurm misreads, ranks that do not find each other, idle GPUs, images without their module. In easyconfigs:
+    names that do not load, missing checksums, moving tags. In site profiles (*.toml): unknown keys and invalid values.
+    Directories are searched for easyconfigs. Exit code 1 if there are failures; warnings alone are 0.
 
     \b
     Examples:
@@ -46,10 +46,9 @@ def lint(paths: Sequence[Path], site: str | None, as_json: bool) -> None:
       hpcmod lint --site lumi train.sh
       hpcmod lint easyconfigs
       hpcmod lint LUMI-EasyBuild-containers/easybuild/easyconfigs --json
-      hpcmod lint ~/shpc-registry/quay.io
       hpcmod lint ./ours.toml
     """
-    files = [path for named in paths for path in find_recipes(_check_exists(named))]
+    files = [path for named in paths for path in find_recipes(_check_exists(named), ".eb")]
     wanted = site is not None or any(map(is_batch_script, files))
     profile = machine.load_site(site, {} if site else os.environ) if wanted else Site("")
     found = {path: _lint(path, profile) for path in files}

@@ -9,7 +9,7 @@ from hpcmod.check.easyconfigs.lint import lint_easyconfig
 from hpcmod.errors import BadInputError
 from hpcmod.model.finding import Finding
 from hpcmod.render.easyconfig import EasyconfigText, render_easyconfig
-from tests.foreign_recipes import LUMI, LUMI_NAME, MANY, ODD_ALIASES, SAME_LATEST, SAMTOOLS, SHPC, UNPINNED, A
+from tests.foreign_recipes import LUMI, LUMI_NAME, A
 
 CHECKOUT = Path(__file__).resolve().parents[4]
 OURS = render_easyconfig(
@@ -38,7 +38,6 @@ def rules(text: str, path: Path = OURS_PATH) -> list[tuple[str, str]]:
 def test_right_recipes_have_no_faults() -> None:
     assert lint(OURS) == ()
     assert lint(LUMI_RIGHT, Path(f"{LUMI_NAME}.eb")) == ()
-    assert lint(SHPC["ghcr.io/org/openfoam"].partition("aliases")[0], Path("/r/openfoam/container.yaml")) == ()
 
 
 @pytest.mark.parametrize("path", sorted((CHECKOUT / "easyconfigs").rglob("*.eb")), ids=lambda path: path.stem)
@@ -120,38 +119,6 @@ def test_versions_that_only_say_more_do_not_drift() -> None:
     assert lint(OURS.replace("PyTorch 2.7.1 for", "PyTorch 2.7.1+rocm6.2.4 for")) == ()
 
 
-def shpc(text: str, place: str) -> list[tuple[str, str]]:
-    return rules(text, Path("/r") / place / "container.yaml")
-
-
-def test_mistakes_in_recipes_of_shpc_are_found() -> None:
-    assert shpc(SAMTOOLS, "samtools") == []
-    assert shpc(SAMTOOLS, "elsewhere") == [("file-name", "warn")]
-    assert shpc(SAME_LATEST, "same") == []
-    assert shpc(UNPINNED, "alpine") == [("moving-tag", "fail"), *[("no-checksum", "fail")] * 3]
-    assert shpc(MANY, "openfoam") == [("does-not-load", "fail")]
-    odd = shpc(ODD_ALIASES, "salad")
-    assert odd[:2] == [("hides-command", "warn"), ("relative-path", "fail")]
-    assert odd[2:] == [("does-not-load", "fail"), ("unknown-key", "warn")]  # missing override file; unknown key
-    assert shpc(SHPC["ghcr.io/org/site"], "site") == [("does-not-load", "fail"), ("no-checksum", "fail")]
-    assert shpc(SHPC["broken"], "x") == shpc("", "x") == [("does-not-load", "fail")]
-    assert ("empty-path", "fail") in shpc(SAMTOOLS.replace("EMPTY: ''", "MYPATH: 'a::b'"), "samtools")
-
-
-@pytest.mark.parametrize(
-    ("url", "rule"),
-    [
-        ("https://ngc.nvidia.com/catalog/containers/hpc:samtools", []),
-        ("https://ngc.nvidia.com/catalog/containers/hpc:lammps", [("other-url", "warn")]),
-        ("https://biocontainers.pro/tools/SAM-tools", []),
-        ("https://quay.io/", []),
-        ("https://github.com/org/other", []),
-    ],
-)
-def test_the_page_of_another_image_is_found(url: str, rule: list[tuple[str, str]]) -> None:
-    assert shpc(SAMTOOLS.replace("https://example.org/samtools", url), "samtools") == rule
-
-
 def test_binds_that_lua_code_sets_are_seen() -> None:
     text = LUMI_RIGHT.replace("-- vars(", "prepend_path( 'SINGULARITY_BIND', '/alive,/dead', ',' )\n-- vars(", 1)
     assert [one.found[:49] for one in lint(text, Path(f"{LUMI_NAME}.eb"))] == [
@@ -170,11 +137,11 @@ def test_numbers_of_one_word_do_not_differ(suffix: str, drifts: bool) -> None:
     assert found == ["version-drift"] * drifts
 
 
-def test_recipes_are_found_below_directories(tmp_path: Path) -> None:
-    for name in ("a/x.eb", "b/container.yaml", "b/x.txt"):
+def test_easyconfigs_are_found_below_directories(tmp_path: Path) -> None:
+    for name in ("a/x.eb", "b/y.eb", "b/x.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
-    assert [path.name for path in find_recipes(tmp_path)] == ["x.eb", "container.yaml"]
+    assert [path.name for path in find_recipes(tmp_path, ".eb")] == ["x.eb", "y.eb"]
 
 
 def test_a_file_of_another_kind_is_refused() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 from hpcmod.cli.main import main
-from tests.foreign_recipes import write_lumi, write_shpc, write_tree
+from tests.foreign_recipes import write_lumi, write_tree
 
 
 def run(*args: str | Path) -> Result:
@@ -29,10 +29,10 @@ def test_warnings_alone_do_not_fail(tmp_path: Path) -> None:
 
 
 def test_json_lists_every_file(tmp_path: Path) -> None:
-    done = run(write_shpc(tmp_path), "--json")
+    done = run(write_lumi(tmp_path), "--json")
     said = json.loads(done.stdout)
     assert said["version"] == 1
-    assert len(said["files"]) == 12
+    assert len(said["files"]) == 6
     finding = said["files"][0]["findings"][0]
     assert set(finding) == {"level", "rule", "found", "cure", "subject", "line"}
     assert finding["subject"] == said["files"][0]["file"]
@@ -84,7 +84,7 @@ def test_a_file_of_another_kind_is_refused_with_the_kinds_there_are(tmp_path: Pa
     (tmp_path / "x.txt").write_text("hello\n")
     done = run(tmp_path / "x.txt")
     assert done.exit_code == 2
-    assert "not a batch script, recipe or site profile" in done.stderr
+    assert "not a batch script, easyconfig or site profile" in done.stderr
     assert "Expected *.sh" in done.stderr
 
 
