@@ -40,7 +40,6 @@ from hpcmod.importing.lumi_eb import convert_easyconfig
 from hpcmod.importing.ngc import convert_module
 from hpcmod.importing.outcome import ImportedEasyconfig
 from hpcmod.importing.shpc import convert_recipe
-from hpcmod.importing.variables import Variables
 from hpcmod.lock import read_holder
 from hpcmod.machine import load_site
 from hpcmod.model.bandwidth.measurement import BandwidthPoint
@@ -230,12 +229,11 @@ def _import_ngc(data: bytes) -> None:
 @reader("environment definition file")
 def _edf(directory: Path) -> Iterator[Reader]:
     (directory / "common.toml").write_text(EDF_BASE)
-    variables = (Variables(complete=False, bare=False), Variables({"SCRATCH": "/s", "PATH": "/bin"}, bare=False))
 
     def read(data: bytes) -> None:
-        for one in variables:
-            edf = read_edf(text_of(data), directory / "x.toml", EdfPath((directory,), directory), one)
-            render_easyconfig(convert_edf(edf, directory / "x.toml", one).easyconfig)
+        path = directory / "x.toml"
+        edf = read_edf(text_of(data), path, EdfPath((directory,), directory))
+        render_easyconfig(convert_edf(edf, path).easyconfig)
 
     yield Reader(read, lambda dice: mutate(dice, dice.choice((EDF.encode(), EDF_BASE.encode()))))
 

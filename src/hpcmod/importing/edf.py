@@ -10,27 +10,29 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from hpcmod.errors import BadInputError
-from hpcmod.importing.carried import Findings, carry_environment, report_binds_by_hand, shown_text
-from hpcmod.importing.edf_files import EdfPath, EnvironmentFile, read_edf
-from hpcmod.importing.formats import ImportFormat, ImportOption, Watch
-from hpcmod.importing.mounts import make_bind, shell_text
+from hpcmod.importing.edf_files import EdfPath, EnvironmentFile, literal_text, read_edf
+from hpcmod.importing.formats import ImportFormat
 from hpcmod.importing.outcome import (
+    MOVING,
     UNPINNED,
+    Findings,
     ImportedEasyconfig,
     Outcome,
-    choose_version,
     convert_files,
     describe_registry_image,
     settle_names,
+    shell_text,
+    shown_text,
     with_registry,
 )
-from hpcmod.importing.variables import Variables
+from hpcmod.model.bind import KERNEL, Bind, can_be_bound
 from hpcmod.model.images.reference import ImageReference
+from hpcmod.model.spec import why_no_variable
 
 _TRUE, _FALSE = "true", "false"
 _CXI, _OFI_NCCL = "com.hooks.cxi.enabled", "com.hooks.aws_ofi_nccl."
@@ -54,35 +56,36 @@ _DEVICES = {
 }
 """Devices with what decides about them; empty: the module has them anyway."""
 
+_SQUASHFS = "image-src=/"
+"""Option of a bind whose source is an image of a file system.
+
+Source: https://apptainer.org/docs/user/latest/bind_paths_and_mounts.html, "Image Mounts", read 2026-11.
+"""
+
+_FLAGS = ("", "ro", "sqsh", "rw", "bind", "rbind", "nosuid", "nodev")
+"""Flags of mounts that a bind has, or that describe what the runtime does anyway; and x-create=."""
+
+_REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*(?::-)?\}")
 _USER = re.compile(r"(?P<user>[^@/:#]+)@(?!sha256:)(?P<rest>.+)", re.DOTALL)
 
 
-def import_edf(
-    paths: Iterable[Path], *, environ: Mapping[str, str], working: Path, expand: bool
-) -> tuple[Outcome, ...]:
+def import_edf(paths: Iterable[Path], *, environ: Mapping[str, str], working: Path) -> tuple[Outcome, ...]:
     """Convert environment definition files, and all below directories.
 
     Parameters
     ----------
     environ
-        Environment of the user: for EDF_PATH, HOME and, if `expand`, the variables in the files.
+        Environment of the user: for EDF_PATH and HOME.
     working
         The directory to which relative paths of `base_environment` refer.
-    expand
-        Replace variables by their values; if not, what depends on them is left out.
     """
-    variables = Variables(environ, bare=False) if expand else Variables(complete=False, bare=False)
     search = EdfPath.of(environ, working)
     return settle_names(
-        convert_files(
-            paths,
-            ".toml",
-            lambda text, path: [convert_edf(read_edf(text, path, search, variables), path, variables)],
-        )
+        convert_files(paths, ".toml", lambda text, path: [convert_edf(read_edf(text, path, search), path)])
     )
 
 
-def convert_edf(edf: EnvironmentFile, path: Path, variables: Variables) -> ImportedEasyconfig:
+def convert_edf(edf: EnvironmentFile, path: Path) -> ImportedEasyconfig:
     """Convert a file that is merged with those that it inherits from.
 
     Raises
@@ -91,20 +94,18 @@ def convert_edf(edf: EnvironmentFile, path: Path, variables: Variables) -> Impor
         If its image is missing, not in a registry, or has neither a digest nor a tag.
     """
     said = Findings(notes=list(edf.notes))
-    reference = edf_image(edf.image, variables, said)
+    reference = _image(edf.image, said)
     name = path.name.removesuffix(".toml")
     easyconfig, left_out = describe_registry_image(
         name,
-        choose_version(reference),
+        _version(reference),
         reference,
         description=f"Environment {name}: {reference.repository.rpartition('/')[2]} from {reference.registry}",
         url="",
         commands=None,
-        environment=carry_environment(edf.env, variables, said, empty="the file would unset it"),
+        environment=_environment(edf, said),
     )
-    easyconfig = replace(
-        easyconfig, bind_paths=_binds(edf, variables, said), netstack=_netstack(dict(edf.annotations), said)
-    )
+    easyconfig = replace(easyconfig, bind_paths=_binds(edf, said), netstack=_netstack(dict(edf.annotations), said))
     _report_devices(edf, said)
     _report_start(edf, said)
     said.left_out += [*left_out, *(f"the unknown key {key}" for key in edf.unknown)]
@@ -115,14 +116,14 @@ def convert_edf(edf: EnvironmentFile, path: Path, variables: Variables) -> Impor
     )
 
 
-def edf_image(given: str, variables: Variables, said: Findings) -> ImageReference:
+def _image(given: str, said: Findings) -> ImageReference:
     """Return the image of `[USER@][REGISTRY#]IMAGE[:TAG]`, or of a registry name with slashes."""
     if not given:
         raise BadInputError("it names no image: only other environments can use it, as base_environment", "")
     try:
-        text = variables.substitute(given)
+        text = literal_text(given)
     except BadInputError as err:
-        raise BadInputError(f"its image {shown_text(given)!r}: {err.message}; try --expand", "") from err
+        raise BadInputError(f"its image {shown_text(given)!r}: {err.message}", "") from err
     if text.startswith((".", "/", "~")) or text.endswith((".sqsh", ".squashfs")):
         raise BadInputError(
             f"its image {shown_text(text)!r} is a squashfs file: name the registry image it comes from, or make a SIF "
@@ -139,26 +140,75 @@ def edf_image(given: str, variables: Variables, said: Findings) -> ImageReferenc
     return ImageReference.parse(f"docker://{registry}/{image}" if mark else f"docker://{with_registry(place)}")
 
 
-def _binds(edf: EnvironmentFile, variables: Variables, said: Findings) -> tuple[str, ...]:
+def _version(reference: ImageReference) -> str:
+    """Return the version of the module by the tag of its image, or by the digest."""
+    if reference.tag == "latest" and not reference.pinned:
+        raise BadInputError(f"{MOVING}: give a tag", "")
+    if reference.tag and reference.tag != "latest":
+        return reference.tag
+    return f"{reference.tag or 'sha256'}-{reference.digest[7:15]}"
+
+
+def _environment(edf: EnvironmentFile, said: Findings) -> list[tuple[str, str]]:
+    """Return the variables that an easyconfig can set; report the others."""
+    chosen = []
+    for name, given in edf.env:
+        try:
+            value = literal_text(given)
+            reason = why_no_variable(name, value)
+        except BadInputError as err:
+            value, reason = given, err.message
+        if reason:
+            said.left_out.append(f"the variable {shown_text(name)}: {shown_text(reason)}{_how_to_set(name, given)}")
+            continue
+        chosen.append((name, value))
+        if not value:
+            said.changed.append(f"the variable {name} is empty in the container; the file would unset it")
+    if chosen:
+        said.changed.append("variables that you set before loading the module win over those of the file")
+    return chosen
+
+
+def _how_to_set(name: str, given: str) -> str:
+    """Return how a user can set a variable of the container; empty if that is not possible.
+
+    Notes
+    -----
+    The runtime evaluates these variables in the container: text with other expansions would be run as code there.
+    """
+    if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) or re.search(r"[$`\\]", _REFERENCE.sub("", given)):
+        return ""
+    after = given.removeprefix(f"${{{name}}}:")
+    if name == "PATH" and after != given:
+        name, given = "APPEND_PATH", after
+    elif name == "PATH" and given.endswith(":${PATH}"):
+        first = shell_text(f"{shown_text(given.removesuffix('${PATH}'))}${{SINGULARITYENV_PREPEND_PATH}}")
+        both = f"SINGULARITYENV_PREPEND_PATH={first} APPTAINERENV_PREPEND_PATH={first}"
+        return f"; after loading the module: export {both}"
+    return f"; after loading the module: export SINGULARITYENV_{name}={shell_text(shown_text(given))}"
+
+
+def _binds(edf: EnvironmentFile, said: Findings) -> tuple[str, ...]:
     """Return the binds; a later mount hides an earlier one at the same place."""
     chosen: dict[str, str] = {}
     by_hand: list[str] = []
-    for given in edf.mounts:
+    for mount in edf.mounts:
         try:
-            source, destination, flags = _split(variables.substitute(given))
-            if source in ("tmpfs", "umount"):
-                raise BadInputError(f"it is no bind: singularity exec --scratch {destination}", "")
-            bind, lost = make_bind(source, destination, flags)
+            source, destination, flags = _split(literal_text(mount))
+            bind = _bind(source, destination, flags)
         except BadInputError as err:
-            said.left_out.append(f"the mount {shown_text(given)}: {shown_text(err.message)}")
-            if "$" in given or given.startswith("./"):
-                by_hand.append(given)
+            said.left_out.append(f"the mount {shown_text(mount)}: {shown_text(err.message)}")
+            if "$" in mount or mount.startswith("./"):
+                by_hand.append(_bind_by_hand(mount))
             continue
         chosen.pop(destination, None)
         chosen[destination] = bind
+        lost = [flag for flag in flags if flag not in _FLAGS and not flag.startswith("x-create=")]
         if lost:
-            said.left_out.append(f"{', '.join(lost)} of the mount {shown_text(given)}: the runtime decides")
-    report_binds_by_hand(by_hand, said)
+            said.left_out.append(f"{', '.join(lost)} of the mount {shown_text(mount)}: the runtime decides")
+    if by_hand:
+        listed = shell_text(",".join(by_hand))
+        said.left_out.append(f"for these mounts, before loading the module: export SINGULARITY_BINDPATH={listed}")
     return tuple(chosen.values())
 
 
@@ -167,7 +217,43 @@ def _split(mount: str) -> tuple[str, str, list[str]]:
     if len(parts) > 3:
         raise BadInputError("it is not SOURCE:DESTINATION[:FLAGS]", "")
     source, destination, flags = (*parts, "", "")[:3]
+    if source in ("tmpfs", "umount"):
+        raise BadInputError(f"it is no bind: singularity exec --scratch {destination}", "")
     return source, destination or source, re.split("[+,]", flags) if flags else []
+
+
+def _bind(source: str, destination: str, flags: Sequence[str]) -> str:
+    """Return a mount as a bind path of an easyconfig.
+
+    Raises
+    ------
+    BadInputError
+        If an easyconfig cannot describe it.
+    """
+    for role, path in (("source", source), ("destination", destination)):
+        if not path.startswith("/"):
+            raise BadInputError(f"its {role} {path!r} is not an absolute path", "")
+        if not can_be_bound(path):
+            raise BadInputError(f"its {role} {path!r} contains a character that a bind path cannot have", "")
+    if re.search(r"[*?]", source) or KERNEL in source:
+        raise BadInputError(f"its source {source!r} would be a pattern in a bind path", "")
+    option = _option(flags)
+    return str(Bind(source, "" if destination == source and not option else destination, option))
+
+
+def _option(flags: Sequence[str]) -> str:
+    """Return the option of a bind for the flags of a mount."""
+    return _SQUASHFS if "sqsh" in flags else "ro" if "ro" in flags else ""
+
+
+def _bind_by_hand(mount: str) -> str:
+    """Return a mount as a bind of the runtime, with the working directory of the user as a variable."""
+    text = re.sub(r"^\./", "${PWD}/", shown_text(mount))
+    flags = re.search(r":([A-Za-z+,=-]+)$", text)
+    if not flags:
+        return text
+    option = _option(re.split("[+,]", flags[1]))
+    return text[: flags.start()] + (f":{option}" if option else "")
 
 
 def _netstack(annotations: Mapping[str, str], said: Findings) -> str:
@@ -209,17 +295,8 @@ def _report_start(edf: EnvironmentFile, said: Findings) -> None:
         said.left_out.append(f"a writable container{why}: singularity exec --writable-tmpfs $SIF")
 
 
-def _convert(paths: Iterable[Path], _: Watch, *, expand: bool = False) -> tuple[Outcome, ...]:
-    return import_edf(paths, environ=os.environ, working=Path.cwd(), expand=expand)
-
-
 FORMAT = ImportFormat(
     "Convert environment definition files (EDF, TOML) of CSCS's Container Engine and Sarus Suite.",
-    _convert,
-    examples=("~/.edf --output ours", "pytorch.toml --dry-run", "pytorch.toml --expand --output mine"),
-    options=(
-        ImportOption(
-            "expand", "Replace ${VARIABLE} by its present value, for an easyconfig of your own (default: leave out)."
-        ),
-    ),
+    lambda paths, _: import_edf(paths, environ=os.environ, working=Path.cwd()),
+    examples=("~/.edf --output ours", "pytorch.toml --dry-run"),
 )

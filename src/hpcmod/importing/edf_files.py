@@ -7,6 +7,7 @@ https://github.com/eth-cscs/cscs-docs/blob/main/docs/software/container-engine/s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +15,6 @@ from typing import Any
 
 from hpcmod.check.easyconfigs.files import read_recipe
 from hpcmod.errors import BadInputError
-from hpcmod.importing.variables import Variables
 from hpcmod.model.documents import load_toml
 
 LEVELS = 10
@@ -24,6 +24,7 @@ _MOST_FILES = 100  # files that one file inherits from: each level may name seve
 _DEEPEST = 20  # levels of an annotation's name
 _KEYS = ("annotations", "base_environment", "devices", "entrypoint", "env", "image", "mounts", "workdir", "writable")
 _KINDS = {str: "a string", bool: "true or false"}
+_DOLLARS = re.compile(r"\$\$|(?P<variable>\$\{[^}]*\}?)|\$[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,25 @@ class EdfPath:
             return own, f"base_environment {name} was found next to the file that names it, not in the search path"
         searched = ", ".join(dict.fromkeys(str(one.parent) for one in (*places, own)))
         raise BadInputError(f"base_environment {name!r} is not in {searched}; set EDF_PATH", "")
+
+
+def literal_text(text: str) -> str:
+    """Return the text of a value on every machine: `$` for `$$`.
+
+    Raises
+    ------
+    BadInputError
+        If it depends on a variable.
+    """
+
+    def literal(match: re.Match[str]) -> str:
+        if match["variable"]:
+            raise BadInputError(f"depends on {match[0]}", "")
+        if match[0] != "$$":
+            raise BadInputError(f"{match[0]} is not a variable in this format: write ${{{match[0][1:]}}}", "")
+        return "$"
+
+    return _DOLLARS.sub(literal, text)
 
 
 def is_file(path: Path) -> bool:
@@ -163,7 +183,7 @@ def _flatten(table: object) -> tuple[list[tuple[str, str]], list[str]]:
     return found, faults
 
 
-def read_edf(text: str, path: Path, search: EdfPath, variables: Variables) -> EnvironmentFile:
+def read_edf(text: str, path: Path, search: EdfPath) -> EnvironmentFile:
     """Parse a file, and merge it into those that it inherits from.
 
     Raises
@@ -171,13 +191,12 @@ def read_edf(text: str, path: Path, search: EdfPath, variables: Variables) -> En
     HpcmodError
         If one cannot be read, parsed or found, or there are too many.
     """
-    return _Reader(search, variables).merged(parse_edf(text, str(path)), path, ())
+    return _Reader(search).merged(parse_edf(text, str(path)), path, ())
 
 
 @dataclass
 class _Reader:
     search: EdfPath
-    variables: Variables
     count: int = 0
     """Files read so far."""
 
@@ -187,7 +206,7 @@ class _Reader:
             raise BadInputError(f"base_environment has more than {LEVELS} levels", "")
         below = EnvironmentFile()
         for name in top.bases:
-            found, note = self.search.find(self.variables.substitute(name), path)
+            found, note = self.search.find(literal_text(name), path)
             self.count += 1
             if self.count > _MOST_FILES:
                 raise BadInputError(f"base_environment leads to more than {_MOST_FILES} files", "")

@@ -42,7 +42,7 @@ class ImportOption:
     """A switch of one format."""
 
     name: str
-    """Without dashes, e.g. expand."""
+    """Without dashes, e.g. full-names."""
     help: str
 
 

@@ -13,11 +13,10 @@ from typing import Any
 
 from hpcmod.check.easyconfigs.rules import LUA_BINDS, binds_of
 from hpcmod.errors import BadInputError
-from hpcmod.importing.carried import Findings, shown_text
 from hpcmod.importing.formats import ImportFormat
 from hpcmod.importing.lumi_scripts import ShellCommands, sort_shell_commands
-from hpcmod.importing.mounts import shell_text
 from hpcmod.importing.outcome import (
+    Findings,
     ImportedEasyconfig,
     Outcome,
     choose_commands,
@@ -25,8 +24,10 @@ from hpcmod.importing.outcome import (
     full_description,
     secure_homepage,
     settle_names,
+    shell_text,
+    shown_text,
 )
-from hpcmod.model.easyconfigs.easyconfig_text import CONSTANTS, fill_templates, templates_of
+from hpcmod.model.easyconfigs.easyconfig_text import CONSTANTS, fill_templates, fill_values, templates_of
 from hpcmod.model.easyconfigs.parameters import MODULE_CLASSES
 from hpcmod.model.easyconfigs.static_values import StaticValues, read_static_values
 from hpcmod.model.spec import why_no_variable
@@ -115,7 +116,9 @@ def convert_easyconfig(text: str, path: Path) -> ImportedEasyconfig:
         If it does not install a SIF, or what it installs cannot be determined without running it.
     """
     read = read_static_values(text, str(path), constants=CONSTANTS)
-    values = _filled(read)
+    templates = templates_of(read.known)
+    named = {name: value for name, value in read.known.items() if not name.startswith("local_")}
+    values = {name: fill_values(value, templates) for name, value in named.items()}
     if values.get("easyblock") in _OURS:
         raise BadInputError(f"{path}: is already an hpcmod easyconfig", "")
     if ".sif" not in text and not values.get("sources"):
@@ -190,18 +193,6 @@ def _carried(easyconfig: EasyconfigText) -> Iterator[str]:
     yield from (name for name, _ in easyconfig.parameters)
 
 
-def _filled(read: StaticValues) -> dict[str, Any]:
-    """Fill in EasyBuild's templates in strings and lists of strings."""
-    templates = templates_of(read.known)
-    return {name: _fill(value, templates) for name, value in read.known.items() if not name.startswith("local_")}
-
-
-def _fill(value: Any, templates: Mapping[str, str]) -> Any:
-    if isinstance(value, str):
-        return fill_templates(value, templates)
-    return [_fill(one, templates) for one in value] if isinstance(value, list) else value
-
-
 def _needed(read: StaticValues, values: Mapping[str, Any], name: str) -> str:
     if name in read.unknown:
         raise BadInputError(f"its {name} cannot be determined without running it: {read.unknown[name]}", "")
@@ -215,7 +206,7 @@ def _find_sif(read: StaticValues, values: Mapping[str, Any]) -> str:
         raise BadInputError(f"its sources cannot be determined without running it: {read.unknown['sources']}", "")
     sources = values.get("sources")
     names = [
-        fill_templates(name, templates_of(read.known))
+        name
         for one in (sources if isinstance(sources, list) else ())
         if isinstance(name := one.get("filename") if isinstance(one, dict) else one, str)
     ]

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from hpcmod.errors import BadInputError
-from hpcmod.importing.carried import Findings
-from hpcmod.importing.formats import ImportFormat, ImportOption
+from hpcmod.importing.formats import ImportFormat
 from hpcmod.importing.outcome import (
+    MOVING,
     UNPINNED,
+    Findings,
     ImportedEasyconfig,
     Outcome,
     convert_files,
@@ -54,10 +55,9 @@ _ESCAPED = re.compile(r"\\(\d{1,3}|.)", re.DOTALL)
 _LETTERS = {"n": "\n", "t": "\t", "r": "\r"}
 
 
-def import_ngc(paths: Iterable[Path], *, full_names: bool = False) -> tuple[Outcome, ...]:
+def import_ngc(paths: Iterable[Path]) -> tuple[Outcome, ...]:
     """Convert modulefiles, NAME/VERSION.lua, and all below directories."""
-    outcomes = convert_files(paths, ".lua", lambda text, path: [convert_module(text, path)])
-    return settle_names(outcomes, full_names=full_names)
+    return settle_names(convert_files(paths, ".lua", lambda text, path: [convert_module(text, path)]))
 
 
 def convert_module(text: str, path: Path) -> ImportedEasyconfig:
@@ -108,7 +108,7 @@ def _find_image(texts: dict[str, str], path: Path) -> ImageReference:
     if not reference.registry:
         raise BadInputError(f"{path}: its image {texts['uri'][:80]!r} is not in a registry", "")
     if reference.tag == "latest" and not reference.pinned:
-        raise BadInputError(f"{path}: the tag latest without a digest can mean another image tomorrow", "")
+        raise BadInputError(f"{path}: {MOVING}", "")
     return reference
 
 
@@ -207,7 +207,6 @@ def _unescaped(code: str) -> str:
 
 FORMAT = ImportFormat(
     "Convert NVIDIA's container modules (NAME/VERSION.lua), without running them.",
-    lambda paths, _, **options: import_ngc(paths, **options),
+    lambda paths, _: import_ngc(paths),
     examples=("ngc-container-environment-modules --output ours", "modules/pytorch --dry-run"),
-    options=(ImportOption("full-names", "Put the directory above a module's in front of its name."),),
 )

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Union
 
 from hpcmod.check.easyconfigs.files import find_recipes, read_recipe
-from hpcmod.errors import BadInputError, HpcmodError
+from hpcmod.errors import HpcmodError
 from hpcmod.model.images.reference import ImageReference
 from hpcmod.model.spec import COMMAND_NAME, HOST_COMMANDS
 from hpcmod.render.easyconfig import EasyconfigText
 
 UNPINNED = "no digest is given, so the image is identified by its tag alone"
+MOVING = "the tag latest without a digest can mean another image tomorrow"
 
 _LONGEST = 20_000  # characters of a description
 _LONGEST_REASON = 400  # characters: a message may quote the recipe
+_LONGEST_SHOWN = 2000  # characters of a value in a message
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,15 @@ class Refused:
 
 
 Outcome = Union[ImportedEasyconfig, Refused]
+
+
+@dataclass
+class Findings:
+    """What is not the same in the easyconfig, one clause each."""
+
+    left_out: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 def settle_names(outcomes: Sequence[Outcome], *, full_names: bool = False) -> tuple[Outcome, ...]:
@@ -187,21 +199,17 @@ def with_registry(image: str) -> str:
     return image if named else f"docker.io/{image if slash else f'library/{image}'}"
 
 
-def choose_version(reference: ImageReference) -> str:
-    """Return the version of a module by the tag of its image, or by the digest.
-
-    Raises
-    ------
-    BadInputError
-        If there is neither a digest nor a tag other than `latest`.
-    """
-    if reference.tag == "latest" and not reference.pinned:
-        raise BadInputError("the tag latest without a digest can mean another image tomorrow: give a tag", "")
-    if reference.tag and reference.tag != "latest":
-        return reference.tag
-    return f"{reference.tag or 'sha256'}-{reference.digest[7:15]}"
-
-
 def refused(origin: object, err: HpcmodError) -> Refused:
     """Return the refusal for an error."""
     return Refused(str(origin), err.message.removeprefix(f"{origin}: ")[:_LONGEST_REASON])
+
+
+def shown_text(text: str) -> str:
+    """Return text of a recipe for a message, cut if it is very long."""
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
+
+
+def shell_text(text: str) -> str:
+    """Quote text for a shell so that only its `${NAME}` and `${NAME:-}` are expanded, and `$$` means `$`."""
+    special = r'\$\$|[\\"`]|\$(?!\{[A-Za-z_][A-Za-z0-9_]*(?::-)?\})'
+    return '"' + re.sub(special, lambda match: f"\\{match[0][-1]}", text) + '"'

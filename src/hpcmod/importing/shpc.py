@@ -5,17 +5,17 @@ from __future__ import annotations
 import posixpath
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from hpcmod.check.easyconfigs.files import read_recipe
 from hpcmod.errors import BadInputError, HpcmodError
-from hpcmod.importing.carried import Findings, shown_text
 from hpcmod.importing.formats import ImportFormat, ImportOption
-from hpcmod.importing.mounts import shell_text
 from hpcmod.importing.outcome import (
+    MOVING,
     UNPINNED,
+    Findings,
     ImportedEasyconfig,
     Outcome,
     Refused,
@@ -23,6 +23,8 @@ from hpcmod.importing.outcome import (
     describe_registry_image,
     refused,
     settle_names,
+    shell_text,
+    shown_text,
     with_registry,
 )
 from hpcmod.model.container_yaml import Alias, ContainerYaml, override_recipe, parse_container_yaml
@@ -30,44 +32,22 @@ from hpcmod.model.images.reference import ImageReference, is_digest, is_tag
 from hpcmod.model.spec import is_program, why_no_variable
 from hpcmod.render.easyconfig import EasyconfigText
 
-MOVING = "latest"
-"""The tag that can mean another image tomorrow."""
-
 _SHELL = re.compile(r"[$`&|;<>(){}*?~\\\n]|^\s*(?:\.|source)\s|^\w+=")
 _OTHER_MACHINE = re.compile(r"(?:^|[-_.])(arm64|aarch64|ppc64le|s390x|riscv64)(?:$|[-_.])")
-_RUNSCRIPT = "/.singularity.d/runscript"
-_STANDARD: Mapping[str, tuple[str, ...]] = {
-    "run": (_RUNSCRIPT,),
-    "exec": ("/bin/sh", "-c", 'exec "$@"', "exec"),
-    "shell": ("/bin/sh",),
-    "container": ("/bin/sh", "-c", 'echo "$SINGULARITY_CONTAINER"'),
-    "inspect-runscript": ("/bin/cat", _RUNSCRIPT),
-    "inspect-deffile": ("/bin/cat", "/.singularity.d/Singularity"),
-}
-"""Commands that singularity-hpc gives every module, NAME-run and so on, and what each runs in the container."""
-
-OPTIONS = (
-    ImportOption(
-        "full-names", "Put the last part of the image's namespace in front of each name: biocontainers-samtools."
-    ),
-    ImportOption(
-        "standard-commands", "Add singularity-hpc's commands NAME-run, NAME-exec, NAME-shell, NAME-inspect-*."
-    ),
-)
+_STANDARD = ("run", "exec", "shell", "container", "inspect-runscript", "inspect-deffile")
+"""Commands that singularity-hpc gives every module: NAME-run and so on."""
 
 
-def import_shpc(
-    paths: Iterable[Path], *, full_names: bool = False, standard_commands: bool = False
-) -> tuple[Outcome, ...]:
+def import_shpc(paths: Iterable[Path], *, full_names: bool = False) -> tuple[Outcome, ...]:
     """Convert container.yaml files, and all below directories."""
 
     def convert(text: str, path: Path) -> Iterator[Outcome]:
-        return convert_recipe(parse_container_yaml(text, str(path)), path, standard_commands=standard_commands)
+        return convert_recipe(parse_container_yaml(text, str(path)), path)
 
     return settle_names(convert_files(paths, "container.yaml", convert), full_names=full_names)
 
 
-def convert_recipe(recipe: ContainerYaml, path: Path, *, standard_commands: bool = False) -> Iterator[Outcome]:
+def convert_recipe(recipe: ContainerYaml, path: Path) -> Iterator[Outcome]:
     """Convert a recipe: yield one outcome per tag, except for `latest` if it is another tag's image."""
     if recipe.kind not in ("docker", "oras"):
         where = {"gh": "a release on GitHub", "path": f"the file {recipe.source!r}"}[recipe.kind]
@@ -75,21 +55,21 @@ def convert_recipe(recipe: ContainerYaml, path: Path, *, standard_commands: bool
         return
     if not recipe.tags:
         yield Refused(str(path), "it has no tags")
-    moving = dict(recipe.tags).get(MOVING, "")
+    latest = dict(recipe.tags).get("latest")
     same = next(
-        (tag for tag, digest in recipe.tags if digest and digest == moving and is_tag(tag) and tag != MOVING), ""
+        (tag for tag, digest in recipe.tags if digest and digest == latest and is_tag(tag) and tag != "latest"), ""
     )
     for tag, digest in recipe.tags:
-        if tag == MOVING and same:
+        if tag == "latest" and same:
             continue
         origin = f"{path}: {tag[:60]!r}" if not is_tag(tag) else f"{path}: {tag}"
         reason = _why_not(tag, digest)
         try:
-            one = Refused(origin, reason) if reason else _convert_tag(recipe, tag, digest, path, standard_commands)
+            one = Refused(origin, reason) if reason else _convert_tag(recipe, tag, digest, path)
         except HpcmodError as err:
             one = refused(origin, err)
         if tag == same and isinstance(one, ImportedEasyconfig):
-            one = replace(one, notes=(*one.notes, f"the tag {MOVING} is the same image"))
+            one = replace(one, notes=(*one.notes, "the tag latest is the same image"))
         yield one
 
 
@@ -99,31 +79,23 @@ def _why_not(tag: str, digest: str) -> str:
         return "is not a valid tag: at most 128 letters, digits, _ . and - (perhaps part of an error page)"
     if digest and not is_digest(digest):
         return f"{digest[:60]!r} is not a valid digest"
-    if tag == MOVING and not digest:
-        return "the tag latest without a digest can mean another image tomorrow"
-    return ""
+    return MOVING if tag == "latest" and not digest else ""
 
 
-def _convert_tag(
-    recipe: ContainerYaml, tag: str, digest: str, path: Path, standard_commands: bool
-) -> ImportedEasyconfig:
+def _convert_tag(recipe: ContainerYaml, tag: str, digest: str, path: Path) -> ImportedEasyconfig:
     reference = ImageReference.parse(_reference(recipe, tag, digest))
     *_, name = parts = reference.repository.split("/")
     said = Findings(notes=[] if digest else [UNPINNED])
     recipe = _overridden(recipe, tag, path, said)
     commands = _commands(recipe.aliases, said)
-    standard = {f"{name}-{suffix}": words for suffix, words in _STANDARD.items()}
-    if standard_commands:
-        commands = {**commands, **standard}
-    else:
-        said.changed.append(
-            f"the commands {', '.join(standard)} are added by --standard-commands only; for each there is "
-            "`singularity run`, `exec` or `inspect` with $SIF, and start-shell"
-        )
+    standard = ", ".join(f"{name}-{suffix}" for suffix in _STANDARD)
+    said.changed.append(
+        f"instead of the commands {standard}: `singularity run`, `exec` or `inspect` with $SIF, and start-shell"
+    )
     said.changed.append("$SINGULARITY_CONTAINER is not set by the module: write $SIF")
     easyconfig, left_out = describe_registry_image(
         name,
-        f"{tag}-{digest[7:15]}" if tag == MOVING else tag,
+        f"{tag}-{digest[7:15]}" if tag == "latest" else tag,
         reference,
         description=recipe.description,
         url=recipe.url,
@@ -246,5 +218,9 @@ FORMAT = ImportFormat(
     "Convert recipes of singularity-hpc (container.yaml) to one easyconfig per tag, pinned to its digest.",
     lambda paths, _, **options: import_shpc(paths, **options),
     examples=("~/shpc-registry/quay.io --output ours", "container.yaml --dry-run --json"),
-    options=OPTIONS,
+    options=(
+        ImportOption(
+            "full-names", "Put the last part of the image's namespace in front of each name: biocontainers-samtools."
+        ),
+    ),
 )

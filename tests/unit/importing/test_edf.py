@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -9,19 +8,17 @@ from hpcmod.errors import BadInputError
 from hpcmod.importing.edf import convert_edf, import_edf
 from hpcmod.importing.edf_files import EnvironmentFile
 from hpcmod.importing.outcome import ImportedEasyconfig, Outcome, Refused
-from hpcmod.importing.variables import Variables
+from hpcmod.model.bind import Bind
 from tests.foreign_recipes import A, write_edf
 
-UNKNOWN = Variables(complete=False, bare=False)
 
-
-def convert(variables: Variables = UNKNOWN, **values: object) -> ImportedEasyconfig:
+def convert(**values: object) -> ImportedEasyconfig:
     wanted = {"image": "ubuntu:24.04", "entrypoint": False, "writable": False, **values}
-    return convert_edf(EnvironmentFile(**wanted), Path("/e/my-env.toml"), variables)  # type: ignore[arg-type]
+    return convert_edf(EnvironmentFile(**wanted), Path("/e/my-env.toml"))  # type: ignore[arg-type]
 
 
-def imported(root: Path, *, expand: bool = False, environ: Mapping[str, str] | None = None) -> dict[str, Outcome]:
-    outcomes = import_edf([write_edf(root)], environ=environ or {}, working=root, expand=expand)
+def imported(root: Path) -> dict[str, Outcome]:
+    outcomes = import_edf([write_edf(root)], environ={}, working=root)
     return {Path(one.origin).name: one for one in outcomes}
 
 
@@ -54,14 +51,6 @@ def test_all_that_is_lost_or_changed_is_named_with_what_to_do(tmp_path: Path) ->
         "win over those of the file",
     ):
         assert text in changed
-
-
-def test_expand_uses_the_values_of_now(tmp_path: Path) -> None:
-    environ = {"SCRATCH": "/s/me", "VAR_FROM_HOST": "n1", "PATH": "/bin"}
-    one = imported(tmp_path, expand=True, environ=environ)["pytorch.toml"]
-    assert isinstance(one, ImportedEasyconfig)
-    assert "/s/me" in one.easyconfig.bind_paths
-    assert dict(one.easyconfig.environment)["NODE"] == "n1"
 
 
 def test_others_are_refused_with_the_reason(tmp_path: Path) -> None:
@@ -132,15 +121,89 @@ def test_a_later_mount_hides_an_earlier_one() -> None:
     assert convert(mounts=("/a:/x", "/b:/y", "/c:/x")).easyconfig.bind_paths == ("/b:/y", "/c:/x")
 
 
-@pytest.mark.parametrize("mount", ["tmpfs:/x", "umount:/x", "a:b:c:d", "", "x", "/a*:/b", "/a:b"])
+@pytest.mark.parametrize(
+    "mount",
+    [
+        "tmpfs:/x",
+        "umount:/x",
+        "a:b:c:d",
+        "",
+        "x",
+        "/a*:/b",
+        "/a:b",
+        "a:/b",
+        "/a\n:/b",
+        "/{uname_r}:/b",
+        "/a\\:/b",
+    ],
+)
 def test_a_mount_that_is_not_a_bind_is_reported(mount: str) -> None:
     one = convert(mounts=(mount,))
     assert one.easyconfig.bind_paths == ()
     assert len(one.left_out) == 1
 
 
-def test_an_unset_variable_is_reported() -> None:
-    one = convert(Variables({}, bare=False), env=(("A", "${NONE}"), ("B", "${NONE:-}"), ("C", "$${X}")))
-    assert one.easyconfig.environment == (("B", ""),)
-    assert "the variable A: ${NONE} is not set" in one.left_out[0]
-    assert "the variable C: C is '${X}': the runtime would alter" in one.left_out[1]
+@pytest.mark.parametrize(
+    ("mount", "expected"),
+    [
+        ("/a:/a", "/a"),
+        ("/a", "/a"),
+        ("/a:/b", "/a:/b"),
+        ("/a:/a:ro", "/a:/a:ro"),
+        ("/a:/b:rw+rbind,x-create=auto", "/a:/b"),
+        ("/a.sqsh:/b:sqsh", "/a.sqsh:/b:image-src=/"),
+        ("/a b,c:/e", r"/a b\,c:/e"),
+    ],
+)
+def test_a_mount_becomes_a_bind(mount: str, expected: str) -> None:
+    one = convert(mounts=(mount,))
+    assert (one.easyconfig.bind_paths, one.left_out) == ((expected,), ())
+    assert Bind.parse(expected).source == mount.partition(":")[0]
+
+
+def test_flags_without_a_counterpart_are_named() -> None:
+    one = convert(mounts=("/a:/b:ro+private+noexec",))
+    assert one.easyconfig.bind_paths == ("/a:/b:ro",)
+    assert one.left_out[0].startswith("private, noexec of the mount ")
+
+
+def test_one_line_for_the_shell_has_all_mounts_of_the_user() -> None:
+    lost = convert(mounts=("${A}:/a", "./c:/c:ro+private", "${D}/d.sqsh:/d:sqsh", "${E}:${E:-}")).left_out
+    assert lost[-1].endswith(
+        'export SINGULARITY_BINDPATH="${A}:/a,${PWD}/c:/c:ro,${D}/d.sqsh:/d:image-src=/,${E}:${E:-}"'
+    )
+
+
+def test_variables_that_an_easyconfig_can_set_are_carried() -> None:
+    one = convert(env=(("A", "a b"), ("B", ""), ("SIF", "x"), ("D-E", "x"), ("C", "$${X}")))
+    assert one.easyconfig.environment == (("A", "a b"), ("B", ""))
+    assert one.changed[0] == "the variable B is empty in the container; the file would unset it"
+    assert len(one.left_out) == 3
+    assert "export" not in one.left_out[1]  # no shell can set a variable of this name
+    assert "the variable C: C is '${X}': the runtime would alter" in one.left_out[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "line"),
+    [
+        ("A", "${USER}-1", 'export SINGULARITYENV_A="${USER}-1"'),
+        ("PATH", "${PATH}:/a b", 'export SINGULARITYENV_APPEND_PATH="/a b"'),
+        (
+            "PATH",
+            "/a:${PATH}",
+            'export SINGULARITYENV_PREPEND_PATH="/a:${SINGULARITYENV_PREPEND_PATH}" '
+            'APPTAINERENV_PREPEND_PATH="/a:${SINGULARITYENV_PREPEND_PATH}"',
+        ),
+    ],
+)
+def test_a_line_for_the_shell_sets_the_other_variables(name: str, value: str, line: str) -> None:
+    one = convert(env=((name, value),))
+    assert one.easyconfig.environment == ()
+    assert one.left_out[0].endswith(f"; after loading the module: {line}")
+    assert one.changed == ()
+
+
+@pytest.mark.parametrize("value", ["$(touch owned)", "`touch owned`", "${A}$(x)", "\\x", "$${A}", "${A:=$(x)}"])
+def test_no_line_sets_what_the_runtime_would_run(value: str) -> None:
+    (lost,) = convert(env=(("A", value),)).left_out
+    assert "export" not in lost

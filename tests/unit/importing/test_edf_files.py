@@ -5,14 +5,13 @@ from pathlib import Path
 import pytest
 
 from hpcmod.errors import BadInputError
-from hpcmod.importing.edf_files import EdfPath, EnvironmentFile, merge, parse_edf, read_edf
-from hpcmod.importing.variables import Variables
+from hpcmod.importing.edf_files import EdfPath, EnvironmentFile, literal_text, merge, parse_edf, read_edf
 from tests.foreign_recipes import EDF, EDF_BASE, write_tree
 
 
 def read(path: Path, *, search: Path | None = None, working: Path | None = None) -> EnvironmentFile:
     place = EdfPath((search or path.parent,), working or path.parent)
-    return read_edf(path.read_text(), path, place, Variables({"WHERE": "/nowhere"}, bare=False))
+    return read_edf(path.read_text(), path, place)
 
 
 def test_all_documented_keys_are_read() -> None:
@@ -128,3 +127,22 @@ def test_the_search_path_is_the_users() -> None:
     assert EdfPath.of({"HOME": "/h"}, here).directories == (Path("/h/.edf"),)
     assert EdfPath.of({"HOME": "/h", "EDF_PATH": "/a:/b:c:"}, here).directories == (Path("/a"), Path("/b"))
     assert EdfPath.of({}, here).directories == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("x", "x"), ("$${A} $$A $$$$", "${A} $A $$"), ("100$ $ $1 $", "100$ $ $1 $"), ("", "")]
+)
+def test_two_dollars_mean_one(text: str, expected: str) -> None:
+    assert literal_text(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        *(("${A}", r"depends on \$\{A\}"), ("x${A:-d}y", r"depends on \$\{A:-d\}"), ("$$${A}", r"depends on \$\{A\}")),
+        *(("${A", r"depends on \$\{A"), ("$A/x", r"write \$\{A\}")),
+    ],
+)
+def test_a_value_that_depends_on_a_variable_has_no_literal_text(text: str, reason: str) -> None:
+    with pytest.raises(BadInputError, match=reason):
+        literal_text(text)

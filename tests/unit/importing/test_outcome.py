@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import shutil
+import subprocess
+
 import pytest
 
 from hpcmod.importing.outcome import (
@@ -9,6 +12,8 @@ from hpcmod.importing.outcome import (
     full_description,
     secure_homepage,
     settle_names,
+    shell_text,
+    shown_text,
 )
 from hpcmod.model.spec import HOST_COMMANDS
 from hpcmod.render.easyconfig import EasyconfigText
@@ -74,3 +79,26 @@ def test_a_description_is_kept_as_it_is_unless_it_is_a_book() -> None:
 def test_only_addresses_are_homepages(url: str) -> None:
     assert secure_homepage(url)[0] == ""
     assert secure_homepage(url)[1]
+
+
+def test_very_long_text_is_cut() -> None:
+    assert shown_text("x") == "x"
+    assert len(shown_text("x" * 10_000)) == 2003
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("${HOME}/x ${NONE:-}", "/home/x "),
+        ('$(echo owned) `echo owned` " \\ $HOME', '$(echo owned) `echo owned` " \\ $HOME'),
+        ("$${HOME} $$", "${HOME} $"),
+        ("${HOME:=$(echo owned)}", "${HOME:=$(echo owned)}"),
+    ],
+)
+def test_only_plain_variables_are_expanded_by_the_shell(text: str, expected: str) -> None:
+    bash = shutil.which("bash") or "bash"
+    said = subprocess.run(
+        [bash, "-c", f"printf %s {shell_text(text)}"], env={"HOME": "/home"}, check=True, capture_output=True, text=True
+    )
+    assert said.stdout == expected

@@ -145,16 +145,6 @@ def test_a_recipe_without_aliases_makes_a_module_without_commands(outcomes: tupl
     assert made(outcomes, "tool/latest-aaaaaaaa").easyconfig.wrapped_commands == ()
 
 
-def test_the_standard_commands_of_singularity_hpc_come_by_an_option(tmp_path: Path) -> None:
-    place = write_tree(tmp_path, {"x/container.yaml": ODD.format(A=A, B=B)})
-    assert "tool-run, tool-exec" in made(import_shpc([place]), "tool/1.0").changed[0]
-    one = made(import_shpc([place], standard_commands=True), "tool/1.0")
-    assert dict(one.easyconfig.command_words)["tool-run"] == ("/.singularity.d/runscript",)
-    assert [name for name in one.easyconfig.wrapped_commands or () if name.startswith("tool-")] == [
-        *("tool-run", "tool-exec", "tool-shell", "tool-container", "tool-inspect-runscript", "tool-inspect-deffile")
-    ]
-
-
 def test_refuses_an_invalid_recipe_with_the_reason(outcomes: tuple[Outcome, ...]) -> None:
     assert "no image source" in reason(outcomes, "/empty/")
     assert "invalid YAML" in reason(outcomes, "/broken/")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hpcmod.model.easyconfigs.easyconfig_text import CONSTANTS, fill_templates, templates_of
+from hpcmod.model.easyconfigs.easyconfig_text import CONSTANTS, fill_values, templates_of
 from hpcmod.model.easyconfigs.python_text import source_lines
 from hpcmod.model.easyconfigs.static_values import read_static_values
 from hpcmod.model.finding import Finding
@@ -42,7 +42,7 @@ class LintContext:
         """
         read = read_static_values(text, str(path), constants=CONSTANTS)
         templates = templates_of(read.known)
-        values = {name: _filled(value, templates) for name, value in read.known.items()}
+        values = {name: fill_values(value, templates) for name, value in read.known.items()}
         return cls(text, path, values, read.unknown, exists)
 
     @property
@@ -83,13 +83,3 @@ class LintContext:
     def line(self, words: str) -> int:
         """Return the number of the first line that contains the given words; 1 if none does."""
         return next((number for number, line in enumerate(source_lines(self.text), 1) if words in line), 1)
-
-
-def _filled(value: Any, templates: Mapping[str, str]) -> Any:
-    if isinstance(value, str):
-        return fill_templates(value, templates)
-    if isinstance(value, (list, tuple)):
-        return [_filled(one, templates) for one in value]
-    if isinstance(value, dict):
-        return {key: _filled(one, templates) for key, one in value.items()}
-    return value

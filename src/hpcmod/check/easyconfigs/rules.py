@@ -81,11 +81,11 @@ def _checksums(look: LintContext) -> Iterator[Finding]:
     if not look.images() or "checksums" in look.unknown or _pinned(look):
         return
     given = look.values.get("checksums")
-    if isinstance(given, list) and given and all(isinstance(one, str) for one in given):
+    if isinstance(given, (list, tuple)) and given and all(isinstance(one, str) for one in given):
         return
     line = look.line("checksums =" if "checksums =" in look.text else "sources")
     above = source_lines(look.text)[line - 2] if line > 1 else ""
-    told = isinstance(given, list) and bool(given) and above.startswith("#")
+    told = isinstance(given, (list, tuple)) and bool(given) and above.startswith("#")
     what = f"no checksum identifies the image {look.images()[0][:80]}"
     cure = "Add the sha256 of the SIF (`eb FILE --inject-checksums --force`), or the digest to the reference."
     yield fault(line, "no-checksum", WARN if told else FAIL, what, cure)

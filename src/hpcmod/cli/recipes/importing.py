@@ -14,7 +14,7 @@ import click
 
 from hpcmod.check.module_effects import ADDED, CHANGED, LOST, SAME, EffectDifference, verify_replacement
 from hpcmod.cli.groups import CommandGroup
-from hpcmod.cli.output import print_json, print_message, print_table, print_text, tell
+from hpcmod.cli.output import print_json, print_message, print_text, tell
 from hpcmod.errors import BadInputError, LackingError, NotFoundError
 from hpcmod.importing.formats import SUFFIXES, ImportFormat, ListedFormat, find_format, guess_format, list_formats
 from hpcmod.importing.outcome import Outcome
@@ -27,7 +27,16 @@ class _Formats(CommandGroup):
     """A subcommand for each format, of hpcmod and of other distributions, which is imported when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [listed.name for listed, _ in _load_all()]
+        """Return all formats that can be loaded; for each other one print a warning."""
+        names = []
+        for listed in list_formats():
+            try:
+                listed.load()
+            except LackingError as err:
+                tell(f"{err.message}. {err.cure}")
+            else:
+                names.append(listed.name)
+        return names
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         listed = find_format(cmd_name)
@@ -66,33 +75,7 @@ def _format_of(given: str) -> str:
     return guessed
 
 
-def _load_all() -> list[tuple[ListedFormat, ImportFormat]]:
-    """Return all formats that can be loaded; for each other one print a warning."""
-    found = []
-    for listed in list_formats():
-        try:
-            found.append((listed, listed.load()))
-        except LackingError as err:
-            tell(f"{err.message}. {err.cure}")
-    return found
-
-
-def _list_formats(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
-    if asked:
-        rows = [(listed.name, listed.distribution, loaded.summary) for listed, loaded in _load_all()]
-        print_table(("FORMAT", "FROM", "CONVERTS"), rows)
-        ctx.exit()
-
-
 @click.group("import", cls=_Formats, invoke_without_command=True, no_args_is_help=True)
-@click.option(
-    "--list-formats",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_list_formats,
-    help="List the formats, and the Python package that each comes from.",
-)
 @click.option(
     "--verify",
     nargs=2,
@@ -117,7 +100,6 @@ def importing(ctx: click.Context, verify: tuple[str, str] | None, as_json: bool)
       hpcmod import ngc ngc-container-environment-modules
       hpcmod import edf ~/.edf
       hpcmod import sif /shared/images
-      hpcmod import --list-formats
       hpcmod import --verify /appl/modules/PyTorch/2.7.1.lua PyTorch/2.7.1
     """
     if verify and ctx.invoked_subcommand:

@@ -80,6 +80,17 @@ def fill_templates(text: str, templates: Mapping[str, str]) -> str:
     return _TEMPLATE.sub(lambda match: templates.get(match[1], match[0]), text)
 
 
+def fill_values(value: Any, templates: Mapping[str, str]) -> Any:
+    """Substitute the known templates in a string, and in those within lists and dictionaries."""
+    if isinstance(value, str):
+        return fill_templates(value, templates)
+    if isinstance(value, (list, tuple)):
+        return type(value)(fill_values(element, templates) for element in value)
+    if isinstance(value, dict):
+        return {key: fill_values(element, templates) for key, element in value.items()}
+    return value
+
+
 def _list(values: Mapping[str, Any], name: str) -> list[Any]:
     value = values.get(name)
     return value if isinstance(value, list) else []
