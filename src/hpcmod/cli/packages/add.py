@@ -35,7 +35,6 @@ from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.errors import NotFoundError
 from hpcmod.install.packages.builder import make_builder
 from hpcmod.install.packages.changing import make_change, plan_change
-from hpcmod.install.packages.importing import ImportOptions
 from hpcmod.install.packages.sets import make_set
 from hpcmod.model.packages.files import PlacedFiles, parse_placed
 from hpcmod.model.packages.plan import PackageChange, StatePlan, render_state_plan
@@ -164,10 +163,13 @@ def drop_verb(flags: DropFlags) -> None:
 def _add_from(flags: AddFlags, origin: str) -> None:
     left_out = [word for name in flags.without for word in ("--without", name)]
     words = ["add", "--from", str(Path(origin).absolute()), *left_out]
-    options = ImportOptions(
-        flags.pip_options(), flags.allow_replace, flags.without, action=" ".join(map(sh_word, words))
+    change = PackageChange(
+        dropped=flags.without,
+        pip=flags.pip_options(),
+        allowed=flags.allow_replace,
+        action=" ".join(map(sh_word, words)),
     )
-    add_from(find_set(flags), origin, options, prefix=flags.prefix, dry_run=flags.dry_run, as_json=flags.as_json)
+    add_from(find_set(flags), origin, change, prefix=flags.prefix, dry_run=flags.dry_run, as_json=flags.as_json)
 
 
 def change_set(found: Found, change: PackageChange, flags: DropFlags, *, prefix: Path | None) -> None:

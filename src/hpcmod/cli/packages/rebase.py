@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 import click
 
@@ -18,6 +20,7 @@ from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.errors import CheckFailedError, NotFoundError
 from hpcmod.install.packages.builder import make_builder
 from hpcmod.install.packages.rebasing import Rebase, carry_out, choose_source, plan_rebase
+from hpcmod.model.packages.plan import PackageChange
 
 
 @dataclass(frozen=True)
@@ -57,11 +60,19 @@ def rebase_verb(flags: RebaseFlags) -> None:
     builder = make_builder(os.environ)
     state = choose_source(found.target, found.set, flags.source)
     with terminate_cleanly():
-        rebase = plan_rebase(found.target, found.set, state, builder, pip=flags.pip_options(), without=flags.without)
+        change = PackageChange(
+            dropped=flags.without,
+            pip=flags.pip_options(),
+            allowed=flags.allow_replace,
+            action=f"rebase from {state.number} ({state.module})",
+        )
+        rebase = plan_rebase(found.target, found.set, state, change, builder)
         if not flags.as_json:
-            _print_report(found, rebase)
+            tell(f"state {state.number}, made for {state.module}, on {found.target.module}:")
+            for difference in rebase.differences:
+                print_text(str(difference))
         if rebase.failures:
-            _refuse(found, rebase, as_json=flags.as_json)
+            refuse(found, rebase, f"hpcmod rebase {found.name}", without=flags.without, as_json=flags.as_json)
         if not (flags.dry_run or flags.yes or flags.as_json) and on_a_terminal():
             click.confirm(f"Rebuild your packages for {found.target.module}?", abort=True, err=True)
         new = None if flags.dry_run else carry_out(rebase, found.set, builder, tell)
@@ -72,15 +83,16 @@ def rebase_verb(flags: RebaseFlags) -> None:
         tell_active(found, new)
 
 
-def _print_report(found: Found, rebase: Rebase) -> None:
-    tell(f"state {rebase.source.number}, made for {rebase.source.module}, on {found.target.module}:")
-    for one in rebase.differences:
-        print_text(str(one))
+def refuse(found: Found, rebase: Rebase, command: str, *, without: Sequence[str], as_json: bool) -> NoReturn:
+    """Raise CheckFailedError for the packages that cannot be installed; its cure is the command without them.
 
-
-def _refuse(found: Found, rebase: Rebase, *, as_json: bool) -> None:
-    names = [one.name for one in rebase.failures]
+    Parameters
+    ----------
+    without
+        Packages that are left out already.
+    """
+    names = [failure.name for failure in rebase.failures]
     message = f"{', '.join(names)} cannot be installed for {found.target.module}; nothing was changed"
-    detail = "".join(f"\n  {one}" for one in rebase.failures) if as_json else ""
-    leave_out = " ".join(f"--without {name}" for name in names)
-    raise CheckFailedError(f"{message}{detail}", f"Leave it out: hpcmod rebase {found.name} {leave_out}")
+    detail = "".join(f"\n  {failure}" for failure in rebase.failures) if as_json else ""
+    leave_out = " ".join(f"--without {name}" for name in (*without, *names))
+    raise CheckFailedError(f"{message}{detail}", f"Leave it out: {command} {leave_out}")

@@ -6,7 +6,7 @@ import codecs
 import os
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -18,47 +18,15 @@ from hpcmod.install.packages.builder import Builder
 from hpcmod.install.packages.building import build_state
 from hpcmod.install.packages.rebasing import Rebase, plan_rebase
 from hpcmod.install.packages.sets import PackageSet
-from hpcmod.model.packages.compare import CHANGED, GONE, SAME, PackageDifference
 from hpcmod.model.packages.metadata import METADATA, METADATA_LIMIT, read_package
-from hpcmod.model.packages.plan import PackageTarget, PipOptions
-from hpcmod.model.packages.requirement import name_of
-from hpcmod.model.packages.sources import (
-    LeftOut,
-    PipMetadata,
-    Source,
-    make_installed_source,
-    parse_conda_environment,
-    parse_list,
-    parse_project,
-)
+from hpcmod.model.packages.plan import PackageChange, PackageTarget
+from hpcmod.model.packages.requirement import Requirements, name_of
+from hpcmod.model.packages.sources import PipMetadata, Source, make_installed_source, parse_list
 from hpcmod.model.packages.state import Locked, State
 
 _LIMIT = 8 << 20  # bytes of a list of packages
 _URL_LIMIT = 1 << 16  # bytes of direct_url.json
 _SQUASHFS = b"hsqs"
-
-
-@dataclass(frozen=True)
-class ImportOptions:
-    """Options for taking over packages."""
-
-    pip: PipOptions
-    allowed: tuple[str, ...] = ()
-    """Packages of the image that may be replaced."""
-    without: tuple[str, ...] = ()
-    """Packages to leave out."""
-    action: str = ""
-    """As typed, for the history."""
-
-
-@dataclass(frozen=True)
-class Import:
-    """Plan and result of taking over packages."""
-
-    rebase: Rebase
-    left_out: tuple[LeftOut, ...]
-    state: State | None = None
-    """The new state; None if it was not built."""
 
 
 def read_source(path: Path) -> Source:
@@ -67,8 +35,8 @@ def read_source(path: Path) -> Source:
     Parameters
     ----------
     path
-        A directory `user-software` or a squashfs of it, a virtual environment, `environment.yml`, `pyproject.toml`, or
-        a requirements file.
+        A directory `user-software` or a squashfs of it, a virtual environment or conda environment, or a requirements
+        file.
 
     Raises
     ------
@@ -77,7 +45,7 @@ def read_source(path: Path) -> Source:
     """
     path = path.absolute()
     if path.is_dir():
-        return _read_directory(path)
+        return _make_source(str(path), read_installed_metadata(path))
     if not path.exists():
         raise NotFoundError(f"{path}: no such file or directory", "Check the path after --from.")
     with open_regular(path) as file:
@@ -90,18 +58,7 @@ def read_source(path: Path) -> Source:
                 return squashfs.read_bytes(inner, limit).decode(errors="replace") if is_file else ""
 
             return _make_source(str(path), _find_metadata(["/venv", "/"], squashfs.listdir, read))
-    if path.suffix == ".toml":
-        return parse_project(read_list(str(path)), str(path), os.path.exists)
-    if path.suffix in (".yml", ".yaml"):
-        return parse_conda_environment(read_list(str(path)), str(path), read_list, os.path.exists)
     return parse_list(str(path), read_list, os.path.exists, str(Path.cwd()))
-
-
-def _read_directory(path: Path) -> Source:
-    project = path / "pyproject.toml"
-    if project.is_file() and not (path / "pyvenv.cfg").exists():
-        return parse_project(read_list(str(project)), str(project), os.path.exists)
-    return _make_source(str(path), read_installed_metadata(path))
 
 
 def _make_source(path: str, found: Iterator[PipMetadata]) -> Source:
@@ -173,43 +130,36 @@ def read_list(path: str) -> str:
 
 
 def plan_import(
-    target: PackageTarget, found: PackageSet, source: Source, builder: Builder, options: ImportOptions
-) -> Import:
+    target: PackageTarget, found: PackageSet, source: Source, change: PackageChange, builder: Builder
+) -> Rebase:
     """Return what taking over packages would do; nothing is changed.
+
+    Parameters
+    ----------
+    change
+        Options for pip, and packages to leave out.
 
     Raises
     ------
     HpcmodError
         If pip cannot ask the index.
     """
-    merged = _merge(target, found, source, builder, options)
-    pip = options.pip
-    places = tuple(dict.fromkeys((*pip.places, *source.asked.places)))
-    pip = PipOptions((*pip.words, *source.asked.options), pip.build, places)
-
-    def plan(without: tuple[str, ...]) -> Rebase:
-        return plan_rebase(
-            target, found, merged, builder, pip=pip, without=without, keeps=(True, False), action=options.action,
-            constraints=source.asked.constraints,
-        )  # fmt: skip
-
-    rebase = plan(options.without)
-    missing = tuple(one.name for one in rebase.failures if one.verdict == GONE and one.name in source.optional)
-    if missing:
-        rebase = plan((*options.without, *missing))
-    left_out = [*source.left_out, *(LeftOut(name, "not on the package index") for name in missing)]
-    return Import(replace(rebase, differences=tuple(map(_widen, rebase.differences))), tuple(left_out))
+    asked = Requirements((), source.asked.constraints, source.asked.options, source.asked.places)
+    merged = _merge(target, found.active(target.place.tag), source, builder.now)
+    return plan_rebase(target, found, merged, replace(change, added=asked), builder, keeps=(True, False))
 
 
 def import_packages(
     target: PackageTarget,
     found: PackageSet,
     source: Source,
+    change: PackageChange,
     builder: Builder,
-    options: ImportOptions,
     tell: Callable[[str], None],
-) -> Import:
+) -> tuple[Rebase, State | None]:
     """Take packages over into a new state and make it active, unless some cannot be installed.
+
+    Returns what becomes of each package, and the new state.
 
     Raises
     ------
@@ -218,32 +168,23 @@ def import_packages(
     """
     with found.locked(tell):
         found.check_not_edited(target.place.tag)
-        planned = plan_import(target, found, source, builder, options)
-        if planned.rebase.failures:
-            return planned
+        rebase = plan_import(target, found, source, change, builder)
+        if rebase.failures:
+            return rebase, None
         before = found.active(target.place.tag)
-        state = build_state(planned.rebase.plan, found, builder, settle=partial(found.settle, before))
-    return replace(planned, state=state)
+        return rebase, build_state(rebase.plan, found, builder, settle=partial(found.settle, before))
 
 
-def _merge(target: PackageTarget, found: PackageSet, source: Source, builder: Builder, options: ImportOptions) -> State:
+def _merge(target: PackageTarget, active: State | None, source: Source, now: str) -> State:
     """Return the active state as if all packages of a source had been added to it, in these versions."""
-    active = found.active(target.place.tag)
     versions = dict(source.versions)
     names = {name_of(line) for line in source.asked.lines}
     merged = active or State(0, "", (), (), target.module, "", "", "", "", "")
     kept = [line for line in merged.requirements if name_of(line) not in names]
-    locked = [one for one in merged.locked if one.name not in versions and one.name not in names]
-    locked += [Locked(name, version, since=builder.now) for name, version in versions.items()]
+    locked = [package for package in merged.locked if package.name not in names | set(versions)]
+    locked += [Locked(name, version, since=now) for name, version in versions.items()]
     return replace(
         merged,
         requirements=tuple(dict.fromkeys((*kept, *source.asked.lines))),
-        locked=tuple(sorted(locked, key=lambda one: one.name)),
-        allowed=tuple(dict.fromkeys((*merged.allowed, *options.allowed))),
+        locked=tuple(sorted(locked, key=lambda package: package.name)),
     )
-
-
-def _widen(one: PackageDifference) -> PackageDifference:
-    """Report a package as the same if the source gives only the start of its version, as in 1.26.*."""
-    fits = one.verdict == CHANGED and one.before.endswith(".*") and f"{one.after}.".startswith(one.before[:-1])
-    return replace(one, verdict=SAME, before=one.after) if fits else one

@@ -20,8 +20,8 @@ from hpcmod.model.packages.compare import (
     compare_with_image,
 )
 from hpcmod.model.packages.conda import NO_CONDA
-from hpcmod.model.packages.plan import PackageChange, PackageTarget, PipOptions, StatePlan, make_state_plan
-from hpcmod.model.packages.requirement import Requirements, name_of
+from hpcmod.model.packages.plan import PackageChange, PackageTarget, StatePlan, make_state_plan
+from hpcmod.model.packages.requirement import name_of
 from hpcmod.model.packages.state import Locked, State
 
 
@@ -76,13 +76,10 @@ def plan_rebase(
     target: PackageTarget,
     found: PackageSet,
     source: State,
+    change: PackageChange,
     builder: Builder,
     *,
-    pip: PipOptions,
-    without: Sequence[str] = (),
     keeps: Sequence[bool] = (),
-    action: str = "",
-    constraints: tuple[str, ...] = (),
 ) -> Rebase:
     """Return what rebuilding a state for an image would do; nothing is changed.
 
@@ -90,14 +87,10 @@ def plan_rebase(
 
     Parameters
     ----------
-    without
-        Packages to leave out.
+    change
+        Options for pip, and packages to leave out.
     keeps
         Whether to keep the versions of the state, tried in this order; empty for the default above.
-    action
-        For the history; empty: that this is a rebuild.
-    constraints
-        Further constraints for pip.
 
     Raises
     ------
@@ -106,26 +99,20 @@ def plan_rebase(
     """
     fault: HpcmodError | None = None
     plans = []
-    change = PackageChange(
-        added=Requirements(constraints=constraints),
-        dropped=tuple(without),
-        pip=pip,
-        action=action or f"rebase from {source.number} ({source.module})",
-    )
     for keep in keeps or ((False,) if source.tag == target.place.tag else (True, False)):
         plan = make_state_plan(
             target, change, directory=str(found.directory), number=found.next_number(), parent=source, keep=keep
         )
         plans.append(plan)
         try:
-            found_here = resolve_packages(plan, builder)
+            resolved = resolve_packages(plan, builder)
         except (BadInputError, NotFoundError) as err:
             fault = err
             continue
-        of_conda = compare_conda_with_image(source.conda, found_here.conda)
-        return Rebase(source, plan, (*of_conda, *compare_with_image(source, found_here.locked, target)))
+        of_conda = compare_conda_with_image(source.conda, resolved.conda)
+        return Rebase(source, plan, (*of_conda, *compare_with_image(source, resolved.locked, target)))
     differences = tuple(_try_each(plans, source, builder))
-    if not any(one.verdict in (GONE, CONFLICT) for one in differences) and fault:
+    if not any(difference.verdict in (GONE, CONFLICT) for difference in differences) and fault:
         raise fault
     return Rebase(source, plan, differences)
 

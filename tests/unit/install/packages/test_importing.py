@@ -14,15 +14,15 @@ from hpcmod.image.squashfs.pack import pack_directory
 from hpcmod.install.packages import rebasing
 from hpcmod.install.packages.builder import Builder
 from hpcmod.install.packages.building import Resolution
-from hpcmod.install.packages.importing import ImportOptions, plan_import, read_list, read_source
-from hpcmod.model.packages.plan import PipOptions, StatePlan
+from hpcmod.install.packages.importing import plan_import, read_list, read_source
+from hpcmod.model.packages.plan import PackageChange, StatePlan
 from hpcmod.model.packages.requirement import Requirements
 from hpcmod.model.packages.sources import Source
 from hpcmod.model.packages.state import Locked
 from tests.package_states import EINOPS, NEEDY, TARGET, make_state, write_set
 
 BUILDER = Builder("/no/runtime", {}, Path("/tmp"), "2026-02-02T00:00:00Z", "alice")
-OPTIONS = ImportOptions(PipOptions(), action="add --from x")
+CHANGE = PackageChange(action="add --from x")
 
 
 def write_venv(venv: Path, **packages: bool) -> None:
@@ -58,17 +58,10 @@ def test_reports_packages_from_elsewhere(tmp_path: Path) -> None:
     assert read_source(tmp_path).left_out[0].reason == "editable, from /code"
 
 
-def test_files_are_read_by_their_kind(tmp_path: Path) -> None:
+def test_a_list_may_include_others(tmp_path: Path) -> None:
     (tmp_path / "freeze.txt").write_text("one==1\n")
-    (tmp_path / "environment.yml").write_text("dependencies:\n- two=2\n- pip:\n  - -r freeze.txt\n")
-    (tmp_path / "pyproject.toml").write_text('[project]\ndependencies = ["three"]\n')
-    for name, lines in (
-        ("freeze.txt", ("one",)),
-        ("environment.yml", ("two", "one")),
-        ("pyproject.toml", ("three",)),
-        ("", ("three",)),
-    ):
-        assert read_source(tmp_path / name).asked.lines == lines
+    (tmp_path / "list.txt").write_text("two\n-r freeze.txt\n")
+    assert read_source(tmp_path / "list.txt").asked.lines == ("two", "one")
 
 
 def test_what_has_no_packages_is_refused(tmp_path: Path) -> None:
@@ -105,33 +98,32 @@ def test_they_join_the_packages_of_the_set_and_the_image_keeps_its_own(
 
     answer(resolve)
     found = write_set(tmp_path / "default", make_state(1, EINOPS))
-    source = Source(Requirements(("needy", "torch")), (("needy", "1.*"), ("torch", "2.6")))
-    done = plan_import(TARGET, found, source, BUILDER, OPTIONS)
+    wanted = Requirements(("needy", "torch"), options=("--pre",), places=("/wheels",))
+    source = Source(wanted, (("needy", "1.0"), ("torch", "2.6")))
+    rebase = plan_import(TARGET, found, source, CHANGE, BUILDER)
     assert asked[0].lines == ("einops", "needy", "torch")
-    assert {"einops==0.8.1", "needy==1.*", "torch==2.7.1+rocm6.2.4"} <= set(asked[0].constraints)
-    assert list(map(str, done.rebase.differences)) == [
+    assert {"einops==0.8.1", "needy==1.0", "torch==2.7.1+rocm6.2.4"} <= set(asked[0].constraints)
+    assert (asked[0].pip.words, asked[0].pip.places) == (("--pre",), ("/wheels",))
+    assert list(map(str, rebase.differences)) == [
         *("einops: same 0.8.1", "needy: same 1.0", "torch: in the image 2.6 -> 2.7.1+rocm6.2.4"),
     ]
-    assert (done.rebase.plan.action, done.rebase.plan.parent.number) == ("add --from x", 1)  # type: ignore[union-attr]
+    assert (rebase.plan.action, rebase.plan.parent.number) == ("add --from x", 1)  # type: ignore[union-attr]
 
 
-def test_conda_packages_that_the_index_does_not_have_are_left_out(
-    tmp_path: Path, answer: Callable[[Resolve], None]
-) -> None:
+def test_what_is_left_out_or_cannot_be_installed(tmp_path: Path, answer: Callable[[Resolve], None]) -> None:
     def resolve(plan: StatePlan) -> tuple[Locked, ...]:
         if "lost" in plan.lines:
             raise NotFoundError("no version of lost")
-        return (replace(EINOPS, version="0.9"),) if "einops" in plan.lines else ()
+        return (EINOPS,) if "einops" in plan.lines else ()
 
     answer(resolve)
     found = write_set(tmp_path / "default")
-    lines, versions = Requirements(("einops", "lost")), (("einops", "0.8"),)
-    required = plan_import(TARGET, found, Source(lines, versions), BUILDER, OPTIONS)
-    assert [str(one) for one in required.rebase.failures] == ["lost: gone (no version of lost)"]
-    done = plan_import(TARGET, found, Source(lines, versions, optional=frozenset({"lost"})), BUILDER, OPTIONS)
-    assert done.rebase.failures == []
-    assert [(one.name, one.reason) for one in done.left_out] == [("lost", "not on the package index")]
-    assert done.rebase.plan.requirements == ("einops",)
+    source = Source(Requirements(("einops", "lost")), (("einops", "0.8"),))
+    assert [str(one) for one in plan_import(TARGET, found, source, CHANGE, BUILDER).failures] == [
+        "lost: gone (no version of lost)"
+    ]
+    rebase = plan_import(TARGET, found, source, replace(CHANGE, dropped=("lost",)), BUILDER)
+    assert (rebase.failures, rebase.plan.requirements) == ([], ("einops",))
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be"])

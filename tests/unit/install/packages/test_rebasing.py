@@ -12,7 +12,7 @@ from hpcmod.install.packages.builder import Builder
 from hpcmod.install.packages.building import Resolution
 from hpcmod.install.packages.rebasing import choose_source, plan_rebase
 from hpcmod.model.images.facts import Package
-from hpcmod.model.packages.plan import PipOptions, StatePlan
+from hpcmod.model.packages.plan import PackageChange, StatePlan
 from hpcmod.model.packages.state import Locked
 from tests.package_states import EINOPS, NEEDY, OTHER_TAG, TARGET, make_state, write_set
 from tests.unit.model.packages.test_conda import PART, SAMTOOLS
@@ -55,7 +55,7 @@ def test_versions_are_kept_where_they_fit(tmp_path: Path, answer: Callable[[Reso
 
     answer(resolve)
     found = write_set(tmp_path / "default", OLD)
-    rebase = plan_rebase(TARGET, found, OLD, BUILDER, pip=PipOptions())
+    rebase = plan_rebase(TARGET, found, OLD, PackageChange(), BUILDER)
     assert list(map(str, rebase.differences)) == ["einops: changed 0.8.1 -> 0.9", "needy: same 1.0"]
     assert len(asked) == 2
     assert rebase.failures == []
@@ -77,14 +77,14 @@ def test_each_package_that_cannot_be_installed_is_reported_with_the_reason(
 
     answer(resolve)
     found = write_set(tmp_path / "default", source)
-    rebase = plan_rebase(target, found, source, BUILDER, pip=PipOptions())
+    rebase = plan_rebase(target, found, source, PackageChange(), BUILDER)
     assert list(map(str, rebase.differences)) == [
         "einops: same 0.8.1",
         "gone: gone 1 (no version of gone fits)",
         "needy: conflict 1.0 (needy conflicts with torch)",
         "torchvision: in the image 0.21 -> 0.22",
     ]
-    left = plan_rebase(target, found, source, BUILDER, pip=PipOptions(), without=("gone", "needy"))
+    left = plan_rebase(target, found, source, PackageChange(dropped=("gone", "needy")), BUILDER)
     assert left.failures == []
     assert found.states() == [source]
 
@@ -105,7 +105,7 @@ def test_conda_packages_are_resolved_again_and_reported_with_those_of_pip(
 
     monkeypatch.setattr(rebasing, "resolve_packages", resolve)
     found = write_set(tmp_path / "default", before)
-    rebase = plan_rebase(TARGET, found, before, BUILDER, pip=PipOptions())
+    rebase = plan_rebase(TARGET, found, before, PackageChange(), BUILDER)
     assert list(map(str, rebase.differences)) == [
         "htslib: in the image 1.19 (conda)",
         "samtools: changed 1.19 h5_0 -> 1.19 h6_0 (conda)",
@@ -113,7 +113,7 @@ def test_conda_packages_are_resolved_again_and_reported_with_those_of_pip(
         "needy: same 1.0",
     ]
     assert asked == [PART.packages, ()]
-    dropped = plan_rebase(TARGET, found, before, BUILDER, pip=PipOptions(), without=["samtools", "htslib"])
+    dropped = plan_rebase(TARGET, found, before, PackageChange(dropped=("samtools", "htslib")), BUILDER)
     assert [str(one) for one in dropped.differences[:2]] == [
         "htslib: removed 1.19 (conda)",
         "samtools: removed 1.19 (conda)",

@@ -4,15 +4,7 @@ import json
 
 import pytest
 
-from hpcmod.errors import BadInputError
-from hpcmod.model.packages.sources import (
-    PipMetadata,
-    Source,
-    make_installed_source,
-    parse_conda_environment,
-    parse_list,
-    parse_project,
-)
+from hpcmod.model.packages.sources import PipMetadata, Source, make_installed_source, parse_list
 
 
 def read(texts: dict[str, str], path: str = "/p/list.txt") -> Source:
@@ -66,50 +58,3 @@ def test_a_freeze_is_taken_and_its_versions_need_not_be_met() -> None:
     assert found.versions == (("einops", "0.8.0"), ("torch", "2.6"))
     assert found.asked.options == ("--pre",)
     assert left_out(found) == {"mine": "editable", "/home/me/code": "editable"}
-
-
-def test_a_project_gives_its_dependencies() -> None:
-    text = '[project]\nname = "mine"\ndependencies = ["einops>=0.8"]\noptional-dependencies = {dev = ["pytest"]}\n'
-    found = parse_project(text, "/p/pyproject.toml", lambda _: False)
-    assert (found.asked.lines, found.versions) == (("einops>=0.8",), ())
-    assert set(left_out(found)) == {"mine", "dev"}
-    for text in ('[project]\ndynamic = ["dependencies"]\n', '[tool.poetry]\nname = "x"\n', "dependencies = 1\n"):
-        with pytest.raises(BadInputError, match="no list `dependencies`"):
-            parse_project(text, "/p/pyproject.toml", lambda _: False)
-
-
-ENVIRONMENT = """
-name: mine
-channels: [conda-forge]
-dependencies:
-  - python=3.11
-  - conda-forge::pytorch=2.6
-  - numpy=1.26.4=py311h64a7726_0
-  - scipy ==1.11
-  - pandas >=2,<3
-  - cuda-nvcc
-  - r-ggplot2
-  - einops=0.7
-  - pip
-  - pip:
-    - einops==0.8.0
-    - -e .
-    - x<2
-"""
-
-
-def test_a_conda_environment_gives_the_requirements_that_pip_may_find() -> None:
-    found = parse_conda_environment(ENVIRONMENT, "/p/environment.yml", {}.__getitem__, lambda _: False)
-    assert found.asked.lines == ("torch", "numpy", "scipy", "pandas>=2,<3", "einops", "x<2")
-    assert found.versions == (("torch", "2.6.*"), ("numpy", "1.26.4"), ("scipy", "1.11"), ("einops", "0.8.0"))
-    assert found.optional == {"torch", "numpy", "scipy", "pandas"}
-    assert left_out(found) == {
-        **dict.fromkeys(("python", "cuda-nvcc", "r-ggplot2", "pip"), "not a Python package"),
-        ".": "editable",
-    }
-
-
-@pytest.mark.parametrize("text", ["[]", "dependencies: x", "a: ["])
-def test_an_invalid_environment_is_refused(text: str) -> None:
-    with pytest.raises(BadInputError):
-        parse_conda_environment(text, "/p/environment.yml", {}.__getitem__, lambda _: False)
