@@ -77,32 +77,16 @@ def tell_active(found: Found, state: State) -> None:
 
 def print_packages(state: State) -> None:
     """Print the packages of a state as a table: name, version, who asked for it, since when, size, source."""
-    names = state.names
-    rows = [
-        [
-            one.name,
-            one.version,
-            "yours" if one.name in names else "needed",
-            one.since[:10],
-            format_size(one.size),
-            _source(one),
-        ]
-        for one in state.locked
-    ]
-    rows += [
-        [
-            one.name,
-            one.version,
-            "yours" if one.name in state.conda.names else "needed",
-            one.since[:10],
-            format_size(one.size),
-            f"conda: {_source(one)}",
-        ]
-        for one in state.conda.packages
-    ]
+    rows = [_row(package, state.names, _source(package)) for package in state.locked]
+    rows += [_row(package, state.conda.names, f"conda: {_source(package)}") for package in state.conda.packages]
     rows += [[*one.split("==", 1), "in the image", "", "", ""] for one in state.from_image]
     rows += [[one.place, "", "yours", "", "", one.source] for one in state.files]
     print_table(("package", "version", "from you", "since", "size", "source"), rows)
+
+
+def _row(package: Locked | CondaPackage, names: frozenset[str], source: str) -> list[str]:
+    wanted = "yours" if package.name in names else "needed"
+    return [package.name, package.version, wanted, package.since[:10], format_size(package.size), source]
 
 
 def _source(one: Locked | CondaPackage) -> str:

@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import platform
 import re
 import shutil
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from hpcmod.errors import BadInputError, HpcmodError, LackingError, NotFoundError, RemoteError, VerificationError
+from hpcmod.image.integrity import file_sha256
 from hpcmod.install.conda.image import CondaImage
 from hpcmod.model.packages.conda import CondaPackage, CondaPart, conda_name
 
 if TYPE_CHECKING:
     from rattler import GenericVirtualPackage, RepoDataRecord
 
-_T = TypeVar("_T")
 CUDA_VARIABLE = "CONDA_OVERRIDE_CUDA"
 """conda's own variable for the version of CUDA, where no GPU is seen."""
 
 _AT_ONCE = 8  # downloads
-_PIECE = 1 << 20  # bytes read at once
 
 
 @dataclass(frozen=True)
@@ -103,7 +101,7 @@ def solve_conda(
         return found
 
     try:
-        records = _run(solve())
+        records = asyncio.run(solve())
     except (rattler.exceptions.SolverError, rattler.exceptions.GatewayError) as err:
         raise _explain(err, part, image, module, cure) from err
     except rattler.exceptions.InvalidVersionError as err:
@@ -168,14 +166,17 @@ def fetch_conda(packages: Sequence[CondaPackage], directory: Path) -> tuple[Cond
         parts = urlsplit(package.url)
         path = directory / f"{number}-{parts.path.rpartition('/')[2]}"
         if parts.scheme == "file":
-            _copy(Path(unquote(parts.path)), path)
+            try:
+                shutil.copyfile(unquote(parts.path), path)
+            except FileNotFoundError as err:
+                raise NotFoundError(f"{unquote(parts.path)}: no such file", "Check the channel.") from err
         else:
             async with limit:
                 try:
                     await rattler.package_streaming.download_to_path(client, package.url, path)
                 except (RuntimeError, OSError) as err:
                     raise RemoteError(f"{package.url}: {err}", "Check the channel, and the proxy.") from err
-        found = _sha256(path)
+        found = file_sha256(path)
         if package.sha256 and found != package.sha256:
             raise VerificationError(
                 f"{package.url}: expected sha256 {package.sha256}, got {found}",
@@ -186,26 +187,7 @@ def fetch_conda(packages: Sequence[CondaPackage], directory: Path) -> tuple[Cond
     async def fetch_all() -> list[CondaArchive]:
         return await asyncio.gather(*(fetch(number, one) for number, one in enumerate(packages)))
 
-    return tuple(_run(fetch_all()))
-
-
-def _run(work: Coroutine[Any, Any, _T]) -> _T:
-    return asyncio.run(work)
-
-
-def _copy(source: Path, target: Path) -> None:
-    try:
-        shutil.copyfile(source, target)
-    except FileNotFoundError as err:
-        raise NotFoundError(f"{source}: no such file", "Check the channel.") from err
-
-
-def _sha256(path: Path) -> str:
-    sha256 = hashlib.sha256()
-    with path.open("rb") as file:
-        while piece := file.read(_PIECE):
-            sha256.update(piece)
-    return sha256.hexdigest()
+    return tuple(asyncio.run(fetch_all()))
 
 
 def _virtual_packages(image: CondaImage, cuda: str) -> Iterator[GenericVirtualPackage]:

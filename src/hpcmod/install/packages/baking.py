@@ -153,6 +153,11 @@ def begin_plan(change: PackageChange, out: Path, *, base: str, sha256: str = "",
     )
 
 
+def _begin(request: BakeRequest) -> Baked:
+    base = request.base
+    return begin_plan(request.change, request.new.out, base=base.shown, sha256=base.sha256, lock=request.given_lock)
+
+
 def plan_packages(request: BakeRequest, builder: Builder) -> Baked:
     """Return what `bake_packages` would add; nothing is written.
 
@@ -162,7 +167,7 @@ def plan_packages(request: BakeRequest, builder: Builder) -> Baked:
         If the file exists, or conda or pip refuses the requirements.
     """
     check_free(request.new.out, force=request.new.force)
-    baked = _begin(request)
+    baked = replace(_begin(request), added=(), conda=())
     if not request.change.conda.requirements:
         plan = _plan_pip(request, request.base, _set_in(builder.temporary))
         return replace(baked, added=tuple(one.pin for one in resolve_packages(plan, builder).locked))
@@ -188,7 +193,7 @@ def bake_packages(request: BakeRequest, builder: Builder, *, progress: Progress 
     check_free(out, force=request.new.force)
     out.parent.mkdir(parents=True, exist_ok=True)
     clear_old(out)
-    baked = _begin(request)
+    baked = replace(_begin(request), added=(), conda=())
     if not request.change.conda.requirements:
         return _add_with_pip(request, request.base, baked, builder, progress)
     if not request.needs_pip:
@@ -198,12 +203,6 @@ def bake_packages(request: BakeRequest, builder: Builder, *, progress: Progress 
         between = _add_with_conda(request, path, baked, builder, progress)
         base = read_base(path, request.base.shown, sha256=between.sha256)
         return _add_with_pip(request, base, between, builder, progress)
-
-
-def _begin(request: BakeRequest) -> Baked:
-    base = request.base
-    plan = begin_plan(request.change, request.new.out, base=base.shown, sha256=base.sha256, lock=request.given_lock)
-    return replace(plan, added=(), conda=())
 
 
 def _add_with_conda(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import hashlib
 import importlib.util
 import os
 import shutil
@@ -16,6 +15,7 @@ from hpcmod.errors import LackingError, VerificationError
 from hpcmod.fs.reading import read_file
 from hpcmod.fs.replacing import replacing, scratch
 from hpcmod.fs.temporary import clear_leftovers
+from hpcmod.image.integrity import file_sha256
 from hpcmod.image.preflight import Need, check_room
 from hpcmod.image.squashfs.codecs import codec
 from hpcmod.image.squashfs.pack import pack_directory, unpack
@@ -28,8 +28,8 @@ from hpcmod.model.packages.conda import CondaPart
 from hpcmod.model.packages.lockfile import find_changed
 from hpcmod.model.packages.place import SOURCE_TIME, USER_LAYER_IN_CONTAINER, state_file
 from hpcmod.model.packages.plan import OWN_PIP, PackageTarget, StatePlan
-from hpcmod.model.packages.report import explain_failure, explain_full, parse_pip_report, without_credentials
-from hpcmod.model.packages.requirement import normalize_package
+from hpcmod.model.packages.report import explain_failure, explain_full, parse_pip_report
+from hpcmod.model.packages.requirement import normalize_package, without_credentials
 from hpcmod.model.packages.state import Locked, State
 from hpcmod.process import run
 
@@ -37,7 +37,6 @@ _SCRATCH = "hpcmod-packages"
 _REPORT_LIMIT = 256 << 20  # bytes of pip's report
 _RECORD_LIMIT = 64 << 20  # bytes of a package's list of files
 _PACKED_MODE = 0o444
-_PIECE = 1 << 20  # bytes read at once
 _PATHS_FOR_PIP = (
     *("PIP_CERT", "PIP_CLIENT_CERT", "PIP_CONFIG_FILE", "PIP_FIND_LINKS"),
     *("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"),
@@ -65,13 +64,17 @@ def build_state(
     """
     check_room_for(plan.target, found)
     with scratch_layer(builder.temporary) as layer:
-        venv = layer / Path(plan.target.venv).relative_to(USER_LAYER_IN_CONTAINER)
-        venv.parent.mkdir()
-        write_venv(plan.target.python, plan.target.venv, venv)
+        _write_venv(plan, layer)
         _place_files(plan, layer, found)
         plan = _install_conda(plan, layer, builder)
         locked = _install(plan, layer, builder) if plan.lines else ()
         return settle(pack_layer(plan, locked, layer, found, builder))
+
+
+def _write_venv(plan: StatePlan, layer: Path) -> None:
+    venv = layer / plan.target.venv_path
+    venv.parent.mkdir()
+    write_venv(plan.target.python, plan.target.venv, venv)
 
 
 def _place_files(plan: StatePlan, layer: Path, found: PackageSet) -> None:
@@ -102,7 +105,7 @@ def pack_layer(plan: StatePlan, locked: tuple[Locked, ...], layer: Path, found: 
     HpcmodError
         If there is no space.
     """
-    venv = layer / Path(plan.target.venv).relative_to(USER_LAYER_IN_CONTAINER)
+    venv = layer / plan.target.venv_path
     packages = venv / "lib" / f"python{plan.target.python.version}" / "site-packages"
     if locked or plan.conda.packages:
         _compile(plan, layer, packages, builder)
@@ -129,9 +132,7 @@ def resolve_packages(plan: StatePlan, builder: Builder) -> Resolution:
         If conda or pip refuses the plan.
     """
     with scratch_layer(builder.temporary) as layer:
-        venv = layer / Path(plan.target.venv).relative_to(USER_LAYER_IN_CONTAINER)
-        venv.parent.mkdir()
-        write_venv(plan.target.python, plan.target.venv, venv)
+        _write_venv(plan, layer)
         plan = _install_conda(plan, layer, builder)
         return Resolution(_run_pip(plan, layer, builder, "--dry-run") if plan.lines else (), plan.conda)
 
@@ -172,8 +173,9 @@ def _install_conda(plan: StatePlan, layer: Path, builder: Builder) -> StatePlan:
 
     work = layer / ".hpcmod" / "conda"
     work.mkdir()
-    venv = layer / Path(plan.target.venv).relative_to(USER_LAYER_IN_CONTAINER)
-    return install_conda(plan, venv, work, builder.now, cuda=builder.environ.get(CUDA_VARIABLE, ""))
+    return install_conda(
+        plan, layer / plan.target.venv_path, work, builder.now, cuda=builder.environ.get(CUDA_VARIABLE, "")
+    )
 
 
 def _install(plan: StatePlan, layer: Path, builder: Builder) -> tuple[Locked, ...]:
@@ -290,8 +292,5 @@ def _pack(layer: Path, plan: StatePlan, found: PackageSet) -> tuple[int, str]:
             os.fchmod(file.fileno(), _PACKED_MODE)
             file.flush()
             os.fsync(file.fileno())
-            sha256 = hashlib.sha256()
-            file.seek(0)
-            while piece := file.read(_PIECE):
-                sha256.update(piece)
-    return packed.size, sha256.hexdigest()
+        sha256 = file_sha256(partial)
+    return packed.size, sha256

@@ -29,7 +29,7 @@ from hpcmod.install.packages.sets import LOCK, PackageSet
 from hpcmod.install.user_layer import write_venv
 from hpcmod.lock import hold, read_holder
 from hpcmod.model.packages.edited import Edited, describe_edited
-from hpcmod.model.packages.place import USER_LAYER_IN_CONTAINER, edit_directory, state_file
+from hpcmod.model.packages.place import edit_directory, state_file
 from hpcmod.model.packages.plan import PackageChange, PackageTarget, make_constraints, make_state_plan
 from hpcmod.model.packages.requirement import Requirements
 from hpcmod.model.packages.state import State
@@ -88,7 +88,7 @@ def _fill(target: PackageTarget, found: PackageSet, base: State | None, files: P
         with found.tree.open_file(state_file(base.number, base.tag)) as packed:
             unpack(packed, files, skipped=[_CACHE])  # compiled modules of a state are used even if the source changes
     else:
-        venv = files / Path(target.venv).relative_to(USER_LAYER_IN_CONTAINER)
+        venv = files / target.venv_path
         venv.parent.mkdir()
         write_venv(target.python, target.venv, venv)
     lines = make_constraints(target.packages, base.allowed if base else ())
@@ -174,7 +174,7 @@ def pack_edit(target: PackageTarget, found: PackageSet, builder: Builder, tell: 
             raise NotFoundError(f"{found.directory / edit_directory(target.place.tag)}: no such directory")
         _check_own(found, target.place.tag, edit, FILES)
         base = found.read(edit.base) if edit.base in found.numbers() else None
-        of_conda = find_conda_metadata(edit.files / Path(target.venv).relative_to(USER_LAYER_IN_CONTAINER))
+        of_conda = find_conda_metadata(edit.files / target.venv_path)
         installed = [one for one in read_installed_metadata(edit.files) if (one.name, one.version) not in of_conda]
         edited = describe_edited(installed, base, target, builder.now)
         change = PackageChange(

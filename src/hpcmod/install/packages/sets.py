@@ -122,7 +122,9 @@ class PackageSet:
     def chosen_number(self, tag: str) -> int | None:
         """Return the number of the state of a tag that modules use for this choice; None if there is none."""
         number = self.choice.state
-        return self.active_number(tag) if number is None else number if self.numbers().get(number) == tag else None
+        if number is None:
+            return self.active_number(tag)
+        return number if self.numbers().get(number) == tag else None
 
     def active(self, tag: str) -> State | None:
         """Return the active state of a tag; None if there is none."""

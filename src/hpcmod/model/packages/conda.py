@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 from urllib.parse import quote, urlsplit
 
 from hpcmod.errors import BadInputError
@@ -24,7 +23,6 @@ _LOCKED = re.compile(r"^# conda: (\S+) --hash=sha256:([0-9a-f]{64})$", re.MULTIL
 _REQUIRED = re.compile(r"^# conda-requirement: (.+)$", re.MULTILINE)
 _CHANNEL = re.compile(r"^# conda-channel: (\S+)$", re.MULTILINE)
 _ANY = re.compile(r"^# conda(?:-requirement|-channel)?:.*$", re.MULTILINE)
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -201,32 +199,6 @@ def parse_conda_lock(text: str, origin: str) -> CondaPart:
     if not (packages or requirements):
         return NO_CONDA
     return CondaPart(parse_conda_specs(requirements, python=True), tuple(_CHANNEL.findall(text)), packages, exact=True)
-
-
-def parse_conda_record(values: Mapping[str, Any]) -> CondaPart:
-    """Return the conda packages from the record of a state.
-
-    Raises
-    ------
-    KeyError, TypeError, ValueError
-        If the record is damaged.
-    """
-    part = values["conda"]
-    packages = tuple(_make_package(one) for one in part["packages"])
-    return CondaPart(_texts(part["requirements"]), _texts(part["channels"]), packages)
-
-
-def _make_package(one: Mapping[str, Any]) -> CondaPackage:
-    texts = {name: _texts([one[name]])[0] for name in ("name", "version", "build", "url", "sha256", "since")}
-    if not _SHA256.fullmatch(texts["sha256"]):
-        raise ValueError(f"{texts['sha256']!r} is not a sha256")
-    return CondaPackage(**texts, size=int(one["size"]), not_run=_texts(one["not_run"]))
-
-
-def _texts(values: Any) -> tuple[str, ...]:
-    if not isinstance(values, list) or not all(isinstance(one, str) for one in values):
-        raise TypeError(f"{values!r} is not a list of strings")
-    return tuple(values)
 
 
 def with_times(packages: Sequence[CondaPackage], before: CondaPart, now: str) -> tuple[CondaPackage, ...]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hpcmod.model.packages.plan import PackageTarget
-from hpcmod.model.packages.report import without_credentials
 from hpcmod.model.packages.requirement import name_of, normalize_package
-from hpcmod.model.packages.sources import Editable, PipMetadata, find_editable
+from hpcmod.model.packages.sources import DirectUrl, Editable, PipMetadata, find_editable
 from hpcmod.model.packages.state import Locked, State
 
 
@@ -40,7 +38,7 @@ def describe_edited(found: Sequence[PipMetadata], base: State | None, target: Pa
     """
     locked, lines = [], []
     for one in found:
-        name, direct = normalize_package(one.name), _Direct.parse(one.direct_url)
+        name, direct = normalize_package(one.name), DirectUrl.parse(one.direct_url)
         before = base.find(name) if base else None
         if before and before.version == one.version and direct.url in ("", before.url):
             locked.append(before)
@@ -48,7 +46,7 @@ def describe_edited(found: Sequence[PipMetadata], base: State | None, target: Pa
             locked.append(Locked(name, one.version, direct.sha256, direct.url, since=now))
             is_known = base is not None and name in base.names
             if one.is_requested or is_known:
-                lines.append(f"{name} @ {direct.requirement}" if direct.requirement else name)
+                lines.append(f"{name} @ {direct.requirement}" if direct.url and not direct.is_here else name)
     names = {one.name for one in locked}
     asked = base.names if base else frozenset[str]()
     return Edited(
@@ -63,28 +61,3 @@ def describe_edited(found: Sequence[PipMetadata], base: State | None, target: Pa
 def _is_replaced(name: str, locked: Sequence[Locked], target: PackageTarget) -> bool:
     inside = target.find(name)
     return inside is not None and any(one.name == name and one.version != inside.version for one in locked)
-
-
-@dataclass(frozen=True)
-class _Direct:
-    """Source of a package that does not come from an index."""
-
-    url: str = ""
-    requirement: str = ""
-    """URL that pip accepts."""
-    sha256: str = ""
-
-    @classmethod
-    def parse(cls, text: str) -> _Direct:
-        """Parse a direct_url.json; for a wheel on this machine, use only its hash."""
-        try:
-            values = json.loads(text or "{}")
-            url = without_credentials(str(values.get("url", "")))
-            vcs, archive = (values.get(f"{kind}_info") or {} for kind in ("vcs", "archive"))
-            if vcs:
-                return cls(url, f"{vcs['vcs']}+{url}@{vcs['commit_id']}")
-            sha256 = str((archive.get("hashes") or {}).get("sha256", ""))
-            is_wheel_here = bool(archive) and url.startswith("file://")
-            return cls(url, "" if is_wheel_here else url, sha256)
-        except (ValueError, AttributeError, KeyError, TypeError, RecursionError):
-            return cls()

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from hpcmod.errors import BadInputError
 from hpcmod.model.packages.place import USER_LAYER_IN_CONTAINER
@@ -82,14 +81,3 @@ def merge_placed(
             if other.place.startswith(f"{one.place}/"):
                 raise BadInputError(f"{other.place} is inside {one.place}", "Put them next to each other.")
     return tuple(found)
-
-
-def parse_placed_record(values: Mapping[str, Any]) -> tuple[PlacedFiles, ...]:
-    """Return the files in the record of a state.
-
-    Raises
-    ------
-    BadInputError, TypeError, KeyError
-        If the record is damaged.
-    """
-    return tuple(parse_placed(f"{one['source']}:{one['place']}", "/") for one in values["files"])

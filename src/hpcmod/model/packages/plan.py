@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -44,6 +45,11 @@ class PackageTarget:
     packages: tuple[Package, ...]
     """Python packages in the image."""
     reference: str = ""
+
+    @property
+    def venv_path(self) -> str:
+        """Return the path of the virtual environment below /user-software."""
+        return posixpath.relpath(self.venv, USER_LAYER_IN_CONTAINER)
 
     def find(self, name: str) -> Package | None:
         """Return a package of the image by its name."""

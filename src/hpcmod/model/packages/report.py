@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 from hpcmod.errors import (
     BadInputError,
@@ -18,7 +17,7 @@ from hpcmod.errors import (
     VerificationError,
 )
 from hpcmod.model.packages.plan import StatePlan
-from hpcmod.model.packages.requirement import name_of, normalize_package
+from hpcmod.model.packages.requirement import name_of, normalize_package, without_credentials
 from hpcmod.model.packages.state import Locked, State
 
 _KEPT_LINES = 12
@@ -58,16 +57,6 @@ def _make_locked(one: dict[str, Any], parent: State | None, now: str) -> Locked:
     before = parent.find(name) if parent else None
     since = before.since if before and before.version == version else now
     return Locked(name, version, str(sha256), without_credentials(str(info["url"])), since=since)
-
-
-def without_credentials(text: str) -> str:
-    """Return a URL, or an option with one, without user name, password and query, which may be secret."""
-    option, equals, url = text.partition("=") if re.match(r"--[a-z-]+=", text) else ("", "", text)
-    if "://" not in url:
-        return text
-    parts = urlsplit(url)
-    host = parts.netloc.rpartition("@")[2]
-    return f"{option}{equals}{urlunsplit((parts.scheme, host, parts.path, '', ''))}"
 
 
 def explain_full(output: str, temporary: str) -> NoSpaceError | None:

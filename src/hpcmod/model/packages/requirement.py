@@ -6,7 +6,7 @@ import posixpath
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from hpcmod.errors import BadInputError
 
@@ -66,6 +66,16 @@ def name_of(line: str) -> str:
     wheel = re.search(r"(?:^|/)([A-Za-z0-9_.]+)-[^-/]+(?:-[^-/]+)*\.whl\b", line)
     chosen = egg or wheel
     return normalize_package(chosen[1]) if chosen else ""
+
+
+def without_credentials(text: str) -> str:
+    """Return a URL, or an option with one, without user name, password and query, which may be secret."""
+    option, equals, url = text.partition("=") if re.match(r"--[a-z-]+=", text) else ("", "", text)
+    if "://" not in url:
+        return text
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    return f"{option}{equals}{urlunsplit((parts.scheme, host, parts.path, '', ''))}"
 
 
 def parse_typed(words: tuple[str, ...], directory: str, exists: Callable[[str], bool]) -> Requirements:

@@ -13,6 +13,7 @@ from hpcmod.model.packages.requirement import (
     name_of,
     normalize_package,
     parse_file,
+    without_credentials,
 )
 
 _PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)(\s*\[[^\]]*\])?\s*={2,3}\s*([A-Za-z0-9.!+_-]+)\s*(;.*)?")
@@ -59,14 +60,54 @@ class Editable:
     path: str
 
 
+@dataclass(frozen=True)
+class DirectUrl:
+    """Source of a package that does not come from an index: the direct_url.json that pip writes."""
+
+    url: str = ""
+    """Without credentials; empty for packages from an index."""
+    kind: str = ""
+    """directory, editable, archive, or the name of a version control system."""
+    commit: str = ""
+    sha256: str = ""
+    """Of an archive."""
+
+    @property
+    def path(self) -> str:
+        """Return the path of a local directory."""
+        return self.url.removeprefix("file://")
+
+    @property
+    def is_here(self) -> bool:
+        """Return whether it is an archive on this machine, such as a wheel."""
+        return self.kind == "archive" and self.url.startswith("file://")
+
+    @property
+    def requirement(self) -> str:
+        """Return a URL that pip accepts; empty for packages from an index."""
+        return f"{self.kind}+{self.url}@{self.commit}" if self.commit else self.url
+
+    @classmethod
+    def parse(cls, text: str) -> DirectUrl:
+        """Parse the file's text; what is damaged counts as a package from an index."""
+        try:
+            values = json.loads(text or "{}")
+            url = without_credentials(str(values.get("url", "")))
+            vcs = values.get("vcs_info")
+            if vcs:
+                return cls(url, str(vcs["vcs"]), str(vcs["commit_id"]))
+            if isinstance(values.get("dir_info"), dict):
+                return cls(url, "editable" if values["dir_info"].get("editable") else "directory")
+            hashes = (values.get("archive_info") or {}).get("hashes") or {}
+            return cls(url, "archive" if "archive_info" in values else "", sha256=str(hashes.get("sha256", "")))
+        except (ValueError, AttributeError, KeyError, TypeError, RecursionError):
+            return cls()
+
+
 def find_editable(name: str, direct_url: str) -> Editable | None:
     """Return an editable installation, from the text of its direct_url.json; None if it is something else."""
-    try:
-        values = json.loads(direct_url or "{}")
-        is_editable = bool((values.get("dir_info") or {}).get("editable"))
-        return Editable(name, str(values["url"]).removeprefix("file://")) if is_editable else None
-    except (ValueError, AttributeError, KeyError, TypeError, RecursionError):
-        return None
+    direct = DirectUrl.parse(direct_url)
+    return Editable(name, direct.path) if direct.kind == "editable" else None
 
 
 def make_installed_source(found: Sequence[PipMetadata]) -> Source:
@@ -74,7 +115,7 @@ def make_installed_source(found: Sequence[PipMetadata]) -> Source:
     lines, versions, left_out = [], [], []
     is_known = any(one.is_requested for one in found)
     for one in found:
-        line, reason = _read_direct_url(one)
+        line, reason = _choose_line(one)
         if reason:
             left_out.append(LeftOut(one.name, reason))
             continue
@@ -85,24 +126,16 @@ def make_installed_source(found: Sequence[PipMetadata]) -> Source:
     return Source(Requirements(tuple(lines)), tuple(versions), tuple(left_out))
 
 
-def _read_direct_url(package: PipMetadata) -> tuple[str, str]:
+def _choose_line(package: PipMetadata) -> tuple[str, str]:
     """Return the requirement for an installed package; or an empty one, and why it cannot be taken over."""
-    try:
-        values = json.loads(package.direct_url or "{}")
-        url = str(values.get("url", ""))
-        kinds = {kind: values.get(kind) for kind in ("dir_info", "vcs_info", "archive_info")}
-    except (ValueError, AttributeError, RecursionError):
-        return package.name, ""
-    place = url.removeprefix("file://")
-    directory, vcs = kinds["dir_info"], kinds["vcs_info"]
-    if isinstance(directory, dict):
-        is_editable = directory.get("editable")
-        return "", f"editable, from {place}" if is_editable else f"from {place}; to install a copy: --build {place}"
-    if isinstance(vcs, dict):
-        return "", f"to build it: --build '{package.name} @ {vcs.get('vcs')}+{url}@{vcs.get('commit_id')}'"
-    if kinds["archive_info"] is not None and url.startswith("https://"):
-        return f"{package.name} @ {url}", ""
-    return package.name, ""
+    direct = DirectUrl.parse(package.direct_url)
+    if direct.kind == "editable":
+        return "", f"editable, from {direct.path}"
+    if direct.kind == "directory":
+        return "", f"from {direct.path}; to install a copy: --build {direct.path}"
+    if direct.commit:
+        return "", f"to build it: --build '{package.name} @ {direct.requirement}'"
+    return (f"{package.name} @ {direct.url}" if direct.url.startswith("https://") else package.name), ""
 
 
 def parse_list(path: str, read: Callable[[str], str], exists: Callable[[str], bool], directory: str = "") -> Source:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from hpcmod.errors import BadInputError
-from hpcmod.model.packages.conda import NO_CONDA, CondaPart, parse_conda_record
-from hpcmod.model.packages.files import PlacedFiles, parse_placed_record
+from hpcmod.model.packages.conda import NO_CONDA, CondaPackage, CondaPart
+from hpcmod.model.packages.files import PlacedFiles, parse_placed
 from hpcmod.model.packages.requirement import name_of, normalize_package
+from hpcmod.model.strict_json import JsonObject, load_json
 
 STATE_VERSION = 1
 """Version of the format of a state's record."""
 
+_LIMIT = 8 << 20  # bytes of a record
+_MOST = 100_000  # packages
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -100,12 +101,13 @@ class State:
         return next((one for one in self.locked if one.name == normalize_package(name)), None)
 
 
-def render_state(state: State) -> str:
-    """Return the record of a state as JSON."""
-    return json.dumps({"state": STATE_VERSION, **asdict(state)}, indent=1) + "\n"
+def render_state(state: State) -> bytes:
+    """Return the record of a state as JSON; parts of paths that are not UTF-8 become `?`."""
+    text = json.dumps({"state": STATE_VERSION, **asdict(state)}, indent=1, ensure_ascii=False)
+    return f"{text}\n".encode(errors="replace")
 
 
-def parse_state(text: str | bytes, origin: str) -> State:
+def parse_state(text: bytes, origin: str) -> State:
     """Parse the record of a state, which other members of a project may have written.
 
     Raises
@@ -114,64 +116,78 @@ def parse_state(text: str | bytes, origin: str) -> State:
         If it is damaged, or written by a newer version of hpcmod.
     """
     try:
-        values = json.loads(text)
-        if values["state"] != STATE_VERSION:
-            raise BadInputError(
-                f"{origin}: record version {values['state']!r}, expected {STATE_VERSION}",
-                "Use the newer hpcmod that wrote it.",
-            )
-        return _make_state(values)
-    except (ValueError, KeyError, TypeError, RecursionError) as err:
+        record = JsonObject(load_json(text, origin, limit=_LIMIT), origin)
+        version = record.number("state")
+        state = _read_state(record) if version == STATE_VERSION else None
+    except BadInputError as err:
         raise BadInputError(
-            f"{origin}: the record of this state is damaged ({err})", "Use another state: hpcmod packages NAME --use N"
+            f"the record of this state is damaged: {err.message}", "Use another state: hpcmod packages NAME --use N"
         ) from err
+    if state is None:
+        raise BadInputError(
+            f"{origin}: record version {version}, expected {STATE_VERSION}", "Use the newer hpcmod that wrote it."
+        )
+    return state
 
 
-def _make_state(values: Mapping[str, Any]) -> State:
-    parent = values["parent"]
+def _read_state(record: JsonObject) -> State:
     return State(
-        number=int(values["number"]),
-        tag=_text(values["tag"]),
-        requirements=_texts(values["requirements"]),
-        locked=tuple(_make_locked(one) for one in values["locked"]),
-        module=_text(values["module"]),
-        image=_text(values["image"]),
-        python=_text(values["python"]),
-        time=_text(values["time"]),
-        user=_text(values["user"]),
-        action=_text(values["action"]),
-        parent=None if parent is None else int(parent),
-        reference=_text(values["reference"]),
-        options=_texts(values["options"]),
-        allowed=_texts(values["allowed"]),
-        size=int(values["size"]),
-        from_image=_texts(values["from_image"]),
-        sha256=_digest(values["sha256"]),
-        files=parse_placed_record(values),
-        conda=parse_conda_record(values),
+        number=record.number("number"),
+        tag=record.text("tag"),
+        requirements=record.texts("requirements"),
+        locked=tuple(map(_read_locked, record.objects("locked", _MOST))),
+        module=record.text("module"),
+        image=record.text("image"),
+        python=record.text("python"),
+        time=record.text("time"),
+        user=record.text("user"),
+        action=record.text("action"),
+        parent=record.number("parent", 0) or None,
+        reference=record.text("reference"),
+        options=record.texts("options"),
+        allowed=record.texts("allowed"),
+        size=record.number("size"),
+        from_image=record.texts("from_image"),
+        sha256=_read_sha256(record),
+        files=tuple(map(_read_files, record.objects("files", _MOST))),
+        conda=_read_conda(record.object("conda")),
     )
 
 
-def _make_locked(one: Mapping[str, Any]) -> Locked:
-    sha256 = _digest(one["sha256"])
-    name, version, url, since = (_text(one[key]) for key in ("name", "version", "url", "since"))
-    return Locked(name, version, sha256, url, int(one["size"]), since)
+def _read_files(record: JsonObject) -> PlacedFiles:
+    return parse_placed(f"{record.text('source')}:{record.text('place')}", "/")
 
 
-def _digest(value: object) -> str:
-    text = _text(value)
-    if text and not _SHA256.fullmatch(text):
-        raise ValueError(f"{text!r} is not a sha256")
-    return text
+def _read_conda(record: JsonObject) -> CondaPart:
+    packages = tuple(
+        CondaPackage(
+            name=package.text("name"),
+            version=package.text("version"),
+            build=package.text("build"),
+            url=package.text("url"),
+            sha256=_read_sha256(package),
+            size=package.number("size"),
+            since=package.text("since"),
+            not_run=package.texts("not_run"),
+        )
+        for package in record.objects("packages", _MOST)
+    )
+    return CondaPart(record.texts("requirements"), record.texts("channels"), packages)
 
 
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is not a string")
+def _read_locked(record: JsonObject) -> Locked:
+    return Locked(
+        name=record.text("name"),
+        version=record.text("version"),
+        sha256=_read_sha256(record),
+        url=record.text("url"),
+        size=record.number("size"),
+        since=record.text("since"),
+    )
+
+
+def _read_sha256(record: JsonObject) -> str:
+    value = record.text("sha256")
+    if value and not _SHA256.fullmatch(value):
+        raise record.bad("sha256", "64 hexadecimal digits", value)
     return value
-
-
-def _texts(values: object) -> tuple[str, ...]:
-    if not isinstance(values, list):
-        raise TypeError(f"{values!r} is not a list")
-    return tuple(map(_text, values))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pytest
 
@@ -19,7 +18,6 @@ from hpcmod.model.packages.conda import (
     package_of_url,
     parse_channels,
     parse_conda_lock,
-    parse_conda_record,
     parse_conda_specs,
     render_conda_lock,
     with_times,
@@ -137,17 +135,6 @@ def test_the_url_of_something_else_is_refused() -> None:
     for url in ("https://example.org/x.whl", "https://a:b@example.org/x-1-0.conda", "ssh://example.org/x-1-0.conda"):
         with pytest.raises(BadInputError, match="is not the URL of a conda package"):
             package_of_url(url, "a" * 64)
-
-
-def test_a_record_is_read_back_and_a_damaged_one_is_not() -> None:
-    values = json.loads(json.dumps({"conda": asdict(PART)}))
-    assert parse_conda_record(values) == PART
-    assert parse_conda_record(json.loads(json.dumps({"conda": asdict(NO_CONDA)}))) == NO_CONDA
-    for key, value in (("sha256", "x"), ("url", 1), ("not_run", "x")):
-        broken = json.loads(json.dumps(values))
-        broken["conda"]["packages"][0][key] = value
-        with pytest.raises((ValueError, TypeError)):
-            parse_conda_record(broken)
 
 
 def test_a_package_keeps_its_time_while_its_build_stays() -> None:

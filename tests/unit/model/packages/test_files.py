@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from hpcmod.errors import BadInputError
-from hpcmod.model.packages.files import PlacedFiles, merge_placed, parse_placed, parse_placed_record
+from hpcmod.model.packages.files import PlacedFiles, merge_placed, parse_placed
 
 R = PlacedFiles("/user-software/R", "/home/me/R")
 
@@ -12,8 +12,6 @@ def test_a_directory_is_placed_below_user_software() -> None:
     assert parse_placed("R:/user-software/R/", "/home/me") == R
     assert R.relative == "R"
     assert parse_placed("/a:b:/user-software/x/y", "/").source == "/a:b"
-    assert parse_placed_record({"files": [{"place": R.place, "source": R.source}]}) == (R,)
-    assert parse_placed_record({"files": []}) == ()
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from hpcmod.errors import (
     VerificationError,
 )
 from hpcmod.model.packages.plan import PackageChange, make_state_plan
-from hpcmod.model.packages.report import explain_failure, parse_pip_report, without_credentials
-from hpcmod.model.packages.requirement import Requirements
+from hpcmod.model.packages.report import explain_failure, parse_pip_report
+from hpcmod.model.packages.requirement import Requirements, without_credentials
 from hpcmod.model.packages.state import Locked
 from tests.package_states import EINOPS, TARGET, make_state
 
