@@ -151,8 +151,8 @@ def test_a_file_is_resolved_as_the_containers_pip_does(
     found = [one["metadata"] for one in report]
     wanted = sorted(f"{normalize_package(one['name'])}=={one['version']}" for one in found)
 
-    build = [stack.python.parent / "hpcmod", "build", "-r", file, "--base", tiny_sif, "-o", tmp_path / "x.sif"]
-    argv = [*map(str, build), "--wheel-dir", str(tmp_path / "wheels"), "--no-index", "--dry-run", "--json"]
+    bake = [stack.python.parent / "hpcmod", "bake", tiny_sif, "-r", file, "-o", tmp_path / "x.sif"]
+    argv = [*map(str, bake), "--wheel-dir", str(tmp_path / "wheels"), "--no-index", "--dry-run", "--json"]
     done = run(argv, environ, tmp_path)
     if case.cured:
         assert (done.returncode, "requirements.txt:1" in done.stderr, "remove `-e`" in done.stderr) == (2, True, True)
