@@ -77,8 +77,8 @@ def rebase_verb(flags: RebaseFlags) -> None:
             click.confirm(f"Rebuild your packages for {found.target.module}?", abort=True, err=True)
         new = None if flags.dry_run else carry_out(rebase, found.set, builder, tell)
     if flags.as_json:
-        change = show_change(found, before=rebase.source, state=new, changes=rebase.differences, dry_run=new is None)
-        print_json(change)
+        shown = show_change(found, before=rebase.source, state=new, changes=rebase.differences, dry_run=new is None)
+        print_json(shown)
     elif new:
         tell_active(found, new)
 
