@@ -23,6 +23,11 @@ PLANTS = [json.loads(text) for text in sys.argv[1:]]
 torch.set_num_threads(1)
 
 
+def load_data() -> None:
+    """Keep the other ranks waiting."""
+    time.sleep(600)
+
+
 def prepare(plant: dict, mine: bool) -> list[socket.socket]:
     """Plant faults that must exist before the ranks connect; return the sockets to keep open."""
     if plant["fault"] == "address" and mine:
@@ -54,7 +59,7 @@ def run(plant: dict, number: int) -> None:
     dist.all_reduce(values)
     print("started", RANK, flush=True)
     if mine and fault == "asleep":
-        time.sleep(600)
+        load_data()
     try:
         if mine and fault == "other":
             dist.broadcast(values, 0)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from hpcmod.cli.containers import complete_site
-from hpcmod.cli.output import tell
+from hpcmod.cli.output import print_data, print_json, tell
 from hpcmod.errors import LackingError
 from hpcmod.install.queue import has_queue
 from hpcmod.model.jobs.allocation import Allocation, read_allocation
@@ -20,6 +20,7 @@ from hpcmod.model.jobs.request import JobRequest, with_options
 from hpcmod.model.jobs.slurm import EXIT_VARIABLE, VARIABLES, check_scheduler, make_salloc
 from hpcmod.model.site import Site
 from hpcmod.process import call
+from hpcmod.render.quote import sh_word
 
 _REFUSED = 77  # exit status of a refused request; this command itself has no such status
 _NAMES = ("account", "qos", "time", "partition", "constraint")
@@ -65,6 +66,23 @@ def place_options(command: Callable[..., None]) -> Callable[..., None]:
     ):
         command = option(command)
     return command
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """Commands that would run."""
+
+    commands: tuple[str, ...]
+    """Lines for a shell."""
+
+
+def print_dry_run(commands: Iterable[Sequence[str]], *, as_json: bool) -> None:
+    """Print the commands that would run."""
+    lines = tuple(" ".join(map(sh_word, command)) for command in commands)
+    if as_json:
+        print_json(DryRun(lines))
+    else:
+        print_data("\n".join(lines))
 
 
 def find_allocation(site: Site) -> Allocation | None:

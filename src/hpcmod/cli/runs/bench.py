@@ -28,16 +28,18 @@ from hpcmod.check.bandwidth.steps import (
 )
 from hpcmod.cli.containers import complete_container, complete_file, find_ready, look_around
 from hpcmod.cli.flags import with_flags
-from hpcmod.cli.output import print_data, print_json, tell
+from hpcmod.cli.output import json_option, tell
 from hpcmod.cli.runs.allocation import (
     AllocationFlags,
+    DryRun,
     PlaceFlags,
     find_allocation,
     make_allocation,
     place_options,
+    print_dry_run,
     run_again,
 )
-from hpcmod.cli.runs.bench_results import Results, find_left_out, show_results
+from hpcmod.cli.runs.bench_results import Bandwidths, Results, find_left_out, show_results
 from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.cli.use.python_module import check_python_module
 from hpcmod.errors import BadInputError, CheckFailedError, NotFoundError
@@ -51,7 +53,6 @@ from hpcmod.model.finding import FAIL, Finding
 from hpcmod.model.jobs.allocation import Allocation
 from hpcmod.model.site import Site
 from hpcmod.process import Completed
-from hpcmod.render.quote import sh_word
 
 _LIMIT = 64 << 20  # bytes of a log
 _MINUTES = 30  # time limit of an allocation for this command
@@ -113,7 +114,7 @@ def _complete_names(ctx: click.Context, parameter: click.Parameter, incomplete: 
     help="How far below its reference a bandwidth may be (default: 20).",
 )
 @click.option("--dry-run", is_flag=True, help="Print the commands; run nothing.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option(Bandwidths, DryRun)
 @place_options
 @with_flags(BenchFlags)
 def bench_verb(flags: BenchFlags) -> None:
@@ -158,7 +159,7 @@ def bench_verb(flags: BenchFlags) -> None:
         check_python_module(container, "torch", "torch")
     steps = _make_steps(request, counts or (allocation.nodes,), site, allocation, container)
     if flags.dry_run:
-        _print_commands([step.shown for step in steps], as_json=flags.as_json)
+        print_dry_run([step.shown for step in steps], as_json=flags.as_json)
         return
     with terminate_cleanly():
         _measure(flags, site, container, request, steps)
@@ -211,15 +212,10 @@ def _run_in_allocation(flags: BenchFlags, site: Site, *, nodes: int) -> NoReturn
     request = AllocationFlags(**place, nodes=nodes)
     command = make_allocation(request, site, minutes=_MINUTES, ranks_per_node=flags.ranks_per_node)
     if flags.dry_run:
-        _print_commands([command], as_json=flags.as_json)
+        print_dry_run([command], as_json=flags.as_json)
         sys.exit()
     with terminate_cleanly():
         sys.exit(run_again(command))
-
-
-def _print_commands(commands: Sequence[Sequence[str]], *, as_json: bool) -> None:
-    lines = [" ".join(map(sh_word, command)) for command in commands]
-    print_json(dry_run=True, commands=lines) if as_json else print_data("\n".join(lines))
 
 
 def _measure(

@@ -6,13 +6,13 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import NoReturn
 
 from hpcmod.check.bandwidth.history import MeasuredWith, history_file, read_earlier_points, remember_points
-from hpcmod.cli.findings import finding_values, print_findings
+from hpcmod.cli.findings import print_findings
 from hpcmod.cli.output import print_json, print_table, tell
 from hpcmod.errors import HpcmodError
 from hpcmod.machine import state_directory
@@ -26,6 +26,7 @@ from hpcmod.model.bandwidth.comparison import (
 from hpcmod.model.bandwidth.measurement import BandwidthPoint, Measurement, summarize
 from hpcmod.model.bandwidth.sizes import format_binary_size, format_rate
 from hpcmod.model.finding import FAIL, UNKNOWN, Finding
+from hpcmod.model.json_form import SPLICED
 from hpcmod.model.site import Site
 
 _LEFT_OUT = re.compile(r"# (\S{1,40}) (?:bytes )?left out: (.{1,300})")
@@ -37,6 +38,15 @@ class Results:
 
     measured: MeasuredWith
     measurements: tuple[Measurement, ...]
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
+class Bandwidths:
+    """Measured bandwidths, and what they were compared with."""
+
+    measured: MeasuredWith = field(metadata=SPLICED)
+    points: tuple[BandwidthVerdict, ...]
     findings: tuple[Finding, ...]
 
 
@@ -60,14 +70,7 @@ def show_results(results: Results, site: Site, *, tolerance: float, as_json: boo
     verdicts = compare_bandwidths(summarize(results.measurements), references, tolerance=tolerance)
     findings = [*results.findings, *judge_bandwidths(verdicts, tolerance=tolerance)]
     if as_json:
-        print_json(
-            dry_run=False,
-            site=results.measured.site,
-            container=results.measured.module,
-            method=results.measured.method,
-            points=[_point_values(verdict) for verdict in verdicts],
-            findings=finding_values(findings),
-        )
+        print_json(Bandwidths(results.measured, verdicts, tuple(findings)))
     else:
         headers = ("COLLECTIVE", "NODES", "SIZE", "TIME/US", "ALGBW", "BUSBW", "SPREAD", "VERDICT")
         print_table(headers, [_row(verdict) for verdict in verdicts])
@@ -94,11 +97,6 @@ def _remember(history: Path, measured: MeasuredWith, points: Sequence[BandwidthP
     except (HpcmodError, OSError) as err:
         reason = err.message if isinstance(err, HpcmodError) else f"{history}: {err.strerror}"
         tell(f"not remembered for later runs: {reason}")
-
-
-def _point_values(verdict: BandwidthVerdict) -> dict[str, object]:
-    reference = asdict(verdict.reference) if verdict.reference else None
-    return {**asdict(verdict.point), "reference": reference, "level": verdict.level}
 
 
 def _row(verdict: BandwidthVerdict) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,18 +16,20 @@ from hpcmod.check.fit import find_image_mpi
 from hpcmod.check.network.program import PROGRAM
 from hpcmod.check.nodes.report import NodeReport, add_image, check_nodes, find_ranks, make_step_on_nodes
 from hpcmod.cli.containers import complete_container, find_ready, look_around
-from hpcmod.cli.findings import finding_values, print_findings
+from hpcmod.cli.findings import print_findings
 from hpcmod.cli.flags import with_flags
 from hpcmod.cli.jobs.run_options import mpi_option
-from hpcmod.cli.output import print_data, print_json, print_table, tell
+from hpcmod.cli.output import json_option, print_json, print_table, tell
 from hpcmod.cli.runs.allocation import (
     AllocationFlags,
+    DryRun,
     find_allocation,
     make_allocation,
     place_options,
+    print_dry_run,
     run_again,
 )
-from hpcmod.cli.runs.network import prove_network
+from hpcmod.cli.runs.network import ProvedNetwork, prove_network
 from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.errors import BadInputError
 from hpcmod.install.installed import Installed, read_record
@@ -37,12 +39,12 @@ from hpcmod.model.jobs.layout import Layout, make_layout
 from hpcmod.model.jobs.request import JobRequest
 from hpcmod.model.jobs.slurm import step_in_job
 from hpcmod.model.jobs.step import make_step
+from hpcmod.model.json_form import SPLICED
 from hpcmod.model.nodes.affinity import RankPlace
 from hpcmod.model.nodes.facts import NodeFacts, format_cpus
 from hpcmod.model.nodes.question import make_question
 from hpcmod.model.nodes.verdicts import levels_of
 from hpcmod.model.site import BY_TASKS, Site
-from hpcmod.render.quote import sh_word
 
 _MINUTES = 5  # time limit of an allocation for this command; with --digest a large image takes longer
 _MINUTES_FOR_IMAGE = 15
@@ -66,6 +68,29 @@ class CheckFlags(AllocationFlags):
     as_json: bool
 
 
+@dataclass(frozen=True)
+class CheckedNode:
+    """What a node says about itself."""
+
+    facts: NodeFacts = field(metadata=SPLICED)
+    level: str
+    """ok, warn or fail: the worst finding about it."""
+
+
+@dataclass(frozen=True)
+class CheckedNodes:
+    """Whether the nodes of a job can be used."""
+
+    site: str
+    """Name of the site profile."""
+    nodes: tuple[CheckedNode, ...]
+    missing: tuple[str, ...]
+    """Nodes that did not answer."""
+    ranks: tuple[RankPlace, ...]
+    """Where each rank runs, with --affinity."""
+    findings: tuple[Finding, ...]
+
+
 @click.command("check")
 @click.argument("container", metavar="[NAME[/VERSION]]", required=False, default="", shell_complete=complete_container)
 @click.option("--digest", is_flag=True, help="Verify the sha256 of the image on every node, however large it is.")
@@ -77,7 +102,7 @@ class CheckFlags(AllocationFlags):
     "--timeout", type=click.IntRange(5, 3600), default=60, help="Seconds that --network waits for a rank (default: 60)."
 )
 @click.option("--dry-run", is_flag=True, help="Print the commands that start the check; run nothing.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option(CheckedNodes, ProvedNetwork, DryRun)
 @place_options
 @click.option(
     "-N",
@@ -130,7 +155,7 @@ def check_verb(flags: CheckFlags) -> None:
         if not flags.dry_run:
             with terminate_cleanly():
                 _check(flags, site, allocation, container)
-    _print_command(command, as_json=flags.as_json)
+    print_dry_run([[word if word != PROGRAM else "PROGRAM" for word in command]], as_json=flags.as_json)
 
 
 def _run_in_allocation(flags: CheckFlags, site: Site) -> None:
@@ -140,15 +165,10 @@ def _run_in_allocation(flags: CheckFlags, site: Site) -> None:
     ranks = flags.ranks_per_node if flags.affinity or flags.network else 0
     command = make_allocation(replace(flags, nodes=nodes), site, minutes=minutes, ranks_per_node=ranks)
     if flags.dry_run:
-        _print_command(command, as_json=flags.as_json)
+        print_dry_run([command], as_json=flags.as_json)
         return
     with terminate_cleanly():
         sys.exit(run_again(command))
-
-
-def _print_command(command: Sequence[str], *, as_json: bool) -> None:
-    line = " ".join(sh_word(word if word != PROGRAM else "PROGRAM") for word in command)
-    print_json(dry_run=True, command=line) if as_json else print_data(line)
 
 
 def _choose_nodes(allocation: Allocation, nodes: int | None) -> Allocation:
@@ -202,14 +222,8 @@ def _check(flags: CheckFlags, site: Site, allocation: Allocation, found: Install
     findings = [*report.findings, *_judge_drivers(report, site, found), *wrong]
     if flags.as_json:
         levels = levels_of(report.nodes, findings)
-        nodes = [{**_node_values(node), "level": levels[node.name]} for node in report.nodes]
-        print_json(
-            site=site.name,
-            nodes=nodes,
-            missing=report.missing,
-            ranks=[asdict(place) for place in ranks],
-            findings=finding_values(findings),
-        )
+        nodes = tuple(CheckedNode(node, levels[node.name]) for node in report.nodes)
+        print_json(CheckedNodes(site.name, nodes, report.missing, ranks, tuple(findings)))
     else:
         _print_report(report, ranks, findings)
     sys.exit(1 if any(one.level == FAIL for one in findings) else 0)
@@ -259,18 +273,6 @@ def _find_ranks(flags: CheckFlags, site: Site, allocation: Allocation) -> tuple[
         interfaces=site.nics,
         environ=os.environ,
     )
-
-
-def _node_values(node: NodeFacts) -> dict[str, Any]:
-    """Return the facts of a node for JSON; tables instead of pairs."""
-    values = asdict(node)
-    for name in ("interfaces", "drivers"):
-        values[name] = dict(values[name])
-    values["numa"] = {str(number): format_cpus(cpus) for number, cpus in node.numa}
-    values["spaces"] = {path: asdict(space) for path, space in node.spaces}
-    values["allowed"] = format_cpus(node.allowed)
-    del values["problems"]
-    return values
 
 
 def _print_report(report: NodeReport, ranks: Sequence[RankPlace], findings: Sequence[Finding]) -> None:

@@ -4,21 +4,43 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NoReturn
 
 from hpcmod.check.network.run import Run, run_allreduce
-from hpcmod.cli.findings import finding_values, print_findings
+from hpcmod.cli.findings import print_findings
 from hpcmod.cli.output import print_json, tell
 from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.model.finding import FAIL, UNKNOWN, Finding
 from hpcmod.model.jobs.step import PYTHON
-from hpcmod.model.logs.allreduce import judge_results
+from hpcmod.model.logs.allreduce import RankResult, judge_results
 from hpcmod.model.logs.network import describe_network, expected_network, judge_network
 from hpcmod.model.site import Site
 
 _SAID = 15  # last lines of the ranks' output that are shown if the all-reduce fails
+
+
+@dataclass(frozen=True)
+class ProvedNetwork:
+    """The network that a container uses, from an all-reduce and the logs of its libraries."""
+
+    site: str
+    """Name of the site profile."""
+    fabric: str
+    """The network that the profile names; empty: none."""
+    network: str
+    """The network of NCCL or RCCL, in one line; empty if the logs do not name it."""
+    facts: Mapping[str, Mapping[str, int]]
+    """Of the logs, by field and value: the number of lines."""
+    lines: int
+    """Lines of the libraries."""
+    unread: int
+    """Of these, the lines that no rule knows."""
+    messages: tuple[str, ...]
+    """Last lines of other output."""
+    ranks: tuple[RankResult, ...]
+    findings: tuple[Finding, ...]
 
 
 def prove_network(command: Sequence[str], site: Site, *, ranks: int, as_json: bool) -> NoReturn:
@@ -33,17 +55,19 @@ def prove_network(command: Sequence[str], site: Site, *, ranks: int, as_json: bo
         run = run_allreduce(command, environ=os.environ)
     findings = list(_judge(run, site, ranks))
     if as_json:
-        print_json(
+        reading = run.reading
+        proved = ProvedNetwork(
             site=site.name,
             fabric=site.fabric,
-            network=describe_network(run.reading),
-            facts=run.reading.facts,
-            lines=run.reading.lines,
-            unread=run.reading.unread,
-            messages=run.said,
-            ranks=[asdict(result) for _, result in sorted(run.results.ranks.items())],
-            findings=finding_values(findings),
+            network=describe_network(reading),
+            facts=reading.facts,
+            lines=reading.lines,
+            unread=reading.unread,
+            messages=tuple(run.said),
+            ranks=tuple(result for _, result in sorted(run.results.ranks.items())),
+            findings=tuple(findings),
         )
+        print_json(proved)
     else:
         for line in run.said[-_SAID:] if run.status else ():
             tell(line)

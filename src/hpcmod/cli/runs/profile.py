@@ -5,23 +5,35 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from hpcmod.check.running.nodes import record_ranks
 from hpcmod.check.running.traces import find_profiles, read_profiles, write_trace
-from hpcmod.cli.output import print_data, print_json, tell
+from hpcmod.cli.output import json_option, print_data, print_json, tell
 from hpcmod.errors import BadInputError, CheckFailedError, LackingError, NotFoundError
 from hpcmod.install.queue import read_job
 from hpcmod.model.endings.origin import show_ranks
 from hpcmod.model.jobs.facts import JobFacts
-from hpcmod.model.logs.traces import RankTrace, merge_traces
+from hpcmod.model.logs.traces import MergedRank, RankTrace, merge_traces
 
 _JOB = re.compile(r"\d{1,19}(?:_\d{1,19})?")
 _MOST_SECONDS = 60  # the step that records has a time limit of two minutes
 _MOST_RANKS = 64
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Traces of some ranks, merged into one file."""
+
+    file: Path
+    ranks: tuple[MergedRank, ...]
+    aligned: bool
+    """Whether the times of the ranks are comparable; otherwise each rank begins at 0."""
+    problems: tuple[str, ...]
+    """What was not read or recorded, as sentences."""
 
 
 @click.command()
@@ -42,7 +54,7 @@ _MOST_RANKS = 64
     type=click.Path(path_type=Path),
     help="File for the trace (default: hpcmod-profile-JOB.json).",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option(Profile)
 def profile_verb(given: tuple[str, ...], ranks: str, seconds: int, output: Path | None, as_json: bool) -> None:
     """Merge the traces of some ranks of a run into one file.
 
@@ -70,9 +82,7 @@ def profile_verb(given: tuple[str, ...], ranks: str, seconds: int, output: Path 
     path = output or Path(f"hpcmod-profile-{name}.json")
     write_trace(merged, path)
     if as_json:
-        print_json(
-            file=path, ranks=[asdict(rank) for rank in merged.ranks], aligned=merged.aligned, problems=list(problems)
-        )
+        print_json(Profile(path, merged.ranks, merged.aligned, problems))
     else:
         print_data(path)
     numbers = [trace.rank for trace in traces]

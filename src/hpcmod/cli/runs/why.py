@@ -6,9 +6,8 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -16,8 +15,8 @@ from hpcmod.catalogue.records.store import find_catalogues
 from hpcmod.catalogue.visible.known_endings import read_known_endings
 from hpcmod.check.running.logs import RunFiles, find_logs, read_given
 from hpcmod.check.running.nodes import ask_ranks
-from hpcmod.cli.findings import finding_values, print_findings
-from hpcmod.cli.output import print_json, print_text, print_wrapped, tell
+from hpcmod.cli.findings import print_findings
+from hpcmod.cli.output import json_option, print_json, print_text, print_wrapped, tell
 from hpcmod.errors import NotFoundError
 from hpcmod.install.queue import read_job
 from hpcmod.machine import load_site
@@ -27,10 +26,11 @@ from hpcmod.model.endings.events import EXIT, Event, read_events
 from hpcmod.model.endings.flight import Mismatch, find_mismatch
 from hpcmod.model.endings.network import NetworkUsed, find_network
 from hpcmod.model.endings.origin import show_ranks
-from hpcmod.model.endings.stacks import Doing, HangVerdict, NodeAnswer, group_ranks, judge_hang, tell_groups
+from hpcmod.model.endings.stacks import Doing, NodeAnswer, group_ranks, judge_hang, tell_groups
 from hpcmod.model.endings.statuses import explain_status
 from hpcmod.model.jobs.facts import JobFacts
 from hpcmod.model.jobs.slurm import check_scheduler
+from hpcmod.model.json_form import SPLICED
 from hpcmod.model.logs.network import Expected, expected_network
 
 _JOB = re.compile(r"\d{1,19}(?:_\d{1,19})?")
@@ -38,33 +38,31 @@ _JOB = re.compile(r"\d{1,19}(?:_\d{1,19})?")
 
 
 @dataclass(frozen=True)
-class _Explanation:
-    """All that was found out."""
+class Explanation:
+    """Why a run failed or hangs."""
 
-    facts: JobFacts | None
-    diagnosis: Diagnosis
+    job: JobFacts | None
+    """What Slurm tells about it; null without a job ID."""
+    failed: bool
+    """Whether something is wrong with the run."""
+    diagnosis: Diagnosis = field(metadata=SPLICED)
     doing: tuple[Doing, ...]
-    verdict: HangVerdict | None
-    """About a running job; None if there are no answers of its nodes."""
+    """What the ranks of a running job do."""
+    verdict: str
+    """Which ranks of a running job wait for which; empty if no rank was seen."""
     mismatch: Mismatch | None
+    """The first collective in which the ranks differ, from dumps of the flight recorder."""
     network: NetworkUsed
     files: tuple[str, ...]
+    """The files that were read."""
     unknown: tuple[str, ...]
-
-    @property
-    def failed(self) -> bool:
-        """Return whether something is wrong with the run."""
-        main = self.diagnosis.main
-        bad = bool(self.diagnosis.followed) or (main is not None and main.kind in (CAUSE, SYMPTOM))
-        state = self.facts is not None and bool(self.facts.code or self.facts.signal)
-        hangs = bool(self.verdict and self.verdict.hangs)
-        return bad or state or hangs or self.mismatch is not None or self.network.slow
+    """What could not be found out, as sentences."""
 
 
 @click.command()
 @click.argument("given", metavar="JOB|FILE...", nargs=-1, required=True)
 @click.option("--stacks/--no-stacks", default=True, help="Look at the ranks of a running job (default: yes).")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option(Explanation)
 def why_verb(given: tuple[str, ...], stacks: bool, as_json: bool) -> None:
     """Explain why a run failed or hangs.
 
@@ -96,7 +94,7 @@ def why_verb(given: tuple[str, ...], stacks: bool, as_json: bool) -> None:
     answers = _ask(facts, unknown) if facts and facts.running and stacks else ()
     explained = _explain(facts, found, endings, answers, expected_network(site), unknown)
     if as_json:
-        _print_as_json(explained)
+        print_json(explained)
     else:
         _print(explained)
     sys.exit(1 if explained.failed else 0)
@@ -141,21 +139,31 @@ def _explain(
     answers: Sequence[NodeAnswer],
     expected: Expected,
     unknown: Sequence[str],
-) -> _Explanation:
+) -> Explanation:
     events = [event for log in found.logs for event in read_events(log, endings)]
     world = facts.tasks if facts and facts.tasks > 1 else 0
     diagnosis = diagnose([*events, *(_of_state(facts, endings, events) if facts else ())], world=world)
     ranks = [rank for answer in answers for rank in answer.ranks]
-    groups = group_ranks(ranks)
-    return _Explanation(
-        facts=facts,
+    doing, mismatch, network = group_ranks(ranks), find_mismatch(found.dumps), find_network(found.logs, expected)
+    verdict = judge_hang(doing, world) if ranks else None
+    cause = diagnosis.cause
+    return Explanation(
+        job=facts,
+        failed=bool(
+            diagnosis.followed
+            or (cause and cause.kind in (CAUSE, SYMPTOM))
+            or (facts and (facts.code or facts.signal))
+            or (verdict and verdict.hangs)
+            or mismatch
+            or network.slow
+        ),
         diagnosis=diagnosis,
-        doing=groups,
-        verdict=judge_hang(groups, world) if ranks else None,
-        mismatch=find_mismatch(found.dumps),
-        network=find_network(found.logs, expected),
+        doing=doing,
+        verdict=verdict.sentence if verdict else "",
+        mismatch=mismatch,
+        network=network,
         files=tuple(log.name for log in found.logs),
-        unknown=(*unknown, *found.unknown),
+        unknown=tuple(dict.fromkeys((*unknown, *found.unknown))),
     )
 
 
@@ -177,27 +185,27 @@ def _of_state(facts: JobFacts, endings: Sequence[Ending], events: Sequence[Event
     return found
 
 
-def _print(one: _Explanation) -> None:
-    if one.facts:
-        print_wrapped(_tell_job(one.facts))
-    for sentence in tell_groups(one.doing):
+def _print(told: Explanation) -> None:
+    if told.job:
+        print_wrapped(_tell_job(told.job))
+    for sentence in tell_groups(told.doing):
         print_wrapped(f"  {sentence}")
-    if one.verdict:
-        print_wrapped(one.verdict.sentence)
-    if one.mismatch:
-        _print_mismatch(one.mismatch)
-    diagnosis = one.diagnosis
-    if diagnosis.main:
-        _print_main(diagnosis)
-    elif not one.verdict and not one.mismatch and not one.network.slow:
-        print_wrapped(_tell_nothing(one))
+    if told.verdict:
+        print_wrapped(told.verdict)
+    if told.mismatch:
+        _print_mismatch(told.mismatch)
+    diagnosis = told.diagnosis
+    if diagnosis.cause:
+        _print_cause(diagnosis.cause, diagnosis)
+    elif not told.verdict and not told.mismatch and not told.network.slow:
+        print_wrapped(_tell_nothing(told))
     for title, groups in (("Also", diagnosis.others), ("Then", diagnosis.followed), ("Perhaps", diagnosis.hints)):
         for group in groups[:8]:
             print_wrapped(f"{title}: {_tell_group(group)} {_where(group)}")
-    if one.network.used:
-        print_wrapped(f"Network: {one.network.used}")
-    print_findings(one.network.findings)
-    for sentence in dict.fromkeys(one.unknown):
+    if told.network.used:
+        print_wrapped(f"Network: {told.network.used}")
+    print_findings(told.network.findings)
+    for sentence in told.unknown:
         print_wrapped(f"Unknown: {sentence}")
 
 
@@ -210,98 +218,47 @@ def _tell_job(facts: JobFacts) -> str:
     return f"job {facts.number}{name}: {facts.state}{reason}{where}{time}{ended}"
 
 
-def _tell_nothing(one: _Explanation) -> str:
-    if one.facts and one.facts.waiting:
+def _tell_nothing(told: Explanation) -> str:
+    if told.job and told.job.waiting:
         return "It has not started yet."
-    if one.diagnosis.followed:
+    if told.diagnosis.followed:
         return "No rank says why it failed; below is what the others said."
-    if one.facts and one.facts.running:
+    if told.job and told.job.running:
         return "Its output shows no error."
-    return "Nothing known was found in the output." if one.files else "There is no output to read."
+    return "Nothing known was found in the output." if told.files else "There is no output to read."
 
 
 def _tell_group(group: Group) -> str:
     who = f"{group.who}: " if group.who else ""
-    place = f", at {group.first.place}" if group.first.place else ""
+    place = f", at {group.place}" if group.place else ""
     return f"{who}{group.title}{place}"
 
 
 def _where(group: Group) -> str:
-    first = group.first
     times = f", {group.count} lines" if group.count > 1 else ""
-    return f"({first.log}:{first.line}{times})" if first.line else f"({first.text})"
+    return f"({group.file}:{group.line}{times})" if group.line else f"({group.text})"
 
 
-def _print_main(diagnosis: Diagnosis) -> None:
-    main = diagnosis.main
-    if main is None:
-        return
+def _print_cause(cause: Group, diagnosis: Diagnosis) -> None:
     words = {CAUSE: "Cause", SYMPTOM: "Seen"}
-    print_wrapped(f"{words.get(main.kind, 'Perhaps')}: {_tell_group(main)}")
-    if main.first.line:
-        print_text(f"    {main.first.log}:{main.first.line}: {main.first.text}")
-    for (number, name), ranks in diagnosis.collectives if len(diagnosis.collectives) > 1 else ():
-        print_wrapped(f"    {show_ranks(ranks)}: in {name}, number {number}")
-    if diagnosis.silent and main.kind == SYMPTOM:
+    print_wrapped(f"{words.get(cause.kind, 'Perhaps')}: {_tell_group(cause)}")
+    if cause.line:
+        print_text(f"    {cause.file}:{cause.line}: {cause.text}")
+    for waiting in diagnosis.collectives if len(diagnosis.collectives) > 1 else ():
+        print_wrapped(f"    {show_ranks(waiting.ranks)}: in {waiting.name}, number {waiting.number}")
+    if diagnosis.silent and cause.kind == SYMPTOM:
         print_wrapped(f"    {show_ranks(diagnosis.silent)} did not report it: look there first")
-    if main.first.ending:
-        print_wrapped(f"    {main.first.ending.text}")
-    if main.cure:
-        print_wrapped(f"To fix it: {main.cure}")
-    if main.first.ending:
-        print_text(f"See {main.first.ending.source}")
+    if cause.meaning:
+        print_wrapped(f"    {cause.meaning}")
+    if cause.cure:
+        print_wrapped(f"To fix it: {cause.cure}")
+    if cause.source:
+        print_text(f"See {cause.source}")
 
 
-def _print_mismatch(one: Mismatch) -> None:
-    print_wrapped(f"Cause: the ranks of group {one.group} differ in collective {one.number}:")
-    for call, ranks in one.calls:
-        print_wrapped(f"  {show_ranks(ranks)}: {call}")
-    for rank, last in one.missing:
-        print_wrapped(f"  {show_ranks([rank])}: has not called it; its last one is {last}")
-
-
-def _print_as_json(one: _Explanation) -> None:
-    diagnosis = one.diagnosis
-    print_json(
-        job=_job_values(one.facts) if one.facts else None,
-        failed=one.failed,
-        cause=_group_values(diagnosis.main) if diagnosis.main else None,
-        others=[_group_values(group) for group in diagnosis.others],
-        followed=[_group_values(group) for group in diagnosis.followed],
-        hints=[_group_values(group) for group in diagnosis.hints],
-        silent=list(diagnosis.silent),
-        doing=[asdict(group) for group in one.doing],
-        verdict=one.verdict.sentence if one.verdict else "",
-        mismatch=_mismatch_values(one.mismatch) if one.mismatch else None,
-        network={**asdict(one.network), "findings": finding_values(one.network.findings)},
-        files=list(one.files),
-        unknown=list(dict.fromkeys(one.unknown)),
-    )
-
-
-def _job_values(facts: JobFacts) -> dict[str, Any]:
-    return {**asdict(facts), "steps": [asdict(step) for step in facts.steps]}
-
-
-def _group_values(group: Group) -> dict[str, Any]:
-    first = group.first
-    return {
-        "kind": group.kind,
-        "rule": group.rule,
-        "title": group.title,
-        "ranks": list(group.ranks),
-        "host": first.host,
-        "place": first.place,
-        "file": first.log,
-        "line": first.line,
-        "text": first.text,
-        "count": group.count,
-        "cure": group.cure,
-        "source": first.ending.source if first.ending else "",
-    }
-
-
-def _mismatch_values(one: Mismatch) -> dict[str, Any]:
-    calls = [{"call": call, "ranks": list(ranks)} for call, ranks in one.calls]
-    missing = [{"rank": rank, "last": last} for rank, last in one.missing]
-    return {"group": one.group, "number": one.number, "calls": calls, "missing": missing}
+def _print_mismatch(mismatch: Mismatch) -> None:
+    print_wrapped(f"Cause: the ranks of group {mismatch.group} differ in collective {mismatch.number}:")
+    for different in mismatch.calls:
+        print_wrapped(f"  {show_ranks(different.ranks)}: {different.call}")
+    for missing in mismatch.missing:
+        print_wrapped(f"  {show_ranks([missing.rank])}: has not called it; its last one is {missing.last}")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hpcmod.model.bandwidth.measurement import BandwidthPoint
 from hpcmod.model.bandwidth.sizes import format_binary_size, format_rate
 from hpcmod.model.finding import FAIL, OK, UNKNOWN, Finding
+from hpcmod.model.json_form import SPLICED
 from hpcmod.model.site import Site
 
 _NEAR = 1.5
@@ -35,8 +36,9 @@ class BandwidthReference:
 class BandwidthVerdict:
     """A measured point, its reference, and whether it is fast enough."""
 
-    point: BandwidthPoint
+    point: BandwidthPoint = field(metadata=SPLICED)
     reference: BandwidthReference | None
+    """Null: there is none."""
     level: str
     """ok or fail; unknown without a reference."""
 

@@ -23,21 +23,34 @@ _OUT_OF_MEMORY = "oom-kill"
 
 @dataclass(frozen=True)
 class Group:
-    """Events of several ranks that say the same."""
+    """Events of several ranks that say the same; file, line and text are those of the first one."""
 
     kind: str
+    """cause, symptom, consequence or hint."""
     rule: str
-    first: Event
+    """Name of the known ending; exception or exit for others."""
+    title: str
+    """What happened, in words."""
     ranks: tuple[int, ...]
     """All ranks that said it, in order."""
     hosts: tuple[str, ...]
     """Those that are known, sorted."""
+    place: str
+    """File and line of the program; empty if unknown."""
+    file: str
+    line: int
+    """0: not in a file."""
+    text: str
     count: int
-
-    @property
-    def title(self) -> str:
-        """Return what happened, in words."""
-        return self.first.title
+    """Number of events."""
+    signal: int
+    """Of an exit; 0: none."""
+    meaning: str
+    """What it means; empty if it is no known ending."""
+    cure: str
+    """What to do; empty if nothing is known."""
+    source: str
+    """Page that documents it; empty if unknown."""
 
     @property
     def who(self) -> str:
@@ -45,18 +58,22 @@ class Group:
         host = f" on {self.hosts[0]}" if len(self.hosts) == 1 else ""
         return show_ranks(self.ranks) + host if self.ranks else host.strip()
 
-    @property
-    def cure(self) -> str:
-        """Return what to do; empty if nothing is known."""
-        return self.first.ending.help if self.first.ending else ""
+
+@dataclass(frozen=True)
+class Waiting:
+    """Ranks that waited in a collective."""
+
+    number: int
+    name: str
+    ranks: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Diagnosis:
     """Why a run ended, as far as its logs tell."""
 
-    main: Group | None
-    """What explains it best; None if nothing was found."""
+    cause: Group | None
+    """What explains it best; null if nothing was found."""
     others: tuple[Group, ...]
     """Further causes and symptoms, in order of their time."""
     followed: tuple[Group, ...]
@@ -64,8 +81,8 @@ class Diagnosis:
     hints: tuple[Group, ...]
     silent: tuple[int, ...]
     """Ranks that did not report what the others were waiting for; only for a collective that timed out."""
-    collectives: tuple[tuple[tuple[int, str], tuple[int, ...]], ...]
-    """Number and name of the collective in which ranks waited, and those ranks."""
+    collectives: tuple[Waiting, ...]
+    """In which collectives ranks waited."""
 
 
 def diagnose(events: Sequence[Event], *, world: int = 0) -> Diagnosis:
@@ -81,17 +98,13 @@ def diagnose(events: Sequence[Event], *, world: int = 0) -> Diagnosis:
     ordered = _order(_with_hosts(events))
     groups = _group(_demote(ordered))
     by_kind = {kind: [one for one in groups if one.kind == kind] for kind in (CAUSE, SYMPTOM, CONSEQUENCE, HINT)}
-    main = _choose(by_kind[CAUSE], by_kind[SYMPTOM], by_kind[HINT])
-    if main and main.rule == _OUT_OF_MEMORY and not main.ranks:
-        main = _with_victim(main, groups)
+    chosen = _choose(by_kind[CAUSE], by_kind[SYMPTOM], by_kind[HINT])
     waiting = [event for event in ordered if event.ranks and event.rule == "collective-timeout"]
     return Diagnosis(
-        main=main,
-        others=tuple(
-            one for one in groups if one.kind in (CAUSE, SYMPTOM) and (not main or one.first is not main.first)
-        ),
+        cause=_with_victim(chosen, groups) if chosen else None,
+        others=tuple(group for group in groups if group.kind in (CAUSE, SYMPTOM) and group is not chosen),
         followed=tuple(by_kind[CONSEQUENCE]),
-        hints=tuple(one for one in by_kind[HINT] if one is not main),
+        hints=tuple(group for group in by_kind[HINT] if group is not chosen),
         silent=_find_silent(waiting, world or _guess_world(events)),
         collectives=_find_collectives(waiting),
     )
@@ -138,9 +151,23 @@ def _group(events: Iterable[Event]) -> list[Group]:
 
 
 def _make_group(kind: str, rule: str, same: Sequence[Event]) -> Group:
-    ranks = {rank for one in same for rank in one.ranks}
-    hosts = {one.host for one in same if one.host}
-    return Group(kind, rule, same[0], tuple(sorted(ranks)), tuple(sorted(hosts)), len(same))
+    first, ending = same[0], same[0].ending
+    return Group(
+        kind=kind,
+        rule=rule,
+        title=first.title,
+        ranks=tuple(sorted({rank for event in same for rank in event.ranks})),
+        hosts=tuple(sorted({event.host for event in same if event.host})),
+        place=first.place,
+        file=first.log,
+        line=first.line,
+        text=first.text,
+        count=len(same),
+        signal=first.signal,
+        meaning=ending.text if ending else "",
+        cure=ending.help if ending else "",
+        source=ending.source if ending else "",
+    )
 
 
 def _choose(causes: Sequence[Group], symptoms: Sequence[Group], hints: Sequence[Group]) -> Group | None:
@@ -149,19 +176,17 @@ def _choose(causes: Sequence[Group], symptoms: Sequence[Group], hints: Sequence[
     SIGTERM counts less than a symptom: it is what Slurm sends when a job is cancelled or its time is over.
     """
     named = sorted((one for one in causes if one.rule != EXIT), key=lambda one: _WRAPPED in one.title)
-    killed = [one for one in causes if one.rule == EXIT and one.first.signal not in (0, TERMINATED)]
+    killed = [one for one in causes if one.rule == EXIT and one.signal not in (0, TERMINATED)]
     ended = [one for one in causes if one.rule == EXIT and one not in killed]
     return next(iter([*named, *killed, *symptoms, *ended, *hints]), None)
 
 
-def _with_victim(main: Group, groups: Iterable[Group]) -> Group:
+def _with_victim(group: Group, groups: Iterable[Group]) -> Group:
     """Return a group with the rank and host that were killed: the kernel's signal is all that srun reports of them."""
-    killed = next((one for one in groups if one.rule == EXIT and one.first.signal == KILLED), None)
-    return (
-        replace(main, ranks=killed.ranks, hosts=killed.hosts, first=replace(main.first, host=killed.first.host))
-        if killed
-        else main
-    )
+    if group.rule != _OUT_OF_MEMORY or group.ranks:
+        return group
+    killed = next((other for other in groups if other.rule == EXIT and other.signal == KILLED), None)
+    return replace(group, ranks=killed.ranks, hosts=killed.hosts) if killed else group
 
 
 def _guess_world(events: Iterable[Event]) -> int:
@@ -173,13 +198,13 @@ def _find_silent(waiting: Sequence[Event], world: int) -> tuple[int, ...]:
     return tuple(rank for rank in range(min(world, 1 << 20)) if rank not in told) if told else ()
 
 
-def _find_collectives(waiting: Sequence[Event]) -> tuple[tuple[tuple[int, str], tuple[int, ...]], ...]:
+def _find_collectives(waiting: Sequence[Event]) -> tuple[Waiting, ...]:
     """Return the first collective that each rank reports, with the ranks that do."""
     first: dict[int, tuple[int, str]] = {}
     for event in waiting:
         for rank in event.ranks if event.collective else ():
             first.setdefault(rank, event.collective or (0, ""))
-    found: dict[tuple[int, str], list[int]] = {}
+    ranks: dict[tuple[int, str], list[int]] = {}
     for rank, collective in sorted(first.items()):
-        found.setdefault(collective, []).append(rank)
-    return tuple((collective, tuple(ranks)) for collective, ranks in sorted(found.items()))
+        ranks.setdefault(collective, []).append(rank)
+    return tuple(Waiting(*collective, tuple(listed)) for collective, listed in sorted(ranks.items()))

@@ -55,15 +55,29 @@ class Dump:
 
 
 @dataclass(frozen=True)
+class DifferentCall:
+    """A call in words, and the ranks that made it."""
+
+    call: str
+    ranks: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class MissingRank:
+    """A rank that did not call it, and its last call in words."""
+
+    rank: int
+    last: str
+
+
+@dataclass(frozen=True)
 class Mismatch:
     """The first collective of a group in which its ranks differ."""
 
     group: str
     number: int
-    calls: tuple[tuple[str, tuple[int, ...]], ...]
-    """Each different call in words, with the ranks that made it."""
-    missing: tuple[tuple[int, str], ...]
-    """Ranks that did not call it, with their last call in words."""
+    calls: tuple[DifferentCall, ...]
+    missing: tuple[MissingRank, ...]
 
 
 def rank_of_file(name: str) -> int:
@@ -154,8 +168,8 @@ def _of_group(group: str, dumps: Sequence[Dump]) -> Mismatch | None:
                 kinds[numbers[number].operation, numbers[number].sizes].append(rank)
         missing = tuple(rank for rank, numbers in sorted(calls.items()) if max(numbers) < number)
         if len(kinds) > 1 or (kinds and missing):
-            shown = tuple((calls[ranks[0]][number].shown, tuple(ranks)) for ranks in kinds.values())
-            return Mismatch(group, number, shown, tuple((rank, _last(calls[rank])) for rank in missing))
+            different = tuple(DifferentCall(calls[ranks[0]][number].shown, tuple(ranks)) for ranks in kinds.values())
+            return Mismatch(group, number, different, tuple(MissingRank(rank, _last(calls[rank])) for rank in missing))
     return None
 
 

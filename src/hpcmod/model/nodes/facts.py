@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from hpcmod.model.json_form import TABLE
 from hpcmod.model.nodes.gpus import GpuState, parse_gpus
 
 
@@ -48,19 +49,20 @@ class NodeFacts:
     """Hardware threads that are online."""
     allowed: tuple[int, ...] = ()
     """Hardware threads that the job may use."""
-    numa: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    numa: tuple[tuple[int, tuple[int, ...]], ...] = field(default=(), metadata=TABLE)
     """NUMA nodes, and the hardware threads of each."""
     memory: int = 0
     """Bytes."""
     available: int = 0
     """Bytes of memory that are not in use."""
-    spaces: tuple[tuple[str, Space], ...] = ()
-    interfaces: tuple[tuple[str, str], ...] = ()
+    spaces: tuple[tuple[str, Space], ...] = field(default=(), metadata=TABLE)
+    """Of directories that need free space."""
+    interfaces: tuple[tuple[str, str], ...] = field(default=(), metadata=TABLE)
     """Network interfaces except the loopback, and the state of each."""
     gpus: tuple[KnownGpu, ...] = ()
     states: tuple[GpuState, ...] = ()
     """The GPUs that this job may use, as the vendor's tool reports them; empty without the tool."""
-    drivers: tuple[tuple[str, str], ...] = ()
+    drivers: tuple[tuple[str, str], ...] = field(default=(), metadata=TABLE)
     """Versions of the kernel and the GPU drivers."""
     binds: tuple[str, ...] = ()
     """Of each group of bind candidates, the path that exists; empty if none does."""

@@ -31,7 +31,8 @@ def test_outside_an_allocation_the_dry_run_prints_what_requests_one(monkeypatch:
     words = done.stdout.split()
     assert words[0] == "salloc"
     assert {"--nodes=4", "--account=project_465000001", "--partition=standard-g", "--time=5"} <= set(words)
-    assert json.loads(hpcmod("-A", "project_1", "--dry-run", "--json").stdout)["command"].startswith("salloc ")
+    (command,) = json.loads(hpcmod("-A", "project_1", "--dry-run", "--json").stdout)["commands"]
+    assert command.startswith("salloc ")
 
 
 def test_the_account_that_a_site_needs_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

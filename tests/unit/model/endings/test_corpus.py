@@ -38,9 +38,9 @@ def is_explained(one: dict[str, Any]) -> bool:
     """Return whether the diagnosis of an excerpt is as expected."""
     found = explain(one["text"])
     if "followed" in one:
-        return found.main is None and one["followed"] in [group.rule for group in found.followed]
-    main = found.main if found.main and found.main.kind != HINT else None
-    return (main.rule if main else "") == one["main"] or (found.main is not None and found.main.rule == one["main"])
+        return found.cause is None and one["followed"] in [group.rule for group in found.followed]
+    main = found.cause if found.cause and found.cause.kind != HINT else None
+    return (main.rule if main else "") == one["main"] or (found.cause is not None and found.cause.rule == one["main"])
 
 
 @pytest.mark.parametrize("one", excerpts("corpus.toml"), ids=lambda one: one["source"].partition("//")[2])
@@ -49,11 +49,11 @@ def test_an_excerpt_is_explained(one: dict[str, Any]) -> None:
     found = explain(one["text"])
     assert is_explained(one), found
     if "ranks" in one:
-        assert found.main is not None and list(found.main.ranks) == one["ranks"]
+        assert found.cause is not None and list(found.cause.ranks) == one["ranks"]
     if "place" in one:
-        assert found.main is not None and found.main.first.place == one["place"]
+        assert found.cause is not None and found.cause.place == one["place"]
     if "signal" in one:
-        assert found.main is not None and found.main.first.signal == one["signal"]
+        assert found.cause is not None and found.cause.signal == one["signal"]
 
 
 def test_every_excerpt_has_a_public_source() -> None:
@@ -93,4 +93,4 @@ done
 
 
 def test_a_run_that_went_well_has_no_cause() -> None:
-    assert explain(FINE).main is None
+    assert explain(FINE).cause is None

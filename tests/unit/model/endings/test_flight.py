@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 
 from hpcmod.errors import BadInputError
-from hpcmod.model.endings.flight import Dump, find_mismatch, is_dump, parse_dump, rank_of_file
+from hpcmod.model.endings.flight import (
+    DifferentCall,
+    Dump,
+    MissingRank,
+    find_mismatch,
+    is_dump,
+    parse_dump,
+    rank_of_file,
+)
 
 HERE = Path(__file__).parent / "flight"
 """Dumps of two ranks, PyTorch 2.13 with Gloo: after one all_reduce, rank 0 calls all_reduce and rank 1 broadcast."""
@@ -40,7 +48,7 @@ def test_dumps_of_pytorch_itself_are_read() -> None:
     files = sorted(HERE.iterdir())
     found = find_mismatch([parse_dump(file.read_bytes(), rank_of_file(file.name), file.name) for file in files])
     assert found and (found.group, found.number, found.missing) == ("0 default_pg", 2, ())
-    assert found.calls == (
+    assert tuple((one.call, one.ranks) for one in found.calls) == (
         ("all_reduce [[3, 4]] Float at why9_fr.py:10", (0,)),
         ("broadcast [[3, 4]] Float at why9_fr.py:12", (1,)),
     )
@@ -51,8 +59,8 @@ def test_a_rank_that_did_not_call_is_named_with_its_last_call() -> None:
         [dump(0, entry(1), entry(2, line=50)), dump(1, entry(1)), dump(2, entry(1), entry(2, line=50))]
     )
     assert found and found.number == 2
-    assert found.calls == (("all_reduce [[3, 4]] Float at train.py:50 in step", (0, 2)),)
-    assert found.missing == ((1, "1, all_reduce [[3, 4]] Float at train.py:41 in step"),)
+    assert found.calls == (DifferentCall("all_reduce [[3, 4]] Float at train.py:50 in step", (0, 2)),)
+    assert found.missing == (MissingRank(1, "1, all_reduce [[3, 4]] Float at train.py:41 in step"),)
 
 
 def test_different_sizes_are_a_mismatch() -> None:
