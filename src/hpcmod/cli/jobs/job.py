@@ -28,7 +28,7 @@ from hpcmod.model.site import Site
 
 
 @click.command(cls=CommandOfProgram, context_settings={"allow_interspersed_args": True})
-@click.argument("module", required=False, default="", shell_complete=complete_container)
+@click.argument("module", metavar="[NAME[/VERSION]]", required=False, default="", shell_complete=complete_container)
 @click.argument("program", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_file)
 @of_a_job
 @of_a_run
@@ -36,8 +36,8 @@ from hpcmod.model.site import Site
 def job(flags: JobFlags) -> None:
     """Write a batch script for this machine and submit it.
 
-    MODULE is loaded in the job; PROGRAM is a Python file with its arguments, or a command of the image. Further options
-    of sbatch go into --sbatch, those of the run script into --env, e.g. --env HPCMOD_DEBUG=nccl.
+    The module is loaded in the job; PROGRAM is a Python file with its arguments, or a command of the image. Further
+    options of sbatch go into --sbatch, those of the run script into --env, e.g. --env HPCMOD_DEBUG=nccl.
 
     \b
     Examples:

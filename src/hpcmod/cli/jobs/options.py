@@ -57,7 +57,9 @@ def of_a_job(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--rerun", default="", metavar="FILE|JOBID", help="Earlier batch script or job to run again."),
         click.option("--salloc", is_flag=True, help="Print the salloc command for the same nodes."),
         click.option("--submit", is_flag=True, help="Submit the script with sbatch, or with --salloc run salloc."),
-        click.option("-o", "script", type=click.Path(path_type=Path), help="File for the script (default: stdout)."),
+        click.option(
+            "-o", "script", metavar="FILE", type=click.Path(path_type=Path), help="File to write (default: stdout)."
+        ),
         click.option("--report", is_flag=True, help="Print at the end how long the ranks took to start."),
         click.option("--requeue-on", default="", metavar="SIG@SECONDS", help="Signal for a checkpoint, then requeue."),
         click.option(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from hpcmod.cli.containers import complete_site
+from hpcmod.cli.containers import site_option
 from hpcmod.cli.output import tell
 from hpcmod.install.runtime import find_runtime
 from hpcmod.model.jobs.step import STARTS
@@ -91,7 +91,7 @@ mpi_option = click.option(
 def of_a_run(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options that `hpcmod job` and `hpcmod launch` share."""
     for option in (
-        click.option("--site", shell_complete=complete_site, help="Name or file of the site profile."),
+        site_option,
         click.option("--node-type", default="", help="Node type, as named in the site profile."),
         click.option(
             "--launcher",

@@ -16,7 +16,7 @@ from hpcmod.check.easyconfigs.lint import lint_easyconfig
 from hpcmod.check.jobs.files import is_batch_script, read_batch_file
 from hpcmod.check.jobs.lint import lint_job
 from hpcmod.check.profiles import lint_profile
-from hpcmod.cli.containers import complete_site
+from hpcmod.cli.containers import site_option
 from hpcmod.cli.findings import finding_values, print_findings
 from hpcmod.cli.output import print_json, print_message
 from hpcmod.errors import HpcmodError, NotFoundError
@@ -26,11 +26,7 @@ from hpcmod.model.site import Site
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option(
-    "--site",
-    shell_complete=complete_site,
-    help="Name or file of the site profile, for batch scripts (default: this machine).",
-)
+@site_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def lint(paths: Sequence[Path], site: str | None, as_json: bool) -> None:
     """Find mistakes in batch scripts, easyconfigs and site profiles.

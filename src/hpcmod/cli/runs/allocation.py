@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from hpcmod.cli.containers import complete_site
+from hpcmod.cli.containers import site_option
 from hpcmod.cli.output import print_data, print_json, tell
 from hpcmod.errors import LackingError
 from hpcmod.install.queue import has_queue
@@ -54,7 +54,7 @@ class AllocationFlags(PlaceFlags):
 def place_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options that say which nodes to request."""
     for option in (
-        click.option("--site", shell_complete=complete_site, help="Name or file of the site profile."),
+        site_option,
         click.option("--gpus", default=-1, help="GPUs per node (default: all)."),
         click.option("--node-type", default="", help="Node type, as named in the site profile."),
         click.option("--sbatch", "more", multiple=True, help="Any other sbatch option, e.g. --sbatch=--mem=0."),
