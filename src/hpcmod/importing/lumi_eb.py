@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hpcmod.check.easyconfigs.rules import LUA_BINDS, binds_of
+from hpcmod.check.easyconfigs.rules import LUA_BINDS, LUA_STRING, binds_of
 from hpcmod.errors import BadInputError
 from hpcmod.importing.formats import ImportFormat
 from hpcmod.importing.lumi_scripts import ShellCommands, sort_shell_commands
@@ -37,38 +37,16 @@ _OURS = ("ContainerModule", "ContainerBuild")
 _OUR_VARIABLES = re.compile(r"SIF\w*|RUNSCRIPTS\w*|CONTAINERROOT")
 """Variables that hpcmod's modules set to the same: docs/reference/module.md."""
 
-_OUR_CONTAINER_VARIABLES = (
-    "WITH_CONDA",
-    "WITH_VENV",
-    "WITH_CONDA_VENV",
-    "CONDA_PREFIX",
-    "CONDA_DEFAULT_ENV",
-    "VIRTUAL_ENV",
-)
+_OUR_CONTAINER_VARIABLES = re.compile("WITH_(?:CONDA|VENV|CONDA_VENV)|CONDA_(?:PREFIX|DEFAULT_ENV)|VIRTUAL_ENV")
 _CONTAINER_VARIABLE = re.compile(r"(?:SINGULARITY|APPTAINER)ENV_(?P<name>\w+)")
 _BINDS = re.compile(r"(?:SINGULARITY|APPTAINER)_BIND(?:PATH)?")
-_LUA_STRING = r"""(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")"""
-_CREATES_VARIABLES = re.compile(rf"create_container_vars\s*\((?:{_LUA_STRING}|[^()'\"])*\)[ \t]*;?")
+_CREATES_VARIABLES = re.compile(rf"create_container_vars\s*\((?:{LUA_STRING}|[^()'\"])*\)[ \t]*;?")
 _CALLS = re.compile(r"([A-Za-z_][\w.:]*)\s*\(")
-_LUA_WORDS = frozenset(
-    ["and", "or", "not", "if", "elseif", "while", "until", "return", "in", "function", "then", "do", "else"]
-)
-_LUA_CALLS = frozenset(
-    {
-        *(
-            "setenv",
-            "pushenv",
-            "unsetenv",
-            "prepend_path",
-            "append_path",
-            "remove_path",
-            "set_alias",
-            "conflict",
-            "family",
-        ),
-        *("prereq", "depends_on", "load", "try_load", "isloaded", "mode", "add_property", "LmodMessage", "LmodError"),
-        *("pathJoin", "os.getenv", "isFile", "isDir", "whatis", "help", "ipairs", "pairs", "string.format", "tostring"),
-    }
+_LUA_WORDS = re.compile("and|or|not|if|elseif|while|until|return|in|function|then|do|else")
+_LUA_CALLS = re.compile(
+    "setenv|pushenv|unsetenv|prepend_path|append_path|remove_path|set_alias|conflict|family|prereq|depends_on|load"
+    "|try_load|isloaded|mode|add_property|LmodMessage|LmodError|pathJoin|os[.]getenv|isFile|isDir|whatis|help|ipairs"
+    "|pairs|string[.]format|tostring"
 )
 """Functions that every Lmod has, of those that easyconfigs use."""
 
@@ -254,7 +232,7 @@ def _variables(
             continue
         elif inside and inside["name"] == "PREPEND_PATH":
             _container_path(str(value), said)
-        elif inside and inside["name"] in _OUR_CONTAINER_VARIABLES:
+        elif inside and _OUR_CONTAINER_VARIABLES.fullmatch(inside["name"]):
             said.changed.append(f"{name}: hpcmod's module sets its own value, or the image does")
         elif inside:
             _container_variable(inside["name"], str(value), container, said)
@@ -292,10 +270,11 @@ def _code(footer: str, said: Findings) -> Iterator[tuple[str, ParameterValue]]:
     """Yield the Lua code of the module if every Lmod can run it, without what hpcmod's module does itself."""
     rest = LUA_BINDS.sub("", _CREATES_VARIABLES.sub("", footer))
     rest = "\n".join(line.rstrip() for line in rest.splitlines() if line.strip())
-    code = re.sub(rf"--\[\[.*?(?:\]\]|\Z)|--[^\n]*|{_LUA_STRING}", "", rest, flags=re.DOTALL)
+    code = re.sub(rf"--\[\[.*?(?:\]\]|\Z)|--[^\n]*|{LUA_STRING}", "", rest, flags=re.DOTALL)
     if not code.strip():
         return
-    unknown = sorted({name for name in _CALLS.findall(code) if name not in _LUA_CALLS | _LUA_WORDS})
+    called = {name for name in _CALLS.findall(code) if not _LUA_WORDS.fullmatch(name)}
+    unknown = sorted(name for name in called if not _LUA_CALLS.fullmatch(name))
     if unknown:
         why = f"calls {', '.join(unknown)}, which other machines may lack"
         said.left_out.append(f"Lua code of the module, which {why}: {rest}")

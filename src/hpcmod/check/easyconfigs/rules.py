@@ -19,10 +19,10 @@ from hpcmod.model.spec import parse_commands, parse_environment
 
 _MODULE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 _FOOTER_BINDS = re.compile(r"create_container_vars\s*\(.*,\s*'([^'\n]*)'\s*\)")
-_LUA_STRING = r"""(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")"""
+LUA_STRING = r"""(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")"""
 LUA_BINDS = re.compile(
     r"(?:setenv|pushenv|prepend_path|append_path)\s*\(\s*['\"](?:SINGULARITY|APPTAINER)_BIND(?:PATH)?['\"]"
-    rf"\s*,\s*({_LUA_STRING})\s*(?:,[^()\n]*)?\)[ \t]*;?"
+    rf"\s*,\s*({LUA_STRING})\s*(?:,[^()\n]*)?\)[ \t]*;?"
 )
 """Calls in a Lua footer that set binds; the group is the quoted list."""
 
