@@ -274,12 +274,12 @@ def _published_twice(ground: Ground) -> None:
 
 def _deprecated(ground: Ground) -> None:
     _published(ground)
-    ground.does("deprecate", "Toy/1.0", "--until", "2099-01-01")
+    ground.does("catalogue", "deprecate", "Toy/1.0", "--until", "2099-01-01")
 
 
 def _retired(ground: Ground) -> None:
     _published_twice(ground)
-    ground.does("retire", "Toy/1.0")
+    ground.does("catalogue", "retire", "Toy/1.0")
 
 
 def _advised(ground: Ground) -> None:
@@ -404,15 +404,19 @@ SCENES: dict[str, Scene] = {
     "catalogue init": Scene(("catalogue", "init", "{top}/catalogue"), _sources),
     "publish": Scene(_publish("1.0"), _empty_catalogue, _CHECKED, "home/.local/state/hpcmod/staging/", easybuild=True),
     "install --accept-licence": Scene(("install", "--accept-licence", "--yes", "Toy/1.0"), _licensed, _CHECKED),
-    "alias": Scene(("alias", "Toy/1.0", "new"), _published, _CHECKED),
-    "promote": Scene(("promote", "Toy/1.0"), _published_twice, _CHECKED),
-    "deprecate": Scene(("deprecate", "Toy/1.0", "--until", "2099-01-01"), _published, _CHECKED),
-    "restore": Scene(("restore", "Toy/1.0"), _deprecated, _CHECKED),
-    "retire": Scene(("retire", "Toy/1.0"), _published_twice, (("ls",),)),
+    "catalogue promote --alias": Scene(("catalogue", "promote", "Toy/1.0", "--alias", "new"), _published, _CHECKED),
+    "catalogue promote": Scene(("catalogue", "promote", "Toy/1.0"), _published_twice, _CHECKED),
+    "catalogue deprecate": Scene(("catalogue", "deprecate", "Toy/1.0", "--until", "2099-01-01"), _published, _CHECKED),
+    "catalogue restore": Scene(("catalogue", "restore", "Toy/1.0"), _deprecated, _CHECKED),
+    "catalogue retire": Scene(("catalogue", "retire", "Toy/1.0"), _published_twice, (("ls",),)),
     "catalogue undo": Scene(("catalogue", "undo", "2"), _published_twice, _CHECKED),
     "undo": Scene(("undo", "Toy"), _dropped, (("packages", "Toy"),), same=False),
-    "gc": Scene(
-        ("gc", "--days", "0"), _retired, (("verify", "Toy/2.0"),), "catalogue/.trash/", "not deleted from the disk"
+    "catalogue gc": Scene(
+        ("catalogue", "gc", "--days", "0"),
+        _retired,
+        (("verify", "Toy/2.0"),),
+        "catalogue/.trash/",
+        "not deleted from the disk",
     ),
     "catalogue rebuild": Scene(("catalogue", "rebuild"), _published, _CHECKED),
     "catalogue refresh": Scene(
@@ -425,9 +429,11 @@ SCENES: dict[str, Scene] = {
         ("catalogue", "verify", "--fix-modes"), _wrong_modes, (*_CHECKED, ("catalogue", "verify"))
     ),
     "catalogue usage": Scene(("catalogue", "usage", "--fold"), _loaded, _CHECKED),
-    "advisory refresh": Scene(("advisory", "refresh"), _advised, _CHECKED),
-    "advisory import": Scene(("advisory", "import", "source/osv.json", "--until", "2099-01-01"), _osv, _CHECKED),
-    "docs": Scene(("docs", "out/pages"), _published),
+    "catalogue advisory refresh": Scene(("catalogue", "advisory", "refresh"), _advised, _CHECKED),
+    "catalogue advisory import": Scene(
+        ("catalogue", "advisory", "import", "source/osv.json", "--until", "2099-01-01"), _osv, _CHECKED
+    ),
+    "catalogue docs": Scene(("catalogue", "docs", "out/pages"), _published),
     "site new": Scene(("site", "new", "--name", "ours", "-o", "site.toml"), _empty_catalogue),
     "site setup": Scene(("site", "setup", "--catalogue", "catalogue", "--output", "out/site"), _empty_catalogue),
     "site netstack capture": Scene(
@@ -440,7 +446,7 @@ SCENES: dict[str, Scene] = {
 CHANGES_NOTHING = {
     "ls", "search", "info", "use", "outdated", "verify", "compat", "lint", "doctor", "check",
     "push", "why",
-    "catalogue journal", "cache ls", "advisory ls", "advisory show",
+    "catalogue journal", "cache ls", "catalogue advisory ls", "catalogue advisory show",
     "site check", "site detect", "site ls", "site settings", "site show",
     "site binds", "site completion", "site env", "site netstack check", "site netstack show",
 }  # fmt: skip

@@ -285,7 +285,7 @@ def test_an_installed_module_tells_what_a_catalogue_says_of_its_image_from_then_
 ) -> None:
     catalogue = make_catalogue(tmp_path / "catalogue")
     installed(eb, toy, HPCMOD_CATALOGUE=str(catalogue.directory))
-    load = f"module load {TOY} >/dev/null || exit 1; hpcmod advisory --apply"
+    load = f"module load {TOY} >/dev/null || exit 1; hpcmod catalogue advisory --apply"
     here = {"HPCMOD_CATALOGUE": str(catalogue.directory), "NCCL_NET_GDR_LEVEL": "3"}
     assert "deprecated" not in lmod(load, eb.modules, **here).stderr
     put(catalogue, make_record("Toy/1.0", sha256=sha256_of(tiny_sif), state="deprecated", successor="Toy/2.0"))
@@ -296,7 +296,8 @@ def test_an_installed_module_tells_what_a_catalogue_says_of_its_image_from_then_
     )
     write_notices(catalogue, tell=print)
     done = lmod(
-        f'module load {TOY} && module unload {TOY} && module load {TOY} && eval "$(hpcmod advisory --apply)"; '
+        f"module load {TOY} && module unload {TOY} && module load {TOY}; "
+        'eval "$(hpcmod catalogue advisory --apply)"; '
         "echo ${NCCL_NET_GDR_LEVEL-unset}; hpcmod doctor",
         eb.modules,
         **here,

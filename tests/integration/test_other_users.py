@@ -150,7 +150,7 @@ def test_gc_removes_nothing_behind_the_link_of_another_member(users: Users, home
     shop.directory.chmod(0o775)
     users.sh("root", f"chgrp -R 20 '{shop.directory}'; chmod -R g+w '{shop.directory}'")
     users.sh("mallory", f"ln -s '{home}/precious' '{shop.software}/Old'")
-    done = hpcmod(home, "gc", "--yes", HPCMOD_CATALOGUE=str(shop.directory))
+    done = hpcmod(home, "catalogue", "gc", "--yes", HPCMOD_CATALOGUE=str(shop.directory))
     assert "Traceback" not in done.stderr
     assert_untouched(home)
 
@@ -215,7 +215,7 @@ def test_fix_modes_opens_no_private_file_that_a_member_renamed(
     assert [(shop / path).stat().st_mode & 0o777 for path in ours] == [0o664, 0o775, 0o775]
 
 
-@pytest.mark.parametrize("verb", [("promote", "Toy/1.0"), ("catalogue", "rebuild")])
+@pytest.mark.parametrize("verb", [("catalogue", "promote", "Toy/1.0"), ("catalogue", "rebuild")])
 @pytest.mark.parametrize("place", ["kept/Toy/1.0/easyconfig", "kept/Toy/1.0/module.lua"])
 def test_no_private_file_that_a_member_renamed_is_published(
     users: Users, home: Path, shop: Path, diary: Path, verb: tuple[str, ...], place: str
@@ -234,7 +234,7 @@ def test_gc_removes_nothing_that_the_member_who_renamed_it_could_not(
     (shop / "software/Old/1/run").touch()
     old = f"'{shop}/software/Old'"
     users.sh("root", f"chgrp -R 20 {old}; chmod 2775 {old} {old}/1; touch -d @0 {old}/1")
-    done = hpcmod(home, "gc", HPCMOD_CATALOGUE=str(shop))
+    done = hpcmod(home, "catalogue", "gc", HPCMOD_CATALOGUE=str(shop))
     assert (done.returncode, "software/data/mine" in done.stdout) == (0, True), done.stderr
     assert (shop / "software/data/mine/thesis.txt").read_text() == "text"
     assert not (shop / "software/Old/1").exists()
@@ -245,13 +245,13 @@ def test_docs_replaces_no_directory_that_a_member_renamed(
     users: Users, home: Path, shop: Path, diary: Path, mark: str
 ) -> None:
     pages = diary / "www"
-    assert hpcmod(home, "docs", pages, HPCMOD_CATALOGUE=str(shop)).returncode == 0
-    assert hpcmod(home, "docs", pages, HPCMOD_CATALOGUE=str(shop)).returncode == 0
+    assert hpcmod(home, "catalogue", "docs", pages, HPCMOD_CATALOGUE=str(shop)).returncode == 0
+    assert hpcmod(home, "catalogue", "docs", pages, HPCMOD_CATALOGUE=str(shop)).returncode == 0
     if mark == "moved":
         users.sh("root", f"chgrp 20 '{pages}'; chmod 2775 '{pages}'")
     users.sh("mallory", f"{'cp' if mark == 'copied' else 'mv'} '{pages}/.hpcmod-docs' '{diary}/data/'")
     users.sh("mallory", f"cd '{diary}'; mv www former; mv data www")
-    done = hpcmod(home, "docs", pages, HPCMOD_CATALOGUE=str(shop))
+    done = hpcmod(home, "catalogue", "docs", pages, HPCMOD_CATALOGUE=str(shop))
     assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr
     assert (pages / "mine/thesis.txt").read_text() == "text"
     assert not (pages / "index.html").exists()

@@ -100,17 +100,19 @@ def test_a_day_of_an_admin(module_env: ModuleTool, tmp_path: Path, images: list[
     assert [check["name"] for check in record["checks"]][1:] == [PRINTS, 'test -n "$SIFTOY"']
     assert all(check["passed"] and check["sha256"] == record["sha256"] for check in record["checks"])
 
-    site.does("promote", "Toy/2.0", "-m", "tested for two weeks")
+    site.does("catalogue", "promote", "Toy/2.0", "-m", "tested for two weeks")
     assert (site.loaded("Toy"), site.loaded("Toy/stable"), site.loaded("Toy/1.0")) == ("two", "two", "one")
 
-    site.does("deprecate", "Toy/1.0", "--until", "2999-01-01", "--successor", "Toy/2.0", "--reason", hostile)
+    site.does(
+        "catalogue", "deprecate", "Toy/1.0", "--until", "2999-01-01", "--successor", "Toy/2.0", "--reason", hostile
+    )
     told = " ".join(site.user("module load Toy/1.0 && echo $SIF").stderr.split())
     assert "2999-01-01" in told
     assert "os.execute(" in told
     assert "module load Toy/2.0" in told
     assert site.loaded("Toy/1.0") == "one"
 
-    site.does("retire", "Toy/1.0")
+    site.does("catalogue", "retire", "Toy/1.0")
     refused = site.user("module load Toy/1.0; echo rc $? $SIF")
     assert refused.stdout in ("rc 1 \n", "rc 1\n")
     assert re.search(r"Use\s+Toy/2.0\s+instead:\s+module\s+load\s+Toy/2.0", refused.stderr)
@@ -119,7 +121,7 @@ def test_a_day_of_an_admin(module_env: ModuleTool, tmp_path: Path, images: list[
     assert "retired" in site.user("module whatis Toy/1.0 2>&1").stdout
     assert not (tmp_path / "was-here").exists()
 
-    site.does("restore", "Toy/1.0")
+    site.does("catalogue", "restore", "Toy/1.0")
     assert site.loaded("Toy/1.0") == "one"
     assert "Use" not in site.user("module load Toy/1.0").stderr
     assert [line["verb"] for line in site.journal()] == [
@@ -133,9 +135,9 @@ def test_a_retired_container_loads_until_its_day_and_can_always_be_unloaded(
     each_published_site: Site,
 ) -> None:
     site = each_published_site
-    site.does("retire", "Toy/1.0", "--until", "2999-01-01")
+    site.does("catalogue", "retire", "Toy/1.0", "--until", "2999-01-01")
     assert site.loaded("Toy/1.0") == "one"
-    retire = " ".join(site.argv("retire", "Toy/1.0", "--until", "2020-01-01"))
+    retire = " ".join(site.argv("catalogue", "retire", "Toy/1.0", "--until", "2020-01-01"))
     mine = f"HPCMOD_CATALOGUE={site.catalogue} HPCMOD_SITE=generic"
     done = site.user(f'module load Toy/1.0; {mine} {retire} >&2; module unload Toy; echo "[$SIF]"; module load Toy/1.0')
     assert (done.stdout, done.returncode) == ("[]\n", 1)
@@ -289,7 +291,7 @@ def siblings(site: Site, image: Path, work: Path) -> None:
     ours = shutil.copy(image, work / "ours, with $HOME.sif")
     site.published(ours, "7.0")
     assert site.loaded("Toy/7.0") == "one"
-    site.does("gc", "--days", "0")
+    site.does("catalogue", "gc", "--days", "0")
     assert sorted(path.name for path in work.glob("*.sif")) == ["other-team.sif", ours.name]
 
 

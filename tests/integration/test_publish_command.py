@@ -37,7 +37,7 @@ def test_the_commands_of_a_tool_are_on_path_and_on_its_pages(
     assert not (site.catalogue / "images/Toy-3.2.sif").exists()
 
     pages = tmp_path / "pages"
-    site.does("docs", pages)
+    site.does("catalogue", "docs", pages)
     text = "".join(path.read_text() for path in (pages / "markdown").rglob("*.md"))
     assert "module load Toy/3.1\nmesh\n" in text
     assert "\npython train.py" not in text

@@ -161,14 +161,14 @@ def test_while_admins_race_failed_loads_name_a_replacement(site: Site, images: l
     site.published(images[0], "1.0", "--alias", "stable")
     site.published(images[1], "2.0", "--alias", "latest")
     site.published(images[1], "0.9")
-    site.does("deprecate", "Toy/0.9")
+    site.does("catalogue", "deprecate", "Toy/0.9")
     one = [("promote", "Toy/2.0"), ("retire", "Toy/1.0", "--successor", "Toy/2.0"), ("restore", "Toy/1.0")]
-    two = [("promote", "Toy/1.0"), ("alias", "Toy/2.0", "latest"), ("retire", "Toy/0.9"), ("catalogue", "undo", "4")]
+    two = [("promote", "Toy/1.0"), ("promote", "Toy/2.0", "--alias", "latest"), ("retire", "Toy/0.9"), ("undo", "4")]
     chance = random.Random(4)  # noqa: S311 - no secret
     before = len(site.journal())
     with Users(site) as users:
         for _ in range(CHANGES):
-            admins = [site.start(*chance.choice(one)), site.start(*chance.choice(two))]
+            admins = [site.start("catalogue", *chance.choice(words)) for words in (one, two)]
             if chance.random() < 0.3:
                 time.sleep(chance.random() * 0.6)
                 os.killpg(admins[0].pid, signal.SIGKILL)
@@ -230,10 +230,10 @@ def test_a_full_disk_publishes_nothing_and_removes_nothing(
         assert re.search("[Nn]o space", said)
         assert listed() == before
     disk.leave_free(0)
-    code, said = hpcmod("deprecate", "Toy/1.0")
+    code, said = hpcmod("catalogue", "deprecate", "Toy/1.0")
     assert (code, "Traceback" in said) == (5, False), said
     assert listed() == before
     disk.leave_free(size + 8 * MIB)
-    assert hpcmod("deprecate", "Toy/1.0")[0] == 0
+    assert hpcmod("catalogue", "deprecate", "Toy/1.0")[0] == 0
     assert publish("2.0")[0] == 0
     assert hpcmod("verify", "Toy/2.0")[0] == 0

@@ -149,7 +149,7 @@ def check_installations(environ: Mapping[str, str], *, retired: Collection[Path]
     Parameters
     ----------
     retired
-        Roots of installations that a site has retired: their modules refuse to load, and `hpcmod gc` removes the files.
+        Roots of installations that a site has retired: their modules refuse to load, and `catalogue gc` removes them.
     """
     for one in find_installed(module_trees(environ)):
         damage = "" if one.root in retired and not one.root.exists() else find_damage(one)

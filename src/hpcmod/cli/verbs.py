@@ -116,28 +116,9 @@ VERBS: dict[str, Commands] = {
             "publish.publish:publish_verb",
             "Install, test and publish a container for all users.",
         ),
-        "alias": ("publish.lifecycle:alias", "Point an alias at a container."),
-        "promote": ("publish.lifecycle:promote", "Make a container the default version of its name."),
-        "deprecate": (
-            "publish.lifecycle:deprecate",
-            "Warn users at load that a container will be retired.",
-        ),
-        "retire": (
-            "publish.lifecycle:retire",
-            "Block loading of a container, now or from a date.",
-        ),
-        "restore": ("publish.lifecycle:restore", "Return a deprecated or retired container to normal."),
-        "gc": (
-            "publish.gc:gc",
-            "Remove unused images and report unused modules.",
-        ),
         "catalogue": (
             "publish.group:catalogue_verb",
             "Create and maintain a catalogue.",
-        ),
-        "docs": (
-            "publish.docs:docs",
-            "Write web pages about the containers of a catalogue.",
         ),
     },
     "Jobs": {
@@ -152,10 +133,6 @@ VERBS: dict[str, Commands] = {
     },
     "This machine": {
         "doctor": ("machine.doctor:doctor", "Check this machine for problems."),
-        "advisory": (
-            "publish.advisory:advisory",
-            "Show known problems of a container and their fixes.",
-        ),
         "site": ("machine.site:site", "Show and check site profiles, and what they mean on this node."),
     },
 }
@@ -190,6 +167,19 @@ CATALOGUE: Commands = {
         "publish.catalogue:init",
         "Create a catalogue on a shared file system, or change the given settings of an existing one.",
     ),
+    "promote": (
+        "publish.lifecycle:promote",
+        "Make a container the default version of its name, or point an alias at it.",
+    ),
+    "deprecate": (
+        "publish.lifecycle:deprecate",
+        "Warn users at load that a container will be retired.",
+    ),
+    "retire": (
+        "publish.lifecycle:retire",
+        "Block loading of a container, now or from a date.",
+    ),
+    "restore": ("publish.lifecycle:restore", "Return a deprecated or retired container to normal."),
     "journal": ("publish.catalogue:journal", "Show who changed what, when and why; the latest change last."),
     "undo": ("publish.lifecycle:undo", "Undo a change of the catalogue: the latest, or the one with a number."),
     "pin": ("publish.pin:pin_verb", "Write the digests of images into easyconfigs."),
@@ -204,6 +194,18 @@ CATALOGUE: Commands = {
     "verify": (
         "publish.verify:verify",
         "Check a catalogue: modes and groups of all files, and each container against its record.",
+    ),
+    "gc": (
+        "publish.gc:gc",
+        "Remove unused images and report unused modules.",
+    ),
+    "advisory": (
+        "publish.advisory:advisory",
+        "Show known problems of a container and their fixes.",
+    ),
+    "docs": (
+        "publish.docs:docs",
+        "Write web pages about the containers of a catalogue.",
     ),
     "usage": (
         "publish.usage:usage",

@@ -58,6 +58,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "prune": ("clean the cache of downloads", "hpcmod cache gc"),
     "cache clean": ("clean the cache of downloads", "hpcmod cache gc"),
     "cache prune": ("clean the cache of downloads", "hpcmod cache gc"),
+    "alias": ("point an alias at a container", "hpcmod catalogue promote NAME/VERSION --alias WORD"),
     "history": ("list the changes of a catalogue", "hpcmod catalogue journal {}"),
 }
 """By word, or two words: what it means, and the command for it, with the user's own words in place of `{...}`."""

@@ -26,7 +26,7 @@ TYPED = typed_commands()
 
 
 def test_commands_with_many_options_take_one_value() -> None:
-    assert {f"hpcmod {name}" for name in ("fetch", "build", "publish", "retire", "job", "launch")} <= {
+    assert {f"hpcmod {name}" for name in ("fetch", "build", "publish", "catalogue retire", "job", "launch")} <= {
         line for line, _, _ in TYPED
     }
 

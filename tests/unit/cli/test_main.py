@@ -252,7 +252,9 @@ def test_errors_are_json_also_behind_an_option_with_a_value(tmp_path: Path) -> N
 BAD = "x\x1b]0;owned\x07\u202ey"
 
 
-@pytest.mark.parametrize("line", [[BAD], [f"--{BAD}"], ["ls", f"--{BAD}"], ["gc", "--days", BAD], ["site", BAD]])
+@pytest.mark.parametrize(
+    "line", [[BAD], [f"--{BAD}"], ["ls", f"--{BAD}"], ["catalogue", "gc", "--days", BAD], ["site", BAD]]
+)
 def test_usage_errors_are_cleaned_of_control_characters(line: list[str]) -> None:
     done = CliRunner().invoke(main, line)
     assert done.exit_code == 2

@@ -39,7 +39,8 @@ def check_same(candidate: Candidate, known: CatalogueRecord, progress: Progress 
     """
     if known.state == "retired":
         raise BadInputError(
-            f"{known.module} is retired", f"Restore it: hpcmod restore {known.module}; or choose another version."
+            f"{known.module} is retired",
+            f"Restore it: hpcmod catalogue restore {known.module}; or choose another version.",
         )
     path = sif_on_disk(candidate.reference)
     found = candidate.checksum or (file_sha256(path, progress) if path else "")

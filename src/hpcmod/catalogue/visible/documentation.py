@@ -48,9 +48,9 @@ from hpcmod.render.page import Documentation, render_html, render_markdown
 from hpcmod.resources import page_files
 
 MARK = ".hpcmod-docs"
-"""A file in each directory of documentation that lists its pages; `hpcmod docs` replaces nothing else."""
+"""A file in each directory of documentation that lists its pages; `hpcmod catalogue docs` replaces nothing else."""
 
-_MARK_LINE = "hpcmod docs replaces this whole directory, which contains these files:"
+_MARK_LINE = "hpcmod catalogue docs replaces this whole directory, which contains these files:"
 _MARK_LIMIT = 64 << 20  # bytes
 
 _PLACEHOLDERS = {"time": "01:00:00"}
@@ -230,7 +230,7 @@ def write_documentation(
     Raises
     ------
     BadInputError
-        If the directory is not empty, or contains more than pages that `hpcmod docs` wrote.
+        If the directory is not empty, or contains more than pages that `hpcmod catalogue docs` wrote.
     """
     final = Path(os.path.realpath(directory))  # a link that a web server uses stays a link
     if final.exists() and not (final.is_dir() and ((final / MARK).is_file() or not any(final.iterdir()))):
@@ -267,7 +267,7 @@ def _check_pages(final: Path, old: Path) -> None:
     for place, _, files in os.walk(old):
         for name in (str(Path(place, one).relative_to(old)) for one in files):
             if name not in known:
-                raise BadInputError(f"{final}: {name} is not a page that hpcmod docs wrote", cure)
+                raise BadInputError(f"{final}: {name} is not a page that hpcmod catalogue docs wrote", cure)
 
 
 def _read_mark(old: Path) -> tuple[list[str], bool]:

@@ -221,7 +221,7 @@ def _check_unused(here: Here, found: Installed) -> None:
     """
     for path in (*found.root.resolve().parents, *found.modulefile.resolve().parents):
         if (path / CATALOGUE).is_file():
-            cure = f"An admin of the catalogue can retire it: hpcmod retire {sh_word(found.module)}"
+            cure = f"An admin of the catalogue can retire it: hpcmod catalogue retire {sh_word(found.module)}"
             raise BadInputError(f"{found.module} is published in the catalogue {path}", cure)
     if found.module in loaded_modules():
         raise BusyError(f"{found.module} is loaded in this shell", f"module unload {sh_word(found.module)}")

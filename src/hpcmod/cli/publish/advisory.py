@@ -1,4 +1,4 @@
-"""The command `hpcmod advisory`: list, show, apply, refresh and import advisories about known problems."""
+"""The command `hpcmod catalogue advisory`: list, show, apply, refresh and import advisories about known problems."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def advisory(ctx: click.Context, apply_: bool) -> None:
 
     \b
     Examples:
-      hpcmod advisory
-      eval "$(hpcmod advisory --apply)"
-      hpcmod advisory ls --all
+      hpcmod catalogue advisory
+      eval "$(hpcmod catalogue advisory --apply)"
+      hpcmod catalogue advisory ls --all
     """
     if ctx.invoked_subcommand:
         return
@@ -79,7 +79,8 @@ def _matching() -> tuple[str, tuple[Advisory, ...]]:
     loaded = find_loaded(os.environ)
     if not loaded.module:
         raise NotFoundError(
-            "no container module is loaded", "Load one first, or list all advisories: hpcmod advisory ls --all"
+            "no container module is loaded",
+            "Load one first, or list all advisories: hpcmod catalogue advisory ls --all",
         )
     found = matching_advisories(
         _catalogues(), loaded.module, loaded.sha256, environ=os.environ, packages=loaded.packages
@@ -97,8 +98,8 @@ def advisory_ls(everything: bool, as_json: bool) -> None:
 
     \b
     Examples:
-      hpcmod advisory ls
-      hpcmod advisory ls --all --json | jq -r '.advisories[].title'
+      hpcmod catalogue advisory ls
+      hpcmod catalogue advisory ls --all --json | jq -r '.advisories[].title'
     """
     _list(as_json=as_json, everything=everything)
 
@@ -146,7 +147,7 @@ def advisory_show(name: str, as_json: bool) -> None:
 
     \b
     Example:
-      hpcmod advisory show gdr-level
+      hpcmod catalogue advisory show gdr-level
     """
     found = _known()
     one = next((one for one in found if one.name == name), None) or _unknown(name, found)
@@ -163,7 +164,7 @@ def _unknown(name: str, found: Sequence[Advisory]) -> NoReturn:
 
 @advisory.command("refresh")
 @changing_options
-def advisory_refresh(directory: Path | None, why: str, dry_run: bool, as_json: bool) -> None:
+def advisory_refresh(directory: Path | None, reason: str | None, dry_run: bool, as_json: bool) -> None:
     """Check the advisories of a catalogue, and make its modules show them.
 
     For admins, after a file in `advisories` was added, changed or removed.
@@ -186,13 +187,13 @@ def advisory_refresh(directory: Path | None, why: str, dry_run: bool, as_json: b
 
     \b
     Example:
-      hpcmod advisory refresh
+      hpcmod catalogue advisory refresh
     """
     catalogue = open_catalogues(directory)[0]
     advisories, faults = _read([catalogue])
     if faults:
         raise BadInputError("\n".join(fault.message for fault in faults), faults[0].cure)
-    actor = make_actor(why)
+    actor = make_actor(reason)
     changed: tuple[str, ...] = ()
     if dry_run:
         for line in find_crowded(catalogue, make_notices(catalogue, advisories)):
@@ -216,7 +217,7 @@ def advisory_refresh(directory: Path | None, why: str, dry_run: bool, as_json: b
 @click.option("--until", metavar="YYYY-MM-DD", help="Expiry date (default: one year from now).")
 @changing_options
 def advisory_import(
-    file: Path, until: str | None, directory: Path | None, why: str, dry_run: bool, as_json: bool
+    file: Path, until: str | None, directory: Path | None, reason: str | None, dry_run: bool, as_json: bool
 ) -> None:
     """Make an advisory from an entry of the OSV database, and make modules show it.
 
@@ -224,14 +225,14 @@ def advisory_import(
 
     \b
     Example:
-      hpcmod advisory import GHSA-53q9-r3pm-6pq6.json
+      hpcmod catalogue advisory import GHSA-53q9-r3pm-6pq6.json
     """
     catalogue, text = open_catalogues(directory)[0], read_file(file, _OSV_LIMIT)
     name = name_of_entry(text, str(file))
     day = until or time.strftime("%Y-%m-%d", time.gmtime(time.time() + 365 * 86400))
     made = render_entry(text, str(file), until=day)
     parse_advisory(made, str(file), name)
-    actor, path = make_actor(why), catalogue.advisories / f"{name}.toml"
+    actor, path = make_actor(reason), catalogue.advisories / f"{name}.toml"
     if not dry_run:
         with changing(catalogue, actor):
             write_file(path, made, mode=file_mode(catalogue.directory))

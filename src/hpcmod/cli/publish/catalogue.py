@@ -33,7 +33,7 @@ def init(directory: Path, name: str, group: str, count_use: bool | None, site: s
     \b
     Examples:
       hpcmod catalogue init /appl/containers --group swadmin
-      hpcmod catalogue init /appl/containers --count-use     # for `hpcmod gc`: one byte per load, no names
+      hpcmod catalogue init /appl/containers --count-use     # for `hpcmod catalogue gc`: one byte per load, no names
     """
     place = directory.absolute()
     known = open_catalogue(place) if (place / "catalogue.json").is_file() else Catalogue(place, place.name)
@@ -45,7 +45,7 @@ def init(directory: Path, name: str, group: str, count_use: bool | None, site: s
         known.counts_use if count_use is None else count_use,
     )
     make_catalogue(made, group=group)
-    actor = make_actor("")
+    actor = make_actor()
     with changing(made, actor):
         refresh_index(made, actor)
     if as_json:
@@ -64,7 +64,7 @@ def rebuild(directory: Path | None, as_json: bool) -> None:
     Example:
       hpcmod catalogue rebuild
     """
-    catalogue, actor = open_catalogues(directory)[0], make_actor("")
+    catalogue, actor = open_catalogues(directory)[0], make_actor()
     with changing(catalogue, actor):
         refresh_index(catalogue, actor)
     if as_json:

@@ -1,4 +1,4 @@
-"""The command `hpcmod docs`: write the pages of a catalogue, in HTML and Markdown."""
+"""The command `hpcmod catalogue docs`: write the pages of a catalogue, in HTML and Markdown."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def docs(directory: Path, catalogue: Path | None, title: str | None, dry_run: bo
 
     \b
     Examples:
-      hpcmod docs ~/public_html/containers
-      hpcmod docs --catalogue /apps/containers/catalogue --title "Containers on LUMI" site
+      hpcmod catalogue docs ~/public_html/containers
+      hpcmod catalogue docs --catalogue /apps/containers/catalogue --title "Containers on LUMI" site
     """
     catalogues = open_catalogues(catalogue)
     named = title or catalogues[0].name or catalogues[0].directory.name

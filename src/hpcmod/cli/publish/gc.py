@@ -1,4 +1,4 @@
-"""The command `hpcmod gc`: remove unused files of a catalogue."""
+"""The command `hpcmod catalogue gc`: remove unused files of a catalogue."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hpcmod.cli.publish.options import changing_options, make_actor, open_catalo
 )
 @click.option("--keep", is_flag=True, help="Set files aside, so that an undo can restore them until the next gc.")
 @changing_options
-def gc(days: float, keep: bool, directory: Path | None, why: str, dry_run: bool, as_json: bool) -> None:
+def gc(days: float, keep: bool, directory: Path | None, reason: str | None, dry_run: bool, as_json: bool) -> None:
     """Remove unused images and report unused modules.
 
     Published modules are never removed, only reported as unused, and only if loads are counted (`hpcmod catalogue init
@@ -32,15 +32,15 @@ def gc(days: float, keep: bool, directory: Path | None, why: str, dry_run: bool,
 
     \b
     Examples:
-      hpcmod gc --dry-run --days 90
-      hpcmod gc --keep              # frees no space yet; the next gc without --keep does
+      hpcmod catalogue gc --dry-run --days 90
+      hpcmod catalogue gc --keep              # frees no space yet; the next gc without --keep does
     """
     catalogue = open_catalogues(directory)[0]
     change = 0
     if dry_run:
         found = list(find_unused(catalogue, days=days, now=time.time()))
     else:
-        found, change = remove_unused(catalogue, days=days, now=time.time(), actor=make_actor(why), keep=keep)
+        found, change = remove_unused(catalogue, days=days, now=time.time(), actor=make_actor(reason), keep=keep)
     if as_json:
         print_json(dry_run=dry_run, change=change, found=[asdict(one) for one in found])
         return

@@ -1,4 +1,4 @@
-"""The admin's commands for published containers: alias, promote, deprecate, retire, restore, undo."""
+"""The commands `hpcmod catalogue promote`, `deprecate`, `retire`, `restore` and `undo`."""
 
 from __future__ import annotations
 
@@ -46,18 +46,17 @@ class UndoFlags(ChangeFlags):
 
 
 @dataclass(frozen=True)
-class AliasFlags(LifecycleFlags):
-    """Arguments and options of `hpcmod alias`."""
+class PromoteFlags(LifecycleFlags):
+    """Arguments and options of `hpcmod catalogue promote`."""
 
-    name: str
+    alias: str
     remove: bool
 
 
 @dataclass(frozen=True)
 class NoticeFlags(LifecycleFlags):
-    """Arguments and options of `hpcmod deprecate` and `hpcmod retire`."""
+    """Arguments and options of `hpcmod catalogue deprecate` and `hpcmod catalogue retire`."""
 
-    reason: str | None
     successor: str | None
     until: str | None
 
@@ -71,7 +70,7 @@ def _change(flags: LifecycleFlags, decide: _Decide, *, verb: str) -> None:
         found.name,
         lambda records: decide(records, (found.name, found.version)),
         verb=verb,
-        actor=make_actor(flags.why),
+        actor=make_actor(flags.reason),
         dry_run=flags.dry_run,
     )
     show_change(change, as_json=flags.as_json, dry_run=flags.dry_run)
@@ -79,38 +78,23 @@ def _change(flags: LifecycleFlags, decide: _Decide, *, verb: str) -> None:
 
 @click.command()
 @click.argument("container", metavar="NAME/VERSION", shell_complete=complete_container)
-@click.argument("name", metavar="ALIAS")
-@click.option("--remove", is_flag=True, help="Remove the alias.")
+@click.option("--alias", metavar="WORD", default=rules.STABLE, help=f"Alias to point at it (default: {rules.STABLE}).")
+@click.option("--remove", is_flag=True, help="Remove the alias from it instead.")
 @changing_options
-@with_flags(AliasFlags)
-def alias(flags: AliasFlags) -> None:
-    """Point an alias at a container.
+@with_flags(PromoteFlags)
+def promote(flags: PromoteFlags) -> None:
+    """Make a container the default version of its name, or point an alias at it.
 
     An alias points to one version of a name, and moves if it exists. `module load NAME` loads `stable`, else `latest`.
 
     \b
     Examples:
-      hpcmod alias PyTorch/2.7.1-rocm-6.2.4-singularity latest
-      hpcmod alias --remove PyTorch/2.6.0-rocm-6.2.0-singularity lumi-24
+      hpcmod catalogue promote PyTorch/2.7.1-rocm-6.2.4-singularity -m "two weeks without a complaint"
+      hpcmod catalogue promote PyTorch/2.7.1-rocm-6.2.4-singularity --alias latest
+      hpcmod catalogue promote PyTorch/2.6.0-rocm-6.2.0-singularity --alias lumi-24 --remove
     """
     decide = rules.remove_alias if flags.remove else rules.move_alias
-    _change(flags, lambda records, key: decide(records, key, flags.name), verb="alias")
-
-
-@click.command()
-@click.argument("container", metavar="NAME/VERSION", shell_complete=complete_container)
-@changing_options
-@with_flags(LifecycleFlags)
-def promote(flags: LifecycleFlags) -> None:
-    """Make a container the default version of its name.
-
-    `module load NAME` then loads it.
-
-    \b
-    Example:
-      hpcmod promote PyTorch/2.7.1-rocm-6.2.4-singularity -m "two weeks without a complaint"
-    """
-    _change(flags, lambda records, key: rules.move_alias(records, key, rules.STABLE), verb="promote")
+    _change(flags, lambda records, key: decide(records, key, flags.alias), verb="promote")
 
 
 def _check_day(_: click.Context, __: click.Parameter, day: str | None) -> str | None:
@@ -125,7 +109,6 @@ def _check_day(_: click.Context, __: click.Parameter, day: str | None) -> str | 
 
 def _leaving_options(command: Callable[..., None]) -> Callable[..., None]:
     for flag in (
-        click.option("--reason", metavar="TEXT", help="Reason, shown to users."),
         click.option("--successor", metavar="NAME/VERSION", help="Container to use instead, shown to users."),
         click.option(
             "--until",
@@ -151,14 +134,14 @@ def _change_state(flags: NoticeFlags, decide: Callable[..., Records], *, verb: s
 def deprecate(flags: NoticeFlags) -> None:
     """Warn users at load that a container will be retired.
 
-    The message says when, why, and what to use instead. The container keeps working.
+    The message says when, why (--reason), and what to use instead. The container keeps working.
 
     If it is already deprecated, only the given options change; an empty value removes one.
 
     \b
     Examples:
-      hpcmod deprecate PyTorch/2.5.1-singularity --until 2027-03-01 --successor PyTorch/2.7.1-singularity
-      hpcmod deprecate PyTorch/2.5.1-singularity --until ""     # no date any more
+      hpcmod catalogue deprecate PyTorch/2.5.1-singularity --until 2027-03-01 --successor PyTorch/2.7.1-singularity
+      hpcmod catalogue deprecate PyTorch/2.5.1-singularity --until ""     # no date any more
     """
     _change_state(flags, rules.deprecate, verb="deprecate")
 
@@ -171,15 +154,15 @@ def deprecate(flags: NoticeFlags) -> None:
 def retire(flags: NoticeFlags) -> None:
     """Block loading of a container, now or from a date.
 
-    Loading it then fails with a message that says what to use instead, and how.
+    Loading it then fails with a message that says why (--reason), and what to use instead.
 
-    Nothing is removed: jobs that have it loaded continue, and `hpcmod restore` reverts it. Its aliases move to the
-    successor.
+    Nothing is removed: jobs that have it loaded continue, and `hpcmod catalogue restore` reverts it. Its aliases move
+    to the successor.
 
     \b
     Examples:
-      hpcmod retire PyTorch/2.5.1-singularity --successor PyTorch/2.7.1-singularity
-      hpcmod retire PyTorch/2.5.1-singularity --until 2027-03-01 --reason "its ROCm is too old for the driver"
+      hpcmod catalogue retire PyTorch/2.5.1-singularity --successor PyTorch/2.7.1-singularity
+      hpcmod catalogue retire PyTorch/2.5.1-singularity --until 2027-03-01 --reason "its ROCm is too old for the driver"
     """
     _change_state(flags, rules.retire, verb="retire")
 
@@ -193,7 +176,7 @@ def restore(flags: LifecycleFlags) -> None:
 
     \b
     Example:
-      hpcmod restore PyTorch/2.5.1-singularity -m "a project needs it for a publication"
+      hpcmod catalogue restore PyTorch/2.5.1-singularity -m "a project needs it for a publication"
     """
     _change(flags, rules.restore, verb="restore")
 
@@ -213,5 +196,5 @@ def undo(flags: UndoFlags) -> None:
     from hpcmod.catalogue.admin import lifecycle
 
     catalogue = open_catalogues(flags.directory)[0]
-    change = lifecycle.undo(catalogue, flags.change, actor=make_actor(flags.why), dry_run=flags.dry_run)
+    change = lifecycle.undo(catalogue, flags.change, actor=make_actor(flags.reason), dry_run=flags.dry_run)
     show_change(change, as_json=flags.as_json, dry_run=flags.dry_run)

@@ -14,7 +14,7 @@ from hpcmod.cli.publish.options import changing_options, make_actor, open_catalo
 @click.command()
 @click.argument("target", metavar="DIRECTORY", type=click.Path(path_type=Path))
 @changing_options
-def move(target: Path, directory: Path | None, why: str, dry_run: bool, as_json: bool) -> None:
+def move(target: Path, directory: Path | None, reason: str | None, dry_run: bool, as_json: bool) -> None:
     """Copy the catalogue to a new directory, and make its modules load from there.
 
     Users are not interrupted: modules in the old directory still load. The old directory accepts no more changes;
@@ -27,7 +27,7 @@ def move(target: Path, directory: Path | None, why: str, dry_run: bool, as_json:
     catalogue, place = open_catalogues(directory)[0], target.absolute()
     check_target(catalogue, place)
     if not dry_run:
-        move_catalogue(catalogue, place, actor=make_actor(why))
+        move_catalogue(catalogue, place, actor=make_actor(reason))
     if as_json:
         values = {"dry_run": dry_run, "from": str(catalogue.directory), "to": str(place)}
         print_json(**values)

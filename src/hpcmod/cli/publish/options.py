@@ -34,7 +34,8 @@ class ChangeFlags:
 
     directory: Path | None
     """Of the catalogue; None: this machine's."""
-    why: str
+    reason: str | None
+    """Empty or None: not given."""
     dry_run: bool
     as_json: bool
 
@@ -43,7 +44,7 @@ def changing_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options of every command that changes a catalogue."""
     flags: list[Decorator] = [
         catalogue_option,
-        click.option("-m", "--why", default="", metavar="TEXT", help="Reason, for the journal."),
+        click.option("-m", "--reason", metavar="TEXT", help="Reason, for the journal and for messages to users."),
         click.option("--dry-run", is_flag=True, help="Print what would change; change nothing."),
         click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
     ]
@@ -71,7 +72,7 @@ def open_catalogues(directory: Path | None) -> tuple[Catalogue, ...]:
     return found
 
 
-def make_actor(why: str) -> Actor:
+def make_actor(reason: str | None = None) -> Actor:
     """Return the user and host of this process, with the reason for the change."""
     from hpcmod.catalogue.change import Actor  # slow to import, and few commands need it
 
@@ -79,7 +80,7 @@ def make_actor(why: str) -> Actor:
         user = getpass.getuser()
     except (KeyError, OSError):  # without an entry in passwd
         user = str(os.getuid())
-    return Actor(f"{user}@{socket.gethostname()}", why, tell)
+    return Actor(f"{user}@{socket.gethostname()}", reason or "", tell)
 
 
 def show_change(change: Change, *, as_json: bool, dry_run: bool) -> None:

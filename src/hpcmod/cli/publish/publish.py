@@ -109,7 +109,7 @@ def publish_verb(flags: PublishFlags) -> None:
             machine=found,
             options=make_options(found.site, os.environ, tool=tool, tell=tell, allow_http=flags.allow_http),
             eb_environment=environment_of_eb(),
-            actor=make_actor(flags.why),
+            actor=make_actor(flags.reason),
             step_options=tuple(shlex.split(flags.slurm)),
             use_steps=not flags.no_slurm,
             progress=_lines(shown),

@@ -24,7 +24,7 @@ from hpcmod.errors import CheckFailedError
 @site_option
 @changing_options
 def refresh(
-    names: tuple[str, ...], site: str | None, directory: Path | None, why: str, dry_run: bool, as_json: bool
+    names: tuple[str, ...], site: str | None, directory: Path | None, reason: str | None, dry_run: bool, as_json: bool
 ) -> None:
     """Regenerate modules and scripts with the current site profile and hpcmod; images do not change.
 
@@ -42,7 +42,7 @@ def refresh(
         catalogue,
         choose_records(catalogue, names),
         Wanted(found, os.environ, hpcmod.__version__),
-        actor=make_actor(why),
+        actor=make_actor(reason),
         dry_run=dry_run,
     )
     show = _show_json if as_json else _show

@@ -51,7 +51,7 @@ def usage(name: str, month: str, groups: bool, users: bool, add: bool, directory
     if not catalogue.counts_use:
         tell(f"loads are not counted; to count them: hpcmod catalogue init --count-use {catalogue.directory}")
     if add and catalogue.loads.is_dir():
-        with changing(catalogue, make_actor("")):
+        with changing(catalogue, make_actor()):
             fold(catalogue, keep_users=allowed)
 
     def key(count: Count) -> Count:

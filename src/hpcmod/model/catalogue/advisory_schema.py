@@ -41,7 +41,9 @@ def parse_advisory(text: str, source: str, name: str) -> Advisory:
     faults += _check_whole(values)
     if faults:
         listed = "\n".join(f"  {fault}" for fault in faults)
-        raise BadInputError(f"advisory {source}:\n{listed}", "Fix these keys; see `hpcmod advisory refresh --help`.")
+        raise BadInputError(
+            f"advisory {source}:\n{listed}", "Fix these keys; see `hpcmod catalogue advisory refresh --help`."
+        )
     return Advisory(name, **values)
 
 

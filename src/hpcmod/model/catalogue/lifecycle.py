@@ -78,7 +78,7 @@ def move_alias(records: Sequence[CatalogueRecord], key: Key, alias: str) -> Reco
     target = find(records, key)
     if target.state == "retired":
         raise BadInputError(
-            f"{target.module} is retired: an alias cannot point to it", f"hpcmod restore {target.module}"
+            f"{target.module} is retired: an alias cannot point to it", f"hpcmod catalogue restore {target.module}"
         )
     others = {
         key_of(record): drop_alias(record, alias)
@@ -131,7 +131,7 @@ def deprecate(
     """
     record = find(records, key)
     if record.state == "retired":
-        raise BadInputError(f"{record.module} is already retired", f"hpcmod restore {record.module}")
+        raise BadInputError(f"{record.module} is already retired", f"hpcmod catalogue restore {record.module}")
     _check_successor(records, record, successor or "")
     _check_day(until or "")
     new = replace(
@@ -176,7 +176,7 @@ def retire(
     if record.aliases and heir is None:
         raise BadInputError(
             f"{record.module} has the aliases {', '.join(record.aliases)}, which could no longer be loaded",
-            "Name a --successor of the same name, or move them first: hpcmod alias CONTAINER ALIAS",
+            "Name a --successor of the same name, or move them first: hpcmod catalogue promote CONTAINER --alias ALIAS",
         )
     gone = replace(record, state="retired", aliases=(), until=until or "", successor=successor, reason=reason)
     if heir is None or not record.aliases:

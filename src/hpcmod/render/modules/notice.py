@@ -74,7 +74,7 @@ def _cures(advisory: Advisory) -> Iterator[str]:
     lines = render_cure(advisory)
     if lines:
         yield f"To fix it: {'; '.join(lines)}"
-        yield 'To apply all fixes: eval "$(hpcmod advisory --apply)"'
+        yield 'To apply all fixes: eval "$(hpcmod catalogue advisory --apply)"'
 
 
 def render_cure(advisory: Advisory) -> list[str]:

@@ -85,8 +85,8 @@ def test_advisories_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     (catalogue / "advisories").mkdir(exist_ok=True)
     (catalogue / "advisories" / "gdr-level.toml").write_text(ADVISORY)
     monkeypatch.setenv("HPCMOD_CATALOGUE", str(catalogue))
-    assert complete("advisory", "show", "g") == {("gdr-level", "plain")}
-    assert not complete("advisory", "show", "x")
+    assert complete("catalogue", "advisory", "show", "g") == {("gdr-level", "plain")}
+    assert not complete("catalogue", "advisory", "show", "x")
 
 
 @pytest.mark.slow

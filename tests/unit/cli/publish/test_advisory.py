@@ -60,8 +60,8 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
     for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.delenv(name, raising=False)
 
-    def call(*args: str, verb: str = "advisory", **more: str | None) -> Result:
-        return CliRunner().invoke(main, [verb, *args], env={**environ, **more})
+    def call(*args: str, verb: str = "catalogue advisory", **more: str | None) -> Result:
+        return CliRunner().invoke(main, [*verb.split(), *args], env={**environ, **more})
 
     return call
 
@@ -89,7 +89,7 @@ def test_all_of_them_can_be_listed_the_expired_among_them(call: Call) -> None:
 def test_without_a_module_there_is_nothing_to_look_at(call: Call) -> None:
     done = call(_HPCMOD_CONTAINER=None)
     assert done.exit_code == 3
-    assert "hpcmod advisory ls --all" in done.stderr
+    assert "hpcmod catalogue advisory ls --all" in done.stderr
 
 
 def test_one_is_shown_whole(call: Call) -> None:
@@ -127,7 +127,7 @@ def test_refresh_has_modules_tell_it(call: Call, tmp_path: Path) -> None:
     notices = tmp_path / "catalogue" / "notices"
     assert call("refresh", "--dry-run").exit_code == 0
     assert not notices.exists()
-    done = call("refresh", "--why", "update of January", "--json")
+    done = call("refresh", "--reason", "update of January", "--json")
     assert json.loads(done.stdout)["notices"] == sorted(["9" * 64, RECORD.sha256])
     assert "old: expired on 2026-01-01" in done.stderr
     assert json.loads(call("refresh", "--json").stdout)["notices"] == []

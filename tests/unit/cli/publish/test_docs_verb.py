@@ -16,7 +16,7 @@ def catalogue(tmp_path: Path) -> Path:
 
 
 def call(*args: str | Path, **environ: str) -> Result:
-    return CliRunner().invoke(main, ["docs", *map(str, args)], env={"HPCMOD_SITE": "generic", **environ})
+    return CliRunner().invoke(main, ["catalogue", "docs", *map(str, args)], env={"HPCMOD_SITE": "generic", **environ})
 
 
 def test_the_page_to_open_is_printed(catalogue: Path, tmp_path: Path) -> None:

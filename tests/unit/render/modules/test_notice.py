@@ -44,7 +44,7 @@ def test_a_file_of_notices_can_be_read_by_modules() -> None:
         "say Two",
         "say lines",
         "say To fix it: unset A; export C='it'\\''s'; export D=''",
-        'say To apply all fixes: eval "$(hpcmod advisory --apply)"',
+        'say To apply all fixes: eval "$(hpcmod catalogue advisory --apply)"',
         "say See https://example.org/1 (until 2027-02-28)",
     ]
 
