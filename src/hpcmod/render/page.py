@@ -73,9 +73,10 @@ def render_packages(pages: Sequence[ContainerPage]) -> str:
     return f"window.hpcmodPackages = {json.dumps({'names': list(numbers), 'of': of}, separators=(',', ':'))};\n"
 
 
-def html_environment(templates: Mapping[str, str]) -> jinja2.Environment:
+@functools.lru_cache(maxsize=1)
+def _html_environment(templates: tuple[tuple[str, str], ...]) -> jinja2.Environment:
     """Return an environment for pages in HTML, which quotes all text and cleans it for display."""
-    return jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.DictLoader(dict(templates)),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -84,11 +85,6 @@ def html_environment(templates: Mapping[str, str]) -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-
-
-@functools.lru_cache(maxsize=1)
-def _html_environment(templates: tuple[tuple[str, str], ...]) -> jinja2.Environment:
-    environment = html_environment(dict(templates))
     environment.tests["address"] = lambda text: bool(_ADDRESS.fullmatch(text))
     return environment
 

@@ -65,23 +65,6 @@ def tcl(text: str) -> str:
     return '"' + _escaped(text, _TCL_ESCAPES, "\\{:03o}") + '"'
 
 
-def html(text: str) -> str:
-    """Quote for HTML: content of an element, or of an attribute in quotes.
-
-    Raises
-    ------
-    BadInputError
-        If the text contains a NUL, or is not Unicode.
-
-    Notes
-    -----
-    An unescaped carriage return would be read as a line feed.
-    """
-    from html import escape  # slow to import, and needed only for web pages
-
-    return escape(_checked(text)).replace("\r", "&#13;")
-
-
 def python_literal(text: str) -> str:
     r"""Quote for Python: a string on one line, of printable characters only.
 

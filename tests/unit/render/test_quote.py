@@ -3,7 +3,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Callable
-from html.parser import HTMLParser
 
 import pytest
 from hypothesis import given, settings
@@ -77,49 +76,12 @@ def through_tcl(texts: list[str]) -> str:
     return spoken_by(["env", "LC_ALL=C.UTF-8", "tclsh"], script)
 
 
-class TextOf(HTMLParser):
-    """Collects the text that a browser would show."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.shown: list[str] = []
-
-    def handle_data(self, data: str) -> None:
-        self.shown.append(data)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        assert tag == "p"
-        self.shown.extend(value or "" for _, value in attrs)
-
-
-def through_html(texts: list[str]) -> str:
-    shown = []
-    for text in texts:
-        parser = TextOf()
-        parser.feed(f"<p>{quote.html(text)}</p>")
-        parser.close()
-        shown.append("".join(parser.shown) + "\0")
-    return "".join(shown)
-
-
-def through_html_attribute(texts: list[str]) -> str:
-    shown = []
-    for text in texts:
-        parser = TextOf()
-        parser.feed(f'<p title="{quote.html(text)}"></p>')
-        parser.close()
-        shown.append("".join(parser.shown) + "\0")
-    return "".join(shown)
-
-
 LANGUAGES = [
     pytest.param(through_bash, id="bash"),
     pytest.param(through_bash_in_utf8, id="bash in UTF-8"),
     pytest.param(through_dash, id="dash"),
     pytest.param(through_lua, id="lua"),
     pytest.param(through_tcl, id="tcl"),
-    pytest.param(through_html, id="html"),
-    pytest.param(through_html_attribute, id="html attribute"),
 ]
 
 
@@ -143,7 +105,6 @@ QUOTES = [
     pytest.param(quote.sh_comment, id="sh comment"),
     pytest.param(quote.lua, id="lua"),
     pytest.param(quote.tcl, id="tcl"),
-    pytest.param(quote.html, id="html"),
 ]
 
 
