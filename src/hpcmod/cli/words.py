@@ -58,6 +58,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "prune": ("clean the cache of downloads", "hpcmod cache gc"),
     "cache clean": ("clean the cache of downloads", "hpcmod cache gc"),
     "cache prune": ("clean the cache of downloads", "hpcmod cache gc"),
+    "tag": ("point an alias at a container", "hpcmod catalogue promote NAME/VERSION --alias WORD"),
     "alias": ("point an alias at a container", "hpcmod catalogue promote NAME/VERSION --alias WORD"),
     "history": ("list the changes of a catalogue", "hpcmod catalogue journal {}"),
 }

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 import pytest
+from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 import hpcmod
@@ -17,6 +18,8 @@ from hpcmod import errors
 from hpcmod.cli.groups import LazyGroup
 from hpcmod.cli.main import asks_for_json, main
 from hpcmod.cli.reference.commands import verbs_of
+from hpcmod.cli.reference.man import man_pages
+from hpcmod.cli.reference.pages import command_pages
 from hpcmod.image.inspect import contents
 from tests import corpus
 
@@ -61,6 +64,17 @@ def test_every_flag_says_what_it_does() -> None:
 def test_the_tables_of_commands_agree_with_the_help_of_each(group: LazyGroup, path: str) -> None:
     table = {name: text for commands in group.tables.values() for name, (_, text) in commands.items()}
     assert table == {name: inspect.cleandoc(verb.help or "").splitlines()[0] for name, verb in verbs_of(group).items()}
+
+
+def test_there_are_at_most_40_commands_and_all_lists_of_them_agree() -> None:
+    names = set(verbs_of(main))
+    assert len(names) <= 40  # a new one replaces another: CONTRIBUTING.md
+    listed = re.findall(r"^  ([a-z]+) {2,}", CliRunner().invoke(main, ["--help"]).stdout, re.MULTILINE)
+    completed = ShellComplete(main, {}, "hpcmod", "_HPCMOD_COMPLETE").get_completions([], "")
+    pages = [name[len("hpcmod-") : -len(".1")] for name in man_pages() if name.startswith("hpcmod-")]
+    sections = re.findall(r"^## hpcmod ([a-z]+)", "".join(command_pages().values()), re.MULTILINE)
+    assert set(listed) == {one.value for one in completed} == {name.partition("-")[0] for name in pages} == names
+    assert set(sections) == names
 
 
 HEAVY = {"requests", "jinja2", "easybuild", "cryptography", "zstandard", "isal", "hpcmod.image", "hpcmod.check"}
