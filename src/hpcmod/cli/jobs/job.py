@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -15,8 +15,8 @@ from hpcmod.cli.containers import complete_container, complete_file, look_around
 from hpcmod.cli.flags import with_flags
 from hpcmod.cli.jobs.options import JobFlags, make_request, of_a_job
 from hpcmod.cli.jobs.run_options import CommandOfProgram, of_a_run, runtime_name
-from hpcmod.cli.jobs.script import save_script
-from hpcmod.cli.output import print_data, print_json, tell
+from hpcmod.cli.jobs.script import RepeatedScript, WrittenScript, save_script
+from hpcmod.cli.output import json_option, print_data, print_json, tell
 from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.gpus import find_gpu_targets
 from hpcmod.install.installed import Installed
@@ -31,6 +31,7 @@ from hpcmod.model.site import Site
 @click.argument("module", metavar="[NAME[/VERSION]]", required=False, default="", shell_complete=complete_container)
 @click.argument("program", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_file)
 @of_a_job
+@json_option(WrittenScript, RepeatedScript)
 @of_a_run
 @with_flags(JobFlags)
 def job(flags: JobFlags) -> None:
@@ -174,8 +175,7 @@ def write_job(job: PreparedJob, flags: JobFlags) -> JobScript:
 
 def _print(job: JobScript, *, as_json: bool) -> None:
     if as_json:
-        answer = {"file": str(job.path) if job.path else None, "job": job.number or None, "test": job.tested or None}
-        print_json(**answer, script=job.text, plan=asdict(job.plan))
+        print_json(WrittenScript(job.path, job.number or None, job.tested or None, job.text, job.plan))
     elif job.number:
         print_data(job.number)
     elif job.path is None:

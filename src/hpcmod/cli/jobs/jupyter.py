@@ -18,14 +18,13 @@ from hpcmod import machine
 from hpcmod.cli.containers import (
     container_argument,
     find_ready,
-    json_option,
     look_around,
     site_option,
 )
 from hpcmod.cli.jobs.job import job, prepare_job, write_job
 from hpcmod.cli.jobs.jupyter_session import Session, open_session
 from hpcmod.cli.jobs.options import JobFlags
-from hpcmod.cli.output import print_data, print_json, print_message, tell
+from hpcmod.cli.output import json_option, print_data, print_json, print_message, tell
 from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.cli.use.python_module import check_python_module
 from hpcmod.cli.verbs import HELP_NAMES
@@ -45,6 +44,31 @@ _CLEANUP = 15.0  # seconds to wait for the scheduler to end a cancelled job
 _SAID = 15  # lines of the server's log that are shown if it fails
 
 
+@dataclass(frozen=True)
+class JupyterServer:
+    """A running Jupyter server."""
+
+    dry_run: bool
+    ssh: str
+    """Command to run on your own computer."""
+    url: str
+    """Address for its browser, with the token."""
+    node: str
+    """Empty: this one."""
+    port: int
+    job: str
+    """Number of the job; empty without one."""
+
+
+@dataclass(frozen=True)
+class JupyterStart:
+    """With --dry-run: what would start the server."""
+
+    dry_run: bool
+    script: str
+    """Batch script, or command."""
+
+
 @click.command("jupyter")
 @container_argument
 @click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[-- JOB OPTIONS]")
@@ -53,7 +77,7 @@ _SAID = 15  # lines of the server's log that are shown if it fails
 @click.option("--here", is_flag=True, help="Run in the current allocation or on this node, not in a new job.")
 @click.option("--dry-run", is_flag=True, help="Print the batch script or the command; run nothing.")
 @site_option
-@json_option
+@json_option(JupyterServer, JupyterStart)
 def jupyter_verb(
     container: str, options: tuple[str, ...], kind: str, here: bool, dry_run: bool, site: str | None, as_json: bool
 ) -> None:
@@ -101,7 +125,7 @@ def _run_job(
     flags = replace(asked, program=words, site=site, submit=not dry_run, dry_run=dry_run)
     written = write_job(prepare_job(flags, profile), flags)
     if dry_run:
-        print_json(dry_run=True, script=written.text) if as_json else print_data(written.text, nl=False)
+        print_json(JupyterStart(True, written.text)) if as_json else print_data(written.text, nl=False)
         return
     tell(f"submitted job {written.number}; waiting until it starts (Ctrl-C cancels it)")
     try:
@@ -181,7 +205,7 @@ def _run_here(session: Session, found: Installed, kind: str, *, dry_run: bool, a
     argv = [*step, *start, "python", str(session.program), KINDS[kind][0], "node" if here.job else "local"]
     if dry_run:
         command = " ".join(map(sh_word, argv))
-        print_json(dry_run=True, script=command) if as_json else print_data(command)
+        print_json(JupyterStart(True, command)) if as_json else print_data(command)
         return
     way = Way(node=here.node, login=_login(here.login or socket.getfqdn()), job=here.job)
 
@@ -237,7 +261,7 @@ def _print_way(session: Session, server: Server, kind: str, way: Way, *, as_json
     ssh = " ".join(map(sh_word, make_ssh_command(server, node=way.node, login=way.login)))
     url = make_url(server, token=session.token, kind=kind)
     if as_json:
-        print_json(dry_run=False, ssh=ssh, url=url, node=way.node, port=server.port, job=way.job)
+        print_json(JupyterServer(False, ssh, url, way.node, server.port, way.job))
     else:
         print_message("On your own computer, run this and leave it running:")
         print_data(ssh)

@@ -52,7 +52,6 @@ class JobFlags(RunFlags):
 def of_a_job(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options that only `hpcmod job` has."""
     for option in (
-        click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
         click.option("--dry-run", is_flag=True, help="Print the script; write and submit nothing."),
         click.option("--rerun", default="", metavar="FILE|JOBID", help="Earlier batch script or job to run again."),
         click.option("--salloc", is_flag=True, help="Print the salloc command for the same nodes."),

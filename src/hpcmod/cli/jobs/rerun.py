@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from hpcmod.cli.jobs.options import JobFlags, named_options
-from hpcmod.cli.jobs.script import MARK, save_script
+from hpcmod.cli.jobs.script import MARK, RepeatedScript, save_script
 from hpcmod.cli.output import print_data, print_json, tell
 from hpcmod.errors import BadInputError, NotFoundError, VerificationError
 from hpcmod.fs.reading import UnusableFileError, read_text
@@ -51,8 +51,7 @@ def rerun_job(flags: JobFlags) -> None:
     if tested:
         tell(tested)
     if flags.as_json:
-        values = {"file": str(path) if path else None, "job": number or None, "test": tested or None}
-        print_json(**values, script=script)
+        print_json(RepeatedScript(path, number or None, tested or None, script))
     else:
         print_data(number or script, nl=bool(number))
 

@@ -2,15 +2,40 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hpcmod.errors import BadInputError
 from hpcmod.fs.reading import UnusableFileError, read_text
+
+if TYPE_CHECKING:
+    from hpcmod.model.jobs.job import JobPlan
 
 MARK = "Written by `hpcmod job`"
 """Text in the first comment of every batch script that hpcmod writes."""
 
 _LARGEST = 4 << 20  # maximum size of a batch script in bytes; Slurm's default limit
+
+
+@dataclass(frozen=True)
+class RepeatedScript:
+    """With --rerun: the script of an earlier job."""
+
+    file: Path | None
+    """Where it is; null: not written."""
+    job: str | None
+    """Number of the submitted job."""
+    test: str | None
+    """What Slurm says of the script; null: it was not tested."""
+    script: str
+
+
+@dataclass(frozen=True)
+class WrittenScript(RepeatedScript):
+    """The batch script."""
+
+    plan: JobPlan
 
 
 def save_script(text: str, path: Path | None) -> Path | None:

@@ -6,7 +6,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
@@ -14,7 +14,7 @@ import click
 
 from hpcmod.check.module_effects import ADDED, CHANGED, LOST, SAME, EffectDifference, verify_replacement
 from hpcmod.cli.groups import CommandGroup
-from hpcmod.cli.output import print_json, print_message, print_text, tell
+from hpcmod.cli.output import json_option, print_json, print_message, print_text, tell
 from hpcmod.errors import BadInputError, LackingError, NotFoundError
 from hpcmod.importing.formats import SUFFIXES, ImportFormat, ListedFormat, find_format, guess_format, list_formats
 from hpcmod.importing.outcome import Outcome
@@ -75,6 +75,30 @@ def _format_of(given: str) -> str:
     return guessed
 
 
+@dataclass(frozen=True)
+class ModuleComparison:
+    """Differences between a module and the one that replaces it."""
+
+    same: int
+    changed: int
+    lost: int
+    added: int
+    effects: tuple[EffectDifference, ...]
+
+
+@dataclass(frozen=True)
+class ImportResult:
+    """Easyconfigs converted from recipes of other tools."""
+
+    dry_run: bool
+    converted: int
+    unchanged: int
+    exists: int
+    """Another easyconfig exists, and is kept."""
+    refused: int
+    recipes: tuple[ImportRow, ...]
+
+
 @click.group("import", cls=_Formats, invoke_without_command=True, no_args_is_help=True)
 @click.option(
     "--verify",
@@ -82,7 +106,7 @@ def _format_of(given: str) -> str:
     metavar="OLD NEW",
     help="Load two modules, by name or path of the modulefile, and compare what they do.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with --verify.")
+@json_option(ModuleComparison, when="with --verify")
 @click.pass_context
 def importing(ctx: click.Context, verify: tuple[str, str] | None, as_json: bool) -> None:
     """Make easyconfigs from recipes of other tools, or a SIF.
@@ -114,8 +138,7 @@ def _verify(differences: Sequence[EffectDifference], *, as_json: bool) -> NoRetu
     """Print the differences of two modules, and exit."""
     counts = Counter(one.status for one in differences)
     if as_json:
-        counted = {status: counts[status] for status in (SAME, CHANGED, LOST, ADDED)}
-        print_json(**counted, effects=[asdict(one) for one in differences])
+        print_json(ModuleComparison(counts[SAME], counts[CHANGED], counts[LOST], counts[ADDED], tuple(differences)))
     else:
         for one in differences:
             if one.status in (LOST, CHANGED):
@@ -155,7 +178,7 @@ def _make_command(listed: ListedFormat, loaded: ImportFormat) -> click.Command:
     )
     @click.option("--force", is_flag=True, help="Replace existing easyconfigs.")
     @click.option("--dry-run", is_flag=True, help="Print the result for each recipe; write nothing.")
-    @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+    @json_option(ImportResult)
     def convert(paths: Sequence[Path], output: Path, force: bool, dry_run: bool, as_json: bool, **own: bool) -> None:
         outcomes = listed.run(loaded, _check_exist(paths), ProgressLine, **own)
         _import(listed.name, outcomes, output=output, force=force, dry_run=dry_run, as_json=as_json)
@@ -188,9 +211,15 @@ def _import(kind: str, outcomes: Iterable[Outcome], *, output: Path, force: bool
             _show(row)
     counts = Counter(row.status for row in rows)
     if as_json:
-        counted = {status: counts[status] for status in (CONVERTED, UNCHANGED, EXISTS, REFUSED)}
-        table = [asdict(row) for row in rows]
-        print_json(dry_run=dry_run, **counted, recipes=table)
+        result = ImportResult(
+            dry_run,
+            converted=counts[CONVERTED],
+            unchanged=counts[UNCHANGED],
+            exists=counts[EXISTS],
+            refused=counts[REFUSED],
+            recipes=tuple(rows),
+        )
+        print_json(result)
     summary = ", ".join(
         f"{counts[status]} {status}" for status in (CONVERTED, UNCHANGED, EXISTS, REFUSED) if counts[status]
     )

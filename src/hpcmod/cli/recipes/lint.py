@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -17,17 +17,34 @@ from hpcmod.check.jobs.files import is_batch_script, read_batch_file
 from hpcmod.check.jobs.lint import lint_job
 from hpcmod.check.profiles import lint_profile
 from hpcmod.cli.containers import site_option
-from hpcmod.cli.findings import finding_values, print_findings
-from hpcmod.cli.output import print_json, print_message
+from hpcmod.cli.findings import print_findings
+from hpcmod.cli.output import json_option, print_json, print_message
 from hpcmod.errors import HpcmodError, NotFoundError
 from hpcmod.model.finding import FAIL, Finding
 from hpcmod.model.site import Site
 
 
+@dataclass(frozen=True)
+class LintedFile:
+    """A file that was read."""
+
+    file: Path
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
+class LintResult:
+    """Mistakes in files."""
+
+    site: str
+    """Name of the site profile; empty: no file needed one."""
+    files: tuple[LintedFile, ...]
+
+
 @click.command()
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 @site_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option(LintResult)
 def lint(paths: Sequence[Path], site: str | None, as_json: bool) -> None:
     """Find mistakes in batch scripts, easyconfigs and site profiles.
 
@@ -50,8 +67,7 @@ def lint(paths: Sequence[Path], site: str | None, as_json: bool) -> None:
     found = {path: _lint(path, profile) for path in files}
     listed = [one for findings in found.values() for one in findings]
     if as_json:
-        files_values = [{"file": str(path), "findings": finding_values(findings)} for path, findings in found.items()]
-        print_json(site=profile.name, files=files_values)
+        print_json(LintResult(profile.name, tuple(LintedFile(path, findings) for path, findings in found.items())))
     else:
         print_findings(listed)
     failures = sum(one.level == FAIL for one in listed)
