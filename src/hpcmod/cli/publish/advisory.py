@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import click
 from click.shell_completion import CompletionItem
@@ -19,7 +19,7 @@ from hpcmod.catalogue.session import find_loaded
 from hpcmod.catalogue.visible.advisories import matching_advisories, read_advisories
 from hpcmod.catalogue.visible.notices import find_crowded, find_silent, make_notices, write_notices
 from hpcmod.cli.groups import CommandGroup
-from hpcmod.cli.output import print_data, print_json, print_text, tell
+from hpcmod.cli.output import json_option, print_data, print_json, print_text, tell
 from hpcmod.cli.publish.options import changing_options, make_actor, open_catalogues
 from hpcmod.errors import BadInputError, HpcmodError, NotFoundError
 from hpcmod.fs.reading import read_file
@@ -28,13 +28,46 @@ from hpcmod.machine import load_site
 from hpcmod.model.catalogue.advisory import Advisory
 from hpcmod.model.catalogue.advisory_schema import parse_advisory
 from hpcmod.model.catalogue.osv import name_of_entry, render_entry
+from hpcmod.model.json_form import SPLICED
 from hpcmod.render.modules.notice import render_advisory, render_cure
-
-_as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 
 def _catalogues() -> tuple[Catalogue, ...]:
     return find_catalogues(load_site(None, os.environ), os.environ, tell=tell)
+
+
+@dataclass(frozen=True)
+class ShownAdvisory:
+    """An advisory."""
+
+    advisory: Advisory = field(metadata=SPLICED)
+    expired: bool
+
+
+@dataclass(frozen=True)
+class AdvisoryList:
+    """Known problems."""
+
+    advisories: tuple[ShownAdvisory, ...]
+
+
+@dataclass(frozen=True)
+class RefreshedAdvisories:
+    """The advisories of a catalogue, and the modules that show them."""
+
+    dry_run: bool
+    advisories: tuple[str, ...]
+    notices: tuple[str, ...]
+    """Changed notices."""
+
+
+@dataclass(frozen=True)
+class ImportedAdvisory:
+    """An advisory made from an entry of the OSV database."""
+
+    dry_run: bool
+    path: Path
+    text: str
 
 
 @click.group(cls=CommandGroup, invoke_without_command=True)
@@ -92,7 +125,7 @@ def _matching() -> tuple[str, tuple[Advisory, ...]]:
 @click.option(
     "--all", "everything", is_flag=True, help="Include advisories for other modules and hosts, and expired ones."
 )
-@_as_json
+@json_option(AdvisoryList)
 def advisory_ls(everything: bool, as_json: bool) -> None:
     """List the advisories that apply to the loaded module on this node.
 
@@ -107,7 +140,7 @@ def advisory_ls(everything: bool, as_json: bool) -> None:
 def _list(*, as_json: bool, everything: bool) -> None:
     found = _known() if everything else _matching()[1]
     if as_json:
-        print_json(advisories=[_row(one) for one in found])
+        print_json(AdvisoryList(tuple(map(_show, found))))
         return
     for one in found:
         end = f"expired {one.expires}" if _expired(one) else f"until {one.expires}"
@@ -126,8 +159,8 @@ def _expired(one: Advisory) -> bool:
     return time.time() >= one.until
 
 
-def _row(one: Advisory) -> dict[str, Any]:
-    return {**asdict(one), "environment": dict(one.environment), "set": dict(one.set), "expired": _expired(one)}
+def _show(advisory: Advisory) -> ShownAdvisory:
+    return ShownAdvisory(advisory, _expired(advisory))
 
 
 def _complete_advisory(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -141,7 +174,7 @@ def _complete_advisory(_: click.Context, __: click.Parameter, incomplete: str) -
 
 @advisory.command("show")
 @click.argument("name", shell_complete=_complete_advisory)
-@_as_json
+@json_option(ShownAdvisory)
 def advisory_show(name: str, as_json: bool) -> None:
     """Show one advisory in full, whether or not it applies here.
 
@@ -152,7 +185,7 @@ def advisory_show(name: str, as_json: bool) -> None:
     found = _known()
     one = next((one for one in found if one.name == name), None) or _unknown(name, found)
     if as_json:
-        print_json(**_row(one))
+        print_json(_show(one))
         return
     print_text(f"{one.title}\n\n{render_advisory(one)}")
 
@@ -163,7 +196,7 @@ def _unknown(name: str, found: Sequence[Advisory]) -> NoReturn:
 
 
 @advisory.command("refresh")
-@changing_options
+@changing_options(RefreshedAdvisories)
 def advisory_refresh(directory: Path | None, reason: str | None, dry_run: bool, as_json: bool) -> None:
     """Check the advisories of a catalogue, and make its modules show them.
 
@@ -206,8 +239,7 @@ def advisory_refresh(directory: Path | None, reason: str | None, dry_run: bool, 
     for line in find_silent(catalogue, advisories, now=time.time()):
         tell(line)
     if as_json:
-        values = {"dry_run": dry_run, "advisories": [one.name for one in advisories], "notices": changed}
-        print_json(**values)
+        print_json(RefreshedAdvisories(dry_run, tuple(valid.name for valid in advisories), changed))
     else:
         tell(f"advisories in {catalogue.advisories}: {len(advisories)}")
 
@@ -215,7 +247,7 @@ def advisory_refresh(directory: Path | None, reason: str | None, dry_run: bool, 
 @advisory.command("import")
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("--until", metavar="YYYY-MM-DD", help="Expiry date (default: one year from now).")
-@changing_options
+@changing_options(ImportedAdvisory)
 def advisory_import(
     file: Path, until: str | None, directory: Path | None, reason: str | None, dry_run: bool, as_json: bool
 ) -> None:
@@ -239,7 +271,7 @@ def advisory_import(
             changed = write_notices(catalogue, tell=tell)
             write_note(catalogue, "advisory import", f"{name}, notices changed: {len(changed)}", actor)
     if as_json:
-        print_json(dry_run=dry_run, path=str(path), text=made)
+        print_json(ImportedAdvisory(dry_run, path, made))
     else:
         print_data(made if dry_run else path, nl=not dry_run)
 

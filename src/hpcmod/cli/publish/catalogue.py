@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -13,11 +13,25 @@ from hpcmod.catalogue.change import changing, refresh_index
 from hpcmod.catalogue.records.journal import read_journal
 from hpcmod.catalogue.records.sharing import make_catalogue
 from hpcmod.catalogue.records.store import Catalogue, open_catalogue
-from hpcmod.cli.containers import json_option, site_option
-from hpcmod.cli.output import print_data, print_json, print_table, tell
+from hpcmod.cli.containers import site_option
+from hpcmod.cli.output import json_option, print_data, print_json, print_table, tell
 from hpcmod.cli.publish.options import catalogue_option, make_actor, open_catalogues
 from hpcmod.errors import NotFoundError
 from hpcmod.model.catalogue.journal import Change
+
+
+@dataclass(frozen=True)
+class CatalogueDirectory:
+    """The catalogue that was made or rebuilt."""
+
+    catalogue: Path
+
+
+@dataclass(frozen=True)
+class Journal:
+    """Changes of a catalogue, the latest last."""
+
+    changes: tuple[Change, ...]
 
 
 @click.command()
@@ -26,7 +40,7 @@ from hpcmod.model.catalogue.journal import Change
 @click.option("--group", default="", help="Group that may publish; all users may read.")
 @click.option("--count-use/--no-count-use", default=None, help="Count how often modules are loaded.")
 @site_option
-@json_option
+@json_option(CatalogueDirectory)
 def init(directory: Path, name: str, group: str, count_use: bool | None, site: str | None, as_json: bool) -> None:
     """Create a catalogue on a shared file system, or change the given settings of an existing one.
 
@@ -49,14 +63,14 @@ def init(directory: Path, name: str, group: str, count_use: bool | None, site: s
     with changing(made, actor):
         refresh_index(made, actor)
     if as_json:
-        print_json(catalogue=str(place))
+        print_json(CatalogueDirectory(place))
     else:
         print_data(place)
 
 
 @click.command()
 @catalogue_option
-@json_option
+@json_option(CatalogueDirectory)
 def rebuild(directory: Path | None, as_json: bool) -> None:
     """Regenerate modules, aliases, index and notices from the records; change nothing else.
 
@@ -68,7 +82,7 @@ def rebuild(directory: Path | None, as_json: bool) -> None:
     with changing(catalogue, actor):
         refresh_index(catalogue, actor)
     if as_json:
-        print_json(catalogue=str(catalogue.directory))
+        print_json(CatalogueDirectory(catalogue.directory))
     else:
         tell(f"{catalogue.directory}: regenerated modules, aliases, index and notices")
 
@@ -76,7 +90,7 @@ def rebuild(directory: Path | None, as_json: bool) -> None:
 @click.command()
 @click.argument("container", metavar="[NAME[/VERSION]]", default="")
 @catalogue_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option(Journal)
 def journal(container: str, directory: Path | None, as_json: bool) -> None:
     """Show who changed what, when and why; the latest change last.
 
@@ -90,7 +104,7 @@ def journal(container: str, directory: Path | None, as_json: bool) -> None:
         if not container or any(f"{module}/".startswith(f"{container}/") for module in change.modules)
     ]
     if as_json:
-        print_json(changes=[asdict(one) for one in changes])
+        print_json(Journal(tuple(changes)))
         return
     if container and not changes:
         raise NotFoundError(f"no changes of {container} in the journal", "See: hpcmod catalogue journal")

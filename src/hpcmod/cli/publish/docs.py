@@ -7,13 +7,25 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from hpcmod.catalogue.visible.documentation import make_documentation, write_documentation
-from hpcmod.cli.output import print_data, print_json, tell
+from hpcmod.cli.output import json_option, print_data, print_json, tell
 from hpcmod.cli.publish.options import open_catalogues
+
+
+@dataclass(frozen=True)
+class WrittenPages:
+    """The written pages."""
+
+    directory: Path
+    dry_run: bool
+    files: int
+    """Number of written files."""
+    containers: tuple[str, ...]
 
 
 @click.command()
@@ -26,7 +38,7 @@ from hpcmod.cli.publish.options import open_catalogues
 )
 @click.option("--title", help="Title of the pages (default: the name of the catalogue).")
 @click.option("--dry-run", is_flag=True, help="Print which containers would be documented; write nothing.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option(WrittenPages)
 def docs(directory: Path, catalogue: Path | None, title: str | None, dry_run: bool, as_json: bool) -> None:
     """Write web pages about the containers of a catalogue.
 
@@ -47,8 +59,7 @@ def docs(directory: Path, catalogue: Path | None, title: str | None, dry_run: bo
         with _progress(2 * len(modules)) as tick:
             files = write_documentation(documentation, directory, tick=tick, tell=tell)
     if as_json:
-        values = {"directory": str(directory), "dry_run": dry_run, "files": files, "containers": modules}
-        print_json(**values)
+        print_json(WrittenPages(directory, dry_run, files, tuple(modules)))
     elif dry_run:
         print_data("\n".join(modules))
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -11,6 +11,16 @@ import click
 from hpcmod.catalogue.admin.gc import Unused, find_unused, remove_unused
 from hpcmod.cli.output import format_size, print_json, print_table, tell
 from hpcmod.cli.publish.options import changing_options, make_actor, open_catalogues
+
+
+@dataclass(frozen=True)
+class UnusedFiles:
+    """Unused files, directories and modules."""
+
+    dry_run: bool
+    change: int
+    """ID of the change with which removed files can be restored; 0 if there is none."""
+    found: tuple[Unused, ...]
 
 
 @click.command()
@@ -22,7 +32,7 @@ from hpcmod.cli.publish.options import changing_options, make_actor, open_catalo
     help="Age in days; newer files and modules loaded since then are kept.",
 )
 @click.option("--keep", is_flag=True, help="Set files aside, so that an undo can restore them until the next gc.")
-@changing_options
+@changing_options(UnusedFiles)
 def gc(days: float, keep: bool, directory: Path | None, reason: str | None, dry_run: bool, as_json: bool) -> None:
     """Remove unused images and report unused modules.
 
@@ -42,7 +52,7 @@ def gc(days: float, keep: bool, directory: Path | None, reason: str | None, dry_
     else:
         found, change = remove_unused(catalogue, days=days, now=time.time(), actor=make_actor(reason), keep=keep)
     if as_json:
-        print_json(dry_run=dry_run, change=change, found=[asdict(one) for one in found])
+        print_json(UnusedFiles(dry_run, change, tuple(found)))
         return
     print_table(("ACTION", "PATH OR MODULE", "SIZE", "WHY"), (_make_row(one, dry_run=dry_run) for one in found))
     if not found:

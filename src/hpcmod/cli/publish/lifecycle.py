@@ -13,7 +13,14 @@ from hpcmod.catalogue.finding.find import Container, find_container
 from hpcmod.cli.containers import complete_container
 from hpcmod.cli.flags import with_flags
 from hpcmod.cli.output import tell
-from hpcmod.cli.publish.options import ChangeFlags, changing_options, make_actor, open_catalogues, show_change
+from hpcmod.cli.publish.options import (
+    CatalogueChange,
+    ChangeFlags,
+    changing_options,
+    make_actor,
+    open_catalogues,
+    show_change,
+)
 from hpcmod.errors import BadInputError
 from hpcmod.model.catalogue import lifecycle as rules
 from hpcmod.model.catalogue.advisory import seconds_of
@@ -80,7 +87,7 @@ def _change(flags: LifecycleFlags, decide: _Decide, *, verb: str) -> None:
 @click.argument("container", metavar="NAME/VERSION", shell_complete=complete_container)
 @click.option("--alias", metavar="WORD", default=rules.STABLE, help=f"Alias to point at it (default: {rules.STABLE}).")
 @click.option("--remove", is_flag=True, help="Remove the alias from it instead.")
-@changing_options
+@changing_options(CatalogueChange)
 @with_flags(PromoteFlags)
 def promote(flags: PromoteFlags) -> None:
     """Make a container the default version of its name, or point an alias at it.
@@ -129,7 +136,7 @@ def _change_state(flags: NoticeFlags, decide: Callable[..., Records], *, verb: s
 @click.command()
 @click.argument("container", metavar="NAME/VERSION", shell_complete=complete_container)
 @_leaving_options
-@changing_options
+@changing_options(CatalogueChange)
 @with_flags(NoticeFlags)
 def deprecate(flags: NoticeFlags) -> None:
     """Warn users at load that a container will be retired.
@@ -149,7 +156,7 @@ def deprecate(flags: NoticeFlags) -> None:
 @click.command()
 @click.argument("container", metavar="NAME/VERSION", shell_complete=complete_container)
 @_leaving_options
-@changing_options
+@changing_options(CatalogueChange)
 @with_flags(NoticeFlags)
 def retire(flags: NoticeFlags) -> None:
     """Block loading of a container, now or from a date.
@@ -169,7 +176,7 @@ def retire(flags: NoticeFlags) -> None:
 
 @click.command()
 @click.argument("container", metavar="NAME/VERSION", shell_complete=complete_container)
-@changing_options
+@changing_options(CatalogueChange)
 @with_flags(LifecycleFlags)
 def restore(flags: LifecycleFlags) -> None:
     """Return a deprecated or retired container to normal.
@@ -183,7 +190,7 @@ def restore(flags: LifecycleFlags) -> None:
 
 @click.command()
 @click.argument("change", metavar="[CHANGE]", type=int, required=False)
-@changing_options
+@changing_options(CatalogueChange)
 @with_flags(UndoFlags)
 def undo(flags: UndoFlags) -> None:
     """Undo a change of the catalogue: the latest, or the one with a number.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -11,9 +12,18 @@ from hpcmod.cli.output import print_data, print_json, tell
 from hpcmod.cli.publish.options import changing_options, make_actor, open_catalogues
 
 
+@dataclass(frozen=True)
+class MovedCatalogue:
+    """The old and the new directory of a catalogue."""
+
+    dry_run: bool
+    source: Path
+    target: Path
+
+
 @click.command()
 @click.argument("target", metavar="DIRECTORY", type=click.Path(path_type=Path))
-@changing_options
+@changing_options(MovedCatalogue)
 def move(target: Path, directory: Path | None, reason: str | None, dry_run: bool, as_json: bool) -> None:
     """Copy the catalogue to a new directory, and make its modules load from there.
 
@@ -29,8 +39,7 @@ def move(target: Path, directory: Path | None, reason: str | None, dry_run: bool
     if not dry_run:
         move_catalogue(catalogue, place, actor=make_actor(reason))
     if as_json:
-        values = {"dry_run": dry_run, "from": str(catalogue.directory), "to": str(place)}
-        print_json(**values)
+        print_json(MovedCatalogue(dry_run, catalogue.directory, place))
         return
     print_data(place)
     if dry_run:

@@ -6,7 +6,7 @@ import getpass
 import os
 import socket
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ import click
 
 from hpcmod import machine
 from hpcmod.catalogue.records.store import Catalogue, find_catalogues, open_catalogue
-from hpcmod.cli.output import print_json, print_text, tell
+from hpcmod.cli.output import json_option, print_json, print_text, tell
 from hpcmod.errors import NotFoundError
 from hpcmod.model.catalogue.journal import Change
 
@@ -40,17 +40,29 @@ class ChangeFlags:
     as_json: bool
 
 
-def changing_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of every command that changes a catalogue."""
+def changing_options(*outputs: type) -> Decorator:
+    """Add the options of every command that changes a catalogue; with --json it prints one of some values."""
     flags: list[Decorator] = [
         catalogue_option,
         click.option("-m", "--reason", metavar="TEXT", help="Reason, for the journal and for messages to users."),
         click.option("--dry-run", is_flag=True, help="Print what would change; change nothing."),
-        click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
+        json_option(*outputs),
     ]
-    for flag in reversed(flags):
-        command = flag(command)
-    return command
+
+    def add_to(command: Callable[..., None]) -> Callable[..., None]:
+        for flag in reversed(flags):
+            command = flag(command)
+        return command
+
+    return add_to
+
+
+@dataclass(frozen=True)
+class CatalogueChange:
+    """A change of a catalogue, made or planned."""
+
+    dry_run: bool
+    change: Change
 
 
 def open_catalogues(directory: Path | None) -> tuple[Catalogue, ...]:
@@ -86,8 +98,7 @@ def make_actor(reason: str | None = None) -> Actor:
 def show_change(change: Change, *, as_json: bool, dry_run: bool) -> None:
     """Print each changed field of each container, before and after, or what a dry run would change."""
     if as_json:
-        values = {**asdict(change), "edits": [asdict(edit) for edit in change.edits]}
-        print_json(dry_run=dry_run, change=values)
+        print_json(CatalogueChange(dry_run, change))
         return
     if not change.edits and change.undoes:
         tell(f"{'would restore' if dry_run else 'restored'} the files that change {change.undoes} removed")

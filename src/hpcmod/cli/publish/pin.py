@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ import hpcmod
 from hpcmod import machine
 from hpcmod.check.easyconfigs.files import read_recipe
 from hpcmod.cli.containers import site_option
-from hpcmod.cli.output import print_json, print_text, tell
+from hpcmod.cli.output import json_option, print_json, print_text, tell
 from hpcmod.errors import HpcmodError
 from hpcmod.fs.tree import write_file
 from hpcmod.model.easyconfigs.easyconfig_text import read_named_image
@@ -23,12 +24,31 @@ if TYPE_CHECKING:
     from hpcmod.image.acquire.fetch_sif import ObtainOptions
 
 
+@dataclass(frozen=True)
+class PinnedEasyconfig:
+    """An easyconfig and the digest of its image."""
+
+    path: Path
+    image: str
+    digest: str
+    """Empty: the image is not in a registry."""
+    changed: bool
+
+
+@dataclass(frozen=True)
+class PinnedEasyconfigs:
+    """Easyconfigs and the digests of their images."""
+
+    dry_run: bool
+    easyconfigs: tuple[PinnedEasyconfig, ...]
+
+
 @click.command("pin")
 @click.argument("easyconfigs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--allow-http", is_flag=True, help="Ask a registry without TLS.")
 @click.option("--dry-run", is_flag=True, help="Print the digests; write nothing.")
 @site_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option(PinnedEasyconfigs)
 def pin_verb(easyconfigs: tuple[Path, ...], allow_http: bool, dry_run: bool, site: str | None, as_json: bool) -> None:
     """Write the digests of images into easyconfigs.
 
@@ -56,14 +76,14 @@ def pin_verb(easyconfigs: tuple[Path, ...], allow_http: bool, dry_run: bool, sit
             continue
         rows.append(row)
         if not as_json:
-            what = "pinned" if row["changed"] else "unchanged" if row["digest"] else "not in a registry"
-            print_text(f"{what:17} {path}  {row['digest']}".rstrip())
+            what = "pinned" if row.changed else "unchanged" if row.digest else "not in a registry"
+            print_text(f"{what:17} {path}  {row.digest}".rstrip())
     if as_json:
-        print_json(dry_run=dry_run, easyconfigs=rows)
+        print_json(PinnedEasyconfigs(dry_run, tuple(rows)))
     sys.exit(failed)
 
 
-def _pin(path: Path, options: ObtainOptions, *, dry_run: bool) -> dict[str, str | bool]:
+def _pin(path: Path, options: ObtainOptions, *, dry_run: bool) -> PinnedEasyconfig:
     """Pin the image of one easyconfig; return its row of the output."""
     from hpcmod.image.acquire.fetch_sif import pin
     from hpcmod.model.easyconfigs.pinning import pin_image
@@ -76,4 +96,4 @@ def _pin(path: Path, options: ObtainOptions, *, dry_run: bool) -> dict[str, str 
         new = pin_image(text, str(path), digest)
         if not dry_run:
             write_file(path, new, mode=path.stat().st_mode & 0o777)
-    return {"path": str(path), "image": reference.canonical, "digest": digest, "changed": changed}
+    return PinnedEasyconfig(path, reference.canonical, digest, changed)

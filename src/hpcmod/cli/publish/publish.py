@@ -6,7 +6,7 @@ import os
 import shlex
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import click
 
@@ -26,7 +26,7 @@ from hpcmod.errors import BadInputError
 from hpcmod.image.acquire.fetch_plan import FetchPlan
 from hpcmod.image.integrity import Progress, parse_sha256
 from hpcmod.image.settings import make_options
-from hpcmod.model.json_form import json_form
+from hpcmod.model.catalogue.record import CatalogueRecord
 from hpcmod.progress import ProgressLine, Working
 from hpcmod.render.quote import terminal
 
@@ -53,6 +53,42 @@ class PublishFlags(ChangeFlags):
     allow_http: bool
     site: str | None
     yes: bool
+
+
+@dataclass(frozen=True)
+class PublishedImage:
+    """The published container."""
+
+    change: int
+    """ID of the change; 0 if nothing was changed."""
+    record: CatalogueRecord
+
+
+@dataclass(frozen=True)
+class PlannedPublish:
+    """With --dry-run: what publishing would do."""
+
+    module: str
+    action: str
+    """publish: a new container; repair: one that is published with the same image; alias: only move aliases."""
+    damage: tuple[str, ...]
+    """What a repair fixes."""
+    image: FetchPlan
+    record: CatalogueRecord | None
+    """Null until the image is on this machine."""
+    easyconfig: str
+    """Its text."""
+    command: tuple[str, ...]
+    """The command that installs it; empty if nothing is installed."""
+    checks: tuple[str, ...]
+    """Run on this machine."""
+    job_checks: tuple[str, ...]
+    """Run as job steps."""
+    aliases: tuple[str, ...]
+    files: tuple[str, ...]
+    """Files to create or replace, relative to the catalogue; a name that ends in / means files in that directory."""
+    published: bool
+    """Whether it is published already."""
 
 
 @click.command("publish")
@@ -86,7 +122,7 @@ class PublishFlags(ChangeFlags):
 @click.option("--allow-http", is_flag=True, help="Allow plain http if a server does not offer https.")
 @site_option
 @click.option("-y", "--yes", is_flag=True, help="Accept name and version from the image's labels without a question.")
-@changing_options
+@changing_options(PublishedImage, PlannedPublish)
 @with_flags(PublishFlags)
 def publish_verb(flags: PublishFlags) -> None:
     """Install, test and publish a container for all users.
@@ -161,7 +197,7 @@ def _lines(shown: ExitStack) -> Callable[[str], Progress]:
 
 def _show(done: Published, *, as_json: bool) -> None:
     if as_json:
-        print_json(change=done.change, record=json_form(done.record))
+        print_json(PublishedImage(done.change, done.record))
         return
     if done.change:
         tell(f"change {done.change}; to revert it: hpcmod catalogue undo {done.change}")
@@ -170,20 +206,21 @@ def _show(done: Published, *, as_json: bool) -> None:
 
 def _show_publish_plan(plan: PublishPlan, fetch: FetchPlan, *, as_json: bool) -> None:
     if as_json:
-        print_json(
+        planned = PlannedPublish(
             module=plan.candidate.module,
             action=plan.action,
             damage=plan.damage,
-            image=asdict(fetch),
-            record=json_form(plan.record) if plan.record else None,
+            image=fetch,
+            record=plan.record,
             easyconfig=plan.easyconfig,
             command=plan.command,
             checks=plan.checks,
             job_checks=plan.job_checks,
-            aliases=plan.request.aliases,
+            aliases=tuple(plan.request.aliases),
             files=plan.files,
             published=plan.known is not None,
         )
+        print_json(planned)
         return
     print_text("\n".join(_render_publish_plan(plan, fetch)))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -19,10 +19,39 @@ from hpcmod.cli.publish.options import changing_options, make_actor, open_catalo
 from hpcmod.errors import CheckFailedError
 
 
+@dataclass(frozen=True)
+class ChangedModule:
+    """A module whose text or scripts change."""
+
+    module: str
+    files: tuple[str, ...]
+    lines: tuple[str, ...]
+    """Removed (-) and added (+) lines of the modulefile."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Why a container is not changed."""
+
+    message: str
+    cure: str
+
+
+@dataclass(frozen=True)
+class RefreshResult:
+    """Regenerated modules."""
+
+    dry_run: bool
+    change: int
+    """ID of the change; 0 if nothing was changed."""
+    changed: tuple[ChangedModule, ...]
+    faults: tuple[Fault, ...]
+
+
 @click.command()
 @click.argument("names", metavar="[NAME[/VERSION]]...", nargs=-1, shell_complete=complete_container)
 @site_option
-@changing_options
+@changing_options(RefreshResult)
 def refresh(
     names: tuple[str, ...], site: str | None, directory: Path | None, reason: str | None, dry_run: bool, as_json: bool
 ) -> None:
@@ -52,13 +81,9 @@ def refresh(
 
 
 def _show_json(done: Refreshed, *, dry_run: bool) -> None:
-    changed: list[dict[str, Any]] = [
-        {"module": renewal.record.module, "files": list(renewal.files), "lines": list(renewal.module_lines)}
-        for renewal in done.renewals
-    ]
-    faults = [{"message": fault.message, "cure": fault.cure} for fault in done.faults]
-    values = {"dry_run": dry_run, "change": done.change, "changed": changed, "faults": faults}
-    print_json(**values)
+    changed = (ChangedModule(renewal.record.module, renewal.files, renewal.module_lines) for renewal in done.renewals)
+    faults = (Fault(fault.message, fault.cure) for fault in done.faults)
+    print_json(RefreshResult(dry_run, done.change, tuple(changed), tuple(faults)))
 
 
 def _show(done: Refreshed, *, dry_run: bool) -> None:

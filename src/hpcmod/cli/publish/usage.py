@@ -7,18 +7,39 @@ import os
 import pwd
 import time
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
 
 from hpcmod.catalogue.change import changing
 from hpcmod.catalogue.storage.usage import fold, read_counts
-from hpcmod.cli.output import print_json, print_text, tell
+from hpcmod.cli.output import json_option, print_json, print_text, tell
 from hpcmod.cli.publish.options import catalogue_option, make_actor, open_catalogues
 from hpcmod.errors import BadInputError
 from hpcmod.machine import load_site
 from hpcmod.model.catalogue.usage import Count, add_up
+
+
+@dataclass(frozen=True)
+class Usage:
+    """How often a module was loaded."""
+
+    module: str
+    month: str
+    """YYYY-MM; empty: earlier."""
+    group: str
+    user: str
+    last: str
+    """Day of the last load."""
+    loads: int
+
+
+@dataclass(frozen=True)
+class UsageList:
+    """How often modules were loaded."""
+
+    usage: tuple[Usage, ...]
 
 
 @click.command()
@@ -28,7 +49,7 @@ from hpcmod.model.catalogue.usage import Count, add_up
 @click.option("--users", is_flag=True, help="One line per user, if the site profile allows it.")
 @click.option("--fold", "add", is_flag=True, help="First replace the records of single loads with totals.")
 @catalogue_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option(UsageList)
 def usage(name: str, month: str, groups: bool, users: bool, add: bool, directory: Path | None, as_json: bool) -> None:
     """Show how often modules were loaded, by container and month, and optionally by group or user.
 
@@ -63,14 +84,13 @@ def usage(name: str, month: str, groups: bool, users: bool, add: bool, directory
         if f"{count.module}/".startswith(f"{name}/" if name else "") and month in ("", count.month)
     ]
     if as_json:
-        rows = [{"module": one.module, "month": one.month, **_names(one), "loads": one.loads} for one in counts]
-        print_json(usage=rows)
+        rows = (
+            Usage(count.module, count.month, _group(count.group), _user(count.user), _day(count.last), count.loads)
+            for count in counts
+        )
+        print_json(UsageList(tuple(rows)))
     else:
         _show(counts, groups=groups or users, users=users)
-
-
-def _names(count: Count) -> dict[str, str]:
-    return {"group": _group(count.group), "user": _user(count.user), "last": _day(count.last)}
 
 
 def _show(counts: list[Count], *, groups: bool, users: bool) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import calendar
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hpcmod.model.catalogue.package_range import PackageRange, has_any
 from hpcmod.model.condition import Bound
 from hpcmod.model.images.facts import Package
+from hpcmod.model.json_form import TABLE
 
 VERSION = "{version}"
 """Placeholder in a path for the version in a file's name."""
@@ -68,11 +69,11 @@ class Advisory:
     """Affected Python packages in images, with their versions."""
     host: tuple[HostFact, ...] = ()
     """Facts that must all hold on the node where the module is loaded."""
-    environment: tuple[tuple[str, str | None], ...] = ()
+    environment: tuple[tuple[str, str | None], ...] = field(default=(), metadata=TABLE)
     """Variables and the value each must have (`*` and `?` are wildcards); None: it must not be set."""
     unset: tuple[str, ...] = ()
     """Variables to unset as a workaround."""
-    set: tuple[tuple[str, str], ...] = ()
+    set: tuple[tuple[str, str], ...] = field(default=(), metadata=TABLE)
     """Variables to set as a workaround, with their values."""
 
     @property
