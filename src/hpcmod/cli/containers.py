@@ -53,7 +53,6 @@ site_option = click.option(
     shell_complete=complete_site,
     help="Name or file of the site profile (default: this machine's).",
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, NoReturn
+from dataclasses import dataclass
+from typing import NoReturn
 
 from hpcmod.cli.output import print_json, print_text, print_wrapped
 from hpcmod.model.finding import FAIL, UNKNOWN, Finding
@@ -43,8 +43,3 @@ def print_findings(findings: Sequence[Finding]) -> None:
             cure = f"{'':{width}} {one.cure}"
         if one.cure:
             print_wrapped(cure, indent=width + 1)
-
-
-def finding_values(findings: Iterable[Finding]) -> list[dict[str, Any]]:
-    """Return findings as plain values for JSON."""
-    return [asdict(one) for one in findings]

@@ -80,10 +80,9 @@ class CommandFailure:
     error: Failure
 
 
-def print_json(value: object = None, /, **values: object) -> None:
-    """Print a value as one JSON object to stdout, after the version of its format; paths become text."""
-    form = json_form(value) if value is not None else values
-    print_data(json.dumps({"version": JSON_VERSION, **form}, indent=1, default=str))
+def print_json(value: object) -> None:
+    """Print a dataclass as one JSON object to stdout, after the version of its format."""
+    print_data(json.dumps({"version": JSON_VERSION, **json_form(value)}, indent=1))
 
 
 def print_message(text: object) -> None:

@@ -12,6 +12,9 @@ SPLICED: Mapping[str, str] = {"json": "spliced"}
 TABLE: Mapping[str, str] = {"json": "table"}
 """Metadata of a field with pairs of a name and a value that are printed as an object."""
 
+HIDDEN: Mapping[str, str] = {"json": "hidden"}
+"""Metadata of a field that is not printed."""
+
 
 def json_form(value: Any) -> Any:
     """Return a value as JSON can hold it: paths are text, lists and tuples lists, and others objects."""
@@ -32,6 +35,6 @@ def _object(value: Any) -> dict[str, Any]:
         inner, way = getattr(value, field.name), field.metadata.get("json")
         if way == "spliced":
             form.update(json_form(inner))
-        else:
+        elif way != "hidden":
             form[field.name] = json_form(dict(inner) if way == "table" else inner)
     return form

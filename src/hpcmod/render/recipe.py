@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import jinja2
 
@@ -84,16 +84,6 @@ def render_build_plan(plan: BuildPlan) -> str:
         f"fingerprint: {plan.fingerprint}",
     ]
     return "".join(f"{line}\n" for line in lines)
-
-
-def build_plan_values(plan: BuildPlan) -> dict[str, object]:
-    """Return the plan as values for JSON, without the text of scripts."""
-    values = asdict(plan)
-    for key in ("library", "lock", "own_text"):
-        del values[key]
-    for step in values["steps"]:
-        del step["script"]
-    return values
 
 
 def _told(step: BuildStep) -> str:

@@ -8,13 +8,23 @@ import pytest
 
 from hpcmod.cli.main import main
 from hpcmod.cli.output import CommandFailure
-from hpcmod.cli.reference.commands import verbs_of
+from hpcmod.cli.reference.commands import every_command, verbs_of
+from hpcmod.cli.reference.schemas import outputs_of
 from tests.json_schemas import called_command, check_output, fault_of
 
 
 def test_an_output_with_an_undeclared_field_fails_the_test_that_prints_it() -> None:
     with pytest.raises(pytest.fail.Exception, match=r"\$: .*'more' was unexpected"):
         check_output(main, ["ls", "--json"], json.dumps({"version": 1, "containers": [], "more": 1}))
+
+
+def test_every_command_with_json_declares_what_it_prints() -> None:
+    undeclared = [
+        words
+        for words, command in every_command()
+        if any(parameter.name == "as_json" for parameter in command.params) and not outputs_of(command)
+    ]
+    assert undeclared == []
 
 
 def test_an_error_is_an_output_of_every_command() -> None:

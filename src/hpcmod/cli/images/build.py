@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,15 +15,17 @@ import hpcmod
 from hpcmod import machine, resources
 from hpcmod.cli.containers import site_option
 from hpcmod.cli.flags import with_flags
-from hpcmod.cli.output import print_data, print_json, print_text, tell
+from hpcmod.cli.output import json_option, print_data, print_json, print_text, tell
 from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.errors import BadInputError, LackingError
 from hpcmod.model.compression import ANY_OF
-from hpcmod.model.recipes.recipe import ARCHITECTURES, CHOICES, parse_recipe
+from hpcmod.model.json_form import SPLICED
+from hpcmod.model.recipes.recipe import ARCHITECTURES, CHOICES, Recipe, parse_recipe
 from hpcmod.progress import ProgressLine
 
 if TYPE_CHECKING:
-    from hpcmod.building.image import BuildOptions
+    from hpcmod.building.engines.engine import EngineFinding
+    from hpcmod.building.image import BuildOptions, Built
     from hpcmod.building.ingredients import SourceStore
     from hpcmod.model.recipes.build_plan import BuildPlan
     from hpcmod.model.recipes.building import BuildRequest
@@ -58,6 +60,34 @@ class BuildFlags:
     compression: str | None
     site: str | None
     as_json: bool
+
+
+@dataclass(frozen=True)
+class BuiltImage:
+    """The built image."""
+
+    built: Built = field(metadata=SPLICED)
+
+
+@dataclass(frozen=True)
+class PlannedImage:
+    """With --dry-run: what would be built."""
+
+    plan: BuildPlan = field(metadata=SPLICED)
+
+
+@dataclass(frozen=True)
+class RecipeList:
+    """With --list: the recipes."""
+
+    recipes: tuple[Recipe, ...]
+
+
+@dataclass(frozen=True)
+class EngineList:
+    """With --engines: the build engines."""
+
+    engines: tuple[EngineFinding, ...]
 
 
 def complete_recipe(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -124,7 +154,7 @@ def complete_recipe(ctx: click.Context, param: click.Parameter, incomplete: str)
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @click.option("--compression", metavar="NAME[:LEVEL]", help=f"{ANY_OF} (default: the site's).")
 @site_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option(BuiltImage, PlannedImage, RecipeList, EngineList)
 @with_flags(BuildFlags)
 def build(flags: BuildFlags) -> None:
     """Build an image with MPI, libfabric and the network plugin.
@@ -165,7 +195,7 @@ def build(flags: BuildFlags) -> None:
 def _list(as_json: bool) -> None:
     recipes = [parse_recipe(text, name) for name, text in resources.recipes().items()]
     if as_json:
-        print_json(recipes=[asdict(one) for one in recipes])
+        print_json(RecipeList(tuple(recipes)))
         return
     for one in recipes:
         print_text(f"{one.name}: {one.summary}")
@@ -176,7 +206,7 @@ def _print_engines(as_json: bool) -> None:
 
     found = probe_engines(os.environ, at=Path.cwd())
     if as_json:
-        print_json(engines=[asdict(one) for one in found])
+        print_json(EngineList(tuple(found)))
         return
     for one in found:
         print_text(f"{one.name}: {'works' if one.works else 'does not work'}: {one.why}")
@@ -194,10 +224,10 @@ def _print_file(plan: BuildPlan, form: str, as_json: bool) -> None:
 
 
 def _print_plan(plan: BuildPlan, as_json: bool) -> None:
-    from hpcmod.render.recipe import build_plan_values, render_build_plan
+    from hpcmod.render.recipe import render_build_plan
 
     if as_json:
-        print_json(**build_plan_values(plan))
+        print_json(PlannedImage(plan))
     else:
         print_text(render_build_plan(plan), nl=False)
 
@@ -280,7 +310,7 @@ def _build(flags: BuildFlags) -> None:
     elif plan.steps:
         record_first_use(read_used(built.path), store=_source_store(flags))
     if flags.as_json:
-        print_json(**{**asdict(built), "path": str(built.path)})
+        print_json(BuiltImage(built))
     else:
         print_data(built.path)
 

@@ -81,7 +81,8 @@ def _properties(kind: type, parts: dict[str, Any]) -> Iterator[tuple[str, dict[s
 def _ways_of(kind: Any) -> dict[str, str | None]:
     """Return the fields of a dataclass or named tuple, each with its way to JSON, see `json_form`."""
     if is_dataclass(kind):
-        return {field.name: field.metadata.get("json") for field in fields(kind)}
+        ways = {field.name: field.metadata.get("json") for field in fields(kind)}
+        return {name: way for name, way in ways.items() if way != "hidden"}
     if hasattr(kind, "_fields"):
         return dict.fromkeys(kind._fields)
     raise TypeError(f"{kind} has no JSON form")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+
+from hpcmod.model.json_form import HIDDEN
 
 BUILD_ROOT = "/opt/hpcmod/build"
 """Directory in the image with the components' scripts and, during the build, their sources."""
@@ -15,7 +17,7 @@ class BuildStep:
     """One component, run with bash: the same commands in a Dockerfile and in a definition file."""
 
     component: str
-    script: str
+    script: str = field(metadata=HIDDEN)
     environment: tuple[tuple[str, str], ...]
     """Variables of the script; values contain no quotes, no `$` and no control characters."""
 
@@ -62,15 +64,15 @@ class BuildPlan:
     inputs: tuple[tuple[str, str], ...]
     """Local path and path in the build context: files, or directories with everything below them."""
     sources: tuple[Download, ...]
-    lock: str
+    lock: str = field(metadata=HIDDEN)
     """The relevant lines of the lock file; the file `hpcmod/lock` of the build context."""
-    library: str
+    library: str = field(metadata=HIDDEN)
     """Functions shared by the components; the file `hpcmod/common.sh` of the build context."""
     fingerprint: str
     """sha256 of everything that determines the image's content, in hexadecimal; input paths are not included."""
     own_form: str = ""
     """Kind of a user's own file: `Dockerfile` or `definition`; empty for recipes."""
-    own_text: str = ""
+    own_text: str = field(default="", metadata=HIDDEN)
     """Its text."""
     own_context: str = ""
     """The build context, a local path."""
