@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from hpcmod.fs.tree import write_file
 from hpcmod.install.eb import run_eb
 from hpcmod.lock import read_holder
 from hpcmod.render.modules.modulefile import SUFFIXES
+from hpcmod.render.toml import render_toml
 
 _KEPT = "kept"
 _STAGED = "HPCMOD_STAGED"  # tells the easyblock to leave the image where it is
@@ -159,7 +159,7 @@ def install_staged(
     """
     check_replaceable(stage.catalogue, stage.software)  # before `eb`, which takes minutes
     ours = stage.directory / "site.toml"
-    write_file(ours, f"name = {_toml(site)}\nextends = {_toml(profile)}\n")
+    write_file(ours, render_toml({"name": site, "extends": profile}))
     # the module reads notices from the catalogues that are known here
     known = ":".join(filter(None, (str(stage.catalogue.directory), environ.get("HPCMOD_CATALOGUE", ""))))
     variables = {**environ, "HPCMOD_SITE": str(ours), "HPCMOD_CATALOGUE": known, _STAGED: "1"}
@@ -173,10 +173,6 @@ def install_staged(
     modules = _modules_of(stage)
     stage.private.place()
     _keep(stage, easyconfig, modules)
-
-
-def _toml(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
 
 
 def _modules_of(stage: Stage) -> dict[str, Path]:

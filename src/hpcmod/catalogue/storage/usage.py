@@ -22,13 +22,12 @@ from hpcmod.model.catalogue.usage import Count, Totals, add_up, parse_totals, re
 
 _NAME = r"([A-Za-z0-9_][A-Za-z0-9._+~-]*)"
 _LOAD = re.compile(f"{_NAME}@{_NAME}@[0-9a-f]{{32}}")
-_FORMER = re.compile(f"{_NAME}@{_NAME}")
 _TOTALS = "totals.json"
 _LIMIT = 256 << 20  # bytes
 
 
 def read_counts(catalogue: Catalogue, now: float | None = None) -> tuple[Count, ...]:
-    """Read all counts: totals, the loads since then, and the counts of older versions of hpcmod.
+    """Read all counts: totals, and the loads since then.
 
     Parameters
     ----------
@@ -48,7 +47,7 @@ def read_counts(catalogue: Catalogue, now: float | None = None) -> tuple[Count, 
             f"you cannot list {catalogue.loads}",
             f"Ask {catalogue.directory.owner()}, or another admin.",
         ) from err
-    return add_up((*totals.counts, *(one for _, one in loads), *(one for _, one in _read_former(catalogue))), replace)
+    return add_up((*totals.counts, *(one for _, one in loads)), replace)
 
 
 def fold(catalogue: Catalogue, *, keep_users: bool) -> int:
@@ -75,7 +74,7 @@ def fold(catalogue: Catalogue, *, keep_users: bool) -> int:
         )
     totals = _read_totals(catalogue)
     present = {f"{catalogue.loads.name}/{name}" for name in catalogue.tree.names(catalogue.loads)}
-    files = [*_read_loads(catalogue, totals, None), *_read_former(catalogue)]
+    files = list(_read_loads(catalogue, totals, None))
 
     def kept(one: Count) -> Count:
         return one if keep_users else replace(one, user="")
@@ -120,11 +119,3 @@ def _read_loads(catalogue: Catalogue, totals: Totals, now: float | None) -> Iter
             month = time.strftime("%Y-%m", time.gmtime(when))
             module = f"{found[1]}/{found[2]}"
             yield below, Count(module, month, str(status.st_gid), str(status.st_uid), 1, when)
-
-
-def _read_former(catalogue: Catalogue) -> Iterator[tuple[str, Count]]:
-    """Yield the files of older versions of hpcmod: each load appended one byte."""
-    for name, status in catalogue.tree.entries(catalogue.usage):
-        found = _FORMER.fullmatch(name)
-        if found and stat.S_ISREG(status.st_mode) and status.st_size:
-            yield name, Count(f"{found[1]}/{found[2]}", "", "", "", status.st_size, status.st_mtime)

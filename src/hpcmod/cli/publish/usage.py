@@ -97,7 +97,7 @@ def _show(counts: list[Count], *, groups: bool, users: bool) -> None:
     head = ("CONTAINER", "MONTH", *(["GROUP"] * groups), *(["USER"] * users), "LOADS", "LAST")
     rows = [
         (
-            *(count.module, count.month or "earlier"),
+            *(count.module, count.month),
             *([_group(count.group) or "-"] * groups),
             *([_user(count.user) or "-"] * users),
             *(str(count.loads), _day(count.last)),

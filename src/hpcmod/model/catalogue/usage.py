@@ -20,7 +20,7 @@ class Count:
     module: str
     """Short module name."""
     month: str
-    """YYYY-MM; empty: counted by an older hpcmod, which did not record months."""
+    """YYYY-MM; empty: of all months."""
     group: str
     """Primary group id of the loads; empty: not known."""
     user: str

@@ -106,15 +106,6 @@ def test_totals_behind_a_link_are_not_read(shop: Catalogue, tmp_path: Path) -> N
         read_counts(shop)
 
 
-def test_keeps_the_counts_of_older_versions(shop: Catalogue) -> None:
-    former = shop.usage / "Toy@0.9"
-    former.write_text("." * 7)
-    os.utime(former, (MAY, MAY))
-    assert rows(shop)[0] == ("Toy/0.9", "", "", "", 7)
-    fold(shop, keep_users=True)
-    assert (rows(shop)[0][-1], former.exists()) == (7, False)
-
-
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may list everything")
 def test_a_user_who_cannot_list_loads_learns_whom_to_ask(shop: Catalogue) -> None:
     shop.loads.chmod(0o1333)
