@@ -10,7 +10,6 @@ from typing import Any
 
 from hpcmod.catalogue.records.store import Catalogue, software_of
 from hpcmod.catalogue.visible.kept import (
-    installed_files,
     read_easyconfig,
     read_files,
     read_module,
@@ -61,7 +60,7 @@ def read_rendering(catalogue: Catalogue, record: CatalogueRecord) -> Rendering:
     """
     modules = {syntax: text for syntax in SYNTAXES if (text := read_module(catalogue, record, syntax)) is not None}
     easyconfig = read_easyconfig(catalogue, record)
-    files = read_files(catalogue, record) or installed_files(catalogue, software_of(catalogue, record))
+    files = read_files(catalogue, record)
     if not modules or easyconfig is None or RECORD not in files:
         raise NotFoundError(f"{record.module}: its installation is missing", "Publish its image again: hpcmod publish")
     return Rendering(modules, files, easyconfig)
