@@ -105,7 +105,7 @@ class Site:
             str(path.relative_to(self.catalogue)): path.stat() for path in self.catalogue.rglob("*") if path.is_file()
         }
         return {
-            name: (0, 0) if name.startswith("index") else (stat.st_size, stat.st_mtime_ns)
+            name: (0, 0) if name in ("index.json", "packages.json") else (stat.st_size, stat.st_mtime_ns)
             for name, stat in found.items()
             if not name.startswith(".locks/")
         }
