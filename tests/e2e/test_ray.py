@@ -46,7 +46,7 @@ def submit(jobs: Jobs, *words: str, mark: str) -> str:
     (jobs.directory / "train.py").write_text(PROGRAM)
     (jobs.directory / "home").mkdir(exist_ok=True)
     inside = {"APPTAINERENV_PYTHONPATH": PACKAGES, "APPTAINERENV_PREPEND_PATH": f"{PACKAGES}/bin"}
-    bound = {"APPTAINER_BIND": f"{PACKAGES},{jobs.directory},{jobs.local}", "HPCMOD_CACHE_ROOT": str(jobs.local)}
+    bound = {"APPTAINER_BIND": f"{PACKAGES},{jobs.directory},{jobs.local}"}
     bound |= {"RAY_AUTH_TOKEN_PATH": str(jobs.directory / "home/token")}
     # Ray starts a process per CPU in advance, and the virtual nodes have many more CPUs than this machine.
     more = {"MARK": mark, "HPCMOD_KEEP_ENV": "PYTHONPATH", "HPCMOD_RAY_START": "--num-cpus=2"}
@@ -106,9 +106,6 @@ if PACKAGES:
         number = submit(tiny_jobs, "0", "stay", mark=mark)
         wait_for(tiny_jobs, number, '{"hosts"')
         end(tiny_jobs, number, how, mark)
-        if how == "worker":
-            wait_for(tiny_jobs, number, "nid002 has ended without a message. The program goes on without that node")
-            must(tiny_jobs("scancel", number))
         tiny_jobs.wait(number)
         assert not names_of(marked(mark)), tiny_jobs.output(number)
 
@@ -121,11 +118,13 @@ def end(jobs: Jobs, number: str, how: str, mark: str) -> None:
         _, _, name = how.partition("-")
         must(jobs("scancel", *([f"--signal={name}"] if name else []), number))
     else:
-        word = {"head": "ray-cluster.py\0000\0", "worker": "ray-cluster.py\0001\0", "srun": "srun\0"}[how]
+        node = {"head": "SLURM_NODEID=0", "worker": "SLURM_NODEID=1", "srun": "MARK="}[how]
+        word = "srun\0" if how == "srun" else "/runscripts/conda-python-distributed\0"
         victims = []
         for process in marked(mark):
             with suppress(OSError):
-                victims += [process] * (word in Path(f"/proc/{process}/cmdline").read_text())
+                told = Path(f"/proc/{process}/environ").read_text(errors="replace")
+                victims += [process] * (node in told and word in Path(f"/proc/{process}/cmdline").read_text())
         assert victims
         for process in victims:
             os.kill(process, signal.SIGKILL)

@@ -1,43 +1,41 @@
-"""A fake of Ray for one machine: it records its calls, and starts processes that do nothing."""
+"""A fake of `ray symmetric-run` for one machine: the first node waits for the others, and runs the program."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from tests.unit.runscripts.scripts import make_program
 
-# Nodes are files in a directory. A "raylet" is a child in its own session, which ends only with its parent.
-PROGRAM = f"""#!{sys.executable} -S
-import ctypes, json, os, pathlib, signal, socket, subprocess, sys, time
-state = pathlib.Path(os.environ["FAKE_RAY"])
-options = dict(word[2:].partition("=")[::2] for word in sys.argv[2:])
-with open(state / "calls", "a") as calls:
-    call = [sys.argv[1], options, "RAY_ADDRESS" in os.environ, os.environ.get("VLLM_HOST_IP")]
-    calls.write(json.dumps(call) + chr(10))
-if os.environ.get("FAKE_RAY_FAILS") == os.environ["SLURM_NODEID"]:
-    sys.exit("the fake cannot start")
-raylet = subprocess.Popen(["sleep", "600"], start_new_session=True,
-                          preexec_fn=lambda: ctypes.CDLL(None).prctl(1, signal.SIGKILL))
-(state / ("node-" + os.environ["SLURM_NODEID"])).touch()
-if "head" in options:
-    listener = socket.create_server((options["node-ip-address"], int(options["port"])))
-signal.sigwait([signal.SIGTERM])
-"""
-MODULE = """
-import os, pathlib
-def init(address, **options): pass
-def nodes():
-    nodes = pathlib.Path(os.environ["FAKE_RAY"]).glob("node-*")
-    return [{"NodeManagerAddress": "127.0.0.1", "Alive": True} for _ in nodes]
-def shutdown(): pass
+# A node is a file in a directory; the file `ended` says that the program has ended.
+PROGRAM = """
+import json, os, pathlib, subprocess, sys, time
+state, node = pathlib.Path(os.environ["FAKE_RAY"]), os.environ["SLURM_NODEID"]
+words = sys.argv[1:]
+options = words[: words.index("--")]
+(state / f"node-{node}").write_text(json.dumps([options, os.environ["RAY_ADDRESS"], os.environ.get("VLLM_HOST_IP")]))
+if os.environ.get("FAKE_RAY_FAILS") == node:
+    sys.exit(0)  # as Ray does if `ray start` fails
+while len(list(state.glob("node-*"))) < int(options[options.index("--min-nodes") + 1]):
+    if (state / "ended").exists():
+        sys.exit(1)
+    time.sleep(0.02)
+if node == "0":
+    status = subprocess.run(words[words.index("--") + 1 :]).returncode
+    (state / "ended").touch()
+    sys.exit(status)
+while not (state / "ended").exists():
+    time.sleep(0.02)
 """
 
 
-def make_fake_ray(top: Path) -> dict[str, str]:
+def make_fake_ray(top: Path, version: str) -> dict[str, str]:
     """Write the program and the package; return its variables, of which PATH and PYTHONPATH must be extended."""
-    make_program(top / "bin" / "ray", PROGRAM)
-    (top / "packages").mkdir()
-    (top / "packages" / "ray.py").write_text(MODULE)
+    make_program(top / "bin" / "ray", "#!/bin/sh\n")
+    scripts = top / "packages" / "ray" / "scripts"
+    scripts.mkdir(parents=True)
+    (scripts / "scripts.py").write_text(PROGRAM)
+    facts = top / "packages" / f"ray-{version}.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text(f"Metadata-Version: 2.1\nName: ray\nVersion: {version}\n")
     (top / "state").mkdir()
     return {"PATH": str(top / "bin"), "PYTHONPATH": str(top / "packages"), "FAKE_RAY": str(top / "state")}

@@ -49,7 +49,7 @@ def make_step(request: JobRequest, site: Site, layout: Layout) -> Step:
     distribution = site.launcher.distribution
     return Step(
         command=(
-            *("srun", "--export=ALL", "--kill-on-bad-exit=1", f"--nodes={request.nodes}"),
+            *("srun", "--export=ALL", f"--kill-on-bad-exit={int(layout.launcher != RAY)}", f"--nodes={request.nodes}"),
             f"--ntasks-per-node={layout.tasks}",
             *([f"--cpus-per-task={layout.cpus}"] if layout.cpus else []),
             *([f"--mpi={mpi}"] if mpi else []),
@@ -71,7 +71,8 @@ def can_share(request: JobRequest, layout: Layout) -> bool:
 
 def _make_container(request: JobRequest, site: Site, layout: Layout) -> tuple[str, ...]:
     binds = [word for bind_path in request.binds for word in ("--bind", bind_path)]
-    return (request.runtime, site.launcher.verb, *(site.runtime_flags if layout.gpus else ()), *binds)
+    own = ("--pid",) if layout.launcher == RAY else ()  # `ray stop` ends all processes of Ray that it sees
+    return (request.runtime, site.launcher.verb, *own, *(site.runtime_flags if layout.gpus else ()), *binds)
 
 
 def _without_python(program: tuple[str, ...]) -> tuple[str, ...]:

@@ -128,6 +128,8 @@ def test_ray_starts_one_program_of_any_kind_from_one_task_per_node() -> None:
     step = plan("vllm", "serve", "m", nodes=2, launcher="ray").step
     assert "--ntasks-per-node=1" in step.command
     assert step.program == ("conda-python-distributed", "--launcher", "ray", "--no-python", "vllm", "serve", "m")
+    assert step.container[:3] == ("singularity", "exec", "--pid")
+    assert "--kill-on-bad-exit=0" in step.command  # the other nodes end after the first one, with status 0
     assert plan("a.py", launcher="ray").step.program == ("conda-python-distributed", "--launcher", "ray", "a.py")
 
 
