@@ -5,12 +5,12 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from hpcmod.errors import BadInputError, RemoteError
+from hpcmod.errors import BadInputError
 from hpcmod.image.blobs.download import Downloads
 from hpcmod.image.blobs.streamed import open_stream
 from hpcmod.image.blobs.tally import Tally
@@ -91,14 +91,14 @@ def open_registry_image(
         digest, manifest = _find_manifest(repository, reference, architecture, cache)
         config = repository.config(manifest.config, cache)
         tally = _make_tally(reference, manifest.layers, detail=detail)
-        plain = make_image(reference, manifest, config, digest=digest, architecture=architecture, open_blob=_never)
+        make = partial(make_image, reference, manifest, config, digest=digest, architecture=architecture)
         if cache is None:
-            yield _with_openers(plain, [partial(_stream, repository, blob, tally) for blob in manifest.layers])
+            yield make(open_blob=partial(_stream, repository, tally))
             return
         blobs = _unique(reversed(manifest.layers))  # the order in which a conversion reads them
         _check_cache(cache, blobs, reference)
         with Downloads(cache, repository.ask, blobs=blobs, tally=tally, tell=repository.tell) as downloads:
-            yield _with_openers(plain, [partial(downloads.open, blob) for blob in manifest.layers])
+            yield make(open_blob=downloads.open)
 
 
 def resolve(reference: ImageReference, *, access: Access = USUAL, cache: Cache | None = None) -> str:
@@ -234,14 +234,6 @@ def _check_cache(cache: Cache, blobs: Sequence[OciDescriptor], reference: ImageR
     check_room([Need(cache.directory, size, 3 * len(missing), what, SETTING), *more])
 
 
-def _never(blob: OciDescriptor) -> BinaryIO:
-    raise RemoteError(f"{blob.digest}: not opened yet")
-
-
-def _stream(repository: Repository, blob: OciDescriptor, tally: Tally) -> BinaryIO:
+def _stream(repository: Repository, tally: Tally, blob: OciDescriptor) -> BinaryIO:
     count = partial(tally.set, blob.digest)
     return open_stream(blob, ask=repository.ask, what=tally.what, tell=repository.tell, count=count)
-
-
-def _with_openers(image: OciImage, openers: list[Callable[[], BinaryIO]]) -> OciImage:
-    return replace(image, layers=tuple(replace(layer, open=opener) for layer, opener in zip(image.layers, openers)))

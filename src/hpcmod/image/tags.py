@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from functools import partial
 
 from hpcmod.errors import HpcmodError, NotFoundError
 from hpcmod.image.web.repository import USUAL, Access, Repository
@@ -85,7 +86,7 @@ def list_tags(
         names = [only] if only else sort_tags(repository.tags())
         chosen = names[:most] if most else names
         with ThreadPoolExecutor(_AT_ONCE) as threads:
-            tags = tuple(threads.map(_reader(repository, architecture), chosen))
+            tags = tuple(threads.map(partial(_read, repository, architecture), chosen))
     if only and tags[0].problem:
         raise NotFoundError(tags[0].problem, f"List all tags with: hpcmod search {_name(reference)}")
     return TagList(tags, len(names))
@@ -110,17 +111,14 @@ def _name(reference: ImageReference) -> str:
     return f"{reference.kind}://{reference.registry}/{reference.repository}"
 
 
-def _reader(repository: Repository, architecture: str) -> Callable[[str], Tag]:
-    def read(name: str) -> Tag:
-        try:
-            return _read_tag(repository, name, architecture)
-        except HpcmodError as err:
-            return Tag(name, problem=err.message)
-
-    return read
+def _read(repository: Repository, architecture: str, name: str) -> Tag:
+    try:
+        return _read_tag(repository, architecture, name)
+    except HpcmodError as err:
+        return Tag(name, problem=err.message)
 
 
-def _read_tag(repository: Repository, name: str, architecture: str) -> Tag:
+def _read_tag(repository: Repository, architecture: str, name: str) -> Tag:
     digest, text = repository.manifest(name)
     found = parse_manifest(text)
     architectures: tuple[str, ...] = ()

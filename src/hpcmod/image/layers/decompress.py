@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO, Protocol, Union
 
-from hpcmod.errors import BadInputError, LackingError, VerificationError
+from hpcmod.errors import BadInputError, VerificationError
 from hpcmod.image.layers.tar import TarEntry
 from hpcmod.image.oci.image import Layer
 
@@ -263,7 +263,7 @@ class _ZlibMember:
 
 def _unzstd(stream: _Readable, first: bytes, layer: Layer) -> Iterator[bytes]:
     """Decompress zstd with one or more frames, as pzstd and zstd:chunked write it."""
-    zstandard = _library("zstandard", "zstandard")
+    zstandard = importlib.import_module("zstandard")
     unpacker = zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW)
     reader = unpacker.stream_reader(_PrefixedStream(first, stream), read_size=_PACKED, read_across_frames=True)
     try:
@@ -310,13 +310,6 @@ def _read(stream: _Readable, size: int) -> bytes:
     while len(found) < size and (more := stream.read(size - len(found))):
         found += more
     return found
-
-
-def _library(name: str, package: str):  # type: ignore[no-untyped-def]
-    try:
-        return importlib.import_module(name)
-    except ImportError as err:
-        raise LackingError(f"unpacking a layer needs {package}", f"python3 -m pip install {package}") from err
 
 
 def _name(layer: Layer) -> str:

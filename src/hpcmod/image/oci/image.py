@@ -6,6 +6,7 @@ import hashlib
 import io
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import BinaryIO, cast
 
 from hpcmod.errors import BadInputError, VerificationError
@@ -61,7 +62,7 @@ def make_image(
     architecture
         Required GOARCH of the image: amd64, arm64, ...
     open_blob
-        Returns a new stream of a blob's bytes, which are verified here.
+        Returns a new stream of a layer's bytes, which verifies them.
 
     Raises
     ------
@@ -73,12 +74,9 @@ def make_image(
     check_is_image(manifest)
     config = check_platform(parse_config(config_text), architecture)
 
-    def opener(one: OciDescriptor) -> Callable[[], BinaryIO]:
-        return lambda: verified(open_blob(one), digest=one.digest, size=one.size, what=f"layer {one.digest}")
-
     diff_ids = match_diff_ids(config, len(manifest.layers))
     layers = (
-        Layer(one.digest, one.size, one.media_type, diff_id, opener(one))
+        Layer(one.digest, one.size, one.media_type, diff_id, partial(open_blob, one))
         for one, diff_id in zip(manifest.layers, diff_ids)
     )
     return OciImage(reference, digest, config, config_text, tuple(layers))

@@ -97,7 +97,7 @@ def _read_oci(reference: ImageReference, files: _Files, architecture: str) -> Oc
         text,
         digest=chosen.digest,
         architecture=architecture,
-        open_blob=lambda one: files.open(_blob_name(one)),
+        open_blob=lambda blob: _open_blob(files, blob, f"layer {blob.digest}"),
     )
 
 
@@ -173,9 +173,12 @@ def _blob_name(one: OciDescriptor) -> str:
 def _read_blob(files: _Files, one: OciDescriptor, limit: int) -> bytes:
     if one.size > limit:
         raise BadInputError(f"{files.path}: {one.digest} has {one.size} bytes, at most {limit} are read")
-    stream = files.open(_blob_name(one))
-    with verified(stream, digest=one.digest, size=one.size, what=f"{files.path}: {one.digest}") as checked:
-        return checked.read()
+    with _open_blob(files, one, f"{files.path}: {one.digest}") as stream:
+        return stream.read()
+
+
+def _open_blob(files: _Files, blob: OciDescriptor, what: str) -> BinaryIO:
+    return verified(files.open(_blob_name(blob)), digest=blob.digest, size=blob.size, what=what)
 
 
 class _Files:

@@ -25,10 +25,6 @@ _NODE_MEMORY, _NAME_MEMORY, _BLOCK_MEMORY = 450, 150, 40  # rounded up
 _LONGEST_TARGET = 4095
 
 _HEAD = struct.Struct("<HHHHII")
-_DIRECTORY = struct.Struct("<IIHHI")
-_LONG_DIRECTORY = struct.Struct("<IIIIHHI")
-_FILE = struct.Struct("<IIII")
-_LONG_FILE = struct.Struct("<QQQIIII")
 _LINK = struct.Struct("<II")
 _DEVICE = struct.Struct("<II")
 
@@ -117,7 +113,9 @@ class _Reading:
     def _fill(self, node: Node, cursor: Cursor, long: bool) -> int:
         """Read what follows the head of an inode; return the number of its attributes, which only a long one has."""
         if node.kind == "dir":
-            return self._fill_directory(node, cursor, long)
+            start, offset, size, xattrs = cursor.take_directory(long)
+            self._listings[node] = (start, offset, size)
+            return xattrs
         if node.kind == "file":
             return self._fill_file(node, cursor, long)
         if node.kind == "symlink":
@@ -133,21 +131,8 @@ class _Reading:
             cursor.take(UINT32.size)
         return int(UINT32.unpack(cursor.take(UINT32.size))[0]) if long else 0
 
-    def _fill_directory(self, node: Node, cursor: Cursor, long: bool) -> int:
-        xattrs = 0
-        if long:
-            _, size, start, _, _, offset, xattrs = _LONG_DIRECTORY.unpack(cursor.take(_LONG_DIRECTORY.size))
-        else:
-            start, _, size, offset, _ = _DIRECTORY.unpack(cursor.take(_DIRECTORY.size))
-        self._listings[node] = (start, offset, size)
-        return xattrs
-
     def _fill_file(self, node: Node, cursor: Cursor, long: bool) -> int:
-        xattrs = 0
-        if long:
-            start, size, _, _, fragment, offset, xattrs = _LONG_FILE.unpack(cursor.take(_LONG_FILE.size))
-        else:
-            start, fragment, offset, size = _FILE.unpack(cursor.take(_FILE.size))
+        start, size, fragment, offset, xattrs = cursor.take_file(long)
         tail = size % self._block_size if fragment != NO_FRAGMENT else 0
         count = -(-(size - tail) // self._block_size)
         self._take(count * _BLOCK_MEMORY)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import struct
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -25,10 +24,6 @@ _LARGEST_TARGET = 65536
 _MOST_LINKS = 40  # the kernel's limit
 
 _INODE = struct.Struct("<HHHHII")
-_DIRECTORY = struct.Struct("<IIHHI")
-_LONG_DIRECTORY = struct.Struct("<IIIIHHI")
-_FILE = struct.Struct("<IIII")
-_LONG_FILE = struct.Struct("<QQQIIII")
 _LINK = struct.Struct("<II")
 
 _KINDS = ("directory", "file", "link", "block device", "character device", "fifo", "socket")
@@ -121,15 +116,10 @@ class Squashfs:
         NotFoundError
             If there is no such file.
         """
-        inode = self.find(path)
-        if inode is None or inode.kind != "file":
+        opened = self.open_file(path)
+        if opened is None:
             raise NotFoundError(f"{self._blocks.name}: no file {path} in the image")
-        wanted = min(inode.size, limit)
-        found = bytearray()
-        pieces = self._content(inode)
-        while len(found) < wanted:
-            found += next(pieces)
-        return bytes(found[:wanted])
+        return opened.read(0, limit)
 
     def open_file(self, path: str) -> OpenedFile | None:
         """Open a file for random access; None if missing."""
@@ -137,7 +127,8 @@ class Squashfs:
         if inode is None or inode.kind != "file":
             return None
         sizes = Cursor(self._blocks, *inode.sizes_at)
-        tail = (inode.fragment, inode.offset, self._tail_size(inode))
+        in_fragment = inode.size % self._blocks.superblock.block_size if inode.fragment != NO_FRAGMENT else 0
+        tail = (inode.fragment, inode.offset, in_fragment)
         return OpenedFile(self._blocks, inode.start, inode.size, sizes, tail)
 
     def _walk(self, path: str, follow: bool) -> list[tuple[str, Inode]]:
@@ -175,9 +166,11 @@ class Squashfs:
             raise self._blocks.damaged(cursor.at, f"inode type {kind}")
         name, long = _KINDS[(kind - 1) % len(_KINDS)], kind > len(_KINDS)
         if name == "directory":
-            return _directory(mode, cursor, long)
+            start, offset, size, _ = cursor.take_directory(long)
+            return Inode(name, mode, size, start, offset)
         if name == "file":
-            return _file(mode, cursor, long)
+            start, size, fragment, offset, _ = cursor.take_file(long)
+            return Inode(name, mode, size, start, offset, fragment, (cursor.at, cursor.offset))
         return Inode(name, mode, target=self._target(cursor) if name == "link" else "")
 
     def _target(self, cursor: Cursor) -> str:
@@ -194,33 +187,6 @@ class Squashfs:
             listed = read_listing(self._blocks, directory.start, directory.offset, directory.size)
             self._listing_cache[key] = {os.fsdecode(name): reference for name, reference in listed}
         return self._listing_cache[key]
-
-    def _content(self, inode: Inode) -> Iterator[bytes]:
-        """Yield a file's content, a block at a time."""
-        tail = self._tail_size(inode)
-        yield from self._blocks.data(inode.start, inode.size - tail, Cursor(self._blocks, *inode.sizes_at))
-        if tail:
-            yield self._blocks.tail(inode.fragment, inode.offset, tail)
-
-    def _tail_size(self, inode: Inode) -> int:
-        """Return how many bytes of a file's end are in a fragment block."""
-        return 0 if inode.fragment == NO_FRAGMENT else inode.size % self._blocks.superblock.block_size
-
-
-def _directory(mode: int, cursor: Cursor, long: bool) -> Inode:
-    if long:
-        _, size, start, _, _, offset, _ = _LONG_DIRECTORY.unpack(cursor.take(_LONG_DIRECTORY.size))
-    else:
-        start, _, size, offset, _ = _DIRECTORY.unpack(cursor.take(_DIRECTORY.size))
-    return Inode("directory", mode, size, start, offset)
-
-
-def _file(mode: int, cursor: Cursor, long: bool) -> Inode:
-    if long:
-        start, size, _, _, fragment, offset, _ = _LONG_FILE.unpack(cursor.take(_LONG_FILE.size))
-    else:
-        start, fragment, offset, size = _FILE.unpack(cursor.take(_FILE.size))
-    return Inode("file", mode, size, start, offset, fragment, (cursor.at, cursor.offset))
 
 
 def _parts(path: str) -> list[str]:

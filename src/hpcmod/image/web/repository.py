@@ -112,16 +112,10 @@ class Repository:
                 answer = asked.enter_context(self._client.get(url, headers, auth=show_realm(shown)))
             except LoginError as refused:  # no login yet, or it has expired
                 login.answer(refused, shown)
-                answer = asked.enter_context(self._ask_again(url, headers, login))
-            yield answer
-
-    @contextmanager
-    def _ask_again(self, url: str, headers: dict[str, str], login: Authorizer) -> Iterator[Answer]:
-        with ExitStack() as asked:
-            try:
-                answer = asked.enter_context(self._client.get(url, headers, auth=show_realm(login.header)))
-            except LoginError as err:
-                raise login.no_login() from err
+                try:
+                    answer = asked.enter_context(self._client.get(url, headers, auth=show_realm(login.header)))
+                except LoginError as err:
+                    raise login.no_login() from err
             yield answer
 
     def send(self, method: str, path: str, headers: dict[str, str], data: Body | bytes | None) -> Mapping[str, str]:

@@ -9,6 +9,7 @@ import pytest
 
 from hpcmod.errors import BadInputError, LackingError, VerificationError
 from hpcmod.image.squashfs.blocks import Blocks, Cursor
+from hpcmod.image.squashfs.opened import OpenedFile
 from hpcmod.image.squashfs.reader import Squashfs
 from tests.corpus import HAS_MKSQUASHFS, Node, make_squashfs
 
@@ -88,8 +89,10 @@ def test_gives_blocks_and_holes_of_a_file(open_blocks: Open) -> None:
     stored = b"x" * BLOCK
     sizes = struct.pack("<III", STORED_BLOCK | BLOCK, 0, STORED_BLOCK | 5)
     blocks = open_blocks(stored + b"short" + metadata(sizes))
-    pieces = blocks.data(HEAD, 2 * BLOCK + 5, Cursor(blocks, HEAD + BLOCK + 5, 0))
-    assert list(pieces) == [stored, bytes(BLOCK), b"short"]
+    size = 2 * BLOCK + 5
+    opened = OpenedFile(blocks, HEAD, size, Cursor(blocks, HEAD + BLOCK + 5, 0), (0, 0, 0))
+    assert opened.read(0, size + 1) == stored + bytes(BLOCK) + b"short"
+    assert opened.read(2 * BLOCK - 1, 3) == b"\0sh"
 
 
 @pytest.mark.parametrize(
@@ -101,9 +104,8 @@ def test_gives_blocks_and_holes_of_a_file(open_blocks: Open) -> None:
     ],
 )
 def test_a_block_of_another_size_is_damage(open_blocks: Open, word: int, match: str) -> None:
-    blocks = open_blocks(b"short" + metadata(struct.pack("<I", word)))
     with pytest.raises(VerificationError, match=match):
-        next(blocks.data(HEAD, 5, Cursor(blocks, HEAD + 5, 0)))
+        open_blocks(b"short").block(HEAD, word, 5)
 
 
 def test_gives_the_tail_of_a_file_from_its_fragment(open_blocks: Open) -> None:
