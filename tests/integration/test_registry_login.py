@@ -74,9 +74,12 @@ def logged_in(tmp_path: Path, host: str, login: dict[str, str] | None = None) ->
 NOBODY = Access(find_credentials=lambda *_: None)
 
 
-def fetch(host: str, cache: Cache | None, access: Access) -> list[bytes]:
+def fetch(host: str, cache: Cache | None, access: Access, said: list[str] | None = None) -> list[bytes]:
+    """Read the layers of an image; all messages are appended to `said`."""
+    access = access if said is None else replace(access, announce=said.append)
     reference = ImageReference.parse(f"docker://{host}/private/image:1")
-    with open_registry_image(reference, architecture="amd64", cache=cache, access=access) as image:
+    detail = None if said is None else said.append
+    with open_registry_image(reference, architecture="amd64", cache=cache, access=access, detail=detail) as image:
         return [layer.open().read() for layer in image.layers]
 
 
