@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import re
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -10,6 +11,14 @@ PACKAGE = CHECKOUT / "src" / "hpcmod"
 
 SETUP = configparser.ConfigParser()
 SETUP.read(CHECKOUT / "setup.cfg")
+
+
+def test_the_build_needs_only_what_is_installed_too() -> None:
+    """The man pages are made from the commands, which import what hpcmod requires."""
+    text = (CHECKOUT / "pyproject.toml").read_text(encoding="utf-8")
+    needed = {name.replace("'", '"') for name in re.findall(r'^    "(.+)",$', text, re.MULTILINE)} - {"setuptools>=64"}
+    assert needed
+    assert needed <= set(SETUP["options"]["install_requires"].strip().splitlines())
 
 
 def dotted(directory: Path) -> str:
