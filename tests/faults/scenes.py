@@ -325,7 +325,7 @@ def _loaded(ground: Ground) -> None:
         load(catalogue, "Toy/1.0", when)
 
 
-_CHANGES: Words = ("sh", "-c", "echo 'version = 1' >/user-software/venv/*/lib/python3*/site-packages/one.py")
+_CHANGES: Words = ("sh", "-c", "sed -i s/1/2/ /user-software/venv/*/lib/python3*/site-packages/one.py")
 
 _WHEELS: Words = ("--wheel-dir", "source/wheels", "--no-index")
 

@@ -157,7 +157,8 @@ def _print_state(found: Found, flags: PackagesFlags) -> None:
     if not flags.as_json:
         tell_other_edits(found)
     edit = find_edit(found.set, found.target.place.tag)
-    state = None if edit and edit.base is None else _active(found) if not flags.as_json or found.set.exists else None
+    has_state = not (edit and edit.base is None) and (found.set.exists or not flags.as_json)
+    state = _active(found) if has_state else None
     if flags.as_json:
         states = found.set.states() if flags.history else []
         listed = PackagesList(

@@ -41,12 +41,9 @@ def install_conda(plan: StatePlan, venv: Path, scratch: Path, now: str, *, cuda:
     if not plan.conda.requirements:
         return plan
     image = read_conda_image(plan.target.sif, plan.target.python)
-    exact = plan.conda.exact
     module = plan.target.module
     cure = f"resolve all of your packages again: hpcmod rebase {module.partition('/')[0]}"
-    chosen = (
-        plan.conda.packages if exact else solve_conda(plan.conda, image, scratch, module=module, cure=cure, cuda=cuda)
-    )
+    chosen = solve_conda(plan.conda, image, scratch, module=module, cure=cure, cuda=cuda)
     check_no_python(chosen, plan.conda, module=module, cure=_NO_PYTHON)
     archives = fetch_conda(chosen, scratch / "archives")
     before = plan.parent.conda if plan.parent else CondaPart()

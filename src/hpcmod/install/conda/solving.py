@@ -61,7 +61,8 @@ def solve_conda(
 ) -> tuple[CondaPackage, ...]:
     """Return the conda packages that requirements need in addition to those of the image, dependencies first.
 
-    Packages of the image keep their builds. Python may be among them, if the image's is not conda's.
+    Packages of the image keep their builds. Python may be among them, if the image's is not conda's. From a lock file,
+    these are exactly its packages.
 
     Parameters
     ----------
@@ -83,6 +84,8 @@ def solve_conda(
     RemoteError
         If a channel cannot be reached.
     """
+    if part.exact:
+        return part.packages
     rattler = import_rattler()
     own = [_as_record(one, scratch) for one in image.records]
     constraints = [one.spec for one in part.packages if one.name not in image.names]

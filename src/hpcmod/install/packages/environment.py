@@ -111,16 +111,17 @@ def linked_environment(
 
 
 def _choose(base: BaseImage, part: CondaPart, scratch: Path, builder: Builder) -> _Choice:
-    image = read_conda_image(base.sif, base.facts.python)
-    cure = "another image."
+    image, own = read_conda_image(base.sif, base.facts.python), base.facts.python
     cuda = builder.environ.get(CUDA_VARIABLE, "")
-    solved = () if part.exact else solve_conda(part, image, scratch, module=base.shown, cure=cure, cuda=cuda)
-    chosen = part.packages if part.exact else solved
-    _check_same(base, image, chosen)
-    chosen = tuple(one for one in chosen if one.name not in image.names)
-    if base.facts.python and "python" not in part.names:
+    solved = solve_conda(part, image, scratch, module=base.shown, cure="another image.", cuda=cuda)
+    _check_same(base, image, solved)
+    chosen = tuple(package for package in solved if package.name not in image.names)
+    if own and "python" not in part.names:
         check_no_python(chosen, part, module=base.shown, cure=_NO_PYTHON)
-    return _Choice(chosen, _prefix(base, image), _python(base, image, chosen), is_new=not image.records)
+    if own and image.is_conda:
+        return _Choice(chosen, own.prefix, own.version, is_new=not image.records)
+    version = next((package.version for package in chosen if package.name == "python"), "")
+    return _Choice(chosen, CONDA_IN_CONTAINER, ".".join(version.split(".")[:2]), is_new=not image.records)
 
 
 def _check_same(base: BaseImage, image: CondaImage, packages: tuple[CondaPackage, ...]) -> None:
@@ -131,19 +132,8 @@ def _check_same(base: BaseImage, image: CondaImage, packages: tuple[CondaPackage
         if inside not in (None, f"{one.version} {one.build}"):
             raise BadInputError(
                 f"{one.name} {one.version} {one.build} does not fit {base.shown}, which has {inside}",
-                "Use the base that the lock file is for, or remove the lock file to resolve the packages again.",
+                "Use the image that the lock file is for, or resolve the packages again: --conda FILE.",
             )
-
-
-def _prefix(base: BaseImage, image: CondaImage) -> str:
-    return base.facts.python.prefix if base.facts.python and image.is_conda else CONDA_IN_CONTAINER
-
-
-def _python(base: BaseImage, image: CondaImage, chosen: tuple[CondaPackage, ...]) -> str:
-    if base.facts.python and image.is_conda:
-        return base.facts.python.version
-    found = next((one.version for one in chosen if one.name == "python"), "")
-    return ".".join(found.split(".")[:2])
 
 
 def _check_not_replaced(base: BaseImage, prefix: Prefix, *, is_new: bool) -> None:

@@ -35,31 +35,27 @@ class PackageDifference:
 
 def compare_locked(before: Sequence[Locked], after: Sequence[Locked]) -> Iterator[PackageDifference]:
     """Yield a difference for each package of two states, sorted by name."""
-    old, new = ({one.name: one for one in packages} for packages in (before, after))
+    old, new = ({package.name: package.version for package in packages} for packages in (before, after))
     for name in sorted({*old, *new}):
-        one, other = old.get(name), new.get(name)
-        if one is None or other is None:
-            verdict = ADDED if one is None else REMOVED
-            yield PackageDifference(name, verdict, one.version if one else "", other.version if other else "")
-        else:
-            yield PackageDifference(name, SAME if one.version == other.version else CHANGED, one.version, other.version)
+        yield _compare(name, old.get(name, ""), new.get(name, ""))
 
 
 def compare_conda(before: CondaPart, after: CondaPart) -> Iterator[PackageDifference]:
     """Yield a difference for each conda package of two states, sorted by name; another build is a change, too."""
-    old, new = ({one.name: one for one in part.packages} for part in (before, after))
+    old, new = ({package.name: package for package in part.packages} for part in (before, after))
     for name in sorted({*old, *new}):
-        one, other = old.get(name), new.get(name)
-        same_version = one and other and one.version == other.version
-        first, second = (
-            (f"{found.version} {found.build}" if same_version and one != other else found.version) if found else ""
-            for found in (one, other)
-        )
-        if one is None or other is None:
-            verdict = ADDED if one is None else REMOVED
+        was, now = old.get(name), new.get(name)
+        if was and now and was.version == now.version and was.build != now.build:
+            yield PackageDifference(name, CHANGED, f"{was.version} {was.build}", f"{now.version} {now.build}", "conda")
         else:
-            verdict = SAME if one.spec == other.spec else CHANGED
-        yield PackageDifference(name, verdict, first, second, "conda")
+            yield replace(_compare(name, was.version if was else "", now.version if now else ""), detail="conda")
+
+
+def _compare(name: str, before: str, after: str) -> PackageDifference:
+    """Return the difference between two versions of a package; an empty one means that it is not there."""
+    if not (before and after):
+        return PackageDifference(name, REMOVED if before else ADDED, before, after)
+    return PackageDifference(name, SAME if before == after else CHANGED, before, after)
 
 
 def compare_conda_with_image(before: CondaPart, after: CondaPart) -> Iterator[PackageDifference]:

@@ -73,7 +73,8 @@ def parse_conda_file(
     left_out = [LeftOut(spec, "the image's is used") for spec in specs if conda_name(spec) in of_image]
     variables = _read_variables(values, path)
     left_out += [LeftOut(f"variable {name}", "set it in the shell") for name, _ in variables if not own]
-    channels = [one for one in _listed(values, "channels") if isinstance(one, str)]
+    named = values.get("channels")
+    channels = [name for name in named if isinstance(name, str)] if isinstance(named, list) else []
     left_out += [LeftOut(one, "not the name of a channel; see --channel") for one in channels if one == "defaults"]
     return CondaFile(
         tuple(spec for spec in specs if conda_name(spec) not in of_image),
@@ -93,8 +94,3 @@ def _read_variables(values: Any, path: str) -> tuple[tuple[str, str], ...]:
         if not _VARIABLE.fullmatch(name) or name in _NOT_VARIABLES or not value.isprintable():
             raise BadInputError(f"{path}: the variable {name[:200]!r} cannot be set in an image", "Remove it.")
     return pairs
-
-
-def _listed(values: Any, key: str) -> list[Any]:
-    found = values.get(key)
-    return found if isinstance(found, list) else []
