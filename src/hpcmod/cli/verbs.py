@@ -16,7 +16,7 @@ VERBS: dict[str, Commands] = {
         ),
         "search": (
             "use.find:search_verb",
-            "Search containers, their Python packages, or the tags of a registry.",
+            "Search containers and their Python packages.",
         ),
         "info": (
             "use.find:info_verb",

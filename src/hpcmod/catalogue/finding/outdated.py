@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from hpcmod.catalogue.finding.find import choose_entry
 from hpcmod.catalogue.records.index import Index, IndexEntry
 from hpcmod.check.installation import find_damage
-from hpcmod.errors import HpcmodError
 from hpcmod.install.installed import Installed
 from hpcmod.model.catalogue.order import release_key
-from hpcmod.model.images.reference import ImageReference
-
-if TYPE_CHECKING:
-    from hpcmod.image.tags import NewerImage
-
-_MOST_NAMED = 3  # newer tags in one line
 
 
 @dataclass(frozen=True)
@@ -27,8 +19,7 @@ class Outdated:
     module: str
     kind: str
     """state: deprecated or retired; image: another image is published under its name; scripts: another hpcmod wrote
-    them; version: a newer version is published; damaged: its image or some of its scripts are missing; tag: the tag of
-    its image means another image in the registry; newer: the registry has newer tags of the same kind."""
+    them; version: a newer version is published; damaged: its image or some of its scripts are missing."""
     found: str
     cure: str
     """A command."""
@@ -54,47 +45,6 @@ def find_outdated(installed: Iterable[Installed], indexes: Sequence[Index], *, v
             found = f"its scripts were written by hpcmod {one.record.get('hpcmod', '?')}; this is {version}"
             yield Outdated(one.module, "scripts", found, f"hpcmod update {one.module}")
         yield from _find_newer(one, listed)
-
-
-def find_changed_in_registry(
-    installed: Iterable[Installed], ask: Callable[[ImageReference], NewerImage], *, tell: Callable[[str], None]
-) -> Iterator[Outdated]:
-    """Compare the images of installations with what their registries have now.
-
-    Parameters
-    ----------
-    ask
-        Returns what a registry has instead of an image.
-    tell
-        Called with a line about each registry that does not answer.
-    """
-    for one in installed:
-        known = one.record.get("provenance")
-        reference = _in_registry(known if isinstance(known, dict) else {})
-        if reference is None:
-            continue
-        try:
-            found = ask(reference)
-        except HpcmodError as err:
-            tell(f"{one.module}: {err.message}")
-            continue
-        place = f"{reference.kind}://{reference.registry}/{reference.repository}"
-        if found.digest != reference.digest:
-            now = f"means another image now: {found.digest}" if found.digest else "is gone from the registry"
-            yield Outdated(one.module, "tag", f"the tag {reference.tag} {now}", f"hpcmod search {place}")
-        if found.tags:
-            newer = ", ".join(found.tags[:_MOST_NAMED])
-            yield Outdated(one.module, "newer", f"newer in the registry: {newer}", f"hpcmod search {place}")
-
-
-def _in_registry(known: Mapping[str, Any]) -> ImageReference | None:
-    """Return the reference of an image that came from a registry by its tag, with the digest it had then."""
-    try:
-        reference = ImageReference.parse(str(known.get("reference", "")))
-    except HpcmodError:
-        return None
-    digest = reference.digest or str(known.get("digest", ""))
-    return replace(reference, digest=digest) if reference.registry and reference.tag and digest else None
 
 
 def _compare(one: Installed, same: IndexEntry) -> Iterator[Outdated]:

@@ -8,13 +8,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import click
 
 import hpcmod
-from hpcmod.catalogue.finding.outdated import Outdated, find_changed_in_registry, find_outdated
+from hpcmod.catalogue.finding.outdated import Outdated, find_outdated
 from hpcmod.catalogue.records.store import CATALOGUE
 from hpcmod.cli.containers import (
     Here,
@@ -233,25 +232,18 @@ def _check_unused(here: Here, found: Installed) -> None:
 
 
 @click.command("outdated")
-@click.option("--registry", is_flag=True, help="Also ask the registries that your images came from.")
-@click.option("--allow-http", is_flag=True, help="Ask a registry without TLS.")
 @site_option
 @json_option(OutdatedList)
-def outdated_verb(registry: bool, allow_http: bool, site: str | None, as_json: bool) -> None:
+def outdated_verb(site: str | None, as_json: bool) -> None:
     """List your installations that are deprecated or out of date.
-
-    With --registry, also those whose tag means another image now, and those with newer tags of the same kind:
-    2.8-cuda12 is newer than 2.7-cuda12. An image that was installed by its digest alone has no tag to compare.
 
     \b
     Examples:
       hpcmod outdated
-      hpcmod outdated --registry
       hpcmod outdated --json | jq -r '.outdated[].cure'
     """
     here = look_around(site)
     found = list(find_outdated(here.own(), here.indexes(), version=hpcmod.__version__))
-    found += _ask_registries(here, allow_http=allow_http) if registry else []
     if as_json:
         print_json(OutdatedList(tuple(found)))
         return
@@ -259,14 +251,6 @@ def outdated_verb(registry: bool, allow_http: bool, site: str | None, as_json: b
         print_text(f"{one.module}: {one.found}: {one.cure}")
     if not found:
         tell("nothing is outdated")
-
-
-def _ask_registries(here: Here, *, allow_http: bool) -> list[Outdated]:
-    from hpcmod.image.tags import find_newer
-    from hpcmod.image.web.repository import Access
-
-    access = Access(allow_http=allow_http, announce=tell)
-    return list(find_changed_in_registry(here.own(), partial(find_newer, access=access), tell=tell))
 
 
 @click.command("update")

@@ -31,7 +31,6 @@ from hpcmod.cli.use.outputs import (
     InstalledCopy,
     OwnContainer,
     PublishedContainer,
-    RepositoryTags,
     SearchResult,
 )
 from hpcmod.errors import NotFoundError
@@ -103,33 +102,22 @@ def _row(one: Listed) -> tuple[str, ...]:
 
 @click.command("search")
 @click.argument("text")
-@click.option("--limit", type=click.IntRange(0), default=20, help="Most tags of a registry; 0: all (default: 20).")
-@click.option("--allow-http", is_flag=True, help="Ask a registry without TLS.")
 @site_option
-@json_option(SearchResult, RepositoryTags)
-def search_verb(text: str, limit: int, allow_http: bool, site: str | None, as_json: bool) -> None:
-    """Search containers, their Python packages, or the tags of a registry.
+@json_option(SearchResult)
+def search_verb(text: str, site: str | None, as_json: bool) -> None:
+    """Search containers and their Python packages.
 
     TEXT==VERSION finds packages whose version starts with VERSION. If nothing matches, similar names do:
     flash-attention finds flash_attn. gfx90a or sm_90 finds images built for these GPUs. Your own installations are
     searched too.
-
-    docker://HOST/NAME or oras://HOST/NAME lists the tags of a repository, the highest versions first, with date, size
-    and architectures of each image.
 
     \b
     Examples:
       hpcmod search flash-attention
       hpcmod search torch==2.7
       hpcmod search gfx90a
-      hpcmod search docker://docker.io/rocm/pytorch --limit 5
       hpcmod search --json vllm | jq -r '.found[].module'
     """
-    if text.startswith(("docker:", "oras:")):
-        from hpcmod.cli.use.tags import show_tags
-
-        show_tags(text, most=limit, allow_http=allow_http, as_json=as_json)
-        return
     from hpcmod.catalogue.finding.search import search
 
     here = look_around(site)

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from hpcmod.catalogue.finding.compare import ContainerDifference
     from hpcmod.catalogue.finding.listing import Listed
     from hpcmod.catalogue.finding.search import Hit
-    from hpcmod.image.tags import TagList
     from hpcmod.model.catalogue.record import CatalogueRecord
     from hpcmod.model.images.facts import ImageFacts, Package
 
@@ -30,15 +29,6 @@ class SearchResult:
     """Containers that match a name, a target or a package."""
 
     found: tuple[Hit, ...]
-
-
-@dataclass(frozen=True)
-class RepositoryTags:
-    """Tags of a repository in a registry."""
-
-    repository: str
-    """docker:// or oras:// and the name."""
-    tags: TagList = field(metadata=SPLICED)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -30,8 +29,7 @@ from hpcmod.image.web.client import (
 )
 from hpcmod.image.web.credentials import Credentials, find_credentials
 from hpcmod.model.images.oci import CONFIG_LIMIT, MANIFEST_LIMIT, OciDescriptor
-from hpcmod.model.images.reference import ImageReference, check_address, is_tag, origin
-from hpcmod.model.strict_json import JsonObject, load_json
+from hpcmod.model.images.reference import ImageReference, check_address, origin
 
 if TYPE_CHECKING:
     import requests
@@ -45,8 +43,6 @@ _KINDS = (
     "application/vnd.docker.distribution.manifest.list.v2+json",
     "application/vnd.docker.distribution.manifest.v2+json",
 )
-_PAGE, _MOST_TAGS = 1000, 100_000  # tags in one answer, and in all
-_LIST_LIMIT = 4 << 20  # bytes of one answer
 _LOGIN = "Check the name, and that your login has read access."
 
 
@@ -225,34 +221,6 @@ class Repository:
         if blob.size > CONFIG_LIMIT:
             raise BadInputError(f"{self._reference.canonical}: its configuration has {blob.size} bytes")
         return self._by_digest(f"blobs/{blob.digest}", blob.digest, CONFIG_LIMIT, cache)
-
-    def tags(self) -> list[str]:
-        """Return the names of all tags; raises as `manifest`."""
-        names: list[str] = []
-        path = f"tags/list?n={_PAGE}"
-        while path and len(names) < _MOST_TAGS:
-            text, link = self._page(path)
-            listed = JsonObject(load_json(text, "list of tags", limit=_LIST_LIMIT), "list of tags").texts("tags")
-            names += filter(is_tag, listed)
-            last = re.search(r"[?&]last=([^&>]+)", link)
-            path = f"tags/list?n={_PAGE}&last={last[1]}" if last and listed else ""
-        return names
-
-    def _page(self, path: str) -> tuple[bytes, str]:
-        """Read one page of a list, and the header that names the next page."""
-        where = f"{self._reference.registry}/{self._reference.repository}"
-
-        def attempt() -> tuple[bytes, str]:
-            with self.ask(path, {}) as answer:
-                return read_limited(answer.chunks, _LIST_LIMIT, where), answer.headers.get("Link", "")
-
-        try:
-            return insist(attempt, where, done=lambda: 0, sleep=time.sleep, tell=self.tell)
-        except NotFoundError as err:
-            raise NotFoundError(
-                f"{where}: no such repository ({err.message})",
-                "Check the name; a private one may need a login: apptainer registry login.",
-            ) from err
 
     def _by_digest(self, path: str, digest: str, limit: int, cache: Cache | None) -> bytes:
         def fetch() -> bytes:
