@@ -410,11 +410,22 @@ def _lock(directory: Path) -> Iterator[Reader]:
 # Files of the host's network libraries
 
 LIBRARY = netstack.CapturedLibrary(
-    "liba.so.1", ("liba.so",), "/x/liba.so.1", "", "liba.so.1", (("libc.so.6", "GLIBC_2.34"),), ("A_1.2",)
+    "liba.so.1",
+    ("liba.so",),
+    "/x/liba.so.1",
+    "",
+    "liba.so.1",
+    (netstack.NeededVersion("libc.so.6", "GLIBC_2.34"),),
+    ("A_1.2",),
 )
 CAPTURE = netstack.render_record(
     netstack.Capture(
-        (netstack.Root("liba.so", "/x/liba.so"),), (LIBRARY,), ("libc.so.6",), (("libb.so", "/x"),), ("w",), ("/l",)
+        (netstack.Root("liba.so", "/x/liba.so"),),
+        (LIBRARY,),
+        ("libc.so.6",),
+        (netstack.MissingLibrary("libb.so", "/x"),),
+        ("w",),
+        ("/l",),
     ),
     version="1",
     time="2026-11-21T00:00:00Z",

@@ -84,7 +84,6 @@ BY_NAME = (
     "build",
     "bundle",
     "doctor",
-    "export",
     "fetch",
     "info",
     "install",
