@@ -13,17 +13,11 @@ from tests.bench.measure import table
 from tests.stack import find_stack, read_stack
 
 BENCHMARKS = (
-    *("install", "module", "runscript", "get_master", "squashfs", "convert", "commands", "job", "check", "compat"),
-    *("published", "catalogue", "beside", "spider", "bake", "packages", "ranks", "stage"),
+    *("install", "module", "runscript", "get_master", "convert", "commands", "job"),
+    *("published", "catalogue", "beside", "spider", "packages", "ranks"),
 )
-ON_DEMAND = (
-    "convert",
-    "bake",
-    "packages",
-    "beside",
-    "ranks",
-    "stage",
-)  # an hour, and 30 GB of test images; `beside` needs another checkout
+ON_DEMAND = ("convert", "packages", "beside", "ranks")
+"""An hour, and 30 GB of test images; `beside` needs another checkout."""
 
 
 def main() -> None:
