@@ -116,11 +116,12 @@ def _install_and_check(plan: PublishPlan, context: PublishContext) -> CatalogueR
     write_file(plan.easyconfig_path, plan.easyconfig)
     context.actor.tell(f"installing {candidate.module} with eb")
     profile = context.machine.choice.profile
-    named = str(Path(profile).absolute()) if is_profile_file(profile) else profile
     with context.working(f"installing {candidate.module}"):
         install_staged(
-            *(stage, plan.easyconfig_path, plan.command),
-            profile=named,
+            stage,
+            plan.easyconfig_path,
+            plan.command,
+            profile=str(Path(profile).absolute()) if is_profile_file(profile) else profile,
             site=context.machine.site.name,
             environ=context.eb_environment,
         )
@@ -128,8 +129,8 @@ def _install_and_check(plan: PublishPlan, context: PublishContext) -> CatalogueR
     closed = (candidate.sif,) if readers else ()
     set_modes(stage.catalogue, places, since=began, closed=closed)  # `eb` sets the publisher's own group
     if readers:
-        for image in (got.path, stage.software / candidate.sif):
-            restrict(stage.catalogue, image, readers)
+        restrict(stage.catalogue, got.path, readers)
+        restrict(stage.catalogue, stage.software / candidate.sif, readers)
     return replace(record, checks=tuple(_try(plan, record, context)))
 
 
@@ -145,7 +146,10 @@ def _fetch(plan: PublishPlan, context: PublishContext) -> Obtained:
 def _try(plan: PublishPlan, record: CatalogueRecord, context: PublishContext) -> Iterator[Check]:
     yield Check(EASYBUILD_CHECK, True, now_text(), record.sha256)
     trial = CheckRun(
-        *(record.module, plan.stage.modules, record.sha256, context.eb_environment),
+        record.module,
+        plan.stage.modules,
+        record.sha256,
+        context.eb_environment,
         step_options=context.step_options,
         use_steps=context.use_steps,
         tell=context.actor.tell,

@@ -87,23 +87,19 @@ def render_again(
     NotFoundError
         If its image is missing.
     """
-    parts = {
-        syntax: parse_module(text, syntax, f"the module of {record.module}") for syntax, text in now.modules.items()
-    }
-    plan = _make_plan(catalogue, record, now, site, next(iter(parts.values())))
-    known = ":".join(filter(None, (str(catalogue.directory), environ.get("HPCMOD_CATALOGUE", ""))))
-    told = look_for_notices(plan, {**environ, "HPCMOD_CATALOGUE": known})
+    where = f"the module of {record.module}"
+    parsed_modules = {syntax: parse_module(text, syntax, where) for syntax, text in now.modules.items()}
+    bare_plan = _make_plan(catalogue, record, now, site, next(iter(parsed_modules.values())))
+    catalogues = ":".join(filter(None, (str(catalogue.directory), environ.get("HPCMOD_CATALOGUE", ""))))
+    plan = look_for_notices(bare_plan, {**environ, "HPCMOD_CATALOGUE": catalogues})
     templates = module_templates()
-    modules = {
-        syntax: one.with_parts(
-            render_description(told, syntax, templates, conflict=record.name), render_body(told, syntax, templates)
-        )
-        for syntax, one in parts.items()
-    }
-    scripts = dict(make_scripts(told, runscript_templates()))
-    return Rendering(
-        modules, {**scripts, RECORD: _render_record(now.files[RECORD], told, scripts, tool)}, now.easyconfig
-    )
+    modules = {}
+    for syntax, parsed in parsed_modules.items():
+        description = render_description(plan, syntax, templates, conflict=record.name)
+        modules[syntax] = parsed.with_parts(description, render_body(plan, syntax, templates))
+    scripts = dict(make_scripts(plan, runscript_templates()))
+    files = {**scripts, RECORD: _render_record(now.files[RECORD], plan, scripts, tool)}
+    return Rendering(modules, files, now.easyconfig)
 
 
 def _make_plan(
