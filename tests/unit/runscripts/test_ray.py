@@ -122,10 +122,10 @@ def test_a_program_that_ray_did_not_start_is_a_failure(ray: RayCluster) -> None:
     assert ended(ray.start(0, FAKE_RAY_FAILS="0"))[0] == 1
 
 
-@pytest.mark.parametrize("ray", ["2.49.2"], indirect=True)
+@pytest.mark.parametrize("ray", ["2.51.0"], indirect=True)
 def test_an_older_ray_is_refused_by_its_release(ray: RayCluster) -> None:
     status, _, err = ended(ray.start(0))
-    assert status == 7 and "this image has Ray 2.49" in err and "'ray>=2.50'" in err
+    assert status == 7 and "this image has Ray 2.51" in err and "'ray>=2.52'" in err
 
 
 @pytest.mark.parametrize("ray", ["2.54.0"], indirect=True)
