@@ -15,9 +15,6 @@ from hpcmod.image.sif.reader import architecture_name
 from hpcmod.model.recipes.build_plan import BuildPlan, BuildStep, with_fingerprint
 from tests.stack import CHECKOUT
 
-SUFFIX = ".hpcmod-build"
-"""Suffix of the directory of a build that is running or was killed."""
-
 LIBRARIES = "acl|attr|bz2|c|cap|crypt|dl|expat|ffi|lzma|m|md|pcre2-8|pthread|resolv|rt|selinux|tinfo|util|z|zstd"
 KEPT = (
     r"(bin|sbin|lib\w*|etc/.*|dev|proc|tmp|root|usr|var|var/tmp)",
