@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 
 from hpcmod.check.easyconfigs.context import LintContext, fault
 from hpcmod.check.easyconfigs.drift import find_drift
-from hpcmod.check.jobs.rules.ranks import FIXED_PORTS
 from hpcmod.errors import BadInputError
 from hpcmod.model.bind import Bind
 from hpcmod.model.easyconfigs.parameters import MODULE_CLASSES, NEAR_PARAMETERS, PARAMETERS
@@ -123,10 +122,20 @@ def _empty_paths(look: LintContext) -> Iterator[Finding]:
             yield fault(look.line(name), "empty-path", FAIL, what, "Remove one of the colons.")
 
 
+_FIXED_PORTS = (
+    r"\bMASTER_PORT=[\"']?(\d{4,5})\b",
+    r"--master[-_]port[= ](\d{4,5})\b",
+    r"--main[-_]process[-_]port[= ](\d{4,5})\b",
+    r"--rdzv[-_]endpoint[= ].*:(\d{4,5})\b",
+    r"(?:dist|init|rdzv|rendezvous|master)[-_]?\w*[= ]+[\"']?tcp://.*:(\d{4,5})\b",
+)
+"""Ways to specify where ranks connect that use one port for every job."""
+
+
 def _fixed_ports(look: LintContext) -> Iterator[Finding]:
     for number, line in enumerate(source_lines(look.text), 1):
         code = re.sub(r"(?:^|\s)#.*", "", line)
-        found = next((match for pattern in FIXED_PORTS if (match := re.search(pattern, code))), None)
+        found = next((match for pattern in _FIXED_PORTS if (match := re.search(pattern, code))), None)
         if found:
             what = f"port {found[1]} is the same for every job: two jobs or steps on one node collide, and both fail"
             cure = "Omit it: conda-python-distributed derives one from the job and the step."

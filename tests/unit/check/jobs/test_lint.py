@@ -36,15 +36,13 @@ NOT_LUMI = {
 LINES = {
     "bind-replaced": 10, "misplaced-equals": 6, "misplaced-equals--letter": 6, "misspelt-directive--indented": 6,
     "broken-continuation": 11, "broken-continuation--comment": 12, "misplaced-equals--one-dash": 6,
-    "clean-environment": 11, "cpus-per-gpu": 7, "device-of-rank": 11,
-    "directive-variable": 7, "early-expansion": 11, "export-none": 5, "export-none--of-a-step": 11, "fixed-port":
-    10, "fixed-port--of-a-program": 11, "image-on-home": 10, "late-directive": 10, "launcher-tasks": 11,
-    "library-path": 10, "line-end": 1, "literal-sif": 11, "mask-count": 11, "mask-order": 13, "master-addr": 10,
+    "clean-environment": 11, "cpus-per-gpu": 7, "device-of-rank": 11, "directive-variable": 7, "early-expansion": 11,
+    "export-none": 5, "export-none--of-a-step": 11, "image-on-home": 10, "late-directive": 10, "launcher-tasks": 11,
+    "library-path": 10, "line-end": 1, "literal-sif": 11, "mask-count": 11, "master-addr": 10,
     "master-addr--each-node": 11, "master-addr--list": 10, "missing-option": 1, "misspelt-directive": 6,
     "no-container": 11, "no-gpu-flag": 14, "no-gpus": 10, "no-layout": 9, "no-module": 9, "no-module--too-late": 9,
-    "no-shebang": 1, "no-srun": 11, "no-wait": 11, "not-an-image": 11, "other-module": 11, "rank-in-batch": 10,
-    "rank-in-batch--devices": 10, "refused-launcher": 15, "repeated-bind": 9, "shared-cache": 10, "sleep": 11,
-    "srun-cpus": 12, "srun-flags": 10, "step-too-big": 11, "too-many-gpus": 4,
+    "no-shebang": 1, "no-srun": 11, "no-wait": 11, "not-an-image": 11, "other-module": 11, "refused-launcher": 15,
+    "repeated-bind": 9, "shared-cache": 10, "srun-cpus": 12, "srun-flags": 10, "step-too-big": 11, "too-many-gpus": 4,
     "too-many-gpus--no-gpus": 4, "unquoted-sif": 12, "wrong-gpu-flag": 11,
 }  # fmt: skip
 """Line of the fault in each wrong script."""
@@ -125,15 +123,14 @@ COMMAND_LINES = [
     (RUN + "conda-python-distributed t.py\nscontrol requeue $SLURM_JOB_ID\n", ["requeue-loop"]),
     ("singularity --bind /x exec $SIF ls\n", ["options-before-verb"]),
     ("export CACHE=/tmp/x-$SLURM_LOCALID\n", ["rank-of-batch"]),
-    (RUN + "conda-python-distributed a.py &\n" + RUN + "conda-python-distributed b.py &\nwait\n", ["waiting-steps"]),
     ('srun bash -c "srun singularity exec $SIF conda-python-distributed t.py"\n', ["step-in-step"]),
-    ("docker run --gpus all pytorch/pytorch python t.py\n", ["docker"]),
     (
         "srun --ntasks-per-node=1 sh -c 'torchrun --nnodes=2 --nproc_per_node=8 --rdzv_backend=c10d"
         " --rdzv_endpoint=$HEAD:$PORT --rdzv_id=$RANDOM t.py'\n",
         ["random-run"],
     ),
     ("python train.py\n", ["nothing-starts-ranks"]),
+    ("export SINGULARITY_ENV_X=1\n", ["unknown-setting"]),
     ("export HSA_OVERRIDE_GFX_VERSION=10.3.0\n", ["harmful-setting"]),
 ]
 """Lines with one fault each, for rules that no script of the corpus violates."""
@@ -142,7 +139,6 @@ DIRECTIVES = [
     ("--gpus-per-node=2 -p standard-g", "", ["billed-gpus"]),
     ("--ntasks-per-node=8 --cpus-per-task=7 --mem-per-cpu=10G", "", ["memory-of-parts"]),
     ("--time=3h", "", ["bad-value"]),
-    ("--time=2:00", "", ["short-time"]),
     ("--output=/tmp/x.log", "", ["log-directory"]),
     ("--output=~/x.log", "", ["directive-variable"]),
     ("--export=FOO=1", "srun hostname\n", ["export-none"]),
@@ -182,7 +178,6 @@ def test_an_image_that_is_set_nowhere() -> None:
         pytest.param("# export MASTER_PORT=29500\n", [], id="a comment"),
         pytest.param("cat <<EOF >x\nexport MASTER_ADDR=localhost\nEOF\n", [], id="here-document"),
         pytest.param("export MASTER_PORT=$((10000 + SLURM_JOB_ID % 9999))\n", [], id="a port of the job"),
-        pytest.param("srun python t.py --master_port 1234\n", ["fixed-port"], id="port as an option"),
         pytest.param("python plot.py\n", [], id="the host's own python"),
         pytest.param("srun -n1 -N1 singularity exec $SIF pip list\n", [], id="a smaller step"),
         pytest.param(
@@ -192,7 +187,6 @@ def test_an_image_that_is_set_nowhere() -> None:
         pytest.param('srun echo "$SLURM_PROCID"\n', ["early-expansion"], id="double quotes"),
         pytest.param("srun bash -c 'echo $SLURM_PROCID'\n", [], id="single quotes"),
         pytest.param('srun bash -c "echo \\$SLURM_PROCID"\n', [], id="escaped"),
-        pytest.param("export LOCAL_RANK=$SLURM_LOCALID\n", ["rank-in-batch"], id="local rank of the batch script"),
         pytest.param("srun bash -c 'export RANK=$SLURM_PROCID; exec python t.py'\n", [], id="rank in the step"),
         pytest.param("sleep 10\n", [], id="sleep in the batch script"),
         pytest.param("echo a # b \\\n  c\n", ["broken-continuation"], id="a comment with a backslash"),
@@ -213,19 +207,13 @@ def test_an_image_that_is_set_nowhere() -> None:
         pytest.param("srun -N1 -n1 -c8 bash -c 'while :; do date; sleep 9; done' & wait\n", [], id="a monitor step"),
         pytest.param("bash -c 'while :; do date; sleep 9; done' &\n", [], id="a monitor on the first node"),
         pytest.param("srun bash -c 'sleep 0.$SLURM_LOCALID; ls'\n", [], id="ranks kept apart"),
-        pytest.param(
-            "srun bash -c '[ $SLURM_LOCALID = 0 ] || sleep 2s; ls'\n", ["sleep"], id="ranks wait for the first"
-        ),
         pytest.param('srun bash -c "export RANK=\\$SLURM_PROCID; exec ./a"\n', [], id="rank in the step, escaped"),
-        pytest.param(
-            'srun bash -c "export RANK=$SLURM_PROCID; exec ./a"\n', ["early-expansion", "rank-in-batch"], id="too early"
-        ),
+        pytest.param('srun bash -c "export RANK=$SLURM_PROCID; exec ./a"\n', ["early-expansion"], id="too early"),
         pytest.param('srun bash -c "export MASTER_ADDR=$(hostname); ./a"\n', [], id="first node's name in the step"),
         pytest.param(
             'srun bash -c "export MASTER_ADDR=\\$(hostname); ./a"\n', ["master-addr"], id="each node's name, escaped"
         ),
         pytest.param("export ROCR_VISIBLE_DEVICES=0,1,2,3\n", [], id="some of the devices"),
-        pytest.param("export ROCR_VISIBLE_DEVICES=$SLURM_LOCALID\n", ["rank-in-batch"], id="one device for all"),
         pytest.param("ROCR_VISIBLE_DEVICES=0 srun --ntasks-per-node=1 ./a\n", [], id="one device for one task"),
         pytest.param("srun -n64 -c7 ./a\n", [], id="CPUs of the job are not known"),
         pytest.param("singularity exec $SIF python t.py\nsrun ./a\n", [], id="once, before the ranks"),
@@ -235,7 +223,6 @@ def test_an_image_that_is_set_nowhere() -> None:
         pytest.param("singularity exec $SIF python t.py\n", ["no-srun"], id="python alone"),
         pytest.param("srun ./a\nsingularity exec $SIF torchrun t.py\n", ["no-srun"], id="distributed beside a step"),
         pytest.param("srun ./a --tracker tcp://nid001:5555\n", [], id="a port of a service"),
-        pytest.param("srun ./a --init-method=tcp://nid001:5555\n", ["fixed-port"], id="a port to meet"),
         pytest.param("export TRITON_CACHE_DIR=$TMPDIR/triton\n", [], id="cache of the job"),
         pytest.param("export LD_LIBRARY_PATH=/x\n./tool\nsrun singularity exec $SIF ls\n", [], id="library of a tool"),
         pytest.param("LD_LIBRARY_PATH=/x singularity exec $SIF ls\n", ["library-path"], id="library of a container"),
@@ -257,7 +244,6 @@ def test_an_image_that_is_set_nowhere() -> None:
         pytest.param("srun bash -c 'srun --overlap ./a'\n", [], id="a step within a step that shares"),
         pytest.param("python t.py\n./launch.sh\n", [], id="a program that may start steps"),
         pytest.param("python a.py\nsrun ./b\n", [], id="once, and then the ranks"),
-        pytest.param("export ROCR_VISIBLE_DEVICES=0,1\nsrun ./a\n", ["rank-in-batch"], id="two devices for eight"),
         pytest.param("export MASTER_PORT=$((SLURM_JOB_ID % 65536))\n", ["changing-port"], id="a port below 1024"),
         pytest.param("srun ./a > out.$SLURM_PROCID\n", ["early-expansion"], id="one file for all"),
         pytest.param("srun bash -c './a > out.$SLURM_PROCID'\n", [], id="a file for each"),

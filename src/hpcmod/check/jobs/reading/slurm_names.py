@@ -60,18 +60,3 @@ VARIABLES = {
     )
 }  # fmt: skip
 """Variables of a job or a task: sbatch(1) and srun(1), output environment variables."""
-
-SET_BY = {
-    "SLURM_ARRAY_TASK_ID": ("array",),
-    "SLURM_ARRAY_JOB_ID": ("array",),
-    "SLURM_ARRAY_TASK_COUNT": ("array",),
-    "SLURM_CPUS_PER_TASK": ("cpus-per-task",),
-    "SLURM_GPUS": ("gpus",),
-    "SLURM_GPUS_PER_NODE": ("gpus-per-node",),
-    "SLURM_GPUS_PER_TASK": ("gpus-per-task",),
-    "SLURM_NTASKS_PER_NODE": ("ntasks-per-node", "tasks-per-node"),
-    "SLURM_MEM_PER_CPU": ("mem-per-cpu",),
-    "SLURM_MEM_PER_GPU": ("mem-per-gpu",),
-    "SLURM_CPUS_PER_GPU": ("cpus-per-gpu",),
-}
-"""Variables that are set only if the job uses one of these options."""

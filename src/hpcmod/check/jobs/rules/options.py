@@ -11,7 +11,7 @@ from hpcmod.check.jobs.reading.options import Option
 from hpcmod.check.jobs.reading.slurm_names import SBATCH_OPTIONS, SRUN_ONLY
 
 _NUMBERS = {
-    "ntasks", "ntasks-per-node", "tasks-per-node", "cpus-per-task", "cpus-per-gpu", "gpus-per-task", "threads-per-core",
+    "ntasks", "ntasks-per-node", "tasks-per-node", "cpus-per-task", "cpus-per-gpu", "threads-per-core",
 }  # fmt: skip
 _FORMER = {
     "workdir": "chdir",
@@ -20,7 +20,6 @@ _FORMER = {
     "walltime": "time",
     "queue": "partition",
 }
-_MAY_REPEAT = {"constraint", "comment", "mail-type", "exclude", "network", "verbose", "quiet"}
 _TIME = re.compile(r"\d+(?::\d+){0,2}|\d+-\d+(?::\d+){0,2}|INFINITE|UNLIMITED", re.IGNORECASE)
 
 
@@ -41,15 +40,6 @@ def _unknown_option(look: ScriptContext) -> Iterator[Fault]:
 
 def _value(option: Option) -> str:
     return f"={option.value}" if option.value else ""
-
-
-def _repeated_option(look: ScriptContext) -> Iterator[Fault]:
-    first: dict[str, Option] = {}
-    for option in look.script.options:
-        before = first.setdefault(option.name, option)
-        if before.value != option.value and option.name not in _MAY_REPEAT:
-            what = f"--{option.name} was {before.value} on line {before.line}: this line replaces it"
-            yield option.line, what, "Keep one of the two lines."
 
 
 def _bad_value(look: ScriptContext) -> Iterator[Fault]:
@@ -94,25 +84,6 @@ def _time(value: str) -> str:
     return {"d": f"--time={amount}-00:00:00", "m": f"--time={amount}"}.get(unit, f"--time={amount:02}:00:00")
 
 
-_HOURS = {"12", "18", "24", "36", "48", "72"}
-
-
-def _short_time(look: ScriptContext) -> Iterator[Fault]:
-    option = look.option("time")
-    found = re.fullmatch(r"(\d+):(\d\d)", option.value) if option else None
-    if option and found and (int(found[1]) < 5 or found[1] in {"24", "48", "72"}):
-        what = f"--time={option.value} is {int(found[1])} minutes: two numbers are minutes and seconds"
-        yield option.line, what, f"Write --time={int(found[1]):02}:{found[2]}:00 for {int(found[1])} hours."
-    elif option and option.value in _HOURS and _speaks_of_hours(look):
-        what = f"--time={option.value} is {option.value} minutes"
-        yield option.line, what, f"Write --time={option.value}:00:00 for {option.value} hours."
-
-
-def _speaks_of_hours(look: ScriptContext) -> bool:
-    """Return whether a comment next to the time limit mentions hours."""
-    return bool(re.search(r"#SBATCH\s+(?:-t|--time).*#.*\bh(?:ou)?rs?\b", look.text, re.IGNORECASE))
-
-
 _MIB = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}
 
 
@@ -124,7 +95,7 @@ def _mebibytes(value: str) -> float | None:
 def _memory_unit(look: ScriptContext) -> Iterator[Fault]:
     for name in ("mem", "mem-per-cpu", "mem-per-gpu"):
         option = look.option(name)
-        if option and option.value.isdecimal() and 0 < int(option.value) <= 1024:
+        if option and option.value.isdecimal() and 0 < int(option.value) < 1000:
             what = f"--{name}={option.value} is {option.value} MB: the default unit is megabytes"
             yield option.line, what, f"Write --{name}={option.value}G."
 
@@ -175,7 +146,8 @@ def _log_directory(look: ScriptContext) -> Iterator[Fault]:
             what = f"{option.value} is only on the first node, and lost with the job"
             yield option.line, what, "Write it to the parallel file system."
             return
-        for call in look.calls:
+        submits = any(call.name == "sbatch" for call in look.calls)  # and makes the directory before the job
+        for call in () if submits else look.calls:
             made = [word.plain.rstrip("/").removeprefix("./") for word in call.program[1:]]
             if call.name == "mkdir" and directory.removeprefix("./") in made:
                 what = f"{directory} is created by the job, but Slurm opens the log first: the job fails at once"
@@ -261,9 +233,7 @@ def _too_many_cpus(look: ScriptContext) -> Iterator[Fault]:
 
 RULES: dict[str, Rule] = {
     "unknown-option": _unknown_option,
-    "repeated-option": _repeated_option,
     "bad-value": _bad_value,
-    "short-time": _short_time,
     "memory-unit": _memory_unit,
     "too-much-memory": _too_much_memory,
     "memory-of-parts": _memory_of_parts,

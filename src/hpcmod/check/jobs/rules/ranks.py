@@ -12,10 +12,6 @@ from hpcmod.model.jobs.masks import cpu_masks
 _FIRST_NODE = 'export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1), before srun.'
 _NOTHING_TO_SET = "Omit it: conda-python-distributed sets it correctly on every rank."
 _OF_A_TASK = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID")
-_RANK_VARIABLES = re.compile(
-    r"(?:SINGULARITYENV_|APPTAINERENV_)?(?:RANK|LOCAL_RANK|NODE_RANK|\w+_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL)"
-)
-_ONE_DEVICE = re.compile(r"\d+|.*SLURM_(?:PROCID|LOCALID).*")
 
 
 def _no_srun(look: ScriptContext) -> Iterator[Fault]:
@@ -33,25 +29,6 @@ def _has_step(look: ScriptContext) -> bool:
     """Return whether anything starts ranks, possibly after another program: timeout 3000 srun."""
     words = (word.plain.rpartition("/")[2] for command in look.script.commands for word in command.words)
     return any(word in ("srun", "mpirun", "mpiexec") for word in words)
-
-
-FIXED_PORTS = (
-    r"\bMASTER_PORT=[\"']?(\d{4,5})\b",
-    r"--master[-_]port[= ](\d{4,5})\b",
-    r"--main[-_]process[-_]port[= ](\d{4,5})\b",
-    r"--rdzv[-_]endpoint[= ].*:(\d{4,5})\b",
-    r"(?:dist|init|rdzv|rendezvous|master)[-_]?\w*[= ]+[\"']?tcp://.*:(\d{4,5})\b",
-)
-"""Ways to specify where ranks connect that use one port for every job."""
-
-
-def _fixed_port(look: ScriptContext) -> Iterator[Fault]:
-    for number, line in enumerate(look.script.lines, 1):
-        code = re.sub(r"(?:^|\s)#.*", "", line)
-        found = next((match for pattern in FIXED_PORTS if (match := re.search(pattern, code))), None)
-        if found:
-            what = f"port {found[1]} is the same for every job: two jobs or steps on one node collide, and both fail"
-            yield number, what, "Omit it: conda-python-distributed derives one from the job and the step."
 
 
 def _master_addr(look: ScriptContext) -> Iterator[Fault]:
@@ -124,23 +101,6 @@ def _wrong_port(value: str, *, in_step: bool) -> str:
     return "only root may listen on it" if value.isdecimal() and int(value) < 1024 else ""
 
 
-_SLEEP = re.compile(r"(?:^|[;&|\s])sleep\s+[\d.]+[smhd]?(?![\w$.])")
-"""For a fixed duration; one that differs by rank separates the ranks."""
-
-
-def _sleep(look: ScriptContext) -> Iterator[Fault]:
-    for call in look.calls:
-        inside = [word for word in call.program if _SLEEP.search(word.plain)]
-        # After the ranks, as a monitor of them, it is correct.
-        if call.srun is not None and not call.background and (inside or _SLEEP.match(call.arguments())):
-            what = "sleep does not synchronize ranks: it is too long for small jobs and too short for large ones"
-            yield (
-                (inside[0].line if inside else call.line),
-                what,
-                "Remove it: ranks wait for each other automatically.",
-            )
-
-
 def _masks_of(look: ScriptContext, call: Call) -> list[str]:
     for option in call.srun or ():
         found = re.match(r"(?:verbose,|quiet,)?mask_cpu[:=](.+)", look.expand(option.value))
@@ -155,21 +115,6 @@ def _mask_count(look: ScriptContext) -> Iterator[Fault]:
         if masks and ranks and len(masks) < ranks and not masks[0].startswith("$"):
             what = f"{len(masks)} masks for {ranks} ranks per node: Slurm reuses the first masks, and ranks share cores"
             yield call.line, what, "Use one mask per rank; `hpcmod job` computes them."
-
-
-def _mask_order(look: ScriptContext) -> Iterator[Fault]:
-    kind = look.node_type()
-    if not kind or not kind.gpu_cores:
-        return
-    for call in look.steps:
-        masks = _masks_of(look, call)
-        if len(masks) != kind.gpus or not all(re.fullmatch(r"(?:0x)?[0-9A-Fa-f]+", mask) for mask in masks):
-            continue
-        near = [int(mask, 16) for mask in cpu_masks(kind, kind.gpus)]
-        wrong = [rank for rank, mask in enumerate(masks) if int(mask, 16) & near[rank] == 0]
-        if wrong:
-            what = f"the cores of local rank {wrong[0]} are far from its GPU on node type {kind.name}"
-            yield call.line, what, f"--cpu-bind=mask_cpu:{','.join(cpu_masks(kind, kind.gpus))}"
 
 
 def _mask_reserved(look: ScriptContext) -> Iterator[Fault]:
@@ -234,31 +179,6 @@ def _launcher_tasks(look: ScriptContext) -> Iterator[Fault]:
                 yield call.line, what, f"#SBATCH --ntasks-per-node=1, or remove {name}."
 
 
-def _rank_in_batch(look: ScriptContext) -> Iterator[Fault]:
-    for call in look.calls:
-        for variable in call.variables:
-            if variable.in_step or not _RANK_VARIABLES.fullmatch(variable.name):
-                continue
-            few = _hidden_devices(look, variable.value)
-            if few:
-                what = f"{variable.name}={variable.value} shows {few} of the {look.gpus_per_node()} GPUs to every rank"
-                yield variable.line, what, "Remove it: Slurm sets the GPUs of the job."
-            elif "RANK" in variable.name or (_ONE_DEVICE.fullmatch(variable.value) and not _is_one_a_node(look)):
-                what = f"{variable.name} is set once, in the batch script: all ranks get {variable.value or 'nothing'}"
-                yield variable.line, what, _NOTHING_TO_SET
-
-
-def _hidden_devices(look: ScriptContext, value: str) -> int:
-    """Return the number of GPUs in a list, if a node has more ranks than that; 0 otherwise."""
-    count = len(value.split(",")) if re.fullmatch(r"\d+(?:,\d+)+", value) else 0
-    fewest = min((look.ranks_per_node(call) or 0 for call in look.steps), default=0)
-    return count if count < min(look.gpus_per_node() or 0, fewest) else 0
-
-
-def _is_one_a_node(look: ScriptContext) -> bool:
-    return {look.ranks_per_node(call) for call in look.steps or (None,)} == {1}
-
-
 def _early_expansion(look: ScriptContext) -> Iterator[Fault]:
     for command in look.script.commands:
         if not any(word.plain.rpartition("/")[2] == "srun" for word in command.words):
@@ -299,17 +219,13 @@ def _device_of_rank(look: ScriptContext) -> Iterator[Fault]:
 
 RULES: dict[str, Rule] = {
     "no-srun": _no_srun,
-    "fixed-port": _fixed_port,
     "master-addr": _master_addr,
-    "sleep": _sleep,
     "mask-count": _mask_count,
-    "mask-order": _mask_order,
     "mask-reserved": _mask_reserved,
     "mask-shared": _mask_shared,
     "changing-port": _changing_port,
     "refused-launcher": _refused_launcher,
     "launcher-tasks": _launcher_tasks,
-    "rank-in-batch": _rank_in_batch,
     "early-expansion": _early_expansion,
     "rank-of-batch": _rank_of_the_batch_shell,
     "device-of-rank": _device_of_rank,

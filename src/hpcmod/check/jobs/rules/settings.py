@@ -4,44 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from difflib import get_close_matches
 
 from hpcmod.check.jobs.reading.calls import Variable
 from hpcmod.check.jobs.reading.look import Fault, Rule, ScriptContext
 
 _PREFIX = re.compile(r"(?:SINGULARITYENV|APPTAINERENV)_")
-_NCCL = {
-    "NCCL_" + name
-    for name in (
-        "ALGO", "ASYNC_ERROR_HANDLING", "BLOCKING_WAIT", "BUFFSIZE", "CGA_CLUSTER_SIZE", "CHECKS_DISABLE",
-        "COLLNET_ENABLE",        "COMM_BLOCKING", "CONF_FILE", "CROSS_NIC", "CTA_POLICY", "CUMEM_ENABLE",
-        "CUMEM_HOST_ENABLE", "DEBUG",
-        "DEBUG_FILE", "DEBUG_SUBSYS", "DEBUG_TIMESTAMP_FORMAT", "DMABUF_ENABLE", "GDRCOPY_ENABLE", "GRAPH_DUMP_FILE",
-        "GRAPH_FILE", "GRAPH_MIXING_SUPPORT", "GRAPH_REGISTER", "HOME", "HOSTID", "IB_AR_THRESHOLD", "IB_CUDA_SUPPORT",
-        "IB_DISABLE", "IB_GID_INDEX", "IB_HCA", "IB_MERGE_NICS", "IB_PCI_RELAXED_ORDERING", "IB_QPS_PER_CONNECTION",
-        "IB_RETRY_CNT", "IB_SL", "IB_SPLIT_DATA_ON_QPS", "IB_TC", "IB_TIMEOUT", "IGNORE_CPU_AFFINITY",
-        "LAUNCH_MODE", "LL_THRESHOLD", "LOCAL_REGISTER", "MAX_CTAS", "MAX_NCHANNELS", "MAX_NRINGS", "MAX_P2P_NCHANNELS",
-        "MIN_CTAS", "MIN_NCHANNELS", "MIN_NRINGS", "MIN_P2P_NCHANNELS", "MNNVL_ENABLE", "NCHANNELS_PER_NET_PEER", "NET",
-        "NET_DISABLE_INTRA", "NET_FORCE_FLUSH", "NET_GDR_C2C", "NET_GDR_LEVEL", "NET_GDR_READ", "NET_MERGE_LEVEL",
-        "NET_PLUGIN", "NET_SHARED_BUFFERS", "NET_SHARED_COMMS", "NSOCKS_PERTHREAD", "NTHREADS", "NVB_DISABLE",
-        "NVLS_ENABLE",        "OOB_NET_ENABLE", "OOB_NET_IFNAME", "P2P_DIRECT_DISABLE", "P2P_DISABLE", "P2P_LEVEL",
-        "P2P_NET_CHUNKSIZE",
-        "P2P_PXN_LEVEL", "PROFILER_PLUGIN", "PROTO", "PXN_DISABLE", "RAS_ADDR", "RAS_ENABLE", "RUNTIME_CONNECT",
-        "SET_STACK_SIZE", "SET_THREAD_NAME", "SHM_DISABLE", "SINGLE_RING_THRESHOLD", "SOCKET_FAMILY",
-        "SOCKET_IFNAME", "SOCKET_NTHREADS", "SOCKET_RETRY_CNT", "SOCKET_RETRY_SLEEP_MSEC", "STORE_TIMEOUT",
-        "TOPO_DUMP_FILE", "TOPO_FILE", "TUNER_PLUGIN", "WORK_FIFO_DEPTH",
-    )
-}  # fmt: skip
-"""Variables of NCCL (its documentation, environment variables), most of which RCCL reads too."""
-
-_LEFT_IN = {
-    "CUDA_LAUNCH_BLOCKING": r"1", "HIP_LAUNCH_BLOCKING": r"1", "AMD_SERIALIZE_KERNEL": r"[1-9]",
-    "AMD_SERIALIZE_COPY": r"[1-9]", "AMD_LOG_LEVEL": r"[3-9]", "HSAKMT_DEBUG_LEVEL": r"[4-9]",
-    "NCCL_DEBUG": r"(?i:trace)",    "NCCL_P2P_DISABLE": r"1", "NCCL_SHM_DISABLE": r"1",
-    "TORCH_DISTRIBUTED_DEBUG": r"(?i:detail)",
-    "FI_LOG_LEVEL": r"(?i:debug|trace)",
-    "MIOPEN_ENABLE_LOGGING": r"1", "MIOPEN_LOG_LEVEL": r"[5-9]",
-}  # fmt: skip
 
 
 def _settings(look: ScriptContext) -> Iterator[tuple[str, Variable]]:
@@ -66,21 +33,6 @@ def _wrong_interface(look: ScriptContext) -> Iterator[Fault]:
             yield variable.line, what, f"export {variable.name}={','.join(known) if name[0] == 'N' else known[0]}"
 
 
-def _network_off(look: ScriptContext) -> Iterator[Fault]:
-    several = max([look.nodes() or 1, *(look.nodes(call) or 1 for call in look.steps)]) > 1
-    for name, variable in _settings(look):
-        value = look.expand(variable.value).strip()
-        off = (
-            (name == "NCCL_NET" and value.lower() == "socket")
-            or (name == "NCCL_IB_DISABLE" and value == "1" and not look.site.nics)
-            or (name == "NCCL_NET_PLUGIN" and value.lower() == "none" and look.site.nics)
-            or (name == "FI_PROVIDER" and value in ("tcp", "sockets", "udp", "tcp;ofi_rxm", "verbs") and look.site.nics)
-        )
-        if off and several:
-            what = f"{name}={value} sends all traffic between nodes over TCP, many times slower"
-            yield variable.line, what, "Remove it: the fast network is the default."
-
-
 def _harmful(look: ScriptContext) -> Iterator[Fault]:
     for name, variable in _settings(look):
         value = look.expand(variable.value)
@@ -96,26 +48,9 @@ def _slingshot(look: ScriptContext) -> bool:
     return look.site.gpu_vendor == "nvidia" and any(nic.startswith("hsn") for nic in look.site.nics)
 
 
-def _debug_setting(look: ScriptContext) -> Iterator[Fault]:
-    for name, variable in _settings(look):
-        if name in _LEFT_IN and re.fullmatch(_LEFT_IN[name], variable.value.strip()):
-            what = f"{name}={variable.value} is for debugging, and slows down every run"
-            cure = (
-                "Write NCCL_DEBUG=WARN, or INFO." if name == "NCCL_DEBUG" else "Remove the line when debugging is done."
-            )
-            yield variable.line, what, cure
-
-
 def _unknown_setting(look: ScriptContext) -> Iterator[Fault]:
-    for name, variable in _settings(look):
-        if name.startswith("RCCL_") and name[1:].replace("CCL_", "NCCL_", 1) in _NCCL:
-            right = "N" + name[1:]
-            yield variable.line, f"no library reads {name}: RCCL uses the same names as NCCL", f"Write {right}."
-        elif name.startswith("NCCL_") and name not in _NCCL:
-            near = get_close_matches(name, _NCCL, 1, 0.9)
-            if near:
-                yield variable.line, f"NCCL does not read {name}", f"Write {near[0]}."
-        elif re.match(
+    for _, variable in _settings(look):
+        if re.match(
             r"(?:SINGULARITY|APPTAINER)_ENV_\w+|SINGULARTYENV_|APPTAINER_?ENV_(?<!APPTAINERENV_)", variable.name
         ):
             right = re.sub(r"^(\w+?)_?ENV_", r"\1ENV_", variable.name)
@@ -211,9 +146,7 @@ def _world_size(look: ScriptContext) -> Iterator[Fault]:
 
 RULES: dict[str, Rule] = {
     "wrong-interface": _wrong_interface,
-    "network-off": _network_off,
     "harmful-setting": _harmful,
-    "debug-setting": _debug_setting,
     "unknown-setting": _unknown_setting,
     "too-many-threads": _threads,
     "too-many-devices": _devices,

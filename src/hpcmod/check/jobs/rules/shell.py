@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 
-from hpcmod.check.jobs.reading.calls import SHELLS
 from hpcmod.check.jobs.reading.look import Fault, Rule, ScriptContext
-from hpcmod.check.jobs.reading.slurm_names import SET_BY, VARIABLES
+from hpcmod.check.jobs.reading.slurm_names import VARIABLES
 
 _USED = re.compile(r"\$(?:\{(\w+)([^}]*)\}|(\w+))")
 _DASHES = "".join(chr(code) for code in (*range(0x2010, 0x2015), 0x2212))
@@ -23,17 +22,6 @@ def _lost_continuation(look: ScriptContext) -> Iterator[Fault]:
         if re.match(r"--?[A-Za-z][\w-]*", first) and not call.inner and not broken:
             what = f"this line begins with {first.partition('=')[0]}: the line before it ends without a backslash"
             yield call.line, what, "End the previous line with a backslash, and nothing after it."
-
-
-def _empty_line(look: ScriptContext) -> Iterator[Fault]:
-    lines = look.script.lines
-    for number, line in look.script.code:
-        following = lines[number : number + 2]
-        if not line.rstrip("\r").endswith("\\") or line.endswith("\\\\") or len(following) < 2:
-            continue
-        if not following[0].strip() and re.match(r"[ \t]+\S", following[1]):
-            what = "an empty line ends the command of the lines above, so this line is a separate command"
-            yield number + 2, what, "Remove the empty line."
 
 
 def _blank_in_assignment(look: ScriptContext) -> Iterator[Fault]:
@@ -92,43 +80,6 @@ def _quoted_variable(look: ScriptContext) -> Iterator[Fault]:
                 )
 
 
-def _misspelt_variable(look: ScriptContext) -> Iterator[Fault]:
-    if look.sources:
-        return
-    seen: set[str] = set()
-    known = look.names | ({"SIF"} if look.loads else set())
-    for name, line, _ in _uses(look):
-        if name in known or name in seen or name.startswith(("SLURM", "SIF")) or len(name) < 3:
-            continue
-        near = [one for one in sorted(known) if is_typo(name, one)]
-        if near:
-            seen.add(name)
-            yield line, f"${name} is not set, so it is empty; ${near[0]} is set", f"Write ${near[0]}."
-
-
-def is_typo(name: str, meant: str) -> bool:
-    """Return whether a name differs from another by one letter missing, added or changed, or by two swapped.
-
-    Names that differ in a digit, by an `S` at the end or in their first letter are not typos of each other.
-    """
-    if name.lower() == meant.lower():
-        return name != meant
-    if re.sub(r"\d", "", name) == re.sub(r"\d", "", meant) or name[0] != meant[0] or len(min(name, meant, key=len)) < 3:
-        return False
-    if abs(len(name) - len(meant)) == 1:
-        longer, shorter = sorted((name, meant), key=len, reverse=True)
-        return not longer.endswith(("S", "s")) and any(
-            longer[:at] + longer[at + 1 :] == shorter for at in range(len(longer))
-        )
-    differing = [at for at in range(min(len(name), len(meant))) if name[at] != meant[at]]
-    if len(name) != len(meant) or len(differing) > 2:
-        return False
-    if len(differing) == 1:
-        return len(name) > 5
-    first, second = differing
-    return second == first + 1 and name[first] == meant[second] and name[second] == meant[first]
-
-
 def _uses(look: ScriptContext) -> Iterator[tuple[str, int, str]]:
     """Yield the variables that the batch shell or a shell in a step expands: name, line, what follows in braces."""
     for call in look.calls:
@@ -150,24 +101,6 @@ def _slurm_variable(look: ScriptContext) -> Iterator[Fault]:
         if unknown and (near := get_close_matches(name, VARIABLES, 1, 0.8)):
             seen.add(name)
             yield line, f"Slurm does not set ${name}, so it is empty", f"Write ${near[0]}."
-        elif name in SET_BY and not look.option(*SET_BY[name]) and not _given_to_a_step(look, SET_BY[name]):
-            seen.add(name)
-            yield (
-                line,
-                f"${name} is set only if the job uses --{SET_BY[name][0]}: here it is empty",
-                _instead(look, name),
-            )
-
-
-def _given_to_a_step(look: ScriptContext, options: tuple[str, ...]) -> bool:
-    return any(option.name in options for call in look.steps for option in call.srun or ())
-
-
-def _instead(look: ScriptContext, name: str) -> str:
-    each = look.gpus_per_node()
-    if name in ("SLURM_GPUS_PER_NODE", "SLURM_GPUS"):
-        return f"Use $SLURM_GPUS_ON_NODE{f', here {each}' if each else ''}."
-    return f"Add #SBATCH --{SET_BY[name][0]}=..."
 
 
 _FOR_PROGRAMS = re.compile(
@@ -184,33 +117,19 @@ def _not_exported(look: ScriptContext) -> Iterator[Fault]:
         return
     exported = {one.name for call in look.calls for one in call.variables if one.exported}
     exported |= {name for call in look.calls for name in call.exports}
-    inside = _read_inside(look)
     for call in look.calls:
         for variable in () if call.program or call.inner else call.variables:
             name = variable.name
             if name in exported or variable.exported or _OF_THE_RUNTIME.fullmatch(name):
                 continue
             unused = _FOR_PROGRAMS.fullmatch(name) and not re.search(rf"\$\{{?{name}\b", look.text)
-            if unused or name in inside:
+            if unused:
                 what = f"{name} is not exported, so programs and steps do not see it"
                 yield variable.line, what, f"Write export {name}={_short(variable.value)}"
 
 
 def _short(value: str) -> str:
     return value if len(value) < 40 else "..."
-
-
-def _read_inside(look: ScriptContext) -> set[str]:
-    """Return names that a shell of a step reads, within single quotes, and does not set itself."""
-    read: set[str] = set()
-    for call in look.calls:
-        if call.inner or call.name not in SHELLS:
-            continue
-        for word in call.program:
-            if word.text.startswith("'"):
-                own = set(re.findall(r"\b(\w+)=|\bfor (\w+) in|\bread (\w+)", word.plain))
-                read |= {found[1] or found[3] for found in _USED.finditer(word.plain)} - {n for o in own for n in o}
-    return read
 
 
 def _script_directory(look: ScriptContext) -> Iterator[Fault]:
@@ -243,12 +162,10 @@ def _pty(look: ScriptContext) -> Iterator[Fault]:
 
 RULES: dict[str, Rule] = {
     "lost-continuation": _lost_continuation,
-    "empty-line": _empty_line,
     "blank-in-assignment": _blank_in_assignment,
     "typeset-characters": _typeset_characters,
     "unclosed-quote": _unclosed_quote,
     "quoted-variable": _quoted_variable,
-    "misspelt-variable": _misspelt_variable,
     "slurm-variable": _slurm_variable,
     "not-exported": _not_exported,
     "script-directory": _script_directory,

@@ -33,7 +33,7 @@ def _late_directive(look: ScriptContext) -> Iterator[Fault]:
 
 def _misspelt_directive(look: ScriptContext) -> Iterator[Fault]:
     for number, line in enumerate(look.script.lines, 1):
-        looks_like_one = re.match(r"[ \t]*#[ \t]*S?BATCH(?:[ \t]*-|[ \t]*$)", line, re.IGNORECASE)
+        looks_like_one = re.match(r"(?:[ \t]*#[ \t]*S?BATCH|#sbatch)(?:[ \t]*-|[ \t]*$)", line)
         other = re.match(r"#(?:PBS|BSUB|COBALT)\s+-", line)
         if other and number not in look.script.documents:
             yield number, "an option of another scheduler, which sbatch does not read", "Write it as #SBATCH --..."

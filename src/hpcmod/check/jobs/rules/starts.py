@@ -125,99 +125,6 @@ def call_of(call: Call) -> str:
     return next((name for name in names if name in ("singularity", "apptainer")), "singularity")
 
 
-def _launcher_nodes(look: ScriptContext) -> Iterator[Fault]:
-    for call in look.calls:
-        launchers, text = launchers_of(call), call.arguments()
-        several = look.nodes(call) or 1
-        refused = dict(look.site.launcher.refused)
-        if not launchers or several < 2 or call.srun is None or "conda-python-distributed" in text:
-            continue
-        if launchers[0] in refused or (look.ranks_per_node(call) or 1) > 1:
-            continue
-        # what the batch shell expands, in double quotes or unquoted, is the same on all nodes
-        told = (
-            text
-            if call.literal
-            else re.sub(r"\$\(hostname|`hostname|\$\{?HOSTNAME|\$\{?SLURMD_NODENAME", "first-node", text)
-        )
-        fault = _LONE[launchers[0]](look.expand(told), several)
-        if fault:
-            yield (call.program or call.words)[0].line, *fault
-
-
-def _lone_torchrun(text: str, nodes: int) -> tuple[str, str] | None:
-    alone = f"each of the {nodes} nodes trains alone"
-    where = "--rdzv_backend=c10d --rdzv_id=$SLURM_JOB_ID --rdzv_endpoint=$MASTER_ADDR:$MASTER_PORT"
-    if re.search(r"--standalone\b", text):
-        return f"torchrun --standalone is for one node: {alone}", f"Write --nnodes={nodes} {where}."
-    given = re.search(r"--nnodes[= ](\S+)", text)
-    if not given or given[1] == "1":
-        return f"torchrun without --nnodes={nodes}: {alone}", f"Add --nnodes=$SLURM_NNODES {where}."
-    if not re.search(r"--(?:rdzv[-_]endpoint|master[-_]addr|rdzv[-_]conf)", text):
-        return "torchrun without a rendezvous address: each node waits for the others on itself", f"Add {where}."
-    if re.search(r"--(?:rdzv[-_]endpoint|master[-_]addr)[= ][\"']?(?:localhost|127\.0\.0\.1)", text):
-        return "localhost is another machine on each node: the nodes never connect", (
-            'Use the first node: $(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1), before srun.'
-        )
-    if re.search(
-        r"--(?:rdzv[-_]endpoint|master[-_]addr)[= ][\"']?(?:\$\(hostname|`hostname|\$\{?(?:HOSTNAME|SLURMD_NODENAME))",
-        text,
-    ):
-        return "every node uses its own name: the nodes never connect", (
-            'export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1), before srun.'
-        )
-    return _fixed_rank(text, r"--node[-_]rank[= ](\d+)\b", "--node_rank")
-
-
-def _lone_accelerate(text: str, nodes: int) -> tuple[str, str] | None:
-    if "--config_file" in text and "--num_machines" not in text:
-        return None
-    given = re.search(r"--num[-_]machines[= ](\d+)", text)
-    wanted = f"--num_machines {nodes} --machine_rank $SLURM_NODEID --main_process_ip $MASTER_ADDR"
-    if not re.search(r"--num[-_]machines", text) or (given and given[1] == "1"):
-        return f"accelerate without --num_machines: each of the {nodes} nodes trains alone", (
-            f"Add {wanted}, in bash -c '...' so that each node uses its own number."
-        )
-    if not re.search(r"--machine[-_]rank", text):
-        return "accelerate without --machine_rank: every node is machine 0", f"Add {wanted}, in bash -c '...'."
-    if not re.search(r"--main[-_]process[-_]ip", text):
-        return "accelerate without --main_process_ip: the nodes do not find each other", f"Add {wanted}."
-    if re.search(r"--num[-_]processes[= ][\"']?\$\{?SLURM_(?:NTASKS|NPROCS|NNODES|JOB_NUM_NODES)\b", text):
-        return f"--num_processes counts one process for each GPU: with one task on each node this is {nodes}", (
-            "Write --num_processes $((SLURM_NNODES * GPUS)), with the GPUs of each node."
-        )
-    total = re.search(r"--num[-_]processes[= ](\d+)\b", text)
-    if total and int(total[1]) <= 8 and int(total[1]) % nodes == 0 and int(total[1]) // nodes < int(total[1]):
-        return _too_few(int(total[1]), nodes)
-    return _fixed_rank(text, r"--machine[-_]rank[= ](\d+)\b", "--machine_rank")
-
-
-def _too_few(total: int, nodes: int) -> tuple[str, str] | None:
-    return (
-        f"--num_processes counts processes on all machines: {total} means {total // nodes} on each of {nodes}",
-        (f"Write --num_processes {total * nodes} for {total} on each."),
-    )
-
-
-def _fixed_rank(text: str, pattern: str, option: str) -> tuple[str, str] | None:
-    if found := re.search(pattern, text):
-        return f"{option}={found[1]} is the same on every node: they wait for the other nodes forever", (
-            f"Write {option}=$SLURM_NODEID, in bash -c '...' so that each node uses its own number."
-        )
-    return None
-
-
-def _lone_deepspeed(text: str, nodes: int) -> tuple[str, str] | None:
-    if re.search(r"--(?:no_ssh|hostfile|launcher)\b", text):
-        return None
-    return f"deepspeed started by srun only knows its own node: each of the {nodes} nodes trains alone", (
-        "Remove deepspeed: start the program with one task per GPU with conda-python-distributed, or with torchrun."
-    )
-
-
-_LONE = {"torchrun": _lone_torchrun, "accelerate": _lone_accelerate, "deepspeed": _lone_deepspeed}
-
-
 def _deepspeed_hosts(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         text = call.arguments()
@@ -348,7 +255,6 @@ RULES: dict[str, Rule] = {
     "nothing-in-container": _nothing_in_container,
     "host-command": _host_command,
     "mpirun": _mpirun,
-    "launcher-nodes": _launcher_nodes,
     "deepspeed-hosts": _deepspeed_hosts,
     "too-many-workers": _workers,
     "shared-gpus": _ranks_and_gpus,

@@ -8,25 +8,8 @@ from collections.abc import Iterator
 from hpcmod.check.jobs.reading.look import TOOLS, Fault, Rule, ScriptContext
 from hpcmod.check.jobs.rules.starts import OF_ONE
 
-_SHARES = {"exact", "exclusive", "overlap", "oversubscribe", "gres"}
 _RANDOM_RUN = re.compile(r"--rdzv[-_]id[= ]\\?\$\{?RANDOM\b")
 _STARTERS = {"mpirun", "mpiexec", "flux", "ray", "pdsh", "ssh", "deepspeed", "submitit", "snakemake", "parallel"}
-
-
-def _waiting_steps(look: ScriptContext) -> Iterator[Fault]:
-    gpus = look.option("gpus", "gpus-per-node", "gres")
-    behind = [call for call in look.steps if call.background and call.line not in look.function_lines]
-    whole = [call for call in behind if not _takes_a_part({option.name for option in call.srun or ()})]
-    nodes, asked = look.nodes() or 1, [look.nodes(call) or 1 for call in whole]
-    if gpus and look.asks_for_gpus() and len(whole) > 1 and sum(asked) > nodes:
-        what = (
-            "a step gets all GPUs of its nodes, as the job has them: this step waits until the previous one has ended"
-        )
-        yield whole[1].line, what, "Give each step its part: srun --exact --gpus=N --mem=M ..."
-
-
-def _takes_a_part(names: set[str]) -> bool:
-    return bool(names & _SHARES) or any(name.startswith(("gpus", "tres-per-task")) for name in names)
 
 
 def _step_in_step(look: ScriptContext) -> Iterator[Fault]:
@@ -42,18 +25,6 @@ def _step_in_step(look: ScriptContext) -> Iterator[Fault]:
 
 def _starts_a_step(word: str) -> bool:
     return word.rpartition("/")[2] == "srun"
-
-
-def _docker(look: ScriptContext) -> Iterator[Fault]:
-    for call in look.calls:
-        words = [word.plain for word in call.program]
-        if words[:1] == ["docker"] and words[1:2] and words[1] in ("run", "exec", "pull", "build", "start", "compose"):
-            what = "docker needs a daemon that runs as root, which compute nodes do not have"
-            yield (
-                call.line,
-                what,
-                "Run hpcmod fetch docker://... once, and singularity exec in the job.",
-            )
 
 
 def _random_run(look: ScriptContext) -> Iterator[Fault]:
@@ -79,9 +50,7 @@ def _nothing_starts_ranks(look: ScriptContext) -> Iterator[Fault]:
 
 
 RULES: dict[str, Rule] = {
-    "waiting-steps": _waiting_steps,
     "step-in-step": _step_in_step,
-    "docker": _docker,
     "random-run": _random_run,
     "nothing-starts-ranks": _nothing_starts_ranks,
 }
