@@ -11,7 +11,6 @@ import pytest
 
 from tests.corpus import make_squashfs
 from tests.foreign_recipes import write_edf, write_lumi, write_ngc, write_shpc, write_tree
-from tests.lumi.reference import OF_2023, install
 from tests.stack import Done, EasyBuild, ModuleTool, run
 
 pytestmark = pytest.mark.stack
@@ -28,16 +27,6 @@ for path in sys.argv[1:]:
     if not (ec["download_instructions"] or ec["source_urls"]):
         sys.exit(f"{path}: EasyBuild's own easyconfigs say how to get their sources")
     print(json.dumps([ec.short_mod_name, ec["image"] or ec["sources"][0], ec["description"], ec["wrapped_commands"]]))
-"""
-
-OF_SHPC = """
--- after the module.lua that singularity-hpc 0.1.32 writes, in our words
-setenv("SINGULARITY_SHELL", "/bin/bash")
-setenv("SINGULARITY_CONTAINER", "{sif}")
-conflict("tool", "python")
-set_shell_function("python", 'singularity exec {sif} python "$@"', "singularity exec {sif} python")
-set_shell_function("tool-run", 'singularity run {sif} "$@"', "singularity run {sif}")
-whatis("Name: tool")
 """
 
 
@@ -100,33 +89,6 @@ def test_makes_a_module_of_a_bare_sif(eb: EasyBuild, lmod: ModuleTool, tiny_sif:
     assert installed.returncode == 0, installed.stdout
     said = lmod("module load tool/1.2 && python -c 'print(6 * 7)'", eb.modules)
     assert said.stdout.split() == ["42"], said.stderr
-    verify_against_references(eb, lmod, tmp_path)
-
-
-def verify_against_references(eb: EasyBuild, lmod: ModuleTool, top: Path) -> None:
-    """Compare tool/1.2 with modules equivalent to those of LUMI and of singularity-hpc."""
-    sif = top / "images/tool_1.2.sif"
-    install(top / "lumi", "tool/1.2", OF_2023, sif, ["/usr/share"], Path("/unused"))
-    write_tree(top, {"shpc/org/tool/1.2/module.lua": OF_SHPC.format(sif=sif)})
-    expected = {
-        "lumi/modules/all/tool/1.2.lua": (
-            "lost    bind /usr/share: /usr/share\n"
-            "changed container variable PREPEND_PATH: /runscripts -> "
-            "/runscripts:/user-software/venv/tool/bin:/opt/miniconda3/envs/pytorch/bin\n"
-        ),
-        "shpc/org/tool/1.2/module.lua": (
-            "lost    command tool-run\n"
-            f"lost    variable SINGULARITY_CONTAINER: {sif}\n"
-            "lost    variable SINGULARITY_SHELL: /bin/bash\n"
-        ),
-    }
-    for old, said in expected.items():
-        done = lmod(f"hpcmod import --verify {top / old} tool/1.2", eb.modules)
-        assert (done.returncode, done.stdout) == (1, said), done.stderr
-    itself = lmod("hpcmod import --verify tool/1.2 tool --json", eb.modules)
-    counts = json.loads(itself.stdout)
-    assert (itself.returncode, counts["changed"], counts["lost"], counts["added"]) == (0, 0, 0, 0), itself.stderr
-    assert {"EBROOTTOOL", "/runscripts", "python", "get-master"} <= {one["name"] for one in counts["effects"]}
 
 
 def test_an_environment_of_cscs_becomes_a_module_with_its_mounts_and_variables(
@@ -160,12 +122,3 @@ def test_an_environment_of_cscs_becomes_a_module_with_its_mounts_and_variables(
     assert said.stdout.strip() == "it's mine|k|me-1|of the squashfs|of the directory|of the user|/custom/bin", (
         said.stderr
     )
-
-
-def test_modules_in_tcl_are_compared_with_either_tool(module_env: ModuleTool, tmp_path: Path) -> None:
-    old = "#%Module\nsetenv SIF /x/a.sif\nsetenv SINGULARITY_BIND /pfs,/a:/b\nset-alias tool {runtime exec x}\n"
-    new = "#%Module\nsetenv SIF /x/b.sif\nsetenv SINGULARITY_BINDPATH /a:/b\n"
-    write_tree(tmp_path, {"m/old/1": old, "m/new/1": new})
-    done = module_env(f"hpcmod import --verify {tmp_path}/m/old/1 new", tmp_path / "m")
-    assert done.returncode == 1, done.stderr
-    assert done.stdout == "lost    bind /pfs: /pfs\nlost    command tool\nchanged variable SIF: /x/a.sif -> /x/b.sif\n"

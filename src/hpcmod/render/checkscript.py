@@ -1,4 +1,4 @@
-"""Render scripts that load a module with any module tool: to run a check, or to see what the module changes."""
+"""Render a script that loads a module with any module tool and runs a check."""
 
 from __future__ import annotations
 
@@ -36,18 +36,3 @@ module use {sh(modulepath)} && module load {sh(module)} || exit
 
 exit
 """
-
-
-def render_states(module: str, *, modulepath: str = "") -> str:
-    """Render a script that prints the state of the shell before and after a module is loaded.
-
-    A state is the variables as `env -0` prints them, a NUL, the names of functions and aliases, and two NULs.
-
-    Parameters
-    ----------
-    modulepath
-        Directory to search first; empty: only $MODULEPATH.
-    """
-    use = f"module use {sh(modulepath)} || exit\n" if modulepath else ""
-    state = "env -0; printf '\\0'; compgen -A function; compgen -a; printf '\\0\\0'"
-    return f"{_MODULE}{use}{state}\nmodule load {sh(module)} >/dev/null || exit\n{state}\nexit 0\n"

@@ -223,8 +223,6 @@ def test_json_that_is_for_another_program_is_not_ours() -> None:
     assert not asks_for_json(main, ["exec", "Toy", "jq", "--json"])
     assert not asks_for_json(main, ["job", "Toy", "--", "a.py", "--json"])
     assert asks_for_json(main, ["catalogue", "journal", "--json"])
-    assert asks_for_json(main, ["import", "--verify", "Old", "New", "--json"])
-    assert not asks_for_json(main, ["import", "--verify", "Old", "--json"])
     assert asks_for_json(main, ["no-such-verb", "--json"])
 
 

@@ -1,8 +1,7 @@
-"""The command `hpcmod import`: make easyconfigs from recipes in other formats, and compare the modules of both."""
+"""The command `hpcmod import`: make easyconfigs from recipes in other formats."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -12,7 +11,6 @@ from typing import NoReturn
 
 import click
 
-from hpcmod.check.module_effects import ADDED, CHANGED, LOST, SAME, EffectDifference, verify_replacement
 from hpcmod.cli.groups import CommandGroup
 from hpcmod.cli.output import json_option, print_json, print_message, print_text, tell
 from hpcmod.errors import BadInputError, LackingError, NotFoundError
@@ -20,7 +18,6 @@ from hpcmod.importing.formats import SUFFIXES, ImportFormat, ListedFormat, find_
 from hpcmod.importing.outcome import Outcome
 from hpcmod.importing.writing import CONVERTED, EXISTS, REFUSED, UNCHANGED, ImportRow, write_easyconfigs
 from hpcmod.progress import ProgressLine
-from hpcmod.render.quote import terminal_line
 
 
 class _Formats(CommandGroup):
@@ -76,17 +73,6 @@ def _format_of(given: str) -> str:
 
 
 @dataclass(frozen=True)
-class ModuleComparison:
-    """Differences between a module and the one that replaces it."""
-
-    same: int
-    changed: int
-    lost: int
-    added: int
-    effects: tuple[EffectDifference, ...]
-
-
-@dataclass(frozen=True)
 class ImportResult:
     """Easyconfigs converted from recipes of other tools."""
 
@@ -99,23 +85,12 @@ class ImportResult:
     recipes: tuple[ImportRow, ...]
 
 
-@click.group("import", cls=_Formats, invoke_without_command=True, no_args_is_help=True)
-@click.option(
-    "--verify",
-    nargs=2,
-    metavar="OLD NEW",
-    help="Load two modules, by name or path of the modulefile, and compare what they do.",
-)
-@json_option(ModuleComparison, when="with --verify")
-@click.pass_context
-def importing(ctx: click.Context, verify: tuple[str, str] | None, as_json: bool) -> None:
+@click.group("import", cls=_Formats)
+def importing() -> None:
     """Make easyconfigs from recipes of other tools, or a SIF.
 
     Without a format, the file's name decides. The recipes are read, never run. Other Python packages can add formats.
     Exit code 1: a recipe was refused, or a different easyconfig already exists.
-
-    With --verify: load an installed module and the one that replaces it, and print which variables, binds, commands
-    and run scripts the new one lacks, or sets to another value. Exit code 1: there are any.
 
     \b
     Examples:
@@ -124,33 +99,7 @@ def importing(ctx: click.Context, verify: tuple[str, str] | None, as_json: bool)
       hpcmod import ngc ngc-container-environment-modules
       hpcmod import edf ~/.edf
       hpcmod import sif /shared/images
-      hpcmod import --verify /appl/modules/PyTorch/2.7.1.lua PyTorch/2.7.1
     """
-    if verify and ctx.invoked_subcommand:
-        raise click.UsageError("--verify takes two modules, and no recipes")
-    if not verify and (as_json or not ctx.invoked_subcommand):
-        raise click.UsageError("--json needs --verify here" if as_json else "Missing command.")
-    if verify:
-        _verify(verify_replacement(*verify, os.environ), as_json=as_json)
-
-
-def _verify(differences: Sequence[EffectDifference], *, as_json: bool) -> NoReturn:
-    """Print the differences of two modules, and exit."""
-    counts = Counter(one.status for one in differences)
-    if as_json:
-        print_json(ModuleComparison(counts[SAME], counts[CHANGED], counts[LOST], counts[ADDED], tuple(differences)))
-    else:
-        for one in differences:
-            if one.status in (LOST, CHANGED):
-                print_text(terminal_line(f"{one.status:7} {one.kind} {one.name}{_values(one)}"))
-    print_message(", ".join(f"{counts[status]} {status}" for status in (SAME, CHANGED, LOST, ADDED)))
-    sys.exit(bool(counts[CHANGED] or counts[LOST]))
-
-
-def _values(one: EffectDifference) -> str:
-    """Return the values of an effect as text; empty for commands and scripts, which have none."""
-    shown = " -> ".join(value for value in (one.old, one.new) if value is not None)
-    return f": {shown}" if shown else ""
 
 
 def _make_failing_command(name: str, err: LackingError) -> click.Command:

@@ -152,29 +152,3 @@ def test_what_no_format_reads_is_one_error_with_the_commands_to_use(name: str, t
     assert message.startswith(f"hpcmod: {tmp_path / name}: neither a format nor a file")
     assert all(known in message for known in BUILT_IN)
     assert "hpcmod build" in "".join(cure) and "hpcmod lint" in "".join(cure)
-
-
-@pytest.fixture
-def module_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fake module tool, whose modules are lines of bash."""
-    tool = '#!/bin/sh\ncat "$MODULEPATH/$3" || echo false\n'
-    write_tree(tmp_path, {"lmod": tool, "Old": "export A=1 B=1 C=1", "New": "export B=2 C=1 D=1"})
-    (tmp_path / "lmod").chmod(0o755)
-    monkeypatch.setenv("LMOD_CMD", str(tmp_path / "lmod"))
-    monkeypatch.setenv("MODULEPATH", str(tmp_path))
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("module_tool")
-def test_verify_prints_what_is_lost_or_changed() -> None:
-    done = run("--verify", "Old", "New")
-    assert done.stdout == "lost    variable A: 1\nchanged variable B: 1 -> 2\n"
-    assert (done.exit_code, done.stderr) == (1, "1 same, 1 changed, 1 lost, 1 added\n")
-    assert run("--verify", "Old", "Old").exit_code == 0
-    effects = json.loads(run("--verify", "Old", "New", "--json").stdout)["effects"]
-    assert effects[-1] == {"status": "same", "kind": "variable", "name": "C", "old": "1", "new": "1"}
-
-
-@pytest.mark.parametrize("args", [("--json",), ("--verify", "Old", "New", "ngc", "x"), ("--json", "ngc", "x")])
-def test_verify_and_formats_do_not_go_together(args: tuple[str, ...]) -> None:
-    assert run(*args).exit_code == 2
