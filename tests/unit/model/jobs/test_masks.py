@@ -22,17 +22,8 @@ WORKSHOP = (
 PAGE = tuple(f"0xfe{zeros}" for zeros in ("0" * 12, "0" * 14, "0" * 4, "0" * 6, "", "00", "0" * 8, "0" * 10))
 """mnist.slurm from LUMI's PyTorch page: `0x${c}000000000000,...` with c=fe."""
 
-HARDWARE_THREADS = {
-    4: (0, 64),
-    5: (8, 72),
-    2: (16, 80),
-    3: (24, 88),
-    6: (32, 96),
-    7: (40, 104),
-    0: (48, 112),
-    1: (56, 120),
-}
-"""Frontier's user guide: by GPU, the first of 8 cores and of their second threads; the first core is reserved."""
+CORES = {4: 0, 5: 8, 2: 16, 3: 24, 6: 32, 7: 40, 0: 48, 1: 56}
+"""Frontier's user guide: by GPU, the first of 8 cores, which is reserved."""
 
 
 def numbers(masks: tuple[str, ...]) -> list[int]:
@@ -47,20 +38,9 @@ def test_ranks_of_one_gpu_get_the_masks_that_lumis_pages_print(ranks: int) -> No
 
 
 @pytest.mark.parametrize("ranks", [8, 4, 2, 1])
-def test_ranks_that_share_all_gpus_get_the_masks_of_their_gpus_together(ranks: int) -> None:
-    printed, each = numbers(PAGE), 8 // ranks
-    expected = [sum(printed[rank * each : (rank + 1) * each]) for rank in range(ranks)]
-    assert numbers(cpu_masks(LUMI, ranks, gpus_per_rank=0)) == expected
-
-
-@pytest.mark.parametrize("ranks", [8, 4, 2, 1])
-@pytest.mark.parametrize("threads", [1, 2])
-def test_frontiers_masks_are_its_table_of_hardware_threads(ranks: int, threads: int) -> None:
-    expected = [
-        sum(1 << (first + core) for first in HARDWARE_THREADS[gpu][:threads] for core in range(1, 8))
-        for gpu in range(ranks)
-    ]
-    assert numbers(cpu_masks(FRONTIER, ranks, threads_per_core=threads)) == expected
+def test_frontiers_masks_are_its_table_of_cores(ranks: int) -> None:
+    expected = [sum(1 << (CORES[gpu] + core) for core in range(1, 8)) for gpu in range(ranks)]
+    assert numbers(cpu_masks(FRONTIER, ranks)) == expected
 
 
 @pytest.mark.parametrize("ranks", [4, 2, 1])
@@ -73,33 +53,27 @@ def test_a_gh200_gets_the_cores_of_its_own_cpu(ranks: int) -> None:
 
 @pytest.mark.parametrize("ranks", [8, 4, 2, 1])
 def test_no_two_ranks_share_a_core_and_none_gets_one_of_the_systems(ranks: int) -> None:
-    for share in (0, 1):
-        cores = [core for rank in cores_by_rank(LUMI, ranks, gpus_per_rank=share) for core in rank]
-        assert len(cores) == len(set(cores))
-        assert not set(cores) & set(LUMI.reserved_cores)
+    cores = [core for rank in cores_by_rank(LUMI, ranks) for core in rank]
+    assert len(cores) == len(set(cores))
+    assert not set(cores) & set(LUMI.reserved_cores)
 
 
 def test_without_gpus_the_cores_are_dealt_out_evenly() -> None:
     node = NodeType("cpu", cores=6, reserved_cores=(0, 4), threads_per_core=2)
     assert cores_by_rank(node, 4) == ((1,), (2,), (3,), (5,))
-    assert cpu_masks(node, 2, threads_per_core=2) == (hex(0b1110 | 0b1110 << 8), hex(0b11100000 | 0b11100000 << 8))
+    assert cpu_masks(node, 3) == ("0x6", "0x28", "0xc0")
 
 
 @pytest.mark.parametrize(
-    ("node", "ranks", "options", "words"),
+    ("node", "ranks", "words"),
     [
-        pytest.param(LUMI, 9, {}, "9 ranks with 1 GPUs each", id="more ranks than GPUs"),
-        pytest.param(LUMI, 0, {}, "0 ranks", id="no rank"),
-        pytest.param(LUMI, 5, {"gpus_per_rank": 2}, "5 ranks with 2 GPUs", id="more GPUs than there are"),
-        pytest.param(LUMI, 9, {"gpus_per_rank": 0}, "9 ranks cannot share 8 GPUs", id="more ranks than GPUs to share"),
-        pytest.param(LUMI, 8, {"threads_per_core": 3}, "has 2", id="more threads than a core has"),
-        pytest.param(NodeType("x", cores=8, gpus=2), 2, {}, "not known", id="cores near a GPU not known"),
-        pytest.param(NodeType("x"), 2, {}, "2 ranks cannot share 0 cores", id="cores not known"),
+        pytest.param(LUMI, 9, "9 ranks cannot share 8 GPUs", id="more ranks than GPUs"),
+        pytest.param(LUMI, 0, "0 ranks", id="no rank"),
+        pytest.param(NodeType("x", cores=8, gpus=2), 2, "not known", id="cores near a GPU not known"),
+        pytest.param(NodeType("x"), 2, "2 ranks cannot share 0 cores", id="cores not known"),
     ],
 )
-def test_refuses_ranks_that_do_not_fit_the_cores(
-    node: NodeType, ranks: int, options: dict[str, int], words: str
-) -> None:
+def test_refuses_ranks_that_do_not_fit_the_cores(node: NodeType, ranks: int, words: str) -> None:
     with pytest.raises(BadInputError, match=words) as caught:
-        cpu_masks(node, ranks, **options)
+        cpu_masks(node, ranks)
     assert caught.value.cure
