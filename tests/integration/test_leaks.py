@@ -113,7 +113,7 @@ def test_an_image_can_be_built_while_the_module_is_loaded(loader: Loader, tmp_pa
 @one_loader
 def test_reports_the_difference_variable_by_variable(loader: Loader, tmp_path: Path) -> None:
     hpcmod = loader.tool.stack.python.parent / "hpcmod"
-    done = loaded(loader, f"{hpcmod} env --diff", PYTHONPATH="/host", SINGULARITYENV_MINE="1", HOME=str(tmp_path))
+    done = loaded(loader, f"{hpcmod} site env --diff", PYTHONPATH="/host", SINGULARITYENV_MINE="1", HOME=str(tmp_path))
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert f"PYTHONPATH: /host -> ''  # the module {TOY}, by APPTAINERENV_PYTHONPATH" in lines
