@@ -14,7 +14,6 @@ from hpcmod.check.jobs.rules import (
     shell,
     slurm,
     starts,
-    steps,
 )
 from hpcmod.errors import LackingError
 from hpcmod.model.finding import FAIL, Finding
@@ -22,7 +21,7 @@ from hpcmod.model.site import SLURM, Site
 
 RULES: dict[str, Rule] = {
     name: rule
-    for part in (slurm, options, shell, commands, ranks, starts, steps, settings, container, binds, ends)
+    for part in (slurm, options, shell, commands, ranks, starts, settings, container, binds, ends)
     for name, rule in part.RULES.items()
 }
 """Every rule, by name."""

@@ -76,8 +76,6 @@ class Call:
     """The command as written."""
     inner: bool = False
     """Whether it is run by `bash -c`, or is part of a script that the batch script writes."""
-    literal: bool = False
-    """Whether its text is in single quotes, so that no variable is expanded before the step."""
     outputs: tuple[str, ...] = ()
     documents: tuple[Document, ...] = ()
 
@@ -89,12 +87,6 @@ class Call:
     def arguments(self) -> str:
         """Return all words of the program as one string."""
         return " ".join(word.plain for word in self.program)
-
-    @property
-    def multiline(self) -> range:
-        """Return the lines of the command."""
-        lines = [word.line for word in self.words] or [self.line]
-        return range(min(lines), max(lines) + 1)
 
 
 def read_calls(script: BatchScript) -> tuple[Call, ...]:
@@ -179,7 +171,6 @@ def _within(outer: Call, text: Word, command: Command) -> Call:
         container=call.container or outer.container,
         wrappers=outer.wrappers + call.wrappers,
         inner=True,
-        literal=text.text.startswith("'"),
     )
 
 

@@ -67,11 +67,6 @@ class ScriptContext:
         """Return whether the script sources another one, which may set any variable."""
         return any(call.name in ("source", ".", "eval") for call in self.calls)
 
-    @cached_property
-    def directives(self) -> str:
-        """Return all #SBATCH lines as one string."""
-        return "\n".join(line for line in self.script.lines if line.startswith("#SBATCH"))
-
     def option(self, *names: str, call: Call | None = None) -> Option | None:
         """Return an option by any of its names: of the srun of a call, or else of the script."""
         found = [option for option in (call.srun or ()) if option.name in names] if call else []

@@ -80,50 +80,6 @@ def _options_behind_image(look: ScriptContext) -> Iterator[Fault]:
             yield call.container.line, f"{call.container.verb} starts {call.container.verb}", "Remove one of the two."
 
 
-def _before_the_verb(look: ScriptContext) -> Iterator[Fault]:
-    for call in look.calls:
-        texts = [word.plain for word in call.words]
-        for at, text in enumerate(texts[:-2]):
-            if text.rpartition("/")[2] in RUNTIMES and texts[at + 1] in (
-                "--nv",
-                "--rocm",
-                "-B",
-                "--bind",
-                "--cleanenv",
-            ):
-                what = f"{texts[at + 1]} is an option of exec and run: {text} {texts[at + 1]} fails"
-                yield call.words[at + 1].line, what, f"Write {text} exec {texts[at + 1]} ..."
-
-
-def _writable(look: ScriptContext) -> Iterator[Fault]:
-    for call in look.calls:
-        image = call.container.image if call.container else None
-        given = [option for option in call.container.options if option.name == "writable"] if call.container else []
-        if image and given and ("SIF" in image.text or look.expand(image.plain).endswith((".sif", ".simg"))):
-            what = "--writable: a SIF is read-only, and the container does not start"
-            yield given[0].line, what, "Omit it, or write --writable-tmpfs for small changes in memory."
-
-
-def _overlay(look: ScriptContext) -> Iterator[Fault]:
-    for call in look.calls:
-        several = call.srun is not None and (look.ranks(call) or 1) > 1
-        for option in call.container.options if call.container and several else ():
-            if option.name == "overlay" and not option.value.endswith((":ro", ".squashfs", ".sqsh", ".sqfs")):
-                if re.search(r"SLURM_(?:PROCID|ARRAY)|LOCALID", option.value):
-                    continue
-                what = f"{look.ranks(call)} tasks open {option.value} for writing: only the first can"
-                yield option.line, what, f"Write --overlay {option.value}:ro."
-
-
-def _host_library_path(look: ScriptContext) -> Iterator[Fault]:
-    for call in look.calls:
-        for variable in call.variables:
-            inside = re.fullmatch(r"(?:SINGULARITYENV|APPTAINERENV)_(?:LD_LIBRARY_PATH|PATH|PYTHONPATH)", variable.name)
-            if inside and re.match(r"\$\{?(?:LD_LIBRARY_PATH|PATH|PYTHONPATH)\b", variable.value):
-                what = f"{variable.name} replaces the container's own search path with the host's"
-                yield variable.line, what, "Omit it, or add only directories that the container has."
-
-
 def _host_environment(look: ScriptContext) -> Iterator[Fault]:
     runs = [call for call in look.calls if call.container and call.program]
     for call in look.calls:
@@ -156,23 +112,6 @@ def _purged(look: ScriptContext) -> Iterator[Fault]:
         if gone and before and not after and used:
             what = f"module {verbs[0]} unloads {', '.join(before)}, which the lines below need"
             yield call.line, what, "Move it above module load."
-
-
-_FRAMEWORKS = {"pytorch", "tensorflow", "jax", "vllm", "sglang", "megatron", "nemo"}
-
-
-def _two_modules(look: ScriptContext) -> Iterator[Fault]:
-    loaded = [(line, name) for line, name in look.loads if name.partition("/")[0].lower() in _FRAMEWORKS]
-    if len({name.partition("/")[0] for _, name in loaded}) < 2 or not look.site.family:
-        return
-    unloads = any(
-        call.name in ("module", "ml") and re.search(r"purge|unload|swap|rm|reset", call.arguments())
-        for call in look.calls
-    )
-    between = any(loaded[0][0] < call.line < loaded[-1][0] and call.container for call in look.calls)
-    if not unloads and not between:
-        what = f"{loaded[-1][1]} replaces {loaded[0][1]}: one container module is loaded at a time"
-        yield loaded[-1][0], what, "Load only the module whose image the job runs."
 
 
 def _runtime_not_loaded(look: ScriptContext) -> Iterator[Fault]:
@@ -216,13 +155,8 @@ RULES: dict[str, Rule] = {
     "bind-target": _bind_target,
     "tilde": _tilde,
     "options-behind-image": _options_behind_image,
-    "options-before-verb": _before_the_verb,
-    "writable": _writable,
-    "overlay": _overlay,
-    "host-library-path": _host_library_path,
     "host-environment": _host_environment,
     "purged": _purged,
-    "two-modules": _two_modules,
     "runtime-not-loaded": _runtime_not_loaded,
     "required-binds": _required_binds,
     "unset-image": _unset_image,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from hpcmod.check.jobs.reading.calls import SHELLS, Call
+from hpcmod.check.jobs.reading.calls import SHELLS
 from hpcmod.check.jobs.reading.look import Fault, Rule, ScriptContext, is_unescaped
 
 _BUILTINS = {"cd", "source", ".", "export", "eval", "set", "unset", "ulimit", "trap", "alias", "conda activate"}
@@ -44,23 +44,6 @@ def _unquoted_shell(look: ScriptContext) -> Iterator[Fault]:
             yield call.program[2].line, what, f"Put the whole command in quotes: bash -c '{' '.join(texts[2:])}'."
 
 
-def _quoted_command(look: ScriptContext) -> Iterator[Fault]:
-    for call in look.calls:
-        first = call.program[0] if call.program and (call.container or call.srun is not None) else None
-        if first and not call.inner and re.fullmatch(r"([\"'])[A-Za-z][\w./-]* .*\1", first.text, re.DOTALL):
-            what = "in quotes, program and arguments are one word: no program has such a name"
-            yield first.line, what, "Remove the quotes, or write bash -c before them."
-
-
-def _mask_without_kind(look: ScriptContext) -> Iterator[Fault]:
-    for call in look.steps:
-        option = look.option("cpu-bind", "cpu_bind", call=call)
-        value = look.expand(option.value) if option else ""
-        if option and re.fullmatch(r"(?:0x)?[0-9a-fA-F]{2,}(?:,(?:0x)?[0-9a-fA-F]+)*", value):
-            what = f"--cpu-bind={option.value} does not say that these are masks: srun refuses it"
-            yield option.line, what, f"Write --cpu-bind=mask_cpu:{option.value}."
-
-
 def _unbalanced(look: ScriptContext) -> Iterator[Fault]:
     if look.script.unclosed:
         return
@@ -80,17 +63,6 @@ def _unbalanced(look: ScriptContext) -> Iterator[Fault]:
         yield opened[-1][1], what, f"Add {_OPENS[opened[-1][0]]}."
 
 
-def _test_brackets(look: ScriptContext) -> Iterator[Fault]:
-    for call in look.calls:
-        texts = [word.text for word in call.words if word.text not in _BEFORE]
-        if not texts or call.inner:
-            continue
-        opens = re.match(r"\[\[?[$\"'-]", texts[0])
-        closes = texts[0] in ("[", "[[") and len(texts) > 1 and re.search(r"[^\]\s]\]{1,2}$", texts[-1])
-        if opens or closes:
-            yield call.line, "bash needs spaces within the brackets of a test", 'Write [ "$A" = "$B" ].'
-
-
 def _path_replaced(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         for variable in () if call.program else call.variables:
@@ -99,35 +71,10 @@ def _path_replaced(look: ScriptContext) -> Iterator[Fault]:
                 yield variable.line, what, f"export PATH={variable.value}:$PATH"
 
 
-def _requeue_loop(look: ScriptContext) -> Iterator[Fault]:
-    depth, option = 0, look.option("signal")
-    for call in look.calls:
-        for word in call.words:
-            depth += (word.text in _OPENS) - (word.text in _OPENS.values())
-            if word.text not in _BEFORE:
-                break
-        plain = not call.inner and depth == 0 and call.line not in look.function_lines
-        if plain and re.match(r"scontrol requeue\b", call.arguments()) and not _conditional(look, call) and not option:
-            what = "each run requeues the job at its end, done or not, so the job never ends"
-            yield (
-                call.line,
-                what,
-                "Requeue in a trap, or only if the run is not done: [ -e done ] || scontrol requeue ...",
-            )
-
-
-def _conditional(look: ScriptContext, call: Call) -> bool:
-    return bool(re.search(r"&&|\|\|", look.script.lines[call.line - 1]))
-
-
 RULES: dict[str, Rule] = {
     "shell-in-container": _shell_in_container,
     "container-variable": _container_variable,
     "unquoted-shell": _unquoted_shell,
-    "quoted-command": _quoted_command,
-    "mask-without-kind": _mask_without_kind,
     "unbalanced": _unbalanced,
-    "test-brackets": _test_brackets,
     "path-replaced": _path_replaced,
-    "requeue-loop": _requeue_loop,
 }

@@ -61,26 +61,6 @@ def _literal_sif(look: ScriptContext) -> Iterator[Fault]:
             yield image.line, "the variable is not expanded in single quotes", 'Write "$SIF".'
 
 
-def _unquoted_sif(look: ScriptContext) -> Iterator[Fault]:
-    for call in look.calls:
-        image = call.container.image if call.container else None
-        found = re.fullmatch(r"\$\{?(\w+)\}?", image.text) if image else None
-        if image and found and " " in look.variables.get(found[1], ""):
-            yield image.line, f"the path in {image.text} has a space, which splits it in two", f'Write "{image.text}".'
-
-
-def _repeated_bind(look: ScriptContext) -> Iterator[Fault]:
-    known = {bind.source for group in look.site.all_binds for bind in group if not bind.required}
-    for call in look.calls:
-        if not _module_variable(call) or not call.container:
-            continue
-        given = [part for option in call.container.options if option.name == "bind" for part in option.value.split(",")]
-        again = [part for part in given if part in known and ".so" in part]
-        if again:
-            what = f"the module already binds {', '.join(again)} if it exists; with -B a missing one is fatal"
-            yield call.line, what, "Omit it."
-
-
 def _bind_replaced(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         for variable in call.variables:
@@ -111,14 +91,6 @@ def _no_container(look: ScriptContext) -> Iterator[Fault]:
                 f"{name} is a command of the container, not of the host",
                 'Put singularity exec "$SIF" before it.',
             )
-
-
-def _image_on_home(look: ScriptContext) -> Iterator[Fault]:
-    for call in look.calls:
-        image = call.container.image if call.container and call.srun is not None else None
-        if image and re.match(r"(?:~|\$HOME|\$\{HOME\}|/home/)", look.expand(image.plain)):
-            what = "the image is in the home directory, which all nodes will read at the same time"
-            yield image.line, what, "Keep it on the parallel file system, and stage it: hpcmod job --stage."
 
 
 def _no_gpu_flag(look: ScriptContext) -> Iterator[Fault]:
@@ -205,12 +177,9 @@ RULES: dict[str, Rule] = {
     "no-module": _no_module,
     "other-module": _other_module,
     "literal-sif": _literal_sif,
-    "unquoted-sif": _unquoted_sif,
-    "repeated-bind": _repeated_bind,
     "bind-replaced": _bind_replaced,
     "not-an-image": _not_an_image,
     "no-container": _no_container,
-    "image-on-home": _image_on_home,
     "no-gpu-flag": _no_gpu_flag,
     "wrong-gpu-flag": _wrong_gpu_flag,
     "clean-environment": _clean_environment,

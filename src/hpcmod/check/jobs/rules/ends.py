@@ -137,56 +137,6 @@ def _is_read_there(look: ScriptContext, copy: Call) -> bool:
     return any(place.search(look.expand(call.arguments())) for call in later)
 
 
-def _stage_flag(look: ScriptContext) -> Iterator[Fault]:
-    for place in look.site.stage_places:
-        base = place.directory.partition("/$")[0]
-        flags = place.flag.split()
-        if (
-            len(flags) < 2
-            or flags[-1] in look.directives
-            or flags[-1] in " ".join(o.value for o in look.script.options)
-        ):
-            continue
-        for call in look.calls:
-            if re.search(
-                rf"(?:^|[\s=:,]){re.escape(base)}\b", look.expand(" ".join(word.plain for word in call.words))
-            ):
-                what = f"{base} exists only in jobs that request it"
-                yield call.line, what, f"Add #SBATCH {place.flag}."
-                break
-
-
-def _lost_results(look: ScriptContext) -> Iterator[Fault]:
-    place = _node_local(look)
-    for call in look.ranked or look.steps:
-        found = re.search(r"--(?:output|out|save|log|checkpoint|ckpt)[-_]?\w*[= ](\S+)", look.expand(call.arguments()))
-        if not found or not place.match(found[1]):
-            continue
-        kept = any(
-            (one.name in (*_COPIES, "sgather", "scp") or one.inner) and place.search(look.expand(one.arguments()))
-            for one in look.calls
-            if one.line > call.line or one.inner or one.name == "trap"
-        ) or any(place.search(look.expand(one.arguments())) for one, _ in _traps(look))
-        if not kept:
-            what = f"{found[1]} is on the node, and is removed with the job"
-            yield call.line, what, "Write results to the parallel file system, or copy them there at the end."
-
-
-_BIG = re.compile(
-    r"(?:SINGULARITYENV_|APPTAINERENV_)?(?:HF_HOME|HF_HUB_CACHE|HF_DATASETS_CACHE|TRANSFORMERS_CACHE|TORCH_HOME|"
-    r"HUGGINGFACE_HUB_CACHE|VLLM_CACHE_ROOT|(?:APPTAINER|SINGULARITY)_CACHEDIR)"
-)
-
-
-def _cache_at_home(look: ScriptContext) -> Iterator[Fault]:
-    for call in look.calls:
-        for variable in call.variables:
-            if _BIG.fullmatch(variable.name) and re.match(r"~|\$\{?HOME\b|/users/|/home/", look.expand(variable.value)):
-                place = look.site.cache_root or "a directory on the parallel file system"
-                what = f"{variable.name} is in the home directory, whose small quota models will fill"
-                yield variable.line, what, f"export {variable.name}={place}"
-
-
 _NO_SIF = re.compile(r"(?:docker|oras|library|shub|https?)://|(?:docker-archive|oci-archive|docker-daemon):")
 """Images that the runtime converts before it starts them."""
 
@@ -252,9 +202,6 @@ RULES: dict[str, Rule] = {
     "trap-waits": _trap_waits,
     "no-wait": _no_wait,
     "stage": _stage,
-    "stage-flag": _stage_flag,
-    "lost-results": _lost_results,
-    "cache-at-home": _cache_at_home,
     "registry-image": _registry_image,
     "install-in-job": _install_in_job,
     "no-proxy": _download,

@@ -119,14 +119,6 @@ def _memory_of_parts(look: ScriptContext) -> Iterator[Fault]:
             yield option.line, what, f"Write --{name}={kind.memory_gib // count}G."
 
 
-def _memory_twice(look: ScriptContext) -> Iterator[Fault]:
-    given = [one for name in ("mem", "mem-per-cpu", "mem-per-gpu") if (one := look.option(name))]
-    if len(given) > 1:
-        last = max(given, key=lambda one: one.line)
-        names = " and ".join(f"--{one.name}" for one in given)
-        yield last.line, f"{names} are mutually exclusive: sbatch refuses the script", "Keep one of them."
-
-
 def _contradiction(look: ScriptContext) -> Iterator[Fault]:
     total, nodes, each = look.number("ntasks"), look.nodes(), look.number("ntasks-per-node", "tasks-per-node")
     option = look.option("ntasks")
@@ -171,19 +163,6 @@ def _with_task(name: str) -> str:
     return f"{stem}-%A_%a.{ending}" if dot and "/" not in ending else f"{name}-%A_%a"
 
 
-def _array_bounds(look: ScriptContext) -> Iterator[Fault]:
-    array = look.option("array")
-    if not array or not re.match(r"0(?:-|,|$)", array.value):
-        return
-    for call in look.calls:
-        text = " ".join([word.text for word in call.words])
-        if re.search(r"\bsed\s.*\$\{?SLURM_ARRAY_TASK_ID\}?[\"']?p|\bNR\s*==\s*[\"']*\$\{?SLURM_ARRAY_TASK_ID", text):
-            last = array.value.partition("-")[2].partition("%")[0]
-            cure = f"#SBATCH --array=1-{int(last) + 1}" if last.isdecimal() else "Count the tasks from 1."
-            yield call.line, "lines are counted from 1, and the array from 0: the first task gets no line", cure
-            return
-
-
 def _array_list(look: ScriptContext) -> Iterator[Fault]:
     array = look.option("array")
     found = re.match(r"\d+-(\d+)", array.value) if array else None
@@ -195,21 +174,6 @@ def _array_list(look: ScriptContext) -> Iterator[Fault]:
             line = look.text.count("\n", 0, index.start()) + 1
             what = f"{name} has {count} entries, counted from 0, but the array ends at {last}: the last tasks get none"
             yield line, what, f"#SBATCH --array=0-{count - 1}"
-
-
-def _unknown_partition(look: ScriptContext) -> Iterator[Fault]:
-    option = look.option("partition")
-    known = [name for kind in look.site.node_types for name in kind.partitions]
-    for name in option.value.split(",") if option and known else ():
-        near = get_close_matches(name, known, 1, 0.8)
-        if option and name not in known and near and not _is_variant(name, near[0]):
-            what = f"partition {name} is not in the profile of {look.site.name}"
-            yield option.line, what, f"Write --partition={near[0]}."
-
-
-def _is_variant(name: str, known: str) -> bool:
-    """Return whether a name only adds a word to a known one, so that it may be another partition: standard-g-test."""
-    return name.startswith(known) or name.endswith(known)
 
 
 def _too_many_cpus(look: ScriptContext) -> Iterator[Fault]:
@@ -237,12 +201,9 @@ RULES: dict[str, Rule] = {
     "memory-unit": _memory_unit,
     "too-much-memory": _too_much_memory,
     "memory-of-parts": _memory_of_parts,
-    "memory-twice": _memory_twice,
     "contradiction": _contradiction,
     "log-directory": _log_directory,
     "array-log": _array_log,
-    "array-bounds": _array_bounds,
     "array-list": _array_list,
-    "unknown-partition": _unknown_partition,
     "too-many-cpus": _too_many_cpus,
 }

@@ -138,21 +138,6 @@ def _bound_cores(look: ScriptContext, call: Call) -> set[int]:
     return cores | ({int(core) for core in listed[1].split(",") if core} if listed else set())
 
 
-def _mask_shared(look: ScriptContext) -> Iterator[Fault]:
-    kind = look.node_type()
-    if look.whole_nodes() or not kind or not kind.reserved_cores or not look.option("partition"):
-        return
-    full = look.option("mem") and (look.gpus_per_node() or 0) >= kind.gpus and (look.nodes() or 0) > 0
-    for call in look.steps:
-        if _bound_cores(look, call) and not full:
-            what = "masks refer to cores of the whole node, but this job may get others: srun refuses them"
-            yield (
-                call.line,
-                what,
-                (f"Request whole nodes ({', '.join(look.site.job.exclusive)}, or --exclusive), or remove the masks."),
-            )
-
-
 def refused_launchers(look: ScriptContext) -> dict[str, str]:
     """Return the launchers that the machine refuses or advises against, each with the reason."""
     return dict((*look.site.launcher.discouraged, *look.site.launcher.refused))
@@ -222,7 +207,6 @@ RULES: dict[str, Rule] = {
     "master-addr": _master_addr,
     "mask-count": _mask_count,
     "mask-reserved": _mask_reserved,
-    "mask-shared": _mask_shared,
     "changing-port": _changing_port,
     "refused-launcher": _refused_launcher,
     "launcher-tasks": _launcher_tasks,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from hpcmod.check.jobs.reading.calls import RUNTIMES, Call
-from hpcmod.check.jobs.reading.look import GPU_OPTIONS, Fault, Rule, ScriptContext, launchers_of
+from hpcmod.check.jobs.reading.look import GPU_OPTIONS, TOOLS, Fault, Rule, ScriptContext, launchers_of
 
 _OWN_RANKS = re.compile(
     r"lightning|mpi4py|submitit|horovod|SLURM_PROCID|SLURM_LOCALID|PMI_RANK|OMPI_COMM|\bjax|\bRANK=|--rank\b|"
@@ -14,7 +14,7 @@ _OWN_RANKS = re.compile(
     re.IGNORECASE,
 )
 """Signs that a program, or something in the script, determines the rank itself."""
-OF_ONE = re.compile(r"plot|prepare|preproc|download|convert|tokeniz|check|test_|export|print|info", re.IGNORECASE)
+_OF_ONE = re.compile(r"plot|prepare|preproc|download|convert|tokeniz|check|test_|export|print|info", re.IGNORECASE)
 """Names of programs that do not train."""
 _ON_THE_HOST = {
     "srun": "srun", "sbatch": "sbatch", "scontrol": "scontrol", "squeue": "squeue", "scancel": "scancel",
@@ -38,7 +38,7 @@ def _no_ranks(look: ScriptContext) -> Iterator[Fault]:
             continue
         script = next((word.plain for word in call.program[1:] if word.plain.endswith(".py")), "")
         ranks = look.ranks(call) or 1
-        if ranks < 2 or not look.asks_for_gpus(call) or launchers_of(call) or OF_ONE.search(script) or call.wrappers:
+        if ranks < 2 or not look.asks_for_gpus(call) or launchers_of(call) or _OF_ONE.search(script) or call.wrappers:
             continue
         what = f"{ranks} tasks start {call.name}, but their ranks are not set: each trains alone, as rank 0"
         yield call.line, what, _start_by(call)
@@ -125,19 +125,6 @@ def call_of(call: Call) -> str:
     return next((name for name in names if name in ("singularity", "apptainer")), "singularity")
 
 
-def _deepspeed_hosts(look: ScriptContext) -> Iterator[Fault]:
-    for call in look.calls:
-        text = call.arguments()
-        named = "deepspeed" in launchers_of(call) and re.search(r"--hostfile[= ]|-H\s", text)
-        if named and call.container and (look.nodes(call) or 1) > 1 and "--no_ssh" not in text:
-            what = "deepspeed --hostfile starts the other nodes with ssh or pdsh, outside the container"
-            yield (
-                call.program[0].line,
-                what,
-                ("Let srun start one task per GPU with conda-python-distributed (or RANK set), without deepspeed."),
-            )
-
-
 def _with_counts(look: ScriptContext, call: Call) -> str:
     """Return the arguments with variables replaced that Slurm sets from the job's options."""
     each = look.number("ntasks-per-node", "tasks-per-node")
@@ -195,22 +182,6 @@ def _paid_gpus(look: ScriptContext) -> Iterator[Fault]:
         )
 
 
-def _idle_gpus(look: ScriptContext) -> Iterator[Fault]:
-    tasks = look.option("ntasks-per-node", "tasks-per-node", "ntasks")
-    for call in look.ranked:
-        each, gpus = look.ranks_per_node(call), look.gpus_per_node(call)
-        kind = look.node_type()
-        if not each or not gpus or each >= gpus or len(look.ranked) > 1 or not tasks or not kind or gpus > kind.gpus:
-            continue
-        text = call.arguments()
-        own = re.search(r"parallel|--devices|--gpus?\b|--tp|--pp|device_map|--launcher", text) or launchers_of(call)
-        said = look.option("gpus-per-task", "gpu-bind", call=call) or "VISIBLE_DEVICES" in look.text
-        if call.name == "conda-python-distributed" and each > 1 and not own and not said:
-            what = f"{each} ranks on each node with {gpus} GPUs: {gpus - each} of them stay idle"
-            yield tasks.line, what, f"Write --ntasks-per-node={gpus}, or request --gpus-per-node={each}."
-            return
-
-
 def _no_cpus(look: ScriptContext) -> Iterator[Fault]:
     if "SRUN_CPUS_PER_TASK" in look.names or look.whole_nodes():
         return
@@ -250,15 +221,31 @@ def _gpus_not_asked(look: ScriptContext) -> Iterator[Fault]:
             return
 
 
+_STARTERS = {"mpirun", "mpiexec", "flux", "ray", "pdsh", "ssh", "deepspeed", "submitit", "snakemake", "parallel"}
+
+
+def _nothing_starts_ranks(look: ScriptContext) -> Iterator[Fault]:
+    tasks, last = look.ranks() or 1, None
+    for call in look.calls:
+        if call.srun is not None or call.container or call.name in _STARTERS or look.sources:
+            return
+        if re.fullmatch(r"python[\d.]*", call.name) and any(word.plain.endswith(".py") for word in call.program):
+            last = last or call
+        elif call.name and call.name not in TOOLS | {"export", "export=", "conda"}:
+            return  # may start steps itself
+    if last and tasks > 1 and look.asks_for_gpus() and not _OF_ONE.search(last.arguments()):
+        what = f"runs once, on the first node, and nothing starts the {tasks} tasks of the job"
+        yield last.line, what, "Put srun before it."
+
+
 RULES: dict[str, Rule] = {
     "no-ranks": _no_ranks,
     "nothing-in-container": _nothing_in_container,
     "host-command": _host_command,
+    "nothing-starts-ranks": _nothing_starts_ranks,
     "mpirun": _mpirun,
-    "deepspeed-hosts": _deepspeed_hosts,
     "too-many-workers": _workers,
     "shared-gpus": _ranks_and_gpus,
-    "idle-gpus": _idle_gpus,
     "billed-gpus": _paid_gpus,
     "no-cpus": _no_cpus,
     "gpus-not-asked": _gpus_not_asked,

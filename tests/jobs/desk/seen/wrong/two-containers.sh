@@ -1,9 +1,0 @@
-#!/bin/bash
-#SBATCH --account=project_465000123
-#SBATCH --partition=standard-g
-#SBATCH --nodes=2
-#SBATCH --ntasks-per-node=8
-#SBATCH --gpus-per-node=8
-#SBATCH --time=00:30:00
-module load LUMI PyTorch/2.7.1-rocm-6.2.4-singularity TensorFlow/2.16-rocm-6.2.4-singularity
-srun singularity exec $SIFPYTORCH conda-python-distributed train.py
