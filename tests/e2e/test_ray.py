@@ -106,6 +106,9 @@ if PACKAGES:
         number = submit(tiny_jobs, "0", "stay", mark=mark)
         wait_for(tiny_jobs, number, '{"hosts"')
         end(tiny_jobs, number, how, mark)
+        if how == "worker":  # the program goes on without that node
+            assert tiny_jobs.state(number) == "RUNNING"
+            must(tiny_jobs("scancel", number))
         tiny_jobs.wait(number)
         assert not names_of(marked(mark)), tiny_jobs.output(number)
 
