@@ -14,43 +14,46 @@ import pytest
 from tests.stack import CHECKOUT
 
 CEILINGS = {
-    "src/hpcmod": 1771,
-    "src/hpcmod/building": 1835,
-    "src/hpcmod/catalogue": 6638,
-    "src/hpcmod/check": 8593,
-    "src/hpcmod/cli": 12131,
-    "src/hpcmod/endings": 1189,
-    "src/hpcmod/fs": 1471,
-    "src/hpcmod/image": 13888,
-    "src/hpcmod/importing": 5849,
-    "src/hpcmod/install": 6107,
-    "src/hpcmod/model": 19245,
-    "src/hpcmod/render": 4709,
-    "src/hpcmod/sites": 1735,
-    "tests": 5607,
-    "tests/bench": 2316,
-    "tests/corpora": 702,
-    "tests/e2e": 4088,
-    "tests/faults": 2378,
-    "tests/fuzz": 1193,
-    "tests/integration": 14268,
-    "tests/jobs": 3676,
-    "tests/logs": 1619,
-    "tests/lumi": 1227,
-    "tests/planted": 406,
-    "tests/unit": 65176,
-    "docs": 292,
-    "docs/explanation": 1170,
-    "docs/how-to": 4762,
-    "docs/reference": 2044,
-    "docs/tutorial": 363,
-    "runscripts": 7450,
-    "easyblocks": 781,
-    "easyconfigs": 2434,
-    "recipes": 1697,
-    "dev": 1993,
+    "src/hpcmod": 1500,
+    "src/hpcmod/building": 1630,
+    "src/hpcmod/catalogue": 5890,
+    "src/hpcmod/check": 6640,
+    "src/hpcmod/cli": 11970,
+    "src/hpcmod/endings": 950,
+    "src/hpcmod/fs": 1220,
+    "src/hpcmod/image": 12660,
+    "src/hpcmod/importing": 2080,
+    "src/hpcmod/install": 5550,
+    "src/hpcmod/model": 17570,
+    "src/hpcmod/render": 4080,
+    "src/hpcmod/sites": 1470,
+    "tests": 4630,
+    "tests/bench": 1650,
+    "tests/corpora": 450,
+    "tests/e2e": 3660,
+    "tests/faults": 2060,
+    "tests/fuzz": 870,
+    "tests/integration": 13180,
+    "tests/jobs": 2810,
+    "tests/logs": 1360,
+    "tests/lumi": 980,
+    "tests/planted": 210,
+    "tests/unit": 59960,
+    "docs": 90,
+    "docs/explanation": 920,
+    "docs/how-to": 4220,
+    "docs/reference": 1390,
+    "docs/tutorial": 160,
+    "runscripts": 6220,
+    "easyblocks": 560,
+    "easyconfigs": 2130,
+    "recipes": 1430,
+    "dev": 1720,
 }
 """Lines of each folder with all that is below it, except folders that have a line of their own."""
+
+SLACK = 0.02
+"""Share of its lines that a part may be below its ceiling: else each small change would have to lower it."""
 
 PICTURES = {".png", ".svg"}
 
@@ -60,8 +63,6 @@ def folders_without_ceiling() -> Iterator[str]:
     for top in (CHECKOUT, *(CHECKOUT / name for name in ("src/hpcmod", "tests", "docs"))):
         for folder in sorted(path for path in top.iterdir() if path.is_dir() and "." not in path.name):
             name = folder.relative_to(CHECKOUT).as_posix()
-            if name.endswith(".egg-info") or not any(path.is_file() for path in folder.rglob("*")):
-                continue  # pip wrote it, or an earlier version of the checkout had it
             if name not in CEILINGS and not any(part.startswith(f"{name}/") for part in CEILINGS):
                 yield from [name] if any(map(is_counted, folder.rglob("*"))) else []
 
@@ -88,6 +89,7 @@ def files_of(part: str) -> Iterator[Path]:
 def test_a_part_stays_below_its_ceiling(part: str) -> None:
     lines = lines_of(part)
     assert lines <= CEILINGS[part], f"{part} grew to {lines} lines: say why beside its ceiling, and what went for it"
+    assert lines >= CEILINGS[part] * (1 - SLACK) - 20, f"{part} fell to {lines} lines: lower its ceiling to that"
 
 
 def test_every_folder_has_a_ceiling() -> None:
