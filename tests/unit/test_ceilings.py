@@ -48,7 +48,7 @@ CEILINGS = {
     "easyblocks": 560,
     "easyconfigs": 2130,
     "recipes": 1430,
-    "dev": 1720,
+    "dev": 1730,  # 10 more: each run of the tests has a directory of its own, which it removes
 }
 """Lines of each folder with all that is below it, except folders that have a line of their own."""
 

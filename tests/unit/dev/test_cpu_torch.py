@@ -15,10 +15,14 @@ pytestmark = pytest.mark.slow
 
 
 def download(links: Path, to: Path) -> Done:
-    """Ask the real pip for torch 9+cpu, with one directory as its only source; --no-index keeps it off the network."""
+    """Ask the real pip for torch 9+cpu, with one directory as its only source; --no-index keeps it off the network.
+
+    The machine's own settings of pip may limit the versions of torch, so none of them is read.
+    """
     pip = f"{sys.executable} -m pip download --no-index --no-deps --find-links {links} --dest {to} torch==9+cpu"
     libraries = " ".join(f"source {CHECKOUT}/dev/lib/{name}.sh;" for name in ("talk", "paths", "torch"))
-    return run(["bash", "-c", f"set -euo pipefail; {libraries} with_cpu_torch {pip}"], os.environ)
+    without_settings = {**os.environ, "PIP_CONFIG_FILE": os.devnull}
+    return run(["bash", "-c", f"set -euo pipefail; {libraries} with_cpu_torch {pip}"], without_settings)
 
 
 def test_the_build_for_cpus_is_taken_where_pip_finds_one(tmp_path: Path) -> None:
