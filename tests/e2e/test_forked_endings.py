@@ -117,8 +117,9 @@ def check_groups(jobs: Jobs, numbers: Sequence[str]) -> None:
 
 @pytest.mark.parametrize("start", ["spawn", "one-per-node"][0 if THOROUGH else 1 :])
 def test_two_steps_of_a_job_fork_on_one_node_at_once(tiny_jobs: Jobs, start: str) -> None:
-    words, env = options_of(start)
-    launch = ("hpcmod", "launch", "--gpus", "2", *words[len(SHARED) :], "--", str(MEET), "2")
+    given = ("--start", start) if start == "one-per-node" else ()
+    launch = ("hpcmod", "launch", "--gpus", "2", *given, "--", str(MEET), "2")
+    env = {"HPCMOD_PRELOAD": "http.server", **options_of(start)[1]}
     lines = ["#!/bin/bash", "module load PyTorch", "export SLURM_TASK_EPILOG=$RUNSCRIPTS/remove-caches"]
     lines += ["for group in a b; do", f"GROUP=$group {' '.join(launch)} &", "done"]
     (tiny_jobs.directory / "two.sh").write_text("\n".join([*lines, "wait", ""]))
