@@ -88,8 +88,6 @@ def asks_for_json(command: click.Command | None, words: Sequence[str]) -> bool:
     left = list(words)
     while isinstance(command, click.Group):
         while left and left[0].startswith("-"):
-            if left[0] == "--json" and _has_json(command):
-                return True
             del left[: 1 + _count_values(command, left[0])]
         if not left:
             return False

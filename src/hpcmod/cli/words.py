@@ -60,6 +60,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "cache prune": ("clean the cache of downloads", "hpcmod cache gc"),
     "tag": ("point an alias at a container", "hpcmod catalogue promote NAME/VERSION --alias WORD"),
     "alias": ("point an alias at a container", "hpcmod catalogue promote NAME/VERSION --alias WORD"),
+    "export": ("pack easyconfigs and images for an offline machine", "hpcmod bundle"),
     "history": ("list the changes of a catalogue", "hpcmod catalogue journal {}"),
 }
 """By word, or two words: what it means, and the command for it, with the user's own words in place of `{...}`."""

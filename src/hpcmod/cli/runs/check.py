@@ -135,7 +135,7 @@ def check_verb(flags: CheckFlags) -> None:
     if flags.network and (flags.digest or flags.affinity):
         raise click.UsageError("--network is another check: leave out --digest and --affinity")
     if flags.network and not flags.container:
-        raise click.UsageError("give the NAME of the container whose network is tested")
+        raise click.UsageError("name the container to test: hpcmod check NAME --network")
     container = find_ready(look_around(flags.site), flags.container) if flags.container else None
     allocation = find_allocation(site)
     if allocation is None:
