@@ -312,10 +312,12 @@ class ContainerModule(EasyBlock):
         )
         with boundary(), ProgressLine(f"copying {source['name']}") as progress:
             self.plan = self.make_plan(source["path"])  # refuses a damaged root file system before anything changes
+            if not self.plan.runscripts.has_bash:
+                self.tell("the image has no bash: its commands start directly; no start-shell or conda-python-simple")
             check_wrapped_commands(self.plan.spec.commands or (), Path(source["path"]), self.plan.binds)
             if wanted.lines:
                 check_no_others(self.shared.final(self.installdir) if self.shared else Path(self.installdir))
-            prove = runtime.prover(os.environ)
+            prove = runtime.prover(os.environ, self.plan.trial)
             ways = {"prove": prove, "shared": self.shared, "progress": progress, "tell": self.tell}
             image = store.install(self.plan, sif, version=__version__, **ways)
         if source["checksum"] not in (None, image.sha256):
@@ -333,9 +335,10 @@ class ContainerModule(EasyBlock):
     def sanity_check_step(self, *args, **kwargs):
         """Check that image and run scripts exist, and that the image fits the machine and starts with the module."""
         packed = [PACKED] if self.cfg["user_packages"] else []
-        files = [self.plan.sif_places, "runscripts/conda-python-simple", "bin/start-shell", *packed]
+        scripts = ["runscripts/conda-python-simple", "bin/start-shell"] if self.plan.runscripts.has_bash else []
+        files = [self.plan.sif_places, "runscripts/get-master", *scripts, *packed]
         kwargs.setdefault("custom_paths", {"files": files, "dirs": []})
-        kwargs.setdefault("custom_commands", runtime.start_commands(os.environ, warn=warn))
+        kwargs.setdefault("custom_commands", runtime.start_commands(os.environ, self.plan.trial, warn=warn))
         with boundary():
             self._fit = check_fit(self.plan, os.environ, version=__version__, warn=warn)
         super().sanity_check_step(*args, **kwargs)

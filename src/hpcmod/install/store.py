@@ -32,6 +32,7 @@ from hpcmod.model.plan import RUNSCRIPTS_IN_CONTAINER, InstallPlan, with_own_pac
 from hpcmod.model.site import RUNTIMES
 from hpcmod.render.runscript import (
     ENVIRONMENT_SCRIPTS,
+    IN_BASH_OF_IMAGE,
     PACKING_SCRIPTS,
     RUNSCRIPTS,
     render_environment,
@@ -254,13 +255,16 @@ def make_scripts(plan: InstallPlan, templates: Mapping[str, str]) -> Iterator[tu
     """Yield every script of the plan: its path relative to the root, and its text."""
     settings = plan.runscripts
     for name in RUNSCRIPTS:
+        if name in IN_BASH_OF_IMAGE and not settings.has_bash:
+            continue
         yield f"runscripts/{name}", render_runscript(name, settings, templates=templates)
     words = dict(plan.spec.commands or ())
     for name in plan.commands:
         yield f"bin/{name}", render_wrapper(name, settings, templates=templates, words=words.get(name, (name,)))
     if plan.user_layer:
-        inside = (f"{RUNSCRIPTS_IN_CONTAINER}/list-packages",)
-        yield "bin/list-packages", render_wrapper("list-packages", settings, templates=templates, words=inside)
+        if settings.has_bash:
+            inside = (f"{RUNSCRIPTS_IN_CONTAINER}/list-packages",)
+            yield "bin/list-packages", render_wrapper("list-packages", settings, templates=templates, words=inside)
         for name in PACKING_SCRIPTS:
             yield f"bin/{name}", render_packing(name, settings, templates=templates)
     for command in RUNTIMES:
@@ -268,7 +272,8 @@ def make_scripts(plan: InstallPlan, templates: Mapping[str, str]) -> Iterator[tu
     yield "libexec/squashfuse_ll", render_mount(settings, templates=templates)
     for name, text in render_host_programs(settings, templates=templates).items():
         yield f"libexec/{name}", text
-    yield "bin/start-shell", render_start_shell(settings, templates=templates)
+    if settings.has_bash:
+        yield "bin/start-shell", render_start_shell(settings, templates=templates)
     for name in ENVIRONMENT_SCRIPTS:
         yield name, render_environment(name, plan, templates=templates)
 

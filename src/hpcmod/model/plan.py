@@ -88,6 +88,8 @@ class RunscriptSettings:
     """Where the user's own packages are looked for; None without a Python in the image."""
     python_bin: str = ""
     """Directory added to the container's PATH instead of activating the image's Python; empty: activation is needed."""
+    has_bash: bool = True
+    """Whether the image has bash; without it, commands are started directly, not by run-in-env."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,8 @@ class InstallPlan:
     user_layer: UserLayer | None
     packages: tuple[Package, ...]
     labels: tuple[tuple[str, str], ...] = field(default=())
+    trial: tuple[str, ...] = ImageFacts.trial
+    """Command line of the image that does nothing, to try whether it starts; empty: it has none."""
     own_packages: PackagePlace | None = None
     """Where the module looks for the user's own packages; None if the image has no Python, or is not known yet."""
     notice_places: tuple[str, ...] = ()
@@ -203,6 +207,7 @@ def make_plan(facts: ImageFacts | None, site: Site, spec: InstallSpec) -> Instal
         user_layer=layer,
         packages=facts.packages if facts else (),
         labels=facts.labels if facts else (),
+        trial=facts.trial if facts else ImageFacts.trial,
     )
 
 
@@ -355,6 +360,7 @@ def _make_runscript_settings(
         venv=layer.venv if layer else "",
         container_variables=(*names, *_names_of(_make_container_variables(spec.environment))),
         python_bin=_python_bin(facts),
+        has_bash=facts.has_bash if facts else True,
     )
 
 

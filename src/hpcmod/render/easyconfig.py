@@ -113,7 +113,7 @@ def render_easyconfig(easyconfig: EasyconfigText) -> str:
         ],
         _image(easyconfig),
         [
-            "sanity_check_paths = {'files': ['runscripts/conda-python-simple'], 'dirs': ['bin']}",
+            "sanity_check_paths = {'files': ['runscripts/get-master'], 'dirs': ['bin']}",
             "enhance_sanity_check = True",
         ],
         _texts(easyconfig, "moduleclass"),  # last, because `eb --inject-checksums` loses sources if they come last

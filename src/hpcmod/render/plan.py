@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from hpcmod.model.plan import InstallPlan
 from hpcmod.model.site import RUNTIMES
-from hpcmod.render.runscript import RUNSCRIPTS
+from hpcmod.render.runscript import IN_BASH_OF_IMAGE, RUNSCRIPTS
 
 
 def render_plan(plan: InstallPlan) -> Iterator[str]:
@@ -17,8 +17,11 @@ def render_plan(plan: InstallPlan) -> Iterator[str]:
     else:
         yield f"image: {plan.own_sif} ({plan.image_mode})"
     yield from (f"image searched at load: {place}" for place in plan.sif_places)
-    yield from (f"run script: {plan.runscripts_directory}/{name}" for name in RUNSCRIPTS)
-    yield from (f"wrapper: {plan.spec.root}/bin/{name}" for name in (*plan.commands, *RUNTIMES, "start-shell"))
+    has_bash = plan.runscripts.has_bash
+    runscripts = [name for name in RUNSCRIPTS if has_bash or name not in IN_BASH_OF_IMAGE]
+    yield from (f"run script: {plan.runscripts_directory}/{name}" for name in runscripts)
+    wrappers = (*plan.commands, *RUNTIMES, *(["start-shell"] if has_bash else []))
+    yield from (f"wrapper: {plan.spec.root}/bin/{name}" for name in wrappers)
     yield f"keeps the image mounted when a job receives a signal: {plan.spec.root}/libexec/squashfuse_ll"
     if plan.runscripts.host_commands.allowed:
         yield f"commands of the host, with HPCMOD_HOST_COMMANDS=1: {', '.join(plan.runscripts.host_commands.allowed)}"

@@ -36,6 +36,16 @@ RUNSCRIPTS = (
 """Names of the scripts in the run script directory; the wrappers call run-in-env."""
 
 
+IN_BASH_OF_IMAGE = (
+    "conda-python-distributed",
+    "conda-python-simple",
+    "list-packages",
+    "python-conda-simple",
+    "run-in-env",
+    "start-report",
+)
+"""Those of RUNSCRIPTS that only run in the container, with the image's bash."""
+
 PACKING_SCRIPTS = ("make-squashfs", "unmake-squashfs")
 """Programs that pack the packages in user-software/ into one file, and unpack them; names of LUMI's modules."""
 

@@ -61,7 +61,7 @@ def test_all_that_is_given_is_written_and_the_module_class_last() -> None:
         "download_instructions": "Ask the site",
         "checksums": ["a" * 64],
         "wrapped_commands": ["python", "torchrun"],
-        "sanity_check_paths": {"files": ["runscripts/conda-python-simple"], "dirs": ["bin"]},
+        "sanity_check_paths": {"files": ["runscripts/get-master"], "dirs": ["bin"]},
         "enhance_sanity_check": True,
         "moduleclass": "ai",
     }

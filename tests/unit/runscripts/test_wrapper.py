@@ -60,6 +60,13 @@ def test_no_shell_is_started_in_the_container_where_the_module_put_the_images_py
     assert ran.arguments == ["exec", outside["SIFPYTORCH"], "/runscripts/run-in-env", "python", "x"]
 
 
+def test_in_an_image_without_bash_the_command_starts_directly(
+    settings: RunscriptSettings, outside: dict[str, str], tmp_path: Path
+) -> None:
+    scripts = Scripts(tmp_path).write(replace(settings, has_bash=False))
+    assert scripts("python", "x", env=outside).arguments == ["exec", outside["SIFPYTORCH"], "python", "x"]
+
+
 @pytest.mark.parametrize("name", ["python", "start-shell"])
 def test_the_exit_status_is_that_of_the_runtime(
     scripts: Scripts, outside: dict[str, str], name: str, tmp_path: Path

@@ -38,6 +38,9 @@ CONDA_IN_CONTAINER = "/opt/hpcmod-conda"
 DEFAULT_PATH = ("/usr/local/sbin", "/usr/local/bin", *_SYSTEM_DIRECTORIES)
 """PATH set by both runtimes if the image sets none."""
 
+_TRIALS = (("true",), ("sh", "-c", ":"), ("busybox", "true"), ("env",))
+"""Command lines that do nothing, the one of most images first."""
+
 _ASSIGNMENT = re.compile(r"[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)=")
 _ASSIGNED = re.compile(r"(?:^|[\s;&(])([A-Za-z_][A-Za-z0-9_]*)=", re.MULTILINE)
 _LITERAL = r"""(?:'[^']*'|"(?:[^"\\$`]|\\.)*"|\\.|[^\s'"\\$`;&|<>()~{}])*"""
@@ -84,6 +87,8 @@ def read_facts(path: Path | str) -> ImageFacts:
             labels=_read_labels(squashfs),
             environment=tuple(environment.items()),
             assigned=_read_assigned(squashfs),
+            has_bash=_is_executable(squashfs, "/bin/bash"),
+            trial=_find_trial(squashfs, search_path, python),
         )
 
 
@@ -300,6 +305,14 @@ def _read_tools(squashfs: Squashfs, search_path: list[str], python: PythonFacts 
     places = {squashfs.real_path(place) for place in (*search_path, *DEFAULT_PATH)}
     places -= {squashfs.real_path(place) for place in known}
     return tuple(sorted({name for place in places if place for name in _executables(squashfs, place)}))
+
+
+def _find_trial(squashfs: Squashfs, search_path: list[str], python: PythonFacts | None) -> tuple[str, ...]:
+    """Return a command line that does nothing; an image with a single program may have none."""
+    for words in _TRIALS:
+        if any(_is_executable(squashfs, f"{place}/{words[0]}") for place in (*search_path, *DEFAULT_PATH)):
+            return words
+    return (python.executable, "-c", "") if python else ()
 
 
 def _executables(squashfs: Squashfs, directory: str) -> tuple[str, ...]:

@@ -54,5 +54,9 @@ class ImageFacts:
     """Plain assignments found in /.singularity.d/env/*.sh, in order; the last assignment of a name wins."""
     assigned: tuple[str, ...] = ()
     """Sorted names of all variables that these scripts may assign, in any way."""
+    has_bash: bool = True
+    """Whether it has /bin/bash, which the run scripts need."""
+    trial: tuple[str, ...] = ("true",)
+    """Command line that succeeds and does nothing, to try whether the image starts; empty: it has no such program."""
     conda: str = ""
     """Root of the conda installation that has this Python, e.g. /opt/miniconda3; empty without a `conda` there."""

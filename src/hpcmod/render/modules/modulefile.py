@@ -144,7 +144,7 @@ def render_help(plan: InstallPlan) -> str:
         ("Examples", told.examples),
         ("Citing", told.citing),
         ("Use", _usage(plan)),
-        ("Commands", ", ".join((*plan.commands, "start-shell"))),
+        ("Commands", ", ".join((*plan.commands, *(["start-shell"] if plan.runscripts.has_bash else [])))),
         ("Image", "The first of:\n" + "\n".join(plan.sif_places)),
         ("Python packages in the image", ", ".join(f"{p.name} {p.version}" for p in plan.packages)),
         ("Image labels", "\n".join(f"{key}: {value}" for key, value in plan.labels)),
@@ -171,14 +171,14 @@ def _wrap(text: str) -> str:
 
 def _usage(plan: InstallPlan) -> str:
     """Render the commands, each with its meaning on a separate line: the commands are too long for columns."""
-    variable = plan.spec.variable
+    variable, has_bash = plan.spec.variable, plan.runscripts.has_bash
     python = {
         "singularity exec $SIF conda-python-simple ARGS": "one process with the image's Python",
         "srun ... singularity exec $SIF conda-python-distributed ARGS": "one rank of a distributed job",
     }
     usage = {
-        **(python if _has_python(plan) else {}),
-        "start-shell [COMMAND ARGS]": "a shell in the container, or one command",
+        **(python if has_bash and _has_python(plan) else {}),
+        **({"start-shell [COMMAND ARGS]": "a shell in the container, or one command"} if has_bash else {}),
         f"$SIF, $SIF{variable}": "the image",
         f"$RUNSCRIPTS, $RUNSCRIPTS{variable}": "the run scripts; inside the container: /runscripts",
     }

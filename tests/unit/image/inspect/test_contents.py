@@ -48,7 +48,27 @@ def test_reads_the_layout_of_lumis_images(tmp_path: Path) -> None:
         labels=(("org.opencontainers.image.title", "a test image"),),
         environment=(("WITH_CONDA", "source /opt/miniconda3/bin/activate pytorch"),),
         assigned=("WITH_CONDA",),
+        has_bash=False,
+        trial=(f"{prefix}/bin/python3.12", "-c", ""),
     )
+
+
+@pytest.mark.parametrize(
+    ("tree", "has_bash", "trial"),
+    [
+        pytest.param(
+            {"/usr/bin/bash": Program(), "/usr/bin/true": Program(), "/bin": Link("usr/bin")}, True, ("true",)
+        ),
+        pytest.param({"/bin/sh": Program(), "/bin/true": "no program"}, False, ("sh", "-c", ":")),
+        pytest.param({f"{ENV}/90-environment.sh": "PATH=/o", "/o/busybox": Program()}, False, ("busybox", "true")),
+        pytest.param({"/server": Program()}, False, ()),
+    ],
+)
+def test_knows_what_starts_in_an_image(
+    tmp_path: Path, tree: dict[str, Node], has_bash: bool, trial: tuple[str, ...]
+) -> None:
+    facts = facts_of(tmp_path, tree)
+    assert (facts.has_bash, facts.trial) == (has_bash, trial)
 
 
 def test_knows_every_name_that_an_image_may_assign(tmp_path: Path) -> None:
