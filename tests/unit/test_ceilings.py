@@ -15,7 +15,7 @@ from tests.stack import CHECKOUT
 
 CEILINGS = {
     "src/hpcmod": 1500,
-    "src/hpcmod/building": 1630,
+    "src/hpcmod/building": 1580,
     "src/hpcmod/catalogue": 5890,
     "src/hpcmod/check": 6640,
     "src/hpcmod/cli": 11970,
@@ -38,7 +38,7 @@ CEILINGS = {
     "tests/logs": 1360,
     "tests/lumi": 980,
     "tests/planted": 210,
-    "tests/unit": 60010,
+    "tests/unit": 60000,
     "docs": 90,
     "docs/explanation": 920,
     "docs/how-to": 4220,

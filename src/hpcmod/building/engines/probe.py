@@ -11,7 +11,6 @@ from pathlib import Path
 
 from hpcmod.building.engines.apptainer import WAYS, Apptainer
 from hpcmod.building.engines.buildah import Buildah
-from hpcmod.building.engines.docker import Docker
 from hpcmod.building.engines.engine import BuildSource, Engine, EngineFinding
 from hpcmod.building.engines.podman import Podman
 from hpcmod.building.engines.workspace import open_workspace
@@ -38,7 +37,6 @@ _STORAGES = ("overlay", "fuse-overlayfs", "vfs")
 ENGINES: Mapping[str, tuple[Engine, ...]] = {
     "buildah": tuple(Buildah(storage) for storage in _STORAGES),
     "podman": tuple(Podman(storage) for storage in _STORAGES),
-    "docker": (Docker(),),
     **{engine.name: (engine,) for engine in map(Apptainer, WAYS)},
 }
 """All engines with their methods, best first."""

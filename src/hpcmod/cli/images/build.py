@@ -162,7 +162,7 @@ def build(flags: BuildFlags) -> None:
     RECIPE is one of --list, or a directory with recipe.toml. A directory with a Dockerfile, or a definition file, is
     built as it is.
 
-    Needs one of buildah, podman, docker, apptainer or singularity, but no root. An image that was already built from
+    Needs one of buildah, podman, apptainer or singularity, but no root. An image that was already built from
     the same recipe, options and sources is not built again.
 
     \b

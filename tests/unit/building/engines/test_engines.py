@@ -10,11 +10,10 @@ import pytest
 
 from hpcmod.building.engines.apptainer import Apptainer
 from hpcmod.building.engines.buildah import Buildah
-from hpcmod.building.engines.docker import Docker
 from hpcmod.building.engines.engine import BuildSource
 from hpcmod.building.engines.podman import Podman
 from hpcmod.building.engines.workspace import Workspace, open_workspace
-from hpcmod.errors import BadInputError, HpcmodError, NoSpaceError, NotFoundError
+from hpcmod.errors import HpcmodError, NoSpaceError, NotFoundError
 from hpcmod.model.images.reference import ImageReference
 
 ID = "0123456789abcdef" * 4
@@ -24,7 +23,7 @@ WRITE = 'printf "%s " "$(basename "$0")" "$@" >>"$TOLD"; echo >>"$TOLD"; env >"$
 @pytest.fixture
 def workspace(tmp_path: Path) -> Iterator[Workspace]:
     (tmp_path / "bin").mkdir()
-    for name in ("buildah", "podman", "docker", "apptainer"):
+    for name in ("buildah", "podman", "apptainer"):
         stand_in(tmp_path, name, f'case "$*" in *pull*) echo {ID};; esac')
     environ = {
         "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
@@ -123,14 +122,6 @@ def test_podman_keeps_no_process_of_ours_and_finds_the_logins(workspace: Workspa
     assert told(workspace)[-1].endswith(" system migrate ")
     assert settings(workspace)["XDG_RUNTIME_DIR"] == str(workspace.runroot)
     assert settings(workspace)["REGISTRY_AUTH_FILE"] == "/run/mine/containers/auth.json"
-
-
-def test_docker_removes_the_image_from_its_daemon(workspace: Workspace) -> None:
-    built = Docker().build(workspace, source(workspace))
-    assert [line.split()[1] for line in told(workspace)] == ["build", "save", "rmi"]
-    assert built.kind == "docker-archive" and built.path == str(workspace.directory / "image.tar")
-    with pytest.raises(BadInputError, match="only use base images from a registry"):
-        Docker().build(workspace, source(workspace, "oci:/x"))
 
 
 @pytest.mark.parametrize(("way", "flags"), [("fakeroot", "--fakeroot"), ("rootmapped", "--fakeroot --ignore-subuid")])
