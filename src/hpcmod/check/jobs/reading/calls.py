@@ -16,7 +16,7 @@ from hpcmod.check.jobs.reading.options import (
     read_options,
 )
 from hpcmod.check.jobs.reading.script import BatchScript
-from hpcmod.check.jobs.reading.words import Command, Document, Word, read_shell_commands
+from hpcmod.check.jobs.reading.syntax import Command, Document, Word, read_shell_commands
 
 RUNTIMES = ("singularity", "apptainer")
 SHELLS = ("bash", "sh")
@@ -30,6 +30,7 @@ _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:\[[^\]]*\])?\+?=(.*)", re.
 _LISTED = re.compile(r"[^/.\s]\S* ")
 """A value that consists of several words, rather than a path with spaces."""
 _WHOLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
+_ARRAY = re.compile(r"\"?\$\{(\w+)\[[@*]\]\}\"?")
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,10 @@ class Variable:
     """Whether it is set where srun starts the ranks, and not in the batch script."""
     exported: bool = False
     """Whether programs see it: it is exported, or set for one command."""
+    items: tuple[str, ...] = ()
+    """The elements of an array."""
+    adds: bool = False
+    """Whether it is added to what the variable has, by +=."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,8 @@ class Call:
     """Whether it is run by `bash -c`, or is part of a script that the batch script writes."""
     outputs: tuple[str, ...] = ()
     documents: tuple[Document, ...] = ()
+    places: frozenset[str] = frozenset()
+    """Where it is: in a function, a loop, a branch."""
 
     @property
     def name(self) -> str:
@@ -92,11 +99,18 @@ class Call:
 def read_calls(script: BatchScript) -> tuple[Call, ...]:
     """Parse every command of a script, including those that `bash -c` runs."""
     known: dict[str, str] = {}
+    arrays: dict[str, tuple[str, ...]] = {}
     found: list[Call] = []
     for command in script.commands:
-        for call in _calls(_substitute(command, known), known):
+        for call in _calls(_substitute(command, known, arrays), known):
             found.append(call)
-            known.update({one.name: one.value for one in call.variables if not one.in_step})
+            for variable in call.variables if "function" not in call.places else ():
+                if variable.items:
+                    before = arrays.get(variable.name, ()) if variable.adds else ()
+                    arrays[variable.name] = (*before, *variable.items)
+                elif not variable.in_step:
+                    before_it = known.get(variable.name, "") if variable.adds else ""
+                    known[variable.name] = before_it + variable.value
     return tuple(found)
 
 
@@ -115,10 +129,13 @@ def read_document(document: Document) -> tuple[Call, ...]:
     )
 
 
-def _substitute(command: Command, known: Mapping[str, str]) -> Command:
-    """Expand variables that contain commands: $LAUNCHER python train.py."""
+def _substitute(command: Command, known: Mapping[str, str], arrays: Mapping[str, tuple[str, ...]]) -> Command:
+    """Expand variables that contain commands: $LAUNCHER python train.py, "${ARGS[@]}"."""
     words: list[Word] = []
     for word in command.words:
+        if (listed := _ARRAY.fullmatch(word.text)) and listed[1] in arrays:
+            words += [Word(item, word.line) for item in arrays[listed[1]]]
+            continue
         found = _WHOLE.fullmatch(word.text)
         value = known.get(found[1] or found[2], "") if found else ""
         stands = value and "\n" not in value and not value.startswith("$(") and (not words or _LISTED.match(value))
@@ -128,7 +145,7 @@ def _substitute(command: Command, known: Mapping[str, str]) -> Command:
 
 
 def _calls(command: Command, known: Mapping[str, str]) -> Iterator[Call]:
-    call = replace(_read_call(command), outputs=command.outputs, documents=command.documents)
+    call = replace(_read_call(command), outputs=command.outputs, documents=command.documents, places=command.places)
     yield call
     text = _told_word(call)
     if text:
@@ -171,6 +188,7 @@ def _within(outer: Call, text: Word, command: Command) -> Call:
         container=call.container or outer.container,
         wrappers=outer.wrappers + call.wrappers,
         inner=True,
+        places=outer.places,
     )
 
 
@@ -212,7 +230,9 @@ def _read_variables(words: Sequence[Word]) -> tuple[tuple[Variable, ...], tuple[
     for position, word in enumerate(words):
         given = _ASSIGNMENT.fullmatch(word.text)
         if given:
-            found.append(Variable(given[1], Word(given[2], word.line).plain, word.line))
+            value = Word(given[2], word.line).plain
+            adds = word.text[len(given[1]) :].startswith("+=")
+            found.append(Variable(given[1], value, word.line, items=word.items, adds=adds))
         elif declared and re.fullmatch(r"\w+", word.text):
             found_names = tuple(one.text for one in words[position:] if re.fullmatch(r"\w+", one.text))
             return _exported(found, declared == "export"), found_names, ()

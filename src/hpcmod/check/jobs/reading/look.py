@@ -10,7 +10,7 @@ from functools import cached_property
 from hpcmod.check.jobs.reading.calls import Call, read_calls, read_document
 from hpcmod.check.jobs.reading.options import Option
 from hpcmod.check.jobs.reading.script import BatchScript, read_batch_script
-from hpcmod.check.jobs.reading.words import Word
+from hpcmod.check.jobs.reading.syntax import Word
 from hpcmod.model.site import NodeType, Site
 
 Fault = tuple[int, str, str]
@@ -87,19 +87,6 @@ class ScriptContext:
         steps = {one.name: one.value for call in self.calls if call.srun is not None for one in call.variables}
         own = {one.name: one.value for call in self.calls if call.srun is None for one in call.variables}
         return steps | own
-
-    @cached_property
-    def function_lines(self) -> set[int]:
-        """Return the numbers of the lines within functions, which run later than they are written."""
-        inside, lines = False, set[int]()
-        for number, line in self.script.code:
-            begins = re.match(r"\s*(?:function\s+\w+|[\w-]+\s*\(\))", line)
-            inside = inside or bool(begins)
-            if inside:
-                lines.add(number)
-            if re.match(r"\s*\}", line) or (begins and line.rstrip().endswith("}")):
-                inside = False
-        return lines
 
     @cached_property
     def names(self) -> set[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hpcmod.check.jobs.reading.words import Word
+from hpcmod.check.jobs.reading.syntax import Word
 
 
 @dataclass(frozen=True)

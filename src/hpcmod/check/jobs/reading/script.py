@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hpcmod.check.jobs.reading.options import SLURM_FLAGS, SLURM_SHORT, Option, read_options
-from hpcmod.check.jobs.reading.words import Command, Word, document_lines, find_unclosed, read_shell_commands
+from hpcmod.check.jobs.reading.syntax import Command, Word, find_syntax_error, read_shell_commands
 
 _DIRECTIVE = "#SBATCH"
+_WORD = re.compile(r"(?:[^\s\"']|\"[^\"]*\"|'[^']*'|[\"'])+")
+_SHELL = re.compile(r"#!.*\b(?:ba|da|k)?sh\b|(?!#!)")
+"""First line of what bash can read: a script for the C shell or Python is not read as one."""
 
 
 @dataclass(frozen=True)
@@ -23,8 +27,8 @@ class BatchScript:
     commands: tuple[Command, ...]
     documents: frozenset[int] = frozenset()
     """Numbers of the lines within here-documents."""
-    unclosed: int | None = None
-    """Line of a word with an unclosed quote or bracket."""
+    error: tuple[int, str] | None = None
+    """Line and message of the first syntax error."""
 
     @property
     def code(self) -> tuple[tuple[int, str], ...]:
@@ -43,9 +47,13 @@ def read_batch_script(text: str) -> BatchScript:
     first = _first_command(lines)
     numbered = [(number, line) for number, line in enumerate(lines, 1) if line.startswith(_DIRECTIVE)]
     options = [option for number, line in numbered if number < first for option in _directive_options(line, number)]
-    documents = frozenset(document_lines(text))
+    is_shell = _SHELL.match(text) is not None
+    commands = read_shell_commands(text) if is_shell else ()
+    spans = ((doc.line, doc.line + doc.text.count("\n") + 2) for each in commands for doc in each.documents)
+    documents = frozenset(number for begin, end in spans for number in range(begin, end))
     late = tuple(number for number, _ in numbered if number > first and number not in documents)
-    return BatchScript(lines, tuple(options), late, tuple(read_shell_commands(text)), documents, find_unclosed(text))
+    error = find_syntax_error(text) if is_shell and "\r\n" not in text else None
+    return BatchScript(lines, tuple(options), late, commands, documents, error)
 
 
 def _first_command(lines: Sequence[str]) -> int:
@@ -55,5 +63,5 @@ def _first_command(lines: Sequence[str]) -> int:
 
 def _directive_options(line: str, number: int) -> tuple[Option, ...]:
     text = line[len(_DIRECTIVE) :].partition("#")[0]
-    words = [Word(word.text, number) for command in read_shell_commands(text) for word in command.words]
+    words = [Word(word, number) for word in _WORD.findall(text)]
     return read_options(words, SLURM_SHORT, SLURM_FLAGS)[0]

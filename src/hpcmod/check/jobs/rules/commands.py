@@ -1,4 +1,4 @@
-"""Rules for batch scripts: commands that the wrong shell reads, and shell syntax errors."""
+"""Rules for batch scripts: commands that the wrong shell reads."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from hpcmod.check.jobs.reading.look import Fault, Rule, ScriptContext, is_unesca
 _BUILTINS = {"cd", "source", ".", "export", "eval", "set", "unset", "ulimit", "trap", "alias", "conda activate"}
 _OF_CONTAINER = ("WITH_CONDA", "WITH_VENV", "WITH_CONDA_VENV", "INIT_CONDA_VENV")
 """Variables that are set only in the container, on LUMI and with hpcmod's modules."""
-_OPENS = {"if": "fi", "do": "done", "case": "esac"}
-_BEFORE = {"then", "else", "elif", "do", "!", "{", "time", "while", "until", "if"}
 
 
 def _shell_in_container(look: ScriptContext) -> Iterator[Fault]:
@@ -44,25 +42,6 @@ def _unquoted_shell(look: ScriptContext) -> Iterator[Fault]:
             yield call.program[2].line, what, f"Put the whole command in quotes: bash -c '{' '.join(texts[2:])}'."
 
 
-def _unbalanced(look: ScriptContext) -> Iterator[Fault]:
-    if look.script.unclosed:
-        return
-    opened: list[tuple[str, int]] = []
-    for call in look.calls:
-        for word in () if call.inner else call.words:
-            if word.text in _OPENS:
-                opened.append((word.text, word.line))
-            elif word.text in _OPENS.values():
-                if not opened or _OPENS[opened[-1][0]] != word.text:
-                    return
-                opened.pop()
-            if word.text not in _BEFORE:
-                break
-    if opened:
-        what = f"this `{opened[-1][0]}` has no `{_OPENS[opened[-1][0]]}`: bash stops with a syntax error at the end"
-        yield opened[-1][1], what, f"Add {_OPENS[opened[-1][0]]}."
-
-
 def _path_replaced(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         for variable in () if call.program else call.variables:
@@ -75,6 +54,5 @@ RULES: dict[str, Rule] = {
     "shell-in-container": _shell_in_container,
     "container-variable": _container_variable,
     "unquoted-shell": _unquoted_shell,
-    "unbalanced": _unbalanced,
     "path-replaced": _path_replaced,
 }

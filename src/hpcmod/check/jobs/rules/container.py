@@ -23,7 +23,7 @@ _OF_A_JOB = re.compile(r"SLURM_JOB|TMPDIR|mktemp")
 def _no_module(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         needed = _module_variable(call)
-        if not needed or needed in look.names or (call.line in look.function_lines and look.loads):
+        if not needed or needed in look.names or ("function" in call.places and look.loads):
             continue
         if any(line <= call.line for line, _ in look.loads) or look.sources:
             continue

@@ -85,8 +85,7 @@ def _no_wait(look: ScriptContext) -> Iterator[Fault]:
 
 
 def _takes_time(call: Call) -> bool:
-    first = call.words[0].plain if call.words else ""
-    return first in ("while", "until") or (
+    return "loop" in call.places or (
         bool(call.program) and (call.srun is not None or call.name not in TOOLS | {"echo"})
     )
 

@@ -182,7 +182,7 @@ def _early_expansion(look: ScriptContext) -> Iterator[Fault]:
 def _rank_of_the_batch_shell(look: ScriptContext) -> Iterator[Fault]:
     ranks = {variable.line for call in look.calls for variable in call.variables if "RANK" in variable.name}
     for call in look.calls:
-        if call.inner or call.srun is not None or call.line in look.function_lines or call.line in ranks:
+        if call.inner or call.srun is not None or "function" in call.places or call.line in ranks:
             continue
         for word in call.words:
             early = [name for name in _OF_A_TASK if is_unescaped(word.text, name)]

@@ -61,10 +61,10 @@ def _typeset_characters(look: ScriptContext) -> Iterator[Fault]:
             yield number, "a typographic dash: sbatch finds no option here", "Retype the dashes."
 
 
-def _unclosed_quote(look: ScriptContext) -> Iterator[Fault]:
-    if look.script.unclosed:
-        what = "a quote or bracket that opens here is never closed: bash stops with a syntax error"
-        yield look.script.unclosed, what, "Close it."
+def _syntax(look: ScriptContext) -> Iterator[Fault]:
+    if look.script.error:
+        line, message = look.script.error
+        yield line, f"bash stops here: {message}", "Fix it: bash runs nothing of what follows."
 
 
 def _quoted_variable(look: ScriptContext) -> Iterator[Fault]:
@@ -161,10 +161,10 @@ def _pty(look: ScriptContext) -> Iterator[Fault]:
 
 
 RULES: dict[str, Rule] = {
+    "syntax": _syntax,
     "lost-continuation": _lost_continuation,
     "blank-in-assignment": _blank_in_assignment,
     "typeset-characters": _typeset_characters,
-    "unclosed-quote": _unclosed_quote,
     "quoted-variable": _quoted_variable,
     "slurm-variable": _slurm_variable,
     "not-exported": _not_exported,
