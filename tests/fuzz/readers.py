@@ -262,7 +262,7 @@ NCCL_NET = false
 unset = ["NCCL_NET_GDR_LEVEL"]
 set = { FI_MR_CACHE_MONITOR = "kdreg2" }
 """
-JOBS = ("tests/jobs/wrong/*.sh", "tests/jobs/right/*.sh")
+JOBS = ("tests/jobs/desk/seen/wrong/*.sh", "tests/jobs/desk/seen/right/*.sh")
 
 
 def _read_all(pattern: str) -> list[bytes]:

@@ -34,7 +34,7 @@ CEILINGS = {
     "tests/faults": 2060,
     "tests/fuzz": 870,
     "tests/integration": 13180,
-    "tests/jobs": 2810,
+    "tests/jobs": 2840,  # 30 more: the line and rule of each script, which were 40 lines of a test
     "tests/logs": 1360,
     "tests/lumi": 980,
     "tests/planted": 210,

@@ -82,7 +82,7 @@ def _checksums(look: LintContext) -> Iterator[Finding]:
     given = look.values.get("checksums")
     if isinstance(given, (list, tuple)) and given and all(isinstance(one, str) for one in given):
         return
-    line = look.line("checksums =" if "checksums =" in look.text else "sources")
+    line = look.line(next((name for name in ("checksums =", "image =") if name in look.text), "sources"))
     above = source_lines(look.text)[line - 2] if line > 1 else ""
     told = isinstance(given, (list, tuple)) and bool(given) and above.startswith("#")
     what = f"no checksum identifies the image {look.images()[0][:80]}"
