@@ -1,1 +1,1 @@
-"""Maintain a catalogue over the years: refresh it for a new profile, move it, count its use."""
+"""Maintain a catalogue over the years: refresh it for a new profile, remove what is unused."""

@@ -257,21 +257,10 @@ def check_writable(catalogue: Catalogue) -> None:
     Raises
     ------
     LackingError
-        With the group or owner that may change it, or the catalogue's new location.
+        With the group or owner that may change it.
     """
-    if catalogue.moving_from:
-        raise LackingError(
-            f"the catalogue {catalogue.directory} is an unfinished copy of {catalogue.moving_from}",
-            f"Finish it: hpcmod catalogue move --catalogue {catalogue.moving_from} {catalogue.directory}",
-        )
     places = ("images", "software", "kept", "modules", "modules/all", "easyconfigs", "records")
     check_no_links(catalogue, [catalogue.directory / name for name in (*places, "notices", ".locks", ".trash")])
-    if catalogue.moved_to:
-        raise LackingError(
-            f"the catalogue {catalogue.directory} was moved to {catalogue.moved_to}",
-            f"Use that one: --catalogue {catalogue.moved_to}. To use this one again: hpcmod catalogue init "
-            f"{catalogue.directory}",
-        )
     if not os.access(catalogue.locks, os.W_OK):
         root = catalogue.directory
         who = f"the group {root.group()}" if group_may_write(root) else root.owner()

@@ -44,10 +44,6 @@ class Catalogue:
     """Mode that its directory was given; 0 if not recorded."""
     group: str = ""
     """Group that may change it; empty if only the owner may, or if not recorded."""
-    moved_to: str = ""
-    """Its new directory after a move; empty if not moved. The old one still loads, but accepts no more changes."""
-    moving_from: str = ""
-    """The directory it is being copied from; empty if it is not a copy, or the copy is finished."""
 
     @property
     def tree(self) -> Tree:
@@ -243,7 +239,7 @@ def open_catalogue(directory: Path) -> Catalogue:
             f"{path}: unknown format {found.number('format')}, expected {FORMAT}", "Use a newer hpcmod."
         )
     counts = found.values.get("counts_use") is True
-    texts = {key: found.text(key) for key in ("name", "site", "group", "moved_to", "moving_from")}
+    texts = {key: found.text(key) for key in ("name", "site", "group")}
     return Catalogue(directory, counts_use=counts, mode=_octal(found), **texts)
 
 
@@ -265,8 +261,6 @@ def render_catalogue(catalogue: Catalogue) -> str:
     values: dict[str, object] = {"name": catalogue.name, "site": catalogue.site, "counts_use": catalogue.counts_use}
     values |= {"mode": f"{catalogue.mode:04o}"} if catalogue.mode else {}
     values |= {"group": catalogue.group} if catalogue.group else {}
-    values |= {"moved_to": catalogue.moved_to} if catalogue.moved_to else {}
-    values |= {"moving_from": catalogue.moving_from} if catalogue.moving_from else {}
     return json.dumps({"format": FORMAT, **values}, indent=1, sort_keys=True) + "\n"
 
 

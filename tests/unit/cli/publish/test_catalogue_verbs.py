@@ -66,16 +66,7 @@ def test_verify_notices_a_copy_and_rebuild_repairs_it(shop: Catalogue, tmp_path:
     assert "not as published" in call(tmp_path / "copy", "verify").stdout
     assert call(tmp_path / "copy", "rebuild").exit_code == 0
     assert "not as published" not in call(tmp_path / "copy", "verify").stdout
-
-
-def test_move_prints_the_new_path_and_the_remaining_steps(shop: Catalogue, tmp_path: Path) -> None:
-    assert call(shop.directory, "move", str(tmp_path / "new"), "--dry-run").stdout == f"{tmp_path / 'new'}\n"
-    assert not (tmp_path / "new").exists()
-    done = call(shop.directory, "move", str(tmp_path / "new"))
-    assert (done.exit_code, done.stdout) == (0, f"{tmp_path / 'new'}\n")
-    assert "MODULEPATH" in done.stderr
-    assert str(tmp_path / "new/software") in "".join(visible(Catalogue(tmp_path / "new")).values())
-    assert call(shop.directory, "rebuild").exit_code == 7
+    assert str(tmp_path / "copy/software") in "".join(visible(Catalogue(tmp_path / "copy")).values())
 
 
 @pytest.mark.parametrize("words", [("rebuild",), ("verify",), ("journal",)])

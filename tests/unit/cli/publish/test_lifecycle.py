@@ -183,7 +183,6 @@ def test_every_change_has_a_schema_for_what_it_prints(shop: Catalogue, tmp_path:
         "catalogue undo 99",
         "catalogue rebuild",
         f"catalogue init {tmp_path}/new",
-        f"catalogue move {tmp_path}/moved",
         "verify Toy/1.0",
         "info Toy/1.0",
         "outdated",

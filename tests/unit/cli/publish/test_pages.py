@@ -18,7 +18,7 @@ from tests.unit.catalogue.rendered import make_rendered
 
 pytestmark = pytest.mark.slow
 
-PAGES = ("refresh-catalogue", "upgrade-hpcmod", "usage-statistics", "move-catalogue", "backup-catalogue", "cron")
+PAGES = ("refresh-catalogue", "upgrade-hpcmod", "usage-statistics", "backup-catalogue", "cron")
 ELSEWHERE = ("hpcmod site check", "hpcmod verify --checks")
 """Commands that need the machine or a module tool: other tests run them."""
 
