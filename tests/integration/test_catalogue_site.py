@@ -224,7 +224,8 @@ def open_page(browser: Browser, module: str) -> Browser:
     name, _, version = module.partition("/")
     for link in browser.find_elements(By.CSS_SELECTOR, "#containers a"):
         if link.text == f"{name} {version}":
-            link.click()
+            # A row is laid out when it scrolls into view, which may move it away from below the pointer.
+            link.send_keys(Keys.ENTER)
             WebDriverWait(browser, 30).until(lambda page: module in page.title)
             return browser
     raise AssertionError(f"no link to {module}")
