@@ -126,11 +126,11 @@ def add_verb(flags: AddFlags) -> None:
         raise click.UsageError("--lock has all of the packages: give no others")
     wanted = read_wanted(flags, flags.packages)
     files = tuple(_parse_placed(text) for text in flags.placed)
-    if wanted.is_empty and not files:
+    if not (wanted.adds or files):
         raise click.UsageError(
             "give packages, --conda PACKAGE, -r FILE, --lock FILE, --from PATH or --files DIRECTORY:/PLACE"
         )
-    change = replace(wanted.change, files=files, action=" ".join(map(sh_word, words)))
+    change = replace(wanted, files=files, action=" ".join(map(sh_word, words)))
     change_set(find_set(flags), change, flags, prefix=flags.prefix)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +22,7 @@ from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.install.installed import Installed
 from hpcmod.model.images.reference import LOCAL_KINDS, ImageReference
 from hpcmod.progress import ProgressLine
+from hpcmod.render.quote import sh_word
 
 if TYPE_CHECKING:
     from hpcmod.image.bake.image import BaseImage
@@ -47,7 +47,7 @@ class BakeFlags(WantedFlags):
 
 
 @click.command("bake")
-@click.argument("image", metavar="NAME[/VERSION]|IMAGE", shell_complete=complete_image)
+@click.argument("image", metavar="NAME[/VERSION]|SIF", shell_complete=complete_image)
 @click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), required=True, help="File to write.")
 @wanted_options
 @click.option(
@@ -67,7 +67,7 @@ def bake_verb(flags: BakeFlags) -> None:
     """Put packages into a new image.
 
     Adds the packages that you installed on top of a container, or those of -r, --conda or --lock, which it installs on
-    top of any image: a SIF, a container, or docker://... The new SIF has them without a module, so that others can use
+    top of a SIF or a container. The new SIF has them without a module, so that others can use
     it or you can publish it. No container is built: the compressed blocks of the image are copied.
 
     Versions and hashes of -r and --conda are written to OUT.sif.lock. The same image and packages, or lock file, always
@@ -77,35 +77,32 @@ def bake_verb(flags: BakeFlags) -> None:
     Examples:
       hpcmod bake PyTorch -o mine.sif
       hpcmod bake PyTorch -r requirements.txt -o mine.sif --dry-run
-      hpcmod bake docker://ubuntu:24.04 --conda environment.yml -o mine.sif
+      hpcmod bake ubuntu.sif --conda environment.yml -o mine.sif
       hpcmod bake PyTorch --lock mine.sif.lock -o again.sif
     """
     from hpcmod.image.bake.writing import NewFile
-    from hpcmod.install.packages.baking import BakeRequest, bake_own, bake_packages, begin_plan, plan_packages
+    from hpcmod.install.packages.baking import BakeRequest, bake_own, bake_packages, plan_packages
     from hpcmod.install.packages.builder import make_builder
 
-    if flags.image.endswith(".sif") and "://" not in flags.image and not Path(flags.image).exists():
-        raise NotFoundError(f"{flags.image}: no such file", "Check the path of the image.")
+    _check_image(flags.image)
     wanted = read_wanted(flags, own=True)
-    if not wanted.is_empty and flags.packages:
+    if wanted.adds and flags.packages:
         raise click.UsageError("--packages and -r, --conda or --lock exclude each other")
-    if wanted.is_empty and (flags.requirement_files or flags.conda):
+    if not wanted.adds and (flags.requirement_files or flags.conda):
         raise BadInputError("the files name no package", "Add a line for each package.")
     new = NewFile(flags.output, _TOOL, force=flags.force, environ=os.environ)
     site = machine.find_machine(None, os.environ, flag=flags.site).site
     lock = Path(flags.lock_file) if flags.lock_file else None
-    if flags.dry_run and not wanted.is_empty and _is_remote(flags.image):
-        _report(flags, begin_plan(wanted.change, flags.output, base=flags.image, lock=lock))
-        return
-    builder = None if wanted.is_empty else make_builder(os.environ)
-    with terminate_cleanly(), _open_base(flags, site, hashed=builder is not None) as (base, installed):
+    builder = make_builder(os.environ) if wanted.adds else None
+    with terminate_cleanly():
+        base, installed = _read_base(flags, site, hashed=builder is not None)
         if builder is None:
             packages = _choose_packages(flags, installed)
             venv = installed.name.lower() if installed else ""
             with ProgressLine(flags.output.name) as progress:
                 baked = bake_own(base, packages, new, venv=venv, dry_run=flags.dry_run, progress=progress)
         else:
-            request = BakeRequest(base, wanted.change, new, wanted.variables, lock)
+            request = BakeRequest(base, wanted, new, lock)
             tell(f"installing packages for {base.shown} ...")
             if flags.dry_run:
                 baked = plan_packages(request, builder)
@@ -115,56 +112,35 @@ def bake_verb(flags: BakeFlags) -> None:
     _report(flags, baked)
 
 
-def _is_remote(image: str) -> bool:
-    """Return whether an image is neither a SIF nor the name of a container: it is fetched, or converted, to a SIF."""
+def _check_image(image: str) -> None:
+    """Check that an image is an existing SIF, or may be the name of a container."""
     from hpcmod.image.acquire.locate import recognize
 
-    return recognize(ImageReference.parse(image)).kind not in LOCAL_KINDS
+    if recognize(ImageReference.parse(image)).kind not in LOCAL_KINDS:
+        raise BadInputError(f"{image}: not a SIF", f"Make one of it: hpcmod fetch {sh_word(image)} -o base.sif")
+    if image.endswith(".sif") and not Path(image).exists():
+        raise NotFoundError(f"{image}: no such file", "Check the path of the image.")
 
 
-@contextmanager
-def _open_base(flags: BakeFlags, site: Site, *, hashed: bool) -> Iterator[tuple[BaseImage, Installed | None]]:
-    """Yield the image, and the container if it is one's.
-
-    An image that is not a SIF is fetched to the new image's directory, and removed at the end.
+def _read_base(flags: BakeFlags, site: Site, *, hashed: bool) -> tuple[BaseImage, Installed | None]:
+    """Return the image, and the container that it belongs to, if any.
 
     Parameters
     ----------
     hashed
         Whether the checksum of the image is needed.
     """
-    from hpcmod.fs.replacing import scratch
-    from hpcmod.fs.temporary import clear_leftovers
     from hpcmod.image.bake.image import read_base
     from hpcmod.image.trust.policy import verify_local_sif
 
     path = Path(flags.image)
-    if _is_remote(flags.image):
-        flags.output.parent.mkdir(parents=True, exist_ok=True)
-        clear_leftovers(flags.output.parent, flags.output.name)
-        with scratch(flags.output) as made:
-            yield _fetch(ImageReference.parse(flags.image), Path(os.path.realpath(made.directory)), site), None
-    elif path.is_file():
+    if path.is_file():
         reference = ImageReference.parse(str(path.absolute()))
         local = verify_local_sif(path, reference, site.trust, checksum=None, environ=os.environ)
-        yield read_base(Path(local.place), path.name, sha256=local.sha256 or (None if hashed else "")), None
-    else:
-        installed = find_ready(look_around(flags.site), flags.image)
-        sif, sha256 = Path(installed.of_image("path")), installed.of_image("sha256")
-        yield read_base(sif, installed.module, sha256=sha256), installed
-
-
-def _fetch(reference: ImageReference, directory: Path, site: Site) -> BaseImage:
-    from hpcmod.image.acquire.obtain import obtain
-    from hpcmod.image.bake.image import read_base
-    from hpcmod.image.settings import make_options
-
-    options = make_options(site, os.environ, tool=_TOOL, tell=tell)
-    with ProgressLine("base.sif") as progress:
-        got = obtain(reference, directory / "base.sif", options=options, progress=progress)
-    digest, name = got.provenance.digest, reference.canonical
-    shown = name if not digest or "@" in name else f"{name}@{digest}"
-    return read_base(got.path, shown, reference=shown, sha256=got.provenance.sha256)
+        return read_base(Path(local.place), path.name, sha256=local.sha256 or (None if hashed else "")), None
+    installed = find_ready(look_around(flags.site), flags.image)
+    sif, sha256 = Path(installed.of_image("path")), installed.of_image("sha256")
+    return read_base(sif, installed.module, sha256=sha256), installed
 
 
 def _choose_packages(flags: BakeFlags, installed: Installed | None) -> Path:
@@ -211,7 +187,7 @@ def _report(flags: BakeFlags, baked: Baked) -> None:
             f"{package.name} is editable: its code stays in {package.path}, and is not in the image; "
             "install it without -e"
         )
-    tell_not_run(baked.conda or ())
+    tell_not_run(baked.conda)
     if baked.replaced:
         tell(f"conda packages replace files of the image: {', '.join(baked.replaced[:_MOST_TOLD])}")
     if flags.as_json:
@@ -219,7 +195,7 @@ def _report(flags: BakeFlags, baked: Baked) -> None:
     elif flags.dry_run:
         _print_plan(baked)
     else:
-        count = len(baked.added or ()) + len(baked.conda or ())
+        count = len(baked.added or ()) + len(baked.conda)
         tell(f"added {count} packages; {format_size(baked.size)}, sha256 {baked.sha256}")
         if baked.lock:
             tell(f"versions and hashes are in {baked.lock}")
@@ -237,7 +213,7 @@ def _print_plan(baked: Baked) -> None:
     if baked.conda:
         print_wrapped(f"added by conda: {', '.join(f'{one.name}=={one.version}' for one in baked.conda)}")
     if baked.added is None:
-        print_text("added: known when the image is fetched and the conda packages are installed")
+        print_text("added: known when the conda packages are installed")
     else:
         print_wrapped(f"added: {', '.join(baked.added) or 'no Python packages'}")
     if baked.commands:

@@ -11,7 +11,7 @@ import click
 from hpcmod.cli.flags import with_flags
 from hpcmod.cli.output import print_data, print_json, print_text, tell
 from hpcmod.cli.packages.outputs import DiscardedEdit, EditedPackages, ShownEdit
-from hpcmod.cli.packages.show import find_locked_changes, show_change, tell_active, tell_other_edits
+from hpcmod.cli.packages.show import find_locked_changes, show_change, tell_active
 from hpcmod.cli.packages.target import Found, SetFlags, choose_data, find_set, package_options, tell_loaded
 from hpcmod.cli.signals import leave_interrupts, terminate_cleanly
 from hpcmod.errors import CheckFailedError, NotFoundError
@@ -59,8 +59,6 @@ def edit_verb(flags: EditFlags) -> None:
         raise click.UsageError("give a command or --discard, not both")
     found = find_set(flags)
     edit = find_edit(found.set, found.target.place.tag)
-    if edit is None and not flags.as_json:
-        tell_other_edits(found)
     if flags.discard:
         _discard(found, edit, as_json=flags.as_json)
         return

@@ -155,7 +155,6 @@ class PackagesList:
     lock: str
     """With --lock: the lock file."""
     edited: ShownEdit | None
-    edited_for_other_images: tuple[ShownEdit, ...]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from hpcmod.cli.flags import with_flags
 from hpcmod.cli.install.installed import on_a_terminal
 from hpcmod.cli.output import print_json, print_text, tell
 from hpcmod.cli.packages.outputs import PackagesChange
-from hpcmod.cli.packages.show import show_change, tell_active, tell_other_edits
+from hpcmod.cli.packages.show import show_change, tell_active
 from hpcmod.cli.packages.target import Found, SetFlags, find_set, package_options
 from hpcmod.cli.packages.wanted import PipFlags, index_options
 from hpcmod.cli.signals import terminate_cleanly
@@ -55,8 +55,6 @@ def rebase_verb(flags: RebaseFlags) -> None:
     found = find_set(flags)
     if not found.set.exists:
         raise NotFoundError(f"you have added no packages to {found.name}", f"Add some: hpcmod add {found.name} PACKAGE")
-    if not flags.as_json:
-        tell_other_edits(found)
     builder = make_builder(os.environ)
     state = choose_source(found.target, found.set, flags.source)
     with terminate_cleanly():

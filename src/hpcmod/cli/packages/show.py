@@ -7,22 +7,9 @@ from collections.abc import Sequence
 from hpcmod.cli.output import format_size, print_table, tell
 from hpcmod.cli.packages.outputs import PackagesChange, ShownState
 from hpcmod.cli.packages.target import Found
-from hpcmod.install.packages.edits import find_other_edits
 from hpcmod.model.packages.compare import SAME, PackageDifference, compare_conda, compare_locked
 from hpcmod.model.packages.conda import NO_CONDA, CondaPackage
 from hpcmod.model.packages.state import Locked, State
-from hpcmod.render.quote import sh_word
-
-
-def tell_other_edits(found: Found) -> None:
-    """Tell about packages that are being edited for another image, for example the one before an update."""
-    for edit in find_other_edits(found.set, found.target.place.tag):
-        add = f"hpcmod add {sh_word(found.name)} --from {sh_word(str(edit.files))}"
-        tell(
-            f"packages for another image{f' ({edit.module})' if edit.module else ''} are still being edited since "
-            f"{edit.time} by {edit.user}, in {edit.directory}; to take them over for {found.target.module}: {add}; "
-            "if you no longer need the changes, remove that directory"
-        )
 
 
 def find_changes(before: State | None, after: State) -> tuple[PackageDifference, ...]:

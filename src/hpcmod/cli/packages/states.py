@@ -19,12 +19,12 @@ from hpcmod.cli.packages.outputs import (
     ShownState,
     StateDifference,
 )
-from hpcmod.cli.packages.show import find_changes, print_packages, show_change, tell_other_edits
+from hpcmod.cli.packages.show import find_changes, print_packages, show_change
 from hpcmod.cli.packages.target import Found, SetFlags, find_set, package_options, set_options
 from hpcmod.errors import NotFoundError
 from hpcmod.install.packages.builder import make_builder
 from hpcmod.install.packages.changing import KEPT, collect, undo_change, use
-from hpcmod.install.packages.edits import find_edit, find_other_edits
+from hpcmod.install.packages.edits import find_edit
 from hpcmod.install.packages.sets import find_names, find_sets
 from hpcmod.model.packages.lockfile import render_package_lock
 from hpcmod.model.packages.state import State
@@ -153,9 +153,6 @@ def _active(found: Found) -> State:
 
 
 def _print_state(found: Found, flags: PackagesFlags) -> None:
-    others = find_other_edits(found.set, found.target.place.tag)
-    if not flags.as_json:
-        tell_other_edits(found)
     edit = find_edit(found.set, found.target.place.tag)
     has_state = not (edit and edit.base is None) and (found.set.exists or not flags.as_json)
     state = _active(found) if has_state else None
@@ -170,7 +167,6 @@ def _print_state(found: Found, flags: PackagesFlags) -> None:
             history=tuple(ShownState.make(found.set, earlier) for earlier in states),
             lock=render_package_lock(state) if state and flags.lock else "",
             edited=ShownEdit.make(edit) if edit else None,
-            edited_for_other_images=tuple(map(ShownEdit.make, others)),
         )
         print_json(listed)
     elif state:

@@ -131,22 +131,7 @@ def wanted_options(command: _Command) -> _Command:
     return command
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """The packages that arguments and options name."""
-
-    change: PackageChange
-    variables: tuple[tuple[str, str], ...] = ()
-    """Variables that environment files and a lock set."""
-
-    @property
-    def is_empty(self) -> bool:
-        """Return whether no package is named."""
-        change = self.change
-        return not (change.added.lines or change.conda.requirements) and change.locked is None
-
-
-def read_wanted(flags: WantedFlags, typed: Sequence[str] = (), *, own: bool = False) -> Wanted:
+def read_wanted(flags: WantedFlags, typed: Sequence[str] = (), *, own: bool = False) -> PackageChange:
     """Return the packages that options and files name.
 
     Parameters
@@ -154,7 +139,7 @@ def read_wanted(flags: WantedFlags, typed: Sequence[str] = (), *, own: bool = Fa
     typed
         Requirements on the command line.
     own
-        Whether they are for a new image, which may have Python and pip of conda, and variables.
+        Whether they are for a new image, which may have Python and pip of conda.
 
     Raises
     ------
@@ -166,14 +151,13 @@ def read_wanted(flags: WantedFlags, typed: Sequence[str] = (), *, own: bool = Fa
         if typed or flags.requirement_files or flags.conda or flags.channels:
             raise click.UsageError("--lock has all of the packages: give no others")
         lock = parse_package_lock(read_list(flags.lock_file), flags.lock_file)
-        change = PackageChange(
+        return PackageChange(
             added=Requirements(lock.requirements),
             conda=lock.conda,
             locked=lock.lines,
             pip=pip,
             allowed=(*allowed, *lock.allowed),
         )
-        return Wanted(change, lock.variables)
     if flags.channels and not flags.conda:
         raise click.UsageError("--channel is for --conda")
     here = str(Path.cwd())
@@ -193,8 +177,7 @@ def read_wanted(flags: WantedFlags, typed: Sequence[str] = (), *, own: bool = Fa
     ]
     added = join(*(file.pip for file in files), parse_typed(tuple(typed), here, os.path.exists), *listed)
     part = CondaPart(specs, channels) if specs else NO_CONDA
-    variables = tuple(pair for file in files for pair in file.variables)
-    return Wanted(PackageChange(added=added, conda=part, pip=pip, allowed=allowed), variables)
+    return PackageChange(added=added, conda=part, pip=pip, allowed=allowed)
 
 
 def tell_conda(state: State) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -41,8 +40,6 @@ class Environment:
     """Version of the image's Python afterwards if it is in this prefix; empty if it is elsewhere, or there is none."""
     on_path: bool = False
     """Whether the image must be told to look for programs in the prefix."""
-    variables: tuple[tuple[str, str], ...] = ()
-    """Further variables of the image."""
 
 
 def write_environment(
@@ -78,7 +75,7 @@ def write_environment(
         addition = Addition(
             label=_LABEL,
             labels={"packages": named, "prefix": environment.prefix},
-            identity=f"{environment.prefix} {named} {environment.variables} {files.size}",
+            identity=f"{environment.prefix} {named} {files.size}",
             bytes=files.size + _ROOM,
             place=place,
             write_contents=files.write_contents,
@@ -119,7 +116,7 @@ def _find_replaced(root: Node, added: Node, prefix: str) -> Iterator[str]:
 
 
 def _render_script(squashfs: Squashfs, environment: Environment) -> str:
-    """Return the script that sets the variables; lines that the image has already are kept."""
+    """Return the script that sets PATH; lines that the image has already are kept."""
     path = f"/{_SCRIPTS}/{_SCRIPT}"
     known = squashfs.read_bytes(path, _LONGEST_SCRIPT).decode(errors="replace") if squashfs.find(path) else ""
     lines = known.splitlines()
@@ -128,14 +125,8 @@ def _render_script(squashfs: Squashfs, environment: Environment) -> str:
         new.append(f'export PATH="{environment.prefix}/bin:$PATH"')
     if environment.on_path and environment.python:
         new += [f'export CONDA_PREFIX="{environment.prefix}"', "export VIRTUAL_ENV="]
-    new += [f"export {name}={_quote(value)}" for name, value in environment.variables]
     lines += [line for line in new if line not in lines]
     return "".join(f"{line}\n" for line in lines)
-
-
-def _quote(value: str) -> str:
-    """Quote in double quotes: Apptainer adds a backslash before a single quote that another quote encloses."""
-    return '"' + re.sub(r'([\\"$`])', r"\\\1", value) + '"'
 
 
 def _check(path: Path, *, environment: Environment) -> None:

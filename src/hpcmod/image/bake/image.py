@@ -50,8 +50,6 @@ class BaseImage:
     shown: str
     """Its name, for messages, the lock file and the provenance file."""
     facts: ImageFacts
-    reference: str = ""
-    """Where it came from; empty if unknown."""
 
     @property
     def origin(self) -> str:
@@ -59,7 +57,7 @@ class BaseImage:
         return f"bake:{self.shown}@sha256:{self.sha256}"
 
 
-def read_base(sif: Path, shown: str, *, reference: str = "", sha256: str | None = None) -> BaseImage:
+def read_base(sif: Path, shown: str, *, sha256: str | None = None) -> BaseImage:
     """Read an image to which packages are added.
 
     Parameters
@@ -72,9 +70,7 @@ def read_base(sif: Path, shown: str, *, reference: str = "", sha256: str | None 
     HpcmodError
         If it is not a SIF, or damaged.
     """
-    return BaseImage(
-        os.path.realpath(sif), file_sha256(sif) if sha256 is None else sha256, shown, read_facts(sif), reference
-    )
+    return BaseImage(os.path.realpath(sif), file_sha256(sif) if sha256 is None else sha256, shown, read_facts(sif))
 
 
 @dataclass(frozen=True)

@@ -41,8 +41,6 @@ class BakeRequest:
     base: BaseImage
     change: PackageChange
     new: NewFile
-    variables: tuple[tuple[str, str], ...] = ()
-    """Further variables of the new image."""
     given_lock: Path | None = None
     """The lock file that the packages are from."""
 
@@ -54,7 +52,7 @@ class BakeRequest:
     @property
     def lock(self) -> Path:
         """Return the path of the lock file, which is written next to the image unless it was given."""
-        return self.given_lock or _lock_of(self.new.out)
+        return self.given_lock or self.new.out.with_name(f"{self.new.out.name}.lock")
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,7 @@ class Baked:
 
     base: str
     base_sha256: str
-    """Empty if the base was not read."""
+    """Empty if it is not needed."""
     path: str
     sha256: str = ""
     """Empty in a plan."""
@@ -74,17 +72,17 @@ class Baked:
     requirements: tuple[str, ...] = ()
     """Requirements for pip."""
     added: tuple[str, ...] | None = ()
-    """Packages of pip, as NAME==VERSION; None in a plan that cannot know them yet."""
+    """Packages of pip, as NAME==VERSION; None in a plan that installs conda packages first."""
     in_base: tuple[str, ...] = ()
     """Packages required of pip that the base or conda has, as NAME==VERSION."""
     python: str = ""
-    """Version of the image's Python; empty if it has none, or in a plan that does not read it."""
+    """Version of the image's Python; empty if it has none, or in a plan."""
     prefix: str = ""
     """Where the packages of pip are in the image."""
     commands: tuple[str, ...] = ()
     """Commands of pip's packages that are added next to the image's Python."""
     conda_requirements: tuple[str, ...] = ()
-    conda: tuple[CondaPackage, ...] | None = ()
+    conda: tuple[CondaPackage, ...] = ()
     conda_prefix: str = ""
     replaced: tuple[str, ...] = ()
     """Files of the base that conda packages replace."""
@@ -94,10 +92,6 @@ class Baked:
     """Packages whose code is not in the image, because it is elsewhere."""
     lock: str = ""
     """Lock file with the versions and hashes; empty for the user's own packages."""
-
-
-def _lock_of(out: Path) -> Path:
-    return out.with_name(f"{out.name}.lock")
 
 
 def bake_own(
@@ -131,31 +125,16 @@ def _with_plan(baked: Baked, plan: BakePlan) -> Baked:
     )
 
 
-def begin_plan(change: PackageChange, out: Path, *, base: str, sha256: str = "", lock: Path | None = None) -> Baked:
-    """Return the plan for a new image as far as it is known without its base.
-
-    Parameters
-    ----------
-    base, sha256
-        Name and checksum of the base.
-    lock
-        The lock file that the packages are from; None if it will be written.
-    """
-    return Baked(
-        base,
-        sha256,
-        str(out),
-        requirements=change.added.lines,
-        added=None,
-        conda_requirements=change.conda.requirements,
-        conda=None,
-        lock=str(lock or _lock_of(out)),
-    )
-
-
 def _begin(request: BakeRequest) -> Baked:
-    base = request.base
-    return begin_plan(request.change, request.new.out, base=base.shown, sha256=base.sha256, lock=request.given_lock)
+    change = request.change
+    return Baked(
+        request.base.shown,
+        request.base.sha256,
+        str(request.new.out),
+        requirements=change.added.lines,
+        conda_requirements=change.conda.requirements,
+        lock=str(request.lock),
+    )
 
 
 def plan_packages(request: BakeRequest, builder: Builder) -> Baked:
@@ -167,7 +146,7 @@ def plan_packages(request: BakeRequest, builder: Builder) -> Baked:
         If the file exists, or conda or pip refuses the requirements.
     """
     check_free(request.new.out, force=request.new.force)
-    baked = replace(_begin(request), added=(), conda=())
+    baked = _begin(request)
     if not request.change.conda.requirements:
         plan = _plan_pip(request, request.base, _set_in(builder.temporary))
         return replace(baked, added=tuple(one.pin for one in resolve_packages(plan, builder).locked))
@@ -193,7 +172,7 @@ def bake_packages(request: BakeRequest, builder: Builder, *, progress: Progress 
     check_free(out, force=request.new.force)
     out.parent.mkdir(parents=True, exist_ok=True)
     clear_old(out)
-    baked = replace(_begin(request), added=(), conda=())
+    baked = _begin(request)
     if not request.change.conda.requirements:
         return _add_with_pip(request, request.base, baked, builder, progress)
     if not request.needs_pip:
@@ -213,7 +192,7 @@ def _add_with_conda(
 
     base, is_last = request.base, out == request.new.out
     new = replace(request.new, out=out, sha256=base.sha256)
-    linking = linked_environment(base, request.change.conda, request.variables, builder, may_be_empty=not is_last)
+    linking = linked_environment(base, request.change.conda, builder, may_be_empty=not is_last)
     with linking as (environment, part):
         if is_last:
             lock = _write_lock(request, _make_state(request, part, environment.python, builder))
@@ -253,7 +232,7 @@ def _make_state(request: BakeRequest, part: CondaPart, python: str, builder: Bui
 def _write_lock(request: BakeRequest, state: State) -> str:
     """Write the lock file, unless it was given, and return its sha256."""
     if request.given_lock is None:
-        write_file(request.lock, render_package_lock(state, request.variables))
+        write_file(request.lock, render_package_lock(state))
     return file_sha256(request.lock)
 
 
@@ -268,7 +247,7 @@ def _add_with_pip(
             raise BadInputError(
                 f"{base.shown} has all of these packages: {', '.join(state.from_image)}", "Leave them out."
             )
-        part = CondaPart(baked.conda_requirements, request.change.conda.channels, baked.conda or ())
+        part = CondaPart(baked.conda_requirements, request.change.conda.channels, baked.conda)
         lock = _write_lock(request, replace(state, module=origin.shown, image=origin.sha256, conda=part))
         new = replace(request.new, sha256=base.sha256, reference=origin.origin, lock=lock)
         packages = made.tree.root / state_file(state.number, state.tag)
@@ -303,7 +282,6 @@ def make_target(base: BaseImage) -> PackageTarget:
         venv=_VENV,
         place=PackagePlace(_NAME, make_tag(python.version, base.sha256)),
         packages=base.facts.packages,
-        reference=base.reference,
     )
 
 

@@ -75,7 +75,7 @@ def begin_edit(
             files.mkdir()
             _fill(target, found, base, files)
             number = base.number if base else None
-            values = {"base": number, "time": builder.now, "user": builder.user, "module": target.module}
+            values = {"base": number, "time": builder.now, "user": builder.user}
             (new / RECORD).write_text(json.dumps(values), encoding="utf-8")
         made = find_edit(found, target.place.tag)
     if made is None:

@@ -60,7 +60,6 @@ def choose_packages(base: BaseImage, part: CondaPart, builder: Builder) -> tuple
 def linked_environment(
     base: BaseImage,
     part: CondaPart,
-    variables: tuple[tuple[str, str], ...],
     builder: Builder,
     *,
     may_be_empty: bool = False,
@@ -86,7 +85,7 @@ def linked_environment(
         work, directory = layer / ".hpcmod", layer / _DIRECTORY
         directory.mkdir()
         chosen = _choose(base, part, work, builder)
-        if not (chosen.packages or variables or may_be_empty):
+        if not (chosen.packages or may_be_empty):
             raise BadInputError(f"{base.shown} has all of these packages: {', '.join(part.requirements)}", "")
         archives = fetch_conda(chosen.packages, work / "archives")
         ordered = tuple(sorted(archives, key=lambda one: one.package.name))  # as in a lock file
@@ -105,7 +104,6 @@ def linked_environment(
             tuple(f"{one.name}-{one.version}-{one.build}" for one in packages),
             python=chosen.python,
             on_path=chosen.prefix == CONDA_IN_CONTAINER,
-            variables=variables,
         )
         yield environment, replace(part, packages=with_times(packages, NO_CONDA, builder.now), exact=False)
 

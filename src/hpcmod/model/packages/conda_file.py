@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from hpcmod.errors import BadInputError
 from hpcmod.model.documents import load_yaml
@@ -14,8 +12,6 @@ from hpcmod.model.packages.requirement import Requirements, parse_file
 from hpcmod.model.packages.sources import LeftOut
 
 _OF_PYTHON = ("python", "pip")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_NOT_VARIABLES = ("PATH", "CONDA_PREFIX")
 _NOT_CHANNELS = ("defaults", "nodefaults")
 """Names that stand for no channel here: `defaults` is a setting of conda's own installation."""
 
@@ -30,8 +26,6 @@ class CondaFile:
     pip: Requirements
     left_out: tuple[LeftOut, ...]
     """What does not apply to the image."""
-    variables: tuple[tuple[str, str], ...] = ()
-    """Variables of the environment."""
 
 
 def parse_conda_file(
@@ -44,7 +38,7 @@ def parse_conda_file(
     path, read, exists
         As for `parse_file`.
     own
-        Whether it is for an environment of its own, which may have Python, pip and variables.
+        Whether it is for an environment of its own, which may have Python and pip.
 
     Raises
     ------
@@ -71,8 +65,9 @@ def parse_conda_file(
 
     of_image = () if own else _OF_PYTHON
     left_out = [LeftOut(spec, "the image's is used") for spec in specs if conda_name(spec) in of_image]
-    variables = _read_variables(values, path)
-    left_out += [LeftOut(f"variable {name}", "set it in the shell") for name, _ in variables if not own]
+    variables = values.get("variables")
+    names = variables if isinstance(variables, dict) else ()
+    left_out += [LeftOut(f"variable {name}", "set it in the shell") for name in names]
     named = values.get("channels")
     channels = [name for name in named if isinstance(name, str)] if isinstance(named, list) else []
     left_out += [LeftOut(one, "not the name of a channel; see --channel") for one in channels if one == "defaults"]
@@ -81,16 +76,4 @@ def parse_conda_file(
         tuple(one for one in channels if one not in _NOT_CHANNELS),
         parse_file(path, read_pip, exists),
         tuple(left_out),
-        variables if own else (),
     )
-
-
-def _read_variables(values: Any, path: str) -> tuple[tuple[str, str], ...]:
-    found = values.get("variables") or {}
-    if not isinstance(found, dict):
-        raise BadInputError(f"{path}: `variables` is not a list of NAME: VALUE", "Write each as NAME: VALUE.")
-    pairs = tuple((str(name), str(value)) for name, value in found.items())
-    for name, value in pairs:
-        if not _VARIABLE.fullmatch(name) or name in _NOT_VARIABLES or not value.isprintable():
-            raise BadInputError(f"{path}: the variable {name[:200]!r} cannot be set in an image", "Remove it.")
-    return pairs

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hpcmod.errors import BadInputError
@@ -31,8 +30,6 @@ class Lock:
     """Packages of the image that may be replaced."""
     conda: CondaPart = NO_CONDA
     """conda packages, which are comments for pip."""
-    variables: tuple[tuple[str, str], ...] = ()
-    """Variables of an image with these packages."""
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -43,8 +40,8 @@ class Lock:
         )
 
 
-def render_package_lock(state: State, variables: Sequence[tuple[str, str]] = ()) -> str:
-    """Return the lock file of a state, or of an image with these variables.
+def render_package_lock(state: State) -> str:
+    """Return the lock file of a state.
 
     Raises
     ------
@@ -60,7 +57,6 @@ def render_package_lock(state: State, variables: Sequence[tuple[str, str]] = ())
     head = [HEAD, f"# container: {state.module}", f"# image: sha256:{state.image}", f"# python: {state.python}"]
     head += [f"# requirement: {one}" for one in state.requirements]
     head += [f"# replaces: {one}" for one in state.allowed]
-    head += [f"# variable: {name}={value}" for name, value in variables]
     head += render_conda_lock(state.conda)
     lines = [f"{one.pin} --hash=sha256:{one.sha256}" for one in state.locked]
     return "\n".join([*head, *lines]) + "\n"
@@ -95,7 +91,6 @@ def parse_package_lock(text: str, origin: str) -> Lock:
         tuple(pins),
         allowed,
         parse_conda_lock(text, origin),
-        tuple(re.findall(r"^# variable: ([A-Za-z_][A-Za-z0-9_]*)=(.*)$", text, re.MULTILINE)),
     )
 
 

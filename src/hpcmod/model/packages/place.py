@@ -39,7 +39,6 @@ STATES = "states"
 
 _SET_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _STATE_FILE = re.compile(r"(\d{1,9})-(cp\d+-[0-9a-f]{12})\.squashfs")
-_EDIT = re.compile(r"edit-(cp\d+-[0-9a-f]{12})")
 _ACTIVE = re.compile(r"active-(cp\d+-[0-9a-f]{12})\.squashfs")
 
 
@@ -113,12 +112,6 @@ def parse_state_file(name: str) -> tuple[int, str] | None:
 def parse_active_link(name: str) -> str | None:
     """Return the tag from the name of a link to an active state; None if it is not one."""
     found = _ACTIVE.fullmatch(name)
-    return found[1] if found else None
-
-
-def parse_edit_directory(name: str) -> str | None:
-    """Return the tag from the name of the directory of a state that is being edited; None if it is not one."""
-    found = _EDIT.fullmatch(name)
     return found[1] if found else None
 
 

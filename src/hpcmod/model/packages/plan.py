@@ -93,6 +93,11 @@ class PackageChange:
     """As typed, for the history."""
 
     @property
+    def adds(self) -> bool:
+        """Return whether packages are added."""
+        return bool(self.added.lines or self.conda.requirements) or self.locked is not None
+
+    @property
     def drops(self) -> bool:
         """Return whether packages or files are removed."""
         return bool(self.dropped or self.dropped_files)

@@ -11,7 +11,7 @@ import pytest
 from hpcmod.cli.packages import editing
 from hpcmod.install.packages import building
 from hpcmod.lock import Holder
-from tests.package_states import OTHER_TAG, TAG
+from tests.package_states import TAG
 from tests.unit.cli.packages.test_states import call, data, home, must
 
 __all__ = ["home"]
@@ -128,25 +128,6 @@ def test_two_commands_do_not_edit_the_same_packages(fresh: Path, monkeypatch: py
         done = call("edit", "PyTorch", *FRESH, *words)
         said = " ".join(done.stderr.split())
         assert (done.exit_code, f"are being edited by process {os.getpid()}" in said) == (6, True), done.output
-
-
-def test_packages_edited_for_the_image_before_an_update_are_not_forgotten(
-    fresh: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    edits(monkeypatch, 1)
-    call("edit", "PyTorch", *FRESH)
-    (fresh / f"edit-{TAG}").rename(fresh / f"edit-{OTHER_TAG}")
-    files = fresh / f"edit-{OTHER_TAG}/user-software"
-    said = (
-        "hpcmod: packages for another image (PyTorch/2.7.1) are still being edited since ",
-        f"to take them over for PyTorch/2.7.1: hpcmod add PyTorch --from {files}; ",
-    )
-    for words in (("packages",), ("edit", "--discard"), ("rebase",)):
-        stderr = call(words[0], "PyTorch", *FRESH, *words[1:]).stderr
-        assert all(text in stderr for text in said), (words, stderr)
-    call("edit", "PyTorch", *FRESH)
-    others = data("packages", "PyTorch", *FRESH)["edited_for_other_images"]
-    assert [one["directory"] for one in others] == [str(files)]
 
 
 @pytest.mark.parametrize(

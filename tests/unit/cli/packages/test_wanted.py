@@ -63,10 +63,10 @@ def test_a_missing_directory_of_wheels_is_reported(home: Path, here: Path, words
 def test_options_become_requirements_and_channels(here: Path) -> None:
     (here / "channel").mkdir()
     url = (here / "channel").as_uri()
-    assert read_wanted(NONE).is_empty
-    assert not read_wanted(NONE, ["einops"]).is_empty
+    assert not read_wanted(NONE).adds
+    assert read_wanted(NONE, ["einops"]).adds
     flags = replace(NONE, conda=("samtools",), channels=("channel",))
-    assert read_wanted(flags).change.conda == CondaPart(("samtools",), (url,))
+    assert read_wanted(flags).conda == CondaPart(("samtools",), (url,))
     with pytest.raises(click.UsageError, match="--channel is for --conda"):
         read_wanted(replace(NONE, channels=("channel",)))
 
@@ -79,25 +79,24 @@ def test_an_environment_file_adds_its_packages_and_channels_and_its_part_for_pip
     )
     flags = replace(NONE, conda=("env.yml", "htslib"), channels=("https://example.org/mine",))
     wanted = read_wanted(flags)
-    assert wanted.change.conda == CondaPart(("htslib", "samtools"), ("https://example.org/mine", "bioconda"))
-    assert (wanted.change.added.lines, wanted.variables) == (("einops",), ())
+    assert wanted.conda == CondaPart(("htslib", "samtools"), ("https://example.org/mine", "bioconda"))
+    assert wanted.added.lines == ("einops",)
     said = capsys.readouterr().err
     assert "left out: python=3.12" in said and "left out: pip" in said and "left out: variable A" in said
-    own = read_wanted(flags, own=True)
-    assert (own.change.conda.names >= {"python", "pip"}, own.variables) == (True, (("A", "b"),))
+    assert read_wanted(flags, own=True).conda.names >= {"python", "pip"}
     (here / "pip.yml").write_text("dependencies: [{pip: [einops]}]\n")
-    assert read_wanted(replace(NONE, conda=("pip.yml",))).change.conda == NO_CONDA
+    assert read_wanted(replace(NONE, conda=("pip.yml",))).conda == NO_CONDA
     with pytest.raises(NotFoundError, match=r"missing\.yml"):
         read_wanted(replace(NONE, conda=("missing.yml",)))
 
 
 def test_a_lock_names_all_packages_and_nothing_else_is_given(here: Path) -> None:
     line = f"needy==1.0 --hash=sha256:{'a' * 64}"
-    (here / "my.lock").write_text(f"# requirement: needy\n# replaces: torch\n# variable: A=b\n{line}\n")
+    (here / "my.lock").write_text(f"# requirement: needy\n# replaces: torch\n{line}\n")
     flags = replace(NONE, lock_file="my.lock", allow_replace=("numpy",))
     wanted = read_wanted(flags)
-    assert (wanted.change.added.lines, wanted.change.locked) == (("needy",), (line,))
-    assert (wanted.change.allowed, wanted.variables) == (("numpy", "torch"), (("A", "b"),))
+    assert (wanted.added.lines, wanted.locked) == (("needy",), (line,))
+    assert wanted.allowed == ("numpy", "torch")
     for more in ({"conda": ("x",)}, {"channels": ("x",)}, {"requirement_files": ("x",)}):
         with pytest.raises(click.UsageError, match="give no others"):
             read_wanted(replace(flags, **more))  # type: ignore[arg-type]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -66,19 +65,6 @@ def test_an_image_without_python_gets_one_that_comes_first(
     assert known is not None
     assert known.reference == f"bake:{plain}@sha256:{file_sha256(plain)}"
     assert (known.lock, known.sha256) == ("5" * 64, file_sha256(out))
-
-
-def test_values_of_variables_reach_a_shell_as_they_are(tmp_path: Path, plain: Path, environment: Environment) -> None:
-    values = (("ONE", 'it\'s "here" $HOME `id` \\n'), ("TWO", "2"))
-    first = write_environment(plain, environment, new(tmp_path / "1.sif"))[0].path
-    second = write_environment(first, replace(environment, variables=values), new(tmp_path / "2.sif"))[0].path
-    script = read(second, SCRIPT).decode()
-    assert script.startswith(read(first, SCRIPT).decode())
-    done = subprocess.run(
-        ["sh", "-c", f'{script}printf "%s|%s" "$ONE" "$TWO"'], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "|".join(value for _, value in values)
-    assert dict(read_facts(second).environment)["TWO"] == "2"
 
 
 def test_packages_are_added_to_the_environment_of_the_image(

@@ -74,11 +74,10 @@ def test_an_image_without_python_gets_condas_own(
 ) -> None:
     wanted = part(channel, "pure", "tool")
     assert {one.name for one in choose_packages(plain, wanted, builder)} == {"python", "pure", "tool"}
-    with linked_environment(plain, wanted, (("A", "b"),), builder) as (made, installed):
+    with linked_environment(plain, wanted, builder) as (made, installed):
         top = made.directory
         assert (made.prefix, made.python, made.on_path) == (CONDA_IN_CONTAINER, "3.12", True)
         assert made.packages == ("pure-1.0-h0_0", "python-3.12.1-h0_0", "tool-1.0-h0_0")
-        assert made.variables == (("A", "b"),)
         assert (top / "bin/tool").read_text() == f"#!{CONDA_IN_CONTAINER}/bin/sh\n"
         assert (top / "bin/pure").read_text().startswith(f"#!{CONDA_IN_CONTAINER}/bin/python\n")
         assert (top / "lib/python3.12/site-packages/pure.py").is_file()
@@ -96,7 +95,7 @@ def test_an_image_without_python_gets_condas_own(
 def test_programs_need_no_python_and_start_no_container(
     plain: BaseImage, channel: str, builder: Builder, tmp_path: Path
 ) -> None:
-    with linked_environment(plain, part(channel, "tool"), (), builder) as (made, _):
+    with linked_environment(plain, part(channel, "tool"), builder) as (made, _):
         assert (made.python, made.packages) == ("", ("tool-1.0-h0_0",))
     assert not (tmp_path / "called").exists()
 
@@ -113,7 +112,7 @@ def test_packages_go_to_the_environment_of_a_conda_image(tmp_path: Path, channel
     record = {"name": "python", "version": "3.12.1", "build": "h0_0"}
     tree = {**corpus.CONDA_TREE, f"{OF_CONDA}/conda-meta/python-3.12.1-h0_0.json": json.dumps(record)}
     base = base_of(corpus.make_image(tmp_path / "base.sif", tree))
-    with linked_environment(base, part(channel, "pure"), (), builder) as (made, _):
+    with linked_environment(base, part(channel, "pure"), builder) as (made, _):
         assert (made.prefix, made.python, made.on_path) == (OF_CONDA, "3.12", False)
         assert made.packages == ("pure-1.0-h0_0",)
         assert not (made.directory / "conda-meta/history").exists()
@@ -123,15 +122,15 @@ def test_packages_go_to_the_environment_of_a_conda_image(tmp_path: Path, channel
         pytest.raises(
             BadInputError, match=r"replace packages that pip installed in base\.sif: pure \(the image has 0.9"
         ),
-        linked_environment(of_pip, part(channel, "pure"), (), builder),
+        linked_environment(of_pip, part(channel, "pure"), builder),
     ):
         pass
     with (
         pytest.raises(BadInputError, match=r"base\.sif has all of these packages: python"),
-        linked_environment(base, part(channel, "python"), (), builder),
+        linked_environment(base, part(channel, "python"), builder),
     ):
         pass
-    with linked_environment(base, part(channel, "python"), (), builder, may_be_empty=True) as (made, _):
+    with linked_environment(base, part(channel, "python"), builder, may_be_empty=True) as (made, _):
         assert (made.packages, list(made.directory.iterdir())) == ((), [])
     other = CondaPackage("python", "3.12.0", "h0_0", "file:///x/python-3.12.0-h0_0.conda", "a" * 64)
     locked = CondaPart(("python",), (channel,), (other,), exact=True)
@@ -147,6 +146,6 @@ def test_nothing_is_left_of_what_cannot_be_installed(
     plain: BaseImage, channel: str, builder: Builder, spec: str, error: type[HpcmodError], told: str
 ) -> None:
     Path(builder.runtime).write_text("#!/bin/sh\necho broken >&2\nexit 255\n")
-    with pytest.raises(error, match=told), linked_environment(plain, part(channel, spec), (), builder):
+    with pytest.raises(error, match=told), linked_environment(plain, part(channel, spec), builder):
         pass
     assert not list(builder.temporary.iterdir())

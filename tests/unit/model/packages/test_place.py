@@ -7,11 +7,9 @@ from hpcmod.model.packages.place import (
     PackagePlace,
     SetChoice,
     base_directory,
-    edit_directory,
     make_tag,
     parse_active_link,
     parse_choice,
-    parse_edit_directory,
     parse_state_file,
     record_file,
     set_directory,
@@ -27,14 +25,12 @@ def test_a_tag_has_the_python_and_the_image() -> None:
     assert record_file(3, tag) == "states/3-cp312-0123456789ab.json"
     assert parse_state_file("3-cp312-0123456789ab.squashfs") == (3, tag)
     assert parse_active_link("active-cp312-0123456789ab.squashfs") == tag
-    assert parse_edit_directory(edit_directory(tag)) == tag
 
 
 @pytest.mark.parametrize("name", ["3.squashfs", "../3-cp312-0123456789ab.squashfs", "3-cp312-0123456789ab.json", ""])
 def test_other_names_are_not_states(name: str) -> None:
     assert parse_state_file(name) is None
     assert parse_active_link(name) is None
-    assert parse_edit_directory(name) is None
 
 
 @pytest.mark.parametrize(
