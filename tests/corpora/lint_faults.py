@@ -133,7 +133,6 @@ FAULTS = (
     _edit(
         "Tool-1.2.eb", "missing bind", "wrapped_commands", "bind_paths = ['/nowhere/x']\nwrapped_commands", "bind_paths"
     ),
-    _edit("Tool-1.2.eb", "two versions", "Tool 1.2", "Tool 1.1"),
     _edit("Tool-1.2.eb", "bad checksum", "wrapped_commands", "checksums = ['123']\nwrapped_commands", "checksums"),
     _edit(
         "Tool-1.2.eb",

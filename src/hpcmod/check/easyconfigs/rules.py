@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from hpcmod.check.easyconfigs.context import LintContext, fault
-from hpcmod.check.easyconfigs.drift import find_drift
 from hpcmod.errors import BadInputError
 from hpcmod.model.bind import Bind
 from hpcmod.model.easyconfigs.parameters import MODULE_CLASSES, NEAR_PARAMETERS, PARAMETERS
@@ -122,26 +121,6 @@ def _empty_paths(look: LintContext) -> Iterator[Finding]:
             yield fault(look.line(name), "empty-path", FAIL, what, "Remove one of the colons.")
 
 
-_FIXED_PORTS = (
-    r"\bMASTER_PORT=[\"']?(\d{4,5})\b",
-    r"--master[-_]port[= ](\d{4,5})\b",
-    r"--main[-_]process[-_]port[= ](\d{4,5})\b",
-    r"--rdzv[-_]endpoint[= ].*:(\d{4,5})\b",
-    r"(?:dist|init|rdzv|rendezvous|master)[-_]?\w*[= ]+[\"']?tcp://.*:(\d{4,5})\b",
-)
-"""Ways to specify where ranks connect that use one port for every job."""
-
-
-def _fixed_ports(look: LintContext) -> Iterator[Finding]:
-    for number, line in enumerate(source_lines(look.text), 1):
-        code = re.sub(r"(?:^|\s)#.*", "", line)
-        found = next((match for pattern in _FIXED_PORTS if (match := re.search(pattern, code))), None)
-        if found:
-            what = f"port {found[1]} is the same for every job: two jobs or steps on one node collide, and both fail"
-            cure = "Omit it: conda-python-distributed derives one from the job and the step."
-            yield fault(number, "fixed-port", FAIL, what, cure)
-
-
 def _commands(look: LintContext) -> Iterator[Finding]:
     for name, parse in (("wrapped_commands", parse_commands), ("environment", parse_environment)):
         try:
@@ -153,13 +132,6 @@ def _commands(look: LintContext) -> Iterator[Finding]:
             Bind.parse(text)
         except BadInputError as err:
             yield fault(look.line("bind_paths"), "does-not-load", FAIL, f"bind_paths: {err.message}", err.cure)
-
-
-def _site_lua(look: LintContext) -> Iterator[Finding]:
-    called = re.findall(r"^\s*(create_container_vars)\s*\(", look.string("modluafooter"), re.MULTILINE)
-    if called:
-        what = f"its module calls {called[0]}, which is in LUMI's SitePackage.lua: it loads nowhere else"
-        yield fault(look.line(called[0]), "site-lua", WARN, what, "To convert it: hpcmod import lumi-eb")
 
 
 def _sanity_checks(look: LintContext) -> Iterator[Finding]:
@@ -228,8 +200,8 @@ def _parameters(look: LintContext) -> Iterator[Finding]:
 
 
 RULES: tuple[Callable[[LintContext], Iterator[Finding]], ...] = (
-    *(_needs_names, _file_name, _images, _checksums, _checked_sums, _dead_binds, _empty_paths, _fixed_ports),
-    *(_commands, _site_lua, find_drift, _sanity_checks, _misspelt_variables, _other_module, _assigned_twice),
+    *(_needs_names, _file_name, _images, _checksums, _checked_sums, _dead_binds, _empty_paths),
+    *(_commands, _sanity_checks, _misspelt_variables, _other_module, _assigned_twice),
     _parameters,
 )
 """Every rule for easyconfigs."""

@@ -16,7 +16,7 @@ from hpcmod.check.jobs.rules import (
     starts,
 )
 from hpcmod.errors import LackingError
-from hpcmod.model.finding import FAIL, Finding
+from hpcmod.model.finding import FAIL, WARN, Finding
 from hpcmod.model.site import SLURM, Site
 
 RULES: dict[str, Rule] = {
@@ -25,6 +25,13 @@ RULES: dict[str, Rule] = {
     for name, rule in part.RULES.items()
 }
 """Every rule, by name."""
+
+
+WASTEFUL = {
+    "array-log", "billed-gpus", "cpus-per-gpu", "host-environment", "install-in-job", "mask-count", "missing-option",
+    "no-cpus", "not-exported", "refused-launcher", "registry-image", "shared-gpus", "srun-cpus", "unknown-setting",
+}  # fmt: skip
+"""Rules whose finding is a warning, said once in a script: likely slow or wasteful, or right if set elsewhere."""
 
 
 def lint_job(text: str, site: Site) -> tuple[Finding, ...]:
@@ -49,7 +56,11 @@ def lint_job(text: str, site: Site) -> tuple[Finding, ...]:
             "For the script of another machine, name that machine: --site NAME.",
         )
     look = ScriptContext.at(text, site)
-    found = {
-        Finding(FAIL, name, what, cure, line=line) for name, rule in RULES.items() for line, what, cure in rule(look)
-    }
+    found: list[Finding] = []
+    for name, rule in RULES.items():
+        faults = sorted(set(rule(look)))
+        if name in WASTEFUL:
+            found += [Finding(WARN, name, what, cure, line=line) for line, what, cure in faults[:1]]
+        else:
+            found += [Finding(FAIL, name, what, cure, line=line) for line, what, cure in faults]
     return tuple(sorted(found, key=lambda one: (one.line, one.rule, one.found)))

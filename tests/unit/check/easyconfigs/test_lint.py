@@ -64,9 +64,6 @@ def test_our_own_easyconfigs_have_no_errors(path: Path) -> None:
         ("'python'", "'/usr/bin/python'", "does-not-load", "fail"),
         ("moduleclass", "bind_paths = ['data:/data']\nmoduleclass", "does-not-load", "fail"),
         ("moduleclass", "bind_paths = ['/dead:/x', '/alive']\nmoduleclass", "dead-bind", "warn"),
-        ("PyTorch 2.7.1 for", "PyTorch 2.7.0 for", "version-drift", "warn"),
-        ("ROCm 6.2.4", "ROCm version 6.3.1", "version-drift", "warn"),
-        ("toolchain", "local_x = 'export MASTER_PORT=29500'\ntoolchain", "fixed-port", "fail"),
         ("image = ", "local_image = ", "does-not-load", "fail"),
         ("wrapped_commands", "wraped_commands", "unknown-parameter", "fail"),
         ("moduleclass = 'ai'", "moduleclass = 'aii'", "module-class", "warn"),
@@ -83,40 +80,13 @@ def test_a_mistake_in_one_of_ours_is_found(old: str, new: str, rule: str, level:
         ("/runscripts:/user", "/runscripts::/user", "empty-path"),
         ("/runscripts:/user", ":/runscripts:/user", "empty-path"),
         ("'NCCL_SOCKET_IFNAME': 'hsn',", "'SINGULARITY_BIND': '/alive,/dead,%(installdir)s/x:/x,$HOME',", "dead-bind"),
-        ("-- vars( ", "create_container_vars( ", "site-lua"),
         ("-- vars( ", "create_container_vars( 'x', 'y', '%(installdir)s', '/dead' )\n-- vars( ", "dead-bind"),
-        ("sed -e", "export MASTER_PORT=29500\nsed -e", "fixed-port"),
-        ("on Python 3.12 and", "on Python 3.11 and", "version-drift"),
-        ("local_rocm = '6.2.4'", "local_rocm = '6.2.4'\nlocal_c_PyTorch_version = '2.7.0'", "version-drift"),
-        ("pytorch-v2.7.1", "pytorch-v2.6.0", "version-drift"),
         ("checksums = ", "local_sums = ", "no-checksum"),
     ],
 )
 def test_a_mistake_in_one_of_lumis_is_found(old: str, new: str, rule: str) -> None:
     assert old in LUMI_RIGHT
-    assert {name for name, _ in rules(LUMI_RIGHT.replace(old, new), Path(f"{LUMI_NAME}.eb"))} - {"site-lua"} == {
-        rule
-    } - {"site-lua"}
-
-
-def test_a_drift_names_both_places_and_its_line() -> None:
-    (one,) = lint(LUMI_RIGHT.replace("on Python 3.12 and", "on Python 3.11 and"), Path(f"{LUMI_NAME}.eb"))
-    assert one.line == 1
-    assert one.found == "Python is 3.11 in #DOC, but 3.12 in versionsuffix"
-
-
-@pytest.mark.parametrize("host", ["running on a ROCm 5.2.3 driver", "with ROCm 6.0.3 on the host", "host ROCm 6.0.3"])
-def test_versions_of_the_host_do_not_drift(host: str) -> None:
-    assert lint(OURS.replace("ROCm 6.2.4", f"ROCm 6.2.4, {host}")) == ()
-
-
-@pytest.mark.parametrize("place", ["on ROCm 6.0.3", "running on ROCm 6.0.3"])
-def test_what_the_container_runs_on_is_not_taken_for_the_host(place: str) -> None:
-    assert rules(OURS.replace("for ROCm 6.2.4", place)) == [("version-drift", "warn")]
-
-
-def test_versions_that_only_say_more_do_not_drift() -> None:
-    assert lint(OURS.replace("PyTorch 2.7.1 for", "PyTorch 2.7.1+rocm6.2.4 for")) == ()
+    assert {name for name, _ in rules(LUMI_RIGHT.replace(old, new), Path(f"{LUMI_NAME}.eb"))} == {rule}
 
 
 def test_binds_that_lua_code_sets_are_seen() -> None:
@@ -124,17 +94,6 @@ def test_binds_that_lua_code_sets_are_seen() -> None:
     assert [one.found[:49] for one in lint(text, Path(f"{LUMI_NAME}.eb"))] == [
         "binds that do not exist on this machine: /dead: c"
     ]
-
-
-@pytest.mark.parametrize(
-    ("suffix", "drifts"),
-    [("SP6", False), ("SP5", True), ("py312", False), ("py3", False), ("py311", True), ("x1", False)],
-)
-def test_numbers_of_one_word_do_not_differ(suffix: str, drifts: bool) -> None:
-    text = LUMI_RIGHT.replace("-singularity-20250827'", f"-{suffix}-singularity-20250827'")
-    text = text.replace("dockerhash", "SP6-py312-dockerhash")
-    found = [one.rule for one in lint(text, Path(f"{LUMI_NAME}.eb".replace("-singularity", f"-{suffix}-singularity")))]
-    assert found == ["version-drift"] * drifts
 
 
 def test_easyconfigs_are_found_below_directories(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_an_unreadable_file_is_an_error_and_the_others_are_still_checked(tmp_pat
     assert "c.eb:1: fail: does-not-load: not a regular file" in done.stdout
 
 
-SCRIPT = "#!/bin/bash\n#SBATCH -A p\n#SBATCH --mem=480\nsrun hostname\n"
+SCRIPT = "#!/bin/bash\n#SBATCH -A p\n#SBATCH --mem=48\nsrun hostname\n"
 
 
 def test_a_batch_script_is_known_by_its_suffix_or_first_line(tmp_path: Path) -> None:
@@ -70,12 +70,12 @@ def test_a_batch_script_is_known_by_its_suffix_or_first_line(tmp_path: Path) -> 
         done = run("--site", "lumi", tmp_path / name)
         assert (done.exit_code, done.stdout.splitlines()[0]) == (
             1,
-            f"{tmp_path / name}:3: fail: memory-unit: --mem=480 is 480 MB: the default unit is megabytes",
+            f"{tmp_path / name}:3: fail: memory-unit: --mem=48 is 48 MB: the default unit is megabytes",
         )
 
 
 def test_a_correct_batch_script_prints_nothing(tmp_path: Path) -> None:
-    (tmp_path / "a.sh").write_text(SCRIPT.replace("480", "480G"))
+    (tmp_path / "a.sh").write_text(SCRIPT.replace("48", "48G"))
     done = run("--site", "lumi", tmp_path / "a.sh")
     assert (done.exit_code, done.stdout) == (0, "")
 

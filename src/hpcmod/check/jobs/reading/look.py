@@ -24,13 +24,12 @@ TOOLS = {
     "basename", "cat", "cd", "chmod", "cp", "date", "dirname", "du", "echo", "env", "exit", "free", "grep", "head",
     "hostname", "kill", "ln", "ls", "lscpu", "mkdir", "mktemp", "module", "ml", "mv", "nvidia-smi", "printenv",
     "printf", "pwd", "rm", "rmdir", "rocm-smi", "rsync", "scontrol", "sed", "set", "sleep", "sort", "tail", "tar",
-    "tee", "test", "touch", "trap", "true", "ulimit", "uname", "uniq", "unset", "wait", "wc", "[", "[[", "if", "fi",
-    "for", "done", "esac", "}", "{", "while", "until", "do", "then", "else", "case", "in", "function", "return",
-    "break",    "continue", "let", "local", "read", "shift", "source", ".", ":", "!", "false", "awk", "cut", "tr",
-    "find", "xargs",
+    "tee", "test", "touch", "trap", "true", "ulimit", "uname", "uniq", "unset", "wait", "wc", "[", "[[", "for",
+    "return", "break", "continue", "let", "local", "read", "shift", "source", ".", ":", "!", "false", "awk", "cut",
+    "tr", "find", "xargs",
     "sacct", "squeue", "scancel", "sstat", "seff", "sbcast", "which", "type", "id", "whoami", "tree", "curl", "wget",
     "python-config", "numactl", "taskset", "stat", "getfattr", "lfs", "cmp", "diff", "gzip", "gunzip", "zip", "unzip",
-    "sha256sum", "md5sum", "jq", "sync", "disown", "eval", "select_gpu", "pkill", "]]", "]",
+    "sha256sum", "md5sum", "jq", "sync", "disown", "eval", "select_gpu", "pkill",
 }  # fmt: skip
 """Utilities that a script runs: one core is enough for them, and they need no libraries of the user."""
 _LOADS = ("load", "add", "swap", "switch", "try-load")

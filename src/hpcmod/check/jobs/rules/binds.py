@@ -123,22 +123,6 @@ def _runtime_not_loaded(look: ScriptContext) -> Iterator[Fault]:
             return
 
 
-def _required_binds(look: ScriptContext) -> Iterator[Fault]:
-    required = [bind.source for group in look.site.binds for bind in group if bind.required]
-    helped = any("bind" in name.lower() for _, name in look.loads) or look.sources
-    if not required or helped or any(one in look.text for one in required) or re.search(r"\$\{?SIF", look.text):
-        return
-    for call in look.calls:
-        image = call.container.image if call.container else None
-        several = (look.nodes(call) or 1) > 1
-        if image and look.expand(image.plain).startswith("$"):
-            continue
-        if image and call.srun is not None and several and "SIF" not in image.text and look.asks_for_gpus(call):
-            what = f"{', '.join(required)} not bound, which runs on several nodes need"
-            yield call.line, what, f"Add -B {','.join(required)}"
-            return
-
-
 def _unset_image(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         image = call.container.image if call.container else None
@@ -158,6 +142,5 @@ RULES: dict[str, Rule] = {
     "host-environment": _host_environment,
     "purged": _purged,
     "runtime-not-loaded": _runtime_not_loaded,
-    "required-binds": _required_binds,
     "unset-image": _unset_image,
 }

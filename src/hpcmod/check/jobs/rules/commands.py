@@ -42,6 +42,13 @@ def _unquoted_shell(look: ScriptContext) -> Iterator[Fault]:
             yield call.program[2].line, what, f"Put the whole command in quotes: bash -c '{' '.join(texts[2:])}'."
 
 
+def _module_path(look: ScriptContext) -> Iterator[Fault]:
+    for call in look.calls:
+        verb = next((word.plain for word in call.program[1:] if not word.plain.startswith("-")), "")
+        if call.name == "module" and not call.container and re.match(r"[/~]|\$\{?HOME\b", verb):
+            yield call.line, f"module has no command {verb}", f"Write module use {verb}."
+
+
 def _path_replaced(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         for variable in () if call.program else call.variables:
@@ -55,4 +62,5 @@ RULES: dict[str, Rule] = {
     "container-variable": _container_variable,
     "unquoted-shell": _unquoted_shell,
     "path-replaced": _path_replaced,
+    "module-path": _module_path,
 }

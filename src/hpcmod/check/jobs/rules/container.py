@@ -12,12 +12,6 @@ from hpcmod.model.site import RUNTIMES
 
 _SIF = re.compile(r"\$\{?(SIF[A-Z0-9_]*)\}?")
 _BIND_VARIABLES = ("SINGULARITY_BIND", "SINGULARITY_BINDPATH", "APPTAINER_BIND", "APPTAINER_BINDPATH")
-_CACHES = re.compile(
-    r"(?:SINGULARITYENV_|APPTAINERENV_)?"
-    r"(?:MIOPEN_USER_DB_PATH|MIOPEN_CUSTOM_CACHE_DIR|TRITON_CACHE_DIR|TORCHINDUCTOR_CACHE_DIR|TORCH_EXTENSIONS_DIR|AITER_JIT_DIR)"
-)
-_OF_A_JOB = re.compile(r"SLURM_JOB|TMPDIR|mktemp")
-"""Variables that usually name a directory for this job only; at many sites TMPDIR does too."""
 
 
 def _no_module(look: ScriptContext) -> Iterator[Fault]:
@@ -145,34 +139,6 @@ def _clean_environment(look: ScriptContext) -> Iterator[Fault]:
                 yield option.line, what, "Remove it: the run scripts already exclude the host's Python."
 
 
-def _shared_cache(look: ScriptContext) -> Iterator[Fault]:
-    for call in look.calls:
-        for variable in call.variables:
-            if _CACHES.fullmatch(variable.name) and not _OF_A_JOB.search(look.expand(variable.value)):
-                what = f"{variable.name}={variable.value} is the same for all jobs and all users"
-                yield variable.line, what, "Omit it: conda-python-distributed sets one per job and node."
-
-
-def _library_path(look: ScriptContext) -> Iterator[Fault]:
-    for call in look.calls:
-        for variable in call.variables:
-            if variable.name == "LD_LIBRARY_PATH" and _is_for_containers(look, call):
-                what = "LD_LIBRARY_PATH of the host never reaches the container"
-                yield (
-                    variable.line,
-                    what,
-                    "If needed, set SINGULARITYENV_LD_LIBRARY_PATH to a path in the container.",
-                )
-
-
-def _is_for_containers(look: ScriptContext, call: Call) -> bool:
-    """Return whether what a call sets is read only by containers: its own, or all that follow."""
-    if call.program:
-        return call.container is not None
-    after = [one for one in look.calls if one.line > call.line and one.program and one.name not in TOOLS]
-    return bool(after) and all(one.container for one in after)
-
-
 RULES: dict[str, Rule] = {
     "no-module": _no_module,
     "other-module": _other_module,
@@ -183,6 +149,4 @@ RULES: dict[str, Rule] = {
     "no-gpu-flag": _no_gpu_flag,
     "wrong-gpu-flag": _wrong_gpu_flag,
     "clean-environment": _clean_environment,
-    "shared-cache": _shared_cache,
-    "library-path": _library_path,
 }

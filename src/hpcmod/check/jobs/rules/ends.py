@@ -9,7 +9,6 @@ from hpcmod.check.jobs.reading.calls import Call
 from hpcmod.check.jobs.reading.look import TOOLS, Fault, Rule, ScriptContext
 
 _SIGNALS = {"10": "USR1", "12": "USR2", "15": "TERM", "2": "INT", "1": "HUP", "18": "CONT"}
-_COPIES = ("cp", "rsync", "tar", "unzip", "dd", "mv", "untar")
 
 
 def _signal_name(text: str) -> str:
@@ -90,52 +89,6 @@ def _takes_time(call: Call) -> bool:
     )
 
 
-def _node_local(look: ScriptContext) -> re.Pattern[str]:
-    places = ["/tmp", "/dev/shm", *(place.directory.partition("/$")[0] for place in look.site.stage_places)]  # noqa: S108
-    return re.compile("(?:" + "|".join(sorted({re.escape(place) for place in places})) + r")(?:/|$)")
-
-
-def _fills(look: ScriptContext, call: Call) -> bool:
-    """Return whether a call copies or unpacks into a node-local directory."""
-    if call.name not in _COPIES:
-        return False
-    words = [look.expand(word.plain) for word in call.program[1:]]
-    place = _node_local(look)
-    if call.name in ("tar", "unzip"):
-        flag = "-C" if call.name == "tar" else "-d"
-        named = [words[at + 1] for at, word in enumerate(words[:-1]) if word.endswith(flag[1]) and word.startswith("-")]
-        out = (
-            any("x" in word for word in words[:1])
-            or call.name == "unzip"
-            or any(re.match(r"-\w*x", word) for word in words)
-        )
-        return out and any(place.match(one) for one in named + [word.partition("=")[2] for word in words])
-    return bool(words) and bool(place.match(words[-1])) and not any(place.match(word) for word in words[:-1])
-
-
-def _stage(look: ScriptContext) -> Iterator[Fault]:
-    nodes = look.nodes() or 1
-    for call in look.calls:
-        if call.container or not _fills(look, call):
-            continue
-        each = look.ranks_per_node(call) or 1
-        text = look.text if call.inner else " ".join(word.text for word in call.words)
-        guarded = bool(call.wrappers) or re.search(r"SLURM_LOCALID|flock", text) is not None
-        if call.srun is None and nodes > 1 and not call.inner and _is_read_there(look, call):
-            what = f"{call.name} runs on the first node only: the other {nodes - 1} have no copy"
-            yield call.line, what, f"srun -N {nodes} -n {nodes} --ntasks-per-node=1 {call.arguments()}"
-        elif call.srun is not None and each > 1 and not guarded:
-            what = f"{each} tasks on each node write the same files at the same time"
-            yield call.line, what, f"srun -N {nodes} -n {nodes} --ntasks-per-node=1 {call.arguments()}"
-
-
-def _is_read_there(look: ScriptContext, copy: Call) -> bool:
-    """Return whether a later step uses a node-local path."""
-    place = _node_local(look)
-    later = (call for call in look.calls if call.line > copy.line and call.srun is not None)
-    return any(place.search(look.expand(call.arguments())) for call in later)
-
-
 _NO_SIF = re.compile(r"(?:docker|oras|library|shub|https?)://|(?:docker-archive|oci-archive|docker-daemon):")
 """Images that the runtime converts before it starts them."""
 
@@ -155,53 +108,21 @@ def _registry_image(look: ScriptContext) -> Iterator[Fault]:
 
 def _install_in_job(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
-        pip = re.fullmatch(r"pip[\d.]*", call.name) or re.search(r"-m pip\b", call.arguments())
-        target = re.search(r"--target|--prefix|--user\b|-t\s", call.arguments())
-        if (
-            pip
-            and re.search(r"\binstall\b", call.arguments())
-            and call.container
-            and not (target and call.srun is None)
-        ):
+        words = [word.plain for word in call.program]
+        installs = re.match(r"(?:\S*python[\d.]* -m )?pip[\d.]* install\b", " ".join(words))
+        elsewhere = call.srun is None and {"--target", "--prefix", "--user", "-t"} & set(words)
+        if call.container and installs and not elsewhere:
             many = (look.ranks(call) or 1) if call.srun is not None else 1
             what = "the image is read-only: pip install fails in it, or writes to the home directory"
             if many > 1:
                 what = f"{many} tasks run pip install at the same time, in a read-only image or one home directory"
-            yield (
-                call.program[0].line,
-                what,
-                "Install packages once, before the job: with `hpcmod add`, or in your own venv.",
-            )
-
-
-def _download(look: ScriptContext) -> Iterator[Fault]:
-    if (
-        not look.site.proxies
-        or any(re.fullmatch(r"(?i)(?:all|https?)_proxy", name) for name in look.names)
-        or look.sources
-    ):
-        return
-    for call in look.calls:
-        text = call.arguments()
-        found = re.match(
-            r"(?:\S*/)?(?:wget|curl|pip[\d.]* (?:install|download)|git clone|huggingface-cli download|hf download|"
-            r"(?:singularity|apptainer) pull)\b",
-            text,
-        )
-        pulls = call.container and call.container.verb == "pull"
-        if (found and not re.search(r"localhost|127\.0\.0\.1|--no-index", text)) or pulls:
-            lines = [f"export {name}={value}" for name, value in look.site.proxies if name == "https_proxy"]
-            what = f"compute nodes of {look.site.name} reach the internet only through a proxy, which is not set"
-            yield call.line, what, f"Add {lines[0] if lines else 'the proxy variables'}, or fetch before the job."
-            return
+            yield call.program[0].line, what, "Install packages once, before the job: `hpcmod add`, or your own venv."
 
 
 RULES: dict[str, Rule] = {
     "signal": _signals,
     "trap-waits": _trap_waits,
     "no-wait": _no_wait,
-    "stage": _stage,
     "registry-image": _registry_image,
     "install-in-job": _install_in_job,
-    "no-proxy": _download,
 }

@@ -93,9 +93,10 @@ def _mebibytes(value: str) -> float | None:
 
 
 def _memory_unit(look: ScriptContext) -> Iterator[Fault]:
-    for name in ("mem", "mem-per-cpu", "mem-per-gpu"):
+    for name, least in (("mem", 1000 if look.asks_for_gpus() else 100), ("mem-per-cpu", 100), ("mem-per-gpu", 1000)):
         option = look.option(name)
-        if option and option.value.isdecimal() and 0 < int(option.value) < 1000:
+        meant = option and re.search(r"#[^#]*\b(?:MB|MiB|mega)", look.script.lines[option.line - 1][1:], re.IGNORECASE)
+        if option and not meant and option.value.isdecimal() and 0 < int(option.value) < least:
             what = f"--{name}={option.value} is {option.value} MB: the default unit is megabytes"
             yield option.line, what, f"Write --{name}={option.value}G."
 
@@ -106,17 +107,6 @@ def _too_much_memory(look: ScriptContext) -> Iterator[Fault]:
     if option and asked and kind and kind.memory_gib and asked > kind.memory_gib * 1024:
         what = f"--mem={option.value}, but a job may use {kind.memory_gib}G of a node of type {kind.name}"
         yield option.line, what, f"Write --mem={kind.memory_gib}G, or --mem=0 for all of it: Slurm refuses more."
-
-
-def _memory_of_parts(look: ScriptContext) -> Iterator[Fault]:
-    kind, ranks = look.node_type(), look.ranks_per_node() or 1
-    counts = {"mem-per-cpu": ranks * (look.number("cpus-per-task") or 1), "mem-per-gpu": look.gpus_per_node() or 0}
-    for name, count in counts.items():
-        option = look.option(name)
-        each = _mebibytes(option.value) if option else None
-        if option and each and kind and kind.memory_gib and each * count > kind.memory_gib * 1024:
-            what = f"{count} x {option.value} on each node, but a job may use {kind.memory_gib}G of a {kind.name} node"
-            yield option.line, what, f"Write --{name}={kind.memory_gib // count}G."
 
 
 def _contradiction(look: ScriptContext) -> Iterator[Fault]:
@@ -163,19 +153,6 @@ def _with_task(name: str) -> str:
     return f"{stem}-%A_%a.{ending}" if dot and "/" not in ending else f"{name}-%A_%a"
 
 
-def _array_list(look: ScriptContext) -> Iterator[Fault]:
-    array = look.option("array")
-    found = re.match(r"\d+-(\d+)", array.value) if array else None
-    last = int(found[1]) if found else int(array.value) if array and array.value.isdecimal() else 0
-    for name, items in re.findall(r"^\s*(\w+)=\(([^()$*`{}]*)\)", look.text, re.MULTILINE) if array else ():
-        count = len(items.split())
-        index = re.search(rf"\$\{{{name}\[\$?\{{?SLURM_ARRAY_TASK_ID\}}?\]\}}", look.text)
-        if index and count and last >= count:
-            line = look.text.count("\n", 0, index.start()) + 1
-            what = f"{name} has {count} entries, counted from 0, but the array ends at {last}: the last tasks get none"
-            yield line, what, f"#SBATCH --array=0-{count - 1}"
-
-
 def _too_many_cpus(look: ScriptContext) -> Iterator[Fault]:
     kind = look.node_type()
     if not kind or not kind.cores:
@@ -200,10 +177,8 @@ RULES: dict[str, Rule] = {
     "bad-value": _bad_value,
     "memory-unit": _memory_unit,
     "too-much-memory": _too_much_memory,
-    "memory-of-parts": _memory_of_parts,
     "contradiction": _contradiction,
     "log-directory": _log_directory,
     "array-log": _array_log,
-    "array-list": _array_list,
     "too-many-cpus": _too_many_cpus,
 }

@@ -182,7 +182,7 @@ def _early_expansion(look: ScriptContext) -> Iterator[Fault]:
 def _rank_of_the_batch_shell(look: ScriptContext) -> Iterator[Fault]:
     ranks = {variable.line for call in look.calls for variable in call.variables if "RANK" in variable.name}
     for call in look.calls:
-        if call.inner or call.srun is not None or "function" in call.places or call.line in ranks:
+        if call.inner or call.srun is not None or call.places & {"function", "branch"} or call.line in ranks:
             continue
         for word in call.words:
             early = [name for name in _OF_A_TASK if is_unescaped(word.text, name)]
@@ -193,13 +193,16 @@ def _rank_of_the_batch_shell(look: ScriptContext) -> Iterator[Fault]:
 
 def _device_of_rank(look: ScriptContext) -> Iterator[Fault]:
     for call in look.steps:
-        alone = look.number("gpus-per-task", call=call) == 1 or "single:1" in getattr(
-            look.option("gpu-bind", call=call), "value", ""
+        bound = look.option("gpu-bind", call=call)
+        ours = call.name == "conda-python-distributed" and look.site.gpus_per_rank == "one"
+        alone = ours or look.number("gpus-per-task", call=call) == 1 or (bound and "single:1" in bound.value)
+        found = re.search(
+            r"(?:--(?:gpu|device|local[-_]rank)[= ]|\bcuda:)\\?\$\{?(?:SLURM_LOCALID|LOCAL_RANK)\b", call.arguments()
         )
-        found = re.search(r"--(?:gpu|device|local[-_]rank)[= ]\\?\$\{?(?:SLURM_LOCALID|LOCAL_RANK)\b", call.arguments())
         if alone and found:
-            what = "with one GPU per task each rank sees one device, number 0"
-            yield call.line, what, "Use device 0, or request --gpus-per-node instead of --gpus-per-task."
+            what = "each rank of this step sees one device, number 0"
+            cure = "Use device 0" + ("." if ours else ", or request --gpus-per-node instead of --gpus-per-task.")
+            yield call.line, what, cure
 
 
 RULES: dict[str, Rule] = {

@@ -33,41 +33,13 @@ def _wrong_interface(look: ScriptContext) -> Iterator[Fault]:
             yield variable.line, what, f"export {variable.name}={','.join(known) if name[0] == 'N' else known[0]}"
 
 
-def _harmful(look: ScriptContext) -> Iterator[Fault]:
-    for name, variable in _settings(look):
-        value = look.expand(variable.value)
-        if name == "NCCL_PROTO" and re.search(r"LL128", value) and not value.startswith("^") and _slingshot(look):
-            what = "NCCL_PROTO=LL128 gives wrong results over Slingshot with NVIDIA's GPUs (NVIDIA/nccl issue 2001)"
-            yield variable.line, what, "export NCCL_PROTO=^LL128"
-        elif name == "HSA_OVERRIDE_GFX_VERSION" and re.match(r"1\d\.", value) and look.site.gpu_vendor == "amd":
-            what = f"HSA_OVERRIDE_GFX_VERSION={value} is for consumer GPUs, whose kernels do not run on these GPUs"
-            yield variable.line, what, "Remove it."
-
-
-def _slingshot(look: ScriptContext) -> bool:
-    return look.site.gpu_vendor == "nvidia" and any(nic.startswith("hsn") for nic in look.site.nics)
-
-
 def _unknown_setting(look: ScriptContext) -> Iterator[Fault]:
-    for _, variable in _settings(look):
-        if re.match(
-            r"(?:SINGULARITY|APPTAINER)_ENV_\w+|SINGULARTYENV_|APPTAINER_?ENV_(?<!APPTAINERENV_)", variable.name
-        ):
-            right = re.sub(r"^(\w+?)_?ENV_", r"\1ENV_", variable.name)
-            yield variable.line, f"the runtime does not read {variable.name}", f"Write {right}."
-
-
-def _threads(look: ScriptContext) -> Iterator[Fault]:
-    kind, ranks = look.node_type(), look.ranks_per_node() or 1
     for name, variable in _settings(look):
-        value = look.expand(variable.value)
-        if name not in ("OMP_NUM_THREADS", "MKL_NUM_THREADS") or not value.isdecimal() or not kind or not kind.cores:
-            continue
-        most = kind.cores * kind.threads_per_core
-        each = look.number("cpus-per-task")
-        if int(value) * ranks > most or (each and ranks > 1 and int(value) > 2 * each):
-            what = f"{ranks} ranks with {value} threads each, and a node has {kind.cores} cores"
-            yield variable.line, what, f"export {variable.name}={each or max(kind.cores // ranks, 1)}"
+        if name == "MIOPEN_USER_DB":
+            yield variable.line, "MIOpen does not read MIOPEN_USER_DB", "Write MIOPEN_USER_DB_PATH."
+        elif re.match(r"(?:SINGULARITY|APPTAINER)_ENV_\w+|SINGULARTYENV_", variable.name):
+            right = re.sub(r"^SINGULAR\w+?_?ENV_", "SINGULARITYENV_", variable.name).replace("R_ENV_", "RENV_")
+            yield variable.line, f"the runtime does not read {variable.name}", f"Write {right}."
 
 
 def _devices(look: ScriptContext) -> Iterator[Fault]:
@@ -128,29 +100,10 @@ def _device_twice(look: ScriptContext) -> Iterator[Fault]:
                 yield variable.line, what, "Set only ROCR_VISIBLE_DEVICES."
 
 
-def _world_size(look: ScriptContext) -> Iterator[Fault]:
-    for call in look.calls:
-        nodes, ranks = look.nodes(call) or 1, look.ranks() or 1
-        for variable in call.variables:
-            if _PREFIX.sub("", variable.name) != "WORLD_SIZE" or nodes < 2:
-                continue
-            value = look.expand(variable.value)
-            each = look.ranks_per_node() or 1
-            wrong = each > 1 and re.fullmatch(
-                r"\$\{?SLURM_(?:NNODES|JOB_NUM_NODES|NTASKS_PER_NODE|GPUS_ON_NODE)\}?", value
-            )
-            if wrong or (value.isdecimal() and each > 1 and int(value) != ranks and ranks > 1):
-                what = f"WORLD_SIZE={variable.value}, but the job has {ranks} ranks"
-                yield variable.line, what, f"Write {variable.name}=$SLURM_NTASKS."
-
-
 RULES: dict[str, Rule] = {
     "wrong-interface": _wrong_interface,
-    "harmful-setting": _harmful,
     "unknown-setting": _unknown_setting,
-    "too-many-threads": _threads,
     "too-many-devices": _devices,
     "rank-mixed-up": _device_of_global_rank,
     "device-twice": _device_twice,
-    "world-size": _world_size,
 }

@@ -105,7 +105,7 @@ def _slurm_variable(look: ScriptContext) -> Iterator[Fault]:
 
 _FOR_PROGRAMS = re.compile(
     r"(?:NCCL|RCCL|FI|MIOPEN|HSA|HIP|ROCR|CUDA|OMP|MPICH|UCX|GLOO|TORCH|PYTORCH|TRITON|HF|WANDB|SINGULARITYENV|"
-    r"APPTAINERENV|SINGULARITY|APPTAINER|TOKENIZERS)_\w+|MASTER_(?:ADDR|PORT)|WORLD_SIZE|HF_HOME|PYTHONPATH"
+    r"APPTAINERENV|SINGULARITY|APPTAINER|TOKENIZERS)_\w+|MASTER_(?:ADDR|PORT)|HF_HOME|PYTHONPATH"
 )
 _OF_THE_RUNTIME = re.compile(
     r"(?:SINGULARITY|APPTAINER)_(?:IMAGE|FILE|PATH|SIF|CONTAINER|CMD|EXEC|ARGS|OPTS|OPTIONS)\w*"
@@ -133,8 +133,9 @@ def _short(value: str) -> str:
 
 
 def _script_directory(look: ScriptContext) -> Iterator[Fault]:
-    for call in look.calls:
-        for word in () if call.inner else call.words:
+    knows = re.search(r"slurmd|spool|scontrol show job|SLURM_SUBMIT_DIR", look.text)
+    for call in () if knows else look.calls:
+        for word in () if call.inner or call.places else call.words:
             if re.search(
                 r"dirname\s+(?:--\s+)?[\"']?\$(?:0\b|\{0\}|\{?BASH_SOURCE)|\$\{(?:0|BASH_SOURCE(?:\[0\])?)%/", word.text
             ):

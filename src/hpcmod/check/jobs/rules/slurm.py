@@ -75,16 +75,6 @@ def _missing_option(look: ScriptContext) -> Iterator[Fault]:
 _VARIABLES = {"time": "TIMELIMIT"}
 
 
-def _no_layout(look: ScriptContext) -> Iterator[Fault]:
-    asked = any(
-        look.option("nodes", "ntasks", "ntasks-per-node", "tasks-per-node", call=call) for call in look.distributed
-    )
-    if look.distributed and not asked:
-        line = look.distributed[0].line
-        what = "neither nodes nor tasks are requested: the distributed run has one rank"
-        yield line, what, "Add #SBATCH --nodes=... and #SBATCH --ntasks-per-node=..."
-
-
 def _no_gpus(look: ScriptContext) -> Iterator[Fault]:
     kind = look.node_type()
     if not kind or not kind.gpus or not look.site.job.gpus or not look.distributed:
@@ -200,19 +190,6 @@ def _hides_continuation(before: str, line: str) -> bool:
     return bool(ends) or (goes_on and line.lstrip().startswith("#"))
 
 
-def _srun_flags(look: ScriptContext) -> Iterator[Fault]:
-    launcher = look.site.launcher
-    needed = [flag for flag in launcher.srun if flag.startswith(("--mpi=", "--network="))]
-    needed += [f"--mpi={launcher.mpi_default}"] if launcher.mpi_default else []
-    for call in look.distributed:
-        given = {f"--{option.name}={option.value}" for option in call.srun or ()}
-        names = {option.name for option in call.srun or ()}
-        for flag in needed:
-            name = flag[2:].partition("=")[0]
-            if call.srun is not None and flag not in given and (name not in names or name == "network"):
-                yield call.line, f"srun without {flag}, which {look.site.name} needs", f"srun {flag} ..."
-
-
 RULES: dict[str, Rule] = {
     "no-shebang": _no_shebang,
     "line-end": _line_end,
@@ -221,12 +198,10 @@ RULES: dict[str, Rule] = {
     "misplaced-equals": _misplaced_equals,
     "directive-variable": _directive_variable,
     "missing-option": _missing_option,
-    "no-layout": _no_layout,
     "no-gpus": _no_gpus,
     "too-many-gpus": _too_many_gpus,
     "cpus-per-gpu": _cpus_per_gpu,
     "srun-cpus": _srun_cpus,
-    "srun-flags": _srun_flags,
     "export-none": _export_none,
     "step-too-big": _step_too_big,
     "broken-continuation": _broken_continuation,

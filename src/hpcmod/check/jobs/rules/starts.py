@@ -16,6 +16,7 @@ _OWN_RANKS = re.compile(
 """Signs that a program, or something in the script, determines the rank itself."""
 _OF_ONE = re.compile(r"plot|prepare|preproc|download|convert|tokeniz|check|test_|export|print|info", re.IGNORECASE)
 """Names of programs that do not train."""
+_TRAINS = re.compile(r"train|mnist|finetun|imagenet|resnet|cifar|ddp", re.IGNORECASE)
 _ON_THE_HOST = {
     "srun": "srun", "sbatch": "sbatch", "scontrol": "scontrol", "squeue": "squeue", "scancel": "scancel",
     "sacct": "sacct", "sbcast": "sbcast", "salloc": "salloc", "sinfo": "sinfo",
@@ -38,7 +39,8 @@ def _no_ranks(look: ScriptContext) -> Iterator[Fault]:
             continue
         script = next((word.plain for word in call.program[1:] if word.plain.endswith(".py")), "")
         ranks = look.ranks(call) or 1
-        if ranks < 2 or not look.asks_for_gpus(call) or launchers_of(call) or _OF_ONE.search(script) or call.wrappers:
+        trains = look.asks_for_gpus(call) or _TRAINS.search(script)
+        if ranks < 2 or not trains or launchers_of(call) or _OF_ONE.search(script) or call.wrappers:
             continue
         what = f"{ranks} tasks start {call.name}, but their ranks are not set: each trains alone, as rank 0"
         yield call.line, what, _start_by(call)
