@@ -11,14 +11,18 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def runscript_templates() -> dict[str, str]:
-    """Return the templates of the run scripts: text by file name.
+    """Return the files of runscripts/: text by path; `.j2` are templates, the others are installed as they are.
 
     Raises
     ------
     NotFoundError
         If this installation of hpcmod has none.
     """
-    return _texts(_runscripts(_PACKAGE), ".j2")
+    directory = _runscripts(_PACKAGE)
+    paths = sorted(path for pattern in ("*", "lib/*") for path in directory.glob(pattern) if path.is_file())
+    if not paths:
+        raise NotFoundError(f"no run scripts in {directory}", "Reinstall hpcmod: this installation is incomplete.")
+    return {str(path.relative_to(directory)): path.read_text(encoding="utf-8") for path in paths}
 
 
 @cache
@@ -132,4 +136,4 @@ def _of_easybuild(in_checkout: str, installed: str) -> Path:
 
 def node_program() -> str:
     """Return the Python program that looks at one node of a job; it is part of a run script, too."""
-    return runscript_templates()["_check-node.py.j2"]
+    return runscript_templates()["lib/check_node.py"]

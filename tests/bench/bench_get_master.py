@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 
 from hpcmod.model.plan import RunscriptSettings
-from hpcmod.render.runscript import render_runscript
 from hpcmod.resources import runscript_templates
 from tests.bench.measure import Row, alternate
 from tests.stack import Stack
+from tests.unit.runscripts.scripts import write_runscripts
 
 TITLE = "First host of 9,408 nodes"
 NODES = 9408
@@ -34,7 +34,7 @@ def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[R
     del stack, megabytes
     settings = RunscriptSettings(module="bench/1", sif_variable="SIFBENCH")
     script = work / "get-master"
-    script.write_text(render_runscript("get-master", settings, templates=runscript_templates()))
+    write_runscripts(work, settings)
     (work / "slurm.conf").write_text("ClusterName=x\nSlurmctldHost=localhost\n")
     for kind, hosts in host_lists():
         took = alternate(5 * rounds, {
@@ -55,7 +55,7 @@ def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[R
 
 
 def look(hosts: str, times: int, *, name: str = "first_host") -> None:
-    parts = [runscript_templates()[part] for part in ("_first-host.bash.j2", "_all-hosts.bash.j2")]
+    parts = [runscript_templates()[part] for part in ("lib/job.bash", "lib/all-hosts.bash")]
     script = "\n".join([*parts, LOOP.replace("first_host", name)])
     subprocess.run(["bash", "-uc", script, "bash", str(times)], input=hosts, text=True, check=True)
 

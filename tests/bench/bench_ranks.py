@@ -14,10 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hpcmod.model.plan import RunscriptSettings
-from hpcmod.render.runscript import RUNSCRIPTS, render_runscript
-from hpcmod.resources import runscript_templates
 from tests.bench.measure import Row, must
 from tests.stack import Stack
+from tests.unit.runscripts.scripts import write_runscripts
 
 TITLE = "Starting the ranks of one node with torch (aim with 8 ranks: a third of the time, 0.35 of the memory)"
 COUNTS = (1, 2, 4, 8, 16)
@@ -38,11 +37,7 @@ def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[R
     """Measure all variants in alternation, for each number of ranks."""
     del megabytes
     settings = RunscriptSettings("bench/1", "SIFBENCH")
-    for name in RUNSCRIPTS:
-        path = work / "scripts" / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(render_runscript(name, settings, templates=runscript_templates()))
-        path.chmod(0o755)
+    write_runscripts(work / "scripts", settings)
     (work / "train.py").write_text(PROGRAM)
     for cold in (False, True):
         for count in COUNTS:

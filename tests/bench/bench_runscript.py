@@ -13,11 +13,12 @@ from pathlib import Path
 
 from hpcmod.machine import load_site
 from hpcmod.model.plan import make_plan
-from hpcmod.render.runscript import RUNSCRIPTS, render_runscript, render_runtime, render_wrapper
+from hpcmod.render.runscript import render_runtime, render_wrapper
 from hpcmod.resources import runscript_templates
 from tests.bench.measure import Row, alternate
 from tests.plans import FACTS, SPEC
 from tests.stack import Stack
+from tests.unit.runscripts.scripts import write_runscripts
 
 TITLE = "Start-up of the run scripts, without the container"
 STEP = {
@@ -71,8 +72,7 @@ def run(argv: list[str], env: Mapping[str, str]) -> None:
 def make_image(root: Path) -> None:
     """Write the scripts, and stand-ins for python, its activation and the container runtime."""
     templates = runscript_templates()
-    for name in RUNSCRIPTS:
-        write_program(root / name, render_runscript(name, SETTINGS, templates=templates))
+    write_runscripts(root, SETTINGS)
     write_program(root / "runtime", render_runtime("singularity", SETTINGS, templates=templates))
     write_program(root / "wrapper", render_wrapper("python", SETTINGS, templates=templates))
     write_program(root / "lumi", LUMI)

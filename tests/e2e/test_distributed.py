@@ -19,9 +19,8 @@ import pytest
 
 from hpcmod.model.plan import RunscriptSettings
 from hpcmod.model.site import NodeType
-from hpcmod.render.runscript import RUNSCRIPTS, render_runscript
-from hpcmod.resources import runscript_templates
 from tests.stack import CHECKOUT, Cluster, Done, Stack, start_cluster, stop_cluster
+from tests.unit.runscripts.scripts import write_runscripts
 
 pytestmark = pytest.mark.stack
 
@@ -71,10 +70,7 @@ class Runner:
 
 @pytest.fixture
 def run(nodes: Cluster, tmp_path: Path) -> Runner:
-    for name in RUNSCRIPTS:
-        path = tmp_path / name
-        path.write_text(render_runscript(name, SETTINGS, templates=runscript_templates()))
-        path.chmod(0o755)
+    write_runscripts(tmp_path, SETTINGS)
     return Runner(nodes, tmp_path)
 
 

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from hpcmod.model.plan import RunscriptSettings
-from hpcmod.render.runscript import render_runscript
-from hpcmod.resources import runscript_templates
 from tests.bench.measure import traced_bytes
 from tests.stack import Cluster, Stack, start_cluster, stop_cluster
+from tests.unit.runscripts.scripts import write_runscripts
 
 pytestmark = pytest.mark.stack
 
@@ -72,8 +71,8 @@ def stage(cluster: Cluster, top: Path, fault: str, lost: str = "") -> tuple[str,
     with (top / "big.sif").open("wb") as file:
         for _ in range(SIZE // 1_000_000):
             file.write(os.urandom(1_000_000))
+    write_runscripts(top, settings)
     texts = {
-        "stage-image": render_runscript("stage-image", settings, templates=runscript_templates()),
         "bin/python3": PYTHON.format(top=top, fault=fault),
         "job.sh": JOB.format(top=top, local=cluster.dir / "local"),
     }

@@ -12,12 +12,12 @@ from hpcmod.render.runscript import RUNSCRIPTS
 def make_package(package: Path) -> Path:
     """Create the directory of an installed or checked-out hpcmod, with one run script of its own."""
     (package / "runscripts").mkdir(parents=True)
-    (package / "runscripts" / "get-master.j2").write_text("installed")
+    (package / "runscripts" / "get-master").write_text("installed")
     return package
 
 
 def test_finds_a_template_for_every_run_script_of_this_checkout() -> None:
-    assert {f"{name}.j2" for name in (*RUNSCRIPTS, "wrapper", "start-shell")} <= set(resources.runscript_templates())
+    assert {*RUNSCRIPTS, "wrapper.j2", "start-shell.j2"} <= set(resources.runscript_templates())
 
 
 def test_finds_the_site_profiles_by_name() -> None:
@@ -28,8 +28,8 @@ def test_takes_the_run_scripts_of_the_checkout_it_is_part_of(tmp_path: Path, mon
     monkeypatch.setattr(resources, "_PACKAGE", make_package(tmp_path / "src" / "hpcmod"))
     (tmp_path / "setup.cfg").touch()
     (tmp_path / "runscripts").mkdir()
-    (tmp_path / "runscripts" / "get-master.j2").write_text("of the checkout")
-    assert resources.runscript_templates() == {"get-master.j2": "of the checkout"}
+    (tmp_path / "runscripts" / "get-master").write_text("of the checkout")
+    assert resources.runscript_templates() == {"get-master": "of the checkout"}
 
 
 @pytest.mark.parametrize(
@@ -42,8 +42,8 @@ def test_an_unrelated_runscripts_directory_is_not_a_checkout(
     package = make_package(tmp_path / place)
     monkeypatch.setattr(resources, "_PACKAGE", package)
     (package.parent.parent / "runscripts").mkdir()
-    (package.parent.parent / "runscripts" / "get-master.j2").write_text("by chance")
-    assert resources.runscript_templates() == {"get-master.j2": "installed"}
+    (package.parent.parent / "runscripts" / "get-master").write_text("by chance")
+    assert resources.runscript_templates() == {"get-master": "installed"}
 
 
 def test_an_installation_without_its_data_says_where_it_looked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,7 @@ PROGRAM = "in-environment"
 _MARK = b"Written by hpcmod."
 _LIMIT = 4 << 20  # bytes read from a modulefile; the package list of a large image takes 0.1 MB
 _ROOT = re.compile(rb'^(?:local root =|set root) "((?:[^"\\]|\\.)*)"$', re.MULTILINE)
-_SCRIPTS = ("bin", "libexec", "runscripts")
+_SCRIPTS = ("bin", "libexec", "runscripts", "runscripts/lib")
 _EASYBUILD = (("EASYBUILD_INSTALLPATH_MODULES", "all"), ("EASYBUILD_INSTALLPATH", "modules/all"))
 
 
@@ -144,7 +144,7 @@ def parse_install_record(text: str | bytes) -> dict[str, Any]:
 def scripts_of(record: Mapping[str, Any]) -> set[str]:
     """Return the scripts that an installation wrote, from its record: paths below its root."""
     names = [Path(name) for name in record.get("files", ()) if isinstance(name, str)]
-    return {str(name) for name in names if len(name.parts) == 2 and name.parts[0] in _SCRIPTS and name.name != ".."}
+    return {str(name) for name in names if str(name.parent) in _SCRIPTS and name.name != ".."}
 
 
 def module_trees(

@@ -32,14 +32,12 @@ from hpcmod.model.plan import RUNSCRIPTS_IN_CONTAINER, InstallPlan, with_own_pac
 from hpcmod.model.site import RUNTIMES
 from hpcmod.render.runscript import (
     ENVIRONMENT_SCRIPTS,
-    IN_BASH_OF_IMAGE,
     PACKING_SCRIPTS,
-    RUNSCRIPTS,
     render_environment,
     render_host_programs,
     render_mount,
     render_packing,
-    render_runscript,
+    render_runscripts,
     render_runtime,
     render_start_shell,
     render_wrapper,
@@ -112,7 +110,7 @@ def install(
 
 def clear_parts(root: Path, *, alone: bool = False) -> None:
     """Remove the temporary files of interrupted installations; `alone` as in `clear_leftovers`."""
-    for directory in ("", "bin", "libexec", "runscripts", DEFINITIONS):
+    for directory in ("", "bin", "libexec", "runscripts", "runscripts/lib", DEFINITIONS):
         clear_leftovers(root / directory, alone=alone)
 
 
@@ -243,7 +241,7 @@ def install_files(plan: InstallPlan, templates: Mapping[str, str]) -> dict[str, 
     for name, text in make_scripts(plan, templates):
         content = text.encode()
         tree.make_directory(Path(name).parent)
-        tree.write(name, content, mode=0o755)
+        tree.write(name, content, mode=0o644 if name.startswith("runscripts/lib/") else 0o755)
         written[name] = hashlib.sha256(content).hexdigest()
     if plan.user_layer:
         user_layer.make(plan.user_layer)
@@ -254,10 +252,8 @@ def install_files(plan: InstallPlan, templates: Mapping[str, str]) -> dict[str, 
 def make_scripts(plan: InstallPlan, templates: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield every script of the plan: its path relative to the root, and its text."""
     settings = plan.runscripts
-    for name in RUNSCRIPTS:
-        if name in IN_BASH_OF_IMAGE and not settings.has_bash:
-            continue
-        yield f"runscripts/{name}", render_runscript(name, settings, templates=templates)
+    for name, text in render_runscripts(settings, templates=templates).items():
+        yield f"runscripts/{name}", text
     words = dict(plan.spec.commands or ())
     for name in plan.commands:
         yield f"bin/{name}", render_wrapper(name, settings, templates=templates, words=words.get(name, (name,)))

@@ -63,23 +63,29 @@ class _Literal(str):
     __slots__ = ()
 
 
-def render_runscript(name: str, settings: RunscriptSettings, *, templates: Mapping[str, str]) -> str:
-    """Render one of RUNSCRIPTS.
+SETTINGS_FILE = "lib/settings.bash"
+"""The only rendered file of the run scripts: assignments of what is known of machine and image, with their reasons."""
+
+
+def render_runscripts(settings: RunscriptSettings, *, templates: Mapping[str, str]) -> dict[str, str]:
+    """Return the files of an installation's runscripts/ by path: the same in each installation, but for SETTINGS_FILE.
 
     Parameters
     ----------
     templates
-        Text of each file of runscripts/, by file name.
+        Text of each file of runscripts/, by path.
 
     Raises
     ------
     BadInputError
-        If the run script is unknown, or a setting cannot be written into one.
+        If a setting cannot be written into a script.
     """
-    if name not in RUNSCRIPTS:
-        raise BadInputError(f"{name!r} is not a run script", f"Choose from {', '.join(RUNSCRIPTS)}.")
-    more = {"question": _make_question(settings)} if name == "check-nodes" else {}
-    return _rendered(name, templates, settings=settings, **more)
+    left_out = () if settings.has_bash else IN_BASH_OF_IMAGE
+    plain = {name: text for name, text in templates.items() if not name.endswith(".j2") and name not in left_out}
+    return {
+        **plain,
+        SETTINGS_FILE: _rendered(SETTINGS_FILE, templates, settings=settings, question=_make_question(settings)),
+    }
 
 
 def _make_question(settings: RunscriptSettings) -> str:
@@ -185,14 +191,14 @@ def _rendered(
 
 
 class _Reasons:
-    """Why the profile sets a variable to a value, shown after `tunable of the module`."""
+    """Why the profile sets a variable to a value, for the comments of settings.bash."""
 
     def __init__(self, settings: RunscriptSettings) -> None:
         self._reasons = {(name, value): why for name, value, why in settings.tunable_reasons}
 
     def __call__(self, name: str, value: str) -> str:
         why = self._reasons.get((name, value))
-        return f": {why}" if why else ""
+        return f" # {why}" if why else ""
 
 
 def _node_row(node: NodeType) -> str:

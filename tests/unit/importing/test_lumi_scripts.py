@@ -13,6 +13,7 @@ ROOT = "%(installdir)s"
 def test_no_script_of_hpcmod_is_overwritten() -> None:
     plan = make_example("lumi")
     ours = [path for path, _ in make_scripts(plan, runscript_templates()) if path.startswith(("bin/", "runscripts/"))]
+    ours = [path for path in ours if not path.startswith("runscripts/lib/")]
     installed = [path for path in ours if path.removeprefix("bin/") not in plan.commands]
     assert {"bin/list-packages", "bin/make-squashfs", "runscripts/init-conda-venv"} <= set(installed)
     found = sort_shell_commands([f"cat >{ROOT}/{path} <<EOF\necho\nEOF" for path in installed])

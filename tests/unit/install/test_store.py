@@ -267,14 +267,16 @@ def test_scripts_are_written_executable_and_listed(plan: InstallPlan, root: Path
     assert {"runscripts/conda-python-simple", "bin/python", "bin/torchrun", "bin/start-shell"} <= set(written)
     for name, sha256 in written.items():
         assert hashlib.sha256((root / name).read_bytes()).hexdigest() == sha256
-        assert stat.S_IMODE((root / name).stat().st_mode) == 0o755
-        assert subprocess.run(["bash", "-n", root / name], check=False).returncode == 0
+        mode = 0o644 if name.startswith("runscripts/lib/") else 0o755
+        assert stat.S_IMODE((root / name).stat().st_mode) == mode
+        assert name.endswith(".py") or subprocess.run(["bash", "-n", root / name], check=False).returncode == 0
     assert names(root) == ["bin", "environment.sh", "in-environment", "libexec", "runscripts", "user-software"]
 
 
 def test_files_are_the_listed_ones_and_no_others(plan: InstallPlan, root: Path) -> None:
     written = install_files(plan, runscript_templates())
-    found = [f"{room}/{name}" for room in ("bin", "libexec", "runscripts") for name in names(root / room)]
+    rooms = ("bin", "libexec", "runscripts", "runscripts/lib")
+    found = [f"{room}/{name}" for room in rooms for name in names(root / room) if name != "lib"]
     assert sorted(written) == sorted([*found, "environment.sh", "in-environment"])
     assert set(names(root / "bin")) - {*plan.commands} == OWN_COMMANDS
 

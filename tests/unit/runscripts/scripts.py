@@ -12,8 +12,7 @@ from pathlib import Path
 from hpcmod.model.plan import RunscriptSettings
 from hpcmod.model.site import RUNTIMES
 from hpcmod.render.runscript import (
-    RUNSCRIPTS,
-    render_runscript,
+    render_runscripts,
     render_runtime,
     render_start_shell,
     render_wrapper,
@@ -68,11 +67,16 @@ def rendered(settings: RunscriptSettings, commands: tuple[str, ...]) -> dict[str
     """Return the scripts of a module by path relative to its root."""
     templates = runscript_templates()
     return {
-        **{f"runscripts/{name}": render_runscript(name, settings, templates=templates) for name in RUNSCRIPTS},
+        **{f"runscripts/{name}": text for name, text in render_runscripts(settings, templates=templates).items()},
         **{f"bin/{command}": render_wrapper(command, settings, templates=templates) for command in commands},
         **{f"bin/{name}": render_runtime(name, settings, templates=templates) for name in RUNTIMES},
         "bin/start-shell": render_start_shell(settings, templates=templates),
     }
+
+
+def write_runscripts(directory: Path, settings: RunscriptSettings) -> None:
+    for name, text in render_runscripts(settings, templates=runscript_templates()).items():
+        make_program(directory / name, text)
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ JOB = {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_NODELIST": "n
 def program() -> dict[str, Any]:
     """Return the functions of the node program."""
     names: dict[str, Any] = {"__name__": "check_node"}
-    exec(compile(node_program(), "_check-node.py.j2", "exec"), names)  # noqa: S102 - our own program
+    exec(compile(node_program(), "lib/check_node.py", "exec"), names)  # noqa: S102 - our own program
     return names
 
 

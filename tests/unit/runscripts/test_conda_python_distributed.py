@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 from dataclasses import replace
@@ -96,7 +97,7 @@ def test_explain_gives_the_reason_of_the_profile(rank: Rank, settings: Runscript
     reasons = (("NCCL_SOCKET_IFNAME", dict(settings.tunables)["NCCL_SOCKET_IFNAME"], "it's the $(fast) one"),)
     rank.scripts.write(replace(settings, tunable_reasons=reasons))
     told = rank.scripts(DISTRIBUTED, "--hpcmod-explain", "train.py", env=task(0, (1, 1))).stdout
-    assert "# tunable of the module: it's the $(fast) one\n" in told
+    assert re.search(r"# lib/settings.bash:\d+: for every run: it's the \$\(fast\) one\n", told)
 
 
 def test_the_environment_is_otherwise_untouched(rank: Rank) -> None:
@@ -134,9 +135,9 @@ def test_explain_tells_each_value_and_its_source_and_runs_nothing(rank: Rank, tm
         "MASTER_ADDR=nid001": "first host of the step",
         "MASTER_PORT=12345": "already set",
         "ROCR_VISIBLE_DEVICES=3": f"entry 3 of {EIGHT}",
-        "NCCL_SOCKET_IFNAME=hsn0\\,hsn1": "tunable of the module",
+        "NCCL_SOCKET_IFNAME=hsn0\\,hsn1": "for every run",
     }
-    stripped = {name.strip(): why for name, why in told.items()}
+    stripped = {name.strip(): re.sub(r"^lib/\S+: ", "", why) for name, why in told.items()}
     assert {name: stripped.get(name) for name in expected} == expected
     assert not (tmp_path / "caches").exists()
 

@@ -12,7 +12,7 @@ import pytest
 from hpcmod.machine import load_site
 from hpcmod.model.plan import RunscriptSettings
 from hpcmod.model.site import NodeType
-from hpcmod.render.runscript import render_runscript
+from hpcmod.render.runscript import render_runscripts
 from hpcmod.resources import runscript_templates
 from tests.unit.runscripts.scripts import EIGHT, Rank, make_program, task
 
@@ -101,8 +101,9 @@ echo "${{_before[*]-}}"
 def chosen_on_lumi(has: str, **env: str) -> str:
     """Return the command that starts a rank on LUMI if it may use these CPUs, which need not exist on this machine."""
     settings = RunscriptSettings(module="x/1", sif_variable="SIFX", nodes=LUMI.node_types)
-    text = render_runscript("conda-python-distributed", settings, templates=runscript_templates())
-    script = text[: text.index("\n_launch=()")].replace("_me=", "set +e; _me=", 1)
+    texts = render_runscripts(settings, templates=runscript_templates())
+    parts = (texts[f"lib/{name}.bash"] for name in ("settings", "job", "ranks", "node", "python"))
+    script = "\n".join(("set -u; declare -A _asked=()", *parts))
     given = {"PATH": "/usr/bin:/bin", "DEVICES": "1", "HAS": has, "SLURM_JOB_PARTITION": "standard-g", **env}
     words = CHOOSE.format(script=script)  # too long for an argument
     return subprocess.run(["bash"], input=words, env=given, capture_output=True, text=True, check=True).stdout.strip()

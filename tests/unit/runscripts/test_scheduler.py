@@ -13,9 +13,9 @@ from hpcmod.resources import runscript_templates
 pytestmark = pytest.mark.slow
 
 OWNERS = {
-    "_scheduler.bash.j2": "reads the variables of a job, and gives them names that are the same for all schedulers",
-    "_check-node.py.j2": "reads the variables of a task: it is Python, and also runs without the run scripts",
-    "_own-step.bash.j2": "starts steps, copies files to nodes and sends signals",
+    "lib/job.bash": "reads the variables of a job, and gives them names that are the same for all schedulers",
+    "lib/check_node.py": "reads the variables of a task: it is Python, and also runs without the run scripts",
+    "lib/step.bash": "starts steps, copies files to nodes and sends signals",
 }
 """The parts that contain terms of a scheduler."""
 
@@ -28,16 +28,17 @@ def without_help(template: str) -> str:
 
 
 def test_only_these_parts_of_the_run_scripts_know_the_words_of_schedulers() -> None:
+    # the parts of the scripts outside still include _scheduler.bash.j2
     knowing = {name for name, text in runscript_templates().items() if WORDS.search(without_help(text))}
     # the table of launchers has LSF's job ID, because jsrun is LSF's launcher
-    assert knowing - {"_launchers.bash.j2"} == set(OWNERS)
-    assert WORDS.findall(runscript_templates()["_launchers.bash.j2"]) == ["LSB_JOBID"]
+    assert knowing - {"lib/ranks.bash", "_scheduler.bash.j2"} == set(OWNERS)
+    assert WORDS.findall(runscript_templates()["lib/ranks.bash"]) == ["LSB_JOBID"]
 
 
 def read_job(env: Mapping[str, str], *names: str) -> list[str]:
-    """Return the values that _scheduler.bash.j2 derives from an environment."""
+    """Return the values that lib/job.bash derives from an environment."""
     shown = "".join(f"\nprintf '%s\\n' \"${name}\"" for name in names)
-    script = "set -u\n" + runscript_templates()["_scheduler.bash.j2"] + shown
+    script = "set -u\n" + runscript_templates()["lib/job.bash"] + shown
     done = subprocess.run(["bash", "-c", script], env=dict(env), capture_output=True, text=True, check=True)
     return done.stdout.splitlines()
 

@@ -127,10 +127,9 @@ def test_a_killed_rank_leaves_what_it_had(real: Rank, tmp_path: Path) -> None:
 
 def test_the_programs_of_the_nodes_run_under_an_old_python() -> None:
     templates = runscript_templates()
-    shared = templates["_start-times.py.j2"]
-    for name, modules in (("_probe", {"_frozen_importlib", "_thread", "atexit"}), ("_start-report", {"re"})):
-        text = templates[f"{name}.py.j2"].replace('{% include "_start-times.py.j2" %}', shared)
-        tree = ast.parse(text, feature_version=(3, 6))
+    shared = templates["lib/start_times.py"]
+    for name, modules in (("probe", {"_frozen_importlib", "_thread", "atexit"}), ("start_report", {"re"})):
+        tree = ast.parse(shared + templates[f"lib/{name}.py"], feature_version=(3, 6))
         imported = {one.name for node in ast.walk(tree) if isinstance(node, ast.Import) for one in node.names}
         assert imported <= {"os", "sys", "time", "sitecustomize", *modules}
 

@@ -22,7 +22,7 @@ from tests.stack import CHECKOUT
 pytestmark = pytest.mark.slow
 
 BLOCK = 4096
-PROGRAM = (CHECKOUT / "runscripts" / "_tree-copy.py.j2").read_text().replace("BLOCK = 4 << 20", f"BLOCK = {BLOCK}")
+PROGRAM = (CHECKOUT / "runscripts" / "lib/tree_copy.py").read_text().replace("BLOCK = 4 << 20", f"BLOCK = {BLOCK}")
 HERE = "127.0.0.1"
 
 

@@ -138,6 +138,6 @@ def _roots(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[Path]:
 
 
 def _is_inside(name: str) -> bool:
-    """Return whether a name is a relative path that an installation writes: FILE or DIRECTORY/FILE."""
+    """Return whether a name is a relative path that an installation writes."""
     path = Path(name)
-    return not path.is_absolute() and ".." not in path.parts and len(path.parts) in (1, 2)
+    return not path.is_absolute() and ".." not in path.parts and len(path.parts) in (1, 2, 3)

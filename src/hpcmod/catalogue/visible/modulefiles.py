@@ -100,7 +100,7 @@ def _write_scripts(catalogue: Catalogue, record: CatalogueRecord, *, anew: bool)
         return
     before = {root / name for name in installed_files(catalogue, root)}
     for path, text in files.items():
-        _write(catalogue, path, text, executable=path.name != RECORD)
+        _write(catalogue, path, text, executable=path.name != RECORD and path.parent.name != "lib")
     for path in before - set(files):
         catalogue.tree.remove(path)
 

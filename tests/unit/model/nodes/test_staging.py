@@ -64,6 +64,6 @@ def test_what_is_chosen_is_never_slower_than_reading_in_place(nodes: int, size: 
 
 
 def test_the_tree_is_that_of_the_run_script() -> None:
-    script = runscript_templates()["_tree-copy.py.j2"]
+    script = runscript_templates()["lib/tree_copy.py"]
     assert f"CHILDREN = {CHILDREN} " in script
     assert f"BLOCK = {BLOCK >> 20} << 20 " in script

@@ -1,0 +1,175 @@
+# Messages, what the scheduler says about this job, host lists, and the directory of this job on this node.
+# Sourced by all run scripts, in the container and outside.
+
+# Global names start with _, so that no variable that the user exported is changed before Python starts.
+say() { printf '%s: %s\n' "$_me" "$1" >&2; }
+
+stop() { # STATUS MESSAGE
+  say "$2"
+  exit "$1"
+}
+
+# The scheduler's variables, under names that are the same for all schedulers. Only this file reads them, and only step.bash runs its programs.
+#   Slurm  sbatch(1) and srun(1), "OUTPUT ENVIRONMENT VARIABLES"
+#   PBS    qsub(1B), "Environment Variables"
+#   LSF    IBM Spectrum LSF, "Environment variables"
+#   Flux   flux-environment(7)
+# shellcheck disable=SC2034 # each script needs some of them
+{
+  _job=${SLURM_JOB_ID:-${PBS_JOBID:-${LSB_JOBID:-${FLUX_JOB_ID-}}}}
+  _job_restarts=${SLURM_RESTART_COUNT:-0}
+  _job_partition=${SLURM_JOB_PARTITION-}
+  _job_nodes=${SLURM_JOB_NUM_NODES:-${SLURM_NNODES-}}
+  _job_tasks=${SLURM_NTASKS:-1}
+  _job_hosts=${SLURM_JOB_NODELIST:-${SLURM_NODELIST-}}
+  _step_hosts=${SLURM_STEP_NODELIST:-$_job_hosts}
+  _step_nodes=${SLURM_STEP_NUM_NODES:-${SLURM_NNODES:-${FLUX_JOB_NNODES-}}}
+  _step_tasks=${SLURM_STEP_TASKS_PER_NODE:-${SLURM_TASKS_PER_NODE-}} # of each node: 2(x3),1
+  _step_number=${SLURM_STEP_ID:-${SLURM_STEPID-}}
+  _step_limit=4294967280 # from this number on, a step is a batch script or another one without ranks (slurm.h)
+  _node_name=${SLURMD_NODENAME-}
+  _node_number=${SLURM_NODEID-} # among those of the step
+  _node_index=${SLURM_LOCALID:-${PALS_LOCAL_RANKID:-${OMPI_COMM_WORLD_LOCAL_RANK:-0}}} # of this task on its node
+  _gpus_here=${SLURM_GPUS_ON_NODE-} # of the job on this node
+  _task_cpus=${SLURM_CPUS_PER_TASK-}
+
+  # The environment of each process of this job has the first, that of a task also a variable that begins with the second,
+  # and on this node the third.
+  _job_variable=SLURM_JOB_ID
+  _job_mark=$_job_variable=$_job _task_mark=SLURM_STEP_ID= _node_mark=SLURMD_NODENAME=$_node_name
+
+  # The command that starts tasks; also the value of --launcher for ranks that are tasks. Its row in the table of launchers:
+  # rank, local rank, size, local size, node number, number of nodes, run.
+  _task_launcher=srun
+  _task_variables='SLURM_PROCID|SLURM_LOCALID|SLURM_STEP_NUM_TASKS SLURM_NTASKS SLURM_NPROCS|-|SLURM_NODEID|SLURM_STEP_NUM_NODES SLURM_NNODES|SLURM_JOB_ID SLURM_JOBID'
+  _run_variables='SLURM_JOB_ID PBS_JOBID LSB_JOBID' # for launchers without a number of their own
+  _host_variables='SLURM_STEP_NODELIST, SLURM_JOB_NODELIST or SLURM_NODELIST'
+}
+
+# Search for errors, which is thirty times faster than matching the whole grammar; the searches are separate, because one
+# that can start at any character slows down all. Outside the brackets: a character that host names do not contain, a host
+# that starts with a punctuation character, unpaired brackets. Inside: anything but numbers and ranges.
+_no_host_list='[^],A-Za-z0-9._[-]|,[._-]|\[[],-]|[,-]\]|\][^[]*\]'
+_no_opening='^([._-]|[^[]*\])'
+_no_closing='\[[^]]*(\[|$)'
+_no_ranges='[^0-9,-]|,,|-,|,-|-[0-9]*-'
+
+# LIST -> REPLY: its first host, as written there. Status 1: not a host list.
+first_host() {
+  local LC_ALL=C IFS='[]' list=$1 text i
+  local -a parts
+  list=${list#"${list%%[![:blank:],]*}"}
+  [[ ${list: -1} != [[:blank:]] ]] || list=${list%"${list##*[![:blank:]]}"}
+  [[ -n $list && ! $list =~ $_no_host_list && ! $list =~ $_no_opening && ! $list =~ $_no_closing ]] || return 1
+  # shellcheck disable=SC2206 # splitting is intended, and without brackets a host list has no glob characters
+  parts=($list)
+  ranges_rise || return 1
+  REPLY=
+  for ((i = 0; i < ${#parts[@]}; i += 2)); do
+    text=${parts[i]}
+    REPLY+=${text%%,*}
+    [[ $text != *,* ]] || break
+    text=${parts[i + 1]-}
+    REPLY+=${text%%[,-]*}
+  done
+}
+
+# parts[1], parts[3], ... are ascending ranges, none longer than Slurm accepts. Lists of more than 250 ranges come from
+# Slurm, not from people: the rest is not checked, because each comparison costs some microseconds.
+ranges_rise() {
+  local IFS=- i j low high left=250
+  local -a ends
+  for ((i = 1; i < ${#parts[@]}; i += 2)); do
+    [[ ${parts[i]} == *[!0-9]* ]] || continue
+    [[ ! ${parts[i]} =~ $_no_ranges ]] || return 1
+    [[ ${parts[i]} == *-* ]] || continue
+    # shellcheck disable=SC2206
+    ends=(${parts[i]})
+    for ((j = 1; j < ${#ends[@]} && left > 0; j++, left--)); do
+      low=10#${ends[j - 1]##*,} high=10#${ends[j]%%,*}
+      ((low <= high && high - low < 65536)) || return 1
+    done
+  done
+}
+
+# Hosts if Slurm provides no list: variables and files as documented by each scheduler.
+#   LSB_MCPU_HOSTS  IBM Spectrum LSF, "Environment variables": each host and its slots. jsrun starts nothing on the first
+#                   one, which is the launch node
+#   PBS_NODEFILE    PBS, pbs_run(7B): a file with one host per line
+#   MASTER_ADDR     set by torchrun for its workers
+#   PET_*           options of torchrun: --master_addr or --rdzv_endpoint
+# -> REPLY, empty if unknown
+other_first_host() {
+  local IFS=$' \t\n'
+  local -a words
+  REPLY=
+  if [[ ${TORCHELASTIC_RUN_ID-} ]]; then
+    REPLY=${MASTER_ADDR-}
+  elif [[ ${PET_MASTER_ADDR:-${PET_RDZV_ENDPOINT-}} ]]; then
+    REPLY=${PET_MASTER_ADDR:-${PET_RDZV_ENDPOINT%:*}}
+  elif [[ ${LSB_MCPU_HOSTS:-${LSB_HOSTS-}} ]]; then
+    read -ra words <<<"${LSB_MCPU_HOSTS:-$LSB_HOSTS}"
+    [[ ! ${JSM_NAMESPACE_RANK-} || ! ${LSB_MCPU_HOSTS-} || ${#words[@]} -lt 4 ]] || words=("${words[@]:2}")
+    REPLY=${words[0]-}
+  elif [[ ${PBS_NODEFILE-} && -r $PBS_NODEFILE ]]; then
+    IFS= read -r REPLY <"$PBS_NODEFILE"
+  elif is_all_here; then
+    # not HOSTNAME, which many sites export from the submission node
+    read -r REPLY </proc/sys/kernel/hostname
+  fi
+  [[ $REPLY =~ ^[A-Za-z0-9][A-Za-z0-9._:-]*$ ]] || REPLY=
+  [[ ${TORCHELASTIC_RUN_ID-}${PET_MASTER_ADDR-}${PET_RDZV_ENDPOINT-} ]] || add_host_suffix "$REPLY"
+}
+
+# The host names of the fast network differ from those of the scheduler by a suffix of the first part:
+# n1.site is n1i.site. HOST -> REPLY: its name there.
+add_host_suffix() {
+  REPLY=$1
+  [[ $_host_suffix && $1 && $1 != *:* && $1 != localhost && ! $1 =~ ^[0-9.]+$ ]] || return 0
+  REPLY=${1%%.*}$_host_suffix
+  [[ $1 != *.* || $_host_suffix == *.* ]] || REPLY+=.${1#*.}
+}
+
+# Open MPI, Flux and PALS do not list the hosts; but if all ranks are on one node, it is this one.
+is_all_here() {
+  [[ ${FLUX_JOB_NNODES-} == 1 ]] ||
+    [[ ${OMPI_COMM_WORLD_SIZE-} && $OMPI_COMM_WORLD_SIZE == "${OMPI_COMM_WORLD_LOCAL_SIZE-}" ]] ||
+    [[ ${PALS_LOCAL_SIZE-} && ${PALS_SIZE:-${PMI_SIZE-}} == "$PALS_LOCAL_SIZE" ]] ||
+    [[ ${MPI_LOCALNRANKS-} && ${PMI_SIZE-} == "$MPI_LOCALNRANKS" ]]
+}
+
+# The cache directory of this user, job and node, the same inside and outside the container. -> _cache
+find_cache() {
+  local user=${USER-} job=${_job:-nojob} node=$_node_name
+  is_plain "$user" || user=$UID
+  is_plain "$job" || { number_of "$job" 2>/dev/null && job=$REPLY; }
+  is_plain "$node" || node=${NODE_RANK-}
+  [[ $node ]] || read -r node </proc/sys/kernel/hostname
+  _cache=${HPCMOD_CACHE_ROOT:-$_cache_root}
+  [[ $_cache == /* ]] || _cache=$PWD/$_cache
+  _cache+=/$user-hpcmod-$job-$node
+}
+
+is_plain() { [[ $1 && $1 != *[!A-Za-z0-9._-]* ]]; }
+
+is_number() { [[ $1 && $1 != *[!0123456789]* && ${#1} -le 10 ]]; }
+
+# A number computed from a string, the same on every node. -> REPLY
+number_of() { # TEXT
+  local LC_ALL=C i code
+  REPLY=0
+  for ((i = 0; i < ${#1}; i++)); do
+    printf -v code %d "'${1:i:1}"
+    REPLY=$(((REPLY * 257 + code + 256) % 1000003))
+  done
+}
+
+# Another user may have created the directory first, put a link there, or, if the parent belongs to a group, renamed one of
+# ours that the group may write to: it could already contain links.
+is_private() { # DIRECTORY
+  local mode
+  [[ $1 != "$_private" ]] || return 0
+  [[ -d $1 && ! -L $1 && -O $1 && -w $1 ]] || return 1
+  mode=$(ls -ld -- "$1") && [[ ${mode:5:1}${mode:8:1} == -- ]] && _private=$1
+}
+_private='' # the last directory that is

@@ -1,0 +1,259 @@
+# What a rank uses on its node: GPUs, the cores near them, and directories for caches. Needs settings.bash, job.bash, ranks.bash.
+
+# Choose which GPUs a rank sees, and its LOCAL_RANK, an index into those. all: every GPU of the node, as under torchrun, and
+# LOCAL_RANK is the index of the rank on its node. one: the GPU with that index, and LOCAL_RANK is 0. The index itself is in
+# HPCMOD_LOCAL_RANK, for work that is done once per node. If LOCAL_RANK is already set, nothing is hidden.
+choose_gpus() { # -> _devices: number of GPUs that the variables show to this rank, 0 if unknown
+  local mode=${_asked[gpus-visible]:-$_gpus_per_rank} own='' IFS=,
+  local -a devices=() others=()
+  _devices=0
+  put HPCMOD_LOCAL_RANK "$_place" 'index of this rank on its node'
+  is_ours LOCAL_RANK || mode=all
+  find_devices
+  if [[ $own ]]; then
+    put "$own" "${devices[*]}" 'already set'
+    [[ $mode == all ]] || hide_other_gpus
+    _devices=${#devices[@]}
+    mirror_gpus
+  elif [[ $mode == one ]]; then
+    number_gpus
+  fi
+  [[ ! $own ]] || _gpus_shown="$own=${!own}"
+  ((_devices)) && is_ours LOCAL_RANK || return 0
+  ((LOCAL_WORLD_SIZE <= _devices)) || warn_of_shared_gpus
+  ((_place < _devices && _devices > 1)) || put LOCAL_RANK "$((_place % _devices))" "one of the $_devices GPU(s) this rank sees"
+}
+
+# ROCR_VISIBLE_DEVICES hides GPUs from all of ROCm. HIP_VISIBLE_DEVICES, or else CUDA_VISIBLE_DEVICES, chooses among what
+# that leaves, counting from 0 (ROCm documentation, "GPU isolation techniques").
+find_devices() { # -> own: the variable that decides, devices: its list, others: variables that must agree with it
+  local outer=${_gpu_variables[0]-} variable
+  # shellcheck disable=SC2206 # splitting is intended
+  ! shows_devices "$outer" || { own=$outer && devices=(${!outer}); }
+  for variable in "${_gpu_variables[@]:1}"; do
+    shows_devices "$variable" || continue
+    if [[ $own == "$outer" || ! $own ]] && is_choice "$variable"; then
+      own=$variable
+      # shellcheck disable=SC2206
+      devices=(${!variable})
+    else
+      others+=("$variable")
+    fi
+  done
+}
+
+# Schedulers and users write these values for no GPU.
+shows_devices() { [[ $1 && ${!1-} && ${!1} != @(-1|NoDevFiles|none) ]]; } # VARIABLE
+
+# A copy of the outer list comes from Slurm, and a number beyond it would leave HIP without a GPU: neither is a choice.
+is_choice() { # VARIABLE
+  local device
+  [[ $own ]] || return 0
+  [[ ${!1} != "${devices[*]}" && ${!1} != "${!devices[*]}" ]] || return 1
+  for device in ${!1}; do
+    ! is_number "$device" || ((10#$device < ${#devices[@]})) || { fix_device_list "$1" && return 1; }
+  done
+}
+
+fix_device_list() { # VARIABLE
+  ((RANK)) || say "$1=${!1} counts from 0 within $own=${devices[*]} and would select no GPU; using ${!devices[*]}"
+}
+
+hide_other_gpus() {
+  local count=${#devices[@]} number=$_place
+  if ((count > 1 && LOCAL_WORLD_SIZE <= count)) && find_near_gpu "$count"; then
+    number=$REPLY
+  elif ((LOCAL_WORLD_SIZE > count)); then # share GPUs only if requested
+    [[ ${_asked[gpus-visible]-} ]] || return 0
+    number=$((_place * count / LOCAL_WORLD_SIZE))
+  fi
+  ((count > 1 && LOCAL_WORLD_SIZE > 1)) || return 0
+  put "$own" "${devices[number]}" "entry $number of ${devices[*]}"
+  devices=("${devices[number]}")
+}
+
+# A rank that Slurm has bound to all cores near one GPU, and to no cores of another, gets that GPU, whatever its index.
+# Otherwise ranks may share cores, and two of them would get the same GPU. -> REPLY
+find_near_gpu() { # GPUS
+  local i open found=()
+  find_node_type
+  (($1 == _node_gpus)) && read_open_cpus || return 1
+  open=$REPLY
+  for i in "${!_node_cores[@]}"; do
+    ! are_open "${_node_cores[i]}" "$open" || found+=("$i")
+  done
+  REPLY=${found[*]}
+  ((${#found[@]} == 1))
+}
+
+# Variables applied after ROCR_VISIBLE_DEVICES count from 0 again.
+mirror_gpus() {
+  local variable
+  [[ $own != ROCR_VISIBLE_DEVICES ]] || devices=("${!devices[@]}")
+  for variable in "${others[@]}"; do
+    put "$variable" "${devices[*]}" "what $own=${!own} leaves"
+  done
+}
+
+# mpirun, mpiexec and PALS do not assign GPUs, and a scheduler that binds none only says how many there are: if the node type
+# has one for each rank, and the job has all of them, each rank gets the GPU with its index.
+number_gpus() {
+  [[ ${_gpu_variables[0]-} ]] || return 0
+  find_node_type
+  [[ $_launcher == @(mpirun|mpiexec|PALS) || ($_launcher == "$_task_launcher" && $_gpus_here == "$_node_gpus") ]] ||
+    return 0
+  ((LOCAL_WORLD_SIZE > 1 && LOCAL_WORLD_SIZE <= _node_gpus)) || return 0
+  REPLY=$_place
+  find_near_gpu "$_node_gpus" || REPLY=$_place
+  put "${_gpu_variables[0]}" "$REPLY" "of $_node_gpus on this node type"
+  _devices=1
+}
+
+# Slurm may show each rank different GPUs with the same numbers; if a rank sees as many as the job has on the node, all ranks
+# see the same ones.
+warn_of_shared_gpus() {
+  [[ ${_gpus_here:-$_devices} == "$_devices" && $_launcher ]] && ((RANK == 0)) || return 0
+  local mps=''
+  [[ ${_gpu_variables[0]-} != CUDA_VISIBLE_DEVICES ]] || mps=', and CUDA MPS on each node'
+  say "$LOCAL_WORLD_SIZE ranks on this node share $_devices GPU(s), which NCCL and RCCL refuse. Start one rank per GPU; for \
+programs without NCCL: --gpus-visible one$mps"
+}
+
+# Bind a rank to the cores near its GPU if it is not bound yet: it may use all cores of the node type, so no launcher bound
+# it, and the job has the whole node. From inside the task, this does the same as a launcher's masks.
+choose_cpus() { # -> _before
+  local near=${HPCMOD_CPUS:-near} each=1 IFS=' '
+  [[ $near == near || $near == all ]] || refuse "HPCMOD_CPUS is '$near', expected near or all"
+  find_node_type
+  ((_devices == 0 || LOCAL_WORLD_SIZE * _devices > ${#_node_cores[@]})) || each=$_devices
+  [[ $near == near ]] && ((LOCAL_WORLD_SIZE > 1 && LOCAL_WORLD_SIZE <= ${#_node_cores[@]})) || return 0
+  read_open_cpus && are_open "${_node_cores[*]}" "$REPLY" && hash taskset 2>/dev/null || return 0
+  IFS=,
+  _before+=(taskset -c "${_node_cores[*]:_place * each:each}")
+}
+
+# The node type of the partition, else the first without partitions; the first if the partition is unknown.
+# -> _node_gpus, and _node_cores by GPU
+find_node_type() {
+  local IFS='|' row partition=$_job_partition
+  local -a fields found=()
+  _node_gpus=0 _node_cores=()
+  for row in "${_node_types[@]}"; do
+    # shellcheck disable=SC2206 # splitting is intended; the parts are names and numbers
+    fields=($row)
+    [[ ! $partition || " ${fields[0]} " != *" $partition "* ]] || { found=("${fields[@]}") && break; }
+    [[ ${found[*]-} || ($partition && ${fields[0]}) ]] || found=("${fields[@]}")
+  done
+  ((${#found[@]})) || return 0
+  IFS=' '
+  # shellcheck disable=SC2206
+  _node_gpus=${found[1]} _node_cores=(${found[2]-})
+}
+
+read_open_cpus() { # -> REPLY, such as 0-63,128
+  local name
+  while IFS=$' \t' read -r name REPLY; do
+    [[ $name != Cpus_allowed_list: ]] || return 0
+  done </proc/self/status
+  return 1
+}
+
+are_open() { # CORES OPEN: ranges separated by blanks or commas
+  local IFS=' ,' range open
+  for range in $1; do
+    for open in $2; do
+      ((${range%-*} < ${open%-*} || ${range#*-} > ${open#*-})) || continue 2
+    done
+    return 1
+  done
+}
+
+# Compiler caches: node-local, because ranks on a shared file system compete for locks; and per job, because jobs with
+# different versions of a library would corrupt each other's caches.
+_caches=(
+  MIOPEN_USER_DB_PATH miopen
+  MIOPEN_CUSTOM_CACHE_DIR miopen
+  TRITON_CACHE_DIR triton
+  TORCHINDUCTOR_CACHE_DIR inductor
+  TORCH_EXTENSIONS_DIR torch_extensions
+  PYTORCH_KERNEL_CACHE_PATH torch_kernels
+  CUDA_CACHE_PATH cuda
+  AITER_JIT_DIR aiter
+)
+
+offer_caches() { # -> _cache
+  find_cache
+  each_cache offer
+}
+
+each_cache() { # COMMAND
+  local i
+  for ((i = 0; i < ${#_caches[@]}; i += 2)); do
+    "$1" "${_caches[i]}" "$_cache/${_caches[i + 1]}" 'node-local, for this job'
+  done
+}
+
+# Any rank may be the first, so none waits for another: the others find the directories in place.
+make_caches() {
+  [[ " ${_why[*]}" == *node-local* ]] || return 0
+  own_cache_directory
+  [[ -d $_cache/cuda ]] || mkdir -p -- "$_cache"/{miopen,triton,inductor,torch_extensions,torch_kernels,aiter,cuda}
+}
+
+# Nothing is written to $_cache before this.
+own_cache_directory() {
+  # shellcheck disable=SC2174 # only the last directory must be private
+  [[ -d $_cache ]] || mkdir -p -m 700 -- "$_cache" 2>/dev/null
+  if ! is_private "$_cache"; then
+    move_caches 'is not a private directory of yours'
+  elif ! has_space "$_cache"; then
+    move_caches 'is full'
+  fi
+}
+
+# Write a file of 4 kB and keep it: this fails on a full disk or an exceeded quota. All ranks write the same content.
+has_space() { # DIRECTORY
+  { printf '%4096s' '' >"$1/.space"; } 2>/dev/null
+}
+
+move_caches() { # WHY
+  local old=$_cache
+  _cache=${TMPDIR:-/tmp}/${old##*/}-$$-$RANDOM
+  { mkdir -m 700 -- "$_cache" && has_space "$_cache"; } 2>/dev/null ||
+    stop 7 "no directory for caches: $old $1, and $_cache is not writable. Set HPCMOD_CACHE_ROOT"
+  ((_place)) || say "$old $1; the caches are in $_cache"
+  each_cache move_cache
+}
+
+# shellcheck disable=SC2317,SC2329 # each_cache calls it
+move_cache() { # VARIABLE VALUE WHY
+  ! is_ours "$1" || put "$@"
+}
+
+# Models and data sets are large and kept: not in $HOME, which has a small quota at most sites. All other cache variables
+# default to these, as documented by Hugging Face (HF_HOME), PyTorch (TORCH_HOME) and the XDG Base Directory Specification.
+offer_large_caches() {
+  expand_variables "$_large_caches"
+  [[ $REPLY == /* && -d ${REPLY%/*} && -w ${REPLY%/*} ]] || return 0
+  offer HF_HOME "$REPLY/huggingface" 'outside $HOME, as the site profile says'
+  offer TORCH_HOME "$REPLY/torch" 'outside $HOME, as the site profile says'
+  offer XDG_CACHE_HOME "$REPLY" 'outside $HOME, as the site profile says'
+}
+
+# Expand only $NAME and ${NAME}; empty if one of them is not set. -> REPLY
+expand_variables() { # TEXT
+  local rest=$1 text=
+  REPLY=
+  while [[ $rest =~ ^([^$]*)\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?(.*)$ ]]; do
+    [[ ${!BASH_REMATCH[2]-} ]] || return 0
+    text+=${BASH_REMATCH[1]}${!BASH_REMATCH[2]} rest=${BASH_REMATCH[3]}
+  done
+  REPLY=$text$rest
+}
+
+# Record the process of each rank, for signal-ranks: $$ stays the same when Python replaces this script. A launcher that
+# starts the ranks itself is not a rank.
+register_rank() { # PROCESS
+  [[ ${RANK-} && $_job && -d $_cache ]] && is_private "$_cache" || return 0
+  printf '%s\n' "$1" >"$_cache/.rank-$RANK"
+}

@@ -1,0 +1,298 @@
+"""Measure the start of this Python for HPCMOD_TIMING, or record a trace with torch.profiler for --profiler torch.
+
+Python imports it as sitecustomize, from a directory that only this run of it has on PYTHONPATH. Before the program starts,
+the environment, sys.path and sitecustomize are as without it. Whatever fails here, the program runs.
+"""
+
+import _frozen_importlib
+import _thread
+import atexit
+import os
+import sys
+import time
+
+CLOCK = 7  # CLOCK_BOOTTIME, as /proc/uptime; Python 3.6 has no name for it
+MOST = 10  # packages in a record
+COLLECTIVES = (
+    "allgather _allgather_base allgather_coalesced allgather_into_tensor_coalesced allreduce allreduce_coalesced alltoall "
+    "alltoall_base barrier broadcast gather reduce reduce_scatter _reduce_scatter_base reduce_scatter_tensor_coalesced scatter"
+).split()
+
+
+def clock():
+    """Return the seconds since the node was started."""
+    return time.clock_gettime(CLOCK)
+
+
+# The filename is that of Python's own import system, so that tracebacks do not show this function.
+IMPORT = """
+def _find_and_load(name, import_):
+    if get_ident() != thread:
+        return original(name, import_)
+    outer = begin()
+    try:
+        return original(name, import_)
+    finally:
+        end(name, outer)
+"""
+
+
+# Shown in tracebacks if the first collective fails, as part of no file of the program.
+COLLECTIVE = """
+def collective(*words, **named):
+    before()
+    return method(*words, **named)
+"""
+
+
+def is_complete(name):
+    """Return whether a module was imported to its end."""
+    spec = getattr(sys.modules.get(name), "__spec__", None)
+    return spec is not None and not getattr(spec, "_initializing", False)
+
+
+class Imports(object):
+    """Self times of imported packages, measured around the function that loads a module."""
+
+    def __init__(self, loaded):
+        self.own = {}
+        self.total = 0.0
+        self.count = 0
+        self.depth = 0
+        self.inner = 0.0
+        self.loaded = loaded
+        self.original = _frozen_importlib._find_and_load
+        names = {"original": self.original, "begin": self.begin, "end": self.end}
+        names.update(get_ident=_thread.get_ident, thread=_thread.get_ident())
+        exec(compile(IMPORT, "<frozen importlib._bootstrap>", "exec"), names)
+        self.ours = names["_find_and_load"]
+        _frozen_importlib._find_and_load = self.ours
+
+    def begin(self):
+        """Return the inner time of the enclosing import, and when this one began."""
+        outer = self.inner
+        self.inner = 0.0
+        self.depth += 1
+        return outer, time.perf_counter()
+
+    def end(self, name, began):
+        """Add the time of a module to its package."""
+        outer, since = began
+        whole = time.perf_counter() - since
+        package = name.partition(".")[0]
+        self.own[package] = self.own.get(package, 0.0) + whole - self.inner
+        self.inner = outer + whole
+        self.depth -= 1
+        self.count += 1
+        if not self.depth:
+            self.total += whole
+            self.inner = 0.0
+        if name == "torch" and self.loaded and is_complete(name):
+            loaded, self.loaded = self.loaded, None
+            loaded()
+
+    def stop(self):
+        """Stop measuring imports."""
+        if _frozen_importlib._find_and_load is self.ours:
+            _frozen_importlib._find_and_load = self.original
+
+    def slowest(self):
+        """Return the packages that took longest, as NAME=SECONDS,..."""
+        plain = [(took, name) for name, took in self.own.items() if name.replace("_", "a").isalnum() and len(name) < 40]
+        return ",".join("%s=%.2f" % (name, took) for took, name in sorted(plain, reverse=True)[:MOST] if took >= 0.005)
+
+
+class Start(object):
+    """The record of this rank."""
+
+    def __init__(self, path, summary):
+        self.path, self.summary, self.process = path, summary, os.getpid()
+        self.found = {"python": "%.3f" % clock(), "boot": "%.3f" % (time.time() - clock())}
+        self.write()
+        self.imports = Imports(self.hook)
+        self.wrapped = {}
+        atexit.register(self.exit)
+
+    def write(self):
+        """Append to the record in one piece; nothing if it cannot be written."""
+        text = "".join("%s %s\n" % pair for pair in self.found.items())
+        try:
+            file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                os.write(file, text.encode("ascii", "replace"))
+            finally:
+                os.close(file)
+        except OSError:
+            pass
+
+    def note(self, key):
+        """Note that something happened for the first time in this process."""
+        if os.getpid() != self.process:
+            return
+        self.found[key] = "%.3f" % clock()
+        self.finish()
+
+    def finish(self):
+        """Write all that is known so far."""
+        self.found["imports"] = "%.3f %d" % (self.imports.total, self.imports.count)
+        self.found["packages"] = self.imports.slowest()
+        self.write()
+
+    def hook(self):
+        """Notice the first optimizer step by PyTorch's own hook, and the first collective of Python code."""
+        try:
+            register = getattr(sys.modules.get("torch.optim.optimizer"), "register_optimizer_step_post_hook", None)
+            if register:
+                register(self.after_step)
+            group = getattr(sys.modules.get("torch._C._distributed_c10d"), "ProcessGroup", None)
+            for name in COLLECTIVES if group else ():
+                if name in vars(group):
+                    self.wrapped[name] = (group, vars(group)[name])
+                    setattr(group, name, self.wrap(getattr(group, name)))
+        except Exception:
+            pass
+
+    def wrap(self, method):
+        names = {"before": self.before_collective, "method": method}
+        exec(compile(COLLECTIVE, "<string>", "exec"), names)
+        return names["collective"]
+
+    def before_collective(self):
+        """Put the methods back; later collectives run as without us."""
+        wrapped, self.wrapped = self.wrapped, {}
+        for name, (group, method) in wrapped.items():
+            setattr(group, name, method)
+        if wrapped:
+            self.note("collective")
+
+    def after_step(self, *_):
+        if "step" not in self.found:  # the hook stays: PyTorch iterates over its hooks here
+            self.note("step")
+            self.imports.stop()
+
+    def exit(self):
+        """Complete the record; rank 0 prints the summary of its node, unless the batch script prints one of all."""
+        if os.getpid() != self.process:
+            return
+        try:
+            self.finish()
+            if self.summary:
+                print_summary(self.path.rpartition("-")[0])
+        except Exception:
+            pass
+
+
+class Trace(object):
+    """A trace of some steps, or of the whole run, by torch.profiler."""
+
+    def __init__(self, steps, path):
+        self.steps, self.path, self.done, self.process = steps, path, 0, os.getpid()
+        self.profiler, self.waits = None, False
+        self.imports = Imports(self.hook)
+        atexit.register(self.exit)
+
+    def hook(self):
+        """Begin when torch is imported, or after its first optimizer step."""
+        self.imports.stop()
+        if self.steps:
+            register = getattr(sys.modules.get("torch.optim.optimizer"), "register_optimizer_step_post_hook", None)
+            self.waits = bool(register)
+            if register:
+                register(self.after_step)
+        if not self.waits:
+            self.start()
+
+    def start(self):
+        try:
+            from torch.profiler import profile
+
+            self.profiler = profile()
+            self.profiler.start()
+        except Exception as err:
+            self.profiler = None
+            sys.stderr.write("hpcmod: torch.profiler cannot start: %s\n" % err)
+
+    def after_step(self, *_):
+        if os.getpid() != self.process:
+            return
+        self.done += 1
+        if self.done == 1:
+            self.start()
+        elif self.done > self.steps:
+            self.stop()
+
+    def stop(self):
+        profiler, self.profiler = self.profiler, None
+        if profiler:
+            try:
+                profiler.stop()
+                profiler.export_chrome_trace(self.path)
+            except Exception as err:
+                sys.stderr.write("hpcmod: torch.profiler wrote no trace: %s\n" % err)
+
+    def exit(self):
+        if os.getpid() != self.process:
+            return
+        if self.waits and not self.done:
+            sys.stderr.write("hpcmod: no trace, because no optimizer made a step; to record the whole run: --steps 0\n")
+        self.stop()
+
+
+def print_summary(beginning):
+    """Print one line about the ranks of this step on this node, whose records begin with a path."""
+    records = []
+    directory = os.path.dirname(beginning)
+    for name in sorted(os.listdir(directory))[:4096]:
+        if name.startswith(os.path.basename(beginning) + "-"):
+            with open(os.path.join(directory, name)) as file:
+                records.append(parse_record(file.read(4096).splitlines()))
+    phases = []
+    for title, measure in PHASES:
+        text, slowest = spread(records, measure)
+        if title == "imports" and slowest:
+            packages = name_packages(slowest, 3)
+            text += " (%s)" % packages if packages else ""
+        phases.append("%s %s" % (title, text))
+    host = records[0].get("host", "this node") if records else "this node"
+    sys.stderr.write(
+        "hpcmod: start of %d rank%s on %s, seconds min/median/max: %s\n"
+        % (len(records), "s"[len(records) == 1 :], host, ", ".join(phases))
+    )
+
+
+def restore():
+    """Restore the environment, sys.path and the sitecustomize of the image; return our settings."""
+    environ = os.environ
+    directory = environ.pop("_HPCMOD_PROBE", "")
+    former = environ.pop("_HPCMOD_PYTHONPATH", "")
+    record = environ.pop("_HPCMOD_RECORD", "")
+    trace = environ.pop("_HPCMOD_TRACE", "")
+    if former:
+        environ["PYTHONPATH"] = former[1:]
+    else:
+        environ.pop("PYTHONPATH", None)
+    sys.path[:] = [path for path in sys.path if path != directory]
+    sys.path_importer_cache.pop(directory, None)
+    return record, trace
+
+
+def begin():
+    record, trace = restore()
+    try:
+        if trace:
+            steps, _, path = trace.partition(":")
+            Trace(int(steps), path)
+        if record:
+            Start(record, os.environ.get("RANK") == "0" and not os.environ.get("HPCMOD_TIMES"))
+    except Exception:
+        pass
+    ours = sys.modules.pop("sitecustomize", None)
+    try:
+        import sitecustomize  # noqa: F401 - that of the image
+    except ImportError as err:
+        if err.name != "sitecustomize":
+            raise
+        sys.modules["sitecustomize"] = ours
+
+
+begin()

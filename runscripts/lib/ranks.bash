@@ -1,0 +1,319 @@
+# The ranks of a distributed job: which launcher started this one, its numbers, and where all ranks meet. Needs job.bash.
+
+_names=()          # names of the variables set here, in order
+declare -A _why=() # variable -> origin of its value
+
+# An existing value wins, whatever set it; an empty one counts as unset.
+offer() { # VARIABLE VALUE WHY
+  if [[ ${!1-} ]]; then
+    put "$1" "${!1}" 'already set'
+  else
+    put "$1" "$2" "$3"
+  fi
+}
+
+# The settings of settings.bash. An empty value counts as set, as for the module; a value set by a wrapper outside does not.
+offer_settings() {
+  offer_list _settings "${_settings[@]}"
+  if ((_multi_node)); then
+    offer_list _settings_multi_node "${_settings_multi_node[@]}"
+  else
+    offer_list _settings_single_node "${_settings_single_node[@]}"
+  fi
+}
+
+offer_list() { # LIST VARIABLE VALUE ...
+  local list=$1
+  shift
+  while (($#)); do
+    if [[ ${!1+set} && ${!1-} != "$2" ]]; then
+      put "$1" "${!1}" 'already set'
+    else
+      put "$1" "$2" "$list"
+    fi
+    shift 2
+  done
+}
+
+put() { # VARIABLE VALUE WHY
+  [[ ${_why[$1]-} ]] || _names+=("$1")
+  _why[$1]=$3
+  [[ $_only != explain ]] || note_origin "$1"
+  declare -gx "$1=$2"
+}
+
+is_ours() { [[ ${_why[$1]} != 'already set' ]]; }
+
+# Print one message per node and run, from whichever rank comes first, since only one of them may see the error.
+refuse() { # MESSAGE
+  local rank=
+  [[ ${_told[RANK]-} != [1-9]* ]] || rank="rank ${_told[RANK]}: "
+  ! is_said || exit 2
+  stop 2 "$rank$1"
+}
+
+# An empty file that only one rank can create marks that the message was printed.
+is_said() {
+  local run=${_told[RUN]-} mark=${HPCMOD_CACHE_ROOT:-$_cache_root}
+  [[ $run && $_only != explain ]] || return 1
+  is_plain "$run" || { number_of "$run" 2>/dev/null && run=$REPLY; }
+  [[ -d $mark ]] || mkdir -p -- "$mark" 2>/dev/null
+  mark+=/$UID-hpcmod-refused-$run-${_step:-0}-$_job_restarts
+  ! (set -C && : >"$mark") 2>/dev/null && [[ -O $mark && ! -L $mark ]]
+}
+
+offer_ranks() {
+  local fact reason='the only rank, not started by a launcher'
+  if [[ $_launcher ]]; then
+    for fact in RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE; do
+      offer "$fact" "${_told[$fact]-}" "${_by[$fact]}"
+    done
+    [[ ! ${NODE_RANK-}${_told[NODE_RANK]-} && $_launcher != "$_task_launcher" ]] ||
+      offer NODE_RANK "${_told[NODE_RANK]-}" "${_by[NODE_RANK]}"
+    return
+  fi
+  if [[ ! ${WORLD_SIZE-} ]]; then
+    source "$_lib/alone.bash"
+    refuse_signs_of_others
+  fi
+  [[ ${WORLD_SIZE:-1} == 1 ]] || reason='one of your ranks, not started by a launcher'
+  for fact in RANK LOCAL_RANK NODE_RANK; do
+    [[ $fact == NODE_RANK && ! ${NODE_RANK-} && ${WORLD_SIZE:-1} != 1 ]] || offer "$fact" 0 "$reason"
+  done
+  for fact in WORLD_SIZE LOCAL_WORLD_SIZE; do
+    offer "$fact" 1 "$reason"
+  done
+}
+
+offer_meeting_point() {
+  if [[ $_launcher ]]; then
+    offer_master_address
+    offer_master_port
+  else
+    offer MASTER_ADDR 127.0.0.1 'this node, which has the only rank'
+    free_port
+    offer MASTER_PORT "$REPLY" 'free port on this node'
+  fi
+}
+
+# A step may belong to mpirun, which starts its daemons this way on all nodes but the first: use its list only for tasks.
+offer_master_address() {
+  local list=$_job_hosts why='first host of the job'
+  [[ $_launcher != "$_task_launcher" ]] || list=$_step_hosts why='first host of the step'
+  REPLY=
+  if [[ ! ${MASTER_ADDR-} && ($_launcher == "$_task_launcher" || $list) ]]; then
+    first_host "$list" 2>/dev/null ||
+      refuse "no host list in $_host_variables: '$list'"
+    add_host_suffix "$REPLY"
+    [[ ! $_host_suffix ]] || why+=" with the suffix of the fast network, $_host_suffix"
+  elif [[ ! ${MASTER_ADDR-} && ${_told[WORLD_SIZE]-} == "${_told[LOCAL_WORLD_SIZE]-}" ]]; then
+    REPLY=127.0.0.1 why='this node, which has all ranks'
+  elif [[ ! ${MASTER_ADDR-} ]]; then
+    why="first host according to $_launcher or the scheduler"
+    other_first_host
+    [[ $REPLY ]] || refuse "$_launcher does not provide the host of rank 0. Set MASTER_ADDR to the same value for all ranks"
+  fi
+  offer MASTER_ADDR "$REPLY" "$why"
+}
+
+offer_master_port() {
+  local run=${_told[RUN]-} number
+  if [[ $_launcher == "$_task_launcher" ]]; then
+    is_number "$run" || refuse "$_job_variable is '$run', which is not a number"
+    port $((10#$run * 13957 + 10#$_step))
+    offer MASTER_PORT "$REPLY" "from job $run and step $_step"
+  elif [[ $_launcher == PET && ${PET_MASTER_PORT-} ]]; then
+    offer MASTER_PORT "$PET_MASTER_PORT" PET_MASTER_PORT
+  else
+    number_of "$_launcher ${run:-$UID}" 2>/dev/null
+    port "$REPLY"
+    [[ ! $run ]] || run="${_by[RUN]} '$run'"
+    offer MASTER_PORT "$REPLY" "from ${run:-the user ID, $UID, because the run has no ID}"
+  fi
+}
+
+# Ports 10240 to 32750 are below those that Linux assigns to clients (from 32768), so no short-lived connection occupies one.
+# 22511 is prime and 13957 its golden section: jobs with IDs less than 50 apart are at least 445 ports apart, which leaves
+# room for that many steps.
+port() { # NUMBER -> REPLY
+  REPLY=$((10240 + $1 % 22511))
+}
+
+# A successful connection means that the port is in use; the only rank need not agree with others on the choice.
+free_port() { # -> REPLY
+  local attempt
+  for attempt in {0..49}; do
+    port $((($$ + UID + attempt) * 13957))
+    { true <>"/dev/tcp/127.0.0.1/$REPLY"; } 2>/dev/null || return 0
+  done
+}
+
+# Values of all sources must be numbers that fit together. -> _place: index of this rank on its node; _multi_node
+check_ranks() {
+  local variable value
+  for variable in WORLD_SIZE RANK LOCAL_WORLD_SIZE LOCAL_RANK NODE_RANK MASTER_PORT; do
+    [[ ${_why[$variable]-} ]] || continue
+    value=${!variable}
+    [[ $value ]] || refuse_unknown "$variable"
+    is_number "$value" || refuse "$variable is '$value' (${_why[$variable]}), which is not a number"
+    declare -gx "$variable=$((10#$value))"
+  done
+  ((MASTER_PORT > 0 && MASTER_PORT < 65536)) || refuse "MASTER_PORT is $MASTER_PORT, which is not a port"
+  check_sources
+  [[ $_launcher != PET || ${PET_NPROC_PER_NODE:-1} == 1 || ${_asked[launcher]-} == torchrun ]] ||
+    refuse "PET_NPROC_PER_NODE is $PET_NPROC_PER_NODE, which makes torchrun start the ranks. Add --launcher torchrun"
+  check_below RANK WORLD_SIZE
+  check_below LOCAL_RANK LOCAL_WORLD_SIZE
+  _place=$LOCAL_RANK
+  is_ours LOCAL_RANK || ! is_number "${_told[LOCAL_RANK]-}" || _place=$((10#${_told[LOCAL_RANK]}))
+  _multi_node=$((WORLD_SIZE > LOCAL_WORLD_SIZE))
+}
+
+refuse_unknown() { # VARIABLE
+  local by=${_by[$1]--}
+  [[ $by != - ]] && by=" ($by)" || by=
+  refuse "$1 is not known: $_launcher does not provide it$by. Set $1"
+}
+
+check_below() { # RANK SIZE
+  local rank=${!1} size=${!2}
+  ((rank < size)) || refuse "$1 is $rank (${_why[$1]}), but $2 is $size (${_why[$2]})"
+}
+
+# Values from the user and from the launcher must agree: for example, the variable of the scheduler for RANK, expanded in a batch script, makes every rank
+# 0, and all would wait for the others.
+check_sources() {
+  local rank=${_told[RANK]-} size=${_told[WORLD_SIZE]-}
+  if [[ ! $_launcher ]]; then
+    check_others_are_told
+  elif is_ours WORLD_SIZE && ! is_ours RANK; then
+    # shellcheck disable=SC2153 # offer sets RANK
+    [[ $RANK == "$rank" ]] || refuse "RANK is $RANK in task $rank. Unset RANK, or set WORLD_SIZE as well"
+  elif is_ours RANK && ! is_ours WORLD_SIZE; then
+    [[ $WORLD_SIZE == "$size" ]] ||
+      refuse "WORLD_SIZE is $WORLD_SIZE, but the step has $size tasks. Unset WORLD_SIZE, or set RANK as well"
+  fi
+}
+
+check_others_are_told() {
+  local variable
+  ((WORLD_SIZE > 1)) || return 0
+  for variable in RANK MASTER_ADDR MASTER_PORT; do
+    ! is_ours "$variable" ||
+      refuse "WORLD_SIZE is $WORLD_SIZE, but $variable is not set. Start this with $_task_launcher, or set $variable as well"
+  done
+}
+
+warn_of_missing_launcher() {
+  [[ ! $_launcher && $_job_tasks != 1 && $WORLD_SIZE == 1 ]] || return 0
+  say "this job has $_job_tasks tasks, but this process was not started by $_task_launcher: running as the only rank"
+}
+
+# Variables that each launcher documents: a line has the launcher's name, the variable that identifies it, then those of
+# rank, local rank, size, local size, node number and number of nodes, and one that is the same in all processes of a run
+# and differs between runs. Of several variables, the first that is set counts; - means none, =N a number for all processes.
+# The innermost launcher comes first: a task of the scheduler may have started an mpirun that starts the ranks.
+#   torchrun   PyTorch's page on torchrun, "Environment Variables"
+#   Open MPI   docs.open-mpi.org, "Environment variables set for MPI applications"; its *_NODE_RANK is the index
+#              among all processes of a node. That page has neither PMIx's id nor the number of nodes (Open MPI 4)
+#   MPICH      mpiexec of Hydra, Intel MPI's too ("Environment Variables Not Propagated by Hydra" lists them)
+#   MVAPICH2   user guide, "MV2_COMM_WORLD_*": mpirun_rsh
+#   jsrun      IBM Job Step Manager, as PyTorch Lightning's LSFEnvironment reads it
+#   Flux       flux-environment(7)
+#   PALS       no public page: as HPE's mpiexec sets them at ALCF, where PALS_SIZE is missing
+#   PET        PyTorch's page on torchrun: PET_* are its options, as set by Kubeflow: one process per node
+#   Kubernetes "Indexed Job for parallel processing with static work assignment"; you have to set WORLD_SIZE
+_launchers="
+torchrun|TORCHELASTIC_RUN_ID|RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|GROUP_RANK|GROUP_WORLD_SIZE|TORCHELASTIC_RUN_ID
+mpirun|OMPI_COMM_WORLD_SIZE|OMPI_COMM_WORLD_RANK|OMPI_COMM_WORLD_LOCAL_RANK|OMPI_COMM_WORLD_SIZE|OMPI_COMM_WORLD_LOCAL_SIZE|-|OMPI_MCA_orte_num_nodes|PMIX_NAMESPACE OMPI_MCA_ess_base_jobid
+mpiexec|MPI_LOCALNRANKS|PMI_RANK|MPI_LOCALRANKID|PMI_SIZE|MPI_LOCALNRANKS|-|-|$_run_variables
+mpirun_rsh|MV2_COMM_WORLD_SIZE|MV2_COMM_WORLD_RANK|MV2_COMM_WORLD_LOCAL_RANK|MV2_COMM_WORLD_SIZE|MV2_COMM_WORLD_LOCAL_SIZE|-|-|$_run_variables
+jsrun|JSM_NAMESPACE_SIZE|JSM_NAMESPACE_RANK|JSM_NAMESPACE_LOCAL_RANK|JSM_NAMESPACE_SIZE|JSM_NAMESPACE_LOCAL_SIZE|-|-|LSB_JOBID
+flux|FLUX_TASK_RANK|FLUX_TASK_RANK|FLUX_TASK_LOCAL_ID|FLUX_JOB_SIZE|-|-|FLUX_JOB_NNODES|FLUX_JOB_ID
+$_task_launcher|_step|$_task_variables
+PALS|PALS_RANKID|PALS_RANKID|PALS_LOCAL_RANKID|PALS_SIZE PMI_SIZE|PALS_LOCAL_SIZE|PALS_NODEID|-|PALS_APID
+PET|PET_NNODES|PET_NODE_RANK|=0|PET_NNODES|=1|PET_NODE_RANK|PET_NNODES|PET_RDZV_ID
+Kubernetes|JOB_COMPLETION_INDEX|JOB_COMPLETION_INDEX|=0|WORLD_SIZE|=1|JOB_COMPLETION_INDEX|WORLD_SIZE|-"
+
+_parts=(MARK RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK NODES RUN)
+declare -A _told=() # values from the launcher, by these names
+declare -A _by=()   # the variable that each came from
+
+find_launcher() { # -> _launcher, empty if none started this process; _told, _by
+  local IFS=$'\n' line
+  local -a fields
+  find_step
+  _launcher=
+  for line in $_launchers; do
+    IFS='|'
+    # shellcheck disable=SC2206 # splitting is intended, and the table has no glob characters
+    fields=($line)
+    [[ ${!fields[1]-} ]] && read_variables "${fields[@]}" && return
+  done
+}
+
+read_variables() { # NAME VARIABLES...
+  local IFS=' ' i variable
+  _launcher=$1
+  for ((i = 0; i < ${#_parts[@]}; i++)); do
+    shift
+    for variable in $1; do
+      _by[${_parts[i]}]=$variable
+      [[ $variable == [-=]* || ! ${!variable-} ]] || break
+    done
+    case $variable in
+      -) ;;
+      =*) _told[${_parts[i]}]=${variable#=} _by[${_parts[i]}]="always so with $_launcher" ;;
+      *) _told[${_parts[i]}]=${!variable-} ;;
+    esac
+  done
+  if [[ $_launcher == "$_task_launcher" ]]; then find_place_in_step; else find_place; fi
+}
+
+# A batch script also has the number of a rank, 0, and the job's number of tasks, but no step, or one with a reserved high
+# number: only tasks of other steps are ranks.
+find_step() { # -> _step, empty outside a step
+  _step=$_step_number
+  is_number "$_step" && ((10#$_step < _step_limit)) || _step=
+}
+
+find_place_in_step() {
+  tasks_here "$_step_tasks" "$_node_number"
+  [[ $REPLY || ${_told[NODES]-} != 1 ]] || REPLY=${_told[WORLD_SIZE]-}
+  _told[LOCAL_WORLD_SIZE]=$REPLY
+  _by[LOCAL_WORLD_SIZE]='tasks of the step on this node' _by[WORLD_SIZE]='tasks of the step'
+}
+
+# 2(x3),1 means two tasks on each of nodes 0, 1, 2 and one on node 3. -> REPLY, empty if not in the list.
+tasks_here() { # LIST NODE
+  local IFS=, entry times node=$2
+  REPLY=
+  is_number "$node" && [[ $1 =~ ^[0-9]+(\(x[0-9]+\))?(,[0-9]+(\(x[0-9]+\))?)*$ ]] || return 0
+  for entry in $1; do
+    times=1
+    [[ $entry != *x* ]] || times=${entry#*x}
+    ((10#$node >= 10#${times%')'})) || break
+    node=$((10#$node - 10#${times%')'}))
+    entry=
+  done
+  REPLY=${entry%'('*}
+}
+
+# Compute missing values if all nodes have the same number of ranks, assigned node by node (the default of all launchers) or
+# round-robin; otherwise the node's number is not known, and NODE_RANK is left unset.
+find_place() {
+  local rank=${_told[RANK]-} local_rank=${_told[LOCAL_RANK]-} size=${_told[WORLD_SIZE]-} here=${_told[LOCAL_WORLD_SIZE]-}
+  local nodes=${_told[NODES]-} reason='equal shares of all nodes'
+  is_number "$rank" && is_number "$local_rank" && is_number "$size" || return 0
+  [[ $here != "$size" ]] || nodes=1
+  is_number "$nodes" && ((10#$nodes && 10#$size % 10#$nodes == 0)) || return 0
+  : "${here:=$((10#$size / 10#$nodes))}"
+  [[ ${_told[LOCAL_WORLD_SIZE]-} ]] || _told[LOCAL_WORLD_SIZE]=$here _by[LOCAL_WORLD_SIZE]=$reason
+  is_number "$here" && ((10#$here * 10#$nodes == 10#$size)) && [[ ! ${_told[NODE_RANK]-} ]] || return 0
+  _by[NODE_RANK]=$reason
+  if ((10#$rank % 10#$here == 10#$local_rank)); then
+    _told[NODE_RANK]=$((10#$rank / 10#$here))
+  elif ((10#$rank / 10#$nodes == 10#$local_rank)); then
+    _told[NODE_RANK]=$((10#$rank % 10#$nodes))
+  fi
+}

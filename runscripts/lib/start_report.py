@@ -1,0 +1,135 @@
+"""Make the summary of start-report from lines of the batch script, the nodes and the scheduler on stdin.
+
+Runs with the host's Python (3.6 or later) and nothing else.
+"""
+
+import re
+import sys
+import time
+
+MOST_LINES = 200000
+
+
+def is_time(text):
+    return bool(re.match(r"\d{1,12}(\.\d{1,9})?$", text))
+
+
+def read_lines(lines):
+    """Return marks of the batch script, records of the ranks, energies of nodes, and rows of the scheduler."""
+    marks, records, energies, job, usage = [], [], [], {}, []
+    for number, line in enumerate(lines):
+        kind, _, rest = line.rstrip("\n").partition(" ")
+        if number > MOST_LINES:
+            break
+        if kind == "times":
+            pairs = [word.partition("=") for word in rest.split()]
+            marks = [(name, float(value)) for name, _, value in pairs if is_time(value)]
+        elif kind == "rank":
+            records.append(parse_record(rest.split(";")))
+        elif kind == "energy":
+            energies.append(parse_record(rest.split(";")))
+        elif kind == "usage":
+            usage.append(rest.split("|"))
+        elif kind == "job":
+            job.update(re.findall(r"(\w+)=(\S+)", rest))
+    steps = [int(one["step_id"]) for one in records if one.get("step_id", "").isdigit()]
+    step = str(max(steps)) if steps else ""
+    return marks, [one for one in records if one.get("step_id") == step], energies, job, usage, step
+
+
+def parse_time(text):
+    """Return the seconds since 1970 of a time of the scheduler; None if it is unknown."""
+    try:
+        return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))
+    except (ValueError, OverflowError):
+        return None
+
+
+def tell_queue(job):
+    submitted, started = parse_time(job.get("SubmitTime", "")), parse_time(job.get("StartTime", ""))
+    if submitted is None or started is None:
+        return "unknown"
+    clock = "%Y-%m-%d %H:%M:%S"
+    at = "submitted %s, started %s" % tuple(time.strftime(clock, time.localtime(one)) for one in (submitted, started))
+    return "%.0f (%s)" % (max(started - submitted, 0), at)
+
+
+def tell_mark(marks, name):
+    """Return how long a part of the batch script took: until the next mark."""
+    for (mark, begin), (_, end) in zip(marks, marks[1:]):
+        if mark == name:
+            return show(max(end - begin, 0.0))
+    return "not used"
+
+
+def tell_launch(marks, records):
+    """Return the seconds from the step in the batch script to the start of each task, by the clocks of the nodes."""
+    begin = dict(marks).get("step")
+    if begin is None:
+        return "unknown"
+
+    def launch(record):
+        task, boot = seconds(record, "task"), seconds(record, "boot")
+        return None if task is None or boot is None else max(boot + task - begin, 0.0)
+
+    return with_slowest(*spread(records, launch))
+
+
+def with_slowest(text, slowest):
+    where = "; slowest: rank %s on %s" % (slowest.get("rank", "?"), slowest.get("host", "?")) if slowest else ""
+    return text + (where if len(set(text.split("/"))) > 1 else "")
+
+
+def tell_phase(records, title, measure):
+    text, slowest = spread(records, measure)
+    told = with_slowest(text, slowest)
+    packages = name_packages(slowest, 10) if title == "imports" and slowest else ""
+    return told + ("; packages: %s" % packages if packages else "")
+
+
+def tell_gpus(usage, step):
+    """Return the use of the GPUs in per cent, as the scheduler's accounting measured it."""
+    for row in usage:
+        found = re.search(r"gres/gpuutil=(\d+)", row[2]) if len(row) > 2 and row[0].endswith("." + step) else None
+        if found:
+            return "%s %% on average (accounting)" % found.group(1)
+    return "unknown"
+
+
+def tell_energy(usage, energies, step):
+    """Return the energy of the step, by the accounting or else by counters of the nodes."""
+    for row in usage:
+        if len(row) > 1 and row[0].endswith("." + step) and row[1].isdigit() and int(row[1]):
+            return "%s (accounting, full nodes)" % show_energy(int(row[1]))
+    own = [one for one in energies if one.get("step_id") == step]
+    nodes = sum(seconds(one, "energy") or 0 for one in own)
+    gpus = sum(seconds(one, key) or 0 for one in own for key in one if key.startswith("accel"))
+    if nodes:
+        return "%s (counters of the nodes%s)" % (show_energy(nodes), ", GPUs %s" % show_energy(gpus) if gpus else "")
+    return "unknown"
+
+
+def show_energy(joules):
+    return "%.1f kJ" % (joules / 1e3) if joules < 1e7 else "%.2f kWh" % (joules / 3.6e6)
+
+
+def main():
+    me = sys.argv[1]
+    marks, records, energies, job, usage, step = read_lines(sys.stdin)
+    hosts = set(one.get("host") for one in records)
+    head = "%d ranks on %d nodes; seconds: minimum/median/maximum" % (len(records), len(hosts))
+    lines = [
+        ("queue", tell_queue(job)),
+        ("node check", tell_mark(marks, "check")),
+        ("staging", tell_mark(marks, "stage")),
+        ("launch", tell_launch(marks, records)),
+    ]
+    lines += [(title, tell_phase(records, title, measure)) for title, measure in PHASES]
+    use = "utilisation %s, energy %s" % (tell_gpus(usage, step), tell_energy(usage, energies, step))
+    lines.append(("GPUs", use))
+    sys.stdout.write("%s: %s\n" % (me, head if records else "no rank was measured"))
+    for title, text in lines if records else lines[:3]:
+        sys.stdout.write("  %-14s%s\n" % (title, text))
+
+
+main()
