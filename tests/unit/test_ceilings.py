@@ -14,7 +14,7 @@ import pytest
 from tests.stack import CHECKOUT
 
 CEILINGS = {
-    "src/hpcmod": 1500,
+    "src/hpcmod": 1510,  # 2 more: parts of run scripts in lib/; their templates went
     "src/hpcmod/building": 1580,
     "src/hpcmod/catalogue": 5700,
     "src/hpcmod/check": 6270,
@@ -25,7 +25,7 @@ CEILINGS = {
     "src/hpcmod/importing": 2080,
     "src/hpcmod/install": 5530,
     "src/hpcmod/model": 17560,
-    "src/hpcmod/render": 4090,
+    "src/hpcmod/render": 4100,  # 5 more until bin/ is no template either
     "src/hpcmod/sites": 1470,
     "tests": 4630,
     "tests/bench": 1650,
@@ -38,7 +38,7 @@ CEILINGS = {
     "tests/logs": 1360,
     "tests/lumi": 980,
     "tests/planted": 210,
-    "tests/unit": 59720,
+    "tests/unit": 59730,
     "docs": 90,
     "docs/explanation": 920,
     "docs/how-to": 4200,
