@@ -104,7 +104,8 @@ def _find_near(here: str, word: str, commands: Sequence[str]) -> str:
     """Return the sentence for a word that was misspelled, unless its command may destroy something."""
     lines = {name: f"{here} {name}" for name in commands}
     if here == "hpcmod":
-        lines |= {name: _fill(line, ()) for name, (_, line) in WORDS.items()}
+        below = {name: f"hpcmod {group} {name}" for group, table in GROUPS.items() for name in table}
+        lines = below | lines | {name: _fill(line, ()) for name, (_, line) in WORDS.items()}
     near = get_close_matches(word, lines, n=1)
     return f"Did you mean: {lines[near[0]]}" if near and not DESTRUCTIVE & set(lines[near[0]].split()) else ""
 

@@ -36,6 +36,7 @@ def hpcmod(line: str) -> Result:
         ("buidl", "unknown command: buidl. Did you mean: hpcmod build"),
         ("uplaod", "unknown command: uplaod. Did you mean: module unload NAME"),
         ("lits", "unknown command: lits. Did you mean: hpcmod ls"),
+        ("promot PyTorch", "unknown command: promot. Did you mean: hpcmod catalogue promote"),
         ("site shwo", "unknown command: site shwo. Did you mean: hpcmod site show"),
         ("xyzzy", "unknown command: xyzzy. See: hpcmod --help"),
         ("site xyzzy", "unknown command: site xyzzy. See: hpcmod site --help"),
@@ -47,7 +48,7 @@ def test_a_word_that_is_not_a_command_is_answered_with_the_right_one(line: str, 
     assert (done.exit_code, done.stdout, done.stderr) == (2, "", f"hpcmod: {said}\n")
 
 
-@pytest.mark.parametrize("word", ["removee", "uninstal", "delte", "drp", "undoo", "cache gcc"])
+@pytest.mark.parametrize("word", ["removee", "uninstal", "delte", "drp", "undoo", "cache gcc", "deprecat", "retir"])
 def test_no_command_that_destroys_is_suggested_for_a_misspelled_word(word: str) -> None:
     said = hpcmod(word).stderr
     assert not DESTRUCTIVE & set(said.partition(". ")[2].split()), said
