@@ -150,12 +150,14 @@ find_node_type() {
   _node_gpus=${found[1]} _node_cores=(${found[2]-})
 }
 
+_open_cpus='' # those that this process may use
 read_open_cpus() { # -> REPLY, such as 0-63,128
-  local name
-  while IFS=$' \t' read -r name REPLY; do
-    [[ $name != Cpus_allowed_list: ]] || return 0
-  done </proc/self/status
-  return 1
+  if [[ ! $_open_cpus ]]; then
+    IFS= read -r -d '' REPLY </proc/self/status
+    [[ $REPLY =~ Cpus_allowed_list:[[:blank:]]*([0-9,-]+) ]] || return 1
+    _open_cpus=${BASH_REMATCH[1]}
+  fi
+  REPLY=$_open_cpus
 }
 
 are_open() { # CORES OPEN: ranges separated by blanks or commas

@@ -3,12 +3,12 @@
 _names=()          # names of the variables set here, in order
 declare -A _why=() # variable -> origin of its value
 
-# An existing value wins, whatever set it; an empty one counts as unset.
+# An existing value wins, also that of an earlier offer; an empty one counts as unset.
 offer() { # VARIABLE VALUE WHY
-  if [[ ${!1-} ]]; then
-    put "$1" "${!1}" 'already set'
-  else
+  if [[ ! ${!1-} ]]; then
     put "$1" "$2" "$3"
+  elif [[ ! ${_why[$1]-} ]]; then
+    put "$1" "${!1}" 'already set'
   fi
 }
 
@@ -27,7 +27,7 @@ offer_list() { # LIST VARIABLE VALUE ...
   shift
   while (($#)); do
     if [[ ${!1+set} && ${!1-} != "$2" ]]; then
-      put "$1" "${!1}" 'already set'
+      [[ ${_why[$1]-} ]] || put "$1" "${!1}" 'already set'
     else
       put "$1" "$2" "$list"
     fi
