@@ -83,12 +83,19 @@ COMMAND_LINES = [
     ("export SINGULARITY_ENV_X=1\n", ["unknown-setting"]),
     ("export MIOPEN_USER_DB=$TMPDIR\n", ["unknown-setting"]),
     ("module /project/modules\n", ["module-path"]),
+    ("srun ./a <options>\n", ["syntax"]),
+    ("cp /data/<name> .\n", ["syntax"]),
+    ('echo "<options>" <in >out  # <b>\n', []),
+    ("singularity exec /store/tool:1.2--3 ls\n", []),
+    ("if [ $1 ]; then export X=$SLURM_LOCALID; fi\n", []),
     (RUN + "conda-python-distributed t.py --gpu \\$SLURM_LOCALID\n", ["device-of-rank"]),
 ]
 """Lines with one fault each, for rules that no script of the corpus violates."""
 DIRECTIVES = [
     ("--gpus-per-node=2 -p standard-g", "", ["billed-gpus"]),
     ("--time=3h", "", ["bad-value"]),
+    ("--nodes=2", "", ["repeated-option"]),
+    ("hetjob\n#SBATCH -N 4 -p standard-g", "srun --het-group=1 -N 4 ./a\n", []),
     ("--output=/tmp/x.log", "", ["log-directory"]),
     ("--output=~/x.log", "", ["directive-variable"]),
     ("--export=FOO=1", "srun hostname\n", ["export-none"]),

@@ -37,6 +37,7 @@ _LOADS_NOTHING = (
     "avail", "av", "del", "help", "key", "keyword", "list", "overview", "purge", "reset", "rm", "save", "savelist",
     "show", "spider", "unload", "unuse", "use", "whatis",
 )  # fmt: skip
+_PLACEHOLDER = re.compile(r"(?<![<\w(])<[A-Za-z](?:[\w -]*\w)?>(?![(&])|(?<=/)<[A-Za-z]\w*>")
 _REFERENCE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 
 
@@ -88,6 +89,15 @@ class ScriptContext:
         return steps | own
 
     @cached_property
+    def placeholders(self) -> dict[int, str]:
+        """Return what the user still has to replace, such as <options>, by line."""
+        spans = ((word.line, word.text.count("\n")) for call in self.calls for word in call.words if '"' in word.text)
+        quoted = {number for line, more in spans if more for number in range(line, line + more + 1)}
+        code = ((number, line) for number, line in self.script.code if number not in quoted)
+        bare = ((number, re.sub(r"\"[^\"]*\"|'[^']*'|(?:^|\s)#.*", "", line)) for number, line in code)
+        return {number: found[0] for number, line in bare if (found := _PLACEHOLDER.search(line))}
+
+    @cached_property
     def names(self) -> set[str]:
         """Return the names of all variables that the script sets, in any way."""
         found = {one.name for call in (*self.calls, *self.written) for one in call.variables}
@@ -109,7 +119,10 @@ class ScriptContext:
     @cached_property
     def steps(self) -> tuple[Call, ...]:
         """Return the calls of srun, one per line."""
-        return tuple({call.line: call for call in reversed(self.calls) if call.srun is not None}.values())[::-1]
+        steps = [
+            call for call in self.calls if call.srun is not None and not {"het-group", "pack-group"} & _names(call)
+        ]
+        return tuple({call.line: call for call in reversed(steps)}.values())[::-1]
 
     def nodes(self, call: Call | None = None) -> int | None:
         """Return the nodes of a step, or of the job; None if unknown."""
@@ -190,6 +203,10 @@ def launchers_of(call: Call) -> list[str]:
     asked += ["accelerate"] if "accelerate.commands.launch" in words else []
     started = words[:2] if not words[1:2] or words[0] != "accelerate" or words[1] == "launch" else []
     return [name for name in LAUNCHERS if name in started + asked]
+
+
+def _names(call: Call) -> set[str]:
+    return {option.name for option in call.srun or ()}
 
 
 def _has(options: Sequence[Option] | None, name: str) -> bool:

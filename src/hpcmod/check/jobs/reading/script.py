@@ -21,7 +21,7 @@ class BatchScript:
 
     lines: tuple[str, ...]
     options: tuple[Option, ...]
-    """Options in the #SBATCH lines that sbatch reads: those before the first command."""
+    """Options in the #SBATCH lines that sbatch reads: those before the first command, of the first group."""
     late: tuple[int, ...]
     """Numbers of the #SBATCH lines after the first command, which sbatch does not read."""
     commands: tuple[Command, ...]
@@ -46,7 +46,9 @@ def read_batch_script(text: str) -> BatchScript:
     lines = tuple(text.split("\n"))
     first = _first_command(lines)
     numbered = [(number, line) for number, line in enumerate(lines, 1) if line.startswith(_DIRECTIVE)]
-    options = [option for number, line in numbered if number < first for option in _directive_options(line, number)]
+    group = next((number for number, line in numbered if re.match(r"#SBATCH\s+(?:het|pack)job\b", line)), first)
+    read = [(number, line) for number, line in numbered if number < min(first, group)]
+    options = [option for number, line in read for option in _directive_options(line, number)]
     is_shell = _SHELL.match(text) is not None
     commands = read_shell_commands(text) if is_shell else ()
     spans = ((doc.line, doc.line + doc.text.count("\n") + 2) for each in commands for doc in each.documents)

@@ -10,9 +10,7 @@ from hpcmod.check.jobs.reading.look import TOOLS, Fault, Rule, ScriptContext
 from hpcmod.check.jobs.rules.starts import call_of
 
 _BINDS = ("SINGULARITY_BIND", "SINGULARITY_BINDPATH", "APPTAINER_BIND", "APPTAINER_BINDPATH")
-_SYSTEM = re.compile(
-    r"/(?:usr|lib|lib64|bin|sbin|etc|opt|usr/lib|usr/lib64|usr/local|usr/bin|usr/lib/x86_64-linux-gnu)/?"
-)
+_SYSTEM = re.compile(r"/(?:usr|lib|lib64|bin|sbin|usr/lib|usr/lib64|usr/local|usr/bin|usr/lib/x86_64-linux-gnu)/?")
 
 
 def _bind_parts(look: ScriptContext, call: Call) -> Iterator[tuple[str, int]]:

@@ -71,7 +71,7 @@ def _bind_replaced(look: ScriptContext) -> Iterator[Fault]:
 def _not_an_image(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         image = call.container.image if call.container else None
-        if image and re.match(r"\.?/[^:$]*[:,]", image.plain) and "://" not in image.plain:
+        if image and re.match(r"\.?/[^:$,]*(?::/|,)", image.plain) and "://" not in image.plain:
             what = f"{call.container.verb if call.container else ''} takes {image.plain}, a bind path, as the image"
             yield image.line, what, f"Write --bind {image.plain}."
 

@@ -118,6 +118,22 @@ def _contradiction(look: ScriptContext) -> Iterator[Fault]:
         yield option.line, what, f"Remove --ntasks, or write --ntasks={nodes * each}."
 
 
+_LAST_COUNTS = {
+    "nodes", "ntasks", "ntasks-per-node", "cpus-per-task", "time", "partition", "account", "mem", "gres", "qos",
+    "gpus-per-node", "gpus", "output", "error", "constraint", "array",
+}  # fmt: skip
+"""Options of which sbatch keeps the last; others, such as --mail-type, add up."""
+
+
+def _repeated(look: ScriptContext) -> Iterator[Fault]:
+    first: dict[str, Option] = {}
+    for option in look.script.options:
+        before = first.setdefault(option.name, option)
+        if option.name in _LAST_COUNTS and before.value != option.value:
+            what = f"--{option.name}={option.value} replaces --{option.name}={before.value} of line {before.line}"
+            yield option.line, what, "Remove one of the two."
+
+
 def _log_directory(look: ScriptContext) -> Iterator[Fault]:
     for name in ("output", "error"):
         option = look.option(name)
@@ -178,6 +194,7 @@ RULES: dict[str, Rule] = {
     "memory-unit": _memory_unit,
     "too-much-memory": _too_much_memory,
     "contradiction": _contradiction,
+    "repeated-option": _repeated,
     "log-directory": _log_directory,
     "array-log": _array_log,
     "too-many-cpus": _too_many_cpus,

@@ -18,7 +18,7 @@ def _no_srun(look: ScriptContext) -> Iterator[Fault]:
     nodes, ranks = look.nodes() or 1, look.ranks() or 1
     for call in look.calls:
         meant = look.is_distributed(call) or (call.container and call.name.startswith("python") and not _has_step(look))
-        told = call.name == "srun" or "--hostfile" in call.arguments()
+        told = call.name in ("srun", "ssh", "pdsh", "clush", "parallel") or "--hostfile" in call.arguments()
         if call.srun is not None or not meant or told or (ranks < 2 and nodes < 2):
             continue
         what = f"runs once, in the batch script, although the job has {max(ranks, nodes)} tasks"
@@ -182,7 +182,13 @@ def _early_expansion(look: ScriptContext) -> Iterator[Fault]:
 def _rank_of_the_batch_shell(look: ScriptContext) -> Iterator[Fault]:
     ranks = {variable.line for call in look.calls for variable in call.variables if "RANK" in variable.name}
     for call in look.calls:
-        if call.inner or call.srun is not None or call.places & {"function", "branch"} or call.line in ranks:
+        if (
+            call.inner
+            or call.srun is not None
+            or call.places & {"function", "branch"}
+            or call.line in ranks
+            or call.name in ("echo", "printf")
+        ):
             continue
         for word in call.words:
             early = [name for name in _OF_A_TASK if is_unescaped(word.text, name)]
@@ -195,7 +201,10 @@ def _device_of_rank(look: ScriptContext) -> Iterator[Fault]:
     for call in look.steps:
         bound = look.option("gpu-bind", call=call)
         ours = call.name == "conda-python-distributed" and look.site.gpus_per_rank == "one"
-        alone = ours or look.number("gpus-per-task", call=call) == 1 or (bound and "single:1" in bound.value)
+        free = "gpu-bind=none" in look.text
+        alone = (
+            ours or (look.number("gpus-per-task", call=call) == 1 and not free) or (bound and "single:1" in bound.value)
+        )
         found = re.search(
             r"(?:--(?:gpu|device|local[-_]rank)[= ]|\bcuda:)\\?\$\{?(?:SLURM_LOCALID|LOCAL_RANK)\b", call.arguments()
         )

@@ -88,7 +88,8 @@ def _device_twice(look: ScriptContext) -> Iterator[Fault]:
     for call in (*look.calls, *look.written):
         one = look.option("gpus-per-task", call=call)
         bound = look.option("gpu-bind", call=call)
-        alone = (one and one.value in ("1", "gpu:1")) or (bound and "single:1" in bound.value)
+        free = "gpu-bind=none" in look.text
+        alone = (one and one.value in ("1", "gpu:1") and not free) or (bound and "single:1" in bound.value)
         for variable in call.variables:
             name = _PREFIX.sub("", variable.name)
             local = name.endswith("_VISIBLE_DEVICES") and re.search(r"SLURM_(?:LOCALID|PROCID)", variable.value)

@@ -57,12 +57,16 @@ def _typeset_characters(look: ScriptContext) -> Iterator[Fault]:
                 ("Retype it: copied text often contains such characters."),
             )
     for number, line in enumerate(look.script.lines, 1):
-        if line.startswith("#SBATCH") and re.search(rf"\s-?[{_DASHES}][-{_DASHES}]*[A-Za-z]", line.partition(" #")[0]):
-            yield number, "a typographic dash: sbatch finds no option here", "Retype the dashes."
+        if line.startswith(("#SBATCH", "#!")) and re.search(
+            rf"\s-?[{_DASHES}][-{_DASHES}]*[A-Za-z]", line.partition(" #")[0]
+        ):
+            yield number, "a typographic dash: no option is found here", "Retype the dashes."
 
 
 def _syntax(look: ScriptContext) -> Iterator[Fault]:
-    if look.script.error:
+    for number, name in look.placeholders.items():
+        yield number, f"bash reads {name} as the name of a file to read", f"Replace {name}."
+    if look.script.error and look.script.error[0] not in look.placeholders:
         line, message = look.script.error
         yield line, f"bash stops here: {message}", "Fix it: bash runs nothing of what follows."
 

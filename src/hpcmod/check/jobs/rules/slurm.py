@@ -11,7 +11,7 @@ from hpcmod.check.jobs.reading.options import SLURM_SHORT, Option
 
 
 def _no_shebang(look: ScriptContext) -> Iterator[Fault]:
-    if not look.script.lines[0].startswith("#!"):
+    if look.script.options and not look.script.lines[0].startswith("#!"):
         yield 1, "the first line does not name a shell: sbatch refuses the script", "Begin with #!/bin/bash."
 
 

@@ -9,7 +9,7 @@ from hpcmod.check.jobs.reading.calls import RUNTIMES, Call
 from hpcmod.check.jobs.reading.look import GPU_OPTIONS, TOOLS, Fault, Rule, ScriptContext, launchers_of
 
 _OWN_RANKS = re.compile(
-    r"lightning|mpi4py|submitit|horovod|SLURM_PROCID|SLURM_LOCALID|PMI_RANK|OMPI_COMM|\bjax|\bRANK=|--rank\b|"
+    r"lightning|--deepspeed|--gpus\b.*--nodes\b|--num[-_]nodes|--devices\b|mpi4py|submitit|horovod|SLURM_PROCID|SLURM_LOCALID|PMI_RANK|OMPI_COMM|\bjax|\bRANK=|--rank\b|"
     r"--machine_rank|ray start|tensorflow|\bSIFTENSORFLOW|keras|TF_CONFIG|megatron|idr_torch",
     re.IGNORECASE,
 )
@@ -55,7 +55,7 @@ def _start_by(call: Call) -> str:
 
 
 def _nothing_in_container(look: ScriptContext) -> Iterator[Fault]:
-    for call in look.calls:
+    for call in () if look.placeholders else look.calls:
         if (
             call.container
             and call.container.verb == "exec"
