@@ -17,7 +17,7 @@ CEILINGS = {
     "src/hpcmod": 1510,  # 2 more: parts of run scripts in lib/; their templates went
     "src/hpcmod/building": 1580,
     "src/hpcmod/catalogue": 5700,
-    "src/hpcmod/check": 6270,
+    "src/hpcmod/check": 6190,
     "src/hpcmod/cli": 11860,
     "src/hpcmod/endings": 950,
     "src/hpcmod/fs": 1220,
@@ -34,7 +34,7 @@ CEILINGS = {
     "tests/faults": 2060,
     "tests/fuzz": 870,
     "tests/integration": 13160,
-    "tests/jobs": 2721,
+    "tests/jobs": 2690,
     "tests/logs": 1360,
     "tests/lumi": 980,
     "tests/planted": 210,

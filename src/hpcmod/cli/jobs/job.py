@@ -150,7 +150,7 @@ def write_job(job: PreparedJob, flags: JobFlags) -> JobScript:
     HpcmodError
         If the job would fail for want of a file or a command, or the scheduler refuses it.
     """
-    from hpcmod.check.jobs.needs import find_missing
+    from hpcmod.check.needs import find_missing
     from hpcmod.install.queue import submit_script, test_script
     from hpcmod.render.jobscript import render_jobscript
 

@@ -79,7 +79,6 @@ COMMAND_LINES = [
     ("for i in 1 2; do\n  " + RUN + "ls\n", ["syntax"]),
     ("export PATH=/opt/tool/bin\n", ["path-replaced"]),
     ("export CACHE=/tmp/x-$SLURM_LOCALID\n", ["rank-of-batch"]),
-    ("python train.py\n", ["nothing-starts-ranks"]),
     ("export SINGULARITY_ENV_X=1\n", ["unknown-setting"]),
     ("export MIOPEN_USER_DB=$TMPDIR\n", ["unknown-setting"]),
     ("module /project/modules\n", ["module-path"]),

@@ -10,7 +10,6 @@ from hpcmod.check.jobs.reading.look import TOOLS, Fault, Rule, ScriptContext
 from hpcmod.check.jobs.rules.starts import call_of
 
 _BINDS = ("SINGULARITY_BIND", "SINGULARITY_BINDPATH", "APPTAINER_BIND", "APPTAINER_BINDPATH")
-_SYSTEM = re.compile(r"/(?:usr|lib|lib64|bin|sbin|usr/lib|usr/lib64|usr/local|usr/bin|usr/lib/x86_64-linux-gnu)/?")
 
 
 def _bind_parts(look: ScriptContext, call: Call) -> Iterator[tuple[str, int]]:
@@ -22,19 +21,6 @@ def _bind_parts(look: ScriptContext, call: Call) -> Iterator[tuple[str, int]]:
         for variable in call.variables:
             if variable.name in _BINDS:
                 yield from ((part, variable.line) for part in look.expand(variable.value).split(","))
-
-
-def _bind_of_system(look: ScriptContext) -> Iterator[Fault]:
-    for call in look.calls:
-        for part, line in _bind_parts(look, call):
-            target = part.split(":")[1] if ":" in part else part
-            if _SYSTEM.fullmatch(target):
-                what = f"{part}: the host's {target} hides the container's own, and its programs fail"
-                yield (
-                    line,
-                    what,
-                    f"Bind the files that are needed, or bind to another path: {part.split(':')[0]}:/host{target}.",
-                )
 
 
 def _bind_target(look: ScriptContext) -> Iterator[Fault]:
@@ -69,33 +55,10 @@ def _options_behind_image(look: ScriptContext) -> Iterator[Fault]:
         runs = call.container and call.container.verb in ("exec", "shell") and not call.inner
         if runs and call.container and re.match(r"--?[A-Za-z]", first):
             what = f"the program follows the image, so {first} would be run as a program"
-            yield (
-                call.program[0].line,
-                what,
-                f"Write {call_of(call)} {call.container.verb} {first} ... before the image.",
-            )
+            cure = f"Write {call_of(call)} {call.container.verb} {first} ... before the image."
+            yield call.program[0].line, what, cure
         elif call.container and not call.inner and call.container.verb in RUNTIMES:
             yield call.container.line, f"{call.container.verb} starts {call.container.verb}", "Remove one of the two."
-
-
-def _host_environment(look: ScriptContext) -> Iterator[Fault]:
-    runs = [call for call in look.calls if call.container and call.program]
-    for call in look.calls:
-        text = " ".join(word.plain for word in call.words)
-        venv = re.search(r"(?:source|\.)\s+(\S+)/bin/activate\b", text)
-        conda = re.match(r"(?:source activate|conda activate|mamba activate|micromamba activate)\s+\S+", text)
-        if call.inner or not (venv or conda) or not runs:
-            continue
-        own = [one for one in look.calls if not one.container and not one.inner and one.name.startswith("python")]
-        after = [one for one in runs if one.line > call.line]
-        read = venv and any(venv[1] in " ".join(w.plain for w in one.words) for one in runs)
-        if after and not own and not read:
-            what = "an environment of the host: programs in the container do not use it"
-            yield (
-                call.line,
-                what,
-                "Activate it inside: bash -c 'source .../bin/activate; python ...', made with the image's Python.",
-            )
 
 
 def _purged(look: ScriptContext) -> Iterator[Fault]:
@@ -133,11 +96,9 @@ def _unset_image(look: ScriptContext) -> Iterator[Fault]:
 
 
 RULES: dict[str, Rule] = {
-    "bind-of-system": _bind_of_system,
     "bind-target": _bind_target,
     "tilde": _tilde,
     "options-behind-image": _options_behind_image,
-    "host-environment": _host_environment,
     "purged": _purged,
     "runtime-not-loaded": _runtime_not_loaded,
     "unset-image": _unset_image,

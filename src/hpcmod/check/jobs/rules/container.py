@@ -22,11 +22,8 @@ def _no_module(look: ScriptContext) -> Iterator[Fault]:
         if any(line <= call.line for line, _ in look.loads) or look.sources:
             continue
         later = " before this line" if look.loads else ""
-        yield (
-            call.line,
-            f"${needed} comes from a module, and none is loaded{later}",
-            "Add module load NAME/VERSION above.",
-        )
+        cure = "Add module load NAME/VERSION above."
+        yield call.line, f"${needed} comes from a module, and none is loaded{later}", cure
         return
 
 
@@ -61,11 +58,8 @@ def _bind_replaced(look: ScriptContext) -> Iterator[Fault]:
             loaded = any(line < variable.line for line, _ in look.loads)
             if variable.name in _BIND_VARIABLES and loaded and "$" not in variable.value:
                 what = f"{variable.name} is overwritten: the module's own binds are lost"
-                yield (
-                    variable.line,
-                    what,
-                    f'export {variable.name}="${variable.name},{variable.value}", under both names.',
-                )
+                cure = f'export {variable.name}="${variable.name},{variable.value}", under both names.'
+                yield variable.line, what, cure
 
 
 def _not_an_image(look: ScriptContext) -> Iterator[Fault]:
@@ -80,11 +74,8 @@ def _no_container(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         name = call.name.rpartition("/")[2]
         if not call.container and name in ("conda-python-distributed", "conda-python-simple", "run-in-env"):
-            yield (
-                call.line,
-                f"{name} is a command of the container, not of the host",
-                'Put singularity exec "$SIF" before it.',
-            )
+            cure = 'Put singularity exec "$SIF" before it.'
+            yield call.line, f"{name} is a command of the container, not of the host", cure
 
 
 def _no_gpu_flag(look: ScriptContext) -> Iterator[Fault]:
@@ -98,11 +89,8 @@ def _no_gpu_flag(look: ScriptContext) -> Iterator[Fault]:
         if without and (len(without) == len(runs) or any(call in look.ranked for call in without)):
             wrong = [call for call in without if len(without) == len(runs) or call in look.ranked]
             what = f"without {flag} the container has no GPU on {look.site.name}"
-            yield (
-                wrong[0].line,
-                what,
-                f"Write {call_of(wrong[0])} {wrong[0].container and wrong[0].container.verb} {flag} ...",
-            )
+            cure = f"Write {call_of(wrong[0])} {wrong[0].container and wrong[0].container.verb} {flag} ..."
+            yield wrong[0].line, what, cure
 
 
 def _is_on_path(call: Call) -> bool:
@@ -122,11 +110,8 @@ def _wrong_gpu_flag(look: ScriptContext) -> Iterator[Fault]:
     wrong = {"amd": "nv", "nvidia": "rocm"}.get(look.site.gpu_vendor)
     for call in look.calls:
         if call.container and wrong and any(option.name == wrong for option in call.container.options):
-            yield (
-                call.line,
-                f"--{wrong}, but the GPUs of {look.site.name} are made by {look.site.gpu_vendor}",
-                "Remove it.",
-            )
+            cure = "Remove it."
+            yield call.line, f"--{wrong}, but the GPUs of {look.site.name} are made by {look.site.gpu_vendor}", cure
 
 
 def _clean_environment(look: ScriptContext) -> Iterator[Fault]:

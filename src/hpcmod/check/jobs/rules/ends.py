@@ -45,11 +45,8 @@ def _signals(look: ScriptContext) -> Iterator[Fault]:
         yield others[0].line, what, f"Use {signal} in the trap."
     elif to_shell and not caught and not _replaced(look):
         what = f"{signal} is sent only to the batch shell, which has no trap for it, so the job ends at once"
-        yield (
-            option.line,
-            what,
-            (f"Add trap '...' {signal}, and run srun ... & and wait; or remove B: so that the program gets it."),
-        )
+        cure = f"Add trap '...' {signal}, and run srun ... & and wait; or remove B: so that the program gets it."
+        yield option.line, what, cure
     elif not to_shell and caught:
         what = f"without B: {signal} is sent only to the steps, and the trap on line {caught[0].line} never runs"
         yield option.line, what, f"Write --signal=B:{option.value}."
@@ -99,11 +96,8 @@ def _registry_image(look: ScriptContext) -> Iterator[Fault]:
         found = image and _NO_SIF.match(look.expand(image.plain))
         if image and found:
             what = "every task fetches and converts the image when the job starts"
-            yield (
-                image.line,
-                what,
-                f"Run hpcmod fetch {look.expand(image.plain)} once, before sbatch, and use the SIF here.",
-            )
+            cure = f"Run hpcmod fetch {look.expand(image.plain)} once, before sbatch, and use the SIF here."
+            yield image.line, what, cure
 
 
 def _install_in_job(look: ScriptContext) -> Iterator[Fault]:

@@ -56,19 +56,13 @@ def _bad_value(look: ScriptContext) -> Iterator[Fault]:
             yield option.line, what, f"Write {_time(value)}."
         elif option.name.startswith("gpus") and value.startswith("gpu"):
             what = f"--{option.name}={value}: `gpu` would be the type of the GPU; sbatch refuses the job"
-            yield (
-                option.line,
-                what,
-                f"Write --{option.name}={value.rpartition(':')[2].lstrip('gpus=')}, or --gres={value}.",
-            )
+            cure = f"Write --{option.name}={value.rpartition(':')[2].lstrip('gpus=')}, or --gres={value}."
+            yield option.line, what, cure
         elif option.name == "gres" and not re.match(r"[A-Za-z]", value):
             yield option.line, f"--gres={value} does not name a resource", f"Write --gres=gpu:{value}."
         elif option.name == "gres" and re.match(r"gpus?[=]|gpus:", value):
-            yield (
-                option.line,
-                f"--gres={value}: the resource is called gpu, and its number follows a colon",
-                (f"Write --gres=gpu:{re.sub(r'[^0-9]', '', value)}."),
-            )
+            cure = f"Write --gres=gpu:{re.sub(r'[^0-9]', '', value)}."
+            yield option.line, f"--gres={value}: the resource is called gpu, and its number follows a colon", cure
 
 
 def _number(option: Option) -> str:

@@ -148,11 +148,8 @@ def _refused_launcher(look: ScriptContext) -> Iterator[Fault]:
     for call in look.distributed:
         for name in launchers_of(call):
             if name in refused:
-                yield (
-                    call.line,
-                    f"{name} on {look.site.name}: {refused[name]}",
-                    "Let srun start the ranks, one per task.",
-                )
+                cure = "Let srun start the ranks, one per task."
+                yield call.line, f"{name} on {look.site.name}: {refused[name]}", cure
 
 
 def _launcher_tasks(look: ScriptContext) -> Iterator[Fault]:

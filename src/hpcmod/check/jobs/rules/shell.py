@@ -37,11 +37,8 @@ def _blank_in_assignment(look: ScriptContext) -> Iterator[Fault]:
         elif re.fullmatch(r"\$\w+=.*", texts[0]):
             yield call.line, f"{texts[0]}: a variable is set without `$`", f"Write {texts[0][1:]}"
         elif re.fullmatch(r"[A-Z_]\w*=", texts[0]) and len(texts) == 2 and re.match(r"[\d/\"'$]", texts[1]):
-            yield (
-                call.line,
-                f"a space after `=`: {texts[0][:-1]} is empty, and {texts[1]} is run as a program",
-                (f"Write {texts[0]}{texts[1]}"),
-            )
+            cure = f"Write {texts[0]}{texts[1]}"
+            yield call.line, f"a space after `=`: {texts[0][:-1]} is empty, and {texts[1]} is run as a program", cure
 
 
 def _typeset_characters(look: ScriptContext) -> Iterator[Fault]:
@@ -51,11 +48,8 @@ def _typeset_characters(look: ScriptContext) -> Iterator[Fault]:
         inside = found and re.search(r"\"[^\"]*$|'[^']*$", code[: found.start()])
         if found and not inside:
             kind = "quote" if found[0] in _QUOTES else "dash"
-            yield (
-                number,
-                f"{found[0][0]} is a typographic {kind}, which bash reads as a letter",
-                ("Retype it: copied text often contains such characters."),
-            )
+            cure = "Retype it: copied text often contains such characters."
+            yield number, f"{found[0][0]} is a typographic {kind}, which bash reads as a letter", cure
     for number, line in enumerate(look.script.lines, 1):
         if line.startswith(("#SBATCH", "#!")) and re.search(
             rf"\s-?[{_DASHES}][-{_DASHES}]*[A-Za-z]", line.partition(" #")[0]
@@ -69,19 +63,6 @@ def _syntax(look: ScriptContext) -> Iterator[Fault]:
     if look.script.error and look.script.error[0] not in look.placeholders:
         line, message = look.script.error
         yield line, f"bash stops here: {message}", "Fix it: bash runs nothing of what follows."
-
-
-def _quoted_variable(look: ScriptContext) -> Iterator[Fault]:
-    for call in look.calls:
-        for word in call.words:
-            single = re.search(r"^-[^'\s]*=?'([^']*\$\{?(\w+)[^']*)'$", word.text)
-            name = single[2] if single else ""
-            if single and name in look.variables and not call.inner:
-                yield (
-                    word.line,
-                    f"in single quotes, ${name} is not expanded",
-                    (f"Write it in double quotes: {word.text.replace(chr(39), chr(34))}"),
-                )
 
 
 def _uses(look: ScriptContext) -> Iterator[tuple[str, int, str]]:
@@ -151,18 +132,12 @@ def _script_directory(look: ScriptContext) -> Iterator[Fault]:
 def _pty(look: ScriptContext) -> Iterator[Fault]:
     for call in look.steps:
         if any(option.name == "pty" for option in call.srun or ()):
-            yield (
-                call.line,
-                "srun --pty needs a terminal, which a batch job does not have",
-                ("Remove --pty, or run this line in an allocation of salloc."),
-            )
+            cure = "Remove --pty, or run this line in an allocation of salloc."
+            yield call.line, "srun --pty needs a terminal, which a batch job does not have", cure
     for call in look.calls:
         if call.name == "salloc":
-            yield (
-                call.line,
-                "salloc in a batch script waits for a second allocation",
-                "Remove it: the job already has one.",
-            )
+            cure = "Remove it: the job already has one."
+            yield call.line, "salloc in a batch script waits for a second allocation", cure
 
 
 RULES: dict[str, Rule] = {
@@ -170,7 +145,6 @@ RULES: dict[str, Rule] = {
     "lost-continuation": _lost_continuation,
     "blank-in-assignment": _blank_in_assignment,
     "typeset-characters": _typeset_characters,
-    "quoted-variable": _quoted_variable,
     "slurm-variable": _slurm_variable,
     "not-exported": _not_exported,
     "script-directory": _script_directory,

@@ -18,11 +18,8 @@ def _no_shebang(look: ScriptContext) -> Iterator[Fault]:
 def _line_end(look: ScriptContext) -> Iterator[Fault]:
     wrong = [number for number, line in enumerate(look.script.lines, 1) if line.endswith("\r")]
     if wrong:
-        yield (
-            wrong[0],
-            f"{len(wrong)} lines have Windows line endings: sbatch refuses the script",
-            "Run dos2unix on it.",
-        )
+        cure = "Run dos2unix on it."
+        yield wrong[0], f"{len(wrong)} lines have Windows line endings: sbatch refuses the script", cure
 
 
 def _late_directive(look: ScriptContext) -> Iterator[Fault]:
@@ -48,11 +45,8 @@ def _misplaced_equals(look: ScriptContext) -> Iterator[Fault]:
         elif found := re.match(r"#SBATCH\s(?:.*\s)?(-[A-Za-z]=\S*)", line):
             yield number, f"{found[1]}: after a single letter the `=` is part of the value", "Write -N 4 or --nodes=4."
         elif (found := re.match(r"#SBATCH\s(?:.*\s)?-([a-z][a-z-]+)=", line)) and found[1] in SLURM_SHORT.values():
-            yield (
-                number,
-                f"-{found[1]}: a single dash is for one-letter options, here -{found[1][0]}",
-                f"Write --{found[1]}=...",
-            )
+            cure = f"Write --{found[1]}=..."
+            yield number, f"-{found[1]}: a single dash is for one-letter options, here -{found[1][0]}", cure
 
 
 def _directive_variable(look: ScriptContext) -> Iterator[Fault]:
@@ -176,11 +170,8 @@ def _broken_continuation(look: ScriptContext) -> Iterator[Fault]:
         if re.search(r"(?<!\\)\\[ \t]+$", line) and not line.lstrip().startswith("#"):
             yield number, "a space after the last backslash: the command ends on this line", "Remove the space."
         elif _hides_continuation(look.script.lines[number - 2] if number > 1 else "", line):
-            yield (
-                number,
-                "a comment within a command of several lines ends it here",
-                "Put the comment above the command.",
-            )
+            cure = "Put the comment above the command."
+            yield number, "a comment within a command of several lines ends it here", cure
 
 
 def _hides_continuation(before: str, line: str) -> bool:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from hpcmod.check.jobs.reading.calls import RUNTIMES, Call
-from hpcmod.check.jobs.reading.look import GPU_OPTIONS, TOOLS, Fault, Rule, ScriptContext, launchers_of
+from hpcmod.check.jobs.reading.look import GPU_OPTIONS, Fault, Rule, ScriptContext, launchers_of
 
 _OWN_RANKS = re.compile(
     r"lightning|--deepspeed|--gpus\b.*--nodes\b|--num[-_]nodes|--devices\b|mpi4py|submitit|horovod|SLURM_PROCID|SLURM_LOCALID|PMI_RANK|OMPI_COMM|\bjax|\bRANK=|--rank\b|"
@@ -177,11 +177,8 @@ def _paid_gpus(look: ScriptContext) -> Iterator[Fault]:
             return
         shared = [name for name in kind.partitions if name not in look.site.job.exclusive]
         what = f"{partition.value} gives whole nodes: {kind.gpus - asked} GPUs of each stay idle, but are billed"
-        yield (
-            option.line,
-            what,
-            (f"Request all {kind.gpus}, or use a partition with shared nodes: {', '.join(shared)}."),
-        )
+        cure = f"Request all {kind.gpus}, or use a partition with shared nodes: {', '.join(shared)}."
+        yield option.line, what, cure
 
 
 def _no_cpus(look: ScriptContext) -> Iterator[Fault]:
@@ -215,36 +212,15 @@ def _gpus_not_asked(look: ScriptContext) -> Iterator[Fault]:
             yield call.line, what, f"srun {' '.join(look.site.launcher.srun)} ..."
             return
         if look.site.job.gpus and meant and call not in look.distributed:
-            yield (
-                call.line,
-                "the container needs GPUs, but the job requests none",
-                (f"Add #SBATCH {look.site.job.gpus.format(gpus=1)}."),
-            )
+            cure = f"Add #SBATCH {look.site.job.gpus.format(gpus=1)}."
+            yield call.line, "the container needs GPUs, but the job requests none", cure
             return
-
-
-_STARTERS = {"mpirun", "mpiexec", "flux", "ray", "pdsh", "ssh", "deepspeed", "submitit", "snakemake", "parallel"}
-
-
-def _nothing_starts_ranks(look: ScriptContext) -> Iterator[Fault]:
-    tasks, last = look.ranks() or 1, None
-    for call in look.calls:
-        if call.srun is not None or call.container or call.name in _STARTERS or look.sources:
-            return
-        if re.fullmatch(r"python[\d.]*", call.name) and any(word.plain.endswith(".py") for word in call.program):
-            last = last or call
-        elif call.name and call.name not in TOOLS | {"export", "export=", "conda"}:
-            return  # may start steps itself
-    if last and tasks > 1 and look.asks_for_gpus() and not _OF_ONE.search(last.arguments()):
-        what = f"runs once, on the first node, and nothing starts the {tasks} tasks of the job"
-        yield last.line, what, "Put srun before it."
 
 
 RULES: dict[str, Rule] = {
     "no-ranks": _no_ranks,
     "nothing-in-container": _nothing_in_container,
     "host-command": _host_command,
-    "nothing-starts-ranks": _nothing_starts_ranks,
     "mpirun": _mpirun,
     "too-many-workers": _workers,
     "shared-gpus": _ranks_and_gpus,

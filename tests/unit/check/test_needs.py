@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.check.jobs.needs import find_missing, find_script
+from hpcmod.check.needs import find_missing, find_script
 from hpcmod.install.installed import Installed, read_record
 from hpcmod.model.jobs.request import JobRequest
 from tests import corpus
