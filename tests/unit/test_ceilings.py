@@ -16,7 +16,7 @@ from tests.stack import CHECKOUT
 CEILINGS = {
     "src/hpcmod": 1510,  # 2 more: parts of run scripts in lib/; their templates went
     "src/hpcmod/building": 1580,
-    "src/hpcmod/catalogue": 5700,
+    "src/hpcmod/catalogue": 5730,  # 30 more: an index by package, which search reads in a third of the time
     "src/hpcmod/check": 6190,
     "src/hpcmod/cli": 11860,
     "src/hpcmod/endings": 950,
