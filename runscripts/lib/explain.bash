@@ -39,12 +39,13 @@ explain_setting() { # LIST ROW VARIABLE
 }
 
 explain() {
-  local name pair
+  local name pair why
   for name in "${_names[@]}"; do
-    [[ ${_why[$name]-} ]] || continue
+    why=${_why[$name]-}
+    [[ $why ]] || continue
+    [[ $why == 'already set' ]] || why="${_origin[$name]}: $why"
     printf -v pair '%s=%q' "$name" "${!name}"
-    [[ ${_why[$name]} == 'already set' ]] || _why[$name]="${_origin[$name]}: ${_why[$name]}"
-    printf '%-60s # %s\n' "$pair" "${_why[$name]}"
+    printf '%-60s # %s\n' "$pair" "$why"
   done
   explain_place
   printf '# started by: %s\n# runs:' "${_launcher:-no launcher}"

@@ -38,13 +38,13 @@ CEILINGS = {
     "tests/logs": 1360,
     "tests/lumi": 980,
     "tests/planted": 210,
-    "tests/unit": 59730,
+    "tests/unit": 59790,  # 50 more: variants of run scripts; the tests of their templates went
     "docs": 90,
     "docs/explanation": 920,
     "docs/how-to": 4200,
-    "docs/reference": 1390,
+    "docs/reference": 1460,  # 70 more: conda-python-distributed, whole, which nobody could read before
     "docs/tutorial": 160,
-    "runscripts": 6380,  # for an hour: bin/ still includes the former parts
+    "runscripts": 6385,  # for an hour: bin/ still includes the former parts
     "easyblocks": 560,
     "easyconfigs": 2130,
     "recipes": 1430,

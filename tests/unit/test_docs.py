@@ -228,6 +228,11 @@ def test_the_existing_easyconfig_is_shown() -> None:
     assert text == shown.read_text(encoding="utf-8")
 
 
+def test_the_page_on_run_scripts_shows_the_distributed_one_whole() -> None:
+    (text,) = re.findall(r"^```bash\n(.*?)^```", page("docs/reference/runscripts.md"), re.MULTILINE | re.DOTALL)
+    assert text == (CHECKOUT / "runscripts" / "conda-python-distributed").read_text(encoding="utf-8")
+
+
 def test_the_module_page_mentions_every_run_script() -> None:
     text = page("docs/reference/module.md")
     names = [name.removesuffix(".j2") for name in resources.runscript_templates() if not name.startswith(("_", "lib/"))]
