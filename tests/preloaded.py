@@ -108,7 +108,7 @@ def _compile_templates() -> None:
 
     for module, templates in ((runscript, runscript_templates()), (modulefile, module_templates())):
         environment = module._environment(tuple(templates.items()))
-        for name in environment.list_templates():
+        for name in environment.list_templates(extensions=["j2"]):
             with contextlib.suppress(jinja2.TemplateAssertionError):  # a template with filters of another renderer
                 environment.get_template(name)
 

@@ -6,6 +6,7 @@ all processes, including the container runtime and its FUSE mounts. Cold: the im
 
 from __future__ import annotations
 
+import os
 import statistics
 import subprocess
 import time
@@ -60,6 +61,7 @@ def _compare(found: dict[str, list[tuple[float, float]]], what: str) -> Iterator
 def _measure(stack: Stack, work: Path, way: str, count: int, cold: bool, name: str) -> tuple[float, float]:
     """Start the ranks; return the seconds until all are ready, and their memory in megabytes."""
     image, scripts = stack.torch_sif, work / "scripts"
+    instance = f"hpcmod-bench-{os.getpid()}"  # a killed run leaves its own
     place = work / f"{way.replace(' ', '-')}-{name}"
     place.mkdir()
     binds = ("--bind", f"{scripts}:/runscripts", "--bind", str(work))
@@ -70,8 +72,8 @@ def _measure(stack: Stack, work: Path, way: str, count: int, cold: bool, name: s
     inside = [str(stack.apptainer), "exec", *binds, str(image)]
     began = time.perf_counter()
     if way == "joined instance":
-        must([stack.apptainer, "instance", "start", *binds, image, "hpcmod-bench"], env=env)
-        inside = [str(stack.apptainer), "exec", "instance://hpcmod-bench"]
+        must([stack.apptainer, "instance", "start", *binds, image, instance], env=env)
+        inside = [str(stack.apptainer), "exec", f"instance://{instance}"]
     first = [str(scripts / "one-per-node")] if way == "one-per-node" else []
     options = ["--spawn"] if way == "--spawn" else []
     argv = [*first, *inside, "/runscripts/conda-python-distributed", *options, str(work / "train.py"), str(place)]
@@ -87,7 +89,7 @@ def _measure(stack: Stack, work: Path, way: str, count: int, cold: bool, name: s
     for rank in ranks:
         rank.wait()
     if way == "joined instance":
-        must([stack.apptainer, "instance", "stop", "hpcmod-bench"], env=env)
+        must([stack.apptainer, "instance", "stop", instance], env=env)
     return seconds, memory
 
 

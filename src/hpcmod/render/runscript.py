@@ -89,7 +89,7 @@ def render_runscripts(settings: RunscriptSettings, *, templates: Mapping[str, st
 
 
 def _make_question(settings: RunscriptSettings) -> str:
-    """Return what the run script asks each node, as JSON."""
+    """Return what the run script asks each node, as JSON that people can read."""
     asked = make_question(
         settings.nodes,
         exclusive=settings.exclusive,
@@ -97,7 +97,15 @@ def _make_question(settings: RunscriptSettings) -> str:
         binds=settings.binds,
         places=(settings.cache_root,),
     )
-    return json.dumps({**asked, "record": f"{settings.root}/record.json", "judge": True})
+    asked = {**asked, "record": f"{settings.root}/record.json", "judge": True}
+    return "{\n" + ",\n".join(f" {json.dumps(key)}: {_in_lines(value)}" for key, value in asked.items()) + "\n}"
+
+
+def _in_lines(value: object) -> str:
+    """Return a value as JSON; an object of a list on a line of its own, for people who read it."""
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return "[\n  " + ",\n  ".join(map(json.dumps, value)) + "\n ]"
+    return json.dumps(value)
 
 
 def render_wrapper(
