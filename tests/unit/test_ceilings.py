@@ -25,7 +25,7 @@ CEILINGS = {
     "src/hpcmod/importing": 2080,
     "src/hpcmod/install": 5530,
     "src/hpcmod/model": 17560,
-    "src/hpcmod/render": 4100,  # 5 more until bin/ is no template either
+    "src/hpcmod/render": 4110,  # 15 more until bin/ is no template either
     "src/hpcmod/sites": 1470,
     "tests": 4630,
     "tests/bench": 1650,
