@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shlex
-import time
 from typing import Any
 
 import pytest
@@ -21,41 +20,28 @@ THOROUGH = os.environ.get("HPCMOD_THOROUGH") == "1"
 PROGRAM = CHECKOUT / "tests" / "e2e" / "profiled.py"
 
 
-def profile(jobs: Jobs, *words: str, py_spy: str = "") -> dict[str, Any]:
-    """Return what `hpcmod profile` recorded or merged."""
-    path = f"{py_spy}:{os.environ['PATH']}" if py_spy else os.environ["PATH"]
-    found: dict[str, Any] = json.loads(jobs.hpcmod("profile", "--json", *words, PATH=path).stdout)
+def profile(jobs: Jobs, *words: str) -> dict[str, Any]:
+    """Return what `hpcmod profile` merged."""
+    found: dict[str, Any] = json.loads(jobs.hpcmod("profile", "--json", *words).stdout)
     return found
 
 
 COMMANDS = [shlex.split(line)[1:] for block in blocks("profile", "console") for line in block.splitlines()]
-"""Of the page docs/how-to/profile.md: report, record, submit with a profiler, and merge."""
+"""Of the page docs/how-to/profile.md: report, submit with a profiler, and merge."""
 
 
 @pytest.mark.parametrize("nodes", [2, 4] if THOROUGH else [2])
-def test_the_commands_of_the_page_run_on_virtual_nodes(torch_jobs: Jobs, py_spy: str, nodes: int) -> None:
-    """One job for all of them: it is measured, profiled with torch.profiler, and recorded with py-spy while it runs."""
+def test_the_commands_of_the_page_run_on_virtual_nodes(torch_jobs: Jobs, nodes: int) -> None:
+    """One job for all of them: it is measured, and profiled with torch.profiler."""
     written = [" ".join(words) for words in COMMANDS]
-    assert [line.count("-N 2") for line in written] == [1, 0, 1, 0]
-    measured, record, profiled, merge = [line.replace("-N 2", f"-N {nodes}").split() for line in written]
+    assert [line.count("-N 2") for line in written] == [1, 1, 0]
+    measured, profiled, merge = [line.replace("-N 2", f"-N {nodes}").split() for line in written]
     (torch_jobs.directory / "train.py").write_text(PROGRAM.read_text())
     here = ["-p", "small-g", "--gpus", "1"]
     assert [word for word in profiled if not word.startswith(("--env", "HPCMOD_PROFILE"))] == [
         word for word in measured if word != "--report"
     ]
     number = torch_jobs.hpcmod(profiled[0], *here, "--report", *profiled[1:], "wait").stdout.strip()
-    while torch_jobs.output(number).count("trained") < nodes:
-        time.sleep(0.5)
-        assert torch_jobs.state(number) in ("PENDING", "RUNNING"), torch_jobs.output(number)
-    words = [number if word == "4711" else word for word in record[1:]]
-    live = profile(torch_jobs, *words, "--time", "2", py_spy=py_spy)
-    assert [(one["rank"], one["host"], one["profiler"]) for one in live["ranks"]] == [
-        (0, "nid001", "py-spy"),
-        (1, "nid002", "py-spy"),
-    ], live
-    events = json.loads((torch_jobs.directory / live["file"]).read_text())["traceEvents"]
-    loading = {event["pid"] for event in events if event["name"] == "load_data" and event["dur"] > 1_000_000}
-    assert live["aligned"] and loading == {0, 1} and not live["problems"], live
     (torch_jobs.directory / "go").touch()
     torch_jobs.wait(number)
     output = torch_jobs.output(number)

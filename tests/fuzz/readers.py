@@ -43,7 +43,6 @@ from hpcmod.importing.shpc import convert_recipe
 from hpcmod.lock import read_holder
 from hpcmod.machine import load_site
 from hpcmod.model.bandwidth.measurement import BandwidthPoint
-from hpcmod.model.bandwidth.nccl_json import read_nccl_json
 from hpcmod.model.bandwidth.reading import read_bandwidths
 from hpcmod.model.bind import parse_elements
 from hpcmod.model.catalogue.advisory_schema import parse_advisory
@@ -269,20 +268,6 @@ def _read_all(pattern: str) -> list[bytes]:
     return [path.read_bytes() for path in sorted(CHECKOUT.glob(pattern))]
 
 
-NCCL_HALF = {"time": 1.0, "alg_bw": 1.0, "bus_bw": 1.75, "nwrong": 0}
-NCCL_REPORT = {
-    "args": ["all_reduce_perf"],
-    "config": {"devices": [{"hostname": "a"}]},
-    "results": [{"size": 8, "out_of_place": NCCL_HALF, "in_place": {**NCCL_HALF, "nwrong": None}}],
-    "out_of_bounds": {"count": 1},
-}
-
-
-def _read_report(data: bytes) -> None:
-    if read_nccl_json(text_of(data)) is None:
-        raise BadInputError("not a report")
-
-
 texts("site profile", lambda data: parse_profile(text_of(data), "x.toml"), _read_all("src/hpcmod/sites/*.toml"))
 texts("build recipe", lambda data: parse_recipe(text_of(data), "x"), _read_all("recipes/*.toml"))
 texts("lock of a build", lambda data: parse_lock(text_of(data), "lock"), _read_all("recipes/lock"))
@@ -295,7 +280,6 @@ texts(
     lambda data: read_bandwidths(text_of(data)),
     _read_all("tests/unit/model/bandwidth/corpus/*.txt"),
 )
-texts("report of nccl-tests", _read_report, [json.dumps(NCCL_REPORT).encode()])
 
 
 @reader("earlier bandwidths")

@@ -17,14 +17,14 @@ CEILINGS = {
     "src/hpcmod": 1510,  # 2 more: parts of run scripts in lib/; their templates went
     "src/hpcmod/building": 1580,
     "src/hpcmod/catalogue": 5730,  # 30 more: an index by package, which search reads in a third of the time
-    "src/hpcmod/check": 6190,
-    "src/hpcmod/cli": 11860,
-    "src/hpcmod/endings": 950,
+    "src/hpcmod/check": 6130,
+    "src/hpcmod/cli": 11810,
+    "src/hpcmod/endings": 900,
     "src/hpcmod/fs": 1220,
     "src/hpcmod/image": 12660,  # 20 more: images without bash or `true`
     "src/hpcmod/importing": 2080,
     "src/hpcmod/install": 5530,
-    "src/hpcmod/model": 17560,
+    "src/hpcmod/model": 17490,
     "src/hpcmod/render": 4110,  # 15 more until bin/ is no template either
     "src/hpcmod/sites": 1470,
     "tests": 4630,
@@ -38,7 +38,7 @@ CEILINGS = {
     "tests/logs": 1360,
     "tests/lumi": 980,
     "tests/planted": 210,
-    "tests/unit": 59790,  # 50 more: variants of run scripts; the tests of their templates went
+    "tests/unit": 59650,  # 50 more: variants of run scripts; the tests of their templates went
     "docs": 90,
     "docs/explanation": 920,
     "docs/how-to": 4200,

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from hpcmod.model.bandwidth.measurement import Measurement, TableReading
-from hpcmod.model.bandwidth.nccl_json import read_nccl_json
 from hpcmod.model.bandwidth.nccl_tests import read_nccl_tests
 from hpcmod.model.bandwidth.osu import read_osu
 from hpcmod.model.finding import UNKNOWN, Finding
@@ -23,8 +22,7 @@ def read_bandwidths(text: str, *, collective: str = "", nodes: int = 0) -> Table
     collective, nodes
         Fill what the text does not say; what it says is not changed.
     """
-    report = read_nccl_json(text)
-    readings = (report,) if report else (read_nccl_tests(text), read_osu(text))
+    readings = (read_nccl_tests(text), read_osu(text))
     measurements = tuple(
         replace(one, collective=one.collective or collective, nodes=one.nodes or nodes)
         for reading in readings

@@ -25,8 +25,8 @@ def is_speedscope(values: Any) -> bool:
     )
 
 
-def read_speedscope(values: Any, source: str) -> tuple[list[dict[str, Any]], float]:
-    """Return the calls of each thread as complete events that begin at time 0, and the length in seconds.
+def read_speedscope(values: Any, source: str) -> list[dict[str, Any]]:
+    """Return the calls of each thread as complete events that begin at time 0.
 
     Consecutive samples in the same function are one call: samples do not tell whether it returned in between.
 
@@ -38,7 +38,6 @@ def read_speedscope(values: Any, source: str) -> tuple[list[dict[str, Any]], flo
     try:
         frames = [_read_frame(one) for one in values["shared"]["frames"]]
         found: list[dict[str, Any]] = []
-        length = 0.0
         for number, profile in enumerate(values["profiles"]):
             if profile["type"] != "sampled":
                 raise BadInputError(f"{source}: profiles of type {profile['type']!r:.40} are not supported")
@@ -48,10 +47,9 @@ def read_speedscope(values: Any, source: str) -> tuple[list[dict[str, Any]], flo
             found.append({"ph": "M", "name": "thread_name", **thread, "args": named})
             weights = [float(weight) * scale for weight in profile["weights"]]
             found += [{**thread, **call} for call in _read_calls(profile["samples"], weights, frames)]
-            length = max(length, sum(weights) / 1e6)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as err:
         raise BadInputError(f"{source}: not valid speedscope JSON: {type(err).__name__} {err}") from err
-    return found, length
+    return found
 
 
 def _read_frame(frame: Any) -> tuple[Call, int]:

@@ -33,18 +33,16 @@ class RankTrace:
     base: int
     """Nanoseconds from 1970 to time 0 of the events; -1: unknown."""
     source: str
-    """File, or the job that was recorded."""
+    """Its file."""
 
 
-def parse_trace(values: Any, source: str, *, rank: int | None = None, ended: float = 0) -> RankTrace:
+def parse_trace(values: Any, source: str, *, rank: int | None = None) -> RankTrace:
     """Return a trace from the JSON of a profiler.
 
     Parameters
     ----------
     rank
         Its rank; None: the JSON tells it.
-    ended
-        When a recording of py-spy ended, in seconds since 1970; 0: unknown.
 
     Raises
     ------
@@ -52,10 +50,7 @@ def parse_trace(values: Any, source: str, *, rank: int | None = None, ended: flo
         If it is not a known format, or has no rank.
     """
     if is_speedscope(values):
-        events, length = read_speedscope(values, source)
-        return RankTrace(
-            _need_rank(rank, source), "", "py-spy", events, int((ended - length) * 1e9) if ended else -1, source
-        )
+        return RankTrace(_need_rank(rank, source), "", "py-spy", read_speedscope(values, source), -1, source)
     listed = values.get("traceEvents") if isinstance(values, dict) else values
     if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
         raise BadInputError(f"{source}: not a trace", "Give the JSON of torch.profiler, py-spy or rocprof.")

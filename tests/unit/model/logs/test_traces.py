@@ -57,14 +57,6 @@ def test_different_bases_are_made_one() -> None:
     assert [one["ts"] for one in events if one["name"] == "aten::mm"] == [0, 7000]
 
 
-def test_py_spy_and_torch_are_merged_by_the_clock() -> None:
-    python = parse_trace(recording([[0], [0]]), "y", rank=1, ended=BASE / 1e9 + 0.03)
-    merged = merge_traces([parse_trace(torch_trace(0, 0.0), "x"), python])
-    assert merged.aligned
-    (main,) = [one for one in merged.values["traceEvents"] if one["name"] == "main"]
-    assert main["pid"] == 1 and main["ts"] == pytest.approx(10_000, abs=1)
-
-
 def test_without_a_clock_each_rank_begins_at_0() -> None:
     traces = [parse_trace(recording([[0]]), "a", rank=0), parse_trace(torch_trace(1, 5000.0), "b")]
     merged = merge_traces(traces)
