@@ -314,34 +314,22 @@ SWAPS = [
 ]
 
 
-@pytest.fixture
-def variables_to_keep(request: pytest.FixtureRequest, loader: Loader) -> dict[str, str]:
-    """The variables that the user has set before a swap or reload."""
-    variables: dict[str, str] = request.param
-    if "" in variables.values() and (loader.tool.name, loader.eb.syntax) == ("lmod", "Tcl"):
-        reason = (
-            "Lmod cannot set a variable while unloading, and a modulefile in Tcl cannot tell the next one of its run"
-        )
-        request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
-    return variables
-
-
-@pytest.mark.parametrize("variables_to_keep", SWAPS, indirect=True)
-def test_swapping_and_purging_leaves_no_trace(loader: Loader, variables_to_keep: dict[str, str]) -> None:
+@pytest.mark.parametrize("variables", SWAPS)
+def test_swapping_and_purging_leaves_no_trace(loader: Loader, variables: dict[str, str]) -> None:
     done = loader(
         f"{SNAPSHOT} snapshot >before; module load {TOY}; module swap {TOY} {PYTORCH}; echo $SIF ${{SIFTOY-none}}; "
         "module purge; snapshot >after; compare before after",
-        **variables_to_keep,
+        **variables,
     )
     assert done.stdout == f"{loader.root(PYTORCH)}/{LUMI_IMAGE} none\n"
 
 
-@pytest.mark.parametrize("variables_to_keep", SWAPS, indirect=True)
-def test_reloading_changes_nothing(loader: Loader, variables_to_keep: dict[str, str]) -> None:
+@pytest.mark.parametrize("variables", SWAPS)
+def test_reloading_changes_nothing(loader: Loader, variables: dict[str, str]) -> None:
     again = "module reload" if loader.tool.name == "envmodules" else "module update"
     done = loader(
         f"{SNAPSHOT} snapshot >before; module load {TOY}; snapshot >first; {again}; snapshot >second; "
         f"compare first second; module unload {TOY}; snapshot >after; compare before after",
-        **variables_to_keep,
+        **variables,
     )
     assert done.stdout == ""

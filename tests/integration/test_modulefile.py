@@ -11,7 +11,7 @@ import pytest
 
 from hpcmod.model.plan import InstallPlan
 from hpcmod.render.modules.modulefile import SYNTAXES, render_body, render_description, render_help
-from hpcmod.resources import module_templates
+from hpcmod.resources import module_logic, module_templates
 from tests.plans import HOSTILE, as_shown, as_value, make_plan_of
 from tests.stack import ModuleTool
 
@@ -37,6 +37,7 @@ function LmodVersion() return "8.6" end
 function convertToCanonical(version) return version end
 function isFile(path) local file = io.open(path) if file then file:close() end return file ~= nil end
 function isDir(path) return isFile(path .. "/.") end
+lfs = {attributes = function(path) return isFile(path) and "file" or nil end}
 function prepend_path() end
 function LmodError(text) note("error")(text) os.exit(0) end
 dofile(arg[1])
@@ -63,6 +64,7 @@ ModulesHelp
 def understand(plan: InstallPlan, syntax: str, tool: str, tmp_path: Path) -> Calls:
     """Return the calls that the modulefile makes when loaded, with their arguments."""
     templates = module_templates()
+    write_logic(plan)
     module = tmp_path / "modulefile"
     text = render_description(plan, syntax, templates, conflict=plan.spec.description)
     module.write_text(text + render_body(plan, syntax, templates), encoding="utf-8", newline="")
@@ -73,6 +75,13 @@ def understand(plan: InstallPlan, syntax: str, tool: str, tmp_path: Path) -> Cal
     assert (done.returncode, done.stderr) == (0, b"")
     calls = [line.split(" ") for line in done.stdout.decode().splitlines()]
     return [(name, *(bytes.fromhex(word).decode() for word in words)) for name, *words in calls]
+
+
+def write_logic(plan: InstallPlan) -> None:
+    libexec = Path(plan.spec.root, "libexec")
+    libexec.mkdir(parents=True)
+    for name, text in module_logic().items():
+        (libexec / name).write_text(text)
 
 
 def read_environment(path: Path) -> dict[str, str]:
@@ -108,7 +117,7 @@ def test_every_text_arrives_as_it_was_written(
 ) -> None:
     plan = plan_of(text)
     sif = Path(plan.own_sif)
-    sif.parent.mkdir(parents=True)
+    sif.parent.mkdir(parents=True, exist_ok=True)
     sif.touch()
     calls = understand(plan, syntax, tool, tmp_path)
     help_name, whatis = ("help", "whatis") if syntax == "Lua" else ("error", "module-whatis")
@@ -147,8 +156,9 @@ def test_a_real_module_tool_loads_it_shows_it_and_starts_nothing(
     plan = plan_of(text)
     plan = replace(plan, site=replace(plan.site, family="ai_container"))
     sif = Path(plan.own_sif)
-    sif.parent.mkdir(parents=True)
+    sif.parent.mkdir(parents=True, exist_ok=True)
     sif.touch()
+    write_logic(plan)
     modules = tmp_path / "modules"
     (modules / "hostile").mkdir(parents=True)
     module = modules / "hostile" / ("1.lua" if syntax == "Lua" else "1")

@@ -42,9 +42,12 @@ from hpcmod.render.runscript import (
     render_start_shell,
     render_wrapper,
 )
-from hpcmod.resources import runscript_templates
+from hpcmod.resources import module_logic, runscript_templates
 
 RECORD_VERSION = 1
+
+READ_ONLY = ("runscripts/lib/", "libexec/module.", "libexec/files.", "libexec/notices.", "libexec/packages")
+"""How the paths of files begin that are read by others, not run."""
 
 
 @dataclass(frozen=True)
@@ -241,7 +244,7 @@ def install_files(plan: InstallPlan, templates: Mapping[str, str]) -> dict[str, 
     for name, text in make_scripts(plan, templates):
         content = text.encode()
         tree.make_directory(Path(name).parent)
-        tree.write(name, content, mode=0o644 if name.startswith("runscripts/lib/") else 0o755)
+        tree.write(name, content, mode=0o644 if name.startswith(READ_ONLY) else 0o755)
         written[name] = hashlib.sha256(content).hexdigest()
     if plan.user_layer:
         user_layer.make(plan.user_layer)
@@ -265,6 +268,8 @@ def make_scripts(plan: InstallPlan, templates: Mapping[str, str]) -> Iterator[tu
             yield f"bin/{name}", render_packing(name, settings, templates=templates)
     for command in RUNTIMES:
         yield f"bin/{command}", render_runtime(command, settings, templates=templates)
+    for name, text in module_logic().items():
+        yield f"libexec/{name}", text
     yield "libexec/squashfuse_ll", render_mount(settings, templates=templates)
     for name, text in render_host_programs(settings, templates=templates).items():
         yield f"libexec/{name}", text

@@ -267,9 +267,10 @@ def test_scripts_are_written_executable_and_listed(plan: InstallPlan, root: Path
     assert {"runscripts/conda-python-simple", "bin/python", "bin/torchrun", "bin/start-shell"} <= set(written)
     for name, sha256 in written.items():
         assert hashlib.sha256((root / name).read_bytes()).hexdigest() == sha256
-        mode = 0o644 if name.startswith("runscripts/lib/") else 0o755
+        mode = 0o644 if name.startswith(store.READ_ONLY) else 0o755
         assert stat.S_IMODE((root / name).stat().st_mode) == mode
-        assert name.endswith(".py") or subprocess.run(["bash", "-n", root / name], check=False).returncode == 0
+        is_bash = not name.endswith((".py", ".lua", ".tcl", "/packages"))
+        assert not is_bash or subprocess.run(["bash", "-n", root / name], check=False).returncode == 0
     assert names(root) == ["bin", "environment.sh", "in-environment", "libexec", "runscripts", "user-software"]
 
 

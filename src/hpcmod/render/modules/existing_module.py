@@ -15,7 +15,7 @@ _DESCRIPTION = {
     "Tcl": re.compile(r'\nconflict "[^\n]*"\n\n?'),
 }
 """The last line of hpcmod's description; no outside text can contain it, because literals have no line ends."""
-_VARIABLE = re.compile(r'memory(?: =)? "_HPCMOD_([A-Z0-9_]+)"')
+_VARIABLE = re.compile(r'^(?:set container\(mark\)| *mark =) "([A-Z0-9_]+)"', re.MULTILINE)
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ from typing import Any
 
 import jinja2
 
-from hpcmod.model.catalogue.advisory import MOST_STARS
+from hpcmod.model.bind import Bind
 from hpcmod.model.guard import kind_of
+from hpcmod.model.packages.place import PackagePlace
 from hpcmod.model.plan import InstallPlan
 from hpcmod.model.spec import list_references
-from hpcmod.render.modules.notice import HEAD, LIMIT
-from hpcmod.render.quote import lua, tcl, unquote_lua
+from hpcmod.render.quote import lua, sh_comment, tcl, unquote_lua
 
 SUFFIXES = {"Lua": ".lua", "Tcl": ""}
 """Suffixes of modulefiles, by EasyBuild's names for the two syntaxes."""
@@ -23,9 +23,6 @@ SUFFIXES = {"Lua": ".lua", "Tcl": ""}
 SYNTAXES = tuple(SUFFIXES)
 
 _COLUMNS = 80
-
-SHARED = ("SIF", "RUNSCRIPTS", "CONTAINERROOT")
-"""Variables that belong to the container that was loaded last."""
 
 Templates = Mapping[str, str]
 """Template texts by file name; see hpcmod.resources."""
@@ -46,13 +43,19 @@ def _environment(templates: tuple[tuple[str, str], ...]) -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters.update(lua=lua, tcl=tcl, shown=_shown_by_lmod, line=_one_line)
+    environment.filters.update(lua=lua, tcl=tcl, shown=_shown_by_lmod, line=_one_line, comment=_comment)
+    environment.filters.update(lua_bind=_lua_bind, tcl_bind=_tcl_bind)
     return environment
 
 
 def _shown_by_lmod(text: str) -> str:
     """Break `]===]` with a zero-width space: Lmod copies strings from Tcl into Lua, where it would end them."""
     return text.replace("]===]", "]=\u200b==]")
+
+
+def _comment(text: str) -> str:
+    """Make text safe for the rest of a line in Lua and Tcl, where a backslash at the end would continue the comment."""
+    return sh_comment(text).rstrip("\\ ")
 
 
 def _one_line(text: str) -> str:
@@ -65,34 +68,69 @@ def _visible(text: str) -> str:
 
 
 def render_body(plan: InstallPlan, syntax: str, templates: Templates) -> str:
-    """Render a modulefile's actions in one of SYNTAXES: SIF, binds and variables, all undone at unload."""
-    spec = plan.spec
+    """Render the data of a modulefile in one of SYNTAXES: image, binds and variables; libexec/module.* acts on it."""
+    spec, settings = plan.spec, plan.runscripts
+    reasons = {(name, value): why for name, value, why in settings.tunable_reasons}
     values = {
-        "memory": f"_HPCMOD_{spec.variable}",
         "module": spec.module,
         "mark": spec.variable,
-        "python": plan.has_python_commands and bool(plan.site.family),
-        "shared": SHARED,
-        "sif_variable": f"SIF{spec.variable}",
-        "sif_places": plan.sif_places,
-        "no_sif": no_sif_message(plan),
-        "own": plan.own,
-        "defaults": plan.defaults,
-        "environment": plan.environment,
-        "binds": plan.binds,
-        "has_patterns": any(bind.pattern for group in plan.binds for bind in group),
-        "container_path": plan.container_path,
-        "guard": [(*pair, kind_of(pair[0], plan.runscripts.user_site)) for pair in plan.runscripts.guard],
-        "user_site": plan.runscripts.user_site,
+        "root": spec.root,
+        "easyconfig": spec.easyconfig,
         "family": plan.site.family,
+        "python": plan.has_python_commands and bool(plan.site.family),
+        "image": plan.sif_places,
+        "binds": _bind_groups(plan),
         "sets_bind": bool(plan.site.bind_variable),
-        "own_packages": plan.own_packages,
-        "notice_places": plan.notice_places,
-        "notice_head": HEAD,
-        "notice_limit": LIMIT,
-        "most_stars": MOST_STARS,
+        "variables": [
+            (names[0], value, reasons.get((names[0], value), "")) for names, value in plan.defaults if len(names) == 1
+        ],
+        "in_container": [
+            (names[0].removeprefix(_IN_CONTAINER), value) for names, value in plan.defaults if len(names) == 2
+        ],
+        "environment": plan.environment,
+        "path": plan.container_path,
+        "guard": [(*pair, kind_of(pair[0], settings.user_site)) for pair in settings.guard],
+        "user_site": settings.user_site,
+        "notices": plan.notice_places,
     }
     return render_template("module", syntax, templates, values)
+
+
+_IN_CONTAINER = "SINGULARITYENV_"
+
+
+def _bind_groups(plan: InstallPlan) -> list[list[Bind | PackagePlace]]:
+    """Return the groups of binds; the user's own packages come before those of the installation."""
+    groups: list[list[Bind | PackagePlace]] = [list(group) for group in plan.binds]
+    if plan.own_packages:
+        groups[-1].insert(0, plan.own_packages)
+    return groups
+
+
+def _lua_bind(bind: Bind | PackagePlace) -> str:
+    if isinstance(bind, PackagePlace):
+        source = f"own_packages = {{ name = {lua(bind.name)}, fits = {lua(bind.tag)} }}"
+        return f"{{ {source}, to = {lua(bind.mount)}, options = {lua(bind.options)} }}"
+    parts = [
+        lua(bind.source),
+        f"to = {lua(bind.destination)}" if bind.destination else "",
+        f"options = {lua(bind.options)}" if bind.options else "",
+        "required = true" if bind.required else "",
+        "pattern = true" if bind.pattern else "",
+    ]
+    return f"{{ {', '.join(filter(None, parts))} }}"
+
+
+def _tcl_bind(bind: Bind | PackagePlace) -> str:
+    if isinstance(bind, PackagePlace):
+        source, place, more = f"[list {tcl(bind.name)} {tcl(bind.tag)}]", bind.mount, ["own_packages"]
+    else:
+        source, place = tcl(bind.source), bind.destination
+        more = ["pattern" if bind.pattern else "", *(["required"] if bind.required else [])]
+    words = [place, bind.options, *more]
+    while words and not words[-1]:
+        words.pop()
+    return " ".join(["[list", source, *(tcl(word) for word in words)]) + "]"
 
 
 def no_sif_message(plan: InstallPlan) -> str:

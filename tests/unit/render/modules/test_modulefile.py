@@ -3,14 +3,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from hpcmod.errors import BadInputError
+from hpcmod.model.catalogue.advisory import MOST_STARS
 from hpcmod.model.images.facts import Package
 from hpcmod.model.plan import InstallPlan
 from hpcmod.render.modules.modulefile import SYNTAXES, render_body, render_description, render_help
-from hpcmod.resources import module_templates
+from hpcmod.render.modules.notice import HEAD, LIMIT
+from hpcmod.resources import module_logic, module_templates
 from tests.plans import ENVIRONMENT, HOSTILE, make_example, make_plan_of
 
 TEMPLATES = module_templates()
@@ -18,11 +21,11 @@ LITERAL = re.compile(r'"(?:\\.|[^"\\\n])*"')
 WITHIN_A_LITERAL = re.compile(r'\[format %s "(?:\\.|[^"\\\n])*"\]')
 """A Tcl command in the middle of a literal, whose argument is a literal as well."""
 
-DOORS = {
-    "Lua": r"\b(capture|subprocess|io\.popen|io\.open|os\.execute|require|loadfile|dofile|loadstring)\b",
-    "Tcl": r"(^|\[|;)\s*(exec|open|source|system|package|load|eval)\b",
+PROGRAMS = {
+    ".lua": r"\b(capture|subprocess|popen|execute|require|dofile|loadstring)\b(?!\{cmd = line, modeA)",
+    ".tcl": r"(^|\[|;)\s*(exec|system|package|load|eval)\b",
 }
-"""Calls that start a program or read another file."""
+"""Calls that start a program or interpret text; the shell, not Lmod, executes `cmd`."""
 
 
 def render(plan: InstallPlan, syntax: str) -> str:
@@ -63,9 +66,39 @@ def test_text_that_no_modulefile_can_hold_is_refused(syntax: str) -> None:
 
 
 @pytest.mark.parametrize("syntax", SYNTAXES)
-def test_no_program_is_started_and_no_other_file_read(syntax: str) -> None:
-    code = without_literals(render(make_example("lumi"), syntax))
-    assert re.findall(DOORS[syntax], code, re.MULTILINE) == []
+def test_the_modulefile_calls_its_logic_once_and_last(syntax: str) -> None:
+    lines = render(make_example("lumi"), syntax).splitlines()
+    call = {
+        "Lua": 'assert(loadfile(root .. "/libexec/module.lua"))(container)',
+        "Tcl": "source $root/libexec/module.tcl",
+    }
+    assert [line for line in lines if re.search(r"\b(loadfile|dofile|source) ?[($]", line)] == [call[syntax]]
+    assert lines[-1] == call[syntax]
+
+
+@pytest.mark.parametrize("site", ["generic", "lumi"])
+@pytest.mark.parametrize("syntax", SYNTAXES)
+def test_a_person_reads_the_modulefile_in_minutes(site: str, syntax: str) -> None:
+    assert len(render(make_example(site), syntax).splitlines()) <= 120
+
+
+@pytest.mark.parametrize("name", module_logic())
+def test_the_logic_starts_no_program(name: str) -> None:
+    code = without_literals(module_logic()[name])
+    assert re.findall(PROGRAMS[Path(name).suffix], code, re.MULTILINE) == []
+
+
+@pytest.mark.parametrize("name", module_logic())
+def test_a_file_of_the_logic_has_at_most_300_lines(name: str) -> None:
+    assert len(module_logic()[name].splitlines()) <= 300
+
+
+@pytest.mark.parametrize("name", ["notices.lua", "notices.tcl"])
+def test_the_logic_reads_notices_as_they_are_written(name: str) -> None:
+    text = module_logic()[name]
+    for constant in (HEAD, str(LIMIT)):
+        assert constant in text
+    assert re.search(rf"(most_stars|, 65536,) {MOST_STARS}\b", text)
 
 
 @pytest.mark.parametrize("syntax", SYNTAXES)
@@ -126,9 +159,9 @@ def test_whatis_is_one_line_for_any_description(word: str) -> None:
 
 
 @pytest.mark.parametrize("syntax", SYNTAXES)
-def test_the_message_for_a_missing_image_names_the_places_and_the_cure(syntax: str) -> None:
-    text = render_body(make_example("lumi"), syntax, TEMPLATES)
-    (message,) = {literal for literal in LITERAL.findall(text) if "not found in any of these locations" in literal}
-    for place in make_example("lumi").sif_places:
-        assert place in message
-    assert "eb PyTorch-2.7.1-rocm-6.2.4-singularity.eb --rebuild" in message
+def test_a_modulefile_names_the_places_of_the_image_in_order_and_its_easyconfig(syntax: str) -> None:
+    plan = make_example("lumi")
+    literals = [literal[1:-1] for literal in LITERAL.findall(render_body(plan, syntax, TEMPLATES))]
+    first = literals.index(plan.sif_places[0])
+    assert tuple(literals[first : first + len(plan.sif_places)]) == plan.sif_places
+    assert "PyTorch-2.7.1-rocm-6.2.4-singularity.eb" in literals

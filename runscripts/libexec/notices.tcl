@@ -1,14 +1,18 @@
-{# Notices of the catalogues about the module's image; hpcmod.render.modules.notice defines the file format. -#}
-# Notices about this image, each shown once per shell. The content of these files is only ever shown as text, or ignored.
+# Show the notices of the catalogues about the module's image, each once per shell. What these files say is only ever shown as
+# text, or ignored; hpcmod.render.modules.notice defines their format. Sourced by files.tcl.
+namespace eval hpcmod { variable head "hpcmod-notices 1"; variable limit 65536; variable most_stars 3 }
+
 proc hpcmod::matches {text pattern} {
-    if {[regexp -all {\*} $pattern] > {{ most_stars }}} { return 0 }
+    variable most_stars
+    if {[regexp -all {\*} $pattern] > $most_stars} { return 0 }
     return [string match [string map {\\ \\\\ \[ \\\[ \] \\\]} $pattern] $text]
 }
 
 proc hpcmod::on_host {rest} {
     if {![regexp {^(\S+) (/.*)$} $rest -> bounds path]} { return 0 }
     set pattern [string map [list "{version}" *] $path]
-    if {[regexp -all {\*} $pattern] > {{ most_stars }}} { return 0 }
+    variable most_stars
+    if {[regexp -all {\*} $pattern] > $most_stars} { return 0 }
     set found [newest $pattern]
     if {$found eq "" || $bounds eq "any"} { return [expr {$found ne ""}] }
     set place [lsearch -glob [split $path /] "*\{version\}*"]
@@ -35,8 +39,9 @@ proc hpcmod::compare_versions {left_version right_version} {
 }
 
 proc hpcmod::condition {word rest} {
+    variable module
     switch -- $word {
-        module { return [expr {$rest eq {{ module | tcl }}}] }
+        module { return [expr {$rest eq $module}] }
         until { return [expr {[string is entier -strict $rest] && [clock seconds] < $rest}] }
         host { return [on_host $rest] }
         variable {
@@ -50,13 +55,15 @@ proc hpcmod::condition {word rest} {
 
 # Return the notices in a file: name, whether its conditions hold, and text.
 proc hpcmod::read_notices {place} {
+    variable head
+    variable limit
     set notices {}
-    if {![file isfile $place] || [file size $place] > {{ notice_limit }} || [catch {open $place} file]} { return $notices }
+    if {![file isfile $place] || [file size $place] > $limit || [catch {open $place} file]} { return $notices }
     fconfigure $file -encoding utf-8
-    if {[catch {read $file {{ notice_limit }}} text]} { set text "" }
+    if {[catch {read $file $limit} text]} { set text "" }
     close $file
-    set lines [lassign [split $text \n] head]
-    if {$head ne {{ notice_head | tcl }}} { return $notices }
+    set lines [lassign [split $text \n] first]
+    if {$first ne $head} { return $notices }
     foreach line [concat $lines [list notice]] {
         if {![regexp {^([a-z-]+) ?(.*)$} $line -> word rest]} { continue }
         if {$word eq "notice"} {
@@ -71,22 +78,19 @@ proc hpcmod::read_notices {place} {
     return $notices
 }
 
-proc hpcmod::show_notices {places} {
+namespace eval hpcmod {
     set shown [split [value HPCMOD_NOTICED]]
     set before $shown
-    foreach place $places {
+    foreach place $container(notices) {
         foreach notice [read_notices $place] {
             lassign $notice name holds text
             if {!$holds || $name in $shown || "all" in $shown} { continue }
             # Remove control characters, and the end of a Lua string, into which Lmod copies the text.
             set text [regsub -all {[\u0001-\u0009\u000b-\u001f\u007f-\u009f]} [string map [list \u0000 ?] $text] ?]
-            puts stderr "[format %s {{ module | tcl }}]: [string map {]= {] =}} $text]"
+            message [string map {]= {] =}} $text]
             lappend shown $name
         }
     }
     # never unset: the user of this shell has seen them, whatever is loaded
     if {$shown ne $before} { setenv HPCMOD_NOTICED [join $shown] }
-}
-if {[module-info mode load]} {
-    catch { hpcmod::show_notices [list{% for place in notice_places %} {{ place | tcl }}{% endfor %}] }
 }

@@ -1,11 +1,13 @@
-{# Notices of the catalogues about the module's image; hpcmod.render.modules.notice defines the file format. -#}
--- Notices about this image, each shown once per shell. The content of these files is only ever shown as text, or ignored.
+-- Show the notices of the catalogues about the module's image, each once per shell. What these files say is only ever shown as
+-- text, or ignored; hpcmod.render.modules.notice defines their format. Called by files.lua.
+local container, newest, message = ...
+local HEAD, LIMIT, MOST_STARS = "hpcmod-notices 1\n", 65536, 3
+
 local function matches(text, pattern)
     local _, stars = string.gsub(pattern, "%*", "")
     local form = string.gsub(string.gsub(string.gsub(pattern, "[^%w*?]", "%%%0"), "%*", ".*"), "%?", ".")
-    return stars <= {{ most_stars }} and string.find(text, "^" .. form .. "$") ~= nil
+    return stars <= MOST_STARS and string.find(text, "^" .. form .. "$") ~= nil
 end
-
 -- Return a version as a string that sorts correctly; 1.22.0 equals 1.22.
 local function sort_key(version)
     local key = string.gsub(version, "%d+", function(digits) return string.rep("0", 12 - #digits) .. digits end)
@@ -17,7 +19,7 @@ local function on_host(rest)
     local bounds, path = string.match(rest, "^(%S+) (/.*)$")
     local pattern = string.gsub(path or "", "{version}", "*")
     local _, stars = string.gsub(pattern, "%*", "")
-    local found = path and stars <= {{ most_stars }} and newest(pattern)
+    local found = path and stars <= MOST_STARS and newest(pattern)
     if not found or bounds == "any" then return found end
     local before = string.match(path, "^(.-){version}") or path
     local _, depth = string.gsub(before, "/", "")
@@ -36,7 +38,7 @@ local function on_host(rest)
 end
 
 local conditions = {
-    module = function(rest) return rest == {{ module | lua }} end,
+    module = function(rest) return rest == container.module end,
     ["until"] = function(rest) return os.time() < (tonumber(rest) or 0) end,
     host = on_host,
     variable = function(rest)
@@ -58,12 +60,11 @@ end
 
 local function read_notices(place)
     local file = isFile(place) and io.open(place)
-    local text = file and file:read({{ notice_limit }} + 1) or ""
+    local text = file and file:read(LIMIT + 1) or ""
     if file then file:close() end
     local notices, notice = {}, nil
-    local head = {{ (notice_head ~ "\n") | lua }}
-    if #text > {{ notice_limit }} or string.sub(text, 1, #head) ~= head then return notices end
-    for line in string.gmatch(string.sub(text, #head + 1), "([^\n]*)\n") do
+    if #text > LIMIT or string.sub(text, 1, #HEAD) ~= HEAD then return notices end
+    for line in string.gmatch(string.sub(text, #HEAD + 1), "([^\n]*)\n") do
         local word, rest = string.match(line, "^([%w-]+) ?(.*)$")
         if word == "notice" then
             notice = {name = string.match(rest, "^%x+$"), holds = true, lines = {}}
@@ -77,19 +78,16 @@ local function read_notices(place)
     return notices
 end
 
-local function show_notices()
-    local shown = os.getenv("HPCMOD_NOTICED") or ""
-    local before = shown
-    for _, place in ipairs{ {% for place in notice_places %}{{ place | lua }}{{ ", " if not loop.last }}{% endfor %} } do
-        for _, notice in ipairs(read_notices(place)) do
-            local known = string.find(" " .. shown .. " ", " " .. (notice.name or "all") .. " ", 1, true)
-            if notice.name and notice.holds and not known and not string.find(" " .. shown .. " ", " all ", 1, true) then
-                LmodMessage({{ module | lua }} .. ": " .. table.concat(notice.lines, "\n"))
-                shown = shown == "" and notice.name or shown .. " " .. notice.name
-            end
+local shown = os.getenv("HPCMOD_NOTICED") or ""
+local before = shown
+for _, place in ipairs(container.notices) do
+    for _, notice in ipairs(read_notices(place)) do
+        local known = string.find(" " .. shown .. " ", " " .. (notice.name or "all") .. " ", 1, true)
+        if notice.name and notice.holds and not known and not string.find(" " .. shown .. " ", " all ", 1, true) then
+            message(table.concat(notice.lines, "\n"))
+            shown = shown == "" and notice.name or shown .. " " .. notice.name
         end
     end
-    -- never unset: the user of this shell has seen them, whatever is loaded
-    if shown ~= before then setenv("HPCMOD_NOTICED", shown) end
 end
-if mode() == "load" then pcall(show_notices) end
+-- never unset: the user of this shell has seen them, whatever is loaded
+if shown ~= before then setenv("HPCMOD_NOTICED", shown) end

@@ -1,0 +1,103 @@
+-- What a container module looks for on disk while it is loaded: paths that match a pattern, the user's own packages, and
+-- notices. Called by module.lua.
+local container, exists, message = ...
+local files = {}
+
+local function kernel()
+    local file = io.open("/proc/sys/kernel/osrelease")
+    local release = file and file:read() or ""
+    if file then file:close() end
+    return release
+end
+
+-- Return the newest path that matches a pattern: 1.10 before 1.9, numbers before words. Captured libraries whose originals
+-- are on this node come first.
+function files.newest(pattern)
+    local found = {""}
+    for part in string.gmatch(pattern, "[^/]+") do
+        part = string.gsub(part, "{uname_r}", (string.gsub(kernel(), "%%", "%%%%")))
+        local glob = "^" .. string.gsub(string.gsub(string.gsub(part, "[^%w*?]", "%%%0"), "%*", ".*"), "%?", ".") .. "$"
+        local grown = {}
+        for _, base in ipairs(found) do
+            local opened, entries, directory = false
+            if string.find(part, "[*?]") then opened, entries, directory = pcall(lfs.dir, base .. "/") end
+            if not string.find(part, "[*?]") then grown[#grown + 1] = base .. "/" .. part end
+            for name in opened and entries or function() end, directory do
+                if string.find(name, "^[^.]") and string.find(name, glob) then grown[#grown + 1] = base .. "/" .. name end
+            end
+        end
+        found = grown
+    end
+    local best, best_key
+    for _, path in ipairs(found) do
+        local key = string.gsub(path, "%d+", function(digits) return "~" .. string.rep("0", 12 - #digits) .. digits end)
+        key = (exists(path .. "/.on-host") and "1" or "0") .. key
+        if exists(path) and (not best or key > best_key) then best, best_key = path, key end
+    end
+    return best
+end
+
+-- Resolve the symbolic links in a path.
+function files.real(path)
+    local done, todo, left = "", path, 40
+    while left > 0 and string.find(todo, "[^/]") do
+        local part, rest = string.match(todo, "^/*([^/]+)(.*)$")
+        local known, target = pcall(lfs.symlinkattributes, done .. "/" .. part, "target")
+        if known and type(target) == "string" then
+            left = left - 1
+            if string.sub(target, 1, 1) == "/" then done = "" end
+            todo = target .. rest
+        else
+            if part == ".." then done = string.gsub(done, "/[^/]*$", "") elseif part ~= "." then done = done .. "/" .. part end
+            todo = rest
+        end
+    end
+    return left > 0 and done or path
+end
+
+-- Return the active state of the user's set of packages that fits this image, chosen by HPCMOD_PACKAGES.
+function files.own_packages(own)
+    local chosen = os.getenv("HPCMOD_PACKAGES") or ""
+    if chosen == "none" then return end
+    local name, state = string.match(chosen, "^(.*)@(%d+)$")
+    name = name or chosen
+    if name == "" then name = "default" end
+    local is_path = string.sub(name, 1, 1) == "/"
+    local place = name .. "/" .. own.name
+    if not is_path then
+        local base = os.getenv("HPCMOD_PACKAGES_DIR") or ""
+        if string.sub(base, 1, 1) ~= "/" then base = (os.getenv("HOME") or "") .. "/.local/share/hpcmod" end
+        place = base .. "/packages/" .. own.name .. "/" .. name
+    end
+    local file = place .. "/active-" .. own.fits .. ".squashfs"
+    if state then file = place .. "/states/" .. state .. "-" .. own.fits .. ".squashfs" end
+    if exists(file) then return file end
+    if mode() ~= "load" then return end
+    local known, entries, directory = pcall(lfs.dir, place)
+    if not known then
+        if not is_path and chosen ~= "" then
+            message("you have no set of packages `" .. name .. "`; see: hpcmod packages " .. own.name)
+        end
+        return
+    end
+    local has_other = false
+    for entry in entries, directory do has_other = has_other or string.find(entry, "^active%-") ~= nil end
+    if state then
+        message("state " .. state .. " of your packages `" .. name
+            .. "` does not fit this image, so they are off; see: hpcmod packages --history " .. own.name)
+    elseif has_other then
+        message("your packages `" .. name .. "` were made for another image, so they are off; to make them fit: hpcmod rebase "
+            .. own.name)
+    end
+end
+
+-- Show the notices of the catalogues about the image, if there are any.
+function files.show_notices()
+    for _, place in ipairs(container.notices) do
+        if isFile(place) then
+            return pcall(loadfile(container.root .. "/libexec/notices.lua"), container, files.newest, message)
+        end
+    end
+end
+
+return files

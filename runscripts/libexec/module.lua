@@ -1,0 +1,299 @@
+-- What a container module does when it is loaded, unloaded or shown. Its modulefile is data, and ends with
+--     loadfile(root .. "/libexec/module.lua")(container)
+-- Starts no program, and calls no function of a site.
+--
+-- Unloading gives each variable the value that the user had before. Lmod can only unset variables while it unloads, so
+-- _HPCMOD_USER_<name> keeps that value, and the shell sets it again after Lmod.
+local container = ...
+local loading, unloading = mode() == "load", mode() == "unload"
+local mark = container.mark
+local memory = "_HPCMOD_" .. mark -- what this module has set, as words NAME=STATE; wrappers read it too
+local this_module = container.family .. " " .. container.module
+
+local function message(text) LmodMessage(container.module .. ": " .. text) end
+local function refuse(text) LmodError(container.module .. ": " .. text) end
+local function exists(path) return lfs.attributes(path, "mode") ~= nil end -- isFile is true for a dangling link
+local function extend(list, more) for _, item in ipairs(more) do list[#list + 1] = item end end
+
+local state = {}
+for name, word in string.gmatch(unloading and os.getenv(memory) or "", "([%w_]+)=(%w+)") do state[name] = word end
+
+-- Which containers are loaded ---------------------------------------------------------------------------------------
+
+-- Only one container with a whole Python environment, unless HPCMOD_SEVERAL=1: their commands have the same names.
+if container.python then
+    local several = state.SEVERAL or not unloading and os.getenv("HPCMOD_SEVERAL") == "1"
+    if not several then family(container.family) end
+    local other = not several and os.getenv("_HPCMOD_PYTHON")
+    if loading and other and other ~= this_module then
+        local its_family, its_module = string.match(other, "^(.*) (%S+)$")
+        -- To swap modules of a family, Lmod loads the new one, unloads both, and loads the new one again. The first time,
+        -- the variables still belong to the other module: do nothing, and undo nothing.
+        if its_family == container.family then return end
+        refuse("the container module " .. (its_module or other) .. " is loaded; unload it first")
+    end
+    if several then state.SEVERAL = "yes" end
+end
+if unloading and not os.getenv(memory) then return end
+if container.python and not state.SEVERAL then setenv("_HPCMOD_PYTHON", this_module) end
+
+-- SIF, RUNSCRIPTS and CONTAINERROOT belong to the container that was loaded last, all else, such as binds, to the first:
+-- wrappers of the others replace it when they start. _HPCMOD_ORDER lists them, the last first.
+local others = {}
+local is_last = not unloading or string.match(os.getenv("_HPCMOD_ORDER") or "", "^[^:]*") == mark
+for name in string.gmatch(os.getenv("_HPCMOD_ORDER") or "", "[^:]+") do
+    if name ~= mark then others[#others + 1] = name end
+end
+prepend_path("_HPCMOD_ORDER", mark)
+if loading and os.getenv("_HPCMOD_CONTAINER") then state.ADDITIONAL = "yes" end
+local is_first = not state.ADDITIONAL
+if is_first then setenv("_HPCMOD_CONTAINER", this_module) end
+
+-- Set and restore variables -----------------------------------------------------------------------------------------
+
+-- Let the shell set a variable after Lmod, if another has the expected value by then ("": unset).
+local function set_by_shell(name, value, guard, expected, saved)
+    local shell = myShellName and myShellName() or "bash"
+    local quoted, line = "'" .. string.gsub(value, "'", "'\\''") .. "'", nil
+    if shell == "csh" or shell == "tcsh" then
+        quoted = string.gsub(string.gsub(quoted, "!", "\\!"), "\n", "\\\n")
+        local test = "if (\"`printenv " .. guard .. "`\" == '" .. expected .. "') "
+        line = test .. "setenv " .. name .. " " .. quoted .. "; " .. test .. "unsetenv " .. saved
+    elseif shell == "fish" then
+        quoted = "'" .. string.gsub(string.gsub(value, "\\", "\\\\"), "'", "\\'") .. "'"
+        line = "test \"$" .. guard .. "\" = '" .. expected .. "'; and set -gx " .. name .. " " .. quoted .. "; and set -e " .. saved
+    else
+        quoted = string.gsub(quoted, "\n", "'$'\\n''") -- older Lmods would print a blank
+        line = "[ \"${" .. guard .. "-}\" != '" .. expected .. "' ] || { export " .. name .. "=" .. quoted .. "; unset " .. saved .. "; }"
+    end
+    execute{cmd = line, modeA = {"unload"}}
+end
+
+-- Return the value before any container was loaded; nil if it was unset. After an unload in the same run, as in a swap,
+-- the shell has not yet set it again.
+local function users(name)
+    local value, saved = os.getenv(name), os.getenv("_HPCMOD_USER_" .. name)
+    if saved and (value == nil or not is_first or unloading) then return saved end
+    return not unloading and value or nil
+end
+
+-- Set a variable while the module is loaded, whatever the user has. `guard` tells the shell at unload whether another
+-- module has set it since: it is unset if none has.
+local function override(name, value, guard)
+    local before = users(name)
+    setenv(name, value)
+    if before and not unloading then setenv("_HPCMOD_USER_" .. name, before) end
+    if before and unloading then set_by_shell(name, before, guard, "", "_HPCMOD_USER_" .. name) end
+end
+
+local function share(name, value)
+    if unloading and not is_last then return end
+    if not others[1] then return override(name, value, "_HPCMOD_ORDER") end
+    setenv(name, value)
+    if not unloading then return end
+    local root = string.gsub(os.getenv("RUNSCRIPTS" .. others[1]) or "", "/runscripts$", "")
+    local theirs = name == "CONTAINERROOT" and root or os.getenv(name .. others[1]) or ""
+    set_by_shell(name, theirs, "_HPCMOD_ORDER", table.concat(others, ":"), "_HPCMOD_NOTHING")
+end
+
+-- Set variables unless the user has set one of them; unset them only if they still have our value. Return whether they
+-- were free.
+local function set_default(names, value)
+    local free = is_first and not unloading
+    for _, name in ipairs(names) do free = free and os.getenv(name) == nil end
+    for _, name in ipairs(names) do
+        if free then state[name] = "ours" end
+        if state[name] == "ours" and (free or os.getenv(name) == value) then setenv(name, value) end
+    end
+    return free
+end
+
+local function set_default_inside(name, value)
+    return set_default({ "SINGULARITYENV_" .. name, "APPTAINERENV_" .. name }, value)
+end
+
+-- Lists of Apptainer ------------------------------------------------------------------------------------------------
+
+-- Split a list into its elements; `\,` does not end an element, and options of a bind are separated by commas too.
+local function split(text, separator)
+    local elements = {}
+    for element in string.gmatch((string.gsub(text or "", "\\" .. separator, "\1")), "[^" .. separator .. "]+") do
+        local option = element == "ro" or element == "rw" or string.find(element, "^image%-src=") or string.find(element, "^id=")
+        element = string.gsub(element, "\1", "\\" .. separator)
+        if separator == "," and option and #elements > 0 then
+            elements[#elements] = elements[#elements] .. "," .. element
+        else
+            elements[#elements + 1] = element
+        end
+    end
+    return elements
+end
+
+local function destination(bind)
+    local source, rest = string.match((string.gsub(bind, "\\:", "\1")), "^([^:]*):?([^:]*)")
+    local place = rest ~= "" and rest or source
+    return #place > 1 and (string.gsub(place, "/+$", "")) or place
+end
+
+-- Return the user's entries of a pair of lists, each destination once, without those in taken.
+local function users_entries(names, separator, key, taken)
+    local entries = {}
+    for _, name in ipairs(names) do
+        for _, entry in ipairs(split(users(name), separator)) do
+            if not taken[key(entry)] then entries[#entries + 1] = entry end
+            taken[key(entry)] = true
+        end
+    end
+    return entries
+end
+
+-- Put our entries before the user's, in both lists: if they differ, Apptainer ignores one. At unload, a list that the user
+-- has changed meanwhile loses only our entries.
+local function prepend(names, ours, separator, user)
+    local note = memory .. "_" .. names[1]
+    local entries = {}
+    extend(entries, ours)
+    extend(entries, user)
+    local value = unloading and os.getenv(note) or table.concat(entries, separator)
+    for _, name in ipairs(names) do
+        if unloading and os.getenv(name) ~= value then
+            for _, entry in ipairs(ours) do prepend_path(name, entry, separator) end
+            if os.getenv("_HPCMOD_USER_" .. name) then setenv("_HPCMOD_USER_" .. name, "") end
+        else
+            override(name, value, "_HPCMOD_CONTAINER")
+        end
+    end
+    setenv(note, value)
+end
+
+-- Image and variables -----------------------------------------------------------------------------------------------
+
+local sif
+for _, place in ipairs(container.image) do
+    if not sif and isFile(place) and exists(place) then sif = place end
+end
+if loading and not sif then
+    refuse("its image was not found in any of these locations:\n  " .. table.concat(container.image, "\n  ")
+        .. "\nReinstall it with: eb " .. container.easyconfig .. " --rebuild")
+end
+sif = sif or container.image[1]
+share("SIF", sif)
+override("SIF" .. mark, sif, memory)
+share("RUNSCRIPTS", container.root .. "/runscripts")
+override("RUNSCRIPTS" .. mark, container.root .. "/runscripts", memory)
+share("CONTAINERROOT", container.root)
+for _, variable in ipairs(container.variables) do set_default({ variable[1] }, variable[2]) end
+for _, variable in ipairs(container.in_container) do
+    local is_passed = variable.host_wins and os.getenv(variable[1]) ~= nil
+    if unloading or not is_passed then set_default_inside(variable[1], variable[2]) end
+end
+
+-- Keep the host's Python environment out, except for variables in HPCMOD_KEEP_ENV. Some are kept out always, others only if
+-- they are set now, which a variable remembers: what the user sets later gets in.
+local kept = " " .. (os.getenv("HPCMOD_KEEP_ENV") or "") .. " "
+local dropped, dropped_names = {}, {}
+for _, item in ipairs(container.keep_out) do
+    local name, before, note = item[1], nil, memory .. "_" .. item[1]
+    if item.if_set then before = os.getenv(name) or "" end
+    if item.if_directory then
+        local place = (os.getenv("PYTHONUSERBASE") or (os.getenv("HOME") or "") .. "/.local") .. "/" .. item.if_directory
+        before = isDir(place) and place or ""
+    end
+    if before and unloading then before = os.getenv(note) or "" end
+    if before ~= "" and (unloading or not string.find(kept, " " .. name .. " ", 1, true)) then
+        local is_new = set_default_inside(name, item[2])
+        if before then setenv(note, before) end
+        if before and is_new then
+            dropped[#dropped + 1] = item.if_set and name .. "=" .. before or before
+            dropped_names[#dropped_names + 1] = name
+        end
+    end
+end
+if loading and #dropped > 0 then
+    message("kept out of the container, because it was there before: " .. table.concat(dropped, ", ")
+        .. ". To use it: export HPCMOD_KEEP_ENV='" .. table.concat(dropped_names, " ") .. "' and load the module again")
+end
+
+-- Binds -------------------------------------------------------------------------------------------------------------
+
+local files = loadfile(container.root .. "/libexec/files.lua")(container, exists, message)
+local ours, unbindable, linked, taken = {}, {}, {}, {}
+
+local function add_bind(binds, source, place, options)
+    if string.find(source, "[%c]") or string.find(source .. ":", "\\[:,]") then
+        unbindable[#unbindable + 1] = string.gsub(source, "%c", "?")
+        return
+    end
+    local function escaped(path) return (string.gsub(path, "[:,]", "\\%0")) end
+    local text = escaped(source)
+    if place or options then text = text .. ":" .. escaped(place or source) end
+    if options then text = text .. ":" .. options end
+    if taken[destination(text)] then return end
+    taken[destination(text)] = true
+    binds[#binds + 1] = text
+    if not place and isDir(source) then linked[#linked + 1] = source end
+end
+
+-- Of each group, bind the first that exists here: Apptainer does not start if a source is missing.
+local function choose(missing)
+    local chosen = {}
+    for _, group in ipairs(container.binds) do
+        local candidates, done = type(group[1]) == "table" and group or { group }, false
+        for _, bind in ipairs(candidates) do
+            local source = bind.own_packages and files.own_packages(bind.own_packages) or bind.pattern and files.newest(bind[1]) or bind[1]
+            if not done and source and exists(source) then
+                done = true
+                add_bind(chosen, source, bind.to, bind.options)
+            end
+        end
+        if not done and candidates[1].required then missing[#missing + 1] = candidates[1][1] end
+    end
+    return chosen
+end
+
+-- Bind the target of a symbolic link too, so that links below it resolve, unless that would hide the image's own files.
+local own_trees = { usr = true, bin = true, sbin = true, lib = true, lib64 = true, etc = true, dev = true, proc = true, sys = true }
+local function follow_links()
+    local targets = {}
+    for _, source in ipairs(linked) do
+        local place = files.real(source)
+        local shown = place == "/" or own_trees[string.match(place, "^/([^/]*)")]
+        for parent in string.gmatch(place .. "/", "()/") do shown = shown or taken[string.sub(place, 1, parent - 1)] end
+        if not shown then add_bind(targets, place) end
+    end
+    return targets
+end
+
+if is_first then
+    local bind, bindpath = { "SINGULARITY_BIND", "APPTAINER_BIND" }, { "SINGULARITY_BINDPATH", "APPTAINER_BINDPATH" }
+    local path = { "SINGULARITYENV_PREPEND_PATH", "APPTAINERENV_PREPEND_PATH" }
+    -- Apptainer warns if only one of a pair is set, even if empty.
+    local has_bind = container.sets_bind or users(bind[1]) or users(bind[2])
+    if unloading then has_bind = os.getenv(memory .. "_" .. bind[1]) end
+    local users_bind = users_entries(bind, ",", destination, taken)
+    local users_bindpath = users_entries(bindpath, ",", destination, taken)
+    local missing = {}
+    if unloading then
+        local all = split(os.getenv(memory .. "_" .. bindpath[1]), ",")
+        for i = 1, tonumber(state.BINDS or 0) do ours[i] = all[i] end
+    else
+        local chosen = choose(missing)
+        ours = follow_links() -- these first, so that they do not hide other binds inside them
+        extend(ours, chosen)
+        state.BINDS, state.PATHS = tostring(#ours), tostring(#container.path)
+    end
+    if loading and #missing > 0 then message("not bound, missing on this node: " .. table.concat(missing, ", ")) end
+    if loading and #unbindable > 0 then message("not bound, unsupported characters in the path: " .. table.concat(unbindable, ", ")) end
+    if #missing > 0 or os.getenv(memory .. "_MISSING") then setenv(memory .. "_MISSING", table.concat(missing, ",")) end
+    prepend(bindpath, ours, ",", users_bindpath)
+    -- Some scripts read or extend SINGULARITY_BIND; the module's `singularity` passes each bind only once.
+    if has_bind then prepend(bind, container.sets_bind and ours or {}, ",", users_bind) end
+    prepend(path, container.path, ":", users_entries(path, ":", tostring, {}))
+end
+
+local words = {}
+for name, word in pairs(state) do words[#words + 1] = name .. "=" .. word end
+table.sort(words)
+setenv(memory, table.concat(words, " "))
+
+if loading then files.show_notices() end
