@@ -8,16 +8,14 @@ namespace eval hpcmod {
     variable lmod [expr {[info exists ::ModuleTool] && $::ModuleTool eq "Lmod"}]
     variable unloading [expr {[module-info mode unload] || [module-info mode remove]}]
     variable loading [module-info mode load]
-    variable container
-    array unset container
-    array set container [array get ::container]
+    array unset ::hpcmod::container
+    array set ::hpcmod::container [array get ::container]
     variable module $container(module)
     variable mark $container(mark)
     variable memory _HPCMOD_$mark ;# what this module has set, as words NAME=STATE; wrappers read it too
     variable this_module "$container(family) $module"
-    variable state
-    array unset state
-    array set state {}
+    array unset ::hpcmod::state
+    array set ::hpcmod::state {}
     if {$unloading && [info exists ::env($memory)]} {
         foreach word $::env($memory) { lassign [split $word =] name its; set state($name) $its }
     }

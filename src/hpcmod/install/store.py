@@ -30,6 +30,7 @@ from hpcmod.install.installed import DEFINITIONS, RECORD, read_record, scripts_o
 from hpcmod.install.shared_prefix import SharedPrefix
 from hpcmod.model.plan import RUNSCRIPTS_IN_CONTAINER, InstallPlan, with_own_packages
 from hpcmod.model.site import RUNTIMES
+from hpcmod.render.modules.modulefile import render_packages
 from hpcmod.render.runscript import (
     ENVIRONMENT_SCRIPTS,
     PACKING_SCRIPTS,
@@ -270,6 +271,8 @@ def make_scripts(plan: InstallPlan, templates: Mapping[str, str]) -> Iterator[tu
         yield f"bin/{command}", render_runtime(command, settings, templates=templates)
     for name, text in module_logic().items():
         yield f"libexec/{name}", text
+    if plan.packages:
+        yield "libexec/packages", render_packages(plan)
     yield "libexec/squashfuse_ll", render_mount(settings, templates=templates)
     for name, text in render_host_programs(settings, templates=templates).items():
         yield f"libexec/{name}", text

@@ -150,10 +150,10 @@ def render_description(plan: InstallPlan, syntax: str, templates: Templates, *, 
     values = {
         "help": render_help(plan),
         "whatis": _whatis_lines(plan),
-        "packages_line": _packages_line(plan),
         "root": plan.spec.root,
         "conflict": conflict,
-        "packages": [f"{package.name}/{package.version}" for package in plan.listed_packages],
+        "has_packages": bool(plan.packages),
+        "extensions": [f"{package.name}/{package.version}" for package in plan.listed_packages],
     }
     return render_template("description", syntax, templates, values)
 
@@ -167,13 +167,17 @@ def _whatis_lines(plan: InstallPlan) -> list[str]:
     return [_visible(line) for line in lines]
 
 
-def _packages_line(plan: InstallPlan) -> str:
-    listed = ", ".join(f"{package.name}/{package.version}" for package in plan.packages)
-    return _visible(f"Packages: {listed}") if listed else ""
+def render_packages(plan: InstallPlan) -> str:
+    """Render libexec/packages: the packages in the image, which `module help` shows as they are; empty if none."""
+    joint = "\xa0"  # keeps a name and its version on one line
+    listed = ", ".join(
+        _visible(_one_line(package.name)) + joint + _visible(_one_line(package.version)) for package in plan.packages
+    )
+    return _wrap(listed).replace(joint, " ") + "\n" if listed else ""
 
 
 def render_help(plan: InstallPlan) -> str:
-    """Render the text of `module help`."""
+    """Render the text of `module help`, after which the modulefile shows the packages."""
     root = f"EBROOT{plan.spec.variable}"
     told = plan.spec.help_texts
     sections = [
@@ -184,7 +188,6 @@ def render_help(plan: InstallPlan) -> str:
         ("Use", _usage(plan)),
         ("Commands", ", ".join((*plan.commands, *(["start-shell"] if plan.runscripts.has_bash else [])))),
         ("Image", "The first of:\n" + "\n".join(plan.sif_places)),
-        ("Python packages in the image", ", ".join(f"{p.name} {p.version}" for p in plan.packages)),
         ("Image labels", "\n".join(f"{key}: {value}" for key, value in plan.labels)),
         ("More information", "\n".join(filter(None, [plan.spec.homepage, *list_references(told, root)]))),
     ]

@@ -1,12 +1,20 @@
-help("Description\n===========\nPyTorch 2.7.1 for AMD GPUs\n\nUse\n===\nsingularity exec $SIF conda-python-simple ARGS\n    one process with the image's Python\nsrun ... singularity exec $SIF conda-python-distributed ARGS\n    one rank of a distributed job\nstart-shell [COMMAND ARGS]\n    a shell in the container, or one command\n$SIF, $SIFPYTORCH\n    the image\n$RUNSCRIPTS, $RUNSCRIPTSPYTORCH\n    the run scripts; inside the container: /runscripts\n\nCommands\n========\npip, python, python3.12, torchrun, start-shell\n\nImage\n=====\nThe first of:\n/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n/appl/local/containers/easybuild-sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n/appl/local/containers/sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n/appl/local/laifs/containers/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n\nPython packages in the image\n============================\nnumpy 2.1.0, torch 2.7.1+rocm6.2.4, torchvision 0.22.1\n\nImage labels\n============\norg.opencontainers.image.title: PyTorch for LUMI\n\nMore information\n================\nhttps://pytorch.org/")
+help("Description\n===========\nPyTorch 2.7.1 for AMD GPUs\n\nUse\n===\nsingularity exec $SIF conda-python-simple ARGS\n    one process with the image's Python\nsrun ... singularity exec $SIF conda-python-distributed ARGS\n    one rank of a distributed job\nstart-shell [COMMAND ARGS]\n    a shell in the container, or one command\n$SIF, $SIFPYTORCH\n    the image\n$RUNSCRIPTS, $RUNSCRIPTSPYTORCH\n    the run scripts; inside the container: /runscripts\n\nCommands\n========\npip, python, python3.12, torchrun, start-shell\n\nImage\n=====\nThe first of:\n/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n/appl/local/containers/easybuild-sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n/appl/local/containers/sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n/appl/local/laifs/containers/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n\nImage labels\n============\norg.opencontainers.image.title: PyTorch for LUMI\n\nMore information\n================\nhttps://pytorch.org/")
 whatis("Description: PyTorch 2.7.1 for AMD GPUs")
 whatis("Homepage: https://pytorch.org/")
-whatis("Packages: numpy/2.1.0, torch/2.7.1+rocm6.2.4, torchvision/0.22.1")
 if LmodVersion and convertToCanonical(LmodVersion()) >= convertToCanonical("8.2.8") then
     extensions("numpy/2.1.0,torch/2.7.1+rocm6.2.4,torchvision/0.22.1")
 end
 
 local root = "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity"
+
+-- The packages in the image, for `help`, `whatis` and `spider`.
+local packages = mode() ~= "load" and mode() ~= "unload" and io.open(root .. "/libexec/packages")
+if packages then
+    local text = packages:read("*a")
+    packages:close()
+    help("\nPython packages in the image\n============================\n" .. text)
+    whatis("Packages: " .. string.gsub(string.gsub(text, "([^,]) ", "%1/"), "%s+", " "))
+end
 
 conflict("PyTorch")
 

@@ -14,18 +14,26 @@ if {[info exists ::ModuleTool] && $::ModuleTool eq "Lmod" && [encoding system] n
     }
 }
 
+set root "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity"
+
 proc ModulesHelp { } {
-    puts stderr "Description\n===========\nPyTorch 2.7.1 for AMD GPUs\n\nUse\n===\nsingularity exec \$SIF conda-python-simple ARGS\n    one process with the image's Python\nsrun ... singularity exec \$SIF conda-python-distributed ARGS\n    one rank of a distributed job\nstart-shell \[COMMAND ARGS\]\n    a shell in the container, or one command\n\$SIF, \$SIFPYTORCH\n    the image\n\$RUNSCRIPTS, \$RUNSCRIPTSPYTORCH\n    the run scripts; inside the container: /runscripts\n\nCommands\n========\npip, python, python3.12, torchrun, start-shell\n\nImage\n=====\nThe first of:\n/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n/appl/local/containers/easybuild-sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n/appl/local/containers/sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n/appl/local/laifs/containers/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n\nPython packages in the image\n============================\nnumpy 2.1.0, torch 2.7.1+rocm6.2.4, torchvision 0.22.1\n\nImage labels\n============\norg.opencontainers.image.title: PyTorch for LUMI\n\nMore information\n================\nhttps://pytorch.org/"
+    puts stderr "Description\n===========\nPyTorch 2.7.1 for AMD GPUs\n\nUse\n===\nsingularity exec \$SIF conda-python-simple ARGS\n    one process with the image's Python\nsrun ... singularity exec \$SIF conda-python-distributed ARGS\n    one rank of a distributed job\nstart-shell \[COMMAND ARGS\]\n    a shell in the container, or one command\n\$SIF, \$SIFPYTORCH\n    the image\n\$RUNSCRIPTS, \$RUNSCRIPTSPYTORCH\n    the run scripts; inside the container: /runscripts\n\nCommands\n========\npip, python, python3.12, torchrun, start-shell\n\nImage\n=====\nThe first of:\n/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n/appl/local/containers/easybuild-sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n/appl/local/containers/sif-images/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n/appl/local/laifs/containers/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n\nImage labels\n============\norg.opencontainers.image.title: PyTorch for LUMI\n\nMore information\n================\nhttps://pytorch.org/"
+    if {![catch {open [format %s "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity"]/libexec/packages} packages]} {
+        puts stderr "\nPython packages in the image\n============================\n[read $packages]"
+        close $packages
+    }
 }
 
 module-whatis "Description: PyTorch 2.7.1 for AMD GPUs"
 module-whatis "Homepage: https://pytorch.org/"
-module-whatis "Packages: numpy/2.1.0, torch/2.7.1+rocm6.2.4, torchvision/0.22.1"
+# The packages in the image, for `whatis` and `spider`.
+if {![module-info mode load] && ![module-info mode unload] && ![catch {open $root/libexec/packages} packages]} {
+    module-whatis "Packages: [regsub -all {\s+} [regsub -all {([^,]) } [read $packages] {\1/}] { }]"
+    close $packages
+}
 if {[info exists ::ModuleTool] && $::ModuleTool eq "Lmod" && [versioncmp $::ModuleToolVersion 8.2.8] >= 0} {
     extensions "numpy/2.1.0" "torch/2.7.1+rocm6.2.4" "torchvision/0.22.1"
 }
-
-set root "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity"
 
 conflict "PyTorch"
 

@@ -14,14 +14,14 @@ if {[info exists ::ModuleTool] && $::ModuleTool eq "Lmod" && [encoding system] n
     }
 }
 
+set root "/project/software/AlphaFold/3.0.1-singularity"
+
 proc ModulesHelp { } {
     puts stderr "Description\n===========\nPredict structures of biomolecules; you request the model parameters from Google\nDeepMind\n\nUse\n===\nstart-shell \[COMMAND ARGS\]\n    a shell in the container, or one command\n\$SIF, \$SIFALPHAFOLD\n    the image\n\$RUNSCRIPTS, \$RUNSCRIPTSALPHAFOLD\n    the run scripts; inside the container: /runscripts\n\nCommands\n========\nrun_alphafold, start-shell\n\nImage\n=====\nThe first of:\n/project/software/AlphaFold/3.0.1-singularity/alphafold3.sif\n\nMore information\n================\nhttps://github.com/google-deepmind/alphafold3"
 }
 
 module-whatis "Description: Predict structures of biomolecules; you request the model parameters from Google DeepMind"
 module-whatis "Homepage: https://github.com/google-deepmind/alphafold3"
-
-set root "/project/software/AlphaFold/3.0.1-singularity"
 
 conflict "AlphaFold"
 
