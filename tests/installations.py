@@ -6,11 +6,20 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from hpcmod.render.modules.modulefile import render_body, render_description
-from hpcmod.resources import module_templates
+from hpcmod.model.plan import InstallPlan
+from hpcmod.render.modules.modulefile import render_body, render_description, render_packages
+from hpcmod.resources import module_logic, module_templates
 from tests.plans import make_example
 
 END = {"Lua": ".lua", "Tcl": ""}
+
+
+def write_libexec(plan: InstallPlan) -> None:
+    """Write the files that the modulefile of a plan reads."""
+    libexec = Path(plan.spec.root, "libexec")
+    libexec.mkdir(parents=True, exist_ok=True)
+    for name, text in {**module_logic(), "packages": render_packages(plan)}.items():
+        (libexec / name).write_text(text, encoding="utf-8")
 
 
 def install(top: Path, module: str, syntax: str = "Lua", *, root: Path | None = None) -> Path:

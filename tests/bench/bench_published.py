@@ -15,6 +15,7 @@ from hpcmod.render.modules.modulefile import render_body, render_description
 from hpcmod.resources import module_templates
 from tests.bench.measure import Row, alternate, must
 from tests.catalogues import make_catalogue, make_record, put
+from tests.installations import write_libexec
 from tests.plans import make_example
 from tests.stack import Stack
 
@@ -71,6 +72,7 @@ def render_module(directory: Path, module: str) -> str:
     sif.parent.mkdir(exist_ok=True)
     sif.touch()
     plan = replace(example, spec=spec, packages=packages, sif_places=(str(sif),))
+    write_libexec(plan)
     texts = (
         render_description(plan, "Lua", module_templates(), conflict=name),
         render_body(plan, "Lua", module_templates()),

@@ -11,7 +11,8 @@ import pytest
 
 from hpcmod.model.plan import InstallPlan
 from hpcmod.render.modules.modulefile import SYNTAXES, render_body, render_description, render_help
-from hpcmod.resources import module_logic, module_templates
+from hpcmod.resources import module_templates
+from tests.installations import write_libexec
 from tests.plans import HOSTILE, as_shown, as_value, make_plan_of
 from tests.stack import ModuleTool
 
@@ -64,7 +65,7 @@ ModulesHelp
 def understand(plan: InstallPlan, syntax: str, tool: str, tmp_path: Path) -> Calls:
     """Return the calls that the modulefile makes when loaded, with their arguments."""
     templates = module_templates()
-    write_logic(plan)
+    write_libexec(plan)
     module = tmp_path / "modulefile"
     text = render_description(plan, syntax, templates, conflict=plan.spec.description)
     module.write_text(text + render_body(plan, syntax, templates), encoding="utf-8", newline="")
@@ -75,13 +76,6 @@ def understand(plan: InstallPlan, syntax: str, tool: str, tmp_path: Path) -> Cal
     assert (done.returncode, done.stderr) == (0, b"")
     calls = [line.split(" ") for line in done.stdout.decode().splitlines()]
     return [(name, *(bytes.fromhex(word).decode() for word in words)) for name, *words in calls]
-
-
-def write_logic(plan: InstallPlan) -> None:
-    libexec = Path(plan.spec.root, "libexec")
-    libexec.mkdir(parents=True)
-    for name, text in module_logic().items():
-        (libexec / name).write_text(text)
 
 
 def read_environment(path: Path) -> dict[str, str]:
@@ -158,7 +152,7 @@ def test_a_real_module_tool_loads_it_shows_it_and_starts_nothing(
     sif = Path(plan.own_sif)
     sif.parent.mkdir(parents=True, exist_ok=True)
     sif.touch()
-    write_logic(plan)
+    write_libexec(plan)
     modules = tmp_path / "modules"
     (modules / "hostile").mkdir(parents=True)
     module = modules / "hostile" / ("1.lua" if syntax == "Lua" else "1")

@@ -21,6 +21,7 @@ from hpcmod.render.modules.modulefile import render_body, render_description
 from hpcmod.render.modules.notice import HEAD, LIMIT, render_advisory_notice, render_notices, render_state_notice
 from hpcmod.resources import module_templates
 from tests.catalogues import make_catalogue, make_record, put
+from tests.installations import write_libexec
 from tests.integration.conftest import SNAPSHOT, TOY, installed, sha256_of
 from tests.plans import make_example
 from tests.stack import Done, EasyBuild, ModuleTool, Stack
@@ -79,6 +80,7 @@ def modules(request: pytest.FixtureRequest, stack: Stack, tmp_path: Path) -> Mod
     file = tmp_path / "modules" / (MODULE + (".lua" if syntax == "Lua" else ""))
     file.parent.mkdir(parents=True)
     (tmp_path / "notices").mkdir()
+    write_libexec(plan)
     head = "" if syntax == "Lua" else "#%Module\n"
     templates = module_templates()
     described = render_description(plan, syntax, templates, conflict="PyTorch")

@@ -103,7 +103,7 @@ def _bind_groups(plan: InstallPlan) -> list[list[Bind | PackagePlace]]:
     """Return the groups of binds; the user's own packages come before those of the installation."""
     groups: list[list[Bind | PackagePlace]] = [list(group) for group in plan.binds]
     if plan.own_packages:
-        groups[-1].insert(0, plan.own_packages)
+        groups[-1:] = [[plan.own_packages, *(groups[-1] if groups else [])]]
     return groups
 
 
