@@ -33,8 +33,9 @@ local container = {
         "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif",
     },
 
-    -- Bind paths: source, `to` a path in the container (default: the same), options. Of several in a group, the first whose
-    -- source exists on the node; none does: skipped, with a message if `required`. The user's own come last and win.
+    -- SINGULARITY_BINDPATH, APPTAINER_BINDPATH: source, `to` a path in the container (default: the same), options. Of several
+    -- in a group, the first whose source exists on the node. If none does: skipped, with a message if it is `required`. The
+    -- user's own come last and win.
     binds = {
         { "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/runscripts", to = "/runscripts" },
         {

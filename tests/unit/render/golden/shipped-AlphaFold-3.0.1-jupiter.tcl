@@ -39,9 +39,9 @@ set container(image) [list \
     "/project/software/AlphaFold/3.0.1-singularity/alphafold3.sif" \
 ]
 
-# Bind paths: source, path in the container ("": the same), options, and how the source is found ("": as it is). Of several in
-# a group, the first whose source exists on the node; none does: skipped, with a message if `required`. The user's own come
-# last and win.
+# SINGULARITY_BINDPATH, APPTAINER_BINDPATH: source, path in the container ("": the same), options, and how the source is found
+# ("": as it is). Of several in a group, the first whose source exists on the node. If none does: skipped, with a message if it
+# is `required`. The user's own come last and win.
 set container(binds) [list \
     [list [list "/project/software/AlphaFold/3.0.1-singularity/runscripts" "/runscripts"]] \
 ]

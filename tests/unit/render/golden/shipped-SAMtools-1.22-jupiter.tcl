@@ -39,9 +39,9 @@ set container(image) [list \
     "/project/software/SAMtools/1.22-singularity/samtools-1.22--h96c455f_0-sha256-6d00e632bae58b7e.sif" \
 ]
 
-# Bind paths: source, path in the container ("": the same), options, and how the source is found ("": as it is). Of several in
-# a group, the first whose source exists on the node; none does: skipped, with a message if `required`. The user's own come
-# last and win.
+# SINGULARITY_BINDPATH, APPTAINER_BINDPATH: source, path in the container ("": the same), options, and how the source is found
+# ("": as it is). Of several in a group, the first whose source exists on the node. If none does: skipped, with a message if it
+# is `required`. The user's own come last and win.
 set container(binds) [list \
     [list [list "/project/software/SAMtools/1.22-singularity/runscripts" "/runscripts"]] \
 ]
