@@ -44,7 +44,7 @@ CEILINGS = {
     "docs/how-to": 4200,
     "docs/reference": 1460,  # 70 more: conda-python-distributed, whole, which nobody could read before
     "docs/tutorial": 160,
-    "runscripts": 6385,  # for an hour: bin/ still includes the former parts
+    "runscripts": 7420,  # 1040 more: the logic of modulefiles, once; for an hour: bin/ still includes the former parts
     "easyblocks": 560,
     "easyconfigs": 2130,
     "recipes": 1430,
