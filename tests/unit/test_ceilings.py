@@ -17,7 +17,7 @@ CEILINGS = {
     "src/hpcmod": 1510,  # 2 more: parts of run scripts in lib/; their templates went
     "src/hpcmod/building": 1580,
     "src/hpcmod/catalogue": 5730,  # 30 more: an index by package, which search reads in a third of the time
-    "src/hpcmod/check": 6130,
+    "src/hpcmod/check": 6200,
     "src/hpcmod/cli": 11810,
     "src/hpcmod/endings": 900,
     "src/hpcmod/fs": 1220,

@@ -5,13 +5,27 @@ from __future__ import annotations
 import re
 
 from hpcmod.errors import BadInputError
+from hpcmod.model.documents import load_toml
 from hpcmod.model.finding import FAIL, OK, WARN, Finding
 from hpcmod.model.profiles.profile import find_faults
+from hpcmod.model.profiles.schema import SCHEMA
 
 _WITHOUT_SOURCE = re.compile(r"(?:name|extends|description|default) = |[\w.\"-]+ = \[\]$")
 """Values that say nothing about a machine."""
 
+_TABLES = {key.partition(".")[0] for key in SCHEMA}
+"""First words of all keys of a profile."""
+
 _CURE = "Fix this key; `hpcmod site show generic` prints a valid profile."
+
+
+def is_profile(text: str) -> bool:
+    """Return whether a TOML file is a site profile, or is none of the other kinds: an EDF, a Python project."""
+    try:
+        keys = load_toml(text, "").keys()
+    except BadInputError:
+        return True
+    return "image" not in keys and len(keys & _TABLES) * 2 >= len(keys)
 
 
 def lint_profile(text: str, source: str) -> tuple[Finding, ...]:

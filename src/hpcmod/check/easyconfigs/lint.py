@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 from hpcmod.check.easyconfigs.context import LintContext, fault
 from hpcmod.check.easyconfigs.rules import RULES
-from hpcmod.errors import BadInputError, HpcmodError
+from hpcmod.errors import HpcmodError
 from hpcmod.model.finding import FAIL, Finding
+
+_CONTAINER = re.compile(r"^\s*easyblock\s*=\s*['\"]Container|\.sif\b|\bdocker://|\boras://", re.MULTILINE)
+
+
+def installs_a_container(text: str) -> bool:
+    """Return whether an easyconfig installs a container, or cannot be read; others are not ours to judge."""
+    try:
+        ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return True
+    return _CONTAINER.search(text) is not None
 
 
 def lint_easyconfig(text: str, path: Path, *, exists: Callable[[str], bool] = os.path.lexists) -> tuple[Finding, ...]:
@@ -21,17 +34,7 @@ def lint_easyconfig(text: str, path: Path, *, exists: Callable[[str], bool] = os
         The file; its name is compared with its content.
     exists
         Returns whether a path exists on this machine.
-
-    Raises
-    ------
-    BadInputError
-        If the file is not called *.eb.
     """
-    if path.suffix != ".eb":
-        raise BadInputError(
-            f"{path}: not a batch script, easyconfig or site profile",
-            "Expected *.sh, *.sbatch, *.slurm, *.eb or *.toml.",
-        )
     try:
         look = LintContext.at(text, path, exists)
     except HpcmodError as err:

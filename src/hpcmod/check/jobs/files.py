@@ -12,6 +12,7 @@ LARGEST = 1 << 18
 """Bytes; Slurm accepts up to 4 MiB by default (slurm.conf(5), max_script_size), but no one writes that much."""
 SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm", ".job", ".batch")
 _OTHERS = (".eb", ".yaml", ".toml")  # recipes and site profiles
+_FIRST_LINES = re.compile(rb"#!.*sh\b|(?:.*\n)*?#SBATCH ")
 _LONGEST_LINE = 1 << 17  # bytes; Linux accepts 128 KiB for one argument of a command line
 
 
@@ -22,7 +23,7 @@ def is_batch_script(path: Path) -> bool:
     if path.suffix in _OTHERS or not path.is_file():
         return False
     with path.open("rb") as file:
-        return re.match(rb"#!.*sh\b|#SBATCH", file.read(200)) is not None
+        return _FIRST_LINES.match(file.read(4096)) is not None
 
 
 def read_batch_file(path: Path) -> str:

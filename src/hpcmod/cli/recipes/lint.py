@@ -12,10 +12,10 @@ import click
 
 from hpcmod import machine
 from hpcmod.check.easyconfigs.files import find_recipes, read_recipe
-from hpcmod.check.easyconfigs.lint import lint_easyconfig
+from hpcmod.check.easyconfigs.lint import installs_a_container, lint_easyconfig
 from hpcmod.check.jobs.files import is_batch_script, read_batch_file
 from hpcmod.check.jobs.lint import lint_job
-from hpcmod.check.profiles import lint_profile
+from hpcmod.check.profiles import is_profile, lint_profile
 from hpcmod.cli.containers import site_option
 from hpcmod.cli.findings import print_findings
 from hpcmod.cli.output import json_option, print_json, print_message
@@ -26,10 +26,12 @@ from hpcmod.model.site import Site
 
 @dataclass(frozen=True)
 class LintedFile:
-    """A file that was read."""
+    """A file that was given, or found in a directory."""
 
     file: Path
     findings: tuple[Finding, ...]
+    skipped: str = ""
+    """Why it was not checked; empty: it was."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,8 @@ def lint(paths: Sequence[Path], site: str | None, as_json: bool) -> None:
     Files are read, never run; the kind of a file follows from its name and first lines. In batch scripts: options
     that Slurm misreads, ranks that do not find each other, idle GPUs, images without their module. In easyconfigs:
     names that do not load, missing checksums, moving tags. In site profiles (*.toml): unknown keys and invalid values.
-    Directories are searched for easyconfigs. Exit code 1 if there are failures; warnings alone are 0.
+    Directories are searched for easyconfigs. Files of another kind are skipped. Exit code 1 if there are failures;
+    warnings alone are 0.
 
     \b
     Examples:
@@ -64,17 +67,26 @@ def lint(paths: Sequence[Path], site: str | None, as_json: bool) -> None:
     files = [path for named in paths for path in find_recipes(_check_exists(named), ".eb")]
     wanted = site is not None or any(map(is_batch_script, files))
     profile = machine.load_site(site, {} if site else os.environ) if wanted else Site("")
-    found = {path: _lint(path, profile) for path in files}
-    listed = [one for findings in found.values() for one in findings]
+    linted = [_lint(path, profile) for path in files]
+    listed = [one for file in linted for one in file.findings]
     if as_json:
-        print_json(LintResult(profile.name, tuple(LintedFile(path, findings) for path, findings in found.items())))
+        print_json(LintResult(profile.name, tuple(linted)))
     else:
         print_findings(listed)
+    _print_skipped([file for file in linted if file.skipped])
     failures = sum(one.level == FAIL for one in listed)
-    counts = ((len(found), "file"), (failures, "error"), (len(listed) - failures, "warning"))
+    checked = sum(not file.skipped for file in linted)
+    counts = ((checked, "file"), (failures, "error"), (len(listed) - failures, "warning"))
     read, errors, warnings = (f"{number} {word}{'' if number == 1 else 's'}" for number, word in counts)
     print_message(f"{read} read: {errors}, {warnings}")
     sys.exit(bool(failures))
+
+
+def _print_skipped(files: Sequence[LintedFile]) -> None:
+    """Print one line for each reason."""
+    for reason in dict.fromkeys(file.skipped for file in files):
+        paths = [file.file for file in files if file.skipped == reason]
+        print_message(f"{paths[0] if len(paths) == 1 else f'{len(paths)} files'}: skipped: {reason}")
 
 
 def _check_exists(path: Path) -> Path:
@@ -83,18 +95,22 @@ def _check_exists(path: Path) -> Path:
     return path
 
 
-def _lint(path: Path, site: Site) -> tuple[Finding, ...]:
+def _lint(path: Path, site: Site) -> LintedFile:
     """Return the mistakes in one file; an unreadable file counts as a mistake, so that the others are still read."""
     is_script = is_batch_script(path)
+    if not is_script and path.suffix not in (".eb", ".toml"):
+        return LintedFile(path, (), "not a batch script, easyconfig or site profile")
     try:
         text = read_batch_file(path) if is_script else read_recipe(path)
     except HpcmodError as err:
         cause = err.message.removeprefix(f"{path}: ")
-        return (Finding(FAIL, "does-not-load", cause, err.cure, subject=str(path), line=1),)
+        return LintedFile(path, (Finding(FAIL, "does-not-load", cause, err.cure, subject=str(path), line=1),))
+    if path.suffix == ".toml" and not is_profile(text):
+        return LintedFile(path, (), "not a site profile")
+    if path.suffix == ".eb" and not installs_a_container(text):
+        return LintedFile(path, (), "installs no container")
     if is_script:
         found = lint_job(text, site)
-    elif path.suffix == ".toml":
-        found = lint_profile(text, path.name)
     else:
-        found = lint_easyconfig(text, path)
-    return tuple(replace(one, subject=str(path)) for one in found)
+        found = lint_profile(text, path.name) if path.suffix == ".toml" else lint_easyconfig(text, path)
+    return LintedFile(path, tuple(replace(one, subject=str(path)) for one in found))

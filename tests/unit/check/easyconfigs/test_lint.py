@@ -6,7 +6,6 @@ import pytest
 
 from hpcmod.check.easyconfigs.files import find_recipes
 from hpcmod.check.easyconfigs.lint import lint_easyconfig
-from hpcmod.errors import BadInputError
 from hpcmod.model.finding import Finding
 from hpcmod.render.easyconfig import EasyconfigText, render_easyconfig
 from tests.foreign_recipes import LUMI, LUMI_NAME, A
@@ -81,6 +80,7 @@ def test_a_mistake_in_one_of_ours_is_found(old: str, new: str, rule: str, level:
         ("/runscripts:/user", ":/runscripts:/user", "empty-path"),
         ("'NCCL_SOCKET_IFNAME': 'hsn',", "'SINGULARITY_BIND': '/alive,/dead,%(installdir)s/x:/x,$HOME',", "dead-bind"),
         ("-- vars( ", "create_container_vars( 'x', 'y', '%(installdir)s', '/dead' )\n-- vars( ", "dead-bind"),
+        ("-- vars(", "prepend_path( 'SINGULARITY_BIND', '/alive,/dead', ',' )\n-- vars(", "dead-bind"),
         ("checksums = ", "local_sums = ", "no-checksum"),
     ],
 )
@@ -89,20 +89,8 @@ def test_a_mistake_in_one_of_lumis_is_found(old: str, new: str, rule: str) -> No
     assert {name for name, _ in rules(LUMI_RIGHT.replace(old, new), Path(f"{LUMI_NAME}.eb"))} == {rule}
 
 
-def test_binds_that_lua_code_sets_are_seen() -> None:
-    text = LUMI_RIGHT.replace("-- vars(", "prepend_path( 'SINGULARITY_BIND', '/alive,/dead', ',' )\n-- vars(", 1)
-    assert [one.found[:49] for one in lint(text, Path(f"{LUMI_NAME}.eb"))] == [
-        "binds that do not exist on this machine: /dead: c"
-    ]
-
-
 def test_easyconfigs_are_found_below_directories(tmp_path: Path) -> None:
     for name in ("a/x.eb", "b/y.eb", "b/x.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     assert [path.name for path in find_recipes(tmp_path, ".eb")] == ["x.eb", "y.eb"]
-
-
-def test_a_file_of_another_kind_is_refused() -> None:
-    with pytest.raises(BadInputError):
-        lint("", Path("x.txt"))

@@ -52,7 +52,7 @@ def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
 
 
 def test_an_unreadable_file_is_an_error_and_the_others_are_still_checked(tmp_path: Path) -> None:
-    write_tree(tmp_path, {"a.eb": " " * (2 << 20), "b.eb": "name = 1\n"})
+    write_tree(tmp_path, {"a.eb": " " * (2 << 20), "b.eb": "name = (\n"})
     os.mkfifo(tmp_path / "c.eb")
     done = run(tmp_path, tmp_path / "c.eb")
     assert done.exit_code == 1
@@ -80,12 +80,25 @@ def test_a_correct_batch_script_prints_nothing(tmp_path: Path) -> None:
     assert (done.exit_code, done.stdout) == (0, "")
 
 
-def test_a_file_of_another_kind_is_refused_with_the_kinds_there_are(tmp_path: Path) -> None:
-    (tmp_path / "x.txt").write_text("hello\n")
-    done = run(tmp_path / "x.txt")
-    assert done.exit_code == 2
-    assert "not a batch script, easyconfig or site profile" in done.stderr
-    assert "Expected *.sh" in done.stderr
+def test_files_of_another_kind_are_skipped_with_one_line_for_each_reason(tmp_path: Path) -> None:
+    others = {
+        "Chart.yaml": "dependencies: []\n",
+        "edf.toml": 'image = "ubuntu"\nmounts = []\n[env]\nA = "b"\n',
+        "pyproject.toml": "[project]\nname = 'x'\n[tool.ruff]\n",
+        "a-1.eb": "name = 'a'\nversion = '1'\nsources = ['a-1.tar.gz']\n",
+        "b-1.eb": "easyblock = 'MakeCp'\nname = 'b'\n",
+    }
+    write_tree(tmp_path, others)
+    done = run(*(tmp_path / name for name in others))
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert done.stderr.splitlines() == [
+        f"{tmp_path}/Chart.yaml: skipped: not a batch script, easyconfig or site profile",
+        "2 files: skipped: not a site profile",
+        "2 files: skipped: installs no container",
+        "0 files read: 0 errors, 0 warnings",
+    ]
+    reasons = [file["skipped"] for file in json.loads(run(tmp_path / "b-1.eb", "--json").stdout)["files"]]
+    assert reasons == ["installs no container"]
 
 
 def test_a_site_profile_is_known_by_its_suffix(tmp_path: Path) -> None:
