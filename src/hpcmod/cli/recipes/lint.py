@@ -60,9 +60,7 @@ def lint(paths: Sequence[Path], site: str | None, as_json: bool) -> None:
     Examples:
       hpcmod lint train.sh
       hpcmod lint --site lumi train.sh
-      hpcmod lint easyconfigs
-      hpcmod lint LUMI-EasyBuild-containers/easybuild/easyconfigs --json
-      hpcmod lint ./ours.toml
+      hpcmod lint easyconfigs ./ours.toml --json
     """
     files = [path for named in paths for path in find_recipes(_check_exists(named), ".eb")]
     wanted = site is not None or any(map(is_batch_script, files))
@@ -73,20 +71,15 @@ def lint(paths: Sequence[Path], site: str | None, as_json: bool) -> None:
         print_json(LintResult(profile.name, tuple(linted)))
     else:
         print_findings(listed)
-    _print_skipped([file for file in linted if file.skipped])
+    for reason in dict.fromkeys(file.skipped for file in linted if file.skipped):
+        paths = [file.file for file in linted if file.skipped == reason]
+        print_message(f"{paths[0] if len(paths) == 1 else f'{len(paths)} files'}: skipped: {reason}")
     failures = sum(one.level == FAIL for one in listed)
     checked = sum(not file.skipped for file in linted)
     counts = ((checked, "file"), (failures, "error"), (len(listed) - failures, "warning"))
     read, errors, warnings = (f"{number} {word}{'' if number == 1 else 's'}" for number, word in counts)
     print_message(f"{read} read: {errors}, {warnings}")
     sys.exit(bool(failures))
-
-
-def _print_skipped(files: Sequence[LintedFile]) -> None:
-    """Print one line for each reason."""
-    for reason in dict.fromkeys(file.skipped for file in files):
-        paths = [file.file for file in files if file.skipped == reason]
-        print_message(f"{paths[0] if len(paths) == 1 else f'{len(paths)} files'}: skipped: {reason}")
 
 
 def _check_exists(path: Path) -> Path:
@@ -109,8 +102,8 @@ def _lint(path: Path, site: Site) -> LintedFile:
         return LintedFile(path, (), "not a site profile")
     if path.suffix == ".eb" and not installs_a_container(text):
         return LintedFile(path, (), "installs no container")
-    if is_script:
-        found = lint_job(text, site)
-    else:
+    if not is_script:
         found = lint_profile(text, path.name) if path.suffix == ".toml" else lint_easyconfig(text, path)
+    else:
+        found = lint_job(text, site)
     return LintedFile(path, tuple(replace(one, subject=str(path)) for one in found))
