@@ -53,8 +53,7 @@ def lint(paths: Sequence[Path], site: str | None, as_json: bool) -> None:
     Files are read, never run; the kind of a file follows from its name and first lines. In batch scripts: options
     that Slurm misreads, ranks that do not find each other, idle GPUs, images without their module. In easyconfigs:
     names that do not load, missing checksums, moving tags. In site profiles (*.toml): unknown keys and invalid values.
-    Directories are searched for easyconfigs. Files of another kind are skipped. Exit code 1 if there are failures;
-    warnings alone are 0.
+    Directories are searched for easyconfigs; other files are skipped. Exit code 1 if there are failures.
 
     \b
     Examples:
@@ -75,8 +74,11 @@ def lint(paths: Sequence[Path], site: str | None, as_json: bool) -> None:
         paths = [file.file for file in linted if file.skipped == reason]
         print_message(f"{paths[0] if len(paths) == 1 else f'{len(paths)} files'}: skipped: {reason}")
     failures = sum(one.level == FAIL for one in listed)
-    checked = sum(not file.skipped for file in linted)
-    counts = ((checked, "file"), (failures, "error"), (len(listed) - failures, "warning"))
+    counts = (
+        (sum(not file.skipped for file in linted), "file"),
+        (failures, "error"),
+        (len(listed) - failures, "warning"),
+    )
     read, errors, warnings = (f"{number} {word}{'' if number == 1 else 's'}" for number, word in counts)
     print_message(f"{read} read: {errors}, {warnings}")
     sys.exit(bool(failures))
