@@ -18,7 +18,7 @@ CEILINGS = {
     "src/hpcmod/building": 1580,
     "src/hpcmod/catalogue": 5730,  # 30 more: an index by package, which search reads in a third of the time
     "src/hpcmod/check": 6200,
-    "src/hpcmod/cli": 11810,
+    "src/hpcmod/cli": 11820,  # lint says which files it skips; rules of lint went for it
     "src/hpcmod/endings": 900,
     "src/hpcmod/fs": 1220,
     "src/hpcmod/image": 12660,  # 20 more: images without bash or `true`

@@ -74,13 +74,8 @@ def lint(paths: Sequence[Path], site: str | None, as_json: bool) -> None:
         paths = [file.file for file in linted if file.skipped == reason]
         print_message(f"{paths[0] if len(paths) == 1 else f'{len(paths)} files'}: skipped: {reason}")
     failures = sum(one.level == FAIL for one in listed)
-    counts = (
-        (sum(not file.skipped for file in linted), "file"),
-        (failures, "error"),
-        (len(listed) - failures, "warning"),
-    )
-    read, errors, warnings = (f"{number} {word}{'' if number == 1 else 's'}" for number, word in counts)
-    print_message(f"{read} read: {errors}, {warnings}")
+    checked = sum(not file.skipped for file in linted)
+    print_message(f"files read: {checked}, errors: {failures}, warnings: {len(listed) - failures}")
     sys.exit(bool(failures))
 
 

@@ -25,7 +25,7 @@ def test_warnings_alone_do_not_fail(tmp_path: Path) -> None:
     write_tree(tmp_path, {"x-1.eb": "easyblock = 'ContainerModule'\nname = 'x'\nversion = '1'\nsources = ['x.sif']\n"})
     write_tree(tmp_path, {"x-1.eb": (tmp_path / "x-1.eb").read_text() + "# not known yet\nchecksums = [None]\n"})
     done = run(tmp_path)
-    assert (done.exit_code, done.stderr) == (0, "1 file read: 0 errors, 1 warning\n")
+    assert (done.exit_code, done.stderr) == (0, "files read: 1, errors: 0, warnings: 1\n")
 
 
 def test_json_lists_every_file(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_files_of_another_kind_are_skipped_with_one_line_for_each_reason(tmp_pat
         f"{tmp_path}/Chart.yaml: skipped: not a batch script, easyconfig or site profile",
         "2 files: skipped: not a site profile",
         "2 files: skipped: installs no container",
-        "0 files read: 0 errors, 0 warnings",
+        "files read: 0, errors: 0, warnings: 0",
     ]
     reasons = [file["skipped"] for file in json.loads(run(tmp_path / "b-1.eb", "--json").stdout)["files"]]
     assert reasons == ["installs no container"]
