@@ -24,8 +24,8 @@ CEILINGS = {
     "src/hpcmod/image": 12660,  # 20 more: images without bash or `true`
     "src/hpcmod/importing": 2080,
     "src/hpcmod/install": 5530,
-    "src/hpcmod/model": 17490,
-    "src/hpcmod/render": 3350,  # 15 more until bin/ is no template either
+    "src/hpcmod/model": 17470,
+    "src/hpcmod/render": 3160,  # 15 more until bin/ is no template either
     "src/hpcmod/sites": 1470,
     "tests": 4630,
     "tests/bench": 1650,
@@ -38,7 +38,7 @@ CEILINGS = {
     "tests/logs": 1360,
     "tests/lumi": 980,
     "tests/planted": 210,
-    "tests/unit": 56280,  # 50 more: variants of run scripts; the tests of their templates went
+    "tests/unit": 56210,  # 50 more: variants of run scripts; the tests of their templates went
     "docs": 90,
     "docs/explanation": 920,
     "docs/how-to": 4200,

@@ -1,11 +1,10 @@
-"""Render the documentation of a catalogue: HTML and Markdown pages, and the search index."""
+"""Render the documentation of a catalogue: web pages and the search index."""
 
 from __future__ import annotations
 
 import functools
 import json
 import re
-import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,6 @@ from typing import Any
 import jinja2
 
 from hpcmod.model.catalogue.container_page import STATES, ContainerPage
-from hpcmod.render import quote
 
 Templates = Mapping[str, str]
 """Contents of pages/, by file name; see hpcmod.resources."""
@@ -48,16 +46,6 @@ def render_html(documentation: Documentation, templates: Templates) -> Iterator[
     container = environment.get_template("container.html.j2")
     for page in documentation.pages:
         yield f"containers/{page.path}.html", container.render(values, root="../../", page=page)
-
-
-def render_markdown(documentation: Documentation, templates: Templates) -> Iterator[tuple[str, str]]:
-    """Yield the Markdown pages: path relative to the root, and text."""
-    environment = _markdown_environment(tuple(templates.items()))
-    index = environment.get_template("index.md.j2")
-    yield "README.md", index.render(title=documentation.title, made=documentation.made, pages=documentation.pages)
-    container = environment.get_template("container.md.j2")
-    for page in documentation.pages:
-        yield f"{page.path}.md", re.sub(r"\n{3,}", "\n\n", container.render(page=page))
 
 
 def render_packages(pages: Sequence[ContainerPage]) -> str:
@@ -97,36 +85,3 @@ def presentable(value: Any) -> Any:
     return re.sub(
         "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]", "\ufffd", lines
     )
-
-
-class _Quoted(str):
-    """A string returned by a quoting filter."""
-
-    __slots__ = ()
-
-
-@functools.lru_cache(maxsize=1)
-def _markdown_environment(templates: tuple[tuple[str, str], ...]) -> jinja2.Environment:
-    environment = jinja2.Environment(  # noqa: S701 - the quoting filters are our escaping, and none is left out
-        loader=jinja2.DictLoader(dict(templates)),
-        undefined=jinja2.StrictUndefined,
-        finalize=_only_quoted,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters.update(
-        md=functools.lru_cache(maxsize=65536)(
-            lambda text: _Quoted(quote.markdown(text))
-        ),  # the same packages occur many times
-        code=lambda text: _Quoted(quote.markdown_code(text)),
-        block=lambda text: _Quoted(quote.markdown_block(text)),
-        link=lambda text: _Quoted(urllib.parse.quote(text, safe="/:?#=&%+,;@.-_~")),
-    )
-    return environment
-
-
-def _only_quoted(value: object) -> _Quoted:
-    if not isinstance(value, _Quoted):
-        raise TypeError(f"a template writes {value!r} without a quoting filter")
-    return value

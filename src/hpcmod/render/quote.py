@@ -80,48 +80,6 @@ def python_literal(text: str) -> str:
     return repr(str(_checked(text)))
 
 
-def markdown(text: str) -> str:
-    """Quote for Markdown: literal text within a line, a heading or a table cell.
-
-    Raises
-    ------
-    BadInputError
-        If the text is not Unicode.
-
-    Notes
-    -----
-    Entities are used where the dialects (CommonMark, GitHub's, Python-Markdown) disagree about a backslash.
-    """
-    line = " ".join(terminal(_checked(text.replace("\0", "?"))).split())
-    quoted = re.sub(r"[\\`*_\[\]#]", r"\\\g<0>", line.replace("&", "&amp;"))
-    quoted = re.sub(r"[<>|~]", lambda match: f"&#{ord(match[0])};", quoted)
-    return re.sub(r"^([-+=:]|\d+(?=[.)](?: |$)))(.?)", _unlisted, quoted)
-
-
-def _unlisted(match: re.Match[str]) -> str:
-    """Keep the start of a line from becoming a list item, or from turning the previous line into a heading."""
-    return f"{match[1]}&#{ord(match[2])};" if match[1].isdigit() else f"&#{ord(match[1])};{match[2]}"
-
-
-def markdown_code(text: str) -> str:
-    """Quote for Markdown: inline code."""
-    line = " ".join(terminal(_checked(text.replace("\0", "?"))).split())
-    fence = "`" * (_longest_run(line) + 1)
-    space = " " if line.startswith("`") or line.endswith("`") else ""
-    return f"{fence}{space}{line}{space}{fence}" if line else ""
-
-
-def markdown_block(text: str) -> str:
-    """Quote for Markdown: a code block, whatever lines it contains."""
-    lines = terminal(_checked(text.replace("\0", "?"))).rstrip("\n")
-    fence = "`" * max(3, _longest_run(lines) + 1)
-    return f"{fence}\n{lines}\n{fence}"
-
-
-def _longest_run(text: str) -> int:
-    return max(map(len, re.findall("`+", text)), default=0)
-
-
 def _escaped(text: str, escapes: dict[str, str], control: str) -> str:
     return re.sub(
         r'[\x01-\x1f\x7f\\"$\[\]{}]',

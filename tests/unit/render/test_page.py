@@ -2,16 +2,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from html.parser import HTMLParser
 
 import pytest
-from markdown_it import MarkdownIt
 
 from hpcmod.model.catalogue.container_page import Changes, ContainerPage, Example, PageRow, Problem
 from hpcmod.model.catalogue.record import Check
 from hpcmod.model.images.facts import Package
-from hpcmod.render.page import ASSETS, Documentation, render_html, render_markdown, render_packages
+from hpcmod.render.page import ASSETS, Documentation, render_html, render_packages
 from hpcmod.resources import page_files
 from tests.catalogues import make_record
 from tests.plans import HOSTILE
@@ -123,39 +121,9 @@ def test_the_search_knows_every_package_of_every_container_by_its_place_in_the_l
     assert found == {"names": ["x 1", "</script> \u2028", "y 2"], "of": [[0, 1], [], [2, 0]]}
 
 
-def kinds(markdown: str) -> Iterator[tuple[str, str]]:
-    """Yield kind and tag of every token that a real Markdown parser finds in a text, also within lines."""
-    for token in MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(markdown):
-        yield token.type, token.tag
-        yield from ((inner.type, inner.tag) for inner in token.children or () if inner.type != "text_special")
-
-
-def plain(markdown: str) -> list[tuple[str, str]]:
-    """Return the same, without the pieces into which a line of plain text is split."""
-    return [one for one in kinds(markdown) if one != ("text", "")]
-
-
-@pytest.mark.parametrize("text", TAGS.values(), ids=TAGS)
-def test_hostile_text_is_plain_text_in_markdown_too(text: str) -> None:
-    tame = dict(render_markdown(documentation(page_of("tame"), title="tame"), TEMPLATES))
-    for path, markdown in render_markdown(documentation(page_of(text), title=text), TEMPLATES):
-        assert plain(markdown) == plain(tame[path])
-
-
-def test_the_markdown_pages_say_what_the_web_pages_say() -> None:
-    record = make_record("A/1", state="deprecated", until="2027-01-01", aliases=("stable",), homepage="https://a.org")
-    page = ContainerPage(record, examples=(Example("Load it", "module load A/1"),), help="All about it")
-    files = dict(render_markdown(documentation(page), TEMPLATES))
-    assert set(files) == {"README.md", "A/1.md"}
-    assert "[A/1](A/1.md)" in files["README.md"]
-    for part in ("# A/1", "**deprecated**", "`stable`", "```\nmodule load A/1\n```", "torch", "All about it"):
-        assert part in files["A/1.md"]
-
-
 def test_a_container_without_examples_has_no_heading_for_them() -> None:
     page = ContainerPage(make_record("A/1", state="retired"))
     assert "Use it" not in dict(render_html(documentation(page), TEMPLATES))["containers/A/1.html"]
-    assert "Use it" not in dict(render_markdown(documentation(page), TEMPLATES))["A/1.md"]
 
 
 def test_one_package_is_one() -> None:

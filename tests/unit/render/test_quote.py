@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from markdown_it import MarkdownIt
 
 from hpcmod.errors import BadInputError
 from hpcmod.render import quote
@@ -138,7 +137,6 @@ def test_a_comment_keeps_its_printable_characters() -> None:
 @pytest.mark.parametrize("char", "\u202e\u202a\u2066\u2069\u200f\u200e\u061c\u2028\u2029")
 def test_a_terminal_gets_no_character_that_turns_text_round(char: str) -> None:
     assert quote.terminal(f"invoice{char}fdp.sif") == "invoice?fdp.sif"
-    assert char not in quote.markdown(f"a{char}b")
 
 
 def test_a_line_for_a_terminal_stays_one_line() -> None:
@@ -147,33 +145,6 @@ def test_a_line_for_a_terminal_stays_one_line() -> None:
 
 def test_a_terminal_gets_lines_and_tabs_and_no_other_control_characters() -> None:
     assert quote.terminal("a\tb\nc\x1b[31m\r\x7f\x9b\x00é\udcff") == "a\tb\nc?[31m????é\udcff"
-
-
-@pytest.mark.parametrize(
-    ("text", "quoted"),
-    [
-        pytest.param("PyTorch 2.7.1 (ROCm 6.2)", "PyTorch 2.7.1 (ROCm 6.2)", id="ordinary"),
-        pytest.param("a_b *c* [d](e) `f` #g \\", r"a\_b \*c\* \[d\](e) \`f\` \#g \\", id="signs"),
-        pytest.param("<b> & a | b ~~c~~", "&#60;b&#62; &amp; a &#124; b &#126;&#126;c&#126;&#126;", id="html"),
-        pytest.param("- x", "&#45; x", id="no list"),
-        pytest.param("1. x", "1&#46; x", id="no numbered list"),
-        pytest.param("1.", "1&#46;", id="no empty list"),
-        pytest.param("2.36", "2.36", id="a version"),
-        pytest.param("2)x", "2)x", id="a bracket"),
-        pytest.param("2027-01-01", "2027-01-01", id="a day"),
-        pytest.param("two\n\nlines\x1b", "two lines?", id="one line"),
-    ],
-)
-def test_markdown_means_no_more_than_it_says(text: str, quoted: str) -> None:
-    assert quote.markdown(text) == quoted
-
-
-@pytest.mark.parametrize("text", ["x", "`", "a``b", "```", "`a` b"])
-def test_code_in_markdown_ends_where_it_ends(text: str) -> None:
-    (inner,) = MarkdownIt().parse(quote.markdown_code(text))[1].children or ()
-    assert (inner.type, inner.content) == ("code_inline", text)
-    (block,) = MarkdownIt().parse(quote.markdown_block(f"{text}\n~~~\n{text}\n"))
-    assert (block.type, block.content) == ("fence", f"{text}\n~~~\n{text}\n")
 
 
 @pytest.mark.parametrize("text", HOSTILE)

@@ -44,7 +44,7 @@ from hpcmod.model.spec import COMMAND_NAME, OWN_COMMANDS
 from hpcmod.render.jobscript import render_jobscript
 from hpcmod.render.modules.modulefile import read_help
 from hpcmod.render.modules.notice import render_cure
-from hpcmod.render.page import Documentation, render_html, render_markdown
+from hpcmod.render.page import Documentation, render_html
 from hpcmod.resources import page_files
 
 MARK = ".hpcmod-docs"
@@ -218,12 +218,12 @@ def write_documentation(
 ) -> int:
     """Write all pages to a new directory or over former documentation; return the number of files.
 
-    The Markdown pages are below markdown/. Readers see the former pages until all the new ones are in place.
+    Readers see the former pages until all the new ones are in place.
 
     Parameters
     ----------
     tick
-        Called with 1 after each file; there are two per container, and a few more.
+        Called with 1 after each file; there is one per container, and a few more.
     tell
         Called with a line for the user about another process that writes there.
 
@@ -237,7 +237,7 @@ def write_documentation(
         raise BadInputError(f"{final}: directory is not empty", "Choose an empty or new directory.")
     names = []
     with _alone(final, tell), replacing_directory(final, partial(_check_pages, final)) as new:
-        for name, text in _files(documentation):
+        for name, text in render_html(documentation, page_files()):
             path = new / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
@@ -287,9 +287,3 @@ def _alone(final: Path, tell: Callable[[str], None]) -> Iterator[None]:
             yield
     finally:
         tidy(lock)
-
-
-def _files(documentation: Documentation) -> Iterator[tuple[str, str]]:
-    templates = page_files()
-    yield from render_html(documentation, templates)
-    yield from ((f"markdown/{name}", text) for name, text in render_markdown(documentation, templates))

@@ -1,4 +1,4 @@
-"""The command `hpcmod catalogue docs`: write the pages of a catalogue, in HTML and Markdown."""
+"""The command `hpcmod catalogue docs`: write web pages about a catalogue."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def docs(directory: Path, catalogue: Path | None, title: str | None, dry_run: bo
     modules = [page.record.module for page in documentation.pages]
     files = 0
     if not dry_run:
-        with _progress(2 * len(modules)) as tick:
+        with _progress(len(modules)) as tick:
             files = write_documentation(documentation, directory, tick=tick, tell=tell)
     if as_json:
         print_json(WrittenPages(directory, dry_run, files, tuple(modules)))

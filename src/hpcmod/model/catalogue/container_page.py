@@ -80,11 +80,6 @@ class ContainerPage:
         return page_address(self.record.module)
 
     @property
-    def markdown_address(self) -> str:
-        """Return the path of the Markdown page, relative to the Markdown index."""
-        return f"{urllib.parse.quote(self.path)}.md"
-
-    @property
     def state(self) -> str:
         """Return the word for the record's state."""
         return dict(STATES).get(self.record.state, self.record.state)

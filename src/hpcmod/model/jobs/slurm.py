@@ -135,15 +135,6 @@ def requeue_directives(requeue: Requeue) -> Iterator[Directive]:
     yield Directive("--open-mode=append", "each run appends to the output of the previous one")
 
 
-def single_step(*, cpus: int = 0, gpus: int = 0) -> tuple[str, ...]:
-    """Return the srun command of one task on the first node, with these CPUs and GPUs of it; 0: unspecified."""
-    return (
-        *("srun", "--export=ALL", "--nodes=1", "--ntasks=1"),
-        *([f"--cpus-per-task={cpus}"] if cpus else []),
-        *([f"--gpus-per-node={gpus}"] if gpus else []),
-    )
-
-
 def step_in_job(step: Sequence[str], *, tasks: int, overlap: bool = True) -> tuple[str, ...]:
     """Return the srun command of a step, changed to run in a job or in another step.
 

@@ -209,7 +209,6 @@ def test_pages_that_are_not_made_any_more_go(tmp_path: Path) -> None:
     put(catalogue, make_record("C/1"))
     write(catalogue, tmp_path / "site")
     assert {path.parent.name for path in (tmp_path / "site" / "containers").rglob("*.html")} == {"A", "C"}
-    assert {path.name for path in (tmp_path / "site" / "markdown").iterdir()} == {"README.md", "A", "C"}
 
 
 def test_a_directory_with_other_files_is_never_replaced(tmp_path: Path) -> None:

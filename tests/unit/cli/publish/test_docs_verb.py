@@ -22,9 +22,9 @@ def call(*args: str | Path, **environ: str) -> Result:
 def test_the_page_to_open_is_printed(catalogue: Path, tmp_path: Path) -> None:
     done = call(tmp_path / "site", HPCMOD_CATALOGUE=str(catalogue))
     assert (done.exit_code, done.stdout) == (0, f"{tmp_path}/site/index.html\n")
-    assert "containers: 2, files: 9" in done.stderr
+    assert "containers: 2, files: 6" in done.stderr
     assert "ours: containers" in (tmp_path / "site" / "index.html").read_text()
-    assert (tmp_path / "site" / "markdown" / "A" / "2.md").is_file()
+    assert (tmp_path / "site" / "containers" / "A" / "2.html").is_file()
 
 
 def test_a_catalogue_and_a_title_can_be_named(catalogue: Path, tmp_path: Path) -> None:
