@@ -173,3 +173,50 @@ is_private() { # DIRECTORY
   mode=$(ls -ld -- "$1") && [[ ${mode:5:1}${mode:8:1} == -- ]] && _private=$1
 }
 _private='' # the last directory that is
+
+in_container() { [[ ${APPTAINER_CONTAINER-} || ${SINGULARITY_CONTAINER-} || -d /.singularity.d ]]; }
+
+# NAME -> REPLY: its path on PATH. Skips relative directories, and wrappers, so that two wrappers do not call each other
+# forever.
+find_program() {
+  local IFS=: directory
+  for directory in ${PATH-}; do
+    REPLY=$directory/$1
+    [[ $directory == /* && -f $REPLY && -x $REPLY ]] && ! is_wrapper "$REPLY" && return
+  done
+  return 1
+}
+
+is_wrapper() { # FILE
+  local start=
+  IFS= read -r -d '' -n 60 start 2>/dev/null <"$1"
+  [[ $start == *'# hpcmod wrapper'* ]]
+}
+
+# The settings of settings.bash, for every command, however it is started; an existing value wins, even if empty. Which of
+# them apply, those for one node or for several, is only known here, not when the module is loaded.
+
+# According to the scheduler or the launcher; see above and ranks.bash.
+is_multi_node() {
+  local nodes=${_step_nodes:-${PET_NNODES:-${OMPI_MCA_orte_num_nodes-}}}
+  [[ ${OMPI_COMM_WORLD_SIZE-} == "${OMPI_COMM_WORLD_LOCAL_SIZE-}" ]] || return 0
+  [[ ! ${MPI_LOCALNRANKS-} || ${PMI_SIZE-} == "$MPI_LOCALNRANKS" ]] || return 0
+  [[ ! ${PALS_LOCAL_SIZE-} || ${PALS_SIZE:-${PMI_SIZE-}} == "$PALS_LOCAL_SIZE" ]] || return 0
+  [[ $nodes && $nodes != 1 ]]
+}
+
+export_settings() {
+  if is_multi_node; then
+    export_unset "${_settings_multi_node[@]}"
+  else
+    export_unset "${_settings_single_node[@]}"
+  fi
+  export_unset "${_settings[@]}"
+}
+
+export_unset() { # VARIABLE VALUE ...
+  while (($#)); do
+    [[ ${!1+set} ]] || export "$1=$2"
+    shift 2
+  done
+}

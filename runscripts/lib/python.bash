@@ -54,31 +54,3 @@ run_python() { # ARGS
   ! hash python3 2>/dev/null || exec "${_before[@]}" python3 "$@"
   stop 127 "Python not found: neither python nor python3 on PATH=$PATH, with WITH_CONDA='${WITH_CONDA-}'"
 }
-
-# The settings of settings.bash, for every command, however it is started; an existing value wins, even if empty. Which of
-# them apply, those for one node or for several, is only known here, not when the module is loaded.
-
-# According to the scheduler or the launcher; see job.bash and ranks.bash.
-is_multi_node() {
-  local nodes=${_step_nodes:-${PET_NNODES:-${OMPI_MCA_orte_num_nodes-}}}
-  [[ ${OMPI_COMM_WORLD_SIZE-} == "${OMPI_COMM_WORLD_LOCAL_SIZE-}" ]] || return 0
-  [[ ! ${MPI_LOCALNRANKS-} || ${PMI_SIZE-} == "$MPI_LOCALNRANKS" ]] || return 0
-  [[ ! ${PALS_LOCAL_SIZE-} || ${PALS_SIZE:-${PMI_SIZE-}} == "$PALS_LOCAL_SIZE" ]] || return 0
-  [[ $nodes && $nodes != 1 ]]
-}
-
-export_settings() {
-  if is_multi_node; then
-    export_unset "${_settings_multi_node[@]}"
-  else
-    export_unset "${_settings_single_node[@]}"
-  fi
-  export_unset "${_settings[@]}"
-}
-
-export_unset() { # VARIABLE VALUE ...
-  while (($#)); do
-    [[ ${!1+set} ]] || export "$1=$2"
-    shift 2
-  done
-}

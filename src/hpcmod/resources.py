@@ -19,7 +19,9 @@ def runscript_templates() -> dict[str, str]:
         If this installation of hpcmod has none.
     """
     directory = _runscripts(_PACKAGE)
-    paths = sorted(path for pattern in ("*", "lib/*") for path in directory.glob(pattern) if path.is_file())
+    paths = sorted(
+        path for pattern in ("*", "lib/*", "libexec/*") for path in directory.glob(pattern) if path.is_file()
+    )
     if not paths:
         raise NotFoundError(f"no run scripts in {directory}", "Reinstall hpcmod: this installation is incomplete.")
     return {str(path.relative_to(directory)): path.read_text(encoding="utf-8") for path in paths}

@@ -13,12 +13,10 @@ from pathlib import Path
 
 from hpcmod.machine import load_site
 from hpcmod.model.plan import make_plan
-from hpcmod.render.runscript import render_runtime, render_wrapper
-from hpcmod.resources import runscript_templates
 from tests.bench.measure import Row, alternate
 from tests.plans import FACTS, SPEC
 from tests.stack import Stack
-from tests.unit.runscripts.scripts import write_runscripts
+from tests.unit.runscripts.scripts import Scripts, write_runscripts
 
 TITLE = "Start-up of the run scripts, without the container"
 STEP = {
@@ -71,10 +69,8 @@ def run(argv: list[str], env: Mapping[str, str]) -> None:
 
 def make_image(root: Path) -> None:
     """Write the scripts, and stand-ins for python, its activation and the container runtime."""
-    templates = runscript_templates()
     write_runscripts(root, SETTINGS)
-    write_program(root / "runtime", render_runtime("singularity", SETTINGS, templates=templates))
-    write_program(root / "wrapper", render_wrapper("python", SETTINGS, templates=templates))
+    Scripts(root / "module").write(SETTINGS)
     write_program(root / "lumi", LUMI)
     write_program(root / "activate", "")
     for program in ("python", "singularity"):
@@ -108,6 +104,6 @@ def commands(root: Path) -> Iterator[tuple[str, list[str], Mapping[str, str]]]:
         {**one, "HPCMOD_DEBUG_DIR": str(root)},
     )
     yield "run-in-env", [f"{root}/run-in-env", "python"], env
-    yield "wrapper, outside", [f"{root}/wrapper"], {**env, "SIFBENCH": str(root / "activate")}
-    yield "wrapper, inside", [f"{root}/wrapper"], {**env, "APPTAINER_CONTAINER": "/x.sif"}
-    yield "singularity, through the module's wrapper", [f"{root}/runtime", "exec", "x"], env
+    yield "wrapper, outside", [f"{root}/module/bin/python"], {**env, "SIFBENCH": str(root / "activate")}
+    yield "wrapper, inside", [f"{root}/module/bin/python"], {**env, "APPTAINER_CONTAINER": "/x.sif"}
+    yield "singularity, through the module's wrapper", [f"{root}/module/bin/singularity", "exec", "x"], env

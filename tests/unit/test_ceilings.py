@@ -16,19 +16,19 @@ from tests.stack import CHECKOUT
 CEILINGS = {
     "src/hpcmod": 1510,  # 2 more: parts of run scripts in lib/; their templates went
     "src/hpcmod/building": 1580,
-    "src/hpcmod/catalogue": 5730,  # 30 more: an index by package, which search reads in a third of the time
+    "src/hpcmod/catalogue": 5740,  # 10 more: commands are links, which rendering and repair know
     "src/hpcmod/check": 6200,
     "src/hpcmod/cli": 11820,  # lint says which files it skips; rules of lint went for it
     "src/hpcmod/endings": 900,
     "src/hpcmod/fs": 1220,
     "src/hpcmod/image": 12660,  # 20 more: images without bash or `true`
     "src/hpcmod/importing": 2080,
-    "src/hpcmod/install": 5530,
-    "src/hpcmod/model": 17470,
-    "src/hpcmod/render": 3160,  # 15 more until bin/ is no template either
+    "src/hpcmod/install": 5550,
+    "src/hpcmod/model": 17480,
+    "src/hpcmod/render": 3090,
     "src/hpcmod/sites": 1470,
     "tests": 4630,
-    "tests/bench": 1650,
+    "tests/bench": 1640,
     "tests/corpora": 440,
     "tests/e2e": 3660,
     "tests/faults": 2060,
@@ -38,13 +38,13 @@ CEILINGS = {
     "tests/logs": 1360,
     "tests/lumi": 980,
     "tests/planted": 210,
-    "tests/unit": 56210,  # 50 more: variants of run scripts; the tests of their templates went
+    "tests/unit": 56200,
     "docs": 90,
     "docs/explanation": 920,
     "docs/how-to": 4200,
     "docs/reference": 1460,  # 70 more: conda-python-distributed, whole, which nobody could read before
     "docs/tutorial": 160,
-    "runscripts": 7420,  # 1040 more: the logic of modulefiles, once; for an hour: bin/ still includes the former parts
+    "runscripts": 7340,
     "easyblocks": 560,
     "easyconfigs": 2130,
     "recipes": 1430,

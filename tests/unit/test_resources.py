@@ -17,7 +17,7 @@ def make_package(package: Path) -> Path:
 
 
 def test_finds_a_template_for_every_run_script_of_this_checkout() -> None:
-    assert {*RUNSCRIPTS, "wrapper.j2", "start-shell.j2"} <= set(resources.runscript_templates())
+    assert {*RUNSCRIPTS, "libexec/wrapper", "lib/settings.bash.j2"} <= set(resources.runscript_templates())
 
 
 def test_finds_the_site_profiles_by_name() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from hpcmod.errors import VerificationError
 from hpcmod.fs.reading import read_file
 from hpcmod.image.integrity import Progress, file_sha256
-from hpcmod.install.installed import Installed, find_installed, module_trees, read_record
+from hpcmod.install.installed import Installed, find_installed, is_started, module_trees, read_record
 from hpcmod.model.finding import FAIL, OK, UNKNOWN, Finding
 from hpcmod.render.quote import sh_word
 
@@ -55,7 +55,7 @@ def _has_other_image(installed: Installed) -> bool:
 
 def _check_scripts(installed: Installed) -> Iterator[Finding]:
     names, root = installed.files, installed.root
-    missing = [name for name in names if not os.access(root / name, os.X_OK)]
+    missing = [name for name in names if not os.access(root / name, os.X_OK if is_started(name) else os.R_OK)]
     if missing:
         yield Finding(FAIL, SCRIPTS, f"missing or not executable: {_listed(missing)} in {root}")
     present = [name for name in names if name not in missing]

@@ -147,6 +147,25 @@ def scripts_of(record: Mapping[str, Any]) -> set[str]:
     return {str(name) for name in names if str(name.parent) in _SCRIPTS and name.name != ".."}
 
 
+PACKAGES = "libexec/packages"
+"""List of the image's packages, for the modulefile."""
+
+
+def link_of(name: str) -> str:
+    """Return the target of a link in an installation, by its path below the root; empty for other files.
+
+    The commands are links to one wrapper, which knows by its own name what to run; records have the text behind a link.
+    """
+    if name == PROGRAM:
+        return f"libexec/{PROGRAM}"
+    return "../libexec/wrapper" if name.startswith("bin/") else ""
+
+
+def is_started(name: str) -> bool:
+    """Return whether a file of an installation is started, not read: parts have a suffix or are in runscripts/lib."""
+    return not name.startswith("runscripts/lib/") and "." not in Path(name).name and name not in (PACKAGES, "README")
+
+
 def module_trees(
     environ: Mapping[str, str], *, more: Iterable[Path] = (), without: Iterable[Path] = ()
 ) -> tuple[Path, ...]:

@@ -26,29 +26,24 @@ from hpcmod.image.sif.format import architecture_name
 from hpcmod.image.sif.reader import check_sif, extract_definition, read_sif
 from hpcmod.image.trust.provenance import Provenance
 from hpcmod.install import user_layer
-from hpcmod.install.installed import DEFINITIONS, RECORD, read_record, scripts_of
+from hpcmod.install.installed import (
+    DEFINITIONS,
+    PACKAGES,
+    PROGRAM,
+    RECORD,
+    is_started,
+    link_of,
+    read_record,
+    scripts_of,
+)
 from hpcmod.install.shared_prefix import SharedPrefix
-from hpcmod.model.plan import RUNSCRIPTS_IN_CONTAINER, InstallPlan, with_own_packages
+from hpcmod.model.plan import InstallPlan, with_own_packages
 from hpcmod.model.site import RUNTIMES
 from hpcmod.render.modules.modulefile import render_packages
-from hpcmod.render.runscript import (
-    ENVIRONMENT_SCRIPTS,
-    PACKING_SCRIPTS,
-    render_environment,
-    render_host_programs,
-    render_mount,
-    render_packing,
-    render_runscripts,
-    render_runtime,
-    render_start_shell,
-    render_wrapper,
-)
-from hpcmod.resources import module_logic, runscript_templates
+from hpcmod.render.runscript import LIBEXEC, render_environment, render_runscripts
+from hpcmod.resources import runscript_templates
 
 RECORD_VERSION = 1
-
-READ_ONLY = ("runscripts/lib/", "libexec/module.", "libexec/files.", "libexec/notices.", "libexec/packages")
-"""How the paths of files begin that are read by others, not run."""
 
 
 @dataclass(frozen=True)
@@ -245,7 +240,10 @@ def install_files(plan: InstallPlan, templates: Mapping[str, str]) -> dict[str, 
     for name, text in make_scripts(plan, templates):
         content = text.encode()
         tree.make_directory(Path(name).parent)
-        tree.write(name, content, mode=0o644 if name.startswith(READ_ONLY) else 0o755)
+        if link_of(name):
+            tree.symlink(name, link_of(name))
+        else:
+            tree.write(name, content, mode=0o755 if is_started(name) else 0o644)
         written[name] = hashlib.sha256(content).hexdigest()
     if plan.user_layer:
         user_layer.make(plan.user_layer)
@@ -254,32 +252,27 @@ def install_files(plan: InstallPlan, templates: Mapping[str, str]) -> dict[str, 
 
 
 def make_scripts(plan: InstallPlan, templates: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield every script of the plan: its path relative to the root, and its text."""
-    settings = plan.runscripts
-    for name, text in render_runscripts(settings, templates=templates).items():
+    """Yield every script of the plan: its path relative to the root, and its text; see `link_of`."""
+    for name, text in render_runscripts(plan.runscripts, plan, templates=templates).items():
         yield f"runscripts/{name}", text
-    words = dict(plan.spec.commands or ())
-    for name in plan.commands:
-        yield f"bin/{name}", render_wrapper(name, settings, templates=templates, words=words.get(name, (name,)))
-    if plan.user_layer:
-        if settings.has_bash:
-            inside = (f"{RUNSCRIPTS_IN_CONTAINER}/list-packages",)
-            yield "bin/list-packages", render_wrapper("list-packages", settings, templates=templates, words=inside)
-        for name in PACKING_SCRIPTS:
-            yield f"bin/{name}", render_packing(name, settings, templates=templates)
-    for command in RUNTIMES:
-        yield f"bin/{command}", render_runtime(command, settings, templates=templates)
-    for name, text in module_logic().items():
-        yield f"libexec/{name}", text
+    outside = {name: text for name, text in templates.items() if name.startswith(LIBEXEC)}
+    readme = outside.pop(f"{LIBEXEC}README")
+    yield from outside.items()
     if plan.packages:
-        yield "libexec/packages", render_packages(plan)
-    yield "libexec/squashfuse_ll", render_mount(settings, templates=templates)
-    for name, text in render_host_programs(settings, templates=templates).items():
-        yield f"libexec/{name}", text
-    if settings.has_bash:
-        yield "bin/start-shell", render_start_shell(settings, templates=templates)
-    for name in ENVIRONMENT_SCRIPTS:
-        yield name, render_environment(name, plan, templates=templates)
+        yield PACKAGES, render_packages(plan)
+    for name in _name_commands(plan):
+        yield f"bin/{name}", outside[f"{LIBEXEC}wrapper"]
+    yield PROGRAM, outside[f"{LIBEXEC}{PROGRAM}"]
+    yield "environment.sh", render_environment(plan, templates=templates)
+    yield "README", readme
+
+
+def _name_commands(plan: InstallPlan) -> Iterator[str]:
+    yield from (*plan.commands, *RUNTIMES)
+    if plan.runscripts.has_bash:
+        yield "start-shell"
+    if plan.user_layer:
+        yield from (*(["list-packages"] if plan.runscripts.has_bash else []), "make-squashfs", "unmake-squashfs")
 
 
 def _remove_disowned(root: Path, owned: set[str]) -> None:

@@ -13,7 +13,7 @@ from hpcmod.model.images.facts import ImageFacts, Package, PythonFacts, comparab
 from hpcmod.model.libraries.swap import make_library_path, swaps_libraries
 from hpcmod.model.packages.place import PACKED_OPTIONS, USER_LAYER_IN_CONTAINER, PackagePlace, make_tag
 from hpcmod.model.site import HOST_PYTHON, Binds, HostCommands, NodeType, Site
-from hpcmod.model.spec import COMMAND_NAME, InstallSpec
+from hpcmod.model.spec import COMMAND_NAME, Commands, InstallSpec
 from hpcmod.model.versions import choose_tunables, find_versions
 
 RUNSCRIPTS_IN_CONTAINER = "/runscripts"
@@ -90,6 +90,8 @@ class RunscriptSettings:
     """Directory added to the container's PATH instead of activating the image's Python; empty: activation is needed."""
     has_bash: bool = True
     """Whether the image has bash; without it, commands are started directly, not by run-in-env."""
+    command_lines: Commands = (("start-shell", ("bash",)),)
+    """Commands in bin/ that are not the image's command of that name, each with the program and its first arguments."""
 
 
 @dataclass(frozen=True)
@@ -361,7 +363,14 @@ def _make_runscript_settings(
         container_variables=(*names, *_names_of(_make_container_variables(spec.environment))),
         python_bin=_python_bin(facts),
         has_bash=facts.has_bash if facts else True,
+        command_lines=_make_command_lines(spec, RunscriptSettings.command_lines if not facts or facts.has_bash else ()),
     )
+
+
+def _make_command_lines(spec: InstallSpec, more: Commands) -> Commands:
+    asked = tuple((name, words) for name, words in spec.commands or () if words != (name,))
+    packages = (("list-packages", (f"{RUNSCRIPTS_IN_CONTAINER}/list-packages",)),) if more else ()
+    return (*asked, *packages, *more)
 
 
 _GPU_FLAGS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import jinja2
 
@@ -46,15 +46,8 @@ IN_BASH_OF_IMAGE = (
 )
 """Those of RUNSCRIPTS that only run in the container, with the image's bash."""
 
-PACKING_SCRIPTS = ("make-squashfs", "unmake-squashfs")
-"""Programs that pack the packages in user-software/ into one file, and unpack them; names of LUMI's modules."""
-
-ENVIRONMENT_SCRIPTS = ("in-environment", "environment.sh")
-"""Replacements for the module where there is no module tool: a program, and a file to source."""
-
-
-HOST_PROGRAMS = ("host-command", "host-commands")
-"""Python programs below libexec/ that run commands of the host for a container: the asking one, and the helper."""
+LIBEXEC = "libexec/"
+"""Programs for outside the container, and their parts: the same files in each installation."""
 
 
 class _Literal(str):
@@ -67,11 +60,15 @@ SETTINGS_FILE = "lib/settings.bash"
 """The only rendered file of the run scripts: assignments of what is known of machine and image, with their reasons."""
 
 
-def render_runscripts(settings: RunscriptSettings, *, templates: Mapping[str, str]) -> dict[str, str]:
+def render_runscripts(
+    settings: RunscriptSettings, plan: InstallPlan | None = None, *, templates: Mapping[str, str]
+) -> dict[str, str]:
     """Return the files of an installation's runscripts/ by path: the same in each installation, but for SETTINGS_FILE.
 
     Parameters
     ----------
+    plan
+        What in-environment sets; None: nothing.
     templates
         Text of each file of runscripts/, by path.
 
@@ -81,11 +78,13 @@ def render_runscripts(settings: RunscriptSettings, *, templates: Mapping[str, st
         If a setting cannot be written into a script.
     """
     left_out = () if settings.has_bash else IN_BASH_OF_IMAGE
-    plain = {name: text for name, text in templates.items() if not name.endswith(".j2") and name not in left_out}
-    return {
-        **plain,
-        SETTINGS_FILE: _rendered(SETTINGS_FILE, templates, settings=settings, question=_make_question(settings)),
+    plain = {
+        name: text
+        for name, text in templates.items()
+        if not name.endswith(".j2") and not name.startswith(LIBEXEC) and name not in left_out
     }
+    known = {"plan": plan, "no_sif": no_sif_message(plan) if plan else "", "question": _make_question(settings)}
+    return {**plain, SETTINGS_FILE: _rendered(SETTINGS_FILE, templates, settings=settings, **known)}
 
 
 def _make_question(settings: RunscriptSettings) -> str:
@@ -108,94 +107,23 @@ def _in_lines(value: object) -> str:
     return json.dumps(value)
 
 
-def render_wrapper(
-    command: str, settings: RunscriptSettings, *, templates: Mapping[str, str], words: Sequence[str] = ()
-) -> str:
-    """Render the script that runs a command in the image from outside, bin/<command> of the installation.
-
-    Parameters
-    ----------
-    words
-        The command line: a program by name or path, and its first arguments; empty: the command of this name.
-
-    Raises
-    ------
-    BadInputError
-        If the command is not a valid file name, or a setting cannot be written into a script.
-    """
-    if command in ("", ".", "..") or "/" in command:
-        raise BadInputError(f"{command!r} is not a valid command name", "List commands by name, without a path.")
-    return _rendered("wrapper", templates, settings=settings, command=command, words=words or (command,))
-
-
-def render_packing(name: str, settings: RunscriptSettings, *, templates: Mapping[str, str]) -> str:
-    """Render one of PACKING_SCRIPTS for bin/ of the installation.
-
-    Raises
-    ------
-    BadInputError
-        If a setting cannot be written into a script.
-    """
-    return _rendered(name, templates, settings=settings)
-
-
-def render_start_shell(settings: RunscriptSettings, *, templates: Mapping[str, str]) -> str:
-    """Render bin/start-shell.
-
-    Raises
-    ------
-    BadInputError
-        If a setting cannot be written into a script.
-    """
-    return _rendered("start-shell", templates, settings=settings)
-
-
-def render_runtime(command: str, settings: RunscriptSettings, *, templates: Mapping[str, str]) -> str:
-    """Render bin/<command> for one of RUNTIMES: the runtime itself, without the module's environment when it builds.
-
-    Raises
-    ------
-    BadInputError
-        If a setting cannot be written into a script.
-    """
-    return _rendered("runtime", templates, settings=settings, command=command)
-
-
-def render_mount(settings: RunscriptSettings, *, templates: Mapping[str, str]) -> str:
-    """Render libexec/squashfuse_ll, which keeps the image mounted when Slurm signals all processes.
-
-    Raises
-    ------
-    BadInputError
-        If a setting cannot be written into a script.
-    """
-    return _rendered("squashfuse_ll", templates, settings=settings)
-
-
-def render_host_programs(settings: RunscriptSettings, *, templates: Mapping[str, str]) -> dict[str, str]:
-    """Return the texts of HOST_PROGRAMS by name; empty if the site profile allows no commands of the host."""
-    return {name: templates[f"{name}.j2"] for name in HOST_PROGRAMS} if settings.host_commands.allowed else {}
-
-
-def render_environment(name: str, plan: InstallPlan, *, templates: Mapping[str, str]) -> str:
-    """Render one of ENVIRONMENT_SCRIPTS: the complete environment of the module, in bash.
+def render_environment(plan: InstallPlan, *, templates: Mapping[str, str]) -> str:
+    """Render environment.sh. It contains its own directory, because sh does not tell a sourced file its path.
 
     Raises
     ------
     BadInputError
         If a value cannot be written into a script.
     """
-    return _rendered(name, templates, settings=plan.runscripts, plan=plan, no_sif=no_sif_message(plan))
+    return _rendered("environment.sh", templates, settings=plan.runscripts)
 
 
-def _rendered(
-    name: str, templates: Mapping[str, str], *, settings: RunscriptSettings, command: str = "", **more: object
-) -> str:
+def _rendered(name: str, templates: Mapping[str, str], *, settings: RunscriptSettings, **more: object) -> str:
     if settings.gpus_per_rank not in ("one", "all"):
         raise BadInputError(f"gpus_per_rank is {settings.gpus_per_rank!r}", "Use 'one' or 'all'.")
     template = _environment(tuple(templates.items())).get_template(f"{name}.j2")
     rows = [_node_row(node) for node in settings.nodes]
-    return template.render(settings=settings, command=command, node_rows=rows, reason=_Reasons(settings), **more)
+    return template.render(settings=settings, node_rows=rows, reason=_Reasons(settings), **more)
 
 
 class _Reasons:

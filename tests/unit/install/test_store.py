@@ -14,6 +14,7 @@ import pytest
 from hpcmod.errors import CheckFailedError, HpcmodError, LackingError, UntrustedError, VerificationError
 from hpcmod.image.sif.reader import architecture_name
 from hpcmod.install import store
+from hpcmod.install.installed import is_started
 from hpcmod.install.store import InstalledImage, VerifiedSif, install, install_files, install_image
 from hpcmod.model.images.facts import ImageFacts, Package, PythonFacts
 from hpcmod.model.plan import InstallPlan, make_plan
@@ -267,18 +268,19 @@ def test_scripts_are_written_executable_and_listed(plan: InstallPlan, root: Path
     assert {"runscripts/conda-python-simple", "bin/python", "bin/torchrun", "bin/start-shell"} <= set(written)
     for name, sha256 in written.items():
         assert hashlib.sha256((root / name).read_bytes()).hexdigest() == sha256
-        mode = 0o644 if name.startswith(store.READ_ONLY) else 0o755
-        assert stat.S_IMODE((root / name).stat().st_mode) == mode
-        is_bash = not name.endswith((".py", ".lua", ".tcl", "/packages"))
-        assert not is_bash or subprocess.run(["bash", "-n", root / name], check=False).returncode == 0
-    assert names(root) == ["bin", "environment.sh", "in-environment", "libexec", "runscripts", "user-software"]
+        program = is_started(name) or name.startswith("bin/")
+        assert stat.S_IMODE((root / name).stat().st_mode) == (0o755 if program else 0o644), name
+        if (root / name).read_bytes().startswith(b"#!/bin/bash") or name.endswith(".bash"):
+            assert subprocess.run(["bash", "-n", root / name], check=False).returncode == 0
+    top = ["README", "bin", "environment.sh", "in-environment", "libexec", "runscripts", "user-software"]
+    assert names(root) == top
+    assert str((root / "bin/python").readlink()) == "../libexec/wrapper"
 
 
 def test_files_are_the_listed_ones_and_no_others(plan: InstallPlan, root: Path) -> None:
     written = install_files(plan, runscript_templates())
-    rooms = ("bin", "libexec", "runscripts", "runscripts/lib")
-    found = [f"{room}/{name}" for room in rooms for name in names(root / room) if name != "lib"]
-    assert sorted(written) == sorted([*found, "environment.sh", "in-environment"])
+    files = [path.relative_to(root) for path in root.rglob("*") if path.is_file()]
+    assert sorted(written) == sorted(str(path) for path in files if path.parts[0] != "user-software")
     assert set(names(root / "bin")) - {*plan.commands} == OWN_COMMANDS
 
 

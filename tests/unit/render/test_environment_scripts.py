@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from hpcmod.install.store import install_files
 from hpcmod.model.plan import InstallPlan
-from hpcmod.render.runscript import ENVIRONMENT_SCRIPTS, render_environment
 from hpcmod.resources import runscript_templates
 from tests.plans import HOSTILE, make_example, make_plan_of
 
 TEMPLATES = runscript_templates()
+RENDERED = ("environment.sh", "runscripts/lib/settings.bash")
 THOROUGH = os.environ.get("HPCMOD_THOROUGH") == "1"
 PLANS = {
     "lumi": make_example("lumi"),
@@ -33,13 +34,12 @@ SHELLS = [pytest.param(shell, id=shell) for shell in ("bash", "dash", "zsh") if 
 
 def write_scripts(plan: InstallPlan, root: Path) -> Path:
     """Write the two scripts and the image of a plan to another root directory."""
-    here = replace(plan, spec=replace(plan.spec, root=str(root)), sif_places=(f"{root}/a 'b' $c.sif",))
+    settings = replace(plan.runscripts, root=str(root))
+    spec = replace(plan.spec, root=str(root))
+    here = replace(plan, spec=spec, sif_places=(f"{root}/a 'b' $c.sif",), runscripts=settings)
     root.mkdir(parents=True, exist_ok=True)
     Path(here.sif_places[0]).touch()
-    for name in ENVIRONMENT_SCRIPTS:
-        path = root / name
-        path.write_text(render_environment(name, here, templates=TEMPLATES))
-        path.chmod(0o755)
+    install_files(replace(here, user_layer=None), TEMPLATES)
     return root
 
 
@@ -56,7 +56,7 @@ def read_environment(shell: str, line: str, **env: str) -> dict[str, str]:
 @pytest.mark.slow
 def test_bash_can_parse_every_script(plan: InstallPlan, tmp_path: Path) -> None:
     root = write_scripts(plan, tmp_path / "root")
-    for name in ENVIRONMENT_SCRIPTS:
+    for name in RENDERED:
         assert subprocess.run(["bash", "-n", root / name], check=False).returncode == 0
 
 
@@ -66,7 +66,7 @@ def test_shellcheck_finds_nothing(name: str, tmp_path: Path) -> None:
     root = write_scripts({**CHECKED, **PLANS}[name], tmp_path / "root")
     if shutil.which("shellcheck"):
         # SC1003, SC2016: \ and $ in single quotes are literal on purpose.
-        argv = ["shellcheck", "--exclude=SC1003,SC2016", "--shell=bash", *(root / name for name in ENVIRONMENT_SCRIPTS)]
+        argv = ["shellcheck", "--exclude=SC1003,SC2016", "--shell=bash", *(root / name for name in RENDERED)]
         assert subprocess.run(argv, capture_output=True, text=True).stdout == ""
 
 

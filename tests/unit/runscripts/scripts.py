@@ -9,14 +9,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from hpcmod.install.installed import link_of
 from hpcmod.model.plan import RunscriptSettings
 from hpcmod.model.site import RUNTIMES
-from hpcmod.render.runscript import (
-    render_runscripts,
-    render_runtime,
-    render_start_shell,
-    render_wrapper,
-)
+from hpcmod.render.runscript import LIBEXEC, render_runscripts
 from hpcmod.resources import runscript_templates
 
 SYSTEM_PATH = "/usr/bin:/bin"
@@ -63,14 +59,12 @@ class Ran:
 
 
 @lru_cache
-def rendered(settings: RunscriptSettings, commands: tuple[str, ...]) -> dict[str, str]:
-    """Return the scripts of a module by path relative to its root."""
+def rendered(settings: RunscriptSettings) -> dict[str, str]:
+    """Return the files of a module that are no links, by path relative to its root."""
     templates = runscript_templates()
     return {
         **{f"runscripts/{name}": text for name, text in render_runscripts(settings, templates=templates).items()},
-        **{f"bin/{command}": render_wrapper(command, settings, templates=templates) for command in commands},
-        **{f"bin/{name}": render_runtime(name, settings, templates=templates) for name in RUNTIMES},
-        "bin/start-shell": render_start_shell(settings, templates=templates),
+        **{name: text for name, text in templates.items() if name.startswith(LIBEXEC)},
     }
 
 
@@ -86,8 +80,13 @@ class Scripts:
     root: Path
 
     def write(self, settings: RunscriptSettings, commands: Sequence[str] = ("python", "pip")) -> Scripts:
-        for name, text in rendered(settings, tuple(commands)).items():
+        for name, text in rendered(settings).items():
             make_program(self.root / name, text)
+        for name in (*commands, *RUNTIMES, "start-shell"):
+            link = self.root / "bin" / name
+            link.parent.mkdir(exist_ok=True)
+            link.unlink(missing_ok=True)
+            link.symlink_to(link_of(f"bin/{name}"))
         return self
 
     def __call__(

@@ -6,13 +6,11 @@ import os
 import shutil
 import signal
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hpcmod.model.plan import RunscriptSettings
-from hpcmod.render.runscript import render_mount
 from hpcmod.resources import runscript_templates
 from tests.unit.runscripts.scripts import SYSTEM_PATH, Scripts, make_program, task
 
@@ -23,17 +21,15 @@ SHOW_PATH = '#!/bin/bash\nprintf "%s\\n" "$PATH"\n'
 IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 
 
-def rendered(settings: RunscriptSettings, standard: str) -> str:
-    """Render it with another directory as the system's PATH."""
-    text = render_mount(settings, templates=runscript_templates())
+def with_path(standard: str) -> str:
+    """Return it with another directory as the system's PATH."""
+    text = runscript_templates()["libexec/squashfuse_ll"]
     return text.replace("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", f"PATH={standard}")
 
 
-def test_it_is_the_hosts_and_ignores_signals(settings: RunscriptSettings, tmp_path: Path) -> None:
+def test_it_is_the_hosts_and_ignores_signals(tmp_path: Path) -> None:
     make_program(tmp_path / "host" / "squashfuse_ll", SHOW_MASK)
-    ours = make_program(
-        tmp_path / "libexec" / "squashfuse_ll", rendered(settings, f"{tmp_path}/libexec:{tmp_path}/host")
-    )
+    ours = make_program(tmp_path / "libexec" / "squashfuse_ll", with_path(f"{tmp_path}/libexec:{tmp_path}/host"))
     ran = subprocess.run([str(ours)], env={"PATH": ""}, capture_output=True, text=True, check=True)
     assert all(int(ran.stdout, 16) & 1 << number - 1 for number in IGNORED)
 
@@ -52,18 +48,16 @@ echo "$*"
         pytest.param("--nnp", ("-f", "x"), False, id="older setpriv"),
     ],
 )
-def test_it_ends_with_a_runtime_that_is_killed(
-    settings: RunscriptSettings, tmp_path: Path, knows: str, words: tuple[str, ...], asked: bool
-) -> None:
+def test_it_ends_with_a_runtime_that_is_killed(tmp_path: Path, knows: str, words: tuple[str, ...], asked: bool) -> None:
     real = make_program(tmp_path / "host" / "squashfuse_ll", "#!/bin/bash\n")
     make_program(tmp_path / "host" / "setpriv", SETPRIV % knows)
-    ours = make_program(tmp_path / "libexec" / "squashfuse_ll", rendered(settings, f"{tmp_path}/host"))
+    ours = make_program(tmp_path / "libexec" / "squashfuse_ll", with_path(f"{tmp_path}/host"))
     ran = subprocess.run([str(ours), *words], env={"PATH": ""}, capture_output=True, text=True, check=True)
     assert ran.stdout == (f"--pdeathsig KILL -- {real} -f x\n" if asked else "")
 
 
-def test_a_node_without_one_says_so(settings: RunscriptSettings, tmp_path: Path) -> None:
-    ours = make_program(tmp_path / "libexec" / "squashfuse_ll", rendered(settings, str(tmp_path)))
+def test_a_node_without_one_says_so(tmp_path: Path) -> None:
+    ours = make_program(tmp_path / "libexec" / "squashfuse_ll", with_path(str(tmp_path)))
     ran = subprocess.run([str(ours)], env={"PATH": ""}, capture_output=True, text=True)
     assert (ran.returncode, ran.stderr) == (127, "squashfuse_ll: squashfuse_ll not found on this node\n")
 
@@ -78,8 +72,7 @@ def test_the_runtime_finds_ours_first(
 ) -> None:
     if shutil.which("squashfuse_ll", path=SYSTEM_PATH) is None:
         pytest.skip("no squashfuse_ll on this machine: run dev/stack")
-    scripts = Scripts(tmp_path).write(replace(settings, root=str(tmp_path)))
-    make_program(tmp_path / "libexec" / "squashfuse_ll", render_mount(settings, templates=runscript_templates()))
+    scripts = Scripts(tmp_path).write(settings)
     make_program(tmp_path / "tools" / "singularity", SHOW_PATH)
     if own:
         make_program(tmp_path / "tools" / "squashfuse_ll")

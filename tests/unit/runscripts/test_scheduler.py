@@ -28,10 +28,9 @@ def without_help(template: str) -> str:
 
 
 def test_only_these_parts_of_the_run_scripts_know_the_words_of_schedulers() -> None:
-    # the parts of the scripts outside still include _scheduler.bash.j2
     knowing = {name for name, text in runscript_templates().items() if WORDS.search(without_help(text))}
     # the table of launchers has LSF's job ID, because jsrun is LSF's launcher
-    assert knowing - {"lib/ranks.bash", "_scheduler.bash.j2"} == set(OWNERS)
+    assert knowing - {"lib/ranks.bash"} == set(OWNERS)
     assert WORDS.findall(runscript_templates()["lib/ranks.bash"]) == ["LSB_JOBID"]
 
 

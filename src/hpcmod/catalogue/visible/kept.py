@@ -14,7 +14,7 @@ from pathlib import Path
 from hpcmod.catalogue.records.sharing import check_readable_by_readers
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.errors import BadInputError
-from hpcmod.install.installed import RECORD, find_root, parse_install_record
+from hpcmod.install.installed import RECORD, find_root, link_of, parse_install_record
 from hpcmod.model.catalogue.record import CatalogueRecord
 from hpcmod.model.catalogue.relocation import relocate
 from hpcmod.model.strict_json import JsonObject, load_json
@@ -103,9 +103,15 @@ def installed_files(catalogue: Catalogue, root: Path) -> dict[str, str]:
     """Read the scripts and the record of an installation in the catalogue: text by path below its directory."""
     listed = parse_install_record(read_kept_text(catalogue, root / RECORD) or "").get("files", [])
     names = [name for name in listed if isinstance(name, str) and _is_inside(name)]
-    texts = {name: read_kept_text(catalogue, root / name) for name in [*names, RECORD]}
+    texts = {name: read_kept_text(catalogue, _real(root, name)) for name in [*names, RECORD]}
     found = {name: text for name, text in texts.items() if text is not None}
     return {**found, RECORD: without_checksums(found[RECORD])} if RECORD in found else found
+
+
+def _real(root: Path, name: str) -> Path:
+    """Return the path of the file behind a link of an installation."""
+    target = link_of(name)
+    return root / target.removeprefix("../") if target else root / name
 
 
 def without_checksums(text: str) -> str:
@@ -138,6 +144,6 @@ def _roots(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[Path]:
 
 
 def _is_inside(name: str) -> bool:
-    """Return whether a name is a relative path that an installation writes."""
+    """Return whether a name is a relative path that an installation writes: at most two directories deep."""
     path = Path(name)
     return not path.is_absolute() and ".." not in path.parts and len(path.parts) in (1, 2, 3)

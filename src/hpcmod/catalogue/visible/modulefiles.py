@@ -17,7 +17,7 @@ from hpcmod.catalogue.visible.kept import (
     read_kept_text,
     read_module,
 )
-from hpcmod.install.installed import RECORD
+from hpcmod.install.installed import RECORD, is_started, link_of
 from hpcmod.model.catalogue.lifecycle import choose_default
 from hpcmod.model.catalogue.order import release_key
 from hpcmod.model.catalogue.record import CatalogueRecord
@@ -100,7 +100,12 @@ def _write_scripts(catalogue: Catalogue, record: CatalogueRecord, *, anew: bool)
         return
     before = {root / name for name in installed_files(catalogue, root)}
     for path, text in files.items():
-        _write(catalogue, path, text, executable=path.name != RECORD and path.parent.name != "lib")
+        name = str(path.relative_to(root))
+        if link_of(name):
+            catalogue.tree.make_directory(path.parent)
+            catalogue.tree.symlink(path, link_of(name))
+        else:
+            _write(catalogue, path, text, executable=name != RECORD and is_started(name))
     for path in before - set(files):
         catalogue.tree.remove(path)
 

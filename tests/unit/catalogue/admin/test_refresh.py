@@ -50,7 +50,7 @@ def test_a_dry_run_shows_the_lines_and_writes_nothing(shop: Catalogue) -> None:
     before = sorted(shop.directory.rglob("*"))
     (found,) = renew(shop, BOUND, dry_run=True).renewals
     assert "module (Lua)" in found.files
-    assert "bin/python" in found.files
+    assert "runscripts/lib/settings.bash" in found.files
     assert [line for line in found.module_lines if line.startswith("+") and "/scratch2" in line]
     assert sorted(shop.directory.rglob("*")) == before
 
@@ -79,12 +79,12 @@ def test_a_new_profile_reaches_users_and_undo_restores_every_byte(shop: Catalogu
     before = visible(shop)
     done = renew(shop, BOUND)
     assert done.change == 2
-    assert "/scratch2" in visible(shop)["software/Toy/1.0/bin/python"]
+    assert "/scratch2" in visible(shop)["software/Toy/1.0/runscripts/lib/settings.bash"]
     assert (read_journal(shop.directory)[-1].verb, renew(shop, BOUND).renewals) == ("refresh", ())
     lifecycle.undo(shop, 2, actor=ADA)
     assert visible(shop) == before
     lifecycle.undo(shop, 3, actor=ADA)
-    assert "/scratch2" in visible(shop)["software/Toy/1.0/bin/python"]
+    assert "/scratch2" in visible(shop)["software/Toy/1.0/runscripts/lib/settings.bash"]
 
 
 def test_the_wrapper_of_a_deleted_command_is_removed(shop: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,17 +1,5 @@
-#!/bin/bash -p
-# hpcmod wrapper: {{ command | sh_comment }} of module {{ settings.module | sh_comment }}.
 # The runtime itself, with two differences: commands get the binds and GPUs of the node that they run on; and builds do not see
-# the variables that the module sets for its own image, because a bind could make the build fail.
-set -uf
-_me={{ command | sh }}
-_module={{ settings.module | sh }}
-_sif_variable={{ settings.sif_variable | variable }}
-
-{% include "_messages.bash.j2" %}
-
-{% include "_guard.bash.j2" %}
-
-{% include "_outside.bash.j2" %}
+# the variables that the module sets for its own image, because a bind could make the build fail. Sourced by wrapper.
 
 # The first word that is not an option of the runtime. -> REPLY
 find_verb() { # ARGS
@@ -27,18 +15,17 @@ find_verb() { # ARGS
 }
 
 forget_module() {
+  local i
   unset SINGULARITY_BIND APPTAINER_BIND SINGULARITY_BINDPATH APPTAINER_BINDPATH
   unset SINGULARITYENV_PREPEND_PATH APPTAINERENV_PREPEND_PATH
-{% for name in settings.container_variables %}
-  unset {{ name | variable }}
-{% endfor %}
-{% for name, _ in settings.guard %}
-  unset {{ ("SINGULARITYENV_" ~ name) | variable }} {{ ("APPTAINERENV_" ~ name) | variable }}
-{% endfor %}
+  ((!${#_container_variables[@]})) || unset "${_container_variables[@]}"
+  for ((i = 0; i < ${#_guard[@]}; i += 3)); do unset "SINGULARITYENV_${_guard[i]}" "APPTAINERENV_${_guard[i]}"; done
 }
 
 find_verb "$@"
 if ! in_container; then
+  source "$_here/libexec/binds.bash"
+  source "$_here/libexec/outside.bash"
   case $REPLY in
     build) forget_module ;;
     exec | run | shell | test | instance)
@@ -53,6 +40,7 @@ if ! in_container; then
   esac
 fi
 # A site may have only one of the two; its commands are the same.
-find_program "$_me" && exec -- "$REPLY" "$@"
-find_runtime
-exec -- "$_runtime" "$@"
+for _runtime in "$_me" singularity apptainer; do
+  ! find_program "$_runtime" || exec -- "$REPLY" "$@"
+done
+stop 7 'no container runtime on this node: neither singularity nor apptainer is on PATH'

@@ -1,12 +1,4 @@
-#!/bin/bash -p
-# Pack the packages in user-software/ into one file, which containers then use instead. Part of module {{ settings.module | sh_comment }}.
-set -uf
-_me='make-squashfs'
-_root={{ settings.root | sh }}
-
-{% include "_messages.bash.j2" %}
-
-{% include "_programs.bash.j2" %}
+# Pack the packages in user-software/ into one file, which containers then use instead. Sourced by wrapper.
 
 _packed=$_root/user-software.squashfs _part=$_root/.user-software.squashfs.hpcmod-part.$$
 ! in_container || stop 1 'run this outside the container'

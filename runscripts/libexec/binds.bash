@@ -1,16 +1,6 @@
-# Binds of the module, six words each: starts a group, required, source is a pattern, source, destination (may be empty),
-# options. A group yields at most one bind, the first that exists.
-_candidates=(
-{% for group in settings.binds %}
-{% if settings.own_packages and loop.last %}
-  group optional packages '' {{ settings.own_packages.mount | sh }} {{ settings.own_packages.options | sh }}
-{% endif %}
-{% set follows = settings.own_packages and loop.last %}
-{% for bind in group %}
-  {% if loop.first and not follows %}group{% else %}else{% endif %} {% if bind.required %}required{% else %}optional{% endif %} {% if bind.pattern %}pattern {{ bind.glob | sh }}{% else %}path {{ bind.source | sh }}{% endif %} {{ bind.destination | sh }} {{ bind.options | sh }}
-{% endfor %}
-{% endfor %}
-)
+# The binds of the module that exist on this node, with those of the user and the user's packages. Needs settings.bash, whose
+# _binds has six words for each bind: starts a group, required, source is a pattern, source, destination, options. A group
+# yields at most one bind, the first that exists. Sourced by wrapper and in-environment, outside the container only.
 
 _bound=() # our binds, after resolve_binds
 
@@ -81,10 +71,42 @@ split_binds() {
   done
 }
 
-{% if settings.own_packages %}
-{% include "_packages.bash.j2" %}
+# Your own packages: the active state of a set that fits this image, chosen by HPCMOD_PACKAGES.
+# -> REPLY: the file of the state, or nothing
+find_own_packages() {
+  local choice=${HPCMOD_PACKAGES-} name state='' place=${HPCMOD_PACKAGES_DIR-} container=$_packages_container problem=''
+  REPLY=''
+  [[ $choice != none ]] || return 0
+  name=$choice
+  [[ ! $choice =~ ^(.*)@([0-9]+)$ ]] || name=${BASH_REMATCH[1]} state=${BASH_REMATCH[2]}
+  name=${name:-default}
+  [[ $place == /* ]] || place=${HOME-}/.local/share/hpcmod
+  if [[ $name == /* ]]; then place=$name/$container; else place=$place/packages/$container/$name; fi
+  REPLY=$place/active-$_packages_tag.squashfs
+  [[ ! $state ]] || REPLY=$place/states/$state-$_packages_tag.squashfs
+  [[ ! -e $REPLY ]] || return 0
+  REPLY=''
+  # loading the module has already printed this
+  [[ ${_HPCMOD_CONTAINER-} != *" $_module" ]] || return 0
+  if [[ ! -d $place ]]; then
+    [[ ! $choice || $name == /* ]] || problem="you have no set of packages \`$name\`; see: hpcmod packages $container"
+  elif [[ $state ]]; then
+    problem="state $state of your packages \`$name\` does not fit this image, so they are off; see: hpcmod packages --history $container"
+  elif has_other_packages "$place"; then
+    problem="your packages \`$name\` were made for another image, so they are off; to make them fit: hpcmod rebase $container"
+  fi
+  [[ ! $problem ]] || warn "$problem"
+}
 
-{% endif %}
+has_other_packages() { # DIRECTORY
+  local - link
+  set +f
+  for link in "$1"/active-*; do
+    [[ ! -L $link ]] || return 0
+  done
+  return 1
+}
+
 read_element() { # ELEMENT -> source and place
   local hidden=${1//'\:'/$'\1'}
   source=${hidden%%:*} place=
@@ -98,38 +120,34 @@ read_element() { # ELEMENT -> source and place
 
 is_ours_too() {
   local i glob
-{% if settings.own_packages %}
-  [[ $place != {{ settings.own_packages.mount | sh }} || $source != *-{{ settings.own_packages.tag | sh }}.squashfs ]] || return 0
-{% endif %}
-  for ((i = 0; i < ${#_candidates[@]}; i += 6)); do
-    glob=${_candidates[i + 3]//\{uname_r\}/$kernel}
-    [[ ${_candidates[i + 2]} == pattern ]] || glob=
+  [[ ! $_packages_tag || $place != "$_packages_mount" || $source != *"-$_packages_tag.squashfs" ]] || return 0
+  for ((i = 0; i < ${#_binds[@]}; i += 6)); do
+    glob=${_binds[i + 3]//\{uname_r\}/$kernel}
+    [[ ${_binds[i + 2]} == pattern ]] || glob=
     # shellcheck disable=SC2053 # it is a pattern on purpose
-    [[ $source == "${_candidates[i + 3]}" || ($glob && $source == $glob) ]] &&
-      [[ $place == "${_candidates[i + 4]:-$source}" ]] && return
+    [[ $source == "${_binds[i + 3]}" || ($glob && $source == $glob) ]] &&
+      [[ $place == "${_binds[i + 4]:-$source}" ]] && return
   done
   return 1
 }
 
 choose_binds() {
   local i found=1 wanted=''
-  for ((i = 0; i < ${#_candidates[@]}; i += 6)); do
-    if [[ ${_candidates[i]} == group ]]; then
+  for ((i = 0; i < ${#_binds[@]}; i += 6)); do
+    if [[ ${_binds[i]} == group ]]; then
       [[ $found || ! $wanted ]] || missing+=("$wanted")
       found='' wanted=''
-      [[ ${_candidates[i + 1]} != required ]] || wanted=${_candidates[i + 3]}
+      [[ ${_binds[i + 1]} != required ]] || wanted=${_binds[i + 3]}
     fi
     [[ ! $found ]] || continue
-    REPLY=${_candidates[i + 3]}
-    case ${_candidates[i + 2]} in
+    REPLY=${_binds[i + 3]}
+    case ${_binds[i + 2]} in
       pattern) newest "${REPLY//\{uname_r\}/$kernel}" ;;
-{% if settings.own_packages %}
       packages) find_own_packages ;;
-{% endif %}
     esac
     [[ $REPLY && -e $REPLY ]] || continue
     found=1
-    add_bind "$REPLY" "${_candidates[i + 4]}" "${_candidates[i + 5]}"
+    add_bind "$REPLY" "${_binds[i + 4]}" "${_binds[i + 5]}"
   done
   [[ $found || ! $wanted ]] || missing+=("$wanted")
 }

@@ -1,12 +1,4 @@
-#!/bin/bash -p
-# Unpack user-software.squashfs into user-software/, to change packages. Part of module {{ settings.module | sh_comment }}.
-set -uf
-_me='unmake-squashfs'
-_root={{ settings.root | sh }}
-
-{% include "_messages.bash.j2" %}
-
-{% include "_programs.bash.j2" %}
+# Unpack user-software.squashfs into user-software/, to change packages. Sourced by wrapper.
 
 _packed=$_root/user-software.squashfs _part=$_root/.user-software.hpcmod-part.$$
 ! in_container || stop 1 'run this outside the container'

@@ -1,23 +1,20 @@
-{% if settings.host_commands.allowed %}
 # Commands of the host that programs in the container may run, such as the scheduler's, if the user asks for them. A helper
 # outside runs them until the container ends: it is started first, so that they get the user's environment.
-_host_commands=({% for name in settings.host_commands.allowed %} {{ name | sh }}{% endfor %} )
 _in_container_host=/hostcommands
 
-offer_host_commands() { # -> _host_directory
+start_host_helper() { # -> _host_directory
   local - IFS=$' ,\t\n' wanted=${HPCMOD_HOST_COMMANDS-} word python programs=()
   set -f
-  _host_directory=
-  case $wanted in '' | 0) return ;; 1) wanted="${_host_commands[*]##*/}" ;; esac
+  [[ $wanted != 1 ]] || wanted="${_host_commands[*]##*/}"
   for word in $wanted; do
     find_host_command "$word" && programs+=("$word=$REPLY")
   done
   [[ ${programs[*]} ]] || stop 7 "none of these commands is on this node: $wanted"
   find_host_python || stop 7 'commands of the host need Python 3.6 or newer on this node. Leave them out: HPCMOD_HOST_COMMANDS=0'
   python=$REPLY
-  _host_directory=$("$python" -I -S {{ settings.root | sh }}/libexec/host-commands "$$" /tmp \
-    {{ settings.root | sh }}/libexec/host-command {{ settings.host_commands.environment | join(" ") | sh }} \
-    {{ settings.host_commands.refused_options | join(" ") | sh }} "${programs[@]}") && [[ $_host_directory ]] ||
+  _host_directory=$("$python" -I -S "$_here/libexec/host-commands" "$$" /tmp \
+    "$_here/libexec/host-command" "$_host_environment" \
+    "$_host_refused_options" "${programs[@]}") && [[ $_host_directory ]] ||
     stop 7 'the helper for commands of the host did not start. Leave them out: HPCMOD_HOST_COMMANDS=0'
 }
 
@@ -39,9 +36,8 @@ find_host_python() { # -> REPLY
   find_program python3
 }
 
-bind_host_commands() {
+bind_host_directory() {
   local bind name path=${SINGULARITYENV_PREPEND_PATH-${APPTAINERENV_PREPEND_PATH-}}
-  [[ $_host_directory ]] || return 0
   bind=$_host_directory:$_in_container_host:ro
   for name in SINGULARITY APPTAINER; do
     export "${name}ENV_PREPEND_PATH=$_in_container_host${path:+:$path}"
@@ -51,11 +47,3 @@ bind_host_commands() {
     export "${name}_BINDPATH=${path:+$path,}$bind"
   done
 }
-{% else %}
-offer_host_commands() {
-  case ${HPCMOD_HOST_COMMANDS-} in '' | 0) return ;; esac
-  say 'no command of the host is available in the container: the site profile has no host_commands.allowed'
-}
-
-bind_host_commands() { :; }
-{% endif %}

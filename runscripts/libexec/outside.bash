@@ -1,0 +1,169 @@
+# Start the image of the module: what wrapper and in-environment do outside the container. Needs settings.bash, job.bash and
+# binds.bash.
+
+find_image() { # -> _image
+  _image=${!_sif_variable-}
+  [[ $_image ]] || stop 3 "$_sif_variable is not set. Load the module first: module load $_module"
+  [[ $_image == /* && -e $_image ]] || stop 3 "image '$_image' not found. Load the module again: module load $_module
+If that does not help, reinstall the container."
+}
+
+find_runtime() { # -> _runtime
+  for _runtime in singularity apptainer; do
+    find_program "$_runtime" && _runtime=$REPLY && return
+  done
+  stop 7 'no container runtime on this node: neither singularity nor apptainer is on PATH'
+}
+
+# The GPU flags of the site's profile, as variables of the runtime, so that its options still decide (--nv=false). On a node
+# without GPUs they do nothing, or make the runtime warn.
+pass_gpus() {
+  local i names name
+  for ((i = 0; i < ${#_gpu_flags[@]}; i += 2)); do
+    names=("APPTAINER_${_gpu_flags[i]}" "SINGULARITY_${_gpu_flags[i]}")
+    [[ -e ${_gpu_flags[i + 1]} && ! ${!names[0]+set} && ! ${!names[1]+set} ]] || continue
+    for name in "${names[@]}"; do export "$name=1"; done
+  done
+}
+
+# A shell in the container takes 12 ms, and is not needed if the module has put the image's Python on PATH.
+find_first() { # -> _first
+  local entry=$_python_bin path=${APPTAINERENV_PREPEND_PATH-${SINGULARITYENV_PREPEND_PATH-}}
+  _first=()
+  [[ ! $_has_bash || $entry && :$path: == *":$entry:"* ]] || _first=(/runscripts/run-in-env)
+}
+
+# If another container was loaded first, its variables are set and not this one's: replace them.
+resolve_environment() {
+  local memory=_HPCMOD_${_sif_variable#SIF} exports
+  if [[ " ${!memory-} " != *' ADDITIONAL=yes '* ]]; then
+    resolve_binds
+    return
+  fi
+  exports=$("$_here/in-environment" exports) || exit
+  eval "$exports"
+}
+
+run_in_image() { # COMMAND ARGS
+  find_image
+  find_runtime
+  offer_host_commands
+  resolve_environment
+  bind_host_commands
+  find_first
+  guard_container
+  export_settings
+  pass_gpus
+  keep_mounted
+  exec -- "$_runtime" exec "$_image" "${_first[@]}" "$@"
+}
+
+# Keep the host's Python out of the container: _guard of settings.bash. Variables that were set before the module was loaded
+# are known by a variable of the module. HPCMOD_KEEP_ENV lists variables to pass on nevertheless; a value that the user set for
+# the container wins over all.
+guard_container() {
+  local i name value note
+  for ((i = 0; i < ${#_guard[@]}; i += 3)); do
+    name=${_guard[i]} value=${_guard[i + 1]} note=_HPCMOD_${_sif_variable#SIF}_${_guard[i]}
+    if [[ " ${HPCMOD_KEEP_ENV-} " == *" $name "* ]]; then
+      lift_guard "SINGULARITYENV_$name"
+      lift_guard "APPTAINERENV_$name"
+    elif [[ ${_guard[i + 2]} == always ]]; then
+      [[ ! $value && ! ${!name-} ]] || set_guard "SINGULARITYENV_$name" "APPTAINERENV_$name"
+    elif [[ ${!note-} ]]; then
+      set_guard "SINGULARITYENV_$name" "APPTAINERENV_$name"
+      [[ ${_guard[i + 2]} != before ]] || pass_added "SINGULARITYENV_$name" "APPTAINERENV_$name"
+    fi
+  done
+}
+
+lift_guard() { # VARIABLE
+  [[ ${!1-unset} != "$value" ]] || unset "$1"
+}
+
+set_guard() { # VARIABLES
+  [[ ${!1+set}${!2+set} ]] || export "$1=$value" "$2=$value"
+}
+
+# What the user has added to a list since the module was loaded.
+pass_added() { # VARIABLES
+  local - IFS=: entry added=()
+  set -f
+  for entry in ${!name-}; do
+    [[ :${!note}: == *":$entry:"* ]] || added+=("$entry")
+  done
+  [[ ! ${added[*]} || ${!1-}${!2-} ]] || export "$1=${added[*]}" "$2=${added[*]}"
+}
+
+# Slurm sends signals to every process of a step, also to the one that serves the container's root file system: the program
+# would lose its files before it has written its checkpoint. A runtime without its own squashfuse_ll searches PATH for it and
+# finds ours, which ignores signals and ends with the container.
+_standard_path=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+
+keep_mounted() {
+  local mine=$_here/libexec real
+  [[ -x $mine/squashfuse_ll ]] && PATH=$_standard_path find_program squashfuse_ll || return 0
+  real=$REPLY
+  ! find_program squashfuse_ll || [[ $REPLY -ef $real ]] || return 0
+  export PATH="$mine:$PATH"
+}
+
+# Commands of the host for programs in the container, if the user asks for them.
+_host_directory=''
+
+offer_host_commands() { # -> _host_directory
+  case ${HPCMOD_HOST_COMMANDS-} in '' | 0) return ;; esac
+  if [[ ${_host_commands[*]} ]]; then
+    source "$_here/libexec/host-commands.bash"
+    start_host_helper
+  else
+    say 'no command of the host is available in the container: the site profile has no host_commands.allowed'
+  fi
+}
+
+bind_host_commands() {
+  [[ ! $_host_directory ]] || bind_host_directory
+}
+
+# A host program that calls python3 means the host's. Users and their own scripts mean the container's.
+# -> REPLY: the host's command, if the caller is a host program and the host has this command
+find_for_host() { # ARGS
+  local words=()
+  # Started by its shebang line, #!/usr/bin/env python3; or EasyBuild, whose `eb` ends with an `exec` that hides it.
+  if [[ ${1-} == /* ]] && is_host_program "$1" || [[ "${*:1:2}" == '-m easybuild.main' ]]; then
+    find_program "$_me"
+    return
+  fi
+  { mapfile -d '' -t words <"/proc/$PPID/cmdline"; } 2>/dev/null || return 1
+  set -- "${words[@]:1}"
+  while [[ ${1-} == -* ]]; do
+    [[ $1 != -*[cm] ]] || return 1 # a command line or a Python module, not a script
+    shift
+  done
+  is_host_program "${1-}" && ! runs_commands_of_users "$1" || return 1
+  [[ " ${*:2} " != *" $_me "* ]] || return 1 # as in `xvfb-run python3 train.py`: the user chose the command
+  find_program "$_me"
+}
+
+# Programs written in Python, such as Snakemake, restart themselves by the path of their interpreter. If they call `python` by
+# name, it is a command of their user.
+runs_commands_of_users() { # PATH
+  local file=$1 start=
+  [[ $file == /* ]] || file=/proc/$PPID/cwd/$file
+  [[ ! ${file##*/} =~ ^(eb|hpcmod|reframe|spack)$ ]] && IFS= read -r start 2>/dev/null <"$file"
+  [[ $start == '#!'*python* ]]
+}
+
+# A script in the same directory as the host's command, as in /usr/bin or a virtual environment; or an HPC site's tool, which
+# often has a directory of its own.
+is_host_program() { # PATH
+  local file=$1 start=
+  [[ $file == /* ]] || file=/proc/$PPID/cwd/$file
+  [[ $1 && -f $file && -x $file ]] || return 1
+  IFS= read -r -d '' -n 2 start 2>/dev/null <"$file"
+  [[ $start == '#!' ]] && ! is_wrapper "$file" || return 1
+  case ${file##*/} in
+    eb | hpcmod | reframe | spack) return 0 ;;
+  esac
+  [[ -x ${file%/*}/$_me ]] && ! is_wrapper "${file%/*}/$_me"
+}
