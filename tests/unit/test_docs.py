@@ -233,6 +233,12 @@ def test_the_page_on_run_scripts_shows_the_distributed_one_whole() -> None:
     assert text == (CHECKOUT / "runscripts" / "conda-python-distributed").read_text(encoding="utf-8")
 
 
+def test_the_module_page_shows_a_modulefile_whole() -> None:
+    (text,) = re.findall(r"^```lua\n(.*?)^```", page("docs/reference/module.md"), re.MULTILINE | re.DOTALL)
+    modulefile = (CHECKOUT / "tests/unit/render/golden/lumi.lua").read_text(encoding="utf-8")
+    assert text == modulefile[modulefile.index("-- Written by hpcmod.") :]
+
+
 def test_the_module_page_mentions_every_run_script() -> None:
     text = page("docs/reference/module.md")
     names = [name.removesuffix(".j2") for name in resources.runscript_templates() if "/" not in name]
