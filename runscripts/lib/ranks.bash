@@ -1,5 +1,8 @@
 # The ranks of a distributed job: which launcher started this one, its numbers, and where all ranks meet. Needs job.bash.
 
+# Names of variables that stand for an option, or change what one does; others, such as HPCMOD_CACHE_ROOT, need no options.bash.
+_option_variables='HPCMOD_(DEBUG|FORK|GPUS|LAUNCHER|MAX|NO_PYTHON|PRELOAD|PROFILE|RANKS|RAY|RDZV|RESTORE|SAVE|SPAWN|TEE|TIMING)'
+
 _names=()          # names of the variables set here, in order
 declare -A _why=() # variable -> origin of its value
 

@@ -38,7 +38,7 @@ CEILINGS = {
     "tests/logs": 1360,
     "tests/lumi": 980,
     "tests/planted": 210,
-    "tests/unit": 56210,
+    "tests/unit": 56244,  # 70 more: variants of run scripts; the tests of their templates went
     "docs": 90,
     "docs/explanation": 920,
     "docs/how-to": 4200,

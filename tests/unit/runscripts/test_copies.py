@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.runscripts.scripts import SYSTEM_PATH, Scripts, make_program, task
+from tests.unit.runscripts.scripts import SYSTEM_PATH, Rank, Scripts, make_program, task
 
 WAYS = {
     "path": "{scripts}/get-master n[3-4]",
@@ -46,3 +46,23 @@ def test_a_users_variant_with_another_port_and_a_variable_runs(
     assert {"MASTER_PORT=29500", "OMP_NUM_THREADS=7", "RANK=1"} <= set(done.stdout.split("\0"))
     refused = subprocess.run([mine, "--rdzv", "c10d"], env=env, capture_output=True, text=True)
     assert (refused.returncode, refused.stderr.split(":")[0]) == (2, "my-distributed")
+
+
+def test_a_rank_without_options_reads_five_parts(rank: Rank) -> None:
+    """A thousand ranks open these files on a parallel file system."""
+    for path in (rank.scripts.root / "runscripts/lib").iterdir():
+        if path.stem not in ("settings", "job", "ranks", "node", "python"):
+            path.unlink()
+    assert rank(task(1), "x.py").arguments == ["x.py"]
+
+
+def test_each_option_is_noticed_by_its_variable(scripts: Scripts) -> None:
+    lib = scripts.root / "runscripts/lib"
+    show = f"""_lib={lib} _only=
+        source "$_lib/job.bash" && source "$_lib/ranks.bash" && source "$_lib/options.bash"
+        for name in "${{_options[@]}}"; do
+          name=${{name^^}}
+          [[ HPCMOD_${{name//-/_}} =~ $_option_variables ]] || echo "$name"
+        done"""
+    done = subprocess.run(["bash", "-uc", show], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("", "")
