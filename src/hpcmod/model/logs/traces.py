@@ -1,6 +1,6 @@
 """Traces of several ranks, merged into one that Perfetto and Chrome open: each rank is a process of the merged trace.
 
-Reads the JSON of torch.profiler and of other programs in the Trace Event Format, and the speedscope format of py-spy.
+Reads the JSON of torch.profiler and of other programs in the Trace Event Format.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from hpcmod.errors import BadInputError
-from hpcmod.model.logs.speedscope import is_speedscope, read_speedscope
 
 Event = Mapping[str, Any]
 """One event of the Trace Event Format; times are in microseconds."""
@@ -28,7 +27,7 @@ class RankTrace:
     host: str
     """Empty if unknown."""
     kind: str
-    """torch, py-spy or other."""
+    """torch or other."""
     events: Sequence[Event]
     base: int
     """Nanoseconds from 1970 to time 0 of the events; -1: unknown."""
@@ -49,11 +48,12 @@ def parse_trace(values: Any, source: str, *, rank: int | None = None) -> RankTra
     BadInputError
         If it is not a known format, or has no rank.
     """
-    if is_speedscope(values):
-        return RankTrace(_need_rank(rank, source), "", "py-spy", read_speedscope(values, source), -1, source)
     listed = values.get("traceEvents") if isinstance(values, dict) else values
     if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
-        raise BadInputError(f"{source}: not a trace", "Give the JSON of torch.profiler, py-spy or rocprof.")
+        raise BadInputError(
+            f"{source}: not a trace",
+            "Give the JSON of torch.profiler or rocprof; open that of py-spy at https://www.speedscope.app.",
+        )
     about = values if isinstance(values, dict) else {}
     told = about.get("distributedInfo")
     own = told.get("rank") if isinstance(told, dict) else None
