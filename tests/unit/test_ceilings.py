@@ -17,7 +17,7 @@ CEILINGS = {
     "src/hpcmod": 1510,  # 2 more: parts of run scripts in lib/; their templates went
     "src/hpcmod/building": 1580,
     "src/hpcmod/catalogue": 5740,  # 10 more: commands are links, which rendering and repair know
-    "src/hpcmod/check": 6200,
+    "src/hpcmod/check": 6140,
     "src/hpcmod/cli": 11820,  # lint says which files it skips; rules of lint went for it
     "src/hpcmod/endings": 900,
     "src/hpcmod/fs": 1220,

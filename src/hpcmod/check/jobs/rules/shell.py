@@ -15,7 +15,7 @@ _QUOTES = "".join(chr(code) for code in (*range(0x2018, 0x2020), 0xB4, 0xAB, 0xB
 
 
 def _lost_continuation(look: ScriptContext) -> Iterator[Fault]:
-    for call in look.calls:
+    for call in () if look.script.error else look.calls:
         first = call.words[0].text if call.words else ""
         before = look.script.lines[call.line - 2] if call.line > 1 else ""
         broken = before.lstrip().startswith("#") or re.search(r"\\[ \t]+$", before)

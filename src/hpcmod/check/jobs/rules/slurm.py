@@ -60,7 +60,7 @@ def _directive_variable(look: ScriptContext) -> Iterator[Fault]:
 
 
 def _missing_option(look: ScriptContext) -> Iterator[Fault]:
-    for name in look.site.job.required:
+    for name in look.site.job.required if look.script.options else ():
         if look.option(name) is None:
             what = f"--{name} is missing, which {look.site.name} requires for every job"
             yield 1, what, f"Add #SBATCH --{name}=..., or export SBATCH_{_VARIABLES.get(name, name.upper())}."
