@@ -83,7 +83,7 @@ COMMAND_LINES = [
     ("export MIOPEN_USER_DB=$TMPDIR\n", ["unknown-setting"]),
     ("module /project/modules\n", ["module-path"]),
     ("srun ./a <options>\n", ["syntax"]),
-    ("cp /data/<name> .\n", ["syntax"]),
+    ("bash <path/to/script/>/a.sh\n", ["syntax"]),
     ('echo "<options>" <in >out  # <b>\n', []),
     ("singularity exec /store/tool:1.2--3 ls\n", []),
     ("if [ $1 ]; then export X=$SLURM_LOCALID; fi\n", []),

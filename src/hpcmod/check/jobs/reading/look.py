@@ -37,7 +37,7 @@ _LOADS_NOTHING = (
     "avail", "av", "del", "help", "key", "keyword", "list", "overview", "purge", "reset", "rm", "save", "savelist",
     "show", "spider", "unload", "unuse", "use", "whatis",
 )  # fmt: skip
-_PLACEHOLDER = re.compile(r"(?<![<\w(])<[A-Za-z](?:[\w -]*\w)?>(?![(&])|(?<=/)<[A-Za-z]\w*>")
+_PLACEHOLDER = re.compile(r"(?<![<\w(])<[A-Za-z](?:[\w ./-]*[\w/])?>(?![(&])|(?<=/)<[A-Za-z]\w*>")
 _REFERENCE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 
 
