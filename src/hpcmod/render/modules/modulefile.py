@@ -169,11 +169,8 @@ def _whatis_lines(plan: InstallPlan) -> list[str]:
 
 def render_packages(plan: InstallPlan) -> str:
     """Render libexec/packages: the packages in the image, which `module help` shows as they are; empty if none."""
-    joint = "\xa0"  # keeps a name and its version on one line
-    listed = ", ".join(
-        _visible(_one_line(package.name)) + joint + _visible(_one_line(package.version)) for package in plan.packages
-    )
-    return _wrap(listed).replace(joint, " ") + "\n" if listed else ""
+    listed = ", ".join(_visible(_one_line(f"{package.name}/{package.version}")) for package in plan.packages)
+    return f"{_wrap(listed)}\n" if listed else ""
 
 
 def render_help(plan: InstallPlan) -> str:

@@ -28,7 +28,7 @@ module-whatis "Description: PyTorch 2.7.1 for AMD GPUs"
 module-whatis "Homepage: https://pytorch.org/"
 # The packages in the image, for `whatis` and `spider`.
 if {![module-info mode load] && ![module-info mode unload] && ![catch {open $root/libexec/packages} packages]} {
-    module-whatis "Packages: [regsub -all {\s+} [regsub -all {([^,]) } [read $packages] {\1/}] { }]"
+    module-whatis "Packages: [string map {\n { }} [read $packages]]"
     close $packages
 }
 if {[info exists ::ModuleTool] && $::ModuleTool eq "Lmod" && [versioncmp $::ModuleToolVersion 8.2.8] >= 0} {

@@ -13,7 +13,7 @@ if packages then
     local text = packages:read("*a")
     packages:close()
     help("\nPython packages in the image\n============================\n" .. text)
-    whatis("Packages: " .. string.gsub(string.gsub(text, "([^,]) ", "%1/"), "%s+", " "))
+    whatis("Packages: " .. string.gsub(text, "\n", " "))
 end
 
 conflict("PyTorch")
