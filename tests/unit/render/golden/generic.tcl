@@ -1,20 +1,5 @@
-# Lmod reads this file as bytes but prints UTF-8: without this, each byte would become a character.
-if {[info exists ::ModuleTool] && $::ModuleTool eq "Lmod" && [encoding system] ne "utf-8"} {
-    foreach command {setenv pushenv prepend-path puts module-whatis} {
-        rename $command bytes_$command
-        proc $command args [string map [list COMMAND bytes_$command] {
-            set texts {}
-            foreach text $args {
-                set text [encoding convertfrom utf-8 [encoding convertto [encoding system] $text]]
-                # Tcl 8.6 has no characters above U+FFFF and would print surrogates
-                lappend texts [regsub -all {[\ud800-\udfff]+} $text ?]
-            }
-            uplevel 1 [list COMMAND {*}$texts]
-        }]
-    }
-}
-
 set root "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity"
+if {[encoding system] ne "utf-8"} { catch { source $root/libexec/utf-8.tcl } } ;# Lmod reads this file as bytes, but prints UTF-8
 
 proc ModulesHelp { } {
     puts stderr "Description\n===========\nPyTorch 2.7.1 for AMD GPUs\n\nUse\n===\nsingularity exec \$SIF conda-python-simple ARGS\n    one process with the image's Python\nsrun ... singularity exec \$SIF conda-python-distributed ARGS\n    one rank of a distributed job\nstart-shell \[COMMAND ARGS\]\n    a shell in the container, or one command\n\$SIF, \$SIFPYTORCH\n    the image\n\$RUNSCRIPTS, \$RUNSCRIPTSPYTORCH\n    the run scripts; inside the container: /runscripts\n\nCommands\n========\npip, python, python3.12, torchrun, start-shell\n\nImage\n=====\nThe first of:\n/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1.sif\n\nImage labels\n============\norg.opencontainers.image.title: PyTorch for LUMI\n\nMore information\n================\nhttps://pytorch.org/"

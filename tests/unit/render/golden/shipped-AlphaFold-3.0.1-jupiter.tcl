@@ -1,20 +1,5 @@
-# Lmod reads this file as bytes but prints UTF-8: without this, each byte would become a character.
-if {[info exists ::ModuleTool] && $::ModuleTool eq "Lmod" && [encoding system] ne "utf-8"} {
-    foreach command {setenv pushenv prepend-path puts module-whatis} {
-        rename $command bytes_$command
-        proc $command args [string map [list COMMAND bytes_$command] {
-            set texts {}
-            foreach text $args {
-                set text [encoding convertfrom utf-8 [encoding convertto [encoding system] $text]]
-                # Tcl 8.6 has no characters above U+FFFF and would print surrogates
-                lappend texts [regsub -all {[\ud800-\udfff]+} $text ?]
-            }
-            uplevel 1 [list COMMAND {*}$texts]
-        }]
-    }
-}
-
 set root "/project/software/AlphaFold/3.0.1-singularity"
+if {[encoding system] ne "utf-8"} { catch { source $root/libexec/utf-8.tcl } } ;# Lmod reads this file as bytes, but prints UTF-8
 
 proc ModulesHelp { } {
     puts stderr "Description\n===========\nPredict structures of biomolecules; you request the model parameters from Google\nDeepMind\n\nUse\n===\nstart-shell \[COMMAND ARGS\]\n    a shell in the container, or one command\n\$SIF, \$SIFALPHAFOLD\n    the image\n\$RUNSCRIPTS, \$RUNSCRIPTSALPHAFOLD\n    the run scripts; inside the container: /runscripts\n\nCommands\n========\nrun_alphafold, start-shell\n\nImage\n=====\nThe first of:\n/project/software/AlphaFold/3.0.1-singularity/alphafold3.sif\n\nMore information\n================\nhttps://github.com/google-deepmind/alphafold3"

@@ -67,7 +67,7 @@ def test_text_that_no_modulefile_can_hold_is_refused(syntax: str) -> None:
 
 @pytest.mark.parametrize("syntax", SYNTAXES)
 def test_the_modulefile_calls_its_logic_once_and_last(syntax: str) -> None:
-    lines = render(make_example("lumi"), syntax).splitlines()
+    lines = [line for line in render(make_example("lumi"), syntax).splitlines() if "utf-8" not in line]
     call = {
         "Lua": 'assert(loadfile(root .. "/libexec/module.lua"))(container)',
         "Tcl": "source $root/libexec/module.tcl",
