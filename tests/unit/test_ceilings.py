@@ -44,7 +44,7 @@ CEILINGS = {
     "docs/how-to": 4200,
     "docs/reference": 1550,  # 160 more: conda-python-distributed and a modulefile, whole: nobody could read them before
     "docs/tutorial": 160,
-    "runscripts": 7340,
+    "runscripts": 7360,
     "easyblocks": 560,
     "easyconfigs": 2130,
     "recipes": 1430,
