@@ -71,17 +71,19 @@ def read_stack(root: Path) -> Stack | None:
     return Stack(root, *(Path(values.get(f"HPCMOD_STACK_{name.upper()}", "/nonexistent")) for name in names))
 
 
+START = 'import atexit, gc, runpy; atexit.register(gc.freeze); runpy._run_module_as_main("easybuild.main")'
+"""Start EasyBuild, which ends without searching all its objects for garbage."""
+
+
 def write_eb(stack: Stack, directory: Path) -> Path:
     """Write an `eb` that starts EasyBuild directly, and return its directory, for PATH.
 
-    The real script `eb` starts Python two more times to choose one, and Python searches all of EasyBuild's objects for
-    garbage as it ends; test_install.py runs it.
+    The real script `eb` starts Python two more times to choose one; test_install.py runs it.
     """
     program = directory / "programs" / "eb"
     if not program.exists():
         program.parent.mkdir(exist_ok=True)
-        code = 'import atexit, gc, runpy; atexit.register(gc.freeze); runpy._run_module_as_main("easybuild.main")'
-        program.write_text(f'#!/bin/sh\nexec "${{EB_PYTHON:-{stack.python}}}" -c \'{code}\' "$@"\n')
+        program.write_text(f'#!/bin/sh\nexec "${{EB_PYTHON:-{stack.python}}}" -c \'{START}\' "$@"\n')
         program.chmod(0o755)
     return program.parent
 
@@ -117,12 +119,11 @@ class ModuleTool:
         return {**self.stack.environment(self.home), **env, **more}
 
     def __call__(self, snippet: str, *modulepath: Path, cwd: Path | None = None, **env: str) -> Done:
-        """Run `snippet` in bash with `module` defined and these directories in MODULEPATH; keyword arguments set
-        variables.
-        """
-        use = "".join(f"module use '{path}'\n" for path in reversed(modulepath))
+        """Run `snippet` in bash with `module` defined, and MODULEPATH as after a login; keywords set variables."""
         base = self.stack.environment(self.home, **env)
-        return run(["bash", "--norc", "-c", self.prologue() + use + snippet], base, cwd or self.home)
+        if modulepath:
+            base["MODULEPATH"] = ":".join([*map(str, modulepath), *filter(None, [base.get("MODULEPATH")])])
+        return run(["bash", "--norc", "-c", self.prologue() + snippet], base, cwd or self.home)
 
 
 @dataclass(frozen=True)
@@ -162,10 +163,8 @@ class EasyBuild:
         return ModuleTool(self.stack, self.top, self.modules_tool).environment(**{**own, **self.variables})
 
     def command(self, *args: str | Path) -> list[str]:
-        """Return the command that the script `eb` runs. The script starts Python two more times to choose one;
-        test_install.py runs it.
-        """
-        return [str(self.stack.python), "-m", "easybuild.main", *map(str, args)]
+        """Return the command that starts EasyBuild, as `write_eb` does."""
+        return [str(self.stack.python), "-c", START, *map(str, args)]
 
     def __call__(self, *args: str | Path, cwd: Path | None = None, **env: str) -> Done:
         """Run `eb ARGS` with stderr joined to stdout. The caller must check the return code."""

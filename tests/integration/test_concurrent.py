@@ -13,7 +13,7 @@ from tests.stack import EasyBuild, ModuleTool
 
 pytestmark = pytest.mark.stack
 
-AT_ONCE = 8 if THOROUGH else 5
+AT_ONCE = 8 if THOROUGH else 3
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +47,9 @@ def test_one_of_several_concurrent_runs_installs_and_all_succeed(
 
 def test_concurrent_rebuilds_all_succeed(eb: EasyBuild, toy: Path, lmod: ModuleTool) -> None:
     assert eb(toy).returncode == 0
-    started = [start(eb, number, toy, "--rebuild") for number in range(3)]
+    started = [start(eb, number, toy, "--rebuild") for number in range(2)]
     said = [process.communicate()[0] for process in started]
-    assert [process.returncode for process in started] == [0, 0, 0], "\n".join(said)
+    assert [process.returncode for process in started] == [0, 0], "\n".join(said)
     assert all("COMPLETED" in text for text in said)
     assert lmod("module load Toy && start-shell -c 'echo 1'", eb.modules).stdout == "1\n"
     assert leftovers(eb) == set()

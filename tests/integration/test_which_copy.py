@@ -20,6 +20,9 @@ pytestmark = pytest.mark.stack
 
 TOY = "Toy/1.0"
 
+one_tool = pytest.mark.parametrize("student", ["lmod", "envmodules"] if THOROUGH else ["lmod"], indirect=True)
+"""For verbs that do not ask the module tool, or ask it what other tests here ask both."""
+
 
 @dataclass(frozen=True)
 class Student:
@@ -112,6 +115,7 @@ def copies_meant(student: Student, on_path: str, text: str) -> list[str]:
     return [loaded, ran, shown, copies[info["container"]["module"]]]
 
 
+@one_tool
 def test_with_two_copies_it_reports_which_is_used_and_how_to_use_the_other(student: Student) -> None:
     said = student("hpcmod exec Toy true", student.site.modules).stderr
     assert f"using the site's copy of {TOY}; to use your own" in said and f"module use {student.own}" in said
@@ -133,6 +137,7 @@ def test_a_private_copy_that_nothing_marks_is_loaded_by_the_line_that_info_print
         mark.write_text(text)
 
 
+@one_tool
 def test_installing_again_says_that_it_is_there_and_prints_the_line(student: Student) -> None:
     done = student("hpcmod install Toy", student.site.modules)
     assert done.returncode == 0
@@ -152,6 +157,7 @@ def test_while_it_is_loaded_updating_says_to_unload_it(student: Student) -> None
     assert f"module unload {TOY}" in done.stderr
 
 
+@one_tool
 def test_a_prefix_is_obeyed_and_removing_leaves_the_sites_copy(student: Student) -> None:
     other = student.home / "other"
     done = student(f"hpcmod install --prefix {other} Toy", student.site.modules)
@@ -192,7 +198,7 @@ def test_the_page_on_private_copies_works_as_written(student: Student, tmp_path:
         student("hpcmod install Toy", student.site.modules)
 
 
-@pytest.mark.parametrize("student", ["lmod", "envmodules"] if THOROUGH else ["lmod"], indirect=True)
+@one_tool
 def test_the_page_on_a_full_quota_works_as_written(student: Student) -> None:
     place = student.home / "scratch"
     script = commands_of("quota", **{"PyTorch": "Toy", "/scratch/project_465000001/alice/easybuild": place})
@@ -204,7 +210,7 @@ def test_the_page_on_a_full_quota_works_as_written(student: Student) -> None:
     assert not (place / "modules/all/Toy").exists() and (student.own / "Toy").exists()
 
 
-@pytest.mark.parametrize("student", ["lmod", "envmodules"] if THOROUGH else ["lmod"], indirect=True)
+@one_tool
 def test_packages_are_added_to_the_sites_copy_and_nothing_is_written_there(student: Student, tmp_path: Path) -> None:
     """The user can only read the catalogue; verify detects a modified state."""
     make_wheel(tmp_path / "mine-1.0-py3-none-any.whl")

@@ -69,6 +69,7 @@ def remember_ten(path: Path, first: int) -> None:
         remember(path, replace(POINT, busbw=float(number)), replace(POINT, busbw=number + 0.5))
 
 
+@pytest.mark.slow
 def test_processes_that_add_at_once_lose_nothing(path: Path) -> None:
     spawn = multiprocessing.get_context("spawn")
     processes = [spawn.Process(target=remember_ten, args=(path, first)) for first in (0, 10, 20)]

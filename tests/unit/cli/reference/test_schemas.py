@@ -100,6 +100,7 @@ def objects_of(schema: Any) -> Iterator[dict[str, Any]]:
             yield from objects_of(part)
 
 
+@pytest.mark.slow
 def test_every_command_has_a_valid_schema_that_allows_no_other_field() -> None:
     for name, schema in command_schemas().items():
         Draft202012Validator.check_schema(schema)

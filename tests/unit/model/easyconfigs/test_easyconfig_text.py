@@ -38,6 +38,7 @@ def test_reports_values_that_need_easybuild(text: str) -> None:
         read_named_image(HEAD + text, "x.eb")
 
 
+@pytest.mark.slow
 @given(st.text(max_size=60))
 def test_no_text_raises_anything_but_bad_input(text: str) -> None:
     try:
