@@ -12,7 +12,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -20,7 +20,7 @@ import pytest
 from hpcmod.model.plan import RunscriptSettings
 from hpcmod.model.site import NodeType
 from tests.stack import CHECKOUT, Cluster, Done, Stack, start_cluster, stop_cluster
-from tests.unit.runscripts.scripts import write_runscripts
+from tests.unit.runscripts.scripts import make_program, write_runscripts
 
 pytestmark = pytest.mark.stack
 
@@ -50,17 +50,11 @@ class Runner:
 
     nodes: Cluster
     scripts: Path
+    program: str = "/runscripts/conda-python-distributed"
 
     def inside(self, image: Path) -> list[str]:
         binds = [f"--bind={self.scripts}:/runscripts", f"--bind={CHECKOUT / 'tests'}"]
-        return [
-            str(self.nodes.stack.apptainer),
-            "-q",
-            "exec",
-            *binds,
-            str(image),
-            "/runscripts/conda-python-distributed",
-        ]
+        return [str(self.nodes.stack.apptainer), "-q", "exec", *binds, str(image), self.program]
 
     def __call__(self, launcher: str, *words: object, image: Path | None = None, **env: str) -> Done:
         own = {"HPCMOD_CACHE_ROOT": str(self.scripts / "caches"), "GLOO_SOCKET_IFNAME": "hsn0"}
@@ -108,6 +102,16 @@ def test_torchrun_starts_the_ranks_of_two_nodes(run: Runner, torch_sif: Path) ->
     ranks = ranks_of(run("srun -N2 -n2 --ntasks-per-node=1", *options, ALL_REDUCE, image=torch_sif))
     assert places(ranks) == [f"{local} 4 2 {node} nid00{node + 1}" for node in range(2) for local in range(2)]
     assert {rank["total"] for rank in ranks} == {6}
+
+
+def test_a_users_variant_with_another_port_and_a_variable_runs_on_two_nodes(run: Runner) -> None:
+    text = (run.scripts / "conda-python-distributed").read_text()
+    text = text.replace("\noffer_meeting_point\n", "\noffer MASTER_PORT 29500 'mine'\noffer_meeting_point\n")
+    text = text.replace("\noffer_settings\n", "\noffer GROUP mine 'my own'\noffer_settings\n")
+    make_program(run.scripts / "mine" / "my-distributed", text)
+    mine = replace(run, program="/runscripts/mine/my-distributed")
+    ranks = ranks_of(mine("srun -w nid[001-002] -N2 -n4 --ntasks-per-node=2", MEET, "0"))
+    assert [(rank["MASTER_PORT"], rank["group"], rank["total"]) for rank in ranks] == [("29500", "mine", 6)] * 4
 
 
 def test_two_jobs_on_the_same_nodes_do_not_meet(run: Runner) -> None:
