@@ -122,7 +122,7 @@ class ContainerModule(EasyBlock):
         for name in list(self.module_load_environment.vars):
             self.module_load_environment.remove(name)
         self._installed = None
-        self._fit = {}
+        self._fit = None
 
     def check_checksums(self):
         """Return what `eb --check-contrib` reports: the digest in `image` counts as the checksum."""
@@ -164,7 +164,7 @@ class ContainerModule(EasyBlock):
             # the runtime takes a colon for the end of a path
             image=ImageReference.parse(self.image).file_name.replace(":", "-"),
             easyconfig=os.path.basename(self.cfg.path),
-            found_at=self.src[0]["path"] if self.src else store.recorded_source(Path(self.installdir)),
+            found_at=self.src[0]["path"] if self.src else store.read_record(Path(self.installdir)).image.source,
             description=self.cfg["description"] or "",
             homepage=self.cfg["homepage"] or "",
             install_mode="central" if staged else mode,
@@ -374,7 +374,7 @@ class ContainerModule(EasyBlock):
                 mkdir(str(final.parent), parents=True)
                 content = written.read_bytes()
                 # before the module: an installation with a module is complete, and is not repeated
-                store.complete_record(Path(self.installdir), final, content, known=self._fit)
+                store.complete_record(Path(self.installdir), final, content, fit=self._fit)
                 write_file(final, content, mode=stat.S_IMODE(written.stat().st_mode))
         finally:
             self.mod_filepath = str(final)

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hpcmod.image.trust.provenance import Provenance, now, write_provenance
+from hpcmod.image.trust.provenance import now, write_provenance
 from hpcmod.model.easyconfigs.easyconfig_text import CONSTANTS
 from hpcmod.model.easyconfigs.static_values import read_static_values
+from hpcmod.model.images.facts import Provenance
 from hpcmod.model.images.reference import ImageReference
 from hpcmod.model.spec import parse_commands
 from tests.corpus import make_sif, pack

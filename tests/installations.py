@@ -37,6 +37,6 @@ def install(top: Path, module: str, syntax: str = "Lua", *, root: Path | None = 
     (place / "bin").mkdir(parents=True)
     for name in ("x.sif", "bin/python"):
         (place / name).write_text("ours")
-    record = {"module": module, "image": {"path": str(place / "x.sif"), "size": 3}, "files": ["bin/python"]}
+    record = {"module": module, "image": {"path": str(place / "x.sif"), "size": 3}, "files": {"bin/python": ""}}
     (place / "record.json").write_text(json.dumps(record))
     return path

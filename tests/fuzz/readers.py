@@ -56,10 +56,13 @@ from hpcmod.model.endings.events import Log, read_events
 from hpcmod.model.endings.flight import find_mismatch, parse_dump
 from hpcmod.model.endings.stacks import MARK as RANKS
 from hpcmod.model.endings.stacks import group_ranks, judge_hang, parse_answers, tell_groups
-from hpcmod.model.images.facts import Package
+from hpcmod.model.images.facts import Package, Provenance, PythonFacts
 from hpcmod.model.images.oci import choose_platform, parse_config, parse_manifest, parse_saved
 from hpcmod.model.images.reference import ImageReference
+from hpcmod.model.install_record import InstalledImage, InstallRecord, OwnPackages, parse_install_record
+from hpcmod.model.install_record import render_install_record as render_installed
 from hpcmod.model.jobs.facts import parse_job_facts
+from hpcmod.model.json_form import json_form
 from hpcmod.model.libraries import netstack
 from hpcmod.model.libraries.elf import parse_elf
 from hpcmod.model.libraries.ld_cache import parse_ld_cache
@@ -161,7 +164,7 @@ CONFIG = {
     "rootfs": {"diff_ids": [DIGEST]},
 }
 SAVED = [{"Config": "c.json", "RepoTags": ["a:b"], "Layers": ["l.tar"]}]
-PROVENANCE = {"version": 1, "reference": "r", "digest": DIGEST, "sha256": SHA256, "size": 1, "verified": ["a: b"]}
+PROVENANCE = {"version": 1, **json_form(Provenance("r", DIGEST, SHA256, 1, "", "", ("a: b",)))}
 CHALLENGES = (
     b'Bearer realm="https://auth.example.org/token",service="registry",scope="repository:a/b:pull"',
     b'Basic realm="a \\"b\\"", Bearer realm="https://x/y"',
@@ -352,8 +355,14 @@ RECORD = CatalogueRecord(
     aliases=("latest",),
     checks=(Check("true", True, "2026-11-21T00:00:00Z", SHA256, "slurm"),),
 )
+INSTALLED = InstallRecord(
+    image=InstalledImage("/images/a.sif", SHA256, 4096),
+    own_packages=OwnPackages("PyTorch", "t", "/v", PythonFacts("/p/bin/python", "3.12", "/p")),
+    files=(("bin/python", SHA256),),
+)
 CHANGE = Change(1, "2026-11-21T00:00:00Z", "ada", "publish", "", (Edit("PyTorch", "2.7.1", None, {"name": "PyTorch"}),))
 
+texts("installation record", parse_install_record, [render_installed(INSTALLED).encode()])
 texts("catalogue record", parse_record, [record_json(RECORD).encode()])
 texts("journal", lambda data: parse_change(data, "journal"), [render_change(CHANGE).encode()])
 

@@ -329,7 +329,7 @@ def install_from_site(
     site = write_site(tmp_path, f'[images]\ncentral = ["{tmp_path}/site-images"]\ninstall_mode = "{site_mode}"\n')
     installed(eb, write_easyconfig(tmp_path, install_mode=mode), *args, HPCMOD_SITE=str(site))
     record = json.loads((eb.prefix / "software/Toy/1.0/record.json").read_text())
-    assert record["has_mpi"] is False
+    assert record["fit"]["has_mpi"] is False
     image: dict[str, object] = record["image"]
     return image
 

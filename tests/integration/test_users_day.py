@@ -256,7 +256,7 @@ def test_repair_restores_image_scripts_and_modulefile_and_keeps_the_users_packag
     package = next(user.root.glob("user-software/venv/toy/lib/python3*/site-packages")) / "mine.py"
     package.write_text("mine = 1")
     record = json.loads((user.root / "record.json").read_text())
-    assert record["checksums"]["runscripts/get-master"] == sha256_of(script)
+    assert record["files"]["runscripts/get-master"] == sha256_of(script)
     assert record["modulefile"] == {"path": str(module), "sha256": sha256_of(module)}
     for place in (script.parent, module.parent):
         run([str(user.eb.stack.python), "-c", ENDS_EARLY, str(place)], {}, place)

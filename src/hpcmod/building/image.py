@@ -30,17 +30,10 @@ from hpcmod.image.preflight import Need, check_room
 from hpcmod.image.sif.labels import add_labels, read_labels
 from hpcmod.image.sif.reader import check_sif, read_sif
 from hpcmod.image.trust.base_image import verify_bases
-from hpcmod.image.trust.provenance import (
-    Provenance,
-    is_remembered,
-    now,
-    read_provenance,
-    remember,
-    sidecar,
-    write_provenance,
-)
+from hpcmod.image.trust.provenance import is_remembered, now, read_provenance, remember, sidecar, write_provenance
 from hpcmod.image.web.repository import Access
 from hpcmod.lock import hold, tidy
+from hpcmod.model.images.facts import Provenance
 from hpcmod.model.images.reference import OCI_KINDS, ImageReference
 from hpcmod.model.images.trust import ANYTHING, TrustPolicy
 from hpcmod.model.recipes.build_plan import BuildPlan

@@ -10,7 +10,6 @@ from hpcmod.catalogue.records.store import Catalogue, find_catalogues, software_
 from hpcmod.catalogue.visible.advisories import matching_advisories, read_advisories
 from hpcmod.errors import BadInputError, HpcmodError
 from hpcmod.install.installed import read_record
-from hpcmod.install.store import recorded_sha256
 from hpcmod.machine import load_site
 from hpcmod.model.catalogue.advisory import Advisory
 from hpcmod.model.finding import OK, WARN, Finding
@@ -37,11 +36,8 @@ def find_loaded(environ: Mapping[str, str]) -> LoadedModule:
     if not (module and root):
         return LoadedModule(module, "")
     record = read_record(Path(root))
-    module = str(record.get("module") or module)  # of several, CONTAINERROOT is that of the last
-    listed = record.get("packages")
-    found = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-    packages = tuple(Package(str(one.get("name", "")), str(one.get("version", ""))) for one in found)
-    return LoadedModule(module, recorded_sha256(Path(root)), packages)
+    # of several, CONTAINERROOT is that of the last
+    return LoadedModule(record.module or module, record.image.sha256, record.packages)
 
 
 def _matching(

@@ -89,7 +89,7 @@ def _verify_image(path: Path, record: CatalogueRecord, progress: Progress | None
 
 def _verify_files(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[Finding]:
     root = software_of(catalogue, record)
-    files = read_record(root).get("files", [])
+    files = [name for name, _ in read_record(root).files]
     missing = [str(root / name) for name in files if not (root / name).is_file()]
     if missing or not files:
         yield _gone(record, "installation", f"missing: {', '.join(missing[:3]) or root}")

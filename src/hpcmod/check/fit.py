@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from hpcmod.model.compat.stack import MPICH as MPICH_FAMILY
 from hpcmod.model.compat.stack import OPEN_MPI
 from hpcmod.model.compat.verdict import Case, Verdict, judge
 from hpcmod.model.finding import FAIL, OK, WARN, Finding
+from hpcmod.model.install_record import Fit
 from hpcmod.model.jobs.mpi import HOST, MPICH, OPEN_MPI_4, OPEN_MPI_5
 from hpcmod.model.site import Site
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:  # only an installation has a plan, whose parts take time to i
 
 def check_fit(
     plan: InstallPlan, environ: Mapping[str, str], *, version: str, warn: Callable[[str], None]
-) -> dict[str, object]:
+) -> Fit | None:
     """Check that the image of an installation fits this machine; report possible problems to `warn`.
 
     Parameters
@@ -35,8 +37,8 @@ def check_fit(
 
     Returns
     -------
-    dict
-        What the record of the installation keeps of it; empty if there is no image.
+    Fit
+        What the record of the installation keeps of it; None if there is no image.
 
     Raises
     ------
@@ -45,7 +47,7 @@ def check_fit(
     """
     image = next((place for place in plan.sif_places if Path(place).is_file()), None)
     if image is None:
-        return {}
+        return None
     case = make_case(Path(image), plan.site, environ, binds=plan.spec.binds)
     verdict = judge(case, RULES)
     for one in verdict.at(WARN):
@@ -58,15 +60,15 @@ def check_fit(
             f"{refused[0].cure}\nFor the full report: hpcmod compat {image}. To install it anyway: "
             "eb --skip-sanity-check ...",
         )
-    known: dict[str, object] = {"has_mpi": case.image.mpi is not None, "targets": list(case.image.targets)}
+    known = Fit(has_mpi=case.image.mpi is not None, targets=case.image.targets)
     if plan.spec.binds:  # `hpcmod job` does not know these
         return known
-    fit = {
-        "fingerprint": fingerprint(Path(image), plan.site, environ, version),
-        "mpi": name_mpi(case),
-        "problems": [_describe(one) for one in (*refused, *verdict.at(WARN))],
-    }
-    return {**known, "fit": fit}
+    return replace(
+        known,
+        fingerprint=fingerprint(Path(image), plan.site, environ, version),
+        mpi=name_mpi(case),
+        problems=tuple(_describe(one) for one in verdict.at(WARN)),
+    )
 
 
 def check_all(images: Sequence[Path], environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -84,7 +86,7 @@ def _installed(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
     """Yield module and image of what is installed, each image once."""
     seen = set()
     for one in find_installed(module_trees(environ)):
-        image = Path(one.of_image("path"))
+        image = Path(one.image.path)
         if image.is_file() and image not in seen:
             seen.add(image)
             yield one.module, image
@@ -92,7 +94,7 @@ def _installed(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
 
 def explain_module(found: Installed | None, site: Site, environ: Mapping[str, str]) -> Iterator[str]:
     """Yield a line for each problem of an installed module's image on this machine."""
-    image = Path(found.of_image("path")) if found else None
+    image = Path(found.image.path) if found else None
     if found is None or image is None or not image.is_file():
         return
     try:
@@ -110,9 +112,9 @@ def _describe(finding: Finding) -> str:
 
 def find_image_mpi(installed: Installed | None, site: Site, environ: Mapping[str, str]) -> str:
     """Return a name from hpcmod.model.jobs.mpi; empty if nothing is installed here, or the image has no MPI."""
-    if installed is None or not installed.may_have_mpi:
+    if installed is None or installed.record.fit.has_mpi is False:
         return ""
-    return read_image_mpi(Path(installed.of_image("path")), site, environ)
+    return read_image_mpi(Path(installed.image.path), site, environ)
 
 
 def read_image_mpi(image: Path, site: Site, environ: Mapping[str, str]) -> str:

@@ -15,6 +15,7 @@ from hpcmod.fs.reading import read_file
 from hpcmod.image.integrity import Progress, file_sha256
 from hpcmod.install.installed import Installed, find_installed, is_started, module_trees, read_record
 from hpcmod.model.finding import FAIL, OK, UNKNOWN, Finding
+from hpcmod.model.install_record import NO_RECORD
 from hpcmod.render.quote import sh_word
 
 IMAGE, SCRIPTS, MODULEFILE, PACKAGES = "image", "scripts", "modulefile", "packages"
@@ -26,7 +27,7 @@ _LARGEST = 4 << 20  # bytes; a modulefile or script is smaller
 
 def find_damage(installed: Installed) -> str:
     """Return what is missing or changed in an installation; empty if nothing is. The image is not read."""
-    if not installed.record:
+    if installed.record == NO_RECORD:
         return f"{installed.root} has no record of what was installed"
     found = chain(_check_image_size(installed), _check_scripts(installed), _check_modulefile(installed))
     return next((finding.found for finding in found if finding.level == FAIL), "")
@@ -34,18 +35,18 @@ def find_damage(installed: Installed) -> str:
 
 def _check_image_size(installed: Installed) -> Iterator[Finding]:
     """Yield a failure if the image is missing or has another size, and nothing otherwise."""
-    image = Path(installed.of_image("path"))
+    image = Path(installed.image.path)
     if not image.is_file():
         if not _has_other_image(installed):
             yield Finding(FAIL, IMAGE, f"the image is missing: {image}")
-    elif image.stat().st_size != installed.size:
-        expected = f"expected {installed.size} as installed"
+    elif image.stat().st_size != installed.image.size:
+        expected = f"expected {installed.image.size} as installed"
         yield Finding(FAIL, IMAGE, f"the image has {image.stat().st_size} bytes, {expected}: {image}")
 
 
 def _has_other_image(installed: Installed) -> bool:
     """Return whether the module uses an image elsewhere, such as the site's: users may remove their own copy."""
-    name = Path(installed.of_image("path")).name
+    name = Path(installed.image.path).name
     try:
         text = installed.modulefile.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -54,19 +55,19 @@ def _has_other_image(installed: Installed) -> bool:
 
 
 def _check_scripts(installed: Installed) -> Iterator[Finding]:
-    names, root = installed.files, installed.root
-    missing = [name for name in names if not os.access(root / name, os.X_OK if is_started(name) else os.R_OK)]
+    files, root = dict(installed.record.files), installed.root
+    missing = [name for name in files if not os.access(root / name, os.X_OK if is_started(name) else os.R_OK)]
     if missing:
         yield Finding(FAIL, SCRIPTS, f"missing or not executable: {_listed(missing)} in {root}")
-    present = [name for name in names if name not in missing]
-    changed = [name for name in present if _is_changed(root / name, installed.checksums.get(name))]
+    present = [name for name in files if name not in missing]
+    changed = [name for name in present if files[name] and _is_changed(root / name, files[name])]
     if changed:
         yield Finding(FAIL, SCRIPTS, f"changed since they were installed: {_listed(changed)} in {root}")
-    unknown = [name for name in present if name not in installed.checksums]
+    unknown = [name for name in present if not files[name]]
     if unknown:
         yield Finding(UNKNOWN, SCRIPTS, f"whether changed: no checksums in the record of {root}")
-    if names and not (missing or changed or unknown):
-        yield Finding(OK, SCRIPTS, f"{len(names)} files in {root}")
+    if files and not (missing or changed or unknown):
+        yield Finding(OK, SCRIPTS, f"{len(files)} files in {root}")
 
 
 def _listed(names: list[str]) -> str:
@@ -78,7 +79,7 @@ def _check_modulefile(installed: Installed) -> Iterator[Finding]:
     path = installed.modulefile
     if not path.is_file():
         yield Finding(FAIL, MODULEFILE, f"the modulefile is missing: {path}")
-    elif installed.is_unfinished:
+    elif installed.record.unfinished:
         yield Finding(FAIL, MODULEFILE, f"the last installation was interrupted: {installed.root}")
     elif not installed.modulefile_sha256:
         yield Finding(UNKNOWN, MODULEFILE, f"whether changed: no checksum of {path} in the record")
@@ -88,10 +89,8 @@ def _check_modulefile(installed: Installed) -> Iterator[Finding]:
         yield Finding(OK, MODULEFILE, str(path))
 
 
-def _is_changed(path: Path, expected: str | None) -> bool:
-    """Return whether a file differs from its sha256; False if that is unknown."""
-    if expected is None:
-        return False
+def _is_changed(path: Path, expected: str) -> bool:
+    """Return whether a file differs from its sha256."""
     try:
         return sha256(read_file(path, _LARGEST)).hexdigest() != expected
     except OSError:
@@ -108,7 +107,7 @@ def check_installation(
     read_image
         If False, the image is read only if its modification time differs from the record.
     """
-    if not installed.record:
+    if installed.record == NO_RECORD:
         yield Finding(FAIL, "record", f"missing or not readable in {installed.root}", "Install it again.")
         return
     name = sh_word(installed.module)
@@ -121,11 +120,11 @@ def check_installation(
 
 
 def _check_image(installed: Installed, progress: Progress | None, *, read: bool) -> Iterator[Finding]:
-    path, expected = Path(installed.of_image("path")), installed.of_image("sha256")
+    path, expected = Path(installed.image.path), installed.image.sha256
     wrong = list(_check_image_size(installed))
     if wrong or not path.is_file():
         yield from wrong or [Finding(OK, IMAGE, f"{path} was removed; the module uses the site's image")]
-    elif not read and str(path.stat().st_mtime_ns) == installed.of_image("modified"):
+    elif not read and path.stat().st_mtime_ns == installed.image.modified:
         yield Finding(OK, IMAGE, f"{path}, not modified since it was installed")
     else:
         found = file_sha256(path, progress)
@@ -167,9 +166,8 @@ def check_recorded(image: Path, sha256: str) -> None:
         If the record has another one.
     """
     record = read_record(image.absolute().parent)
-    known = record.get("image")
-    if isinstance(known, dict) and Path(str(known.get("path"))).name == image.name and known.get("sha256") != sha256:
+    known = record.image
+    if Path(known.path).name == image.name and known.sha256 != sha256:
         raise VerificationError(
-            _differs(image, str(known.get("sha256")), sha256),
-            f"Repair it: hpcmod repair {sh_word(str(record.get('module')))}",
+            _differs(image, known.sha256, sha256), f"Repair it: hpcmod repair {sh_word(record.module)}"
         )

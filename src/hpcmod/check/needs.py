@@ -95,7 +95,7 @@ def _nearest(name: str, known: Sequence[str]) -> list[str]:
 
 def _read_image(installed: Installed, paths: Sequence[str]) -> ImageCommands | None:
     """Return the commands of the image; None if they are incomplete because packages in a squashfs may add more."""
-    image = Path(installed.of_image("path"))
+    image = Path(installed.image.path)
     if not image.is_file() or (installed.root / "user-software.squashfs").exists():
         return None
     from hpcmod.image.inspect.commands import read_commands

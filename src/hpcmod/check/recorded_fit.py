@@ -6,11 +6,12 @@ import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from hpcmod.check.binds import explain_binds
 from hpcmod.gpus import read_gpu_targets
 from hpcmod.install.installed import Installed
+from hpcmod.model.install_record import Fit
 from hpcmod.model.jobs.mpi import HOST, MPICH, OPEN_MPI_4, OPEN_MPI_5
 from hpcmod.model.site import Site
 
@@ -20,15 +21,6 @@ _STAMPED = ("etc/ld.so.cache", "etc/apptainer/rocmliblist.conf", "etc/singularit
 _READ = ("proc/driver/nvidia/version", "sys/module/amdgpu/version")
 _DEVICES = ("sys/class/cxi", "dev/cxi0")
 _MPIS = (HOST, MPICH, OPEN_MPI_4, OPEN_MPI_5, "")
-
-
-class RecordedFit(NamedTuple):
-    """A verdict."""
-
-    mpi: str
-    """The MPI that programs use, one of hpcmod.model.jobs.mpi; empty: none."""
-    problems: tuple[str, ...]
-    """Findings at the levels fail and warn, each with its fix."""
 
 
 def fingerprint(image: Path, site: Site, environ: Mapping[str, str], version: str, *, root: Path = Path("/")) -> str:
@@ -77,7 +69,7 @@ def _read(path: Path) -> str:
         return ""
 
 
-def recorded_fit(installed: Installed, site: Site, environ: Mapping[str, str], version: str) -> RecordedFit | None:
+def recorded_fit(installed: Installed, site: Site, environ: Mapping[str, str], version: str) -> Fit | None:
     """Return the verdict that the installation of a module recorded; None if there is none that is still valid.
 
     Parameters
@@ -85,19 +77,16 @@ def recorded_fit(installed: Installed, site: Site, environ: Mapping[str, str], v
     version
         The version of hpcmod that runs: another one may have other rules.
     """
-    found = installed.record.get("fit")
-    if not isinstance(found, dict):
-        return None
-    mpi, problems = found.get("mpi"), found.get("problems")
-    if mpi not in _MPIS or not isinstance(problems, list) or not all(isinstance(one, str) for one in problems):
+    fit = installed.record.fit
+    if not fit.fingerprint or fit.mpi not in _MPIS:
         return None
     try:
-        now = fingerprint(Path(installed.of_image("path")), site, environ, version)
+        now = fingerprint(Path(installed.image.path), site, environ, version)
     except OSError:
         return None
-    return RecordedFit(mpi, tuple(problems)) if found.get("fingerprint") == now else None
+    return fit if fit.fingerprint == now else None
 
 
-def explain_recorded(installed: Installed, fit: RecordedFit) -> Iterator[str]:
+def explain_recorded(installed: Installed, fit: Fit) -> Iterator[str]:
     """Yield a line for each recorded problem, as explain_module does."""
     return (f"{installed.module}: {one}" for one in fit.problems)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,15 +9,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 from glob import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from hpcmod.errors import LackingError
+from hpcmod.errors import BadInputError, LackingError
 from hpcmod.fs.reading import open_regular, read_file
+from hpcmod.model.install_record import (
+    NO_RECORD,
+    RECORD_LIMIT,
+    InstalledImage,
+    InstallRecord,
+    parse_install_record,
+)
 from hpcmod.model.text import is_file_name
 from hpcmod.render.quote import sh_word
-
-if TYPE_CHECKING:
-    from hpcmod.model.images.facts import Package
 
 RECORD = "record.json"
 """Record of an installation's content: the last file written before the modulefile."""
@@ -32,7 +34,6 @@ PROGRAM = "in-environment"
 _MARK = b"Written by hpcmod."
 _LIMIT = 4 << 20  # bytes read from a modulefile; the package list of a large image takes 0.1 MB
 _ROOT = re.compile(rb'^(?:local root =|set root) "((?:[^"\\]|\\.)*)"$', re.MULTILINE)
-_SCRIPTS = ("bin", "libexec", "runscripts", "runscripts/lib")
 _EASYBUILD = (("EASYBUILD_INSTALLPATH_MODULES", "all"), ("EASYBUILD_INSTALLPATH", "modules/all"))
 
 
@@ -45,8 +46,8 @@ class Installed:
     modulefile: Path
     root: Path
     """Root directory of the installation."""
-    record: Mapping[str, Any]
-    """Content of its record, unchecked; empty if there is none."""
+    record: InstallRecord
+    """NO_RECORD if there is none."""
 
     @property
     def name(self) -> str:
@@ -70,81 +71,23 @@ class Installed:
             raise LackingError(f"{self.module} is not complete: {self.program} is missing", cure)
 
     @property
-    def may_have_mpi(self) -> bool:
-        """Return whether the image may have an MPI; False only if the record says that it has none."""
-        return self.record.get("has_mpi") is not False
-
-    def of_image(self, key: str) -> str:
-        """Return an entry about the image from the record: path, sha256, size, ...; empty if missing."""
-        image = self.record.get("image")
-        return str(image.get(key, "")) if isinstance(image, dict) else ""
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """Return the scripts and wrappers listed in the record, relative to the root."""
-        listed = self.record.get("files")
-        return tuple(name for name in listed if isinstance(name, str)) if isinstance(listed, list) else ()
-
-    @property
-    def checksums(self) -> Mapping[str, str]:
-        """Return the sha256 of each script as it was installed, by its path; a catalogue records none."""
-        listed = self.record.get("checksums")
-        return {str(name): str(sha256) for name, sha256 in listed.items()} if isinstance(listed, dict) else {}
+    def image(self) -> InstalledImage:
+        """Return the image from the record; its path is empty if there is no record."""
+        return self.record.image
 
     @property
     def modulefile_sha256(self) -> str:
         """Return the sha256 of the modulefile as it was installed; empty if the record does not have it."""
-        path, sha256 = _recorded_modulefile(self.record)
-        return sha256 if os.path.realpath(path) == os.path.realpath(self.modulefile) else ""
-
-    @property
-    def is_unfinished(self) -> bool:
-        """Return whether the last installation there was interrupted before it wrote the modulefile."""
-        return self.record.get("modulefile", "") is None
-
-    @property
-    def packages(self) -> tuple[Package, ...]:
-        """Return the Python packages listed in the record, in the same order."""
-        from hpcmod.model.images.facts import Package  # most commands only need the names of modules
-
-        listed = self.record.get("packages")
-        found = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-        return tuple(Package(str(one.get("name", "")), str(one.get("version", ""))) for one in found)
-
-    @property
-    def targets(self) -> tuple[str, ...]:
-        """Return the micro-architectures that the image is built for; empty if not known."""
-        listed = self.record.get("targets")
-        return tuple(one for one in listed if isinstance(one, str)) if isinstance(listed, list) else ()
-
-    @property
-    def size(self) -> int:
-        """Return the image size in bytes; 0 if not known."""
-        size = self.of_image("size")
-        return int(size) if size.isdigit() else 0
+        known = self.record.modulefile
+        return known.sha256 if os.path.realpath(known.path) == os.path.realpath(self.modulefile) else ""
 
 
-def read_record(root: Path) -> dict[str, Any]:
-    """Read the record of an installation; empty if there is none."""
+def read_record(root: Path) -> InstallRecord:
+    """Read the record of an installation; NO_RECORD if there is none that can be read."""
     try:
-        return parse_install_record(read_file(root / RECORD, _LIMIT))
-    except OSError:
-        return {}
-
-
-def parse_install_record(text: str | bytes) -> dict[str, Any]:
-    """Parse the record of an installation; empty if it is not a JSON object."""
-    try:
-        record = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return record if isinstance(record, dict) else {}
-
-
-def scripts_of(record: Mapping[str, Any]) -> set[str]:
-    """Return the scripts that an installation wrote, from its record: paths below its root."""
-    names = [Path(name) for name in record.get("files", ()) if isinstance(name, str)]
-    return {str(name) for name in names if str(name.parent) in _SCRIPTS and name.name != ".."}
+        return parse_install_record(read_file(root / RECORD, RECORD_LIMIT), str(root / RECORD))
+    except (OSError, BadInputError):
+        return NO_RECORD
 
 
 PACKAGES = "libexec/packages"
@@ -205,15 +148,9 @@ def find_without_modulefile(software: Iterable[Path], text: str) -> Iterator[Ins
         return
     for root in (root for place in software for root in sorted(place.glob(f"{escape(name)}/{escape(version) or '*'}"))):
         record = read_record(root)
-        path, _ = _recorded_modulefile(record)
+        path = record.modulefile.path
         if path.startswith("/") and not os.path.lexists(path):
-            yield Installed(str(record.get("module", "")), Path(path), root, record)
-
-
-def _recorded_modulefile(record: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the path and the sha256 of the modulefile from a record; empty if unknown."""
-    known = record.get("modulefile")
-    return (str(known.get("path", "")), str(known.get("sha256", ""))) if isinstance(known, dict) else ("", "")
+            yield Installed(record.module, Path(path), root, record)
 
 
 def own_trees(trees: Iterable[Path]) -> tuple[Path, ...]:

@@ -8,7 +8,6 @@ only this copy goes to the shared directory: by descriptors, following no link.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 import stat
@@ -16,7 +15,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
 
 from hpcmod.errors import BadInputError, CheckFailedError
 from hpcmod.fs.removal import remove_at
@@ -24,7 +22,8 @@ from hpcmod.fs.replacing import replacing
 from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.fs.tree import Tree, link_at, write_at
 from hpcmod.install import user_layer
-from hpcmod.install.installed import RECORD, read_record, scripts_of
+from hpcmod.install.installed import RECORD, read_record
+from hpcmod.model.install_record import InstallRecord, parse_install_record, render_install_record
 
 _LOGS = "easybuild"
 _TEXT_LIMIT = 64 << 20  # bytes; a larger file is copied unchanged
@@ -42,9 +41,6 @@ class PrivateInstallation:
     """A part of the prefix that occurs in no other path."""
     sums: dict[str, str] = field(default_factory=dict, init=False, compare=False)
     """The sha256 of each file that was copied, by its path relative to the root."""
-
-    dropped: ClassVar[tuple[str, ...]] = ()
-    """Entries that are left out of the final record."""
 
     @property
     def root(self) -> Path:
@@ -73,7 +69,7 @@ class PrivateInstallation:
         """Return the group that must be able to remove an old script; None for no restriction."""
         raise NotImplementedError
 
-    def finish(self, record: dict[str, Any]) -> dict[str, Any]:
+    def finish(self, record: InstallRecord) -> InstallRecord:
         """Put the image in place, and return the final record."""
         raise NotImplementedError
 
@@ -113,13 +109,11 @@ class PrivateInstallation:
             self._copy_files()
             user_layer.copy(self.root, self.tree, self.at)
             path = self.root / RECORD
-            known = json.loads(path.read_text(encoding="utf-8"))
-            kept = {name: value for name, value in known.items() if name not in self.dropped}
-            record = self.finish(json.loads(self.final_text(json.dumps(kept))))
-            write_at(top, RECORD, json.dumps(record, indent=1) + "\n", self.mode_of(path.stat()))
+            record = self.finish(parse_install_record(self.final_text(path.read_text(encoding="utf-8")).encode()))
+            write_at(top, RECORD, render_install_record(record), self.mode_of(path.stat()))
 
     def _copy_files(self) -> None:
-        before = {Path(name) for name in scripts_of(read_record(self.at))}
+        before = {Path(name) for name in read_record(self.at).scripts}
         for directory, below, names in os.walk(self.root):
             relative = Path(directory).relative_to(self.root)
             if relative == Path():

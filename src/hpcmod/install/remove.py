@@ -65,7 +65,7 @@ def make_removal(installed: Installed, *, with_packages: bool) -> Removal:
     root, modulefile = installed.root, installed.modulefile.resolve()
     if _is_unfinished(modulefile) and not (root / RECORD).is_file():  # the record is deleted last
         return Removal((modulefile,), root, (), tuple(sorted(root.iterdir())) if root.is_dir() else ())
-    if installed.record.get("module") != installed.module:
+    if installed.record.module != installed.module:
         raise BadInputError(
             f"{root} has no {RECORD} of {installed.module}, so its files may belong to something else",
             f"Check the directory, then remove the modulefile {modulefile} and the directory yourself.",
@@ -104,8 +104,8 @@ def _divide(installed: Installed, *, with_packages: bool) -> tuple[tuple[Path, .
 
 def _paths_of(installed: Installed) -> set[Path]:
     """Return the paths in the record, the image's definition, and the directory of EasyBuild's logs."""
-    image = Path(installed.of_image("path"))
-    names = (*installed.files, f"{DEFINITIONS}/{image.stem}.def", RECORD, "easybuild")
+    image = Path(installed.image.path)
+    names = (*(name for name, _ in installed.record.files), f"{DEFINITIONS}/{image.stem}.def", RECORD, "easybuild")
     return {installed.root / name for name in names} | {image, sidecar(image)}
 
 
@@ -170,7 +170,7 @@ def _opened(installed: Installed, removal: Removal) -> Iterator[Tree]:
         yield Tree(removal.root)
         return
     with _open_directory(removal.root) as directory, renamed_in_errors(directory / RECORD, removal.root / RECORD):
-        if not _is_owned(directory) or read_record(directory).get("module") != installed.module:
+        if not _is_owned(directory) or read_record(directory).module != installed.module:
             raise BadInputError(f"{removal.root} was exchanged meanwhile", f"See who did it: ls -ld {removal.root}")
         yield Tree(directory)
 

@@ -7,9 +7,8 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from hpcmod.errors import BusyError, LackingError
 from hpcmod.fs.anchored import anchored_at, renamed_in_errors
@@ -24,6 +23,7 @@ from hpcmod.install.installed import RECORD, read_record
 from hpcmod.install.placed import PrivateInstallation
 from hpcmod.lock import hold, lock_name
 from hpcmod.machine import state_directory
+from hpcmod.model.install_record import NO_RECORD, InstalledModule, InstallRecord
 
 _VARIABLE = "HPCMOD_SHARED_PREFIX"
 """Variable that tells the easyblock the final and the current path of the installation."""
@@ -162,7 +162,7 @@ class OwnInstallation(PrivateInstallation):
         if path == self.at:
             ours = {one.name for one in self.root.iterdir()}
             others = [name for name in names_in(directory) if name not in ours and not _is_expected(name)]
-            is_ours = bool(read_record(path)) or not others
+            is_ours = read_record(path) != NO_RECORD or not others
         else:
             closed = not status.st_mode & _OTHERS_WRITE
             is_ours = not (closed and os.stat("..", dir_fd=directory).st_mode & _OTHERS_WRITE)
@@ -175,26 +175,25 @@ class OwnInstallation(PrivateInstallation):
     def removal_group(self) -> None:
         """Return None, for no restriction: the installation has passed the checks."""
 
-    def finish(self, record: dict[str, Any]) -> dict[str, Any]:
+    def finish(self, record: InstallRecord) -> InstallRecord:
         """Check that the image is in place; return the record with the checksums of the final files."""
-        image = record["image"]
-        own = self.target / Path(image["path"]).name
-        if image["path"] == str(own):
+        image = record.image
+        own = self.target / Path(image.path).name
+        if image.path == str(own):
             status = self.tree.status(self.shared.at(own))
-            if (status.st_size, status.st_mtime_ns) != (image["size"], image["modified"]):
+            if (status.st_size, status.st_mtime_ns) != (image.size, image.modified):
                 raise BusyError(f"{own}: another process replaced this image meanwhile", "Run the command again.")
         else:
             self.tree.remove(self.shared.at(own))  # the module would prefer it to the site's image
-        sums = {name: self.sums.get(name, sha256) for name, sha256 in record["checksums"].items()}
-        return {**record, "checksums": sums, **self._describe_module(record)}
+        files = tuple((name, self.sums.get(name, sha256)) for name, sha256 in record.files)
+        return replace(record, files=files, modulefile=self._describe_module(record.modulefile))
 
-    def _describe_module(self, record: Mapping[str, Any]) -> dict[str, Any]:
-        module = self.shared.now((record.get("modulefile") or {}).get("path", ""))
+    def _describe_module(self, known: InstalledModule) -> InstalledModule:
+        module = self.shared.now(known.path)
         if not module.is_file():
-            return {}
+            return known
         text = self.final_text(module.read_text(encoding="utf-8"))
-        sha256 = hashlib.sha256(text.encode()).hexdigest()
-        return {"modulefile": {"path": str(self.shared.final(module)), "sha256": sha256}}
+        return InstalledModule(str(self.shared.final(module)), hashlib.sha256(text.encode()).hexdigest())
 
 
 def _is_expected(name: str) -> bool:

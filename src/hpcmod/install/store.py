@@ -6,13 +6,12 @@ An interrupted installation leaves only temporary files, which the next one remo
 from __future__ import annotations
 
 import hashlib
-import json
 import platform
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hpcmod.errors import BadInputError
@@ -24,17 +23,17 @@ from hpcmod.image.copy import copy_image
 from hpcmod.image.integrity import Progress, check_sha256, file_sha256
 from hpcmod.image.sif.format import architecture_name
 from hpcmod.image.sif.reader import check_sif, extract_definition, read_sif
-from hpcmod.image.trust.provenance import Provenance
 from hpcmod.install import user_layer
-from hpcmod.install.installed import (
-    DEFINITIONS,
-    PACKAGES,
-    PROGRAM,
-    RECORD,
-    is_started,
-    link_of,
-    read_record,
-    scripts_of,
+from hpcmod.install.installed import DEFINITIONS, PACKAGES, PROGRAM, RECORD, is_started, link_of, read_record
+from hpcmod.model.images.facts import Provenance
+from hpcmod.model.install_record import (
+    NO_RECORD,
+    Fit,
+    InstalledImage,
+    InstalledModule,
+    InstallRecord,
+    OwnPackages,
+    render_install_record,
 )
 from hpcmod.install.shared_prefix import SharedPrefix
 from hpcmod.model.plan import InstallPlan, with_own_packages
@@ -42,23 +41,6 @@ from hpcmod.model.site import RUNTIMES
 from hpcmod.render.modules.modulefile import render_packages
 from hpcmod.render.runscript import LIBEXEC, render_environment, render_runscripts
 from hpcmod.resources import runscript_templates
-
-RECORD_VERSION = 1
-
-
-@dataclass(frozen=True)
-class InstalledImage:
-    """The image that an installation uses, and how it was put in place."""
-
-    path: str
-    sha256: str
-    size: int
-    source: str
-    method: str
-    """`kept` (same digest as before), `central`, or the copy method: reflink, hardlink, copy_file_range, stream."""
-    bytes_written: int
-    modified: int = 0
-    """Modification time of the image, in nanoseconds since 1970."""
 
 
 @dataclass(frozen=True)
@@ -201,13 +183,13 @@ def _make_installed(path: Path, sha256: str, source: VerifiedSif, method: str, w
 
 def _recorded(root: Path, image: Path, source: VerifiedSif) -> str | None:
     """Return an image's digest from the record, if it is trusted, matches this file, and has the right digest."""
-    known = read_record(root).get("image")
-    if not source.believe_record or not isinstance(known, dict) or not image.is_file():
+    known = read_record(root).image
+    if not source.believe_record or not image.is_file():
         return None
-    status, sha256 = image.stat(), str(known.get("sha256", ""))
-    same = (str(image), status.st_size, status.st_mtime_ns) == tuple(known.get(k) for k in ("path", "size", "modified"))
-    wanted = source.checksum or (sha256 if source.path.samefile(image) else None)
-    return sha256 if same and sha256 and sha256 == wanted else None
+    status = image.stat()
+    same = (str(image), status.st_size, status.st_mtime_ns) == (known.path, known.size, known.modified)
+    wanted = source.checksum or (known.sha256 if source.path.samefile(image) else None)
+    return known.sha256 if same and known.sha256 and known.sha256 == wanted else None
 
 
 def remove_own_copy(plan: InstallPlan) -> None:
@@ -277,18 +259,8 @@ def _name_commands(plan: InstallPlan) -> Iterator[str]:
 
 def _remove_disowned(root: Path, owned: set[str]) -> None:
     """Remove files that an earlier installation wrote and this one does not; keep the user's files."""
-    for name in scripts_of(read_record(root)) - owned:
+    for name in read_record(root).scripts - owned:
         Tree(root).remove(name)
-
-
-def recorded_source(root: Path) -> str:
-    """Return the path from which the installed image was taken; empty if nothing is installed."""
-    return str(read_record(root).get("image", {}).get("source", ""))
-
-
-def recorded_sha256(root: Path) -> str:
-    """Return the digest of the installed image; empty if nothing is installed."""
-    return str(read_record(root).get("image", {}).get("sha256", ""))
 
 
 def write_record(
@@ -306,50 +278,49 @@ def write_record(
     files
         The sha256 of each script and wrapper, by its path relative to the root.
     """
-    record = {
-        "record": RECORD_VERSION,
-        "hpcmod": version,
-        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "module": plan.spec.module,
-        "site": plan.site.name,
-        "image": asdict(image),
-        "provenance": asdict(provenance) if provenance else None,
-        "files": list(files),
-        "checksums": dict(files),
-        "packages": [asdict(package) for package in plan.packages],
-        "own_packages": describe_own_packages(plan),
-        "modulefile": None,  # until `complete_record`
-    }
-    write_file(Path(plan.spec.root) / RECORD, json.dumps(record, indent=1) + "\n")
+    record = InstallRecord(
+        hpcmod=version,
+        time=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        module=plan.spec.module,
+        site=plan.site.name,
+        image=image,
+        unfinished=True,
+        own_packages=describe_own_packages(plan),
+        provenance=provenance,
+        files=tuple(files.items()),
+        packages=plan.packages,
+    )
+    write_file(Path(plan.spec.root) / RECORD, render_install_record(record))
 
 
-def complete_record(root: Path, modulefile: Path, content: bytes, *, known: Mapping[str, object]) -> None:
+def complete_record(root: Path, modulefile: Path, content: bytes, *, fit: Fit | None) -> None:
     """Add what is known last to the record of an installation, also of a read-only one.
 
     Parameters
     ----------
     modulefile, content
         The modulefile; its sha256 is recorded.
-    known
-        What the check of the image found out.
+    fit
+        What the check of the image found; None if there was no image.
     """
-    record = read_record(root)
-    if not record:
+    before = read_record(root)
+    if before == NO_RECORD:
         return
-    added = {**known, "modulefile": {"path": str(modulefile), "sha256": hashlib.sha256(content).hexdigest()}}
-    if {**record, **added} == record:
+    module = InstalledModule(str(modulefile), hashlib.sha256(content).hexdigest())
+    record = replace(before, unfinished=False, modulefile=module, fit=fit or before.fit)
+    if record == before:
         return
     mode = stat.S_IMODE(root.stat().st_mode)
     Tree(root).change_mode("", mode | stat.S_IWUSR)
     try:
-        write_file(root / RECORD, json.dumps({**record, **added}, indent=1) + "\n")
+        write_file(root / RECORD, render_install_record(record))
     finally:
         Tree(root).change_mode("", mode)
 
 
-def describe_own_packages(plan: InstallPlan) -> dict[str, object] | None:
+def describe_own_packages(plan: InstallPlan) -> OwnPackages | None:
     """Return what `hpcmod add` needs to know; None if the image has no Python."""
     if plan.own_packages is None or plan.user_layer is None:
         return None
     place, layer = plan.own_packages, plan.user_layer
-    return {"name": place.name, "tag": place.tag, "venv": layer.venv, "python": asdict(layer.python)}
+    return OwnPackages(place.name, place.tag, layer.venv, layer.python)

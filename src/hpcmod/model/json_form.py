@@ -1,10 +1,20 @@
-"""The JSON form of values: what commands print with --json, and what records store."""
+"""The JSON form of values: what commands print with --json, and what records store and are read from."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
-from typing import Any
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
+from types import SimpleNamespace
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+from hpcmod.errors import BadInputError
+from hpcmod.model.strict_json import JsonObject, Texts
+
+Value = TypeVar("Value")
+
+_MOST = 100_000  # entries of a list
 
 SPLICED: Mapping[str, str] = {"json": "spliced"}
 """Metadata of a field whose own fields are printed in its place."""
@@ -38,3 +48,56 @@ def _object(value: Any) -> dict[str, Any]:
         elif way != "hidden":
             form[field.name] = json_form(dict(inner) if way == "table" else inner)
     return form
+
+
+def parse_form(kind: type[Value], data: JsonObject) -> Value:
+    """Return a dataclass or named tuple from its JSON form.
+
+    Other keys are ignored; a missing key or null means the default.
+
+    Raises
+    ------
+    BadInputError
+        If a value has another type than its field, or a field without a default is missing.
+    """
+    given: dict[str, Any] = {}
+    for name, read, required in _readers_of(kind):  # type: ignore[arg-type]
+        if data.values.get(name) is not None:
+            given[name] = read(data, name)
+        elif required:
+            raise BadInputError(f"{data.where}: {name} is missing")
+    return kind(**given)
+
+
+@cache
+def _readers_of(kind: Any) -> tuple[tuple[str, Callable[[JsonObject, str], Any], bool], ...]:
+    """Return the fields of a dataclass or named tuple, how each is read, and whether it has no default."""
+    if hasattr(kind, "_fields"):
+        hints = get_type_hints(kind)
+        return tuple((name, _reader_of(hints[name]), name not in kind._field_defaults) for name in kind._fields)
+    # without `| None`, which Python 3.9 cannot evaluate
+    written = SimpleNamespace(__annotations__={each.name: each.type.removesuffix(" | None") for each in fields(kind)})
+    hints = get_type_hints(written, vars(sys.modules[kind.__module__]))
+    return tuple(
+        (each.name, _reader_of(hints[each.name]), each.default is MISSING and each.default_factory is MISSING)
+        for each in fields(kind)
+    )
+
+
+def _reader_of(hint: Any) -> Callable[[JsonObject, str], Any]:
+    if hint in _SIMPLE:
+        return _SIMPLE[hint]
+    if get_origin(hint) is tuple:
+        kind = get_args(hint)[0]
+        return lambda data, name: tuple(parse_form(kind, entry) for entry in data.objects(name, _MOST))
+    return lambda data, name: parse_form(hint, data.object(name))
+
+
+_SIMPLE: Mapping[Any, Callable[[JsonObject, str], Any]] = {
+    str: JsonObject.text,
+    int: JsonObject.number,
+    bool: JsonObject.flag,
+    tuple[str, ...]: JsonObject.texts,
+    Texts: JsonObject.table,
+    Mapping[str, Any]: lambda data, name: data.object(name).values,
+}

@@ -48,13 +48,21 @@ class JsonObject:
             raise self.bad(key, "a non-negative number", value)
         return value
 
+    def flag(self, key: str) -> bool:
+        """Return a boolean; False if missing."""
+        value = self._get(key, False)
+        if not isinstance(value, bool):
+            raise self.bad(key, "true or false", value)
+        return value
+
     def object(self, key: str) -> JsonObject:
         """Return an object; an empty one if missing."""
         return JsonObject(self._get(key, {}), f"{self.where}: {key}")
 
     def objects(self, key: str, most: int) -> list[JsonObject]:
         """Return a list of at most `most` objects; empty if missing."""
-        return [JsonObject(value, f"{self.where}: {key}") for value in self._list(key, most)]
+        where = f"{self.where}: {key}"
+        return [JsonObject(value, where) for value in self._list(key, most)]
 
     def texts(self, key: str) -> tuple[str, ...]:
         """Return a list of strings; empty if missing."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from hpcmod.install.store import describe_own_packages, make_scripts
 from hpcmod.machine import load_site
 from hpcmod.model.catalogue.lifecycle import key_of
 from hpcmod.model.catalogue.record import CatalogueRecord
+from hpcmod.model.install_record import InstalledImage, InstallRecord, render_install_record
 from hpcmod.model.plan import make_plan, with_notices, with_own_packages
 from hpcmod.model.spec import InstallSpec
 from hpcmod.render.modules.modulefile import render_body, render_description
@@ -58,9 +58,14 @@ def _place(catalogue: Catalogue, record: CatalogueRecord) -> None:
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text(text)
         (root / name).chmod(0o755)
-    values = {"hpcmod": "0.1", "site": "generic", "image": {"sha256": record.sha256}, "files": list(scripts)}
-    values["own_packages"] = describe_own_packages(plan)
-    (root / "record.json").write_text(json.dumps(values, indent=1) + "\n")
+    installed = InstallRecord(
+        hpcmod="0.1",
+        site="generic",
+        image=InstalledImage(sha256=record.sha256),
+        files=tuple((name, "") for name in scripts),
+        own_packages=describe_own_packages(plan),
+    )
+    (root / "record.json").write_text(render_install_record(installed))
     told = with_notices(plan, [str(catalogue.notices)], record.sha256)
     templates = module_templates()
     description = render_description(told, "Lua", templates, conflict="Toy")

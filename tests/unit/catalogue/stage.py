@@ -77,7 +77,7 @@ def _place(catalogue: Catalogue, record: CatalogueRecord, body: bytes, syntax: s
     )
     (kept / "easyconfig").write_text(f"# {record.module}\n", encoding="utf-8")
     (catalogue.images / record.sif).write_bytes(body)
-    (software / "record.json").write_text(json.dumps({"files": ["run"]}))
+    (software / "record.json").write_text(json.dumps({"files": {"run": ""}}))
     (software / "run").touch()
 
 

@@ -16,7 +16,9 @@ from hpcmod.model.compat.stack import MPICH as MPICH_FAMILY
 from hpcmod.model.compat.stack import OPEN_MPI, STANDARD, Mpi, StackFacts
 from hpcmod.model.compat.verdict import Case, HostFacts
 from hpcmod.model.finding import FAIL, OK, WARN
+from hpcmod.model.install_record import Fit, InstalledImage, InstallRecord
 from hpcmod.model.jobs.mpi import HOST, MPICH, OPEN_MPI_4, OPEN_MPI_5
+from hpcmod.model.json_form import json_form
 from hpcmod.model.plan import make_plan
 from hpcmod.model.site import Site
 from hpcmod.model.spec import InstallSpec
@@ -138,7 +140,7 @@ def test_a_job_names_the_published_variant_for_the_gpus_here(tmp_path: Path, mon
         )
         known = check_fit(make_plan(None, site, spec), {}, version="1", warn=lambda _: None)
         record = tmp_path / "software" / module / "record.json"
-        record.write_text(json.dumps({**json.loads(record.read_text()), "targets": known["targets"]}))
+        record.write_text(json.dumps({**json.loads(record.read_text()), "fit": json_form(known)}))
     lines = hpcmod("job", "Torch/2.7-gfx942", "--", "train.py").stderr.splitlines()
     assert [line for line in lines if "warn: " in line and "built for gfx942, the GPUs here are gfx90a" in line]
     better = "hpcmod: Torch/2.7-gfx942 is not built for the GPUs here (gfx90a); Torch/2.7-gfx90a is"
@@ -167,7 +169,7 @@ def test_the_image_is_not_read_if_the_record_says_that_it_has_no_mpi(
     tmp_path: Path, recorded: bool | None, name: str
 ) -> None:
     image = make_stack(tmp_path / "a.sif", {**glibc(), **mpich()})
-    record = {"image": {"path": str(image)}, **({} if recorded is None else {"has_mpi": recorded})}
+    record = InstallRecord(image=InstalledImage(str(image)), fit=Fit(has_mpi=recorded))
     installed = Installed("Torch/1", tmp_path / "Torch/1.lua", tmp_path, record)
     assert find_image_mpi(installed, Site("ours"), {}) == name
 

@@ -34,8 +34,7 @@ def installed(tmp_path: Path) -> Installed:
     record = {
         "module": "Toy/1.0",
         "image": known,
-        "files": ["bin/python"],
-        "checksums": {"bin/python": sha256("#!/bin/bash\n")},
+        "files": {"bin/python": sha256("#!/bin/bash\n")},
         "modulefile": {"path": str(modulefile), "sha256": sha256(text)},
     }
     (root / "record.json").write_text(json.dumps(record))
@@ -74,14 +73,13 @@ def test_a_changed_modulefile_is_found(installed: Installed) -> None:
 
 
 def test_an_interrupted_installation_over_another_is_found(installed: Installed) -> None:
-    unfinished = replace(installed, record={**installed.record, "modulefile": None})
+    unfinished = replace(installed, record=replace(installed.record, unfinished=True))
     assert verdicts(unfinished) == {"image": "ok", "scripts": "ok", "modulefile": "fail"}
     assert find_damage(unfinished) == f"the last installation was interrupted: {installed.root}"
 
 
 def test_a_record_without_checksums_leaves_changes_unknown(installed: Installed) -> None:
-    record = {name: value for name, value in installed.record.items() if name not in ("checksums", "modulefile")}
-    older = replace(installed, record=record)
+    older = replace(installed, record=installed.record.without_checksums())
     (installed.root / "bin/python").write_text("#!/bin/sh\n")
     assert verdicts(older) == {"image": "ok", "scripts": "unknown", "modulefile": "unknown"}
     assert find_damage(older) == ""
@@ -141,7 +139,7 @@ def test_a_tampered_image_of_the_same_size_is_found(installed: Installed) -> Non
 def test_an_image_is_read_if_it_was_modified(installed: Installed) -> None:
     image = installed.root / "toy.sif"
     image.write_bytes(b"evil!")
-    os.utime(image, ns=(0, int(installed.of_image("modified"))))
+    os.utime(image, ns=(0, installed.image.modified))
     assert verdicts(installed, read_image=False)["image"] == "ok"
     os.utime(image)
     assert verdicts(installed, read_image=False)["image"] == "fail"
@@ -149,4 +147,4 @@ def test_an_image_is_read_if_it_was_modified(installed: Installed) -> None:
 
 def test_a_file_next_to_an_installation_is_not_in_its_record(installed: Installed) -> None:
     check_recorded(installed.root / "other.sif", "0" * 64)
-    check_recorded(installed.root / "toy.sif", installed.of_image("sha256"))
+    check_recorded(installed.root / "toy.sif", installed.image.sha256)

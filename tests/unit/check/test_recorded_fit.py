@@ -16,7 +16,9 @@ from hpcmod.check.fit import check_fit
 from hpcmod.check.recorded_fit import explain_recorded, fingerprint, recorded_fit
 from hpcmod.install.installed import Installed, find_in_tree
 from hpcmod.model.bind import Bind
+from hpcmod.model.install_record import Fit
 from hpcmod.model.jobs.mpi import MPICH
+from hpcmod.model.json_form import json_form
 from hpcmod.model.plan import make_plan
 from hpcmod.model.site import Site
 from hpcmod.model.spec import InstallSpec
@@ -35,7 +37,7 @@ def made(tmp_path: Path, **change: Any) -> Installed:
     spec = InstallSpec(name="X", module="X/1", variable="X", root=str(tmp_path), image=image.name, easyconfig="x.eb")
     known = check_fit(make_plan(None, SITE, replace(spec, **change)), {}, version=__version__, warn=lambda _: None)
     record = tmp_path / "software/Torch/1/record.json"
-    record.write_text(json.dumps({**json.loads(record.read_text()), **known}))
+    record.write_text(json.dumps({**json.loads(record.read_text()), "fit": json_form(known)}))
     found = find_in_tree(tmp_path / "modules", "Torch/1")
     assert found is not None
     return found
@@ -57,7 +59,7 @@ def test_a_recorded_verdict_is_what_reading_the_image_finds(tmp_path: Path, monk
 
 
 def newer(installed: Installed) -> None:
-    image = Path(installed.of_image("path"))
+    image = Path(installed.image.path)
     os.utime(image, ns=(1, image.stat().st_mtime_ns + 1))
 
 
@@ -65,12 +67,9 @@ def newer(installed: Installed) -> None:
     ("change", "site", "environ"),
     [
         pytest.param(newer, SITE, {}, id="the image"),
-        pytest.param(lambda one: Path(one.of_image("path")).unlink(), SITE, {}, id="no image"),
+        pytest.param(lambda one: Path(one.image.path).unlink(), SITE, {}, id="no image"),
         pytest.param(None, replace(SITE, nics=()), {}, id="the profile"),
         pytest.param(None, SITE, {"APPTAINER_BIND": "/usr/share"}, id="a bind of the user"),
-        pytest.param(lambda one: one.record["fit"].update(mpi="unknown"), SITE, {}, id="an unknown MPI"),
-        pytest.param(lambda one: one.record["fit"].update(problems=[1]), SITE, {}, id="a damaged record"),
-        pytest.param(lambda one: one.record.update(fit=[]), SITE, {}, id="another damage"),
     ],
 )
 def test_after_a_change_a_recorded_verdict_no_longer_holds(
@@ -80,6 +79,12 @@ def test_after_a_change_a_recorded_verdict_no_longer_holds(
     if change:
         change(installed)
     assert recorded_fit(installed, site, environ, __version__) is None
+
+
+def test_an_unknown_mpi_in_a_record_is_no_verdict(tmp_path: Path) -> None:
+    installed = made(tmp_path)
+    other = replace(installed.record, fit=replace(installed.record.fit, mpi="unknown"))
+    assert recorded_fit(replace(installed, record=other), SITE, {}, __version__) is None
 
 
 def test_changes_of_the_host_change_the_fingerprint(tmp_path: Path) -> None:
@@ -110,4 +115,4 @@ def test_changes_of_the_host_change_the_fingerprint(tmp_path: Path) -> None:
 
 def test_an_installation_with_binds_of_its_own_records_no_verdict(tmp_path: Path) -> None:
     installed = made(tmp_path, binds=(Bind("/usr/share"),))
-    assert installed.record["has_mpi"] is True and "fit" not in installed.record
+    assert installed.record.fit == Fit(has_mpi=True)

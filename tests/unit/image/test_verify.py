@@ -9,9 +9,10 @@ import pytest
 
 from hpcmod.errors import BadInputError, HpcmodError, NotFoundError, UnknownKeyError, UntrustedError, VerificationError
 from hpcmod.image.acquire.fetch_sif import ObtainOptions
-from hpcmod.image.trust.provenance import Provenance, write_provenance
+from hpcmod.image.trust.provenance import write_provenance
 from hpcmod.image.verify import Verified, verify_image
 from hpcmod.image.web.repository import Access
+from hpcmod.model.images.facts import Provenance
 from hpcmod.model.images.reference import ImageReference
 from hpcmod.model.images.trust import TrustPolicy, TrustRule
 from tests.corpus import make_sif

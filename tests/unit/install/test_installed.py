@@ -19,7 +19,7 @@ def test_the_root_of_an_installation_is_read_from_its_modulefile(tmp_path: Path,
     root = tmp_path / name / "PyTorch/1"
     found = read_installed(install(tmp_path, "PyTorch/1", syntax, root=root), "PyTorch/1")
     assert found is not None
-    assert (found.root, found.of_image("path"), found.size) == (root, str(root / "x.sif"), 3)
+    assert (found.root, found.image.path, found.image.size) == (root, str(root / "x.sif"), 3)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_keeps_files_that_the_installation_did_not_create(tmp_path: Path) -> Non
     record = json.loads((root / "record.json").read_text())
     (tmp_path / "elsewhere.sif").write_text("not ours")
     record["image"]["path"] = str(tmp_path / "elsewhere.sif")
-    record["files"] += ["../../../elsewhere.sif", "/etc/passwd", 3]
+    record["files"] |= {"../../../elsewhere.sif": "", "/etc/passwd": ""}
     (root / "record.json").write_text(json.dumps(record))
     (found,) = find_installed([tmp_path / "modules/all"])
     removal = make_removal(found, with_packages=True)

@@ -6,12 +6,13 @@ import pytest
 
 from hpcmod.install.installed import Installed
 from hpcmod.install.own_default import mark_default, unmark_default
+from hpcmod.model.install_record import NO_RECORD
 
 
 def copy_of(tree: Path, module: str) -> Installed:
     modulefile = tree / f"{module}.lua"
     modulefile.parent.mkdir(exist_ok=True)
-    return Installed(module, modulefile, tree, {})
+    return Installed(module, modulefile, tree, NO_RECORD)
 
 
 def test_the_mark_names_the_version_and_moves_to_the_last_one_marked(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_the_definition_of_the_image_is_removed_and_what_others_added_beside_it_
 ) -> None:
     install(tmp_path, "PyTorch/1")
     (found,) = find_installed([tmp_path / "modules/all"])
-    definition = found.root / "share/docker-defs" / f"{Path(found.of_image('path')).stem}.def"
+    definition = found.root / "share/docker-defs" / f"{Path(found.image.path).stem}.def"
     for path in (definition, *(found.root / name for name in added)):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()

@@ -55,8 +55,7 @@ def write_record(shared: SharedPrefix, image: str, modified: int) -> None:
     root = shared.now(f"{shared.software}/Toy/1")
     record = {
         "module": "Toy/1",
-        "files": ["bin/python"],
-        "checksums": {"bin/python": "of the private one"},
+        "files": {"bin/python": "of the private one"},
         "image": {"path": image, "size": 8, "modified": modified},
         "modulefile": {"path": str(shared.now(f"{shared.modules}/all/Toy/1.lua")), "sha256": "likewise"},
     }
@@ -77,7 +76,7 @@ def test_files_and_modules_are_copied_with_their_final_paths_and_checksums(share
     assert module.read_text() == f'local root = "{root}"\n'
     assert (prefix / "modules/ai/Toy/1.lua").readlink() == module
     record = json.loads((root / "record.json").read_text())
-    assert record["checksums"] == {"bin/python": hashlib.sha256((root / "bin/python").read_bytes()).hexdigest()}
+    assert record["files"] == {"bin/python": hashlib.sha256((root / "bin/python").read_bytes()).hexdigest()}
     assert record["modulefile"] == {"path": str(module), "sha256": hashlib.sha256(module.read_bytes()).hexdigest()}
     assert (root / "toy.sif").read_bytes() == b"an image"
     assert not (root / "toy.sif").is_symlink()

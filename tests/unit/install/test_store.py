@@ -17,6 +17,7 @@ from hpcmod.install import store
 from hpcmod.install.installed import is_started
 from hpcmod.install.store import InstalledImage, VerifiedSif, install, install_files, install_image
 from hpcmod.model.images.facts import ImageFacts, Package, PythonFacts
+from hpcmod.model.install_record import NO_RECORD, Fit, InstalledModule
 from hpcmod.model.plan import InstallPlan, make_plan
 from hpcmod.model.site import Site
 from hpcmod.model.spec import OWN_COMMANDS, InstallSpec
@@ -306,7 +307,7 @@ def test_without_bash_in_the_image_only_scripts_for_the_host_are_installed(plan:
 def test_a_record_cannot_have_anything_else_removed(plan: InstallPlan, root: Path, name: str) -> None:
     (root.parent / "outside").write_text("keep")
     (root / "outside").write_text("keep")
-    (root / "record.json").write_text(json.dumps({"files": [name]}))
+    (root / "record.json").write_text(json.dumps({"files": {name: ""}}))
     install_files(plan, runscript_templates())
     assert (root.parent / "outside").exists()
     assert (root / "outside").exists()
@@ -317,34 +318,31 @@ def test_the_record_says_what_was_installed(plan: InstallPlan, root: Path) -> No
     image = InstalledImage(str(root / "torch.sif"), "ab" * 32, 7, "/central/torch.sif", "reflink", 0)
     store.write_record(plan, image, {"bin/python": "cd" * 32}, "0.1.0")
     record = store.read_record(root)
-    assert (record["record"], record["hpcmod"], record["module"], record["site"]) == (1, "0.1.0", "PyTorch/2.7.1", "x1")
-    assert record["image"]["sha256"] == "ab" * 32
-    assert record["image"]["method"] == "reflink"
-    assert record["files"] == ["bin/python"]
-    assert record["checksums"] == {"bin/python": "cd" * 32}
-    assert record["packages"] == [{"name": "torch", "version": "2.7.1"}]
-    assert record["modulefile"] is None
+    assert (record.record, record.hpcmod, record.module, record.site) == (1, "0.1.0", "PyTorch/2.7.1", "x1")
+    assert (record.image, record.unfinished) == (image, True)
+    assert record.files == (("bin/python", "cd" * 32),)
+    assert record.packages == (Package("torch", "2.7.1"),)
     assert names(root) == ["record.json"]
 
 
 def test_the_modulefile_is_added_to_the_record_of_a_read_only_installation(plan: InstallPlan, root: Path) -> None:
     store.write_record(plan, InstalledImage("a", "b", 1, "c", "copy", 1), {}, "0.1")
     root.chmod(0o555)
-    store.complete_record(root, Path("/modules/Toy/1.lua"), b"text", known={"has_mpi": False})
+    store.complete_record(root, Path("/modules/Toy/1.lua"), b"text", fit=Fit(has_mpi=False))
     found = store.read_record(root)
-    assert found["has_mpi"] is False
-    assert found["modulefile"] == {"path": "/modules/Toy/1.lua", "sha256": hashlib.sha256(b"text").hexdigest()}
+    assert (found.fit.has_mpi, found.unfinished) == (False, False)
+    assert found.modulefile == InstalledModule("/modules/Toy/1.lua", hashlib.sha256(b"text").hexdigest())
     assert stat.S_IMODE(root.stat().st_mode) == 0o555
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "3", "\xff"])
+@pytest.mark.parametrize("text", ["", "{", "[]", "3", "\xff", '{"files": 3}', '{"image": {"size": "5"}}'])
 def test_a_damaged_record_is_not_a_record(root: Path, text: str) -> None:
     (root / "record.json").write_bytes(text.encode("latin-1"))
-    assert store.read_record(root) == {}
+    assert store.read_record(root) == NO_RECORD
 
 
 def test_a_directory_without_an_installation_has_no_record(root: Path) -> None:
-    assert store.read_record(root) == {}
+    assert store.read_record(root) == NO_RECORD
 
 
 def test_an_installation_removes_leftovers_and_records_itself(plan: InstallPlan, root: Path, image: Path) -> None:
@@ -353,8 +351,8 @@ def test_an_installation_removes_leftovers_and_records_itself(plan: InstallPlan,
         (root / directory / ".x.hpcmod-part-99999").touch()
     done = install(plan, source(image), version="0.1", prove=no_proof)
     record = store.read_record(root)
-    assert (record["image"]["sha256"], record["hpcmod"]) == (done.sha256, "0.1")
-    assert {"bin/start-shell", "runscripts/get-master"} <= set(record["files"])
+    assert (record.image.sha256, record.hpcmod) == (done.sha256, "0.1")
+    assert {"bin/start-shell", "runscripts/get-master"} <= record.scripts
     assert list(root.rglob("*hpcmod-part*")) == []
 
 

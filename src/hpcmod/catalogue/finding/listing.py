@@ -86,9 +86,7 @@ def _of_entry(entry: IndexEntry, catalogue: Catalogue, own: dict[str, Installed]
 
 
 def _of_installed(one: Installed) -> Listed:
-    site = one.record.get("site", "")
-    machine = site if isinstance(site, str) else ""
-    return Listed(one.module, READY, "published", one.size, machine, "", (), "", "", "", "", True)
+    return Listed(one.module, READY, "published", one.image.size, one.record.site, "", (), "", "", "", "", True)
 
 
 def _visible_modules(catalogue: Catalogue, names: Iterable[str]) -> set[str]:

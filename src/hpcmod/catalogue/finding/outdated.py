@@ -41,8 +41,8 @@ def find_outdated(installed: Iterable[Installed], indexes: Sequence[Index], *, v
         damage = find_damage(one)
         if damage:
             yield Outdated(one.module, "damaged", damage, f"hpcmod update {one.module}")
-        if one.record.get("hpcmod") != version:
-            found = f"its scripts were written by hpcmod {one.record.get('hpcmod', '?')}; this is {version}"
+        if one.record.hpcmod != version:
+            found = f"its scripts were written by hpcmod {one.record.hpcmod or '?'}; this is {version}"
             yield Outdated(one.module, "scripts", found, f"hpcmod update {one.module}")
         yield from _find_newer(one, listed)
 
@@ -52,7 +52,7 @@ def _compare(one: Installed, same: IndexEntry) -> Iterator[Outdated]:
         until = f" until {same.until}" if same.until else ""
         cure = f"hpcmod install {same.successor}" if same.successor else "hpcmod ls"
         yield Outdated(one.module, "state", f"{same.state}{until}", cure)
-    if one.of_image("sha256") not in ("", same.sha256) and same.state != "retired":
+    if one.image.sha256 not in ("", same.sha256) and same.state != "retired":
         yield Outdated(one.module, "image", "another image is published under this name", f"hpcmod update {one.module}")
 
 

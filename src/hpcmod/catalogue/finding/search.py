@@ -84,12 +84,11 @@ def _search_installed(
     installed: Iterable[Installed], fits: Callable[[str], bool], version: str, *, wanted: str
 ) -> Iterator[Hit]:
     for one in installed:
-        packages = [
-            pair for pair in one.packages if fits(comparable_name(pair.name)) and pair.version.startswith(version)
-        ]
-        named = bool(wanted) and not version and wanted in _plain(" ".join((one.module, *one.targets)))
+        listed, targets = one.record.packages, one.record.fit.targets
+        packages = [pair for pair in listed if fits(comparable_name(pair.name)) and pair.version.startswith(version)]
+        named = bool(wanted) and not version and wanted in _plain(" ".join((one.module, *targets)))
         if named or packages:
-            yield Hit(one.module, "", "published", tuple(packages), one.targets)
+            yield Hit(one.module, "", "published", tuple(packages), targets)
 
 
 def _text_of(entry: IndexEntry) -> str:

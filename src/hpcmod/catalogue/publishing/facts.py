@@ -10,11 +10,10 @@ from hpcmod.catalogue.publishing.candidate import Candidate
 from hpcmod.errors import NotFoundError
 from hpcmod.image.inspect.contents import read_facts
 from hpcmod.image.inspect.stack import find_stack, open_files
-from hpcmod.image.trust.provenance import Provenance
 from hpcmod.install.installed import Installed
 from hpcmod.model.catalogue.record import CatalogueRecord
 from hpcmod.model.compat.stack import StackFacts
-from hpcmod.model.images.facts import ImageFacts, Package
+from hpcmod.model.images.facts import ImageFacts, Package, Provenance
 from hpcmod.model.images.targets import find_targets
 from hpcmod.model.strict_json import Texts
 
@@ -48,7 +47,7 @@ def describe_installed(one: Installed) -> CatalogueRecord:
     NotFoundError, BadInputError, VerificationError, LackingError
         As `hpcmod.image.inspect.contents.read_facts` does.
     """
-    named = one.of_image("path")
+    named = one.image.path
     if not named:
         cure = f"Install it again: eb {one.name}-{one.version}.eb --rebuild"
         raise NotFoundError(f"{one.root}: its record names no image", cure)
@@ -61,7 +60,7 @@ def describe_installed(one: Installed) -> CatalogueRecord:
         version=one.version,
         module=one.module,
         sif=image.name,
-        sha256=one.of_image("sha256"),
+        sha256=one.image.sha256,
         stack=stack_pairs(stack),
         **_of_image(facts),
     )

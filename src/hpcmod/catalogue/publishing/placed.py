@@ -5,15 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from hpcmod.catalogue.records.sharing import check_open_directory, file_mode, removal_group
 from hpcmod.catalogue.records.store import Catalogue
-from hpcmod.catalogue.visible.kept import CHECKSUMS
 from hpcmod.fs.tree import Tree
 from hpcmod.install.placed import PrivateInstallation
+from hpcmod.model.install_record import InstallRecord
 
 _NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP)
 
@@ -23,7 +22,6 @@ class StagedInstallation(PrivateInstallation):
     """An installation in the publisher's private directory, and its place in the catalogue."""
 
     catalogue: Catalogue
-    dropped = CHECKSUMS  # a catalogue may change the recorded files
 
     @property
     def tree(self) -> Tree:
@@ -43,9 +41,10 @@ class StagedInstallation(PrivateInstallation):
         """Return the group that must be able to remove an old script."""
         return removal_group(self.catalogue, self.target)
 
-    def finish(self, record: dict[str, Any]) -> dict[str, Any]:
+    def finish(self, installed: InstallRecord) -> InstallRecord:
         """Give the image a second name in the installation, if possible; return the record with it."""
-        path = Path(record["image"]["path"])
+        record = installed.without_checksums()
+        path = Path(record.image.path)
         own = self.target / path.name
         if not path.parent.samefile(self.catalogue.images):
             return record
@@ -56,4 +55,4 @@ class StagedInstallation(PrivateInstallation):
                 raise
             self.catalogue.tree.remove(own)  # the module would prefer it to the image of the catalogue
             return record
-        return {**record, "image": {**record["image"], "path": str(own), "method": "hardlink"}}
+        return replace(record, image=replace(record.image, path=str(own), method="hardlink"))

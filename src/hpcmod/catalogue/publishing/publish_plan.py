@@ -29,12 +29,13 @@ from hpcmod.image.inspect.contents import read_facts
 from hpcmod.image.inspect.stack import open_files
 from hpcmod.image.integrity import Progress, file_sha256
 from hpcmod.image.sif.reader import check_sif, read_sif
-from hpcmod.image.trust.provenance import Provenance, sidecar
+from hpcmod.image.trust.provenance import sidecar
 from hpcmod.machine import Machine, state_directory
 from hpcmod.model.catalogue.record import CatalogueRecord
 from hpcmod.model.compat.rules import RULES
 from hpcmod.model.compat.verdict import judge
 from hpcmod.model.finding import FAIL, WARN
+from hpcmod.model.images.facts import Provenance
 from hpcmod.model.images.reference import LOCAL_KINDS
 from hpcmod.model.site import Site
 from hpcmod.render.quote import sh_word

@@ -14,9 +14,10 @@ from pathlib import Path
 from hpcmod.catalogue.records.sharing import check_readable_by_readers
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.errors import BadInputError
-from hpcmod.install.installed import RECORD, find_root, link_of, parse_install_record
+from hpcmod.install.installed import RECORD, find_root, link_of
 from hpcmod.model.catalogue.record import CatalogueRecord
 from hpcmod.model.catalogue.relocation import relocate
+from hpcmod.model.install_record import parse_install_record, render_install_record
 from hpcmod.model.strict_json import JsonObject, load_json
 from hpcmod.render.modules.modulefile import SYNTAXES
 
@@ -25,9 +26,6 @@ KEPT_MODULE = {"Lua": "module.lua", "Tcl": "module.tcl"}
 
 KEPT_EASYCONFIG = "easyconfig"
 """File name of a rendering's easyconfig."""
-
-CHECKSUMS = ("checksums", "modulefile")
-"""Entries with checksums in the record of an installation."""
 
 KEPT_FILES = "files.json"
 """File name of a rendering's scripts and installation record: a JSON object of texts by path below the installation."""
@@ -101,24 +99,19 @@ def render_kept_files(files: Mapping[str, str]) -> str:
 
 def installed_files(catalogue: Catalogue, root: Path) -> dict[str, str]:
     """Read the scripts and the record of an installation in the catalogue: text by path below its directory."""
-    listed = parse_install_record(read_kept_text(catalogue, root / RECORD) or "").get("files", [])
-    names = [name for name in listed if isinstance(name, str) and _is_inside(name)]
-    texts = {name: read_kept_text(catalogue, _real(root, name)) for name in [*names, RECORD]}
+    text = read_kept_text(catalogue, root / RECORD)
+    if text is None:
+        return {}
+    record = parse_install_record(text.encode(), str(root / RECORD)).without_checksums()
+    texts = {name: read_kept_text(catalogue, _real(root, name)) for name, _ in record.files if _is_inside(name)}
     found = {name: text for name, text in texts.items() if text is not None}
-    return {**found, RECORD: without_checksums(found[RECORD])} if RECORD in found else found
+    return {**found, RECORD: render_install_record(record)}
 
 
 def _real(root: Path, name: str) -> Path:
     """Return the path of the file behind a link of an installation."""
     target = link_of(name)
     return root / target.removeprefix("../") if target else root / name
-
-
-def without_checksums(text: str) -> str:
-    """Return an installation's record without checksums, because a catalogue may change the recorded files."""
-    record = parse_install_record(text)
-    kept = {name: value for name, value in record.items() if name not in CHECKSUMS}
-    return text if len(kept) == len(record) else json.dumps(kept, indent=1) + "\n"
 
 
 def home_of(catalogue: Catalogue, record: CatalogueRecord) -> str:

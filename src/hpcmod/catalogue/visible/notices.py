@@ -14,7 +14,7 @@ from hpcmod.catalogue.records.store import Catalogue, catalogue_directories
 from hpcmod.catalogue.visible.advisories import read_advisories
 from hpcmod.errors import BadInputError
 from hpcmod.fs.reading import read_text
-from hpcmod.install.store import recorded_sha256
+from hpcmod.install.installed import read_record
 from hpcmod.model.catalogue.advisory import Advisory
 from hpcmod.model.catalogue.package_range import has_any
 from hpcmod.model.images.facts import Package
@@ -34,7 +34,7 @@ _OURS = re.compile(rf"[0-9a-f]{{64}}|{ALL}")
 def look_for_notices(plan: InstallPlan, environ: Mapping[str, str]) -> InstallPlan:
     """Return a plan whose module reads notices of the catalogues known now, and uses packages that fit its image."""
     places = [Catalogue(place).notices.absolute() for place in catalogue_directories(plan.site, environ)]
-    sha256 = recorded_sha256(Path(plan.spec.root))
+    sha256 = read_record(Path(plan.spec.root)).image.sha256
     return with_own_packages(with_notices(plan, map(str, places), sha256), sha256)
 
 

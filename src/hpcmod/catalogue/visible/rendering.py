@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hpcmod.catalogue.records.store import Catalogue, software_of
@@ -23,6 +22,7 @@ from hpcmod.model.bind import Bind
 from hpcmod.model.catalogue.record import CatalogueRecord
 from hpcmod.model.easyconfigs.easyconfig_text import CONSTANTS, fill_templates, templates_of
 from hpcmod.model.easyconfigs.static_values import read_static_values
+from hpcmod.model.install_record import parse_install_record, render_install_record
 from hpcmod.model.libraries.swap import with_mode
 from hpcmod.model.plan import InstallPlan, make_plan
 from hpcmod.model.site import Site
@@ -159,14 +159,15 @@ def _fill(value: Any, templates: Mapping[str, str]) -> Any:
 
 def _render_record(before: str, plan: InstallPlan, scripts: Mapping[str, str], tool: str) -> str:
     """Return the record of an installation whose scripts are new and whose image is the same."""
-    values = {**json.loads(before), "hpcmod": tool, "site": plan.site.name, "files": list(scripts)}
-    values["own_packages"] = describe_own_packages(plan)
-    return json.dumps(values, indent=1) + "\n"
+    record = parse_install_record(before.encode())
+    files = tuple((name, "") for name in scripts)
+    own = describe_own_packages(plan)
+    return render_install_record(replace(record, hpcmod=tool, site=plan.site.name, files=files, own_packages=own))
 
 
 def stamp(record: str, rendering: str) -> str:
     """Return the record of an installation with its rendering's hash: it differs whenever a script does."""
-    return json.dumps({**json.loads(record), "rendering": rendering}, indent=1) + "\n"
+    return render_install_record(replace(parse_install_record(record.encode()), rendering=rendering))
 
 
 def changed_files(now: Rendering, new: Rendering) -> tuple[str, ...]:

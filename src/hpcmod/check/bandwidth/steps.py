@@ -76,7 +76,7 @@ def choose_library(request: BenchmarkRequest, site: Site, container: Installed) 
         return request.library or TORCH
     needed = {name for name, collective in PROGRAMS.items() if collective in request.collectives}
     try:
-        names = read_commands(Path(container.of_image("path"))).names
+        names = read_commands(Path(container.image.path)).names
     except (HpcmodError, OSError):
         return TORCH  # the step reports what is wrong with the image
     return NCCL_TESTS if needed <= names else TORCH

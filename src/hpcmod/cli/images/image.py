@@ -23,8 +23,9 @@ from hpcmod.cli.output import json_option, print_data, print_json, print_text, p
 from hpcmod.errors import NotFoundError
 from hpcmod.image.acquire.locate import recognize
 from hpcmod.image.integrity import parse_sha256
-from hpcmod.image.trust.provenance import Provenance, render_provenance
+from hpcmod.image.trust.provenance import render_provenance
 from hpcmod.model.compression import ANY_OF
+from hpcmod.model.images.facts import Provenance
 from hpcmod.model.images.reference import LOCAL_KINDS, ImageReference
 from hpcmod.model.json_form import SPLICED
 from hpcmod.progress import ProgressLine

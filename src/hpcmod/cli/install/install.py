@@ -151,7 +151,7 @@ def _is_installed(here: Here, recipe: EasyconfigFile, *, asked: Path | None) -> 
     """Return whether the user has the same container already, below the prefix if given; if so, report it."""
     trees = [asked.absolute() / MODULES] if asked else own_trees(here.trees)
     own = _find(trees, recipe.module)
-    if own is None or own.of_image("sha256") != recipe.sha256 or not Path(own.of_image("path")).is_file():
+    if own is None or own.image.sha256 != recipe.sha256 or not Path(own.image.path).is_file():
         return False
     tell(f"your own copy of {own.module} is already installed in {own.root}; --rebuild installs it again")
     return True

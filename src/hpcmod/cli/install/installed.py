@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterator
@@ -28,8 +27,8 @@ from hpcmod.cli.containers import (
 from hpcmod.cli.install.easyconfigs import EasyconfigFile, eb_environ, find_own_recipe
 from hpcmod.cli.output import json_option, print_data, print_json, print_text, tell
 from hpcmod.errors import BadInputError, BusyError, HpcmodError, LackingError, NotFoundError
-from hpcmod.image.trust.provenance import parse_provenance, sidecar, write_provenance
-from hpcmod.install.installed import RECORD, Installed, own_trees
+from hpcmod.image.trust.provenance import sidecar, write_provenance
+from hpcmod.install.installed import Installed, own_trees
 from hpcmod.install.kernels import find_kernels, kernels_directory
 from hpcmod.install.own_place import MODULES, own_prefixes
 from hpcmod.install.remove import (
@@ -225,7 +224,7 @@ def _check_unused(here: Here, found: Installed) -> None:
     if found.module in loaded_modules():
         raise BusyError(f"{found.module} is loaded in this shell", f"module unload {sh_word(found.module)}")
     for other in here.own():
-        if other.root != found.root and found.root in Path(other.of_image("path")).parents:
+        if other.root != found.root and found.root in Path(other.image.path).parents:
             raise BusyError(
                 f"{other.module} uses the image of {found.module}", f"hpcmod remove {sh_word(other.module)}"
             )
@@ -332,10 +331,10 @@ def _restore_provenance(own: Installed) -> None:
 
     Without it, an image pinned by digest would be fetched again, since nothing shows that this file has that digest.
     """
-    image, known = Path(own.of_image("path")), own.record.get("provenance")
-    if not isinstance(known, dict) or not image.is_file() or own.root not in image.parents or sidecar(image).exists():
+    image, known = Path(own.image.path), own.record.provenance
+    if known is None or not image.is_file() or own.root not in image.parents or sidecar(image).exists():
         return
-    write_provenance(image, parse_provenance(json.dumps({"version": 1, **known}).encode(), str(own.root / RECORD)))
+    write_provenance(image, known)
 
 
 def _eb_command(own: Installed, recipe: EasyconfigFile) -> list[str]:

@@ -115,13 +115,13 @@ def prepare_job(flags: JobFlags, profile: Site) -> PreparedJob:
 
 def _find_image(installed: Installed | None) -> Path | None:
     """Return the image of an installation; None if it is not here."""
-    image = Path(installed.of_image("path")) if installed and installed.of_image("path") else None
+    image = Path(installed.image.path) if installed and installed.image.path else None
     return image if image and image.is_file() else None
 
 
 def _image_mpi(installed: Installed | None, site: Site) -> str:
     """Return the MPI of an installation's image; empty if it has none or nothing is installed here."""
-    if installed is None or not installed.may_have_mpi:
+    if installed is None or installed.record.fit.has_mpi is False:
         return ""
     from hpcmod.check.recorded_fit import recorded_fit
 
@@ -195,8 +195,9 @@ def _explain_module(installed: Installed, site: Site) -> Iterator[str]:
 
 def _name_variant(installed: Installed, site: Site) -> Iterator[str]:
     """Yield the published variant for the GPUs of this machine, if the image of a module is for others."""
-    if runs_on(installed.targets, find_gpu_targets(site)) is False:  # else the catalogues need not be read
-        yield from filter(None, [name_variant(look_around(None, profile=site), installed.module, installed.targets)])
+    targets = installed.record.fit.targets
+    if runs_on(targets, find_gpu_targets(site)) is False:  # else the catalogues need not be read
+        yield from filter(None, [name_variant(look_around(None, profile=site), installed.module, targets)])
 
 
 def _explain_output(request: JobRequest) -> Iterator[str]:

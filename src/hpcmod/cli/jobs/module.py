@@ -59,7 +59,7 @@ def find_module(text: str, site: Site, *, chosen: bool, elsewhere: bool) -> tupl
         name=found.module,
         trees=tuple(words[2] for words in commands if words[1] == "use"),
         unused=tuple(words[2] for words in commands if words[1] == "unuse"),
-        sha256=found.of_image("sha256"),
+        sha256=found.image.sha256,
         source=_source(found),
     ), found
 
@@ -76,9 +76,10 @@ def _find_quietly(text: str) -> Installed | None:
 
 def _source(found: Installed) -> str:
     """Return the reference that the image was made from, with its digest; empty if the record has none."""
-    record = found.record.get("provenance")
-    known = record if isinstance(record, dict) else {}
-    reference, digest = str(known.get("reference") or ""), str(known.get("digest") or "")
+    known = found.record.provenance
+    if known is None:
+        return ""
+    reference, digest = known.reference, known.digest
     return reference if not digest or digest in reference else f"{reference}@{digest}"
 
 

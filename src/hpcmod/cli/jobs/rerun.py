@@ -87,12 +87,12 @@ def _check_module(written: WrittenJob, origin: str) -> Installed | None:
         )
     if found is None:
         return None
-    image = Path(found.of_image("path"))
+    image = Path(found.image.path)
     if not image.is_file():
         raise NotFoundError(f"the image of {found.module} is gone: {image}", f"hpcmod update {found.module}")
-    if written.sha256 and found.of_image("sha256") != written.sha256:
+    if written.sha256 and found.image.sha256 != written.sha256:
         raise VerificationError(
-            f"{found.module} has a different image than when {origin} was written: sha256 {found.of_image('sha256')}, "
+            f"{found.module} has a different image than when {origin} was written: sha256 {found.image.sha256}, "
             f"expected {written.sha256}",
             "Restore the earlier image, or write the job again for this one: hpcmod job ...",
         )

@@ -73,7 +73,7 @@ def _check_modules(modules: Sequence[str], images: Sequence[Path]) -> Iterator[F
         found = find_copy(here, text)
         for finding in check_installation(found, read_image=False):
             yield replace(finding, subject=f"{found.module} {finding.subject}")
-        image = Path(found.of_image("path"))
+        image = Path(found.image.path)
         fitting += [image] if image.is_file() else []
     if fitting:
         yield from check_all(fitting, os.environ)

@@ -139,7 +139,7 @@ def _read_base(flags: BakeFlags, site: Site, *, hashed: bool) -> tuple[BaseImage
         local = verify_local_sif(path, reference, site.trust, checksum=None, environ=os.environ)
         return read_base(Path(local.place), path.name, sha256=local.sha256 or (None if hashed else "")), None
     installed = find_ready(look_around(flags.site), flags.image)
-    sif, sha256 = Path(installed.of_image("path")), installed.of_image("sha256")
+    sif, sha256 = Path(installed.image.path), installed.image.sha256
     return read_base(sif, installed.module, sha256=sha256), installed
 
 
@@ -163,7 +163,7 @@ def _choose_packages(flags: BakeFlags, installed: Installed | None) -> Path:
 
 def own_packages(installed: Installed) -> Iterator[Path]:
     """Yield the places of a user's packages: the active state of their set, else the installation itself."""
-    if installed.record.get("own_packages"):
+    if installed.record.own_packages:
         from hpcmod.install.packages.changing import read_target
         from hpcmod.install.packages.sets import open_set
         from hpcmod.model.packages.place import CHOICE_VARIABLE, parse_choice, state_file

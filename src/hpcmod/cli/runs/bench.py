@@ -235,7 +235,7 @@ def _measure(
     measured = MeasuredWith(
         site=site.name,
         module=container.module,
-        image=container.of_image("sha256"),
+        image=container.image.sha256,
         method=f"{request.library} on {'GPUs' if has_gpus(request, site) else 'CPUs'}",
     )
     results = Results(measured, tuple(measurements), tuple(findings))

@@ -34,6 +34,7 @@ from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.errors import BadInputError
 from hpcmod.install.installed import Installed, read_record
 from hpcmod.model.finding import FAIL, Finding
+from hpcmod.model.install_record import InstalledImage
 from hpcmod.model.jobs.allocation import Allocation
 from hpcmod.model.jobs.layout import Layout, make_layout
 from hpcmod.model.jobs.request import JobRequest
@@ -236,30 +237,26 @@ def _make_question(flags: CheckFlags, site: Site, found: Installed | None) -> di
         kinds, exclusive=site.job.exclusive, interfaces=site.nics, binds=site.all_binds, places=(site.node_local,)
     )
     image = _find_image(found, os.environ)
-    if not image.get("path"):
+    if not image.path:
         return {**question, "tools": True}
-    size = str(image.get("size", ""))
     return add_image(
-        {**question, "tools": True},
-        path=str(image["path"]),
-        size=int(size) if size.isdigit() else 0,
-        sha256=str(image.get("sha256", "")),
-        whole=flags.digest,
+        {**question, "tools": True}, path=image.path, size=image.size, sha256=image.sha256, whole=flags.digest
     )
 
 
-def _find_image(found: Installed | None, environ: Mapping[str, str]) -> Mapping[str, Any]:
-    """Return path, size and sha256 of the image, as far as known: $SIF may be a copy that was staged."""
-    record = found.record if found else read_record(Path(environ.get("CONTAINERROOT") or "/nonexistent"))
-    known = record.get("image")
-    known = known if isinstance(known, dict) else {}
-    return known if found else {**known, "path": environ.get("SIF", "")}
+def _find_image(found: Installed | None, environ: Mapping[str, str]) -> InstalledImage:
+    """Return the image, as far as known: $SIF may be a copy that was staged."""
+    if found:
+        return found.image
+    root = environ.get("CONTAINERROOT")
+    known = read_record(Path(root)).image if root else InstalledImage()
+    return replace(known, path=environ.get("SIF", ""))
 
 
 def _judge_drivers(report: NodeReport, site: Site, found: Installed | None) -> list[Finding]:
     from hpcmod.check.nodes.drivers import judge_drivers  # nodes without GPUs do not need it
 
-    image = str(_find_image(found, os.environ).get("path") or "")
+    image = _find_image(found, os.environ).path
     return judge_drivers(Path(image), site, report.nodes) if image else []
 
 

@@ -37,6 +37,7 @@ from hpcmod.errors import NotFoundError
 from hpcmod.install.installed import Installed
 from hpcmod.model.catalogue.record import CatalogueRecord
 from hpcmod.model.images.facts import comparable_name
+from hpcmod.model.install_record import InstallRecord
 from hpcmod.render.quote import sh_word
 
 if TYPE_CHECKING:
@@ -275,9 +276,9 @@ def _show_installed(here: Here, copies: Copies, *, as_json: bool) -> None:
         return
     rows = [("module", own.module), ("root", str(own.root)), ("to use it", _loading(own))]
     rows += _explain_copies(here, copies)
-    rows += [(key, own.of_image(key)) for key in ("path", "sha256", "size", "source")]
-    rows += [_describe_stripes(_find_stripes(copies)), ("built for", " ".join(own.targets))]
-    _show([*rows, *_packages(own), *_describe_added(copies)])
+    rows += [(key, str(getattr(own.image, key))) for key in ("path", "sha256", "size", "source")]
+    rows += [_describe_stripes(_find_stripes(copies)), ("built for", " ".join(own.record.fit.targets))]
+    _show([*rows, *_packages(own.record), *_describe_added(copies)])
 
 
 def _find_stripes(copies: Copies | None) -> int | None:
@@ -286,7 +287,7 @@ def _find_stripes(copies: Copies | None) -> int | None:
         return None
     from hpcmod.fs.striping import find_stripes
 
-    return find_stripes(Path(copies.meant.of_image("path")))
+    return find_stripes(Path(copies.meant.image.path))
 
 
 def _describe_stripes(count: int | None) -> tuple[str, str]:
@@ -314,7 +315,7 @@ def _describe(record: CatalogueRecord) -> Iterator[tuple[str, str]]:
     yield "commands", " ".join(record.commands)
 
 
-def _packages(of: CatalogueRecord | Installed | ImageFacts) -> Iterator[tuple[str, str]]:
+def _packages(of: CatalogueRecord | InstallRecord | ImageFacts) -> Iterator[tuple[str, str]]:
     yield from (("package", f"{package.name} {package.version}") for package in of.packages)
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from hpcmod.model.install_record import InstallRecord
 from hpcmod.model.json_form import SPLICED
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class OwnContainer:
     """Directory of the installation."""
     copies: tuple[InstalledCopy, ...]
     """Installed copies, the one in use first."""
-    record: Mapping[str, Any]
+    record: InstallRecord
     """Record of the installation."""
     stripes: int | None
     """Servers of Lustre over which the image is distributed; null: not known, or not on Lustre."""

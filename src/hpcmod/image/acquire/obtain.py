@@ -18,16 +18,9 @@ from hpcmod.image.acquire.locate import recognize
 from hpcmod.image.integrity import Progress, check_sha256, file_sha256
 from hpcmod.image.sif.reader import check_sif, read_sif
 from hpcmod.image.trust.policy import is_met, rule_for, subject_of, verify_local_sif, verify_sif_trust
-from hpcmod.image.trust.provenance import (
-    Provenance,
-    is_remembered,
-    now,
-    read_provenance,
-    remember,
-    sidecar,
-    write_provenance,
-)
+from hpcmod.image.trust.provenance import is_remembered, now, read_provenance, remember, sidecar, write_provenance
 from hpcmod.lock import hold, tidy
+from hpcmod.model.images.facts import Provenance
 from hpcmod.model.images.reference import LOCAL_KINDS, OCI_KINDS, ImageReference
 from hpcmod.model.images.trust import TrustEvidence, check_pinned
 

@@ -11,7 +11,7 @@ from hpcmod.errors import NotFoundError, RemoteError
 from hpcmod.image.acquire.locate import find_image
 from hpcmod.image.integrity import Progress
 from hpcmod.image.trust.policy import verify_local_sif
-from hpcmod.image.trust.provenance import Provenance
+from hpcmod.model.images.facts import Provenance
 from hpcmod.model.images.reference import ImageReference
 from hpcmod.model.images.trust import TrustPolicy, TrustRule
 

@@ -29,7 +29,8 @@ from hpcmod.image.squashfs.nodes import SourceTree, read_tree
 from hpcmod.image.squashfs.reader import Squashfs
 from hpcmod.image.squashfs.tree import Node
 from hpcmod.image.squashfs.writer import SquashfsWriter
-from hpcmod.image.trust.provenance import Provenance, now, remember, sidecar, write_provenance
+from hpcmod.image.trust.provenance import now, remember, sidecar, write_provenance
+from hpcmod.model.images.facts import Provenance
 
 _MODE = 0o755
 _LARGEST_OBJECT = 64 << 20

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpcmod.errors import BadInputError, UntrustedError, VerificationError
-from hpcmod.image.trust.provenance import Provenance, is_remembered, read_provenance, sidecar
+from hpcmod.image.trust.provenance import is_remembered, read_provenance, sidecar
 from hpcmod.image.trust.sif_signature import check_sif_signature
+from hpcmod.model.images.facts import Provenance
 from hpcmod.model.images.reference import LOCAL_KINDS, OCI_KINDS, ImageReference
 from hpcmod.model.images.trust import TrustEvidence, TrustPolicy, TrustRule, check_pinned, stricter
 

@@ -10,7 +10,7 @@ import json
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from hpcmod.errors import BadInputError
@@ -19,32 +19,12 @@ from hpcmod.fs.reading import UnusableFileError, read_file
 from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.fs.tree import write_file
 from hpcmod.machine import absolute
+from hpcmod.model.images.facts import Provenance
+from hpcmod.model.json_form import parse_form
 from hpcmod.model.strict_json import JsonObject, load_json
 
 _VERSION = 1
 _LIMIT = 1 << 20  # bytes
-
-
-@dataclass(frozen=True)
-class Provenance:
-    """The origin of a SIF."""
-
-    reference: str
-    """Canonical reference that it was fetched from."""
-    digest: str
-    """Digest of the manifest or index that the reference named then; empty if there is none."""
-    sha256: str
-    """Checksum of the SIF."""
-    size: int
-    """Size of the SIF in bytes."""
-    time: str
-    """Time of the fetch or build, in UTC."""
-    tool: str
-    """The program that fetched or made it: hpcmod or a runtime, with its version."""
-    verified: tuple[str, ...] = ()
-    """How the site's policy was met, as `need: by what`; empty if nothing was required."""
-    lock: str = ""
-    """sha256 of the lock file with the packages that were added; empty if there is none."""
 
 
 def sidecar(sif: Path) -> Path:
@@ -94,16 +74,7 @@ def parse_provenance(text: bytes, where: str) -> Provenance:
     found = JsonObject(load_json(text, where, limit=_LIMIT), where)
     if found.number("version") != _VERSION:
         raise BadInputError(f"{where}: written by a newer version of hpcmod", "Update hpcmod.")
-    return Provenance(
-        reference=found.text("reference"),
-        digest=found.text("digest"),
-        sha256=found.text("sha256"),
-        size=found.number("size"),
-        time=found.text("time"),
-        tool=found.text("tool"),
-        verified=found.texts("verified"),
-        lock=found.text("lock"),
-    )
+    return parse_form(Provenance, found)
 
 
 def remember(found: Provenance, environ: Mapping[str, str]) -> None:

@@ -10,7 +10,6 @@ from hpcmod.install.installed import Installed
 from hpcmod.install.packages.builder import Builder
 from hpcmod.install.packages.edits import find_edit
 from hpcmod.install.packages.sets import PackageSet
-from hpcmod.model.images.facts import PythonFacts
 from hpcmod.model.packages.place import PackagePlace
 from hpcmod.model.packages.plan import PackageChange, PackageTarget, StatePlan, check_known, make_state_plan
 from hpcmod.model.packages.state import State
@@ -27,22 +26,18 @@ def read_target(installed: Installed) -> PackageTarget:
     LackingError
         If its image has no Python.
     """
-    known = installed.record.get("own_packages")
-    if not known:
+    known, provenance = installed.record.own_packages, installed.record.provenance
+    if known is None:
         raise LackingError(f"the image of {installed.module} has no Python, so it cannot have packages", "")
-    python = known["python"]
-    provenance = installed.record.get("provenance")
     return PackageTarget(
         module=installed.module,
-        sif=installed.of_image("path"),
-        sha256=installed.of_image("sha256"),
-        python=PythonFacts(
-            str(python["executable"]), str(python["version"]), str(python["prefix"]), bool(python["activation_scripts"])
-        ),
-        venv=str(known["venv"]),
-        place=PackagePlace(str(known["name"]), str(known["tag"])),
-        packages=installed.packages,
-        reference=str(provenance.get("reference", "")) if isinstance(provenance, dict) else "",
+        sif=installed.image.path,
+        sha256=installed.image.sha256,
+        python=known.python,
+        venv=known.venv,
+        place=PackagePlace(known.name, known.tag),
+        packages=installed.record.packages,
+        reference=provenance.reference if provenance else "",
     )
 
 

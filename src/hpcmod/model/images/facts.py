@@ -1,4 +1,4 @@
-"""Facts about an image, read from the SIF without starting it."""
+"""Facts about an image: read from the SIF without starting it, and where it came from."""
 
 from __future__ import annotations
 
@@ -60,3 +60,25 @@ class ImageFacts:
     """Command line that succeeds and does nothing, to try whether the image starts; empty: it has no such program."""
     conda: str = ""
     """Root of the conda installation that has this Python, e.g. /opt/miniconda3; empty without a `conda` there."""
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """The origin of a SIF."""
+
+    reference: str
+    """Canonical reference that it was fetched from."""
+    digest: str
+    """Digest of the manifest or index that the reference named then; empty if there is none."""
+    sha256: str
+    """Checksum of the SIF."""
+    size: int
+    """Size of the SIF in bytes."""
+    time: str
+    """Time of the fetch or build, in UTC."""
+    tool: str
+    """The program that fetched or made it: hpcmod or a runtime, with its version."""
+    verified: tuple[str, ...] = ()
+    """How the site's policy was met, as `need: by what`; empty if nothing was required."""
+    lock: str = ""
+    """sha256 of the lock file with the packages that were added; empty if there is none."""

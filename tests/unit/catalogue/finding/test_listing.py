@@ -6,6 +6,7 @@ from hpcmod.catalogue.finding.listing import list_containers
 from hpcmod.catalogue.records.index import read_index
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.install.installed import Installed
+from hpcmod.model.install_record import InstalledImage, InstallRecord
 from tests.catalogues import make_catalogue, make_record
 
 
@@ -16,7 +17,9 @@ def make_module(catalogue: Catalogue, module: str) -> None:
 
 
 def installed(module: str) -> Installed:
-    return Installed(module, Path("/m") / module, Path("/r") / module, {"site": "lumi", "image": {"size": 7}})
+    return Installed(
+        module, Path("/m") / module, Path("/r") / module, InstallRecord(site="lumi", image=InstalledImage(size=7))
+    )
 
 
 def test_each_container_is_listed_with_what_can_be_done_with_it_here(tmp_path: Path) -> None:

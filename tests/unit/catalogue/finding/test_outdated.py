@@ -5,6 +5,7 @@ from pathlib import Path
 from hpcmod.catalogue.finding.outdated import find_outdated
 from hpcmod.catalogue.records.index import read_index
 from hpcmod.install.installed import Installed
+from hpcmod.model.install_record import InstalledImage, InstallRecord
 from tests.catalogues import make_catalogue, make_record
 
 IMAGE = Path(__file__)
@@ -12,8 +13,8 @@ IMAGE = Path(__file__)
 
 
 def installed(module: str, *, sha256: str, by: str = "2", path: Path = IMAGE) -> Installed:
-    image = {"sha256": sha256, "path": str(path), "size": IMAGE.stat().st_size}
-    return Installed(module, IMAGE, Path("/r"), {"hpcmod": by, "image": image})
+    image = InstalledImage(str(path), sha256, IMAGE.stat().st_size)
+    return Installed(module, IMAGE, Path("/r"), InstallRecord(hpcmod=by, image=image))
 
 
 def test_each_reason_is_reported_with_its_cure(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from hpcmod.catalogue.finding.search import is_abbreviated, search
 from hpcmod.catalogue.records.index import Index, read_index, write_index
 from hpcmod.install.installed import Installed
 from hpcmod.model.images.facts import Package
+from hpcmod.model.install_record import Fit, InstallRecord
 from tests.catalogues import make_catalogue, make_record
 
 RECORDS = (
@@ -80,8 +81,8 @@ def test_abbreviations(one: str, other: str, same: bool) -> None:
 
 def test_installed_containers_outside_of_catalogues_are_found_last(indexes: list[Index]) -> None:
     def own(module: str, version: str) -> Installed:
-        packages = [{"name": "Flash_Attn", "version": version}, "damaged"]
-        record = {"packages": packages, "targets": [f"gfx9{version[-1]}a", 1]}
+        targets = (f"gfx9{version[-1]}a",)
+        record = InstallRecord(packages=(Package("Flash_Attn", version),), fit=Fit(targets=targets))
         return Installed(module, Path("/m"), Path("/r"), record)
 
     installed = [own("Mine/1", "3.1"), own("vLLM/0.9", "3.2")]

@@ -7,6 +7,7 @@ import pytest
 
 from hpcmod.catalogue.publishing.facts import describe_installed
 from hpcmod.install.installed import Installed
+from hpcmod.model.install_record import InstalledImage, InstallRecord
 from tests.stacks import Stubs, glibc, make_stack
 
 LABELS = "/.singularity.d/labels.json"
@@ -25,5 +26,7 @@ ENV = "/.singularity.d/env/90-environment.sh"
 )
 def test_a_record_has_the_targets_that_its_image_names(tmp_path: Path, files: Stubs, targets: tuple[str, ...]) -> None:
     image = make_stack(tmp_path / "x.sif", {**glibc(), **files})
-    installed = Installed("X/1", tmp_path / "X/1.lua", tmp_path, {"image": {"path": str(image), "sha256": "0" * 64}})
+    installed = Installed(
+        "X/1", tmp_path / "X/1.lua", tmp_path, InstallRecord(image=InstalledImage(str(image), "0" * 64))
+    )
     assert describe_installed(installed).targets == targets

@@ -14,6 +14,8 @@ from hpcmod.catalogue.publishing.placed import StagedInstallation
 from hpcmod.catalogue.records.sharing import make_catalogue, shared
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.errors import BadInputError, CheckFailedError, LackingError
+from hpcmod.install.installed import read_record
+from hpcmod.model.install_record import InstalledImage, InstallRecord
 
 DIGEST = "0123456789abcdef"
 
@@ -43,7 +45,7 @@ def made(tmp_path: Path) -> StagedInstallation:
 def write_record(made: StagedInstallation, *files: str) -> None:
     image = {"path": str(made.catalogue.images / "Toy-1.sif"), "method": "central", "size": 8}
     module = {"path": f"{made.prefix}/../modules/Toy/1.lua"}
-    record = {"files": files, "image": image, "checksums": {}, "modulefile": module}
+    record = {"files": dict.fromkeys(files, "sha256"), "image": image, "modulefile": module, "unfinished": True}
     (made.root / "record.json").write_text(json.dumps(record))
 
 
@@ -67,9 +69,9 @@ def test_all_of_it_is_copied_with_the_paths_of_the_catalogue(made: StagedInstall
 def test_the_image_is_a_second_name_of_the_one_in_the_catalogue(made: StagedInstallation) -> None:
     for _ in range(2):
         place(made)
-        record = json.loads((made.target / "record.json").read_text())
-        assert sorted(record) == ["files", "image"]
-        assert record["image"] == {"path": str(made.target / "Toy-1.sif"), "method": "hardlink", "size": 8}
+        image = InstalledImage(str(made.target / "Toy-1.sif"), method="hardlink", size=8)
+        files = (("bin/python", ""), ("bin/python3", ""))
+        assert read_record(made.target) == InstallRecord(files=files, image=image)
         assert (made.target / "Toy-1.sif").samefile(made.catalogue.images / "Toy-1.sif")
     assert sorted(path.name for path in made.target.iterdir()) == [
         *("Toy-1.sif", "bin", "data", "easybuild", "record.json", "user-software")

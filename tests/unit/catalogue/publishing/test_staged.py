@@ -43,7 +43,7 @@ class FakeEb:
         root = self.path_of("--installpath-software") / "Race" / "1"
         root.mkdir(parents=True)
         sif = self.path_of("--sourcepath") / "Race-1.sif"
-        (root / "record.json").write_text(json.dumps({"files": [], "image": {"path": str(sif), "method": "central"}}))
+        (root / "record.json").write_text(json.dumps({"files": {}, "image": {"path": str(sif), "method": "central"}}))
         module = self.path_of("--installpath-modules") / "all" / "Race" / "1.lua"
         module.parent.mkdir(parents=True)
         module.write_text(f'-- a module\nlocal root = "{root}"')

@@ -78,7 +78,8 @@ def test_a_damaged_script_is_found_and_repaired(shop: Catalogue) -> None:
 def test_a_record_names_no_file_outside_its_installation(tmp_path: Path) -> None:
     (tmp_path / "libexec").mkdir()
     (tmp_path / "libexec/wrapper").write_text("run")
-    (tmp_path / "record.json").write_text('{"files": ["libexec/wrapper", "/etc/passwd", "../x", "a/b/c", 7]}')
+    record = '{"files": {"libexec/wrapper": "", "/etc/passwd": "", "../x": "", "a/b/c": ""}}'
+    (tmp_path / "record.json").write_text(record)
     assert set(installed_files(Catalogue(tmp_path), tmp_path)) == {"libexec/wrapper", "record.json"}
 
 

@@ -21,9 +21,12 @@ from hpcmod.check.bandwidth.steps import (
 from hpcmod.image.inspect.commands import ImageCommands
 from hpcmod.install.installed import Installed
 from hpcmod.machine import load_site
+from hpcmod.model.install_record import InstalledImage, InstallRecord
 from hpcmod.model.jobs.allocation import Allocation
 
-FOUND = Installed("PyTorch/2.7.1", Path("/m/PyTorch/2.7.1.lua"), Path("/apps/PyTorch"), {"image": {"path": "/i.sif"}})
+FOUND = Installed(
+    "PyTorch/2.7.1", Path("/m/PyTorch/2.7.1.lua"), Path("/apps/PyTorch"), InstallRecord(image=InstalledImage("/i.sif"))
+)
 REQUEST = BenchmarkRequest(
     *("", ("all_reduce", "all_to_all"), None), repeats=2, ranks_per_node=0, gpus=-1, node_type=""
 )

@@ -12,6 +12,7 @@ from hpcmod.check.network.run import Run
 from hpcmod.cli.main import main
 from hpcmod.cli.runs import check, network
 from hpcmod.install.installed import Installed
+from hpcmod.model.install_record import NO_RECORD
 from hpcmod.model.logs.allreduce import MARK
 from hpcmod.model.logs.reading import read_line
 
@@ -43,7 +44,7 @@ def test_outside_an_allocation_the_dry_run_prints_what_requests_two_nodes(
 @pytest.fixture
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An allocation of two nodes, with a container whose image is missing."""
-    found = Installed("PyTorch/1", tmp_path / "1.lua", tmp_path, {})
+    found = Installed("PyTorch/1", tmp_path / "1.lua", tmp_path, NO_RECORD)
     monkeypatch.setattr(check, "find_ready", lambda *_: found)
     monkeypatch.setattr(check, "find_image_mpi", lambda *_: "")
     monkeypatch.setenv("SLURM_JOB_ID", "7")

@@ -207,7 +207,7 @@ def test_an_unavailable_catalogue_is_reported_and_hides_no_other(
     assert "/nowhere/at/all" in result.stderr
 
 
-MOST = {"ls": 69, "ls --json": 69, "search torch": 69, "info PyTorch/2.7.1": 75, "info PyTorch --diff PyTorch": 75}
+MOST = {"ls": 70, "ls --json": 70, "search torch": 70, "info PyTorch/2.7.1": 76, "info PyTorch --diff PyTorch": 76}
 """Most files that each command line may import beyond those of click, not counting packages, to start quickly."""
 
 

@@ -7,11 +7,13 @@ import pytest
 from hpcmod.cli.use.python_module import check_python_module
 from hpcmod.errors import LackingError
 from hpcmod.install.installed import Installed
+from hpcmod.model.images.facts import Package
+from hpcmod.model.install_record import NO_RECORD, InstallRecord
 
-LISTED = {"packages": [{"name": "ipykernel", "version": "7"}]}
+LISTED = InstallRecord(packages=(Package("ipykernel", "7"),))
 
 
-def container(root: Path, text: str, record: dict[str, object]) -> Installed:
+def container(root: Path, text: str, record: InstallRecord) -> Installed:
     """Return an installation with a fake `in-environment` that prints the answer of a container."""
     (root / "in-environment").write_text(f"#!/bin/sh\n{text}\n")
     (root / "in-environment").chmod(0o755)
@@ -20,7 +22,7 @@ def container(root: Path, text: str, record: dict[str, object]) -> Installed:
 
 def test_a_module_in_the_record_or_in_the_container_is_found(tmp_path: Path) -> None:
     check_python_module(container(tmp_path, "echo unexpected", LISTED), "ipykernel", "ipykernel")
-    check_python_module(container(tmp_path, "echo False", {}), "ipykernel", "ipykernel")
+    check_python_module(container(tmp_path, "echo False", NO_RECORD), "ipykernel", "ipykernel")
 
 
 @pytest.mark.parametrize(
@@ -28,7 +30,7 @@ def test_a_module_in_the_record_or_in_the_container_is_found(tmp_path: Path) -> 
 )
 def test_distinguishes_a_missing_module_from_a_failed_start(tmp_path: Path, answer: str, said: str) -> None:
     with pytest.raises(LackingError, match=said):
-        check_python_module(container(tmp_path, answer, {}), "ipykernel", "ipykernel")
+        check_python_module(container(tmp_path, answer, NO_RECORD), "ipykernel", "ipykernel")
 
 
 def test_an_installation_without_its_program_is_reported_with_the_command_that_restores_it(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ import pytest
 from hpcmod.errors import LackingError, NoSpaceError, UntrustedError, VerificationError
 from hpcmod.image.acquire.fetch_sif import FetchedSif, FetchTask, ObtainOptions, fetch_sif, pin
 from hpcmod.image.sif.reader import read_sif
-from hpcmod.image.trust.provenance import Provenance, remember, write_provenance
+from hpcmod.image.trust.provenance import remember, write_provenance
+from hpcmod.model.images.facts import Provenance
 from hpcmod.model.images.reference import ImageReference
 from hpcmod.model.images.trust import TrustRule
 from tests.corpus import make_sif

@@ -7,8 +7,9 @@ import pytest
 
 from hpcmod.errors import BadInputError, UntrustedError, VerificationError
 from hpcmod.image.trust.policy import Found, is_met, verify_image_trust, verify_local_sif, verify_sif_trust
-from hpcmod.image.trust.provenance import Provenance, remember, write_provenance
+from hpcmod.image.trust.provenance import remember, write_provenance
 from hpcmod.image.web.repository import Access
+from hpcmod.model.images.facts import Provenance
 from hpcmod.model.images.reference import ImageReference
 from hpcmod.model.images.trust import ANYTHING, TrustPolicy, TrustRule
 from tests.corpus import make_sif

@@ -12,7 +12,6 @@ import pytest
 
 from hpcmod.errors import BadInputError
 from hpcmod.image.trust.provenance import (
-    Provenance,
     is_remembered,
     parse_provenance,
     read_provenance,
@@ -21,6 +20,7 @@ from hpcmod.image.trust.provenance import (
     sidecar,
     write_provenance,
 )
+from hpcmod.model.images.facts import Provenance
 
 FOUND = Provenance(
     "docker://h.io/x@sha256:" + "a" * 64,

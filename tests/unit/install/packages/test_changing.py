@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,31 +17,23 @@ from hpcmod.install.packages.changing import (
     undo_change,
     use,
 )
+from hpcmod.model.images.facts import Provenance
+from hpcmod.model.install_record import InstalledImage, InstallRecord, OwnPackages
 from hpcmod.model.packages.files import PlacedFiles
 from hpcmod.model.packages.lockfile import parse_package_lock
 from hpcmod.model.packages.plan import PackageChange
 from hpcmod.model.packages.requirement import Requirements
 from tests.package_states import EINOPS, NEEDY, OTHER_TAG, SHA256, TAG, TARGET, make_state, write_set
 
-RECORD = {
-    "image": {"path": "/images/torch.sif", "sha256": SHA256},
-    "packages": [{"name": one.name, "version": one.version} for one in TARGET.packages],
-    "provenance": {"reference": TARGET.reference},
-    "own_packages": {
-        "name": "PyTorch",
-        "tag": TAG,
-        "venv": "/user-software/venv/pytorch",
-        "python": {
-            "executable": "/opt/env/bin/python3.12",
-            "version": "3.12",
-            "prefix": "/opt/env",
-            "activation_scripts": False,
-        },
-    },
-}
+RECORD = InstallRecord(
+    image=InstalledImage("/images/torch.sif", SHA256),
+    packages=TARGET.packages,
+    provenance=Provenance(TARGET.reference, "", SHA256, 1, "", ""),
+    own_packages=OwnPackages("PyTorch", TAG, "/user-software/venv/pytorch", TARGET.python),
+)
 
 
-def installed(record: dict[str, Any]) -> Installed:
+def installed(record: InstallRecord) -> Installed:
     return Installed("PyTorch/2.7.1", Path("/m"), Path("/r"), record)
 
 
@@ -59,7 +50,7 @@ def builder(tmp_path: Path) -> Builder:
 def test_the_target_comes_from_the_record_of_the_installation() -> None:
     assert read_target(installed(RECORD)) == TARGET
     with pytest.raises(LackingError, match="no Python"):
-        read_target(installed({**RECORD, "own_packages": None}))
+        read_target(installed(replace(RECORD, own_packages=None)))
 
 
 def test_undo_follows_the_parents_and_ends_without_packages(tmp_path: Path, builder: Builder) -> None:
