@@ -11,7 +11,7 @@ from hpcmod.errors import BadInputError, HpcmodError, LackingError, NotFoundErro
 from hpcmod.fs.temporary import PRIVATE
 from hpcmod.install.netstack import captured_directories, default_name, read_capture, write_capture
 from hpcmod.model.bind import ON_HOST
-from hpcmod.model.libraries.netstack import RECORD
+from hpcmod.model.libraries.netstack import RECORD, Capture, CapturedLibrary, render_record
 from tests.elf_files import elf
 from tests.host_libraries import MACHINE, make_host, planned, plant, written
 
@@ -264,7 +264,8 @@ def test_distinguishes_a_captured_directory_from_others(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../x", "/x", ".", "..", ""])
 def test_a_record_names_no_file_outside_of_its_directory(tmp_path: Path, name: str) -> None:
-    (tmp_path / RECORD).write_text(json.dumps({"record": 1, "libraries": [{"file": name, "size": 1}]}))
+    capture = Capture((), (CapturedLibrary(name, (), "/x", ""),), (), (), ())
+    (tmp_path / RECORD).write_text(render_record(capture, version="1", time=""))
     with pytest.raises(BadInputError, match="libraries: file: expected a name without a slash"):
         read_capture(tmp_path)
 

@@ -115,7 +115,7 @@ def _read_loads(catalogue: Catalogue, totals: Totals, now: float | None) -> Iter
         if not found or (found[1], found[2]) not in known or below in totals.folded:
             continue
         if stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and status.st_mtime >= 0:
-            when = min(status.st_mtime, latest)
+            when = int(min(status.st_mtime, latest))
             month = time.strftime("%Y-%m", time.gmtime(when))
             module = f"{found[1]}/{found[2]}"
             yield below, Count(module, month, str(status.st_gid), str(status.st_uid), 1, when)

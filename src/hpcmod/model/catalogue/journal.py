@@ -9,6 +9,7 @@ from typing import Any
 
 from hpcmod.errors import BadInputError
 from hpcmod.model.catalogue.record import CatalogueRecord, parse_record, record_json
+from hpcmod.model.json_form import parse_form
 from hpcmod.model.strict_json import JsonObject, load_json
 
 Key = tuple[str, str]
@@ -29,9 +30,9 @@ class Edit:
 
     name: str
     version: str
-    before: Fields | None
+    before: Fields | None = None
     """Previous values of the changed fields; the complete record if it was removed; None if there was no record."""
-    after: Fields | None
+    after: Fields | None = None
     """New values of the same fields; for a new record, the fields that detect later changes; None if it was removed."""
 
     @property
@@ -184,25 +185,7 @@ def parse_change(line: bytes, where: str) -> Change:
     BadInputError
         If it is not a valid line.
     """
-    data = JsonObject(load_json(line, where, limit=_LIMIT), where)
-    edits = data.objects("edits", 100_000)
-    return Change(
-        id=data.number("id"),
-        when=data.text("when"),
-        who=data.text("who"),
-        verb=data.text("verb"),
-        why=data.text("why"),
-        edits=tuple(
-            Edit(edit.text("name"), edit.text("version"), _fields(edit, "before"), _fields(edit, "after"))
-            for edit in edits
-        ),
-        undoes=data.number("undoes", 0),
-        removed=data.texts("removed"),
-    )
-
-
-def _fields(edit: JsonObject, key: str) -> Fields | None:
-    return None if edit.values.get(key) is None else edit.object(key).values
+    return parse_form(Change, JsonObject(load_json(line, where, limit=_LIMIT), where))
 
 
 def find_undoable(journal: Iterable[Change], kept: Collection[int] = ()) -> Change:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field
 
 from hpcmod.errors import BadInputError
 from hpcmod.model.images.facts import Package
-from hpcmod.model.json_form import TABLE, json_form
+from hpcmod.model.json_form import TABLE, json_form, parse_form
 from hpcmod.model.strict_json import JsonObject, Texts, load_json, show_value
 from hpcmod.model.text import is_file_name
 
@@ -19,7 +17,6 @@ STATES = ("published", "deprecated", "retired")
 
 RECORD_LIMIT = 16 << 20
 """Maximum size of a record in bytes; a record with 10,000 packages takes 1 MB."""
-_MOST = 100_000  # packages, commands, checks
 _DAY = re.compile(r"(\d{4}-\d\d-\d\d)?")
 
 
@@ -121,38 +118,9 @@ def parse_record(text: bytes, where: str = "record") -> CatalogueRecord:
             f"{where}: unsupported record version {show_value(data.values.get('record'))}, expected {RECORD_VERSION}",
             "Use the hpcmod version that wrote it, or a later one.",
         )
-    record = CatalogueRecord(**{name: read(data, name) for name, read in _READERS.items()})
+    record = parse_form(CatalogueRecord, data)
     check_record(record, where)
     return record
-
-
-def _read_packages(data: JsonObject, key: str) -> tuple[Package, ...]:
-    return tuple(Package(package.text("name"), package.text("version")) for package in data.objects(key, _MOST))
-
-
-def _read_checks(data: JsonObject, key: str) -> tuple[Check, ...]:
-    return tuple(
-        Check(
-            check.text("name"),
-            check.values.get("passed") is True,
-            check.text("when"),
-            check.text("sha256"),
-            check.text("under"),
-        )
-        for check in data.objects(key, _MOST)
-    )
-
-
-_READER_OF_TYPE: dict[str, Callable[[JsonObject, str], Any]] = {
-    "str": JsonObject.text,
-    "int": JsonObject.number,
-    "Texts": JsonObject.table,
-    "tuple[str, ...]": JsonObject.texts,
-    "tuple[Package, ...]": _read_packages,
-    "tuple[Check, ...]": _read_checks,
-}
-_READERS = {each.name: _READER_OF_TYPE[str(each.type)] for each in fields(CatalogueRecord)}
-"""JSON reader for each field, chosen by the field's type so that new fields cannot be forgotten."""
 
 
 def check_record(record: CatalogueRecord, where: str = "record") -> None:

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from hpcmod.model.json_form import json_form, parse_form
 from hpcmod.model.strict_json import JsonObject, load_json
 
 _MOST = 1_000_000  # rows; each is about 100 bytes
@@ -26,7 +27,7 @@ class Count:
     user: str
     """User id; empty: not recorded."""
     loads: int
-    last: float
+    last: int
     """Time of the last load, in seconds since 1970."""
 
 
@@ -48,11 +49,11 @@ def add_up(counts: Iterable[Count], key: Callable[[Count], Count]) -> tuple[Coun
         Returns a count with the irrelevant fields emptied; its numbers are ignored.
     """
     loads: dict[Count, int] = defaultdict(int)
-    last: dict[Count, float] = {}
+    last: dict[Count, int] = {}
     for count in counts:
-        kind = replace(key(count), loads=0, last=0.0)
+        kind = replace(key(count), loads=0, last=0)
         loads[kind] += count.loads
-        last[kind] = max(last.get(kind, 0.0), count.last)
+        last[kind] = max(last.get(kind, 0), count.last)
     return tuple(replace(kind, loads=loads[kind], last=last[kind]) for kind in sorted(loads, key=_order))
 
 
@@ -62,11 +63,7 @@ def _order(count: Count) -> tuple[str, str, str, str]:
 
 def render_totals(totals: Totals) -> str:
     """Render the totals file."""
-    rows = [
-        {"module": count.module, "month": count.month, "group": count.group, "user": count.user, "loads": count.loads}
-        | {"last": int(count.last)}
-        for count in totals.counts
-    ]
+    rows = [json_form(count) for count in totals.counts]
     return json.dumps({"format": 1, "counts": rows, "folded": sorted(totals.folded)}, indent=0) + "\n"
 
 
@@ -79,11 +76,7 @@ def parse_totals(text: bytes, where: str) -> Totals:
         If it is damaged.
     """
     data = JsonObject(load_json(text, where, limit=_LIMIT), where)
-    texts = ("module", "month", "group", "user")
-    counts = tuple(
-        Count(**{key: count.text(key) for key in texts}, loads=count.number("loads"), last=float(count.number("last")))
-        for count in data.objects("counts", _MOST)
-    )
+    counts = tuple(parse_form(Count, count) for count in data.objects("counts", _MOST))
     folded = data.values.get("folded")
     names = folded if isinstance(folded, list) else []
     return Totals(counts, frozenset(name for name in names if isinstance(name, str)))

@@ -11,14 +11,13 @@ from typing import NamedTuple
 
 from hpcmod.errors import BadInputError
 from hpcmod.model.bind import ON_HOST, version_key
-from hpcmod.model.json_form import TABLE, json_form
+from hpcmod.model.json_form import TABLE, json_form, parse_form
 from hpcmod.model.libraries.loader import Closure, Library, is_executable_name, is_glibc
 from hpcmod.model.strict_json import JsonObject, load_json
 
 RECORD = "record.json"
 RECORD_VERSION = 1
 _LARGEST_RECORD = 16 << 20  # bytes
-_MOST = 10_000  # libraries, or needed versions per library
 
 _SAME_AS = {"GLIBC_ABI_DT_RELR": "GLIBC_2.36"}  # the release that introduced it: commit 57292f57 of April 2022
 
@@ -224,35 +223,8 @@ def parse_netstack(text: bytes, where: str) -> Capture:
     record = JsonObject(load_json(text, where, limit=_LARGEST_RECORD), where)
     if record.number("record") != RECORD_VERSION:
         raise record.bad("record", str(RECORD_VERSION), record.number("record"))
-    return Capture(
-        roots=tuple(Root(entry.text("asked"), entry.text("path")) for entry in record.objects("roots", _MOST)),
-        libraries=tuple(_parse_library(entry) for entry in record.objects("libraries", _MOST)),
-        left_out=record.texts("left_out"),
-        missing=tuple(
-            MissingLibrary(entry.text("name"), entry.text("wanted_by")) for entry in record.objects("missing", _MOST)
-        ),
-        warnings=record.texts("warnings"),
-        library_path=record.texts("library_path"),
-        leave_out=record.texts("leave_out"),
-        host=record.table("host"),
-    )
-
-
-def _parse_library(entry: JsonObject) -> CapturedLibrary:
-    file = entry.text("file")
-    if not file or "/" in file or file in (".", ".."):
-        raise entry.bad("file", "a name without a slash", file)
-    return CapturedLibrary(
-        file=file,
-        links=entry.texts("links"),
-        source=entry.text("source"),
-        wanted_by=entry.text("wanted_by"),
-        soname=entry.text("soname"),
-        needs=tuple(
-            NeededVersion(each.text("library"), each.text("version")) for each in entry.objects("needs", _MOST)
-        ),
-        defines=entry.texts("defines"),
-        size=entry.number("size"),
-        sha256=entry.text("sha256"),
-        build_id=entry.text("build_id"),
-    )
+    capture = parse_form(Capture, record)
+    for name in (library.file for library in capture.libraries):
+        if not name or "/" in name or name in (".", ".."):
+            raise record.bad("libraries: file", "a name without a slash", name)
+    return capture

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 from hpcmod.errors import BadInputError
-from hpcmod.model.packages.conda import NO_CONDA, CondaPackage, CondaPart
+from hpcmod.model.json_form import parse_form
+from hpcmod.model.packages.conda import NO_CONDA, CondaPart
 from hpcmod.model.packages.files import PlacedFiles, parse_placed
 from hpcmod.model.packages.requirement import name_of, normalize_package
 from hpcmod.model.strict_json import JsonObject, load_json
@@ -16,7 +17,6 @@ STATE_VERSION = 1
 """Version of the format of a state's record."""
 
 _LIMIT = 8 << 20  # bytes of a record
-_MOST = 100_000  # packages
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -131,63 +131,10 @@ def parse_state(text: bytes, origin: str) -> State:
 
 
 def _read_state(record: JsonObject) -> State:
-    return State(
-        number=record.number("number"),
-        tag=record.text("tag"),
-        requirements=record.texts("requirements"),
-        locked=tuple(map(_read_locked, record.objects("locked", _MOST))),
-        module=record.text("module"),
-        image=record.text("image"),
-        python=record.text("python"),
-        time=record.text("time"),
-        user=record.text("user"),
-        action=record.text("action"),
-        parent=record.number("parent", 0) or None,
-        reference=record.text("reference"),
-        options=record.texts("options"),
-        allowed=record.texts("allowed"),
-        size=record.number("size"),
-        from_image=record.texts("from_image"),
-        sha256=_read_sha256(record),
-        files=tuple(map(_read_files, record.objects("files", _MOST))),
-        conda=_read_conda(record.object("conda")),
-    )
-
-
-def _read_files(record: JsonObject) -> PlacedFiles:
-    return parse_placed(f"{record.text('source')}:{record.text('place')}", "/")
-
-
-def _read_conda(record: JsonObject) -> CondaPart:
-    packages = tuple(
-        CondaPackage(
-            name=package.text("name"),
-            version=package.text("version"),
-            build=package.text("build"),
-            url=package.text("url"),
-            sha256=_read_sha256(package),
-            size=package.number("size"),
-            since=package.text("since"),
-            not_run=package.texts("not_run"),
-        )
-        for package in record.objects("packages", _MOST)
-    )
-    return CondaPart(record.texts("requirements"), record.texts("channels"), packages)
-
-
-def _read_locked(record: JsonObject) -> Locked:
-    return Locked(
-        name=record.text("name"),
-        version=record.text("version"),
-        sha256=_read_sha256(record),
-        url=record.text("url"),
-        size=record.number("size"),
-        since=record.text("since"),
-    )
-
-
-def _read_sha256(record: JsonObject) -> str:
-    value = record.text("sha256")
-    if value and not _SHA256.fullmatch(value):
-        raise record.bad("sha256", "64 hexadecimal digits", value)
-    return value
+    state = parse_form(State, record)
+    of_conda = (each.sha256 for each in state.conda.packages)
+    for sha256 in (state.sha256, *(each.sha256 for each in state.locked), *of_conda):
+        if sha256 and not _SHA256.fullmatch(sha256):
+            raise record.bad("sha256", "64 hexadecimal digits", sha256)
+    files = tuple(parse_placed(f"{each.source}:{each.place}", "/") for each in state.files)
+    return replace(state, parent=state.parent or None, files=files)
