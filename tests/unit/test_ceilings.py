@@ -21,10 +21,10 @@ CEILINGS = {
     "src/hpcmod/cli": 11820,  # lint says which files it skips; rules of lint went for it
     "src/hpcmod/endings": 900,
     "src/hpcmod/fs": 1220,
-    "src/hpcmod/image": 12660,  # 20 more: images without bash or `true`
+    "src/hpcmod/image": 12630,
     "src/hpcmod/importing": 2080,
-    "src/hpcmod/install": 5550,
-    "src/hpcmod/model": 17480,
+    "src/hpcmod/install": 5460,
+    "src/hpcmod/model": 17570,  # 90 more: records of installations, for which install/ and image/ have 130 less
     "src/hpcmod/render": 3090,
     "src/hpcmod/sites": 1470,
     "tests": 4630,
@@ -32,13 +32,13 @@ CEILINGS = {
     "tests/corpora": 440,
     "tests/e2e": 3660,
     "tests/faults": 2060,
-    "tests/fuzz": 870,
+    "tests/fuzz": 880,  # 5 more: the record of an installation is read too
     "tests/integration": 13160,
     "tests/jobs": 2690,
     "tests/logs": 1360,
     "tests/lumi": 980,
     "tests/planted": 210,
-    "tests/unit": 56244,  # 70 more: variants of run scripts; the tests of their templates went
+    "tests/unit": 56304,  # 60 more: how records are read
     "docs": 90,
     "docs/explanation": 920,
     "docs/how-to": 4200,

@@ -25,6 +25,7 @@ from hpcmod.image.sif.format import architecture_name
 from hpcmod.image.sif.reader import check_sif, extract_definition, read_sif
 from hpcmod.install import user_layer
 from hpcmod.install.installed import DEFINITIONS, PACKAGES, PROGRAM, RECORD, is_started, link_of, read_record
+from hpcmod.install.shared_prefix import SharedPrefix
 from hpcmod.model.images.facts import Provenance
 from hpcmod.model.install_record import (
     NO_RECORD,
@@ -35,7 +36,6 @@ from hpcmod.model.install_record import (
     OwnPackages,
     render_install_record,
 )
-from hpcmod.install.shared_prefix import SharedPrefix
 from hpcmod.model.plan import InstallPlan, with_own_packages
 from hpcmod.model.site import RUNTIMES
 from hpcmod.render.modules.modulefile import render_packages

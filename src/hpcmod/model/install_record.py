@@ -104,9 +104,7 @@ class InstallRecord:
     def scripts(self) -> frozenset[str]:
         """Return the files in the directories of scripts: no other file may be removed because a record names it."""
         paths = [name.rpartition("/") for name, _ in self.files]
-        return frozenset(
-            "".join(path) for path in paths if path[0] in _SCRIPTS and path[2] not in ("", ".", "..")
-        )
+        return frozenset("".join(path) for path in paths if path[0] in _SCRIPTS and path[2] not in ("", ".", ".."))
 
     def without_checksums(self) -> InstallRecord:
         """Return the record as a catalogue keeps it, which may change the recorded files."""

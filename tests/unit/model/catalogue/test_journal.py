@@ -110,8 +110,3 @@ def test_another_field_of_the_record_does_not_matter() -> None:
     tested = replace(ONE, homepage="https://example.org")
     changes = journal(({KEY: ONE}, 0), ({KEY: tested}, 0))
     assert make_undo(changes[0], {KEY: tested}, changes) == {KEY: None}
-
-
-def test_a_line_of_an_older_hpcmod_removed_nothing() -> None:
-    old = parse_change(render_change(change({KEY: None}, {KEY: ONE})).replace('"removed": [], ', "").encode(), "j")
-    assert old.removed == ()
