@@ -28,9 +28,8 @@ def install(top: Path, module: str, syntax: str = "Lua", *, root: Path | None = 
     example = make_example("lumi")
     plan = replace(example, spec=replace(example.spec, module=module, root=str(place)))
     head = "#%Module\n" if syntax == "Tcl" else ""
-    text = render_description(plan, syntax, module_templates(), conflict="X") + render_body(
-        plan, syntax, module_templates()
-    )
+    parts = plan, syntax, module_templates()
+    text = render_description(*parts, conflict="X") + render_body(*parts)
     path = top / "modules/all" / f"{module}{END[syntax]}"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(head + text)

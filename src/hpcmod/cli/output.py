@@ -44,16 +44,18 @@ def print_data(text: object, *, nl: bool = True) -> None:
 class JsonOption(click.Option):
     """The option --json; it knows the dataclasses of which its command prints one."""
 
-    def __init__(self, *args: Any, outputs: tuple[type, ...] = (), **attributes: Any) -> None:
+    def __init__(self, *args: Any, outputs: tuple[type | str, ...] = (), **attributes: Any) -> None:
         super().__init__(*args, **attributes)
         self.outputs = outputs
 
 
-def json_option(*outputs: type, when: str = "") -> Callable[[_Command], _Command]:
+def json_option(*outputs: type | str, when: str = "") -> Callable[[_Command], _Command]:
     """Add the option --json to a command that prints one of these dataclasses.
 
     Parameters
     ----------
+    outputs
+        The dataclasses; one whose module takes time to import by its name, as `module:Class`.
     when
         What --json needs, e.g. "with --diff"; empty: nothing.
     """

@@ -62,8 +62,6 @@ class ConvertedImage:
     """Size of the SIF in bytes."""
     entries: int
     """Number of tar members in all layers."""
-    fetched_again: int
-    """Number of files read in a second pass, because the first could not tell from their names that they are needed."""
     left_out: tuple[str, ...]
     """Parts of the image that a SIF cannot store: variables with names invalid in a shell."""
 
@@ -145,7 +143,7 @@ class _Conversion:
         self._read = 0
         self._layers: list[list[Record]] = []
         """From the bottom layer up."""
-        self._entries = self._fetched_again = 0
+        self._entries = 0
         self._mtime = min(image.config.created, _LARGEST_TIME)
 
     def write(self, file: BinaryIO) -> ConvertedImage:
@@ -167,7 +165,7 @@ class _Conversion:
         )
         sha256 = sync_and_hash(file)
         size = file.seek(0, os.SEEK_END)
-        return ConvertedImage(sha256, size, self._entries, self._fetched_again, oci.left_out(config))
+        return ConvertedImage(sha256, size, self._entries, oci.left_out(config))
 
     def _name(self) -> str:
         """Return a string that identifies the image and the options, for the SIF's UUID."""
@@ -197,7 +195,6 @@ class _Conversion:
 
     def _read_again(self, writer: SquashfsWriter, needed: set[int]) -> None:
         """Write the contents that the first pass wrongly skipped."""
-        self._fetched_again = len(needed)
         allowance = self._allowance()
         for layer, records in zip(self._image.layers, self._layers):
             if needed and any(id(found) in needed for _, found in records):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,13 +19,12 @@ from hpcmod.cli.output import json_option, print_data, print_json, print_text, t
 from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.errors import BadInputError, LackingError
 from hpcmod.model.compression import ANY_OF
-from hpcmod.model.json_form import SPLICED
 from hpcmod.model.recipes.recipe import ARCHITECTURES, CHOICES, Recipe, parse_recipe
 from hpcmod.progress import ProgressLine
 
 if TYPE_CHECKING:
     from hpcmod.building.engines.engine import EngineFinding
-    from hpcmod.building.image import BuildOptions, Built
+    from hpcmod.building.image import BuildOptions
     from hpcmod.building.ingredients import SourceStore
     from hpcmod.model.recipes.build_plan import BuildPlan
     from hpcmod.model.recipes.building import BuildRequest
@@ -60,20 +59,6 @@ class BuildFlags:
     compression: str | None
     site: str | None
     as_json: bool
-
-
-@dataclass(frozen=True)
-class BuiltImage:
-    """The built image."""
-
-    built: Built = field(metadata=SPLICED)
-
-
-@dataclass(frozen=True)
-class PlannedImage:
-    """With --dry-run: what would be built."""
-
-    plan: BuildPlan = field(metadata=SPLICED)
 
 
 @dataclass(frozen=True)
@@ -154,7 +139,7 @@ def complete_recipe(ctx: click.Context, param: click.Parameter, incomplete: str)
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @click.option("--compression", metavar="NAME[:LEVEL]", help=f"{ANY_OF} (default: the site's).")
 @site_option
-@json_option(BuiltImage, PlannedImage, RecipeList, EngineList)
+@json_option("hpcmod.building.image:Built", "hpcmod.model.recipes.build_plan:BuildPlan", RecipeList, EngineList)
 @with_flags(BuildFlags)
 def build(flags: BuildFlags) -> None:
     """Build an image with MPI, libfabric and the network plugin.
@@ -227,7 +212,7 @@ def _print_plan(plan: BuildPlan, as_json: bool) -> None:
     from hpcmod.render.recipe import render_build_plan
 
     if as_json:
-        print_json(PlannedImage(plan))
+        print_json(plan)
     else:
         print_text(render_build_plan(plan), nl=False)
 
@@ -310,7 +295,7 @@ def _build(flags: BuildFlags) -> None:
     elif plan.steps:
         record_first_use(read_used(built.path), store=_source_store(flags))
     if flags.as_json:
-        print_json(BuiltImage(built))
+        print_json(built)
     else:
         print_data(built.path)
 

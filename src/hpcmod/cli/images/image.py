@@ -31,9 +31,7 @@ from hpcmod.model.json_form import SPLICED
 from hpcmod.progress import ProgressLine
 
 if TYPE_CHECKING:
-    from hpcmod.image.acquire.fetch_plan import FetchPlan
     from hpcmod.image.acquire.fetch_sif import ObtainOptions
-    from hpcmod.image.verify import Verified
 
 TOOL = f"hpcmod {hpcmod.__version__}"
 
@@ -47,20 +45,6 @@ class FetchedImage:
     fetched: bool
     """False: it was there already."""
     provenance: Provenance = field(metadata=SPLICED)
-
-
-@dataclass(frozen=True)
-class PlannedFetch:
-    """With --dry-run: what would be fetched."""
-
-    plan: FetchPlan = field(metadata=SPLICED)
-
-
-@dataclass(frozen=True)
-class VerifiedImage:
-    """A verified image."""
-
-    image: Verified = field(metadata=SPLICED)
 
 
 @dataclass(frozen=True)
@@ -87,7 +71,7 @@ class FetchFlags:
     "-o", "--output", metavar="FILE|DIRECTORY", type=click.Path(path_type=Path), help="File or directory to write to."
 )
 @click.option("--dry-run", is_flag=True, help="Print what would be fetched; fetch nothing.")
-@json_option(FetchedImage, PlannedFetch)
+@json_option(FetchedImage, "hpcmod.image.acquire.fetch_plan:FetchPlan")
 @click.option("--no-cache", is_flag=True, help="Keep only the SIF on disk, no downloaded layers.")
 @click.option("--checksum", metavar="SHA256", help="Expected sha256 of the SIF.")
 @click.option("--compression", metavar="NAME[:LEVEL]", help=f"{ANY_OF} (default: the site's).")
@@ -174,7 +158,7 @@ def _print_fetch_plan(reference: ImageReference, out: Path, options: ObtainOptio
 
     found = plan_fetch(reference, out, options=options)
     if as_json:
-        print_json(PlannedFetch(found))
+        print_json(found)
         return
     for name, value in asdict(found).items():
         if value not in (None, ""):
@@ -193,7 +177,7 @@ def _print_fetch_plan(reference: ImageReference, out: Path, options: ObtainOptio
     help="Public key; at least one of the given keys must have signed.",
 )
 @click.option("--checks", is_flag=True, help="Also run the checks of a published container again.")
-@json_option(VerifiedImage, Findings)
+@json_option("hpcmod.image.verify:Verified", Findings)
 @click.option("--allow-http", is_flag=True, help="Allow plain http if a registry does not offer https.")
 @site_option
 def verify(
@@ -244,7 +228,7 @@ def verify(
     if found.sha256:
         check_recorded(Path(image), found.sha256)
     if as_json:
-        print_json(VerifiedImage(found))
+        print_json(found)
         return
     for name, value in asdict(found).items():
         if value:

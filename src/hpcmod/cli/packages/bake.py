@@ -15,7 +15,6 @@ from hpcmod import machine
 from hpcmod.cli.containers import complete_file, complete_image, find_ready, look_around, site_option
 from hpcmod.cli.flags import with_flags
 from hpcmod.cli.output import format_size, json_option, print_data, print_json, print_text, print_wrapped, tell
-from hpcmod.cli.packages.outputs import BakedImage
 from hpcmod.cli.packages.wanted import WantedFlags, index_options, read_wanted, tell_not_run, wanted_options
 from hpcmod.cli.signals import terminate_cleanly
 from hpcmod.errors import BadInputError, NotFoundError
@@ -61,7 +60,7 @@ class BakeFlags(WantedFlags):
 @click.option("--dry-run", is_flag=True, help="Print what would be added; write nothing.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @site_option
-@json_option(BakedImage)
+@json_option("hpcmod.install.packages.baking:Baked")
 @with_flags(BakeFlags)
 def bake_verb(flags: BakeFlags) -> None:
     """Put packages into a new image.
@@ -191,7 +190,7 @@ def _report(flags: BakeFlags, baked: Baked) -> None:
     if baked.replaced:
         tell(f"conda packages replace files of the image: {', '.join(baked.replaced[:_MOST_TOLD])}")
     if flags.as_json:
-        print_json(BakedImage(baked))
+        print_json(baked)
     elif flags.dry_run:
         _print_plan(baked)
     else:

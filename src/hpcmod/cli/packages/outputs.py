@@ -16,7 +16,6 @@ from hpcmod.model.packages.place import state_file
 from hpcmod.model.packages.state import Locked, State
 
 if TYPE_CHECKING:
-    from hpcmod.install.packages.baking import Baked
     from hpcmod.model.packages.sources import Editable, LeftOut
 
 
@@ -185,10 +184,3 @@ class RemovedStates:
     set: str
     dry_run: bool
     removed: tuple[RemovedState, ...]
-
-
-@dataclass(frozen=True)
-class BakedImage:
-    """A new image with packages, or with --dry-run the plan."""
-
-    image: Baked = field(metadata=SPLICED)

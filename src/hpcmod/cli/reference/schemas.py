@@ -39,7 +39,14 @@ def command_schemas() -> dict[str, dict[str, Any]]:
 
 def outputs_of(command: click.Command) -> tuple[type, ...]:
     """Return the values that a command may print with --json; none if it has no --json."""
-    return next((option.outputs for option in options_of(command) if isinstance(option, JsonOption)), ())
+    outputs = next((option.outputs for option in options_of(command) if isinstance(option, JsonOption)), ())
+    return tuple(_find_class(output) if isinstance(output, str) else output for output in outputs)
+
+
+def _find_class(name: str) -> type:
+    module, _, attribute = name.partition(":")
+    found: type = getattr(import_module(module), attribute)
+    return found
 
 
 def make_schema(title: str, outputs: Iterable[type]) -> dict[str, Any]:
