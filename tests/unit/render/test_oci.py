@@ -40,7 +40,7 @@ NASTY = [
 
 def config(**fields: object) -> ImageConfig:
     lists = dict.fromkeys(("env", "entrypoint", "cmd", "labels", "diff_ids"), ())
-    plain = {"architecture": "amd64", "os": "linux", "created": 0, "working_dir": "", "user": "", **lists}
+    plain = {"architecture": "amd64", "os": "linux", "created": 0, "user": "", **lists}
     return ImageConfig(**{**plain, **fields})  # type: ignore[arg-type]
 
 

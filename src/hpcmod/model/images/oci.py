@@ -69,7 +69,6 @@ class ImageConfig:
     env: Texts
     entrypoint: tuple[str, ...]
     cmd: tuple[str, ...]
-    working_dir: str
     user: str
     labels: Texts
     diff_ids: tuple[str, ...]
@@ -163,7 +162,6 @@ def parse_config(text: bytes) -> ImageConfig:
         env=tuple((name, value) for name, _, value in (entry.partition("=") for entry in inner.texts("Env"))),
         entrypoint=inner.texts("Entrypoint"),
         cmd=inner.texts("Cmd"),
-        working_dir=inner.text("WorkingDir"),
         user=inner.text("User"),
         labels=inner.table("Labels"),
         diff_ids=tuple(_check_digest(rootfs, "diff_ids", digest) for digest in rootfs.texts("diff_ids")),

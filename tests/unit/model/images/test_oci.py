@@ -62,12 +62,11 @@ def test_a_configuration_says_how_the_image_wants_to_be_run() -> None:
         "Env": ["A=b=c", "EMPTY="],
         "Entrypoint": None,
         "Cmd": ["sh"],
-        "WorkingDir": "/w",
         "User": "u",
         "Labels": {"l": "m", "null": None},
     }
     assert parse_config(config(created="2024-05-06T07:08:09.5Z", config=inner)) == ImageConfig(
-        *("amd64", "linux", 1714979289, (("A", "b=c"), ("EMPTY", "")), (), ("sh",), "/w", "u"),
+        *("amd64", "linux", 1714979289, (("A", "b=c"), ("EMPTY", "")), (), ("sh",), "u"),
         labels=(("l", "m"), ("null", "")),
         diff_ids=(DIGEST,),
     )
