@@ -20,6 +20,8 @@ from hpcmod.importing.formats import guess_format
 from hpcmod.model.catalogue.advisory_schema import KEYS, parse_advisory
 from hpcmod.model.jobs.masks import cpu_masks
 from hpcmod.model.profiles.profile import make_site, parse_profile
+from hpcmod.render.runscript import SETTINGS_FILE, render_runscripts
+from tests.plans import make_example
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 DOCS = CHECKOUT / "docs"
@@ -231,6 +233,12 @@ def test_the_existing_easyconfig_is_shown() -> None:
 def test_the_page_on_run_scripts_shows_the_distributed_one_whole() -> None:
     (text,) = re.findall(r"^```bash\n(.*?)^```", page("docs/reference/runscripts.md"), re.MULTILINE | re.DOTALL)
     assert text == (CHECKOUT / "runscripts" / "conda-python-distributed").read_text(encoding="utf-8")
+
+
+def test_the_page_on_run_scripts_shows_the_settings_of_lumi_whole() -> None:
+    plan = make_example("lumi")
+    known = render_runscripts(plan.runscripts, plan, templates=resources.runscript_templates())[SETTINGS_FILE]
+    assert f"```sh\n{known}```\n" in page("docs/reference/runscripts.md")
 
 
 def test_the_module_page_shows_a_modulefile_whole() -> None:

@@ -173,6 +173,7 @@ def _environment(templates: tuple[tuple[str, str], ...]) -> jinja2.Environment:
         sh=lambda text: _Literal(quote.sh(text)),
         sh_comment=lambda text: _Literal(quote.sh_comment(text)),
         variable=_variable,
+        words=_words,
         guard_kind=lambda name, settings: kind_of(name, settings.user_site),
     )
     return environment
@@ -182,6 +183,11 @@ def _only_literals(value: object) -> _Literal:
     if not isinstance(value, _Literal):
         raise TypeError(f"a template writes {value!r} without a quoting filter")
     return value
+
+
+def _words(texts: Iterable[str]) -> _Literal:
+    """Write the elements of an array; those that are literals already stay."""
+    return _Literal(" ".join(text if isinstance(text, _Literal) else quote.sh_word(text) for text in texts))
 
 
 def _variable(name: str) -> _Literal:
