@@ -65,7 +65,7 @@ def test_a_new_profile_reaches_modules_and_scripts_and_undo_takes_it_back(publis
 
     done = json.loads(published.does("catalogue", "refresh", "Toy", "-m", "scratch", "--json").stdout)
     assert str(tmp_path) in binds(published)
-    assert str(tmp_path) in (published.catalogue / "software/Toy/1.0/bin/python").read_text()
+    assert str(tmp_path) in (published.catalogue / "software/Toy/1.0/runscripts/lib/settings.bash").read_text()
     assert published.journal()[-1]["verb"] == "refresh"
     assert published.does("verify", "Toy/1.0")
     assert (published.catalogue / "images/Toy-1.0.sif").stat().st_ino == image.st_ino
