@@ -269,6 +269,18 @@ def test_a_module_without_its_image_unloads_without_a_trace(loader: Loader) -> N
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+def test_a_module_without_its_installation_can_be_unloaded_and_says_what_is_missing(loader: Loader) -> None:
+    root = loader.root(TOY)
+    script = f"module load {TOY} || exit 1; mv {root} {root}.gone; module purge || exit 1; module load {TOY}; echo $?"
+    try:
+        done = loader(script)
+    finally:
+        Path(f"{root}.gone").rename(root)
+    assert done.stdout == "1\n"
+    assert "libexec/module." in done.stderr
+    assert "Toy-1.0.eb again" in " ".join(done.stderr.split())
+
+
 @pytest.mark.parametrize("verb", ["show", "help", "whatis"])
 def test_a_module_without_any_image_can_still_be_looked_at(loader: Loader, verb: str) -> None:
     with only_the_own_image(loader) as own, away(own):

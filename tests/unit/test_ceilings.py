@@ -33,7 +33,7 @@ CEILINGS = {
     "tests/e2e": 3660,
     "tests/faults": 2060,
     "tests/fuzz": 880,  # 5 more: the record of an installation is read too
-    "tests/integration": 13160,
+    "tests/integration": 13170,  # 10 more: a module whose installation was removed can be unloaded
     "tests/jobs": 2690,
     "tests/logs": 1360,
     "tests/lumi": 980,
@@ -42,7 +42,7 @@ CEILINGS = {
     "docs": 90,
     "docs/explanation": 920,
     "docs/how-to": 4200,
-    "docs/reference": 1705,  # 310 more: a run script, its settings and a modulefile, whole: nobody could read them before
+    "docs/reference": 1705,  # 310 more: a run script, its settings and a modulefile are shown whole
     "docs/tutorial": 160,
     "runscripts": 7360,
     "easyblocks": 560,

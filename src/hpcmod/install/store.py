@@ -238,6 +238,8 @@ def make_scripts(plan: InstallPlan, templates: Mapping[str, str]) -> Iterator[tu
     for name, text in render_runscripts(plan.runscripts, plan, templates=templates).items():
         yield f"runscripts/{name}", text
     outside = {name: text for name, text in templates.items() if name.startswith(LIBEXEC)}
+    if not plan.runscripts.host_commands.allowed:
+        outside = {name: text for name, text in outside.items() if not name.startswith(f"{LIBEXEC}host-command")}
     readme = outside.pop(f"{LIBEXEC}README")
     yield from outside.items()
     if plan.packages:

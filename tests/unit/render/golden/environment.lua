@@ -82,4 +82,9 @@ local container = {
     notices = {
     },
 }
-assert(loadfile(root .. "/libexec/module.lua"))(container)
+local logic = loadfile(root .. "/libexec/module.lua")
+if logic then
+    logic(container)
+elseif mode() == "load" then
+    LmodError("the installation is not complete: " .. root .. "/libexec/module.lua is missing. Install " .. container.easyconfig .. " again")
+end

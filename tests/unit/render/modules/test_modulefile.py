@@ -66,14 +66,10 @@ def test_text_that_no_modulefile_can_hold_is_refused(syntax: str) -> None:
 
 
 @pytest.mark.parametrize("syntax", SYNTAXES)
-def test_the_modulefile_calls_its_logic_once_and_last(syntax: str) -> None:
+def test_the_modulefile_reads_its_logic_once(syntax: str) -> None:
     lines = [line for line in render(make_example("lumi"), syntax).splitlines() if "utf-8" not in line]
-    call = {
-        "Lua": 'assert(loadfile(root .. "/libexec/module.lua"))(container)',
-        "Tcl": "source $root/libexec/module.tcl",
-    }
+    call = {"Lua": 'local logic = loadfile(root .. "/libexec/module.lua")', "Tcl": "    source $root/libexec/module.tcl"}
     assert [line for line in lines if re.search(r"\b(loadfile|dofile|source) ?[($]", line)] == [call[syntax]]
-    assert lines[-1] == call[syntax]
 
 
 @pytest.mark.parametrize("site", ["generic", "lumi"])
