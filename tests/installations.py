@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hpcmod.model.plan import InstallPlan
-from hpcmod.render.modules.modulefile import render_body, render_description, render_packages
+from hpcmod.render.modules.modulefile import render_body, render_description, render_package_list
 from hpcmod.resources import module_logic, module_templates
 from tests.plans import make_example
 
@@ -18,7 +18,7 @@ def write_libexec(plan: InstallPlan) -> None:
     """Write the files that the modulefile of a plan reads."""
     libexec = Path(plan.spec.root, "libexec")
     libexec.mkdir(parents=True, exist_ok=True)
-    for name, text in {**module_logic(), "packages": render_packages(plan)}.items():
+    for name, text in {**module_logic(), "packages": render_package_list(plan)}.items():
         (libexec / name).write_text(text, encoding="utf-8")
 
 

@@ -38,7 +38,7 @@ from hpcmod.model.install_record import (
 )
 from hpcmod.model.plan import InstallPlan, with_own_packages
 from hpcmod.model.site import RUNTIMES
-from hpcmod.render.modules.modulefile import render_packages
+from hpcmod.render.modules.modulefile import render_package_list
 from hpcmod.render.runscript import LIBEXEC, render_environment, render_runscripts
 from hpcmod.resources import runscript_templates
 
@@ -243,7 +243,7 @@ def make_scripts(plan: InstallPlan, templates: Mapping[str, str]) -> Iterator[tu
     readme = outside.pop(f"{LIBEXEC}README")
     yield from outside.items()
     if plan.packages:
-        yield PACKAGES, render_packages(plan)
+        yield PACKAGES, render_package_list(plan)
     for name in _name_commands(plan):
         yield f"bin/{name}", outside[f"{LIBEXEC}wrapper"]
     yield PROGRAM, outside[f"{LIBEXEC}{PROGRAM}"]

@@ -32,7 +32,7 @@ FORMAT = 2
 
 _LIMIT = 1 << 30  # bytes
 _BLANK = "\0"
-"""Stands for a blank in the version of a package, where a blank ends it; no valid one has any."""
+"""Written instead of a blank in the version of a package, where a blank ends it; no valid version has any."""
 _TICK = 0.02
 """Seconds within which a local disk may give two changes the same time."""
 _SECOND = 1.05

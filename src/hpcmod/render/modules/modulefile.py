@@ -167,7 +167,7 @@ def _whatis_lines(plan: InstallPlan) -> list[str]:
     return [_visible(line) for line in lines]
 
 
-def render_packages(plan: InstallPlan) -> str:
+def render_package_list(plan: InstallPlan) -> str:
     """Render libexec/packages: the packages in the image, which `module help` shows as they are; empty if none."""
     listed = ", ".join(_visible(_one_line(f"{package.name}/{package.version}")) for package in plan.packages)
     return f"{_wrap(listed)}\n" if listed else ""

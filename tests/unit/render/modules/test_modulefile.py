@@ -11,7 +11,7 @@ from hpcmod.errors import BadInputError
 from hpcmod.model.catalogue.advisory import MOST_STARS
 from hpcmod.model.images.facts import Package
 from hpcmod.model.plan import InstallPlan
-from hpcmod.render.modules.modulefile import SYNTAXES, render_body, render_description, render_help, render_packages
+from hpcmod.render.modules.modulefile import SYNTAXES, render_body, render_description, render_help, render_package_list
 from hpcmod.render.modules.notice import HEAD, LIMIT
 from hpcmod.resources import module_logic, module_templates
 from tests.plans import ENVIRONMENT, HOSTILE, make_example, make_plan_of
@@ -68,7 +68,10 @@ def test_text_that_no_modulefile_can_hold_is_refused(syntax: str) -> None:
 @pytest.mark.parametrize("syntax", SYNTAXES)
 def test_the_modulefile_reads_its_logic_once(syntax: str) -> None:
     lines = [line for line in render(make_example("lumi"), syntax).splitlines() if "utf-8" not in line]
-    call = {"Lua": 'local logic = loadfile(root .. "/libexec/module.lua")', "Tcl": "    source $root/libexec/module.tcl"}
+    call = {
+        "Lua": 'local logic = loadfile(root .. "/libexec/module.lua")',
+        "Tcl": "    source $root/libexec/module.tcl",
+    }
     assert [line for line in lines if re.search(r"\b(loadfile|dofile|source) ?[($]", line)] == [call[syntax]]
 
 
@@ -145,7 +148,7 @@ def test_the_help_has_no_empty_sections() -> None:
 
 def test_the_packages_are_wrapped_between_two() -> None:
     plan = replace(make_example("lumi"), packages=tuple(Package(f"name{i}", f"{i}.0") for i in range(400)))
-    lines = render_packages(plan).splitlines()
+    lines = render_package_list(plan).splitlines()
     assert max(map(len, lines)) <= 80
     assert all(line.startswith("name") and re.search(r"\.0,?$", line) for line in lines)
     assert len(render(plan, "Lua").splitlines()) <= 120
