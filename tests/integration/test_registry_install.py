@@ -135,12 +135,12 @@ def test_an_own_easyconfig_with_a_digest_is_updated(
     sif = eb.prefix / "software/Toy/1.0" / image.file_name
     log = own_registry.directory / "log"
     before, asked = sif.stat(), log.stat().st_size
-    (sif.parent / "bin/start-shell").unlink()
+    (sif.parent / "bin/apptainer").unlink()
     hpcmod = str(eb.stack.python.parent / "hpcmod")
     for words in (["update", "Toy"], ["update", "--all"]):
         done = run([hpcmod, *words], {**eb.environment(), "HPCMOD_SITE": "generic"}, tmp_path)
         assert done.returncode == 0, done.stdout + done.stderr
-    assert (sif.parent / "bin/start-shell").is_file()
+    assert (sif.parent / "bin/apptainer").is_file()
     assert (sif.stat().st_ino, sif.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
     assert log.stat().st_size == asked
 
