@@ -69,6 +69,10 @@ class PrivateInstallation:
         """Return the group that must be able to remove an old script; None for no restriction."""
         raise NotImplementedError
 
+    def shorten(self, record: InstallRecord) -> InstallRecord:
+        """Return what the final record keeps of the private one."""
+        return record
+
     def finish(self, record: InstallRecord) -> InstallRecord:
         """Put the image in place, and return the final record."""
         raise NotImplementedError
@@ -109,7 +113,8 @@ class PrivateInstallation:
             self._copy_files()
             user_layer.copy(self.root, self.tree, self.at)
             path = self.root / RECORD
-            record = self.finish(parse_install_record(self.final_text(path.read_text(encoding="utf-8")).encode()))
+            private = self.shorten(parse_install_record(path.read_bytes()))
+            record = self.finish(parse_install_record(self.final_text(render_install_record(private)).encode()))
             write_at(top, RECORD, render_install_record(record), self.mode_of(path.stat()))
 
     def _copy_files(self) -> None:

@@ -41,9 +41,12 @@ class StagedInstallation(PrivateInstallation):
         """Return the group that must be able to remove an old script."""
         return removal_group(self.catalogue, self.target)
 
-    def finish(self, installed: InstallRecord) -> InstallRecord:
+    def shorten(self, record: InstallRecord) -> InstallRecord:
+        """Leave out the modulefile and the checksums: a catalogue may change these files."""
+        return record.without_checksums()
+
+    def finish(self, record: InstallRecord) -> InstallRecord:
         """Give the image a second name in the installation, if possible; return the record with it."""
-        record = installed.without_checksums()
         path = Path(record.image.path)
         own = self.target / path.name
         if not path.parent.samefile(self.catalogue.images):
