@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from hpcmod.process import run
@@ -120,13 +121,14 @@ class _Reading:
 
     def _read_all(self, node: Node, places: frozenset[str], depth: int) -> None:
         """Add the commands of the statements in a node."""
-        for child in node.children:
+        # pairs, as next_sibling counts from the first child each time
+        for child, follower in zip_longest(node.children, node.children[1:]):
             before = len(self.commands)
             if child.is_named:
                 self.read(child, places, depth + 1)
             elif child.type == "then":
                 places |= {"branch"}
-            if child.next_sibling is not None and child.next_sibling.type == "&":
+            if follower is not None and follower.type == "&":
                 self.commands[before:] = [replace(each, background=True) for each in self.commands[before:]]
 
     def _read_redirected(self, node: Node, places: frozenset[str], depth: int) -> None:
