@@ -1,5 +1,5 @@
--- What a container module does when it is loaded, unloaded or shown. Its modulefile is data, and ends with
---     loadfile(root .. "/libexec/module.lua")(container)
+-- What a container module does when it is loaded, unloaded or shown. Its modulefile is data, and at its
+-- end loads this file and calls it with that data.
 -- Starts no program, and calls no function of a site.
 --
 -- Unloading gives each variable the value that the user had before. Lmod can only unset variables while it unloads, so

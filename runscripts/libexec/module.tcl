@@ -1,5 +1,5 @@
-# What a container module does when it is loaded, unloaded or shown. Its modulefile fills the array container, and ends with
-#     source $root/libexec/module.tcl
+# What a container module does when it is loaded, unloaded or shown. Its modulefile fills the array container, and at its
+# end sources this file.
 # Starts no program, and calls no procedure of a site. For Lmod, which translates it, and for Environment Modules 4 and 5.
 #
 # Unloading gives each variable the value that the user had before, which _HPCMOD_USER_<name> keeps. Environment Modules can

@@ -71,7 +71,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class InstallRecord:
-    """What was installed. Its strings may be hostile: whoever may write the directory may have written it."""
+    """What was installed. Its strings may be hostile: anyone who can write to the directory may have written it."""
 
     record: int = RECORD_VERSION
     """Version of this format."""

@@ -181,7 +181,10 @@ def _make_entry(record: CatalogueRecord) -> IndexEntry:
 
 def _merge_places(places: _Places, kept: Collection[str], records: Iterable[CatalogueRecord]) -> _Places:
     """Return where packages are in containers of the kept names and in those of the records."""
-    merged = {name: [one for one in text.split(" ") if one.partition("/")[0] in kept] for name, text in places.items()}
+    merged = {
+        name: [module for module in text.split(" ") if module.partition("/")[0] in kept]
+        for name, text in places.items()
+    }
     for record in records:
         for name, version in {package.name: package.version for package in record.packages}.items():
             merged.setdefault(name, []).append(f"{record.module}=={version.replace(' ', _BLANK)}")

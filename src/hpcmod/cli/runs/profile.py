@@ -44,7 +44,7 @@ class Profile:
 def profile_verb(given: tuple[str, ...], output: Path | None, as_json: bool) -> None:
     """Merge the traces of some ranks of a run into one file.
 
-    Give the ID of a job, or files, to merge the traces that its profilers wrote in JSON. Open the merged trace at
+    Give a job ID, or files with the JSON traces that profilers wrote. Open the merged trace at
     https://ui.perfetto.dev or chrome://tracing; each rank is a process.
 
     \b

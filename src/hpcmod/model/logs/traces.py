@@ -52,7 +52,7 @@ def parse_trace(values: Any, source: str, *, rank: int | None = None) -> RankTra
     if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
         raise BadInputError(
             f"{source}: not a trace",
-            "Give the JSON of torch.profiler or rocprof; open that of py-spy at https://www.speedscope.app.",
+            "Pass JSON files of torch.profiler or rocprof; open those of py-spy at https://www.speedscope.app.",
         )
     about = values if isinstance(values, dict) else {}
     told = about.get("distributedInfo")
