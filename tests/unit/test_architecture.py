@@ -19,7 +19,20 @@ PAGES = [ARCHITECTURE, *(ARCHITECTURE.with_name(f"{name}.md") for name in ("imag
 """The pages that explain which file does what."""
 
 ORDER = (
-    *("errors", "model", "render", "log", "which", "process", "progress", "fs", "lock", "resources", "machine"),
+    *(
+        "errors",
+        "registry",
+        "model",
+        "render",
+        "log",
+        "which",
+        "process",
+        "progress",
+        "fs",
+        "lock",
+        "resources",
+        "machine",
+    ),
     *("gpus", "image", "building", "install", "check", "importing", "catalogue", "hpcmod", "cli", "easyblocks"),
 )
 """A package imports only packages to its left; `hpcmod` is the public names, src/hpcmod/__init__.py."""

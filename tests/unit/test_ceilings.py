@@ -14,7 +14,7 @@ import pytest
 from tests.stack import CHECKOUT
 
 CEILINGS = {
-    "src/hpcmod": 1510,  # 2 more: parts of run scripts in lib/; their templates went
+    "src/hpcmod": 1545,  # 35 more: the registry, by which rooms add to the commands of others; cli has as many less
     "src/hpcmod/building": 1580,
     "src/hpcmod/catalogue": 5740,  # 10 more: commands are links, which rendering and repair know
     "src/hpcmod/check": 6140,
@@ -23,9 +23,9 @@ CEILINGS = {
     "src/hpcmod/fs": 1220,
     "src/hpcmod/image": 12630,
     "src/hpcmod/importing": 2080,
-    "src/hpcmod/install": 5460,
+    "src/hpcmod/install": 5470,  # 10 more: kernels that need an installation, from cli
     "src/hpcmod/model": 17570,  # 90 more: records of installations, for which install/ and image/ have 130 less
-    "src/hpcmod/render": 3090,
+    "src/hpcmod/render": 3110,  # 20 more: the example of a job, from catalogue
     "src/hpcmod/sites": 1470,
     "tests": 4630,
     "tests/bench": 1640,

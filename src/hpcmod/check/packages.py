@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 
 from hpcmod.check.installation import PACKAGES
 from hpcmod.errors import HpcmodError
-from hpcmod.install.packages.sets import PackageSet
+from hpcmod.install.installed import Installed
+from hpcmod.install.packages.changing import read_target
+from hpcmod.install.packages.sets import PackageSet, find_sets, open_set
 from hpcmod.model.finding import FAIL, OK, UNKNOWN, Finding
-from hpcmod.model.packages.place import DEFAULT_SET, state_file
+from hpcmod.model.packages.place import CHOICE_VARIABLE, DEFAULT_SET, parse_choice, state_file
 from hpcmod.model.packages.state import State
 from hpcmod.render.quote import sh_word
 
 _PIECE = 1 << 20  # bytes read at once
+
+
+def verify_packages(installed: Installed, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield the findings about the user's own packages for an installation, in all sets this environment can use."""
+    try:
+        place = read_target(installed).place
+        chosen = parse_choice(environ.get(CHOICE_VARIABLE, ""))
+    except HpcmodError:  # it cannot have packages, or they are reported when it is used
+        return
+    shared = [open_set(place.name, chosen, environ)] if chosen and chosen.directory else []
+    yield from check_packages([*find_sets(place.name, environ), *shared], place.tag)
 
 
 def check_packages(sets: Iterable[PackageSet], tag: str) -> Iterator[Finding]:

@@ -13,8 +13,9 @@ from typing import Any
 
 from hpcmod.errors import HpcmodError, LackingError
 from hpcmod.install.module_tool import LMOD, find_init, find_module_tool
-from hpcmod.install.queue import find_check_step, find_mpi_types, list_machine
+from hpcmod.install.queue import find_mpi_types, list_machine
 from hpcmod.install.runtime import find_runtime
+from hpcmod.install.step import find_check_step
 from hpcmod.model.jobs.allocation import NODE_VARIABLE
 from hpcmod.model.jobs.slurm import spell_options
 from hpcmod.model.nodes.cluster import Cluster

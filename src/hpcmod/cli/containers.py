@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
-from hpcmod import machine, resources
+from hpcmod import machine
 from hpcmod.catalogue.finding.copies import Copies, find_copies, find_loaded_by, loading_commands
 from hpcmod.catalogue.finding.find import Container, find_container, find_variant
 from hpcmod.catalogue.records.store import Catalogue, catalogue_directories, open_catalogue
+from hpcmod.cli.arguments import complete_file
 from hpcmod.cli.output import tell
 from hpcmod.errors import BusyError, HpcmodError, NotFoundError, explain_os_error
 from hpcmod.install.installed import Installed, find_installed, find_without_modulefile, module_trees, own_trees
@@ -31,28 +32,9 @@ if TYPE_CHECKING:
     from hpcmod.model.catalogue.record import CatalogueRecord
 
 
-def complete_site(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete the name of a shipped profile, or a file path."""
-    names = [name for name in sorted(resources.site_profiles()) if name.startswith(incomplete)]
-    return [CompletionItem(name) for name in names] or complete_file(_, __, incomplete)
-
-
-def complete_file(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete a file path."""
-    return [CompletionItem(incomplete, type="file")]
-
-
 def complete_image(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete a container name, or else a file path."""
     return complete_container(ctx, parameter, incomplete) or complete_file(ctx, parameter, incomplete)
-
-
-site_option = click.option(
-    "--site",
-    metavar="NAME|FILE",
-    shell_complete=complete_site,
-    help="Name or file of the site profile (default: this machine's).",
-)
 
 
 @dataclass(frozen=True)

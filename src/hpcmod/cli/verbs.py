@@ -84,13 +84,13 @@ VERBS: dict[str, Commands] = {
         "rebase": ("packages.rebase:rebase_verb", "Rebuild your packages for another version of a container."),
     },
     "Images": {
-        "fetch": ("images.image:fetch", "Fetch an image as a verified SIF and print its path."),
+        "fetch": ("images.fetch:fetch", "Fetch an image as a verified SIF and print its path."),
         "build": (
             "images.build:build",
             "Build an image with MPI, libfabric and the network plugin.",
         ),
         "verify": (
-            "images.image:verify",
+            "images.verify:verify",
             "Verify an image or an installed container.",
         ),
         "push": ("images.push:push_verb", "Push a SIF or an OCI image to a registry, and sign it."),

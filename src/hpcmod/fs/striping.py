@@ -8,9 +8,9 @@ from pathlib import Path
 
 from hpcmod.errors import LackingError
 from hpcmod.fs.mounts import find_file_system
-from hpcmod.model.nodes.staging import STRIPED
 from hpcmod.process import run
 
+_LUSTRE = "lustre"
 _TIMEOUT = 5.0  # seconds; a slow server must not delay the work
 _COUNT = re.compile(r"stripe_count:\s+(\d+)")
 
@@ -25,7 +25,7 @@ def set_layout(directory: Path, options: str, tell: Callable[[str], None]) -> No
     tell
         Called with the reason if that failed: the files then have the layout of the file system.
     """
-    if not options or find_file_system(directory) != STRIPED:
+    if not options or find_file_system(directory) != _LUSTRE:
         return
     try:
         done = run(["lfs", "setstripe", *options.split(), str(directory)], timeout=_TIMEOUT)
@@ -38,7 +38,7 @@ def set_layout(directory: Path, options: str, tell: Callable[[str], None]) -> No
 
 def find_stripes(path: Path) -> int | None:
     """Return over how many servers a file is distributed; None if it is not on Lustre, or that cannot be determined."""
-    return count_stripes(path) if path.is_file() and find_file_system(path) == STRIPED else None
+    return count_stripes(path) if path.is_file() and find_file_system(path) == _LUSTRE else None
 
 
 def count_stripes(path: Path) -> int | None:

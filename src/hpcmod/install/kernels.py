@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from hpcmod.errors import BadInputError, LackingError
@@ -11,6 +12,7 @@ from hpcmod.fs.removal import prune
 from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.fs.tree import Tree
 from hpcmod.model.interactive.kernel import KernelSpec, parse_kernel, render_kernel
+from hpcmod.registry import Dependent
 from hpcmod.render.quote import sh_word
 
 _FILE = "kernel.json"
@@ -40,6 +42,15 @@ def find_kernels(directory: Path) -> Iterator[KernelSpec]:
         found = _read(path)
         if found:
             yield found
+
+
+def find_dependent_kernels(root: Path, environ: Mapping[str, str]) -> Iterator[Dependent]:
+    """Yield the user's Jupyter kernels that run in an installation."""
+    with suppress(LackingError, OSError):
+        for kernel in find_kernels(kernels_directory(environ)):
+            if kernel.root == str(root):
+                removal = f"hpcmod kernel --remove --name {sh_word(kernel.name)}"
+                yield Dependent("Jupyter kernel", kernel.name, removal)
 
 
 def install_kernel(directory: Path, kernel: KernelSpec) -> Path:

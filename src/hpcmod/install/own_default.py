@@ -12,8 +12,7 @@ from hpcmod.fs.reading import read_text
 from hpcmod.fs.tree import Tree, write_file
 from hpcmod.install.installed import Installed
 from hpcmod.install.shared_prefix import SharedPrefix
-from hpcmod.render.modules.modulefile import render_template
-from hpcmod.render.modules.published import MODULERC
+from hpcmod.render.modules.modulefile import MODULERC, render_template
 from hpcmod.resources import module_templates
 
 _LIMIT = 1 << 20  # bytes read from a file

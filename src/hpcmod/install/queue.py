@@ -28,7 +28,6 @@ _PATIENCE = 60.0  # seconds to wait for an answer
 _SHORT_PATIENCE = 30.0
 
 _TEST = ("sbatch", "--test-only")
-_CHECK = ("srun", "--quiet", "--nodes=1", "--ntasks=1")
 _MACHINE = (
     ("scontrol", "--all", "--oneliner", "show", "nodes"),
     ("scontrol", "--all", "--oneliner", "show", "partitions"),
@@ -172,19 +171,6 @@ def ask_nodes(job: JobFacts, command: Sequence[str], environ: Mapping[str, str],
 def cancel_job(number: str) -> None:
     """Cancel a job; nothing happens if it has ended."""
     run(["scancel", number])
-
-
-def has_step_program(environ: Mapping[str, str]) -> bool:
-    """Return whether srun is installed, whether or not Slurm responds."""
-    return which("srun", environ) is not None
-
-
-def find_check_step(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the command that runs a check as a job step; empty if Slurm is missing or does not respond."""
-    program = which(_CHECK[0], environ)
-    if not program or run(["sinfo", "--noheader"], env=environ, timeout=_PATIENCE).status:
-        return ()
-    return (program, *_CHECK[1:])
 
 
 def find_mpi_types(environ: Mapping[str, str]) -> tuple[str, ...] | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.errors import CheckFailedError, LackingError
-from hpcmod.install import queue
+from hpcmod.install import queue, step
 from hpcmod.model.jobs.facts import JobFacts
 
 
@@ -28,7 +28,7 @@ def fake(place: Path, name: str, code: str) -> None:
 def test_without_slurm_answers_are_empty(bin_directory: Path) -> None:
     assert queue.test_script("#!/bin/bash", must=True) == ""
     assert queue.read_script_of_job("1") == ""
-    assert queue.find_check_step({"PATH": str(bin_directory)}) == ()
+    assert step.find_check_step({"PATH": str(bin_directory)}) == ()
     assert queue.find_mpi_types({"PATH": str(bin_directory)}) is None
 
 
@@ -68,9 +68,9 @@ def test_srun_is_used_only_if_slurm_responds(bin_directory: Path) -> None:
     environ = {"PATH": str(bin_directory)}
     fake(bin_directory, "srun", "echo 'MPI plugin types are...'; echo pmix; echo pmi2; echo none")
     fake(bin_directory, "sinfo", "exit 1")
-    assert queue.find_check_step(environ) == ()
+    assert step.find_check_step(environ) == ()
     fake(bin_directory, "sinfo", "exit 0")
-    assert queue.find_check_step(environ)[0] == str(bin_directory / "srun")
+    assert step.find_check_step(environ)[0] == str(bin_directory / "srun")
     assert queue.find_mpi_types(environ) == ("pmix", "pmi2")
 
 

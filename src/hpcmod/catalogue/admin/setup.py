@@ -11,8 +11,7 @@ from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.errors import BadInputError, LackingError
 from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.fs.tree import Tree, write_file
-from hpcmod.render.modules.modulefile import SUFFIXES, render_template
-from hpcmod.render.modules.published import MODULERC
+from hpcmod.render.modules.modulefile import MODULERC, SUFFIXES, render_template
 from hpcmod.render.modules.site_module import SiteModule, render_launcher, render_site_module
 
 _GROUP_BITS = 0o2020

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hpcmod.errors import CheckFailedError, LackingError
 from hpcmod.install.module_tool import with_one_tool
-from hpcmod.install.queue import find_check_step, has_step_program
+from hpcmod.install.step import find_check_step, has_step_program
 from hpcmod.model.catalogue.record import Check
 from hpcmod.model.site import SLURM
 from hpcmod.process import Completed, run

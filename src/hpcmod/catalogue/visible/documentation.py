@@ -14,7 +14,7 @@ from hpcmod.catalogue.finding.compare import ContainerDifference, compare
 from hpcmod.catalogue.records.store import Catalogue, software_of
 from hpcmod.catalogue.visible.advisories import read_advisories
 from hpcmod.catalogue.visible.kept import read_module
-from hpcmod.errors import BadInputError, HpcmodError, NotFoundError
+from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.fs.ownership import others_may_change
 from hpcmod.fs.reading import read_whole
 from hpcmod.fs.removal import find_closed
@@ -36,12 +36,10 @@ from hpcmod.model.catalogue.container_page import (
 )
 from hpcmod.model.catalogue.order import release_key
 from hpcmod.model.catalogue.record import CatalogueRecord
-from hpcmod.model.jobs.job import make_job
-from hpcmod.model.jobs.request import JobModule, JobRequest
 from hpcmod.model.plan import WELL_KNOWN_COMMANDS
 from hpcmod.model.site import Site
 from hpcmod.model.spec import COMMAND_NAME, OWN_COMMANDS
-from hpcmod.render.jobscript import render_jobscript
+from hpcmod.registry import EXAMPLES, load_all
 from hpcmod.render.modules.modulefile import read_help
 from hpcmod.render.modules.notice import render_cure
 from hpcmod.render.page import Documentation, render_html
@@ -52,9 +50,6 @@ MARK = ".hpcmod-docs"
 
 _MARK_LINE = "hpcmod catalogue docs replaces this whole directory, which contains these files:"
 _MARK_LIMIT = 64 << 20  # bytes
-
-_PLACEHOLDERS = {"time": "01:00:00"}
-"""Values of sbatch options in an example; for other options, the option's name in capitals."""
 
 _LISTED_COMMANDS = 8
 """Maximum number of a tool's commands in the title of an example."""
@@ -180,7 +175,7 @@ def make_examples(record: CatalogueRecord, site: Site, on_path: Collection[str] 
     if has_python:
         runs = command if python in wrapped else f"start-shell {command}"
         yield Example("Load it and run a program with its Python", f"module load {module}\n{runs}")
-        yield from _job_example(module, site)
+        yield from (Example(*each) for render in load_all(EXAMPLES) for each in render(module, site))
     yield Example("Without loading the module", f"hpcmod exec {module} {command}\nhpcmod shell {module}")
     yield Example("Install your own copy, which stays if this one is removed", f"hpcmod install {module}")
 
@@ -199,14 +194,6 @@ def _own_commands(wrapped: Collection[str], record: CatalogueRecord) -> list[str
     """Return the commands on PATH that belong to the tool, not to hpcmod or to every Python."""
     others = {*WELL_KNOWN_COMMANDS, *OWN_COMMANDS, f"python{record.python}", f"pip{record.python}"}
     return [name for name in wrapped if name not in others and COMMAND_NAME.fullmatch(name)]
-
-
-def _job_example(module: str, site: Site) -> Iterator[Example]:
-    with suppress(HpcmodError):  # a profile may require values that no example can know
-        options = tuple((name, _PLACEHOLDERS.get(name, name.upper())) for name in site.job.required)
-        plan = make_job(JobRequest(("train.py",), JobModule(module), nodes=2, options=options), site)
-        text = render_jobscript(plan)
-        yield Example(f"A job on two nodes of {site.name} (save it as train.sh, then run: sbatch train.sh)", text)
 
 
 def write_documentation(

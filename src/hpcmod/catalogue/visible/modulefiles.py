@@ -21,8 +21,8 @@ from hpcmod.install.installed import RECORD, is_started, link_of
 from hpcmod.model.catalogue.lifecycle import choose_default
 from hpcmod.model.catalogue.order import release_key
 from hpcmod.model.catalogue.record import CatalogueRecord
-from hpcmod.render.modules.modulefile import SUFFIXES, SYNTAXES
-from hpcmod.render.modules.published import MODULERC, render_modulerc, render_published
+from hpcmod.render.modules.modulefile import MODULERC, SUFFIXES, SYNTAXES
+from hpcmod.render.modules.published import render_modulerc, render_published
 from hpcmod.resources import module_templates
 
 

@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 
 import hpcmod
 from hpcmod import machine, resources
-from hpcmod.cli.containers import site_option
+from hpcmod.cli.arguments import site_option
 from hpcmod.cli.flags import with_flags
 from hpcmod.cli.output import json_option, print_data, print_json, print_text, tell
 from hpcmod.cli.signals import terminate_cleanly

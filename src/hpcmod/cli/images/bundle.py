@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hpcmod.cli.containers import look_around, site_option
+from hpcmod.cli.arguments import site_option
+from hpcmod.cli.containers import look_around
 from hpcmod.cli.groups import CommandGroup
-from hpcmod.cli.images.image import TOOL
+from hpcmod.cli.images.fetch import TOOL
 from hpcmod.cli.install.easyconfigs import find_recipe
 from hpcmod.cli.output import print_data, tell
 from hpcmod.cli.signals import terminate_cleanly

@@ -11,7 +11,7 @@ import click
 
 from hpcmod import machine
 from hpcmod.check.compat import make_case
-from hpcmod.cli.containers import site_option
+from hpcmod.cli.arguments import site_option
 from hpcmod.cli.findings import print_findings
 from hpcmod.cli.output import json_option, print_json, print_text
 from hpcmod.errors import CheckFailedError

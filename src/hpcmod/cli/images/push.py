@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from hpcmod.cli.containers import complete_file
+from hpcmod.cli.arguments import complete_file
 from hpcmod.cli.output import json_option, print_data, print_json, tell
 from hpcmod.errors import BadInputError
 from hpcmod.model.images.reference import ImageReference

@@ -13,13 +13,8 @@ from pathlib import Path
 import click
 
 from hpcmod.catalogue.finding.copies import loading_commands
-from hpcmod.cli.containers import (
-    Here,
-    check_not_loaded,
-    complete_container,
-    look_around,
-    site_option,
-)
+from hpcmod.cli.arguments import site_option
+from hpcmod.cli.containers import Here, check_not_loaded, complete_container, look_around
 from hpcmod.cli.install.accept import AcceptedLicences, accept_licences
 from hpcmod.cli.install.easyconfigs import EasyconfigFile, eb_environ, find_easyconfig, find_recipe, is_easyconfig
 from hpcmod.cli.output import json_option, print_data, print_json, tell

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import click
 import hpcmod
 from hpcmod.catalogue.finding.outdated import Outdated, find_outdated
 from hpcmod.catalogue.records.store import CATALOGUE
+from hpcmod.cli.arguments import site_option
 from hpcmod.cli.containers import (
     Here,
     check_not_loaded,
@@ -22,14 +22,12 @@ from hpcmod.cli.containers import (
     find_own,
     loaded_modules,
     look_around,
-    site_option,
 )
 from hpcmod.cli.install.easyconfigs import EasyconfigFile, eb_environ, find_own_recipe
 from hpcmod.cli.output import json_option, print_data, print_json, print_text, tell
-from hpcmod.errors import BadInputError, BusyError, HpcmodError, LackingError, NotFoundError
+from hpcmod.errors import BadInputError, BusyError, HpcmodError, NotFoundError
 from hpcmod.image.trust.provenance import sidecar, write_provenance
 from hpcmod.install.installed import Installed, own_trees
-from hpcmod.install.kernels import find_kernels, kernels_directory
 from hpcmod.install.own_place import MODULES, own_prefixes
 from hpcmod.install.remove import (
     find_left_packages,
@@ -41,7 +39,7 @@ from hpcmod.install.remove import (
     software_directories,
 )
 from hpcmod.install.shared_prefix import SharedPrefix, install_with_eb, sharing
-from hpcmod.model.interactive.kernel import KernelSpec
+from hpcmod.registry import DEPENDENTS, load_all
 from hpcmod.render.quote import sh_word
 
 _UPDATE = "HPCMOD_UPDATE"
@@ -130,7 +128,7 @@ def remove_verb(container: str, with_packages: bool, dry_run: bool, yes: bool, a
     _check_unused(here, found)
     removal = make_removal(found, with_packages=with_packages)
     packages = removal.packages  # before they are removed
-    kernels = [one.name for one in _find_kernels(found)]
+    dependents = [each for find in load_all(DEPENDENTS) for each in find(found.root, os.environ)]
     if not (dry_run or yes or as_json) and on_a_terminal():
         too = f" with your own packages in {', '.join(map(str, packages))}" if packages else ""
         click.confirm(f"Remove {found.module} from {found.root}{too}?", abort=True)
@@ -138,7 +136,11 @@ def remove_verb(container: str, with_packages: bool, dry_run: bool, yes: bool, a
         remove(found, removal, tell=tell)
     paths = [*removal.modulefiles, *removal.removed]
     if as_json:
-        print_json(Removed(dry_run, found.module, tuple(paths), packages, removal.kept, tuple(kernels)))
+        print_json(
+            Removed(
+                dry_run, found.module, tuple(paths), packages, removal.kept, tuple(each.name for each in dependents)
+            )
+        )
         return
     for path in paths:
         print_text(str(path))
@@ -146,18 +148,12 @@ def remove_verb(container: str, with_packages: bool, dry_run: bool, yes: bool, a
     tell(f"{done} {found.module}: {len(paths)} files and directories")
     for path in packages:
         tell(f"{done} your own packages: {path}")
-    for name in kernels:
+    for each in dependents:
         stops = "would stop" if dry_run else "stops"
-        tell(f"the Jupyter kernel {name} {stops} working; to remove it: hpcmod kernel --remove --name {name}")
+        tell(f"the {each.kind} {each.name} {stops} working; to remove it: {each.removal}")
     for path in removal.kept:
         why = "these are your own packages (--with-packages removes them)"
         tell(f"kept, because {why if is_user_packages(path) else 'it was not installed by hpcmod'}: {path}")
-
-
-def _find_kernels(found: Installed) -> Iterator[KernelSpec]:
-    """Yield the user's Jupyter kernels that run in an installation."""
-    with suppress(LackingError, OSError):
-        yield from (one for one in find_kernels(kernels_directory(os.environ)) if one.root == str(found.root))
 
 
 def _find_to_remove(here: Here, container: str) -> Installed | None:

@@ -10,13 +10,8 @@ from pathlib import Path
 import click
 
 from hpcmod.check.installation import IMAGE, check_installation, exit_code_of
-from hpcmod.cli.containers import (
-    Here,
-    container_argument,
-    find_broken,
-    look_around,
-    site_option,
-)
+from hpcmod.cli.arguments import site_option
+from hpcmod.cli.containers import Here, container_argument, find_broken, look_around
 from hpcmod.cli.findings import print_findings
 from hpcmod.cli.install.installed import find_writable, reinstall, reinstall_command
 from hpcmod.cli.output import json_option, print_json, print_text, tell

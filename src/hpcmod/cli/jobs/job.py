@@ -11,7 +11,8 @@ from pathlib import Path
 import click
 
 from hpcmod import __version__, machine
-from hpcmod.cli.containers import complete_container, complete_file, look_around, name_variant
+from hpcmod.cli.arguments import complete_file
+from hpcmod.cli.containers import complete_container, look_around, name_variant
 from hpcmod.cli.flags import with_flags
 from hpcmod.cli.jobs.options import JobFlags, make_request, of_a_job
 from hpcmod.cli.jobs.run_options import CommandOfProgram, of_a_run, runtime_name

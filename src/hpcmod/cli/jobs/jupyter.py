@@ -15,12 +15,8 @@ from getpass import getuser
 import click
 
 from hpcmod import machine
-from hpcmod.cli.containers import (
-    container_argument,
-    find_ready,
-    look_around,
-    site_option,
-)
+from hpcmod.cli.arguments import site_option
+from hpcmod.cli.containers import container_argument, find_ready, look_around
 from hpcmod.cli.jobs.job import job, prepare_job, write_job
 from hpcmod.cli.jobs.jupyter_session import Session, open_session
 from hpcmod.cli.jobs.options import JobFlags

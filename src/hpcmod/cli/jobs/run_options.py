@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from hpcmod.cli.containers import site_option
+from hpcmod.cli.arguments import site_option
 from hpcmod.cli.output import tell
 from hpcmod.install.runtime import find_runtime
 from hpcmod.model.jobs.step import STARTS

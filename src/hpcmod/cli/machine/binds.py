@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import click
 
 from hpcmod.check.binds import BindFinding, explain_binds
-from hpcmod.cli.containers import site_option
+from hpcmod.cli.arguments import site_option
 from hpcmod.cli.machine.profiles import find_site
 from hpcmod.cli.output import json_option, print_json, print_table, print_text, terminal_width
 

@@ -14,7 +14,7 @@ import click
 from hpcmod import machine, resources
 from hpcmod.check.profiles import check_profile
 from hpcmod.check.site import check_site
-from hpcmod.cli.containers import complete_site, site_option
+from hpcmod.cli.arguments import complete_site, site_option
 from hpcmod.cli.findings import Findings, show_findings
 from hpcmod.cli.output import json_option, print_data, print_json, print_table, print_text, tell
 from hpcmod.errors import BadInputError

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from hpcmod import machine
-from hpcmod.cli.containers import site_option
+from hpcmod.cli.arguments import site_option
 from hpcmod.cli.output import json_option, print_data, print_json, print_text
 from hpcmod.errors import NotFoundError
 from hpcmod.image.inspect.contents import read_facts

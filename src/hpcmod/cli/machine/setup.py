@@ -11,7 +11,7 @@ import click
 import hpcmod
 from hpcmod.catalogue.admin.setup import SetupFile, make_site_module, setup_files, write_setup
 from hpcmod.catalogue.records.store import open_catalogue
-from hpcmod.cli.containers import complete_site
+from hpcmod.cli.arguments import complete_site
 from hpcmod.cli.output import print_data, print_message, print_text
 from hpcmod.errors import BadInputError
 from hpcmod.machine import find_machine

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from hpcmod.cli.containers import complete_file
+from hpcmod.cli.arguments import complete_file
 from hpcmod.cli.flags import with_flags
 from hpcmod.cli.output import print_json, print_text, tell
 from hpcmod.cli.packages.importing import add_from

@@ -12,7 +12,8 @@ import click
 
 import hpcmod
 from hpcmod import machine
-from hpcmod.cli.containers import complete_file, complete_image, find_ready, look_around, site_option
+from hpcmod.cli.arguments import complete_file, site_option
+from hpcmod.cli.containers import complete_image, find_ready, look_around
 from hpcmod.cli.flags import with_flags
 from hpcmod.cli.output import format_size, json_option, print_data, print_json, print_text, print_wrapped, tell
 from hpcmod.cli.packages.wanted import WantedFlags, index_options, read_wanted, tell_not_run, wanted_options

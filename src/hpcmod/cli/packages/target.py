@@ -9,7 +9,8 @@ from pathlib import Path
 
 import click
 
-from hpcmod.cli.containers import Here, container_argument, find_ready, look_around, site_option
+from hpcmod.cli.arguments import site_option
+from hpcmod.cli.containers import Here, container_argument, find_ready, look_around
 from hpcmod.cli.output import json_option, tell
 from hpcmod.errors import BadInputError
 from hpcmod.install.installed import Installed

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from hpcmod.cli.containers import complete_file
+from hpcmod.cli.arguments import complete_file
 from hpcmod.cli.output import tell
 from hpcmod.errors import NotFoundError
 from hpcmod.install.packages.importing import read_list

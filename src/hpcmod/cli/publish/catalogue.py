@@ -13,7 +13,7 @@ from hpcmod.catalogue.change import changing, refresh_index
 from hpcmod.catalogue.records.journal import read_journal
 from hpcmod.catalogue.records.sharing import make_catalogue
 from hpcmod.catalogue.records.store import Catalogue, open_catalogue
-from hpcmod.cli.containers import site_option
+from hpcmod.cli.arguments import site_option
 from hpcmod.cli.output import json_option, print_data, print_json, print_table, tell
 from hpcmod.cli.publish.options import catalogue_option, make_actor, open_catalogues
 from hpcmod.errors import NotFoundError

@@ -13,7 +13,7 @@ import click
 import hpcmod
 from hpcmod import machine
 from hpcmod.check.easyconfigs.files import read_recipe
-from hpcmod.cli.containers import site_option
+from hpcmod.cli.arguments import site_option
 from hpcmod.cli.output import json_option, print_json, print_text, tell
 from hpcmod.errors import HpcmodError
 from hpcmod.fs.tree import write_file

@@ -15,7 +15,7 @@ from hpcmod import machine
 from hpcmod.catalogue.publishing.candidate import Request, describe_label_names
 from hpcmod.catalogue.publishing.publish import Published, publish
 from hpcmod.catalogue.publishing.publish_plan import PublishContext, PublishPlan, plan_publish, preview_publish
-from hpcmod.cli.containers import complete_file, site_option
+from hpcmod.cli.arguments import complete_file, site_option
 from hpcmod.cli.flags import with_flags
 from hpcmod.cli.install.installed import on_a_terminal
 from hpcmod.cli.machine.environment import environment_of_eb

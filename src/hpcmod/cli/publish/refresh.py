@@ -12,7 +12,8 @@ import click
 import hpcmod
 from hpcmod import machine
 from hpcmod.catalogue.admin.refresh import Refreshed, Wanted, refresh_containers
-from hpcmod.cli.containers import complete_container, site_option
+from hpcmod.cli.arguments import site_option
+from hpcmod.cli.containers import complete_container
 from hpcmod.cli.output import print_json, print_text, tell
 from hpcmod.cli.publish.choosing import choose_records
 from hpcmod.cli.publish.options import changing_options, make_actor, open_catalogues

@@ -16,7 +16,7 @@ from hpcmod.check.easyconfigs.lint import installs_a_container, lint_easyconfig
 from hpcmod.check.jobs.files import is_batch_script, read_batch_file
 from hpcmod.check.jobs.lint import lint_job
 from hpcmod.check.profiles import is_profile, lint_profile
-from hpcmod.cli.containers import site_option
+from hpcmod.cli.arguments import site_option
 from hpcmod.cli.findings import print_findings
 from hpcmod.cli.output import json_option, print_json, print_message
 from hpcmod.errors import HpcmodError, NotFoundError

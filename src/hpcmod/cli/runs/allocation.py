@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from hpcmod.cli.containers import site_option
+from hpcmod.cli.arguments import site_option
 from hpcmod.cli.output import print_data, print_json, tell
 from hpcmod.errors import LackingError
 from hpcmod.install.queue import has_queue

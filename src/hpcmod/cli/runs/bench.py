@@ -26,7 +26,8 @@ from hpcmod.check.bandwidth.steps import (
     make_benchmark_steps,
     run_benchmark_step,
 )
-from hpcmod.cli.containers import complete_container, complete_file, find_ready, look_around
+from hpcmod.cli.arguments import complete_file
+from hpcmod.cli.containers import complete_container, find_ready, look_around
 from hpcmod.cli.flags import with_flags
 from hpcmod.cli.output import json_option, tell
 from hpcmod.cli.runs.allocation import (

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import click
 
-from hpcmod.cli.containers import container_argument, find_ready, look_around, site_option
+from hpcmod.cli.arguments import site_option
+from hpcmod.cli.containers import container_argument, find_ready, look_around
 from hpcmod.cli.output import json_option, print_data, print_json, print_text, tell
 from hpcmod.errors import BadInputError
 from hpcmod.fs.reading import read_text

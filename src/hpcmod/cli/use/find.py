@@ -14,15 +14,8 @@ import click
 from hpcmod.catalogue.finding.copies import Copies, loading_commands
 from hpcmod.catalogue.finding.find import NO_CATALOGUE, Container
 from hpcmod.catalogue.finding.listing import ELSEWHERE, Listed
-from hpcmod.cli.containers import (
-    Here,
-    complete_container,
-    find_meant,
-    find_own,
-    find_published,
-    look_around,
-    site_option,
-)
+from hpcmod.cli.arguments import site_option
+from hpcmod.cli.containers import Here, complete_container, find_meant, find_own, find_published, look_around
 from hpcmod.cli.output import format_size, json_option, print_json, print_table, print_wrapped, tell, terminal_width
 from hpcmod.cli.use.outputs import (
     ContainerComparison,

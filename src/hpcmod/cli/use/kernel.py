@@ -10,7 +10,8 @@ from pathlib import Path
 
 import click
 
-from hpcmod.cli.containers import complete_container, find_ready, look_around, site_option
+from hpcmod.cli.arguments import site_option
+from hpcmod.cli.containers import complete_container, find_ready, look_around
 from hpcmod.cli.output import json_option, print_data, print_json, print_table, print_text, tell
 from hpcmod.cli.use.python_module import check_python_module
 from hpcmod.errors import NotFoundError

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 
 import click
 
-from hpcmod.check.jobs.reading.options import RUNTIME_FLAGS, RUNTIME_SHORT
-from hpcmod.cli.containers import complete_container, find_ready, look_around, site_option
+from hpcmod.cli.arguments import site_option
+from hpcmod.cli.containers import complete_container, find_ready, look_around
 from hpcmod.cli.output import print_data
+from hpcmod.model.runtime_options import RUNTIME_FLAGS, RUNTIME_SHORT
 from hpcmod.process import become
 from hpcmod.render.quote import sh_word
 

@@ -20,6 +20,9 @@ from hpcmod.render.quote import lua, sh_comment, tcl, unquote_lua
 SUFFIXES = {"Lua": ".lua", "Tcl": ""}
 """Suffixes of modulefiles, by EasyBuild's names for the two syntaxes."""
 
+MODULERC = {"Lua": ".modulerc.lua", "Tcl": ".modulerc"}
+"""By syntax, the file in a name's directory that defines its aliases."""
+
 SYNTAXES = tuple(SUFFIXES)
 
 _COLUMNS = 80

@@ -8,9 +8,6 @@ from hpcmod.model.catalogue.record import CatalogueRecord
 from hpcmod.render.modules.modulefile import Templates, render_template
 from hpcmod.render.quote import terminal
 
-MODULERC = {"Lua": ".modulerc.lua", "Tcl": ".modulerc"}
-"""By syntax, the file in a name's directory that defines its aliases."""
-
 
 def render_published(
     text: str, syntax: str, templates: Templates, *, record: CatalogueRecord, usage: str, image: str

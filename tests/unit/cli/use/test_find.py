@@ -207,7 +207,7 @@ def test_an_unavailable_catalogue_is_reported_and_hides_no_other(
     assert "/nowhere/at/all" in result.stderr
 
 
-MOST = {"ls": 70, "ls --json": 70, "search torch": 70, "info PyTorch/2.7.1": 76, "info PyTorch --diff PyTorch": 76}
+MOST = {"ls": 71, "ls --json": 71, "search torch": 71, "info PyTorch/2.7.1": 77, "info PyTorch --diff PyTorch": 77}
 """Most files that each command line may import beyond those of click, not counting packages, to start quickly."""
 
 

@@ -7,8 +7,8 @@ import subprocess
 import click
 import pytest
 
-from hpcmod.check.jobs.reading.options import RUNTIME_FLAGS, RUNTIME_SHORT
 from hpcmod.cli.use.run import split_words
+from hpcmod.model.runtime_options import RUNTIME_FLAGS, RUNTIME_SHORT
 from tests.stack import Stack
 
 LINES = {

@@ -7,9 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from hpcmod.check.jobs.reading.options import (
-    RUNTIME_FLAGS,
-    RUNTIME_LETTERS,
-    RUNTIME_SHORT,
     SLURM_FLAGS,
     SLURM_SHORT,
     Option,
@@ -17,6 +14,7 @@ from hpcmod.check.jobs.reading.options import (
 )
 from hpcmod.check.jobs.reading.script import BatchScript
 from hpcmod.check.jobs.reading.syntax import Command, Document, Word, read_shell_commands
+from hpcmod.model.runtime_options import RUNTIME_FLAGS, RUNTIME_LETTERS, RUNTIME_SHORT
 
 RUNTIMES = ("singularity", "apptainer")
 SHELLS = ("bash", "sh")

@@ -1,4 +1,4 @@
-"""The commands for images: fetch and verify.
+"""The command `hpcmod fetch`: an image from anywhere as a verified SIF.
 
 Registry clients are imported where they are needed, because they would slow down the start of every other command.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,10 +15,9 @@ import click
 
 import hpcmod
 from hpcmod import machine
-from hpcmod.cli.containers import complete_file, complete_image, site_option
-from hpcmod.cli.findings import Findings
+from hpcmod.cli.arguments import complete_file, site_option
 from hpcmod.cli.flags import with_flags
-from hpcmod.cli.output import json_option, print_data, print_json, print_text, print_wrapped, tell
+from hpcmod.cli.output import json_option, print_data, print_json, print_text, tell
 from hpcmod.errors import NotFoundError
 from hpcmod.image.acquire.locate import recognize
 from hpcmod.image.integrity import parse_sha256
@@ -163,73 +161,3 @@ def _print_fetch_plan(reference: ImageReference, out: Path, options: ObtainOptio
     for name, value in asdict(found).items():
         if value not in (None, ""):
             print_text(f"{name.replace('_', ' ')}: {value}")
-
-
-@click.command()
-@click.argument("image", metavar="NAME[/VERSION]|IMAGE", shell_complete=complete_image)
-@click.option("--checksum", metavar="SHA256", help="Expected sha256 of the SIF.")
-@click.option(
-    "--key",
-    "keys",
-    multiple=True,
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Public key; at least one of the given keys must have signed.",
-)
-@click.option("--checks", is_flag=True, help="Also run the checks of a published container again.")
-@json_option("hpcmod.image.verify:Verified", Findings)
-@click.option("--allow-http", is_flag=True, help="Allow plain http if a registry does not offer https.")
-@site_option
-def verify(
-    image: str,
-    checksum: str | None,
-    keys: tuple[Path, ...],
-    checks: bool,
-    as_json: bool,
-    allow_http: bool,
-    site: str | None,
-) -> None:
-    """Verify an image or an installed container.
-
-    Checks that it is complete and unchanged, and that the site's trust policy accepts it.
-
-    IMAGE is a SIF, or docker://... for the signature of an image in a registry. NAME/VERSION is the container that
-    `module load` would load, published or your own: its image, scripts and modulefile are compared with its record, and
-    so are the packages that you added to it.
-    Exit codes: 0 verified, 1 files other than the image differ from the record, 4 tampered with, 9 a signature, digest
-    or checksum that the policy requires is missing, 10 not signed by a key that the policy names.
-
-    \b
-    Examples:
-      hpcmod verify torch.sif
-      hpcmod verify --key /etc/hpcmod/keys/site.pem torch.sif
-      hpcmod verify --key cosign.pub docker://ghcr.io/org/image:1
-      hpcmod verify --checks PyTorch/2.7.1-rocm-6.2.4-singularity
-    """
-    reference = ImageReference.parse(image)
-    if reference.kind in LOCAL_KINDS and not Path(image).exists() and not image.endswith(".sif"):
-        from hpcmod.cli.images.verify_published import verify_published
-
-        verify_published(image, site=site, repeat=checks, as_json=as_json)
-    from hpcmod.check.installation import check_recorded
-    from hpcmod.image.settings import make_options
-    from hpcmod.image.verify import verify_image
-
-    options = make_options(
-        machine.find_machine(None, os.environ, flag=site).site,
-        os.environ,
-        tool=TOOL,
-        checksum=parse_sha256(checksum) if checksum else None,
-        allow_http=allow_http,
-    )
-    names = tuple(str(key.absolute()) for key in keys)
-    with ProgressLine(image) if not as_json else nullcontext() as progress:
-        found = verify_image(reference, options=options, keys=names, progress=progress)
-    if found.sha256:
-        check_recorded(Path(image), found.sha256)
-    if as_json:
-        print_json(found)
-        return
-    for name, value in asdict(found).items():
-        if value:
-            print_wrapped(f"{name}: {value if isinstance(value, str) else '; '.join(value)}")

@@ -124,7 +124,7 @@ def test_on_a_terminal_fetch_shows_how_far_each_blob_is(
 ) -> None:
     digest = registry.push_layout(layout, "cli/line", "1")["digest"]
     terminal = Terminal()
-    monkeypatch.setattr("hpcmod.cli.images.image.ProgressLine", lambda label: ProgressLine(label, terminal))
+    monkeypatch.setattr("hpcmod.cli.images.fetch.ProgressLine", lambda label: ProgressLine(label, terminal))
     assert hpcmod("fetch", f"docker://{registry.host}/cli/line@{digest}", "-o", "x.sif").exit_code == 0
     assert re.search(r"x\.sif: .* \(\d of \d complete", terminal.getvalue())
 
