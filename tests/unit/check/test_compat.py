@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +14,7 @@ from hpcmod.check.compat import make_case
 from hpcmod.model.bind import Bind
 from hpcmod.model.compat.rules import RULES
 from hpcmod.model.compat.verdict import Verdict, judge
-from hpcmod.model.finding import FAIL, OK, UNKNOWN, WARN
+from hpcmod.model.finding import FAIL, OK, UNKNOWN, WARN, Finding, worst_level
 from hpcmod.model.site import IN_CONTAINER, Launcher, Netstack, Site
 from tests.corpus import Link
 from tests.elf_files import elf
@@ -34,8 +36,7 @@ class Scene:
 
     name: str
     image: Stubs
-    level: str
-    says: tuple[tuple[str, str, str], ...] = ()
+    says: tuple[tuple[str, str, str], ...]
     """Level, rule, and an excerpt of the text of each expected finding."""
     host: Stubs = field(default_factory=dict)
     site: Mapping[str, object] = field(default_factory=dict)
@@ -46,6 +47,15 @@ class Scene:
     architecture: str = ARCH
     silent: tuple[str, ...] = ()
     """Rules that must report only ok."""
+
+    @property
+    def level(self) -> str:
+        """Return the level of the verdict: the worst of those expected."""
+        return worst_level(Finding(*said) for said in self.says)
+
+
+def scene(name: str, image: Stubs, *says: tuple[str, str, str], **more: Any) -> Scene:
+    return Scene(name, image, says, **more)
 
 
 def host_driver(version: str) -> Stubs:
@@ -74,18 +84,21 @@ CUDA_12 = {**BARE, **named("/usr/lib64/libcudart.so.12", stub("libcudart.so.12")
 DRIVER = {"/usr/lib64/libcuda.so.1": stub("libcuda.so.1", ("libc.so.6", "GLIBC_2.34")), **host_driver("550.54.15")}
 STUBS, COMPAT = "/usr/local/cuda/lib64/stubs", "/usr/local/cuda/compat"
 ROCM_ENV = {ENV: "export ROCM_VERSION=6.2.4\n"}
+HOST_FABRIC, HOST_MPICH = fabric("25.0", upto=7, directory=NET), mpich("12.3.1", C, directory=NET)
+
+swapped = partial(scene, swap=True)
+slingshot, nvidia, amd = (partial(scene, site=site) for site in (SLINGSHOT, NVIDIA, AMD))
 
 SCENES = (
     # architecture
-    Scene("an image with nothing in it", BARE, OK, (("ok", "architecture", f"for {ARCH}"),)),
-    Scene("an image for another processor", BARE, FAIL, ((FAIL, "architecture", OTHER),), architecture=OTHER),
-    Scene(
+    scene("an image with nothing in it", BARE, (OK, "architecture", f"for {ARCH}")),
+    scene("an image for another processor", BARE, (FAIL, "architecture", OTHER), architecture=OTHER),
+    scene(
         "an image whose header is for this machine, and whose libraries are not",
         {"/usr/lib64/libc.so.6": elf("libc.so.6", machine=OTHER, defines=["GLIBC_2.36"])},
-        FAIL,
-        ((FAIL, "architecture", f"the image is for {ARCH} and contains libraries for {OTHER}"),),
+        (FAIL, "architecture", f"the image is for {ARCH} and contains libraries for {OTHER}"),
     ),
-    Scene(
+    scene(
         "libraries for programs of 32 bits besides",
         {
             **{
@@ -95,31 +108,27 @@ SCENES = (
             **SWAPPABLE,
             ENV: "export LD_LIBRARY_PATH=/a\n",
         },
-        OK,
-        ((OK, "libraries", "MPI /usr/lib64/libmpi.so.12 finds all the libraries it needs"),),
+        (OK, "libraries", "MPI /usr/lib64/libmpi.so.12 finds all the libraries it needs"),
     ),
     # libraries of the image
-    Scene(
+    scene(
         "an image without a cache, whose libraries are in /lib alone, as distroless ones are",
         {path.replace("/usr/lib64", f"/lib/{TRIPLET}"): content for path, content in SWAPPABLE.items()},
-        OK,
-        ((OK, "libraries", f"MPI /lib/{TRIPLET}/libmpi.so.12 finds all the libraries it needs"),),
+        (OK, "libraries", f"MPI /lib/{TRIPLET}/libmpi.so.12 finds all the libraries it needs"),
         silent=("libraries", "libc"),
     ),
-    Scene(
+    scene(
         "a directory named after the machine in a distribution that does not use such",
         {**SWAPPABLE, f"/usr/lib/{TRIPLET}/more/file": b""},
-        OK,
-        ((OK, "libraries", "MPI /usr/lib64/libmpi.so.12 finds all the libraries it needs"),),
+        (OK, "libraries", "MPI /usr/lib64/libmpi.so.12 finds all the libraries it needs"),
         silent=("libraries",),
     ),
-    Scene(
+    scene(
         "a library that is cut off",
         {**BARE, "/usr/lib64/libmpi.so.12": elf("libmpi.so.12", machine=ARCH)[:40]},
-        OK,
-        ((UNKNOWN, "libraries", "/usr/lib64/libmpi.so.12 cannot be read"),),
+        (UNKNOWN, "libraries", "/usr/lib64/libmpi.so.12 cannot be read"),
     ),
-    Scene(
+    slingshot(
         "a plugin, and two libfabrics where the loader does not look: which one it gets is not known",
         {
             **BARE,
@@ -127,32 +136,25 @@ SCENES = (
             **fabric("18.2", directory="/opt/a/lib"),
             **fabric("30.0", directory="/opt/b"),
         },
-        OK,
-        ((UNKNOWN, "libraries", "which the loader does not search"), (UNKNOWN, "slingshot", "may not be able to use")),
-        site=SLINGSHOT,
+        (UNKNOWN, "libraries", "which the loader does not search"),
+        (UNKNOWN, "slingshot", "may not be able to use"),
     ),
-    Scene("a whole stack", SWAPPABLE, OK, ((OK, "libraries", "network plugin"), (OK, "mpi-family", "MPICH"))),
-    Scene(
+    scene("a whole stack", SWAPPABLE, (OK, "libraries", "network plugin"), (OK, "mpi-family", "MPICH")),
+    slingshot(
         "a plugin without its libfabric",
         {**BARE, **plugin()},
-        FAIL,
-        ((FAIL, "libraries", "does not find libfabric.so.1, which /usr/lib64/libnccl-net.so needs"),),
-        site=SLINGSHOT,
+        (FAIL, "libraries", "does not find libfabric.so.1, which /usr/lib64/libnccl-net.so needs"),
     ),
-    Scene(
-        "the same, where NCCL has other ways",
-        {**BARE, **plugin()},
-        WARN,
-        ((WARN, "libraries", "does not find libfabric.so.1"),),
+    scene(
+        "the same, where NCCL has other ways", {**BARE, **plugin()}, (WARN, "libraries", "does not find libfabric.so.1")
     ),
-    Scene("an MPI without its libfabric", {**BARE, **mpich()}, FAIL, ((FAIL, "libraries", "MPI"),)),
-    Scene(
+    scene("an MPI without its libfabric", {**BARE, **mpich()}, (FAIL, "libraries", "MPI")),
+    scene(
         "a libfabric that nobody uses, and that lacks a library",
         {**BARE, **fabric("20.0", "libefa.so.1")},
-        WARN,
-        ((WARN, "libraries", "libefa.so.1"),),
+        (WARN, "libraries", "libefa.so.1"),
     ),
-    Scene(
+    slingshot(
         "a library that is missing two steps away",
         {
             **BARE,
@@ -160,11 +162,9 @@ SCENES = (
             **named("/usr/lib64/libibverbs.so.1", stub("libibverbs.so.1", "libnl-3.so.200")),
             **plugin(),
         },
-        FAIL,
-        ((FAIL, "libraries", "libnl-3.so.200, which /usr/lib64/libibverbs.so.1 needs"),),
-        site=SLINGSHOT,
+        (FAIL, "libraries", "libnl-3.so.200, which /usr/lib64/libibverbs.so.1 needs"),
     ),
-    Scene(
+    scene(
         "a library that only the image's LD_LIBRARY_PATH leads to",
         {
             **BARE,
@@ -172,26 +172,22 @@ SCENES = (
             **plugin(),
             ENV: 'export LD_LIBRARY_PATH="/srv/ofi:$LD_LIBRARY_PATH"\n',
         },
-        OK,
     ),
-    Scene(
+    scene(
         "a library that only a runpath leads to",
         {**BARE, **fabric("20.0", directory="/srv/ofi/lib"), **plugin(runpath="$ORIGIN/../../srv/ofi/lib")},
-        OK,
     ),
-    Scene(
+    scene(
         "a library that only an LD_LIBRARY_PATH computed at start can lead to",
         {**BARE, **plugin(), ENV: 'export LD_LIBRARY_PATH="$(find-it):$LD_LIBRARY_PATH"\n'},
-        WARN,
-        ((WARN, "libraries", "as far as is known"),),
+        (WARN, "libraries", "as far as is known"),
     ),
-    Scene(
+    scene(
         "a library that lies where the loader does not look",
         {**BARE, **fabric("20.0", directory="/opt/ofi/lib"), **plugin()},
-        OK,
-        ((UNKNOWN, "libraries", "/opt/ofi/lib/libfabric.so.1, which the loader does not search"),),
+        (UNKNOWN, "libraries", "/opt/ofi/lib/libfabric.so.1, which the loader does not search"),
     ),
-    Scene(
+    scene(
         "a library of another processor in the way",
         {
             **BARE,
@@ -199,66 +195,51 @@ SCENES = (
             "/usr/lib64/libfabric.so.1": elf("libfabric.so.1", machine=OTHER),
             **fabric("20.0", directory="/usr/lib"),
         },
-        OK,
     ),
-    Scene("musl", MUSL, OK, ((UNKNOWN, "libc", "musl"),)),
-    Scene(
+    scene("musl", MUSL, (UNKNOWN, "libc", "musl")),
+    scene(
         "musl, which knows no versions of symbols",
         {**MUSL, **mpich("12.3.1", ("libfabric.so.1", "FABRIC_1.8"), directory="/usr/lib")},
-        OK,
-        ((UNKNOWN, "libc", "libraries are not checked"),),
+        (UNKNOWN, "libc", "libraries are not checked"),
     ),
-    Scene("neither glibc nor musl", {"/bin/sh": b""}, OK, ((UNKNOWN, "libc", "no C library"),)),
-    Scene(
+    scene("neither glibc nor musl", {"/bin/sh": b""}, (UNKNOWN, "libc", "no C library")),
+    scene(
         "two plugins of one name, of which NCCL gets the first",
-        {
-            **BARE,
-            **fabric("20.0"),
-            **plugin("FABRIC_1.3"),
-            **plugin("FABRIC_1.9", path="/opt/aws/lib/libnccl-net.so"),
-        },
-        OK,
-        ((OK, "libraries", "/usr/lib64/libnccl-net.so"),),
+        {**BARE, **fabric("20.0"), **plugin("FABRIC_1.3"), **plugin("FABRIC_1.9", path="/opt/aws/lib/libnccl-net.so")},
+        (OK, "libraries", "/usr/lib64/libnccl-net.so"),
     ),
     # symbol versions within the image
-    Scene(
+    slingshot(
         "a plugin built against a newer libfabric than the image's",
         {**BARE, **fabric("20.0"), **plugin("FABRIC_1.8")},
-        FAIL,
         (
-            (
-                FAIL,
-                "versions",
-                "/usr/lib64/libfabric.so.1 does not define FABRIC_1.8, which /usr/lib64/libnccl-net.so needs",
-            ),
+            FAIL,
+            "versions",
+            "/usr/lib64/libfabric.so.1 does not define FABRIC_1.8, which /usr/lib64/libnccl-net.so needs",
         ),
-        site=SLINGSHOT,
     ),
-    Scene(
+    scene(
         "an MPI built against a newer libfabric than the image's",
         {**BARE, **fabric("20.0"), **mpich("12.3.1", ("libfabric.so.1", "FABRIC_1.8"))},
-        FAIL,
-        ((FAIL, "versions", "FABRIC_1.8, which /usr/lib64/libmpi.so.12 needs"),),
+        (FAIL, "versions", "FABRIC_1.8, which /usr/lib64/libmpi.so.12 needs"),
     ),
-    Scene("a plugin built against an older one", {**BARE, **fabric("30.0", upto=8), **plugin("FABRIC_1.3")}, OK),
-    Scene(
+    scene("a plugin built against an older one", {**BARE, **fabric("30.0", upto=8), **plugin("FABRIC_1.3")}),
+    scene(
         "a libfabric without any versions",
         {**BARE, "/usr/lib64/libfabric.so.1": stub("libfabric.so.1"), **plugin("FABRIC_1.8")},
-        OK,
     ),
-    Scene(
+    scene(
         "libraries copied in from a newer distribution",
         {**glibc("2.31"), **fabric("27.0", ("libc.so.6", "GLIBC_2.38"), upto=8), **mpich()},
-        FAIL,
-        ((FAIL, "versions", "GLIBC_2.38"), (FAIL, "versions", "glibc 2.31 is too old for its library")),
+        (FAIL, "versions", "GLIBC_2.38"),
+        (FAIL, "versions", "glibc 2.31 is too old for its library"),
     ),
-    Scene(
+    scene(
         "a libfabric that nobody uses, and that wants a newer glibc",
         {**glibc("2.31"), **fabric("27.0", ("libc.so.6", "GLIBC_2.38"))},
-        WARN,
-        ((WARN, "versions", "GLIBC_2.38"),),
+        (WARN, "versions", "GLIBC_2.38"),
     ),
-    Scene(
+    scene(
         "the same for a program's MPI, where the image computes an LD_LIBRARY_PATH that may lead to another",
         {
             **BARE,
@@ -266,342 +247,261 @@ SCENES = (
             **mpich("12.3.1", ("libfabric.so.1", "FABRIC_1.8")),
             ENV: 'export LD_LIBRARY_PATH="$(find-it):$LD_LIBRARY_PATH"\n',
         },
-        WARN,
-        ((WARN, "versions", "as far as is known"),),
+        (WARN, "versions", "as far as is known"),
     ),
-    Scene(
+    scene(
         "NCCL that wants a newer glibc, and another that does not",
         {
             **BARE,
             "/usr/lib64/libnccl.so.2": stub("libnccl.so.2", ("libc.so.6", "GLIBC_2.38")),
             "/opt/nccl/lib/libnccl.so.2": stub("libnccl.so.2"),
         },
-        WARN,
-        ((WARN, "versions", "GLIBC_2.38"),),
+        (WARN, "versions", "GLIBC_2.38"),
     ),
-    Scene(
+    scene(
         "NCCL that wants a newer glibc",
         {**BARE, "/usr/lib64/libnccl.so.2": stub("libnccl.so.2", ("libc.so.6", "GLIBC_2.38"))},
-        FAIL,
-        ((FAIL, "versions", "GLIBC_2.38"),),
+        (FAIL, "versions", "GLIBC_2.38"),
     ),
     # captured libraries of the host
-    Scene(
+    swapped(
         "swap: a newer libfabric of the host",
         SWAPPABLE,
-        OK,
-        ((OK, "swap", "the host's libfabric 1.22.0 in place of 1.19.1"),),
-        host=fabric("25.0", upto=7, directory=NET),
-        swap=True,
+        (OK, "swap", "the host's libfabric 1.22.0 in place of 1.19.1"),
+        host=HOST_FABRIC,
     ),
-    Scene(
+    swapped(
         "swap: a libfabric of the host too old for the image's plugin",
         {**BARE, **fabric("30.0", upto=8), **plugin("FABRIC_1.8")},
-        FAIL,
-        (
-            (FAIL, "versions", f"{IN_CONTAINER}/libfabric.so.1 does not define FABRIC_1.8"),
-            (FAIL, "versions", "The host's library is older"),
-        ),
+        (FAIL, "versions", f"{IN_CONTAINER}/libfabric.so.1 does not define FABRIC_1.8"),
+        (FAIL, "versions", "The host's library is older"),
         host=fabric("18.2", directory=NET),
-        swap=True,
     ),
-    Scene(
+    swapped(
         "swap: too old for MPI, while there is no plugin",
         {**BARE, **fabric("30.0", upto=8), **mpich("12.3.1", ("libfabric.so.1", "FABRIC_1.8"))},
-        FAIL,
-        ((FAIL, "versions", "FABRIC_1.8, which /usr/lib64/libmpi.so.12 needs"),),
+        (FAIL, "versions", "FABRIC_1.8, which /usr/lib64/libmpi.so.12 needs"),
         host=fabric("18.2", directory=NET),
-        swap=True,
     ),
-    Scene(
+    swapped(
         "swap: a libfabric of the host that wants a newer glibc",
         {**glibc("2.31"), **fabric("22.1"), **plugin()},
-        FAIL,
-        (
-            (FAIL, "versions", f"GLIBC_2.38, which {IN_CONTAINER}/libfabric.so.1 needs"),
-            (FAIL, "versions", "for the host's library"),
-        ),
+        (FAIL, "versions", f"GLIBC_2.38, which {IN_CONTAINER}/libfabric.so.1 needs"),
+        (FAIL, "versions", "for the host's library"),
         host=fabric("27.0", ("libc.so.6", "GLIBC_2.38"), upto=8, directory=NET),
-        swap=True,
     ),
-    Scene(
+    swapped(
         "swap: a libfabric of the host whose own libraries were not captured",
         SWAPPABLE,
-        FAIL,
-        ((FAIL, "libraries", "libcxi.so.1"), (FAIL, "libraries", "hpcmod site netstack capture")),
+        (FAIL, "libraries", "libcxi.so.1"),
+        (FAIL, "libraries", "hpcmod site netstack capture"),
         host=fabric("25.0", CXI, upto=7, directory=NET),
-        swap=True,
     ),
-    Scene(
+    swapped(
         "swap: the whole closure captured",
         SWAPPABLE,
-        OK,
         host={**fabric("25.0", CXI, upto=7, directory=NET), f"{NET}/{CXI}": stub(CXI)},
-        swap=True,
     ),
-    Scene(
+    swapped(
         "swap: an image whose label says that it brings its own",
         {**SWAPPABLE, "/.singularity.d/labels.json": '{"org.hpcmod.ofi": "builtin"}'},
-        OK,
         host=fabric("18.2", upto=0, directory=NET),
-        swap=True,
         silent=("swap",),
     ),
-    Scene(
+    swapped(
         "swap: a plugin whose rpath keeps the image's",
         {**BARE, **fabric("22.1"), **plugin("FABRIC_1.3", rpath="/usr/lib64")},
-        WARN,
-        ((WARN, "swap", "its DT_RPATH comes before"),),
-        host=fabric("25.0", upto=7, directory=NET),
-        swap=True,
+        (WARN, "swap", "its DT_RPATH comes before"),
+        host=HOST_FABRIC,
     ),
-    Scene(
-        "swap: into an image on musl",
-        {**MUSL, **mpich(directory="/usr/lib")},
-        FAIL,
-        ((FAIL, "libc", "musl"),),
-        host=fabric("25.0", upto=7, directory=NET),
-        swap=True,
+    swapped(
+        "swap: into an image on musl", {**MUSL, **mpich(directory="/usr/lib")}, (FAIL, "libc", "musl"), host=HOST_FABRIC
     ),
-    Scene(
-        "swap: into an image on musl that holds no MPI",
-        MUSL,
-        WARN,
-        ((WARN, "libc", "searched first"),),
-        host=fabric("25.0", upto=7, directory=NET),
-        swap=True,
-    ),
-    Scene(
+    swapped("swap: into an image on musl that holds no MPI", MUSL, (WARN, "libc", "searched first"), host=HOST_FABRIC),
+    swapped(
         "swap: a host's library that every program gets, older than the image's",
         {**SWAPPABLE, "/usr/lib64/libssl.so.3": stub("libssl.so.3", defines=["OPENSSL_3.0.0", "OPENSSL_3.2.0"])},
-        WARN,
-        ((WARN, "hidden", f"{IN_CONTAINER}/libssl.so.3 comes before the image's /usr/lib64/libssl.so.3 and lacks"),),
+        (WARN, "hidden", f"{IN_CONTAINER}/libssl.so.3 comes before the image's /usr/lib64/libssl.so.3 and lacks"),
         host={
             **fabric("25.0", "libssl.so.3", upto=7, directory=NET),
             f"{NET}/libssl.so.3": stub("libssl.so.3", defines=["OPENSSL_3.0.0"]),
         },
-        swap=True,
     ),
-    Scene(
+    swapped(
         "swap: a host's library as new as the image's, but for what only its makers use",
         {**SWAPPABLE, "/usr/lib64/libnl.so.3": stub("libnl.so.3", defines=["libnl_3", "libnl_PRIVATE_45"])},
-        OK,
         host={**fabric("25.0", upto=7, directory=NET), f"{NET}/libnl.so.3": stub("libnl.so.3", defines=["libnl_3"])},
-        swap=True,
         silent=("hidden",),
     ),
-    Scene(
+    swapped(
         "swap: mpi4py whose rpath keeps the image's MPI",
         {**SWAPPABLE, **PYTHON, f"{MPI4PY_DIRECTORY}/MPI.x.so": stub("", "libmpi.so.12", rpath="/usr/lib64")},
-        WARN,
-        ((WARN, "mpi-family", "uses the image's /usr/lib64/libmpi.so.12"),),
-        host=mpich("12.3.1", C, directory=NET),
-        swap=True,
+        (WARN, "mpi-family", "uses the image's /usr/lib64/libmpi.so.12"),
+        host=HOST_MPICH,
     ),
-    Scene(
-        "swap: nothing captured on this node",
-        SWAPPABLE,
-        OK,
-        swap=True,
-        silent=("swap",),
-    ),
+    swapped("swap: nothing captured on this node", SWAPPABLE, silent=("swap",)),
     # bound libraries of the host
-    Scene(
+    scene(
         "a bound directory that the image's LD_LIBRARY_PATH names",
         {**SWAPPABLE, ENV: "export LD_LIBRARY_PATH=/opt/cray/libfabric/1.15.2.0/lib64\n"},
-        OK,
-        ((OK, "libraries", "it needs (1 from the host)"),),
+        (OK, "libraries", "it needs (1 from the host)"),
         host=fabric("18.2", directory="/opt/cray/libfabric/1.15.2.0/lib64"),
         binds=("/opt/cray",),
     ),
-    Scene(
+    scene(
         "the same, too old for the plugin",
         {**BARE, **plugin("FABRIC_1.8"), ENV: "export LD_LIBRARY_PATH=/opt/cray/libfabric/1.15.2.0/lib64\n"},
-        FAIL,
-        ((FAIL, "versions", "/opt/cray/libfabric/1.15.2.0/lib64/libfabric.so.1 does not define FABRIC_1.8"),),
+        (FAIL, "versions", "/opt/cray/libfabric/1.15.2.0/lib64/libfabric.so.1 does not define FABRIC_1.8"),
         host=fabric("18.2", directory="/opt/cray/libfabric/1.15.2.0/lib64"),
         binds=("/opt/cray",),
     ),
-    Scene(
+    scene(
         "a link within the bound tree",
         {**BARE, **plugin(), ENV: "export LD_LIBRARY_PATH=/opt/cray/libfabric/default\n"},
-        OK,
         host={
             **fabric("18.2", directory="/opt/cray/libfabric/1.15.2.0"),
             "/opt/cray/libfabric/default": Link("1.15.2.0"),
         },
         binds=("/opt/cray",),
     ),
-    Scene(
+    slingshot(
         "a link that leads out of the bound tree",
         {**BARE, **plugin(), ENV: "export LD_LIBRARY_PATH=/opt/cray/lib\n"},
-        FAIL,
-        ((FAIL, "libraries", "libfabric.so.1"),),
+        (FAIL, "libraries", "libfabric.so.1"),
         host={**fabric("18.2", directory="/srv/lib"), "/opt/cray/lib": Link("../../srv/lib")},
         binds=("/opt/cray",),
-        site=SLINGSHOT,
     ),
-    Scene(
+    scene(
         "a directory bound to where captured libraries go, on a machine that swaps none",
         SWAPPABLE,
-        OK,
         host=fabric("18.2", upto=0, directory=IN_CONTAINER),
         binds=(IN_CONTAINER,),
     ),
     # MPI
-    Scene(
+    swapped(
         "the host's MPICH for the image's",
         SWAPPABLE,
-        OK,
-        ((OK, "mpi-family", f"{IN_CONTAINER}/libmpi.so.12 replaces"), (OK, "mpi-age", "12.3.1")),
-        host={**mpich("12.3.1", C, directory=NET)},
-        swap=True,
+        (OK, "mpi-family", f"{IN_CONTAINER}/libmpi.so.12 replaces"),
+        (OK, "mpi-age", "12.3.1"),
+        host=HOST_MPICH,
     ),
-    Scene(
+    swapped(
         "the host's older MPICH for the image's",
         SWAPPABLE,
-        WARN,
-        ((WARN, "mpi-age", "12.1.12"),),
+        (WARN, "mpi-age", "12.1.12"),
         host={**mpich("12.1.12", C, directory=NET)},
-        swap=True,
     ),
-    Scene(
+    swapped(
         "a host's MPI of one of MPICH's partners",
         SWAPPABLE,
-        OK,
-        ((UNKNOWN, "mpi-age", "cannot be read from the file name"),),
+        (UNKNOWN, "mpi-age", "cannot be read from the file name"),
         host={**mpich("12.0.0", C, directory=NET)},
-        swap=True,
     ),
-    Scene(
+    swapped(
         "a host's MPICH whose file does not tell",
         SWAPPABLE,
-        OK,
-        ((UNKNOWN, "mpi-age", "cannot be read from the file name"),),
+        (UNKNOWN, "mpi-age", "cannot be read from the file name"),
         host={f"{NET}/libmpi.so.12": stub("libmpi.so.12")},
-        swap=True,
     ),
-    Scene(
+    swapped(
         "the host's MPICH, and Open MPI in the image",
         {**BARE, **open_mpi()},
-        WARN,
-        ((WARN, "mpi-family", "the image's Open MPI (libmpi.so.40) stays in use"),),
-        host={**mpich("12.3.1", C, directory=NET)},
-        swap=True,
+        (WARN, "mpi-family", "the image's Open MPI (libmpi.so.40) stays in use"),
+        host=HOST_MPICH,
     ),
-    Scene(
+    scene(
         "a host's MPI that is bound, and that the loader does not find: nobody gets it",
         SWAPPABLE,
-        OK,
-        ((OK, "mpi-family", "from the image"),),
+        (OK, "mpi-family", "from the image"),
         host=mpich("12.3.1", C, directory="/opt/site/lib"),
         binds=("/opt/site",),
     ),
-    Scene(
+    swapped(
         "the host's MPICH under the name of the image's old Open MPI",
         {
             **BARE,
             **named("/usr/lib64/libmpi.so.12", stub("libmpi.so.12", "libopen-pal.so.13"), "libmpi.so.12.0.2"),
             "/usr/lib64/libopen-pal.so.13": stub("libopen-pal.so.13"),
         },
-        FAIL,
-        ((FAIL, "mpi-family", "was built with Open MPI"),),
-        host={**mpich("12.3.1", C, directory=NET)},
-        swap=True,
+        (FAIL, "mpi-family", "was built with Open MPI"),
+        host=HOST_MPICH,
     ),
-    Scene(
+    swapped(
         "MPICH as Debian names it, which no other stands in for",
         {**BARE, **named("/usr/lib64/libmpich.so.12", stub("libmpich.so.12"), "libmpich.so.12.2.1")},
-        WARN,
-        ((WARN, "mpi-family", "MPICH (libmpich.so.12) stays in use with"),),
-        host={**mpich("12.3.1", C, directory=NET)},
-        swap=True,
+        (WARN, "mpi-family", "MPICH (libmpich.so.12) stays in use with"),
+        host=HOST_MPICH,
     ),
-    Scene(
+    swapped(
         "the standard ABI on both sides",
         {**BARE, **named("/usr/lib64/libmpi_abi.so.0", stub("libmpi_abi.so.0"), "libmpi_abi.so.0.0.1")},
-        OK,
-        ((OK, "mpi-family", "both are MPI ABI"),),
+        (OK, "mpi-family", "both are MPI ABI"),
         host=named(f"{NET}/libmpi_abi.so.0", stub("libmpi_abi.so.0"), "libmpi_abi.so.0.0.1"),
-        swap=True,
     ),
-    Scene(
+    scene(
         "Open MPI 5 under srun --mpi=pmi2",
         {**BARE, **open_mpi("40.40.8", orte=False)},
-        WARN,
-        ((WARN, "pmi", "each rank would run on its own"),),
+        (WARN, "pmi", "each rank would run on its own"),
         site={"launcher": Launcher(srun=("--mpi=pmi2",))},
     ),
-    Scene(
+    scene(
         "Open MPI 4 under srun --mpi=pmi2",
         {**BARE, **open_mpi()},
-        OK,
         site={"launcher": Launcher(srun=("--mpi=pmi2",))},
         silent=("pmi",),
     ),
-    Scene(
+    scene(
         "Open MPI 5 under srun --mpi=pmix",
         {**BARE, **open_mpi("40.40.8", orte=False)},
-        OK,
         site={"launcher": Launcher(srun=("--mpi=pmix",))},
         silent=("pmi",),
     ),
-    Scene(
+    scene(
         "mpi4py, which comes with a variant for each family",
         {**BARE, **PYTHON, **open_mpi(), **mpi4py("mpich", "libmpi.so.12"), **mpi4py("openmpi", "libmpi.so.40")},
-        OK,
-        ((OK, "libraries", "MPI.openmpi"),),
+        (OK, "libraries", "MPI.openmpi"),
     ),
-    Scene(
+    scene(
         "mpi4py, and no MPI for any of its variants",
         {**BARE, **PYTHON, **mpi4py("mpich", "libmpi.so.12"), **mpi4py("openmpi", "libmpi.so.40")},
-        WARN,
-        ((WARN, "libraries", "libmpi.so.12"),),
+        (WARN, "libraries", "libmpi.so.12"),
     ),
-    Scene(
+    scene(
         "an MPI that only its own set-up makes work",
         {**BARE, **mpich(directory="/opt/intel/mpi/lib")},
-        WARN,
-        ((WARN, "libraries", "libfabric.so.1"),),
+        (WARN, "libraries", "libfabric.so.1"),
     ),
     # Slingshot
-    Scene(
+    slingshot(
         "Slingshot, and the provider inside",
         {**BARE, **fabric("28.0", CXI, upto=8), **named(f"/usr/lib64/{CXI}", stub(CXI), "libcxi.so.1.5.0"), **plugin()},
-        OK,
-        ((OK, "slingshot", "libfabric 2.2.0 with the Slingshot provider"), (OK, "libcxi", "not newer")),
+        (OK, "slingshot", "libfabric 2.2.0 with the Slingshot provider"),
+        (OK, "libcxi", "not newer"),
         host=named(f"/usr/lib64/{CXI}", stub(CXI), "libcxi.so.1.6.0"),
-        site=SLINGSHOT,
     ),
-    Scene(
+    slingshot(
         "Slingshot, and the provider beside libfabric",
         {**BARE, **fabric("28.0", upto=8), "/usr/lib64/libfabric/libcxi-fi.so": stub("libcxi-fi.so"), **plugin()},
-        OK,
-        ((OK, "slingshot", "with the Slingshot provider"),),
-        site=SLINGSHOT,
+        (OK, "slingshot", "with the Slingshot provider"),
     ),
-    Scene(
+    slingshot(
         "Slingshot, and a libfabric without the provider",
         {**BARE, **fabric("20.0"), **plugin()},
-        WARN,
-        ((WARN, "slingshot", "TCP instead of Slingshot"),),
-        site=SLINGSHOT,
+        (WARN, "slingshot", "TCP instead of Slingshot"),
     ),
-    Scene(
+    scene(
         "Slingshot, found by its device alone",
         {**BARE, **fabric("20.0"), **plugin()},
-        WARN,
-        ((WARN, "slingshot", "TCP instead of Slingshot"),),
+        (WARN, "slingshot", "TCP instead of Slingshot"),
         host={"/sys/class/cxi/cxi0": ""},
     ),
-    Scene(
+    slingshot(
         "Slingshot, and a plugin that NCCL does not find by itself",
         {**BARE, **fabric("28.0", upto=8), **plugin(path="/opt/aws-ofi-rccl/librccl-net.so")},
-        WARN,
-        ((UNKNOWN, "slingshot", "is not in a directory that NCCL searches by default"), (WARN, "slingshot", "TCP")),
-        site=SLINGSHOT,
+        (UNKNOWN, "slingshot", "is not in a directory that NCCL searches by default"),
+        (WARN, "slingshot", "TCP"),
     ),
-    Scene(
+    slingshot(
         "Slingshot, and besides a plugin that works another that does not",
         {
             **BARE,
@@ -610,41 +510,35 @@ SCENES = (
             **plugin(),
             **plugin("FABRIC_1.9", path="/usr/lib64/libnccl-net-other.so"),
         },
-        WARN,
-        ((WARN, "versions", "libnccl-net-other.so"), (OK, "slingshot", "with the Slingshot provider")),
-        site=SLINGSHOT,
+        (WARN, "versions", "libnccl-net-other.so"),
+        (OK, "slingshot", "with the Slingshot provider"),
     ),
-    Scene("no Slingshot", {**BARE, **fabric("20.0"), **plugin()}, OK, silent=("slingshot",)),
-    Scene(
+    scene("no Slingshot", {**BARE, **fabric("20.0"), **plugin()}, silent=("slingshot",)),
+    slingshot(
         "Slingshot, and NCCL without a plugin",
         {**BARE, **named("/usr/lib64/libnccl.so.2", stub("libnccl.so.2"), "libnccl.so.2.21.5")},
-        WARN,
-        ((WARN, "slingshot", "NCCL but no network plugin"),),
-        site=SLINGSHOT,
+        (WARN, "slingshot", "NCCL but no network plugin"),
     ),
-    Scene(
+    slingshot(
         "Slingshot, and a plugin that uses InfiniBand",
         {
             **BARE,
             "/usr/lib64/libibverbs.so.1": stub("libibverbs.so.1"),
             "/usr/lib64/libnccl-net.so": stub("libnccl-net.so", "libibverbs.so.1"),
         },
-        OK,
-        ((UNKNOWN, "slingshot", "may not be able to use"),),
-        site=SLINGSHOT,
+        (UNKNOWN, "slingshot", "may not be able to use"),
     ),
-    Scene(
+    scene(
         "the same, with a device that is surely not InfiniBand",
         {
             **BARE,
             "/usr/lib64/libibverbs.so.1": stub("libibverbs.so.1"),
             "/usr/lib64/libnccl-net.so": stub("libnccl-net.so", "libibverbs.so.1"),
         },
-        WARN,
-        ((WARN, "slingshot", "uses InfiniBand verbs, not libfabric"),),
+        (WARN, "slingshot", "uses InfiniBand verbs, not libfabric"),
         host={"/sys/class/cxi/cxi0": ""},
     ),
-    Scene(
+    slingshot(
         "Slingshot, and one more plugin, with its own libfabric, that NCCL does not find",
         {
             **BARE,
@@ -655,29 +549,23 @@ SCENES = (
             **fabric("20.0", directory="/opt/hpcx/lib"),
             **plugin(path="/opt/hpcx/lib/librccl-net.so", runpath="$ORIGIN"),
         },
-        OK,
-        ((OK, "slingshot", "NCCL and RCCL: libfabric 2.2.0"),),
-        site=SLINGSHOT,
+        (OK, "slingshot", "NCCL and RCCL: libfabric 2.2.0"),
         silent=("slingshot", "one-libfabric"),
     ),
-    Scene(
+    swapped(
         "Slingshot, the provider swapped in",
         SWAPPABLE,
-        OK,
-        ((OK, "slingshot", "libfabric 1.22.0 with the Slingshot provider"),),
+        (OK, "slingshot", "libfabric 1.22.0 with the Slingshot provider"),
         host={**fabric("25.0", CXI, upto=7, directory=NET), f"{NET}/{CXI}": stub(CXI)},
         site=SLINGSHOT,
-        swap=True,
     ),
-    Scene(
+    slingshot(
         "Slingshot, and a libcxi newer than the host's",
         {**BARE, **fabric("30.0", CXI, upto=8), **named(f"/usr/lib64/{CXI}", stub(CXI), "libcxi.so.1.6.0"), **plugin()},
-        WARN,
-        ((WARN, "libcxi", "1.6.0 is newer than the host's 1.5.0"),),
+        (WARN, "libcxi", "1.6.0 is newer than the host's 1.5.0"),
         host=named(f"/usr/lib64/{CXI}", stub(CXI), "libcxi.so.1.5.0"),
-        site=SLINGSHOT,
     ),
-    Scene(
+    scene(
         "two libfabrics for one process",
         {
             **BARE,
@@ -686,190 +574,121 @@ SCENES = (
             **mpich(),
             **plugin("FABRIC_1.8", path="/opt/aws/lib/libnccl-net.so", runpath="$ORIGIN"),
         },
-        WARN,
-        ((WARN, "one-libfabric", "/opt/aws/lib/libfabric.so.1"),),
+        (WARN, "one-libfabric", "/opt/aws/lib/libfabric.so.1"),
     ),
     # GPUs
-    Scene(
-        "CUDA 12.4 on driver 550",
-        CUDA_12,
-        OK,
-        ((OK, "cuda-driver", "CUDA 12.4"),),
-        host=host_driver("550.54.15"),
-        site=NVIDIA,
-    ),
-    Scene(
-        "CUDA 12.4 on the oldest driver",
-        CUDA_12,
-        OK,
-        ((OK, "cuda-driver", "525"),),
-        host=host_driver("525.60.13"),
-        site=NVIDIA,
-    ),
-    Scene(
+    nvidia("CUDA 12.4 on driver 550", CUDA_12, (OK, "cuda-driver", "CUDA 12.4"), host=host_driver("550.54.15")),
+    nvidia("CUDA 12.4 on the oldest driver", CUDA_12, (OK, "cuda-driver", "525"), host=host_driver("525.60.13")),
+    nvidia(
         "CUDA 12.4 on a driver too old",
         CUDA_12,
-        FAIL,
-        (
-            (FAIL, "cuda-driver", "needs driver 525 or newer, found 470.82.01"),
-            (FAIL, "cuda-driver", "11.x or older"),
-        ),
+        (FAIL, "cuda-driver", "needs driver 525 or newer, found 470.82.01"),
+        (FAIL, "cuda-driver", "11.x or older"),
         host=host_driver("470.82.01"),
-        site=NVIDIA,
     ),
-    Scene(
+    nvidia(
         "the same, with the forward compatibility package",
         {**CUDA_12, "/usr/local/cuda/compat/libcuda.so.1": stub("libcuda.so.1")},
-        WARN,
-        ((WARN, "cuda-driver", "470.82.01"),),
+        (WARN, "cuda-driver", "470.82.01"),
         host=host_driver("470.82.01"),
-        site=NVIDIA,
     ),
-    Scene("CUDA on a node without a driver", CUDA_12, OK, ((UNKNOWN, "cuda-driver", "no NVIDIA driver"),), site=NVIDIA),
-    Scene(
+    nvidia("CUDA on a node without a driver", CUDA_12, (UNKNOWN, "cuda-driver", "no NVIDIA driver")),
+    nvidia(
         "CUDA of a release that the table does not know",
         {**BARE, ENV: "export CUDA_VERSION=14.0.1\n"},
-        OK,
-        ((UNKNOWN, "cuda-driver", "not in the driver table"),),
+        (UNKNOWN, "cuda-driver", "not in the driver table"),
         host=host_driver("650.10.01"),
-        site=NVIDIA,
     ),
-    Scene(
-        "CUDA on AMD's GPUs", CUDA_12, WARN, ((WARN, "gpu-vendor", "it sees none"),), site=AMD, silent=("cuda-driver",)
-    ),
-    Scene("ROCm on NVIDIA's GPUs", {**BARE, **ROCM_ENV}, WARN, ((WARN, "gpu-vendor", "ROCm"),), site=NVIDIA),
-    Scene(
+    amd("CUDA on AMD's GPUs", CUDA_12, (WARN, "gpu-vendor", "it sees none"), silent=("cuda-driver",)),
+    nvidia("ROCm on NVIDIA's GPUs", {**BARE, **ROCM_ENV}, (WARN, "gpu-vendor", "ROCm")),
+    amd(
         "ROCm on a driver whose table is known",
         {**BARE, ENV: "export ROCM_VERSION=7.1.1\n"},
-        OK,
-        ((OK, "rocm-driver", "amdgpu 30.30.2"),),
+        (OK, "rocm-driver", "amdgpu 30.30.2"),
         host={"/sys/module/amdgpu/version": "30.30.2\n"},
-        site=AMD,
     ),
-    Scene(
+    amd(
         "ROCm that this driver is not said to run",
         {**BARE, ENV: "export ROCM_VERSION=5.7.1\n"},
-        WARN,
-        ((WARN, "rocm-driver", "5.7.1"),),
+        (WARN, "rocm-driver", "5.7.1"),
         host={"/sys/module/amdgpu/version": "30.30.2\n"},
-        site=AMD,
     ),
-    Scene(
+    amd(
         "ROCm on a driver of which no source tells",
         {**BARE, **ROCM_ENV},
-        OK,
-        ((UNKNOWN, "rocm-driver", "6.3.6"),),
+        (UNKNOWN, "rocm-driver", "6.3.6"),
         host={"/sys/module/amdgpu/version": "6.3.6\n"},
-        site=AMD,
     ),
-    Scene(
-        "ROCm on a driver without a version",
-        {**BARE, **ROCM_ENV},
-        OK,
-        ((UNKNOWN, "rocm-driver", "no version"),),
-        site=AMD,
-    ),
-    Scene(
+    amd("ROCm on a driver without a version", {**BARE, **ROCM_ENV}, (UNKNOWN, "rocm-driver", "no version")),
+    amd(
         "GPU code for other GPUs of the vendor",
         {**BARE, ENV: 'export ROCM_VERSION=6.2.4\nexport PYTORCH_ROCM_ARCH="gfx90a;gfx942"\n'},
-        WARN,
-        (
-            (WARN, "gpu-target", "built for gfx90a gfx942, the GPUs here are gfx1100"),
-            (WARN, "gpu-target", "Use an image built for gfx1100."),
-        ),
+        (WARN, "gpu-target", "built for gfx90a gfx942, the GPUs here are gfx1100"),
+        (WARN, "gpu-target", "Use an image built for gfx1100."),
         host=amd_gpu(110000),
-        site=AMD,
     ),
-    Scene(
+    scene(
         "GPU code for the GPUs that the profile names, on a node with others",
         {**BARE, ENV: 'export PYTORCH_ROCM_ARCH="gfx90a;gfx942"\n'},
-        OK,
-        ((OK, "gpu-target", "built for gfx90a gfx942; the GPUs here are gfx90a"),),
+        (OK, "gpu-target", "built for gfx90a gfx942; the GPUs here are gfx90a"),
         host=amd_gpu(110000),
         site={**AMD, "gpu_targets": ("gfx90a",)},
     ),
-    Scene(
+    nvidia(
         "PTX, which newer GPUs run, too",
         {**CUDA_12, ENV: 'export TORCH_CUDA_ARCH_LIST="7.5 8.0+PTX"\n'},
-        OK,
-        ((OK, "gpu-target", "the GPUs here are sm_90"),),
+        (OK, "gpu-target", "the GPUs here are sm_90"),
         host={
             **host_driver("550.54.15"),
             "/proc/driver/nvidia/gpus/0000:62:00.0/information": "Model: \t\t NVIDIA H100 80GB HBM3\n",
         },
-        site=NVIDIA,
     ),
-    Scene(
+    scene(
         "GPU code for another vendor's GPUs, of which another rule tells",
         {**BARE, ENV: 'export ROCM_VERSION=6.2.4\nexport PYTORCH_ROCM_ARCH="gfx90a"\n'},
-        WARN,
-        ((WARN, "gpu-vendor", "ROCm"),),
+        (WARN, "gpu-vendor", "ROCm"),
         site={**NVIDIA, "gpu_targets": ("sm_90",)},
         silent=("gpu-target",),
     ),
-    Scene(
+    scene(
         "the driver library, on a machine not known to have NVIDIA GPUs",
         {**BARE, **fabric("20.0"), **plugin("FABRIC_1.3", "libcuda.so.1")},
-        OK,
-        ((UNKNOWN, "libraries", "libcuda.so.1 from NVIDIA's driver"),),
+        (UNKNOWN, "libraries", "libcuda.so.1 from NVIDIA's driver"),
     ),
-    Scene(
+    nvidia(
         "--nv: a driver that wants a newer glibc",
         {**glibc("2.28"), **fabric("20.0"), **plugin("FABRIC_1.3", "libcuda.so.1")},
-        FAIL,
-        ((FAIL, "versions", "GLIBC_2.34, which /.singularity.d/libs/libcuda.so.1 needs"),),
-        host={"/usr/lib64/libcuda.so.1": stub("libcuda.so.1", ("libc.so.6", "GLIBC_2.34")), **host_driver("550.54.15")},
-        site=NVIDIA,
+        (FAIL, "versions", "GLIBC_2.34, which /.singularity.d/libs/libcuda.so.1 needs"),
+        host=DRIVER,
     ),
-    Scene(
+    nvidia(
         "--nv: a driver that wants a newer glibc, and an image that does not compute on GPUs",
         glibc("2.28"),
-        OK,
-        ((UNKNOWN, "versions", "GLIBC_2.34, which /.singularity.d/libs/libcuda.so.1 needs"),),
+        (UNKNOWN, "versions", "GLIBC_2.34, which /.singularity.d/libs/libcuda.so.1 needs"),
         host=DRIVER,
-        site=NVIDIA,
     ),
-    Scene("--nv: a driver for glibc, and a small image on musl", MUSL, OK, host=DRIVER, site=NVIDIA),
-    Scene(
+    nvidia("--nv: a driver for glibc, and a small image on musl", MUSL, host=DRIVER),
+    nvidia(
         "--nv: CUDA's stub, which the image's LD_LIBRARY_PATH leads to, before the driver",
         {**CUDA_12, f"{STUBS}/libcuda.so.1": stub("libcuda.so.1"), ENV: f"export LD_LIBRARY_PATH={STUBS}\n"},
-        WARN,
-        ((WARN, "driver-first", f"the image's {STUBS}/libcuda.so.1 comes before the driver's library"),),
+        (WARN, "driver-first", f"the image's {STUBS}/libcuda.so.1 comes before the driver's library"),
         host=DRIVER,
-        site=NVIDIA,
     ),
-    Scene(
+    nvidia(
         "--nv: the stub where the loader does not look",
         {**CUDA_12, f"{STUBS}/libcuda.so.1": stub("libcuda.so.1")},
-        OK,
         host=DRIVER,
-        site=NVIDIA,
         silent=("driver-first",),
     ),
-    Scene(
+    nvidia(
         "--nv: forward compatibility before the driver",
         {**CUDA_12, f"{COMPAT}/libcuda.so.1": stub("libcuda.so.1"), ENV: f"export LD_LIBRARY_PATH={COMPAT}\n"},
-        OK,
-        ((UNKNOWN, "driver-first", "for drivers older than its CUDA"),),
+        (UNKNOWN, "driver-first", "for drivers older than its CUDA"),
         host=DRIVER,
-        site=NVIDIA,
     ),
-    Scene(
-        "an image that holds both CUDA and ROCm",
-        {**CUDA_12, **ROCM_ENV},
-        OK,
-        host=DRIVER,
-        site=NVIDIA,
-        silent=("gpu-vendor",),
-    ),
-    Scene(
-        "--nv: a driver that fits",
-        {**BARE, **fabric("20.0"), **plugin("FABRIC_1.3", "libcuda.so.1")},
-        OK,
-        host={"/usr/lib64/libcuda.so.1": stub("libcuda.so.1", ("libc.so.6", "GLIBC_2.34")), **host_driver("550.54.15")},
-        site=NVIDIA,
-    ),
-    Scene(
+    nvidia("an image that holds both CUDA and ROCm", {**CUDA_12, **ROCM_ENV}, host=DRIVER, silent=("gpu-vendor",)),
+    nvidia("--nv: a driver that fits", {**BARE, **fabric("20.0"), **plugin("FABRIC_1.3", "libcuda.so.1")}, host=DRIVER),
+    scene(
         "--rocm: what the image's LD_LIBRARY_PATH leads to comes first",
         {
             **BARE,
@@ -877,20 +696,18 @@ SCENES = (
             "/srv/lib/libdrm_amdgpu.so.1": stub("libdrm_amdgpu.so.1"),
             ENV: "export LD_LIBRARY_PATH=/srv/lib\n",
         },
-        OK,
         host={"/usr/lib64/libdrm_amdgpu.so.1": stub("libdrm_amdgpu.so.1")},
         site={"runtime_flags": ("--rocm",), "gpu_vendor": "amd"},
         silent=("injection",),
     ),
-    Scene(
+    scene(
         "--rocm: the host's library in the place of the image's",
         {
             **BARE,
             "/usr/lib/librccl.so.1": stub("librccl.so.1", "libdrm_amdgpu.so.1"),
             "/usr/lib/libdrm_amdgpu.so.1": stub("libdrm_amdgpu.so.1"),
         },
-        WARN,
-        ((WARN, "injection", "/.singularity.d/libs/libdrm_amdgpu.so.1 instead of /usr/lib/libdrm_amdgpu.so.1"),),
+        (WARN, "injection", "/.singularity.d/libs/libdrm_amdgpu.so.1 instead of /usr/lib/libdrm_amdgpu.so.1"),
         host={"/usr/lib64/libdrm_amdgpu.so.1": stub("libdrm_amdgpu.so.1")},
         site={"runtime_flags": ("--rocm",), "gpu_vendor": "amd"},
     ),
