@@ -56,7 +56,7 @@ from hpcmod.model.spec import (
     parse_install_mode,
 )
 from hpcmod.progress import ProgressLine
-from hpcmod.render.modules.modulefile import render_body, render_description
+from hpcmod.render.modules.modulefile import SUFFIXES, render_body, render_description
 from hpcmod.render.plan import render_plan
 from hpcmod.render.quote import terminal
 
@@ -172,7 +172,16 @@ class ContainerModule(EasyBlock):
             commands=parse_commands(self.cfg["wrapped_commands"]),
             environment=parse_environment(self.cfg["environment"]),
             help_texts=parse_help_texts({name: self.cfg[name] for name in HELP_PARAMETERS}),
+            syntaxes=self.syntaxes(),
         )
+
+    def syntaxes(self):
+        """Return the syntax of the new modulefile, and those of old ones that use the same installation."""
+        final = self.shared.final(self.mod_filepath) if self.shared else Path(self.mod_filepath)
+        new, name = self.module_generator.SYNTAX, str(final).removesuffix(".lua")
+        published = os.environ.get("HPCMOD_STAGED", "").split()
+        old = [syntax for syntax, suffix in SUFFIXES.items() if syntax in published or os.path.isfile(name + suffix)]
+        return tuple(dict.fromkeys([new, *old]))
 
     def run_all_steps(self, *args, **kwargs):
         """Run all steps under a lock that names its holder; remove locks of dead processes, also EasyBuild's own."""
@@ -361,6 +370,9 @@ class ContainerModule(EasyBlock):
 
     def make_module_step(self, fake=False):
         """Write the module to a private directory and then move it into place, so that it is never incomplete."""
+        if not self.dry_run:
+            with boundary():
+                store.add_logic(self.plan, resources.runscript_templates())
         if fake or self.dry_run:
             return super().make_module_step(fake=fake)
         final = Path(self.mod_filepath)

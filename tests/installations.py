@@ -33,6 +33,7 @@ def install(top: Path, module: str, syntax: str = "Lua", *, root: Path | None = 
     path = top / "modules/all" / f"{module}{END[syntax]}"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(head + text)
+    write_libexec(plan)
     (place / "bin").mkdir(parents=True)
     for name in ("x.sif", "bin/python"):
         (place / name).write_text("ours")

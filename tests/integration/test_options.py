@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from hpcmod.check.installation import find_damage
+from hpcmod.install.installed import find_installed
 from tests.integration.conftest import (
     TOY_IMAGE,
     files_below,
@@ -82,6 +84,24 @@ def test_module_only_rewrites_only_the_module(installed_toy: tuple[EasyBuild, Pa
     (eb.modules / "Toy/1.0.lua").unlink()
     installed(eb, toy, "--module-only")
     assert {name: (root_of(eb) / name).stat().st_mtime_ns for name in before} == before
+    assert_runs(lmod, eb)
+
+
+def test_a_modulefile_in_the_other_syntax_works_beside_the_first(
+    installed_toy: tuple[EasyBuild, Path], lmod: ModuleTool
+) -> None:
+    """Also after a whole installation, which keeps what the older modulefile calls."""
+    eb, toy = installed_toy
+    for options in (["--module-only", "--rebuild"], ["--rebuild"]):
+        installed(eb, toy, *options, "--module-syntax=Tcl")
+        logic = {path.name for path in (root_of(eb) / "libexec").glob("module.*")}
+        assert (modulefiles(eb), logic) == ({"Toy/1.0.lua", "Toy/1.0"}, {"module.lua", "module.tcl"})
+        assert_runs(lmod, eb)
+        assert all(find_damage(one) == "" for one in find_installed([eb.modules]))
+    (eb.modules / "Toy/1.0.lua").unlink()
+    assert_runs(lmod, eb)
+    installed(eb, toy, "--rebuild", "--module-syntax=Tcl")
+    assert not (root_of(eb) / "libexec/module.lua").exists()
     assert_runs(lmod, eb)
 
 

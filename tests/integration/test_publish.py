@@ -10,6 +10,7 @@ import shutil
 import stat
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -219,6 +220,20 @@ def test_damage_is_found_and_publishing_again_fixes_it(published_site: Site, ima
     assert site.does("verify", "Toy/1.0")
     assert site.loaded("Toy") == "one"
     assert site.journal()[-1]["verb"] == "repair"
+
+
+def test_a_repair_in_the_other_syntax_keeps_what_the_old_module_calls_until_a_refresh(
+    published_site: Site, images: list[Path]
+) -> None:
+    site, libexec = published_site, published_site.catalogue / "software/Toy/1.0/libexec"
+    (site.catalogue / "software/Toy/1.0/bin/python").unlink()
+    replace(site, variables={**site.variables, "EASYBUILD_MODULE_SYNTAX": "Tcl"}).published(images[0], "1.0")
+    assert {path.name for path in (site.modules / "Toy").glob("1*")} == {"1.0"}
+    assert {path.name for path in libexec.glob("module.*")} == {"module.lua", "module.tcl"}
+    site.does("catalogue", "refresh")
+    assert {path.name for path in libexec.glob("module.*")} == {"module.tcl"}
+    assert site.loaded("Toy") == "one"
+    assert site.does("verify", "Toy/1.0")
 
 
 def test_an_easyconfig_is_published_as_it_is(site: Site, images: list[Path], tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ CEILINGS = {
     "src/hpcmod/fs": 1220,
     "src/hpcmod/image": 12630,
     "src/hpcmod/importing": 2080,
-    "src/hpcmod/install": 5470,  # 10 more: kernels that need an installation, from cli
+    "src/hpcmod/install": 5510,  # 40 more: an installation has the logic of its modulefiles only, 500 lines fewer
     "src/hpcmod/model": 17570,  # 90 more: records of installations, for which install/ and image/ have 130 less
     "src/hpcmod/render": 3110,  # 20 more: the example of a job, from catalogue
     "src/hpcmod/sites": 1470,
@@ -33,7 +33,7 @@ CEILINGS = {
     "tests/e2e": 3660,
     "tests/faults": 2060,
     "tests/fuzz": 880,  # 5 more: the record of an installation is read too
-    "tests/integration": 13170,  # 10 more: a module whose installation was removed can be unloaded
+    "tests/integration": 13210,  # 40 more: modulefiles in both syntaxes, one after the other
     "tests/jobs": 2690,
     "tests/logs": 1360,
     "tests/lumi": 980,
@@ -45,7 +45,7 @@ CEILINGS = {
     "docs/reference": 1705,  # 310 more: a run script, its settings and a modulefile are shown whole
     "docs/tutorial": 160,
     "runscripts": 7360,
-    "easyblocks": 560,
+    "easyblocks": 570,  # 10 more: which syntaxes an installation serves
     "easyconfigs": 2130,
     "recipes": 1430,
     "dev": 1730,  # 10 more: each run of the tests has a directory of its own, which it removes

@@ -56,7 +56,8 @@ def _has_other_image(installed: Installed) -> bool:
 
 def _check_scripts(installed: Installed) -> Iterator[Finding]:
     files, root = dict(installed.record.files), installed.root
-    missing = [name for name in files if not os.access(root / name, os.X_OK if is_started(name) else os.R_OK)]
+    needed = dict.fromkeys([*files, installed.logic]) if files else {}
+    missing = [name for name in needed if not os.access(root / name, os.X_OK if is_started(name) else os.R_OK)]
     if missing:
         yield Finding(FAIL, SCRIPTS, f"missing or not executable: {_listed(missing)} in {root}")
     present = [name for name in files if name not in missing]

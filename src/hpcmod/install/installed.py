@@ -64,6 +64,11 @@ class Installed:
         """Return the program that runs the image with the module's environment; see PROGRAM."""
         return self.root / PROGRAM
 
+    @property
+    def logic(self) -> str:
+        """Return the file below the root that the modulefile calls."""
+        return f"libexec/module{LOGIC['Lua' if self.modulefile.suffix == '.lua' else 'Tcl']}"
+
     def check_program(self) -> None:
         """Raise LackingError, with the command that helps, if this program is missing."""
         if not self.program.is_file():
@@ -92,6 +97,10 @@ def read_record(root: Path) -> InstallRecord:
 
 PACKAGES = "libexec/packages"
 """List of the image's packages, for the modulefile."""
+
+
+LOGIC = {"Lua": ".lua", "Tcl": ".tcl"}
+"""Suffixes of the files in libexec/ that a modulefile calls, by its syntax."""
 
 
 def link_of(name: str) -> str:

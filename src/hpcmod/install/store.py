@@ -10,7 +10,7 @@ import platform
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from hpcmod.image.integrity import Progress, check_sha256, file_sha256
 from hpcmod.image.sif.format import architecture_name
 from hpcmod.image.sif.reader import check_sif, extract_definition, read_sif
 from hpcmod.install import user_layer
-from hpcmod.install.installed import DEFINITIONS, PACKAGES, PROGRAM, RECORD, is_started, link_of, read_record
+from hpcmod.install.installed import DEFINITIONS, LOGIC, PACKAGES, PROGRAM, RECORD, is_started, link_of, read_record
 from hpcmod.install.shared_prefix import SharedPrefix
 from hpcmod.model.images.facts import Provenance
 from hpcmod.model.install_record import (
@@ -237,9 +237,7 @@ def make_scripts(plan: InstallPlan, templates: Mapping[str, str]) -> Iterator[tu
     """Yield every script of the plan: its path relative to the root, and its text; see `link_of`."""
     for name, text in render_runscripts(plan.runscripts, plan, templates=templates).items():
         yield f"runscripts/{name}", text
-    outside = {name: text for name, text in templates.items() if name.startswith(LIBEXEC)}
-    if not plan.runscripts.host_commands.allowed:
-        outside = {name: text for name, text in outside.items() if not name.startswith(f"{LIBEXEC}host-command")}
+    outside = {name: text for name, text in templates.items() if name.startswith(LIBEXEC) and _is_used(name, plan)}
     readme = outside.pop(f"{LIBEXEC}README")
     yield from outside.items()
     if plan.packages:
@@ -249,6 +247,40 @@ def make_scripts(plan: InstallPlan, templates: Mapping[str, str]) -> Iterator[tu
     yield PROGRAM, outside[f"{LIBEXEC}{PROGRAM}"]
     yield "environment.sh", render_environment(plan, templates=templates)
     yield "README", readme
+
+
+def _is_used(name: str, plan: InstallPlan) -> bool:
+    """Return whether an installation uses a file of libexec/: not logic of other modulefiles, or unused helpers."""
+    suffix = Path(name).suffix
+    if suffix in LOGIC.values():
+        return suffix in [LOGIC[syntax] for syntax in plan.spec.syntaxes]
+    return bool(plan.runscripts.host_commands.allowed) or not name.startswith(f"{LIBEXEC}host-command")
+
+
+def add_logic(plan: InstallPlan, templates: Mapping[str, str]) -> None:
+    """Write the logic that a modulefile calls, if the installation was made for modulefiles in the other syntax."""
+    root = Path(plan.spec.root)
+    record = read_record(root)
+    known, suffixes = dict(record.files), tuple(LOGIC.values())
+    texts = {name: text for name, text in make_scripts(plan, templates) if name.endswith(suffixes)}
+    if record == NO_RECORD or texts.keys() <= known.keys():
+        return
+    with _writable(root), _writable(root / LIBEXEC):
+        for name, text in texts.items():
+            write_file(root / name, text)
+            known[name] = hashlib.sha256(text.encode()).hexdigest()
+        write_file(root / RECORD, render_install_record(replace(record, files=tuple(known.items()))))
+
+
+@contextmanager
+def _writable(directory: Path) -> Iterator[None]:
+    """Make a directory writable, which may belong to a read-only installation."""
+    mode = stat.S_IMODE(directory.stat().st_mode)
+    Tree(directory).change_mode("", mode | stat.S_IWUSR)
+    try:
+        yield
+    finally:
+        Tree(directory).change_mode("", mode)
 
 
 def _name_commands(plan: InstallPlan) -> Iterator[str]:
@@ -312,12 +344,8 @@ def complete_record(root: Path, modulefile: Path, content: bytes, *, fit: Fit | 
     record = replace(before, unfinished=False, modulefile=module, fit=fit or before.fit)
     if record == before:
         return
-    mode = stat.S_IMODE(root.stat().st_mode)
-    Tree(root).change_mode("", mode | stat.S_IWUSR)
-    try:
+    with _writable(root):
         write_file(root / RECORD, render_install_record(record))
-    finally:
-        Tree(root).change_mode("", mode)
 
 
 def describe_own_packages(plan: InstallPlan) -> OwnPackages | None:

@@ -89,6 +89,8 @@ class InstallSpec:
     environment: tuple[tuple[str, str], ...] = ()
     """Variables of the container; the user's own values win."""
     help_texts: HelpTexts = HelpTexts()
+    syntaxes: tuple[str, ...] = ("Lua", "Tcl")
+    """Syntaxes of its modulefiles: the installation has the logic that they call."""
 
     def __post_init__(self) -> None:
         """Check for characters that are special where these strings are used in the user's environment."""

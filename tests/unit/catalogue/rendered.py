@@ -51,6 +51,7 @@ def _place(catalogue: Catalogue, record: CatalogueRecord) -> None:
         easyconfig=record.easyconfig,
         found_at=str(catalogue.images / record.sif),
         description="A Toy",
+        syntaxes=("Lua",),
     )
     plan = with_own_packages(make_plan(FACTS, load_site("generic", {}), spec), record.sha256)
     scripts = dict(make_scripts(plan, runscript_templates()))

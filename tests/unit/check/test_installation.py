@@ -24,6 +24,8 @@ def installed(tmp_path: Path) -> Installed:
     (root / "bin").mkdir(parents=True)
     (root / "bin" / "python").write_text("#!/bin/bash\n")
     (root / "bin" / "python").chmod(0o755)
+    (root / "libexec").mkdir()
+    (root / "libexec/module.lua").write_text("return\n")
     image = root / "toy.sif"
     image.write_bytes(b"image")
     modulefile = tree / "Toy" / "1.0.lua"
@@ -34,7 +36,7 @@ def installed(tmp_path: Path) -> Installed:
     record = {
         "module": "Toy/1.0",
         "image": known,
-        "files": {"bin/python": sha256("#!/bin/bash\n")},
+        "files": {"bin/python": sha256("#!/bin/bash\n"), "libexec/module.lua": sha256("return\n")},
         "modulefile": {"path": str(modulefile), "sha256": sha256(text)},
     }
     (root / "record.json").write_text(json.dumps(record))
@@ -64,6 +66,13 @@ def test_a_changed_script_is_found_by_its_checksum(installed: Installed) -> None
     assert verdicts(installed)["scripts"] == "fail"
     found = next(one for one in check_installation(installed) if one.level == "fail")
     assert found.cure == "Repair it: hpcmod repair Toy/1.0"
+
+
+def test_a_modulefile_in_another_syntax_than_the_installation_has_is_found(installed: Installed) -> None:
+    copy = installed.modulefile.with_name("1.0")
+    copy.write_text(installed.modulefile.read_text())
+    damage = find_damage(replace(installed, modulefile=copy))
+    assert damage == f"missing or not executable: libexec/module.tcl in {installed.root}"
 
 
 def test_a_changed_modulefile_is_found(installed: Installed) -> None:

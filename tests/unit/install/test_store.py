@@ -301,6 +301,42 @@ def test_without_bash_in_the_image_only_scripts_for_the_host_are_installed(plan:
     assert not {"start-shell", "list-packages"} & set(names(root / "bin"))
 
 
+def in_syntaxes(plan: InstallPlan, *syntaxes: str) -> InstallPlan:
+    return replace(plan, spec=replace(plan.spec, syntaxes=syntaxes))
+
+
+def logic(root: Path) -> set[str]:
+    return {path.name for path in (root / "libexec").iterdir() if path.suffix in (".lua", ".tcl")}
+
+
+def test_only_the_logic_of_the_modulefile_is_installed(plan: InstallPlan, root: Path) -> None:
+    install_files(in_syntaxes(plan, "Lua"), runscript_templates())
+    assert logic(root) == {"module.lua", "files.lua", "notices.lua"}
+    install_files(in_syntaxes(plan, "Tcl", "Lua"), runscript_templates())
+    assert {"module.lua", "module.tcl", "utf-8.tcl"} < logic(root)
+
+
+def test_a_modulefile_in_the_other_syntax_gets_its_logic_in_a_read_only_installation(
+    plan: InstallPlan, root: Path
+) -> None:
+    written = install_files(in_syntaxes(plan, "Lua"), runscript_templates())
+    store.write_record(plan, InstalledImage("a", "b", 1, "c", "copy", 1), written, "0.1")
+    for directory in (root / "libexec", root):
+        directory.chmod(0o555)
+    store.add_logic(in_syntaxes(plan, "Tcl", "Lua"), runscript_templates())
+    added = dict(store.read_record(root).files).keys() - written.keys()
+    assert added == {f"libexec/{name}" for name in logic(root) if name.endswith(".tcl")} != set()
+    assert stat.S_IMODE((root / "libexec").stat().st_mode) == 0o555
+    before = (root / "record.json").stat().st_ino
+    store.add_logic(in_syntaxes(plan, "Tcl", "Lua"), runscript_templates())
+    assert (root / "record.json").stat().st_ino == before
+
+
+def test_logic_is_not_added_without_an_installation(plan: InstallPlan, root: Path) -> None:
+    store.add_logic(plan, runscript_templates())
+    assert names(root) == []
+
+
 @pytest.mark.parametrize(
     "name", ["../outside", "bin/../../outside", "record.json", "user-software/venv", "outside", ""]
 )

@@ -31,7 +31,9 @@ from hpcmod.render.modules.modulefile import SUFFIXES
 from hpcmod.render.toml import render_toml
 
 _KEPT = "kept"
-_STAGED = "HPCMOD_STAGED"  # tells the easyblock to leave the image where it is
+_STAGED = "HPCMOD_STAGED"
+"""Tells the easyblock to leave the image where it is. Its value: the syntaxes of the module that users load now."""
+
 _SAID = 15  # lines of the output of a failed `eb`
 
 
@@ -162,7 +164,8 @@ def install_staged(
     write_file(ours, render_toml({"name": site, "extends": profile}))
     # the module reads notices from the catalogues that are known here
     known = ":".join(filter(None, (str(stage.catalogue.directory), environ.get("HPCMOD_CATALOGUE", ""))))
-    variables = {**environ, "HPCMOD_SITE": str(ours), "HPCMOD_CATALOGUE": known, _STAGED: "1"}
+    loaded = [syntax for syntax, path in _modules_below(stage.catalogue.modules, stage).items() if path.is_file()]
+    variables = {**environ, "HPCMOD_SITE": str(ours), "HPCMOD_CATALOGUE": known, _STAGED: " ".join(loaded)}
     done = run_eb(command[1:], variables)
     if done.status:
         said = "\n".join((done.stdout + done.stderr).strip().splitlines()[-_SAID:])
@@ -177,14 +180,17 @@ def install_staged(
 
 def _modules_of(stage: Stage) -> dict[str, Path]:
     """Return the modulefiles that `eb` wrote, by syntax."""
-    found = {syntax: stage.modules / stage.name / f"{stage.version}{suffix}" for syntax, suffix in SUFFIXES.items()}
-    found = {syntax: path for syntax, path in found.items() if path.is_file()}
+    found = {syntax: path for syntax, path in _modules_below(stage.modules, stage).items() if path.is_file()}
     if not found:
         raise CheckFailedError(
             f"eb made no module {stage.name}/{stage.version} in {stage.modules}",
             "Check the EasyBuild configuration for `stop` or hooks that prevent it: eb --show-config",
         )
     return found
+
+
+def _modules_below(tree: Path, stage: Stage) -> dict[str, Path]:
+    return {syntax: tree / stage.name / f"{stage.version}{suffix}" for syntax, suffix in SUFFIXES.items()}
 
 
 def _keep(stage: Stage, easyconfig: Path, modules: Mapping[str, Path]) -> None:

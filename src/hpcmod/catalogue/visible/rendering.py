@@ -123,6 +123,7 @@ def _make_plan(
         commands=parse_commands(values.get("wrapped_commands")),
         environment=parse_environment(values.get("environment", {})),
         help_texts=parse_help_texts(values),
+        syntaxes=tuple(now.modules),
     )
     return make_plan(read_facts(image), with_mode(site, values.get("netstack", "auto")), spec)
 
