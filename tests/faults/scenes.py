@@ -422,6 +422,9 @@ SCENES: dict[str, Scene] = {
     "catalogue refresh": Scene(
         ("catalogue", "refresh", "--site", "site.toml"), _other_profile, _CHECKED, easybuild=True
     ),
+    "catalogue move": Scene(
+        ("catalogue", "move", "{top}/moved"), _published, (("catalogue", "verify", "--catalogue", "{top}/moved"),)
+    ),
     "catalogue verify": Scene(
         ("catalogue", "verify", "--fix-modes"), _wrong_modes, (*_CHECKED, ("catalogue", "verify"))
     ),

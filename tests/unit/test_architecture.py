@@ -399,6 +399,7 @@ PAST_FS = {
     "install/packages/sets.py": "makes the directory of a set, for which its user names the place",
     "install/remove.py": "removes modulefiles and empty directories of the user's own installation",
     "install/user_layer.py": "makes a virtual environment in the user's own directory",
+    "catalogue/admin/move.py": "fills a Scratch",
     "catalogue/visible/documentation.py": "fills a Scratch",
     "importing/writing.py": "makes the output directory",
     "catalogue/records/sharing.py": "makes the catalogue's own directory",

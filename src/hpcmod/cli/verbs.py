@@ -211,6 +211,10 @@ CATALOGUE: Commands = {
         "publish.usage:usage",
         "Show how often modules were loaded, by container and month, and optionally by group or user.",
     ),
+    "move": (
+        "publish.catalogue:move",
+        "Copy the catalogue to a new directory, and make its modules load from there.",
+    ),
 }
 """Commands below `hpcmod catalogue`."""
 

@@ -1,4 +1,4 @@
-"""The commands `hpcmod catalogue init`, `journal` and `rebuild`."""
+"""The commands `hpcmod catalogue init`, `rebuild`, `move` and `journal`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from pathlib import Path
 import click
 
 from hpcmod import machine
+from hpcmod.catalogue.admin.move import check_target, move_catalogue
 from hpcmod.catalogue.change import changing, refresh_index
 from hpcmod.catalogue.records.journal import read_journal
 from hpcmod.catalogue.records.sharing import make_catalogue
 from hpcmod.catalogue.records.store import Catalogue, open_catalogue
 from hpcmod.cli.arguments import site_option
 from hpcmod.cli.output import json_option, print_data, print_json, print_table, tell
-from hpcmod.cli.publish.options import catalogue_option, make_actor, open_catalogues
+from hpcmod.cli.publish.options import catalogue_option, changing_options, make_actor, open_catalogues
 from hpcmod.errors import NotFoundError
 from hpcmod.model.catalogue.journal import Change
 
@@ -25,6 +26,15 @@ class CatalogueDirectory:
     """The catalogue that was made or rebuilt."""
 
     catalogue: Path
+
+
+@dataclass(frozen=True)
+class MovedCatalogue:
+    """The old and the new directory of a catalogue."""
+
+    dry_run: bool
+    source: Path
+    target: Path
 
 
 @dataclass(frozen=True)
@@ -85,6 +95,32 @@ def rebuild(directory: Path | None, as_json: bool) -> None:
         print_json(CatalogueDirectory(catalogue.directory))
     else:
         tell(f"{catalogue.directory}: regenerated modules, aliases, index and notices")
+
+
+@click.command()
+@click.argument("target", metavar="DIRECTORY", type=click.Path(path_type=Path))
+@changing_options(MovedCatalogue)
+def move(target: Path, directory: Path | None, reason: str | None, dry_run: bool, as_json: bool) -> None:
+    """Copy the catalogue to a new directory, and make its modules load from there.
+
+    The old directory stays as it is: its modules still load. Remove it once it is no longer in use.
+
+    \b
+    Example:
+      hpcmod catalogue move /appl/new/containers
+    """
+    catalogue, place = open_catalogues(directory)[0], target.absolute()
+    check_target(catalogue, place)
+    if not dry_run:
+        move_catalogue(catalogue, place, actor=make_actor(reason))
+    if as_json:
+        print_json(MovedCatalogue(dry_run, catalogue.directory, place))
+        return
+    print_data(place)
+    if dry_run:
+        tell(f"would copy {catalogue.directory} to {place}")
+    else:
+        tell(f"next: put {place} into `catalogues` of the site profile, and {place / 'modules/all'} on MODULEPATH")
 
 
 @click.command()

@@ -69,6 +69,15 @@ def test_verify_notices_a_copy_and_rebuild_repairs_it(shop: Catalogue, tmp_path:
     assert str(tmp_path / "copy/software") in "".join(visible(Catalogue(tmp_path / "copy")).values())
 
 
+def test_move_prints_the_new_path_and_the_remaining_steps(shop: Catalogue, tmp_path: Path) -> None:
+    assert call(shop.directory, "move", str(tmp_path / "new"), "--dry-run").stdout == f"{tmp_path / 'new'}\n"
+    assert not (tmp_path / "new").exists()
+    done = call(shop.directory, "move", str(tmp_path / "new"))
+    assert (done.exit_code, done.stdout) == (0, f"{tmp_path / 'new'}\n")
+    assert "MODULEPATH" in done.stderr
+    assert "not as published" not in call(tmp_path / "new", "verify").stdout
+
+
 @pytest.mark.parametrize("words", [("rebuild",), ("verify",), ("journal",)])
 def test_a_deleted_catalogue_does_not_affect_another(shop: Catalogue, tmp_path: Path, words: tuple[str, ...]) -> None:
     done = call(f"{shop.directory}:{tmp_path / 'gone'}", *words)

@@ -144,7 +144,7 @@ def test_making_a_catalogue_again_changes_only_the_given_settings(shop: Catalogu
     lines(shop, "catalogue", "init", str(shop.directory), "--count-use")
     lines(shop, "catalogue", "init", str(shop.directory))
     assert json.loads((shop.directory / "catalogue.json").read_text()) == {
-        "counts_use": True, "format": 1, "mode": "0755", "name": "shop", "site": "generic"
+        "counts_use": True, "format": 1, "group": "", "mode": 0o755, "name": "shop", "site": "generic"
     }  # fmt: skip
 
 
@@ -183,6 +183,7 @@ def test_every_change_has_a_schema_for_what_it_prints(shop: Catalogue, tmp_path:
         "catalogue undo 99",
         "catalogue rebuild",
         f"catalogue init {tmp_path}/new",
+        f"catalogue move {tmp_path}/moved",
         "verify Toy/1.0",
         "info Toy/1.0",
         "outdated",
