@@ -23,13 +23,14 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from hpcmod.errors import BusyError
+from hpcmod.errors import BadInputError, BusyError
 from hpcmod.fs.anchored import anchored_at, renamed_in_errors
 from hpcmod.fs.ownership import explain_sticky
 from hpcmod.fs.temporary import clear_leftovers, temporary_name
+from hpcmod.model.json_form import parse_json
 
 _LOG = logging.getLogger(__name__)
 
@@ -43,7 +44,6 @@ POLL = 0.2
 """Seconds between two checks of a lock that is being waited for."""
 
 _LIMIT = 4096  # bytes of a lock file
-_LONGEST = 256  # characters of each of its strings
 
 
 @dataclass(frozen=True)
@@ -159,25 +159,12 @@ def _look(path: Path) -> _Seen | None:
     finally:
         os.close(descriptor)
     try:
-        holder = _parse(text)
-    except (ValueError, TypeError, RecursionError) as err:
-        raise _not_ours(path, str(err) or "nested too deeply") from err
+        holder = parse_json(Holder, text, "its content", limit=_LIMIT)
+    except BadInputError as err:
+        raise _not_ours(path, err.message) from err
+    if not holder.pid:
+        raise _not_ours(path, "the process ID is not valid")
     return _Seen(holder, (status.st_dev, status.st_ino), (status.st_mtime_ns, status.st_ctime_ns))
-
-
-def _parse(text: bytes) -> Holder:
-    known = {one.name for one in fields(Holder)}
-    values = json.loads(text)
-    if not isinstance(values, dict):
-        raise TypeError("expected a JSON object")
-    found = Holder(**{name: value for name, value in values.items() if name in known})
-    if isinstance(found.pid, bool) or not isinstance(found.pid, int) or found.pid < 1:
-        raise ValueError("the process ID is not valid")
-    for value in asdict(found).values():
-        if value != found.pid and (not isinstance(value, str) or len(value) > _LONGEST):
-            raise ValueError("its fields are not short strings")
-        str(value).encode()  # surrogates cannot be printed
-    return found
 
 
 def _not_ours(path: Path, why: str) -> BusyError:

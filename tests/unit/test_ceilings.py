@@ -16,7 +16,7 @@ from tests.stack import CHECKOUT
 CEILINGS = {
     "src/hpcmod": 1545,  # 35 more: the registry, by which rooms add to the commands of others; cli has as many less
     "src/hpcmod/building": 1580,
-    "src/hpcmod/catalogue": 5740,  # 10 more: commands are links, which rendering and repair know
+    "src/hpcmod/catalogue": 5835,  # 95 more: `catalogue move`, which admins praise; parsers of records went for it
     "src/hpcmod/check": 6140,
     "src/hpcmod/cli": 11820,  # lint says which files it skips; rules of lint went for it
     "src/hpcmod/endings": 900,

@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from hpcmod.catalogue.records.index import write_index
@@ -25,9 +25,9 @@ from hpcmod.catalogue.visible.notices import write_notices
 from hpcmod.errors import HpcmodError
 from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.lock import hold
-from hpcmod.model.catalogue.journal import Change, Key, Records, make_edits, parse_change, render_change
-from hpcmod.model.catalogue.record import CatalogueRecord, parse_record, record_json
-from hpcmod.model.strict_json import JsonObject, load_json
+from hpcmod.model.catalogue.journal import Change, Records, make_edits
+from hpcmod.model.catalogue.record import CatalogueRecord, check_record, record_json
+from hpcmod.model.json_form import json_form, parse_json
 
 _LOG = logging.getLogger(__name__)
 
@@ -126,6 +126,24 @@ def commit(
 _PENDING = "pending.json"
 
 
+@dataclass(frozen=True)
+class _NewRecord:
+    """What a change makes of a record; None removes it."""
+
+    name: str
+    version: str
+    record: CatalogueRecord | None = None
+
+
+@dataclass(frozen=True)
+class _Pending:
+    """A change that has begun."""
+
+    change: Change
+    records: tuple[_NewRecord, ...]
+    moves: tuple[Move, ...]
+
+
 def _described(change: Change) -> str:
     return f"{change.verb} {', '.join(change.modules) or 'files'}"
 
@@ -135,16 +153,8 @@ def _now() -> str:
 
 
 def _render_pending(change: Change, records: Records, moves: Sequence[Move]) -> str:
-    values = {
-        "moves": [asdict(one) for one in moves],
-        "change": render_change(change),
-        "records": [{"name": key[0], "version": key[1], "record": _text(one)} for key, one in sorted(records.items())],
-    }
-    return json.dumps(values, sort_keys=True) + "\n"
-
-
-def _text(record: CatalogueRecord | None) -> str:
-    return record_json(record) if record else ""
+    new = tuple(_NewRecord(*key, record) for key, record in sorted(records.items()))
+    return json.dumps(json_form(_Pending(change, new, tuple(moves))), sort_keys=True) + "\n"
 
 
 def _finish_pending(catalogue: Catalogue, actor: Actor) -> None:
@@ -154,16 +164,13 @@ def _finish_pending(catalogue: Catalogue, actor: Actor) -> None:
         text = catalogue.read_file(path, _LIMIT)
     except FileNotFoundError:
         return
-    found = JsonObject(load_json(text, str(path), limit=_LIMIT), str(path))
-    change = parse_change(found.text("change").encode(), str(path))
+    pending = parse_json(_Pending, text, str(path), limit=_LIMIT)
+    change = pending.change
     _LOG.info("finishing change %d of %s: %s", change.id, change.who, _described(change))
     actor.tell(f"finishing change {change.id} ({change.verb} {', '.join(change.modules)}) of {change.who}")
-    records: dict[Key, CatalogueRecord | None] = {}
-    for one in found.objects("records", 100_000):
-        kept = one.text("record")
-        records[one.text("name"), one.text("version")] = parse_record(kept.encode(), str(path)) if kept else None
-    moves = [Move(one.text("source"), one.text("target")) for one in found.objects("moves", 100_000)]
-    _apply(catalogue, records, moves, actor)
+    for record in (each.record for each in pending.records if each.record):
+        check_record(record, str(path))
+    _apply(catalogue, {(each.name, each.version): each.record for each in pending.records}, pending.moves, actor)
     if last_change(catalogue.directory) < change.id:
         _write_journal(catalogue, change)
     catalogue.tree.remove(path)

@@ -6,23 +6,25 @@ because a virtual environment based on another one does not see them.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from hpcmod.fs.reading import read_text
+from hpcmod.errors import BadInputError
+from hpcmod.fs.reading import read_file
 from hpcmod.fs.replacing import replacing_directory
 from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.fs.tree import Tree
 from hpcmod.image.integrity import file_sha256
 from hpcmod.model.images.facts import PythonFacts
+from hpcmod.model.json_form import TABLE, parse_json
 from hpcmod.model.packages.place import USER_LAYER_IN_CONTAINER
 from hpcmod.model.plan import UserLayer
+from hpcmod.model.strict_json import Texts
 
 DIRECTORY = "user-software"
 """The directory of an installation that has the user's own packages."""
@@ -169,7 +171,7 @@ class PackedPackages:
     """Digest of the image that they were installed for."""
     requirements: tuple[str, ...]
     """Lines, constraints and options for pip."""
-    packages: tuple[tuple[str, str], ...]
+    packages: Texts = field(metadata=TABLE)
     """Name and version of each."""
     sha256: str
     """Digest of the packed file."""
@@ -180,15 +182,8 @@ class PackedPackages:
 def read_shipped(root: Path) -> PackedPackages | None:
     """Return what describes the packed packages of an installation; None if it has none, or it is damaged."""
     try:
-        known = json.loads(read_text(root / DESCRIBED, _LARGEST))
-        return PackedPackages(
-            image=str(known["image"]),
-            requirements=tuple(map(str, known["requirements"])),
-            packages=tuple((str(name), str(version)) for name, version in known["packages"]),
-            sha256=str(known["sha256"]),
-            replaces=str(known["replaces"]),
-        )
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return parse_json(PackedPackages, read_file(root / DESCRIBED, _LARGEST), DESCRIBED, limit=_LARGEST)
+    except (OSError, BadInputError):
         return None
 
 

@@ -6,8 +6,8 @@ import json
 from dataclasses import dataclass, field, replace
 
 from hpcmod.model.images.facts import Package, Provenance, PythonFacts
-from hpcmod.model.json_form import TABLE, json_form, parse_form
-from hpcmod.model.strict_json import JsonObject, Texts, load_json
+from hpcmod.model.json_form import TABLE, json_form, parse_json
+from hpcmod.model.strict_json import Texts
 
 RECORD_VERSION = 1
 
@@ -125,7 +125,7 @@ def parse_install_record(text: bytes, where: str = "record") -> InstallRecord:
     BadInputError
         If it is not a record.
     """
-    return parse_form(InstallRecord, JsonObject(load_json(text, where, limit=RECORD_LIMIT), where))
+    return parse_json(InstallRecord, text, where, limit=RECORD_LIMIT)
 
 
 def render_install_record(record: InstallRecord) -> str:

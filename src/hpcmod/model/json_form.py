@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from hpcmod.errors import BadInputError
-from hpcmod.model.strict_json import JsonObject, Texts
+from hpcmod.model.strict_json import JsonObject, Texts, load_json, show_value
 
 Value = TypeVar("Value")
 
@@ -50,10 +50,46 @@ def _object(value: Any) -> dict[str, Any]:
     return form
 
 
-def parse_form(kind: type[Value], data: JsonObject) -> Value:
+def parse_json(
+    kind: type[Value], text: bytes, where: str, *, limit: int, version: tuple[str, int] | None = None, **known: Any
+) -> Value:
+    """Return a dataclass or named tuple from its JSON form in UTF-8; see `parse_form`.
+
+    Parameters
+    ----------
+    where
+        File, for messages.
+    limit
+        Largest size of the text in bytes.
+    version
+        Key of the version of the format, and the only one that is read.
+    known
+        Values of fields that are not in the text.
+
+    Raises
+    ------
+    BadInputError
+        If the text is damaged, or has another version.
+    """
+    data = JsonObject(load_json(text, where, limit=limit), where)
+    if version and data.number(version[0], 0) != version[1]:
+        found = show_value(data.values.get(version[0]))
+        raise BadInputError(
+            f"{where}: {version[0]}: expected version {version[1]}, found {found}",
+            "Use the hpcmod version that wrote it, or a later one.",
+        )
+    return parse_form(kind, data, **known)
+
+
+def parse_form(kind: type[Value], data: JsonObject, **known: Any) -> Value:
     """Return a dataclass or named tuple from its JSON form.
 
-    Other keys are ignored; a missing key or null means the default.
+    Other keys are ignored; a missing key, null or the default itself mean the default.
+
+    Parameters
+    ----------
+    known
+        Values of fields that are not read.
 
     Raises
     ------
@@ -61,25 +97,27 @@ def parse_form(kind: type[Value], data: JsonObject) -> Value:
         If a value has another type than its field, or a field without a default is missing.
     """
     given: dict[str, Any] = {}
-    for name, read, required in _readers_of(kind):  # type: ignore[arg-type]
-        if data.values.get(name) is not None:
-            given[name] = read(data, name)
-        elif required:
+    for name, read, default in _readers_of(kind):  # type: ignore[arg-type]
+        value = data.values.get(name)
+        if name in known or (value is None and default is not MISSING) or value == default:
+            continue
+        if value is None:
             raise BadInputError(f"{data.where}: {name} is missing")
-    return kind(**given)
+        given[name] = read(data, name)
+    return kind(**given, **known)
 
 
 @cache
-def _readers_of(kind: Any) -> tuple[tuple[str, Callable[[JsonObject, str], Any], bool], ...]:
-    """Return the fields of a dataclass or named tuple, how each is read, and whether it has no default."""
+def _readers_of(kind: Any) -> tuple[tuple[str, Callable[[JsonObject, str], Any], Any], ...]:
+    """Return the fields of a dataclass or named tuple, how each is read, and its default: MISSING if it has none."""
     if hasattr(kind, "_fields"):
         hints = get_type_hints(kind)
-        return tuple((name, _reader_of(hints[name]), name not in kind._field_defaults) for name in kind._fields)
+        return tuple((name, _reader_of(hints[name]), kind._field_defaults.get(name, MISSING)) for name in kind._fields)
     # without `| None`, which Python 3.9 cannot evaluate
     written = SimpleNamespace(__annotations__={each.name: each.type.removesuffix(" | None") for each in fields(kind)})
     hints = get_type_hints(written, vars(sys.modules[kind.__module__]))
     return tuple(
-        (each.name, _reader_of(hints[each.name]), each.default is MISSING and each.default_factory is MISSING)
+        (each.name, _reader_of(hints[each.name]), each.default if each.default_factory is MISSING else None)
         for each in fields(kind)
     )
 
@@ -96,6 +134,7 @@ def _reader_of(hint: Any) -> Callable[[JsonObject, str], Any]:
 _SIMPLE: Mapping[Any, Callable[[JsonObject, str], Any]] = {
     str: JsonObject.text,
     int: JsonObject.number,
+    float: JsonObject.rate,
     bool: JsonObject.flag,
     tuple[str, ...]: JsonObject.texts,
     Texts: JsonObject.table,

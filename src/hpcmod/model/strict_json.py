@@ -43,10 +43,11 @@ class JsonObject:
 
     def number(self, key: str, default: int = -1) -> int:
         """Return a non-negative number; required unless there is a default."""
-        value = self._get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _LARGEST:
-            raise self.bad(key, "a non-negative number", value)
-        return value
+        return int(self._number(key, default, int))
+
+    def rate(self, key: str) -> float:
+        """Return a non-negative number, whole or not; required."""
+        return float(self._number(key, -1, (int, float)))
 
     def flag(self, key: str) -> bool:
         """Return a boolean; False if missing."""
@@ -83,6 +84,12 @@ class JsonObject:
     def _get(self, key: str, default: Any) -> Any:
         value = self.values.get(key)
         return default if value is None else value
+
+    def _number(self, key: str, default: int, kinds: Any) -> Any:
+        value = self._get(key, default)
+        if isinstance(value, bool) or not isinstance(value, kinds) or not 0 <= value < _LARGEST:
+            raise self.bad(key, "a non-negative number", value)
+        return value
 
     def _list(self, key: str, most: int) -> list[Any]:
         value = self._get(key, [])

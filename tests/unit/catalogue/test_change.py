@@ -53,6 +53,9 @@ def test_a_change_completed_after_a_kill_is_in_the_journal_once(
     monkeypatch.setattr(change, "append_change", lambda *a, **k: (seen.append(pending.read_bytes()), real(*a, **k)))
     retire_one(shop)
     after = state(shop), read_journal(shop.directory)
+    pending.write_bytes(seen[0].replace(b"Toy-1.0.sif", b"../Toy.sif"))
+    with pytest.raises(BadInputError, match="sif: not a safe file name"), changing(shop, ADA):
+        pass
     pending.write_bytes(seen[0])  # as if killed just before removing this file
     with changing(shop, ADA):
         pass

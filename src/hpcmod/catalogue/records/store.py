@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.fs.reading import read_whole
 from hpcmod.machine import absolute
+from hpcmod.model.json_form import HIDDEN, json_form, parse_json
 from hpcmod.model.site import Site
-from hpcmod.model.strict_json import JsonObject, load_json
 
 if TYPE_CHECKING:
     from hpcmod.fs.tree import Tree
@@ -33,7 +32,7 @@ _LIMIT = 1 << 20  # bytes of the file that identifies a catalogue
 class Catalogue:
     """A directory that contains a catalogue; it can be read at any time without a lock."""
 
-    directory: Path
+    directory: Path = field(metadata=HIDDEN)
     name: str = ""
     site: str = ""
     """Name of the profile it is for; empty if not set."""
@@ -233,21 +232,7 @@ def open_catalogue(directory: Path) -> Catalogue:
         text = Catalogue(directory).read_file(path, _LIMIT)
     except FileNotFoundError as err:
         raise NotFoundError(f"{directory} is not a catalogue: it has no {CATALOGUE}", _MAKE_ONE) from err
-    found = JsonObject(load_json(text, str(path), limit=_LIMIT), str(path))
-    if found.number("format") != FORMAT:
-        raise BadInputError(
-            f"{path}: unknown format {found.number('format')}, expected {FORMAT}", "Use a newer hpcmod."
-        )
-    counts = found.values.get("counts_use") is True
-    texts = {key: found.text(key) for key in ("name", "site", "group")}
-    return Catalogue(directory, counts_use=counts, mode=_octal(found), **texts)
-
-
-def _octal(found: JsonObject) -> int:
-    text = found.text("mode") or "0"
-    if not re.fullmatch("[0-7]{1,4}", text):
-        raise found.bad("mode", "an octal number", text)
-    return int(text, 8)
+    return parse_json(Catalogue, text, str(path), limit=_LIMIT, version=("format", FORMAT), directory=directory)
 
 
 _MAKE_ONE = (
@@ -258,10 +243,7 @@ _MAKE_ONE = (
 
 def render_catalogue(catalogue: Catalogue) -> str:
     """Return the content of the file that identifies a catalogue."""
-    values: dict[str, object] = {"name": catalogue.name, "site": catalogue.site, "counts_use": catalogue.counts_use}
-    values |= {"mode": f"{catalogue.mode:04o}"} if catalogue.mode else {}
-    values |= {"group": catalogue.group} if catalogue.group else {}
-    return json.dumps({"format": FORMAT, **values}, indent=1, sort_keys=True) + "\n"
+    return json.dumps({"format": FORMAT, **json_form(catalogue)}, indent=1, sort_keys=True) + "\n"
 
 
 def find_catalogues(

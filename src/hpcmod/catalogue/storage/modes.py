@@ -107,7 +107,7 @@ def intended(catalogue: Catalogue) -> Intended:
     group = status.st_gid
     with suppress(KeyError):
         group = grp.getgrnam(catalogue.group).gr_gid if catalogue.group else group
-    return Intended(catalogue.mode or stat.S_IMODE(status.st_mode), group)
+    return Intended(stat.S_IMODE(catalogue.mode or status.st_mode), group)
 
 
 def _restricted(catalogue: Catalogue) -> Iterator[str]:

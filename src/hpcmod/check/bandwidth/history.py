@@ -9,24 +9,21 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from hpcmod.errors import BadInputError
 from hpcmod.fs.ownership import make_private_directory
 from hpcmod.fs.reading import read_file
 from hpcmod.fs.tree import write_file
 from hpcmod.lock import hold
-from hpcmod.model.bandwidth.measurement import MOST, BandwidthPoint
-from hpcmod.model.strict_json import JsonObject, load_json
+from hpcmod.model.bandwidth.measurement import BandwidthPoint
+from hpcmod.model.json_form import json_form, parse_json
 
 _LIMIT = 32 << 20  # bytes
 _LONGEST = 4096  # bytes of a line
 _MOST_LINES = 10_000  # the oldest are dropped
 _PATIENCE = 60.0  # seconds to wait for another process that adds to the file
-_WHOLE = ("nodes", "ranks", "size", "runs", "wrong")
-_LARGEST = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -39,6 +36,15 @@ class MeasuredWith:
     """sha256; empty: not known."""
     method: str
     """Library and device, e.g. `torch on GPUs`."""
+
+
+@dataclass(frozen=True)
+class _Result:
+    """A line of the file."""
+
+    date: str
+    measured: MeasuredWith
+    point: BandwidthPoint
 
 
 def history_file(state: Path, site: str) -> Path:
@@ -65,9 +71,9 @@ def read_earlier_points(
     unusable = 0
     for line in _read_lines(path):
         try:
-            result = JsonObject(load_json(line, str(path), limit=_LONGEST), str(path))
-            if (result.text("site"), result.text("method")) == (measured.site, measured.method):
-                points.append(_parse_point(result.object("point")))
+            result = parse_json(_Result, line, str(path), limit=_LONGEST)
+            if (result.measured.site, result.measured.method) == (measured.site, measured.method):
+                points.append(result.point)
         except BadInputError:
             unusable += 1
     if unusable:
@@ -93,7 +99,7 @@ def remember_points(
         If it cannot be read or written.
     """
     make_private_directory(path.parent)
-    new = [json.dumps({"date": date, **asdict(measured), "point": asdict(point)}).encode() for point in points]
+    new = [json.dumps(json_form(_Result(date, measured, point))).encode() for point in points]
     with hold(path.with_name(f".{path.name}.lock"), limit=_PATIENCE, tell=tell, on_stale=lambda: None):
         lines = [*_read_lines(path), *new][-_MOST_LINES:]
         write_file(path, b"".join(line + b"\n" for line in lines), mode=0o600)
@@ -104,23 +110,3 @@ def _read_lines(path: Path) -> list[bytes]:
         return read_file(path, _LIMIT).splitlines()
     except FileNotFoundError:
         return []
-
-
-def _parse_point(values: JsonObject) -> BandwidthPoint:
-    """Parse a point.
-
-    Raises
-    ------
-    BadInputError
-        If no run can have these values.
-    """
-    numbers: dict[str, Any] = {}
-    for name in (field.name for field in fields(BandwidthPoint) if field.name != "collective"):
-        number = values.values.get(name)
-        is_whole = name in _WHOLE
-        if isinstance(number, bool) or not isinstance(number, int if is_whole else (int, float)):
-            raise values.bad(name, "a number", number)
-        if not (-1 if name == "wrong" else 0) <= number <= (_LARGEST if is_whole else MOST):
-            raise values.bad(name, "a number that a run can have", number)
-        numbers[name] = number
-    return BandwidthPoint(values.text("collective")[:100], **numbers)

@@ -20,8 +20,7 @@ from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.fs.tree import write_file
 from hpcmod.machine import absolute
 from hpcmod.model.images.facts import Provenance
-from hpcmod.model.json_form import parse_form
-from hpcmod.model.strict_json import JsonObject, load_json
+from hpcmod.model.json_form import parse_json
 
 _VERSION = 1
 _LIMIT = 1 << 20  # bytes
@@ -71,10 +70,7 @@ def parse_provenance(text: bytes, where: str) -> Provenance:
     BadInputError
         If it is not a valid provenance file.
     """
-    found = JsonObject(load_json(text, where, limit=_LIMIT), where)
-    if found.number("version") != _VERSION:
-        raise BadInputError(f"{where}: written by a newer version of hpcmod", "Update hpcmod.")
-    return parse_form(Provenance, found)
+    return parse_json(Provenance, text, where, limit=_LIMIT, version=("version", _VERSION))
 
 
 def remember(found: Provenance, environ: Mapping[str, str]) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcmod.errors import BadInputError, BusyError, NotFoundError
+from hpcmod.errors import BusyError, NotFoundError
 from hpcmod.fs.replacing import replacing_directory
 from hpcmod.fs.temporary import PRIVATE, temporary_name
 from hpcmod.image.squashfs.pack import unpack
@@ -28,6 +28,7 @@ from hpcmod.install.packages.importing import read_installed_metadata
 from hpcmod.install.packages.sets import LOCK, PackageSet
 from hpcmod.install.user_layer import write_venv
 from hpcmod.lock import hold, read_holder
+from hpcmod.model.json_form import json_form
 from hpcmod.model.packages.edited import Edited, describe_edited
 from hpcmod.model.packages.place import edit_directory, state_file
 from hpcmod.model.packages.plan import PackageChange, PackageTarget, make_constraints, make_state_plan
@@ -74,12 +75,8 @@ def begin_edit(
             files = new / FILES
             files.mkdir()
             _fill(target, found, base, files)
-            number = base.number if base else None
-            values = {"base": number, "time": builder.now, "user": builder.user}
-            (new / RECORD).write_text(json.dumps(values), encoding="utf-8")
-        made = find_edit(found, target.place.tag)
-    if made is None:
-        raise BadInputError(f"{found.directory}: the directory to edit has disappeared", "Try again.")
+            made = WritableState(found.directory / name, base.number if base else None, builder.now, builder.user)
+            (new / RECORD).write_text(json.dumps(json_form(made)), encoding="utf-8")
     return made
 
 

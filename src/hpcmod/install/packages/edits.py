@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from hpcmod.errors import BadInputError
 from hpcmod.install.packages.sets import PackageSet
+from hpcmod.model.json_form import HIDDEN, parse_json
 from hpcmod.model.packages.place import edit_directory
 
 FILES = "user-software"
@@ -20,11 +21,11 @@ _LIMIT = 1 << 16  # bytes of the record
 class WritableState:
     """A state that is being edited."""
 
-    directory: Path
-    base: int | None
+    directory: Path = field(metadata=HIDDEN)
+    base: int | None = None
     """Number of the state that it started from; None for no packages."""
-    time: str
-    user: str
+    time: str = "an unknown time"
+    user: str = "an unknown user"
 
     @property
     def files(self) -> Path:
@@ -37,9 +38,9 @@ def find_edit(found: PackageSet, tag: str) -> WritableState | None:
     name = edit_directory(tag)
     if not found.exists or name not in found.tree.names():
         return None
+    directory = found.directory / name
     try:
-        values = json.loads(found.tree.read(f"{name}/{RECORD}", _LIMIT))
-        base = None if values["base"] is None else int(values["base"])
-        return WritableState(found.directory / name, base, str(values["time"]), str(values["user"]))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return WritableState(found.directory / name, None, "an unknown time", "an unknown user")
+        text = found.tree.read(f"{name}/{RECORD}", _LIMIT)
+        return parse_json(WritableState, text, RECORD, limit=_LIMIT, directory=directory)
+    except (OSError, BadInputError):
+        return WritableState(directory)

@@ -11,7 +11,6 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from pathlib import Path
 
 from hpcmod.errors import BadInputError, LackingError
@@ -32,6 +31,7 @@ from hpcmod.install.user_layer import (
     is_shipped,
     read_shipped,
 )
+from hpcmod.model.json_form import json_form
 from hpcmod.model.packages.place import SetChoice, state_file
 from hpcmod.model.packages.plan import PackageChange, PackageTarget, make_state_plan
 from hpcmod.model.packages.requirement import NOTHING, Requirements, parse_file
@@ -161,7 +161,7 @@ def _put(root: Path, state: State, packed: Path, asked: tuple[str, ...]) -> None
         replaces=file_sha256(root / PACKED) if (root / PACKED).exists() else "",
     )
     tree = Tree(root)
-    tree.write(DESCRIBED, f"{json.dumps(asdict(described), indent=1)}\n".encode())
+    tree.write(DESCRIBED, f"{json.dumps(json_form(described), indent=1)}\n".encode())
     with (
         tree.parent(PACKED) as (place, name),
         replacing(Path(f"/proc/self/fd/{place}", name)) as partial,

@@ -56,7 +56,7 @@ class BandwidthPoint:
     low: float
     """Lowest bus bandwidth of the runs in GB/s."""
     high: float
-    wrong: int
+    wrong: int = -1
     """Largest number of wrong elements in a run; -1: not checked."""
 
 

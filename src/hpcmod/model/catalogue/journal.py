@@ -9,8 +9,7 @@ from typing import Any
 
 from hpcmod.errors import BadInputError
 from hpcmod.model.catalogue.record import CatalogueRecord, parse_record, record_json
-from hpcmod.model.json_form import parse_form
-from hpcmod.model.strict_json import JsonObject, load_json
+from hpcmod.model.json_form import parse_json
 
 Key = tuple[str, str]
 """Name and version of a container."""
@@ -185,7 +184,7 @@ def parse_change(line: bytes, where: str) -> Change:
     BadInputError
         If it is not a valid line.
     """
-    return parse_form(Change, JsonObject(load_json(line, where, limit=_LIMIT), where))
+    return parse_json(Change, line, where, limit=_LIMIT)
 
 
 def find_undoable(journal: Iterable[Change], kept: Collection[int] = ()) -> Change:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from hpcmod.errors import BadInputError
 from hpcmod.model.images.facts import Package
-from hpcmod.model.json_form import TABLE, json_form, parse_form
-from hpcmod.model.strict_json import JsonObject, Texts, load_json, show_value
+from hpcmod.model.json_form import TABLE, json_form, parse_json
+from hpcmod.model.strict_json import Texts, show_value
 from hpcmod.model.text import is_file_name
 
 RECORD_VERSION = 1
@@ -112,13 +112,7 @@ def parse_record(text: bytes, where: str = "record") -> CatalogueRecord:
     BadInputError
         If it is not a record, or refers to files outside the catalogue.
     """
-    data = JsonObject(load_json(text, where, limit=RECORD_LIMIT), where)
-    if data.number("record", 0) != RECORD_VERSION:
-        raise BadInputError(
-            f"{where}: unsupported record version {show_value(data.values.get('record'))}, expected {RECORD_VERSION}",
-            "Use the hpcmod version that wrote it, or a later one.",
-        )
-    record = parse_form(CatalogueRecord, data)
+    record = parse_json(CatalogueRecord, text, where, limit=RECORD_LIMIT, version=("record", RECORD_VERSION))
     check_record(record, where)
     return record
 

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from hpcmod.errors import BadInputError
 from hpcmod.model.bind import ON_HOST, version_key
-from hpcmod.model.json_form import TABLE, json_form, parse_form
+from hpcmod.model.json_form import TABLE, json_form, parse_json
 from hpcmod.model.libraries.loader import Closure, Library, is_executable_name, is_glibc
-from hpcmod.model.strict_json import JsonObject, load_json
+from hpcmod.model.strict_json import show_value
 
 RECORD = "record.json"
 RECORD_VERSION = 1
@@ -220,11 +220,8 @@ def parse_netstack(text: bytes, where: str) -> Capture:
     BadInputError
         If it is not a record, or was written by a later release of hpcmod.
     """
-    record = JsonObject(load_json(text, where, limit=_LARGEST_RECORD), where)
-    if record.number("record") != RECORD_VERSION:
-        raise record.bad("record", str(RECORD_VERSION), record.number("record"))
-    capture = parse_form(Capture, record)
+    capture = parse_json(Capture, text, where, limit=_LARGEST_RECORD, version=("record", RECORD_VERSION))
     for name in (library.file for library in capture.libraries):
         if not name or "/" in name or name in (".", ".."):
-            raise record.bad("libraries: file", "a name without a slash", name)
+            raise BadInputError(f"{where}: libraries: file: expected a name without a slash, found {show_value(name)}")
     return capture

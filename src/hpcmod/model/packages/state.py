@@ -7,11 +7,11 @@ import re
 from dataclasses import asdict, dataclass, field, replace
 
 from hpcmod.errors import BadInputError
-from hpcmod.model.json_form import parse_form
+from hpcmod.model.json_form import parse_json
 from hpcmod.model.packages.conda import NO_CONDA, CondaPart
 from hpcmod.model.packages.files import PlacedFiles, parse_placed
 from hpcmod.model.packages.requirement import name_of, normalize_package
-from hpcmod.model.strict_json import JsonObject, load_json
+from hpcmod.model.strict_json import show_value
 
 STATE_VERSION = 1
 """Version of the format of a state's record."""
@@ -116,25 +116,14 @@ def parse_state(text: bytes, origin: str) -> State:
         If it is damaged, or written by a newer version of hpcmod.
     """
     try:
-        record = JsonObject(load_json(text, origin, limit=_LIMIT), origin)
-        version = record.number("state")
-        state = _read_state(record) if version == STATE_VERSION else None
+        state = parse_json(State, text, origin, limit=_LIMIT, version=("state", STATE_VERSION))
+        of_conda = (each.sha256 for each in state.conda.packages)
+        for sha256 in (state.sha256, *(each.sha256 for each in state.locked), *of_conda):
+            if sha256 and not _SHA256.fullmatch(sha256):
+                raise BadInputError(f"{origin}: sha256: expected 64 hexadecimal digits, found {show_value(sha256)}")
+        files = tuple(parse_placed(f"{each.source}:{each.place}", "/") for each in state.files)
+        return replace(state, parent=state.parent or None, files=files)
     except BadInputError as err:
         raise BadInputError(
             f"the record of this state is damaged: {err.message}", "Use another state: hpcmod packages NAME --use N"
         ) from err
-    if state is None:
-        raise BadInputError(
-            f"{origin}: record version {version}, expected {STATE_VERSION}", "Use the newer hpcmod that wrote it."
-        )
-    return state
-
-
-def _read_state(record: JsonObject) -> State:
-    state = parse_form(State, record)
-    of_conda = (each.sha256 for each in state.conda.packages)
-    for sha256 in (state.sha256, *(each.sha256 for each in state.locked), *of_conda):
-        if sha256 and not _SHA256.fullmatch(sha256):
-            raise record.bad("sha256", "64 hexadecimal digits", sha256)
-    files = tuple(parse_placed(f"{each.source}:{each.place}", "/") for each in state.files)
-    return replace(state, parent=state.parent or None, files=files)
