@@ -1,8 +1,7 @@
 """Look at one node of a job: processors, memory, disks, network interfaces, bind paths, image, GPUs.
 
-Arguments: a JSON object with what to look at and what to expect, and the image if that does not name it.
-Prints the facts as lines that are not mixed up with those of other tasks, or with "judge" only the problems, one per
-line. Runs under the host's Python, 3.6 or newer, with its standard library.
+Arguments: a JSON object with what to look at and what to expect, and the image. Prints the problems, one per line, and that
+the node was checked. Runs under the host's Python, 3.6 or newer, with its standard library.
 """
 import fcntl
 import glob
@@ -12,7 +11,6 @@ import os
 import re
 import socket
 import struct
-import subprocess
 import sys
 import threading
 import time
@@ -26,32 +24,8 @@ LITTLE = 1 << 30  # bytes; a directory with less free space gets a warning
 LEAST_FILES = 1000
 WINDOW = 0.12  # seconds to measure the speed, more than a scheduling period of cgroups
 LEAST_SHARE = 0.5  # of a core
-PIECE = 800  # characters; Slurm may mix up lines of more than 1,024
-OUTPUT = 1 << 18  # characters that are kept of a tool's output
 FLAGS_OF_INTERFACE, UP, RUNNING = 0x8913, 0x1, 0x40  # SIOCGIFFLAGS, IFF_UP, IFF_RUNNING: netdevice(7)
-VARIABLES = {
-    "node": "SLURMD_NODENAME", "rank": "SLURM_PROCID", "local": "SLURM_LOCALID", "partition": "SLURM_JOB_PARTITION",
-}  # what the scheduler sets for a task
 BINDS = ("SINGULARITY_BIND", "APPTAINER_BIND", "SINGULARITY_BINDPATH", "APPTAINER_BINDPATH")
-NVIDIA = (
-    "index,name,uuid,pci.bus_id,driver_version,memory.total,memory.used,utilization.gpu,temperature.gpu,clocks.sm,"
-    "clocks.max.sm,ecc.errors.uncorrected.volatile.total,clocks_throttle_reasons.active"
-)
-TOOLS = (
-    ("nvidia-smi", ("nvidia-smi", "--query-gpu=" + NVIDIA, "--format=csv"), ("nvidia-smi", "-q", "-x")),
-    ("amd-smi", ("amd-smi", "metric", "--json"), ()),
-    (
-        "rocm-smi",
-        ("rocm-smi", "--showproductname", "--showbus", "--showdriverversion", "--showuse", "--showmemuse",
-         "--showtemp", "--showclocks", "--json"),
-        (),
-    ),
-)
-
-
-def variable(name):
-    """Return a value that the scheduler sets for this task; empty outside a job."""
-    return os.environ.get(VARIABLES[name], "")
 
 
 def read(path, limit=1 << 16):
@@ -107,11 +81,7 @@ def look(questions, patience=PATIENCE):
 
 
 def find_cpus():
-    allowed = sorted(os.sched_getaffinity(0))
-    numa = {}
-    for path in glob.glob("/sys/devices/system/node/node[0-9]*"):
-        numa[path.rpartition("node")[2]] = parse_list(read(path + "/cpulist"))
-    return {"online": os.cpu_count() or 0, "allowed": allowed, "numa": numa}
+    return {"online": os.cpu_count() or 0, "allowed": sorted(os.sched_getaffinity(0))}
 
 
 def find_memory():
@@ -133,23 +103,17 @@ def find_interfaces():
             request = struct.pack("16sH22x", name.encode(), 0)
             flags = struct.unpack_from("16xH", fcntl.ioctl(any_socket, FLAGS_OF_INTERFACE, request))[0]
             if name != "lo":
-                running = flags & (UP | RUNNING) == UP | RUNNING
-                numa = read("/sys/class/net/%s/device/numa_node" % name)
-                found[name] = {"state": "up" if running else "down", "numa": numa}
+                found[name] = {"state": "up" if flags & (UP | RUNNING) == UP | RUNNING else "down"}
     return found
 
 
-def complete_image(asked):
-    """Return what to expect of the image, including what the record of the installation says."""
-    image = dict(asked.get("image") or {})
-    if asked.get("record"):
-        try:
-            known = json.loads(read(asked["record"], 1 << 24)).get("image", {})
-            size = str(known.get("size", ""))
-            image = dict({"size": int(size) if size.isdigit() else 0, "sha256": known.get("sha256", "")}, **image)
-        except (ValueError, AttributeError):
-            pass  # without a record, the image must at least be readable
-    return image if image.get("path") else {}
+def complete_image(path, record):
+    """Return what to expect of the image: what the record of the installation says, or at least that it can be read."""
+    try:
+        known = json.loads(read(record, 1 << 24))["image"]
+        return {"path": path, "size": int(known["size"]), "sha256": known["sha256"]}
+    except (ValueError, KeyError, TypeError):
+        return {"path": path}
 
 
 def find_image(asked):
@@ -172,7 +136,7 @@ def find_image(asked):
 
 
 def find_gpus():
-    """Return all GPUs that the drivers know, even if this job may not use them: vendor, PCI address, nearby CPUs."""
+    """Return all GPUs that the drivers know, even if this job may not use them: vendor, PCI address."""
     found = [("nvidia", os.path.basename(path).lower()) for path in sorted(glob.glob("/proc/driver/nvidia/gpus/*"))]
     nodes = glob.glob("/sys/class/kfd/kfd/topology/nodes/*")
     for path in sorted(nodes, key=lambda path: int(os.path.basename(path))):
@@ -181,48 +145,7 @@ def find_gpus():
             place, domain = int(words.get("location_id", 0)), int(words.get("domain", 0))
             address = "%04x:%02x:%02x.%x" % (domain, place >> 8, place >> 3 & 31, place & 7)
             found.append(("amd", address if words else ""))
-    gpus = []
-    for vendor, address in found:
-        near = read("/sys/bus/pci/devices/%s/local_cpulist" % address) if address else ""
-        gpus.append({"vendor": vendor, "address": address, "near": parse_list(near)})
-    return gpus
-
-
-def find_drivers():
-    nvidia = re.search(r"Module\s+(?:for \S+\s+)?([\d.]+)", read("/proc/driver/nvidia/version"))
-    return {
-        "kernel": os.uname().release,
-        "nvidia": nvidia.group(1) if nvidia else "",
-        "amdgpu": read("/sys/module/amdgpu/version"),
-    }
-
-
-def run(argv):
-    """Return the output of a tool; empty if it is missing, fails, or does not answer."""
-    places = os.environ.get("PATH", "").split(":") + ["/opt/rocm/bin"]
-    program = next((place + "/" + argv[0] for place in places if place and os.access(place + "/" + argv[0], os.X_OK)), "")
-    if not program:
-        return ""
-    try:
-        done = subprocess.run(
-            (program,) + argv[1:], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            timeout=PATIENCE - 1,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return "" if done.returncode else done.stdout.decode("utf-8", "replace")[:OUTPUT]
-
-
-def find_tools(vendors):
-    """Return the outputs of the vendors' tools by name, for the GPUs that this node has."""
-    wanted = [name for name, vendor in (("nvidia-smi", "nvidia"), ("amd-smi", "amd"), ("rocm-smi", "amd")) if vendor in vendors]
-    outputs = {}
-    for name, first, second in TOOLS:
-        if name in wanted and not (name == "rocm-smi" and "amd-smi" in outputs):
-            text = run(first) or (run(second) if second else "")
-            if text:
-                outputs[name] = text
-    return outputs
+    return [{"vendor": vendor, "address": address} for vendor, address in found]
 
 
 def measure_speed():
@@ -262,50 +185,29 @@ def find_lost_binds():
     return [source for source in dict.fromkeys(sources) if not os.path.exists(source)]
 
 
-def find_facts(asked):
-    """Return all facts of this node."""
-    began = time.monotonic()
+def find_facts(asked, more=()):
+    """Return the facts of this node, with the answers to more questions."""
     places = {"space " + path: lambda path=path: find_space(path) for path in asked.get("places", ())}
     questions = {
         "cpus": find_cpus,
         "memory": find_memory,
         "interfaces": find_interfaces,
         "gpus": find_gpus,
-        "drivers": find_drivers,
         "binds": lambda: find_binds(asked.get("binds", ())),
         "lost": find_lost_binds,
     }
+    questions.update(more)
     if asked.get("image"):
         questions["image"] = lambda: find_image(asked["image"])
     speed = measure_speed()  # before the threads, which would slow it down
     found = look(dict(questions, **places), LONG if (asked.get("image") or {}).get("whole") else PATIENCE)
-    vendors = {gpu["vendor"] for gpu in found["gpus"] or () if "vendor" in gpu} if isinstance(found["gpus"], list) else ()
-    tools = look({"tools": lambda: find_tools(vendors)})["tools"] if vendors and asked.get("tools") else {}
-    facts = {name: value for name, value in found.items() if not name.startswith("space ")}
-    facts.update(
-        host=variable("node") or socket.gethostname().partition(".")[0],
-        space={path: found["space " + path] for path in asked.get("places", ())},
-        speed=speed,
-        tools=tools,
-        clock=time.time(),
-        seconds=round(time.monotonic() - began, 2),
-    )
-    return facts
+    facts = {name: found[name] for name in questions}
+    space = {path: found["space " + path] for path in asked.get("places", ())}
+    return dict(facts, host=host_name(), space=space, speed=speed)
 
 
-def find_rank():
-    """Return where one rank of a job step runs."""
-    gpus = find_gpus()
-    names = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
-    return {
-        "host": variable("node") or socket.gethostname().partition(".")[0],
-        "rank": int(variable("rank") or 0),
-        "local": int(variable("local") or 0),
-        "cpus": find_cpus(),
-        "gpus": gpus,
-        "interfaces": find_interfaces(),
-        "visible": {name: os.environ[name] for name in names if name in os.environ},
-    }
+def host_name():
+    return os.environ.get("SLURMD_NODENAME") or socket.gethostname().partition(".")[0]
 
 
 def gib(number):
@@ -315,7 +217,7 @@ def gib(number):
 def choose_node(asked):
     """Return what to expect of this node: the node type of its partition, otherwise the only one."""
     nodes = asked.get("nodes", ())
-    partition = variable("partition")
+    partition = os.environ.get("SLURM_JOB_PARTITION", "")
     named = [node for node in nodes if partition and partition in node.get("partitions", ())]
     return (named or (nodes if len(nodes) == 1 else []) or [{}])[0]
 
@@ -380,7 +282,7 @@ def judge_memory(facts, asked, node):
 
 def judge_cpus(facts, asked, node):
     cpus = facts["cpus"] or {}
-    alone = variable("partition") in asked.get("exclusive", ())
+    alone = os.environ.get("SLURM_JOB_PARTITION", "") in asked.get("exclusive", ())
     least, wanted = node.get("cores", 0), set(parse_list(node.get("cpus", ""))) if alone else set()
     if least and cpus.get("online", least) < least:
         yield "fail", "cores", "%d CPUs, expected at least %d cores" % (cpus["online"], least)
@@ -407,37 +309,17 @@ def judge_gpus(facts, asked, node):
         yield "fail", "gpus", "the driver knows %d GPUs, expected %d" % (len(gpus), wanted)
 
 
-def send(facts):
-    """Print facts in short lines, each with rank, number and count."""
-    text = json.dumps(facts, sort_keys=True)
-    rank = variable("rank") or "0"
-    pieces = [text[start : start + PIECE] for start in range(0, len(text), PIECE)]
-    lines = ["hpcmod %s %d/%d %s|" % (rank, number, len(pieces), piece) for number, piece in enumerate(pieces, 1)]
-    sys.stdout.write("".join(line + "\n" for line in lines))
-    sys.stdout.flush()
-
-
 def main(words):
     asked = json.loads(words[0])
-    if asked.get("rank"):
-        send(find_rank())
-        return 0
-    if words[1:]:
-        asked["image"] = dict(asked.get("image") or {}, path=words[1])
-    asked["image"] = complete_image(asked)
+    if words[1]:
+        asked["image"] = complete_image(words[1], asked["record"])
     facts = find_facts(asked)
-    problems = list(judge(facts, asked))
-    if not asked.get("judge"):
-        send(dict(facts, problems=problems))
-        return 0
-    for level, _, found in problems:
-        sys.stdout.write("%s %s %s\n" % (facts["host"], level, found))
-    sys.stdout.write("%s checked\n" % facts["host"])
-    sys.stdout.flush()
-    return 0
+    for level, _, found in judge(facts, asked):
+        print(facts["host"], level, found)
+    print(facts["host"], "checked")
 
 
 if __name__ == "__main__":
-    status = main(sys.argv[1:])
+    main(sys.argv[1:])
     sys.stdout.flush()
-    os._exit(status)  # a thread that waits for a file system must not keep the process
+    os._exit(0)  # a thread that waits for a file system must not keep the process

@@ -143,5 +143,6 @@ def _of_easybuild(in_checkout: str, installed: str) -> Path:
 
 
 def node_program() -> str:
-    """Return the Python program that looks at one node of a job; it is part of a run script, too."""
-    return runscript_templates()["lib/check_node.py"]
+    """Return the Python program that looks at one node of a job: that of check-nodes, with another end."""
+    functions = runscript_templates()["lib/check_node.py"].partition("\nif __name__")[0]
+    return functions + (_PACKAGE / "check" / "nodes" / "all-facts").read_text(encoding="utf-8")

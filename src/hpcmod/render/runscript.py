@@ -96,7 +96,7 @@ def _make_question(settings: RunscriptSettings) -> str:
         binds=settings.binds,
         places=(settings.cache_root,),
     )
-    asked = {**asked, "record": f"{settings.root}/record.json", "judge": True}
+    asked = {**asked, "record": f"{settings.root}/record.json"}
     return "{\n" + ",\n".join(f" {json.dumps(key)}: {_in_lines(value)}" for key, value in asked.items()) + "\n}"
 
 

@@ -149,8 +149,7 @@ def test_the_image_is_compared_with_the_record(program: dict[str, Any], tmp_path
     (tmp_path / "a.sif").write_bytes(b"image")
     record = {"image": {"size": "5", "sha256": "0" * 64}}
     (tmp_path / "record.json").write_text(json.dumps(record))
-    asked = {"image": {"path": str(tmp_path / "a.sif")}, "record": str(tmp_path / "record.json")}
-    image = program["complete_image"](asked)
+    image = program["complete_image"](str(tmp_path / "a.sif"), str(tmp_path / "record.json"))
     assert image == {"path": str(tmp_path / "a.sif"), "size": 5, "sha256": "0" * 64}
     (problem,) = program["judge"](facts(image=program["find_image"](image)), {"image": image})
     assert problem[2].endswith("has sha256 6105d6cc76af..., expected 000000000000...")
