@@ -372,7 +372,7 @@ class ContainerModule(EasyBlock):
         """Write the module to a private directory and then move it into place, so that it is never incomplete."""
         if not self.dry_run:
             with boundary():
-                store.add_logic(self.plan, resources.runscript_templates())
+                store.add_logic(self.plan, resources.runscript_files())
         if fake or self.dry_run:
             return super().make_module_step(fake=fake)
         final = Path(self.mod_filepath)

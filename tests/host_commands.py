@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hpcmod.model.site import HostCommands
-from hpcmod.resources import runscript_templates
+from hpcmod.resources import runscript_files
 from tests.unit.runscripts.scripts import SYSTEM_PATH, make_program
 
 RULES = HostCommands()
@@ -103,8 +103,8 @@ def started(top: Path, rules: HostCommands = RULES, **env: str) -> Iterator[Help
     programs = {"touch": "/usr/bin/touch", "show": make_program(top / "bin/show", SHOW)}
     programs["sleeper"] = make_program(top / "bin/sleeper", SLEEP)
     programs["cat"], programs["sh"], programs["tty"] = Path("/bin/cat"), Path("/bin/sh"), Path("/usr/bin/tty")
-    helper = make_program(top / "libexec/host-commands", runscript_templates()["libexec/host-commands"])
-    client = make_program(top / "libexec/host-command", runscript_templates()["libexec/host-command"])
+    helper = make_program(top / "libexec/host-commands", runscript_files()["libexec/host-commands"])
+    client = make_program(top / "libexec/host-command", runscript_files()["libexec/host-command"])
     container = subprocess.Popen(["sleep", "600"])
     patterns = (" ".join(rules.environment), " ".join(rules.refused_options))
     words = [

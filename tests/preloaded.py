@@ -104,9 +104,9 @@ def _compile_templates() -> None:
 
     from hpcmod.render import runscript
     from hpcmod.render.modules import modulefile
-    from hpcmod.resources import module_templates, runscript_templates
+    from hpcmod.resources import module_templates, runscript_files
 
-    for module, templates in ((runscript, runscript_templates()), (modulefile, module_templates())):
+    for module, templates in ((runscript, runscript_files()), (modulefile, module_templates())):
         environment = module._environment(tuple(templates.items()))
         for name in environment.list_templates(extensions=["j2"]):
             with contextlib.suppress(jinja2.TemplateAssertionError):  # a template with filters of another renderer

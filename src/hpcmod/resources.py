@@ -10,7 +10,7 @@ from hpcmod.errors import NotFoundError
 _PACKAGE = Path(__file__).resolve().parent
 
 
-def runscript_templates() -> dict[str, str]:
+def runscript_files() -> dict[str, str]:
     """Return the files of runscripts/: text by path; `.j2` are templates, the others are installed as they are.
 
     Raises
@@ -144,5 +144,5 @@ def _of_easybuild(in_checkout: str, installed: str) -> Path:
 
 def node_program() -> str:
     """Return the Python program that looks at one node of a job: that of check-nodes, with another end."""
-    functions = runscript_templates()["lib/check_node.py"].partition("\nif __name__")[0]
+    functions = runscript_files()["lib/check_node.py"].partition("\nif __name__")[0]
     return functions + (_PACKAGE / "check" / "nodes" / "all-facts").read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from hpcmod.model.plan import RunscriptSettings
-from hpcmod.resources import runscript_templates
+from hpcmod.resources import runscript_files
 from tests.bench.measure import Row, alternate
 from tests.stack import Stack
 from tests.unit.runscripts.scripts import write_runscripts
@@ -55,7 +55,7 @@ def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[R
 
 
 def look(hosts: str, times: int, *, name: str = "first_host") -> None:
-    parts = [runscript_templates()[part] for part in ("lib/job.bash", "lib/all-hosts.bash")]
+    parts = [runscript_files()[part] for part in ("lib/job.bash", "lib/all-hosts.bash")]
     script = "\n".join([*parts, LOOP.replace("first_host", name)])
     subprocess.run(["bash", "-uc", script, "bash", str(times)], input=hosts, text=True, check=True)
 

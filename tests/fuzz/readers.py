@@ -76,7 +76,7 @@ from hpcmod.model.profiles.profile import parse_profile
 from hpcmod.model.recipes.pins import parse_lock
 from hpcmod.model.recipes.recipe import parse_recipe
 from hpcmod.render.easyconfig import render_easyconfig
-from hpcmod.resources import known_endings, runscript_templates
+from hpcmod.resources import known_endings, runscript_files
 from tests.catalogues import make_catalogue
 from tests.corpus import CONDA_TREE, Link, Program, make_image, make_sif, make_squashfs
 from tests.elf_files import elf
@@ -573,7 +573,7 @@ done
 
 @reader("host list")
 def _host_list(_: Path) -> Iterator[Reader]:
-    templates = runscript_templates()
+    templates = runscript_files()
     functions = templates["lib/job.bash"] + templates["lib/all-hosts.bash"]
     bash = shutil.which("bash") or "bash"
     argv = [bash, "-c", f"set -uf\n{functions}\n{_SERVER}"]

@@ -15,7 +15,7 @@ from hpcmod.model.plan import make_plan
 from hpcmod.model.site import Site, Tunable
 from hpcmod.model.spec import InstallSpec
 from hpcmod.render.modules.modulefile import SUFFIXES, render_body, render_description
-from hpcmod.resources import module_templates, runscript_templates
+from hpcmod.resources import module_templates, runscript_files
 from tests.integration.conftest import LOADERS, SNAPSHOT, THOROUGH, Loader
 from tests.stack import EasyBuild, ModuleTool, Stack
 from tests.walkthroughs import blocks
@@ -50,7 +50,7 @@ def install(top: Path, name: str, syntax: str, sif: Path) -> None:
     site = Site("x", binds=((Bind(str(top / "binds" / name), f"/only-{name}"),),), tunables=(shared, own))
     plan = make_plan(None, site, spec)
     Path(spec.root).mkdir(parents=True)
-    install_files(plan, runscript_templates())
+    install_files(plan, runscript_files())
     (Path(spec.root) / spec.image).symlink_to(sif)
     templates = module_templates()
     text = render_description(plan, syntax, templates, conflict=name)

@@ -237,7 +237,7 @@ def test_the_page_on_run_scripts_shows_the_distributed_one_whole() -> None:
 
 def test_the_page_on_run_scripts_shows_the_settings_of_lumi_whole() -> None:
     plan = make_example("lumi")
-    known = render_runscripts(plan.runscripts, plan, templates=resources.runscript_templates())[SETTINGS_FILE]
+    known = render_runscripts(plan.runscripts, plan, templates=resources.runscript_files())[SETTINGS_FILE]
     assert f"```sh\n{known}```\n" in page("docs/reference/runscripts.md")
 
 
@@ -249,7 +249,7 @@ def test_the_module_page_shows_a_modulefile_whole() -> None:
 
 def test_the_module_page_mentions_every_run_script() -> None:
     text = page("docs/reference/module.md")
-    names = [name.removesuffix(".j2") for name in resources.runscript_templates() if "/" not in name]
+    names = [name.removesuffix(".j2") for name in resources.runscript_files() if "/" not in name]
     assert [name for name in names if f"`{name}`" not in text] == []
 
 

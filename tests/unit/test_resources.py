@@ -17,7 +17,7 @@ def make_package(package: Path) -> Path:
 
 
 def test_finds_a_template_for_every_run_script_of_this_checkout() -> None:
-    assert {*RUNSCRIPTS, "libexec/wrapper", "lib/settings.bash.j2"} <= set(resources.runscript_templates())
+    assert {*RUNSCRIPTS, "libexec/wrapper", "lib/settings.bash.j2"} <= set(resources.runscript_files())
 
 
 def test_finds_the_site_profiles_by_name() -> None:
@@ -29,7 +29,7 @@ def test_takes_the_run_scripts_of_the_checkout_it_is_part_of(tmp_path: Path, mon
     (tmp_path / "setup.cfg").touch()
     (tmp_path / "runscripts").mkdir()
     (tmp_path / "runscripts" / "get-master").write_text("of the checkout")
-    assert resources.runscript_templates() == {"get-master": "of the checkout"}
+    assert resources.runscript_files() == {"get-master": "of the checkout"}
 
 
 @pytest.mark.parametrize(
@@ -43,11 +43,11 @@ def test_an_unrelated_runscripts_directory_is_not_a_checkout(
     monkeypatch.setattr(resources, "_PACKAGE", package)
     (package.parent.parent / "runscripts").mkdir()
     (package.parent.parent / "runscripts" / "get-master").write_text("by chance")
-    assert resources.runscript_templates() == {"get-master": "installed"}
+    assert resources.runscript_files() == {"get-master": "installed"}
 
 
 def test_an_installation_without_its_data_says_where_it_looked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resources, "_PACKAGE", tmp_path / "hpcmod")
     with pytest.raises(NotFoundError, match=str(tmp_path / "hpcmod" / "runscripts")) as caught:
-        resources.runscript_templates()
+        resources.runscript_files()
     assert caught.value.cure

@@ -40,7 +40,7 @@ from hpcmod.model.plan import InstallPlan, with_own_packages
 from hpcmod.model.site import RUNTIMES
 from hpcmod.render.modules.modulefile import render_package_list
 from hpcmod.render.runscript import LIBEXEC, render_environment, render_runscripts
-from hpcmod.resources import runscript_templates
+from hpcmod.resources import runscript_files
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def install(
     image = install_image(plan, source, prove=prove, shared=shared, progress=progress, tell=tell)
     plan = with_own_packages(plan, image.sha256)
     write_definition(plan, Path(image.path))
-    files = install_files(plan, runscript_templates())
+    files = install_files(plan, runscript_files())
     write_record(plan, image, files, version, provenance=source.provenance)
     return image
 

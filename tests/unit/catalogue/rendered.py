@@ -17,7 +17,7 @@ from hpcmod.model.install_record import InstalledImage, InstallRecord, render_in
 from hpcmod.model.plan import make_plan, with_notices, with_own_packages
 from hpcmod.model.spec import InstallSpec
 from hpcmod.render.modules.modulefile import render_body, render_description
-from hpcmod.resources import module_templates, runscript_templates
+from hpcmod.resources import module_templates, runscript_files
 from tests.catalogues import make_record
 from tests.plans import FACTS
 from tests.unit.catalogue.stage import ADA
@@ -54,7 +54,7 @@ def _place(catalogue: Catalogue, record: CatalogueRecord) -> None:
         syntaxes=("Lua",),
     )
     plan = with_own_packages(make_plan(FACTS, load_site("generic", {}), spec), record.sha256)
-    scripts = dict(make_scripts(plan, runscript_templates()))
+    scripts = dict(make_scripts(plan, runscript_files()))
     for name, text in scripts.items():
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text(text)

@@ -4,7 +4,7 @@ import pytest
 
 from hpcmod.importing.lumi_scripts import sort_shell_commands
 from hpcmod.install.store import make_scripts
-from hpcmod.resources import runscript_templates
+from hpcmod.resources import runscript_files
 from tests.plans import make_example
 
 ROOT = "%(installdir)s"
@@ -12,7 +12,7 @@ ROOT = "%(installdir)s"
 
 def test_no_script_of_hpcmod_is_overwritten() -> None:
     plan = make_example("lumi")
-    ours = [path for path, _ in make_scripts(plan, runscript_templates()) if path.startswith(("bin/", "runscripts/"))]
+    ours = [path for path, _ in make_scripts(plan, runscript_files()) if path.startswith(("bin/", "runscripts/"))]
     ours = [path for path in ours if not path.startswith("runscripts/lib/")]
     installed = [path for path in ours if path.removeprefix("bin/") not in plan.commands]
     assert {"bin/list-packages", "bin/make-squashfs", "runscripts/init-conda-venv"} <= set(installed)

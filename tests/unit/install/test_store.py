@@ -21,7 +21,7 @@ from hpcmod.model.install_record import NO_RECORD, Fit, InstalledModule
 from hpcmod.model.plan import InstallPlan, make_plan
 from hpcmod.model.site import Site
 from hpcmod.model.spec import OWN_COMMANDS, InstallSpec
-from hpcmod.resources import runscript_templates
+from hpcmod.resources import runscript_files
 from tests import corpus
 from tests.lustre import pretend_lustre
 
@@ -265,7 +265,7 @@ def test_progress_of_a_copy_is_reported_to_the_end(plan: InstallPlan, image: Pat
 
 
 def test_scripts_are_written_executable_and_listed(plan: InstallPlan, root: Path) -> None:
-    written = install_files(plan, runscript_templates())
+    written = install_files(plan, runscript_files())
     assert {"runscripts/conda-python-simple", "bin/python", "bin/torchrun", "bin/start-shell"} <= set(written)
     for name, sha256 in written.items():
         assert hashlib.sha256((root / name).read_bytes()).hexdigest() == sha256
@@ -279,23 +279,23 @@ def test_scripts_are_written_executable_and_listed(plan: InstallPlan, root: Path
 
 
 def test_files_are_the_listed_ones_and_no_others(plan: InstallPlan, root: Path) -> None:
-    written = install_files(plan, runscript_templates())
+    written = install_files(plan, runscript_files())
     files = [path.relative_to(root) for path in root.rglob("*") if path.is_file()]
     assert sorted(written) == sorted(str(path) for path in files if path.parts[0] != "user-software")
     assert set(names(root / "bin")) - {*plan.commands} == OWN_COMMANDS
 
 
 def test_files_of_an_earlier_installation_go_and_those_of_the_user_stay(plan: InstallPlan, root: Path) -> None:
-    written = install_files(plan, runscript_templates())
+    written = install_files(plan, runscript_files())
     store.write_record(plan, InstalledImage("a", "b", 1, "c", "copy", 1), written, "0.1")
     (root / "bin" / "mine").write_text("keep")
-    install_files(replace(plan, commands=("python",)), runscript_templates())
+    install_files(replace(plan, commands=("python",)), runscript_files())
     packing = ["list-packages", "make-squashfs", "unmake-squashfs"]
     assert names(root / "bin") == sorted(["apptainer", "mine", "python", "singularity", "start-shell", *packing])
 
 
 def test_without_bash_in_the_image_only_scripts_for_the_host_are_installed(plan: InstallPlan, root: Path) -> None:
-    install_files(replace(plan, runscripts=replace(plan.runscripts, has_bash=False)), runscript_templates())
+    install_files(replace(plan, runscripts=replace(plan.runscripts, has_bash=False)), runscript_files())
     assert {"get-master", "init-conda-venv", "stage-image"} <= set(names(root / "runscripts"))
     assert not {"conda-python-simple", "run-in-env"} & set(names(root / "runscripts"))
     assert not {"start-shell", "list-packages"} & set(names(root / "bin"))
@@ -310,30 +310,30 @@ def logic(root: Path) -> set[str]:
 
 
 def test_only_the_logic_of_the_modulefile_is_installed(plan: InstallPlan, root: Path) -> None:
-    install_files(in_syntaxes(plan, "Lua"), runscript_templates())
+    install_files(in_syntaxes(plan, "Lua"), runscript_files())
     assert logic(root) == {"module.lua", "files.lua", "notices.lua"}
-    install_files(in_syntaxes(plan, "Tcl", "Lua"), runscript_templates())
+    install_files(in_syntaxes(plan, "Tcl", "Lua"), runscript_files())
     assert {"module.lua", "module.tcl", "utf-8.tcl"} < logic(root)
 
 
 def test_a_modulefile_in_the_other_syntax_gets_its_logic_in_a_read_only_installation(
     plan: InstallPlan, root: Path
 ) -> None:
-    written = install_files(in_syntaxes(plan, "Lua"), runscript_templates())
+    written = install_files(in_syntaxes(plan, "Lua"), runscript_files())
     store.write_record(plan, InstalledImage("a", "b", 1, "c", "copy", 1), written, "0.1")
     for directory in (root / "libexec", root):
         directory.chmod(0o555)
-    store.add_logic(in_syntaxes(plan, "Tcl", "Lua"), runscript_templates())
+    store.add_logic(in_syntaxes(plan, "Tcl", "Lua"), runscript_files())
     added = dict(store.read_record(root).files).keys() - written.keys()
     assert added == {f"libexec/{name}" for name in logic(root) if name.endswith(".tcl")} != set()
     assert stat.S_IMODE((root / "libexec").stat().st_mode) == 0o555
     before = (root / "record.json").stat().st_ino
-    store.add_logic(in_syntaxes(plan, "Tcl", "Lua"), runscript_templates())
+    store.add_logic(in_syntaxes(plan, "Tcl", "Lua"), runscript_files())
     assert (root / "record.json").stat().st_ino == before
 
 
 def test_logic_is_not_added_without_an_installation(plan: InstallPlan, root: Path) -> None:
-    store.add_logic(plan, runscript_templates())
+    store.add_logic(plan, runscript_files())
     assert names(root) == []
 
 
@@ -344,7 +344,7 @@ def test_a_record_cannot_have_anything_else_removed(plan: InstallPlan, root: Pat
     (root.parent / "outside").write_text("keep")
     (root / "outside").write_text("keep")
     (root / "record.json").write_text(json.dumps({"files": {name: ""}}))
-    install_files(plan, runscript_templates())
+    install_files(plan, runscript_files())
     assert (root.parent / "outside").exists()
     assert (root / "outside").exists()
     assert (root / "record.json").exists()

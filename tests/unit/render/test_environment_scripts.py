@@ -12,10 +12,10 @@ import pytest
 
 from hpcmod.install.store import install_files
 from hpcmod.model.plan import InstallPlan
-from hpcmod.resources import runscript_templates
+from hpcmod.resources import runscript_files
 from tests.plans import HOSTILE, make_example, make_plan_of
 
-TEMPLATES = runscript_templates()
+TEMPLATES = runscript_files()
 RENDERED = ("environment.sh", "runscripts/lib/settings.bash")
 THOROUGH = os.environ.get("HPCMOD_THOROUGH") == "1"
 PLANS = {

@@ -20,11 +20,11 @@ from hpcmod.render.runscript import (
     SETTINGS_FILE,
     render_runscripts,
 )
-from hpcmod.resources import runscript_templates
+from hpcmod.resources import runscript_files
 from tests.unit.runscripts.scripts import write_runscripts
 
 CHECKOUT = Path(__file__).resolve().parents[3]
-TEMPLATES = runscript_templates()
+TEMPLATES = runscript_files()
 SETTINGS = RunscriptSettings(
     module="PyTorch/2.7.1-rocm-6.2.4-singularity",
     sif_variable="SIFPYTORCH",

@@ -13,7 +13,7 @@ from hpcmod.install.installed import link_of
 from hpcmod.model.plan import RunscriptSettings
 from hpcmod.model.site import RUNTIMES
 from hpcmod.render.runscript import LIBEXEC, render_runscripts
-from hpcmod.resources import runscript_templates
+from hpcmod.resources import runscript_files
 
 SYSTEM_PATH = "/usr/bin:/bin"
 DISTRIBUTED = "conda-python-distributed"
@@ -61,7 +61,7 @@ class Ran:
 @lru_cache
 def rendered(settings: RunscriptSettings) -> dict[str, str]:
     """Return the files of a module that are no links, by path relative to its root."""
-    templates = runscript_templates()
+    templates = runscript_files()
     return {
         **{f"runscripts/{name}": text for name, text in render_runscripts(settings, templates=templates).items()},
         **{name: text for name, text in templates.items() if name.startswith(LIBEXEC)},
@@ -69,7 +69,7 @@ def rendered(settings: RunscriptSettings) -> dict[str, str]:
 
 
 def write_runscripts(directory: Path, settings: RunscriptSettings) -> None:
-    for name, text in render_runscripts(settings, templates=runscript_templates()).items():
+    for name, text in render_runscripts(settings, templates=runscript_files()).items():
         make_program(directory / name, text)
 
 

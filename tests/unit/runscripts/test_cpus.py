@@ -13,7 +13,7 @@ from hpcmod.machine import load_site
 from hpcmod.model.plan import RunscriptSettings
 from hpcmod.model.site import NodeType
 from hpcmod.render.runscript import render_runscripts
-from hpcmod.resources import runscript_templates
+from hpcmod.resources import runscript_files
 from tests.unit.runscripts.scripts import EIGHT, Rank, make_program, task
 
 pytestmark = pytest.mark.slow
@@ -101,7 +101,7 @@ echo "${{_before[*]-}}"
 def chosen_on_lumi(has: str, **env: str) -> str:
     """Return the command that starts a rank on LUMI if it may use these CPUs, which need not exist on this machine."""
     settings = RunscriptSettings(module="x/1", sif_variable="SIFX", nodes=LUMI.node_types)
-    texts = render_runscripts(settings, templates=runscript_templates())
+    texts = render_runscripts(settings, templates=runscript_files())
     parts = (texts[f"lib/{name}.bash"] for name in ("settings", "job", "ranks", "node", "python"))
     script = "\n".join(("set -u; declare -A _asked=()", *parts))
     given = {"PATH": "/usr/bin:/bin", "DEVICES": "1", "HAS": has, "SLURM_JOB_PARTITION": "standard-g", **env}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.model.plan import RunscriptSettings
-from hpcmod.resources import runscript_templates
+from hpcmod.resources import runscript_files
 from tests.unit.runscripts.scripts import Scripts
 from tests.unit.runscripts.test_launchers import flux, mpich, openmpi, pals
 
@@ -283,7 +283,7 @@ MANY = "1-1," * 260
     ],
 )
 def test_a_list_of_more_hosts_than_any_machine_has_ends_soon(hosts: str) -> None:
-    templates = runscript_templates()
+    templates = runscript_files()
     functions = templates["lib/job.bash"] + templates["lib/all-hosts.bash"]
     script = f'{functions}\nulimit -v 500000; all_hosts "$1" || echo refused'
     done = subprocess.run(["bash", "-uc", script, "bash", hosts], capture_output=True, text=True, timeout=60)

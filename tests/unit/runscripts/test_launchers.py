@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.resources import runscript_templates
+from hpcmod.resources import runscript_files
 from tests.unit.runscripts.scripts import DISTRIBUTED, Rank, task
 
 pytestmark = pytest.mark.slow
@@ -208,7 +208,7 @@ def test_distinguishes_cyclic_from_block_distribution(rank: Rank) -> None:
 
 
 def test_the_table_of_launchers_names_variables_only() -> None:
-    templates = runscript_templates()
+    templates = runscript_files()
     script = templates["lib/job.bash"] + templates["lib/ranks.bash"] + '\nprintf %s "$_launchers"'
     done = subprocess.run(["bash", "-c", script], env={}, capture_output=True, text=True, check=True)
     rows = [line.split("|") for line in done.stdout.strip().splitlines()]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.model.plan import RunscriptSettings
-from hpcmod.resources import runscript_templates
+from hpcmod.resources import runscript_files
 from tests.unit.runscripts.scripts import SYSTEM_PATH, Scripts, make_program, task
 
 pytestmark = pytest.mark.slow
@@ -23,7 +23,7 @@ IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.
 
 def with_path(standard: str) -> str:
     """Return it with another directory as the system's PATH."""
-    text = runscript_templates()["libexec/squashfuse_ll"]
+    text = runscript_files()["libexec/squashfuse_ll"]
     return text.replace("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", f"PATH={standard}")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.resources import runscript_templates
+from hpcmod.resources import runscript_files
 from tests.unit.runscripts.scripts import DISTRIBUTED, PATIENT_PROGRAM, Rank, Scripts, make_program, task
 
 pytestmark = pytest.mark.slow
@@ -55,7 +55,7 @@ def test_caches_are_not_saved_through_links_that_others_planted(rank: Rank, tmp_
 
 
 def test_an_archive_of_others_writes_nothing_outside_the_caches(scripts: Scripts, tmp_path: Path) -> None:
-    part = runscript_templates()["lib/saved-caches.bash"]
+    part = runscript_files()["lib/saved-caches.bash"]
     (tmp_path / "cache").mkdir()
     with tarfile.open(tmp_path / "x.tar", "w") as archive:
         for name, link in (

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from hpcmod.resources import runscript_templates
+from hpcmod.resources import runscript_files
 
 pytestmark = pytest.mark.slow
 
@@ -28,16 +28,16 @@ def without_help(template: str) -> str:
 
 
 def test_only_these_parts_of_the_run_scripts_know_the_words_of_schedulers() -> None:
-    knowing = {name for name, text in runscript_templates().items() if WORDS.search(without_help(text))}
+    knowing = {name for name, text in runscript_files().items() if WORDS.search(without_help(text))}
     # the table of launchers has LSF's job ID, because jsrun is LSF's launcher
     assert knowing - {"lib/ranks.bash"} == set(OWNERS)
-    assert WORDS.findall(runscript_templates()["lib/ranks.bash"]) == ["LSB_JOBID"]
+    assert WORDS.findall(runscript_files()["lib/ranks.bash"]) == ["LSB_JOBID"]
 
 
 def read_job(env: Mapping[str, str], *names: str) -> list[str]:
     """Return the values that lib/job.bash derives from an environment."""
     shown = "".join(f"\nprintf '%s\\n' \"${name}\"" for name in names)
-    script = "set -u\n" + runscript_templates()["lib/job.bash"] + shown
+    script = "set -u\n" + runscript_files()["lib/job.bash"] + shown
     done = subprocess.run(["bash", "-c", script], env=dict(env), capture_output=True, text=True, check=True)
     return done.stdout.splitlines()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.resources import runscript_templates
+from hpcmod.resources import runscript_files
 from tests.unit.runscripts.scripts import SYSTEM_PATH, Ran, Rank, Scripts, make_program, task
 
 PROGRAM = """
@@ -126,7 +126,7 @@ def test_a_killed_rank_leaves_what_it_had(real: Rank, tmp_path: Path) -> None:
 
 
 def test_the_programs_of_the_nodes_run_under_an_old_python() -> None:
-    templates = runscript_templates()
+    templates = runscript_files()
     shared = templates["lib/start_times.py"]
     for name, modules in (("probe", {"_frozen_importlib", "_thread", "atexit"}), ("start_report", {"re"})):
         tree = ast.parse(shared + templates[f"lib/{name}.py"], feature_version=(3, 6))

@@ -45,13 +45,7 @@ def move_catalogue(catalogue: Catalogue, target: Path, *, actor: Actor) -> Catal
 
 
 def check_target(catalogue: Catalogue, target: Path) -> None:
-    """Raise an error if a catalogue cannot be moved to a directory.
-
-    Raises
-    ------
-    BadInputError
-        If it is inside the catalogue, or exists and is not a copy whose move was interrupted.
-    """
+    """Raise BadInputError if a directory is in the catalogue, or exists and is not the copy of an interrupted move."""
     if catalogue.directory.resolve() in target.resolve().parents:
         raise BadInputError(f"{target} is inside the catalogue", "Choose a directory outside it.")
     if os.path.lexists(target) and not _is_copy(catalogue, target):

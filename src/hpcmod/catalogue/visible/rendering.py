@@ -36,7 +36,7 @@ from hpcmod.model.spec import (
 )
 from hpcmod.render.modules.existing_module import ExistingModule, parse_module
 from hpcmod.render.modules.modulefile import SYNTAXES, render_body, render_description
-from hpcmod.resources import module_templates, runscript_templates
+from hpcmod.resources import module_templates, runscript_files
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def render_again(
     for syntax, parsed in parsed_modules.items():
         description = render_description(plan, syntax, templates, conflict=record.name)
         modules[syntax] = parsed.with_parts(description, render_body(plan, syntax, templates))
-    scripts = dict(make_scripts(plan, runscript_templates()))
+    scripts = dict(make_scripts(plan, runscript_files()))
     files = {**scripts, RECORD: _render_record(now.files[RECORD], plan, scripts, tool)}
     return Rendering(modules, files, now.easyconfig)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,12 +9,8 @@ from typing import Any
 
 from hpcmod.model.endings.origin import show_ranks
 from hpcmod.model.endings.traceback import name_place
+from hpcmod.model.nodes.answers import AnswerLines
 
-MARK = "hpcmod-ranks "
-"""Begins a line in which a node answers; host, number and count of the pieces, and a piece of JSON follow."""
-
-_PIECE = re.compile(rf"{MARK}(\S{{1,255}}) (\d{{1,6}}) (\d{{1,6}}) (.*)")
-_MOST_PIECES = 50_000
 _MOST_RANKS = 100_000
 _MOVING = "moving"
 """Said of ranks that were at several lines while they were watched: they do not wait."""
@@ -138,34 +133,15 @@ class Doing:
 
 def parse_answers(output: str) -> tuple[NodeAnswer, ...]:
     """Return the answers of the nodes in the output of srun; lines of others and incomplete answers are left out."""
-    found = []
-    for values in join_answers(output):
+    lines, found = AnswerLines(), []
+    for line in output.split("\n"):
+        lines.add(line)
+    for answer in lines.answers():
         try:
-            found.append(_parse_answer(values))
+            found.append(_parse_answer(answer.values))
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             continue
     return tuple(found)
-
-
-def join_answers(output: str) -> tuple[Any, ...]:
-    """Return the JSON of each node that answered completely.
-
-    Each answer comes in pieces, one in a line: srun mixes lines of several nodes that are longer than about 1000
-    characters.
-    """
-    pieces: dict[tuple[str, int], dict[int, str]] = {}
-    for line in output.split("\n"):
-        match = _PIECE.search(line)
-        if match:
-            pieces.setdefault((match[1], int(match[3])), {})[int(match[2])] = match[4]
-    joined = []
-    for (_, count), by_number in pieces.items():
-        try:
-            if sorted(by_number) == list(range(min(count, _MOST_PIECES))):
-                joined.append(json.loads("".join(by_number[number] for number in range(count))))
-        except (ValueError, KeyError, RecursionError):
-            continue
-    return tuple(joined)
 
 
 def _parse_answer(values: Mapping[str, Any]) -> NodeAnswer:

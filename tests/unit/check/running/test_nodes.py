@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.check.running.nodes import ask_ranks
-from hpcmod.model.endings.stacks import MARK, parse_answers
+from hpcmod.model.endings.stacks import parse_answers
 from hpcmod.model.jobs.facts import JobFacts
 from hpcmod.resources import rank_program
 
@@ -32,7 +32,7 @@ def fake_srun(place: Path, code: str) -> dict[str, str]:
 @pytest.mark.slow
 def test_one_step_asks_all_nodes_without_the_variables_of_another_job(tmp_path: Path) -> None:
     kept = f'env | grep ^SLURM >{tmp_path}/env; echo "$@" | head -1 >{tmp_path}/words'
-    code = f"{kept}; echo noise; echo '{MARK}nid001 0 1 {ANSWER}'"
+    code = f"{kept}; echo noise; echo 'hpcmod nid001 1/1 {ANSWER}|'"
     asked = ask_ranks(JOB, fake_srun(tmp_path / "bin", code))
     assert [answer.host for answer in asked.answers] == ["nid001"] and asked.problem == ""
     assert (tmp_path / "env").read_text() == "SLURM_CONF=/etc/x\n"
@@ -51,7 +51,6 @@ def test_the_program_of_the_nodes_runs_under_an_old_python_with_the_standard_lib
     imported = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
     known = "base64 gzip json os re shutil socket stat subprocess sys tempfile time"
     assert imported <= set(known.split())
-    assert f'MARK = "{MARK}"' in rank_program()
     assert len(rank_program()) < 100_000  # a single argument has at most 128 KiB
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hpcmod.model.endings.stacks import MARK, RankState, describe, group_ranks, judge_hang, parse_answers, tell_groups
+from hpcmod.model.endings.stacks import RankState, describe, group_ranks, judge_hang, parse_answers, tell_groups
 
 TORCH = "/opt/envs/pytorch/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
 
@@ -28,7 +28,7 @@ def answer(host: str, ranks: dict[int, Any], profiler: str = "/py-spy", **more: 
         {"rank": str(rank), "pid": 100 + rank, "state": "S", "cpu": 0.0, "wchan": "poll", "stacks": stacks, **more}
         for rank, stacks in ranks.items()
     ]
-    return f"{MARK}{host} 0 1 {json.dumps({'host': host, 'ranks': listed, 'profiler': profiler})}"
+    return f"hpcmod {host} 1/1 {json.dumps({'host': host, 'ranks': listed, 'profiler': profiler})}|"
 
 
 def ranks_of_answers(*lines: str) -> list[RankState]:
@@ -137,7 +137,7 @@ def test_without_a_stack_the_state_and_the_cpu_are_reported() -> None:
 
 @pytest.mark.parametrize("piece", ["x", "", "[]", "{}", '{"host": "a", "ranks": [3]}', "[" * 5000])
 def test_answers_that_are_not_valid_are_left_out(piece: str) -> None:
-    assert parse_answers(f"{MARK}n 0 1 {piece}") == parse_answers(f"{MARK}{piece}") == ()
+    assert parse_answers(f"hpcmod n 1/1 {piece}|") == parse_answers(f"hpcmod {piece}|") == ()
 
 
 def test_pieces_of_several_nodes_may_be_mixed() -> None:
@@ -149,9 +149,9 @@ def test_pieces_of_several_nodes_may_be_mixed() -> None:
 
 def pieces_of(line: str) -> list[str]:
     """Return an answer in pieces of 50 characters."""
-    head, _, text = line.partition(" 0 1 ")
+    head, _, text = line.rstrip("|").partition(" 1/1 ")
     pieces = [text[at : at + 50] for at in range(0, len(text), 50)]
-    return [f"{head} {number} {len(pieces)} {piece}" for number, piece in enumerate(pieces)]
+    return [f"{head} {number}/{len(pieces)} {piece}|" for number, piece in enumerate(pieces, 1)]
 
 
 def test_odd_stacks_do_no_harm() -> None:

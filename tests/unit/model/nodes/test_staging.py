@@ -7,7 +7,7 @@ import re
 import pytest
 
 from hpcmod.model.nodes.staging import BLOCK, CHILDREN, LEAST_GAIN, PlaceFacts, StagingFacts, decide_staging
-from hpcmod.resources import runscript_templates
+from hpcmod.resources import runscript_files
 
 GB = 10**9
 FACTS = StagingFacts(8 * GB, "lustre", 64, (PlaceFacts("nvme"), PlaceFacts("ram", 100 * GB)))
@@ -64,6 +64,6 @@ def test_what_is_chosen_is_never_slower_than_reading_in_place(nodes: int, size: 
 
 
 def test_the_tree_is_that_of_the_run_script() -> None:
-    script = runscript_templates()["lib/tree_copy.py"]
+    script = runscript_files()["lib/tree_copy.py"]
     assert f"CHILDREN = {CHILDREN} " in script
     assert f"BLOCK = {BLOCK >> 20} << 20 " in script
