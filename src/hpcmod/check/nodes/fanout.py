@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcmod.model.nodes.answers import Answer, AnswerLines
+from hpcmod.model.nodes.answers import AnswerLines, TaskAnswer
 from hpcmod.process import follow
 
 
@@ -16,7 +16,7 @@ from hpcmod.process import follow
 class TaskAnswers:
     """What all tasks of a step found."""
 
-    answers: tuple[Answer, ...]
+    answers: tuple[TaskAnswer, ...]
     """By rank; without tasks that did not answer."""
     messages: tuple[str, ...]
     """Other lines that the step printed, e.g. errors of the scheduler."""

@@ -16,7 +16,7 @@ _MESSAGES = 200  # lines that are kept; a broken step may print one per task
 
 
 @dataclass(frozen=True)
-class Answer:
+class TaskAnswer:
     """What one task found."""
 
     values: Mapping[str, Any]
@@ -42,7 +42,7 @@ class AnswerLines:
         elif len(self.messages) < _MESSAGES:
             self.messages.append(line)
 
-    def answers(self) -> Iterator[Answer]:
+    def answers(self) -> Iterator[TaskAnswer]:
         """Yield the answers that are complete, by rank."""
         for sender, pieces in sorted(self._pieces.items(), key=lambda found: (len(found[0]), found[0])):
             count, arrived = self._last[sender]
@@ -51,4 +51,4 @@ class AnswerLines:
             except (KeyError, ValueError, RecursionError):
                 continue
             if isinstance(values, dict):
-                yield Answer(values, arrived)
+                yield TaskAnswer(values, arrived)

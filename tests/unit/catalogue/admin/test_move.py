@@ -53,7 +53,7 @@ def test_a_move_killed_at_any_point_leaves_both_usable_and_finishes_when_run_aga
         assert visible(shop) == before
         if target.exists():
             open_catalogue(target)
-            assert visible(Catalogue(target)).keys() == before.keys()
+            assert visible(Catalogue(target)).keys() >= before.keys()
         moves = [change.verb for change in read_journal(target)] if target.exists() else []
         if "move" not in moves:
             move_catalogue(open_catalogue(shop.directory), target, actor=ADA)
