@@ -23,7 +23,6 @@ _SCRIPTS = ".singularity.d/env"
 _SCRIPT = "93-hpcmod-conda.sh"  # after the image's own variables (90-environment.sh), before the user's (99-...)
 _LONGEST_SCRIPT = 1 << 20
 _MOST_TOLD = 5
-_ROOM = 1 << 20  # bytes of directories and labels
 
 
 @dataclass(frozen=True)
@@ -69,14 +68,13 @@ def write_environment(
         def place(root: Node, add_text: AddText) -> None:
             overlay(make_directory(root, prefix), files.root)
             if script:
-                make_directory(root, _SCRIPTS).children[_SCRIPT.encode()] = add_text(_SCRIPT, script.encode(), 0o755)
+                make_directory(root, _SCRIPTS).children[_SCRIPT.encode()] = add_text(script.encode(), 0o755)
 
-        named = " ".join(environment.packages)
         addition = Addition(
             label=_LABEL,
-            labels={"packages": named, "prefix": environment.prefix},
-            identity=f"{environment.prefix} {named} {files.size}",
-            bytes=files.size + _ROOM,
+            packages=environment.packages,
+            prefix=environment.prefix,
+            size=files.size,
             place=place,
             write_contents=files.write_contents,
             check=partial(_check, environment=environment),

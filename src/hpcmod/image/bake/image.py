@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -15,10 +13,8 @@ from hpcmod.image.bake.placement import OF_EMPTY_VENV, Target, find_new_commands
 from hpcmod.image.bake.writing import (
     Addition,
     NewFile,
-    SourceImage,
-    Written,
     check_free,
-    clear_old,
+    needed_room,
     open_image,
     write_image,
 )
@@ -36,7 +32,6 @@ from hpcmod.model.images.facts import ImageFacts, PythonFacts
 from hpcmod.model.packages.sources import Editable
 
 _LABEL = "org.hpcmod.bake"
-_ROOM = 1 << 20  # bytes of directories and labels
 
 
 @dataclass(frozen=True)
@@ -74,8 +69,8 @@ def read_base(sif: Path, shown: str, *, sha256: str | None = None) -> BaseImage:
 
 
 @dataclass(frozen=True)
-class BakePlan:
-    """What a bake adds to an image."""
+class BakedPackages:
+    """What a bake adds to an image, or would add."""
 
     python: str
     """Version of the image's Python."""
@@ -85,32 +80,25 @@ class BakePlan:
     """Packages, as NAME==VERSION."""
     commands: tuple[str, ...]
     """Commands added next to the image's Python."""
-    files: int
-    """Number of added files."""
-    bytes: int
-    """Largest expected size of the new SIF."""
     left_out: tuple[str, ...]
     """Parts of the image that are left out of the new SIF: its signatures."""
     editable: tuple[Editable, ...]
     """Packages whose code is not in the new SIF, because it is elsewhere."""
-
-
-def plan_bake(image: Path, packages: Path, new: NewFile, *, venv: str = "") -> BakePlan:
-    """Plan what `bake` would do.
-
-    Raises
-    ------
-    HpcmodError
-        As `bake` before it writes.
-    """
-    check_free(new.out, force=new.force)
-    with _prepared(image, packages, venv) as (_, plan, _):
-        return plan
+    size: int
+    """Bytes of the new SIF; the most that is expected in a dry run."""
+    sha256: str = ""
+    """Of the new SIF; empty in a dry run."""
 
 
 def bake(
-    image: Path, packages: Path, new: NewFile, *, venv: str = "", progress: Progress | None = None
-) -> tuple[BakePlan, Written]:
+    image: Path,
+    packages: Path,
+    new: NewFile,
+    *,
+    venv: str = "",
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> BakedPackages:
     """Write the new SIF and its provenance file; it gets its final name once it is complete and checked.
 
     Parameters
@@ -131,39 +119,33 @@ def bake(
     NoSpaceError
         If the SIF does not fit.
     """
-    clear_old(new.out)
     check_free(new.out, force=new.force)
-    with _prepared(image, packages, venv) as (source, plan, addition):
-        return plan, write_image(source, addition, new, progress)
-
-
-@contextmanager
-def _prepared(image: Path, path: Path, preferred: str) -> Iterator[tuple[SourceImage, BakePlan, Addition]]:
-    """Yield the open image, what a bake adds to it, and how."""
-    with open_image(image) as source, open_packages(path) as packages:
+    with open_image(image) as source, open_packages(packages) as files:
         target = _find_target(source.squashfs, image)
-        venv = _choose_venv(packages, target.python, path, preferred)
-        added = tuple(f"{one.name}=={one.version}" for one in packages.packages(venv.site))
-        plan = BakePlan(
+        chosen = _choose_venv(files, target.python, packages, venv)
+        added = tuple(f"{one.name}=={one.version}" for one in files.packages(chosen.site))
+        addition = Addition(
+            label=_LABEL,
+            packages=added,
+            prefix=target.prefix,
+            size=files.size,
+            place=partial(place_packages, packages=files, venv=chosen, target=target),
+            write_contents=files.write_contents,
+            check=partial(_check, python=target.python, added=added),
+        )
+        planned = BakedPackages(
             python=target.python.version,
             prefix=target.prefix,
             added=added,
-            commands=tuple(map(os.fsdecode, find_new_commands(source.tree.root, venv, target))),
-            files=packages.files,
-            bytes=source.sif.size + packages.size + _ROOM,
+            commands=tuple(map(os.fsdecode, find_new_commands(source.tree.root, chosen, target))),
             left_out=source.left_out,
-            editable=packages.editable(venv.site),
+            editable=files.editable(chosen.site),
+            size=needed_room(source, addition),
         )
-        addition = Addition(
-            label=_LABEL,
-            labels={"packages": " ".join(added), "prefix": target.prefix},
-            identity=f"{target.prefix} {' '.join(added)} {packages.size}",
-            bytes=packages.size + _ROOM,
-            place=partial(place_packages, packages=packages, venv=venv, target=target),
-            write_contents=packages.write_contents,
-            check=partial(_check, python=target.python, added=added),
-        )
-        yield source, plan, addition
+        if dry_run:
+            return planned
+        written = write_image(source, addition, new, progress)
+        return replace(planned, size=written.size, sha256=written.sha256)
 
 
 def _find_target(squashfs: Squashfs, image: Path) -> Target:

@@ -51,8 +51,6 @@ class PackageTree:
     """A user's packages."""
 
     root: Node
-    files: int
-    """Number of files."""
     size: int
     """Bytes of the squashfs, or of the files of the directory."""
     source: SourceTree | None = None
@@ -158,7 +156,7 @@ def _children(node: Node, name: bytes) -> dict[bytes, Node]:
 def _read_squashfs(file: BinaryIO) -> PackageTree:
     size = os.fstat(file.fileno()).st_size
     source = read_tree(file, 0, size)
-    files, todo, seen = 0, [source.root], set()
+    todo, seen = [source.root], set()
     _open_to_all(source.root)
     while todo:
         directory = todo.pop()
@@ -166,20 +164,18 @@ def _read_squashfs(file: BinaryIO) -> PackageTree:
             if node.kind not in _KEPT:
                 del directory.children[name]
                 continue
-            files += node.kind != "dir"
             if node not in seen:
                 seen.add(node)
                 _open_to_all(node)
             if node.kind == "dir":
                 todo.append(node)
-    return PackageTree(source.root, files, size, source)
+    return PackageTree(source.root, size, source)
 
 
 def _read_directory(path: Path) -> PackageTree:
     paths: dict[Node, Path] = {}
     known: dict[tuple[int, int], Node] = {}
     root = Node("dir", 0o755)
-    found = PackageTree(root, 0, 0, directory=Tree(path), _paths=paths)
     files = size = 0
     todo = [(root, path)]
     while todo:
@@ -201,7 +197,7 @@ def _read_directory(path: Path) -> PackageTree:
                 paths[node] = Path(entry.path).relative_to(path)
                 size += status.st_size
     _open_to_all(root)
-    return PackageTree(root, files, size, directory=found.directory, _paths=paths)
+    return PackageTree(root, size, directory=Tree(path), _paths=paths)
 
 
 def _make_node(status: os.stat_result, path: str) -> Node | None:

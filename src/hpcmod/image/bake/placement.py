@@ -100,14 +100,14 @@ def place_packages(root: Node, add_text: AddText, *, packages: PackageTree, venv
     below = f"{target.prefix}/lib/python{venv.python}/site-packages"
     overlay(make_directory(root, below), venv.site, without=OF_EMPTY_VENV)
     site = find_directory(root, target.site)
-    site.children[f"{_STARTER}.py".encode()] = add_text(f"{_STARTER}.py", _START.encode(), 0o644)
-    site.children[f"{_STARTER}.pth".encode()] = add_text(f"{_STARTER}.pth", f"import {_STARTER}\n".encode(), 0o644)
+    site.children[f"{_STARTER}.py".encode()] = add_text(_START.encode(), 0o644)
+    site.children[f"{_STARTER}.pth".encode()] = add_text(f"import {_STARTER}\n".encode(), 0o644)
     own = re.compile(re.escape(f"{USER_SOFTWARE}/venv/{venv.name}/bin/python".encode()) + rb"[0-9.]*")
     for name, node in commands.items():
         script = _find_script(packages, node, own)
         if script:
             changed = own.sub(target.python.executable.encode(), script, count=1)
-            node = add_text(name.decode(errors="replace"), changed, node.mode)
+            node = add_text(changed, node.mode)
         find_directory(root, target.commands).children[name] = node
 
 

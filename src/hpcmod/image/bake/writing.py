@@ -38,9 +38,10 @@ _NAMESPACE = uuid.UUID("5b1f3f0e-8f0a-4a37-b0a5-2f2d6a1c7f43")  # random, fixed 
 _NOT_COPIED = ("partition", "signature", "crypto message")
 _LABELS = ".singularity.d/labels.json"
 _LARGEST_LABELS = 1 << 20
+_ROOM = 1 << 20  # bytes of directories and labels
 
-AddText = Callable[[str, bytes, int], Node]
-"""Make the node of a new file: its path, content, and mode."""
+AddText = Callable[[bytes, int], Node]
+"""Make the node of a new file from its content and mode."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +67,12 @@ class Addition:
 
     label: str
     """Start of the labels' names, such as org.hpcmod.bake."""
-    labels: Mapping[str, str]
-    """Labels of the new image by the end of their names; `image` is the checksum of the old one."""
-    identity: str
-    """Text that differs for different additions."""
-    bytes: int
-    """Their largest size in the image."""
+    packages: tuple[str, ...]
+    """What is added, for a label of the new image."""
+    prefix: str
+    """Where it is in the image, for another label."""
+    size: int
+    """Bytes of the files."""
     place: Callable[[Node, AddText], None]
     """Adds their nodes to the root directory of the image."""
     write_contents: Callable[[SquashfsWriter, Node], None]
@@ -137,10 +138,9 @@ def check_free(out: Path, *, force: bool) -> None:
         raise BadInputError(f"{out}: already exists", "Choose another file, or replace it with --force.")
 
 
-def clear_old(out: Path) -> None:
-    """Remove what killed processes left next to a new image."""
-    for name in (out.name, sidecar(out).name):
-        clear_leftovers(out.parent, name)
+def needed_room(source: SourceImage, addition: Addition) -> int:
+    """Return the largest expected size of a new image in bytes."""
+    return source.sif.size + addition.size + _ROOM
 
 
 def write_image(source: SourceImage, addition: Addition, new: NewFile, progress: Progress | None = None) -> Written:
@@ -155,9 +155,12 @@ def write_image(source: SourceImage, addition: Addition, new: NewFile, progress:
     NoSpaceError
         If the SIF does not fit.
     """
-    needed = source.sif.size + addition.bytes
+    for name in (new.out.name, sidecar(new.out).name):
+        clear_leftovers(new.out.parent, name)
     with scratch(new.out) as made:
-        check_room([Need(new.out.parent, needed, 2, "the SIF at most", "choose another path: -o PATH")])
+        check_room(
+            [Need(new.out.parent, needed_room(source, addition), 2, "the SIF at most", "choose another path: -o PATH")]
+        )
         old, sha256 = _write(source, addition, new, made.path, progress)
         check_sif(read_sif(made.path), architecture=source.sif.architecture)
         addition.check(made.path)
@@ -185,7 +188,8 @@ def _write(
     ticker = Ticker(progress, 2 * size)
     old = file_sha256(source.sif.path, lambda done, _: ticker.tick(done))
     check_sha256(source.sif.path, expected=new.sha256 or None, found=old)
-    labels = {"image": f"sha256:{old}", **addition.labels}
+    named = " ".join(addition.packages)
+    labels = {"image": f"sha256:{old}", "packages": named, "prefix": addition.prefix}
     labels = {f"{addition.label}.{name}": value for name, value in labels.items()}
     try:
         with path.open("x+b") as file:
@@ -194,7 +198,7 @@ def _write(
                 file,
                 architecture=source.sif.architecture,
                 created=source.sif.created,
-                uuid=uuid.uuid5(_NAMESPACE, f"{old} {addition.identity}").bytes,
+                uuid=uuid.uuid5(_NAMESPACE, f"{old} {addition.prefix} {named} {addition.size}").bytes,
                 objects=[_copy_object(source, one, labels) for one in source.sif.descriptors if _is_copied(one)],
                 write_partition=lambda into: _write_squashfs(
                     source, addition, labels, into, lambda done: ticker.tick(size + min(done, size))
@@ -234,7 +238,7 @@ def _write_squashfs(
 
     with SquashfsWriter(file, codec=codec, block_size=blocks.superblock.block_size) as writer:
 
-        def add_text(_: str, content: bytes, mode: int) -> Node:
+        def add_text(content: bytes, mode: int) -> Node:
             data = writer.add_file(len(content), [content])
             return Node("file", mode, mtime=source.sif.created, data=data)
 
@@ -242,7 +246,7 @@ def _write_squashfs(
         scripts = directory_in(root, b".singularity.d")
         if scripts is not None:
             text = json.dumps({**_read_labels(source.squashfs), **labels}, indent="\t", sort_keys=True)
-            scripts.children[b"labels.json"] = add_text(_LABELS, text.encode(), 0o644)
+            scripts.children[b"labels.json"] = add_text(text.encode(), 0o644)
         copying.copy_contents(root, source.tree, writer, on_bytes=count)
         addition.write_contents(writer, root)
         return writer.finish(root, mtime=source.sif.created)

@@ -13,8 +13,8 @@ from hpcmod.fs.replacing import scratch
 from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.fs.tree import write_file
 from hpcmod.image.bake.environment import write_environment
-from hpcmod.image.bake.image import BakePlan, BaseImage, bake, plan_bake, read_base
-from hpcmod.image.bake.writing import NewFile, check_free, clear_old
+from hpcmod.image.bake.image import BaseImage, bake, read_base
+from hpcmod.image.bake.writing import NewFile, check_free
 from hpcmod.image.integrity import Progress, file_sha256
 from hpcmod.install.packages.builder import Builder
 from hpcmod.install.packages.building import build_state, resolve_packages
@@ -105,24 +105,8 @@ def bake_own(
         As `bake`.
     """
     new = replace(new, sha256=base.sha256)
-    baked = Baked(base.shown, base.sha256, str(new.out), packages=str(packages))
-    if dry_run:
-        plan = plan_bake(Path(base.sif), packages, new, venv=venv)
-        return _with_plan(replace(baked, size=plan.bytes), plan)
-    plan, written = bake(Path(base.sif), packages, new, venv=venv, progress=progress)
-    return _with_plan(replace(baked, sha256=written.sha256, size=written.size), plan)
-
-
-def _with_plan(baked: Baked, plan: BakePlan) -> Baked:
-    return replace(
-        baked,
-        added=plan.added,
-        python=plan.python,
-        prefix=plan.prefix,
-        commands=plan.commands,
-        left_out=plan.left_out,
-        editable=plan.editable,
-    )
+    result = bake(Path(base.sif), packages, new, venv=venv, dry_run=dry_run, progress=progress)
+    return Baked(base.shown, base.sha256, str(new.out), packages=str(packages), **vars(result))
 
 
 def _begin(request: BakeRequest) -> Baked:
@@ -171,7 +155,6 @@ def bake_packages(request: BakeRequest, builder: Builder, *, progress: Progress 
     out = request.new.out
     check_free(out, force=request.new.force)
     out.parent.mkdir(parents=True, exist_ok=True)
-    clear_old(out)
     baked = _begin(request)
     if not request.change.conda.requirements:
         return _add_with_pip(request, request.base, baked, builder, progress)
@@ -251,9 +234,9 @@ def _add_with_pip(
         lock = _write_lock(request, replace(state, module=origin.shown, image=origin.sha256, conda=part))
         new = replace(request.new, sha256=base.sha256, reference=origin.origin, lock=lock)
         packages = made.tree.root / state_file(state.number, state.tag)
-        plan, written = bake(Path(base.sif), packages, new, venv=_NAME, progress=progress)
-    baked = replace(baked, sha256=written.sha256, size=written.size, in_base=state.from_image)
-    return replace(_with_plan(baked, plan), left_out=baked.left_out or plan.left_out)
+        result = bake(Path(base.sif), packages, new, venv=_NAME, progress=progress)
+    values = {**vars(result), "left_out": baked.left_out or result.left_out}
+    return replace(baked, in_base=state.from_image, **values)
 
 
 def _plan_pip(request: BakeRequest, base: BaseImage, made: PackageSet) -> StatePlan:

@@ -32,7 +32,6 @@ def test_a_link_out_of_the_directory_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "packages/out").symlink_to("../outside")
     with open_packages(tmp_path / "packages") as found:
         assert found.root.children[b"out"].kind == "symlink"
-        assert found.files == 1
 
 
 def test_refuses_data_that_is_neither_a_directory_nor_a_squashfs(tmp_path: Path) -> None:
