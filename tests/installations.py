@@ -37,6 +37,8 @@ def install(top: Path, module: str, syntax: str = "Lua", *, root: Path | None = 
     (place / "bin").mkdir(parents=True)
     for name in ("x.sif", "bin/python"):
         (place / name).write_text("ours")
-    record = {"module": module, "image": {"path": str(place / "x.sif"), "size": 3}, "files": {"bin/python": ""}}
+    files = ["bin/python", *(f"libexec/{path.name}" for path in (place / "libexec").iterdir())]
+    image = {"path": str(place / "x.sif"), "size": 3}
+    record = {"module": module, "image": image, "files": dict.fromkeys(files, "")}
     (place / "record.json").write_text(json.dumps(record))
     return path

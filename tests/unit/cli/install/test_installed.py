@@ -41,7 +41,7 @@ def refused(top: Path, *words: str) -> Result:
 
 def test_the_whole_name_removes_one_installation(top: Path) -> None:
     assert CliRunner().invoke(main, ["remove", "PyTorch/2.6"]).exit_code == 0
-    assert {path.relative_to(top).parts[-2] for path in files(top)} == {"PyTorch", "2.7", "bin"}
+    assert {path.relative_to(top).parts[-2] for path in files(top)} == {"PyTorch", "2.7", "bin", "libexec"}
     assert CliRunner().invoke(main, ["remove", "PyTorch"]).exit_code == 0
     assert files(top) == []
 
@@ -79,7 +79,7 @@ def test_a_dry_run_lists_what_it_would_remove_and_removes_nothing(top: Path) -> 
     assert files(top) == before
     root = top / "software/PyTorch/2.6"
     assert set(result.stdout.split()) == {
-        str(top / "modules/all/PyTorch/2.6.lua"), *(str(root / name) for name in ("bin", "record.json", "x.sif"))
+        str(top / "modules/all/PyTorch/2.6.lua"), *(str(root / name) for name in ("bin", "libexec", "record.json", "x.sif"))
     }  # fmt: skip
 
 
