@@ -73,11 +73,9 @@ def parse_json(
     """
     data = JsonObject(load_json(text, where, limit=limit), where)
     if version and data.number(version[0], 0) != version[1]:
-        found = show_value(data.values.get(version[0]))
-        raise BadInputError(
-            f"{where}: {version[0]}: expected version {version[1]}, found {found}",
-            "Use the hpcmod version that wrote it, or a later one.",
-        )
+        found = data.values.get(version[0])
+        cure = "Use the hpcmod version that wrote it, or a later one." if isinstance(found, int) else ""
+        raise BadInputError(f"{where}: {version[0]}: expected version {version[1]}, found {show_value(found)}", cure)
     return parse_form(kind, data, **known)
 
 
