@@ -420,6 +420,15 @@ CASES: dict[str, Case] = {
 }
 
 
+def saved_files(*tags: str, layers: Sequence[bytes], architecture: str = "amd64") -> dict[str, bytes]:
+    """Return the files of an archive as `docker save` wrote them up to version 24."""
+    diff_ids = [f"sha256:{hashlib.sha256(one).hexdigest()}" for one in layers]
+    config = json.dumps({"architecture": architecture, "os": "linux", "rootfs": {"diff_ids": diff_ids}}).encode()
+    names = [f"{number}/layer.tar" for number in range(len(layers))]
+    listed = {"Config": f"{hashlib.sha256(config).hexdigest()}.json", "RepoTags": list(tags), "Layers": names}
+    return {str(listed["Config"]): config, "manifest.json": json.dumps([listed]).encode(), **dict(zip(names, layers))}
+
+
 def write_layout(
     directory: Path,
     layers: Sequence[bytes],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import struct
 from collections.abc import Sequence
@@ -19,14 +20,33 @@ NUMBERS = tuple(
 """Little-endian numbers at the limits of their types."""
 
 
+VALUES = (None, True, 7, -1, 1.5, 1e999, "", "x", "\ud800", "Zm9vOmJhcg==", [], ["x", 1], [None], {}, {"x": None}, [{}])
+"""JSON values of all types."""
+
+
+def replace_value(dice: random.Random, data: bytes) -> bytes:
+    """Replace one value in a JSON document, at any depth, by one of any type."""
+    root = [json.loads(data)]
+    holder, key = root, 0
+    while isinstance(holder[key], (dict, list)) and holder[key] and dice.random() < 0.7:
+        holder = holder[key]
+        key = dice.choice(list(holder) if isinstance(holder, dict) else range(len(holder)))
+    holder[key] = dice.choice(VALUES)
+    return json.dumps(root[0]).encode()
+
+
 def mutate(dice: random.Random, data: bytes, places: Sequence[range] = ()) -> bytes:
     """Change one to four places of an input: insert, remove, double or replace bytes; sometimes truncate it.
+
+    Of JSON, sometimes a value is replaced.
 
     Parameters
     ----------
     places
         Ranges of offsets to change, for binary formats of which only some parts matter; keeps the length.
     """
+    if not places and data[:1] in (b"{", b"[") and data[-1:] in (b"}", b"]") and dice.random() < 0.3:
+        return replace_value(dice, data)
     changed = bytearray(data)
     for _ in range(dice.randint(1, 4)):
         at = dice.choice(dice.choice(places)) if places else dice.randint(0, len(changed))

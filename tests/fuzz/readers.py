@@ -84,7 +84,7 @@ from tests.foreign_recipes import EDF, EDF_BASE, LUMI, NGC, ODD_ALIASES, SAMTOOL
 from tests.fuzz.mutations import flip, mutate, mutate_tar, tar_headers
 from tests.ld_cache import make_cache
 from tests.logs import excerpts
-from tests.oci_corpus import f, tar_bytes, write_layout
+from tests.oci_corpus import f, saved_files, tar_bytes, write_layout
 from tests.unit.image.tar_fuzz import try_image
 
 if sys.version_info >= (3, 11):
@@ -522,21 +522,26 @@ def _compressed(_: Path) -> Iterator[Reader]:
     yield Reader(read, lambda dice: flip(dice, dice.choice(seeds)))
 
 
-@reader("OCI archive")
-def _archive(directory: Path) -> Iterator[Reader]:
+def _archive(kind: str, directory: Path) -> Iterator[Reader]:
     layout = write_layout(directory / "layout", [tar_bytes([f("a")])], compression="none")
-    files = sorted(path for path in layout.rglob("*") if path.is_file())
-    whole = tar_bytes([f(str(path.relative_to(layout)), path.read_bytes()) for path in files])
+    files = {str(path.relative_to(layout)): path.read_bytes() for path in sorted(layout.rglob("*")) if path.is_file()}
+    if kind == "docker-archive":
+        files = saved_files("x:1", layers=[tar_bytes([f("a")])])
+    whole = tar_bytes([f(name, data) for name, data in files.items()])
     headers, path = tar_headers(whole), directory / "changed.tar"
 
     def read(data: bytes) -> None:
         path.write_bytes(data)
-        with read_layout(ImageReference.parse(f"oci-archive:{path}"), architecture="amd64") as image:
+        with read_layout(ImageReference.parse(f"{kind}:{path}"), architecture="amd64") as image:
             for layer in image.layers:
                 with layer.open() as stream:
                     stream.read()
 
     yield Reader(read, lambda dice: mutate_tar(dice, whole, headers))
+
+
+reader("OCI archive")(partial(_archive, "oci-archive"))
+reader("archive of docker save")(partial(_archive, "docker-archive"))
 
 
 @reader("bundle")

@@ -1,8 +1,6 @@
 """Broken layers for fuzzing: layers of the edge-case corpus with targeted damage, and tars of random headers.
 
-Their checksums are correct, so that the reader gets past them. HPCMOD_THOROUGH=1 pytest
-tests/unit/image/layers/test_tar.py tests/unit/test_fuzz.py runs hundreds of thousands of inputs through each reader of
-untrusted files.
+Their checksums are correct, so that the reader gets past them. The reader `layers` of tests/fuzz reads them.
 """
 
 from __future__ import annotations

@@ -7,8 +7,6 @@ from functools import lru_cache
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from hpcmod.check.jobs.lint import RULES, lint_job
 from hpcmod.machine import load_site
@@ -231,14 +229,6 @@ def test_a_key_required_by_one_machine_is_missing_only_there() -> None:
     script = HEAD.replace("-A p ", "")
     assert "missing-option" in [fault.rule for fault in lint_job(script, site("marenostrum5"))]
     assert "missing-option" not in [fault.rule for fault in lint_job(script, Site("ours"))]
-
-
-@given(st.text(alphabet="#SBATCH-=n \t\n\\\"'`$(){}<>|&;srunsingularity exec$SIF/.:,0129"))
-@pytest.mark.slow
-def test_no_text_makes_it_fail(text: str) -> None:
-    for script, profile in ((text, "lumi"), (f"#!/bin/bash\n{text}", "marenostrum5")):
-        lines = [fault.line for fault in lint_job(script, site(profile))]
-        assert all(0 <= line <= len(script.splitlines()) + 1 for line in lines)
 
 
 def test_deep_nesting_does_not_make_it_fail() -> None:

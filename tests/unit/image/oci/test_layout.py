@@ -1,24 +1,21 @@
 from __future__ import annotations
 
-import hashlib
 import io
 import json
-import os
 import tarfile
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from hpcmod.errors import BadInputError, HpcmodError, LackingError, NotFoundError, VerificationError
 from hpcmod.image.oci.layout import read_layout
 from hpcmod.model.images.reference import ImageReference
-from tests.oci_corpus import f, put, tar_bytes, write_layout
+from tests.oci_corpus import f, put, saved_files, tar_bytes, write_layout
 
-EXAMPLES = 20_000 if os.environ.get("HPCMOD_THOROUGH") else 150
 LAYERS = [tar_bytes([f("a", "one")]), tar_bytes([f("b", "two")])]
+saved = partial(saved_files, layers=LAYERS)
 
 
 def read(text: str, architecture: str = "amd64") -> list[bytes]:
@@ -48,15 +45,6 @@ def files_of(directory: Path) -> dict[str, bytes]:
 @pytest.fixture
 def layout(tmp_path: Path) -> Path:
     return write_layout(tmp_path / "layout", LAYERS, compression="none")
-
-
-def saved(*tags: str, architecture: str = "amd64", layers: list[bytes] = LAYERS) -> dict[str, bytes]:
-    """Return the files of an archive as `docker save` wrote them up to version 24."""
-    diff_ids = [f"sha256:{hashlib.sha256(one).hexdigest()}" for one in layers]
-    config = json.dumps({"architecture": architecture, "os": "linux", "rootfs": {"diff_ids": diff_ids}}).encode()
-    names = [f"{number}/layer.tar" for number in range(len(layers))]
-    listed = {"Config": f"{hashlib.sha256(config).hexdigest()}.json", "RepoTags": list(tags), "Layers": names}
-    return {str(listed["Config"]): config, "manifest.json": json.dumps([listed]).encode(), **dict(zip(names, layers))}
 
 
 def test_reads_a_layouts_directory_and_an_archive_of_it(layout: Path, tmp_path: Path) -> None:
@@ -226,28 +214,3 @@ def test_an_archive_that_is_truncated_is_never_read_as_whole(tmp_path: Path) -> 
         (tmp_path / "cut.tar").write_bytes(whole[:end])
         with pytest.raises(HpcmodError):
             read(f"docker-archive:{tmp_path}/cut.tar")
-
-
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.data())
-@pytest.mark.slow
-def test_no_change_of_an_archive_raises_anything_but_our_own_error(tmp_path: Path, data: st.DataObject) -> None:
-    whole = tmp_path / "whole.tar"
-    if not whole.exists():
-        pack(whole, saved("x:1"), {"0/link": "layer.tar"})
-    changed = bytearray(whole.read_bytes())
-    for _ in range(data.draw(st.integers(1, 4))):
-        at = data.draw(st.integers(0, len(changed) // 512 - 1)) * 512 + data.draw(st.integers(0, 511))
-        new = data.draw(st.binary(min_size=1, max_size=12))
-        changed[at : at + len(new)] = new
-        if data.draw(st.booleans()):  # correct the checksum of the header
-            start = at // 512 * 512
-            changed[start + 148 : start + 156] = b" " * 8
-            changed[start + 148 : start + 156] = b"%06o\0 " % sum(changed[start : start + 512])
-    path = tmp_path / "changed.tar"
-    path.write_bytes(changed)
-    for kind in ("docker-archive", "oci-archive"):
-        try:
-            read(f"{kind}:{path}")
-        except HpcmodError:
-            continue

@@ -4,8 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from hpcmod.errors import BadInputError, HpcmodError, LackingError, NotFoundError, VerificationError
 from hpcmod.image.sif.reader import architecture_name, check_sif, read_sif, squashfs_partition
@@ -129,18 +127,3 @@ def test_wrong_architecture_names_both(tmp_path: Path) -> None:
 
 def test_kernel_names_become_goarch_names() -> None:
     assert [architecture_name(name) for name in ("x86_64", "aarch64", "riscv64")] == ["amd64", "arm64", "riscv64"]
-
-
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(changes=st.lists(st.tuples(st.integers(0, corpus.DESCRIPTORS_AT + 1200), st.binary(min_size=1, max_size=8))))
-@pytest.mark.slow
-def test_a_damaged_head_only_ever_gives_our_errors(tmp_path: Path, changes: list[tuple[int, bytes]]) -> None:
-    path = corpus.make_sif(tmp_path / "a.sif")
-    with path.open("r+b") as file:
-        for place, data in changes:
-            file.seek(place)
-            file.write(data)
-    try:
-        check_sif(read_sif(path), architecture="amd64")
-    except HpcmodError as err:
-        assert err.message

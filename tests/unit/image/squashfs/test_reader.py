@@ -2,16 +2,12 @@ from __future__ import annotations
 
 import os
 import random
-import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from hpcmod.errors import HpcmodError, NotFoundError
+from hpcmod.errors import NotFoundError
 from hpcmod.image.squashfs.reader import Squashfs
 from tests.corpus import HAS_MKSQUASHFS, Link, Node, Program, make_squashfs, pack
 
@@ -183,107 +179,3 @@ def test_reads_files_with_two_names_and_extended_attributes(tmp_path: Path) -> N
         squashfs = Squashfs(file, 0, body.stat().st_size)
         assert squashfs.read_bytes("/one", 10) == squashfs.read_bytes("/two", 10) == b"shared"
         assert squashfs.listdir("/directory") == []
-
-
-SMALL: dict[str, Node] = {
-    "/text": TEXT[:30_000],
-    "/noise": NOISE[:5000],
-    "/hole": bytes(9000) + b"x",
-    "/a/b/c": "short",
-    "/a/link": Link("b/c"),
-    **{f"/many/{number}": str(number) for number in range(300)},
-}
-
-
-@dataclass
-class Target:
-    """A valid image that tests damage again and again, always in the same file."""
-
-    path: Path
-    body: bytes = field(repr=False)
-
-
-def make_target(directory: Path, *options: str) -> Target:
-    path = directory / "body"
-    return Target(path, make_squashfs(path, SMALL, "-b", "4K", *options).read_bytes())
-
-
-@pytest.fixture(scope="module", params=["gzip", "xz", "zstd"])
-def small(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Target:
-    return make_target(tmp_path_factory.mktemp("fuzz"), "-comp", request.param)
-
-
-@pytest.fixture(scope="module")
-def stored(tmp_path_factory: pytest.TempPathFactory) -> Target:
-    """An image with uncompressed metadata: damage reaches inodes and directories, not just the decompressor."""
-    return make_target(tmp_path_factory.mktemp("fuzz"), "-noI", "-noD", "-noF")
-
-
-def visit_all(path: Path) -> None:
-    """Read everything in an image that damage permits; only our own errors are caught."""
-    with path.open("rb") as file:
-        squashfs = Squashfs(file, 0, path.stat().st_size)
-        for name in SMALL:
-            try:
-                squashfs.listdir(name.rpartition("/")[0])
-                squashfs.real_path(name)
-                squashfs.read_bytes(name, 1 << 20)
-            except HpcmodError as err:
-                assert err.message
-                assert len(err.message) < 1000
-
-
-def damage(image: Target, changes: list[tuple[float, bytes]]) -> None:
-    path, body = image.path, image.body
-    changed = bytearray(body)
-    for share, data in changes:
-        at = int(share * (len(body) - len(data)))
-        changed[at : at + len(data)] = data
-    path.write_bytes(changed)
-    try:
-        visit_all(path)
-    except HpcmodError as err:
-        assert err.message
-
-
-CHANGES = st.lists(st.tuples(st.floats(0, 1), st.binary(min_size=1, max_size=8)), min_size=1, max_size=6)
-FUZZ = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-
-
-@FUZZ
-@given(changes=CHANGES)
-@pytest.mark.slow
-def test_damage_anywhere_only_ever_gives_our_errors(small: Target, changes: list[tuple[float, bytes]]) -> None:
-    damage(small, changes)
-
-
-@FUZZ
-@given(changes=CHANGES)
-@pytest.mark.slow
-def test_damage_in_plain_metadata_only_ever_gives_our_errors(
-    stored: Target, changes: list[tuple[float, bytes]]
-) -> None:
-    damage(stored, [(1 - share * share / 4, data) for share, data in changes])
-
-
-@FUZZ
-@given(at=st.integers(0, 88), value=st.integers(0, (1 << 64) - 1))
-@pytest.mark.slow
-def test_any_superblock_only_ever_gives_our_errors(small: Target, at: int, value: int) -> None:
-    path, body = small.path, small.body
-    path.write_bytes(body[:at] + struct.pack("<Q", value) + body[at + 8 :])
-    try:
-        visit_all(path)
-    except HpcmodError as err:
-        assert err.message
-
-
-@FUZZ
-@given(keep=st.floats(0, 1))
-def test_a_cut_image_only_ever_gives_our_errors(small: Target, keep: float) -> None:
-    path, body = small.path, small.body
-    path.write_bytes(body[: int(len(body) * keep)])
-    try:
-        visit_all(path)
-    except HpcmodError as err:
-        assert err.message

@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from hpcmod.errors import BadInputError, HpcmodError
+from hpcmod.errors import BadInputError
 from hpcmod.image.web.credentials import Credentials, auth_files, find_credentials
 
 HOST = "registry.example.org:5000"
@@ -225,31 +223,3 @@ def test_a_helpers_nonsense_is_an_error_that_does_not_show_it(
     with pytest.raises(BadInputError, match="its answer is not a login") as caught:
         find(home)
     assert "secret" not in str(caught.value)
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=20) | st.sampled_from([HOST, "auths", "Zm9vOmJhcg=="]),
-    lambda inner: (
-        st.lists(inner, max_size=4)
-        | st.dictionaries(
-            st.sampled_from([HOST, f"https://{HOST}/v2/", "auths", "auth", "identitytoken", "username", "credHelpers"])
-            | st.text(max_size=8),
-            inner,
-            max_size=4,
-        )
-    ),
-    max_leaves=12,
-)
-
-
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(content=st.binary(max_size=60) | JSON.map(lambda value: json.dumps(value).encode()))
-@pytest.mark.slow
-def test_any_file_content_gives_our_error_only(home: Path, content: bytes) -> None:
-    file = home / ".docker" / "config.json"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(content)
-    try:
-        find(home)
-    except HpcmodError as err:
-        assert str(file) in err.message

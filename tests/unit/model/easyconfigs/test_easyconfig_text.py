@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from hpcmod.errors import BadInputError
 from hpcmod.model.easyconfigs.easyconfig_text import NamedImage, read_named_image
@@ -36,12 +34,3 @@ def test_the_image_is_read_from_the_text(
 def test_reports_values_that_need_easybuild(text: str) -> None:
     with pytest.raises(BadInputError):
         read_named_image(HEAD + text, "x.eb")
-
-
-@pytest.mark.slow
-@given(st.text(max_size=60))
-def test_no_text_raises_anything_but_bad_input(text: str) -> None:
-    try:
-        read_named_image(text, "x.eb")
-    except BadInputError:
-        return

@@ -1,9 +1,5 @@
 from __future__ import annotations
 
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from hpcmod.model.nodes.facts import KnownGpu, NodeProblem, Space, format_cpus, parse_facts
 
 ANSWER = {
@@ -37,16 +33,3 @@ def test_the_facts_of_a_node_are_read() -> None:
 def test_cpus_are_written_as_linux_does() -> None:
     assert format_cpus([8, 3, 2, 1, 0]) == "0-3,8"
     assert format_cpus([]) == ""
-
-
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=True) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=8,
-)
-
-
-@pytest.mark.slow
-@given(st.dictionaries(st.sampled_from(sorted(ANSWER)), VALUES))
-def test_no_answer_makes_the_reader_fail(answer: dict[str, object]) -> None:
-    parse_facts(answer, arrived=0.0)
