@@ -140,6 +140,7 @@ LUMI = {
     "computed version": _lumi("version = open('x').read()", refused="its version cannot be determined"),
     "split version": _lumi("versionsuffix = '-' + '.'.join('6.2.4'.split('.')[:2])", carried=("versionsuffix",)),
     "no image": _lumi("sources = ['x.tar.gz']", refused="must be a single SIF"),
+    "two images": _lumi("sources = ['a.sif', 'b.sif']", refused="must be a single SIF, found: a.sif, b.sif"),
     "software": Case(
         "easyblock = 'ConfigureMake'\nname = 'x'\nversion = '1'\nsources = [f'{nowhere}.tar.gz']\n",
         refused="it has no container image, but installs software with the easyblock ConfigureMake",
@@ -271,7 +272,8 @@ NGC = {
     "conflict": _ngc('conflict(myModuleName(), "other")', carried=("conflicts, by modluafooter",)),
     "module": _ngc('load("Singularity")', changed=('load("Singularity")',)),
     "message": _ngc('LmodMessage("pulling " .. image)', changed=("NGC_IMAGE_DIR is not read",)),
-    "other code": _ngc('os.execute("x")', lost=('1 other lines of Lua: os.execute("x")',)),
+    "other code": _ngc('os.execute("x")\nb = 1', lost=('2 other lines of Lua: os.execute("x"); b = 1',)),
+    "no programs": Case(_NGC.replace('local programs = {"tool", "tool2"}\n', ""), lost=("list of programs not found",)),
     "command of the host": _ngc("", ('"tool2"', '"bash"'), lost=("the command bash",)),
     "digest": _ngc("", ('tool:1.0"\nlocal programs', f'tool@{A}"\nlocal programs')),
     "moving": _ngc("", ("hpc/tool:1.0", "hpc/tool:latest"), refused="the tag latest without"),

@@ -51,12 +51,6 @@ def test_carries_variables_binds_checks_and_code_of_the_module() -> None:
     assert "the empty element of PATH in the container, which means the current directory, is gone" in one.changed
 
 
-def test_reports_a_lost_variable_whose_name_is_a_number() -> None:
-    text = LUMI.replace("modextravars = {", "modextravars = {1: 'x',", 1)
-    assert text != LUMI
-    assert any("the variable 1, whose name" in one for one in convert_easyconfig(text, PATH).left_out)
-
-
 def test_exactly_the_commands_are_wrapped_that_the_recipe_wraps() -> None:
     assert convert_easyconfig(LUMI, PATH).easyconfig.wrapped_commands == ("python", "python3", "torchrun")
     bare = re.sub(r"    f?'(cat|ln).*\n", "", LUMI)
@@ -90,29 +84,6 @@ def test_scripts_that_hpcmod_lacks_are_carried_and_other_commands_are_named_whol
     assert one.left_out[-1].endswith(f"installation: {command} (its packages are in user_packages)")
 
 
-def test_an_easyconfig_that_builds_its_image_is_refused_with_what_to_do() -> None:
-    text = LUMI.replace("'mkdir -p %(installdir)s/bin',", "'singularity build --force a.sif b.def',")
-    with pytest.raises(BadInputError, match="hpcmod build"):
-        convert_easyconfig(text, PATH)
-
-
-def test_reports_lua_code_that_not_every_lmod_can_run() -> None:
-    text = LUMI.replace("conflict( 'singularity-AI-bindings' )", "load('other')\nos.execute('touch owned')")
-    (lost,) = convert_easyconfig(text, PATH).left_out
-    assert lost.startswith(
-        "Lua code of the module, which calls os.execute, which other machines may lack: load('other')"
-    )
-
-
-def test_parameters_without_an_equivalent_are_named_whole() -> None:
-    text = LUMI + "dependencies = [('x', '1')]\ncolour = 'green'\nsources = [local_sif, 'a.docker']\n"
-    assert convert_easyconfig(text, PATH).left_out == (
-        "the source a.docker: hpcmod installs the image alone, so keep it in a directory for documents",
-        "dependencies: [('x', '1')] (if a module of the site is needed, add it)",
-        "colour: 'green'",
-    )
-
-
 def test_uses_the_file_with_the_modules_name_if_two_make_it(outcomes: tuple[Outcome, ...]) -> None:
     assert [one.origin.rpartition("/")[2] for one in outcomes if isinstance(one, ImportedEasyconfig)] == [PATH.name]
     assert "would make PyTorch/2.7.1" in reason(outcomes, "exampleVenv-20250827.eb")
@@ -127,12 +98,6 @@ def test_refuses_unreadable_files_with_the_reason(outcomes: tuple[Outcome, ...])
     assert "must be a single SIF, found: x.tar.gz" in reason(outcomes, "source.eb")
     assert "already an hpcmod easyconfig" in reason(outcomes, "ours.eb")
     assert "not a valid easyconfig" in reason(outcomes, "broken.eb")
-
-
-def test_names_facts_that_only_running_would_show() -> None:
-    text = LUMI.replace("modextravars = {", "modextravars = {**nowhere,")
-    lost = convert_easyconfig(text, PATH).left_out
-    assert any(one.startswith("modextravars, which only running the file would determine: ") for one in lost)
 
 
 @pytest.mark.parametrize(
@@ -158,12 +123,6 @@ def test_a_recipe_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.chdir(tmp_path)
     convert_easyconfig(LUMI + "\nopen('owned', 'w')\n__import__('os').system('touch owned')\n", PATH)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_chooses_none_of_two_images() -> None:
-    text = "easyblock = 'MakeCp'\nname = 'x'\nversion = '1'\nsources = ['a.sif', 'b.sif']\n"
-    with pytest.raises(BadInputError, match=r"must be a single SIF, found: a\.sif, b\.sif"):
-        convert_easyconfig(text, Path("x-1.eb"))
 
 
 def test_comments_of_the_module_that_are_never_closed_take_little_time() -> None:
