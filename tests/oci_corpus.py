@@ -63,6 +63,10 @@ class Case:
     """Whether conversion must accept it; else it must refuse it."""
 
 
+def one_layer(*entries: Entry, accepted: bool = True) -> Case:
+    return Case([entries], accepted=accepted)
+
+
 def f(name: str | bytes, data: str | bytes = "x", mode: int = 0o644, **more: object) -> Member:
     return Member(_bytes(name), FILE, _bytes(data), mode, **more)  # type: ignore[arg-type]
 
@@ -268,56 +272,36 @@ CASES: dict[str, Case] = {
     "modes-without-read": Case(
         [[f("none", "1", 0o000), f("w", "2", 0o200), d("shut", 0o000), f("shut/in", "3", 0o400), d("x", 0o111)]]
     ),
-    "owners": Case(
-        [
-            [
-                f("u", "1", uid=1000, gid=100),
-                d("d", uid=33, gid=33),
-                f("big", "2", uid=3_000_000, gid=3_000_001, gnu=True),
-            ]
-        ]
+    "owners": one_layer(
+        f("u", "1", uid=1000, gid=100),
+        d("d", uid=33, gid=33),
+        f("big", "2", uid=3_000_000, gid=3_000_001, gnu=True),
     ),
     "owners-names-long": Case([[f("u", "1", pax=((b"uid", b"4000000"), (b"gid", b"4000001")))]]),
-    "xattrs": Case(
-        [
-            [
-                f("x", "1", pax=((b"SCHILY.xattr.user.note", b"a\0b=c\n"), (b"SCHILY.xattr.user.other", b"2"))),
-                d("d", pax=((b"SCHILY.xattr.user.dir", b"1"),)),
-            ]
-        ]
+    "xattrs": one_layer(
+        f("x", "1", pax=((b"SCHILY.xattr.user.note", b"a\0b=c\n"), (b"SCHILY.xattr.user.other", b"2"))),
+        d("d", pax=((b"SCHILY.xattr.user.dir", b"1"),)),
     ),
-    "capabilities": Case(
-        [
-            [
-                f(
-                    "ping",
-                    "1",
-                    0o755,
-                    pax=((b"SCHILY.xattr.security.capability", b"\1\0\0\2\0\x20\0\0\0\0\0\0\0\0\0\0\0\0\0\0"),),
-                )
-            ]
-        ]
+    "capabilities": one_layer(
+        f(
+            "ping",
+            "1",
+            0o755,
+            pax=((b"SCHILY.xattr.security.capability", b"\1\0\0\2\0\x20\0\0\0\0\0\0\0\0\0\0\0\0\0\0"),),
+        )
     ),
-    "names": Case(
-        [
-            [
-                f(b"\xff\xfe", "1"),
-                f("n" * 255, "2"),
-                f(" sp ace", "3"),
-                f("new\nline", "4"),
-                f("back\\slash", "5"),
-                f("ünï", "6"),
-                f("*?[", "7"),
-            ]
-        ]
+    "names": one_layer(
+        f(b"\xff\xfe", "1"),
+        f("n" * 255, "2"),
+        f(" sp ace", "3"),
+        f("new\nline", "4"),
+        f("back\\slash", "5"),
+        f("ünï", "6"),
+        f("*?[", "7"),
     ),
-    "names-ustar-prefix": Case(
-        [
-            [
-                sealed(header(Member(b"c" * 90, mtime=NOON), 1)[:345] + (b"p" * 60).ljust(155, b"\0") + bytes(12))
-                + padded(b"1")
-            ]
-        ]
+    "names-ustar-prefix": one_layer(
+        sealed(header(Member(b"c" * 90, mtime=NOON), 1)[:345] + (b"p" * 60).ljust(155, b"\0") + bytes(12))
+        + padded(b"1")
     ),
     "names-pax-long": Case([[f("p/" + "q" * 150, "1"), link("l", "t" * 200), hard("h", "p/" + "q" * 150)]]),
     "names-gnu-long": Case(
@@ -334,80 +318,54 @@ CASES: dict[str, Case] = {
         [[f("short", "1", pax=((b"path", b"real-name"), (b"mtime", b"1500000000.25"), (b"size", b"1")), mtime=1)]]
     ),
     "pax-global": Case([[header(Member(b"g", b"g"), 20) + padded(pax_record(b"comment", b"hi there")), f("a", "1")]]),
-    "mtimes": Case(
-        [
-            [
-                f("zero", "1", mtime=0),
-                f("negative", "2", mtime=-5, gnu=True),
-                f("fraction", "3", pax=((b"mtime", b"1234567890.987"),)),
-                f("after-2038", "4", mtime=1 << 31),
-                f("after-2106", "5", mtime=1 << 32, gnu=True),
-            ]
-        ]
+    "mtimes": one_layer(
+        f("zero", "1", mtime=0),
+        f("negative", "2", mtime=-5, gnu=True),
+        f("fraction", "3", pax=((b"mtime", b"1234567890.987"),)),
+        f("after-2038", "4", mtime=1 << 31),
+        f("after-2106", "5", mtime=1 << 32, gnu=True),
     ),
     "sparse": Case(
         [[old_gnu_sparse("old"), pax_sparse_00("zero"), pax_sparse_01("one"), pax_sparse_10("ten"), f("after", "1")]]
     ),
     "holes": Case([[f("hole", bytes(300_000) + b"x" + bytes(300_000)), f("zeros", bytes(131072 * 3)), f("empty", "")]]),
-    "sizes": Case(
-        [
-            [
-                f(f"s{n}", b"ab" * (n // 2) + b"c" * (n % 2))
-                for n in (0, 1, 511, 512, 513, 131071, 131072, 131073, 400_000)
-            ]
-        ]
+    "sizes": one_layer(
+        *(f(f"s{n}", b"ab" * (n // 2) + b"c" * (n % 2)) for n in (0, 1, 511, 512, 513, 131071, 131072, 131073, 400_000))
     ),
     "same-content": Case([[f("a", "q" * 200_000), f("b", "q" * 200_000)], [f("c", "q" * 200_000)]]),
     "empty-layer": Case([[f("a")], [], [f("b")]]),
     "empty-image": Case([[]]),
     "many-layers": Case([[f(f"f{n}", str(n)), f("same", str(n))] for n in range(30)]),
-    "apptainers-places-taken": Case(
-        [
-            [
-                f("proc", "no directory"),
-                d("etc"),
-                f("etc/hosts", "127.0.0.1", 0o400),
-                link("etc/resolv.conf", "../run/r.conf"),
-                f("environment", "mine"),
-                link(".exec", "nowhere"),
-            ]
-        ],
+    "apptainers-places-taken": one_layer(
+        f("proc", "no directory"),
+        d("etc"),
+        f("etc/hosts", "127.0.0.1", 0o400),
+        link("etc/resolv.conf", "../run/r.conf"),
+        f("environment", "mine"),
+        link(".exec", "nowhere"),
         accepted=False,
     ),
-    "apptainers-places-kept": Case(
-        [
-            [
-                d("tmp", 0o1777),
-                d("etc"),
-                f("etc/hosts", "127.0.0.1", 0o400),
-                f("environment", "mine"),
-                link("var", "usr/var"),
-                d("usr/var"),
-            ]
-        ]
+    "apptainers-places-kept": one_layer(
+        d("tmp", 0o1777),
+        d("etc"),
+        f("etc/hosts", "127.0.0.1", 0o400),
+        f("environment", "mine"),
+        link("var", "usr/var"),
+        d("usr/var"),
     ),
-    "own-singularity-d": Case(
-        [
-            [
-                d(".singularity.d"),
-                d(".singularity.d/env"),
-                f(".singularity.d/env/20-mine.sh", "export MINE=1\n", 0o755),
-                f(".singularity.d/runscript", "old", 0o700),
-                f(".singularity.d/startscript", "old", 0o700),
-            ]
-        ]
+    "own-singularity-d": one_layer(
+        d(".singularity.d"),
+        d(".singularity.d/env"),
+        f(".singularity.d/env/20-mine.sh", "export MINE=1\n", 0o755),
+        f(".singularity.d/runscript", "old", 0o700),
+        f(".singularity.d/startscript", "old", 0o700),
     ),
     "configured": Case(
         [[f("a")]],
         {
             "Env": [
-                "PATH=/opt/bin:/bin",
-                "A=1",
-                "EMPTY=",
-                "SPACE=a b  c",
-                "NOVALUE",
-                'QUOTE=it\'s "$HOME" `id` \\ !',
-                "LINES=a\nb",
+                *("PATH=/opt/bin:/bin", "A=1", "EMPTY=", "SPACE=a b  c", "NOVALUE"),
+                *('QUOTE=it\'s "$HOME" `id` \\ !', "LINES=a\nb"),
             ],
             "Entrypoint": ["/bin/entry", "two words", "it's"],
             "Cmd": ["arg", "$HOME"],

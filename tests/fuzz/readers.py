@@ -264,6 +264,7 @@ NCCL_NET = false
 unset = ["NCCL_NET_GDR_LEVEL"]
 set = { FI_MR_CACHE_MONITOR = "kdreg2" }
 """
+BANDWIDTHS = "tests/unit/model/bandwidth/corpus/*.txt"
 JOBS = ("tests/jobs/desk/seen/wrong/*.sh", "tests/jobs/desk/seen/right/*.sh")
 
 
@@ -276,13 +277,7 @@ texts("build recipe", lambda data: parse_recipe(text_of(data), "x"), _read_all("
 texts("lock of a build", lambda data: parse_lock(text_of(data), "lock"), _read_all("recipes/lock"))
 texts("bind list", lambda data: parse_elements(text_of(data)), [rb"/a,/b:/c:ro,/d\:e:/f,/g:/h:image-src=/\,ro"])
 texts("advisory", lambda data: parse_advisory(text_of(data), "x.toml", "x"), [ADVISORY])
-
-
-texts(
-    "bandwidth table",
-    lambda data: read_bandwidths(text_of(data)),
-    _read_all("tests/unit/model/bandwidth/corpus/*.txt"),
-)
+texts("bandwidth table", lambda data: read_bandwidths(text_of(data)), _read_all(BANDWIDTHS))
 
 
 @reader("earlier bandwidths")
