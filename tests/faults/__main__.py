@@ -24,11 +24,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     parser.add_argument("verbs", nargs="*", metavar="VERB", help=f"one of {', '.join(SCENES)} (default: all)")
     parser.add_argument("--most", type=int, default=200, help="maximum number of trials for each verb (default: 200)")
-    parser.add_argument("--every-error", action="store_true", help="try all four errors at each point, not just one")
     faults = (KILL, *ERRORS)
     parser.add_argument("--fault", action="append", choices=faults, help="only this fault; may be repeated")
-    by = "try each system call, or each place; both: EIO, EDQUOT and ESTALE at each place, KILL and ENOSPC at each call"
-    parser.add_argument("--by", choices=("point", "place", "both"), default="point", help=by)
+    by = "try each system call; both: EIO, EDQUOT and ESTALE at each place, KILL and ENOSPC at each call"
+    parser.add_argument("--by", choices=("point", "both"), default="point", help=by)
     parser.add_argument("--done", type=Path, metavar="FILE", help="record trials in FILE, and skip those already in it")
     given = parser.parse_args()
     if unknown := set(given.verbs) - set(SCENES):
@@ -38,13 +37,7 @@ def main() -> None:
         raise SystemExit(f"no test stack in {find_stack()}: run dev/stack")
     print(HEAD, flush=True)
     bad, done = 0, Done(given.done)
-    choice = Choice(
-        given.most,
-        tuple(given.fault or ()),
-        by_place=given.by == "place",
-        both=given.by == "both",
-        every_error=given.every_error,
-    )
+    choice = Choice(given.most, tuple(given.fault or ()), both=given.by == "both")
     with tempfile.TemporaryDirectory(prefix="hpcmod-faults-") as work:
         for report in try_verbs(given.verbs or SCENES, stack, Path(work), choice, done):
             print(report.row(), flush=True)

@@ -290,16 +290,6 @@ def _advised(ground: Ground) -> None:
     )
 
 
-def _osv(ground: Ground) -> None:
-    _published(ground)
-    affected = {
-        "package": {"ecosystem": "PyPI", "name": "torch"},
-        "ranges": [{"type": "ECOSYSTEM", "events": [{"introduced": "0"}, {"fixed": "2.8"}]}],
-    }
-    entry = {"id": "T-1", "summary": "s", "published": "2027-01-20T10:00:00Z", "affected": [affected]}
-    (ground.top / "source" / "osv.json").write_text(json.dumps(entry))
-
-
 def _other_profile(ground: Ground) -> None:
     _empty_catalogue(ground)
     profile = ground.top / "site.toml"
@@ -430,9 +420,6 @@ SCENES: dict[str, Scene] = {
     ),
     "catalogue usage": Scene(("catalogue", "usage", "--fold"), _loaded, _CHECKED),
     "catalogue advisory refresh": Scene(("catalogue", "advisory", "refresh"), _advised, _CHECKED),
-    "catalogue advisory import": Scene(
-        ("catalogue", "advisory", "import", "source/osv.json", "--until", "2099-01-01"), _osv, _CHECKED
-    ),
     "catalogue docs": Scene(("catalogue", "docs", "out/pages"), _published),
     "site new": Scene(("site", "new", "--name", "ours", "-o", "site.toml"), _empty_catalogue),
     "site setup": Scene(("site", "setup", "--catalogue", "catalogue", "--output", "out/site"), _empty_catalogue),

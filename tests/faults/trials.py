@@ -63,12 +63,8 @@ class Choice:
     """Maximum number of trials, spread evenly over the run."""
     faults: tuple[str, ...] = ()
     """Faults to try at each point; empty: KILL, and one of ERRORS after another."""
-    by_place: bool = False
-    """Whether to try each place, instead of each point, with each of the faults; without faults, with PLACE_ERRORS."""
     both: bool = False
     """Whether to try each place with PLACE_ERRORS, and each point with KILL and ENOSPC."""
-    every_error: bool = False
-    """Whether to try each point with all of ERRORS, if no faults are given."""
 
 
 class Done:
@@ -182,28 +178,25 @@ def _try_verb(
 def choose(points: Sequence[Point], choice: Choice) -> Iterator[tuple[Point, str]]:
     """Yield the trials, spread over the points of a run."""
     if choice.both:
-        every = [*_by_place(points, PLACE_ERRORS), *((point, fault) for point in points for fault in (KILL, "ENOSPC"))]
-    elif choice.by_place:
-        every = list(_by_place(points, choice.faults or PLACE_ERRORS))
+        every = [*_by_place(points), *((point, fault) for point in points for fault in (KILL, "ENOSPC"))]
     else:
-        errors = ERRORS if choice.every_error else ()
         every = [
             (point, fault)
             for number, point in enumerate(points)
-            for fault in choice.faults or (KILL, *(errors or ERRORS[number % len(ERRORS) :][:1]))
+            for fault in choice.faults or (KILL, ERRORS[number % len(ERRORS)])
         ]
     # an odd step selects both kills and errors
     step = max(1, math.ceil(len(every) / choice.most)) | 1 if len(every) > choice.most else 1
     yield from every[::step]
 
 
-def _by_place(points: Sequence[Point], faults: Sequence[str]) -> Iterator[tuple[Point, str]]:
-    """Choose for each place and fault one of its calls: the first, middle or last, changing with each fault."""
+def _by_place(points: Sequence[Point]) -> Iterator[tuple[Point, str]]:
+    """Choose for each place and error one of its calls: the first, middle or last, changing with each error."""
     places: dict[str, list[Point]] = {}
     for point in points:
         places.setdefault(point.lines, []).append(point)
     for calls in places.values():
-        for number, fault in enumerate(faults):
+        for number, fault in enumerate(PLACE_ERRORS):
             yield (calls[0], calls[len(calls) // 2], calls[-1])[number % 3], fault
 
 

@@ -51,19 +51,12 @@ def test_the_page_names_each_file_that_looks_at_the_number_of_an_error() -> None
     assert {name for row in rows for name in re.findall(r"`([\w/]+\.py)`", row)} == found
 
 
-def test_each_place_is_tried_with_each_error_at_its_first_its_middle_and_its_last_call() -> None:
-    points = [Point("write", number, "", "a", "write < x.py:1") for number in range(1, 6)]
-    points.append(Point("fsync", 1, "", "b", "fsync < x.py:2"))
-    chosen = [(point.call, point.number, fault) for point, fault in choose(points, Choice(100, by_place=True))]
-    writes = [("write", 1, "EIO"), ("write", 3, "EDQUOT"), ("write", 5, "ESTALE")]
-    assert chosen == [*writes, ("fsync", 1, "EIO"), ("fsync", 1, "EDQUOT"), ("fsync", 1, "ESTALE")]
-
-
 def test_both_tries_errors_at_places_and_kills_and_full_disks_at_points() -> None:
-    points = [Point("write", number, "", "a", "write < x.py:1") for number in (1, 2)]
+    points = [Point("write", number, "", "a", "write < x.py:1") for number in range(1, 6)]
+    points.append(Point("fsync", 9, "", "b", "fsync < x.py:2"))
     chosen = [(point.number, fault) for point, fault in choose(points, Choice(100, both=True))]
-    errors = [(1, "EIO"), (2, "EDQUOT"), (2, "ESTALE")]
-    assert chosen == [*errors, (1, "KILL"), (1, "ENOSPC"), (2, "KILL"), (2, "ENOSPC")]
+    errors = [(1, "EIO"), (3, "EDQUOT"), (5, "ESTALE"), (9, "EIO"), (9, "EDQUOT"), (9, "ESTALE")]
+    assert chosen == [*errors, *((point.number, fault) for point in points for fault in ("KILL", "ENOSPC"))]
 
 
 def test_a_kill_before_which_nothing_changed_is_that_of_the_process_s_previous_call() -> None:

@@ -1,4 +1,4 @@
-"""The command `hpcmod catalogue advisory`: list, show, apply, refresh and import advisories about known problems."""
+"""The command `hpcmod catalogue advisory`: list, show, apply and refresh advisories about known problems."""
 
 from __future__ import annotations
 
@@ -13,21 +13,16 @@ import click
 from click.shell_completion import CompletionItem
 
 from hpcmod.catalogue.change import changing, write_note
-from hpcmod.catalogue.records.sharing import file_mode
 from hpcmod.catalogue.records.store import Catalogue, find_catalogues
 from hpcmod.catalogue.session import find_loaded
 from hpcmod.catalogue.visible.advisories import matching_advisories, read_advisories
 from hpcmod.catalogue.visible.notices import find_crowded, find_silent, make_notices, write_notices
 from hpcmod.cli.groups import CommandGroup
-from hpcmod.cli.output import json_option, print_data, print_json, print_text, tell
+from hpcmod.cli.output import json_option, print_json, print_text, tell
 from hpcmod.cli.publish.options import changing_options, make_actor, open_catalogues
 from hpcmod.errors import BadInputError, HpcmodError, NotFoundError
-from hpcmod.fs.reading import read_file
-from hpcmod.fs.tree import write_file
 from hpcmod.machine import load_site
 from hpcmod.model.catalogue.advisory import Advisory
-from hpcmod.model.catalogue.advisory_schema import parse_advisory
-from hpcmod.model.catalogue.osv import name_of_entry, render_entry
 from hpcmod.model.json_form import SPLICED
 from hpcmod.render.modules.notice import render_advisory, render_cure
 
@@ -59,15 +54,6 @@ class RefreshedAdvisories:
     advisories: tuple[str, ...]
     notices: tuple[str, ...]
     """Changed notices."""
-
-
-@dataclass(frozen=True)
-class ImportedAdvisory:
-    """An advisory made from an entry of the OSV database."""
-
-    dry_run: bool
-    path: Path
-    text: str
 
 
 @click.group(cls=CommandGroup, invoke_without_command=True)
@@ -242,41 +228,6 @@ def advisory_refresh(directory: Path | None, reason: str | None, dry_run: bool, 
         print_json(RefreshedAdvisories(dry_run, tuple(valid.name for valid in advisories), changed))
     else:
         tell(f"advisories in {catalogue.advisories}: {len(advisories)}")
-
-
-@advisory.command("import")
-@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@click.option("--until", metavar="YYYY-MM-DD", help="Expiry date (default: one year from now).")
-@changing_options(ImportedAdvisory)
-def advisory_import(
-    file: Path, until: str | None, directory: Path | None, reason: str | None, dry_run: bool, as_json: bool
-) -> None:
-    """Make an advisory from an entry of the OSV database, and make modules show it.
-
-    It applies to containers whose Python packages have the versions that the entry names.
-
-    \b
-    Example:
-      hpcmod catalogue advisory import GHSA-53q9-r3pm-6pq6.json
-    """
-    catalogue, text = open_catalogues(directory)[0], read_file(file, _OSV_LIMIT)
-    name = name_of_entry(text, str(file))
-    day = until or time.strftime("%Y-%m-%d", time.gmtime(time.time() + 365 * 86400))
-    made = render_entry(text, str(file), until=day)
-    parse_advisory(made, str(file), name)
-    actor, path = make_actor(reason), catalogue.advisories / f"{name}.toml"
-    if not dry_run:
-        with changing(catalogue, actor):
-            write_file(path, made, mode=file_mode(catalogue.directory))
-            changed = write_notices(catalogue, tell=tell)
-            write_note(catalogue, "advisory import", f"{name}, notices changed: {len(changed)}", actor)
-    if as_json:
-        print_json(ImportedAdvisory(dry_run, path, made))
-    else:
-        print_data(made if dry_run else path, nl=not dry_run)
-
-
-_OSV_LIMIT = 4 << 20  # maximum size of an OSV entry in bytes
 
 
 def _read(catalogues: Iterable[Catalogue]) -> tuple[list[Advisory], list[BadInputError]]:
