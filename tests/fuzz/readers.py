@@ -54,7 +54,6 @@ from hpcmod.model.endings.diagnosis import diagnose
 from hpcmod.model.endings.ending import parse_endings
 from hpcmod.model.endings.events import Log, read_events
 from hpcmod.model.endings.flight import find_mismatch, parse_dump
-from hpcmod.model.endings.stacks import MARK as RANKS
 from hpcmod.model.endings.stacks import group_ranks, judge_hang, parse_answers, tell_groups
 from hpcmod.model.images.facts import Package, Provenance, PythonFacts
 from hpcmod.model.images.oci import choose_platform, parse_config, parse_manifest, parse_saved
@@ -466,16 +465,18 @@ def _flip_after(dice: random.Random, data: bytes, start: int) -> bytes:
 @reader("squashfs")
 def _squashfs(directory: Path) -> Iterator[Reader]:
     images = [make_squashfs(directory / str(n), _TREE, *options) for n, options in enumerate(_TABLES)]
-    seeds = [image.read_bytes() for image in images]
-
-    path = directory / "changed.squashfs"
+    seeds, path = [image.read_bytes() for image in images], directory / "changed.squashfs"
 
     def read(data: bytes) -> None:
         path.write_bytes(data)
         with path.open("rb") as file:
             _read_tree(Squashfs(file, 0, len(data)))
 
-    yield Reader(read, lambda dice: flip(dice, dice.choice(seeds)))
+    yield Reader(read, lambda dice: _change_image(dice, dice.choice(seeds)))
+
+
+def _change_image(dice: random.Random, data: bytes) -> bytes:
+    return mutate(dice, data, [range(96)]) if dice.random() < 0.3 else flip(dice, data)
 
 
 def _read_tree(image: Squashfs) -> None:
@@ -655,5 +656,5 @@ texts(
 )
 texts("output of a run", _read_output, EXCERPTS)
 texts("dump of the flight recorder", _read_dump, DUMPS)
-texts("answer about ranks", _read_answers, [f"{RANKS}n 0 1 {json.dumps({'host': 'n', 'ranks': [ANSWERED]})}".encode()])
+texts("answer about ranks", _read_answers, [f"hpcmod n 1/1 {json.dumps({'host': 'n', 'ranks': [ANSWERED]})}|".encode()])
 texts("facts of a job", lambda data: parse_job_facts(text_of(data), text_of(data)), [FACTS, ACCOUNTED])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.errors import NotFoundError
+from hpcmod.errors import NotFoundError, VerificationError
 from hpcmod.image.squashfs.reader import Squashfs
 from tests.corpus import HAS_MKSQUASHFS, Link, Node, Program, make_squashfs, pack
 
@@ -179,3 +179,11 @@ def test_reads_files_with_two_names_and_extended_attributes(tmp_path: Path) -> N
         squashfs = Squashfs(file, 0, body.stat().st_size)
         assert squashfs.read_bytes("/one", 10) == squashfs.read_bytes("/two", 10) == b"shared"
         assert squashfs.listdir("/directory") == []
+
+
+def test_an_image_whose_root_is_a_file_is_damaged(tmp_path: Path) -> None:
+    path = make_squashfs(tmp_path / "body", {"/a": "text"}, "-noI")
+    body = path.read_bytes()
+    path.write_bytes(body[:32] + bytes(8) + body[40:])  # the root is the first inode, that of the file
+    with path.open("rb") as file, pytest.raises(VerificationError, match="the root is not a directory"):
+        Squashfs(file, 0, len(body))
