@@ -105,40 +105,35 @@ def place_of_socket(directory):
 # The process of a task.
 
 
-def wait(directory, place, size, preload, own, command):
+def wait(directory, place, size, preload, own, _, *command):
     if find_program(command) is None:
         become(command)
+    wait_for_rank(directory, int(place), command, lambda: start_parent(directory, size, preload, own, command))
+
+
+def wait_on_host(directory, place, _size, _, *command):
+    wait_for_rank(directory, int(place), command, lambda: start_container(directory, command), is_on_host=True)
+
+
+def wait_for_rank(directory, place, command, start, is_on_host=False):
+    """Describe this task to the parent, which `start` starts for local rank 0, and end as the rank does."""
     try:
         facts, descriptors = describe_me(place, command)
         if facts["terminal"]:
             raise OSError("standard input or output is a terminal")
-        parent = start_parent(directory, size, preload, own, command) if place == 0 else None
-        connection = connect(directory, parent)
-        reading = catch_signals()
+        if is_on_host:
+            facts["host"] = os.getpid()
+        started = start() if place == 0 else None
+        connection = connect(directory, started)
+        reading, _ = catch(number for number in FORWARDED if not is_ignored(number))
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         send(connection, facts, descriptors)
     except OSError as err:
         reset_signals()
-        say("plain start: %s" % err)
-        become(command)
-    follow(connection, parent, command, reading)
-
-
-def wait_on_host(directory, place, size, command):
-    try:
-        facts, descriptors = describe_me(place, command)
-        if facts["terminal"]:
-            raise OSError("standard input or output is a terminal")
-        facts["host"] = os.getpid()
-        container = start_container(directory, command) if place == 0 else None
-        connection = connect(directory, container)
-        reading = catch_signals()
-        send(connection, facts, descriptors)
-    except OSError as err:
-        reset_signals()
-        if place == 0:
+        if place == 0 or not is_on_host:
             say("plain start: %s" % err)
         become(command)
-    follow(connection, None, command, reading)
+    follow(connection, None if is_on_host else started, command, reading)
 
 
 def start_container(directory, command):
@@ -152,7 +147,7 @@ def start_container(directory, command):
     become(command)
 
 
-def describe(directory, token, command):
+def describe(directory, token, _, *command):
     """Describe this task to the parent, and exit: the task itself waits on the host."""
     facts, descriptors = describe_me(-1, command)
     facts["token"] = token
@@ -184,12 +179,12 @@ def describe_me(place, command):
     numbers = [0, 1, 2, *sorted(number for number in open_descriptors() if number > 2)]
     facts = {
         "place": place,
-        "command": command,
+        "command": list(command),
         "environment": read_environment("/proc/self/environ"),
         "cwd": os.getcwd(),
         "numbers": numbers[:DESCRIPTORS],
         "umask": umask,
-        "limits": [[kind, *resource.getrlimit(kind)] for kind in limit_kinds()],
+        "limits": limits(),
         "cores": sorted(os.sched_getaffinity(0)),
         "priority": os.getpriority(os.PRIO_PROCESS, 0),
         "ignored": [int(number) for number in FORWARDED if is_ignored(number)],
@@ -218,8 +213,10 @@ def open_descriptors():
     return found
 
 
-def limit_kinds():
-    return sorted({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")})
+def limits():
+    """Return kind, soft and hard value of all limits of this process."""
+    kinds = sorted({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")})
+    return [[kind, *resource.getrlimit(kind)] for kind in kinds]
 
 
 def is_ignored(number):
@@ -256,7 +253,7 @@ def start_parent(directory, size, preload, own, command):
     if parent:
         listener.close()
         return parent
-    become_parent(listener, [str(task), directory, str(size), preload, own], command)
+    become_parent(listener, [task, directory, size, preload, own], command)
 
 
 def listen(directory):
@@ -274,17 +271,13 @@ def listen(directory):
 
 
 def become_parent(listener, words, command, again=()):
-    listener.set_inheritable(True)
-    path = os.environ.get("PYTHONPATH", "")
-    os.environ[ROLE] = json_of([listener.fileno(), *words, path, list(again)])
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [words[1], path]))
-    become(command)
-
-
-def json_of(value):
     import json
 
-    return json.dumps(value)
+    listener.set_inheritable(True)
+    path = os.environ.get("PYTHONPATH", "")
+    os.environ[ROLE] = json.dumps([listener.fileno(), *words, path, again])
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [words[1], path]))
+    become(command)
 
 
 def connect(directory, parent):
@@ -312,16 +305,14 @@ def connect(directory, parent):
             os.close(descriptor)
 
 
-def catch_signals():
-    """Catch signals from now on, before there is a rank that could get them; return where their numbers can be read."""
+def catch(numbers):
+    """Catch signals from now on, before there is a rank that could get them; return the ends of a pipe with their numbers."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    ignored = {number for number in FORWARDED if is_ignored(number)}
-    for number in set(FORWARDED) - ignored:
+    for number in numbers:
         signal.signal(number, lambda *_: None)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    return reading
+    return reading, writing
 
 
 def follow(connection, parent, command, reading):
@@ -402,47 +393,63 @@ def end_like(number):
 # The parent of the ranks of a node.
 
 
+class Task:
+    """A task that waits for its rank."""
+
+    def __init__(self, connection, facts, descriptors):
+        self.connection, self.facts, self.descriptors = connection, facts, descriptors
+        self.matched = {}  # number: how many signals to the parent this task has got too
+
+    def answer(self, *message):
+        try:
+            send(self.connection, list(message))
+        except OSError:
+            pass  # the task has ended
+
+    def close(self):
+        self.connection.close()
+        self.close_descriptors()
+
+    def close_descriptors(self):
+        for descriptor in self.descriptors:
+            os.close(descriptor)
+        self.descriptors = []
+
+
 class Parent:
     """Forks ranks, forwards their signals, and reports how they ended."""
 
     def __init__(self, listener, size, again):
         self.listener, self.size, self.arrived = listener, size, 0
         self.again = again  # entry environment, run script and arguments: how to describe a task on the host
-        self.described = {}  # process ID of such a description, which is its token: connection and facts of the task
-        self.first_host = None
-        self.early = []  # descriptions that came before the imports: connection, facts, descriptors
+        self.described = {}  # process ID of such a description, which is its token: the task
+        self.early = []  # descriptions that came before the imports
         self.is_ready = False  # whether the imports are done
-        self.waiting = []  # tasks that arrived before local rank 0: connection, facts, descriptors
-        self.ranks = {}  # process ID: connection
+        self.waiting = []  # tasks that arrived before local rank 0
+        self.leader = None  # what local rank 0 sent
+        self.first = None  # the facts of the first rank
+        self.ranks = {}  # process ID: task
         self.signals = {}  # number: how often this process got it
-        self.matched = {}  # connection and number: how many of those a task has reported
-        self.refusal = None  # why no rank of this node is forked
-        self.first = None  # what local rank 0 sent
-        self.reading, self.writing = os.pipe()
-        for number in FORWARDED:
-            signal.signal(number, lambda *_: None)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        os.set_blocking(self.writing, False)
-        signal.set_wakeup_fd(self.writing, warn_on_full_buffer=False)
+        self.refusal = ""  # why no rank of this node is forked
+        self.reading, self.writing = catch([*FORWARDED, signal.SIGCHLD])
 
     def serve(self):
-        """Return the facts and descriptors of a rank in that rank; end the process in the parent."""
+        """Return the task of a rank in that rank; end the process in the parent."""
         self.is_ready = True
         while self.early:
-            rank = self.start_described(*self.early.pop())
+            rank = self.start_described(self.early.pop())
             if rank:
                 return rank
         while self.arrived < self.size or self.ranks or self.described:
-            connections = list(self.ranks.values())
-            patience = None if self.ranks else PATIENCE
-            ready = select.select([self.listener, self.reading, *connections], [], [], patience)[0]
+            watched = [self.listener, self.reading, *(task.connection for task in self.ranks.values())]
+            ready = select.select(watched, [], [], None if self.ranks else PATIENCE)[0]
             if not ready:
                 break
             if self.reading in ready:
                 self.note_signals()
-            for connection in connections:
-                if connection in ready:
-                    self.read_task(connection)
+            for process, task in list(self.ranks.items()):
+                if task.connection in ready:
+                    self.read_task(process, task)
             if self.listener in ready:
                 rank = self.admit()
                 if rank:
@@ -457,216 +464,197 @@ class Parent:
     def note_signals(self):
         for number in os.read(self.reading, 512):
             self.signals[number] = self.signals.get(number, 0) + 1
-        self.reap()
-
-    def reap(self):
-        for process, connection in list(self.ranks.items()):
+        for process, task in [*self.ranks.items(), *self.described.items()]:
             found, status = os.waitpid(process, os.WNOHANG)
-            if found:
-                del self.ranks[process]
-                answer(connection, ["ended", status])
-        for process, (connection, _) in list(self.described.items()):
-            found, status = os.waitpid(process, os.WNOHANG)
-            if found:
+            if found and self.ranks.pop(process, None):
+                task.answer("ended", status)
+            elif found:
                 del self.described[process]
-                answer(connection, ["plain", "the run script ended with status %d" % (status >> 8)])
+                task.answer("plain", "the run script ended with status %d" % (status >> 8))
 
-    def read_task(self, connection):
+    def read_task(self, process, task):
         """Forward a signal; if a task has ended, end its rank."""
-        message, _ = receive(connection)
-        for process in [process for process, own in self.ranks.items() if own is connection]:
-            number = signal.SIGKILL if message is None else message[1]
-            if message is None or not self.is_broadcast(connection, number) and process in self.ranks:  # it may have ended meanwhile
-                os.kill(process, number)
-            if message is None:
-                os.waitpid(process, 0)
-                del self.ranks[process]
-                connection.close()
+        message, _ = receive(task.connection)
+        if message is not None and self.is_broadcast(task, message[1]):
+            return
+        if process not in self.ranks:  # it has ended meanwhile
+            return
+        os.kill(process, message[1] if message else signal.SIGKILL)
+        if message is None:
+            os.waitpid(process, 0)
+            del self.ranks[process]
+            task.close()
 
-    def is_broadcast(self, connection, number):
+    def is_broadcast(self, task, number):
         """Return whether the scheduler has sent this signal to all processes, and so to the rank as well."""
-        key = (connection.fileno(), number)
         for _ in range(2):
-            if self.signals.get(number, 0) > self.matched.get(key, 0):
-                self.matched[key] = self.matched.get(key, 0) + 1
+            if self.signals.get(number, 0) > task.matched.get(number, 0):
+                task.matched[number] = task.matched.get(number, 0) + 1
                 return True
             if select.select([self.reading], [], [], 0.05)[0]:
                 self.note_signals()
         return False
 
     def admit(self):
-        """Accept one task. Local rank 0 decides for all, so others wait for it. -> facts and descriptors, in a new rank"""
+        """Accept one task. Local rank 0 decides for all, so others wait for it. -> a task, in its new rank"""
         connection = self.listener.accept()[0]
         connection.settimeout(PATIENCE)
         facts, descriptors = receive(connection) if is_peer_me(connection) else (None, [])
+        task = Task(connection, facts, descriptors)
         if facts is None:
-            connection.close()
-            return None
-        if "host" in facts:
-            self.arrived += 1
-            return self.describe_host(connection, facts, descriptors)
-        if "token" in facts and not self.is_ready:
-            self.early.append((connection, facts, descriptors))
-            return None
-        if "token" in facts:
-            return self.start_described(connection, facts, descriptors)
+            task.close()
+        elif "token" not in facts:
+            return self.begin(task)
+        elif self.is_ready:
+            return self.start_described(task)
+        else:
+            self.early.append(task)
+        return None
+
+    def begin(self, task):
+        """Fork or describe the ranks of this task and of those that waited for it. -> a task, in its new rank"""
         self.arrived += 1
-        self.waiting.append((connection, facts, descriptors))
-        if facts["place"] == 0:
-            self.first = facts
-            self.refusal = self.refusal or find_difference(facts, facts) or None
-        if self.first is None:
-            return None
-        if self.refusal is not None:
-            self.refuse_all()
-        while self.waiting:
-            rank = self.start(*self.waiting.pop(0))
+        self.waiting.append(task)
+        if task.facts["place"] == 0:
+            self.waiting.insert(0, self.waiting.pop())
+            self.decide(task.facts)
+        while self.leader and self.waiting:
+            task = self.waiting.pop(0)
+            rank = self.describe(task) if "host" in task.facts else self.start(task)
             if rank:
                 return rank
         return None
 
-    def describe_host(self, connection, facts, descriptors):
-        """Run the run script as if this task had started a container; it describes the result."""
-        self.waiting.append((connection, facts, descriptors))
-        if facts["place"] == 0:
-            self.first_host = facts
-        while self.waiting and self.first_host:
-            connection, facts, descriptors = self.waiting.pop(0)
-            difference = self.refusal or find_difference_on_host(facts, self.first_host)
-            process = None if difference else self.fork(facts)
-            if process == 0:
-                self.leave(connection)
-                self.become_description(facts, descriptors)
-            for descriptor in descriptors:
-                os.close(descriptor)
-            if difference:
-                answer(connection, ["plain", difference if facts["place"] == 0 or not self.refusal else ""])
-                connection.close()
-            else:
-                self.described[process] = connection, facts
+    def decide(self, facts):
+        """Decide for all tasks by the facts of local rank 0."""
+        self.leader = facts
+        if "host" not in facts:
+            self.refusal = self.refusal or find_difference(facts, facts)
+            if self.refusal and os.fork():  # local rank 0 waits for its child to end: another process tells the tasks why
+                os._exit(0)
 
-    def become_description(self, facts, descriptors):
+    def refuse(self, task, reason):
+        """Let a task start without us; only local rank 0 says why that is so for all."""
+        task.answer("plain", "" if reason == self.refusal and task.facts["place"] else reason)
+        task.close()
+
+    def describe(self, task):
+        """Run the run script as if this task had started a container; it describes the result."""
+        difference = self.refusal or find_difference_on_host(task.facts, self.leader)
+        if difference:
+            self.refuse(task, difference)
+            return
+        process = self.fork(task)
+        if process == 0:
+            self.become_description(task)
+        self.described[process] = task
+
+    def become_description(self, task):
         try:
             entry, script, *arguments = self.again
-            environment = environment_of(facts["environment"], self.first_host["environment"], entry)
-            environment.update({b"HPCMOD_FORK_TOKEN": b"%d" % os.getpid(), b"HPCMOD_FORK_PID": b"%d" % facts["host"]})
-            take_over(facts, descriptors)
+            environment = environment_of(task.facts["environment"], self.leader["environment"], entry)
+            environment.update({b"HPCMOD_FORK_TOKEN": b"%d" % os.getpid(), b"HPCMOD_FORK_PID": b"%d" % task.facts["host"]})
+            take_over(task)
             os.execve(script, [script, *arguments], environment)
         finally:
             os._exit(71)
 
-    def start_described(self, connection, facts, descriptors):
-        """Fork the rank of a task on the host. -> facts and descriptors, in the new rank"""
-        process = int(facts["token"])
-        task, host = self.described.pop(process, (None, None))
-        answer(connection, ["described", 0])
-        connection.close()
+    def start_described(self, description):
+        """Fork the rank of a task on the host. -> its task, in the new rank"""
+        process = int(description.facts["token"])
+        task = self.described.pop(process, None)
+        description.answer("described")
+        description.connection.close()
         if task is None:
+            description.close_descriptors()
             return None
         os.waitpid(process, 0)
-        if self.refusal:
-            for descriptor in descriptors:
-                os.close(descriptor)
-            answer(task, ["plain", self.refusal if host["place"] == 0 else ""])
-            task.close()
-            return None
-        facts["place"] = host["place"]
-        facts["devices"], facts["memory"] = open_devices(), memory_policy()  # compared on the host
-        self.first = self.first or facts
-        return self.start(task, facts, descriptors)
+        task.facts = dict(description.facts, place=task.facts["place"])
+        task.facts.update(devices=open_devices(), memory=memory_policy())  # compared on the host
+        task.descriptors = description.descriptors
+        return self.start(task)
 
-    def start(self, connection, facts, descriptors):
-        difference = find_difference(facts, self.first)
-        process = None if difference else self.fork(facts)
-        if process == 0:
-            self.leave(connection)
-            return facts, descriptors
-        for descriptor in descriptors:
-            os.close(descriptor)
+    def start(self, task):
+        """Fork the rank of a task. -> the task, in the new rank"""
+        self.first = self.first or task.facts
+        difference = self.refusal or find_difference(task.facts, self.first)
         if difference:
-            answer(connection, ["plain", difference])
-            connection.close()
-        else:
-            self.ranks[process] = connection
-            for number in FORWARDED:  # signals before the fork did not reach the rank
-                self.matched[connection.fileno(), number] = self.signals.get(number, 0)
+            self.refuse(task, difference)
+            return None
+        process = self.fork(task)
+        if process == 0:
+            return task
+        task.matched = dict(self.signals)  # signals before the fork did not reach the rank
+        self.ranks[process] = task
         return None
 
-    def fork(self, facts):
-        """Fork with all signals blocked, and with the cores and the priority of the rank."""
+    def fork(self, task):
+        """Fork for a task with all signals blocked, and with its cores. -> 0, in the new process"""
         own = os.sched_getaffinity(0)
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         while select.select([self.reading], [], [], 0)[0]:
             self.note_signals()
-        os.sched_setaffinity(0, facts["cores"])
+        os.sched_setaffinity(0, task.facts["cores"])
         parent, process = os.getpid(), os.fork()
         if process == 0:
             die_with(parent)
+            self.leave(task)
             return 0
         os.sched_setaffinity(0, own)
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        task.close_descriptors()
         return process
 
-    def leave(self, connection):
+    def leave(self, task):
         """In a rank: close what belongs to the parent."""
         signal.set_wakeup_fd(-1)
-        for one in (self.listener, connection, *self.ranks.values(), *(one for one, _ in self.described.values())):
-            one.close()
-        for other, _, descriptors in (*self.waiting, *self.early):
+        self.listener.close()
+        task.connection.close()
+        for other in (*self.ranks.values(), *self.described.values(), *self.waiting, *self.early):
             other.close()
-            for descriptor in descriptors:
-                os.close(descriptor)
         os.close(self.reading)
         os.close(self.writing)
-
-    def refuse_all(self):
-        """Tell all tasks why, from a process that is not a child of local rank 0."""
-        if os.fork():
-            os._exit(0)
-        self.listener.settimeout(PATIENCE)
-        try:
-            while True:
-                for connection, facts, descriptors in self.waiting:
-                    answer(connection, ["plain", self.refusal if facts["place"] == 0 else ""])
-                if self.arrived >= self.size:
-                    break
-                connection = self.listener.accept()[0]
-                connection.settimeout(PATIENCE)
-                facts, descriptors = receive(connection)
-                self.waiting = [(connection, facts, descriptors)] if facts else []
-                self.arrived += bool(facts)
-        finally:
-            os._exit(0)
-
-
-def answer(connection, message):
-    try:
-        send(connection, message)
-    except OSError:
-        pass  # that task has ended
 
 
 def find_difference_on_host(facts, first):
     """Return why a task cannot share the container of local rank 0; empty if it can."""
-    different = {
-        name
-        for name in {*facts["environment"], *first["environment"]}
-        if name.startswith((b"APPTAINER_", b"SINGULARITY_")) or name[name.find(b"_") :] in (b"_PATH", b"_PREPEND_PATH", b"_APPEND_PATH")
-        if facts["environment"].get(name) != first["environment"].get(name)
-    }
-    if different:
-        return "ranks of this node have different values of " + ", ".join(sorted(name.decode(errors="replace") for name in different))
-    if facts["command"] != first["command"]:
-        return "ranks of this node have different command lines"
-    if facts["cwd"] != first["cwd"]:
-        return "ranks of this node have different directories"
-    if not can_use(facts["cores"]):
-        return "the scheduler gives each task its own cores, which the others cannot use"
-    if facts["devices"] != first["devices"]:
-        return "the scheduler gives each task its own GPUs, which the others cannot open"
-    if facts["memory"] != first["memory"]:
-        return "ranks of this node have different NUMA memory policies"
-    return ""
+    return find_variables(facts, first, sets_container) or first_reason(
+        (facts["command"] != first["command"], "ranks of this node have different command lines"),
+        (facts["cwd"] != first["cwd"], "ranks of this node have different directories"),
+        (not can_use(facts["cores"]), "the scheduler gives each task its own cores, which the others cannot use"),
+        (facts["devices"] != first["devices"], "the scheduler gives each task its own GPUs, which the others cannot open"),
+        (facts["memory"] != first["memory"], "ranks of this node have different NUMA memory policies"),
+    )
+
+
+def sets_container(name):
+    return name.startswith(("APPTAINER_", "SINGULARITY_")) or name[name.find("_") :] in ("_PATH", "_PREPEND_PATH", "_APPEND_PATH")
+
+
+def find_difference(facts, first):
+    """Return why a task cannot use a fork of the parent, which is like the task of local rank 0; empty if it can."""
+    return find_variables(facts, first, lambda name: name.startswith(AT_LOAD)) or first_reason(
+        (facts["command"] != first["command"], "ranks of this node have different command lines"),
+        (facts["devices"] != open_devices(), "the scheduler gives each task its own GPUs, which the others cannot open"),
+        (facts["memory"] != memory_policy(), "ranks of this node have different NUMA memory policies"),
+        (len(facts["cores"]) != len(first["cores"]), "ranks of this node have different numbers of cores"),
+        (facts["priority"] < os.getpriority(os.PRIO_PROCESS, 0), "ranks of this node have different priorities"),
+        ([hard for _, _, hard in facts["limits"]] != [hard for _, _, hard in limits()], "ranks of this node have different limits (ulimit -H)"),
+        (not os.access(facts["cwd"], os.X_OK), "the process of local rank 0 cannot enter " + facts["cwd"]),
+        (not can_use(facts["cores"]), "the scheduler gives each task its own cores, which the others cannot use"),
+    )
+
+
+def first_reason(*reasons):
+    return next((reason for applies, reason in reasons if applies), "")
+
+
+def find_variables(facts, first, matters):
+    """Return which variables that matter differ between two tasks, as a reason; empty if none does."""
+    mine, theirs = facts["environment"], first["environment"]
+    names = sorted(name.decode(errors="replace") for name in {*mine, *theirs} if mine.get(name) != theirs.get(name))
+    names = [name for name in names if matters(name)]
+    return "ranks of this node have different values of " + ", ".join(names) if names else ""
 
 
 def environment_of(task, first, entry):
@@ -689,34 +677,6 @@ def environment_of(task, first, entry):
     return made
 
 
-def find_difference(facts, first):
-    """Return why a task cannot use a fork of the parent, which is like the task of local rank 0; empty if it can."""
-    names = {
-        name
-        for name in {*facts["environment"], *first["environment"]}
-        if facts["environment"].get(name) != first["environment"].get(name) and name.decode(errors="replace").startswith(AT_LOAD)
-    }
-    if facts["command"] != first["command"]:
-        return "ranks of this node have different command lines"
-    if names:
-        return "ranks of this node have different values of " + ", ".join(sorted(name.decode(errors="replace") for name in names))
-    if facts["devices"] != open_devices():
-        return "the scheduler gives each task its own GPUs, which the others cannot open"
-    if facts["memory"] != memory_policy():
-        return "ranks of this node have different NUMA memory policies"
-    if len(facts["cores"]) != len(first["cores"]):
-        return "ranks of this node have different numbers of cores"
-    if facts["priority"] < os.getpriority(os.PRIO_PROCESS, 0):
-        return "ranks of this node have different priorities"
-    if any(hard != resource.getrlimit(kind)[1] for kind, _, hard in facts["limits"]):
-        return "ranks of this node have different limits (ulimit -H)"
-    if not os.access(facts["cwd"], os.X_OK):
-        return "the process of local rank 0 cannot enter " + facts["cwd"]
-    if not can_use(facts["cores"]):
-        return "the scheduler gives each task its own cores, which the others cannot use"
-    return ""
-
-
 def can_use(cores):
     here = os.sched_getaffinity(0)
     try:
@@ -735,22 +695,23 @@ def die_with(parent):
         os._exit(137)
 
 
-def become_rank(facts, descriptors, printed, added):
+def become_rank(task, printed, added):
     """Take over the properties and the environment of a task."""
-    take_over(facts, descriptors)
+    take_over(task)
     for number, text in zip((1, 2), printed):
         write_all(number, text)
     for name in list(os.environb):
         if name not in added:
             del os.environb[name]
-    os.environb.update(facts["environment"])
+    os.environb.update(task.facts["environment"])
     seed_again()
 
 
-def take_over(facts, descriptors):
+def take_over(task):
     """Take over descriptors, directory, limits and signals of a task."""
+    facts = task.facts
     os.setsid()
-    put_descriptors(facts["numbers"], descriptors)
+    put_descriptors(facts["numbers"], task.descriptors)
     os.chdir(facts["cwd"])
     os.umask(facts["umask"])
     os.setpriority(os.PRIO_PROCESS, 0, facts["priority"])
@@ -800,7 +761,7 @@ def be_parent():
 
     number, task, directory, size, preload, own, path, again = json.loads(os.environ.pop(ROLE))
     if task:
-        die_with(int(task))
+        die_with(task)
     os.environ["PYTHONPATH"] = path
     if not path:
         del os.environ["PYTHONPATH"]
@@ -818,8 +779,7 @@ def be_parent():
     gc.freeze()
     if gc.get_threshold()[0] == 0:  # else a module has set its own
         gc.set_threshold(*thresholds)
-    facts, descriptors = parent.serve()
-    become_rank(facts, descriptors, quiet.printed, added)
+    become_rank(parent.serve(), quiet.printed, added)
 
 
 def command_of_this_process():
@@ -978,20 +938,14 @@ def fork_nothing():
     os.waitpid(process, 0)
 
 
-def lead(directory, size, preload, own, count, words):
+def lead(directory, size, preload, own, count, *words):
     """Become the parent in the one container of a node; given the run script with its arguments, and the command."""
-    script, command = words[:count], words[count:]
-    become_parent(listen(directory), ["", directory, size, preload, own], command, script)
+    script, command = words[: int(count)], words[int(count) :]
+    become_parent(listen(directory), [0, directory, size, preload, own], command, script)
 
 
-if __name__ == "__main__" and sys.argv[1:2] == ["wait"]:
-    wait(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5], sys.argv[6], sys.argv[8:])
-elif __name__ == "__main__" and sys.argv[1:2] == ["host"]:
-    wait_on_host(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[6:])
-elif __name__ == "__main__" and sys.argv[1:2] == ["describe"]:
-    describe(sys.argv[2], sys.argv[3], sys.argv[5:])
-elif __name__ == "__main__" and sys.argv[1:2] == ["lead"]:
-    lead(sys.argv[2], sys.argv[3], sys.argv[4], sys.argv[5], int(sys.argv[6]), sys.argv[7:])
+if __name__ == "__main__":
+    {"wait": wait, "host": wait_on_host, "describe": describe, "lead": lead}[sys.argv[1]](*sys.argv[2:])
 elif __name__ == "sitecustomize" and ROLE in os.environ:
     try:
         be_parent()

@@ -16,7 +16,7 @@ from tests.stack import CHECKOUT
 CEILINGS = {
     "src/hpcmod": 1545,  # 35 more: the registry, by which rooms add to the commands of others; cli has as many less
     "src/hpcmod/building": 1580,
-    "src/hpcmod/catalogue": 5835,  # 95 more: `catalogue move`, which admins praise; parsers of records went for it
+    "src/hpcmod/catalogue": 5850,  # 110 more: `catalogue move`; syntaxes of modules. Parsers of records went for it
     "src/hpcmod/check": 6250,  # 105 more: what only hpcmod asks nodes, which installations no longer have
     "src/hpcmod/cli": 11820,  # lint says which files it skips; rules of lint went for it
     "src/hpcmod/endings": 900,
@@ -44,7 +44,7 @@ CEILINGS = {
     "docs/how-to": 4200,
     "docs/reference": 1705,  # 310 more: a run script, its settings and a modulefile are shown whole
     "docs/tutorial": 160,
-    "runscripts": 7240,
+    "runscripts": 7190,
     "easyblocks": 570,  # 10 more: which syntaxes an installation serves
     "easyconfigs": 2130,
     "recipes": 1430,
