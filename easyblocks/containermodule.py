@@ -372,7 +372,7 @@ class ContainerModule(EasyBlock):
         """Write the module to a private directory and then move it into place, so that it is never incomplete."""
         if not self.dry_run:
             with boundary():
-                store.add_logic(self.plan, resources.runscript_files())
+                store.add_logic(look_for_notices(self.plan, os.environ), resources.runscript_files())
         if fake or self.dry_run:
             return super().make_module_step(fake=fake)
         final = Path(self.mod_filepath)

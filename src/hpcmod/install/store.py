@@ -250,15 +250,18 @@ def make_scripts(plan: InstallPlan, templates: Mapping[str, str]) -> Iterator[tu
 
 
 def _is_used(name: str, plan: InstallPlan) -> bool:
-    """Return whether an installation uses a file of libexec/: not logic of other modulefiles, or unused helpers."""
-    suffix = Path(name).suffix
-    if suffix in LOGIC.values():
-        return suffix in [LOGIC[syntax] for syntax in plan.spec.syntaxes]
-    return bool(plan.runscripts.host_commands.allowed) or not name.startswith(f"{LIBEXEC}host-command")
+    """Return whether an installation uses a file of libexec/: the logic of its modulefiles, helpers that it calls."""
+    suffix, part = Path(name).suffix, Path(name).stem
+    is_logic = suffix in LOGIC.values()
+    return (
+        (not is_logic or suffix in [LOGIC[syntax] for syntax in plan.spec.syntaxes])
+        and (part != "notices" or bool(plan.notice_places))
+        and (not part.startswith("host-command") or bool(plan.runscripts.host_commands.allowed))
+    )
 
 
 def add_logic(plan: InstallPlan, templates: Mapping[str, str]) -> None:
-    """Write the logic that a modulefile calls, if the installation was made for modulefiles in the other syntax."""
+    """Write the logic that a modulefile calls, if the installation lacks it: in the other syntax, or for notices."""
     root = Path(plan.spec.root)
     record = read_record(root)
     known, suffixes = dict(record.files), tuple(LOGIC.values())

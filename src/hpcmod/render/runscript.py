@@ -93,7 +93,7 @@ def _make_question(settings: RunscriptSettings) -> str:
         settings.nodes,
         exclusive=settings.exclusive,
         interfaces=settings.nics,
-        binds=settings.binds,
+        binds=tuple(group for group in settings.binds if any(bind.required for bind in group)),
         places=(settings.cache_root,),
     )
     asked = {**asked, "record": f"{settings.root}/record.json"}

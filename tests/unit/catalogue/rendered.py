@@ -53,7 +53,8 @@ def _place(catalogue: Catalogue, record: CatalogueRecord) -> None:
         description="A Toy",
         syntaxes=("Lua",),
     )
-    plan = with_own_packages(make_plan(FACTS, load_site("generic", {}), spec), record.sha256)
+    bare = with_own_packages(make_plan(FACTS, load_site("generic", {}), spec), record.sha256)
+    plan = with_notices(bare, [str(catalogue.notices)], record.sha256)
     scripts = dict(make_scripts(plan, runscript_files()))
     for name, text in scripts.items():
         (root / name).parent.mkdir(exist_ok=True)
@@ -67,10 +68,9 @@ def _place(catalogue: Catalogue, record: CatalogueRecord) -> None:
         own_packages=describe_own_packages(plan),
     )
     (root / "record.json").write_text(render_install_record(installed))
-    told = with_notices(plan, [str(catalogue.notices)], record.sha256)
     templates = module_templates()
-    description = render_description(told, "Lua", templates, conflict="Toy")
-    body = render_body(told, "Lua", templates)
+    description = render_description(plan, "Lua", templates, conflict="Toy")
+    body = render_body(plan, "Lua", templates)
     (kept / "module.lua").write_text(f'{description}setenv("EBROOTTOY", root)\n{body}-- Built with EasyBuild\n')
     (kept / "easyconfig").write_text(EASYCONFIG)
     (kept / "files.json").write_text(render_kept_files(installed_files(catalogue, root)))
