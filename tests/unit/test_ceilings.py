@@ -27,7 +27,7 @@ CEILINGS = {
     "src/hpcmod/model": 17570,  # 90 more: records of installations, for which install/ and image/ have 130 less
     "src/hpcmod/render": 3110,  # 20 more: the example of a job, from catalogue
     "src/hpcmod/sites": 1470,
-    "tests": 4630,
+    "tests": 4640,  # 10 more: an installation of the tests has the logic of its modulefile
     "tests/bench": 1640,
     "tests/corpora": 440,
     "tests/e2e": 3660,
@@ -44,7 +44,7 @@ CEILINGS = {
     "docs/how-to": 4200,
     "docs/reference": 1705,  # 310 more: a run script, its settings and a modulefile are shown whole
     "docs/tutorial": 160,
-    "runscripts": 7190,
+    "runscripts": 7200,
     "easyblocks": 570,  # 10 more: which syntaxes an installation serves
     "easyconfigs": 2130,
     "recipes": 1430,
