@@ -43,8 +43,9 @@ from tests.users import Users, several_users
 
 LOADED = (
     *("EASYBUILD_", "EB_", "LMOD_", "MODULE", "LOADEDMODULES", "_LM", "__LMOD", "_ModuleTable", "BASH_ENV"),
-    *("BASH_FUNC_m", "SINGULARITY", "APPTAINER", "SLURM_", "SBATCH_"),
-    *("HPCMOD_BUILD_DIR", "HPCMOD_CACHE", "HPCMOD_CATALOGUE", "HPCMOD_LOCK", "HPCMOD_NOTICED", "HPCMOD_SITE"),
+    *("BASH_FUNC_m", "SINGULARITY", "APPTAINER", "SLURM_", "SBATCH_", "SIF", "CONTAINERROOT", "RUNSCRIPTS"),
+    *("HPCMOD_BUILD_DIR", "HPCMOD_CACHE", "HPCMOD_CATALOGUE", "HPCMOD_LOCK", "HPCMOD_NOTICED", "HPCMOD_PACKAGES"),
+    *("HPCMOD_SITE", "_HPCMOD", "JUPYTER_DATA_DIR"),
     *("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"),
 )
 for _name in [name for name in os.environ if name.startswith(LOADED)]:

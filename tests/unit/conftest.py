@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from hpcmod import machine
+
 
 @pytest.fixture(scope="session")
 def empty_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -15,8 +17,9 @@ def empty_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def home(empty_home: Path) -> Iterator[None]:
-    """Hide the user's own installations, profile and cache, which would change what commands print."""
+def hidden_home(empty_home: Path) -> Iterator[None]:
+    """Hide installations, profile and cache of the user and the profile of the machine, which commands print."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", os.fspath(empty_home))
+        patch.setattr(machine, "SYSTEM_PROFILE", empty_home / "none")
         yield

@@ -8,11 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from hpcmod.catalogue.admin.setup import SetupFile, write_setup
-from hpcmod.cli.main import main
 from hpcmod.image.bundle import read_bundle, write_bundle
+from tests.calls import hpcmod
 from tests.installations import install
 
 CHANGES = ("rename", "replace", "unlink", "rmdir", "mkdir", "link", "write", "fsync")
@@ -60,8 +59,6 @@ def kill_everywhere(fresh: Callable[[int], Callable[[], None]], check: Callable[
 
 @pytest.mark.slow
 def test_remove(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("EASYBUILD_PREFIX", "EASYBUILD_INSTALLPATH", "XDG_DATA_HOME", "HPCMOD_CATALOGUE", "_HPCMOD_CONTAINER"):
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("HPCMOD_SITE", "generic")
     top = tmp_path
@@ -74,7 +71,7 @@ def test_remove(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         return work
 
     def work() -> None:
-        done = CliRunner().invoke(main, ["remove", "PyTorch/2.6"])
+        done = hpcmod("remove", "PyTorch/2.6")
         # if it was killed after the last change that matters, nothing is left to remove
         assert done.exit_code == 0 or not left(), done.output
 

@@ -5,11 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from hpcmod import machine
 from hpcmod.check.fit import check_all, check_fit, explain_module, find_image_mpi, name_mpi
-from hpcmod.cli.main import main
 from hpcmod.errors import CheckFailedError
 from hpcmod.install.installed import Installed, find_in_tree
 from hpcmod.model.compat.stack import MPICH as MPICH_FAMILY
@@ -22,6 +19,7 @@ from hpcmod.model.json_form import json_form
 from hpcmod.model.plan import make_plan
 from hpcmod.model.site import Site
 from hpcmod.model.spec import InstallSpec
+from tests.calls import hpcmod
 from tests.catalogues import make_catalogue, make_record
 from tests.stacks import Stubs, fabric, glibc, make_stack, mpich, open_mpi, plugin
 
@@ -36,16 +34,8 @@ CRAY = Mpi("/host/lib/libmpi.so.12", "libmpi.so.12", MPICH_FAMILY)
 
 
 @pytest.fixture(autouse=True)
-def no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("HPCMOD_SITE", "MODULEPATH", "EASYBUILD_PREFIX", "EASYBUILD_INSTALLPATH", "CONTAINERROOT"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
+def own_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(machine, "SYSTEM_PROFILE", tmp_path / "none")
-
-
-def hpcmod(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(one) for one in arguments])
 
 
 def images(tmp_path: Path) -> tuple[Path, Path]:

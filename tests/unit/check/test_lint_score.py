@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from hpcmod.cli.main import main
+from tests.calls import hpcmod
 from tests.corpora.lint_faults import CLEAN, FAULTS, Fault
 from tests.foreign_recipes import write_tree
 
@@ -16,7 +15,7 @@ from tests.foreign_recipes import write_tree
 def findings(file: str, text: str, top: Path) -> list[tuple[str, int]]:
     """Return the rule and line of what is reported about a file."""
     write_tree(top, {file: text})
-    done = CliRunner().invoke(main, ["lint", "--site", "lumi", "--json", str(top / file)])
+    done = hpcmod("lint", "--site", "lumi", "--json", str(top / file))
     return [(found["rule"], found["line"]) for found in json.loads(done.stdout)["files"][0]["findings"]]
 
 

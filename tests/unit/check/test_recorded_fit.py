@@ -22,10 +22,11 @@ from hpcmod.model.json_form import json_form
 from hpcmod.model.plan import make_plan
 from hpcmod.model.site import Site
 from hpcmod.model.spec import InstallSpec
+from tests.calls import hpcmod
 from tests.stacks import make_stack
-from tests.unit.check.test_fit import GOOD, hpcmod, install, no_settings
+from tests.unit.check.test_fit import GOOD, install, own_home
 
-__all__ = ["no_settings"]
+__all__ = ["own_home"]
 
 SITE = Site("here", nics=("hsn0",))
 

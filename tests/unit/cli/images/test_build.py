@@ -7,11 +7,10 @@ import re
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
 from hpcmod.cli.images.build import build as verb
 from hpcmod.cli.images.build import complete_recipe
-from hpcmod.cli.main import main
+from tests.calls import hpcmod
 
 
 @pytest.fixture(autouse=True)
@@ -21,14 +20,10 @@ def _own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HPCMOD_SITE", "generic")
 
 
-def build(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["build", *arguments])
-
-
 def test_the_recipes_are_listed_with_what_they_make() -> None:
-    lines = build("--list").stdout.splitlines()
+    lines = hpcmod("build", "--list").stdout.splitlines()
     assert any(line.startswith("pytorch-cpu: PyTorch for CPUs") for line in lines)
-    listed = json.loads(build("--list", "--json").stdout)
+    listed = json.loads(hpcmod("build", "--list", "--json").stdout)
     assert listed["version"] == 1
     assert [one["name"] for one in listed["recipes"]] == [line.partition(":")[0] for line in lines]
 
@@ -41,7 +36,7 @@ def test_the_recipes_are_listed_with_what_they_make() -> None:
     ],
 )
 def test_printing_builds_and_writes_nothing(what: str, begins: str, tmp_path: Path) -> None:
-    done = build("pytorch-ngc-ofi", "--arch", "arm64", "--print", what)
+    done = hpcmod("build", "pytorch-ngc-ofi", "--arch", "arm64", "--print", what)
     assert done.exit_code == 0, done.output
     assert done.stdout.startswith(begins)
     assert list(tmp_path.iterdir()) == []
@@ -49,16 +44,18 @@ def test_printing_builds_and_writes_nothing(what: str, begins: str, tmp_path: Pa
 
 def test_a_dry_run_is_the_plan_and_json_has_all_of_it_but_the_scripts() -> None:
     asked = ("pytorch-cpu", "--set", "index=https://127.0.0.1:1/simple")
-    assert build(*asked, "--dry-run").stdout.startswith("recipe: ")
-    plan = json.loads(build(*asked, "--dry-run", "--json", "--mpi", "mpich").stdout)
+    assert hpcmod("build", *asked, "--dry-run").stdout.startswith("recipe: ")
+    plan = json.loads(hpcmod("build", *asked, "--dry-run", "--json", "--mpi", "mpich").stdout)
     assert (plan["version"], plan["recipe"], dict(plan["options"])["mpi"]) == (1, "pytorch-cpu", "mpich")
     assert [step["component"] for step in plan["steps"]][-1] == "finish"
     assert "script" not in plan["steps"][0]
 
 
 def test_extras_may_be_named_with_commas_and_one_by_one() -> None:
-    one = build("pytorch-ngc-ofi", "--with", "nccl,nccl-tests", "--dry-run", "--arch", "amd64").stdout
-    two = build("pytorch-ngc-ofi", "--with", "nccl-tests", "--with", "nccl", "--dry-run", "--arch", "amd64").stdout
+    one = hpcmod("build", "pytorch-ngc-ofi", "--with", "nccl,nccl-tests", "--dry-run", "--arch", "amd64").stdout
+    two = hpcmod(
+        "build", "pytorch-ngc-ofi", "--with", "nccl-tests", "--with", "nccl", "--dry-run", "--arch", "amd64"
+    ).stdout
     assert one == two
     assert ": nccl NCCL_VERSION=" in one
 
@@ -75,7 +72,7 @@ def commands_of_the_pages() -> list[str]:
 def test_every_command_that_a_page_shows_can_be_planned(line: str) -> None:
     line = re.sub(r"--wheel-dir \S+", "--set index=URL", line)
     words = re.sub(r"--(host-libs|offline-sources|print) \S+", "", line).split()
-    done = build(*words, "--dry-run", *(() if "--arch" in words else ("--arch", "amd64")))
+    done = hpcmod("build", *words, "--dry-run", *(() if "--arch" in words else ("--arch", "amd64")))
     assert done.exit_code == 0, done.output
 
 
@@ -88,15 +85,15 @@ def test_a_recipe_of_the_user_is_planned_with_its_scripts_and_files(tmp_path: Pa
         "summary = 'x'\n[base]\namd64 = 'docker://docker.io/library/debian:12'\n[choices]\nmpi = ['none']\n"
         "ofi = ['none']\n[files]\n'1/data' = 'data'\n[[steps]]\ncomponent = 'mine'\n"
     )
-    plan = json.loads(build(str(recipe.parent), "--dry-run", "--json", "--arch", "amd64").stdout)
+    plan = json.loads(hpcmod("build", str(recipe.parent), "--dry-run", "--json", "--arch", "amd64").stdout)
     assert (plan["recipe"], plan["steps"][0]["component"]) == ("app", "mine")
     assert plan["inputs"] == [[str(tmp_path / "app" / "data"), "hpcmod/files/1/data"]]
     (tmp_path / "app" / "data").write_text("y")
-    again = json.loads(build(str(recipe.parent), "--dry-run", "--json", "--arch", "amd64").stdout)
+    again = json.loads(hpcmod("build", str(recipe.parent), "--dry-run", "--json", "--arch", "amd64").stdout)
     assert again["fingerprint"] != plan["fingerprint"]
     (tmp_path / "app" / "data").unlink()
-    assert build(str(recipe.parent), "--dry-run").exit_code == 3
-    assert build(f"{tmp_path}/none", "--dry-run").exit_code == 3
+    assert hpcmod("build", str(recipe.parent), "--dry-run").exit_code == 3
+    assert hpcmod("build", f"{tmp_path}/none", "--dry-run").exit_code == 3
 
 
 @pytest.mark.parametrize(
@@ -123,7 +120,7 @@ def test_a_recipe_of_the_user_is_planned_with_its_scripts_and_files(tmp_path: Pa
 def test_bad_input_is_reported_with_its_cure_and_leaves_nothing(
     arguments: tuple[str, ...], code: int, told: str, tmp_path: Path
 ) -> None:
-    done = build(*arguments)
+    done = hpcmod("build", *arguments)
     assert done.exit_code == code, done.output
     assert told in done.stderr
     assert len(done.stderr.strip().splitlines()) >= 2
@@ -135,7 +132,7 @@ def test_sources_that_are_missing_are_listed_before_anything_is_built(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
-    done = build("pytorch-rocm-ofi", "--offline", "--offline-sources", str(tmp_path))
+    done = hpcmod("build", "pytorch-rocm-ofi", "--offline", "--offline-sources", str(tmp_path))
     assert done.exit_code == 3
     assert "6 of 6 sources are missing" in done.stderr
     assert "mpich-4.3.2.tar.gz  from https://" in done.stderr
@@ -154,7 +151,7 @@ def test_reports_that_no_engine_works_before_downloading_sources(
 ) -> None:
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
     monkeypatch.setenv("PATH", "/nowhere")
-    done = build("pytorch-rocm-ofi", "-o", str(tmp_path / "x.sif"), *engine)
+    done = hpcmod("build", "pytorch-rocm-ofi", "-o", str(tmp_path / "x.sif"), *engine)
     assert (done.exit_code, told in done.stderr) == (code, True), done.stderr
     assert "downloading" not in done.stderr
     assert list(tmp_path.iterdir()) == []
@@ -162,8 +159,8 @@ def test_reports_that_no_engine_works_before_downloading_sources(
 
 def test_an_image_for_another_machine_is_planned_but_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
-    assert build("pytorch-ngc-ofi", "--arch", "arm64", "--dry-run").exit_code == 0
-    done = build("pytorch-ngc-ofi", "--arch", "arm64")
+    assert hpcmod("build", "pytorch-ngc-ofi", "--arch", "arm64", "--dry-run").exit_code == 0
+    done = hpcmod("build", "pytorch-ngc-ofi", "--arch", "arm64")
     assert done.exit_code == 7
     assert "this machine is amd64, and cannot build for arm64" in done.stderr
 

@@ -5,12 +5,10 @@ import re
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from hpcmod import machine
-from hpcmod.cli.main import main
 from hpcmod.image.integrity import file_sha256
 from hpcmod.progress import ProgressLine
+from tests.calls import hpcmod
 from tests.catalogues import make_catalogue, make_record
 from tests.corpus import make_sif
 from tests.oci_corpus import CASES, write_case
@@ -25,20 +23,14 @@ class Terminal(io.StringIO):
 
 @pytest.fixture(autouse=True)
 def settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv("HPCMOD_SITE", raising=False)
-    for name, place in (("HOME", "home"), ("HPCMOD_CACHE", "cache"), ("XDG_CONFIG_HOME", "none")):
-        monkeypatch.setenv(name, str(tmp_path / place))
-    monkeypatch.setattr(machine, "SYSTEM_PROFILE", tmp_path / "none")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("HPCMOD_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture
 def layout(tmp_path: Path) -> Path:
     return write_case(tmp_path / "layout", CASES["plain"])
-
-
-def hpcmod(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(main, list(map(str, arguments)))
 
 
 def test_a_bundle_carries_an_easyconfig_and_its_image_and_needs_no_network_then(layout: Path, tmp_path: Path) -> None:

@@ -3,27 +3,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-from click.testing import CliRunner, Result
-
-from hpcmod import machine
-from hpcmod.cli.main import main
+from tests.calls import hpcmod
 from tests.stacks import fabric, glibc, make_stack, mpich, plugin
 
 GOOD = {**glibc(), **fabric("22.1"), **plugin("FABRIC_1.3"), **mpich()}
 BAD = {**glibc(), **fabric("20.0"), **mpich("12.3.1", ("libfabric.so.1", "FABRIC_1.8"))}
 SLINGSHOT = 'name = "here"\n[network]\ninterfaces = ["hsn0"]\n'
-
-
-@pytest.fixture(autouse=True)
-def no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv("HPCMOD_SITE", raising=False)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
-    monkeypatch.setattr(machine, "SYSTEM_PROFILE", tmp_path / "none")
-
-
-def hpcmod(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(one) for one in arguments])
 
 
 def images(tmp_path: Path) -> tuple[Path, Path]:

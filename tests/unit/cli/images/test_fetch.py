@@ -10,15 +10,15 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
-from hpcmod import machine
 from hpcmod.cli.images.cache import parse_size
 from hpcmod.cli.main import main
 from hpcmod.errors import BadInputError
 from hpcmod.image.cache import Cache
 from hpcmod.image.sif.reader import read_sif
 from hpcmod.progress import ProgressLine
+from tests.calls import hpcmod
 from tests.oci_corpus import CASES, write_case
 from tests.registry import Registry
 
@@ -33,12 +33,8 @@ BLOBS = (b"one", b"another")
 
 @pytest.fixture(autouse=True)
 def settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("HPCMOD_SITE", "XDG_CACHE_HOME", "APPTAINER_CACHEDIR", "SINGULARITY_CACHEDIR", "XDG_STATE_HOME"):
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("HPCMOD_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
-    monkeypatch.setattr(machine, "SYSTEM_PROFILE", tmp_path / "none")
     monkeypatch.chdir(tmp_path)
 
 
@@ -53,10 +49,6 @@ def cache(tmp_path: Path) -> Cache:
     for blob in BLOBS:
         found.store(f"sha256:{hashlib.sha256(blob).hexdigest()}", blob)
     return found
-
-
-def hpcmod(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(main, list(map(str, arguments)))
 
 
 def test_fetch_prints_nothing_but_the_path_on_stdout(layout: Path, tmp_path: Path) -> None:

@@ -1,9 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from click.testing import CliRunner
 
-from hpcmod.cli.main import main
+from tests.calls import hpcmod
 
 
 @pytest.mark.parametrize(
@@ -15,6 +14,6 @@ from hpcmod.cli.main import main
     ],
 )
 def test_a_target_that_does_not_fit_the_image_is_refused(image: str, target: str, said: str) -> None:
-    done = CliRunner().invoke(main, ["push", image, target])
+    done = hpcmod("push", image, target)
     assert done.exit_code == 2
     assert said in done.stderr

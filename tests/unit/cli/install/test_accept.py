@@ -5,11 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
 from hpcmod.catalogue.publishing.terms import set_terms
 from hpcmod.catalogue.records.store import Catalogue
-from hpcmod.cli.main import main
+from tests.calls import hpcmod
 from tests.catalogues import make_catalogue, make_record, put
 
 TEXT = "Use it \x1b[2Jfor science.\n"
@@ -24,13 +23,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Catalogue:
     monkeypatch.setenv("HPCMOD_CATALOGUE", str(catalogue.directory))
     monkeypatch.setenv("HPCMOD_SITE", "generic")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    for name in ("MODULEPATH", "XDG_STATE_HOME", "XDG_DATA_HOME", "EASYBUILD_PREFIX"):
-        monkeypatch.delenv(name, raising=False)
     return catalogue
-
-
-def accept(*words: str, answer: str = "") -> Result:
-    return CliRunner().invoke(main, ["install", "--accept-licence", *words], input=answer)
 
 
 def markers(tmp_path: Path) -> list[Path]:
@@ -39,7 +32,7 @@ def markers(tmp_path: Path) -> list[Path]:
 
 @pytest.mark.parametrize("words", [("Solver",), ("Solver", "--json")])
 def test_without_a_terminal_nothing_is_accepted(shop: Catalogue, tmp_path: Path, words: tuple[str, ...]) -> None:
-    done = accept(*words)
+    done = hpcmod("install", "--accept-licence", *words)
     assert (done.exit_code, markers(tmp_path)) == (7, [])
     assert "hpcmod install --accept-licence --yes Solver/3.1" in done.stderr
 
@@ -49,27 +42,27 @@ def test_on_a_terminal_it_is_shown_and_asked(
     shop: Catalogue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, count: int
 ) -> None:
     monkeypatch.setattr("hpcmod.cli.install.accept.on_a_terminal", lambda: True)
-    done = accept("Solver", answer=answer)
+    done = hpcmod("install", "--accept-licence", "Solver", answer=answer)
     assert done.stdout == TEXT.replace("\x1b", "?")
     assert len(markers(tmp_path)) == count
 
 
 def test_it_is_accepted_once_and_again_if_the_text_changes(shop: Catalogue, tmp_path: Path) -> None:
-    assert accept("Solver", "--yes").exit_code == 0
-    assert "already accepted" in accept("Solver").stderr
-    assert json.loads(accept("Solver", "--json").stdout)["licences"][0]["text"] == TEXT
+    assert hpcmod("install", "--accept-licence", "Solver", "--yes").exit_code == 0
+    assert "already accepted" in hpcmod("install", "--accept-licence", "Solver").stderr
+    assert json.loads(hpcmod("install", "--accept-licence", "Solver", "--json").stdout)["licences"][0]["text"] == TEXT
     put(shop, replace(shop.read("Solver", "3.1"), licence="5" * 64))
-    lost = accept("Solver")
+    lost = hpcmod("install", "--accept-licence", "Solver")
     assert lost.exit_code == 3
     assert "licence of Solver/3.1 is missing" in lost.stderr
 
 
 def test_a_container_without_a_licence_needs_nothing(shop: Catalogue, tmp_path: Path) -> None:
-    assert "no licence" in accept("Free").stderr
+    assert "no licence" in hpcmod("install", "--accept-licence", "Free").stderr
     assert markers(tmp_path) == []
 
 
 def test_install_refuses_a_container_with_an_unaccepted_licence(shop: Catalogue) -> None:
-    done = CliRunner().invoke(main, ["install", "Solver"])
+    done = hpcmod("install", "Solver")
     assert done.exit_code == 7
     assert "hpcmod install --accept-licence Solver/3.1" in done.stderr

@@ -7,22 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from hpcmod import machine, resources
-from hpcmod.cli.main import main
-
-
-def hpcmod(*arguments: str, **env: str) -> Result:
-    return CliRunner(env=env).invoke(main, arguments)
+from hpcmod import resources
+from tests.calls import hpcmod
 
 
 @pytest.fixture(autouse=True)
-def no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("EASYBUILD_ROBOT_PATHS", "HPCMOD_SITE", "PYTHONPATH"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
-    monkeypatch.setattr(machine, "SYSTEM_PROFILE", tmp_path / "none")
+def no_python_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONPATH", raising=False)
 
 
 class FakeCall:

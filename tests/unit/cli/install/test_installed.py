@@ -10,14 +10,13 @@ from click.testing import CliRunner, Result
 from hpcmod.cli.main import main
 from hpcmod.install.kernels import install_kernel
 from hpcmod.model.interactive.kernel import make_kernel
+from tests.calls import hpcmod
 from tests.installations import install
 
 
 @pytest.fixture
 def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory with the user's own installations of two versions of PyTorch."""
-    for name in ("EASYBUILD_PREFIX", "EASYBUILD_INSTALLPATH", "XDG_DATA_HOME", "HPCMOD_CATALOGUE", "_HPCMOD_CONTAINER"):
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("HPCMOD_SITE", "generic")
     monkeypatch.setenv("MODULEPATH", str(tmp_path / "modules/all"))
@@ -33,16 +32,16 @@ def files(top: Path) -> list[Path]:
 def refused(top: Path, *words: str) -> Result:
     """Run `hpcmod remove`; check that it fails and changes nothing."""
     before = files(top)
-    result = CliRunner().invoke(main, ["remove", *words])
+    result = hpcmod("remove", *words)
     assert result.exit_code not in (0, 1), result.output
     assert files(top) == before
     return result
 
 
 def test_the_whole_name_removes_one_installation(top: Path) -> None:
-    assert CliRunner().invoke(main, ["remove", "PyTorch/2.6"]).exit_code == 0
+    assert hpcmod("remove", "PyTorch/2.6").exit_code == 0
     assert {path.relative_to(top).parts[-2] for path in files(top)} == {"PyTorch", "2.7", "bin", "libexec"}
-    assert CliRunner().invoke(main, ["remove", "PyTorch"]).exit_code == 0
+    assert hpcmod("remove", "PyTorch").exit_code == 0
     assert files(top) == []
 
 
@@ -75,7 +74,7 @@ def test_an_image_that_another_installation_uses_is_not_removed(top: Path) -> No
 
 def test_a_dry_run_lists_what_it_would_remove_and_removes_nothing(top: Path) -> None:
     before = files(top)
-    result = CliRunner().invoke(main, ["remove", "--dry-run", "PyTorch/2.6"])
+    result = hpcmod("remove", "--dry-run", "PyTorch/2.6")
     assert files(top) == before
     root = top / "software/PyTorch/2.6"
     removed = [root / name for name in ("bin", "libexec", "record.json", "x.sif")]
@@ -88,15 +87,15 @@ def test_remove_asks_on_a_terminal(top: Path, monkeypatch: pytest.MonkeyPatch, a
     mine = top / "software/PyTorch/2.6/user-software"
     mine.mkdir()
     (mine / "mine.py").touch()
-    done = CliRunner().invoke(main, ["remove", "PyTorch/2.6", "--with-packages"], input=answer)
+    done = hpcmod("remove", "PyTorch/2.6", "--with-packages", answer=answer)
     assert f"Remove PyTorch/2.6 from {mine.parent} with your own packages in {mine}?" in done.output
     assert len(list(top.glob("modules/all/PyTorch/2*"))) == left
 
 
 def test_remove_asks_nothing_with_yes_or_in_a_script(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert CliRunner().invoke(main, ["remove", "PyTorch/2.6"]).exit_code == 0
+    assert hpcmod("remove", "PyTorch/2.6").exit_code == 0
     monkeypatch.setattr("hpcmod.cli.install.installed.on_a_terminal", lambda: True)
-    assert CliRunner().invoke(main, ["remove", "--yes", "PyTorch/2.7"]).exit_code == 0
+    assert hpcmod("remove", "--yes", "PyTorch/2.7").exit_code == 0
     assert files(top) == []
 
 
@@ -107,11 +106,11 @@ def test_reports_kernels_that_stop_working(top: Path, monkeypatch: pytest.Monkey
         root = str(top / "software/PyTorch" / version)
         kernel = make_kernel(f"{root}/in-environment", f"PyTorch/{version}", root, name=f"torch{version}")
         install_kernel(directory, kernel)
-    done = CliRunner().invoke(main, ["remove", "--dry-run", "PyTorch/2.6"])
+    done = hpcmod("remove", "--dry-run", "PyTorch/2.6")
     assert "the Jupyter kernel torch2.6 would stop working" in done.stderr
-    done = CliRunner().invoke(main, ["remove", "--json", "PyTorch/2.6"])
+    done = hpcmod("remove", "--json", "PyTorch/2.6")
     assert json.loads(done.stdout)["kernels"] == ["torch2.6"]
-    assert "hpcmod kernel --remove --name torch2.7" in CliRunner().invoke(main, ["remove", "PyTorch/2.7"]).stderr
+    assert "hpcmod kernel --remove --name torch2.7" in hpcmod("remove", "PyTorch/2.7").stderr
 
 
 def test_remove_leaves_no_empty_directories(top: Path) -> None:
@@ -119,7 +118,7 @@ def test_remove_leaves_no_empty_directories(top: Path) -> None:
         (one / "user-software/venv/pytorch/bin").mkdir(parents=True)
         (one / "user-software/venv/pytorch/pyvenv.cfg").touch()
     for version in ("2.6", "2.7"):
-        assert CliRunner().invoke(main, ["remove", f"PyTorch/{version}"]).exit_code == 0
+        assert hpcmod("remove", f"PyTorch/{version}").exit_code == 0
     assert [path.name for path in top.iterdir()] == []
 
 
@@ -150,7 +149,7 @@ def test_update_as_json_has_the_status_of_each(top: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("hpcmod.install.shared_prefix.call_eb", fail)
     (top / "software/PyTorch/2.6/easybuild").mkdir()
     (top / "software/PyTorch/2.6/easybuild/PyTorch-2.6.eb").touch()
-    done = CliRunner().invoke(main, ["update", "--all", "--json"])
+    done = hpcmod("update", "--all", "--json")
     found = json.loads(done.stdout)
     assert (done.exit_code, found["status"]) == (3, 3)
     assert {one["module"]: one["status"] for one in found["containers"]} == {"PyTorch/2.6": 1, "PyTorch/2.7": 3}

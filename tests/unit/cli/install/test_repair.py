@@ -5,17 +5,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from hpcmod.cli.main import main
+from tests.calls import hpcmod
 from tests.installations import install
 
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An installation of PyTorch that lacks its wrapper of python."""
-    for name in ("EASYBUILD_PREFIX", "EASYBUILD_INSTALLPATH", "HPCMOD_CATALOGUE", "_HPCMOD_CONTAINER"):
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("HPCMOD_SITE", "generic")
     monkeypatch.setenv("MODULEPATH", str(tmp_path / "modules/all"))
@@ -28,7 +25,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_failed_repair_exits_with_the_status_of_eb(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hpcmod.install.shared_prefix.call_eb", lambda *_, **__: 5)
-    done = CliRunner().invoke(main, ["repair", "PyTorch"])
+    done = hpcmod("repair", "PyTorch")
     assert (done.exit_code, "bin/python" in done.stdout) == (5, True)
 
 
@@ -42,7 +39,7 @@ def test_a_damaged_image_is_taken_from_its_source(root: Path, monkeypatch: pytes
     monkeypatch.setattr("hpcmod.install.shared_prefix.call_eb", call)
     (root / "bin/python").chmod(0o755)
     (root / "x.sif").unlink()
-    done = CliRunner().invoke(main, ["repair", "PyTorch", "--json"])
+    done = hpcmod("repair", "PyTorch", "--json")
     found = json.loads(done.stdout)
     assert (done.exit_code, found["status"]) == (4, 4)  # the fake eb changed nothing
     assert [one["subject"] for one in found["left"]] == ["image"]
@@ -51,5 +48,5 @@ def test_a_damaged_image_is_taken_from_its_source(root: Path, monkeypatch: pytes
 
 
 def test_an_installation_of_someone_else_is_not_repaired(root: Path) -> None:
-    done = CliRunner().invoke(main, ["repair", "Other"])
+    done = hpcmod("repair", "Other")
     assert (done.exit_code, "you have no installation of Other" in done.stderr) == (3, True)

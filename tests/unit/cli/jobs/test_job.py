@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -12,12 +11,11 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from click.testing import CliRunner, Result
 
-from hpcmod import machine, process
+from hpcmod import process
 from hpcmod.check import fit
 from hpcmod.cli.jobs import job, launch
-from hpcmod.cli.main import main
+from tests.calls import hpcmod
 
 LUMI = ("--site", "lumi", "-A", "project_1")
 FAKE_SBATCH = """#!/bin/bash
@@ -40,12 +38,8 @@ class TakenOverError(Exception):
 
 @pytest.fixture(autouse=True)
 def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Remove Slurm and settings from the environment, and change to a temporary directory."""
-    for name in [name for name in os.environ if name.startswith(("SLURM_", "SBATCH_"))] + ["HPCMOD_SITE", "SIF"]:
-        monkeypatch.delenv(name, raising=False)
+    """Remove Slurm from PATH, and change to a temporary directory."""
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
-    monkeypatch.setattr(machine, "SYSTEM_PROFILE", tmp_path / "none")
     monkeypatch.chdir(tmp_path)
 
     def become(argv: Sequence[str]) -> NoReturn:
@@ -63,10 +57,6 @@ def sbatch(tmp_path: Path) -> Path:
     program.write_text(FAKE_SBATCH.format(log=log).replace("cat", "/bin/cat"))
     program.chmod(0o755)
     return log
-
-
-def hpcmod(*arguments: str, **env: str) -> Result:
-    return CliRunner(env=env).invoke(main, arguments)
 
 
 def test_the_script_goes_to_stdout_and_nothing_is_written(tmp_path: Path) -> None:

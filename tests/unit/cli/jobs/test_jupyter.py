@@ -7,18 +7,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
 from hpcmod.cli.jobs import jupyter
-from hpcmod.cli.main import main
+from tests.calls import hpcmod
 from tests.installations import install
 
 
 @pytest.fixture
 def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An installation whose image has JupyterLab according to its record; a fake Slurm ends every job at once."""
-    for name in ("EASYBUILD_PREFIX", "HPCMOD_CATALOGUE", "_HPCMOD_CONTAINER", "SLURM_JOB_ID", "SLURMD_NODENAME"):
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("HPCMOD_SITE", "generic-nvidia")
@@ -44,16 +41,12 @@ def program(path: Path, text: str) -> None:
     path.chmod(0o755)
 
 
-def hpcmod(*words: str) -> Result:
-    return CliRunner().invoke(main, ["jupyter", *words])
-
-
 def test_the_command_of_a_server_here_uses_the_gpus_of_the_site(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     session = top / "state/hpcmod/jupyter/SESSION"
     start = f"{top}/software/Lab/1.0/in-environment exec --bind {session} -- python {session}/server.py jupyterlab"
-    assert hpcmod("Lab", "--here", "--dry-run").stdout == f"{start} local\n"
+    assert hpcmod("jupyter", "Lab", "--here", "--dry-run").stdout == f"{start} local\n"
     monkeypatch.setenv("SLURM_JOB_ID", "7")  # in a shell that salloc started on a login node
-    planned = json.loads(hpcmod("Lab", "--here", "--dry-run", "--json").stdout)
+    planned = json.loads(hpcmod("jupyter", "Lab", "--here", "--dry-run", "--json").stdout)
     assert planned["script"] == f"srun --nodes=1 --ntasks=1 --overlap {start} node"
 
 
@@ -66,7 +59,7 @@ def test_a_server_that_does_not_start_is_an_error(top: Path) -> None:
 
 
 def test_a_job_that_ends_first_is_an_error_with_its_options_in_the_script(top: Path) -> None:
-    done = hpcmod("Lab", "--", "-t", "01:00:00", "--gpus", "1")
+    done = hpcmod("jupyter", "Lab", "--", "-t", "01:00:00", "--gpus", "1")
     assert (done.exit_code, "job 4711 ended before its Jupyter server ran" in done.stderr) == (1, True), done.output
     script = (top / "submitted.sh").read_text()
     assert "#SBATCH --time=01:00:00" in script and "#SBATCH --job-name=jupyter" in script
@@ -76,20 +69,20 @@ def test_a_job_that_ends_first_is_an_error_with_its_options_in_the_script(top: P
 
 @pytest.mark.parametrize("options", [("-N", "2"), ("--salloc",), ("--", "train.py"), ("--array", "0-3")])
 def test_job_options_for_something_else_are_refused(top: Path, options: tuple[str, ...]) -> None:
-    assert hpcmod("Lab", "--", *options).exit_code == 2
+    assert hpcmod("jupyter", "Lab", "--", *options).exit_code == 2
     assert not (top / "submitted.sh").exists()
 
 
 def test_the_help_of_job_has_both_names_afterwards(top: Path) -> None:
-    hpcmod("Lab", "--dry-run")
-    assert CliRunner().invoke(main, ["job", "-h"]).exit_code == 0
+    hpcmod("jupyter", "Lab", "--dry-run")
+    assert hpcmod("job", "-h").exit_code == 0
 
 
 def test_job_options_with_here_are_refused(top: Path) -> None:
-    assert hpcmod("Lab", "--here", "--", "-t", "5").exit_code == 2
+    assert hpcmod("jupyter", "Lab", "--here", "--", "-t", "5").exit_code == 2
 
 
 def test_without_slurm_the_other_way_is_suggested(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(top))
-    done = hpcmod("Lab")
+    done = hpcmod("jupyter", "Lab")
     assert (done.exit_code, "hpcmod jupyter Lab --here" in done.stderr) == (7, True)

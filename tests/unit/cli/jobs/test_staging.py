@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from hpcmod.cli.jobs import staging
-from tests.unit.cli.jobs.test_job import ALLOCATION, LUMI, TakenOverError, hpcmod, nowhere
+from tests.calls import hpcmod
+from tests.unit.cli.jobs.test_job import ALLOCATION, LUMI, TakenOverError, nowhere
 
 __all__ = ["nowhere"]
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import click
 import pytest
 from click.shell_completion import ShellComplete
-from click.testing import CliRunner
 
 from hpcmod.cli.main import main
 from hpcmod.cli.reference.commands import verbs_of
 from hpcmod.process import run
+from tests.calls import hpcmod
 
 ADVISORY = """
 title = "It hangs"
@@ -80,7 +80,7 @@ def test_every_site_option_is_completed() -> None:
 
 def test_advisories_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     catalogue = tmp_path / "catalogue"
-    init = CliRunner().invoke(main, ["catalogue", "init", str(catalogue)])
+    init = hpcmod("catalogue", "init", str(catalogue))
     assert init.exit_code == 0, init.output
     (catalogue / "advisories").mkdir(exist_ok=True)
     (catalogue / "advisories" / "gdr-level.toml").write_text(ADVISORY)
@@ -107,6 +107,6 @@ def test_no_program_of_the_working_directory_is_started(
     (tmp_path / "bash").chmod(0o755)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f":.:{os.environ['PATH']}")
-    CliRunner().invoke(main, verb)
+    hpcmod(*verb)
     assert not (tmp_path / "ran").exists()
     assert "." not in os.environ["PATH"].split(":")

@@ -4,23 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from hpcmod import machine
-from hpcmod.cli.main import main
+from tests.calls import hpcmod
 from tests.catalogues import make_catalogue, make_record
-
-
-def hpcmod(*arguments: str, **env: str) -> Result:
-    return CliRunner(env=env).invoke(main, arguments)
-
-
-@pytest.fixture(autouse=True)
-def no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("EASYBUILD_ROBOT_PATHS", "HPCMOD_SITE", "PYTHONPATH"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
-    monkeypatch.setattr(machine, "SYSTEM_PROFILE", tmp_path / "none")
 
 
 def test_doctor_exits_with_1_and_a_cure_if_something_will_not_work(tmp_path: Path) -> None:

@@ -5,11 +5,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
 from hpcmod import resources
-from hpcmod.cli.main import main
 from tests import corpus
+from tests.calls import hpcmod
 
 needs_mksquashfs = pytest.mark.skipif(not corpus.HAS_MKSQUASHFS, reason="needs mksquashfs (package squashfs-tools)")
 
@@ -22,19 +21,14 @@ exec env -0
 """
 
 
-def hpcmod(*arguments: str, **env: str) -> Result:
-    return CliRunner(env=env).invoke(main, ["site", "env", *arguments])
-
-
 @pytest.fixture(autouse=True)
-def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("EASYBUILD_ROBOT_PATHS", "PYTHONPATH"):
-        monkeypatch.delenv(name, raising=False)
+def no_python_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONPATH", raising=False)
 
 
 def exports(**env: str) -> dict[str, str]:
     """Return the environment of a shell after `eval "$(hpcmod site env)"`."""
-    printed = hpcmod(**env).stdout
+    printed = hpcmod("site", "env", **env).stdout
     script = 'eval "$1"; env -0'
     done = subprocess.run(["bash", "-c", script, "bash", printed], env=env, capture_output=True, text=True, check=True)
     return dict(item.split("=", 1) for item in done.stdout.split("\0") if item)
@@ -93,7 +87,7 @@ def env(tmp_path: Path) -> dict[str, str]:
 
 @needs_mksquashfs
 def test_diff_prints_what_changes_and_who_changed_it(env: dict[str, str]) -> None:
-    result = hpcmod("--diff", **env)
+    result = hpcmod("site", "env", "--diff", **env)
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
     assert "PYTHONPATH: '/the host'\"'\"'s' -> ''  # you, by APPTAINERENV_PYTHONPATH" in lines
@@ -105,7 +99,7 @@ def test_diff_prints_what_changes_and_who_changed_it(env: dict[str, str]) -> Non
 @needs_mksquashfs
 def test_a_value_set_by_an_image_is_one_line_without_control_characters(env: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "bin" / "singularity").write_text("#!/bin/bash\nprintf 'EVIL=a\\nPATH: fine\\033]0;x\\007\\0'\n")
-    result = hpcmod("--diff", **env)
+    result = hpcmod("site", "env", "--diff", **env)
     (line,) = [line for line in result.stdout.splitlines() if line.startswith("EVIL:")]
     assert "'a?PATH: fine?]0;x?'" in line
     assert "\x1b" not in result.stdout
@@ -113,13 +107,16 @@ def test_a_value_set_by_an_image_is_one_line_without_control_characters(env: dic
 
 @needs_mksquashfs
 def test_all_also_prints_equal_values(env: dict[str, str]) -> None:
-    assert f"SIF: {env['SIF']} -> {env['SIF']}  # you on the host" in hpcmod("--diff", "--all", **env).stdout
+    assert (
+        f"SIF: {env['SIF']} -> {env['SIF']}  # you on the host"
+        in hpcmod("site", "env", "--diff", "--all", **env).stdout
+    )
 
 
 @needs_mksquashfs
 def test_json_is_one_versioned_object(env: dict[str, str]) -> None:
     image = env.pop("SIF")
-    found = json.loads(hpcmod("--diff", "--json", "--image", image, **env).stdout)
+    found = json.loads(hpcmod("site", "env", "--diff", "--json", "--image", image, **env).stdout)
     assert found["version"] == 1
     inside = {"name": "WITH_CONDA", "host": None, "container": "inside", "set_by": "the image"}
     assert inside in found["variables"]
@@ -128,23 +125,23 @@ def test_json_is_one_versioned_object(env: dict[str, str]) -> None:
 @needs_mksquashfs
 def test_an_image_that_does_not_start_is_a_failed_check(env: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "bin" / "singularity").write_text("#!/bin/bash\necho FATAL: no >&2; exit 255\n")
-    result = hpcmod("--diff", **env)
+    result = hpcmod("site", "env", "--diff", **env)
     assert result.exit_code == 1 and "ended with status 255\nFATAL: no" in result.stderr
 
 
 @needs_mksquashfs
 def test_without_a_runtime_the_machine_lacks_something(env: dict[str, str], tmp_path: Path) -> None:
-    assert hpcmod("--diff", **{**env, "PATH": str(tmp_path)}).exit_code == 7
+    assert hpcmod("site", "env", "--diff", **{**env, "PATH": str(tmp_path)}).exit_code == 7
 
 
 @pytest.mark.parametrize("sif", ["", "/nowhere.sif"])
 def test_without_an_image_it_reports_the_cure(sif: str) -> None:
-    result = hpcmod("--diff", SIF=sif)
+    result = hpcmod("site", "env", "--diff", SIF=sif)
     assert result.exit_code == 3 and "Load a container module first" in result.stderr
 
 
 @pytest.mark.parametrize("option", ["--json", "--all", "--image=x"])
 def test_options_of_the_diff_go_with_it(option: str) -> None:
-    result = hpcmod(option)
+    result = hpcmod("site", "env", option)
     assert result.exit_code == 2 and "need --diff" in result.stderr
     assert result.stdout == "" or "need --diff" in json.loads(result.stdout)["error"]["message"]

@@ -5,29 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-from click.testing import CliRunner, Result
-
-from hpcmod import machine
-from hpcmod.cli.main import main
 from tests import corpus
-
-
-@pytest.fixture(autouse=True)
-def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Hide all settings of this machine."""
-    for name in ("HPCMOD_SITE", "SIF"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(machine, "SYSTEM_PROFILE", tmp_path / "none")
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-
-
-def hpcmod(*arguments: str, **env: str) -> Result:
-    return CliRunner(env=env).invoke(main, ["site", "settings", *arguments])
+from tests.calls import hpcmod
 
 
 def test_settings_are_reported_with_condition_reason_and_line() -> None:
-    lines = hpcmod("frontier", "-N", "1").stdout.splitlines()
+    lines = hpcmod("site", "settings", "frontier", "-N", "1").stdout.splitlines()
     at = lines.index("NCCL_NET=Socket")
     assert lines[at + 1].startswith("    set, on one node: there is no Slingshot network in jobs of one node (OLCF)  [")
     assert lines[lines.index("NCCL_NET=OFI") + 1].startswith("    not set, only on several nodes: ")
@@ -35,14 +18,14 @@ def test_settings_are_reported_with_condition_reason_and_line() -> None:
 
 def test_an_image_decides_what_depends_on_versions(tmp_path: Path) -> None:
     image = str(corpus.make_image(tmp_path / "a.sif"))  # with torch for ROCm 6.2.4
-    named = hpcmod("lumi", "--image", image).stdout
-    loaded = hpcmod(SIF=image, HPCMOD_SITE="lumi").stdout
+    named = hpcmod("site", "settings", "lumi", "--image", image).stdout
+    loaded = hpcmod("site", "settings", SIF=image, HPCMOD_SITE="lumi").stdout
     assert named == loaded
     assert "NCCL_NET_GDR_LEVEL=3\n    set, rocm<7: " in loaded
 
 
 def test_programs_get_one_versioned_object() -> None:
-    answer = json.loads(hpcmod("--json", HPCMOD_SITE="lumi").stdout)
+    answer = json.loads(hpcmod("site", "settings", "--json", HPCMOD_SITE="lumi").stdout)
     assert (answer["version"], answer["site"], answer["image"], answer["nodes"]) == (1, "lumi", None, None)
     level = next(one for one in answer["settings"] if one["name"] == "NCCL_NET_GDR_LEVEL")
     assert (level["verdict"], level["because"]) == ("depends", "with rocm<7 in the image")
@@ -51,9 +34,9 @@ def test_programs_get_one_versioned_object() -> None:
 
 def test_every_setting_of_the_shipped_slingshot_profiles_has_a_reason() -> None:
     for site in ("cray-ex-gh200", "frontier", "lumi"):
-        answer = json.loads(hpcmod("--json", site).stdout)
+        answer = json.loads(hpcmod("site", "settings", "--json", site).stdout)
         assert [one["name"] for one in answer["settings"] if not one["why"]] == []
 
 
 def test_a_missing_image_is_not_found() -> None:
-    assert hpcmod("lumi", "--image", "/none.sif").exit_code == 3
+    assert hpcmod("site", "settings", "lumi", "--image", "/none.sif").exit_code == 3

@@ -5,16 +5,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-import hpcmod
+from hpcmod import __version__
 from hpcmod.catalogue.records.sharing import make_catalogue
 from hpcmod.catalogue.records.store import Catalogue
-from hpcmod.cli.main import main
-
-
-def run(*args: str | Path) -> Result:
-    return CliRunner().invoke(main, ["site", "setup", *map(str, args)])
+from tests.calls import hpcmod
 
 
 @pytest.fixture
@@ -35,19 +30,19 @@ def python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_place_is_within_the_catalogue_and_printed_for_modulepath(catalogue: Catalogue) -> None:
-    done = run("--catalogue", catalogue.directory)
+    done = hpcmod("site", "setup", "--catalogue", catalogue.directory)
     modules = catalogue.directory / "site" / "modules"
     assert (done.exit_code, done.stdout) == (0, f"{modules}\n")
     assert "module load hpcmod" in done.stderr
     names = sorted(path.name for path in (modules / "hpcmod").iterdir())
-    assert names == [".modulerc.lua", hpcmod.__version__, f"{hpcmod.__version__}.lua"]
+    assert names == [".modulerc.lua", __version__, f"{__version__}.lua"]
     assert [path.name for path in (catalogue.directory / "site" / "bin").iterdir()] == ["hpcmod"]
 
 
 def test_a_dry_run_shows_every_file_and_writes_none(catalogue: Catalogue) -> None:
     before = sorted(catalogue.directory.rglob("*"))
-    named = run("--catalogue", catalogue.directory, "--dry-run")
-    printed = run("--catalogue", catalogue.directory, "--print")
+    named = hpcmod("site", "setup", "--catalogue", catalogue.directory, "--dry-run")
+    printed = hpcmod("site", "setup", "--catalogue", catalogue.directory, "--print")
     assert (named.exit_code, printed.exit_code) == (0, 0)
     paths = [line.partition(" (")[0] for line in named.stdout.splitlines()]
     assert len(paths) == 4
@@ -58,9 +53,9 @@ def test_a_dry_run_shows_every_file_and_writes_none(catalogue: Catalogue) -> Non
 
 
 def test_twice_is_as_once(catalogue: Catalogue) -> None:
-    run("--catalogue", catalogue.directory)
+    hpcmod("site", "setup", "--catalogue", catalogue.directory)
     before = {path: path.read_text() for path in (catalogue.directory / "site").rglob("*") if path.is_file()}
-    assert run("--catalogue", catalogue.directory).exit_code == 0
+    assert hpcmod("site", "setup", "--catalogue", catalogue.directory).exit_code == 0
     assert {path: path.read_text() for path in before} == before
 
 
@@ -69,15 +64,15 @@ def test_the_profile_is_checked_and_named_by_its_whole_path(
 ) -> None:
     (tmp_path / "ours.toml").write_text('name = "ours"\n')
     monkeypatch.chdir(tmp_path)
-    shown = run("--catalogue", catalogue.directory, "--site", "ours.toml", "--print").stdout
+    shown = hpcmod("site", "setup", "--catalogue", catalogue.directory, "--site", "ours.toml", "--print").stdout
     assert str(tmp_path / "ours.toml") in shown
-    assert run("--catalogue", catalogue.directory, "--site", "nowhere").exit_code == 3
+    assert hpcmod("site", "setup", "--catalogue", catalogue.directory, "--site", "nowhere").exit_code == 3
 
 
 def test_eb_is_put_next_to_it_only_if_asked_for_and_there(catalogue: Catalogue, python: Path) -> None:
-    assert run("--catalogue", catalogue.directory, "--eb").exit_code == 7
+    assert hpcmod("site", "setup", "--catalogue", catalogue.directory, "--eb").exit_code == 7
     python.with_name("eb").touch()
-    assert run("--catalogue", catalogue.directory, "--eb").exit_code == 0
+    assert hpcmod("site", "setup", "--catalogue", catalogue.directory, "--eb").exit_code == 0
     assert (catalogue.directory / "site" / "bin" / "eb").is_file()
 
 
@@ -87,7 +82,7 @@ def test_eb_is_put_next_to_it_only_if_asked_for_and_there(catalogue: Catalogue, 
     ids=["nothing", "no catalogue", "colon"],
 )
 def test_refuses_invalid_requests_with_a_cure(args: tuple[str, ...], code: int, said: str) -> None:
-    done = run(*args)
+    done = hpcmod("site", "setup", *args)
     assert done.exit_code == code
     assert said in done.stderr
 
@@ -101,7 +96,7 @@ def test_all_may_read_it_regardless_of_the_umask_and_the_group_writes_where_it_m
     above.chmod(0o2775 if shared else 0o755)
     before = os.umask(0o077)
     try:
-        assert run("--output", above / "hpcmod").exit_code == 0
+        assert hpcmod("site", "setup", "--output", above / "hpcmod").exit_code == 0
     finally:
         os.umask(before)
     made = {path: path.stat().st_mode & 0o7777 for path in (above / "hpcmod").rglob("*")}

@@ -4,22 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from hpcmod import machine, resources
-from hpcmod.cli.main import main
-
-
-def hpcmod(*arguments: str, **env: str) -> Result:
-    return CliRunner(env=env).invoke(main, arguments)
-
-
-@pytest.fixture(autouse=True)
-def no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("HPCMOD_SITE", "SINGULARITY_BIND", "SINGULARITY_BINDPATH", "APPTAINER_BIND", "APPTAINER_BINDPATH"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
-    monkeypatch.setattr(machine, "SYSTEM_PROFILE", tmp_path / "none")
+from hpcmod import resources
+from tests.calls import hpcmod
 
 
 @pytest.fixture

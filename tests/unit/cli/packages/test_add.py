@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.packages.test_states import active, call, data, home, must
-
-__all__ = ["home"]
+from tests.calls import data, hpcmod, must
+from tests.unit.cli.packages.test_states import active
 
 
 def test_a_dry_run_prints_the_plan_and_changes_nothing(home: Path, tmp_path: Path) -> None:
@@ -37,7 +36,7 @@ def test_the_set_is_that_of_the_environment_or_the_option(home: Path, monkeypatc
 
 
 def test_dropping_everything_needs_no_pip(home: Path) -> None:
-    refused = call("drop", "PyTorch", "einops", "needy")
+    refused = hpcmod("drop", "PyTorch", "einops", "needy")
     assert "no container runtime" in refused.output
     assert active(home).startswith("states/2-")
 
@@ -47,12 +46,12 @@ def test_manually_installed_packages_are_reported_before_they_are_hidden(home: P
     venv.mkdir(parents=True)
     (venv / "image.pth").touch()
     first = ("add", "PyTorch", "x", "--dry-run", "--set", "first")
-    assert "by hand" not in call(*first).stderr
+    assert "by hand" not in hpcmod(*first).stderr
     (venv / "mine.py").touch()
-    said = " ".join(call(*first).stderr.split())
+    said = " ".join(hpcmod(*first).stderr.split())
     assert "hidden while these packages are active: those installed by hand in " in said
     assert f"hpcmod add PyTorch --from {home.parent}/software/PyTorch/2.7.1/user-software" in said
-    assert "by hand" not in call("add", "PyTorch", "x", "--dry-run").stderr  # already hidden by the active set
+    assert "by hand" not in hpcmod("add", "PyTorch", "x", "--dry-run").stderr  # already hidden by the active set
 
 
 def test_plain_files_are_added_and_dropped_by_their_place(home: Path, tmp_path: Path) -> None:
@@ -60,6 +59,6 @@ def test_plain_files_are_added_and_dropped_by_their_place(home: Path, tmp_path: 
     placed = f"{tmp_path}/R:/user-software/R"
     lines = must("add", "PyTorch", "--files", placed, "--dry-run").splitlines()
     assert f"files: /user-software/R from {tmp_path}/R" in lines
-    assert call("add", "PyTorch", "--files", f"{tmp_path}/missing:/user-software/R").exit_code == 3
-    refused = call("drop", "PyTorch", "/user-software/R")
+    assert hpcmod("add", "PyTorch", "--files", f"{tmp_path}/missing:/user-software/R").exit_code == 3
+    refused = hpcmod("drop", "PyTorch", "/user-software/R")
     assert (refused.exit_code, "no files of yours at /user-software/R" in refused.stderr) == (2, True)

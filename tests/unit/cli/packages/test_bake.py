@@ -7,10 +7,9 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from hpcmod.cli.main import main
 from tests import corpus
+from tests.calls import hpcmod
 
 pytestmark = pytest.mark.skipif(not corpus.HAS_MKSQUASHFS, reason="mksquashfs is missing")
 
@@ -28,13 +27,13 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_an_image_and_packages_become_a_sif(tmp_path: Path, packages: Path) -> None:
     image, out = corpus.make_image(tmp_path / "image.sif"), tmp_path / "mine.sif"
     words = ["bake", str(image), "-o", str(out), "--packages", str(packages)]
-    planned = CliRunner().invoke(main, [*words, "--dry-run"])
+    planned = hpcmod(*words, "--dry-run")
     assert "added: einops==0.8.0" in planned.stdout and not out.exists()
-    done = CliRunner().invoke(main, words)
+    done = hpcmod(*words)
     assert (done.exit_code, done.stdout) == (0, f"{out}\n"), done.output
-    found = json.loads(CliRunner().invoke(main, [*words, "--force", "--json"]).stdout)
+    found = json.loads(hpcmod(*words, "--force", "--json").stdout)
     assert (found["path"], found["size"]) == (str(out), out.stat().st_size)
-    refused = CliRunner().invoke(main, [*words, "--json"])
+    refused = hpcmod(*words, "--json")
     assert json.loads(refused.stdout)["error"]["code"] == 2
 
 
@@ -46,9 +45,9 @@ def test_reports_code_that_stays_outside_the_image(tmp_path: Path, packages: Pat
     words = ["bake", str(image), "-o", str(out), "--packages", str(packages)]
     said = "mycode is editable: its code stays in /home/me/mycode, and is not in the image"
     for more in ([], ["--dry-run"]):
-        done = CliRunner().invoke(main, [*words, *more, "--force"])
+        done = hpcmod(*words, *more, "--force")
         assert (done.exit_code, said in " ".join(done.stderr.split())) == (0, True), done.output
-    assert json.loads(CliRunner().invoke(main, [*words, "--dry-run", "--force", "--json"]).stdout)["editable"] == [
+    assert json.loads(hpcmod(*words, "--dry-run", "--force", "--json").stdout)["editable"] == [
         {"name": "mycode", "path": "/home/me/mycode"}
     ]
 
@@ -65,10 +64,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     with tarfile.open(tmp_path / "saved.tar", "w") as tar:
         tar.add(tmp_path / "requirements.txt")
     return tmp_path
-
-
-def bake(*words: str) -> Result:
-    return CliRunner().invoke(main, ["bake", *words])
 
 
 @pytest.mark.parametrize(
@@ -90,7 +85,7 @@ def test_bad_input_is_reported_with_its_cure_and_leaves_nothing(
     place: Path, words: tuple[str, ...], code: int, told: str
 ) -> None:
     before = sorted(place.iterdir())
-    done = bake(*words)
+    done = hpcmod("bake", *words)
     assert (done.exit_code, told in " ".join(done.stderr.split())) == (code, True), done.output
     assert len(done.stderr.strip().splitlines()) >= 2
     assert sorted(place.iterdir()) == before

@@ -11,10 +11,8 @@ import pytest
 from hpcmod.cli.packages import editing
 from hpcmod.install.packages import building
 from hpcmod.lock import Holder
+from tests.calls import data, hpcmod, must
 from tests.package_states import TAG
-from tests.unit.cli.packages.test_states import call, data, home, must
-
-__all__ = ["home"]
 
 FRESH = ("--set", "fresh")
 NAMES = (*editing._BINDS, *editing._INSIDE)
@@ -64,7 +62,7 @@ def edits(monkeypatch: pytest.MonkeyPatch, status: int, installs: str = "") -> C
 def test_a_command_that_succeeds_makes_its_packages_active(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     container = edits(monkeypatch, 0, "mine")
     monkeypatch.setenv("SINGULARITY_BINDPATH", "/mine")
-    done = call("edit", "PyTorch", *FRESH, "--", "pip", "install", "-e", "./mycode")
+    done = hpcmod("edit", "PyTorch", *FRESH, "--", "pip", "install", "-e", "./mycode")
     assert (done.exit_code, done.stdout) == (0, "mine: added 1.0\n"), done.output
     assert container.argv[1:] == ["exec", "--", "pip", "install", "-e", "./mycode"]
     files = f"{fresh.resolve()}/edit-{TAG}/user-software"
@@ -85,12 +83,12 @@ def test_a_command_that_succeeds_makes_its_packages_active(fresh: Path, monkeypa
 
 def test_nothing_is_packed_of_a_command_that_fails(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     edits(monkeypatch, 3, "mine")
-    done = call("edit", "PyTorch", *FRESH, "--", "false")
+    done = hpcmod("edit", "PyTorch", *FRESH, "--", "false")
     said = " ".join(done.stderr.split())
     assert (done.exit_code, "false ended with status 3, so nothing was packed" in said) == (1, True), done.output
     assert f"Your changes are in {fresh}/edit-{TAG}/user-software" in said
     assert "to discard them: hpcmod edit PyTorch --discard" in said
-    shown = call("packages", "PyTorch", *FRESH).stderr
+    shown = hpcmod("packages", "PyTorch", *FRESH).stderr
     assert "being edited since " in shown and "to finish: hpcmod edit PyTorch" in shown
     assert data("packages", "PyTorch", *FRESH)["edited"]["directory"] == f"{fresh}/edit-{TAG}/user-software"
     assert data("packages", "PyTorch")["edited"] is None
@@ -101,10 +99,10 @@ def test_nothing_is_packed_of_a_command_that_fails(fresh: Path, monkeypatch: pyt
 
 def test_changes_are_discarded(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     edits(monkeypatch, 1)
-    call("edit", "PyTorch", *FRESH)
+    hpcmod("edit", "PyTorch", *FRESH)
     assert must("edit", "PyTorch", *FRESH, "--discard") == f"{fresh}/edit-{TAG}\n"
     assert not (fresh / f"edit-{TAG}").exists()
-    call("edit", "PyTorch", *FRESH)
+    hpcmod("edit", "PyTorch", *FRESH)
     assert data("edit", "PyTorch", *FRESH, "--discard")["discarded"]["base"] is None
 
 
@@ -114,18 +112,18 @@ def test_what_is_left_is_said_if_the_result_cannot_be_packed(fresh: Path, monkey
 
     edits(monkeypatch, 0, "mine")
     monkeypatch.setattr("hpcmod.install.packages.editing.pack_layer", full)
-    done = call("edit", "PyTorch", *FRESH, "--", "true")
+    done = hpcmod("edit", "PyTorch", *FRESH, "--", "true")
     assert (done.exit_code, "Your changes are in" in done.stderr) == (5, True), done.output
     assert (fresh / f"edit-{TAG}").exists()
 
 
 def test_two_commands_do_not_edit_the_same_packages(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     edits(monkeypatch, 1)
-    call("edit", "PyTorch", *FRESH)
+    hpcmod("edit", "PyTorch", *FRESH)
     holder = Holder.me()
     (fresh / f"edit-{TAG}/.lock").write_text(json.dumps(vars(holder)))
     for words in ((), ("--discard",)):
-        done = call("edit", "PyTorch", *FRESH, *words)
+        done = hpcmod("edit", "PyTorch", *FRESH, *words)
         said = " ".join(done.stderr.split())
         assert (done.exit_code, f"are being edited by process {os.getpid()}" in said) == (6, True), done.output
 
@@ -140,6 +138,6 @@ def test_two_commands_do_not_edit_the_same_packages(fresh: Path, monkeypatch: py
 )
 def test_faults_say_what_to_do(home: Path, words: tuple[str, ...], code: int, said: str) -> None:
     before = sorted(home.rglob("*"))
-    result = call(*words)
+    result = hpcmod(*words)
     assert (result.exit_code, said in result.output) == (code, True), result.output
     assert sorted(home.rglob("*")) == before

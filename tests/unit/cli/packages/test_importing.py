@@ -4,9 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.packages.test_states import call, home
-
-__all__ = ["home"]
+from tests.calls import hpcmod
 
 
 @pytest.mark.parametrize(
@@ -26,6 +24,6 @@ def test_faults_say_what_to_do(
     (tmp_path / "list.txt").write_text("einops==0.8\n")
     monkeypatch.chdir(tmp_path)
     before = sorted(home.rglob("*"))
-    result = call("add", "PyTorch", *words)
+    result = hpcmod("add", "PyTorch", *words)
     assert (result.exit_code, said in result.output) == (code, True), result.output
     assert sorted(home.rglob("*")) == before

@@ -11,10 +11,9 @@ from hpcmod.install.packages import building, rebasing
 from hpcmod.install.packages.building import Resolution
 from hpcmod.model.packages.plan import StatePlan
 from hpcmod.model.packages.state import Locked
+from tests.calls import data, hpcmod
 from tests.package_states import EINOPS
-from tests.unit.cli.packages.test_states import active, call, data, home
-
-__all__ = ["home"]
+from tests.unit.cli.packages.test_states import active
 
 
 @pytest.fixture(autouse=True)
@@ -32,19 +31,19 @@ def no_needy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_packages_that_cannot_be_installed_are_reported_and_nothing_changes(home: Path) -> None:
-    result = call("rebase", "PyTorch")
+    result = hpcmod("rebase", "PyTorch")
     assert result.exit_code == 1
     assert result.stdout == "einops: same 0.8.1\nneedy: gone 1.0 (no version of needy fits)\n"
     assert "hpcmod rebase PyTorch --without needy" in result.stderr
     assert active(home).startswith("states/2-")
-    assert json.loads(call("rebase", "PyTorch", "--json").stdout)["error"]["code"] == 1
+    assert json.loads(hpcmod("rebase", "PyTorch", "--json").stdout)["error"]["code"] == 1
 
 
 def test_packages_can_be_left_out(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert data("rebase", "PyTorch", "--without", "needy", "--dry-run")["state"] is None
     monkeypatch.setattr(verb, "on_a_terminal", lambda: True)
-    assert call("rebase", "PyTorch", "--without", "needy").exit_code == 1  # no answer to the prompt
+    assert hpcmod("rebase", "PyTorch", "--without", "needy").exit_code == 1  # no answer to the prompt
     assert active(home).startswith("states/2-")
-    found = call("rebase", "PyTorch", "--without", "needy", "--yes")
+    found = hpcmod("rebase", "PyTorch", "--without", "needy", "--yes")
     assert (found.exit_code, found.stdout) == (0, "einops: same 0.8.1\nneedy: removed 1.0\n"), found.output
     assert active(home).startswith("states/4-")

@@ -5,61 +5,13 @@ import subprocess
 import sys
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from hpcmod.cli.containers import find_ready, look_around
-from hpcmod.cli.main import main
 from hpcmod.cli.packages.bake import own_packages
-from tests.installations import install
-from tests.package_states import EINOPS, NEEDY, OTHER_TAG, SHA256, TAG, make_state, write_set
-
-OWN = {
-    "name": "PyTorch",
-    "tag": TAG,
-    "venv": "/user-software/venv/pytorch",
-    "python": {"executable": "/opt/python3.12", "version": "3.12", "prefix": "/opt", "activation_scripts": False},
-}
-
-
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The home directory of a user who installed PyTorch/2.7.1 and added packages in three states."""
-    for name in ("EASYBUILD_PREFIX", "EASYBUILD_INSTALLPATH", "HPCMOD_CATALOGUE", "_HPCMOD_CONTAINER", "CONTAINERROOT"):
-        monkeypatch.delenv(name, raising=False)
-    for name in ("HPCMOD_PACKAGES", "HPCMOD_PACKAGES_DIR"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("PATH", "/nonexistent")
-    monkeypatch.setenv("HPCMOD_SITE", "generic")
-    monkeypatch.setenv("MODULEPATH", str(tmp_path / "modules/all"))
-    install(tmp_path, "PyTorch/2.7.1")
-    path = tmp_path / "software/PyTorch/2.7.1/record.json"
-    record = json.loads(path.read_text())
-    record["image"]["sha256"] = SHA256
-    record["own_packages"] = OWN
-    record["packages"] = [{"name": "torch", "version": "2.7.1"}]
-    path.write_text(json.dumps(record))
-    states = make_state(1, EINOPS), make_state(2, EINOPS, NEEDY, parent=1), make_state(3, tag=OTHER_TAG)
-    write_set(tmp_path / "home/.local/share/hpcmod/packages/PyTorch/default", *states)
-    return tmp_path / "home"
-
-
-def call(*words: str) -> Result:
-    return CliRunner().invoke(main, words)
-
-
-def must(*words: str) -> str:
-    result = call(*words)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
-def data(*words: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(must(*words, "--json"))
-    return found
+from tests.calls import data, hpcmod, must
+from tests.package_states import TAG
 
 
 def active(home: Path) -> str:
@@ -91,24 +43,24 @@ def test_undo_needs_no_container(home: Path) -> None:
     assert must("undo", "PyTorch") == "needy: removed 1.0\n"
     assert active(home) == f"states/1-{TAG}.squashfs"
     assert data("undo", "PyTorch")["state"]["packages"] == []
-    assert call("undo", "PyTorch").exit_code == 3
+    assert hpcmod("undo", "PyTorch").exit_code == 3
 
 
 def test_undo_without_a_container_says_which_commands_are_meant(home: Path) -> None:
     for words, number in (((), ""), (("17",), " 17")):
-        done = call("undo", *words)
+        done = hpcmod("undo", *words)
         said = " ".join(done.stderr.split())
         assert (done.exit_code, "undo the last change of your packages: hpcmod undo PyTorch" in said) == (2, True), said
         assert f"To undo a change of the site's catalogue: hpcmod catalogue undo{number}" in said
     (home / ".local").rename(home / "away")
-    assert "hpcmod undo NAME" in call("undo").stderr
+    assert "hpcmod undo NAME" in hpcmod("undo").stderr
 
 
 def test_any_state_for_this_image_can_be_used(home: Path) -> None:
-    assert "state 1 of `default` for PyTorch/2.7.1 is active" in call("packages", "PyTorch", "--use", "1").stderr
+    assert "state 1 of `default` for PyTorch/2.7.1 is active" in hpcmod("packages", "PyTorch", "--use", "1").stderr
     assert active(home) == f"states/1-{TAG}.squashfs"
-    assert call("packages", "PyTorch", "--use", "3").exit_code == 2
-    assert call("packages", "PyTorch", "--use", "9").exit_code == 3
+    assert hpcmod("packages", "PyTorch", "--use", "3").exit_code == 2
+    assert hpcmod("packages", "PyTorch", "--use", "9").exit_code == 3
 
 
 def test_old_states_are_removed(home: Path) -> None:
@@ -136,7 +88,7 @@ def test_old_states_are_removed(home: Path) -> None:
 )
 def test_faults_say_what_to_do(home: Path, words: tuple[str, ...], code: int, said: str) -> None:
     before = sorted(home.rglob("*"))
-    result = call(*words)
+    result = hpcmod(*words)
     assert (result.exit_code, said in result.output) == (code, True), result.output
     assert sorted(home.rglob("*")) == before
 
@@ -150,17 +102,17 @@ def test_verify_covers_the_packages(home: Path) -> None:
     assert levels("verify", "PyTorch") == ["unknown", "ok"]
     (states / f"2-{TAG}.squashfs").write_bytes(b"hsqs")
     assert levels("verify", "PyTorch") == ["unknown", "fail"]
-    assert call("verify", "PyTorch").exit_code == 4
+    assert hpcmod("verify", "PyTorch").exit_code == 4
 
 
 def levels(*words: str) -> list[str]:
-    findings = json.loads(call(*words, "--json").stdout)["findings"]
+    findings = json.loads(hpcmod(*words, "--json").stdout)["findings"]
     return [one["level"] for one in findings if one["rule"] == "packages"]
 
 
 def test_a_set_that_a_failed_add_left_empty_has_no_packages(home: Path) -> None:
     (home / ".local/share/hpcmod/packages/PyTorch/empty/states").mkdir(parents=True)
-    result = call("packages", "PyTorch", "--set", "empty")
+    result = hpcmod("packages", "PyTorch", "--set", "empty")
     assert (result.exit_code, "you have no packages `empty` for PyTorch/2.7.1" in result.stderr) == (3, True)
 
 

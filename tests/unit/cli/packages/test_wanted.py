@@ -12,11 +12,9 @@ from hpcmod.cli.packages.wanted import WantedFlags, read_wanted, tell_conda
 from hpcmod.errors import NotFoundError
 from hpcmod.model.packages.conda import NO_CONDA, CondaPart
 from hpcmod.model.packages.plan import PipOptions
+from tests.calls import hpcmod
 from tests.package_states import make_state
-from tests.unit.cli.packages.test_states import call, home
 from tests.unit.model.packages.test_conda import HTSLIB, PART, SAMTOOLS
-
-__all__ = ["home"]
 
 NONE = WantedFlags(None, (), (), False, False, (), (), (), (), None)
 
@@ -56,7 +54,7 @@ def test_options_become_words_for_pip(tmp_path: Path) -> None:
 def test_a_missing_directory_of_wheels_is_reported(home: Path, here: Path, words: tuple[str, ...]) -> None:
     (here / "requirements.txt").write_text("einops\n")
     (here / "base.sif").touch()
-    done = call(*words, "--wheel-dir", "nowhere")
+    done = hpcmod(*words, "--wheel-dir", "nowhere")
     assert (done.exit_code, "--wheel-dir nowhere: no such directory" in done.stderr) == (3, True), done.output
 
 

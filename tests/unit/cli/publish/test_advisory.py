@@ -58,8 +58,6 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
         "CONTAINERROOT": str(tmp_path / "root"),
         "NCCL_NET_GDR_LEVEL": "3",
     }
-    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME"):
-        monkeypatch.delenv(name, raising=False)
 
     def call(*args: str, verb: str = "catalogue advisory", **more: str | None) -> Result:
         return CliRunner().invoke(main, [*verb.split(), *args], env={**environ, **more})

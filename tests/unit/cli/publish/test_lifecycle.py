@@ -8,6 +8,7 @@ from click.testing import CliRunner, Result
 
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.cli.main import main
+from tests.calls import hpcmod
 from tests.unit.catalogue.stage import make_shop
 
 pytestmark = pytest.mark.slow
@@ -115,7 +116,7 @@ def test_reports_invalid_requests_with_cure_and_exit_code(
 
 def test_without_a_catalogue_its_ways_to_be_named_are_reported(tmp_path: Path) -> None:
     nowhere = {"HPCMOD_CATALOGUE": "", "HPCMOD_SITE": "generic", "XDG_DATA_HOME": str(tmp_path), "HOME": str(tmp_path)}
-    done = CliRunner(env=nowhere).invoke(main, ["catalogue", "undo"])
+    done = hpcmod("catalogue", "undo", **nowhere)
     assert done.exit_code == 3
     assert "hpcmod catalogue init DIRECTORY" in done.stderr
 

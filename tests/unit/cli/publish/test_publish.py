@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from hpcmod.cli.main import main
 from tests import corpus
+from tests.calls import hpcmod
 from tests.catalogues import make_catalogue
 
 pytestmark = pytest.mark.skipif(not corpus.HAS_MKSQUASHFS, reason="needs mksquashfs (package squashfs-tools)")
@@ -35,7 +35,7 @@ def published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def publish(image: Path, *more: str, answer: str = "") -> Result:
-    return CliRunner().invoke(main, ["publish", str(image), *more], input=answer)
+    return hpcmod("publish", str(image), *more, answer=answer)
 
 
 def test_names_of_labels_are_refused_without_a_terminal(image: Path, published: list[str]) -> None:
@@ -73,6 +73,6 @@ def test_names_that_were_given_or_accepted_are_not_asked_about(
 
 @pytest.mark.parametrize("more", [(), ("--dry-run",)])
 def test_a_missing_file_is_not_found(published: list[str], more: tuple[str, ...]) -> None:
-    done = CliRunner().invoke(main, ["publish", "nosuch.sif", *more])
+    done = hpcmod("publish", "nosuch.sif", *more)
     assert (done.exit_code, published) == (3, []), done.output
     assert "nosuch.sif: no such file" in done.stderr

@@ -5,10 +5,10 @@ import time
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from hpcmod.catalogue.records.store import Catalogue
-from hpcmod.cli.main import main
+from tests.calls import hpcmod
 from tests.unit.catalogue.stage import load, make_shop
 
 pytestmark = pytest.mark.slow
@@ -27,7 +27,7 @@ def shop(tmp_path: Path) -> Catalogue:
 
 def call(shop: Catalogue, *words: str, site: str = "generic") -> Result:
     env = {"HPCMOD_CATALOGUE": str(shop.directory), "HPCMOD_SITE": site}
-    return CliRunner(env=env).invoke(main, ["catalogue", "usage", *words])
+    return hpcmod("catalogue", "usage", *words, **env)
 
 
 def test_usage_is_a_line_a_container_and_month(shop: Catalogue) -> None:

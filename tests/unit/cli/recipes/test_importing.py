@@ -5,10 +5,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from hpcmod.cli.main import main
 from hpcmod.importing.formats import BUILT_IN
+from tests.calls import hpcmod
 from tests.foreign_recipes import (
     LUMI,
     LUMI_NAME,
@@ -22,12 +21,8 @@ from tests.foreign_recipes import (
 from tests.importers import add_distribution
 
 
-def run(*args: str | Path) -> Result:
-    return CliRunner().invoke(main, ["import", *map(str, args)])
-
-
 def test_a_table_says_what_became_of_each_and_why(tmp_path: Path) -> None:
-    done = run("lumi-eb", write_lumi(tmp_path / "in"), "--output", tmp_path / "out")
+    done = hpcmod("import", "lumi-eb", write_lumi(tmp_path / "in"), "--output", tmp_path / "out")
     assert done.exit_code == 1
     lines = done.stdout.splitlines()
     assert lines[0] == f"converted {LUMI_NAME.replace('-', '/', 1)}"
@@ -39,21 +34,21 @@ def test_a_table_says_what_became_of_each_and_why(tmp_path: Path) -> None:
 
 def test_without_a_refusal_it_succeeds_twice(tmp_path: Path) -> None:
     write_tree(tmp_path / "in", {"pytorch/1.lua": NGC})
-    assert run("ngc", tmp_path / "in", "--output", tmp_path / "out").exit_code == 0
-    again = run("ngc", tmp_path / "in", "--output", tmp_path / "out")
+    assert hpcmod("import", "ngc", tmp_path / "in", "--output", tmp_path / "out").exit_code == 0
+    again = hpcmod("import", "ngc", tmp_path / "in", "--output", tmp_path / "out")
     assert (again.exit_code, again.stdout.split()[0]) == (0, "unchanged")
 
 
 def test_an_existing_file_is_kept_without_force(tmp_path: Path) -> None:
     write_tree(tmp_path, {"in/pytorch/1.lua": NGC, "out/p/pytorch/pytorch-1.eb": "mine"})
-    done = run("ngc", tmp_path / "in", "--output", tmp_path / "out")
+    done = hpcmod("import", "ngc", tmp_path / "in", "--output", tmp_path / "out")
     assert done.exit_code == 1
     assert "--force replaces it" in done.stdout
-    assert run("ngc", tmp_path / "in", "--output", tmp_path / "out", "--force").exit_code == 0
+    assert hpcmod("import", "ngc", tmp_path / "in", "--output", tmp_path / "out", "--force").exit_code == 0
 
 
 def test_json_holds_all_of_the_table(tmp_path: Path) -> None:
-    done = run("shpc", write_shpc(tmp_path / "in"), "--output", tmp_path / "out", "--json", "--dry-run")
+    done = hpcmod("import", "shpc", write_shpc(tmp_path / "in"), "--output", tmp_path / "out", "--json", "--dry-run")
     said = json.loads(done.stdout)
     assert (said["version"], said["dry_run"]) == (1, True)
     assert said["converted"] + said["refused"] == len(said["recipes"]) == 21
@@ -64,28 +59,28 @@ def test_json_holds_all_of_the_table(tmp_path: Path) -> None:
 
 def test_hostile_text_reaches_no_terminal(tmp_path: Path) -> None:
     write_tree(tmp_path, {"x\n\x1b[31m/container.yaml": "docker: [\x1b]0;owned\x07\n"})
-    done = run("shpc", tmp_path, "--output", tmp_path / "out")
+    done = hpcmod("import", "shpc", tmp_path, "--output", tmp_path / "out")
     assert "\x1b" not in done.output
     assert len(done.stdout.splitlines()) == 2
 
 
 @pytest.mark.parametrize("kind", sorted(BUILT_IN))
 def test_a_missing_file_is_an_error(kind: str, tmp_path: Path) -> None:
-    done = run(kind, tmp_path / "nowhere")
+    done = hpcmod("import", kind, tmp_path / "nowhere")
     assert done.exit_code == 3
     assert "no such file or directory" in done.stderr
 
 
 def test_an_empty_directory_holds_no_recipe(tmp_path: Path) -> None:
-    done = run("ngc", write_ngc(tmp_path).joinpath("other"), tmp_path / "other", "--dry-run")
+    done = hpcmod("import", "ngc", write_ngc(tmp_path).joinpath("other"), tmp_path / "other", "--dry-run")
     assert "2 refused; nothing was written (--dry-run)" in done.stderr
     (tmp_path / "empty").mkdir()
-    assert "no recipes found" in run("ngc", tmp_path / "empty").stderr
+    assert "no recipes found" in hpcmod("import", "ngc", tmp_path / "empty").stderr
 
 
 def test_imports_the_easyconfig_of_lumi(tmp_path: Path) -> None:
     write_tree(tmp_path, {f"{LUMI_NAME}.eb": LUMI})
-    assert run("lumi-eb", tmp_path / f"{LUMI_NAME}.eb", "--output", tmp_path / "out").exit_code == 0
+    assert hpcmod("import", "lumi-eb", tmp_path / f"{LUMI_NAME}.eb", "--output", tmp_path / "out").exit_code == 0
 
 
 @pytest.fixture
@@ -96,57 +91,60 @@ def own_path(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_format_of_another_distribution_is_a_subcommand(tmp_path: Path, own_path: None) -> None:
     add_distribution(tmp_path, "site-lists", "site_lists", {"ourlist": "site_lists:FORMAT"})
-    listed = run("--help").stdout
+    listed = hpcmod("import", "--help").stdout
     assert all(name in listed for name in BUILT_IN)
     assert "ourlist  Convert the list of a site's containers." in listed
-    assert "hpcmod import ourlist ours.list" in run("ourlist", "--help").stdout
+    assert "hpcmod import ourlist ours.list" in hpcmod("import", "ourlist", "--help").stdout
     (tmp_path / "a.list").write_text("samtools 1.10 docker://quay.io/biocontainers/samtools:1.10\n")
-    done = run("ourlist", tmp_path / "a.list", "--output", tmp_path / "out")
+    done = hpcmod("import", "ourlist", tmp_path / "a.list", "--output", tmp_path / "out")
     assert (done.exit_code, done.stdout) == (0, "converted samtools/1.10\n")
     assert "made by hpcmod import ourlist" in (tmp_path / "out/s/samtools/samtools-1.10.eb").read_text()
 
 
 def test_a_broken_format_is_one_warning_and_the_others_work(tmp_path: Path, own_path: None) -> None:
     add_distribution(tmp_path, "site-lists", "site_lists", {"ourlist": "site_lists.broken:FORMAT"})
-    listed = run("--help")
+    listed = hpcmod("import", "--help")
     assert listed.exit_code == 0
     assert "ourlist" not in listed.stdout
     assert listed.stderr.splitlines() == [
         "hpcmod: the import format ourlist of site-lists does not work: ZeroDivisionError: division by zero. "
         "Update or uninstall site-lists."
     ]
-    called = run("ourlist", tmp_path)
+    called = hpcmod("import", "ourlist", tmp_path)
     assert called.exit_code == 7
     assert "Traceback" not in called.stderr and "site-lists does not work" in called.stderr
     write_tree(tmp_path / "in", {"pytorch/1.lua": NGC})
-    assert run("ngc", tmp_path / "in", "--output", tmp_path / "out").exit_code == 0
+    assert hpcmod("import", "ngc", tmp_path / "in", "--output", tmp_path / "out").exit_code == 0
 
 
 def test_options_of_a_format_are_given_to_it(tmp_path: Path) -> None:
     place = write_shpc(tmp_path / "in") / "quay.io/biocontainers"
-    done = run("shpc", place, "--full-names", "--dry-run")
+    done = hpcmod("import", "shpc", place, "--full-names", "--dry-run")
     assert done.stdout.splitlines()[0] == "converted biocontainers-samtools/1.10"
-    assert "no such option" in run("ngc", tmp_path, "--full-names").stderr.lower()
+    assert "no such option" in hpcmod("import", "ngc", tmp_path, "--full-names").stderr.lower()
 
 
 def test_what_changes_is_in_the_table_and_in_json(tmp_path: Path) -> None:
     write_edf(tmp_path)
-    assert "          changed: the variable UNSET is empty" in run("edf", tmp_path / "pytorch.toml", "--dry-run").stdout
-    (row,) = json.loads(run("edf", tmp_path / "pytorch.toml", "--dry-run", "--json").stdout)["recipes"]
+    assert (
+        "          changed: the variable UNSET is empty"
+        in hpcmod("import", "edf", tmp_path / "pytorch.toml", "--dry-run").stdout
+    )
+    (row,) = json.loads(hpcmod("import", "edf", tmp_path / "pytorch.toml", "--dry-run", "--json").stdout)["recipes"]
     assert row["changed"]
     assert row["left_out"]
 
 
 def test_without_a_format_the_name_of_the_file_decides(tmp_path: Path) -> None:
     write_tree(tmp_path, {"x.toml": "image = 'a:1'\n"})
-    assert run(tmp_path / "x.toml", "--dry-run").stdout.startswith("converted x/1")
-    assert run(tmp_path / "missing.toml").exit_code == 3
+    assert hpcmod("import", tmp_path / "x.toml", "--dry-run").stdout.startswith("converted x/1")
+    assert hpcmod("import", tmp_path / "missing.toml").exit_code == 3
 
 
 @pytest.mark.parametrize("name", ["Dockerfile", "app.def", "job.sh", "compose.yaml", ".", "dockerfile"])
 def test_what_no_format_reads_is_one_error_with_the_commands_to_use(name: str, tmp_path: Path) -> None:
     write_tree(tmp_path, {name: "x\n"} if name != "." else {})
-    done = run(tmp_path / name)
+    done = hpcmod("import", tmp_path / name)
     assert (done.exit_code, done.stdout) == (2, "")
     message, *cure = done.stderr.splitlines()
     assert message.startswith(f"hpcmod: {tmp_path / name}: neither a format nor a file")

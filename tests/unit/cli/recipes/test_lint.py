@@ -4,18 +4,12 @@ import json
 import os
 from pathlib import Path
 
-from click.testing import CliRunner, Result
-
-from hpcmod.cli.main import main
+from tests.calls import hpcmod
 from tests.foreign_recipes import write_lumi, write_tree
 
 
-def run(*args: str | Path) -> Result:
-    return CliRunner().invoke(main, ["lint", *map(str, args)])
-
-
 def test_errors_are_reported_with_file_line_and_cure_and_by_the_exit_code(tmp_path: Path) -> None:
-    done = run(write_lumi(tmp_path))
+    done = hpcmod("lint", write_lumi(tmp_path))
     assert done.exit_code == 1
     assert f"{tmp_path / 'broken.eb'}:1: fail: does-not-load: not a valid easyconfig" in done.stdout
     assert " read: " in done.stderr
@@ -24,12 +18,12 @@ def test_errors_are_reported_with_file_line_and_cure_and_by_the_exit_code(tmp_pa
 def test_warnings_alone_do_not_fail(tmp_path: Path) -> None:
     write_tree(tmp_path, {"x-1.eb": "easyblock = 'ContainerModule'\nname = 'x'\nversion = '1'\nsources = ['x.sif']\n"})
     write_tree(tmp_path, {"x-1.eb": (tmp_path / "x-1.eb").read_text() + "# not known yet\nchecksums = [None]\n"})
-    done = run(tmp_path)
+    done = hpcmod("lint", tmp_path)
     assert (done.exit_code, done.stderr) == (0, "files read: 1, errors: 0, warnings: 1\n")
 
 
 def test_json_lists_every_file(tmp_path: Path) -> None:
-    done = run(write_lumi(tmp_path), "--json")
+    done = hpcmod("lint", write_lumi(tmp_path), "--json")
     said = json.loads(done.stdout)
     assert said["version"] == 1
     assert len(said["files"]) == 6
@@ -41,20 +35,20 @@ def test_json_lists_every_file(tmp_path: Path) -> None:
 
 def test_invalid_utf8_and_hostile_names_never_reach_the_terminal(tmp_path: Path) -> None:
     (tmp_path / "x\x1b[31m\n.eb").write_bytes(b"\xff\xfe\x00")
-    done = run(tmp_path)
+    done = hpcmod("lint", tmp_path)
     assert done.exit_code == 1
     assert "\x1b" not in done.output
     assert len(done.stdout.splitlines()) == 2
 
 
 def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
-    assert run(tmp_path / "nowhere").exit_code == 3
+    assert hpcmod("lint", tmp_path / "nowhere").exit_code == 3
 
 
 def test_an_unreadable_file_is_an_error_and_the_others_are_still_checked(tmp_path: Path) -> None:
     write_tree(tmp_path, {"a.eb": " " * (2 << 20), "b.eb": "name = (\n"})
     os.mkfifo(tmp_path / "c.eb")
-    done = run(tmp_path, tmp_path / "c.eb")
+    done = hpcmod("lint", tmp_path, tmp_path / "c.eb")
     assert done.exit_code == 1
     assert "a.eb:1: fail: does-not-load: too large" in done.stdout
     assert "b.eb:1: fail" in done.stdout
@@ -67,7 +61,7 @@ SCRIPT = "#!/bin/bash\n#SBATCH -A p\n#SBATCH --mem=48\nsrun hostname\n"
 def test_a_batch_script_is_known_by_its_suffix_or_first_line(tmp_path: Path) -> None:
     for name in ("a.sh", "b.slurm", "c", "d.sub"):
         (tmp_path / name).write_text(SCRIPT)
-        done = run("--site", "lumi", tmp_path / name)
+        done = hpcmod("lint", "--site", "lumi", tmp_path / name)
         assert (done.exit_code, done.stdout.splitlines()[0]) == (
             1,
             f"{tmp_path / name}:3: fail: memory-unit: --mem=48 is 48 MB: the default unit is megabytes",
@@ -76,7 +70,7 @@ def test_a_batch_script_is_known_by_its_suffix_or_first_line(tmp_path: Path) -> 
 
 def test_a_correct_batch_script_prints_nothing(tmp_path: Path) -> None:
     (tmp_path / "a.sh").write_text(SCRIPT.replace("48", "48G"))
-    done = run("--site", "lumi", tmp_path / "a.sh")
+    done = hpcmod("lint", "--site", "lumi", tmp_path / "a.sh")
     assert (done.exit_code, done.stdout) == (0, "")
 
 
@@ -89,7 +83,7 @@ def test_files_of_another_kind_are_skipped_with_one_line_for_each_reason(tmp_pat
         "b-1.eb": "easyblock = 'MakeCp'\nname = 'b'\n",
     }
     write_tree(tmp_path, others)
-    done = run(*(tmp_path / name for name in others))
+    done = hpcmod("lint", *(tmp_path / name for name in others))
     assert (done.exit_code, done.stdout) == (0, "")
     assert done.stderr.splitlines() == [
         f"{tmp_path}/Chart.yaml: skipped: not a batch script, easyconfig or site profile",
@@ -97,13 +91,13 @@ def test_files_of_another_kind_are_skipped_with_one_line_for_each_reason(tmp_pat
         "2 files: skipped: installs no container",
         "files read: 0, errors: 0, warnings: 0",
     ]
-    reasons = [file["skipped"] for file in json.loads(run(tmp_path / "b-1.eb", "--json").stdout)["files"]]
+    reasons = [file["skipped"] for file in json.loads(hpcmod("lint", tmp_path / "b-1.eb", "--json").stdout)["files"]]
     assert reasons == ["installs no container"]
 
 
 def test_a_site_profile_is_known_by_its_suffix(tmp_path: Path) -> None:
     (tmp_path / "site.toml").write_text('name = "here"\n[gpu]\nvendr = "amd"\n')
-    done = run(tmp_path / "site.toml")
+    done = hpcmod("lint", tmp_path / "site.toml")
     assert done.exit_code == 1
     assert done.stdout.splitlines()[0] == (
         f"{tmp_path / 'site.toml'}:3: fail: unknown-key: gpu.vendr: unknown key, did you mean gpu.vendor?"
@@ -112,6 +106,6 @@ def test_a_site_profile_is_known_by_its_suffix(tmp_path: Path) -> None:
 
 def test_an_unknown_site_is_one_error_for_all_files(tmp_path: Path) -> None:
     (tmp_path / "a.sh").write_text(SCRIPT)
-    done = run("--site", "nowhere", tmp_path / "a.sh", tmp_path / "a.sh")
+    done = hpcmod("lint", "--site", "nowhere", tmp_path / "a.sh", tmp_path / "a.sh")
     assert done.exit_code == 3
     assert done.stdout == ""

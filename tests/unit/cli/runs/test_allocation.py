@@ -30,7 +30,6 @@ def test_the_request_is_that_of_a_job_of_the_machine() -> None:
 
 
 def test_outside_a_job_there_is_no_allocation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     assert find_allocation(load_site("generic", {})) is None
 
 

@@ -7,26 +7,17 @@ import os
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from hpcmod.cli.main import main
+from tests.calls import hpcmod
 from tests.installations import install
 
 CORPUS = Path(__file__).resolve().parents[2] / "model" / "bandwidth" / "corpus"
 HPE = CORPUS / "hpe-ai-environments.txt"
 
 
-def hpcmod(*words: str | Path) -> Result:
-    return CliRunner().invoke(main, ["bench", *map(str, words)])
-
-
 @pytest.fixture
 def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An installation on a machine without GPUs, in an allocation of four nodes."""
-    for name in [name for name in os.environ if name.startswith(("SLURM", "SBATCH"))]:
-        monkeypatch.delenv(name)
-    for name in ("EASYBUILD_PREFIX", "HPCMOD_CATALOGUE", "_HPCMOD_CONTAINER"):
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("HPCMOD_SITE", "generic")
@@ -68,7 +59,7 @@ exit {status}
 
 
 def test_a_log_is_compared_with_the_profile(top: Path) -> None:
-    done = hpcmod("--read", HPE, "--site", "cray-ex-gh200")
+    done = hpcmod("bench", "--read", HPE, "--site", "cray-ex-gh200")
     assert done.exit_code == 0, done.output
     assert "all_reduce  2  8 GiB    94752.0  90.66  158.65  -  ok 100%" in done.stdout
     assert not (top / "state").exists()
@@ -76,18 +67,18 @@ def test_a_log_is_compared_with_the_profile(top: Path) -> None:
 
 def test_a_slow_log_is_exit_code_1_with_the_reason(top: Path) -> None:
     (top / "slow.log").write_text(HPE.read_text().replace("158.65", "100.00"))
-    done = hpcmod("--read", "slow.log", "--site", "cray-ex-gh200", "--json")
+    done = hpcmod("bench", "--read", "slow.log", "--site", "cray-ex-gh200", "--json")
     found = json.loads(done.stdout)
     assert done.exit_code == 1
     assert [one["level"] for one in found["findings"]] == ["fail"]
     assert [one["level"] for one in found["points"]] == ["unknown"] * 13 + ["fail"]
-    assert hpcmod("--read", "slow.log", "--site", "cray-ex-gh200", "--tolerance", "40").exit_code == 0
+    assert hpcmod("bench", "--read", "slow.log", "--site", "cray-ex-gh200", "--tolerance", "40").exit_code == 0
 
 
 def test_a_log_may_need_a_collective_or_a_node_count(top: Path) -> None:
-    done = hpcmod("--read", CORPUS / "nccl-527.txt", "-N", "2", "--ops", "all_reduce", "--json")
+    done = hpcmod("bench", "--read", CORPUS / "nccl-527.txt", "-N", "2", "--ops", "all_reduce", "--json")
     assert {(one["collective"], one["nodes"]) for one in json.loads(done.stdout)["points"]} == {("all_reduce", 2)}
-    done = hpcmod("--read", CORPUS / "rccl-1490.txt", "-N", "2", "--ops", "all_reduce", "--json")
+    done = hpcmod("bench", "--read", CORPUS / "rccl-1490.txt", "-N", "2", "--ops", "all_reduce", "--json")
     assert {(one["collective"], one["nodes"]) for one in json.loads(done.stdout)["points"]} == {("all_gather", 4)}
 
 
@@ -108,7 +99,7 @@ def test_a_log_may_need_a_collective_or_a_node_count(top: Path) -> None:
     ],
 )
 def test_mistakes_are_explained(top: Path, words: tuple[str, ...], code: int, said: str) -> None:
-    done = hpcmod(*words)
+    done = hpcmod("bench", *words)
     assert (done.exit_code, said in done.stderr) == (code, True), done.output
 
 
@@ -116,18 +107,18 @@ def test_an_image_without_pytorch_is_refused(top: Path) -> None:
     root = top / "software/PyTorch/2.7.1"
     (root / "record.json").write_text(json.dumps({**json.loads((root / "record.json").read_text()), "packages": []}))
     program(root / "in-environment", "echo True")
-    done = hpcmod("PyTorch")
+    done = hpcmod("bench", "PyTorch")
     assert (done.exit_code, "has no torch" in done.stderr) == (7, True), done.output
 
 
 def test_counts_keep_their_order_and_collectives_are_measured_once(top: Path) -> None:
-    done = hpcmod("PyTorch", "-N", "4,2,4", "--ops", "broadcast, all_reduce,broadcast", "--dry-run")
+    done = hpcmod("bench", "PyTorch", "-N", "4,2,4", "--ops", "broadcast, all_reduce,broadcast", "--dry-run")
     assert ["--nodes=4" in line for line in done.stdout.splitlines()] == [True, False]
     assert all(line.endswith(" 3 broadcast all_reduce") for line in done.stdout.splitlines())
 
 
 def test_dry_run_prints_the_steps_with_our_program_left_out(top: Path) -> None:
-    done = hpcmod("PyTorch", "-N", "1,2", "--ranks-per-node", "2", "--ops", "broadcast", "--dry-run")
+    done = hpcmod("bench", "PyTorch", "-N", "1,2", "--ranks-per-node", "2", "--ops", "broadcast", "--dry-run")
     first, second = done.stdout.splitlines()
     assert "--nodes=1" in first and "--nodes=2" in second
     assert second.endswith("-c BANDWIDTH_PROGRAM 1024 16777216 3 broadcast")
@@ -136,7 +127,7 @@ def test_dry_run_prints_the_steps_with_our_program_left_out(top: Path) -> None:
 
 def test_outside_an_allocation_nodes_are_requested(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SLURM_JOB_ID")
-    found = json.loads(hpcmod("PyTorch", "-N", "1,4,2", "-t", "10", "--dry-run", "--json").stdout)
+    found = json.loads(hpcmod("bench", "PyTorch", "-N", "1,4,2", "-t", "10", "--dry-run", "--json").stdout)
     (command,) = found["commands"]
     assert command.startswith("salloc ") and "--nodes=4" in command and "--time=10" in command
 
@@ -145,15 +136,15 @@ def test_outside_an_allocation_nodes_are_requested(top: Path, monkeypatch: pytes
 def test_all_nodes_are_measured_compared_and_remembered(top: Path) -> None:
     srun(top)
     for _ in range(3):
-        done = hpcmod("PyTorch", "--json")
+        done = hpcmod("bench", "PyTorch", "--json")
         found = json.loads(done.stdout)
         assert done.exit_code == 0 and {one["nodes"] for one in found["points"]} == {4}
         assert {one["level"] for one in found["points"]} == {"unknown"}
     srun(top, busbw=50.0)
-    done = hpcmod("PyTorch")
+    done = hpcmod("bench", "PyTorch")
     assert done.exit_code == 1
     assert "fail all_reduce on 4 nodes, 2 KiB: 50.00 GB/s, 56% of 90 GB/s (slowest of 3 earlier runs)" in done.stdout
-    assert hpcmod("PyTorch").exit_code == 1, "a slow run must not become the reference of the next"
+    assert hpcmod("bench", "PyTorch").exit_code == 1, "a slow run must not become the reference of the next"
     assert [path.name for path in (top / "state/hpcmod").iterdir()] == ["bandwidth-generic.jsonl"]
 
 
@@ -164,7 +155,7 @@ def test_results_that_cannot_be_remembered_are_printed(top: Path, in_the_way: st
     path = top / in_the_way
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("a file") if in_the_way == "state" else path.mkdir()
-    done = hpcmod("PyTorch", "--json")
+    done = hpcmod("bench", "PyTorch", "--json")
     assert json.loads(done.stdout)["points"] and done.exit_code == 0
     assert "not remembered for later runs" in done.stderr
 
@@ -172,7 +163,7 @@ def test_results_that_cannot_be_remembered_are_printed(top: Path, in_the_way: st
 @pytest.mark.slow
 def test_what_was_left_out_and_a_failing_step_are_findings(top: Path) -> None:
     srun(top, more="echo '# reduce_scatter left out: not supported'; echo dying >&2", status=3)
-    done = hpcmod("PyTorch", "--json")
+    done = hpcmod("bench", "PyTorch", "--json")
     found = [(one["level"], one["rule"], one["found"]) for one in json.loads(done.stdout)["findings"]]
     assert done.exit_code == 1
     assert found[:2] == [
@@ -184,12 +175,12 @@ def test_what_was_left_out_and_a_failing_step_are_findings(top: Path) -> None:
 @pytest.mark.slow
 def test_nothing_measured_is_an_error_with_the_last_lines(top: Path) -> None:
     program(top / "slurm/srun", "echo 'ModuleNotFoundError: torch' >&2; exit 1")
-    done = hpcmod("PyTorch")
+    done = hpcmod("bench", "PyTorch")
     assert (done.exit_code, "ModuleNotFoundError: torch" in done.stderr) == (1, True)
 
 
 def test_one_node_with_one_rank_is_left_out_of_several(top: Path) -> None:
-    done = hpcmod("PyTorch", "-N", "1,2", "--dry-run")
+    done = hpcmod("bench", "PyTorch", "-N", "1,2", "--dry-run")
     assert "--nodes=2" in done.stdout and len(done.stdout.splitlines()) == 1
     assert "left out 1 node" in done.stderr
 
@@ -199,5 +190,5 @@ def test_ranks_that_measure_only_themselves_are_a_failure(top: Path) -> None:
     srun(top)
     script = (top / "slurm/srun").read_text().replace("[ $node -lt $nodes ]", "[ $node -lt 1 ]")
     program(top / "slurm/srun", script)
-    done = hpcmod("PyTorch")
+    done = hpcmod("bench", "PyTorch")
     assert (done.exit_code, "each of 4 ranks measured only itself" in done.stdout) == (1, True)

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.runs.test_bench import HPE, hpcmod, srun, top
+from tests.calls import hpcmod
+from tests.unit.cli.runs.test_bench import HPE, srun, top
 from tests.walkthroughs import blocks, text_of
 
 __all__ = ["top"]
 
-COMMANDS = [shlex.split(line)[2:] for block in blocks("bench", "console") for line in block.splitlines()]
+COMMANDS = [shlex.split(line)[1:] for block in blocks("bench", "console") for line in block.splitlines()]
 
 
 @pytest.mark.slow
@@ -29,7 +30,7 @@ def test_the_commands_of_the_page_run(top: Path) -> None:
 
 
 def test_the_table_of_the_page_is_of_hpes_log(top: Path) -> None:
-    printed = hpcmod("--read", HPE, "--site", "cray-ex-gh200").stdout
+    printed = hpcmod("bench", "--read", HPE, "--site", "cray-ex-gh200").stdout
     rows = [row for block in blocks("bench", "text") for row in block.splitlines() if row.startswith("all_reduce")]
     # the log is of a single run, and does not say how many ranks each node has
     figures = [row.replace("+-1%", "-").replace("2x4", "2").split() for row in rows]

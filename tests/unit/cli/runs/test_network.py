@@ -6,37 +6,33 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
 from hpcmod.check.network.run import Run
-from hpcmod.cli.main import main
 from hpcmod.cli.runs import check, network
 from hpcmod.install.installed import Installed
 from hpcmod.model.install_record import NO_RECORD
 from hpcmod.model.logs.allreduce import MARK
 from hpcmod.model.logs.reading import read_line
-
-
-def hpcmod(*words: str | Path) -> Result:
-    return CliRunner().invoke(main, ["check", "--network", *map(str, words)])
+from tests.calls import hpcmod
 
 
 @pytest.fixture(autouse=True)
 def lumi(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HPCMOD_SITE", "lumi")
-    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
 
 
 @pytest.mark.parametrize("words", [(), ("PyTorch", "TensorFlow"), ("PyTorch", "--digest"), ("PyTorch", "--affinity")])
 def test_it_needs_one_container_and_no_other_check(words: tuple[str, ...]) -> None:
-    assert hpcmod(*words).exit_code == 2
+    assert hpcmod("check", "--network", *words).exit_code == 2
 
 
 def test_outside_an_allocation_the_dry_run_prints_what_requests_two_nodes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(check, "find_ready", lambda *_: None)
-    words = hpcmod("PyTorch", "-A", "project_1", "-p", "small-g", "--ranks-per-node", "1", "--dry-run").stdout.split()
+    words = hpcmod(
+        "check", "--network", "PyTorch", "-A", "project_1", "-p", "small-g", "--ranks-per-node", "1", "--dry-run"
+    ).stdout.split()
     assert words[0] == "salloc"
     assert {"--nodes=2", "--account=project_1", "--partition=small-g", "--time=10"} <= set(words)
 
@@ -54,7 +50,7 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("job")
 def test_in_an_allocation_the_ranks_start_as_in_a_job(tmp_path: Path) -> None:
-    done = hpcmod("PyTorch", "--ranks-per-node", "1", "--timeout", "30", "--dry-run")
+    done = hpcmod("check", "--network", "PyTorch", "--ranks-per-node", "1", "--timeout", "30", "--dry-run")
     assert done.exit_code == 0, done.output
     assert done.stdout.startswith("srun --overlap --ntasks=2 ")
     assert done.stdout.endswith(f"{tmp_path}/in-environment exec -- conda-python-distributed -c PROGRAM 30\n")
@@ -62,7 +58,7 @@ def test_in_an_allocation_the_ranks_start_as_in_a_job(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("job")
 def test_more_nodes_than_the_allocation_has_is_an_error() -> None:
-    assert hpcmod("PyTorch", "-N", "3", "--dry-run").exit_code == 2
+    assert hpcmod("check", "--network", "PyTorch", "-N", "3", "--dry-run").exit_code == 2
 
 
 @pytest.mark.usefixtures("job")
@@ -74,7 +70,7 @@ def test_rates_the_output_of_the_ranks(monkeypatch: pytest.MonkeyPatch, library:
         run.results.add(f"{MARK}{json.dumps({**report, 'interface': 'hsn0'})}")
     read_line(run.reading, "NCCL INFO Using network Socket")
     monkeypatch.setattr(network, "run_allreduce", lambda *_, **__: run)
-    done = hpcmod("PyTorch", "--ranks-per-node", "1", "--json")
+    done = hpcmod("check", "--network", "PyTorch", "--ranks-per-node", "1", "--json")
     levels = {finding["rule"]: finding["level"] for finding in json.loads(done.stdout)["findings"]}
     assert (done.exit_code, levels[library]) == (status, "ok")
     assert levels[rule] == ("fail" if library == "nccl" else "unknown")

@@ -4,17 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from hpcmod.cli.main import main
+from tests.calls import hpcmod
 from tests.unit.cli.runs.test_why import CONTROL, fake, here
 from tests.unit.model.logs.test_traces import torch_trace
 
 __all__ = ["here"]
-
-
-def profile(*words: str) -> Result:
-    return CliRunner().invoke(main, ["profile", *words])
 
 
 def write(here: Path, *ranks: int) -> None:
@@ -24,7 +19,7 @@ def write(here: Path, *ranks: int) -> None:
 
 def test_files_are_merged_into_one_trace(here: Path) -> None:
     write(here, 0, 8)
-    done = profile("hpcmod-profile-7-rank0.json", "hpcmod-profile-7-rank8.json", "-o", "all.json")
+    done = hpcmod("profile", "hpcmod-profile-7-rank0.json", "hpcmod-profile-7-rank8.json", "-o", "all.json")
     assert (done.exit_code, done.stdout) == (0, "all.json\n")
     assert done.stderr == "hpcmod: ranks 0 and 8: open all.json at https://ui.perfetto.dev or chrome://tracing\n"
     events = json.loads((here / "all.json").read_text())["traceEvents"]
@@ -35,7 +30,7 @@ def test_a_job_that_has_ended_is_merged(here: Path) -> None:
     fake(here, "scontrol", CONTROL.format(state="COMPLETED", reason="None", signal=0, directory=here))
     write(here, 1)
     (here / "hpcmod-profile-7-rank2.nsys-rep").touch()
-    done = profile("7", "--json")
+    done = hpcmod("profile", "7", "--json")
     found = json.loads(done.stdout)
     assert done.exit_code == 0 and found["file"] == "hpcmod-profile-7.json" and found["aligned"]
     assert [(one["rank"], one["host"], one["profiler"]) for one in found["ranks"]] == [(1, "nid002", "torch")]
@@ -52,13 +47,13 @@ def test_a_job_that_has_ended_is_merged(here: Path) -> None:
     ],
 )
 def test_errors_say_what_to_do(here: Path, words: tuple[str, ...], status: int, said: str) -> None:
-    done = profile(*words)
+    done = hpcmod("profile", *words)
     assert done.exit_code == status and said in done.stderr, done.stderr
 
 
 def test_files_without_a_trace_are_named(here: Path) -> None:
     (here / "rank0.json").write_text("{}")
-    done = profile("rank0.json")
+    done = hpcmod("profile", "rank0.json")
     assert (
         done.exit_code == 1 and "rank0.json: not a trace" in done.stderr and "there is no trace to merge" in done.stderr
     )

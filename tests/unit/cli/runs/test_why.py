@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from hpcmod.cli.main import main
+from tests.calls import hpcmod
 from tests.logs import excerpts
 from tests.unit.model.endings.test_flight import entry
 
@@ -34,13 +33,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "bin").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setenv("HPCMOD_SITE", "generic")
-    monkeypatch.delenv("HPCMOD_CATALOGUE", raising=False)
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def why(*words: str) -> Result:
-    return CliRunner().invoke(main, ["why", *words])
 
 
 def fake(here: Path, name: str, output: str, status: int = 0) -> None:
@@ -51,7 +45,7 @@ def fake(here: Path, name: str, output: str, status: int = 0) -> None:
 
 def test_a_log_is_explained(here: Path) -> None:
     (here / "a.out").write_text(KILLED)
-    done = why("a.out")
+    done = hpcmod("why", "a.out")
     assert done.exit_code == 1
     first, second = done.stdout.splitlines()[:2]
     assert first.startswith("Cause: rank 1 on nid002: ended with signal 9 (SIGKILL): killed from outside")
@@ -61,33 +55,33 @@ def test_a_log_is_explained(here: Path) -> None:
 
 def test_known_causes_have_a_cure_and_a_source(here: Path) -> None:
     (here / "a.out").write_text("[rank2]: torch.OutOfMemoryError: HIP out of memory. Tried to allocate 1 GiB\n")
-    done = why("a.out")
+    done = hpcmod("why", "a.out")
     assert "Cause: rank 2: the memory of a GPU is full" in done.stdout
     assert "To fix it: Use a smaller batch" in done.stdout and "See https://github.com/" in done.stdout
 
 
 def test_a_log_without_errors(here: Path) -> None:
     (here / "a.out").write_text("epoch 1\n")
-    done = why("a.out")
+    done = hpcmod("why", "a.out")
     assert (done.exit_code, done.stdout) == (0, "Nothing known was found in the output.\n")
 
 
 def test_without_an_explanation_none_is_invented(here: Path) -> None:
     (here / "a.out").write_text("\n".join(KILLED.splitlines()[:3]))
-    done = why("a.out")
+    done = hpcmod("why", "a.out")
     assert done.stdout.startswith("No rank says why it failed")
 
 
 def test_control_characters_of_a_log_do_not_reach_the_terminal(here: Path) -> None:
     (here / "a.out").write_text("\x1b]0;x\x07 HIP out of memory \x1b[31m\u202e\n")
-    assert not set("\x1b\x07\u202e") & set(why("a.out").stdout)
+    assert not set("\x1b\x07\u202e") & set(hpcmod("why", "a.out").stdout)
 
 
 def test_dumps_name_the_first_mismatched_collective(here: Path) -> None:
     for rank, operation in enumerate(("all_reduce", "broadcast")):
         data = {"entries": [entry(1), entry(2, operation, line=50 + rank)]}
         (here / f"nccl_trace_rank_{rank}").write_bytes(pickle.dumps(data, 2))
-    done = why("nccl_trace_rank_0", "nccl_trace_rank_1")
+    done = hpcmod("why", "nccl_trace_rank_0", "nccl_trace_rank_1")
     assert done.exit_code == 1
     assert done.stdout.splitlines()[:3] == [
         "Cause: the ranks of group 0 default_pg differ in collective 2:",
@@ -98,7 +92,7 @@ def test_dumps_name_the_first_mismatched_collective(here: Path) -> None:
 
 def test_json_has_all_of_it(here: Path) -> None:
     (here / "a.out").write_text(KILLED)
-    values: dict[str, Any] = json.loads(why("a.out", "--json").stdout)
+    values: dict[str, Any] = json.loads(hpcmod("why", "a.out", "--json").stdout)
     assert values["failed"] and values["job"] is None and values["cause"]["ranks"] == [1]
     assert values["cause"]["file"] == "a.out" and values["cause"]["line"] == 4
     assert [one["rule"] for one in values["followed"]] == ["peer-closed"]
@@ -115,10 +109,10 @@ def test_a_log_of_the_machines_network_is_fine(here: Path, monkeypatch: pytest.M
     monkeypatch.setenv("HPCMOD_SITE", "lumi")
     (here / "logs").mkdir()
     (here / "logs/rank0.log").write_text(FAST)
-    done = why("logs")
+    done = hpcmod("why", "logs")
     assert "Network: NCCL 2.29.2+cuda13.2: OFI through cxi, 4 NICs\n" in done.stdout
     assert (done.exit_code, "fail" in done.stdout) == (0, False)
-    answer = json.loads(why("logs", "--json").stdout)["network"]
+    answer = json.loads(hpcmod("why", "logs", "--json").stdout)["network"]
     assert (answer["facts"]["provider"], answer["findings"]) == ({"cxi": 1}, [])
 
 
@@ -126,31 +120,31 @@ def test_a_slower_network_than_the_machines_is_a_failure(here: Path, monkeypatch
     monkeypatch.setenv("HPCMOD_SITE", "lumi")
     no_plugin = "NCCL INFO NET/Plugin: No plugin found (librccl-net.so)\n"
     (here / "a.out").write_text(f"{no_plugin}NCCL INFO Using network Socket\n")
-    done = why("a.out")
+    done = hpcmod("why", "a.out")
     assert done.exit_code == 1
     assert done.stdout.startswith("Network: NCCL: TCP sockets\nfail network: NCCL: TCP sockets; this machine has OFI ")
     assert "because no " in done.stdout and "hpcmod compat" in done.stdout
-    assert json.loads(why("a.out", "--json").stdout)["network"]["findings"][0]["level"] == "fail"
+    assert json.loads(hpcmod("why", "a.out", "--json").stdout)["network"]["findings"][0]["level"] == "fail"
 
 
 def test_the_network_of_mpi_is_judged_too(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HPCMOD_SITE", "lumi")
     (here / "a.out").write_text("libfabric provider: tcp - 172.16.0.0/12\n")
-    done = why("a.out")
+    done = hpcmod("why", "a.out")
     assert "MPI uses tcp, but this machine has cxi" in done.stdout
     assert done.exit_code == 1
 
 
 def test_every_excerpt_of_the_corpus_gives_valid_output(here: Path) -> None:
     (here / "all.log").write_text("\n".join(excerpt.text for excerpt in excerpts()))
-    assert json.loads(why("all.log", "--json").stdout)["failed"]
+    assert json.loads(hpcmod("why", "all.log", "--json").stdout)["failed"]
 
 
 def test_an_ended_job_is_explained_by_its_state_and_output(here: Path) -> None:
     fake(here, "scontrol", CONTROL.format(state="OUT_OF_MEMORY", reason="OutOfMemory", signal=9, directory=here))
     fake(here, "sacct", "", 1)
     (here / "train 7.out").write_text("started\n")
-    done = why("7")
+    done = hpcmod("why", "7")
     assert done.exit_code == 1
     first, second = done.stdout.splitlines()[:2]
     assert first.startswith(
@@ -167,25 +161,29 @@ def test_a_job_that_only_the_accounting_knows(here: Path) -> None:
         "7.0|python|CANCELLED|0:15|4096K|nid001|00:05:00||2|",
     ]
     fake(here, "sacct", "\n".join(rows) + "\n")
-    done = why("7")
+    done = hpcmod("why", "7")
     assert "job 7 (train): TIMEOUT" in done.stdout and "Seen: the job reached its time limit" in done.stdout
     assert f"Unknown: no file *7*.out in {here}" in done.stdout
 
 
 def test_a_job_that_waits_has_a_reason(here: Path) -> None:
     fake(here, "scontrol", CONTROL.format(state="PENDING", reason="Priority", signal=0, directory=here))
-    done = why("7")
+    done = hpcmod("why", "7")
     assert done.exit_code == 0 and "PENDING (Priority)" in done.stdout and "It has not started yet." in done.stdout
 
 
 def test_a_running_job_without_answers_says_so(here: Path) -> None:
     fake(here, "scontrol", CONTROL.format(state="RUNNING", reason="None", signal=0, directory=here))
-    done = why("7")
+    done = hpcmod("why", "7")
     assert "Unknown: what the ranks do: 2 of 2 nodes gave no answer (srun cannot be started" in done.stdout
-    assert "asking the nodes" not in why("7", "--no-stacks").output
+    assert "asking the nodes" not in hpcmod("why", "7", "--no-stacks").output
 
 
 def test_an_unknown_job_and_two_jobs_are_errors(here: Path) -> None:
-    done = why("7")
+    done = hpcmod("why", "7")
     assert done.exit_code == 3 and "Slurm does not know job 7" in done.output and "hpcmod why FILE" in done.output
-    assert why("7", "8").exit_code == 2 and why().exit_code == 2 and why("no.out").exit_code == 3
+    assert (
+        hpcmod("why", "7", "8").exit_code == 2
+        and hpcmod("why").exit_code == 2
+        and hpcmod("why", "no.out").exit_code == 3
+    )

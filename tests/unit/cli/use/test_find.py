@@ -6,14 +6,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
 from hpcmod.catalogue.records.index import write_index
 from hpcmod.catalogue.records.store import Catalogue
-from hpcmod.cli.main import main
 from hpcmod.cli.output import format_size
 from hpcmod.model.catalogue.record import Check
 from hpcmod.model.images.facts import Package
+from tests.calls import hpcmod
 from tests.catalogues import make_catalogue, make_record, put
 from tests.corpus import CONDA_TREE, Program, make_image
 from tests.installations import install
@@ -38,20 +37,14 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Catalogue:
         ),
     )
     write_index(catalogue)
-    for name in ("MODULEPATH", "EASYBUILD_PREFIX", "EASYBUILD_INSTALLPATH", "XDG_DATA_HOME"):
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("HPCMOD_SITE", "generic")
     monkeypatch.setenv("HPCMOD_CATALOGUE", str(catalogue.directory))
     return catalogue
 
 
-def run(*words: str) -> Result:
-    return CliRunner().invoke(main, list(words))
-
-
 def lines(*words: str) -> list[str]:
-    result = run(*words)
+    result = hpcmod(*words)
     assert result.exit_code == 0, result.output
     return [" ".join(line.split()) for line in result.stdout.splitlines()]
 
@@ -69,7 +62,7 @@ def test_ls_shows_containers_that_are_useful_here(site: Catalogue) -> None:
 
 
 def test_ls_as_json_has_the_same(site: Catalogue) -> None:
-    answer = json.loads(run("ls", "--json").stdout)
+    answer = json.loads(hpcmod("ls", "--json").stdout)
     assert answer["version"] == 1
     assert {one["module"]: one["aliases"] for one in answer["containers"]}["PyTorch/2.7.1"] == ["stable"]
 
@@ -77,7 +70,7 @@ def test_ls_as_json_has_the_same(site: Catalogue) -> None:
 def test_a_damaged_record_is_reported_and_hides_no_other(site: Catalogue) -> None:
     (site.records_directory / "PyTorch/2.6.0.json").write_text("{")
     put(site, make_record("PyTorch/2.8"))
-    result = run("ls", "PyTorch")
+    result = hpcmod("ls", "PyTorch")
     assert "PyTorch/2.8" in result.stdout and "PyTorch/2.7.1" in result.stdout
     assert "2.6.0.json" in result.stderr
 
@@ -88,8 +81,8 @@ def test_search_says_which_packages_fit(site: Catalogue) -> None:
         "PyTorch/2.6.0 deprecated torchvision 0.22.1",
         "PyTorch/2.7.1 torchvision 0.22.1",
     ]
-    assert run("search", "nothing-like-this").exit_code == 3
-    found = json.loads(run("search", "torch==2.7", "--json").stdout)["found"]
+    assert hpcmod("search", "nothing-like-this").exit_code == 3
+    found = json.loads(hpcmod("search", "torch==2.7", "--json").stdout)["found"]
     assert {"name": "torch", "version": "2.7.1+rocm6.2.4"} in found[0]["packages"]
 
 
@@ -99,12 +92,12 @@ def test_info_says_all(site: Catalogue) -> None:
     assert "check: passed 2026-11-01T00:00:00Z: true" in said
     assert "to use it: hpcmod install PyTorch/2.7.1" in said
     assert "package: torch 2.7.1+rocm6.2.4" in said
-    answer = json.loads(run("info", "PyTorch/2.6", "--json").stdout)
+    answer = json.loads(hpcmod("info", "PyTorch/2.6", "--json").stdout)
     assert (answer["container"]["state"], answer["root"]) == ("deprecated", None)
 
 
 def test_info_of_a_missing_file_names_the_nearest(site: Catalogue) -> None:
-    result = run("info", "PyTorsh")
+    result = hpcmod("info", "PyTorsh")
     assert (result.exit_code, result.stdout) == (3, "")
     assert "Did you mean PyTorch?" in result.stderr
 
@@ -112,16 +105,16 @@ def test_info_of_a_missing_file_names_the_nearest(site: Catalogue) -> None:
 def test_search_and_info_tell_what_an_image_is_built_for(site: Catalogue) -> None:
     put(site, make_record("Gpu/1", targets=("gfx90a", "zen3")))
     assert [line.split()[0] for line in lines("search", "gfx90a")] == ["Gpu/1"]
-    assert json.loads(run("search", "zen3", "--json").stdout)["found"][0]["targets"] == ["gfx90a", "zen3"]
+    assert json.loads(hpcmod("search", "zen3", "--json").stdout)["found"][0]["targets"] == ["gfx90a", "zen3"]
     assert "built for: gfx90a zen3" in lines("info", "Gpu/1")
-    assert json.loads(run("info", "Gpu/1", "--json").stdout)["container"]["targets"] == ["gfx90a", "zen3"]
+    assert json.loads(hpcmod("info", "Gpu/1", "--json").stdout)["container"]["targets"] == ["gfx90a", "zen3"]
 
 
 @pytest.mark.parametrize(
     "line", [["ls"], ["info", "hostile"], ["search", "evil"], ["info", "hostile", "--diff", "PyTorch"]]
 )
 def test_hostile_texts_do_not_talk_to_the_terminal(site: Catalogue, line: list[str]) -> None:
-    result = run(*line)
+    result = hpcmod(*line)
     assert result.exit_code == 0
     assert not set("\x1b\x07") & set(result.output)
 
@@ -134,7 +127,7 @@ def test_diff_is_a_line_a_difference(site: Catalogue) -> None:
     assert "image size 21000000 -> 1" in said
     kinds = {
         one["kind"]
-        for one in json.loads(run("info", "PyTorch/2.7.1", "--diff", "PyTorch/2.8", "--json").stdout)["changes"]
+        for one in json.loads(hpcmod("info", "PyTorch/2.7.1", "--diff", "PyTorch/2.8", "--json").stdout)["changes"]
     }
     assert kinds == {"image", "package"}
 
@@ -173,27 +166,27 @@ def test_packages_that_the_user_added_count(installed: None, tmp_path: Path) -> 
     (packages / "einops-0.8.1.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: einops\nVersion: 0.8.1\n")
     assert "package einops - -> 0.8.1" in lines("info", "Mine/1", "--diff", "Mine/2")
     assert "your package: einops 0.8.1" in lines("info", "Mine/2")
-    added = json.loads(run("info", "Mine/2", "--json").stdout)["user_packages"]
+    added = json.loads(hpcmod("info", "Mine/2", "--json").stdout)["user_packages"]
     assert added == [{"name": "einops", "version": "0.8.1"}]
 
 
 def test_an_incomplete_record_is_reported_with_a_cure(installed: None, tmp_path: Path) -> None:
     (tmp_path / "software/Mine/2/record.json").write_text("{")
-    result = run("info", "Mine/1", "--diff", "Mine/2")
+    result = hpcmod("info", "Mine/1", "--diff", "Mine/2")
     assert (result.exit_code, result.stdout) == (3, "")
     assert "names no image" in result.stderr and "eb Mine-2.eb --rebuild" in result.stderr
 
 
 @pytest.mark.parametrize("verb", ["info", "info Mine --diff", "exec"])
 def test_offers_the_name_of_the_installed_container(verb: str, installed: None) -> None:
-    result = run(*verb.split(), "Mime", *(["true"] if verb == "exec" else []))
+    result = hpcmod(*verb.split(), "Mime", *(["true"] if verb == "exec" else []))
     assert result.exit_code == 3
     assert "Did you mean Mine, which is installed?" in result.stderr
 
 
 def test_without_a_catalogue_nothing_is_wrong(monkeypatch: pytest.MonkeyPatch, site: Catalogue) -> None:
     monkeypatch.delenv("HPCMOD_CATALOGUE")
-    result = run("ls")
+    result = hpcmod("ls")
     assert (result.exit_code, result.stdout) == (0, "")
     assert "catalogue" in result.stderr
 
@@ -202,7 +195,7 @@ def test_an_unavailable_catalogue_is_reported_and_hides_no_other(
     site: Catalogue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HPCMOD_CATALOGUE", f"/nowhere/at/all:{site.directory}")
-    result = run("ls", "PyTorch/2.7")
+    result = hpcmod("ls", "PyTorch/2.7")
     assert (result.exit_code, result.stdout.split()[0]) == (0, "PyTorch/2.7.1")
     assert "/nowhere/at/all" in result.stderr
 
@@ -238,7 +231,7 @@ def test_finding_imports_little_and_nothing_heavy(line: str, site: Catalogue) ->
 
 
 def test_ls_of_a_name_that_no_container_has_names_the_nearest(site: Catalogue) -> None:
-    done = run("ls", "PyTorhc")
+    done = hpcmod("ls", "PyTorhc")
     assert (done.exit_code, done.stdout) == (3, "")
     assert "Did you mean PyTorch?" in done.stderr
 
@@ -253,7 +246,7 @@ def test_an_unavailable_catalogue_gives_users_no_advice_for_admins(
     site: Catalogue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HPCMOD_CATALOGUE", f"{tmp_path / 'away'}:{site.directory}")
-    done = run("ls")
+    done = hpcmod("ls")
     assert done.exit_code == 0
     assert "its containers are not listed" in done.stderr
     assert "catalogue init" not in done.stderr
@@ -261,7 +254,7 @@ def test_an_unavailable_catalogue_gives_users_no_advice_for_admins(
 
 def test_info_shows_what_an_image_contains(tmp_path: Path) -> None:
     image = make_image(tmp_path / "a.sif")
-    shown = [line for line in run("info", str(image)).stdout.splitlines() if not line.startswith("label")]
+    shown = [line for line in hpcmod("info", str(image)).stdout.splitlines() if not line.startswith("label")]
     assert shown[:4] == [
         f"image: {image}",
         "architecture: amd64",
@@ -270,15 +263,15 @@ def test_info_shows_what_an_image_contains(tmp_path: Path) -> None:
     ]
     assert shown[4:] == ["package: old-style 0.3", "package: PyYAML 6.0.2", "package: torch 2.7.1+rocm6.2.4"]
     bare = make_image(tmp_path / "b.sif", {"/bin/sh": Program()})
-    assert "python: none found" in run("info", str(bare)).stdout.splitlines()
+    assert "python: none found" in hpcmod("info", str(bare)).stdout.splitlines()
 
 
 def test_info_shows_over_how_many_servers_lustre_distributes_an_image(
     installed: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     image = make_image(tmp_path / "a.sif")
-    assert json.loads(run("info", str(image), "--json").stdout)["stripes"] is None
+    assert json.loads(hpcmod("info", str(image), "--json").stdout)["stripes"] is None
     pretend_lustre(monkeypatch, tmp_path / "lustre")
     for given in (str(image), "Mine/2"):
         assert "stripes: 8, of Lustre" in lines("info", given)
-        assert json.loads(run("info", given, "--json").stdout)["stripes"] == 8
+        assert json.loads(hpcmod("info", given, "--json").stdout)["stripes"] == 8

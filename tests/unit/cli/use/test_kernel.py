@@ -4,17 +4,14 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from hpcmod.cli.main import main
+from tests.calls import hpcmod
 from tests.installations import install
 
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An installation whose image has ipykernel according to its record."""
-    for name in ("EASYBUILD_PREFIX", "HPCMOD_CATALOGUE", "_HPCMOD_CONTAINER", "JUPYTER_DATA_DIR", "XDG_DATA_HOME"):
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("HPCMOD_SITE", "generic-nvidia")
     monkeypatch.setenv("MODULEPATH", str(tmp_path / "modules/all"))
@@ -30,10 +27,6 @@ def program(root: Path, text: str) -> None:
     """Write a fake `in-environment`, which would otherwise start the container."""
     (root / "in-environment").write_text(f"#!/bin/sh\n{text}\n")
     (root / "in-environment").chmod(0o755)
-
-
-def hpcmod(*words: str) -> Result:
-    return CliRunner().invoke(main, words)
 
 
 def test_the_kernel_is_installed_listed_and_removed(root: Path, tmp_path: Path) -> None:
