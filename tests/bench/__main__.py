@@ -13,11 +13,11 @@ from tests.bench.measure import table
 from tests.stack import find_stack, read_stack
 
 BENCHMARKS = (
-    *("install", "module", "runscript", "get_master", "convert", "commands", "job"),
-    *("published", "catalogue", "beside", "spider", "packages", "ranks"),
+    *("install", "module", "runscript", "get_master", "convert", "commands"),
+    *("published", "catalogue", "spider", "packages", "ranks"),
 )
-ON_DEMAND = ("convert", "packages", "beside", "ranks")
-"""An hour, and 30 GB of test images; `beside` needs another checkout."""
+ON_DEMAND = ("convert", "packages", "ranks")
+"""An hour, and 30 GB of test images."""
 
 
 def main() -> None:

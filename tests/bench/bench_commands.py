@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from tests.bench.bench_install import OURS
+from tests.bench.bench_module import install_small
 from tests.bench.measure import Row, alternate, must
-from tests.stack import EasyBuild, Stack
+from tests.stack import CHECKOUT, Stack
 
 TITLE = "Short commands"
 AIM = "<= 2.5"
@@ -18,22 +18,19 @@ COMMANDS = {
     "info": ("info", "Toy"),
     "search": ("search", "Toy"),
     "job": ("job", "Toy", "-N", "4", "--dry-run", "--", "train.py"),
+    "launch": ("launch", "--dry-run", "--", "train.py"),
+    "lint": ("lint", CHECKOUT / "tests/jobs/golden/lumi-3.sh"),
 }
+ALLOCATION = {"SLURM_JOB_ID": "1", "SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_PARTITION": "standard-g"}
 
 
 def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[Row]:
     """Measure the commands in alternation."""
     del megabytes
-    eb = EasyBuild(stack, work, stack.tiny_sif.parent)
-    sha256 = must(["sha256sum", stack.tiny_sif]).stdout.split()[0]
-    recipe = work / "Toy-1.eb"
-    recipe.write_text(OURS.format(name="Toy", image=stack.tiny_sif.name, sha256=sha256, mode="copy"))
+    eb = install_small(stack, work, "Toy", HPCMOD_SITE="lumi")
     (work / "train.py").write_text("import torch\n")
-    installed = eb(recipe, HPCMOD_SITE="lumi")
-    if installed.returncode:
-        raise SystemExit(installed.stdout)
-    env = stack.environment(work, HPCMOD_SITE="lumi", SBATCH_ACCOUNT="p", MODULEPATH=str(eb.modules))
-    run = partial(must, env=env, cwd=work)
+    own = {"HPCMOD_SITE": "lumi", "SBATCH_ACCOUNT": "p", "MODULEPATH": str(eb.modules), **ALLOCATION}
+    run = partial(must, env=stack.environment(work, **own), cwd=work)
     hpcmod = stack.python.parent / "hpcmod"
     took = alternate(4 * rounds, {
         **{name: partial(run, [hpcmod, *words]) for name, words in COMMANDS.items()},

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -20,15 +20,15 @@ TITLE = "Using the module"
 def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[Row]:
     """Measure with a small image; `megabytes` is not used, because the image is not read here."""
     del megabytes
-    eb = _install(stack, work, "Small", catalogues=())
+    eb = install_small(stack, work, "Small", HPCMOD_CATALOGUE="")
     yield from _load(stack, eb, work, rounds)
     yield from _notices(stack, work, rounds)
     yield from _wrapper(stack, eb, work, rounds)
 
 
-def _install(stack: Stack, work: Path, name: str, *, catalogues: Sequence[Path]) -> EasyBuild:
-    """Install the small image under a name, with some catalogues configured."""
-    eb = EasyBuild(stack, work, stack.tiny_sif.parent, variables={"HPCMOD_CATALOGUE": ":".join(map(str, catalogues))})
+def install_small(stack: Stack, work: Path, name: str, **variables: str) -> EasyBuild:
+    """Install the small image under a name."""
+    eb = EasyBuild(stack, work, stack.tiny_sif.parent, variables=variables)
     sha256 = must(["sha256sum", stack.tiny_sif]).stdout.split()[0]
     recipe = work / f"{name}-1.eb"
     recipe.write_text(OURS.format(name=name, image=stack.tiny_sif.name, sha256=sha256, mode="copy"))
@@ -62,8 +62,10 @@ def _notices(stack: Stack, work: Path, rounds: int) -> Iterator[Row]:
         (catalogue / "notices").mkdir(parents=True)
         (catalogue / "notices" / ALL).write_text(render_notices([render_advisory_notice(advisory)]))
     counts = (0, 1, 3)
-    modules = {count: _install(stack, work, f"Small{count}", catalogues=catalogues[:count]).modules for count in counts}
-    env = {**stack.environment(work), "MODULEPATH": str(modules[0])}
+    for count in counts:
+        configured = ":".join(map(str, catalogues[:count]))
+        eb = install_small(stack, work, f"Small{count}", HPCMOD_CATALOGUE=configured)
+    env = {**stack.environment(work), "MODULEPATH": str(eb.modules)}
     load = [stack.lmod_cmd, "bash", "load"]
     took = alternate(10 * rounds, {
         f"Small{count}": partial(must, [*load, f"Small{count}"], env=env) for count in counts
