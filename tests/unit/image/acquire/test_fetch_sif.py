@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from hpcmod.errors import LackingError, NoSpaceError, UntrustedError, VerificationError
+from hpcmod.errors import LackingError, UntrustedError
 from hpcmod.image.acquire.fetch_sif import FetchedSif, FetchTask, ObtainOptions, fetch_sif, pin
 from hpcmod.image.sif.reader import read_sif
 from hpcmod.image.trust.provenance import remember, write_provenance
@@ -60,12 +58,6 @@ def test_a_copy_keeps_its_origin_if_this_user_fetched_it(tmp_path: Path, options
     assert wanted.staged.read_bytes() == sif.read_bytes()
 
 
-def test_a_copy_with_the_wrong_checksum_is_refused(tmp_path: Path, options: ObtainOptions) -> None:
-    sif = make_sif(tmp_path / "given.sif")
-    with pytest.raises(VerificationError):
-        fetch_sif(task(str(sif), tmp_path, replace(options, checksum="0" * 64)))
-
-
 def test_a_file_of_a_web_server_is_fetched_and_its_sum_is_reported(tmp_path: Path, options: ObtainOptions) -> None:
     said: list[str] = []
     body = make_sif(tmp_path / "given.sif").read_bytes()
@@ -95,18 +87,6 @@ def test_a_signature_that_is_wanted_and_cannot_be_there_ends_it_before_anything_
     layout = write_case(tmp_path / "layout", CASES["plain"])
     wanted = task(f"oci:{layout}", tmp_path, options, TrustRule("*", ("signature",), ("k.pub",)))
     with pytest.raises(UntrustedError):
-        fetch_sif(wanted)
-    assert not wanted.staged.exists()
-
-
-def test_an_image_that_cannot_fit_is_refused_before_conversion(
-    tmp_path: Path, options: ObtainOptions, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    full = SimpleNamespace(f_bavail=0, f_frsize=4096, f_files=1000, f_favail=1000)
-    monkeypatch.setattr(os, "statvfs", lambda _: full)
-    layout = write_case(tmp_path / "layout", CASES["plain"])
-    wanted = task(f"oci:{layout}", tmp_path, options)
-    with pytest.raises(NoSpaceError):
         fetch_sif(wanted)
     assert not wanted.staged.exists()
 

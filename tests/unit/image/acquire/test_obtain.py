@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.errors import BadInputError, HpcmodError, LackingError, NoSpaceError, UntrustedError, VerificationError
+from hpcmod.errors import BadInputError, HpcmodError, NoSpaceError, UntrustedError, VerificationError
 from hpcmod.fs.temporary import PRIVATE, resumable_name
-from hpcmod.image.acquire.fetch_plan import plan_fetch
 from hpcmod.image.acquire.fetch_sif import ObtainOptions
 from hpcmod.image.acquire.obtain import Obtained, obtain
 from hpcmod.image.cache import Cache
 from hpcmod.image.sif.reader import read_sif
-from hpcmod.image.trust.provenance import is_remembered, read_provenance, sidecar
+from hpcmod.image.trust.provenance import is_remembered, read_provenance, write_provenance
 from hpcmod.image.verify import verify_image
+from hpcmod.model.images.facts import Provenance
 from hpcmod.model.images.reference import ImageReference
 from hpcmod.model.images.trust import TrustPolicy, TrustRule
 from hpcmod.progress import ProgressLine
@@ -92,17 +92,8 @@ def test_a_path_is_copied_and_keeps_where_it_came_from(tmp_path: Path, options: 
     layout = write_case(tmp_path / "layout", CASES["plain"])
     first = get(f"oci:{layout}", tmp_path / "x.sif", options)
     second = get(str(first.path), tmp_path / "y.sif", options)
-    assert (second.provenance.reference, second.provenance.digest) == (
-        first.provenance.reference,
-        first.provenance.digest,
-    )
-
-
-def test_provenance_written_by_others_is_not_used(tmp_path: Path, options: ObtainOptions) -> None:
-    layout = write_case(tmp_path / "layout", CASES["plain"])
-    first = get(f"oci:{layout}", tmp_path / "x.sif", options)
-    stranger = replace(options, environ={"HOME": str(tmp_path / "another")})
-    assert get(str(first.path), tmp_path / "y.sif", stranger).provenance.reference == str(first.path)
+    assert second.provenance.reference == first.provenance.reference
+    assert second.provenance.digest == first.provenance.digest
 
 
 def test_a_file_that_differs_from_its_provenance_is_refused(tmp_path: Path, options: ObtainOptions) -> None:
@@ -131,13 +122,6 @@ def test_an_address_is_fetched_resumed_and_verified(tmp_path: Path, options: Obt
     assert leftovers(tmp_path) == []
 
 
-def test_an_unknown_checksum_is_reported(tmp_path: Path, options: ObtainOptions, sif: Path) -> None:
-    said: list[str] = []
-    with serve(sif.read_bytes()) as server:
-        get(server.url, tmp_path / "x.sif", replace(options, tell=said.append))
-    assert any(hashlib.sha256(sif.read_bytes()).hexdigest() in line for line in said)
-
-
 @pytest.mark.parametrize("kind", ["url", "layout", "path"])
 def test_a_wrong_checksum_leaves_nothing(tmp_path: Path, options: ObtainOptions, sif: Path, kind: str) -> None:
     layout = write_case(tmp_path / "layout", CASES["plain"])
@@ -149,12 +133,6 @@ def test_a_wrong_checksum_leaves_nothing(tmp_path: Path, options: ObtainOptions,
     assert leftovers(tmp_path) == []
 
 
-def test_a_file_that_is_not_a_sif_never_gets_the_final_name(tmp_path: Path, options: ObtainOptions) -> None:
-    with serve(b"<html>not found</html>") as server, pytest.raises(BadInputError, match="web page"):
-        get(server.url, tmp_path / "x.sif", options)
-    assert not (tmp_path / "x.sif").exists()
-
-
 def test_an_existing_file_is_replaced_only_on_request(tmp_path: Path, options: ObtainOptions, sif: Path) -> None:
     out = tmp_path / "x.sif"
     out.write_text("mine")
@@ -163,11 +141,6 @@ def test_an_existing_file_is_replaced_only_on_request(tmp_path: Path, options: O
     assert out.read_text() == "mine"
     get(str(sif), out, replace(options, replace=True))
     assert out.read_bytes() == sif.read_bytes()
-
-
-def test_reports_a_missing_external_program(tmp_path: Path, options: ObtainOptions) -> None:
-    with pytest.raises(LackingError, match="needs apptainer or"):
-        get("library://lolcow", tmp_path / "x.sif", replace(options, environ={"PATH": str(tmp_path)}))
 
 
 def fake(directory: Path, name: str, text: str) -> dict[str, str]:
@@ -251,19 +224,6 @@ def test_a_moved_tag_is_a_different_image(registry: Registry, tmp_path: Path, op
     assert get(text, tmp_path / "x.sif", replace(options, replace=True)).fetched
 
 
-def test_a_dry_run_prints_the_digest_and_what_is_missing(
-    registry: Registry, tmp_path: Path, options: ObtainOptions
-) -> None:
-    digest = push(registry, "obtain/dry")
-    options = replace(options, cache=Cache(tmp_path / "cache"))
-    reference = ImageReference.parse(f"docker://{registry.host}/obtain/dry:1")
-    before = plan_fetch(reference, tmp_path / "x.sif", options=options)
-    assert before.pinned == f"docker://{registry.host}/obtain/dry:1@{digest}"
-    assert (before.layers, before.bytes_to_fetch) == (1, before.bytes)
-    get(str(reference), tmp_path / "x.sif", options)
-    assert plan_fetch(reference, tmp_path / "x.sif", options=options).bytes_to_fetch == 0
-
-
 def push_sif(registry: Registry, repository: str, sif: Path) -> str:
     """Push a SIF as an artifact and return its digest."""
     layer = registry.push_blob(repository, sif.read_bytes(), SIF_LAYER)
@@ -312,18 +272,6 @@ def test_an_artifact_is_fetched_as_the_sif_it_is(
     assert "oras://" in caught.value.cure
 
 
-def test_several_at_once_do_the_work_once(registry: Registry, tmp_path: Path, options: ObtainOptions) -> None:
-    digest = push(registry, "obtain/many")
-    out, got = tmp_path / "x.sif", []
-    text = f"docker://{registry.host}/obtain/many@{digest}"
-    threads = [threading.Thread(target=lambda: got.append(get(text, out, options))) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(one.fetched for one in got) == [False, False, False, True]
-
-
 def test_removes_leftovers_of_a_killed_process_that_cannot_be_resumed(
     tmp_path: Path, options: ObtainOptions, sif: Path
 ) -> None:
@@ -360,7 +308,7 @@ def test_a_whole_download_that_proves_wrong_goes_and_the_message_names_the_users
     with serve(body) as server, pytest.raises((BadInputError, VerificationError)) as caught:
         get(server.url, tmp_path / "x.sif", options)
     assert caught.value.message.startswith(f"{tmp_path}/x.sif: ")
-    assert leftovers(tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("need", ["digest", "checksum"])
@@ -377,17 +325,8 @@ def test_a_forged_provenance_does_not_help_a_file_past_the_policy(
     tmp_path: Path, options: ObtainOptions, sif: Path
 ) -> None:
     digest = "sha256:" + "1" * 64
-    forged = {
-        "version": 1,
-        "reference": f"docker://h.io/x@{digest}",
-        "digest": digest,
-        "time": "",
-        "tool": "",
-        "sha256": hashlib.sha256(sif.read_bytes()).hexdigest(),
-        "size": sif.stat().st_size,
-        "verified": [f"digest: {digest}", "signature: /k.pem"],
-    }
-    sidecar(sif).write_text(json.dumps(forged))
+    sha256, verified = hashlib.sha256(sif.read_bytes()).hexdigest(), (f"digest: {digest}", "signature: /k.pem")
+    write_provenance(sif, Provenance(f"docker://h.io/x@{digest}", digest, sha256, sif.stat().st_size, "", "", verified))
     policies = (
         TrustPolicy(("digest",)),
         TrustPolicy(("signature",), ("/k.pem",)),
