@@ -65,11 +65,7 @@ vendor = "amd"
 cores = 56
 gpus = 8
 """
-CLEAN = {
-    "job.sh": JOB,
-    "Tool-1.2.eb": EASYCONFIG,
-    "ours.toml": PROFILE,
-}
+CLEAN = {"job.sh": JOB, "Tool-1.2.eb": EASYCONFIG, "ours.toml": PROFILE}
 """Files without faults, by name."""
 
 

@@ -128,13 +128,7 @@ def _restore(ground: Ground, before: Snapshot) -> None:
 
 
 def _try_verb(
-    verb: str,
-    ground: Ground,
-    before: Snapshot,
-    work: Path,
-    choice: Choice,
-    done: Done,
-    tell: Callable[[str], None],
+    verb: str, ground: Ground, before: Snapshot, work: Path, choice: Choice, done: Done, tell: Callable[[str], None]
 ) -> Report:
     scene, report = SCENES[verb], Report(verb)
     shim = make_shim(ground.top, work, children=scene.children)

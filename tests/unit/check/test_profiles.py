@@ -15,10 +15,7 @@ per_rank = "two"
 
 def test_each_error_in_a_profile_has_its_line_and_rule() -> None:
     found = lint_profile(WRONG, "site.toml")
-    assert [(one.level, one.line, one.rule) for one in found] == [
-        (FAIL, 3, "unknown-key"),
-        (FAIL, 4, "invalid-value"),
-    ]
+    assert [(one.level, one.line, one.rule) for one in found] == [(FAIL, 3, "unknown-key"), (FAIL, 4, "invalid-value")]
     assert found[0].found == "gpu.vendr: unknown key, did you mean gpu.vendor?"
     assert all(one.cure for one in found)
 

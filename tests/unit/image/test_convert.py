@@ -138,8 +138,7 @@ def test_a_damaged_layer_is_detected(layout: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "word"),
-    [({"most_bytes": 100_000}, "bytes"), ({"most_memory": 4000}, "first . files .* memory")],
+    ("limits", "word"), [({"most_bytes": 100_000}, "bytes"), ({"most_memory": 4000}, "first . files .* memory")]
 )
 def test_an_image_beyond_a_limit_is_refused(layout: Path, tmp_path: Path, limits: dict[str, int], word: str) -> None:
     with pytest.raises(BadInputError, match=word):

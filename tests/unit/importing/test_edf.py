@@ -123,19 +123,7 @@ def test_a_later_mount_hides_an_earlier_one() -> None:
 
 @pytest.mark.parametrize(
     "mount",
-    [
-        "tmpfs:/x",
-        "umount:/x",
-        "a:b:c:d",
-        "",
-        "x",
-        "/a*:/b",
-        "/a:b",
-        "a:/b",
-        "/a\n:/b",
-        "/{uname_r}:/b",
-        "/a\\:/b",
-    ],
+    ["tmpfs:/x", "umount:/x", "a:b:c:d", "", "x", "/a*:/b", "/a:b", "a:/b", "/a\n:/b", "/{uname_r}:/b", "/a\\:/b"],
 )
 def test_a_mount_that_is_not_a_bind_is_reported(mount: str) -> None:
     one = convert(mounts=(mount,))

@@ -89,8 +89,7 @@ def test_a_name_with_odd_characters_gives_a_plain_directory_in_the_container() -
 
 
 @pytest.mark.parametrize(
-    "facts",
-    [pytest.param(None, id="no image"), pytest.param(replace(FACTS, python=None, commands=()), id="no Python")],
+    "facts", [pytest.param(None, id="no image"), pytest.param(replace(FACTS, python=None, commands=()), id="no Python")]
 )
 def test_an_image_without_python_has_no_user_packages(facts: ImageFacts | None) -> None:
     plan = make_plan(facts, SITE, SPEC)
@@ -214,10 +213,7 @@ def test_a_conditional_setting_goes_to_the_module_or_the_run_script_or_nowhere()
     plan = make_plan(old, site, SPEC)
     assert {
         name: value for names, value in plan.defaults for name in names if name in ("ALWAYS", "LEVEL", "CROSS")
-    } == {
-        "ALWAYS": "1",
-        "LEVEL": "3",
-    }
+    } == {"ALWAYS": "1", "LEVEL": "3"}
     assert plan.runscripts.tunables == (("ALWAYS", "1"), ("LEVEL", "3"))
     assert plan.runscripts.tunables_multi_node == (("CROSS", "1"),)
     assert make_plan(new, site, SPEC).runscripts.tunables == (("ALWAYS", "1"),)

@@ -122,10 +122,7 @@ def test_salloc_asks_for_the_same_nodes() -> None:
 
 @pytest.mark.parametrize(
     ("check", "command"),
-    [
-        ("stop", '"$RUNSCRIPTS"/check-nodes || exit'),
-        ("resubmit", '"$RUNSCRIPTS"/check-nodes --resubmit "$0" || exit'),
-    ],
+    [("stop", '"$RUNSCRIPTS"/check-nodes || exit'), ("resubmit", '"$RUNSCRIPTS"/check-nodes --resubmit "$0" || exit')],
 )
 def test_the_nodes_are_checked_after_the_module_is_loaded_and_before_anything_is_staged(
     check: str, command: str

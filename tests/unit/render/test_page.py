@@ -132,8 +132,7 @@ def test_one_package_is_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("modules", "count", "none"),
-    [([], "0 containers", "No containers yet."), (["A/1"], "1 container", "No matches.")],
+    ("modules", "count", "none"), [([], "0 containers", "No containers yet."), (["A/1"], "1 container", "No matches.")]
 )
 def test_a_list_of_none_and_of_one_says_so(modules: list[str], count: str, none: str) -> None:
     pages = [ContainerPage(make_record(module)) for module in modules]

@@ -14,12 +14,7 @@ from hpcmod.errors import BadInputError
 from hpcmod.model.bind import Bind
 from hpcmod.model.plan import RunscriptSettings
 from hpcmod.model.site import NodeType
-from hpcmod.render.runscript import (
-    LIBEXEC,
-    RUNSCRIPTS,
-    SETTINGS_FILE,
-    render_runscripts,
-)
+from hpcmod.render.runscript import LIBEXEC, RUNSCRIPTS, SETTINGS_FILE, render_runscripts
 from hpcmod.resources import runscript_files
 from tests.unit.runscripts.scripts import write_runscripts
 

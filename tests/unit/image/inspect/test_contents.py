@@ -286,11 +286,7 @@ def test_a_script_without_end_is_read_in_bounds(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "runs"),
-    [
-        pytest.param("gcc.sh", True, id="a script"),
-        pytest.param("README", False, id="no script"),
-    ],
+    ("file", "runs"), [pytest.param("gcc.sh", True, id="a script"), pytest.param("README", False, id="no script")]
 )
 def test_scripts_that_conda_would_run_to_activate_the_python_are_noticed(tmp_path: Path, file: str, runs: bool) -> None:
     place = f"/opt/miniconda3/envs/pytorch/etc/conda/activate.d/{file}"

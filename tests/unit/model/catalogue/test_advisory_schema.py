@@ -53,8 +53,7 @@ def test_reads_all_that_an_advisory_can_say() -> None:
         modules=("PyTorch/2.7*",),
         host=(
             HostFact(
-                "/opt/cray/libfabric/{version}/lib64",
-                (Bound("libfabric", ">=", "1.22"), Bound("libfabric", "<", "2")),
+                "/opt/cray/libfabric/{version}/lib64", (Bound("libfabric", ">=", "1.22"), Bound("libfabric", "<", "2"))
             ),
             HostFact("/opt/plugin"),
         ),

@@ -100,8 +100,7 @@ def test_a_normalized_address_has_no_dots_left(address: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "address",
-    ["https://evil.org\\@good.org/pub/x", "https://%67ood.org/pub/x", "https://[fe80::1%25eth0]/pub/x"],
+    "address", ["https://evil.org\\@good.org/pub/x", "https://%67ood.org/pub/x", "https://[fe80::1%25eth0]/pub/x"]
 )
 def test_a_host_that_programs_read_differently_is_refused(address: str) -> None:
     with pytest.raises(UntrustedError, match="cannot be checked against"):

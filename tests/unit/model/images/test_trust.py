@@ -51,11 +51,7 @@ def test_the_evidence_is_reported(needs: tuple[str, ...], text: str, checksum: s
 
 @pytest.mark.parametrize(
     ("needs", "text"),
-    [
-        (("digest",), "docker://h.io/x:1"),
-        (("digest",), "x.sif"),
-        (("checksum",), f"docker://h.io/x@{DIGEST}"),
-    ],
+    [(("digest",), "docker://h.io/x:1"), (("digest",), "x.sif"), (("checksum",), f"docker://h.io/x@{DIGEST}")],
 )
 def test_refuses_unpinned_images_with_a_cure(needs: tuple[str, ...], text: str) -> None:
     with pytest.raises(UntrustedError, match=f"rule for [*] requires a {needs[0]}") as caught:

@@ -13,13 +13,7 @@ from hpcmod.model.jobs.request import JobModule, JobRequest
 from hpcmod.model.profiles.profile import parse_profile
 from hpcmod.model.site import JobRules, Launcher, NodeType, Site, StagePlace
 
-GPU_NODE = NodeType(
-    "gpu",
-    cores=8,
-    gpus=4,
-    gpu_cores=((6, 7), (4, 5), (2, 3), (0, 1)),
-    partitions=("whole", "shared"),
-)
+GPU_NODE = NodeType("gpu", cores=8, gpus=4, gpu_cores=((6, 7), (4, 5), (2, 3), (0, 1)), partitions=("whole", "shared"))
 CPU_NODE = NodeType("cpu", cores=16, partitions=("cpu",))
 SITE = Site(
     "ours",

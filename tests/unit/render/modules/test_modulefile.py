@@ -117,14 +117,7 @@ def test_only_packages_that_lmod_can_list_are_extensions(syntax: str) -> None:
 def test_the_help_names_everything_a_user_needs() -> None:
     text = render_help(make_example("lumi"))
     titles = re.findall(r"^(.+)\n=+$", text, re.MULTILINE)
-    assert titles == [
-        "Description",
-        "Use",
-        "Commands",
-        "Image",
-        "Image labels",
-        "More information",
-    ]
+    assert titles == ["Description", "Use", "Commands", "Image", "Image labels", "More information"]
     for word in ("conda-python-distributed", "start-shell", "$SIFPYTORCH", "PyTorch for LUMI"):
         assert word in text
 
