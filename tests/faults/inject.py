@@ -21,16 +21,8 @@ WRITES = (
 """System calls that change a file system; calls that create a file by opening it are detected by their flags."""
 
 ON_FILES = (
-    "write",
-    "sendfile",
-    "pwrite64",
-    "writev",
-    "ftruncate",
-    "fallocate",
-    "fsync",
-    "fdatasync",
-    "fchmod",
-    "fchown",
+    *("write", "sendfile", "pwrite64", "writev", "ftruncate"),
+    *("fallocate", "fsync", "fdatasync", "fchmod", "fchown"),
 )
 """Those whose first argument is an open file."""
 

@@ -17,20 +17,12 @@ def source(tmp_path: Path) -> Path:
     top = tmp_path / "from"
     (top / "src").mkdir(parents=True)
     (top / "src" / "a.py").write_text("a = 1\n")
-    (top / "run").write_text("#!/bin/sh\n")
-    (top / "run").chmod(0o755)
     return top
 
 
 def copy(source: Path, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", [SCRIPT, str(source), str(target)])
     runpy.run_path(SCRIPT, run_name="__main__")
-
-
-def test_copies_contents_and_modes(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    copy(source, tmp_path / "to", monkeypatch)
-    assert (tmp_path / "to/src/a.py").read_text() == "a = 1\n"
-    assert (tmp_path / "to/run").stat().st_mode & 0o777 == 0o755
 
 
 def test_removes_what_the_checkout_lost_but_not_caches(
@@ -44,10 +36,3 @@ def test_removes_what_the_checkout_lost_but_not_caches(
     copy(source, tmp_path / "to", monkeypatch)
     assert not (tmp_path / "to/src/a.py").exists()
     assert cache.exists()
-
-
-def test_leaves_unchanged_files_alone(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    copy(source, tmp_path / "to", monkeypatch)
-    before = (tmp_path / "to/src/a.py").stat().st_ino
-    copy(source, tmp_path / "to", monkeypatch)
-    assert (tmp_path / "to/src/a.py").stat().st_ino == before

@@ -77,22 +77,10 @@ def test_fetches_a_file_and_verifies_it(fetch: Any, partial: Path) -> None:
     assert not note_of(partial).exists()
 
 
-def test_fetches_without_a_checksum_and_says_what_it_is(fetch: Any) -> None:
-    assert fetch().sha256 == SUM
-
-
 def test_fetches_chunks_of_unknown_length(fetch: Any, server: Server, partial: Path) -> None:
     server.answers = [Answer(chunked=True)]
-    assert fetch().size == len(BODY)
+    assert fetch() == FetchResult(SUM, len(BODY), 0)
     assert partial.read_bytes() == BODY
-
-
-def test_a_wait_requested_by_the_server_is_reported(fetch: Any, server: Server, waits: list[float]) -> None:
-    said: list[str] = []
-    server.answers = [Answer(429, {"Retry-After": "99999"})]
-    fetch(tell=said.append)
-    assert waits == [300.0]
-    assert [line.partition("; ")[2] for line in said] == ["attempt 2 of 5 in 300 s, as the server asks to wait 99999 s"]
 
 
 def test_resumes_where_the_connection_broke(fetch: Any, server: Server, partial: Path, waits: list[float]) -> None:
@@ -236,15 +224,15 @@ def test_the_note_holds_no_key(fetch: Any, server: Server, partial: Path) -> Non
     assert json.loads(note)["validator"] == '"v1"'
 
 
-def test_says_at_once_when_it_cannot_fit(fetch: Any, partial: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_bavail=1, f_frsize=4096, f_files=0))
-    with pytest.raises(NoSpaceError, match="1000000 bytes needed, 4096 bytes free"):
-        fetch()
-
-
-def test_says_at_once_when_no_more_files_are_allowed(fetch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_bavail=10**9, f_frsize=4096, f_files=9, f_favail=0))
-    with pytest.raises(NoSpaceError, match="1 files needed, 0 free"):
+@pytest.mark.parametrize(
+    ("blocks", "files", "said"), [(1, 0, "1000000 bytes needed, 4096 bytes free"), (10**9, 9, "1 files needed, 0 free")]
+)
+def test_says_at_once_when_it_cannot_fit(
+    fetch: Any, monkeypatch: pytest.MonkeyPatch, blocks: int, files: int, said: str
+) -> None:
+    left = SimpleNamespace(f_bavail=blocks, f_frsize=4096, f_files=files, f_favail=0)
+    monkeypatch.setattr(os, "statvfs", lambda _: left)
+    with pytest.raises(NoSpaceError, match=said):
         fetch()
 
 

@@ -122,16 +122,8 @@ def test_follows_links_inside_the_image_only(squashfs: Squashfs, path: str, real
 
 
 def test_tells_kinds_and_modes(open_tree: Open) -> None:
-    pseudo = (
-        "-p",
-        "/disk b 640 0 0 8 1",
-        "-p",
-        "/null c 666 0 0 1 3",
-        "-p",
-        "/pipe i 600 0 0 f",
-        "-p",
-        "/sock i 600 0 0 s",
-    )
+    files = ("/disk b 640 0 0 8 1", "/null c 666 0 0 1 3", "/pipe i 600 0 0 f", "/sock i 600 0 0 s")
+    pseudo = [word for file in files for word in ("-p", file)]
     squashfs = open_tree({"/f": "", "/x": Program(), "/d/": "", "/l": Link("f")}, *pseudo)
     found = {name: squashfs.find(f"/{name}", follow=False) for name in squashfs.listdir("/")}
     kinds = {name: inode.kind for name, inode in found.items() if inode}

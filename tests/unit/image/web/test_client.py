@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import requests
 
-from hpcmod.errors import BadInputError, NotFoundError, RemoteError
+from hpcmod.errors import BadInputError, HpcmodError, NotFoundError, RemoteError
 from hpcmod.image.web import client as asking
 from hpcmod.image.web.client import Answer as Answered
 from hpcmod.image.web.client import Client, LoginError, Retry, StatusError, insist
@@ -58,28 +58,21 @@ def fetch(server: Server, waits: list[float], said: list[str]) -> Any:
     return call
 
 
-@pytest.mark.parametrize("status", [404, 410])
-def test_a_missing_file_is_reported_as_not_found(fetch: Any, server: Server, status: int) -> None:
+@pytest.mark.parametrize(
+    ("status", "error", "cure"),
+    [
+        *((404, NotFoundError, ""), (410, NotFoundError, "")),
+        *((401, RemoteError, ".netrc"), (403, RemoteError, ".netrc")),
+        *((400, RemoteError, ""), (418, RemoteError, ""), (501, RemoteError, "")),
+    ],
+)
+def test_a_final_answer_is_not_asked_for_again(
+    fetch: Any, server: Server, status: int, error: type[HpcmodError], cure: str
+) -> None:
     server.answers = [Answer(status)]
-    with pytest.raises(NotFoundError, match=str(status)):
+    with pytest.raises(error, match=str(status)) as caught:
         fetch()
-    assert len(server.asked) == 1
-
-
-@pytest.mark.parametrize("status", [401, 403])
-def test_a_refusal_says_how_to_log_in(fetch: Any, server: Server, status: int) -> None:
-    server.answers = [Answer(status)]
-    with pytest.raises(RemoteError, match=str(status)) as caught:
-        fetch()
-    assert ".netrc" in caught.value.cure
-    assert len(server.asked) == 1
-
-
-@pytest.mark.parametrize("status", [400, 418, 501])
-def test_other_answers_are_not_asked_for_again(fetch: Any, server: Server, status: int) -> None:
-    server.answers = [Answer(status)]
-    with pytest.raises(RemoteError, match=str(status)):
-        fetch()
+    assert cure in caught.value.cure
     assert len(server.asked) == 1
 
 

@@ -99,16 +99,8 @@ def test_refuses_a_name_without_a_registry_and_suggests_the_full_one(text: str, 
         *("docker://h.io/a@sha256:0", f"docker://h.io/a@{DIGEST}0", f"docker://h.io/a@{DIGEST.upper()}"),
         *(f"docker://h.io/a@{DIGEST}@{DIGEST}", "docker://-h.io/a", "docker://h.io:x/a", "docker://h..io/a"),
         *("docker://h.io/../a", "docker://h.io/a b", "docker://h.io/a?b", "docker://h.io/a#b", "docker://h.io/é"),
-        *(
-            "oci:",
-            "oci:x:",
-            "docker-archive:/",
-            "library://",
-            "library://-x",
-            "docker-daemon:x",
-            "a/x.def",
-            "file:///x.sif",
-        ),
+        *("oci:", "oci:x:", "docker-archive:/", "library://", "library://-x"),
+        *("docker-daemon:x", "a/x.def", "file:///x.sif"),
     ],
 )
 def test_refuses_what_names_no_image(text: str) -> None:

@@ -252,19 +252,16 @@ def test_an_empty_list_removes_the_values_of_the_base() -> None:
         pytest.param('images = "/x"', "images: unknown key", id="text for a table"),
         pytest.param('[netstack]\ndirectory = ["/a:/b"]', "netstack.directory: must be paths without", id="bind"),
         pytest.param('[netstack]\nsearch_last = ["/$(id)"]', "netstack.search_last: must be paths that", id="command"),
-        pytest.param("description = 3", "description: must be a non-empty string", id="number for a text"),
         pytest.param('description = ""', "description: must be a non-empty string", id="empty text"),
         pytest.param('[images]\nstriping = "8"', "images.striping: must be -c, -S, -E or -p", id="no option"),
         pytest.param('[images]\nstriping = "-c 8 /x"', "images.striping: must be -c, -S,", id="another directory"),
         pytest.param('[images]\nstriping = "-c -2"', "images.striping: must be -c, -S, -E", id="negative stripes"),
         pytest.param('[images]\ncentral = "/x"', "images.central: must be a list of strings", id="text for a list"),
         pytest.param('[gpu]\ntargets = ["MI250X"]', "gpu.targets: must be words such as gfx90a or sm_90", id="a model"),
-        pytest.param("[images]\ncentral = [3]", "images.central: must be a list of strings", id="numbers in a list"),
         pytest.param('[images]\ncentral = ["x"]', "images.central: must be an absolute path, found 'x'", id="relative"),
         pytest.param('[images]\ninstall_mode = "auto"', "must be one of copy, link, central, found 'auto'", id="auto"),
         pytest.param('[binds]\nrequired = ["x"]', "binds.required: bind path 'x'", id="relative bind"),
         pytest.param('[environment]\n"A B" = "x"', "environment: 'A B' is not a valid", id="bad variable"),
-        pytest.param("[environment]\nA = 3", "environment: A: must be a non-empty string", id="number for a variable"),
         pytest.param('[environment]\nA = "x\\ntouch pwned"', "environment: ", id="newline in a variable"),
         pytest.param('[images]\ncentral = ["/x\\ntouch pwned"]', "images.central: ", id="newline in a path"),
         pytest.param('[caches]\nnode_local = "/x\\ty"', "caches.node_local: ", id="tab in a path"),
@@ -342,12 +339,8 @@ def test_reports_all_errors_of_a_file_together_with_its_name() -> None:
     with pytest.raises(BadInputError) as caught:
         parse_profile('x = 1\n[gpu]\nper_rank = "two"\n[caches]\nnode_local = "tmp"\n', "/etc/a.toml")
     assert "/etc/a.toml" in caught.value.message
-    assert [line.split(":")[0].strip() for line in caught.value.message.splitlines()[1:]] == [
-        "x",
-        "gpu.per_rank",
-        "caches.node_local",
-        "name",
-    ]
+    keys = [line.split(":")[0].strip() for line in caught.value.message.splitlines()[1:]]
+    assert keys == ["x", "gpu.per_rank", "caches.node_local", "name"]
 
 
 @pytest.mark.parametrize("text", ["name = ", "name = 'a'\nname = 'b'", "\0"])
@@ -357,7 +350,7 @@ def test_refuses_invalid_toml_with_the_file_name(text: str) -> None:
 
 
 RIGHT = {
-    "1": ("nodes.*.cores", "nodes.*.threads_per_core", "nodes.*.gpus", "nodes.*.memory_gib", "launcher.cpus_per_gpu"),
+    "1": (*(f"nodes.*.{key}" for key in ("cores", "threads_per_core", "gpus", "memory_gib")), "launcher.cpus_per_gpu"),
     '""': ("job.gpus", "module.family"),
     "[]": tuple(key for key, known in SCHEMA.items() if known.form.startswith("list")),
     "{}": tuple(key for key, known in SCHEMA.items() if known.form.startswith("table")),
