@@ -18,27 +18,27 @@ CEILINGS = {
     "src/hpcmod/building": 1580,
     "src/hpcmod/catalogue": 5850,  # 110 more: `catalogue move`; syntaxes of modules. Parsers of records went for it
     "src/hpcmod/check": 6250,  # 105 more: what only hpcmod asks nodes, which installations no longer have
-    "src/hpcmod/cli": 11820,  # lint says which files it skips; rules of lint went for it
+    "src/hpcmod/cli": 11770,
     "src/hpcmod/endings": 900,
     "src/hpcmod/fs": 1220,
     "src/hpcmod/image": 12630,
     "src/hpcmod/importing": 2080,
     "src/hpcmod/install": 5510,  # 40 more: an installation has the logic of its modulefiles only, 500 lines fewer
-    "src/hpcmod/model": 17570,  # 90 more: records of installations, for which install/ and image/ have 130 less
+    "src/hpcmod/model": 17440,
     "src/hpcmod/render": 3110,  # 20 more: the example of a job, from catalogue
     "src/hpcmod/sites": 1470,
     "tests": 4640,  # 10 more: an installation of the tests has the logic of its modulefile
-    "tests/bench": 1640,
+    "tests/bench": 1470,
     "tests/corpora": 440,
     "tests/e2e": 3660,
-    "tests/faults": 2060,
+    "tests/faults": 2020,
     "tests/fuzz": 880,  # 5 more: the record of an installation is read too
     "tests/integration": 13210,  # 40 more: modulefiles in both syntaxes, one after the other
     "tests/jobs": 2690,
     "tests/logs": 1360,
     "tests/lumi": 980,
     "tests/planted": 210,
-    "tests/unit": 56304,  # 60 more: how records are read
+    "tests/unit": 55120,
     "docs": 90,
     "docs/explanation": 920,
     "docs/how-to": 4200,
