@@ -24,7 +24,7 @@ CEILINGS = {
     "src/hpcmod/image": 12630,
     "src/hpcmod/importing": 2080,
     "src/hpcmod/install": 5510,  # 40 more: an installation has the logic of its modulefiles only, 500 lines fewer
-    "src/hpcmod/model": 17440,
+    "src/hpcmod/model": 17470,  # 30 more: how easyconfigs of LUMI write binds, from check
     "src/hpcmod/render": 3110,  # 20 more: the example of a job, from catalogue
     "src/hpcmod/sites": 1470,
     "tests": 4640,  # 10 more: an installation of the tests has the logic of its modulefile

@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hpcmod.check.easyconfigs.rules import LUA_BINDS, LUA_STRING, binds_of
 from hpcmod.errors import BadInputError
 from hpcmod.importing.formats import ImportFormat
 from hpcmod.importing.lumi_scripts import ShellCommands, sort_shell_commands
@@ -30,6 +29,7 @@ from hpcmod.importing.outcome import (
 from hpcmod.model.easyconfigs.easyconfig_text import CONSTANTS, fill_templates, fill_values, templates_of
 from hpcmod.model.easyconfigs.parameters import MODULE_CLASSES
 from hpcmod.model.easyconfigs.static_values import StaticValues, read_static_values
+from hpcmod.model.easyconfigs.written_binds import LUA_BINDS, LUA_STRING, binds_of
 from hpcmod.model.spec import why_no_variable
 from hpcmod.render.easyconfig import EasyconfigText, ParameterValue, Templated
 

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 from hpcmod.check.easyconfigs.context import LintContext, fault
 from hpcmod.errors import BadInputError
 from hpcmod.model.bind import Bind
 from hpcmod.model.easyconfigs.parameters import MODULE_CLASSES, NEAR_PARAMETERS, PARAMETERS
 from hpcmod.model.easyconfigs.python_text import find_unused_assignments, source_lines
+from hpcmod.model.easyconfigs.written_binds import binds_of
 from hpcmod.model.finding import FAIL, WARN, Finding
 from hpcmod.model.images.reference import ImageReference
 from hpcmod.model.spec import parse_commands, parse_environment
 
 _MODULE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
-_FOOTER_BINDS = re.compile(r"create_container_vars\s*\(.*,\s*'([^'\n]*)'\s*\)")
-LUA_STRING = r"""(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")"""
-LUA_BINDS = re.compile(
-    r"(?:setenv|pushenv|prepend_path|append_path)\s*\(\s*['\"](?:SINGULARITY|APPTAINER)_BIND(?:PATH)?['\"]"
-    rf"\s*,\s*({LUA_STRING})\s*(?:,[^()\n]*)?\)[ \t]*;?"
-)
-"""Calls in a Lua footer that set binds; the group is the quoted list."""
-
 _RUNTIMES = ("SINGULARITY", "SINGULARITYENV", "APPTAINER", "APPTAINERENV")
 _RUNTIME_VARIABLE = re.compile(r"\b([A-Z]{7,16})_((?:BIND|BINDPATH|NV|ROCM|SHELL|CACHEDIR|TMPDIR|PREPEND_PATH|PWD))\b")
 _OF_A_MODULE = re.compile(r"\$\{?((SIF|RUNSCRIPTS)([A-Z][A-Z0-9]+))\b")
@@ -104,14 +97,6 @@ def _dead_binds(look: LintContext) -> Iterator[Finding]:
         what = f"binds that do not exist on this machine: {', '.join(absent)}: containers will not start"
         cure = "Leave it to the site profile, where a bind may be optional."
         yield fault(look.line(absent[0]), "dead-bind", WARN, what, cure)
-
-
-def binds_of(variables: Mapping[str, str], footer: str) -> tuple[str, ...]:
-    """Return the binds that a LUMI easyconfig sets, by a variable of its module or in its Lua footer."""
-    lists = [value for name, value in variables.items() if re.search(r"_BIND(PATH)?$", name)]
-    set_in_lua = (one[1:-1] for one in LUA_BINDS.findall(footer))
-    listed = (one for text in (*lists, *_FOOTER_BINDS.findall(footer), *set_in_lua) for one in text.split(",") if one)
-    return tuple(dict.fromkeys(listed))
 
 
 def _empty_paths(look: LintContext) -> Iterator[Finding]:
