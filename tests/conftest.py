@@ -17,7 +17,9 @@ users        other users on this machine, and directories that they share with t
 from __future__ import annotations
 
 import gc
+import itertools
 import os
+import re
 import signal
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -109,6 +111,18 @@ def pytest_collection_finish() -> None:
     """Exempt everything that lives until the end, such as 10,000 collected tests, from garbage collection."""
     gc.freeze()
     gc.enable()
+
+
+NUMBERS = itertools.count()
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A new directory; pytest's own fixture lists the directories of all tests to find the next free number."""
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    path = tmp_path_factory.getbasetemp() / f"{name}{next(NUMBERS)}"
+    path.mkdir(mode=0o700)
+    return path
 
 
 @pytest.fixture

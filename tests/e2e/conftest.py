@@ -174,13 +174,13 @@ def py_spy(stack: Stack) -> str:
 
 @pytest.fixture
 def tiny_jobs(tiny_installed: Jobs, tmp_path: Path) -> Jobs:
-    (tmp_path / "caches").mkdir()
+    (tmp_path / "caches").mkdir(exist_ok=True)  # a test may use both kinds of jobs
     return replace(tiny_installed, directory=tmp_path)
 
 
 @pytest.fixture
 def torch_jobs(torch_installed: Jobs, tmp_path: Path) -> Jobs:
-    (tmp_path / "caches").mkdir()
+    (tmp_path / "caches").mkdir(exist_ok=True)  # a test may use both kinds of jobs
     return replace(torch_installed, directory=tmp_path)
 
 

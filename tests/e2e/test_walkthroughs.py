@@ -65,8 +65,11 @@ SHAPES = {
 }  # fmt: skip
 """The number of nodes and of ranks per node in each script."""
 
-LIKE_OTHERS = ("lumi-6.sh", "lumi-7.sh", "frontier-2.sh", "frontier-4.sh", "cray-ex-3.sh", "cray-ex-4.sh")
-"""These differ from another script only in the program's arguments, so they need HPCMOD_THOROUGH=1."""
+LIKE_OTHERS = (
+    *("lumi-2.sh", "lumi-3.sh", "lumi-6.sh", "lumi-7.sh"),
+    *("frontier-1.sh", "frontier-2.sh", "frontier-4.sh", "cray-ex-3.sh", "cray-ex-4.sh"),
+)
+"""Another script does all that they do, except for the arguments of the program, so they need HPCMOD_THOROUGH=1."""
 NAMES = [name for name in SHAPES if name not in LIKE_OTHERS or os.environ.get("HPCMOD_THOROUGH") == "1"]
 
 BY_NAME = {command.name: command for command in COMMANDS}
