@@ -34,23 +34,21 @@ def test_it_is_the_hosts_and_ignores_signals(tmp_path: Path) -> None:
     assert all(int(ran.stdout, 16) & 1 << number - 1 for number in IGNORED)
 
 
-SETPRIV = """#!/bin/bash
-[[ $1 != --help ]] || { echo "%s"; exit; }
-echo "$*"
-"""
-
-
 @pytest.mark.parametrize(
-    ("knows", "words", "asked"),
+    ("programs", "words", "asked"),
     [
-        pytest.param("--pdeathsig <sig>", ("-f", "x"), True, id="in the foreground"),
-        pytest.param("--pdeathsig <sig>", ("x",), False, id="in the background"),
-        pytest.param("--nnp", ("-f", "x"), False, id="older setpriv"),
+        pytest.param(("setpriv", "choom"), ("-f", "x"), True, id="in the foreground"),
+        pytest.param(("setpriv", "choom"), ("x",), False, id="in the background"),
+        pytest.param(("setpriv",), ("-f", "x"), False, id="older util-linux"),
+        pytest.param(("choom",), ("-f", "x"), False, id="no setpriv"),
     ],
 )
-def test_it_ends_with_a_runtime_that_is_killed(tmp_path: Path, knows: str, words: tuple[str, ...], asked: bool) -> None:
+def test_it_ends_with_a_runtime_that_is_killed(
+    tmp_path: Path, programs: tuple[str, ...], words: tuple[str, ...], asked: bool
+) -> None:
     real = make_program(tmp_path / "host" / "squashfuse_ll", "#!/bin/bash\n")
-    make_program(tmp_path / "host" / "setpriv", SETPRIV % knows)
+    for program in programs:
+        make_program(tmp_path / "host" / program, '#!/bin/bash\necho "$*"\n')
     ours = make_program(tmp_path / "libexec" / "squashfuse_ll", with_path(f"{tmp_path}/host"))
     ran = subprocess.run([str(ours), *words], env={"PATH": ""}, capture_output=True, text=True, check=True)
     assert ran.stdout == (f"--pdeathsig KILL -- {real} -f x\n" if asked else "")
