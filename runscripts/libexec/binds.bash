@@ -43,11 +43,11 @@ is_known() { # SOURCE
 
 # NAMES -> kept: elements of the lists other than ours, each destination once, only if the source exists.
 keep_users() {
-  local name element source place hidden elements
+  local name element source place elements memory=_HPCMOD_${_sif_variable#SIF}_SINGULARITY_BINDPATH
   kept=()
   for name in "$@"; do
-    hidden=${!name-}
-    split_binds "$hidden"
+    [[ ${!name-} != "${!memory-}" ]] || continue # as the module has set it
+    split_binds "${!name-}"
     for element in "${elements[@]}"; do
       read_element "$element"
       if [[ ! $place || ${taken[$place]-} ]] || is_ours_too; then continue; fi
