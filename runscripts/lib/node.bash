@@ -1,4 +1,4 @@
-# What a rank uses on its node: GPUs, the cores near them, and directories for caches. Needs settings.bash, job.bash, ranks.bash.
+# What a rank uses on its node: GPUs, the cores near them, and directories for caches. Needs settings.bash, common.bash, ranks.bash.
 
 # Choose which GPUs a rank sees, and its LOCAL_RANK, an index into those. all: every GPU of the node, as under torchrun, and
 # LOCAL_RANK is the index of the rank on its node. one: the GPU with that index, and LOCAL_RANK is 0. The index itself is in
@@ -133,10 +133,11 @@ choose_cpus() { # -> _before
 }
 
 # The node type of the partition, else the first without partitions; the first if the partition is unknown.
-# -> _node_gpus, and _node_cores by GPU
-find_node_type() {
+_node_gpus='' # of the node type, and _node_cores by GPU
+find_node_type() { # -> these
   local IFS='|' row partition=$_job_partition
   local -a fields found=()
+  [[ ! $_node_gpus ]] || return 0
   _node_gpus=0 _node_cores=()
   for row in "${_node_types[@]}"; do
     # shellcheck disable=SC2206 # splitting is intended; the parts are names and numbers

@@ -1,7 +1,11 @@
-# The ranks of a distributed job: which launcher started this one, its numbers, and where all ranks meet. Needs job.bash.
+# The ranks of a distributed job: which launcher started this one, its numbers, and where all ranks meet. Needs common.bash.
+# launchers.bash has what is needed only if another launcher than the scheduler's started them, or none.
 
-# Names of variables that stand for an option, or change what one does; others, such as HPCMOD_CACHE_ROOT, need no options.bash.
-_option_variables='HPCMOD_(DEBUG|FORK|GPUS|LAUNCHER|MAX|NO_PYTHON|PRELOAD|PROFILE|RANKS|RAY|RDZV|RESTORE|SAVE|SPAWN|TEE|TIMING)'
+# Whether a variable stands for an option, or changes what one does; others, such as HPCMOD_CACHE_ROOT, need no options.bash.
+has_option_variable() {
+  [[ ${!HPCMOD_*} == \
+    *HPCMOD_@(DEBUG|FORK|GPUS|LAUNCHER|MAX|NO_PYTHON|PRELOAD|PROFILE|RANKS|RAY|RDZV|RESTORE|SAVE|SPAWN|TEE|TIMING)* ]]
+}
 
 _names=()          # names of the variables set here, in order
 declare -A _why=() # variable -> origin of its value
@@ -66,37 +70,19 @@ is_said() {
 }
 
 offer_ranks() {
-  local fact reason='the only rank, not started by a launcher'
-  if [[ $_launcher ]]; then
-    for fact in RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE; do
-      offer "$fact" "${_told[$fact]-}" "${_by[$fact]}"
-    done
-    [[ ! ${NODE_RANK-}${_told[NODE_RANK]-} && $_launcher != "$_task_launcher" ]] ||
-      offer NODE_RANK "${_told[NODE_RANK]-}" "${_by[NODE_RANK]}"
-    return
-  fi
-  if [[ ! ${WORLD_SIZE-} ]]; then
-    source "$_lib/alone.bash"
-    refuse_signs_of_others
-  fi
-  [[ ${WORLD_SIZE:-1} == 1 ]] || reason='one of your ranks, not started by a launcher'
-  for fact in RANK LOCAL_RANK NODE_RANK; do
-    [[ $fact == NODE_RANK && ! ${NODE_RANK-} && ${WORLD_SIZE:-1} != 1 ]] || offer "$fact" 0 "$reason"
+  local fact
+  [[ $_launcher ]] || { offer_only_rank; return; }
+  for fact in RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE; do
+    offer "$fact" "${_told[$fact]-}" "${_by[$fact]}"
   done
-  for fact in WORLD_SIZE LOCAL_WORLD_SIZE; do
-    offer "$fact" 1 "$reason"
-  done
+  [[ ! ${NODE_RANK-}${_told[NODE_RANK]-} && $_launcher != "$_task_launcher" ]] ||
+    offer NODE_RANK "${_told[NODE_RANK]-}" "${_by[NODE_RANK]}"
 }
 
 offer_meeting_point() {
-  if [[ $_launcher ]]; then
-    offer_master_address
-    offer_master_port
-  else
-    offer MASTER_ADDR 127.0.0.1 'this node, which has the only rank'
-    free_port
-    offer MASTER_PORT "$REPLY" 'free port on this node'
-  fi
+  [[ $_launcher ]] || { offer_own_meeting_point; return; }
+  offer_master_address
+  offer_master_port
 }
 
 # A step may belong to mpirun, which starts its daemons this way on all nodes but the first: use its list only for tasks.
@@ -120,19 +106,11 @@ offer_master_address() {
 }
 
 offer_master_port() {
-  local run=${_told[RUN]-} number
-  if [[ $_launcher == "$_task_launcher" ]]; then
-    is_number "$run" || refuse "$_job_variable is '$run', which is not a number"
-    port $((10#$run * 13957 + 10#$_step))
-    offer MASTER_PORT "$REPLY" "from job $run and step $_step"
-  elif [[ $_launcher == PET && ${PET_MASTER_PORT-} ]]; then
-    offer MASTER_PORT "$PET_MASTER_PORT" PET_MASTER_PORT
-  else
-    number_of "$_launcher ${run:-$UID}" 2>/dev/null
-    port "$REPLY"
-    [[ ! $run ]] || run="${_by[RUN]} '$run'"
-    offer MASTER_PORT "$REPLY" "from ${run:-the user ID, $UID, because the run has no ID}"
-  fi
+  local run=${_told[RUN]-}
+  [[ $_launcher == "$_task_launcher" ]] || { offer_port_of_run "$run"; return; }
+  is_number "$run" || refuse "$_job_variable is '$run', which is not a number"
+  port $((10#$run * 13957 + 10#$_step))
+  offer MASTER_PORT "$REPLY" "from job $run and step $_step"
 }
 
 # Ports 10240 to 32750 are below those that Linux assigns to clients (from 32768), so no short-lived connection occupies one.
@@ -140,15 +118,6 @@ offer_master_port() {
 # room for that many steps.
 port() { # NUMBER -> REPLY
   REPLY=$((10240 + $1 % 22511))
-}
-
-# A successful connection means that the port is in use; the only rank need not agree with others on the choice.
-free_port() { # -> REPLY
-  local attempt
-  for attempt in {0..49}; do
-    port $((($$ + UID + attempt) * 13957))
-    { true <>"/dev/tcp/127.0.0.1/$REPLY"; } 2>/dev/null || return 0
-  done
 }
 
 # Values of all sources must be numbers that fit together. -> _place: index of this rank on its node; _multi_node
@@ -198,15 +167,6 @@ check_sources() {
   fi
 }
 
-check_others_are_told() {
-  local variable
-  ((WORLD_SIZE > 1)) || return 0
-  for variable in RANK MASTER_ADDR MASTER_PORT; do
-    ! is_ours "$variable" ||
-      refuse "WORLD_SIZE is $WORLD_SIZE, but $variable is not set. Start this with $_task_launcher, or set $variable as well"
-  done
-}
-
 warn_of_missing_launcher() {
   [[ ! $_launcher && $_job_tasks != 1 && $WORLD_SIZE == 1 ]] || return 0
   say "this job has $_job_tasks tasks, but this process was not started by $_task_launcher: running as the only rank"
@@ -226,33 +186,38 @@ warn_of_missing_launcher() {
 #   PALS       no public page: as HPE's mpiexec sets them at ALCF, where PALS_SIZE is missing
 #   PET        PyTorch's page on torchrun: PET_* are its options, as set by Kubeflow: one process per node
 #   Kubernetes "Indexed Job for parallel processing with static work assignment"; you have to set WORLD_SIZE
-_launchers="
-torchrun|TORCHELASTIC_RUN_ID|RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|GROUP_RANK|GROUP_WORLD_SIZE|TORCHELASTIC_RUN_ID
-mpirun|OMPI_COMM_WORLD_SIZE|OMPI_COMM_WORLD_RANK|OMPI_COMM_WORLD_LOCAL_RANK|OMPI_COMM_WORLD_SIZE|OMPI_COMM_WORLD_LOCAL_SIZE|-|OMPI_MCA_orte_num_nodes|PMIX_NAMESPACE OMPI_MCA_ess_base_jobid
-mpiexec|MPI_LOCALNRANKS|PMI_RANK|MPI_LOCALRANKID|PMI_SIZE|MPI_LOCALNRANKS|-|-|$_run_variables
-mpirun_rsh|MV2_COMM_WORLD_SIZE|MV2_COMM_WORLD_RANK|MV2_COMM_WORLD_LOCAL_RANK|MV2_COMM_WORLD_SIZE|MV2_COMM_WORLD_LOCAL_SIZE|-|-|$_run_variables
-jsrun|JSM_NAMESPACE_SIZE|JSM_NAMESPACE_RANK|JSM_NAMESPACE_LOCAL_RANK|JSM_NAMESPACE_SIZE|JSM_NAMESPACE_LOCAL_SIZE|-|-|LSB_JOBID
-flux|FLUX_TASK_RANK|FLUX_TASK_RANK|FLUX_TASK_LOCAL_ID|FLUX_JOB_SIZE|-|-|FLUX_JOB_NNODES|FLUX_JOB_ID
-$_task_launcher|_step|$_task_variables
-PALS|PALS_RANKID|PALS_RANKID|PALS_LOCAL_RANKID|PALS_SIZE PMI_SIZE|PALS_LOCAL_SIZE|PALS_NODEID|-|PALS_APID
-PET|PET_NNODES|PET_NODE_RANK|=0|PET_NNODES|=1|PET_NODE_RANK|PET_NNODES|PET_RDZV_ID
-Kubernetes|JOB_COMPLETION_INDEX|JOB_COMPLETION_INDEX|=0|WORLD_SIZE|=1|JOB_COMPLETION_INDEX|WORLD_SIZE|-"
+_launchers=(
+  'torchrun|TORCHELASTIC_RUN_ID|RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|GROUP_RANK|GROUP_WORLD_SIZE|TORCHELASTIC_RUN_ID'
+  'mpirun|OMPI_COMM_WORLD_SIZE|OMPI_COMM_WORLD_RANK|OMPI_COMM_WORLD_LOCAL_RANK|OMPI_COMM_WORLD_SIZE|OMPI_COMM_WORLD_LOCAL_SIZE|-|OMPI_MCA_orte_num_nodes|PMIX_NAMESPACE OMPI_MCA_ess_base_jobid'
+  "mpiexec|MPI_LOCALNRANKS|PMI_RANK|MPI_LOCALRANKID|PMI_SIZE|MPI_LOCALNRANKS|-|-|$_run_variables"
+  "mpirun_rsh|MV2_COMM_WORLD_SIZE|MV2_COMM_WORLD_RANK|MV2_COMM_WORLD_LOCAL_RANK|MV2_COMM_WORLD_SIZE|MV2_COMM_WORLD_LOCAL_SIZE|-|-|$_run_variables"
+  'jsrun|JSM_NAMESPACE_SIZE|JSM_NAMESPACE_RANK|JSM_NAMESPACE_LOCAL_RANK|JSM_NAMESPACE_SIZE|JSM_NAMESPACE_LOCAL_SIZE|-|-|LSB_JOBID'
+  'flux|FLUX_TASK_RANK|FLUX_TASK_RANK|FLUX_TASK_LOCAL_ID|FLUX_JOB_SIZE|-|-|FLUX_JOB_NNODES|FLUX_JOB_ID'
+  "$_task_launcher|_step|$_task_variables"
+  'PALS|PALS_RANKID|PALS_RANKID|PALS_LOCAL_RANKID|PALS_SIZE PMI_SIZE|PALS_LOCAL_SIZE|PALS_NODEID|-|PALS_APID'
+  'PET|PET_NNODES|PET_NODE_RANK|=0|PET_NNODES|=1|PET_NODE_RANK|PET_NNODES|PET_RDZV_ID'
+  'Kubernetes|JOB_COMPLETION_INDEX|JOB_COMPLETION_INDEX|=0|WORLD_SIZE|=1|JOB_COMPLETION_INDEX|WORLD_SIZE|-'
+)
 
 _parts=(MARK RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK NODES RUN)
 declare -A _told=() # values from the launcher, by these names
 declare -A _by=()   # the variable that each came from
 
 find_launcher() { # -> _launcher, empty if none started this process; _told, _by
-  local IFS=$'\n' line
-  local -a fields
+  local IFS='|' row mark
   find_step
   _launcher=
-  for line in $_launchers; do
-    IFS='|'
-    # shellcheck disable=SC2206 # splitting is intended, and the table has no glob characters
-    fields=($line)
-    [[ ${!fields[1]-} ]] && read_variables "${fields[@]}" && return
+  for row in "${_launchers[@]}"; do
+    mark=${row#*|} mark=${mark%%|*}
+    # shellcheck disable=SC2086 # splitting is intended, and the table has no glob characters
+    [[ ! ${!mark-} ]] || { read_variables $row && break; }
   done
+  if [[ $_launcher == "$_task_launcher" ]]; then
+    find_place_in_step
+  else
+    source "$_lib/launchers.bash" # another launcher, or none
+    [[ ! $_launcher ]] || find_place
+  fi
 }
 
 read_variables() { # NAME VARIABLES...
@@ -270,7 +235,6 @@ read_variables() { # NAME VARIABLES...
       *) _told[${_parts[i]}]=${!variable-} ;;
     esac
   done
-  if [[ $_launcher == "$_task_launcher" ]]; then find_place_in_step; else find_place; fi
 }
 
 # A batch script also has the number of a rank, 0, and the job's number of tasks, but no step, or one with a reserved high
@@ -300,23 +264,4 @@ tasks_here() { # LIST NODE
     entry=
   done
   REPLY=${entry%'('*}
-}
-
-# Compute missing values if all nodes have the same number of ranks, assigned node by node (the default of all launchers) or
-# round-robin; otherwise the node's number is not known, and NODE_RANK is left unset.
-find_place() {
-  local rank=${_told[RANK]-} local_rank=${_told[LOCAL_RANK]-} size=${_told[WORLD_SIZE]-} here=${_told[LOCAL_WORLD_SIZE]-}
-  local nodes=${_told[NODES]-} reason='equal shares of all nodes'
-  is_number "$rank" && is_number "$local_rank" && is_number "$size" || return 0
-  [[ $here != "$size" ]] || nodes=1
-  is_number "$nodes" && ((10#$nodes && 10#$size % 10#$nodes == 0)) || return 0
-  : "${here:=$((10#$size / 10#$nodes))}"
-  [[ ${_told[LOCAL_WORLD_SIZE]-} ]] || _told[LOCAL_WORLD_SIZE]=$here _by[LOCAL_WORLD_SIZE]=$reason
-  is_number "$here" && ((10#$here * 10#$nodes == 10#$size)) && [[ ! ${_told[NODE_RANK]-} ]] || return 0
-  _by[NODE_RANK]=$reason
-  if ((10#$rank % 10#$here == 10#$local_rank)); then
-    _told[NODE_RANK]=$((10#$rank / 10#$here))
-  elif ((10#$rank / 10#$nodes == 10#$local_rank)); then
-    _told[NODE_RANK]=$((10#$rank % 10#$nodes))
-  fi
 }

@@ -1,4 +1,4 @@
-# Start the image of the module: what wrapper and in-environment do outside the container. Needs settings.bash, job.bash and
+# Start the image of the module: what wrapper and in-environment do outside the container. Needs settings.bash, common.bash and
 # binds.bash.
 
 find_image() { # -> _image

@@ -55,7 +55,7 @@ def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[R
 
 
 def look(hosts: str, times: int, *, name: str = "first_host") -> None:
-    parts = [runscript_files()[part] for part in ("lib/job.bash", "lib/all-hosts.bash")]
+    parts = [runscript_files()[part] for part in ("lib/common.bash", "lib/all-hosts.bash")]
     script = "\n".join([*parts, LOOP.replace("first_host", name)])
     subprocess.run(["bash", "-uc", script, "bash", str(times)], input=hosts, text=True, check=True)
 

@@ -575,7 +575,7 @@ done
 @reader("host list")
 def _host_list(_: Path) -> Iterator[Reader]:
     templates = runscript_files()
-    functions = templates["lib/job.bash"] + templates["lib/all-hosts.bash"]
+    functions = templates["lib/common.bash"] + templates["lib/all-hosts.bash"]
     bash = shutil.which("bash") or "bash"
     argv = [bash, "-c", f"set -uf\n{functions}\n{_SERVER}"]
     # in other locales `read` takes a newline as part of a truncated multibyte character

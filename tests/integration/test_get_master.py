@@ -47,7 +47,7 @@ def ask_slurm(lists: list[str], slurm_conf: Path) -> list[str]:
 
 def ask_us(lists: list[str]) -> list[str]:
     """Return the first host of each list, empty where we reject it, from a single bash process."""
-    script = runscript_files()["lib/job.bash"] + LOOP
+    script = runscript_files()["lib/common.bash"] + LOOP
     given = "".join(f"{hosts}\n" for hosts in lists)
     done = subprocess.run(["bash", "-uc", script], input=given, capture_output=True, text=True, timeout=60)
     assert done.stderr == ""
@@ -65,7 +65,7 @@ def ask_slurm_for_all(lists: list[str], slurm_conf: Path) -> list[list[str]]:
 def ask_us_for_all(lists: list[str]) -> list[list[str]]:
     templates = runscript_files()
     loop = """while IFS= read -r list; do all_hosts "$list" && printf '%s ' "${_hosts[@]}"; echo; done"""
-    script = f"{templates['lib/job.bash']}\n{templates['lib/all-hosts.bash']}\n{loop}"
+    script = f"{templates['lib/common.bash']}\n{templates['lib/all-hosts.bash']}\n{loop}"
     given = "".join(f"{hosts}\n" for hosts in lists)
     done = subprocess.run(["bash", "-uc", script], input=given, capture_output=True, text=True, timeout=60)
     assert done.stderr == ""

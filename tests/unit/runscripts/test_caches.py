@@ -125,7 +125,7 @@ def directory_of_another_user(tmp_path: Path) -> Path:
 
 
 def test_a_directory_of_another_user_is_not_used(directory_of_another_user: Path) -> None:
-    part = runscript_files()["lib/job.bash"]
+    part = runscript_files()["lib/common.bash"]
     assert subprocess.run(["bash", "-c", f'{part}\nis_private "$1"', "bash", directory_of_another_user]).returncode == 1
 
 

@@ -48,10 +48,10 @@ def test_a_users_variant_with_another_port_and_a_variable_runs(
     assert (refused.returncode, refused.stderr.split(":")[0]) == (2, "my-distributed")
 
 
-def test_a_rank_without_options_reads_five_parts(rank: Rank) -> None:
+def test_a_rank_without_options_reads_four_parts(rank: Rank) -> None:
     """A thousand ranks open these files on a parallel file system."""
     for path in (rank.scripts.root / "runscripts/lib").iterdir():
-        if path.stem not in ("settings", "job", "ranks", "node", "python"):
+        if path.stem not in ("settings", "common", "ranks", "node"):
             path.unlink()
     assert rank(task(1), "x.py").arguments == ["x.py"]
 
@@ -59,10 +59,10 @@ def test_a_rank_without_options_reads_five_parts(rank: Rank) -> None:
 def test_each_option_is_noticed_by_its_variable(scripts: Scripts) -> None:
     lib = scripts.root / "runscripts/lib"
     show = f"""_lib={lib} _only=
-        source "$_lib/job.bash" && source "$_lib/ranks.bash" && source "$_lib/options.bash"
+        source "$_lib/common.bash" && source "$_lib/ranks.bash" && source "$_lib/options.bash"
         for name in "${{_options[@]}}"; do
-          name=${{name^^}}
-          [[ HPCMOD_${{name//-/_}} =~ $_option_variables ]] || echo "$name"
+          name=HPCMOD_${{name^^}}
+          (export "${{name//-/_}}=1" && has_option_variable) || echo "$name"
         done"""
     done = subprocess.run(["bash", "-uc", show], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("", "")

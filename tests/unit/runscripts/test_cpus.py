@@ -102,7 +102,7 @@ def chosen_on_lumi(has: str, **env: str) -> str:
     """Return the command that starts a rank on LUMI if it may use these CPUs, which need not exist on this machine."""
     settings = RunscriptSettings(module="x/1", sif_variable="SIFX", nodes=LUMI.node_types)
     texts = render_runscripts(settings, templates=runscript_files())
-    parts = (texts[f"lib/{name}.bash"] for name in ("settings", "job", "ranks", "node", "python"))
+    parts = (texts[f"lib/{name}.bash"] for name in ("settings", "common", "ranks", "node"))
     script = "\n".join(("set -u; declare -A _asked=()", *parts))
     given = {"PATH": "/usr/bin:/bin", "DEVICES": "1", "HAS": has, "SLURM_JOB_PARTITION": "standard-g", **env}
     words = CHOOSE.format(script=script)  # too long for an argument

@@ -284,7 +284,7 @@ MANY = "1-1," * 260
 )
 def test_a_list_of_more_hosts_than_any_machine_has_ends_soon(hosts: str) -> None:
     templates = runscript_files()
-    functions = templates["lib/job.bash"] + templates["lib/all-hosts.bash"]
+    functions = templates["lib/common.bash"] + templates["lib/all-hosts.bash"]
     script = f'{functions}\nulimit -v 500000; all_hosts "$1" || echo refused'
     done = subprocess.run(["bash", "-uc", script, "bash", hosts], capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.stderr) == ("refused\n", "")

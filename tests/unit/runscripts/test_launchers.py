@@ -209,7 +209,7 @@ def test_distinguishes_cyclic_from_block_distribution(rank: Rank) -> None:
 
 def test_the_table_of_launchers_names_variables_only() -> None:
     templates = runscript_files()
-    script = templates["lib/job.bash"] + templates["lib/ranks.bash"] + '\nprintf %s "$_launchers"'
+    script = templates["lib/common.bash"] + templates["lib/ranks.bash"] + '\nprintf "%s\\n" "${_launchers[@]}"'
     done = subprocess.run(["bash", "-c", script], env={}, capture_output=True, text=True, check=True)
     rows = [line.split("|") for line in done.stdout.strip().splitlines()]
     assert [row[0] for row in rows] == [

@@ -13,7 +13,7 @@ from hpcmod.resources import runscript_files
 pytestmark = pytest.mark.slow
 
 OWNERS = {
-    "lib/job.bash": "reads the variables of a job, and gives them names that are the same for all schedulers",
+    "lib/common.bash": "reads the variables of a job, and gives them names that are the same for all schedulers",
     "lib/check_node.py": "reads the variables of a task: it is Python, and also runs without the run scripts",
     "lib/step.bash": "starts steps, copies files to nodes and sends signals",
 }
@@ -35,9 +35,9 @@ def test_only_these_parts_of_the_run_scripts_know_the_words_of_schedulers() -> N
 
 
 def read_job(env: Mapping[str, str], *names: str) -> list[str]:
-    """Return the values that lib/job.bash derives from an environment."""
+    """Return the values that lib/common.bash derives from an environment."""
     shown = "".join(f"\nprintf '%s\\n' \"${name}\"" for name in names)
-    script = "set -u\n" + runscript_files()["lib/job.bash"] + shown
+    script = "set -u\n" + runscript_files()["lib/common.bash"] + shown
     done = subprocess.run(["bash", "-c", script], env=dict(env), capture_output=True, text=True, check=True)
     return done.stdout.splitlines()
 

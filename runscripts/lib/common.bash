@@ -1,5 +1,5 @@
-# Messages, what the scheduler says about this job, host lists, and the directory of this job on this node.
-# Sourced by all run scripts, in the container and outside.
+# What all scripts share: messages, what the scheduler says about this job, programs, the settings of the machine; then host
+# lists, the directory of this job on this node, and the image's Python.
 
 # Global names start with _, so that no variable that the user exported is changed before Python starts.
 say() { printf '%s: %s\n' "$_me" "$1" >&2; }
@@ -45,6 +45,56 @@ stop() { # STATUS MESSAGE
   _run_variables='SLURM_JOB_ID PBS_JOBID LSB_JOBID' # for launchers without a number of their own
   _host_variables='SLURM_STEP_NODELIST, SLURM_JOB_NODELIST or SLURM_NODELIST'
 }
+
+in_container() { [[ ${APPTAINER_CONTAINER-} || ${SINGULARITY_CONTAINER-} || -d /.singularity.d ]]; }
+
+# NAME -> REPLY: its path on PATH. Skips relative directories, and wrappers, so that two wrappers do not call each other
+# forever.
+find_program() {
+  local IFS=: directory
+  for directory in ${PATH-}; do
+    REPLY=$directory/$1
+    [[ $directory == /* && -f $REPLY && -x $REPLY ]] && ! is_wrapper "$REPLY" && return
+  done
+  return 1
+}
+
+is_wrapper() { # FILE
+  local start=
+  [[ ! -r $1 ]] || IFS= read -r -d '' -n 60 start <"$1"
+  [[ $start == *'# hpcmod wrapper'* ]]
+}
+
+# The settings of settings.bash, for every command, however it is started; an existing value wins, even if empty. Which of
+# them apply, those for one node or for several, is only known here, not when the module is loaded.
+
+# According to the scheduler or the launcher; see above and ranks.bash.
+is_multi_node() {
+  local nodes=${_step_nodes:-${PET_NNODES:-${OMPI_MCA_orte_num_nodes-}}}
+  [[ ${OMPI_COMM_WORLD_SIZE-} == "${OMPI_COMM_WORLD_LOCAL_SIZE-}" ]] || return 0
+  [[ ! ${MPI_LOCALNRANKS-} || ${PMI_SIZE-} == "$MPI_LOCALNRANKS" ]] || return 0
+  [[ ! ${PALS_LOCAL_SIZE-} || ${PALS_SIZE:-${PMI_SIZE-}} == "$PALS_LOCAL_SIZE" ]] || return 0
+  [[ $nodes && $nodes != 1 ]]
+}
+
+export_settings() {
+  if is_multi_node; then
+    export_unset "${_settings_multi_node[@]}"
+  else
+    export_unset "${_settings_single_node[@]}"
+  fi
+  export_unset "${_settings[@]}"
+}
+
+export_unset() { # VARIABLE VALUE ...
+  while (($#)); do
+    [[ ${!1+set} ]] || export "$1=$2"
+    shift 2
+  done
+}
+
+# --- From here on: for the run scripts. bin/ and in-environment do not read it.
+[[ ! ${_starts_container-} ]] || return 0
 
 # Search for errors, which is thirty times faster than matching the whole grammar; the searches are separate, because one
 # that can start at any character slows down all. Outside the brackets: a character that host names do not contain, a host
@@ -92,35 +142,6 @@ ranges_rise() {
   done
 }
 
-# Hosts if Slurm provides no list: variables and files as documented by each scheduler.
-#   LSB_MCPU_HOSTS  IBM Spectrum LSF, "Environment variables": each host and its slots. jsrun starts nothing on the first
-#                   one, which is the launch node
-#   PBS_NODEFILE    PBS, pbs_run(7B): a file with one host per line
-#   MASTER_ADDR     set by torchrun for its workers
-#   PET_*           options of torchrun: --master_addr or --rdzv_endpoint
-# -> REPLY, empty if unknown
-other_first_host() {
-  local IFS=$' \t\n'
-  local -a words
-  REPLY=
-  if [[ ${TORCHELASTIC_RUN_ID-} ]]; then
-    REPLY=${MASTER_ADDR-}
-  elif [[ ${PET_MASTER_ADDR:-${PET_RDZV_ENDPOINT-}} ]]; then
-    REPLY=${PET_MASTER_ADDR:-${PET_RDZV_ENDPOINT%:*}}
-  elif [[ ${LSB_MCPU_HOSTS:-${LSB_HOSTS-}} ]]; then
-    read -ra words <<<"${LSB_MCPU_HOSTS:-$LSB_HOSTS}"
-    [[ ! ${JSM_NAMESPACE_RANK-} || ! ${LSB_MCPU_HOSTS-} || ${#words[@]} -lt 4 ]] || words=("${words[@]:2}")
-    REPLY=${words[0]-}
-  elif [[ ${PBS_NODEFILE-} && -r $PBS_NODEFILE ]]; then
-    IFS= read -r REPLY <"$PBS_NODEFILE"
-  elif is_all_here; then
-    # not HOSTNAME, which many sites export from the submission node
-    read -r REPLY </proc/sys/kernel/hostname
-  fi
-  [[ $REPLY =~ ^[A-Za-z0-9][A-Za-z0-9._:-]*$ ]] || REPLY=
-  [[ ${TORCHELASTIC_RUN_ID-}${PET_MASTER_ADDR-}${PET_RDZV_ENDPOINT-} ]] || add_host_suffix "$REPLY"
-}
-
 # The host names of the fast network differ from those of the scheduler by a suffix of the first part:
 # n1.site is n1i.site. HOST -> REPLY: its name there.
 add_host_suffix() {
@@ -128,14 +149,6 @@ add_host_suffix() {
   [[ $_host_suffix && $1 && $1 != *:* && $1 != localhost && ! $1 =~ ^[0-9.]+$ ]] || return 0
   REPLY=${1%%.*}$_host_suffix
   [[ $1 != *.* || $_host_suffix == *.* ]] || REPLY+=.${1#*.}
-}
-
-# Open MPI, Flux and PALS do not list the hosts; but if all ranks are on one node, it is this one.
-is_all_here() {
-  [[ ${FLUX_JOB_NNODES-} == 1 ]] ||
-    [[ ${OMPI_COMM_WORLD_SIZE-} && $OMPI_COMM_WORLD_SIZE == "${OMPI_COMM_WORLD_LOCAL_SIZE-}" ]] ||
-    [[ ${PALS_LOCAL_SIZE-} && ${PALS_SIZE:-${PMI_SIZE-}} == "$PALS_LOCAL_SIZE" ]] ||
-    [[ ${MPI_LOCALNRANKS-} && ${PMI_SIZE-} == "$MPI_LOCALNRANKS" ]]
 }
 
 # The cache directory of this user, job and node, the same inside and outside the container. -> _cache
@@ -174,49 +187,57 @@ is_private() { # DIRECTORY
 }
 _private='' # the last directory that is
 
-in_container() { [[ ${APPTAINER_CONTAINER-} || ${SINGULARITY_CONTAINER-} || -d /.singularity.d ]]; }
-
-# NAME -> REPLY: its path on PATH. Skips relative directories, and wrappers, so that two wrappers do not call each other
-# forever.
-find_program() {
-  local IFS=: directory
-  for directory in ${PATH-}; do
-    REPLY=$directory/$1
-    [[ $directory == /* && -f $REPLY && -x $REPLY ]] && ! is_wrapper "$REPLY" && return
+# The module or the wrapper sets variables of the host's Python to empty. Unset them for programs in the container.
+forget_host_python() {
+  local i name
+  for ((i = 0; i < ${#_guard[@]}; i += 3)); do
+    name=${_guard[i]}
+    [[ ${_guard[i + 1]} || ${!name-not set} ]] || unset "$name"
   done
-  return 1
 }
 
-is_wrapper() { # FILE
-  local start=
-  IFS= read -r -d '' -n 60 start 2>/dev/null <"$1"
-  [[ $start == *'# hpcmod wrapper'* ]]
+activate_python() {
+  forget_host_python
+  [[ ${WITH_CONDA-} ]] && ! python_is_active || return 0
+  local before=$PATH libraries=${LD_LIBRARY_PATH-}
+  forget_other_conda
+  # Conda's own scripts read unset variables, and some of them print to stdout, which belongs to the program.
+  set +u
+  eval "$WITH_CONDA" >&2 || stop 7 "cannot activate the image's Python environment with WITH_CONDA='$WITH_CONDA'"
+  set -u
+  # Activation puts its own directories first, but the user's packages must precede the image's.
+  [[ ! ${VIRTUAL_ENV-} ]] || stay_first "$VIRTUAL_ENV/bin" "$before"
+  stay_first /runscripts "$before"
+  # The host's network libraries, if the module has put them first.
+  [[ $libraries != /host/lib:* || $LD_LIBRARY_PATH == /host/lib:* ]] || LD_LIBRARY_PATH=/host/lib:$LD_LIBRARY_PATH
 }
 
-# The settings of settings.bash, for every command, however it is started; an existing value wins, even if empty. Which of
-# them apply, those for one node or for several, is only known here, not when the module is loaded.
-
-# According to the scheduler or the launcher; see above and ranks.bash.
-is_multi_node() {
-  local nodes=${_step_nodes:-${PET_NNODES:-${OMPI_MCA_orte_num_nodes-}}}
-  [[ ${OMPI_COMM_WORLD_SIZE-} == "${OMPI_COMM_WORLD_LOCAL_SIZE-}" ]] || return 0
-  [[ ! ${MPI_LOCALNRANKS-} || ${PMI_SIZE-} == "$MPI_LOCALNRANKS" ]] || return 0
-  [[ ! ${PALS_LOCAL_SIZE-} || ${PALS_SIZE:-${PMI_SIZE-}} == "$PALS_LOCAL_SIZE" ]] || return 0
-  [[ $nodes && $nodes != 1 ]]
+# The conda environment that the last word of WITH_CONDA names is on PATH, and only the user's python comes before it.
+python_is_active() {
+  local prefix=${CONDA_PREFIX-}
+  [[ ${prefix##*/} == "${WITH_CONDA##* }" && -x $prefix/bin/python && :$PATH: == *":$prefix/bin:"* ]] || return 1
+  hash python
+  [[ ${BASH_CMDS[python]} == "$prefix/bin/python" || ${BASH_CMDS[python]} == "${VIRTUAL_ENV:-none}/bin/python" ]]
 }
 
-export_settings() {
-  if is_multi_node; then
-    export_unset "${_settings_multi_node[@]}"
-  else
-    export_unset "${_settings_single_node[@]}"
-  fi
-  export_unset "${_settings[@]}"
+# Variables of a conda on the host, which is not on PATH here: conda would first deactivate it.
+forget_other_conda() {
+  [[ :$PATH: == *":${CONDA_PREFIX:-none}/bin:"* ]] ||
+    unset CONDA_PREFIX CONDA_DEFAULT_ENV CONDA_SHLVL CONDA_PROMPT_MODIFIER
 }
 
-export_unset() { # VARIABLE VALUE ...
-  while (($#)); do
-    [[ ${!1+set} ]] || export "$1=$2"
-    shift 2
-  done
+stay_first() { # DIRECTORY PATH
+  [[ :$2: != *":$1:"* ]] || PATH=$1:$PATH
+}
+
+_before=() # command in front of python, e.g. a profiler
+_last=()   # command of this script that is run last, with the arguments for python
+
+run_python() { # ARGS
+  activate_python
+  hash -r
+  [[ ! ${_last[*]} ]] || "${_last[@]}" "$@"
+  ! hash python 2>/dev/null || exec "${_before[@]}" python "$@"
+  ! hash python3 2>/dev/null || exec "${_before[@]}" python3 "$@"
+  stop 127 "Python not found: neither python nor python3 on PATH=$PATH, with WITH_CONDA='${WITH_CONDA-}'"
 }
