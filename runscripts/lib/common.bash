@@ -183,9 +183,21 @@ is_private() { # DIRECTORY
   local mode
   [[ $1 != "$_private" ]] || return 0
   [[ -d $1 && ! -L $1 && -O $1 && -w $1 ]] || return 1
-  mode=$(ls -ld -- "$1") && [[ ${mode:5:1}${mode:8:1} == -- ]] && _private=$1
+  if [[ ! -u $1 || ! -k ${1%/*} ]]; then
+    mode=$(ls -ldn -- "$1") && [[ ${mode:5:1}${mode:8:1} == -- ]] || return 1
+  fi
+  _private=$1
 }
 _private='' # the last directory that is
+
+# A sticky directory, such as /tmp, lets nobody rename a directory of others. In it, the set-user-ID bit, which means nothing
+# for a directory, and which only its owner can set, is the mark of those that this function created: is_private needs no `ls`.
+make_private() { # DIRECTORY
+  local mode=700
+  [[ ! -k ${1%/*} ]] || mode=4700
+  # shellcheck disable=SC2174 # only the last directory must be private
+  [[ -d $1 ]] || mkdir -p -m "$mode" -- "$1" 2>/dev/null
+}
 
 # The module or the wrapper sets variables of the host's Python to empty. Unset them for programs in the container.
 forget_host_python() {

@@ -205,8 +205,7 @@ make_caches() {
 
 # Nothing is written to $_cache before this.
 own_cache_directory() {
-  # shellcheck disable=SC2174 # only the last directory must be private
-  [[ -d $_cache ]] || mkdir -p -m 700 -- "$_cache" 2>/dev/null
+  make_private "$_cache"
   if ! is_private "$_cache"; then
     move_caches 'is not a private directory of yours'
   elif ! has_space "$_cache"; then
@@ -214,9 +213,9 @@ own_cache_directory() {
   fi
 }
 
-# Write a file of 4 kB and keep it: this fails on a full disk or an exceeded quota. All ranks write the same content.
+# Write a file of 4 kB, once, and keep it: this fails on a full disk or an exceeded quota.
 has_space() { # DIRECTORY
-  { printf '%4096s' '' >"$1/.space"; } 2>/dev/null
+  [[ -s $1/.space ]] || { printf '%4096s' '' >"$1/.space"; } 2>/dev/null
 }
 
 move_caches() { # WHY

@@ -36,8 +36,7 @@ start_measuring() {
   local directory=$_cache/timing file
   _probe='' _record=''
   [[ ($_times || $_trace) && ! ${_launch[*]} ]] || return 0
-  # shellcheck disable=SC2174 # only the last directory must be private
-  { [[ -d $_cache ]] || mkdir -p -m 700 -- "$_cache"; } 2>/dev/null && is_private "$_cache" || return 0
+  make_private "$_cache" && is_private "$_cache" || return 0
   { [[ -d $directory ]] || mkdir -m 700 -- "$directory" || [[ -d $directory ]]; } 2>/dev/null || return 0
   is_private "$directory" || return 0
   if [[ $_times ]]; then

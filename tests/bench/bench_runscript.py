@@ -42,9 +42,7 @@ MASTER_ADDR=$(python3 -c 'import argparse, sys; print(sys.argv[1].split(",")[0])
 export MASTER_ADDR RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS MASTER_PORT=29500
 exec python
 """
-"""Stand-in for LUMI's conda-python-distributed (PyTorch 2.7.1, August 2025): it starts and waits for the same
-programs.
-"""
+"""Stand-in for LUMI's conda-python-distributed (PyTorch 2.7.1, August 2025): it waits for the same programs."""
 
 
 def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[Row]:
@@ -69,6 +67,7 @@ def run(argv: list[str], env: Mapping[str, str]) -> None:
 
 def make_image(root: Path) -> None:
     """Write the scripts, and stand-ins for python, its activation and the container runtime."""
+    (root / "caches").mkdir(mode=0o1755)  # sticky, like /tmp, where most machines have the caches
     write_runscripts(root, SETTINGS)
     Scripts(root / "module").write(SETTINGS)
     write_program(root / "lumi", LUMI)

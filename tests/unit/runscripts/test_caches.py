@@ -11,7 +11,7 @@ import pytest
 
 from hpcmod.model.plan import RunscriptSettings
 from hpcmod.resources import runscript_files
-from tests.unit.runscripts.scripts import DISTRIBUTED, Rank, Scripts, task
+from tests.unit.runscripts.scripts import DISTRIBUTED, Rank, Scripts, make_program, task
 
 pytestmark = pytest.mark.slow
 
@@ -109,6 +109,36 @@ def test_a_directory_that_a_group_may_write_is_not_used(rank: Rank, tmp_path: Pa
     ran = rank(task(0, TMPDIR=str(tmp_path)))
     assert ran.status == 0 and f"{renamed} is not a private directory of yours" in ran.stderr
     assert (tmp_path / "thesis.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("parent", "mode", "asked", "used"),
+    [
+        pytest.param(0o1777, 0o4700, False, True, id="created by another rank"),
+        pytest.param(0o1777, 0o700, True, True, id="by another program"),
+        pytest.param(0o1777, 0o770, True, False, id="open to a group"),
+        pytest.param(0o777, 0o4770, True, False, id="where others can rename it"),
+    ],
+)
+def test_a_process_looks_at_the_mode_unless_a_rank_has_marked_it(
+    rank: Rank, python_path: str, tmp_path: Path, parent: int, mode: int, asked: bool, used: bool
+) -> None:
+    caches = tmp_path / "caches" / "alice-hpcmod-4711-nid001"
+    caches.mkdir(parents=True)
+    caches.chmod(mode)
+    caches.parent.chmod(parent)
+    make_program(tmp_path / "tools" / "ls", f'#!/bin/bash\n: >{tmp_path}/asked\nexec /bin/ls "$@"\n')
+    rank.path = f"{tmp_path}/tools:{python_path}"
+    ran = rank(task(0, TMPDIR=str(tmp_path)))
+    assert (tmp_path / "asked").exists() is asked
+    assert ran.environment["TRITON_CACHE_DIR"].startswith(f"{caches}/") is used
+
+
+def test_ranks_mark_what_they_create_in_a_sticky_directory(rank: Rank, tmp_path: Path) -> None:
+    (tmp_path / "caches").mkdir()
+    (tmp_path / "caches").chmod(0o1777)
+    rank(task(0))
+    assert (tmp_path / "caches" / "alice-hpcmod-4711-nid001").stat().st_mode & 0o7777 == 0o4700
 
 
 def test_only_one_rank_of_a_node_tells_that_the_caches_moved(rank: Rank, stolen: Path, tmp_path: Path) -> None:
