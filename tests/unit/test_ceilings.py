@@ -38,7 +38,7 @@ CEILINGS = {
     "tests/logs": 1360,
     "tests/lumi": 980,
     "tests/planted": 210,
-    "tests/unit": 55120,
+    "tests/unit": 55150,  # 30 more: how ranks recognize private directories
     "docs": 90,
     "docs/explanation": 920,
     "docs/how-to": 4200,
