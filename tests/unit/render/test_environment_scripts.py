@@ -52,14 +52,6 @@ def read_environment(shell: str, line: str, **env: str) -> dict[str, str]:
     return dict(entry.partition("=")[::2] for entry in done.stdout.split("\0") if entry)
 
 
-@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
-@pytest.mark.slow
-def test_bash_can_parse_every_script(plan: InstallPlan, tmp_path: Path) -> None:
-    root = write_scripts(plan, tmp_path / "root")
-    for name in RENDERED:
-        assert subprocess.run(["bash", "-n", root / name], check=False).returncode == 0
-
-
 @pytest.mark.parametrize("name", {**CHECKED, **PLANS} if THOROUGH else CHECKED)
 @pytest.mark.slow
 def test_shellcheck_finds_nothing(name: str, tmp_path: Path) -> None:

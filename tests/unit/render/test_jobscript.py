@@ -109,11 +109,6 @@ def test_ranks_that_cannot_share_a_container_start_plainly(program: str, more: d
     assert any("--start one-per-node has no effect" in note for note in plan.notes)
 
 
-def test_salloc_has_no_options_of_scripts() -> None:
-    plan = made(options=(("account", "a"),), more=("--array=0-3", "--error=e", "--output=o"))
-    assert make_salloc(plan.directives) == ("salloc", "--account=a", "--nodes=1", "--ntasks-per-node=1")
-
-
 def test_salloc_asks_for_the_same_nodes() -> None:
     site = Site("ours", stage_places=(StagePlace("nvme", "/mnt", "-C nvme"),))
     argv = make_salloc(made(site=site, nodes=3, stage="nvme", options=(("account", "a"),)).directives)

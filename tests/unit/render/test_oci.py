@@ -18,23 +18,8 @@ from hpcmod.render import oci
 SOURCE = ("docker", "example.org/tool:1")
 SHELLS = [shell for shell in ("sh", "bash", "dash", "busybox") if shutil.which(shell)]
 NASTY = [
-    "",
-    " ",
-    "it's",
-    '"',
-    "$HOME",
-    "`id`",
-    "$(id)",
-    "\\",
-    "a\\'b",
-    "line\nbreak",
-    "*",
-    "~",
-    "!",
-    "#x",
-    "-n",
-    "ü",
-    "'" * 5,
+    *("", " ", "it's", '"', "$HOME", "`id`", "$(id)", "\\", "a\\'b", "line\nbreak"),
+    *("*", "~", "!", "#x", "-n", "ü", "'" * 5),
 ]
 
 

@@ -93,16 +93,6 @@ def test_shellcheck_finds_nothing(settings: RunscriptSettings, tmp_path: Path) -
     assert done.stdout == ""
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("settings", ALL_SETTINGS)
-def test_bash_can_parse_every_script(settings: RunscriptSettings) -> None:
-    for name, text in all_scripts(settings).items():
-        if not is_bash(name):
-            continue
-        done = subprocess.run(["bash", "-n"], input=text, capture_output=True, text=True)
-        assert (done.returncode, done.stderr) == (0, "")
-
-
 def test_run_scripts_are_the_same_in_each_installation_except_for_the_settings() -> None:
     some, others = (render_runscripts(settings, templates=TEMPLATES) for settings in (SETTINGS, BARE))
     assert {name for name in some if some[name] != others.get(name)} == {SETTINGS_FILE}

@@ -166,19 +166,9 @@ def test_a_link_replaced_in_a_layer_is_not_followed_any_more() -> None:
 
 
 def test_files_hidden_by_upper_layers_are_not_written() -> None:
-    layers = [
-        [
-            f("same", "hidden"),
-            d("gone"),
-            f("gone/a", "hidden"),
-            d("o"),
-            f("o/a", "hidden"),
-            d("was"),
-            f("was/a", "hidden"),
-        ],
-        [f("same", "seen"), gone("gone"), d("o"), opaque("o"), f("o/b", "seen"), f("was", "seen")],
-    ]
-    tree, store, again = unpacked(layers)
+    low = [d("gone"), d("o"), d("was"), *(f(name, "hidden") for name in ("same", "gone/a", "o/a", "was/a"))]
+    high = [f("same", "seen"), gone("gone"), d("o"), opaque("o"), f("o/b", "seen"), f("was", "seen")]
+    tree, store, again = unpacked([low, high])
     assert store.written == [b"seen"] * 3
     assert again == 0
     assert shown(tree, store) == {"same": "seen", "o/": None, "o/b": "seen", "was": "seen"}

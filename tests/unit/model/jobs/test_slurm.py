@@ -53,7 +53,7 @@ def test_tasks_start_next_to_those_of_a_step_that_holds_everything() -> None:
 
 
 def test_an_allocation_has_no_options_of_scripts() -> None:
-    options = map(Directive, ["--output=x", "--nodes=2", "-C nvme"])
+    options = map(Directive, ["--output=x", "--error=e", "--array=0-3", "--nodes=2", "-C nvme"])
     assert slurm.make_salloc(list(options)) == ("salloc", "--nodes=2", "-C", "nvme")
 
 
