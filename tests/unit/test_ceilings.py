@@ -38,11 +38,7 @@ CEILINGS = {
     "tests/logs": 1360,
     "tests/lumi": 980,
     "tests/planted": 210,
-<<<<<<< HEAD
     "tests/unit": 55150,  # 30 more: how ranks recognize private directories
-=======
-    "tests/unit": 55040,
->>>>>>> b42dc17a (Merge tests of converting, writing and rendering that differ in one value)
     "docs": 90,
     "docs/explanation": 920,
     "docs/how-to": 4200,
