@@ -85,6 +85,8 @@ from tests.ld_cache import make_cache
 from tests.logs import excerpts
 from tests.oci_corpus import f, saved_files, tar_bytes, write_layout
 from tests.unit.image.tar_fuzz import try_image
+from tests.unit.model.catalogue.test_advisory_schema import TEXT as ADVISORY
+from tests.unit.model.nodes.test_facts import ANSWER as NODE
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -246,23 +248,6 @@ texts("module of NGC", _import_ngc, [NGC.encode()])
 
 # A site's files: profiles, build recipes, advisories, batch scripts
 
-ADVISORY = b"""
-title = "RCCL hangs on two nodes"
-text = "With the libfabric of January it hangs."
-source = "https://example.org/issues/28"
-issued = 2027-01-20
-expires = 2027-07-01
-[match]
-modules = ["PyTorch/2.6*"]
-[match.host]
-libfabric = { path = "/opt/cray/libfabric/{version}", version = ">=1.22, <2" }
-[match.environment]
-NCCL_NET_GDR_LEVEL = "*"
-NCCL_NET = false
-[cure]
-unset = ["NCCL_NET_GDR_LEVEL"]
-set = { FI_MR_CACHE_MONITOR = "kdreg2" }
-"""
 BANDWIDTHS = "tests/unit/model/bandwidth/corpus/*.txt"
 JOBS = ("tests/jobs/desk/seen/wrong/*.sh", "tests/jobs/desk/seen/right/*.sh")
 
@@ -275,7 +260,7 @@ texts("site profile", lambda data: parse_profile(text_of(data), "x.toml"), _read
 texts("build recipe", lambda data: parse_recipe(text_of(data), "x"), _read_all("recipes/*.toml"))
 texts("lock of a build", lambda data: parse_lock(text_of(data), "lock"), _read_all("recipes/lock"))
 texts("bind list", lambda data: parse_elements(text_of(data)), [rb"/a,/b:/c:ro,/d\:e:/f,/g:/h:image-src=/\,ro"])
-texts("advisory", lambda data: parse_advisory(text_of(data), "x.toml", "x"), [ADVISORY])
+texts("advisory", lambda data: parse_advisory(text_of(data), "x.toml", "x"), [ADVISORY.encode()])
 texts("bandwidth table", lambda data: read_bandwidths(text_of(data)), _read_all(BANDWIDTHS))
 
 
@@ -308,21 +293,6 @@ def _judge_node(data: bytes) -> None:
         judge_nodes([facts, replace(facts, name="other", image="x")])
 
 
-NODE = {
-    "host": "nid001",
-    "cpus": {"online": 8, "allowed": [0, 1, 2, 3], "numa": {"0": [0, 1, 2, 3]}},
-    "memory": {"total": 1 << 39, "available": 1 << 38},
-    "space": {"/tmp": {"size": 10, "free": 5}},
-    "interfaces": {"hsn0": {"state": "up", "numa": "0"}},
-    "gpus": [{"vendor": "amd", "address": "0000:c1:00.0", "near": [0, 1]}],
-    "drivers": {"kernel": "5.14", "amdgpu": "6.3.6"},
-    "tools": {"rocm-smi": '{"card0": {"GPU use (%)": "7"}}'},
-    "binds": ["/opt/cray", ""],
-    "image": {"path": "/a.sif", "size": 3, "sha256": "ab", "sample": ""},
-    "speed": {"best": 100.5, "share": 1.0},
-    "clock": 1003.0,
-    "problems": [["fail", "bind", "/x is missing"]],
-}
 texts("output of GPU tools", _parse_gpus, _read_all("tests/unit/model/nodes/outputs/[!R]*"))
 texts("answer of a node", _judge_node, [json.dumps(NODE).encode()])
 

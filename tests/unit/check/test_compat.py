@@ -79,6 +79,11 @@ SLINGSHOT: Mapping[str, object] = {"nics": ("hsn0", "hsn1")}
 NVIDIA: Mapping[str, object] = {"gpu_vendor": "nvidia", "runtime_flags": ("--nv",)}
 AMD: Mapping[str, object] = {"gpu_vendor": "amd"}
 BARE = glibc()
+VERBS = {
+    **BARE,
+    "/usr/lib64/libibverbs.so.1": stub("libibverbs.so.1"),
+    "/usr/lib64/libnccl-net.so": stub("libnccl-net.so", "libibverbs.so.1"),
+}
 SWAPPABLE = {**BARE, **fabric("22.1"), **plugin("FABRIC_1.3"), **mpich()}
 CUDA_12 = {**BARE, **named("/usr/lib64/libcudart.so.12", stub("libcudart.so.12"), "libcudart.so.12.4.127")}
 DRIVER = {"/usr/lib64/libcuda.so.1": stub("libcuda.so.1", ("libc.so.6", "GLIBC_2.34")), **host_driver("550.54.15")}
@@ -521,20 +526,12 @@ SCENES = (
     ),
     slingshot(
         "Slingshot, and a plugin that uses InfiniBand",
-        {
-            **BARE,
-            "/usr/lib64/libibverbs.so.1": stub("libibverbs.so.1"),
-            "/usr/lib64/libnccl-net.so": stub("libnccl-net.so", "libibverbs.so.1"),
-        },
+        VERBS,
         (UNKNOWN, "slingshot", "may not be able to use"),
     ),
     scene(
         "the same, with a device that is surely not InfiniBand",
-        {
-            **BARE,
-            "/usr/lib64/libibverbs.so.1": stub("libibverbs.so.1"),
-            "/usr/lib64/libnccl-net.so": stub("libnccl-net.so", "libibverbs.so.1"),
-        },
+        VERBS,
         (WARN, "slingshot", "uses InfiniBand verbs, not libfabric"),
         host={"/sys/class/cxi/cxi0": ""},
     ),

@@ -48,31 +48,10 @@ def test_reports_a_directory_that_cannot_be_entered(shop: Path) -> None:
         (shop / "closed").chmod(0o700)
 
 
-def make_world_writable(shop: Path) -> None:
-    (shop / "images" / "a.sif").chmod(0o666)
-
-
-def make_set_id(shop: Path) -> None:
-    (shop / "images" / "a.sif").chmod(0o4755)
-
-
-def make_fifo(shop: Path) -> None:
-    os.mkfifo(shop / "x")
-    (shop / "x").chmod(0o600)
-
-
 def make_socket(shop: Path) -> None:
     with socket.socket(socket.AF_UNIX) as one:
         one.bind(str(shop / "x"))
     (shop / "x").chmod(0o600)
-
-
-def make_link(shop: Path) -> None:
-    (shop / "x").symlink_to("/etc/passwd")
-
-
-def make_dots(shop: Path) -> None:
-    (shop / "x").symlink_to("../shopping")
 
 
 def make_plain(shop: Path) -> None:
@@ -83,12 +62,12 @@ def make_plain(shop: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "kind"),
     [
-        (make_world_writable, "world-writable"),
-        (make_set_id, "set-user-ID or set-group-ID program"),
-        (make_fifo, "special file"),
+        (lambda shop: (shop / "images/a.sif").chmod(0o666), "world-writable"),
+        (lambda shop: (shop / "images/a.sif").chmod(0o4755), "set-user-ID or set-group-ID program"),
+        (lambda shop: os.mkfifo(shop / "x", 0o600), "special file"),
         (make_socket, "special file"),
-        (make_link, "link out of the directory"),
-        (make_dots, "link out of the directory"),
+        (lambda shop: (shop / "x").symlink_to("/etc/passwd"), "link out of the directory"),
+        (lambda shop: (shop / "x").symlink_to("../shopping"), "link out of the directory"),
         (make_plain, "group-writable directory without set-group-ID"),
     ],
 )
