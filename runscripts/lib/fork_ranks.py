@@ -285,8 +285,7 @@ def connect(directory, parent):
     end = time.monotonic() + PATIENCE
     while True:
         if parent is not None and os.waitpid(parent, os.WNOHANG)[0]:
-            with open(os.path.join(directory, "refused"), "w"):
-                raise OSError("the container has not started the ranks")
+            open(os.path.join(directory, "refused"), "w").close()
         if os.path.exists(os.path.join(directory, "refused")):
             raise OSError("the container has not started the ranks")
         descriptor, address = place_of_socket(directory)
@@ -329,7 +328,7 @@ def follow(connection, parent, command, reading):
             answer, _ = receive(connection)
             if answer is None:
                 say("the process that forked the ranks of this node has ended: ending this rank with it")
-                end_like(signal.SIGKILL)
+                end_like(signal.SIGKILL)  # as a status: ended by this signal
             if answer[0] == "plain":
                 reset_signals()
                 if answer[1]:
@@ -340,7 +339,7 @@ def follow(connection, parent, command, reading):
             if answer[0] == "ended":
                 stay_for_others(parent, answer[1])  # with signals still caught: they are meant for ranks
                 reset_signals()
-                end_like_status(answer[1])
+                end_like(answer[1])
 
 
 def reset_signals():
@@ -373,16 +372,13 @@ def stay_for_others(parent, status):
         time.sleep(0.02)
 
 
-def end_like_status(status):
+def end_like(status):
     """End with the exit status or by the signal in a status of waitpid."""
-    if os.WIFSIGNALED(status):
-        end_like(os.WTERMSIG(status))
-    os._exit(os.WEXITSTATUS(status))
-
-
-def end_like(number):
+    if not os.WIFSIGNALED(status):
+        os._exit(os.WEXITSTATUS(status))
+    number = os.WTERMSIG(status)
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-    if number not in (signal.SIGKILL, signal.SIGSTOP):
+    if number != signal.SIGKILL:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])
     os.kill(os.getpid(), number)
@@ -699,7 +695,8 @@ def become_rank(task, printed, added):
     """Take over the properties and the environment of a task."""
     take_over(task)
     for number, text in zip((1, 2), printed):
-        write_all(number, text)
+        with open(number, "wb", closefd=False) as file:
+            file.write(text)
     for name in list(os.environb):
         if name not in added:
             del os.environb[name]
@@ -739,11 +736,6 @@ def put_descriptors(numbers, descriptors):
         os.close(descriptor)
 
 
-def write_all(number, text):
-    while text:
-        text = text[os.write(number, text) :]
-
-
 def seed_again():
     """Reseed what was seeded by the system on import; `random` does so itself after a fork."""
     numpy = sys.modules.get("numpy")
@@ -768,23 +760,19 @@ def be_parent():
     sys.path.remove(directory)
     parent = Parent(socket.socket(fileno=number), int(size), again and [read_environment(directory + "/environment"), *again])
     import_hidden_sitecustomize()
-    command = command_of_this_process()
+    with open("/proc/self/cmdline", "rb") as file:
+        command = [os.fsdecode(word) for word in file.read().split(b"\0")[:-1]]
     modules = preload.split(",") if preload else find_imports(command)
     parent.begin_descriptions()
     known = set(os.listdir("/proc/self/fd"))
     thresholds = gc.get_threshold()
     gc.set_threshold(0)  # imports leave little garbage, and collecting it takes a tenth of their time
     with Quiet() as quiet:
-        parent.refusal = import_safely(modules, own.split(), known) if modules else no_reason(command)
+        parent.refusal = import_safely(modules, own.split(), known, command)
     gc.freeze()
     if gc.get_threshold()[0] == 0:  # else a module has set its own
         gc.set_threshold(*thresholds)
     become_rank(parent.serve(), quiet.printed, added)
-
-
-def command_of_this_process():
-    with open("/proc/self/cmdline", "rb") as file:
-        return [os.fsdecode(word) for word in file.read().split(b"\0")[:-1]]
 
 
 def import_hidden_sitecustomize():
@@ -857,14 +845,12 @@ def read_source(path):
     return b""
 
 
-def no_reason(command):
-    return "nothing to import before the fork was found in %s; name modules with --preload" % find_program(command)[1]
-
-
-def import_safely(modules, own, known):
-    """Import one module after the other; return why the process must not be forked, or None."""
+def import_safely(modules, own, known, command):
+    """Import one module after the other; return why the process must not be forked, or nothing."""
     import importlib
 
+    if not modules:
+        return "nothing to import before the fork was found in %s; name modules with --preload" % find_program(command)[1]
     mpi = [module for module in modules if module.partition(".")[0] in MPI]
     if mpi:
         return "%s uses MPI, which needs one process per task" % mpi[0]
@@ -877,7 +863,7 @@ def import_safely(modules, own, known):
             obstacle = find_obstacle(known) or (reads.found and "it reads %s" % reads.found)
             if obstacle:
                 return "importing %s does not allow a fork: %s; leave it out with --preload" % (module, obstacle)
-    return None
+    return ""
 
 
 class Reads:

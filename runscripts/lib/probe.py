@@ -24,9 +24,14 @@ def clock():
     return time.clock_gettime(CLOCK)
 
 
-# The filename is that of Python's own import system, so that tracebacks do not show this function.
+def make(text, filename, **names):
+    """Return the function in a text, shown in tracebacks as part of a file that is not the program's."""
+    exec(compile(text, filename, "exec"), names)
+    return names["made"]
+
+
 IMPORT = """
-def _find_and_load(name, import_):
+def made(name, import_):
     if get_ident() != thread:
         return original(name, import_)
     outer = begin()
@@ -35,11 +40,8 @@ def _find_and_load(name, import_):
     finally:
         end(name, outer)
 """
-
-
-# Shown in tracebacks if the first collective fails, as part of no file of the program.
 COLLECTIVE = """
-def collective(*words, **named):
+def made(*words, **named):
     before()
     return method(*words, **named)
 """
@@ -55,24 +57,17 @@ class Imports(object):
     """Self times of imported packages, measured around the function that loads a module."""
 
     def __init__(self, loaded):
-        self.own = {}
-        self.total = 0.0
-        self.count = 0
-        self.depth = 0
-        self.inner = 0.0
+        self.own, self.total, self.inner, self.count, self.depth = {}, 0.0, 0.0, 0, 0
         self.loaded = loaded
         self.original = _frozen_importlib._find_and_load
-        names = {"original": self.original, "begin": self.begin, "end": self.end}
-        names.update(get_ident=_thread.get_ident, thread=_thread.get_ident())
-        exec(compile(IMPORT, "<frozen importlib._bootstrap>", "exec"), names)
-        self.ours = names["_find_and_load"]
+        names = {"get_ident": _thread.get_ident, "thread": _thread.get_ident(), "begin": self.begin, "end": self.end}
+        # tracebacks leave out lines of Python's own import system
+        self.ours = make(IMPORT, "<frozen importlib._bootstrap>", original=self.original, **names)
         _frozen_importlib._find_and_load = self.ours
 
     def begin(self):
         """Return the inner time of the enclosing import, and when this one began."""
-        outer = self.inner
-        self.inner = 0.0
-        self.depth += 1
+        outer, self.inner, self.depth = self.inner, 0.0, self.depth + 1
         return outer, time.perf_counter()
 
     def end(self, name, began):
@@ -102,16 +97,33 @@ class Imports(object):
         return ",".join("%s=%.2f" % (name, took) for took, name in sorted(plain, reverse=True)[:MOST] if took >= 0.005)
 
 
-class Start(object):
+class Watch(object):
+    """What follows the import of torch, optimizer steps and the end of this process, but not of its children."""
+
+    def __init__(self):
+        self.process = os.getpid()
+        self.imports = Imports(self.hook)
+        atexit.register(self.in_process(self.exit))
+
+    def in_process(self, method):
+        return lambda *words: method() if os.getpid() == self.process else None
+
+    def hook_steps(self):
+        """Call `after_step` after each optimizer step, by PyTorch's own hook; return whether there is one."""
+        register = getattr(sys.modules.get("torch.optim.optimizer"), "register_optimizer_step_post_hook", None)
+        if register:
+            register(self.in_process(self.after_step))
+        return bool(register)
+
+
+class Start(Watch):
     """The record of this rank."""
 
     def __init__(self, path, summary):
-        self.path, self.summary, self.process = path, summary, os.getpid()
+        self.path, self.summary, self.wrapped = path, summary, {}
         self.found = {"python": "%.3f" % clock(), "boot": "%.3f" % (time.time() - clock())}
         self.write()
-        self.imports = Imports(self.hook)
-        self.wrapped = {}
-        atexit.register(self.exit)
+        Watch.__init__(self)
 
     def write(self):
         """Append to the record in one piece; nothing if it cannot be written."""
@@ -126,9 +138,7 @@ class Start(object):
             pass
 
     def note(self, key):
-        """Note that something happened for the first time in this process."""
-        if os.getpid() != self.process:
-            return
+        """Note that something happened for the first time."""
         self.found[key] = "%.3f" % clock()
         self.finish()
 
@@ -139,41 +149,32 @@ class Start(object):
         self.write()
 
     def hook(self):
-        """Notice the first optimizer step by PyTorch's own hook, and the first collective of Python code."""
+        """Notice the first optimizer step, and the first collective of Python code."""
         try:
-            register = getattr(sys.modules.get("torch.optim.optimizer"), "register_optimizer_step_post_hook", None)
-            if register:
-                register(self.after_step)
+            self.hook_steps()
             group = getattr(sys.modules.get("torch._C._distributed_c10d"), "ProcessGroup", None)
             for name in COLLECTIVES if group else ():
                 if name in vars(group):
                     self.wrapped[name] = (group, vars(group)[name])
-                    setattr(group, name, self.wrap(getattr(group, name)))
+                    setattr(group, name, make(COLLECTIVE, "<string>", before=self.before_collective, method=getattr(group, name)))
         except Exception:
             pass
-
-    def wrap(self, method):
-        names = {"before": self.before_collective, "method": method}
-        exec(compile(COLLECTIVE, "<string>", "exec"), names)
-        return names["collective"]
 
     def before_collective(self):
         """Put the methods back; later collectives run as without us."""
         wrapped, self.wrapped = self.wrapped, {}
         for name, (group, method) in wrapped.items():
             setattr(group, name, method)
-        if wrapped:
+        if wrapped and os.getpid() == self.process:
             self.note("collective")
 
-    def after_step(self, *_):
+    def after_step(self):
         if "step" not in self.found:  # the hook stays: PyTorch iterates over its hooks here
             self.note("step")
             self.imports.stop()
 
     def exit(self):
         """Complete the record; rank 0 prints the summary of its node, unless the batch script prints one of all."""
-        if os.getpid() != self.process:
-            return
         try:
             self.finish()
             if self.summary:
@@ -182,23 +183,17 @@ class Start(object):
             pass
 
 
-class Trace(object):
+class Trace(Watch):
     """A trace of some steps, or of the whole run, by torch.profiler."""
 
     def __init__(self, steps, path):
-        self.steps, self.path, self.done, self.process = steps, path, 0, os.getpid()
-        self.profiler, self.waits = None, False
-        self.imports = Imports(self.hook)
-        atexit.register(self.exit)
+        self.steps, self.path, self.done, self.profiler, self.waits = steps, path, 0, None, False
+        Watch.__init__(self)
 
     def hook(self):
         """Begin when torch is imported, or after its first optimizer step."""
         self.imports.stop()
-        if self.steps:
-            register = getattr(sys.modules.get("torch.optim.optimizer"), "register_optimizer_step_post_hook", None)
-            self.waits = bool(register)
-            if register:
-                register(self.after_step)
+        self.waits = self.steps and self.hook_steps()
         if not self.waits:
             self.start()
 
@@ -212,9 +207,7 @@ class Trace(object):
             self.profiler = None
             sys.stderr.write("hpcmod: torch.profiler cannot start: %s\n" % err)
 
-    def after_step(self, *_):
-        if os.getpid() != self.process:
-            return
+    def after_step(self):
         self.done += 1
         if self.done == 1:
             self.start()
@@ -231,8 +224,6 @@ class Trace(object):
                 sys.stderr.write("hpcmod: torch.profiler wrote no trace: %s\n" % err)
 
     def exit(self):
-        if os.getpid() != self.process:
-            return
         if self.waits and not self.done:
             sys.stderr.write("hpcmod: no trace, because no optimizer made a step; to record the whole run: --steps 0\n")
         self.stop()
@@ -262,15 +253,11 @@ def print_summary(beginning):
 
 def restore():
     """Restore the environment, sys.path and the sitecustomize of the image; return our settings."""
-    environ = os.environ
-    directory = environ.pop("_HPCMOD_PROBE", "")
-    former = environ.pop("_HPCMOD_PYTHONPATH", "")
-    record = environ.pop("_HPCMOD_RECORD", "")
-    trace = environ.pop("_HPCMOD_TRACE", "")
+    names = ("PROBE", "PYTHONPATH", "RECORD", "TRACE")
+    directory, former, record, trace = (os.environ.pop("_HPCMOD_" + name, "") for name in names)
+    os.environ.pop("PYTHONPATH", None)
     if former:
-        environ["PYTHONPATH"] = former[1:]
-    else:
-        environ.pop("PYTHONPATH", None)
+        os.environ["PYTHONPATH"] = former[1:]
     sys.path[:] = [path for path in sys.path if path != directory]
     sys.path_importer_cache.pop(directory, None)
     return record, trace
