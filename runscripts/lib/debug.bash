@@ -8,32 +8,20 @@ offer_debug() {
   _debug_dir=$place
   for debug in ${_asked[debug]}; do
     case $debug in
-      rccl | nccl)
-        offer NCCL_DEBUG INFO --debug
-        offer NCCL_DEBUG_SUBSYS INIT,COLL --debug
-        offer NCCL_DEBUG_FILE "$place/$debug-rank$RANK.log" --debug
-        ;;
-      hip)
-        offer AMD_LOG_LEVEL 4 --debug
-        offer AMD_LOG_LEVEL_FILE "$place/hip-rank$RANK.log" --debug
-        ;;
-      miopen)
-        offer MIOPEN_ENABLE_LOGGING 1 --debug
-        offer MIOPEN_LOG_LEVEL 6 --debug
-        _stderr=$place/$debug-rank$RANK.log
-        ;;
-      torch)
-        offer TORCH_DISTRIBUTED_DEBUG DETAIL --debug
-        offer TORCH_CPP_LOG_LEVEL INFO --debug
-        _stderr=$place/$debug-rank$RANK.log
-        ;;
-      mpi)
-        offer MPICH_ENV_DISPLAY 1 --debug
-        offer MPICH_OFI_VERBOSE 1 --debug
-        offer MPICH_OFI_NIC_VERBOSE 1 --debug
-        _stderr=$place/$debug-rank$RANK.log
-        ;;
+      rccl | nccl) offer_log NCCL_DEBUG INFO NCCL_DEBUG_SUBSYS INIT,COLL NCCL_DEBUG_FILE "$place/$debug-rank$RANK.log" ;;
+      hip) offer_log AMD_LOG_LEVEL 4 AMD_LOG_LEVEL_FILE "$place/hip-rank$RANK.log" ;;
+      miopen) offer_log MIOPEN_ENABLE_LOGGING 1 MIOPEN_LOG_LEVEL 6 ;;
+      torch) offer_log TORCH_DISTRIBUTED_DEBUG DETAIL TORCH_CPP_LOG_LEVEL INFO ;;
+      mpi) offer_log MPICH_ENV_DISPLAY 1 MPICH_OFI_VERBOSE 1 MPICH_OFI_NIC_VERBOSE 1 ;;
     esac
+    [[ $debug != @(miopen|torch|mpi) ]] || _stderr=$place/$debug-rank$RANK.log
+  done
+}
+
+offer_log() { # VARIABLE VALUE ...
+  while (($#)); do
+    offer "$1" "$2" --debug
+    shift 2
   done
 }
 

@@ -5,7 +5,7 @@ declare -gA _origin=() # variable -> file:line
 # The call of the first function that is not one of those that any part uses to set a variable; in a table, the row.
 note_origin() { # VARIABLE
   local i=2 file
-  while [[ ${FUNCNAME[i]} == @(offer|each_cache|offer_list|offer_settings) ]]; do ((i++)); done
+  while [[ ${FUNCNAME[i]} == @(offer|each_cache|offer_list|offer_log|offer_settings) ]]; do ((i++)); done
   file=${BASH_SOURCE[i]}
   [[ ${_why[$1]} != _settings* ]] || file=$_lib/settings.bash
   REPLY=${BASH_LINENO[i - 1]}

@@ -10,10 +10,6 @@ import time
 MOST_LINES = 200000
 
 
-def is_time(text):
-    return bool(re.match(r"\d{1,12}(\.\d{1,9})?$", text))
-
-
 def read_lines(lines):
     """Return marks of the batch script, records of the ranks, energies of nodes, and rows of the scheduler."""
     marks, records, energies, job, usage = [], [], [], {}, []
@@ -22,12 +18,9 @@ def read_lines(lines):
         if number > MOST_LINES:
             break
         if kind == "times":
-            pairs = [word.partition("=") for word in rest.split()]
-            marks = [(name, float(value)) for name, _, value in pairs if is_time(value)]
-        elif kind == "rank":
-            records.append(parse_record(rest.split(";")))
-        elif kind == "energy":
-            energies.append(parse_record(rest.split(";")))
+            marks = [(name, float(value)) for name, value in re.findall(r"(\w+)=(\d{1,12}(?:\.\d{1,9})?)(?!\S)", rest)]
+        elif kind in ("rank", "energy"):
+            (records if kind == "rank" else energies).append(parse_record(rest.split(";")))
         elif kind == "usage":
             usage.append(rest.split("|"))
         elif kind == "job":
@@ -62,15 +55,12 @@ def tell_mark(marks, name):
     return "not used"
 
 
-def tell_launch(marks, records):
+def tell_launch(begin, records):
     """Return the seconds from the step in the batch script to the start of each task, by the clocks of the nodes."""
-    begin = dict(marks).get("step")
-    if begin is None:
-        return "unknown"
 
     def launch(record):
         task, boot = seconds(record, "task"), seconds(record, "boot")
-        return None if task is None or boot is None else max(boot + task - begin, 0.0)
+        return None if None in (begin, task, boot) else max(boot + task - begin, 0.0)
 
     return with_slowest(*spread(records, launch))
 
@@ -89,11 +79,9 @@ def tell_phase(records, title, measure):
 
 def tell_gpus(usage, step):
     """Return the use of the GPUs in per cent, as the scheduler's accounting measured it."""
-    for row in usage:
-        found = re.search(r"gres/gpuutil=(\d+)", row[2]) if len(row) > 2 and row[0].endswith("." + step) else None
-        if found:
-            return "%s %% on average (accounting)" % found.group(1)
-    return "unknown"
+    rows = [row[2] for row in usage if len(row) > 2 and row[0].endswith("." + step)]
+    found = re.findall(r"gres/gpuutil=(\d+)", "\n".join(rows))
+    return "%s %% on average (accounting)" % found[0] if found else "unknown"
 
 
 def tell_energy(usage, energies, step):
@@ -122,7 +110,7 @@ def main():
         ("queue", tell_queue(job)),
         ("node check", tell_mark(marks, "check")),
         ("staging", tell_mark(marks, "stage")),
-        ("launch", tell_launch(marks, records)),
+        ("launch", tell_launch(dict(marks).get("step"), records)),
     ]
     lines += [(title, tell_phase(records, title, measure)) for title, measure in PHASES]
     use = "utilisation %s, energy %s" % (tell_gpus(usage, step), tell_energy(usage, energies, step))
