@@ -808,33 +808,33 @@ class Quiet:
 
 
 def find_imports(command):
-    """Return the imports at the top level of the program, and of its own modules, that are known to fork safely."""
+    """Return the imports of the program, and of its own modules, that are known to fork safely."""
+    kind, name = find_program(command)
+    home = os.getcwd() if kind != "file" else os.path.dirname(os.path.realpath(name))
+    path = os.path.join(home, *name.split(".")) if kind == "-m" else name
+    found, done, sources = [], set(), [name if kind == "-c" else read_source(path)]
+    while sources:
+        for module in find_modules(sources.pop(0)):
+            top, local = module.partition(".")[0], os.path.join(home, *module.split("."))
+            if os.path.exists(os.path.join(home, top)) or os.path.exists(os.path.join(home, top + ".py")):
+                if local not in done and len(done) < 100:
+                    done.add(local)
+                    sources.append(read_source(local))
+            elif (top in SAFE or top in MPI) and module not in found:
+                found.append(module)
+    return found
+
+
+def find_modules(source):
+    """Return the modules that a source imports; none if it is not valid."""
     import ast
 
-    kind, name = find_program(command)
-    found, done = [], set()
-    home = os.getcwd() if kind != "file" else os.path.dirname(os.path.realpath(name))
-    texts = [name] if kind == "-c" else []
-    files = [] if kind == "-c" else [os.path.join(home, *name.split(".")) if kind == "-m" else name]
-    while texts or files:
-        if not texts:
-            texts = [read_source(files.pop(0))]
-        try:
-            tree = ast.parse(texts.pop())
-        except (SyntaxError, ValueError):
-            continue
-        for line in (line for line in ast.walk(tree) if isinstance(line, (ast.Import, ast.ImportFrom))):
-            names = [alias.name for alias in line.names] if isinstance(line, ast.Import) else [line.module or ""]
-            for module in names:
-                top = module.partition(".")[0]
-                local = os.path.join(home, *module.split("."))
-                if os.path.exists(os.path.join(home, top)) or os.path.exists(os.path.join(home, top + ".py")):
-                    if local not in done and len(done) < 100:
-                        done.add(local)
-                        files.append(local)
-                elif (top in SAFE or top in MPI) and module not in found:
-                    found.append(module)
-    return found
+    try:
+        lines = [line for line in ast.walk(ast.parse(source)) if isinstance(line, (ast.Import, ast.ImportFrom))]
+    except (SyntaxError, ValueError):
+        return []
+    names = [line.names if isinstance(line, ast.Import) else [ast.alias(line.module or "")] for line in lines]
+    return [alias.name for aliases in names for alias in aliases]
 
 
 def read_source(path):

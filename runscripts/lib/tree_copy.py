@@ -56,21 +56,11 @@ class Copy:
     """The file on this node: blocks up to `self.count` are there and verified."""
 
     def __init__(self, path, secret):
-        self.secret = secret
-        self.path = path
+        self.path, self.secret = path, secret
         self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        self.size = None  # bytes; not known at first
-        self.tags = []
-        self.failed = False
+        self.size = self.total = None  # bytes and blocks; not known at first
+        self.count, self.tags, self.failed = 0, [], False
         self.changed = threading.Condition()
-
-    @property
-    def count(self):
-        return len(self.tags)
-
-    @property
-    def total(self):
-        return -(-self.size // BLOCK)
 
     def length(self, number):
         return min(BLOCK, self.size - number * BLOCK)
@@ -88,6 +78,7 @@ class Copy:
             data, at = data[written:], at + written
         with self.changed:
             self.tags.append(tag)
+            self.count += 1
             self.changed.notify_all()
 
     def fail(self):
@@ -126,14 +117,12 @@ def serve(copy, listening):
 def answer(copy, connection, free):
     with connection:
         try:
-            number = greet(copy, connection)
-        except (OSError, Wrong):
-            return
-        finally:
-            free.release()
-        try:
+            try:
+                number = greet(copy, connection)
+            finally:
+                free.release()
             send_blocks(copy, connection, number)
-        except (OSError, Wrong):
+        except (OSError, Wrong):  # that node asks another one
             pass
 
 
@@ -151,7 +140,7 @@ def greet(copy, connection):
 def send_blocks(copy, connection, number):
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     with open(copy.path, "rb") as source:
-        while copy.size is None or number < copy.total:
+        while copy.total is None or number < copy.total:
             if not copy.wait(number, BEAT):
                 connection.sendall(HEAD.pack(NOTHING, b""))
                 continue
@@ -283,10 +272,9 @@ def main(destination, node, suffix):
         return
     nodes, file = plan[1].split(","), plan[2]
     with copy.changed:
-        copy.size = int(plan[0])
+        copy.size, copy.total = int(plan[0]), -(-int(plan[0]) // BLOCK)
     threading.Thread(target=end_with_input, daemon=True).start()
-    result = []
-    own = "%s:%d" % (node, port)
+    result, own = [], "%s:%d" % (node, port)
     adding = threading.Thread(target=add_up, args=(copy, result, nodes[0] == own), daemon=True)
     adding.start()
     try:
