@@ -176,6 +176,8 @@ def describe_me(place, command):
     """Return what a rank inherits from its task, and its descriptors; descriptors 0, 1 and 2 come first."""
     umask = os.umask(0)
     os.umask(umask)
+    kinds = sorted({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")})
+    limits = [(kind, resource.getrlimit(kind)) for kind in kinds]
     numbers = [0, 1, 2, *sorted(number for number in open_descriptors() if number > 2)]
     facts = {
         "place": place,
@@ -184,7 +186,8 @@ def describe_me(place, command):
         "cwd": os.getcwd(),
         "numbers": numbers[:DESCRIPTORS],
         "umask": umask,
-        "limits": limits(),
+        "limits": [[kind, soft, hard] for kind, (soft, hard) in limits],
+        "hard limits": [hard for _, (_, hard) in limits],
         "cores": sorted(os.sched_getaffinity(0)),
         "priority": os.getpriority(os.PRIO_PROCESS, 0),
         "ignored": [int(number) for number in FORWARDED if is_ignored(number)],
@@ -211,12 +214,6 @@ def open_descriptors():
         except OSError:
             continue
     return found
-
-
-def limits():
-    """Return kind, soft and hard value of all limits of this process."""
-    kinds = sorted({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")})
-    return [[kind, *resource.getrlimit(kind)] for kind in kinds]
 
 
 def is_ignored(number):
@@ -419,8 +416,6 @@ class Parent:
         self.listener, self.size, self.arrived = listener, size, 0
         self.again = again  # entry environment, run script and arguments: how to describe a task on the host
         self.described = {}  # process ID of such a description, which is its token: the task
-        self.early = []  # descriptions that came before the imports
-        self.is_ready = False  # whether the imports are done
         self.waiting = []  # tasks that arrived before local rank 0
         self.leader = None  # what local rank 0 sent
         self.first = None  # the facts of the first rank
@@ -431,11 +426,6 @@ class Parent:
 
     def serve(self):
         """Return the task of a rank in that rank; end the process in the parent."""
-        self.is_ready = True
-        while self.early:
-            rank = self.start_described(self.early.pop())
-            if rank:
-                return rank
         while self.arrived < self.size or self.ranks or self.described:
             watched = [self.listener, self.reading, *(task.connection for task in self.ranks.values())]
             ready = select.select(watched, [], [], None if self.ranks else PATIENCE)[0]
@@ -446,16 +436,18 @@ class Parent:
             for process, task in list(self.ranks.items()):
                 if task.connection in ready:
                     self.read_task(process, task)
-            if self.listener in ready:
-                rank = self.admit()
-                if rank:
-                    return rank
+            task = self.accept() if self.listener in ready else None
+            rank = task and (self.start_described(task) if "token" in task.facts else self.begin(task))
+            if rank:
+                return rank
         os._exit(0)
 
     def begin_descriptions(self):
         """Describe the tasks on the host that have already arrived, while the imports continue here."""
+        arrived = []
         while self.again and select.select([self.listener], [], [], 0)[0]:
-            self.admit()
+            arrived.append(self.accept())
+        self.begin(*filter(None, arrived))
 
     def note_signals(self):
         for number in os.read(self.reading, 512):
@@ -491,29 +483,24 @@ class Parent:
                 self.note_signals()
         return False
 
-    def admit(self):
-        """Accept one task. Local rank 0 decides for all, so others wait for it. -> a task, in its new rank"""
+    def accept(self):
+        """Return the task that connects; None if it is not ours or has ended."""
         connection = self.listener.accept()[0]
         connection.settimeout(PATIENCE)
         facts, descriptors = receive(connection) if is_peer_me(connection) else (None, [])
-        task = Task(connection, facts, descriptors)
         if facts is None:
-            task.close()
-        elif "token" not in facts:
-            return self.begin(task)
-        elif self.is_ready:
-            return self.start_described(task)
-        else:
-            self.early.append(task)
-        return None
+            connection.close()
+            return None
+        return Task(connection, facts, descriptors)
 
-    def begin(self, task):
-        """Fork or describe the ranks of this task and of those that waited for it. -> a task, in its new rank"""
-        self.arrived += 1
-        self.waiting.append(task)
-        if task.facts["place"] == 0:
-            self.waiting.insert(0, self.waiting.pop())
-            self.decide(task.facts)
+    def begin(self, *tasks):
+        """Fork or describe the ranks of tasks, and of those that waited for local rank 0. -> a task, in its new rank"""
+        for task in tasks:
+            self.arrived += 1
+            self.waiting.append(task)
+            if task.facts["place"] == 0:
+                self.waiting.insert(0, self.waiting.pop())
+                self.decide(task.facts)
         while self.leader and self.waiting:
             task = self.waiting.pop(0)
             rank = self.describe(task) if "host" in task.facts else self.start(task)
@@ -536,7 +523,7 @@ class Parent:
 
     def describe(self, task):
         """Run the run script as if this task had started a container; it describes the result."""
-        difference = self.refusal or find_difference_on_host(task.facts, self.leader)
+        difference = self.refusal or find_difference(task.facts, self.leader, on_host=True)
         if difference:
             self.refuse(task, difference)
             return
@@ -566,7 +553,6 @@ class Parent:
             return None
         os.waitpid(process, 0)
         task.facts = dict(description.facts, place=task.facts["place"])
-        task.facts.update(devices=open_devices(), memory=memory_policy())  # compared on the host
         task.descriptors = description.descriptors
         return self.start(task)
 
@@ -606,51 +592,35 @@ class Parent:
         signal.set_wakeup_fd(-1)
         self.listener.close()
         task.connection.close()
-        for other in (*self.ranks.values(), *self.described.values(), *self.waiting, *self.early):
+        for other in (*self.ranks.values(), *self.described.values(), *self.waiting):
             other.close()
         os.close(self.reading)
         os.close(self.writing)
 
 
-def find_difference_on_host(facts, first):
-    """Return why a task cannot share the container of local rank 0; empty if it can."""
-    return find_variables(facts, first, sets_container) or first_reason(
-        (facts["command"] != first["command"], "ranks of this node have different command lines"),
-        (facts["cwd"] != first["cwd"], "ranks of this node have different directories"),
-        (not can_use(facts["cores"]), "the scheduler gives each task its own cores, which the others cannot use"),
+def find_difference(facts, first, on_host=False):
+    """Return why a task cannot share the process of local rank 0, or on the host its container; empty if it can."""
+    mine, theirs = facts["environment"], first["environment"]
+    names = sorted(name.decode(errors="replace") for name in {*mine, *theirs} if mine.get(name) != theirs.get(name))
+    names = [name for name in names if (sets_container(name) if on_host else name.startswith(AT_LOAD))]
+    different = "ranks of this node have different "
+    reasons = (
+        (names, different + "values of " + ", ".join(names)),
+        (facts["command"] != first["command"], different + "command lines"),
         (facts["devices"] != first["devices"], "the scheduler gives each task its own GPUs, which the others cannot open"),
-        (facts["memory"] != first["memory"], "ranks of this node have different NUMA memory policies"),
+        (facts["memory"] != first["memory"], different + "NUMA memory policies"),
+        (len(facts["cores"]) != len(first["cores"]), different + "numbers of cores"),
+        (facts["priority"] < first["priority"], different + "priorities"),
+        (facts["hard limits"] != first["hard limits"], different + "limits (ulimit -H)"),
+        (on_host and facts["cwd"] != first["cwd"], different + "directories"),
+        (not os.access(facts["cwd"], os.X_OK), "the process of local rank 0 cannot enter " + facts["cwd"]),
+        (not can_use(facts["cores"]), "the scheduler gives each task its own cores, which the others cannot use"),
     )
+    return next((reason for applies, reason in reasons if applies), "")
 
 
 def sets_container(name):
     return name.startswith(("APPTAINER_", "SINGULARITY_")) or name[name.find("_") :] in ("_PATH", "_PREPEND_PATH", "_APPEND_PATH")
-
-
-def find_difference(facts, first):
-    """Return why a task cannot use a fork of the parent, which is like the task of local rank 0; empty if it can."""
-    return find_variables(facts, first, lambda name: name.startswith(AT_LOAD)) or first_reason(
-        (facts["command"] != first["command"], "ranks of this node have different command lines"),
-        (facts["devices"] != open_devices(), "the scheduler gives each task its own GPUs, which the others cannot open"),
-        (facts["memory"] != memory_policy(), "ranks of this node have different NUMA memory policies"),
-        (len(facts["cores"]) != len(first["cores"]), "ranks of this node have different numbers of cores"),
-        (facts["priority"] < os.getpriority(os.PRIO_PROCESS, 0), "ranks of this node have different priorities"),
-        ([hard for _, _, hard in facts["limits"]] != [hard for _, _, hard in limits()], "ranks of this node have different limits (ulimit -H)"),
-        (not os.access(facts["cwd"], os.X_OK), "the process of local rank 0 cannot enter " + facts["cwd"]),
-        (not can_use(facts["cores"]), "the scheduler gives each task its own cores, which the others cannot use"),
-    )
-
-
-def first_reason(*reasons):
-    return next((reason for applies, reason in reasons if applies), "")
-
-
-def find_variables(facts, first, matters):
-    """Return which variables that matter differ between two tasks, as a reason; empty if none does."""
-    mine, theirs = facts["environment"], first["environment"]
-    names = sorted(name.decode(errors="replace") for name in {*mine, *theirs} if mine.get(name) != theirs.get(name))
-    names = [name for name in names if matters(name)]
-    return "ranks of this node have different values of " + ", ".join(names) if names else ""
 
 
 def environment_of(task, first, entry):

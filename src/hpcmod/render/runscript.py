@@ -15,7 +15,6 @@ from hpcmod.model.nodes.question import make_question
 from hpcmod.model.plan import InstallPlan, RunscriptSettings
 from hpcmod.model.site import NodeType
 from hpcmod.render import quote
-from hpcmod.render.modules.modulefile import no_sif_message
 
 RUNSCRIPTS = (
     "check-nodes",
@@ -83,7 +82,7 @@ def render_runscripts(
         for name, text in templates.items()
         if not name.endswith(".j2") and not name.startswith(LIBEXEC) and name not in left_out
     }
-    known = {"plan": plan, "no_sif": no_sif_message(plan) if plan else "", "question": _make_question(settings)}
+    known = {"plan": plan, "question": _make_question(settings)}
     return {**plain, SETTINGS_FILE: _rendered(SETTINGS_FILE, templates, settings=settings, **known)}
 
 

@@ -136,15 +136,6 @@ def _tcl_bind(bind: Bind | PackagePlace) -> str:
     return " ".join(["[list", source, *(tcl(word) for word in words)]) + "]"
 
 
-def no_sif_message(plan: InstallPlan) -> str:
-    """Return a message that lists where the image was searched, and how to get it back."""
-    places = "\n".join(f"  {place}" for place in plan.sif_places)
-    return (
-        f"{plan.spec.module}: its image was not found in any of these locations:\n{places}\n"
-        f"Reinstall it with: eb {plan.spec.easyconfig} --rebuild"
-    )
-
-
 def render_description(plan: InstallPlan, syntax: str, templates: Templates, *, conflict: str) -> str:
     """Render help, whatis, package list, installation root and conflict, in one of SYNTAXES.
 
