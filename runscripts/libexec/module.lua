@@ -1,13 +1,10 @@
 -- What a container module does when it is loaded, unloaded or shown. Its modulefile is data, and at its
--- end loads this file and calls it with that data.
+-- end loads this file and calls it with that data. Unloading gives each variable the value that the user had before.
 -- Starts no program, and calls no function of a site.
---
--- Unloading gives each variable the value that the user had before. Lmod can only unset variables while it unloads, so
--- _HPCMOD_USER_<name> keeps that value, and the shell sets it again after Lmod.
 local container = ...
 local loading, unloading = mode() == "load", mode() == "unload"
 local mark = container.mark
-local memory = "_HPCMOD_" .. mark -- what this module has set, as words NAME=STATE; wrappers read it too
+local memory = "_HPCMOD_" .. mark
 local this_module = container.family .. " " .. container.module
 
 local function message(text) LmodMessage(container.module .. ": " .. text) end
@@ -15,8 +12,8 @@ local function refuse(text) LmodError(container.module .. ": " .. text) end
 local function exists(path) return lfs.attributes(path, "mode") ~= nil end -- isFile is true for a dangling link
 local function extend(list, more) for _, item in ipairs(more) do list[#list + 1] = item end end
 
-local state = {}
-for name, word in string.gmatch(unloading and os.getenv(memory) or "", "([%w_]+)=(%w+)") do state[name] = word end
+local variables = loadfile(container.root .. "/libexec/variables.lua")(memory)
+local state, users, override, set_default = variables.state, variables.users, variables.override, variables.set_default
 
 -- Which containers are loaded ---------------------------------------------------------------------------------------
 
@@ -49,42 +46,7 @@ if loading and os.getenv("_HPCMOD_CONTAINER") then state.ADDITIONAL = "yes" end
 local is_first = not state.ADDITIONAL
 if is_first then setenv("_HPCMOD_CONTAINER", this_module) end
 
--- Set and restore variables -----------------------------------------------------------------------------------------
-
--- Let the shell set a variable after Lmod, if another has the expected value by then ("": unset).
-local function set_by_shell(name, value, guard, expected, saved)
-    local shell = myShellName and myShellName() or "bash"
-    local quoted, line = "'" .. string.gsub(value, "'", "'\\''") .. "'", nil
-    if shell == "csh" or shell == "tcsh" then
-        quoted = string.gsub(string.gsub(quoted, "!", "\\!"), "\n", "\\\n")
-        local test = "if (\"`printenv " .. guard .. "`\" == '" .. expected .. "') "
-        line = test .. "setenv " .. name .. " " .. quoted .. "; " .. test .. "unsetenv " .. saved
-    elseif shell == "fish" then
-        quoted = "'" .. string.gsub(string.gsub(value, "\\", "\\\\"), "'", "\\'") .. "'"
-        line = "test \"$" .. guard .. "\" = '" .. expected .. "'; and set -gx " .. name .. " " .. quoted .. "; and set -e " .. saved
-    else
-        quoted = string.gsub(quoted, "\n", "'$'\\n''") -- older Lmods would print a blank
-        line = "[ \"${" .. guard .. "-}\" != '" .. expected .. "' ] || { export " .. name .. "=" .. quoted .. "; unset " .. saved .. "; }"
-    end
-    execute{cmd = line, modeA = {"unload"}}
-end
-
--- Return the value before any container was loaded; nil if it was unset. After an unload in the same run, as in a swap,
--- the shell has not yet set it again.
-local function users(name)
-    local value, saved = os.getenv(name), os.getenv("_HPCMOD_USER_" .. name)
-    if saved and (value == nil or not is_first or unloading) then return saved end
-    return not unloading and value or nil
-end
-
--- Set a variable while the module is loaded, whatever the user has. `guard` tells the shell at unload whether another
--- module has set it since: it is unset if none has.
-local function override(name, value, guard)
-    local before = users(name)
-    setenv(name, value)
-    if before and not unloading then setenv("_HPCMOD_USER_" .. name, before) end
-    if before and unloading then set_by_shell(name, before, guard, "", "_HPCMOD_USER_" .. name) end
-end
+-- Image and variables -----------------------------------------------------------------------------------------------
 
 local function share(name, value)
     if unloading and not is_last then return end
@@ -93,80 +55,12 @@ local function share(name, value)
     if not unloading then return end
     local root = string.gsub(os.getenv("RUNSCRIPTS" .. others[1]) or "", "/runscripts$", "")
     local theirs = name == "CONTAINERROOT" and root or os.getenv(name .. others[1]) or ""
-    set_by_shell(name, theirs, "_HPCMOD_ORDER", table.concat(others, ":"), "_HPCMOD_NOTHING")
-end
-
--- Set variables unless the user has set one of them; unset them only if they still have our value. Return whether they
--- were free.
-local function set_default(names, value)
-    local free = is_first and not unloading
-    for _, name in ipairs(names) do free = free and os.getenv(name) == nil end
-    for _, name in ipairs(names) do
-        if free then state[name] = "ours" end
-        if state[name] == "ours" and (free or os.getenv(name) == value) then setenv(name, value) end
-    end
-    return free
+    variables.set_by_shell(name, theirs, "_HPCMOD_ORDER", table.concat(others, ":"), "_HPCMOD_NOTHING")
 end
 
 local function set_default_inside(name, value)
     return set_default({ "SINGULARITYENV_" .. name, "APPTAINERENV_" .. name }, value)
 end
-
--- Lists of Apptainer ------------------------------------------------------------------------------------------------
-
--- Split a list into its elements; `\,` does not end an element, and options of a bind are separated by commas too.
-local function split(text, separator)
-    local elements = {}
-    for element in string.gmatch((string.gsub(text or "", "\\" .. separator, "\1")), "[^" .. separator .. "]+") do
-        local option = element == "ro" or element == "rw" or string.find(element, "^image%-src=") or string.find(element, "^id=")
-        element = string.gsub(element, "\1", "\\" .. separator)
-        if separator == "," and option and #elements > 0 then
-            elements[#elements] = elements[#elements] .. "," .. element
-        else
-            elements[#elements + 1] = element
-        end
-    end
-    return elements
-end
-
-local function destination(bind)
-    local source, rest = string.match((string.gsub(bind, "\\:", "\1")), "^([^:]*):?([^:]*)")
-    local place = rest ~= "" and rest or source
-    return #place > 1 and (string.gsub(place, "/+$", "")) or place
-end
-
--- Return the user's entries of a pair of lists, each destination once, without those in taken.
-local function users_entries(names, separator, key, taken)
-    local entries = {}
-    for _, name in ipairs(names) do
-        for _, entry in ipairs(split(users(name), separator)) do
-            if not taken[key(entry)] then entries[#entries + 1] = entry end
-            taken[key(entry)] = true
-        end
-    end
-    return entries
-end
-
--- Put our entries before the user's, in both lists: if they differ, Apptainer ignores one. At unload, a list that the user
--- has changed meanwhile loses only our entries.
-local function prepend(names, ours, separator, user)
-    local note = memory .. "_" .. names[1]
-    local entries = {}
-    extend(entries, ours)
-    extend(entries, user)
-    local value = unloading and os.getenv(note) or table.concat(entries, separator)
-    for _, name in ipairs(names) do
-        if unloading and os.getenv(name) ~= value then
-            for _, entry in ipairs(ours) do prepend_path(name, entry, separator) end
-            if os.getenv("_HPCMOD_USER_" .. name) then setenv("_HPCMOD_USER_" .. name, "") end
-        else
-            override(name, value, "_HPCMOD_CONTAINER")
-        end
-    end
-    setenv(note, value)
-end
-
--- Image and variables -----------------------------------------------------------------------------------------------
 
 local sif
 for _, place in ipairs(container.image) do
@@ -216,6 +110,24 @@ end
 
 -- Binds -------------------------------------------------------------------------------------------------------------
 
+local function destination(bind)
+    local source, rest = string.match((string.gsub(bind, "\\:", "\1")), "^([^:]*):?([^:]*)")
+    local place = rest ~= "" and rest or source
+    return #place > 1 and (string.gsub(place, "/+$", "")) or place
+end
+
+-- Return the user's entries of a pair of lists, each destination once, without those in taken.
+local function users_entries(names, separator, key, taken)
+    local entries = {}
+    for _, name in ipairs(names) do
+        for _, entry in ipairs(variables.split(users(name), separator)) do
+            if not taken[key(entry)] then entries[#entries + 1] = entry end
+            taken[key(entry)] = true
+        end
+    end
+    return entries
+end
+
 local files = loadfile(container.root .. "/libexec/files.lua")(container, exists, message)
 local ours, unbindable, linked, taken = {}, {}, {}, {}
 
@@ -264,6 +176,14 @@ local function follow_links()
     return targets
 end
 
+-- Put our entries before the user's, in both lists: if they differ, Apptainer ignores one.
+local function prepend(names, entries, separator, user)
+    local all = {}
+    extend(all, entries)
+    extend(all, user)
+    variables.set_list(names, table.concat(all, separator), entries, separator, "_HPCMOD_CONTAINER")
+end
+
 if is_first then
     local bind, bindpath = { "SINGULARITY_BIND", "APPTAINER_BIND" }, { "SINGULARITY_BINDPATH", "APPTAINER_BINDPATH" }
     local path = { "SINGULARITYENV_PREPEND_PATH", "APPTAINERENV_PREPEND_PATH" }
@@ -274,7 +194,7 @@ if is_first then
     local users_bindpath = users_entries(bindpath, ",", destination, taken)
     local missing = {}
     if unloading then
-        local all = split(os.getenv(memory .. "_" .. bindpath[1]), ",")
+        local all = variables.split(os.getenv(memory .. "_" .. bindpath[1]), ",")
         for i = 1, tonumber(state.BINDS or 0) do ours[i] = all[i] end
     else
         local chosen = choose(missing)
@@ -291,9 +211,5 @@ if is_first then
     prepend(path, container.path, ":", users_entries(path, ":", tostring, {}))
 end
 
-local words = {}
-for name, word in pairs(state) do words[#words + 1] = name .. "=" .. word end
-table.sort(words)
-setenv(memory, table.concat(words, " "))
-
+variables.remember()
 if loading then files.show_notices() end

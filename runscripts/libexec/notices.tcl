@@ -85,9 +85,8 @@ namespace eval hpcmod {
         foreach notice [read_notices $place] {
             lassign $notice name holds text
             if {!$holds || $name in $shown || "all" in $shown} { continue }
-            # Remove control characters, and the end of a Lua string, into which Lmod copies the text.
-            set text [regsub -all {[\u0001-\u0009\u000b-\u001f\u007f-\u009f]} [string map [list \u0000 ?] $text] ?]
-            message [string map {]= {] =}} $text]
+            # Remove control characters: no text can control the terminal.
+            message [regsub -all {[\u0001-\u0009\u000b-\u001f\u007f-\u009f]} [string map [list \u0000 ?] $text] ?]
             lappend shown $name
         }
     }

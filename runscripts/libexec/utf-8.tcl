@@ -1,5 +1,6 @@
-# Make Lmod print the UTF-8 of modulefiles, which it reads as bytes: without this, each byte would become a character.
-if {![info exists ::ModuleTool] || $::ModuleTool ne "Lmod"} { return }
+# Make Lmod print the UTF-8 of modulefiles, which it reads as bytes: without this, each byte would become a character. Only where
+# Lmod itself interprets Tcl; if it starts tclsh, that prints the bytes as they are.
+if {![string match */tcl2lua.tcl [info nameofexecutable]]} { return }
 foreach command {setenv pushenv prepend-path puts module-whatis} {
     rename $command bytes_$command
     proc $command args [string map [list COMMAND bytes_$command] {

@@ -106,6 +106,28 @@ def test_load_and_unload_in_a_fresh_shell_leaves_no_trace(loader: Loader) -> Non
     assert before == after
 
 
+ODD = {
+    "SIF": "/a b'c\"d!e$f\\g;h`i`%41 ☃\\",
+    "CONTAINERROOT": "]===] {x} $HOME \\n",
+    "APPTAINER_BINDPATH": "/my d'ir:/x y,/e\\,f",
+}
+
+
+@pytest.mark.parametrize("interpreter", ["yes", "no"])
+def test_values_of_the_user_come_back_byte_for_byte(loader: Loader, interpreter: str) -> None:
+    """Lmod interprets Tcl itself, or starts tclsh if LMOD_FAST_TCL_INTERP says so."""
+    # Environment Modules cannot set a variable of two lines before 5.6
+    lines = {} if loader.tool.name == "envmodules" else {"RUNSCRIPTS": "one\ntwo \n"}
+    done = loader(
+        f"{SNAPSHOT} snapshot >before; module load {TOY}; echo $SIF; module unload {TOY}; snapshot >after; "
+        "compare before after",
+        LMOD_FAST_TCL_INTERP=interpreter,
+        **ODD,
+        **lines,
+    )
+    assert done.stdout == f"{loader.root(TOY)}/toy.sif\n"
+
+
 def combinations() -> list[str]:
     """Return settings of the four bind variables: pairwise coverage, or all combinations if THOROUGH."""
     if THOROUGH:

@@ -254,7 +254,7 @@ def _is_used(name: str, plan: InstallPlan) -> bool:
     suffix, part = Path(name).suffix, Path(name).stem
     is_logic = suffix in LOGIC.values()
     return (
-        (not is_logic or suffix in [LOGIC[syntax] for syntax in plan.spec.syntaxes])
+        (not is_logic or suffix in [LOGIC[syntax] for syntax in ("Lua", *plan.spec.syntaxes)])  # Lmod has Lua for Tcl
         and (part != "notices" or bool(plan.notice_places))
         and (not part.startswith("host-command") or bool(plan.runscripts.host_commands.allowed))
     )

@@ -311,7 +311,7 @@ def logic(root: Path) -> set[str]:
 
 def test_only_the_logic_of_the_modulefile_is_installed(plan: InstallPlan, root: Path) -> None:
     install_files(in_syntaxes(plan, "Lua"), runscript_files())
-    assert logic(root) == {"module.lua", "files.lua"}
+    assert logic(root) == {"module.lua", "files.lua", "variables.lua"}
     install_files(in_syntaxes(plan, "Tcl", "Lua"), runscript_files())
     assert {"module.lua", "module.tcl", "utf-8.tcl"} < logic(root)
 
@@ -334,7 +334,7 @@ def test_a_modulefile_in_the_other_syntax_gets_its_logic_in_a_read_only_installa
 
 def test_notices_are_read_only_where_a_module_looks_for_them(plan: InstallPlan, root: Path) -> None:
     install_files(replace(in_syntaxes(plan, "Lua"), notice_places=("/shop/notices/all",)), runscript_files())
-    assert logic(root) == {"module.lua", "files.lua", "notices.lua"}
+    assert logic(root) == {"module.lua", "files.lua", "variables.lua", "notices.lua"}
 
 
 def test_logic_is_not_added_without_an_installation(plan: InstallPlan, root: Path) -> None:

@@ -12,7 +12,7 @@ from hpcmod.errors import BadInputError, LackingError
 from hpcmod.fs.temporary import clear_leftovers
 from hpcmod.fs.tree import Tree, write_file
 from hpcmod.render.modules.modulefile import MODULERC, SUFFIXES, render_template
-from hpcmod.render.modules.site_module import SiteModule, render_launcher, render_site_module
+from hpcmod.render.modules.site_module import LOGIC, SiteModule, render_launcher, render_site_module
 
 _GROUP_BITS = 0o2020
 
@@ -64,7 +64,9 @@ def setup_files(place: Path, module: SiteModule, *, eb: bool) -> tuple[SetupFile
             raise BadInputError(f"{path}: a colon ends an element of PATH", "Choose another directory.")
     programs = ["hpcmod", *(["eb"] if eb else [])]
     launchers = [_launcher(place, Path(module.python).with_name(name)) for name in programs]
-    return (*launchers, *_modulefiles(place / "modules" / "hpcmod", module))
+    texts = resources.module_logic()
+    logic = [SetupFile(Path(module.libexec, name), texts[name]) for name in LOGIC]
+    return (*launchers, *logic, *_modulefiles(place / "modules" / "hpcmod", module))
 
 
 def _launcher(place: Path, program: Path) -> SetupFile:

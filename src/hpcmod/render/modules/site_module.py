@@ -9,7 +9,10 @@ from hpcmod.render.modules.modulefile import Templates, render_template
 from hpcmod.render.quote import sh
 
 MEMORY = "_HPCMOD_SETUP"
-"""Prefix of variables in which the module saves the user's previous values."""
+"""Name of the variable that says what the module has set."""
+
+LOGIC = ("variables.lua", "variables.tcl")
+"""Files of libexec that set and restore variables, as container modules do."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,11 @@ class SiteModule:
         check_plain(self.site, "the site profile")
 
     @property
+    def libexec(self) -> str:
+        """Directory of LOGIC."""
+        return f"{self.bin.rpartition('/')[0]}/libexec"
+
+    @property
     def lists(self) -> tuple[PathList, ...]:
         """The lists it adds to."""
         include = PathList("EASYBUILD_INCLUDE_EASYBLOCKS", (self.easyblocks,), separator=",")
@@ -71,6 +79,7 @@ def render_site_module(module: SiteModule, syntax: str, templates: Templates) ->
         "whatis": "Description: container images as modules: hpcmod, and its easyblocks and easyconfigs for eb",
         "memory": MEMORY,
         "bin": module.bin,
+        "libexec": module.libexec,
         "defaults": defaults,
         "lists": module.lists,
         "module_directories": module.modules,

@@ -45,7 +45,7 @@ def test_a_dry_run_shows_every_file_and_writes_none(catalogue: Catalogue) -> Non
     printed = hpcmod("site", "setup", "--catalogue", catalogue.directory, "--print")
     assert (named.exit_code, printed.exit_code) == (0, 0)
     paths = [line.partition(" (")[0] for line in named.stdout.splitlines()]
-    assert len(paths) == 4
+    assert len(paths) == 6
     assert [line for line in printed.stdout.splitlines() if line.startswith("==> ")] == [
         f"==> {path} <==" for path in paths
     ]

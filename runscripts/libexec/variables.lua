@@ -1,0 +1,106 @@
+-- Set variables so that unloading gives each the value that the user had before. Called by module.lua, and by hpcmod's own
+-- module.
+--
+-- Lmod can only unset variables while it unloads, so _HPCMOD_USER_<name> keeps that value, and the shell sets it again after
+-- Lmod.
+local memory = ... -- name of the variable that says what this module has set, as words NAME=STATE; wrappers read it too
+local unloading = mode() == "unload"
+local state, variables = {}, {}
+for name, word in string.gmatch(unloading and os.getenv(memory) or "", "([%w_]+)=(%w+)") do state[name] = word end
+variables.state = state
+
+-- Let the shell set a variable after Lmod, if another has the expected value by then ("": unset).
+function variables.set_by_shell(name, value, guard, expected, saved)
+    local shell = myShellName and myShellName() or "bash"
+    local quoted, line = "'" .. string.gsub(value, "'", "'\\''") .. "'", nil
+    if shell == "csh" or shell == "tcsh" then
+        quoted = string.gsub(string.gsub(quoted, "!", "\\!"), "\n", "\\\n")
+        local test = "if (\"`printenv " .. guard .. "`\" == '" .. expected .. "') "
+        line = test .. "setenv " .. name .. " " .. quoted .. "; " .. test .. "unsetenv " .. saved
+    elseif shell == "fish" then
+        quoted = "'" .. string.gsub(string.gsub(value, "\\", "\\\\"), "'", "\\'") .. "'"
+        line = "test \"$" .. guard .. "\" = '" .. expected .. "'; and set -gx " .. name .. " " .. quoted .. "; and set -e " .. saved
+    else
+        quoted = string.gsub(quoted, "\n", "'$'\\n''") -- older Lmods would print a blank
+        line = "[ \"${" .. guard .. "-}\" != '" .. expected .. "' ] || { export " .. name .. "=" .. quoted .. "; unset " .. saved .. "; }"
+    end
+    execute{cmd = line, modeA = {"unload"}}
+end
+
+-- Older Lmods lose backslashes and line ends of a value, so these are saved as in a URL.
+local function encoded(text)
+    return (string.gsub(text, "[^%w_ /.,:=@+-]", function(byte) return string.format("%%%02X", string.byte(byte)) end))
+end
+local function decoded(text)
+    return (string.gsub(text, "%%(%x%x)", function(code) return string.char(tonumber(code, 16)) end))
+end
+
+-- Return the value before any container was loaded; nil if it was unset. After an unload in the same run, as in a swap,
+-- the shell has not yet set it again.
+function variables.users(name)
+    local value, saved = os.getenv(name), os.getenv("_HPCMOD_USER_" .. name)
+    if saved and (value == nil or state.ADDITIONAL or unloading) then return decoded(saved) end
+    return not unloading and value or nil
+end
+
+-- Set a variable while the module is loaded, whatever the user has. `guard` tells the shell at unload whether another
+-- module has set it since: it is unset if none has.
+function variables.override(name, value, guard)
+    local before = variables.users(name)
+    setenv(name, value)
+    if before and not unloading then setenv("_HPCMOD_USER_" .. name, encoded(before)) end
+    if before and unloading then variables.set_by_shell(name, before, guard, "", "_HPCMOD_USER_" .. name) end
+end
+
+-- Set variables unless the user has set one of them; unset them only if they still have our value. Return whether they
+-- were free.
+function variables.set_default(names, value)
+    local free = not state.ADDITIONAL and not unloading
+    for _, name in ipairs(names) do free = free and os.getenv(name) == nil end
+    for _, name in ipairs(names) do
+        if free then state[name] = "ours" end
+        if state[name] == "ours" and (free or os.getenv(name) == value) then setenv(name, value) end
+    end
+    return free
+end
+
+-- Split a list into its elements; `\,` does not end an element, and options of a bind are separated by commas too.
+function variables.split(text, separator)
+    local elements = {}
+    for element in string.gmatch((string.gsub(text or "", "\\" .. separator, "\1")), "[^" .. separator .. "]+") do
+        local option = element == "ro" or element == "rw" or string.find(element, "^image%-src=") or string.find(element, "^id=")
+        element = string.gsub(element, "\1", "\\" .. separator)
+        if separator == "," and option and #elements > 0 then
+            elements[#elements] = elements[#elements] .. "," .. element
+        else
+            elements[#elements + 1] = element
+        end
+    end
+    return elements
+end
+
+-- Set lists to a value with our entries among the user's. At unload, a list that the user has changed meanwhile loses only
+-- our entries.
+function variables.set_list(names, value, ours, separator, guard)
+    local note = memory .. "_" .. names[1]
+    value = unloading and os.getenv(note) or value
+    for _, name in ipairs(names) do
+        if unloading and os.getenv(name) ~= value then
+            for _, entry in ipairs(ours) do prepend_path(name, entry, separator) end
+            if os.getenv("_HPCMOD_USER_" .. name) then setenv("_HPCMOD_USER_" .. name, "") end
+        else
+            variables.override(name, value, guard)
+        end
+    end
+    setenv(note, value)
+end
+
+-- Remember for unloading what was set.
+function variables.remember()
+    local words = {}
+    for name, word in pairs(state) do words[#words + 1] = name .. "=" .. word end
+    table.sort(words)
+    setenv(memory, table.concat(words, " "))
+end
+
+return variables
