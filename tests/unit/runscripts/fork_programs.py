@@ -83,10 +83,6 @@ if __name__ == "__main__":
 """Programs in every test run."""
 
 MORE = {
-    "message at exit": Program("""
-import sys
-sys.exit('cannot train: no data')
-"""),
     "exit without cleaning up": Program("""
 import os
 print('lost')
@@ -96,10 +92,6 @@ os._exit(7)
 import os
 print('kept', flush=True)
 os.abort()
-"""),
-    "killed by itself": Program("""
-import os, signal
-os.kill(os.getpid(), signal.SIGKILL)
 """),
     "default SIGTERM": Program("""
 import os, signal, time
@@ -166,55 +158,6 @@ if __name__ == "__main__":
 import threading
 threading.Thread(target=lambda: 1 / 0, name='t').start()
 """),
-    "logging": Program("""
-import logging, sys, warnings
-logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s %(module)s %(message)s %(processName)s")
-logging.getLogger("train").info("epoch %d", 1)
-logging.captureWarnings(True)
-warnings.warn("slow")
-logging.shutdown()
-"""),
-    "warnings": Program("""
-import warnings
-for _ in range(3):
-    warnings.warn('old', DeprecationWarning)
-    warnings.warn('x', stacklevel=1)
-"""),
-    "wrong arguments": Program(
-        """
-import argparse
-p = argparse.ArgumentParser()
-p.add_argument('--lr', type=float, required=True)
-p.parse_args()
-""",
-        after=("--lr", "x"),
-    ),
-    "help": Program(
-        """
-import argparse
-p = argparse.ArgumentParser(description='Train')
-p.add_argument('--lr')
-p.parse_args()
-""",
-        after=("--help",),
-    ),
-    "at exit": Program("""
-import atexit
-for n in range(3):
-    atexit.register(print, 'end', n)
-print('begin')
-"""),
-    "asyncio": Program("""
-import asyncio
-async def main():
-    await asyncio.sleep(0.01)
-    print('done')
-asyncio.run(main())
-"""),
-    "subprocess": Program("""
-import subprocess, sys
-print(subprocess.run([sys.executable, '-c', 'import os; print(os.environ["RANK"])'], capture_output=True, text=True))
-"""),
     "module": Program("", before=("-m", "calendar", "2026", "11")),
     "command": Program("", before=("-c", "import sys; print(sys.argv, __name__, sys.path[0]); sys.exit(4)", "a")),
     "debugger on a pipe": Program(
@@ -226,45 +169,10 @@ print(x)
         before=("-m", "pdb"),
         stdin="n\nn\np x\nq\n",
     ),
-    "breakpoint": Program(
-        """
-x = 5
-breakpoint()
-print(x)
-""",
-        stdin="p x\nc\n",
-    ),
-    "random numbers with a seed": Program(
-        """
-import random, hashlib
-random.seed(3)
-print(random.random(), hash('a'))
-""",
-        env=(("PYTHONHASHSEED", "7"),),
-    ),
-    "hook": Program("""
-import sys
-sys.excepthook = lambda *a: print('hook', a[0].__name__, a[2].tb_frame.f_code.co_filename)
-1 / 0
-"""),
     "stack": Program("""
 import inspect, sys, traceback
 print(len(inspect.stack()), sys._getframe().f_back)
 traceback.print_stack()
-"""),
-    "profiler": Program("", before=("-m", "timeit", "-n", "1", "-r", "1", "-p", "pass")),
-    "trace of lines": Program(
-        """
-import os
-print(os.path.basename('a/b'))
-""",
-        before=("-m", "trace", "--listfuncs"),
-    ),
-    "unit tests": Program("""
-import unittest
-class T(unittest.TestCase):
-    def test(self): self.assertEqual(1, 2)
-unittest.main()
 """),
     "pickle of main": Program("""
 import pickle
@@ -286,21 +194,6 @@ import faulthandler, os, signal
 faulthandler.enable()
 os.kill(os.getpid(), signal.SIGSEGV)
 """),
-    "syntax error": Program("""
-def f(:
-"""),
-    "missing import": Program("""
-import not_a_module
-"""),
-    "recursion": Program("""
-import sys
-sys.setrecursionlimit(60)
-def f(n): return f(n + 1)
-try:
-    f(0)
-except RecursionError as e:
-    print(e)
-"""),
     "binary output": Program("""
 import sys
 sys.stdout.buffer.write(bytes(range(256)) * 500)
@@ -318,21 +211,6 @@ print('gone')
 import os, signal
 signal.signal(signal.SIGTERM, lambda *_: (print('group'), exit(3)))
 os.killpg(0, signal.SIGTERM)
-"""),
-    "import of own module": Program("""
-import sys
-sys.path.insert(0, '/nonexistent')
-import __main__
-print(__main__.sys is sys)
-"""),
-    "recorded time": Program("""
-import time
-print(time.time() > 1e9, time.process_time() < 60)
-"""),
-    "uuid and temporary files": Program("""
-import tempfile, uuid, os
-with tempfile.NamedTemporaryFile() as f:
-    print(os.path.exists(f.name), uuid.uuid5(uuid.NAMESPACE_DNS, 'a'))
 """),
 }
 """Programs with HPCMOD_THOROUGH=1."""

@@ -28,17 +28,11 @@ def test_the_recipes_are_listed_with_what_they_make() -> None:
     assert [one["name"] for one in listed["recipes"]] == [line.partition(":")[0] for line in lines]
 
 
-@pytest.mark.parametrize(
-    ("what", "begins"),
-    [
-        ("dockerfile", "# pytorch-ngc-ofi for arm64"),
-        ("definition", "# pytorch-ngc-ofi for arm64"),
-    ],
-)
-def test_printing_builds_and_writes_nothing(what: str, begins: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("what", ["dockerfile", "definition"])
+def test_printing_builds_and_writes_nothing(what: str, tmp_path: Path) -> None:
     done = hpcmod("build", "pytorch-ngc-ofi", "--arch", "arm64", "--print", what)
     assert done.exit_code == 0, done.output
-    assert done.stdout.startswith(begins)
+    assert done.stdout.startswith("# pytorch-ngc-ofi for arm64")
     assert list(tmp_path.iterdir()) == []
 
 

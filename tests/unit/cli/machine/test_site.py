@@ -21,11 +21,7 @@ def test_site_list_is_the_shipped_profiles_one_a_line() -> None:
     lines = hpcmod("site", "ls").stdout.splitlines()
     assert [line.split()[0] for line in lines] == sorted(resources.site_profiles())
     assert lines[0].split(maxsplit=1)[1].startswith("Alps (Daint")
-
-
-def test_site_list_gives_descriptions_to_programs() -> None:
     found = json.loads(hpcmod("site", "ls", "--json").stdout)
-    assert found["version"] == 1
     assert [one["name"] for one in found["profiles"]] == sorted(resources.site_profiles())
     assert all(one["description"] for one in found["profiles"])
 
@@ -38,11 +34,8 @@ def test_site_show_prints_a_profile_that_can_be_used(tmp_path: Path) -> None:
     assert "[nodes.lumi-g]" in shown.splitlines()
 
 
-def test_site_show_without_a_name_is_the_one_of_this_machine() -> None:
+def test_site_show_prints_the_named_profile_else_that_of_this_machine(ours: Path) -> None:
     assert 'name = "lumi"' in hpcmod("site", "show", HPCMOD_SITE="lumi").stdout.splitlines()
-
-
-def test_site_show_of_a_name_is_not_changed_by_the_environment(ours: Path) -> None:
     assert 'name = "generic"' in hpcmod("site", "show", "generic", HPCMOD_SITE="lumi").stdout.splitlines()
     assert 'name = "ours"' in hpcmod("site", "show", "--site", str(ours), HPCMOD_SITE="lumi").stdout.splitlines()
 
@@ -75,9 +68,6 @@ def test_site_show_origin_gives_the_same_to_programs() -> None:
     assert level["value"] == {"value": "3", "when": "rocm<7"}
     assert level["origin"].startswith("lumi.toml:")
     assert found["values"]["caches.node_local"]["value"] == "/tmp"
-
-
-def test_site_show_origin_gives_all_cases_of_a_variable() -> None:
     cases = json.loads(hpcmod("site", "show", "--origin", "--json", "frontier").stdout)["values"][
         "environment.NCCL_NET"
     ]
@@ -100,11 +90,8 @@ def test_site_check_ends_with_1_where_a_required_bind_is_missing(ours: Path) -> 
     assert "/opt/cray" in {one["subject"].split()[-1] for one in json.loads(missing.stdout)["findings"]}
 
 
-def test_binds_prints_the_kept_binds_one_per_line(ours: Path) -> None:
+def test_binds_are_printed_one_per_line_and_explained(ours: Path) -> None:
     assert hpcmod("site", "binds", "--site", str(ours)).stdout == "/usr:/host/usr\n"
-
-
-def test_binds_explain_says_source_destination_verdict_reason_and_line(ours: Path) -> None:
     done = hpcmod("site", "binds", "--explain", "--site", str(ours), APPTAINER_BINDPATH="/etc:/mine")
     assert [line.split("\t") for line in done.stdout.splitlines()] == [
         ["kept", "/usr -> /host/usr", "exists", f"{ours}:3"],
