@@ -71,12 +71,17 @@ def test_examples_are_for_the_machine_a_container_was_published_for() -> None:
     assert "#SBATCH --partition=standard-g" in job
     assert "#SBATCH --account=ACCOUNT" in job
     assert "module load A/1\npython train.py" in texts.values()
+    record = make_record("A/1", python="3.12", commands=("python3",))
+    texts = {example.title: example.text for example in make_examples(record, load_site("lumi", {}))}
+    assert "module load A/1\npython3 train.py" in texts.values()
 
 
 def test_no_example_for_an_image_without_python_runs_python() -> None:
     texts = [example.text for example in make_examples(make_record("A/1", python=""), load_site("lumi", {}))]
     assert "module load A/1\nstart-shell COMMAND" in texts
     assert not [text for text in texts if "python" in text]
+    examples = list(make_examples(make_record("A/1", python="", commands=("mesh", "post")), load_site("generic", {})))
+    assert examples[0].title == "Load it and run one of its commands: mesh, post"
 
 
 def test_examples_of_a_tool_run_its_own_command() -> None:
@@ -85,12 +90,9 @@ def test_examples_of_a_tool_run_its_own_command() -> None:
     assert "module load A/1\nmytool" in texts
     assert "hpcmod exec A/1 mytool\nhpcmod shell A/1" in texts
     assert not [text for text in texts if "python" in text]
-
-
-def test_examples_name_the_python_that_is_there() -> None:
-    record = make_record("A/1", python="3.12", commands=("python3",))
-    texts = [example.text for example in make_examples(record, load_site("lumi", {}))]
-    assert "module load A/1\npython3 train.py" in texts
+    record = make_record("A/1", commands=("python", "solve"))
+    texts = [example.text for example in make_examples(record, load_site("generic", {}), ("solve", "start-shell"))]
+    assert texts[:2] == ["module load A/1\nsolve", "module load A/1\nstart-shell python train.py"]
 
 
 @pytest.mark.parametrize(
@@ -109,17 +111,6 @@ def test_examples_name_the_commands_of_the_tool(fields: dict[str, tuple[str, ...
     examples = list(make_examples(record, load_site("generic", {}), fields.get("on_path")))
     assert examples[0].text == f"module load Vendor-Solver/1\n{expected}"
     assert examples[1].text.startswith(f"hpcmod exec Vendor-Solver/1 {expected.removeprefix('start-shell ')}\n")
-
-
-def test_several_commands_of_a_tool_are_listed() -> None:
-    examples = list(make_examples(make_record("A/1", python="", commands=("mesh", "post")), load_site("generic", {})))
-    assert examples[0].title == "Load it and run one of its commands: mesh, post"
-
-
-def test_a_tool_with_python_whose_wrappers_are_its_own_does_not_run_the_hosts_python() -> None:
-    record = make_record("A/1", commands=("python", "solve"))
-    texts = [example.text for example in make_examples(record, load_site("generic", {}), ("solve", "start-shell"))]
-    assert texts[:2] == ["module load A/1\nsolve", "module load A/1\nstart-shell python train.py"]
 
 
 def test_the_pages_know_which_commands_a_container_has_on_path(tmp_path: Path) -> None:
@@ -178,17 +169,6 @@ def test_a_successor_with_a_page_is_linked_and_another_is_not(tmp_path: Path) ->
     found = document(make_catalogue(tmp_path, *records, other))
     assert page(found, "A/1").successor == "containers/A/2.html"
     assert page(found, "B/1").successor == ""
-
-
-def test_a_broken_advisory_is_reported_and_is_on_no_page(tmp_path: Path) -> None:
-    catalogue = make_catalogue(tmp_path, make_record("A/1"))
-    catalogue.advisories.mkdir()
-    (catalogue.advisories / "broken.toml").write_text("titel = 'x'")
-    told: list[str] = []
-    found = make_documentation([catalogue], ENVIRON, title="T", now=NOW, tell=told.append)
-    assert found.pages[0].advisories == ()
-    assert len(told) == 1
-    assert "did you mean title?" in told[0]
 
 
 def test_a_broken_site_profile_does_not_show_the_examples_of_another(tmp_path: Path) -> None:

@@ -63,12 +63,6 @@ def test_a_notice_is_removed_when_the_container_is_restored(catalogue: Catalogue
     assert notices(catalogue) == {}
 
 
-def test_a_catalogue_without_notices_has_no_notices_directory(tmp_path: Path) -> None:
-    catalogue = make_catalogue(tmp_path / "c", NEW)
-    assert notices(catalogue) == {}
-    assert not catalogue.notices.exists()
-
-
 def test_files_that_are_right_already_are_left_unchanged(catalogue: Catalogue) -> None:
     assert write_notices(catalogue, tell=print) == (OLD.sha256,)
     before = (catalogue.notices / OLD.sha256).stat()
@@ -100,14 +94,11 @@ def test_reports_only_the_requested_one_of_two_containers_with_one_image(catalog
 
 
 def test_an_advisory_is_in_the_file_of_each_image_it_is_about(catalogue: Catalogue) -> None:
+    advise(catalogue)
+    assert {name for name, text in notices(catalogue).items() if "It hangs" in text} == {"all"}
     advise(catalogue, f'[match]\ndigests = ["sha256:{"9" * 64}"]\nmodules = ["PyTorch/2.7*"]\n')
     said = notices(catalogue)
     assert {name for name, text in said.items() if "It hangs" in text} == {"9" * 64, NEW.sha256}
-
-
-def test_an_advisory_about_all_images_is_in_one_file(catalogue: Catalogue) -> None:
-    advise(catalogue)
-    assert {name for name, text in notices(catalogue).items() if "It hangs" in text} == {"all"}
 
 
 @pytest.mark.parametrize(
@@ -227,10 +218,7 @@ def test_doctor_tells_advisories_of_the_loaded_module_and_broken_ones(
     assert "https://example.org/1" in found[1].cure
 
 
-def test_without_a_catalogue_doctor_skips_advisories(tmp_path: Path) -> None:
+def test_doctor_survives_a_missing_catalogue(tmp_path: Path) -> None:
     assert list(check_advisories({"HPCMOD_SITE": "generic", "HOME": str(tmp_path)})) == []
-
-
-def test_doctor_survives_a_missing_catalogue() -> None:
     (found,) = check_advisories({"HPCMOD_SITE": "generic", "HPCMOD_CATALOGUE": "/nowhere"})
     assert found.level == "warn"

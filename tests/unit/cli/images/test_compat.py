@@ -39,12 +39,3 @@ def test_the_verb_speaks_json_with_the_source_of_every_finding(tmp_path: Path) -
     assert all(one["source"] for one in answer["findings"])
     assert answer["facts"]["mpis"][0]["version"] == "12.3.1"
     assert answer["facts"]["fabrics"][0]["release"] == "1.17.0"
-
-
-def test_text_of_an_image_cannot_control_the_terminal(tmp_path: Path) -> None:
-    image = make_stack(
-        tmp_path / "evil.sif", {**glibc(), **plugin("FABRIC_1.3", "lib\x1b[31mevil.so"), **fabric("20.0")}
-    )
-    done = hpcmod("compat", image)
-    assert "evil.so" in done.stdout
-    assert "\x1b" not in done.stdout

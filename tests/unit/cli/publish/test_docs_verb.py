@@ -47,9 +47,3 @@ def test_a_dry_run_writes_nothing(catalogue: Path, tmp_path: Path) -> None:
     done = call(tmp_path / "site", "--catalogue", catalogue, "--dry-run")
     assert done.stdout == "A/2\nA/1\n"
     assert not (tmp_path / "site").exists()
-
-
-def test_a_directory_with_other_files_is_refused(catalogue: Path, tmp_path: Path) -> None:
-    done = call(tmp_path, "--catalogue", catalogue)
-    assert done.exit_code == 2
-    assert "directory is not empty" in done.stderr

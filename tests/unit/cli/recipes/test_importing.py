@@ -9,7 +9,6 @@ import pytest
 from hpcmod.importing.formats import BUILT_IN
 from tests.calls import hpcmod
 from tests.foreign_recipes import (
-    LUMI,
     LUMI_NAME,
     NGC,
     write_edf,
@@ -57,13 +56,6 @@ def test_json_holds_all_of_the_table(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_hostile_text_reaches_no_terminal(tmp_path: Path) -> None:
-    write_tree(tmp_path, {"x\n\x1b[31m/container.yaml": "docker: [\x1b]0;owned\x07\n"})
-    done = hpcmod("import", "shpc", tmp_path, "--output", tmp_path / "out")
-    assert "\x1b" not in done.output
-    assert len(done.stdout.splitlines()) == 2
-
-
 @pytest.mark.parametrize("kind", sorted(BUILT_IN))
 def test_a_missing_file_is_an_error(kind: str, tmp_path: Path) -> None:
     done = hpcmod("import", kind, tmp_path / "nowhere")
@@ -76,11 +68,6 @@ def test_an_empty_directory_holds_no_recipe(tmp_path: Path) -> None:
     assert "2 refused; nothing was written (--dry-run)" in done.stderr
     (tmp_path / "empty").mkdir()
     assert "no recipes found" in hpcmod("import", "ngc", tmp_path / "empty").stderr
-
-
-def test_imports_the_easyconfig_of_lumi(tmp_path: Path) -> None:
-    write_tree(tmp_path, {f"{LUMI_NAME}.eb": LUMI})
-    assert hpcmod("import", "lumi-eb", tmp_path / f"{LUMI_NAME}.eb", "--output", tmp_path / "out").exit_code == 0
 
 
 @pytest.fixture
