@@ -130,10 +130,7 @@ def test_a_process_that_is_killed_but_not_yet_waited_for_is_dead(path: Path, sta
 
 
 def test_a_later_process_of_the_same_number_is_not_the_holder(path: Path) -> None:
-    plant(path, started="1")
-    cleared: list[Path] = []
-    with hold(path, limit=0.0, tell=lambda line: None, on_stale=lambda: cleared.append(path)):
-        assert cleared == [path]
+    assert plant(path, started="1").is_dead()
 
 
 @pytest.mark.slow
@@ -335,13 +332,6 @@ def test_no_lock_is_written_through_a_planted_link(path: Path, tmp_path: Path) -
         path.with_name(f"a.lock.{socket.gethostname()}{suffix}").symlink_to(thesis)
     with hold(path, limit=0.0, tell=pytest.fail, on_stale=never):
         assert thesis.read_text() == "text"
-
-
-def test_a_lock_removed_and_taken_by_another_process_is_kept(path: Path) -> None:
-    with hold(path, limit=0.0, tell=pytest.fail, on_stale=never):
-        path.unlink()
-        other = plant(path)
-    assert read_holder(path) == other
 
 
 @pytest.mark.slow

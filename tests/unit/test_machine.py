@@ -42,17 +42,10 @@ def test_a_shipped_profile_is_chosen_by_name_and_extends_generic() -> None:
     assert site.family == load_site("generic", {}).family
 
 
-def test_a_file_is_taken_by_path(write: Write) -> None:
-    assert load_site(str(write("own.toml", "own")), {}).name == "own"
-
-
 def test_the_variable_overrules_the_easyconfig_and_the_users_file(write: Write, tmp_path: Path) -> None:
     write("config/hpcmod/site.toml", "users")
     environ = {"HPCMOD_SITE": str(write("own.toml", "own")), "XDG_CONFIG_HOME": str(tmp_path / "config")}
     assert load_site("lumi", environ).name == "own"
-
-
-def test_an_empty_variable_asks_for_nothing() -> None:
     assert load_site("lumi", {"HPCMOD_SITE": ""}).name == "lumi"
 
 
@@ -70,16 +63,6 @@ def test_the_users_file_is_found_below_home_too(write: Write, tmp_path: Path) ->
     assert load_site(None, {"HOME": str(tmp_path / "home")}).name == "users"
 
 
-def test_a_shipped_profile_is_recognised_by_a_path_that_exists(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    shipped = {
-        "absent": f'name = "absent"\n[detect]\npaths = ["{tmp_path}/no"]\n',
-        "here": f'name = "here"\n[detect]\npaths = ["{tmp_path}/no", "{tmp_path}"]\n',
-        "generic": 'name = "generic"\n',
-    }
-    monkeypatch.setattr(machine, "site_profiles", lambda: shipped)
-    assert load_site(None, {}).name == "here"
-
-
 def test_a_profile_may_extend_another_file(write: Write) -> None:
     base = write("base.toml", "base", '[images]\ncentral = ["/a"]\n[environment]\nA = "1"\n')
     top = write("top.toml", "top", f'extends = "{base}"\n[environment]\nB = "2"\n')
@@ -88,13 +71,10 @@ def test_a_profile_may_extend_another_file(write: Write) -> None:
     assert {one.name: one.value for one in site.tunables} == {"A": "1", "B": "2"}
 
 
-def test_an_unknown_profile_is_not_found_and_the_shipped_ones_are_listed() -> None:
+def test_an_unknown_profile_is_not_found_and_the_shipped_ones_are_listed(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match=r"'lumii'.*generic.*lumi") as caught:
         load_site("lumii", {})
     assert "HPCMOD_SITE" in caught.value.cure
-
-
-def test_a_directory_is_not_a_profile(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError):
         load_site(str(tmp_path), {})
 
@@ -133,13 +113,10 @@ def test_a_flag_overrides_the_variable_and_that_the_easyconfig(write: Write) -> 
     assert find_machine("frontier", {}).choice == Choice("frontier", "the easyconfig")
 
 
-def test_a_shipped_profile_is_recognised_by_a_variable() -> None:
-    assert load_site(None, {"LMOD_SYSTEM_NAME": "frontier"}).name == "frontier"
-
-
 def test_the_more_specific_of_two_matches_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     here = f'[detect]\npaths = ["{tmp_path}"]\n'
     shipped = {
+        "absent": f'name = "absent"\n[detect]\npaths = ["{tmp_path}/no"]\n',
         "a-vendor": f'name = "a-vendor"\nextends = "generic"\n{here}',
         "generic": 'name = "generic"\n',
         "site": f'name = "site"\nextends = "a-vendor"\n{here}',

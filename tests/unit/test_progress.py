@@ -38,6 +38,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
         pytest.param(20 * GB, 20 * GB, 10.0, "20.0 of 20.0 GB, 100 %, 2.0 GB/s", id="done"),
         pytest.param(3 * GB, 0, 2.0, "3.0 GB, 1.5 GB/s", id="size unknown"),
         pytest.param(0, 0, 0.0, "0.0 kB, 0.0 kB/s", id="nothing known"),
+        pytest.param(500, 2000, 1.0, "0.5 of 2.0 kB, 25 %, 0.5 kB/s, 3 s left", id="a small unit"),
     ],
 )
 def test_says_how_far_how_fast_and_how_long(done: int, total: int, seconds: float, text: str) -> None:
@@ -147,18 +148,6 @@ def test_work_without_known_progress_says_so_on_a_terminal_only(monkeypatch: pyt
     with Working("installing X/1", stream):
         pass
     assert stream.getvalue() == ""
-
-
-@pytest.mark.parametrize(
-    ("done", "total", "text"),
-    [
-        (43_000_000, 86_000_000, "43.0 of 86.0 MB, 50 %, 43.0 MB/s, 1 s left"),
-        (500, 2000, "0.5 of 2.0 kB, 25 %, 0.5 kB/s, 3 s left"),
-        (2000, 2000, "2.0 of 2.0 kB, 100 %, 2.0 kB/s"),
-    ],
-)
-def test_the_unit_fits_the_size(done: int, total: int, text: str) -> None:
-    assert render_progress(done, total, 1.0) == text
 
 
 def test_names_of_others_are_cleaned_of_control_characters(clock: Clock) -> None:

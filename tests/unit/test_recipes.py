@@ -82,11 +82,6 @@ def test_only_one_function_downloads(path: Path) -> None:
         assert calls == []
 
 
-@each_file
-def test_no_line_is_too_long_to_read(path: Path) -> None:
-    assert [line for line in path.read_text(encoding="utf-8").splitlines() if len(line) > 120] == []
-
-
 def test_recipes_name_no_address_but_that_of_a_base() -> None:
     assert {found for text in resources.recipes().values() for found in re.findall(r"\w+://", text)} == {"docker://"}
 

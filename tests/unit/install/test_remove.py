@@ -87,37 +87,22 @@ def test_the_definition_of_the_image_is_removed_and_what_others_added_beside_it_
 
 
 @pytest.mark.parametrize("is_link", [True, False])
-def test_nothing_is_removed_from_a_directory_that_took_the_place_of_the_installation(
-    tmp_path: Path, is_link: bool
+@pytest.mark.parametrize("name", ["bin/mine", "1.lua"], ids=["installation", "modules"])
+def test_nothing_is_removed_from_a_directory_that_took_the_place_of_ours(
+    tmp_path: Path, name: str, is_link: bool
 ) -> None:
     modulefile = install(tmp_path, "PyTorch/1")
     (found,) = find_installed([tmp_path / "modules/all"])
     removal = make_removal(found, with_packages=False)
-    home = tmp_path / "home"
-    (home / "bin").mkdir(parents=True)
-    (home / "bin/mine").touch()
-    found.root.rename(tmp_path / "moved")
-    found.root.symlink_to(home) if is_link else home.rename(found.root)
+    place, mine = (modulefile.parent if name == "1.lua" else found.root), tmp_path / "home" / name
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine")
+    place.rename(tmp_path / "moved")
+    place.symlink_to(tmp_path / "home") if is_link else (tmp_path / "home").rename(place)
     with pytest.raises(BadInputError, match="was exchanged"):
         remove(found, removal, tell=print)
-    assert (found.root / "bin/mine").exists()
-    assert modulefile.exists()
-
-
-@pytest.mark.parametrize("is_link", [True, False])
-def test_no_file_is_removed_from_a_directory_that_took_the_place_of_the_modules(tmp_path: Path, is_link: bool) -> None:
-    modulefile = install(tmp_path, "PyTorch/1")
-    (found,) = find_installed([tmp_path / "modules/all"])
-    removal = make_removal(found, with_packages=False)
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / modulefile.name).write_text("mine")
-    modulefile.parent.rename(tmp_path / "moved")
-    modulefile.parent.symlink_to(home) if is_link else home.rename(modulefile.parent)
-    with pytest.raises(BadInputError, match="was exchanged"):
-        remove(found, removal, tell=print)
-    assert [path.name for path in modulefile.parent.iterdir()] == [modulefile.name]
-    assert (found.root / "bin/python").exists()
+    assert (place / name).read_text() == "mine"
+    assert modulefile.exists() and found.root.exists()
 
 
 def test_a_link_that_is_no_longer_a_link_is_kept(tmp_path: Path) -> None:

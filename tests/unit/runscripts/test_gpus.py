@@ -130,14 +130,8 @@ def test_a_bound_rank_without_gpu_variables_uses_the_nearest_gpu(
     first, last = bound
     rank.scripts.write(replace(settings, nodes=(NodeType("gpu", gpus=2, gpu_cores=((last,), (first,))),)))
     assert rank.sees(task(1, (2,), SLURM_GPUS_ON_NODE="2"), AMD[0]) == ("0",)
-
-
-def test_a_rank_near_two_gpus_takes_the_one_of_its_place(
-    bound: tuple[int, int], rank: Rank, settings: RunscriptSettings
-) -> None:
-    last = bound[1]
     rank.scripts.write(replace(settings, nodes=(NodeType("gpu", gpus=2, gpu_cores=((last,), (last,))),)))
-    assert rank.sees(task(1, (2,), **{AMD[0]: "0,1"}), AMD[0]) == ("1",)
+    assert rank.sees(task(1, (2,), **{AMD[0]: "0,1"}), AMD[0]) == ("1",)  # near two, by its place
 
 
 @pytest.mark.parametrize(

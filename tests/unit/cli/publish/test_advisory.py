@@ -72,10 +72,6 @@ def test_without_a_verb_those_are_listed_that_hold_here(call: Call) -> None:
     assert call(NCCL_NET_GDR_LEVEL=None).stdout == ""
 
 
-def test_info_gives_the_title_and_the_text_of_an_advisory(call: Call) -> None:
-    assert "advisory: It hangs. on two nodes" in call("PyTorch/2.7", verb="info").stdout
-
-
 def test_all_of_them_can_be_listed_the_expired_among_them(call: Call) -> None:
     done = call("ls", "--all", _HPCMOD_CONTAINER=None)
     assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["hangs", "old", "other"]
@@ -97,13 +93,7 @@ def test_one_is_shown_whole(call: Call) -> None:
         assert part in done.stdout
     assert json.loads(call("show", "hangs", "--json").stdout)["title"] == "It hangs"
     assert call("show", "nothing").exit_code == 3
-
-
-def test_a_request_for_a_broken_advisory_reports_its_error(call: Call, tmp_path: Path) -> None:
-    (tmp_path / "catalogue" / "advisories" / "broken.toml").write_text("titel = 'x'")
-    done = call("show", "broken")
-    assert done.exit_code == 3
-    assert "did you mean title?" in done.stderr
+    assert "advisory: It hangs. on two nodes" in call("PyTorch/2.7", verb="info").stdout
 
 
 def test_the_cure_changes_the_environment_of_the_users_shell(call: Call, tmp_path: Path) -> None:
@@ -114,12 +104,8 @@ def test_the_cure_changes_the_environment_of_the_users_shell(call: Call, tmp_pat
     after = subprocess.run(argv, env={"NCCL_NET_GDR_LEVEL": "3"}, cwd=tmp_path, capture_output=True, text=True)
     assert after.stdout == "unset|it's $(touch pwned)"
     assert not (tmp_path / "pwned").exists()
-
-
-def test_where_nothing_holds_nothing_is_applied(call: Call) -> None:
-    done = call("--apply", NCCL_NET_GDR_LEVEL=None)
-    assert (done.exit_code, done.stdout) == (0, "")
-    assert "no known problems" in done.stderr
+    nothing = call("--apply", NCCL_NET_GDR_LEVEL=None)
+    assert (nothing.exit_code, nothing.stdout, "no known problems" in nothing.stderr) == (0, "", True)
 
 
 def test_refresh_has_modules_tell_it(call: Call, tmp_path: Path) -> None:
@@ -150,11 +136,13 @@ def test_refresh_names_what_modules_have_no_room_for(call: Call, tmp_path: Path,
     assert "of PyTorch/2.7 " in line and "the advisory z19" in line and "hangs" not in line
 
 
-def test_refresh_changes_nothing_where_an_advisory_is_broken(call: Call, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("words", "code"), [(("show", "broken"), 3), (("refresh",), 2)])
+def test_a_broken_advisory_is_reported_and_changes_nothing(
+    call: Call, tmp_path: Path, words: tuple[str, ...], code: int
+) -> None:
     (tmp_path / "catalogue" / "advisories" / "broken.toml").write_text("titel = 'x'")
-    done = call("refresh")
-    assert done.exit_code == 2
-    assert "did you mean title?" in done.stderr
+    done = call(*words)
+    assert (done.exit_code, "did you mean title?" in done.stderr) == (code, True)
     assert not (tmp_path / "catalogue" / "notices").exists()
 
 
