@@ -8,18 +8,12 @@ from pathlib import Path
 import pytest
 
 from hpcmod.model.plan import RunscriptSettings
-from tests.unit.runscripts.scripts import SYSTEM_PATH, Rank, Scripts, make_program
+from tests.unit.runscripts.scripts import SETTINGS, SYSTEM_PATH, Rank, Scripts, make_program
 
 
 @pytest.fixture
 def settings() -> RunscriptSettings:
-    return RunscriptSettings(
-        module="PyTorch/2.7.1",
-        sif_variable="SIFPYTORCH",
-        gpu_visibility=("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"),
-        gpus_per_rank="one",
-        tunables=(("NCCL_SOCKET_IFNAME", "hsn0,hsn1"), ("ODD_ONE", 'it\'s $(id) `id`\n"2"')),
-    )
+    return SETTINGS
 
 
 @pytest.fixture

@@ -5,9 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from hpcmod.install.installed import link_of
 from hpcmod.model.plan import RunscriptSettings
@@ -73,6 +74,15 @@ def write_runscripts(directory: Path, settings: RunscriptSettings) -> None:
         make_program(directory / name, text)
 
 
+SETTINGS = RunscriptSettings(
+    module="PyTorch/2.7.1",
+    sif_variable="SIFPYTORCH",
+    gpu_visibility=("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"),
+    gpus_per_rank="one",
+    tunables=(("NCCL_SOCKET_IFNAME", "hsn0,hsn1"), ("ODD_ONE", 'it\'s $(id) `id`\n"2"')),
+)
+
+
 @dataclass(frozen=True)
 class Scripts:
     """The run scripts and the wrappers of one module, below `root`."""
@@ -88,6 +98,10 @@ class Scripts:
             link.unlink(missing_ok=True)
             link.symlink_to(link_of(f"bin/{name}"))
         return self
+
+    def change(self, **settings: Any) -> None:
+        """Write them again with other settings than SETTINGS."""
+        self.write(replace(SETTINGS, **settings))
 
     def __call__(
         self,

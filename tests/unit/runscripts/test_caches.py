@@ -4,12 +4,10 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from hpcmod.model.plan import RunscriptSettings
 from hpcmod.resources import runscript_files
 from tests.unit.runscripts.scripts import DISTRIBUTED, Rank, Scripts, make_program, task
 
@@ -211,19 +209,17 @@ def test_where_the_user_has_all_caches_none_is_made(rank: Rank, tmp_path: Path) 
 LARGE = ("HF_HOME", "TORCH_HOME", "XDG_CACHE_HOME")
 
 
-def large(rank: Rank, settings: RunscriptSettings, root: str, **env: str) -> tuple[str | None, ...]:
-    rank.scripts.write(replace(settings, large_caches=root))
+def large(rank: Rank, root: str, **env: str) -> tuple[str | None, ...]:
+    rank.scripts.change(large_caches=root)
     return rank.sees(env, *LARGE)
 
 
-def test_models_and_data_sets_are_kept_where_the_site_says(
-    rank: Rank, settings: RunscriptSettings, tmp_path: Path
-) -> None:
+def test_models_and_data_sets_are_kept_where_the_site_says(rank: Rank, tmp_path: Path) -> None:
     (tmp_path / "project_1").mkdir()
-    found = large(rank, settings, f"{tmp_path}/$SLURM_JOB_ACCOUNT/${{USER}}", SLURM_JOB_ACCOUNT="project_1")
+    found = large(rank, f"{tmp_path}/$SLURM_JOB_ACCOUNT/${{USER}}", SLURM_JOB_ACCOUNT="project_1")
     root = f"{tmp_path}/project_1/alice"
     assert found == (f"{root}/huggingface", f"{root}/torch", root)
-    own = large(rank, settings, str(tmp_path / "all"), HF_HOME="/mine", XDG_CACHE_HOME="/own")
+    own = large(rank, str(tmp_path / "all"), HF_HOME="/mine", XDG_CACHE_HOME="/own")
     assert own == ("/mine", f"{tmp_path}/all/torch", "/own")
 
 
@@ -237,5 +233,5 @@ def test_models_and_data_sets_are_kept_where_the_site_says(
         pytest.param("tmp/$USER", id="no absolute path"),
     ],
 )
-def test_otherwise_they_are_left_where_they_are(rank: Rank, settings: RunscriptSettings, root: str) -> None:
-    assert large(rank, settings, root) == (None, None, None) and not Path("pwned").exists()
+def test_otherwise_they_are_left_where_they_are(rank: Rank, root: str) -> None:
+    assert large(rank, root) == (None, None, None) and not Path("pwned").exists()

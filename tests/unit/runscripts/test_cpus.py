@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -34,10 +33,10 @@ def bound_to(rank: Rank, env: dict[str, str]) -> str:
 
 
 @pytest.fixture
-def bare(rank: Rank, settings: RunscriptSettings, tmp_path: Path) -> Rank:
+def bare(rank: Rank, tmp_path: Path) -> Rank:
     """A rank on a site whose first node type consists of CPUs of this machine."""
     make_program(tmp_path / "python-bin" / "python", SHOW)
-    rank.scripts.write(replace(settings, nodes=(GPU_NODE, CPU_NODE)))
+    rank.scripts.change(nodes=(GPU_NODE, CPU_NODE))
     return rank
 
 
@@ -66,8 +65,8 @@ def test_other_ranks_keep_the_cpus_they_have(bare: Rank, env: dict[str, str]) ->
     assert bound_to(bare, env) == all_of_ours()
 
 
-def test_a_rank_that_was_bound_is_left_unchanged(bare: Rank, settings: RunscriptSettings) -> None:
-    bare.scripts.write(replace(settings, nodes=(GPU_NODE._replace(gpu_cores=((OURS[0],), (OURS[-1] + 1,))),)))
+def test_a_rank_that_was_bound_is_left_unchanged(bare: Rank) -> None:
+    bare.scripts.change(nodes=(GPU_NODE._replace(gpu_cores=((OURS[0],), (OURS[-1] + 1,))),))
     assert bound_to(bare, task(0, (2,))) == all_of_ours(), "a core of the node is not open to it"
 
 

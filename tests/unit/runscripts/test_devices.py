@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
-
 import pytest
 
-from hpcmod.model.plan import RunscriptSettings
 from tests.stack import CHECKOUT
 from tests.unit.runscripts.fake_gpus import WAYS, DeviceError, FakeGPUs
-from tests.unit.runscripts.scripts import EIGHT, Rank, Scripts, task
+from tests.unit.runscripts.scripts import EIGHT, Rank, task
 
 pytestmark = pytest.mark.slow
 
@@ -52,11 +48,9 @@ def table() -> dict[str, list[str]]:
 @pytest.mark.parametrize("shown", [1, 3], ids=["Slurm sets one variable", "Slurm sets all"])
 @pytest.mark.parametrize("vendor", ["amd", "nvidia"])
 @pytest.mark.slow
-def test_each_way_to_choose_a_gpu_works_as_the_page_says(
-    tmp_path: Path, settings: RunscriptSettings, python_path: str, vendor: str, shown: int
-) -> None:
+def test_each_way_to_choose_a_gpu_works_as_the_page_says(rank: Rank, vendor: str, shown: int) -> None:
     names = VARIABLES[vendor]
-    rank = Rank(Scripts(tmp_path).write(replace(settings, gpu_visibility=names)), python_path)
+    rank.scripts.change(gpu_visibility=names)
     seen = {mode: told(rank, "", mode, vendor, names[:shown]) for mode in ("all", "one")}
     of_torchrun = {mode: told(rank, "torchrun", mode, vendor, names[:shown]) for mode in ("all", "one")}
     found = {

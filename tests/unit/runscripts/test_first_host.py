@@ -2,12 +2,10 @@ from __future__ import annotations
 
 import socket
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from hpcmod.model.plan import RunscriptSettings
 from hpcmod.resources import runscript_files
 from tests.unit.runscripts.scripts import Scripts
 from tests.unit.runscripts.test_launchers import flux, mpich, openmpi, pals
@@ -150,9 +148,9 @@ def test_a_file_of_pbs_names_the_first_host(scripts: Scripts, tmp_path: Path) ->
     ],
 )
 def test_a_host_has_its_name_in_the_fast_network(
-    settings: RunscriptSettings, tmp_path: Path, suffix: str, hosts: list[str], env: dict[str, str], host: str
+    scripts: Scripts, suffix: str, hosts: list[str], env: dict[str, str], host: str
 ) -> None:
-    scripts = Scripts(tmp_path).write(replace(settings, host_suffix=suffix))
+    scripts.change(host_suffix=suffix)
     ran = scripts("get-master", *hosts, env=env)
     assert (ran.status, ran.stdout, ran.stderr) == (0, f"{host}\n", "")
 

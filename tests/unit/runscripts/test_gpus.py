@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -111,26 +110,19 @@ def bound() -> Iterator[tuple[int, int]]:
     ],
 )
 def test_a_bound_rank_takes_the_gpu_near_its_cores(
-    bound: tuple[int, int],
-    rank: Rank,
-    settings: RunscriptSettings,
-    layout: tuple[int, ...],
-    devices: str,
-    seen: str,
+    bound: tuple[int, int], rank: Rank, layout: tuple[int, ...], devices: str, seen: str
 ) -> None:
     first, last = bound
     node = NodeType("gpu", gpus=2, gpu_cores=((last,), (first,)))
-    rank.scripts.write(replace(settings, nodes=(node,)))
+    rank.scripts.change(nodes=(node,))
     assert rank.sees(task(1, layout, **{AMD[0]: devices}), AMD[0]) == (seen,)
 
 
-def test_a_bound_rank_without_gpu_variables_uses_the_nearest_gpu(
-    bound: tuple[int, int], rank: Rank, settings: RunscriptSettings
-) -> None:
+def test_a_bound_rank_without_gpu_variables_uses_the_nearest_gpu(bound: tuple[int, int], rank: Rank) -> None:
     first, last = bound
-    rank.scripts.write(replace(settings, nodes=(NodeType("gpu", gpus=2, gpu_cores=((last,), (first,))),)))
+    rank.scripts.change(nodes=(NodeType("gpu", gpus=2, gpu_cores=((last,), (first,))),))
     assert rank.sees(task(1, (2,), SLURM_GPUS_ON_NODE="2"), AMD[0]) == ("0",)
-    rank.scripts.write(replace(settings, nodes=(NodeType("gpu", gpus=2, gpu_cores=((last,), (last,))),)))
+    rank.scripts.change(nodes=(NodeType("gpu", gpus=2, gpu_cores=((last,), (last,))),))
     assert rank.sees(task(1, (2,), **{AMD[0]: "0,1"}), AMD[0]) == ("1",)  # near two, by its place
 
 
@@ -147,18 +139,15 @@ def test_more_ranks_than_gpus_are_warned(rank: Rank, more: dict[str, str], said:
     assert ("8 ranks on this node share 4 GPU(s)" in told[0]) is said and not told[1]
 
 
-def test_cuda_devices_keep_their_names(tmp_path: Path, settings: RunscriptSettings, python_path: str) -> None:
-    nvidia = replace(settings, gpu_visibility=("CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"))
-    rank = Rank(Scripts(tmp_path).write(nvidia), python_path)
+def test_cuda_devices_keep_their_names(rank: Rank) -> None:
+    rank.scripts.change(gpu_visibility=("CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"))
     shown = "GPU-8932f937,GPU-1f0d11a2"
     env = task(1, (2,), CUDA_VISIBLE_DEVICES=shown, GPU_DEVICE_ORDINAL=shown)
     assert rank.sees(env, "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL") == ("GPU-1f0d11a2", "GPU-1f0d11a2")
 
 
-def test_where_the_site_says_all_the_gpus_stay_as_they_are(
-    tmp_path: Path, settings: RunscriptSettings, python_path: str
-) -> None:
-    rank = Rank(Scripts(tmp_path).write(replace(settings, gpus_per_rank="all")), python_path)
+def test_where_the_site_says_all_the_gpus_stay_as_they_are(rank: Rank) -> None:
+    rank.scripts.change(gpus_per_rank="all")
     names = (AMD[0], "LOCAL_RANK")
     assert rank.sees(task(1, (8,), ROCR_VISIBLE_DEVICES=EIGHT), *names) == (EIGHT, "1")
     assert rank.sees(task(1, (8,), ROCR_VISIBLE_DEVICES=EIGHT, HPCMOD_GPUS_VISIBLE="one"), *names) == ("1", "0")
@@ -191,18 +180,18 @@ NODE = NodeType("gpu", gpus=8, partitions=("gpu",))
     ],
 )
 def test_where_only_the_number_of_gpus_is_known_each_rank_gets_that_of_its_own(
-    rank: Rank, settings: RunscriptSettings, env: dict[str, str], seen: str | None
+    rank: Rank, env: dict[str, str], seen: str | None
 ) -> None:
-    rank.scripts.write(replace(settings, nodes=(NODE,)))
+    rank.scripts.change(nodes=(NODE,))
     assert rank.sees(env, AMD[0]) == (seen,)
 
 
 @pytest.mark.parametrize(("partition", "seen"), [("gpu", "3"), ("other", "3"), ("cpu", None)])
 def test_a_node_type_whose_partitions_no_one_knows_is_taken_where_no_other_fits(
-    rank: Rank, settings: RunscriptSettings, partition: str, seen: str | None
+    rank: Rank, partition: str, seen: str | None
 ) -> None:
     types = (NodeType("cpu", partitions=("cpu",)), NodeType("gpu", gpus=8))
-    rank.scripts.write(replace(settings, nodes=types))
+    rank.scripts.change(nodes=types)
     env = task(3, (8,), SLURM_GPUS_ON_NODE="8", SLURM_JOB_PARTITION=partition)
     assert rank.sees(env, AMD[0]) == (seen,)
 

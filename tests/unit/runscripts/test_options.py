@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from hpcmod.model.plan import RunscriptSettings
 from hpcmod.model.site import NodeType
-from tests.unit.runscripts.scripts import DISTRIBUTED, EIGHT, Rank, Scripts, make_program, task
+from tests.unit.runscripts.scripts import DISTRIBUTED, EIGHT, Rank, make_program, task
 from tests.unit.runscripts.test_launchers import mpich
 
 pytestmark = pytest.mark.slow
@@ -131,15 +129,10 @@ def test_accelerate_on_nodes_without_gpus_starts_every_rank(rank: Rank) -> None:
     ],
 )
 def test_accelerate_uses_the_gpus_that_no_variable_tells_of(
-    settings: RunscriptSettings,
-    python_path: str,
-    tmp_path: Path,
-    layout: tuple[int, ...],
-    more: dict[str, str],
-    end: str | None,
+    rank: Rank, layout: tuple[int, ...], more: dict[str, str], end: str | None
 ) -> None:
     kinds = (NodeType("gpu", partitions=("gpu",), gpus=4), NodeType("cpu", partitions=("cpu",)))
-    rank = Rank(Scripts(tmp_path).write(replace(settings, nodes=kinds)), python_path)
+    rank.scripts.change(nodes=kinds)
     env = {"SLURM_JOB_PARTITION": "gpu", "HPCMOD_RANKS_PER_NODE": "4", **more}
     words = rank(task(0, layout, **env), "--launcher=accelerate", "x.py").arguments
     assert [word for word in words if word in ("--multi_gpu", "--cpu")] == ([end] if end else [])
@@ -156,11 +149,8 @@ def test_a_launcher_needs_the_number_of_the_node(rank: Rank) -> None:
     assert words[words.index("--node_rank") + 1] == "1"
 
 
-def test_a_launcher_that_the_site_refuses_is_refused_with_the_reason(
-    settings: RunscriptSettings, python_path: str, tmp_path: Path
-) -> None:
-    refusing = replace(settings, refused=(("torchrun", "10 s become 10 minutes $(id)"),))
-    rank = Rank(Scripts(tmp_path).write(refusing), python_path)
+def test_a_launcher_that_the_site_refuses_is_refused_with_the_reason(rank: Rank) -> None:
+    rank.scripts.change(refused=(("torchrun", "10 s become 10 minutes $(id)"),))
     ran = rank(task(0, (1, 1)), "--launcher", "torchrun", "x.py")
     expected = "torchrun must not be used on this machine: 10 s become 10 minutes $(id)"
     assert (ran.status, ran.stdout, ran.stderr) == (2, "", f"{DISTRIBUTED}: {expected}\n")
@@ -256,14 +246,13 @@ ROCPROFV3 = ("--hip-trace", "--stats", "--output-directory", "{}", "--")
     ],
 )
 def test_one_rank_is_profiled(
-    settings: RunscriptSettings, python_path: str, tmp_path: Path,
-    profiler: str, given: tuple[str, ...], words: list[str],
-) -> None:  # fmt: skip
+    rank: Rank, tmp_path: Path, profiler: str, given: tuple[str, ...], words: list[str]
+) -> None:
     options = (given,) if isinstance(given, str) else given
     for name in (profiler, "py-spy", "mine"):  # the image has only one of AMD's two
         make_program(tmp_path / "python-bin" / name)
     profilers = ("rocprofv3", "rocprof") if profiler.startswith("rocprof") else (profiler,)
-    rank = Rank(Scripts(tmp_path).write(replace(settings, profilers=profilers)), python_path)
+    rank.scripts.change(profilers=profilers)
     ran = [rank(task(number), "--profile-rank", "2,7" if number < 0 else "02", *options, "x.py") for number in (1, 2)]
     output = f"{Path.cwd()}/hpcmod-profile-4711-rank2"
     assert ran[0].arguments == ["x.py"]

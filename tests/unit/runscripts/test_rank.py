@@ -2,13 +2,11 @@ from __future__ import annotations
 
 import os
 import socket
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from hpcmod.model.plan import RunscriptSettings
-from tests.unit.runscripts.scripts import BATCH, DISTRIBUTED, RANKS, Rank, Scripts, task
+from tests.unit.runscripts.scripts import BATCH, DISTRIBUTED, RANKS, Rank, task
 
 pytestmark = pytest.mark.slow
 
@@ -239,9 +237,10 @@ def test_numbers_with_zeros_in_front_are_decimal(rank: Rank) -> None:
 
 
 @pytest.fixture
-def suffixed(settings: RunscriptSettings, tmp_path: Path, python_path: str) -> Rank:
+def suffixed(rank: Rank) -> Rank:
     """A rank on a site where host names of the fast network end in i."""
-    return Rank(Scripts(tmp_path).write(replace(settings, host_suffix="i")), python_path)
+    rank.scripts.change(host_suffix="i")
+    return rank
 
 
 def test_ranks_meet_at_the_first_hosts_name_in_the_fast_network(suffixed: Rank) -> None:

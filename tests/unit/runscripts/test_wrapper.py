@@ -48,9 +48,9 @@ def test_outside_runs_the_command_in_the_image(
 
 @pytest.mark.parametrize("runtime", ["SINGULARITY", "APPTAINER"])
 def test_no_shell_is_started_in_the_container_where_the_module_put_the_images_python_on_its_path(
-    settings: RunscriptSettings, outside: dict[str, str], tmp_path: Path, runtime: str
+    scripts: Scripts, outside: dict[str, str], runtime: str
 ) -> None:
-    scripts = Scripts(tmp_path).write(replace(settings, python_bin="/opt/env/bin"))
+    scripts.change(python_bin="/opt/env/bin")
     variable = f"{runtime}ENV_PREPEND_PATH"
     ran = scripts("python", "x", env={**outside, variable: "/runscripts:/opt/env/bin"})
     assert ran.arguments == ["exec", outside["SIFPYTORCH"], "python", "x"]
@@ -58,10 +58,8 @@ def test_no_shell_is_started_in_the_container_where_the_module_put_the_images_py
     assert ran.arguments == ["exec", outside["SIFPYTORCH"], "/runscripts/run-in-env", "python", "x"]
 
 
-def test_in_an_image_without_bash_the_command_starts_directly(
-    settings: RunscriptSettings, outside: dict[str, str], tmp_path: Path
-) -> None:
-    scripts = Scripts(tmp_path).write(replace(settings, has_bash=False))
+def test_in_an_image_without_bash_the_command_starts_directly(scripts: Scripts, outside: dict[str, str]) -> None:
+    scripts.change(has_bash=False)
     assert scripts("python", "x", env=outside).arguments == ["exec", outside["SIFPYTORCH"], "python", "x"]
 
 
@@ -206,10 +204,10 @@ GPU_STARTS = [
 
 @pytest.mark.parametrize(("name", "arguments"), GPU_STARTS)
 def test_passes_the_gpus_of_the_node_to_the_runtime(
-    settings: RunscriptSettings, outside: dict[str, str], tmp_path: Path, name: str, arguments: tuple[str, ...]
+    scripts: Scripts, outside: dict[str, str], tmp_path: Path, name: str, arguments: tuple[str, ...]
 ) -> None:
     device = tmp_path / "nvidiactl"
-    scripts = Scripts(tmp_path).write(replace(settings, gpu_flags=(("NV", str(device)), ("ROCM", f"{tmp_path}/kfd"))))
+    scripts.change(gpu_flags=(("NV", str(device)), ("ROCM", f"{tmp_path}/kfd")))
     assert gpu_variables(scripts(name, *arguments, env=outside)) == {}
     device.touch()
     assert gpu_variables(scripts(name, *arguments, env=outside)) == {"APPTAINER_NV": "1", "SINGULARITY_NV": "1"}
@@ -217,8 +215,8 @@ def test_passes_the_gpus_of_the_node_to_the_runtime(
     assert gpu_variables(scripts(name, *arguments, env={**outside, **mine})) == mine
 
 
-def test_a_build_gets_no_gpus(settings: RunscriptSettings, outside: dict[str, str], tmp_path: Path) -> None:
-    scripts = Scripts(tmp_path).write(replace(settings, gpu_flags=(("NV", "/dev/null"),)))
+def test_a_build_gets_no_gpus(scripts: Scripts, outside: dict[str, str]) -> None:
+    scripts.change(gpu_flags=(("NV", "/dev/null"),))
     assert gpu_variables(scripts("singularity", "build", "a.sif", "a.def", env=outside)) == {}
     assert gpu_variables(scripts("singularity", "exec", "a.sif", "true", env=outside)) != {}
 
