@@ -13,6 +13,7 @@ import pytest
 from hpcmod.errors import LackingError
 from hpcmod.process import call, follow, run
 from hpcmod.which import which
+from tests.programs import make_program
 
 pytestmark = pytest.mark.slow
 
@@ -126,8 +127,7 @@ def test_reports_a_missing_program_with_a_long_name(tmp_path: Path) -> None:
 def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A program in the working directory, which must not be found by its bare name."""
     program = tmp_path / "planted"
-    program.write_text("#!/bin/sh\necho planted\n")
-    program.chmod(0o755)
+    make_program(program, "#!/bin/sh\necho planted\n")
     monkeypatch.chdir(tmp_path)
     return program.name
 

@@ -17,6 +17,7 @@ import pytest
 
 from hpcmod import resources
 from hpcmod.model.recipes.recipe import parse_addresses, parse_recipe
+from tests.programs import make_program
 from tests.recipe_stubs import write_wheel
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -218,8 +219,7 @@ done
 def test_a_pip_that_is_too_old_gives_way_to_one_that_the_lock_knows(build: Path, locked: bool) -> None:
     programs = build / "programs"
     programs.mkdir()
-    (programs / "python").write_text(OLD_PIP.format(log=build / "asked"))
-    (programs / "python").chmod(0o755)
+    make_program(programs / "python", OLD_PIP.format(log=build / "asked"))
     digest = hashlib.sha256(b"pip\n").hexdigest() if locked else "0" * 64
     (build / "lock").write_text(f"wheel pip 24.0 {digest} pip-24.0-py3-none-any.whl\n")
     script = (CHECKOUT / "recipes" / "components" / "system-python.sh").read_text()
@@ -240,8 +240,7 @@ def test_the_sbom_lacks_packages_of_a_python_that_cannot_list_them(build: Path) 
     here.mkdir()
     shutil.copy(build / "common.sh", here)
     for name, text in {"python3": "exit 1", "ldconfig": "true", "dpkg-query": "echo 'deb/ii  libc6 2.36-9'"}.items():
-        (programs / name).write_text(f"#!/bin/sh\n{text}\n")
-        (programs / name).chmod(0o755)
+        make_program(programs / name, f"#!/bin/sh\n{text}\n")
     script = shutil.copy(CHECKOUT / "recipes" / "components" / "finish.sh", here)
     done = run(here, f"bash {script}", PATH=f"{programs}:{os.environ['PATH']}")
     assert done.returncode == 0, done.stderr

@@ -20,6 +20,7 @@ from hpcmod.render.modules.modulefile import render_body, render_description
 from hpcmod.resources import module_templates, runscript_files
 from tests.catalogues import make_record
 from tests.plans import FACTS
+from tests.programs import make_program
 from tests.unit.catalogue.stage import ADA
 
 EASYCONFIG = "easyblock = 'ContainerModule'\nname = 'Toy'\nversion = '1.0'\ndescription = 'A %(name)s'\nhomepage = ''\n"
@@ -58,8 +59,7 @@ def _place(catalogue: Catalogue, record: CatalogueRecord) -> None:
     scripts = dict(make_scripts(plan, runscript_files()))
     for name, text in scripts.items():
         (root / name).parent.mkdir(exist_ok=True)
-        (root / name).write_text(text)
-        (root / name).chmod(0o755)
+        make_program(root / name, text)
     installed = InstallRecord(
         hpcmod="0.1",
         site="generic",

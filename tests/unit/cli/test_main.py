@@ -32,11 +32,6 @@ def commands(group: click.Command = main, prefix: str = "hpcmod") -> list[tuple[
     return found
 
 
-def test_the_version_is_the_packages() -> None:
-    result = CliRunner().invoke(main, ["--version"])
-    assert result.output == f"hpcmod, version {hpcmod.__version__}\n"
-
-
 def test_the_command_is_installed_as_hpcmod() -> None:
     program = Path(sys.executable).with_name("hpcmod")
     done = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
@@ -172,12 +167,6 @@ def test_completion_prints_a_script_for_the_shell(shell: str) -> None:
     assert "_HPCMOD_COMPLETE" in result.stdout
 
 
-def test_the_completion_script_is_bash(tmp_path: Path) -> None:
-    script = tmp_path / "hpcmod"
-    script.write_text(CliRunner().invoke(main, ["site", "completion", "bash"]).stdout)
-    assert subprocess.run(["bash", "-n", script], check=False).returncode == 0
-
-
 @pytest.mark.slow
 def test_a_closed_pipe_is_not_an_error() -> None:
     reader, writer = os.pipe()
@@ -187,13 +176,6 @@ def test_a_closed_pipe_is_not_an_error() -> None:
     done = subprocess.run(argv, stdout=writer, stderr=subprocess.PIPE, text=True)
     os.close(writer)
     assert (done.stderr, done.returncode) == ("", 1)
-
-
-def test_untrusted_text_cannot_control_the_terminal(tmp_path: Path) -> None:
-    result = CliRunner().invoke(main, ["info", f"{tmp_path}/\x1b]0;mine\x07\x9b31m.sif"])
-    assert result.exit_code == 3
-    assert "?]0;mine??31m.sif" in result.stderr
-    assert not set("\x1b\x07\x9b") & set(result.stderr)
 
 
 WITH_JSON = [line for line, command in commands() if any(one.name == "as_json" for one in command.params)]
@@ -224,6 +206,9 @@ def test_json_that_is_for_another_program_is_not_ours() -> None:
     assert not asks_for_json(main, ["job", "Toy", "--", "a.py", "--json"])
     assert asks_for_json(main, ["catalogue", "journal", "--json"])
     assert asks_for_json(main, ["no-such-verb", "--json"])
+    for before in (["--log-file", "ls"], ["-v", "--log-file=x"], ["-vv"]):
+        assert asks_for_json(main, [*before, "ls", "--json"])
+    assert not asks_for_json(main, ["--log-file", "ls", "site", "completion", "--json"])
 
 
 def test_the_log_file_has_the_command_the_messages_and_where_an_error_came_from(tmp_path: Path) -> None:
@@ -249,16 +234,6 @@ def test_a_log_file_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["--log-file", str(tmp_path / "no" / "x.log"), "site", "env"])
     assert result.exit_code == 2
     assert str(tmp_path / "no" / "x.log") in result.stderr
-
-
-def test_errors_are_json_also_behind_an_option_with_a_value(tmp_path: Path) -> None:
-    for words in (
-        ["--log-file", "ls", "ls", "--json"],
-        ["-v", "--log-file=x", "ls", "--json"],
-        ["-vv", "ls", "--json"],
-    ):
-        assert asks_for_json(main, words)
-    assert not asks_for_json(main, ["--log-file", "ls", "site", "completion", "--json"])
 
 
 BAD = "x\x1b]0;owned\x07\u202ey"

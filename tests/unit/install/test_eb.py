@@ -6,6 +6,7 @@ import pytest
 
 from hpcmod.install.eb import call_eb, isolated, report_exit_code, run_eb
 from hpcmod.log import LogSettings, logging_to
+from tests.programs import make_program
 
 
 def test_nothing_relative_is_left_to_look_for_programs_and_modules_in(
@@ -43,8 +44,7 @@ def test_eb_logs_where_hpcmod_logs(tmp_path: Path) -> None:
 def test_eb_runs_in_a_directory_where_no_one_plants_anything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "bin" / "eb"
     program.parent.mkdir()
-    program.write_text('#!/bin/sh\npwd; echo "$PYTHONSAFEPATH" "$@"\n')
-    program.chmod(0o755)
+    make_program(program, '#!/bin/sh\npwd; echo "$PYTHONSAFEPATH" "$@"\n')
     monkeypatch.chdir(tmp_path)
     done = run_eb(["a b"], {"PATH": f".:{program.parent}:/usr/bin:/bin"})
     assert done.stdout == "/\n1 a b\n"
@@ -64,8 +64,7 @@ def test_eb_runs_in_a_directory_where_no_one_plants_anything(tmp_path: Path, mon
 )
 def test_exit_codes_are_those_of_hpcmod(tmp_path: Path, script: str, code: int) -> None:
     program = tmp_path / "eb"
-    program.write_text(f"#!/bin/sh\n{script}\n")
-    program.chmod(0o755)
+    make_program(program, f"#!/bin/sh\n{script}\n")
     assert call_eb([], {"PATH": f"{tmp_path}:/usr/bin:/bin"}) == code
 
 

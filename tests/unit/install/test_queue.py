@@ -9,6 +9,7 @@ import pytest
 from hpcmod.errors import CheckFailedError, LackingError
 from hpcmod.install import queue, step
 from hpcmod.model.jobs.facts import JobFacts
+from tests.programs import make_program
 
 
 @pytest.fixture
@@ -21,8 +22,7 @@ def bin_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def fake(place: Path, name: str, code: str) -> None:
-    (place / name).write_text(f"#!/bin/sh\n{code}\n")
-    (place / name).chmod(0o755)
+    make_program(place / name, f"#!/bin/sh\n{code}\n")
 
 
 def test_without_slurm_answers_are_empty(bin_directory: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from hpcmod.errors import BusyError, LackingError
 from hpcmod.install import shared_prefix
 from hpcmod.install.shared_prefix import SharedPrefix, install_with_eb, read_shared_prefix, sharing
+from tests.programs import make_program
 
 
 @pytest.fixture
@@ -37,8 +38,7 @@ def make_private(shared: SharedPrefix) -> None:
     root = shared.now(f"{shared.software}/Toy/1")
     for directory in (root / "bin", root / "easybuild", shared.now(f"{shared.modules}/all/Toy")):
         directory.mkdir(parents=True)
-    (root / "bin/python").write_text(f"exec {root}/runscripts/python\n")
-    (root / "bin/python").chmod(0o755)
+    make_program(root / "bin/python", f"exec {root}/runscripts/python\n")
     module = shared.now(f"{shared.modules}/all/Toy/1.lua")
     module.write_text(f'local root = "{root}"\n')
     link = shared.now(f"{shared.modules}/ai/Toy/1.lua")

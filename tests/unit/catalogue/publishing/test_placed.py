@@ -16,6 +16,7 @@ from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.errors import BadInputError, CheckFailedError, LackingError
 from hpcmod.install.installed import read_record
 from hpcmod.model.install_record import InstalledImage, InstallRecord
+from tests.programs import make_program
 
 DIGEST = "0123456789abcdef"
 
@@ -32,8 +33,7 @@ def made(tmp_path: Path) -> StagedInstallation:
     made = StagedInstallation(catalogue.software / "Toy" / "1", prefix, DIGEST, catalogue)
     for name in ("bin", "easybuild", "user-software/venv/toy/bin"):
         (made.root / name).mkdir(parents=True)
-    (made.root / "bin/python").write_text(f"#!/bin/bash\nexec '{made.root}/runscripts/python'\n")
-    (made.root / "bin/python").chmod(0o755)
+    make_program(made.root / "bin/python", f"#!/bin/bash\nexec '{made.root}/runscripts/python'\n")
     (made.root / "bin/python3").symlink_to("python")
     (made.root / "easybuild/log").write_text(f"{DIGEST} {made.root}")
     (made.root / "data").write_bytes(b"\xff" + os.fsencode(made.root))

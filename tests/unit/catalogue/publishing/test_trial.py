@@ -7,13 +7,13 @@ import pytest
 
 from hpcmod.catalogue.publishing.trial import CheckRun, run_checks
 from hpcmod.errors import CheckFailedError, LackingError
+from tests.programs import make_program
 
 
 @pytest.fixture
 def trial(tmp_path: Path) -> CheckRun:
     tool = tmp_path / "lmod"
-    tool.write_text("#!/bin/sh\necho :\n")
-    tool.chmod(0o755)
+    make_program(tool, "#!/bin/sh\necho :\n")
     return CheckRun("Toy/1.0", tmp_path, "0" * 64, {"LMOD_CMD": str(tool), "PATH": "/usr/bin:/bin"}, use_steps=False)
 
 
@@ -38,8 +38,7 @@ def test_without_a_module_tool_the_environment_lacks_something(tmp_path: Path) -
 
 def test_a_slurm_that_does_not_answer_is_reported(trial: CheckRun, tmp_path: Path) -> None:
     for name in ("srun", "sinfo"):
-        (tmp_path / name).write_text("#!/bin/sh\nexit 1\n")
-        (tmp_path / name).chmod(0o755)
+        make_program(tmp_path / name, "#!/bin/sh\nexit 1\n")
     told: list[str] = []
     environ = {**trial.environ, "PATH": f"{tmp_path}:/usr/bin:/bin"}
     checks = list(run_checks(replace(trial, environ=environ, use_steps=True, tell=told.append), ["true"]))

@@ -16,6 +16,7 @@ from hpcmod import process
 from hpcmod.check import fit
 from hpcmod.cli.jobs import job, launch
 from tests.calls import hpcmod
+from tests.programs import make_program
 
 LUMI = ("--site", "lumi", "-A", "project_1")
 FAKE_SBATCH = """#!/bin/bash
@@ -54,8 +55,7 @@ def sbatch(tmp_path: Path) -> Path:
     """A fake sbatch on PATH; returns the file that it writes its arguments to."""
     program, log = tmp_path / "bin" / "sbatch", tmp_path / "log"
     program.parent.mkdir()
-    program.write_text(FAKE_SBATCH.format(log=log).replace("cat", "/bin/cat"))
-    program.chmod(0o755)
+    make_program(program, FAKE_SBATCH.format(log=log).replace("cat", "/bin/cat"))
     return log
 
 

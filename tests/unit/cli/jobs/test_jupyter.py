@@ -11,6 +11,7 @@ import pytest
 from hpcmod.cli.jobs import jupyter
 from tests.calls import hpcmod
 from tests.installations import install
+from tests.programs import make_program
 
 
 @pytest.fixture
@@ -28,17 +29,13 @@ def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     record = json.loads((root / "record.json").read_text())
     packages = [{"name": "jupyterlab", "version": "4"}]
     (root / "record.json").write_text(json.dumps({**record, "packages": packages}))
-    program(root / "in-environment", "echo 'no JupyterLab in here' >&2; exit 3")
-    (tmp_path / "slurm").mkdir()
-    program(tmp_path / "slurm/sbatch", '[ "$1" = --test-only ] && exit 0; cp "${2}" submitted.sh; echo 4711')
-    program(tmp_path / "slurm/squeue", "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1")
+    make_program(root / "in-environment", "#!/bin/sh\necho 'no JupyterLab in here' >&2; exit 3")
+    make_program(
+        tmp_path / "slurm/sbatch", '#!/bin/sh\n[ "$1" = --test-only ] && exit 0; cp "${2}" submitted.sh; echo 4711'
+    )
+    make_program(tmp_path / "slurm/squeue", "#!/bin/sh\necho 'error: Invalid job id specified' >&2; exit 1")
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def program(path: Path, text: str) -> None:
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(0o755)
 
 
 def test_the_command_of_a_server_here_uses_the_gpus_of_the_site(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from hpcmod.cli.main import main
 from hpcmod.cli.reference.commands import verbs_of
 from hpcmod.process import run
 from tests.calls import hpcmod
+from tests.programs import make_program
 
 ADVISORY = """
 title = "It hangs"
@@ -84,8 +85,7 @@ def test_the_script_completes_in_bash() -> None:
 def test_no_program_of_the_working_directory_is_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: tuple[str, ...]
 ) -> None:
-    (tmp_path / "bash").write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
-    (tmp_path / "bash").chmod(0o755)
+    make_program(tmp_path / "bash", f"#!/bin/sh\ntouch {tmp_path}/ran\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f":.:{os.environ['PATH']}")
     hpcmod(*verb)

@@ -9,6 +9,7 @@ import pytest
 from hpcmod import resources
 from tests import corpus
 from tests.calls import hpcmod
+from tests.programs import make_program
 
 needs_mksquashfs = pytest.mark.skipif(not corpus.HAS_MKSQUASHFS, reason="needs mksquashfs (package squashfs-tools)")
 
@@ -74,8 +75,7 @@ def test_env_twice_changes_nothing_more() -> None:
 def env(tmp_path: Path) -> dict[str, str]:
     """The environment of a loaded module, with a fake runtime that starts nothing."""
     (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "singularity").write_text(RUNTIME)
-    (tmp_path / "bin" / "singularity").chmod(0o755)
+    make_program(tmp_path / "bin" / "singularity", RUNTIME)
     image = corpus.make_image(tmp_path / "a.sif")
     more = {"PYTHONPATH": "/the host's", "APPTAINERENV_PYTHONPATH": "", "LD_LIBRARY_PATH": "/x"}
     return {"PATH": f"{tmp_path}/bin:/usr/bin:/bin", "SIF": str(image), **more}

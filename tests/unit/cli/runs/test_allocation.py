@@ -8,6 +8,7 @@ import pytest
 from hpcmod.cli.runs.allocation import AllocationFlags, find_allocation, make_allocation, run_again
 from hpcmod.errors import LackingError
 from hpcmod.machine import load_site
+from tests.programs import make_program
 
 FLAGS = AllocationFlags(
     nodes=None,
@@ -45,8 +46,7 @@ def test_a_refused_request_is_not_the_result_of_the_command(monkeypatch: pytest.
         ("sbatch", "exit 1"),
         ("salloc", 'echo "salloc: error: Invalid account" >&2; exit $SLURM_EXIT_ERROR'),
     ):
-        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
-        (tmp_path / name).chmod(0o755)
+        make_program(tmp_path / name, f"#!/bin/sh\n{text}\n")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     with pytest.raises(LackingError, match="Slurm gave no nodes"):
         run_again(["salloc"])
@@ -57,8 +57,7 @@ def test_the_same_command_line_runs_in_the_allocation(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     for name, text in (("sbatch", "exit 1"), ("salloc", 'shift; echo "$@"; exit 4')):
-        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
-        (tmp_path / name).chmod(0o755)
+        make_program(tmp_path / name, f"#!/bin/sh\n{text}\n")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setattr(sys, "argv", [str(tmp_path / "hpcmod"), "check", "-N", "2"])
     assert run_again(["salloc", "--nodes=2"]) == 4

@@ -10,6 +10,7 @@ import pytest
 
 from tests.calls import hpcmod
 from tests.installations import install
+from tests.programs import make_program
 
 CORPUS = Path(__file__).resolve().parents[2] / "model" / "bandwidth" / "corpus"
 HPE = CORPUS / "hpe-ai-environments.txt"
@@ -29,15 +30,9 @@ def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     root = tmp_path / "software/PyTorch/2.7.1"
     record = json.loads((root / "record.json").read_text())
     (root / "record.json").write_text(json.dumps({**record, "packages": [{"name": "torch", "version": "2"}]}))
-    program(root / "in-environment", "exit 9")
-    (tmp_path / "slurm").mkdir()
+    make_program(root / "in-environment", "#!/bin/sh\nexit 9")
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def program(path: Path, text: str) -> None:
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(0o755)
 
 
 def srun(top: Path, busbw: float = 90.0, *, more: str = "", status: int = 0) -> None:
@@ -55,7 +50,7 @@ echo "2048 512 float sum -1 10.0 {busbw / 2} {busbw} 0"
 {more}
 exit {status}
 """
-    program(top / "slurm/srun", table)
+    make_program(top / "slurm/srun", f"#!/bin/sh\n{table}")
 
 
 def test_a_log_is_compared_with_the_profile(top: Path) -> None:
@@ -106,7 +101,7 @@ def test_mistakes_are_explained(top: Path, words: tuple[str, ...], code: int, sa
 def test_an_image_without_pytorch_is_refused(top: Path) -> None:
     root = top / "software/PyTorch/2.7.1"
     (root / "record.json").write_text(json.dumps({**json.loads((root / "record.json").read_text()), "packages": []}))
-    program(root / "in-environment", "echo True")
+    make_program(root / "in-environment", "#!/bin/sh\necho True")
     done = hpcmod("bench", "PyTorch")
     assert (done.exit_code, "has no torch" in done.stderr) == (7, True), done.output
 
@@ -174,7 +169,7 @@ def test_what_was_left_out_and_a_failing_step_are_findings(top: Path) -> None:
 
 @pytest.mark.slow
 def test_nothing_measured_is_an_error_with_the_last_lines(top: Path) -> None:
-    program(top / "slurm/srun", "echo 'ModuleNotFoundError: torch' >&2; exit 1")
+    make_program(top / "slurm/srun", "#!/bin/sh\necho 'ModuleNotFoundError: torch' >&2; exit 1")
     done = hpcmod("bench", "PyTorch")
     assert (done.exit_code, "ModuleNotFoundError: torch" in done.stderr) == (1, True)
 
@@ -189,6 +184,6 @@ def test_one_node_with_one_rank_is_left_out_of_several(top: Path) -> None:
 def test_ranks_that_measure_only_themselves_are_a_failure(top: Path) -> None:
     srun(top)
     script = (top / "slurm/srun").read_text().replace("[ $node -lt $nodes ]", "[ $node -lt 1 ]")
-    program(top / "slurm/srun", script)
+    make_program(top / "slurm/srun", script)
     done = hpcmod("bench", "PyTorch")
     assert (done.exit_code, "each of 4 ranks measured only itself" in done.stdout) == (1, True)

@@ -10,6 +10,7 @@ import pytest
 
 from hpcmod.cli.runs.check import CheckFlags, check_verb
 from tests.calls import hpcmod
+from tests.programs import make_program
 from tests.unit.check.nodes.test_report import SCONTROL, SRUN
 
 JOB = {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_PARTITION": "small"}
@@ -48,8 +49,7 @@ def test_more_nodes_than_the_allocation_has_is_an_error(monkeypatch: pytest.Monk
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An allocation of two nodes, with a small script that replaces srun."""
     for name, text in (("srun", SRUN), ("scontrol", SCONTROL)):
-        (tmp_path / name).write_text(text)
-        (tmp_path / name).chmod(0o755)
+        make_program(tmp_path / name, text)
     (tmp_path / "python3").symlink_to(sys.executable)
     for name, value in {**JOB, "HPCMOD_SITE": "generic", "ANSWERING": "nid001 nid002"}.items():
         monkeypatch.setenv(name, value)

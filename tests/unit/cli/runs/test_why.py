@@ -9,6 +9,7 @@ import pytest
 
 from tests.calls import hpcmod
 from tests.logs import excerpts
+from tests.programs import make_program
 from tests.unit.model.endings.test_flight import entry
 
 KILLED = """[rank0]: Traceback (most recent call last):
@@ -39,8 +40,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def fake(here: Path, name: str, output: str, status: int = 0) -> None:
     (here / "bin" / f"{name}.txt").write_text(output)
-    (here / "bin" / name).write_text(f'#!/bin/sh\nwhile read -r l; do echo "$l"; done <"$0.txt"\nexit {status}\n')
-    (here / "bin" / name).chmod(0o755)
+    make_program(here / "bin" / name, f'#!/bin/sh\nwhile read -r l; do echo "$l"; done <"$0.txt"\nexit {status}\n')
 
 
 def test_a_log_is_explained(here: Path) -> None:

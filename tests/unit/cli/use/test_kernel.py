@@ -7,6 +7,7 @@ import pytest
 
 from tests.calls import hpcmod
 from tests.installations import install
+from tests.programs import make_program
 
 
 @pytest.fixture
@@ -25,8 +26,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def program(root: Path, text: str) -> None:
     """Write a fake `in-environment`, which would otherwise start the container."""
-    (root / "in-environment").write_text(f"#!/bin/sh\n{text}\n")
-    (root / "in-environment").chmod(0o755)
+    make_program(root / "in-environment", f"#!/bin/sh\n{text}\n")
 
 
 def test_the_kernel_is_installed_listed_and_removed(root: Path, tmp_path: Path) -> None:

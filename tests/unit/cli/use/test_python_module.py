@@ -9,14 +9,14 @@ from hpcmod.errors import LackingError
 from hpcmod.install.installed import Installed
 from hpcmod.model.images.facts import Package
 from hpcmod.model.install_record import NO_RECORD, InstallRecord
+from tests.programs import make_program
 
 LISTED = InstallRecord(packages=(Package("ipykernel", "7"),))
 
 
 def container(root: Path, text: str, record: InstallRecord) -> Installed:
     """Return an installation with a fake `in-environment` that prints the answer of a container."""
-    (root / "in-environment").write_text(f"#!/bin/sh\n{text}\n")
-    (root / "in-environment").chmod(0o755)
+    make_program(root / "in-environment", f"#!/bin/sh\n{text}\n")
     return Installed("Toy/1.0", root / "1.0.lua", root, record)
 
 

@@ -21,6 +21,7 @@ from hpcmod.model.packages.requirement import Requirements
 from hpcmod.model.packages.state import State
 from tests import corpus
 from tests.package_states import EINOPS, make_state
+from tests.programs import make_program
 
 pytestmark = pytest.mark.skipif(not corpus.HAS_MKSQUASHFS, reason="mksquashfs is missing")
 
@@ -29,8 +30,7 @@ pytestmark = pytest.mark.skipif(not corpus.HAS_MKSQUASHFS, reason="mksquashfs is
 def builder(tmp_path: Path) -> Builder:
     """A fake runtime that fails as pip does if requirements conflict."""
     runtime = tmp_path / "runtime"
-    runtime.write_text("#!/bin/sh\nexit 7\n")
-    runtime.chmod(0o755)
+    make_program(runtime, "#!/bin/sh\nexit 7\n")
     (tmp_path / "tmp").mkdir()
     return Builder(str(runtime), {"HOME": str(tmp_path)}, tmp_path / "tmp", "2026-02-02T00:00:00Z", "alice")
 

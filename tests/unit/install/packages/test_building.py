@@ -20,6 +20,7 @@ from hpcmod.model.packages.plan import PackageChange, PipOptions, StatePlan, mak
 from hpcmod.model.packages.requirement import Requirements
 from hpcmod.model.packages.state import State
 from tests.package_states import TARGET, write_set
+from tests.programs import make_program
 
 LISTS = """#!/bin/sh
 printf '%s\\n' "$@" >"$ARGUMENTS"
@@ -38,8 +39,7 @@ def plan_of(directory: Path, *lines: str) -> StatePlan:
 @pytest.fixture
 def builder(tmp_path: Path) -> Builder:
     runtime = tmp_path / "runtime"
-    runtime.write_text(LISTS)
-    runtime.chmod(0o755)
+    make_program(runtime, LISTS)
     (tmp_path / "tmp").mkdir()
     environ = {
         "PATH": os.defpath,

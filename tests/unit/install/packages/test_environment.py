@@ -18,6 +18,7 @@ from hpcmod.model.packages.conda import CondaPackage, CondaPart
 from hpcmod.model.packages.place import SOURCE_TIME
 from tests import corpus
 from tests.conda_channel import PLACEHOLDER, CondaFile, dist_info, index_channel, make_conda
+from tests.programs import make_program
 
 pytestmark = [pytest.mark.skipif(not corpus.HAS_MKSQUASHFS, reason="mksquashfs is missing"), pytest.mark.slow]
 
@@ -50,8 +51,7 @@ def channel(tmp_path_factory: pytest.TempPathFactory) -> str:
 def builder(tmp_path: Path) -> Builder:
     """A fake runtime that records what it is asked to run."""
     runtime = tmp_path / "runtime"
-    runtime.write_text(f'#!/bin/sh\necho "$*" >>{tmp_path}/called\n')
-    runtime.chmod(0o755)
+    make_program(runtime, f'#!/bin/sh\necho "$*" >>{tmp_path}/called\n')
     (tmp_path / "tmp").mkdir()
     return Builder(str(runtime), {"HOME": str(tmp_path)}, tmp_path / "tmp", "2026-02-02T00:00:00Z", "alice")
 
