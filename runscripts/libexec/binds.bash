@@ -43,10 +43,10 @@ is_known() { # SOURCE
 
 # NAMES -> kept: elements of the lists other than ours, each destination once, only if the source exists.
 keep_users() {
-  local name element source place elements memory=_HPCMOD_${_sif_variable#SIF}_SINGULARITY_BINDPATH
+  local name element source place elements
   kept=()
   for name in "$@"; do
-    [[ ${!name-} != "${!memory-}" ]] || continue # as the module has set it
+    [[ $name == "$1" || ${!name-} != "${!1-}" ]] || continue # the same list, as usual
     split_binds "${!name-}"
     for element in "${elements[@]}"; do
       read_element "$element"

@@ -117,7 +117,7 @@ def test_binds_from_another_node_are_resolved_again(run: Run, here: Path) -> Non
         (Bind(plain),),
         (layer, Bind(f"{here}/plain", "/layer")),
     ]
-    ran = run(*groups, **dict.fromkeys(NAMES, value))
+    ran = run(*groups, **dict.fromkeys((*NAMES, "_HPCMOD_PYTORCH_SINGULARITY_BINDPATH"), value))
     start = as_bound(here)
     assert elements(ran) == [f"{start}/fabric/1.20:/lib", f"{start}/plain", f"{start}/plain:/layer", f"{start}/mine:/m"]
     assert ran.stderr == ""
