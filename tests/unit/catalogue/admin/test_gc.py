@@ -16,6 +16,7 @@ from hpcmod.catalogue.admin.gc import find_unused, remove_unused
 from hpcmod.catalogue.change import changing
 from hpcmod.catalogue.records.journal import read_journal
 from hpcmod.catalogue.records.store import Catalogue
+from hpcmod.catalogue.storage.trash import delete_trash
 from hpcmod.errors import BadInputError, LackingError
 from hpcmod.lock import hold
 from hpcmod.model.catalogue import lifecycle as rules
@@ -153,6 +154,10 @@ def test_gc_is_a_change_and_what_it_kept_comes_back(shop: Catalogue) -> None:
     _, number = remove_unused(shop, days=30, now=NOW, actor=ADA, keep=True)
     assert read_journal(shop.directory)[-1].removed == ("images/Toy-1.0.sif", "software/Toy/1.0")
     assert not (shop.images / "Toy-1.0.sif").exists()
+    (shop.images / "Toy-1.0.sif").write_text("new")
+    with pytest.raises(BadInputError, match=r"images/Toy-1\.0\.sif exists again"):
+        lifecycle.undo(shop, number, actor=ADA)
+    (shop.images / "Toy-1.0.sif").unlink()
     lifecycle.undo(shop, number, actor=ADA)
     assert files(shop) - {"journal.jsonl"} == before
     with pytest.raises(BadInputError, match="already undone"):
@@ -162,6 +167,7 @@ def test_gc_is_a_change_and_what_it_kept_comes_back(shop: Catalogue) -> None:
 def test_gc_deletes_what_an_earlier_one_kept(shop: Catalogue) -> None:
     retire(shop, "1.0", successor="Toy/2.0")
     _, number = remove_unused(shop, days=30, now=NOW, actor=ADA, keep=True)
+    assert (delete_trash(shop, older_than=0), (shop.directory / ".trash").exists()) == ([], True)
     remove_unused(shop, days=30, now=time.time(), actor=ADA)
     assert not (shop.directory / ".trash").exists()
     with pytest.raises(BadInputError, match="deleted its files for good"):
