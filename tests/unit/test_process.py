@@ -96,7 +96,6 @@ def test_a_long_program_ends_with_all_it_started_when_we_are_interrupted(tmp_pat
         time.sleep(0.01)
 
 
-@pytest.mark.slow
 def test_a_long_program_has_ended_also_when_it_left_one_behind_that_holds_its_output(tmp_path: Path) -> None:
     left = "import time; time.sleep(300)"
     code = f"""

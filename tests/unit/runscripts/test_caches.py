@@ -27,7 +27,6 @@ def test_a_second_rank_finds_the_caches_as_they_are(rank: Rank, tmp_path: Path) 
     assert rank(task(1)).stderr == "" and kept.read_text() == "compiled"
 
 
-@pytest.mark.slow
 def test_many_ranks_may_start_at_once(scripts: Scripts, python_path: str, tmp_path: Path) -> None:
     script = str(scripts.root / "runscripts" / DISTRIBUTED)
     root = {"PATH": python_path, "HPCMOD_CACHE_ROOT": str(tmp_path / "together")}

@@ -47,7 +47,6 @@ def table() -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("shown", [1, 3], ids=["Slurm sets one variable", "Slurm sets all"])
 @pytest.mark.parametrize("vendor", ["amd", "nvidia"])
-@pytest.mark.slow
 def test_each_way_to_choose_a_gpu_works_as_the_page_says(rank: Rank, vendor: str, shown: int) -> None:
     names = VARIABLES[vendor]
     rank.scripts.change(gpu_visibility=names)
@@ -60,7 +59,6 @@ def test_each_way_to_choose_a_gpu_works_as_the_page_says(rank: Rank, vendor: str
 
 
 @pytest.mark.parametrize("mode", ["all", "one"])
-@pytest.mark.slow
 def test_local_rank_is_a_device_that_the_rank_sees(rank: Rank, mode: str) -> None:
     lists = [EIGHT, "4,5,6,7", "6"]
     for outer in lists:

@@ -78,7 +78,6 @@ def test_any_locale_will_do(scripts: Scripts, locale: str) -> None:
 
 
 @pytest.mark.parametrize("hosts", NONSENSE, ids=lambda hosts: ascii(hosts[:30]))
-@pytest.mark.slow
 def test_refuses_nonsense_with_one_message_and_no_output(scripts: Scripts, hosts: str, tmp_path: Path) -> None:
     ran = scripts("get-master", hosts, cwd=tmp_path, env={"SLURM_NODELIST": "nid001", "LC_ALL": "C.UTF-8"})
     assert (ran.status, ran.stdout) == (2, "")

@@ -44,7 +44,6 @@ AMD_AND_RANK = (*AMD, "LOCAL_RANK")
         pytest.param(0, (2,), {AMD[1]: "3,4", AMD[2]: EIGHT}, (None, "3", "3", "0"), id="HIP decides over CUDA"),
     ],
 )
-@pytest.mark.slow
 def test_local_rank_counts_among_the_gpus_that_a_rank_sees(
     rank: Rank, number: int, layout: tuple[int, ...], more: dict[str, str], seen: tuple[str | None, ...]
 ) -> None:

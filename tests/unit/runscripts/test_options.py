@@ -182,7 +182,6 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("options", "message"), FAULTS)
-@pytest.mark.slow
 def test_a_wrong_option_is_refused_once_for_all_ranks(
     rank: Rank, tmp_path: Path, options: list[str], message: str
 ) -> None:

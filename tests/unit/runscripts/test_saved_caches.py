@@ -86,7 +86,6 @@ def test_saved_caches_are_available_to_every_rank(rank: Rank, saved: Path, tmp_p
     assert [(each.stdout, each.stderr) for each in ran] == [("compiled once\n", "")] * 4
 
 
-@pytest.mark.slow
 def test_ranks_that_start_together_wait_for_the_one_that_unpacks(
     scripts: Scripts, python_path: str, saved: Path, tmp_path: Path
 ) -> None:
@@ -144,7 +143,6 @@ def test_python_reads_its_stdin_though_another_waits_for_it(scripts: Scripts, py
     assert (done.stdout, done.stderr) == ("given\n", "")
 
 
-@pytest.mark.slow
 def test_an_image_without_tar_saves_and_restores_by_its_python(scripts: Scripts, tmp_path: Path) -> None:
     for name in ("bash", "mkdir", "mv", "rm", "rmdir", "ls", "flock"):
         (tmp_path / "tools").mkdir(exist_ok=True)

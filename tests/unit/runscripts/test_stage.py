@@ -100,17 +100,13 @@ def test_it_says_when_it_does_not_pay(stage: Stage) -> None:
     assert "starts as fast without staging" in said
 
 
-def test_nothing_is_left_when_the_job_ends(stage: Stage) -> None:
-    stage("stage-image", stage.place)
-    assert len(stage.staged()) == 1
-    stage.end_job()
-    assert list(stage.place.iterdir()) == []
-
-
-def test_a_damaged_copy_is_noticed_and_made_again(stage: Stage) -> None:
-    make_program(stage.top / "bin" / "python3", DAMAGE)
+@pytest.mark.parametrize(
+    ("python", "said"), [(DAMAGE, "block 0 of the copy is damaged"), ("#!/bin/bash\nexit 1\n", "copying the file")]
+)
+def test_a_damaged_copy_is_noticed_and_made_again_without_python(stage: Stage, python: str, said: str) -> None:
+    make_program(stage.top / "bin" / "python3", python)
     done = stage("stage-image", stage.place)
-    assert "block 0 of the copy is damaged" in done.stderr and "copying the file itself" in done.stderr
+    assert said in done.stderr and "copying the file itself" in done.stderr
     (sif,) = evaluated(done.stdout, "SIF")
     assert Path(sif).read_bytes() == (stage.top / "an image.sif").read_bytes()
 
@@ -200,14 +196,6 @@ def test_an_archive_is_unpacked_and_bound_by_its_name(stage: Stage, suffix: str)
     assert (Path(source) / "in" / "a file").read_text() == "of the set"
 
 
-def test_an_invalid_archive_stops_the_job(stage: Stage) -> None:
-    (stage.top / "set.tar").write_bytes(os.urandom(3000))
-    done = stage("stage-data", stage.place, stage.top / "set.tar")
-    assert (done.status, done.stdout) == (5, "")
-    assert "tar failed" in done.stderr
-    assert list(stage.place.iterdir()) == []
-
-
 def test_a_squashfs_is_copied_else_mounted_from_where_it_is(stage: Stage) -> None:
     packed = stage.top / "set.squashfs"
     packed.write_bytes(os.urandom(100))
@@ -218,11 +206,3 @@ def test_a_squashfs_is_copied_else_mounted_from_where_it_is(stage: Stage) -> Non
     done = stage("stage-data", stage.place, packed, SPOIL='truncate -s 9 "${!#}"')
     assert evaluated(done.stdout, "APPTAINER_BINDPATH") == [f"{packed}:/staged-data/set:image-src=/"]
     assert f"using {packed} itself" in done.stderr
-
-
-def test_without_python_the_node_copies_the_file_itself(stage: Stage) -> None:
-    make_program(stage.top / "bin" / "python3", "#!/bin/bash\nexit 1\n")
-    done = stage("stage-image", stage.place)
-    assert "copying the file itself" in done.stderr
-    (sif,) = evaluated(done.stdout, "SIF")
-    assert Path(sif).read_bytes() == (stage.top / "an image.sif").read_bytes()

@@ -13,6 +13,8 @@ import pytest
 from hpcmod.resources import runscript_files
 from tests.unit.runscripts.scripts import SYSTEM_PATH, Ran, Rank, Scripts, make_program, task
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = """
 import json, os, sys, traceback
 import slowly.inner
@@ -46,7 +48,6 @@ def records(tmp_path: Path) -> list[dict[str, str]]:
     return [dict(line.split(" ", 1) for line in file.read_text().splitlines()) for file in files]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("path", [None, "", "/nowhere:/else"], ids=["unset", "empty", "set"])
 def test_the_program_is_the_same_with_and_without_timing(real: Rank, tmp_path: Path, path: str | None) -> None:
     given = {} if path is None else {"PYTHONPATH": path}
@@ -64,7 +65,6 @@ def test_the_program_is_the_same_with_and_without_timing(real: Rank, tmp_path: P
     assert float(own["slowly"]) >= 0.05 and float(record["imports"].split()[0]) >= 0.05
 
 
-@pytest.mark.slow
 def test_rank_0_prints_one_line_about_the_ranks_of_its_node(real: Rank, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text("import slowly.inner")
     ran = [real(task(number, HPCMOD_TIMING="1"), str(tmp_path / "program.py")) for number in (1, 3, 0)]
@@ -77,7 +77,6 @@ def test_rank_0_prints_one_line_about_the_ranks_of_its_node(real: Rank, tmp_path
     assert quiet.stderr == ""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("options", [["-I"], ["-uE"], ["-Su"]])
 def test_a_python_that_ignores_our_file_does_not_see_our_variables(real: Rank, options: list[str]) -> None:
     code = "import os; print(sorted(key for key in os.environ if 'HPCMOD_P' in key or key == 'PYTHONPATH'))"
@@ -85,7 +84,6 @@ def test_a_python_that_ignores_our_file_does_not_see_our_variables(real: Rank, o
     assert (ran.status, ran.stdout, ran.stderr) == (0, "[]\n", "")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("plant", ["link", "file", "record"])
 def test_a_rank_runs_without_a_record_if_none_can_be_written(real: Rank, tmp_path: Path, plant: str) -> None:
     cache = tmp_path / "caches" / "alice-hpcmod-4711-nid001"
@@ -103,7 +101,6 @@ def test_a_rank_runs_without_a_record_if_none_can_be_written(real: Rank, tmp_pat
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-@pytest.mark.slow
 def test_a_sitecustomize_of_the_image_runs_as_well(real: Rank, tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "sitecustomize.py").write_text("KIND = 'of the image'\n")
@@ -117,7 +114,6 @@ def test_a_sitecustomize_of_the_image_runs_as_well(real: Rank, tmp_path: Path) -
     assert both[0] == both[1] and "Error in sitecustomize" in both[0]
 
 
-@pytest.mark.slow
 def test_a_killed_rank_leaves_what_it_had(real: Rank, tmp_path: Path) -> None:
     ran = real(task(0, HPCMOD_TIMING="1"), "-c", "import os; os.kill(os.getpid(), 9)")
     assert ran.status == -9
@@ -183,7 +179,6 @@ def write_records(tmp_path: Path, each: int = 2) -> None:
             (cache / "timing" / f"rank-0-{rank}").write_text(text)
 
 
-@pytest.mark.slow
 def test_the_report_has_ten_lines_and_leaves_nothing_on_the_nodes(scripts: Scripts, tmp_path: Path) -> None:
     write_records(tmp_path)
     ran = report(scripts, tmp_path, SACCT="yes")
@@ -203,7 +198,6 @@ def test_the_report_has_ten_lines_and_leaves_nothing_on_the_nodes(scripts: Scrip
     assert list((tmp_path / "caches").iterdir()) == []
 
 
-@pytest.mark.slow
 def test_what_was_not_measured_is_unknown_and_the_status_is_0(scripts: Scripts, tmp_path: Path) -> None:
     write_records(tmp_path, 1)
     for path in tmp_path.glob("caches/*nid001/timing/rank-*"):
@@ -216,7 +210,6 @@ def test_what_was_not_measured_is_unknown_and_the_status_is_0(scripts: Scripts, 
     assert [line.split("  ")[1] for line in silent.stderr.splitlines()[1:]] == ["queue", "node check", "staging"]
 
 
-@pytest.mark.slow
 def test_the_caches_go_before_the_records(scripts: Scripts, tmp_path: Path) -> None:
     cache = tmp_path / "caches" / "alice-hpcmod-99771-nid001"
     for directory in (cache, cache / "timing", cache / "triton"):

@@ -82,7 +82,6 @@ def test_sees_changes_made_after_the_index(catalogue: Catalogue, change: object)
 @pytest.mark.parametrize("at", [0, 1, 40, 400, -400, -40, -2])
 @pytest.mark.parametrize("how", ["cut", "changed"])
 @pytest.mark.parametrize("file", [INDEX, PACKAGES])
-@pytest.mark.slow
 def test_a_broken_index_is_ignored(catalogue: Catalogue, at: int, how: str, file: str) -> None:
     write_index(catalogue)
     wanted = look(catalogue)
@@ -121,7 +120,6 @@ def test_an_invalid_index_is_ignored(catalogue: Catalogue, text: str, file: str)
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-@pytest.mark.slow
 def test_an_updated_index_equals_a_new_one(
     catalogue: Catalogue, change: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,7 +146,6 @@ def read_what(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return read
 
 
-@pytest.mark.slow
 def test_an_index_is_right_after_a_long_history(catalogue: Catalogue) -> None:
     choose = random.Random(1)  # noqa: S311 - data for a test
     names = ("torch", "numpy", "flash_attn", "flash-attn", "Flash.Attn")

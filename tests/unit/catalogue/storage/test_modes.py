@@ -40,10 +40,6 @@ def names(shop: Catalogue) -> list[str]:
     return [str(one.path.relative_to(shop.directory)) for one in find_wrong_modes(shop)]
 
 
-def test_a_new_catalogue_has_correct_modes(shop: Catalogue) -> None:
-    assert names(shop) == []
-
-
 def modes(shop: Catalogue) -> dict[Path, int]:
     """Return the modes of all files except locks, which nobody holds while nothing runs."""
     found = (path for path in shop.directory.rglob("*") if shop.locks not in path.parents)
@@ -63,6 +59,7 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
 @pytest.mark.parametrize(("name", "damage"), DAMAGES.values(), ids=DAMAGES)
 def test_a_wrong_mode_is_reported_and_corrected(shop: Catalogue, name: str, damage: Damage) -> None:
     before = (shop.directory / name).stat().st_mode
+    assert names(shop) == []
     damage(shop.directory / name)
     assert names(shop) == [name]
     assert list(fix_modes(shop, find_wrong_modes(shop))) == []

@@ -118,6 +118,9 @@ def test_dry_run_prints_the_steps_with_our_program_left_out(top: Path) -> None:
     assert "--nodes=1" in first and "--nodes=2" in second
     assert second.endswith("-c BANDWIDTH_PROGRAM 1024 16777216 3 broadcast")
     assert not (top / "state").exists()
+    done = hpcmod("bench", "PyTorch", "-N", "1,2", "--dry-run")
+    assert "--nodes=2" in done.stdout and len(done.stdout.splitlines()) == 1
+    assert "left out 1 node" in done.stderr
 
 
 def test_outside_an_allocation_nodes_are_requested(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,20 +171,10 @@ def test_what_was_left_out_and_a_failing_step_are_findings(top: Path) -> None:
 
 
 @pytest.mark.slow
-def test_nothing_measured_is_an_error_with_the_last_lines(top: Path) -> None:
+def test_ranks_that_measure_nothing_or_only_themselves_are_a_failure(top: Path) -> None:
     make_program(top / "slurm/srun", "#!/bin/sh\necho 'ModuleNotFoundError: torch' >&2; exit 1")
     done = hpcmod("bench", "PyTorch")
     assert (done.exit_code, "ModuleNotFoundError: torch" in done.stderr) == (1, True)
-
-
-def test_one_node_with_one_rank_is_left_out_of_several(top: Path) -> None:
-    done = hpcmod("bench", "PyTorch", "-N", "1,2", "--dry-run")
-    assert "--nodes=2" in done.stdout and len(done.stdout.splitlines()) == 1
-    assert "left out 1 node" in done.stderr
-
-
-@pytest.mark.slow
-def test_ranks_that_measure_only_themselves_are_a_failure(top: Path) -> None:
     srun(top)
     script = (top / "slurm/srun").read_text().replace("[ $node -lt $nodes ]", "[ $node -lt 1 ]")
     make_program(top / "slurm/srun", script)

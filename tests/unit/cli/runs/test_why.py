@@ -64,12 +64,8 @@ def test_a_log_without_errors(here: Path) -> None:
     (here / "a.out").write_text("epoch 1\n")
     done = hpcmod("why", "a.out")
     assert (done.exit_code, done.stdout) == (0, "Nothing known was found in the output.\n")
-
-
-def test_without_an_explanation_none_is_invented(here: Path) -> None:
     (here / "a.out").write_text("\n".join(KILLED.splitlines()[:3]))
-    done = hpcmod("why", "a.out")
-    assert done.stdout.startswith("No rank says why it failed")
+    assert hpcmod("why", "a.out").stdout.startswith("No rank says why it failed")
 
 
 def test_dumps_name_the_first_mismatched_collective(here: Path) -> None:

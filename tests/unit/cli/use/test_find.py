@@ -215,7 +215,6 @@ def modules_of(program: str) -> set[str]:
 
 
 @pytest.mark.parametrize("line", MOST)
-@pytest.mark.slow
 def test_finding_imports_little_and_nothing_heavy(line: str, site: Catalogue) -> None:
     imported = modules_of(f"from hpcmod.cli.main import main; main({line.split()})")
     heavy = {"requests", "jinja2", "easybuild", "cryptography", "zstandard", "isal", "hpcmod.image.inspect.contents"}

@@ -325,7 +325,6 @@ def test_a_body_that_arrives_too_slowly_is_abandoned(
         fetch(trickling(b"HTTP/1.1 200 OK\r\n" + length + b"\r\n\r\n"))
 
 
-@pytest.mark.slow
 def test_a_command_that_stays_on_this_machine_does_not_load_requests() -> None:
     code = "import hpcmod.catalogue.publishing.publish, sys; print('requests' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\n"
