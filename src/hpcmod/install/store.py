@@ -6,6 +6,7 @@ An interrupted installation leaves only temporary files, which the next one remo
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
 import stat
 import time
@@ -261,12 +262,12 @@ def _is_used(name: str, plan: InstallPlan) -> bool:
 
 
 def add_logic(plan: InstallPlan, templates: Mapping[str, str]) -> None:
-    """Write the logic that a modulefile calls, if the installation lacks it: in the other syntax, or for notices."""
+    """Add what a modulefile calls to the user's own installation, if it lacks it: another syntax, or notices."""
     root = Path(plan.spec.root)
     record = read_record(root)
     known, suffixes = dict(record.files), tuple(LOGIC.values())
     texts = {name: text for name, text in make_scripts(plan, templates) if name.endswith(suffixes)}
-    if record == NO_RECORD or texts.keys() <= known.keys():
+    if record == NO_RECORD or texts.keys() <= known.keys() or root.stat().st_uid != os.geteuid():
         return
     with _writable(root), _writable(root / LIBEXEC):
         for name, text in texts.items():

@@ -337,6 +337,16 @@ def test_notices_are_read_only_where_a_module_looks_for_them(plan: InstallPlan, 
     assert logic(root) == {"module.lua", "files.lua", "variables.lua", "notices.lua"}
 
 
+def test_nothing_is_added_to_an_installation_of_someone_else(
+    plan: InstallPlan, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = install_files(in_syntaxes(plan, "Lua"), runscript_files())
+    store.write_record(plan, InstalledImage("a", "b", 1, "c", "copy", 1), written, "0.1")
+    monkeypatch.setattr("hpcmod.install.store.os.geteuid", lambda: 4242)
+    store.add_logic(in_syntaxes(plan, "Tcl"), runscript_files())
+    assert "module.tcl" not in logic(root)
+
+
 def test_logic_is_not_added_without_an_installation(plan: InstallPlan, root: Path) -> None:
     store.add_logic(plan, runscript_files())
     assert names(root) == []
