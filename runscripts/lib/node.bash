@@ -257,5 +257,5 @@ expand_variables() { # TEXT
 # starts the ranks itself is not a rank.
 register_rank() { # PROCESS
   [[ ${RANK-} && $_job && -d $_cache ]] && is_private "$_cache" || return 0
-  printf '%s\n' "$1" >"$_cache/.rank-$RANK"
+  printf '%s\n' "$1" 1<>"$_cache/.rank-$RANK" # not >, which makes ext4 write an existing file to disk; readers take one line
 }

@@ -221,18 +221,18 @@ find_launcher() { # -> _launcher, empty if none started this process; _told, _by
 }
 
 read_variables() { # NAME VARIABLES...
-  local IFS=' ' i variable
+  local IFS=' ' part variable
   _launcher=$1
-  for ((i = 0; i < ${#_parts[@]}; i++)); do
+  for part in "${_parts[@]}"; do
     shift
     for variable in $1; do
-      _by[${_parts[i]}]=$variable
+      _by[$part]=$variable
       [[ $variable == [-=]* || ! ${!variable-} ]] || break
     done
     case $variable in
       -) ;;
-      =*) _told[${_parts[i]}]=${variable#=} _by[${_parts[i]}]="always so with $_launcher" ;;
-      *) _told[${_parts[i]}]=${!variable-} ;;
+      =*) _told[$part]=${variable#=} _by[$part]="always so with $_launcher" ;;
+      *) _told[$part]=${!variable-} ;;
     esac
   done
 }

@@ -8,10 +8,11 @@ _bound=() # our binds, after resolve_binds
 # So set the bind variables again for this node, from the module's binds and those that the user added.
 resolve_binds() {
   local - LC_ALL=C kernel='' name
-  local -A taken=()
-  local -a kept chosen users=() ours=() links=() missing=() lost=() unbindable=()
+  local -A taken=() known=()
+  local -a kept chosen patterns=() users=() ours=() links=() missing=() lost=() unbindable=()
   set -f
   [[ ! -r /proc/sys/kernel/osrelease ]] || read -r kernel </proc/sys/kernel/osrelease
+  read_known_binds
   [[ ! ${SINGULARITY_BIND+set}${APPTAINER_BIND+set} ]] || {
     keep_users SINGULARITY_BIND APPTAINER_BIND
     set_pair SINGULARITY_BIND APPTAINER_BIND "${kept[@]}"
@@ -118,15 +119,26 @@ read_element() { # ELEMENT -> source and place
   while [[ $place == ?*/ ]]; do place=${place%/}; done
 }
 
+# The literal binds of the module. -> known: by source and destination; patterns: rows of the others
+read_known_binds() {
+  local i source
+  for ((i = 0; i < ${#_binds[@]}; i += 6)); do
+    source=${_binds[i + 3]}
+    case ${_binds[i + 2]} in
+      path) known[$source:${_binds[i + 4]:-$source}]=1 ;;
+      pattern) patterns+=("$i") ;;
+    esac
+  done
+}
+
 is_ours_too() {
   local i glob
   [[ ! $_packages_tag || $place != "$_packages_mount" || $source != *"-$_packages_tag.squashfs" ]] || return 0
-  for ((i = 0; i < ${#_binds[@]}; i += 6)); do
+  [[ ! ${known[$source:$place]-} ]] || return 0
+  for i in "${patterns[@]}"; do
     glob=${_binds[i + 3]//\{uname_r\}/$kernel}
-    [[ ${_binds[i + 2]} == pattern ]] || glob=
     # shellcheck disable=SC2053 # it is a pattern on purpose
-    [[ $source == "${_binds[i + 3]}" || ($glob && $source == $glob) ]] &&
-      [[ $place == "${_binds[i + 4]:-$source}" ]] && return
+    [[ $source != $glob || $place != "${_binds[i + 4]:-$source}" ]] || return 0
   done
   return 1
 }
