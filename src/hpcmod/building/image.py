@@ -176,7 +176,8 @@ class _Build:
         self._plan, self._out, self._options, self._progress = plan, out, options, progress
         self._base = ImageReference.parse(plan.base) if plan.base else None
         self._at = Path(options.environ.get("HPCMOD_BUILD_DIR") or out.parent).absolute()
-        self._name = out.name if self._at == out.parent else f"{out.name}-{_short_hash(out)}"
+        digest = hashlib.sha256(os.fsencode(out)).hexdigest()[:12]
+        self._name = out.name if self._at == out.parent else f"{out.name}-{digest}"
         """Name of the workspace, unique in a directory where images of other directories may be built too."""
         self._log = out.with_name(f"{out.name}.build.log")
 
@@ -268,10 +269,6 @@ def forms_of(plan: BuildPlan) -> Sequence[str]:
         return (plan.own_form,)
     is_oci = ImageReference.parse(plan.base).kind in OCI_KINDS
     return ("Dockerfile", "definition") if is_oci else ("definition",)
-
-
-def _short_hash(path: Path) -> str:
-    return hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
 
 
 def _unpacked_size(base: ImageReference, architecture: str) -> int:

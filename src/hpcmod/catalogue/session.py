@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcmod.catalogue.records.store import Catalogue, find_catalogues, software_of
+from hpcmod.catalogue.records.store import find_catalogues, software_of
 from hpcmod.catalogue.visible.advisories import matching_advisories, read_advisories
 from hpcmod.errors import BadInputError, HpcmodError
 from hpcmod.install.installed import read_record
 from hpcmod.machine import load_site
-from hpcmod.model.catalogue.advisory import Advisory
 from hpcmod.model.finding import OK, WARN, Finding
 from hpcmod.model.images.facts import Package
 from hpcmod.render.modules.notice import render_advisory
@@ -40,12 +39,6 @@ def find_loaded(environ: Mapping[str, str]) -> LoadedModule:
     return LoadedModule(record.module or module, record.image.sha256, record.packages)
 
 
-def _matching(
-    catalogues: Iterable[Catalogue], loaded: LoadedModule, environ: Mapping[str, str]
-) -> tuple[Advisory, ...]:
-    return matching_advisories(catalogues, loaded.module, loaded.sha256, environ=environ, packages=loaded.packages)
-
-
 def check_advisories(environ: Mapping[str, str]) -> Iterator[Finding]:
     """Yield what the catalogues know about the loaded module, for `hpcmod doctor`; nothing without a catalogue."""
     skipped: list[str] = []
@@ -62,7 +55,11 @@ def check_advisories(environ: Mapping[str, str]) -> Iterator[Finding]:
     for fault in read_advisories(listed):
         if isinstance(fault, BadInputError):
             yield Finding(WARN, "advisories", fault.message, fault.cure)
-    found = _matching(listed, loaded, environ) if loaded.module else ()
+    found = (
+        matching_advisories(listed, loaded.module, loaded.sha256, environ=environ, packages=loaded.packages)
+        if loaded.module
+        else ()
+    )
     for one in found:
         yield Finding(WARN, "advisory", f"{loaded.module}: {one.title}", render_advisory(one).replace("\n", "\n     "))
     if not found:

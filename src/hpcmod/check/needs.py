@@ -39,7 +39,7 @@ def find_missing(request: JobRequest, installed: Installed | None) -> tuple[Faul
     is_file = not is_command(request) or "/" in name
     missing = [name] if is_file and name and not _is_on_host(name, start, request.binds) else []
     image = _read_image(installed, missing) if installed and (missing or not is_file) else None
-    data = [file for file in request.stage_data if not _is_file(start, file)]
+    data = [file for file in request.stage_data if "$" not in file and not (start / file).is_file()]
     return (
         *_find_missing_files("program", [file for file in missing if not image or file not in image.files], start),
         *_find_missing_files("data file", data, start),
@@ -70,10 +70,6 @@ def _is_on_host(path: str, start: Path, binds: Iterable[str]) -> bool:
             path = f"{source}/{path[len(destination) :].lstrip('/')}"
             break
     return (start / path).exists()
-
-
-def _is_file(start: Path, name: str) -> bool:
-    return "$" in name or (start / name).is_file()
 
 
 def _find_missing_files(what: str, names: Iterable[str], start: Path) -> Iterator[Fault]:

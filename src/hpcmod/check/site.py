@@ -15,7 +15,7 @@ from hpcmod.install.queue import find_mpi_types
 from hpcmod.machine import Machine
 from hpcmod.model.finding import FAIL, OK, WARN, Finding
 from hpcmod.model.libraries.netstack import RECORD
-from hpcmod.model.site import NodeType, Site
+from hpcmod.model.site import Site
 
 GPU_DEVICES = {"amd": ("/dev/kfd",), "nvidia": ("/dev/nvidiactl", "/proc/driver/nvidia/version")}
 """By vendor, paths that exist if the driver is loaded."""
@@ -103,17 +103,13 @@ def _check_cores(site: Site) -> Iterator[Finding]:
     """Compare the hardware threads of this node with those of the node types."""
     known = [node for node in site.node_types if node.cores]
     threads = os.cpu_count() or 0
-    alike = [node.name for node in known if threads in _threads(node)]
+    alike = [node.name for node in known if threads in (node.all_cores, node.all_cores * node.threads_per_core)]
     if alike:
         yield Finding(OK, "cores", f"{threads} hardware threads, same as node type {' and '.join(alike)}")
     elif known:
         types = ", ".join(f"{node.name} {node.all_cores * node.threads_per_core}" for node in known)
         cure = "Expected on a login node; on a compute node the masks would be wrong: fix [nodes]."
         yield Finding(WARN, "cores", f"{threads} hardware threads here; node types have {types}", cure)
-
-
-def _threads(node: NodeType) -> tuple[int, int]:
-    return node.all_cores, node.all_cores * node.threads_per_core
 
 
 def _check_mpi(site: Site, environ: Mapping[str, str]) -> Iterator[Finding]:

@@ -93,11 +93,7 @@ def asks_for_json(command: click.Command | None, words: Sequence[str]) -> bool:
             return False
         command = command.get_command(click.Context(command), left.pop(0))
     ours = left[: left.index("--")] if "--" in left else left
-    return "--json" in ours and (command is None or _has_json(command))
-
-
-def _has_json(command: click.Command) -> bool:
-    return any(one.name == "as_json" for one in command.params)
+    return "--json" in ours and (command is None or any(one.name == "as_json" for one in command.params))
 
 
 def _count_values(command: click.Command, word: str) -> int:

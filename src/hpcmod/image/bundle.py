@@ -127,7 +127,8 @@ def read_bundle(bundle: Path, directory: Path, *, replace: bool = False, progres
     """
     with _open_tar(bundle) as tar:
         sums = _read_sums(bundle, tar)
-        there = {} if replace else _sizes_there(directory, sums)
+        names = () if replace else (name for name in sums if os.path.lexists(directory / name))
+        there = {name: (directory / name).lstat().st_size for name in names}
         whole = bundle.stat().st_size
         tally = Tally(bundle.name, {SUMS: whole, **there}, progress=progress)
         _check_there(directory, {name: sums[name] for name in there}, tally)
@@ -139,11 +140,6 @@ def read_bundle(bundle: Path, directory: Path, *, replace: bool = False, progres
             _unpack_all(tar, directory, sums, tally, skip=there)
         tally.set(SUMS, whole)
     return _list(directory, sums)
-
-
-def _sizes_there(directory: Path, sums: Mapping[str, str]) -> dict[str, int]:
-    """Return the sizes in bytes of existing files with names from a bundle."""
-    return {name: (directory / name).lstat().st_size for name in sums if os.path.lexists(directory / name)}
 
 
 def _check_there(directory: Path, sums: Mapping[str, str], tally: Tally) -> None:

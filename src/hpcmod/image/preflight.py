@@ -57,7 +57,11 @@ def check_room(needs: Sequence[Need], *, quotas: Callable[[Path], Iterable[Quota
         together.setdefault(device, []).append(need)
         places.setdefault(device, place)
     for device, share in together.items():
-        _check_share(share, [_free(places[device]), *(_room_of(quota) for quota in quotas(places[device]))])
+        of_quotas = (
+            Room(quota.bytes_left, quota.inodes_left, f"left of the {quota.name} quota")
+            for quota in quotas(places[device])
+        )
+        _check_share(share, [_free(places[device]), *of_quotas])
 
 
 def _check_share(needs: Sequence[Need], rooms: Iterable[Room]) -> None:
@@ -89,10 +93,6 @@ def _free(place: Path) -> Room:
     found = os.statvfs(place)
     # f_files is 0 if the file system does not count files (btrfs, some network file systems)
     return Room(found.f_bavail * found.f_frsize, found.f_favail if found.f_files else None, "free")
-
-
-def _room_of(quota: Quota) -> Room:
-    return Room(quota.bytes_left, quota.inodes_left, f"left of the {quota.name} quota")
 
 
 def _show(size: int) -> str:

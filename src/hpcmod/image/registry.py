@@ -95,7 +95,8 @@ def open_registry_image(
         if cache is None:
             yield make(open_blob=partial(_stream, repository, tally))
             return
-        blobs = _unique(reversed(manifest.layers))  # the order in which a conversion reads them
+        layers = reversed(manifest.layers)  # the order in which a conversion reads them
+        blobs = tuple({layer.digest: layer for layer in layers}.values())
         _check_cache(cache, blobs, reference)
         with Downloads(cache, repository.ask, blobs=blobs, tally=tally, tell=repository.tell) as downloads:
             yield make(open_blob=downloads.open)
@@ -220,10 +221,6 @@ def _make_tally(
     detail: Callable[[str], None] | None,
 ) -> Tally:
     return Tally(reference.canonical, {blob.digest: blob.size for blob in blobs}, progress=progress, detail=detail)
-
-
-def _unique(blobs: Iterable[OciDescriptor]) -> tuple[OciDescriptor, ...]:
-    return tuple({blob.digest: blob for blob in blobs}.values())
 
 
 def _check_cache(cache: Cache, blobs: Sequence[OciDescriptor], reference: ImageReference, *more: Need) -> None:

@@ -237,12 +237,9 @@ def _make_user_layer(facts: ImageFacts | None, spec: InstallSpec) -> UserLayer |
     if facts is None or facts.python is None:
         return None
     directory = posixpath.join(spec.root, "user-software")
-    venv = f"{USER_LAYER_IN_CONTAINER}/venv/{_plain(spec.name.lower())}"
+    name = re.sub(r"[^a-z0-9._-]", "_", spec.name.lower())
+    venv = f"{USER_LAYER_IN_CONTAINER}/venv/{name}"
     return UserLayer(directory, f"{directory}.squashfs", venv, facts.python)
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[^a-z0-9._-]", "_", name)
 
 
 def _make_binds(facts: ImageFacts | None, site: Site, spec: InstallSpec) -> Binds:

@@ -140,7 +140,8 @@ def render_files(config: ImageConfig, *, source: tuple[str, str]) -> tuple[Image
     scripts["env/10-docker2singularity.sh"] = _render_environment(config)
     scripts["runscript"] = _render_run(config)
     scripts["startscript"] = ""
-    plain = {"Singularity": render_oci_definition(source), "labels.json": _render_labels(config, source)}
+    labels = json.dumps(dict(_labels(config, source)), indent="\t", sort_keys=True)
+    plain = {"Singularity": render_oci_definition(source), "labels.json": labels}
     files = [ImageFile(f".singularity.d/{name}", "#!/bin/sh\n" + text, 0o755) for name, text in scripts.items()]
     files += [ImageFile(f".singularity.d/{name}", text, 0o644) for name, text in plain.items()]
     return tuple(files)
@@ -204,10 +205,6 @@ def _words(words: Sequence[str]) -> str:
 def _word(text: str) -> str:
     r"""Quote for shells that keep the backslash of \\' in an assignment, such as the one built into Apptainer."""
     return '"\'"'.join(quote.sh(part) for part in text.split("'"))
-
-
-def _render_labels(config: ImageConfig, source: tuple[str, str]) -> str:
-    return json.dumps(dict(_labels(config, source)), indent="\t", sort_keys=True)
 
 
 def _labels(config: ImageConfig, source: tuple[str, str]) -> tuple[tuple[str, str], ...]:

@@ -153,11 +153,8 @@ def _published(record: CatalogueRecord) -> float:
 def _describe(use: Use) -> str:
     if not use.loads:
         return "never loaded since the catalogue began to count"
-    return f"loaded {use.loads} time{'s' * (use.loads > 1)}, last on {_day(use.last)}"
-
-
-def _day(seconds: float) -> str:
-    return time.strftime("%Y-%m-%d", time.gmtime(seconds))
+    day = time.strftime("%Y-%m-%d", time.gmtime(use.last))
+    return f"loaded {use.loads} time{'s' * (use.loads > 1)}, last on {day}"
 
 
 def _size(path: Path) -> int:

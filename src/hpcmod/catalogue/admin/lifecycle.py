@@ -80,12 +80,9 @@ def _find_undo(catalogue: Catalogue, number: int | None) -> tuple[Change, Record
     back = moves_back(catalogue, change.id, change.removed)
     _check_there(catalogue, records)
     for name in {edit.name for edit in change.edits}:
-        check_leads(one for one in _with(catalogue.named(name), records) if one.name == name)
+        after = {**{key_of(one): one for one in catalogue.named(name)}, **records}
+        check_leads(one for one in after.values() if one and one.name == name)
     return change, records, back
-
-
-def _with(known: Sequence[CatalogueRecord], new: Records) -> list[CatalogueRecord]:
-    return [record for record in {**{key_of(one): one for one in known}, **new}.values() if record]
 
 
 def _preview(catalogue: Catalogue, new: Records, verb: str, actor: Actor, undoes: int = 0) -> Change:

@@ -23,10 +23,11 @@ class ContainerDifference:
 
 def compare(first: CatalogueRecord, second: CatalogueRecord) -> tuple[ContainerDifference, ...]:
     """Return the differences between two containers, sorted by kind and by name, ignoring case."""
+    names = {comparable_name(one.name): one.name for record in (first, second) for one in record.packages}
     return (
         *_changes("image", _image_of(first), _image_of(second)),
         *_changes("stack", dict(first.stack), dict(second.stack)),
-        *_changes("package", _packages_of(first), _packages_of(second), names=_names_of(first, second)),
+        *_changes("package", _packages_of(first), _packages_of(second), names=names),
         *_changes("variable", dict(first.environment), dict(second.environment)),
         *_changes("command", dict.fromkeys(first.commands, ""), dict.fromkeys(second.commands, "")),
     )
@@ -44,10 +45,6 @@ def _image_of(record: CatalogueRecord) -> dict[str, str]:
 
 def _packages_of(record: CatalogueRecord) -> dict[str, str]:
     return {comparable_name(package.name): package.version for package in record.packages}
-
-
-def _names_of(*records: CatalogueRecord) -> dict[str, str]:
-    return {comparable_name(package.name): package.name for record in records for package in record.packages}
 
 
 def _changes(

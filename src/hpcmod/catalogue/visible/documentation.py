@@ -89,7 +89,7 @@ def make_documentation(
                     _commands_on_path(found[record.module][0], record),
                 )
             ),
-            help=_help_of(found[record.module][0], record),
+            help=read_help(read_module(found[record.module][0], record, "Lua") or ""),
             advisories=tuple(
                 make_problem(one, render_cure(one))
                 for one in advisories
@@ -139,10 +139,6 @@ def _site_of(name: str, environ: tuple[tuple[str, str], ...]) -> Site:
         with suppress(NotFoundError):
             return load_site(name, {key: value for key, value in environ if key != "HPCMOD_SITE"})
     return here
-
-
-def _help_of(catalogue: Catalogue, record: CatalogueRecord) -> str:
-    return read_help(read_module(catalogue, record, "Lua") or "")
 
 
 def _commands_on_path(catalogue: Catalogue, record: CatalogueRecord) -> Collection[str] | None:

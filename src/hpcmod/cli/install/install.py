@@ -123,7 +123,10 @@ def install(
         if not as_json:
             _show_how_to_load(module, own)
     if as_json:
-        listed = tuple(_describe(module, own) for module, own in copies.items())
+        listed = tuple(
+            NewCopy(module, own.root, tuple(_loading(own))) if own else NewCopy(module, None, ())
+            for module, own in copies.items()
+        )
         print_json(InstallResult(status, dry_run, tuple(files), listed))
     sys.exit(status)
 
@@ -169,10 +172,6 @@ def _show_how_to_load(module: str, own: Installed | None) -> None:
         return
     tell(f"your own copy is in {own.root}; to load it:")
     print_data("; ".join(_loading(own)))
-
-
-def _describe(module: str, own: Installed | None) -> NewCopy:
-    return NewCopy(module, own.root, tuple(_loading(own))) if own else NewCopy(module, None, ())
 
 
 def _loading(own: Installed) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -192,12 +191,9 @@ def _print_capture(found: Capture, directory: Path | None, *, as_json: bool) -> 
     if directory:
         print_text(f"directory: {directory}")
     print_text(f"host: {', '.join(value for _, value in found.host if value)}")
-    print_text(f"needed from the container: glibc {found.glibc_needed or 'unknown'}; {_listed(found.left_out)}")
+    left_out = ", ".join(sorted(set(found.left_out))) or "no library"
+    print_text(f"needed from the container: glibc {found.glibc_needed or 'unknown'}; {left_out}")
     for one in found.libraries:
         print_text(f"{one.file}\t{one.source}\t{' '.join(one.defines)}")
     for name, by in found.missing:
         print_text(f"{name}\tnot found, needed by {by}\t")
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(sorted(set(names))) or "no library"

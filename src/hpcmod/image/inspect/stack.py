@@ -105,7 +105,7 @@ def find_stack(files: ContainerFiles, facts: ImageFacts, first: Sequence[str] = 
     return StackFacts(
         architecture=facts.architecture,
         machine=glibc.machine if glibc else "",
-        libc="glibc" if release else "musl" if _has_musl(files) else "",
+        libc="glibc" if release else "musl" if any(map(_MUSL.fullmatch, files.listdir("/lib"))) else "",
         glibc=release,
         glibc_needed=_glibc_needed(files, [*mpis, *fabrics, *plugins]),
         mpis=mpis,
@@ -214,10 +214,6 @@ def _mpi4py(files: ContainerFiles, facts: ImageFacts) -> Iterator[str]:
     prefix, version = facts.python.prefix, facts.python.version
     for place in (f"{prefix}/lib/python{version}/site-packages", f"{prefix}/lib/python3/dist-packages"):
         yield from (f"{place}/mpi4py/{name}" for name in files.listdir(f"{place}/mpi4py") if _MPI4PY.fullmatch(name))
-
-
-def _has_musl(files: ContainerFiles) -> bool:
-    return any(_MUSL.fullmatch(name) for name in files.listdir("/lib"))
 
 
 def _glibc_needed(files: ContainerFiles, found: Sequence[Mpi | Fabric | Plugin]) -> str:

@@ -221,16 +221,13 @@ def _look(start: bytes) -> tuple[str, str]:
     if start.lstrip()[:100].lower().startswith((b"<!doctype html", b"<html")):
         return "a web page", "Open the address in a browser, and use the link to the file itself."
     if _is_text(start):
-        return f"a text file that begins with {_first_line(start)!r}", "Give the image file (.sif) itself."
+        line = start.lstrip().split(b"\n", 1)[0][:60].decode(errors="replace")
+        return f"a text file that begins with {line!r}", "Give the image file (.sif) itself."
     return "an unknown format", _FETCH_AGAIN
 
 
 def _is_text(start: bytes) -> bool:
     return b"\0" not in start and sum(byte < 9 or byte > 126 for byte in start) * 10 < len(start)
-
-
-def _first_line(start: bytes) -> str:
-    return start.lstrip().split(b"\n", 1)[0][:60].decode(errors="replace")
 
 
 def _read_descriptors(path: Path, file: BinaryIO, size: int, total: int, table_at: int) -> tuple[SifDescriptor, ...]:

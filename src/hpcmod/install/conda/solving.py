@@ -89,7 +89,8 @@ def solve_conda(
     rattler = import_rattler()
     own = [_as_record(one, scratch) for one in image.records]
     constraints = [one.spec for one in part.packages if one.name not in image.names]
-    constraints += [str(text) for one in image.records for text in _listed(one["constrains"])]
+    listed = (one["constrains"] for one in image.records if isinstance(one["constrains"], list))
+    constraints += [str(text) for texts in listed for text in texts]
 
     async def solve() -> list[RepoDataRecord]:
         found: list[RepoDataRecord] = await rattler.solve(
@@ -224,7 +225,3 @@ def _as_record(values: dict[str, object], scratch: Path) -> RepoDataRecord:
 def _as_package(record: RepoDataRecord) -> CondaPackage:
     sha256 = record.sha256.hex() if record.sha256 else ""
     return CondaPackage(record.name.normalized, str(record.version), str(record.build), record.url, sha256)
-
-
-def _listed(value: object) -> list[object]:
-    return value if isinstance(value, list) else []

@@ -102,7 +102,7 @@ def make_undo(change: Change, now: Records, journal: Iterable[Change]) -> dict[K
         if edit.before is None:
             new[edit.key] = None
         else:
-            new[edit.key] = _parse({**_values(current), **edit.before})
+            new[edit.key] = parse_record(json.dumps({**_values(current), **edit.before}).encode())
     return new
 
 
@@ -165,10 +165,6 @@ def _values(record: CatalogueRecord | None) -> dict[str, Any]:
     """Return the fields as JSON represents them, so that values read and values written compare equal."""
     values: dict[str, Any] = json.loads(record_json(record)) if record else {}
     return values
-
-
-def _parse(values: Fields) -> CatalogueRecord:
-    return parse_record(json.dumps(values).encode())
 
 
 def render_change(change: Change) -> str:

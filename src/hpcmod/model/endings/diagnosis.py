@@ -105,7 +105,7 @@ def diagnose(events: Sequence[Event], *, world: int = 0) -> Diagnosis:
         others=tuple(group for group in groups if group.kind in (CAUSE, SYMPTOM) and group is not chosen),
         followed=tuple(by_kind[CONSEQUENCE]),
         hints=tuple(group for group in by_kind[HINT] if group is not chosen),
-        silent=_find_silent(waiting, world or _guess_world(events)),
+        silent=_find_silent(waiting, world or max((rank + 1 for event in events for rank in event.ranks), default=0)),
         collectives=_find_collectives(waiting),
     )
 
@@ -187,10 +187,6 @@ def _with_victim(group: Group, groups: Iterable[Group]) -> Group:
         return group
     killed = next((other for other in groups if other.rule == EXIT and other.signal == KILLED), None)
     return replace(group, ranks=killed.ranks, hosts=killed.hosts) if killed else group
-
-
-def _guess_world(events: Iterable[Event]) -> int:
-    return max((rank + 1 for event in events for rank in event.ranks), default=0)
 
 
 def _find_silent(waiting: Sequence[Event], world: int) -> tuple[int, ...]:

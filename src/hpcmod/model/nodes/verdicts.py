@@ -148,12 +148,9 @@ def _compare_binds(nodes: Sequence[NodeFacts]) -> Iterator[Finding]:
             continue
         usual = there.most_common(1)[0][0]
         for node in nodes:
-            if len(node.binds) > number and not node.binds[number] and not _knows(node, usual):
+            is_known = any(one.rule == "bind" and usual in one.found for one in node.problems)
+            if len(node.binds) > number and not node.binds[number] and not is_known:
                 yield _make(node.name, WARN, "bind", f"bind path {usual} is missing here, other nodes have it")
-
-
-def _knows(node: NodeFacts, path: str) -> bool:
-    return any(one.rule == "bind" and path in one.found for one in node.problems)
 
 
 def _compare_interfaces(nodes: Sequence[NodeFacts]) -> Iterator[Finding]:
