@@ -71,18 +71,14 @@ def read_search(environ: Mapping[str, str], *, hwcaps: tuple[str, ...] = ()) -> 
     is_multiarch = Path("/usr/lib", triplet).is_dir()
     named = (f"/lib/{triplet}", f"/usr/lib/{triplet}") if is_multiarch else ("/lib64", "/usr/lib64")
     return Search(
-        library_path=_split(environ.get("LD_LIBRARY_PATH", "")),
+        # without empty entries, which would mean the current directory
+        library_path=tuple(filter(None, re.split("[:;]", environ.get("LD_LIBRARY_PATH", "")))),
         cache=_read_cache(hwcaps),
         defaults=(*named, "/lib", "/usr/lib"),
         hwcaps=hwcaps,
         lib=f"lib/{triplet}" if is_multiarch else "lib64",
         platform=platform.machine(),
     )
-
-
-def _split(value: str) -> tuple[str, ...]:
-    """Split LD_LIBRARY_PATH, dropping empty entries, which would mean the current directory."""
-    return tuple(entry for entry in re.split("[:;]", value) if entry)
 
 
 def _read_cache(hwcaps: tuple[str, ...]) -> tuple[tuple[str, str], ...]:

@@ -68,17 +68,14 @@ def find_wrong_modes(
             status = path.lstat()
             found = _compare(path, status, root, closed=path.name in restricted, is_root=is_root)
             if found:
-                is_safe = _only_closes(status, found) or _is_new(status, since)
+                is_new = since is not None and status.st_uid == os.geteuid() and status.st_mtime >= since
+                is_safe = is_new or _only_closes(status, found)
                 anchor = Anchor(path, inode_of(status)) if is_safe else evidence.find(path, status)
                 yield replace(found, anchor=anchor)
 
 
 def _only_closes(status: os.stat_result, found: WrongMode) -> bool:
     return status.st_gid == found.group and not found.mode & ~stat.S_IMODE(status.st_mode) & _ACCESS
-
-
-def _is_new(status: os.stat_result, since: float | None) -> bool:
-    return since is not None and status.st_uid == os.geteuid() and status.st_mtime >= since
 
 
 def _compare_loads(catalogue: Catalogue, root: Intended) -> Iterator[WrongMode]:

@@ -23,18 +23,9 @@ from hpcmod.model.catalogue.journal import Change
 
 @dataclass(frozen=True)
 class CatalogueDirectory:
-    """The catalogue that was made or rebuilt."""
+    """The catalogue that was made, rebuilt, or copied to a new directory."""
 
     catalogue: Path
-
-
-@dataclass(frozen=True)
-class MovedCatalogue:
-    """The old and the new directory of a catalogue."""
-
-    dry_run: bool
-    source: Path
-    target: Path
 
 
 @dataclass(frozen=True)
@@ -99,7 +90,7 @@ def rebuild(directory: Path | None, as_json: bool) -> None:
 
 @click.command()
 @click.argument("target", metavar="DIRECTORY", type=click.Path(path_type=Path))
-@changing_options(MovedCatalogue)
+@changing_options(CatalogueDirectory)
 def move(target: Path, directory: Path | None, reason: str | None, dry_run: bool, as_json: bool) -> None:
     """Copy the catalogue to a new directory, and make its modules load from there.
 
@@ -114,7 +105,7 @@ def move(target: Path, directory: Path | None, reason: str | None, dry_run: bool
     if not dry_run:
         move_catalogue(catalogue, place, actor=make_actor(reason))
     if as_json:
-        print_json(MovedCatalogue(dry_run, catalogue.directory, place))
+        print_json(CatalogueDirectory(place))
         return
     print_data(place)
     if dry_run:

@@ -148,7 +148,8 @@ def _make_directives(request: JobRequest, site: Site, layout: Layout, place: Sta
     if layout.gpus and site.job.gpus:
         yield Directive(site.job.gpus.replace("{gpus}", str(layout.gpus)))
     if layout.memory_gib and not any(option.startswith("--mem") for option in (*site.job.lines, *request.more)):
-        yield Directive(f"--mem={layout.memory_gib}G", _explain_memory(layout))
+        share = f"a node's share for {layout.gpus} of {layout.node.gpus} GPUs" if layout.gpus < layout.node.gpus else ""
+        yield Directive(f"--mem={layout.memory_gib}G", share)
     network = choose_network(request, site, layout)
     if network:
         yield Directive(f"--network={network}", explain_network(network))
@@ -184,10 +185,6 @@ def _explain_cpus(site: Site, layout: Layout) -> str:
     return (
         "all cores that a job may use, divided among the tasks" if layout.tasks > 1 else "all cores that a job may use"
     )
-
-
-def _explain_memory(layout: Layout) -> str:
-    return f"a node's share for {layout.gpus} of {layout.node.gpus} GPUs" if layout.gpus < layout.node.gpus else ""
 
 
 def _make_notes(request: JobRequest, site: Site) -> Iterator[str]:
