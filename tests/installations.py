@@ -8,17 +8,19 @@ from pathlib import Path
 
 from hpcmod.model.plan import InstallPlan
 from hpcmod.render.modules.modulefile import render_body, render_description, render_package_list
-from hpcmod.resources import module_logic, module_templates
+from hpcmod.resources import module_templates, runscript_files
 from tests.plans import make_example
 
 END = {"Lua": ".lua", "Tcl": ""}
+LOGIC = {Path(name).name: text for name, text in runscript_files().items() if name.endswith((".lua", ".tcl"))}
+"""The files that modulefiles call, in Lua and Tcl: text by file name."""
 
 
 def write_libexec(plan: InstallPlan) -> None:
     """Write the files that the modulefile of a plan reads."""
     libexec = Path(plan.spec.root, "libexec")
     libexec.mkdir(parents=True, exist_ok=True)
-    for name, text in {**module_logic(), "packages": render_package_list(plan)}.items():
+    for name, text in {**LOGIC, "packages": render_package_list(plan)}.items():
         (libexec / name).write_text(text, encoding="utf-8")
 
 

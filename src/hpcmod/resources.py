@@ -96,12 +96,6 @@ def module_templates() -> dict[str, str]:
     return _texts(_PACKAGE / "render", ".j2")
 
 
-def module_logic() -> dict[str, str]:
-    """Return the files that modulefiles call, in Lua and Tcl: text by file name, as they are installed in libexec/."""
-    directory = _runscripts(_PACKAGE) / "libexec"
-    return {**_texts(directory, ".lua"), **_texts(directory, ".tcl")}
-
-
 def page_files() -> dict[str, str]:
     """Return the templates, styles and scripts of the documentation pages: text by file name."""
     return _texts(_PACKAGE / "render" / "pages", "")

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from hpcmod import __version__
 from hpcmod.check.fit import check_all, check_fit, explain_module, find_image_mpi, name_mpi
 from hpcmod.errors import CheckFailedError
 from hpcmod.install.installed import Installed, find_in_tree
@@ -26,6 +28,7 @@ from tests.stacks import Stubs, fabric, glibc, make_stack, mpich, open_mpi, plug
 GOOD = {**glibc(), **fabric("22.1"), **plugin("FABRIC_1.3"), **mpich()}
 BAD = {**glibc(), **fabric("20.0"), **mpich("12.3.1", ("libfabric.so.1", "FABRIC_1.8"))}
 ENV = "/.singularity.d/env/90-environment.sh"
+SITE = Site("here")
 SLINGSHOT = 'name = "here"\n[network]\ninterfaces = ["hsn0"]\n'
 OMPI5 = Mpi("/usr/lib/libmpi.so.40", "libmpi.so.40", OPEN_MPI)
 OMPI4 = replace(OMPI5, has_orte=True)
@@ -52,18 +55,29 @@ def install(tree: Path, module: str, image: Path) -> None:
     modulefile.write_text(f'-- Written by hpcmod.\nlocal root = "{root}"\n')
 
 
+def checked(image: Path, site: Site = SITE, *, tell: Callable[[str], None] = print, **change: object) -> Fit:
+    """Check the installation of an image into its own directory."""
+    spec = InstallSpec(
+        name="X", module="X/1", variable="X", root=str(image.parent), image=image.name, easyconfig="x.eb"
+    )
+    plan = make_plan(None, site, replace(spec, **change))  # type: ignore[arg-type]
+    return check_fit(plan, {}, version=__version__, warn=tell)
+
+
+def record_fit(tree: Path, module: str, fit: Fit) -> None:
+    """Note a verdict in the record of an installation."""
+    record = tree / "software" / module / "record.json"
+    record.write_text(json.dumps({**json.loads(record.read_text()), "fit": json_form(fit)}))
+
+
 def test_an_installation_is_refused_with_the_reason_the_cure_and_a_way_round(tmp_path: Path) -> None:
     good, bad = images(tmp_path)
     said: list[str] = []
     for image in (good, tmp_path / "not-here.sif"):
-        spec = InstallSpec(
-            name="X", module="X/1", variable="X", root=str(tmp_path), image=image.name, easyconfig="x.eb"
-        )
-        check_fit(make_plan(None, Site("here"), spec), {}, version="1", warn=said.append)
+        checked(image, tell=said.append)
     assert said == []
-    spec = InstallSpec(name="X", module="X/1", variable="X", root=str(tmp_path), image=bad.name, easyconfig="x.eb")
     with pytest.raises(CheckFailedError, match=r"does not define FABRIC_1\.8") as caught:
-        check_fit(make_plan(None, Site("here"), spec), {}, version="1", warn=said.append)
+        checked(bad)
     assert f"hpcmod compat {bad}" in caught.value.cure
     assert "--skip-sanity-check" in caught.value.cure
 
@@ -71,8 +85,7 @@ def test_an_installation_is_refused_with_the_reason_the_cure_and_a_way_round(tmp
 def test_possible_problems_are_warnings_for_an_installation(tmp_path: Path) -> None:
     image, _ = images(tmp_path)
     said: list[str] = []
-    spec = InstallSpec(name="X", module="X/1", variable="X", root=str(tmp_path), image=image.name, easyconfig="x.eb")
-    check_fit(make_plan(None, Site("here", nics=("hsn0",)), spec), {}, version="1", warn=said.append)
+    checked(image, Site("here", nics=("hsn0",)), tell=said.append)
     assert [line.partition(":")[0] for line in said] == ["slingshot", "slingshot"]
 
 
@@ -124,13 +137,7 @@ def test_a_job_names_the_published_variant_for_the_gpus_here(tmp_path: Path, mon
     monkeypatch.setenv("HPCMOD_SITE", str(profile))
     for module in ("Torch/2.7-gfx942", "Only/1"):
         install(tmp_path, module, image)
-        site = Site("here", gpu_targets=("gfx90a",))
-        spec = InstallSpec(
-            name="X", module=module, variable="X", root=str(tmp_path), image=image.name, easyconfig="x.eb"
-        )
-        known = check_fit(make_plan(None, site, spec), {}, version="1", warn=lambda _: None)
-        record = tmp_path / "software" / module / "record.json"
-        record.write_text(json.dumps({**json.loads(record.read_text()), "fit": json_form(known)}))
+        record_fit(tmp_path, module, checked(image, Site("here", gpu_targets=("gfx90a",)), module=module))
     lines = hpcmod("job", "Torch/2.7-gfx942", "--", "train.py").stderr.splitlines()
     assert [line for line in lines if "warn: " in line and "built for gfx942, the GPUs here are gfx90a" in line]
     better = "hpcmod: Torch/2.7-gfx942 is not built for the GPUs here (gfx90a); Torch/2.7-gfx90a is"

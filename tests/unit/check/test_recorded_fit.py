@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,19 +11,15 @@ from typing import Any
 import pytest
 
 from hpcmod import __version__
-from hpcmod.check.fit import check_fit
 from hpcmod.check.recorded_fit import explain_recorded, fingerprint, recorded_fit
 from hpcmod.install.installed import Installed, find_in_tree
 from hpcmod.model.bind import Bind
 from hpcmod.model.install_record import Fit
 from hpcmod.model.jobs.mpi import MPICH
-from hpcmod.model.json_form import json_form
-from hpcmod.model.plan import make_plan
 from hpcmod.model.site import Site
-from hpcmod.model.spec import InstallSpec
 from tests.calls import hpcmod
 from tests.stacks import make_stack
-from tests.unit.check.test_fit import GOOD, install, own_home
+from tests.unit.check.test_fit import GOOD, checked, install, own_home, record_fit
 
 __all__ = ["own_home"]
 
@@ -35,10 +30,7 @@ def made(tmp_path: Path, **change: Any) -> Installed:
     """An image that `SITE` warns about, installed with the verdict in its record."""
     image = make_stack(tmp_path / "good.sif", GOOD)
     install(tmp_path, "Torch/1", image)
-    spec = InstallSpec(name="X", module="X/1", variable="X", root=str(tmp_path), image=image.name, easyconfig="x.eb")
-    known = check_fit(make_plan(None, SITE, replace(spec, **change)), {}, version=__version__, warn=lambda _: None)
-    record = tmp_path / "software/Torch/1/record.json"
-    record.write_text(json.dumps({**json.loads(record.read_text()), "fit": json_form(known)}))
+    record_fit(tmp_path, "Torch/1", checked(image, SITE, **change))
     found = find_in_tree(tmp_path / "modules", "Torch/1")
     assert found is not None
     return found

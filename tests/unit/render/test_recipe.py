@@ -11,19 +11,14 @@ import pytest
 from hpcmod import resources
 from hpcmod.errors import BadInputError
 from hpcmod.model.recipes.build_plan import BuildPlan
-from hpcmod.model.recipes.building import BuildRequest, Shipped, make_build_plan
-from hpcmod.model.recipes.pins import parse_lock
-from hpcmod.model.recipes.recipe import Recipe, parse_addresses, parse_recipe
+from hpcmod.model.recipes.building import BuildRequest, make_build_plan
+from hpcmod.model.recipes.recipe import Recipe, parse_recipe
 from hpcmod.render.recipe import render_build_plan, render_context, render_definition, render_dockerfile
 from tests.recipe_stubs import extras_of
+from tests.unit.model.recipes.test_building import SHIPPED
 
 TEMPLATES = resources.module_templates()
 RECIPES = [parse_recipe(text, name) for name, text in resources.recipes().items()]
-SHIPPED = Shipped(
-    resources.recipe_components(),
-    parse_addresses(resources.recipe_sources()),
-    parse_lock(resources.recipe_lock(), "recipes/lock"),
-)
 
 
 def make(recipe: Recipe, architecture: str, **asked: str) -> BuildPlan:

@@ -51,13 +51,6 @@ def test_a_gh200_gets_the_cores_of_its_own_cpu(ranks: int) -> None:
     assert {len(cores) for cores in found} == {72}, "-c 72 in HPE's srun line"
 
 
-@pytest.mark.parametrize("ranks", [8, 4, 2, 1])
-def test_no_two_ranks_share_a_core_and_none_gets_one_of_the_systems(ranks: int) -> None:
-    cores = [core for rank in cores_by_rank(LUMI, ranks) for core in rank]
-    assert len(cores) == len(set(cores))
-    assert not set(cores) & set(LUMI.reserved_cores)
-
-
 def test_without_gpus_the_cores_are_dealt_out_evenly() -> None:
     node = NodeType("cpu", cores=6, reserved_cores=(0, 4), threads_per_core=2)
     assert cores_by_rank(node, 4) == ((1,), (2,), (3,), (5,))

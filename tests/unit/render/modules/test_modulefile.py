@@ -13,7 +13,8 @@ from hpcmod.model.images.facts import Package
 from hpcmod.model.plan import InstallPlan
 from hpcmod.render.modules.modulefile import SYNTAXES, render_body, render_description, render_help, render_package_list
 from hpcmod.render.modules.notice import HEAD, LIMIT
-from hpcmod.resources import module_logic, module_templates
+from hpcmod.resources import module_templates
+from tests.installations import LOGIC
 from tests.plans import ENVIRONMENT, HOSTILE, make_example, make_plan_of
 
 TEMPLATES = module_templates()
@@ -81,20 +82,20 @@ def test_a_person_reads_the_modulefile_in_minutes(site: str, syntax: str) -> Non
     assert len(render(make_example(site), syntax).splitlines()) <= 120
 
 
-@pytest.mark.parametrize("name", module_logic())
+@pytest.mark.parametrize("name", LOGIC)
 def test_the_logic_starts_no_program(name: str) -> None:
-    code = without_literals(module_logic()[name])
+    code = without_literals(LOGIC[name])
     assert re.findall(PROGRAMS[Path(name).suffix], code, re.MULTILINE) == []
 
 
-@pytest.mark.parametrize("name", module_logic())
+@pytest.mark.parametrize("name", LOGIC)
 def test_a_file_of_the_logic_has_at_most_300_lines(name: str) -> None:
-    assert len(module_logic()[name].splitlines()) <= 300
+    assert len(LOGIC[name].splitlines()) <= 300
 
 
 @pytest.mark.parametrize("name", ["notices.lua", "notices.tcl"])
 def test_the_logic_reads_notices_as_they_are_written(name: str) -> None:
-    text = module_logic()[name]
+    text = LOGIC[name]
     for constant in (HEAD, str(LIMIT)):
         assert constant in text
     assert re.search(rf"(most_stars|, 65536,) {MOST_STARS}\b", text)
