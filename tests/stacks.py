@@ -77,9 +77,9 @@ def plugin(
 
 
 def make_stack(path: Path, files: Stubs, *, architecture: str = ARCH, compression: str = "none") -> Path:
-    """Write a SIF that contains these files."""
+    """Write a SIF that contains these files, and bash."""
     tree = {b"": directory()}
-    for name, content in sorted(files.items()):
+    for name, content in sorted({"/bin/bash": "", **files}.items()):
         place = name.lstrip("/").encode()
         for at in [index for index, byte in enumerate(place) if byte == ord("/")]:
             tree.setdefault(place[:at], directory())

@@ -13,7 +13,7 @@ from pathlib import Path
 from hpcmod.errors import VerificationError
 from hpcmod.fs.reading import read_file
 from hpcmod.image.integrity import Progress, file_sha256
-from hpcmod.install.installed import Installed, find_installed, is_started, module_trees, read_record
+from hpcmod.install.installed import Installed, find_installed, is_started, link_of, module_trees, read_record
 from hpcmod.model.finding import FAIL, OK, UNKNOWN, Finding
 from hpcmod.model.install_record import NO_RECORD
 from hpcmod.render.quote import sh_word
@@ -61,7 +61,7 @@ def _check_scripts(installed: Installed) -> Iterator[Finding]:
     if missing:
         yield Finding(FAIL, SCRIPTS, f"missing or not executable: {_listed(missing)} in {root}")
     present = [name for name in files if name not in missing]
-    changed = [name for name in present if files[name] and _is_changed(root / name, files[name])]
+    changed = [name for name in present if files[name] and _is_changed(root / name, files[name], link_of(name))]
     if changed:
         yield Finding(FAIL, SCRIPTS, f"changed since they were installed: {_listed(changed)} in {root}")
     unknown = [name for name in present if not files[name]]
@@ -90,9 +90,11 @@ def _check_modulefile(installed: Installed) -> Iterator[Finding]:
         yield Finding(OK, MODULEFILE, str(path))
 
 
-def _is_changed(path: Path, expected: str) -> bool:
-    """Return whether a file differs from its sha256."""
+def _is_changed(path: Path, expected: str, link: str = "") -> bool:
+    """Return whether a file differs from its sha256, or a link from its target."""
     try:
+        if link and str(path.readlink()) != link:
+            return True
         return sha256(read_file(path, _LARGEST)).hexdigest() != expected
     except OSError:
         return True

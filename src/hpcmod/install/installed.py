@@ -69,6 +69,11 @@ class Installed:
         """Return the file below the root that the modulefile calls."""
         return f"libexec/module{LOGIC['Lua' if self.modulefile.suffix == '.lua' else 'Tcl']}"
 
+    @property
+    def has_bash(self) -> bool:
+        """Whether the image has bash, as far as is known: if not, no run script that needs it was installed."""
+        return not self.record.files or "runscripts/run-in-env" in self.record.scripts
+
     def check_program(self) -> None:
         """Raise LackingError, with the command that helps, if this program is missing."""
         if not self.program.is_file():

@@ -207,6 +207,7 @@ SCENES = (
         {**MUSL, **mpich("12.3.1", ("libfabric.so.1", "FABRIC_1.8"), directory="/usr/lib")},
         (UNKNOWN, "libc", "libraries are not checked"),
     ),
+    scene("no bash", {**BARE, "/bin/bash": Link("busybox")}, (WARN, "bash", "its commands can be started")),
     scene("neither glibc nor musl", {"/bin/sh": b""}, (UNKNOWN, "libc", "no C library")),
     scene(
         "two plugins of one name, of which NCCL gets the first",

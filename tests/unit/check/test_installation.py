@@ -22,9 +22,10 @@ def installed(tmp_path: Path) -> Installed:
     """An undamaged installation of Toy 1.0."""
     root, tree = tmp_path / "software/Toy/1.0", tmp_path / "modules"
     (root / "bin").mkdir(parents=True)
-    (root / "bin" / "python").write_text("#!/bin/bash\n")
-    (root / "bin" / "python").chmod(0o755)
     (root / "libexec").mkdir()
+    (root / "libexec/wrapper").write_text("#!/bin/bash\n")
+    (root / "libexec/wrapper").chmod(0o755)
+    (root / "bin/python").symlink_to("../libexec/wrapper")
     (root / "libexec/module.lua").write_text("return\n")
     image = root / "toy.sif"
     image.write_bytes(b"image")
@@ -66,6 +67,15 @@ def test_a_changed_script_is_found_by_its_checksum(installed: Installed) -> None
     assert verdicts(installed)["scripts"] == "fail"
     found = next(one for one in check_installation(installed) if one.level == "fail")
     assert found.cure == "Repair it: hpcmod repair Toy/1.0"
+
+
+def test_a_copy_in_place_of_a_link_is_found(installed: Installed) -> None:
+    command = installed.root / "bin/python"
+    text = command.read_text()
+    command.unlink()
+    command.write_text(text)
+    command.chmod(0o755)
+    assert "changed since they were installed: bin/python" in find_damage(installed)
 
 
 def test_a_modulefile_in_another_syntax_than_the_installation_has_is_found(installed: Installed) -> None:

@@ -105,6 +105,7 @@ def prepare_job(flags: JobFlags, profile: Site) -> PreparedJob:
     image_mpi = _image_mpi(installed, profile)
     program = flags.program or (("python",) if flags.salloc else ())
     request = make_request(replace(flags, program=program), loading, image_mpi=image_mpi, runtime=runtime_name())
+    request = replace(request, has_bash=installed is None or installed.has_bash)
     variables = {name: os.environ.get(variable, "") for name, variable in VARIABLES.items()}
     request = with_options(request, variables)
     if flags.stage:

@@ -120,6 +120,7 @@ def find_stack(files: ContainerFiles, facts: ImageFacts, first: Sequence[str] = 
         library_path=search.library_path[:-1],
         library_path_known=known,
         others=tuple(others),
+        has_bash=facts.has_bash,
         broken=tuple(sorted(files.broken.items())),
     )
 

@@ -107,6 +107,12 @@ def _libc(case: Case) -> Iterator[Finding]:
         yield Finding(UNKNOWN, "libc", "no C library found in the image")
 
 
+def _bash(case: Case) -> Iterator[Finding]:
+    if not case.image.has_bash:
+        found = "the image has no /bin/bash: its commands can be started, run scripts and start-shell cannot"
+        yield Finding(WARN, "bash", found, "For distributed Python, use an image with bash.")
+
+
 def _level(case: Case, library: Loaded) -> str:
     """Return the level of a file that cannot be loaded: fail if the image cannot do its work without it.
 
@@ -155,6 +161,13 @@ RULES: tuple[CompatRule, ...] = (
         "fail; warn if no MPI, libfabric or plugin is found in it",
         "openwall.com/lists/musl/2019/02/26/4: programs compiled for glibc must be recompiled",
         _libc,
+    ),
+    CompatRule(
+        "bash",
+        "Does the image have /bin/bash?",
+        "warn",
+        "the run scripts of hpcmod start with `#!/bin/bash`",
+        _bash,
     ),
     CompatRule(
         "libraries",

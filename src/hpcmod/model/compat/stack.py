@@ -112,6 +112,8 @@ class StackFacts:
     """False where a script computes it when the container starts."""
     others: tuple[tuple[str, str], ...] = ()
     """Other files that use MPI or libfabric: kind and path."""
+    has_bash: bool = True
+    """Whether it has /bin/bash."""
     broken: tuple[tuple[str, str], ...] = ()
     """Inspected files that start like ELF but cannot be read: path and error."""
 

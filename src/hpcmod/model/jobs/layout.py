@@ -90,7 +90,7 @@ def _find_node(request: JobRequest, site: Site) -> NodeType:
 
 
 def _choose_launcher(request: JobRequest, site: Site, gpus: int) -> str:
-    by_tasks = is_command(request) or not (gpus or request.ranks_per_node)
+    by_tasks = is_command(request) or not request.has_bash or not (gpus or request.ranks_per_node)
     launcher = request.launcher or (BY_TASKS if by_tasks else site.launcher.kind)
     reason = dict(site.launcher.refused).get(launcher)
     if reason:

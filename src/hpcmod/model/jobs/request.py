@@ -84,6 +84,8 @@ class JobRequest:
     """How tasks and the image's MPI connect; empty: whatever the image's MPI needs."""
     image_mpi: str = ""
     """The MPI of the image's programs, as named in hpcmod.model.jobs.mpi; empty: not known, or none."""
+    has_bash: bool = True
+    """Whether the image has bash; without it, no run script can run in it."""
     proxy: bool = False
     runtime: str = "singularity"
     requeue: Requeue | None = None

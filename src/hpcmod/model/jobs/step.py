@@ -59,7 +59,7 @@ def make_step(request: JobRequest, site: Site, layout: Layout) -> Step:
         ),
         container=_make_container(request, site, layout),
         program=tuple(_make_program(request, layout)),
-        why=why,
+        why=why if request.has_bash else f"{why} The image has no bash: no run script sets ranks, GPUs and caches.",
         starter=request.start if request.start == STARTS[1] and can_share(request, layout) else "",
     )
 
@@ -135,6 +135,9 @@ def _make_masks(layout: Layout) -> tuple[str, ...]:
 
 
 def _make_program(request: JobRequest, layout: Layout) -> Iterator[str]:
+    if not request.has_bash:
+        yield from _make_bare_program(request, layout)
+        return
     if is_command(request) and layout.launcher != RAY:
         yield COMMAND
     else:
@@ -147,3 +150,19 @@ def _make_program(request: JobRequest, layout: Layout) -> Iterator[str]:
         if not layout.by_tasks and request.program[0].startswith("--"):  # an option of Python: `--` ends the script's
             yield "--"
     yield from _without_python(request.program)
+
+
+def _make_bare_program(request: JobRequest, layout: Layout) -> tuple[str, ...]:
+    """Return the command line for an image without bash, in which no run script can start it.
+
+    Raises
+    ------
+    BadInputError
+        If an option needs a run script in the image.
+    """
+    if not layout.by_tasks or request.start == STARTS[1] or request.report:
+        raise BadInputError(
+            "the image has no bash, which the run scripts that start and measure ranks need",
+            "Leave out --launcher, --start and --report: srun starts each rank.",
+        )
+    return request.program if is_command(request) else ("python3", *_without_python(request.program))

@@ -12,8 +12,8 @@ import jinja2
 
 from hpcmod.model.bind import Bind
 from hpcmod.model.guard import kind_of
-from hpcmod.model.packages.place import PackagePlace
-from hpcmod.model.plan import InstallPlan
+from hpcmod.model.packages.place import USER_LAYER_IN_CONTAINER, PackagePlace
+from hpcmod.model.plan import RUNSCRIPTS_IN_CONTAINER, InstallPlan
 from hpcmod.model.spec import list_references
 from hpcmod.render.quote import lua, sh_comment, tcl, unquote_lua
 
@@ -47,7 +47,7 @@ def _environment(templates: tuple[tuple[str, str], ...]) -> jinja2.Environment:
         keep_trailing_newline=True,
     )
     environment.filters.update(lua=lua, tcl=tcl, shown=_shown_by_lmod, line=_one_line, comment=_comment)
-    environment.filters.update(lua_bind=_lua_bind, tcl_bind=_tcl_bind)
+    environment.filters.update(lua_bind=_lua_bind, tcl_bind=_tcl_bind, bind_reason=_bind_reason)
     return environment
 
 
@@ -134,6 +134,16 @@ def _tcl_bind(bind: Bind | PackagePlace) -> str:
     while words and not words[-1]:
         words.pop()
     return " ".join(["[list", source, *(tcl(word) for word in words)]) + "]"
+
+
+def _bind_reason(bind: Bind | PackagePlace) -> str:
+    """Say who asked for a bind; without the line of a profile, which changes with lines above it."""
+    if isinstance(bind, PackagePlace):
+        return "the user's packages (hpcmod add)"
+    if bind.origin:
+        return f"site profile {bind.origin.rpartition('/')[2].partition(':')[0]}"
+    ours = {RUNSCRIPTS_IN_CONTAINER: "the run scripts", USER_LAYER_IN_CONTAINER: "packages of this installation"}
+    return ours.get(bind.destination, "the easyconfig")
 
 
 def render_description(plan: InstallPlan, syntax: str, templates: Templates, *, conflict: str) -> str:

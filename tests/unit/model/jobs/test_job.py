@@ -298,3 +298,23 @@ def test_lumis_masks_are_those_of_its_documents() -> None:
     made = make_job(JobRequest(("t.py",), JobModule("X"), options=(("account", "a"),)), load_site("lumi", {}))
     eight = "0xfe000000000000,0xfe00000000000000,0xfe0000,0xfe000000,0xfe,0xfe00,0xfe00000000,0xfe0000000000"
     assert made.step.command[-1] == f"--cpu-bind=mask_cpu:{eight}"
+
+
+@pytest.mark.parametrize(
+    ("program", "line"),
+    [
+        (("train.py", "-x"), ("python3", "train.py", "-x")),
+        (("python", "train.py"), ("python3", "train.py")),
+        (("solver", "in"), ("solver", "in")),
+    ],
+)
+def test_names_no_run_script_where_the_image_has_no_bash(program: tuple[str, ...], line: tuple[str, ...]) -> None:
+    made = plan(*program, has_bash=False)
+    assert made.step.program == line
+    assert "The image has no bash" in made.step.why
+
+
+@pytest.mark.parametrize("asked", [{"launcher": "torchrun"}, {"start": "one-per-node"}, {"report": True}])
+def test_what_needs_a_run_script_is_refused_where_the_image_has_no_bash(asked: dict[str, object]) -> None:
+    with pytest.raises(BadInputError, match="no bash"):
+        plan(has_bash=False, **asked)

@@ -40,20 +40,20 @@ local container = {
     -- in a group, the first whose source exists on the node. If none does: skipped, with a message if it is `required`. The
     -- user's own come last and win.
     binds = {
-        { "/var/spool/slurmd", required = true },
-        { "/opt/cray", required = true },
-        { "/usr/lib64/libcxi.so.1", required = true },
-        { "/pfs" },
-        { "/scratch" },
-        { "/projappl" },
-        { "/project" },
-        { "/flash" },
-        { "/appl" },
-        { "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/runscripts", to = "/runscripts" },
+        { "/var/spool/slurmd", required = true }, -- site profile lumi.toml
+        { "/opt/cray", required = true }, -- site profile lumi.toml
+        { "/usr/lib64/libcxi.so.1", required = true }, -- site profile lumi.toml
+        { "/pfs" }, -- site profile lumi.toml
+        { "/scratch" }, -- site profile lumi.toml
+        { "/projappl" }, -- site profile lumi.toml
+        { "/project" }, -- site profile lumi.toml
+        { "/flash" }, -- site profile lumi.toml
+        { "/appl" }, -- site profile lumi.toml
+        { "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/runscripts", to = "/runscripts" }, -- the run scripts
         {
-            { own_packages = { name = "PyTorch", fits = "cp312-555555555555" }, to = "/user-software", options = "image-src=/,ro" },
-            { "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/user-software.squashfs", to = "/user-software", options = "image-src=/,ro" },
-            { "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/user-software", to = "/user-software" },
+            { own_packages = { name = "PyTorch", fits = "cp312-555555555555" }, to = "/user-software", options = "image-src=/,ro" }, -- the user's packages (hpcmod add)
+            { "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/user-software.squashfs", to = "/user-software", options = "image-src=/,ro" }, -- packages of this installation
+            { "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/user-software", to = "/user-software" }, -- packages of this installation
         },
     },
     sets_bind = true, -- true: in SINGULARITY_BIND too, for scripts that read or extend it

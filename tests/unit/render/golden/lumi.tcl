@@ -42,23 +42,23 @@ set container(image) [list \
 # SINGULARITY_BINDPATH, APPTAINER_BINDPATH: source, path in the container ("": the same), options, and how the source is found
 # ("": as it is). Of several in a group, the first whose source exists on the node. If none does: skipped, with a message if it
 # is `required`. The user's own come last and win.
-set container(binds) [list \
-    [list [list "/var/spool/slurmd" "" "" "" "required"]] \
-    [list [list "/opt/cray" "" "" "" "required"]] \
-    [list [list "/usr/lib64/libcxi.so.1" "" "" "" "required"]] \
-    [list [list "/pfs"]] \
-    [list [list "/scratch"]] \
-    [list [list "/projappl"]] \
-    [list [list "/project"]] \
-    [list [list "/flash"]] \
-    [list [list "/appl"]] \
-    [list [list "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/runscripts" "/runscripts"]] \
-    [list \
-        [list [list "PyTorch" "cp312-555555555555"] "/user-software" "image-src=/,ro" "own_packages"] \
-        [list "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/user-software.squashfs" "/user-software" "image-src=/,ro"] \
-        [list "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/user-software" "/user-software"] \
-    ] \
-]
+set container(binds) {}
+lappend container(binds) [list [list "/var/spool/slurmd" "" "" "" "required"]] ;# site profile lumi.toml
+lappend container(binds) [list [list "/opt/cray" "" "" "" "required"]] ;# site profile lumi.toml
+lappend container(binds) [list [list "/usr/lib64/libcxi.so.1" "" "" "" "required"]] ;# site profile lumi.toml
+lappend container(binds) [list [list "/pfs"]] ;# site profile lumi.toml
+lappend container(binds) [list [list "/scratch"]] ;# site profile lumi.toml
+lappend container(binds) [list [list "/projappl"]] ;# site profile lumi.toml
+lappend container(binds) [list [list "/project"]] ;# site profile lumi.toml
+lappend container(binds) [list [list "/flash"]] ;# site profile lumi.toml
+lappend container(binds) [list [list "/appl"]] ;# site profile lumi.toml
+lappend container(binds) [list [list "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/runscripts" "/runscripts"]] ;# the run scripts
+lappend container(binds) [list \
+    [list [list "PyTorch" "cp312-555555555555"] "/user-software" "image-src=/,ro" "own_packages"] \
+    [list "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/user-software.squashfs" "/user-software" "image-src=/,ro"] \
+    [list "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/user-software" "/user-software"] \
+] ;# the user's packages (hpcmod add); packages of this installation
+
 set container(sets_bind) 1 ;# 1: in SINGULARITY_BIND too, for scripts that read or extend it
 
 # Variables, unless the user has set them.

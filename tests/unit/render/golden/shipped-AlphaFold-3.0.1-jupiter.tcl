@@ -27,9 +27,8 @@ set container(image) [list \
 # SINGULARITY_BINDPATH, APPTAINER_BINDPATH: source, path in the container ("": the same), options, and how the source is found
 # ("": as it is). Of several in a group, the first whose source exists on the node. If none does: skipped, with a message if it
 # is `required`. The user's own come last and win.
-set container(binds) [list \
-    [list [list "/project/software/AlphaFold/3.0.1-singularity/runscripts" "/runscripts"]] \
-]
+set container(binds) {}
+lappend container(binds) [list [list "/project/software/AlphaFold/3.0.1-singularity/runscripts" "/runscripts"]] ;# the run scripts
 set container(sets_bind) 0 ;# 1: in SINGULARITY_BIND too, for scripts that read or extend it
 
 # Variables, unless the user has set them.
