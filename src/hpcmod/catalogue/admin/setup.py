@@ -64,8 +64,8 @@ def setup_files(place: Path, module: SiteModule, *, eb: bool) -> tuple[SetupFile
             raise BadInputError(f"{path}: a colon ends an element of PATH", "Choose another directory.")
     programs = ["hpcmod", *(["eb"] if eb else [])]
     launchers = [_launcher(place, Path(module.python).with_name(name)) for name in programs]
-    texts = resources.module_logic()
-    logic = [SetupFile(Path(module.libexec, name), texts[name]) for name in LOGIC]
+    texts = resources.runscript_files()
+    logic = [SetupFile(place / name, texts[name]) for name in LOGIC]
     return (*launchers, *logic, *_modulefiles(place / "modules" / "hpcmod", module))
 
 

@@ -11,8 +11,8 @@ from hpcmod.render.quote import sh
 MEMORY = "_HPCMOD_SETUP"
 """Name of the variable that says what the module has set."""
 
-LOGIC = ("variables.lua", "variables.tcl")
-"""Files of libexec that set and restore variables, as container modules do."""
+LOGIC = ("libexec/variables.lua", "libexec/variables.tcl")
+"""Run scripts that set and restore variables, as container modules do."""
 
 
 @dataclass(frozen=True)
