@@ -6,6 +6,7 @@ import pytest
 
 from hpcmod.check.doctor import check_machine
 from hpcmod.model.finding import FAIL, OK, WARN, Finding
+from tests.programs import make_program
 
 EASYCONFIGS = "/ours/easyconfigs"
 
@@ -15,9 +16,7 @@ def sound(tmp_path: Path) -> dict[str, str]:
     """The environment of a machine that lacks nothing; its programs answer as the real ones do."""
     answers = {"apptainer": "echo apptainer version 1.4.5", "eb": "", "python3": ""}
     for name, line in answers.items():
-        program = tmp_path / name
-        program.write_text(f"#!/bin/sh\n{line}\n")
-        program.chmod(0o755)
+        make_program(tmp_path / name, f"#!/bin/sh\n{line}\n")
     return {"PATH": f"{tmp_path}:/usr/bin:/bin", "LMOD_CMD": "/lmod", "HPCMOD_SITE": "generic"}
 
 
@@ -44,8 +43,7 @@ def test_says_how_images_are_striped_if_the_profile_says_that(sound: dict[str, s
     (tmp_path / "x1.toml").write_text('name = "x1"\n[images]\nstriping = "-c 8"\n')
     striped = {**sound, "HPCMOD_SITE": str(tmp_path / "x1.toml")}
     assert found(striped, "striping").level == WARN
-    (tmp_path / "lfs").write_text("#!/bin/sh\n")
-    (tmp_path / "lfs").chmod(0o755)
+    make_program(tmp_path / "lfs", "#!/bin/sh\n")
     assert found(striped, "striping").found == "lfs setstripe -c 8, for images on Lustre"
 
 

@@ -11,6 +11,7 @@ import pytest
 from hpcmod.check.installation import check_installation, check_installations, check_recorded, find_damage
 from hpcmod.errors import VerificationError
 from hpcmod.install.installed import Installed, find_in_tree, find_without_modulefile
+from tests.programs import make_program
 
 
 def sha256(text: str) -> str:
@@ -22,9 +23,7 @@ def installed(tmp_path: Path) -> Installed:
     """An undamaged installation of Toy 1.0."""
     root, tree = tmp_path / "software/Toy/1.0", tmp_path / "modules"
     (root / "bin").mkdir(parents=True)
-    (root / "libexec").mkdir()
-    (root / "libexec/wrapper").write_text("#!/bin/bash\n")
-    (root / "libexec/wrapper").chmod(0o755)
+    make_program(root / "libexec/wrapper", "#!/bin/bash\n")
     (root / "bin/python").symlink_to("../libexec/wrapper")
     (root / "libexec/module.lua").write_text("return\n")
     image = root / "toy.sif"

@@ -9,6 +9,7 @@ from hpcmod.check.needs import find_missing, find_script
 from hpcmod.install.installed import Installed, read_record
 from hpcmod.model.jobs.request import JobRequest
 from tests import corpus
+from tests.programs import make_program
 
 needs_mksquashfs = pytest.mark.skipif(not corpus.HAS_MKSQUASHFS, reason="needs mksquashfs (package squashfs-tools)")
 
@@ -27,9 +28,7 @@ def installed(tmp_path: Path) -> Installed:
     """An installation whose image has Python and torchrun in the same directory, and gdb in /usr/local/bin."""
     root = tmp_path / "image"
     for name in ("opt/env/bin/torchrun", "usr/local/bin/gdb", "opt/app/run.py"):
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text("#!/bin/sh\n")
-        (root / name).chmod(0o755)
+        make_program(root / name, "#!/bin/sh\n")
     environment = root / ".singularity.d" / "env"
     environment.mkdir(parents=True)
     (environment / "10-docker2singularity.sh").write_text('export PATH="/opt/env/bin:/bound/bin:$PATH"\n')

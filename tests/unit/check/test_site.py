@@ -11,6 +11,7 @@ from hpcmod.check.site import check_site
 from hpcmod.machine import find_machine
 from hpcmod.model.finding import FAIL, OK, WARN, Finding
 from tests.host_libraries import make_host, planned, plant, written
+from tests.programs import make_program
 
 
 @pytest.fixture
@@ -108,10 +109,7 @@ printf 'MPI plugin types are...\\n\\tnone\\n\\tpmi2\\n\\tpmix\\nspecific pmix pl
     ],
 )
 def test_types_of_mpi_are_those_of_srun(node: Path, offered: str, verdict: str, said: str) -> None:
-    program = node / "bin" / "srun"
-    program.parent.mkdir()
-    program.write_text(SRUN)
-    program.chmod(0o755)
+    make_program(node / "bin" / "srun", SRUN)
     found = findings(node, f"[launcher]\n{offered}\n", PATH=f"{node}/bin:/usr/bin:/bin")["mpi"]
     assert (found.level, found.found) == (verdict, said)
 

@@ -7,6 +7,7 @@ import pytest
 
 from hpcmod.image import quota
 from hpcmod.image.quota import Quota, make_quota, parse_lfs, read_quotas
+from tests.programs import make_program
 
 KIB = 1024
 # the output format of `lfs quota -q -u USER DIRECTORY`, Lustre 2.15 manual, section 25.6
@@ -53,9 +54,7 @@ def test_finds_no_quota_where_none_is_set(tmp_path: Path) -> None:
 
 def test_falls_back_to_lfs_quota_on_lustre(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The tool is a fake, because there is no Lustre here."""
-    fake = tmp_path / "lfs"
-    fake.write_text(f"#!/bin/sh\necho \"$@\" >>{tmp_path}/asked\nprintf '%s' '{LINE}'\n")
-    fake.chmod(0o755)
+    make_program(tmp_path / "lfs", f"#!/bin/sh\necho \"$@\" >>{tmp_path}/asked\nprintf '%s' '{LINE}'\n")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr(quota, "_ask_kernel", lambda *_: None)
     monkeypatch.setattr(quota, "find_file_system", lambda _: "lustre")

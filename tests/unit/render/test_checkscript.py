@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.render.checkscript import render_check
+from tests.programs import make_program
 
 
 @pytest.mark.parametrize(
@@ -16,9 +17,7 @@ from hpcmod.render.checkscript import render_check
     ],
 )
 def test_a_command_is_run_only_with_its_module_loaded(tmp_path: Path, lmod: str, said: str, code: int) -> None:
-    tool = tmp_path / "lmod"
-    tool.write_text(lmod)
-    tool.chmod(0o755)
+    tool = make_program(tmp_path / "lmod", lmod)
     script = render_check("echo ran; exit 5", module="Toy/1.0", modulepath="/a b'$(id)")
     done = subprocess.run(["bash", "-c", script], env={"LMOD_CMD": str(tool)}, capture_output=True, text=True)
     assert (done.stdout, done.returncode) == (said, code)

@@ -14,6 +14,7 @@ from hpcmod.install.store import install_files
 from hpcmod.model.plan import InstallPlan
 from hpcmod.resources import runscript_files
 from tests.plans import HOSTILE, make_example, make_plan_of
+from tests.programs import make_program
 
 TEMPLATES = runscript_files()
 RENDERED = ("environment.sh", "runscripts/lib/settings.bash")
@@ -133,11 +134,9 @@ def test_the_runtime_passes_gpus_only_on_a_node_that_has_them(verb: str, tmp_pat
     plan = PLANS["no image"]
     flags = (("ROCM", str(tmp_path / "kfd")),)
     root = write_scripts(replace(plan, runscripts=replace(plan.runscripts, gpu_flags=flags)), tmp_path / "root")
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "singularity").write_text(
-        "#!/bin/bash\necho ${APPTAINER_ROCM-unset} ${SINGULARITY_ROCM-unset}\n"
+    make_program(
+        tmp_path / "bin" / "singularity", "#!/bin/bash\necho ${APPTAINER_ROCM-unset} ${SINGULARITY_ROCM-unset}\n"
     )
-    (tmp_path / "bin" / "singularity").chmod(0o755)
     path = f"{tmp_path}/bin:{os.environ['PATH']}"
     assert run_program(root, verb, "--", "x", PATH=path).stdout == "unset unset\n"
     (tmp_path / "kfd").touch()
@@ -161,9 +160,7 @@ def test_the_runtime_gets_options_image_and_arguments_word_by_word(
     """The runtime is a fake that prints its arguments."""
     root = write_scripts(replace(PLANS["no image"]), tmp_path / "root")
     fake = tmp_path / "fake"
-    fake.mkdir()
-    (fake / "singularity").write_text("#!/bin/bash\nprintf '%s\\0' \"$@\"\nexit 41\n")
-    (fake / "singularity").chmod(0o755)
+    make_program(fake / "singularity", "#!/bin/bash\nprintf '%s\\0' \"$@\"\nexit 41\n")
     done = run_program(
         root, verb, "--nv", "-B", "/a b:/c", "--", "x", "--", "$y", "", PATH=f"{fake}:{os.environ['PATH']}"
     )

@@ -4,13 +4,11 @@ import subprocess
 from pathlib import Path
 
 from hpcmod.render.interactive import MARK, render_python
+from tests.programs import make_program
 
 
 def test_the_interpreter_passes_its_arguments_to_python_in_the_container(tmp_path: Path) -> None:
-    program = tmp_path / "it's here" / "in-environment"
-    program.parent.mkdir()
-    program.write_text('#!/bin/bash\nprintf "%s\\n" "$@"\n')
-    program.chmod(0o755)
+    program = make_program(tmp_path / "it's here" / "in-environment", '#!/bin/bash\nprintf "%s\\n" "$@"\n')
     text = render_python(str(program), "Toy/1.0")
     assert MARK in text.splitlines()[1]
     done = subprocess.run(

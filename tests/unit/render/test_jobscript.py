@@ -14,6 +14,7 @@ from hpcmod.model.jobs.request import JobModule, JobRequest
 from hpcmod.model.jobs.slurm import make_salloc
 from hpcmod.model.site import JobRules, Site, StagePlace
 from hpcmod.render.jobscript import make_argv, render_jobscript, render_step
+from tests.programs import make_program
 
 ODD = ("train.py", "a b", "$HOME", "it's", '"', "`id`", "*", "", "\\", "--x=$(id)", "é", "x" * 300)
 
@@ -54,8 +55,7 @@ def test_every_word_reaches_the_program_as_it_is(tmp_path: Path) -> None:
 
 
 def test_a_path_may_contain_variables_but_no_commands(tmp_path: Path) -> None:
-    (tmp_path / "stage-image").write_text('#!/bin/bash\nprintf "export SIF=%q" "$1/x.sif"\n')
-    (tmp_path / "stage-image").chmod(0o755)
+    make_program(tmp_path / "stage-image", '#!/bin/bash\nprintf "export SIF=%q" "$1/x.sif"\n')
     site = Site("ours", stage_places=(StagePlace("nvme", "/mnt/$USER x"),))
     text = rendered(made(site=site, stage="nvme"))
     assert "[/mnt/me too x/x.sif]" in run(text, tmp_path, USER="me too", RUNSCRIPTS=str(tmp_path))
@@ -135,18 +135,15 @@ def test_nodes_are_not_checked_unless_asked() -> None:
 
 
 def test_a_bad_node_ends_the_script_before_the_ranks_start(tmp_path: Path) -> None:
-    (tmp_path / "check-nodes").write_text("#!/bin/bash\nexit 1\n")
-    (tmp_path / "check-nodes").chmod(0o755)
+    make_program(tmp_path / "check-nodes", "#!/bin/bash\nexit 1\n")
     with pytest.raises(subprocess.CalledProcessError) as failed:
         run(rendered(made(check="stop")), tmp_path, RUNSCRIPTS=str(tmp_path))
     assert (failed.value.returncode, failed.value.stdout) == (1, "module load X/1.0\n")
 
 
 def test_a_report_is_printed_at_the_end_and_leaves_the_exit_code(tmp_path: Path) -> None:
-    (tmp_path / "start-report").write_text('#!/bin/bash\nprintf "|%s" $HPCMOD_TIMES | sed "s/=[^|]*//g"; exit 5\n')
-    (tmp_path / "check-nodes").write_text("#!/bin/bash\n")
-    (tmp_path / "start-report").chmod(0o755)
-    (tmp_path / "check-nodes").chmod(0o755)
+    make_program(tmp_path / "start-report", '#!/bin/bash\nprintf "|%s" $HPCMOD_TIMES | sed "s/=[^|]*//g"; exit 5\n')
+    make_program(tmp_path / "check-nodes", "#!/bin/bash\n")
     text = rendered(made(("a.py",), check="stop", report=True)).replace("a.py", "$HPCMOD_TIMING.py")
     with pytest.raises(subprocess.CalledProcessError) as failed:
         run(f"{text}exit 3\n", tmp_path, RUNSCRIPTS=str(tmp_path))

@@ -15,6 +15,7 @@ from hpcmod.building.engines.podman import Podman
 from hpcmod.building.engines.workspace import Workspace, open_workspace
 from hpcmod.errors import HpcmodError, NoSpaceError, NotFoundError
 from hpcmod.model.images.reference import ImageReference
+from tests.programs import make_program
 
 ID = "0123456789abcdef" * 4
 WRITE = 'printf "%s " "$(basename "$0")" "$@" >>"$TOLD"; echo >>"$TOLD"; env >"$TOLD.env"\n'
@@ -36,9 +37,7 @@ def workspace(tmp_path: Path) -> Iterator[Workspace]:
 
 
 def stand_in(directory: Path, name: str, script: str) -> None:
-    program = directory / "bin" / name
-    program.write_text(f"#!/bin/sh\n{WRITE}{script}\n")
-    program.chmod(0o755)
+    make_program(directory / "bin" / name, f"#!/bin/sh\n{WRITE}{script}\n")
 
 
 def source(workspace: Workspace, base: str = "") -> BuildSource:

@@ -8,6 +8,7 @@ import pytest
 
 from hpcmod.building.engines.probe import ENGINES, EngineTrial, choose_engine, probe_engines
 from hpcmod.errors import BadInputError, LackingError
+from tests.programs import make_program
 
 FORMS = ("Dockerfile", "definition")
 
@@ -19,9 +20,7 @@ def trial(tmp_path: Path) -> EngineTrial:
 
 
 def stand_in(trial: EngineTrial, name: str, script: str) -> None:
-    program = trial.at / "bin" / name
-    program.write_text(f"#!/bin/sh\n{script}\n")
-    program.chmod(0o755)
+    make_program(trial.at / "bin" / name, f"#!/bin/sh\n{script}\n")
 
 
 def test_reports_each_engine_that_is_missing_from_path(trial: EngineTrial) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from hpcmod.check.nodes.fanout import ask_tasks
 from hpcmod.errors import LackingError
+from tests.programs import make_program
 
 SRUN = """#!/bin/sh
 # A fake srun that starts TASKS tasks on this machine.
@@ -28,8 +29,7 @@ for number, piece in enumerate(pieces, 1):
 
 @pytest.fixture
 def environ(tmp_path: Path) -> dict[str, str]:
-    (tmp_path / "srun").write_text(SRUN)
-    (tmp_path / "srun").chmod(0o755)
+    make_program(tmp_path / "srun", SRUN)
     (tmp_path / "python3").symlink_to(sys.executable)
     return {"PATH": f"{tmp_path}:{os.environ['PATH']}", "TASKS": "3"}
 
@@ -61,10 +61,7 @@ def test_other_lines_are_messages(environ: dict[str, str]) -> None:
 
 
 def test_the_hosts_python_runs_and_not_the_wrapper_of_a_loaded_module(environ: dict[str, str], tmp_path: Path) -> None:
-    (tmp_path / "module" / "bin").mkdir(parents=True)
-    wrapper = tmp_path / "module" / "bin" / "python3"
-    wrapper.write_text("#!/bin/sh\nexit 1\n")
-    wrapper.chmod(0o755)
+    wrapper = make_program(tmp_path / "module" / "bin" / "python3", "#!/bin/sh\nexit 1\n")
     loaded = {"CONTAINERROOT": f"{tmp_path}/module", "PATH": f"{wrapper.parent}:{environ['PATH']}"}
     assert len(ask_tasks(["srun"], PROGRAM, "x", environ={**environ, **loaded}).answers) == 3
 

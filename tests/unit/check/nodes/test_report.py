@@ -13,6 +13,7 @@ from hpcmod.errors import LackingError
 from hpcmod.model.jobs.allocation import Allocation
 from hpcmod.model.nodes.question import make_question
 from hpcmod.model.site import NodeType
+from tests.programs import make_program
 
 pytestmark = pytest.mark.slow
 
@@ -29,8 +30,7 @@ TWO = Allocation(nodes=2, partition="", gpus=0, cpus=0, tasks=0, in_task=False)
 @pytest.fixture
 def environ(tmp_path: Path) -> dict[str, str]:
     for name, text in (("srun", SRUN), ("scontrol", SCONTROL)):
-        (tmp_path / name).write_text(text)
-        (tmp_path / name).chmod(0o755)
+        make_program(tmp_path / name, text)
     (tmp_path / "python3").symlink_to(sys.executable)
     return {"PATH": f"{tmp_path}:{os.environ['PATH']}", "ANSWERING": "nid001 nid002"}
 

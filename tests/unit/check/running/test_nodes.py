@@ -14,6 +14,7 @@ from hpcmod.check.running.nodes import ask_ranks
 from hpcmod.model.endings.stacks import parse_answers
 from hpcmod.model.jobs.facts import JobFacts
 from hpcmod.resources import rank_program
+from tests.programs import make_program
 
 ANSWER = json.dumps({"host": "nid001", "ranks": [{"rank": "0", "pid": 7, "state": "S", "cpu": 0.0}], "profiler": ""})
 
@@ -23,9 +24,7 @@ JOB = JobFacts(
 
 
 def fake_srun(place: Path, code: str) -> dict[str, str]:
-    place.mkdir(exist_ok=True)
-    (place / "srun").write_text(f"#!/bin/sh\n{code}\n")
-    (place / "srun").chmod(0o755)
+    make_program(place / "srun", f"#!/bin/sh\n{code}\n")
     return {"PATH": f"{place}:/usr/bin:/bin", "SLURM_JOB_ID": "3", "SLURM_NTASKS": "8", "SLURM_CONF": "/etc/x"}
 
 
@@ -65,8 +64,7 @@ printf '[{{"thread_name": "MainThread", "frames": [{{"name": "f", "filename": "a
 @pytest.mark.slow
 @pytest.mark.parametrize(("change", "moved"), [("/ 2", True), ("* 0", False)])
 def test_the_program_notices_ranks_that_move(tmp_path: Path, change: str, moved: bool) -> None:
-    (tmp_path / "py-spy").write_text(PY_SPY.format(tmp_path, change))
-    (tmp_path / "py-spy").chmod(0o755)
+    make_program(tmp_path / "py-spy", PY_SPY.format(tmp_path, change))
     job = str(os.getpid() + 30_000_000)
     rank = {"PATH": "/usr/bin:/bin", "SLURM_JOB_ID": job, "RANK": "0"}
     with subprocess.Popen([sys.executable, "-c", SLEEPS], env=rank, stdout=subprocess.PIPE) as child:

@@ -26,6 +26,7 @@ from tests.corpus import make_sif
 from tests.locks import write_dead_lock
 from tests.lustre import pretend_lustre
 from tests.oci_corpus import CASES, f, tar_bytes, write_case
+from tests.programs import make_program
 from tests.registry import MANIFEST, Registry
 from tests.unit.image.file_server import Answer, serve
 
@@ -145,9 +146,7 @@ def test_an_existing_file_is_replaced_only_on_request(tmp_path: Path, options: O
 
 def fake(directory: Path, name: str, text: str) -> dict[str, str]:
     """Write a fake program into a directory of PATH."""
-    directory.mkdir()
-    (directory / name).write_text(f"#!/bin/sh\n{text}\n")
-    (directory / name).chmod(0o755)
+    make_program(directory / name, f"#!/bin/sh\n{text}\n")
     return {"PATH": f"{directory}:{os.defpath}", "HOME": str(directory)}
 
 

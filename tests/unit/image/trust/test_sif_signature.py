@@ -11,6 +11,7 @@ import pytest
 from hpcmod.errors import BadInputError, LackingError, UnknownKeyError, UntrustedError, VerificationError
 from hpcmod.image.trust.sif_signature import check_sif_signature
 from tests.corpus import DESCRIPTORS_AT, make_sif
+from tests.programs import make_program
 
 PEM = b"-----BEGIN PUBLIC KEY-----\n"
 CHANGED = '{"SignerKeys": [{"Signer": {"Partition": "x", "DataCheck": false}}]}'
@@ -35,10 +36,7 @@ def key(tmp_path: Path) -> str:
 
 def runtime(tmp_path: Path, script: str) -> dict[str, str]:
     """Put a fake runtime on PATH."""
-    program = tmp_path / "bin" / "apptainer"
-    program.parent.mkdir()
-    program.write_text(f"#!/bin/sh\n{script}\n")
-    program.chmod(0o755)
+    program = make_program(tmp_path / "bin" / "apptainer", f"#!/bin/sh\n{script}\n")
     return {"PATH": f"{program.parent}:{os.defpath}"}
 
 
