@@ -14,9 +14,9 @@ from tests.stack import find_stack, read_stack
 
 BENCHMARKS = (
     *("install", "module", "runscript", "get_master", "convert", "commands"),
-    *("published", "catalogue", "spider", "packages", "ranks"),
+    *("published", "catalogue", "spider", "ranks"),
 )
-ON_DEMAND = ("convert", "packages", "ranks")
+ON_DEMAND = ("convert", "ranks")
 """An hour, and 30 GB of test images."""
 
 
