@@ -100,8 +100,9 @@ def test_a_modulefile_in_the_other_syntax_works_beside_the_first(
         assert all(find_damage(one) == "" for one in find_installed([eb.modules]))
     (eb.modules / "Toy/1.0.lua").unlink()
     assert_runs(lmod, eb)
-    installed(eb, toy, "--rebuild", "--module-syntax=Tcl")
-    assert not (root_of(eb) / "libexec/module.lua").exists()
+    (eb.modules / "Toy/1.0").unlink()
+    installed(eb, toy, "--rebuild", "--module-syntax=Lua")
+    assert not (root_of(eb) / "libexec/module.tcl").exists()
     assert_runs(lmod, eb)
 
 

@@ -225,13 +225,14 @@ def test_damage_is_found_and_publishing_again_fixes_it(published_site: Site, ima
 def test_a_repair_in_the_other_syntax_keeps_what_the_old_module_calls_until_a_refresh(
     published_site: Site, images: list[Path]
 ) -> None:
-    site, libexec = published_site, published_site.catalogue / "software/Toy/1.0/libexec"
-    (site.catalogue / "software/Toy/1.0/bin/python").unlink()
-    replace(site, variables={**site.variables, "EASYBUILD_MODULE_SYNTAX": "Tcl"}).published(images[0], "1.0")
-    assert {path.name for path in (site.modules / "Toy").glob("1*")} == {"1.0"}
-    assert {path.name for path in libexec.glob("module.*")} == {"module.lua", "module.tcl"}
+    site, root = published_site, published_site.catalogue / "software/Toy/1.0"
+    for syntax, name in (("Tcl", "1.0"), ("Lua", "1.0.lua")):
+        (root / "bin/python").unlink()
+        replace(site, variables={**site.variables, "EASYBUILD_MODULE_SYNTAX": syntax}).published(images[0], "1.0")
+        assert {path.name for path in (site.modules / "Toy").glob("1*")} == {name}
+        assert {path.name for path in root.glob("libexec/module.*")} == {"module.lua", "module.tcl"}
     site.does("catalogue", "refresh")
-    assert {path.name for path in libexec.glob("module.*")} == {"module.tcl"}
+    assert {path.name for path in root.glob("libexec/module.*")} == {"module.lua"}
     assert site.loaded("Toy") == "one"
     assert site.does("verify", "Toy/1.0")
 
