@@ -30,6 +30,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.golden import check_golden
 from tests.json_schemas import check_all_outputs
+from tests.preloaded import write_back_later
 from tests.registry import Registry, run_registry, why_no_registry
 from tests.stack import (
     Cluster,
@@ -57,6 +58,8 @@ for _name in [name for name in os.environ if name.startswith(LOADED)]:
 # any example can be slow on a busy machine; that is not a defect of the code
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
+
+write_back_later()
 
 TOOLS = ("python", "apptainer", "lmod_init", "modulecmd", "tiny_sif")
 

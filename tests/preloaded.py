@@ -12,7 +12,9 @@ import contextlib
 import gc
 import importlib
 import json
+import logging
 import os
+import pkgutil
 import selectors
 import signal
 import socket
@@ -31,12 +33,15 @@ EASYBUILD, HPCMOD = "easybuild", "hpcmod"
 IMPORTED = """
 bz2 concurrent.futures configparser csv curses difflib email.parser glob hashlib http.client importlib.metadata
 inspect ipaddress jinja2 logging.handlers lzma optparse pkg_resources plistlib pycodestyle queue random shutil ssl
-tarfile tempfile tomllib urllib.request xml.sax yaml zipfile
+tarfile tempfile tomllib urllib.request xml.sax yaml zipfile zstandard
 click hpcmod.cli.main hpcmod.catalogue.publishing.publish hpcmod.catalogue.visible.notices hpcmod.check.compat
 hpcmod.check.fit hpcmod.cli.install.install hpcmod.cli.publish.publish hpcmod.cli.use.find hpcmod.install.shared_prefix
 hpcmod.install.store hpcmod.install.user_layer hpcmod.machine
 """
 """Modules that `eb` and `hpcmod publish` import."""
+
+PLUGINS = "toolchains tools.job tools.module_naming_scheme tools.package.package_naming_scheme tools.repository"
+"""Packages of EasyBuild whose modules it imports at each start."""
 
 EARLY = ("PYTHON", "FANCYLOG", "XDG_CONFIG_")
 """Prefixes of variables that Python reads as it starts, or EasyBuild while it is imported."""
@@ -63,9 +68,18 @@ def _server(python: str, program: str) -> socket.socket:
     return ours
 
 
+def write_back_later() -> None:
+    """Replace os.fsync in this process: what tests write need not survive a crash of the machine, and each call waits
+    for all that other tests have written.
+    """
+    if os.environ.get("HPCMOD_THOROUGH") != "1":
+        os.fsync = os.fstat  # type: ignore[assignment]  # which also fails for a file that is not open
+
+
 def serve(file: int, program: str) -> None:
     """Import what a program imports, and fork for each call that a socket brings, until it closes."""
     sys.path.remove("")
+    write_back_later()
     _import(program)
     gc.collect()
     gc.freeze()
@@ -95,7 +109,20 @@ def _import(program: str) -> None:
 
             import_easybuild()
             importlib.import_module("easybuild.easyblocks.generic.containermodule")
+            _import_plugins()
     _compile_templates()
+
+
+def _import_plugins() -> None:
+    """Import what EasyBuild searches for at each start, and let it log as with `python -O`, the default of `eb`."""
+    fancylogger = importlib.import_module("easybuild.base.fancylogger")
+    logging.setLoggerClass(fancylogger.FancyLogger)
+    for name in PLUGINS.split():
+        package = importlib.import_module(f"easybuild.{name}")
+        for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            importlib.import_module(found.name)
+    logging.setLoggerClass(logging.Logger)
+    fancylogger._getCallingClassName = lambda depth: fancylogger.OPTIMIZED_ANSWER  # otherwise it reads all sources
 
 
 def _compile_templates() -> None:
