@@ -169,20 +169,12 @@ def find_binds(groups):
     return found
 
 
-def split_binds(text):
-    """Return the sources of a bind variable."""
-    sources = []
-    for element in re.split(r"(?<!\\),", text):
-        source = re.sub(r"\\([:,])", r"\1", re.split(r"(?<!\\):", element, maxsplit=1)[0])
-        if source.startswith("/"):  # otherwise, it is another option of the previous bind
-            sources.append(source)
-    return sources
-
-
 def find_lost_binds():
     """Return the paths in the bind variables that do not exist here: any of them keeps containers from starting."""
-    sources = [source for name in BINDS for source in split_binds(os.environ.get(name, ""))]
-    return [source for source in dict.fromkeys(sources) if not os.path.exists(source)]
+    elements = re.split(r"(?<!\\),|\n", "\n".join(os.environ.get(name, "") for name in BINDS))
+    sources = [re.sub(r"\\([:,])", r"\1", re.split(r"(?<!\\):", element, maxsplit=1)[0]) for element in elements]
+    # an element that is no path is another option of the bind before it
+    return [source for source in dict.fromkeys(sources) if source.startswith("/") and not os.path.exists(source)]
 
 
 def find_facts(asked, more=()):

@@ -231,24 +231,19 @@ class Trace(Watch):
 
 def print_summary(beginning):
     """Print one line about the ranks of this step on this node, whose records begin with a path."""
-    records = []
-    directory = os.path.dirname(beginning)
+    records, phases = [], []
+    directory, start = os.path.split(beginning + "-")
     for name in sorted(os.listdir(directory))[:4096]:
-        if name.startswith(os.path.basename(beginning) + "-"):
+        if name.startswith(start):
             with open(os.path.join(directory, name)) as file:
                 records.append(parse_record(file.read(4096).splitlines()))
-    phases = []
     for title, measure in PHASES:
         text, slowest = spread(records, measure)
-        if title == "imports" and slowest:
-            packages = name_packages(slowest, 3)
-            text += " (%s)" % packages if packages else ""
-        phases.append("%s %s" % (title, text))
+        packages = name_packages(slowest, 3) if title == "imports" and slowest else ""
+        phases.append("%s %s%s" % (title, text, " (%s)" % packages if packages else ""))
     host = records[0].get("host", "this node") if records else "this node"
-    sys.stderr.write(
-        "hpcmod: start of %d rank%s on %s, seconds min/median/max: %s\n"
-        % (len(records), "s"[len(records) == 1 :], host, ", ".join(phases))
-    )
+    ranks = "%d rank%s on %s" % (len(records), "s"[len(records) == 1 :], host)
+    sys.stderr.write("hpcmod: start of %s, seconds min/median/max: %s\n" % (ranks, ", ".join(phases)))
 
 
 def restore():

@@ -15,20 +15,15 @@ def seconds(record, key):
 def took(record, begin, end):
     """Return the seconds between two times of a record; None if one is missing."""
     first, last = seconds(record, begin), seconds(record, end)
-    return None if first is None or last is None else max(last - first, 0.0)
-
-
-def first_step(record):
-    """Return the seconds from the start of a rank until its first optimizer step, or else its first collective."""
-    begin = "task" if "task" in record else "script"
-    return took(record, begin, "step" if "step" in record else "collective")
+    return None if None in (first, last) else max(last - first, 0.0)
 
 
 PHASES = (
     ("container", lambda record: took(record, "task", "script")),
     ("interpreter", lambda record: took(record, "script", "python")),
     ("imports", lambda record: seconds(record, "imports")),
-    ("to first step", first_step),
+    # of the optimizer, or else until the first collective
+    ("to first step", lambda one: took(one, "task" if "task" in one else "script", "step" if "step" in one else "collective")),
 )
 
 
