@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hpcmod.model.logs.network import Expected, describe_network, expected_network, judge_network
-from hpcmod.model.logs.reading import Reading, read_log
+from hpcmod.model.logs.reading import read_log
 from hpcmod.model.site import Site
 
 HSN = ("hsn0", "hsn1", "hsn2", "hsn3")
@@ -32,20 +32,16 @@ NCCL INFO Using network IB
 """
 
 
-def read(text: str) -> Reading:
-    return read_log(text)
-
-
 def levels(text: str, expected: Expected, *, worked: bool = False) -> list[tuple[str, str]]:
-    return [(finding.level, finding.rule) for finding in judge_network(read(text), expected, worked=worked)]
+    return [(finding.level, finding.rule) for finding in judge_network(read_log(text), expected, worked=worked)]
 
 
 def test_names_the_fast_network_in_one_line() -> None:
-    assert describe_network(read(OFI)) == (
+    assert describe_network(read_log(OFI)) == (
         "NCCL 2.29.2+cuda13.2: OFI through cxi, aws-ofi-nccl 1.19.0, 4 NICs, GPUDirect RDMA on"
     )
-    assert describe_network(read(IB)) == "NCCL: IB, 2 NICs"
-    assert describe_network(read("")) == ""
+    assert describe_network(read_log(IB)) == "NCCL: IB, 2 NICs"
+    assert describe_network(read_log("")) == ""
 
 
 def test_the_machines_network_is_fine() -> None:
@@ -54,19 +50,19 @@ def test_the_machines_network_is_fine() -> None:
 
 
 def test_sockets_fail_with_the_reason_that_concerns_this_machine() -> None:
-    (finding,) = judge_network(read(SOCKETS), SLINGSHOT)
+    (finding,) = judge_network(read_log(SOCKETS), SLINGSHOT)
     assert (finding.level, finding.rule) == ("fail", "network")
     assert finding.found == (
         "RCCL 2.21.5-HEAD:9a0e6a1: TCP sockets over nmn0; this machine has OFI through cxi; because no network plugin "
         "was found, so only InfiniBand, RoCE and TCP sockets are available"
     )
     assert "hpcmod compat" in finding.cure
-    (finding,) = judge_network(read(SOCKETS), INFINIBAND)
+    (finding,) = judge_network(read_log(SOCKETS), INFINIBAND)
     assert finding.found.endswith("this machine has InfiniBand or RoCE; because the image has no libibverbs")
 
 
 def test_sockets_without_a_reason_say_so() -> None:
-    (finding,) = judge_network(read("NCCL INFO Using network Socket"), SLINGSHOT)
+    (finding,) = judge_network(read_log("NCCL INFO Using network Socket"), SLINGSHOT)
     assert finding.found.endswith("the logs do not say why")
 
 
@@ -106,7 +102,7 @@ def test_a_problem_fails_unless_the_run_worked() -> None:
 
 def test_unknown_warnings_are_shown_and_not_judged() -> None:
     many = OFI + "".join(f"NCCL WARN odd {number}\n" for number in range(12))
-    shown = [finding.found for finding in judge_network(read(many), SLINGSHOT) if finding.rule == "unknown-warning"]
+    shown = [finding.found for finding in judge_network(read_log(many), SLINGSHOT) if finding.rule == "unknown-warning"]
     assert shown[:2] == ["NCCL WARN odd 0", "NCCL WARN odd 1"]
     assert shown[-1] == "2 more warnings that no rule knows"
 
