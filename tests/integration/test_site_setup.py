@@ -98,7 +98,8 @@ def test_unloading_gives_back_what_the_user_had(
         module_env, "--catalogue", catalogue.directory, "--site", "generic-amd", "--output", catalogue.images
     )
     before = "env | LC_ALL=C sort | grep -v -e '^_=' -e LMOD -e ModuleTable -e MODULES_\n"
-    snippet = f"{before}echo ==\nmodule load hpcmod\n{SHOW}echo ==\nmodule unload hpcmod\n{before}"
+    again = "module update" if module_env.name == "lmod" else "module reload"
+    snippet = f"{before}echo ==\nmodule load hpcmod\n{again}\n{SHOW}echo ==\nmodule unload hpcmod\n{before}"
     done = in_shell(module_env, modules, snippet, **own)
     first, loaded, last = done.stdout.split("==\n")
     assert first.splitlines() == last.splitlines(), done.stderr
