@@ -16,7 +16,7 @@ if {![module-info mode load] && ![module-info mode unload] && ![catch {open $roo
     module-whatis "Packages: [string map {\n { }} [read $packages]]"
     close $packages
 }
-if {[info exists ::ModuleTool] && $::ModuleTool eq "Lmod" && [versioncmp $::ModuleToolVersion 8.2.8] >= 0} {
+if {[info commands setPutMode] ne "" && [info commands extensions] ne ""} { # Lmod, from 8.2.8 on
     extensions "numpy/2.1.0" "torch/2.7.1+rocm6.2.4" "torchvision/0.22.1"
 }
 
