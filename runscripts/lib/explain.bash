@@ -1,10 +1,12 @@
 # --hpcmod-explain: print each variable with its value, and the file, the line and the reason that decided it.
 
 declare -gA _origin=() # variable -> file:line
+_names=()              # of these variables, in order
 
 # The call of the first function that is not one of those that any part uses to set a variable; in a table, the row.
 note_origin() { # VARIABLE
   local i=2 file
+  [[ ${_origin[$1]-} ]] || _names+=("$1")
   while [[ ${FUNCNAME[i]} == @(offer|each_cache|offer_list|offer_log|offer_settings) ]]; do ((i++)); done
   file=${BASH_SOURCE[i]}
   [[ ${_why[$1]} != _settings* ]] || file=$_lib/settings.bash

@@ -7,7 +7,6 @@ has_option_variable() {
     *HPCMOD_@(DEBUG|FORK|GPUS|LAUNCHER|MAX|NO_PYTHON|PRELOAD|PROFILE|RANKS|RAY|RDZV|RESTORE|SAVE|SPAWN|TEE|TIMING)* ]]
 }
 
-_names=()          # names of the variables set here, in order
 declare -A _why=() # variable -> origin of its value
 
 # An existing value wins, also that of an earlier offer; an empty one counts as unset.
@@ -43,7 +42,6 @@ offer_list() { # LIST VARIABLE VALUE ...
 }
 
 put() { # VARIABLE VALUE WHY
-  [[ ${_why[$1]-} ]] || _names+=("$1")
   _why[$1]=$3
   [[ $_only != explain ]] || note_origin "$1"
   declare -gx "$1=$2"
