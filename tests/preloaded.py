@@ -1,8 +1,9 @@
 """Processes of `eb` and `hpcmod` that start with their imports done, since importing takes most of their time.
 
-A server process for each of the two does its imports. For each call it forks a copy, which has the arguments,
-environment, working directory, umask and output of that call, and exits as a new process would. With HPCMOD_THOROUGH=1,
-or if the environment sets a variable that matters before or during the imports, each call starts a new Python.
+A server process does the imports of both. For each call it forks a copy, which has the arguments, environment, working
+directory, umask and output of that call, and exits as a new process would; so does the `eb` that an `hpcmod` starts.
+With HPCMOD_THOROUGH=1, or if the environment sets a variable that matters during the imports, each call starts a new
+Python.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import logging
 import os
 import pkgutil
 import selectors
+import shutil
 import signal
 import socket
 import subprocess
@@ -46,15 +48,15 @@ PLUGINS = "toolchains tools.job tools.module_naming_scheme tools.package.package
 EARLY = ("PYTHON", "FANCYLOG", "XDG_CONFIG_")
 """Prefixes of variables that Python reads as it starts, or EasyBuild while it is imported."""
 USUAL = {"PYTHONOPTIMIZE": "0", "FANCYLOGGER_IGNORE_MPI4PY": "1"}
-"""Those of the server processes."""
+"""Those of the server process."""
 
 
 @cache
-def _server(python: str, program: str) -> socket.socket:
-    """Start a program's server process; it exits when the socket closes, so at the latest when the tests end."""
+def _server(python: str) -> socket.socket:
+    """Start the server process; it exits when the socket closes, so at the latest when the tests end."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
-        argv = [python, "-c", f"from tests.preloaded import serve; serve({theirs.fileno()}, {program!r})"]
+        argv = [python, "-c", f"from tests.preloaded import serve; serve({theirs.fileno()})"]
         # when imported, EasyBuild looks for its configuration in the home directory
         environ = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "HOME": "/nonexistent"}
         server = subprocess.Popen(
@@ -76,11 +78,11 @@ def write_back_later() -> None:
         os.fsync = os.fstat  # type: ignore[assignment]  # which also fails for a file that is not open
 
 
-def serve(file: int, program: str) -> None:
-    """Import what a program imports, and fork for each call that a socket brings, until it closes."""
+def serve(file: int) -> None:
+    """Import what both programs import, and fork for each call that a socket brings, until it closes."""
     sys.path.remove("")
     write_back_later()
-    _import(program)
+    _import()
     gc.collect()
     gc.freeze()
     calls = socket.socket(fileno=file)
@@ -90,7 +92,7 @@ def serve(file: int, program: str) -> None:
             return
         if os.fork() == 0:
             calls.close()
-            _run(program, json.loads(text), *files)
+            _run(json.loads(text), *files)
         for each in files:
             os.close(each)
         with contextlib.suppress(ChildProcessError):
@@ -98,18 +100,17 @@ def serve(file: int, program: str) -> None:
                 pass
 
 
-def _import(program: str) -> None:
+def _import() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name in IMPORTED.split():
             with contextlib.suppress(ImportError):  # the set of modules depends on the Python version
                 importlib.import_module(name)
-        if program == EASYBUILD:
-            from tests.faults.spare import import_easybuild
+        from tests.faults.spare import import_easybuild
 
-            import_easybuild()
-            importlib.import_module("easybuild.easyblocks.generic.containermodule")
-            _import_plugins()
+        import_easybuild()
+        importlib.import_module("easybuild.easyblocks.generic.containermodule")
+        _import_plugins()
     _compile_templates()
 
 
@@ -140,7 +141,7 @@ def _compile_templates() -> None:
                 environment.get_template(name)
 
 
-def _run(program: str, call: Mapping[str, Any], out: int, err: int, status: int) -> NoReturn:
+def _run(call: Mapping[str, Any], out: int, err: int, status: int) -> NoReturn:
     """Run a call in a child process, and report its process ID and then its exit status, each on a line."""
     child = os.fork()
     if child:
@@ -153,18 +154,25 @@ def _run(program: str, call: Mapping[str, Any], out: int, err: int, status: int)
     for file, stream in ((out, 1), (err, 2)):
         os.dup2(file, stream)
         os.close(file)
-    from tests.faults.spare import become, end_with, run_easybuild
+    from tests.faults.spare import become, end_with, fork_spares, run_easybuild
 
     os.umask(call["umask"])
+    if call["program"] == HPCMOD and {"install", "publish"} & set(call["argv"]) and _has_usual_eb(call["environment"]):
+        fork_spares()
     become(call["argv"], call["environment"], call["directory"])
     time.tzset()
-    if program == EASYBUILD:
+    if call["program"] == EASYBUILD:
         sys.path.insert(0, call["directory"])
         run_easybuild()
     sys.path.insert(0, str(Path(sys.argv[0]).parent))
     from hpcmod.cli.main import main
 
     end_with(main)
+
+
+def _has_usual_eb(environ: Mapping[str, str]) -> bool:
+    """Return whether `eb` is the program that tests.stack.write_eb wrote."""
+    return (shutil.which("eb", path=environ["PATH"]) or "").endswith("/programs/eb")
 
 
 def call(
@@ -190,7 +198,7 @@ def call(
     reads, writes = [one for one, _ in pipes], [other for _, other in pipes]
     try:
         text = json.dumps(asked).encode()
-        socket.send_fds(_server(str(python), program), [text], writes if len(writes) == 3 else [writes[0], *writes])
+        socket.send_fds(_server(str(python)), [text], writes if len(writes) == 3 else [writes[0], *writes])
     finally:
         for file in writes:
             os.close(file)

@@ -90,7 +90,10 @@ class _Popen(subprocess.Popen):  # type: ignore[type-arg]
         streams = rest[8:14]  # read and write ends of the pipes for stdin, stdout and stderr
         given = [streams[0], streams[3], streams[5]]
         files = [number if file == -1 else file for number, file in enumerate(given)]
+        umask = os.umask(0)
+        os.umask(umask)
         asked = {"argv": args[7:], "env": dict(env), "cwd": str(cwd or Path.cwd()), "session": bool(rest[19])}
+        asked["umask"] = umask
         with ours:
             socket.send_fds(ours, [json.dumps(asked).encode()], files)
         self.pid, self._child_created = child, True
@@ -110,6 +113,7 @@ def _wait(calls: socket.socket) -> None:
         os._exit(0)
     if call["session"]:
         os.setsid()
+    os.umask(call["umask"])
     for number, file in enumerate(files):
         os.dup2(file, number)
     close_files()

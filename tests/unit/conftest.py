@@ -16,7 +16,7 @@ def empty_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("home")
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def hidden_home(empty_home: Path) -> Iterator[None]:
     """Hide installations, profile and cache of the user and the profile of the machine, which commands print."""
     with pytest.MonkeyPatch.context() as patch:

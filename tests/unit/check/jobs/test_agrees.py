@@ -16,7 +16,7 @@ from hpcmod.render.jobscript import render_jobscript
 from hpcmod.resources import site_profiles
 
 OPTIONS = (("account", "x"), ("time", "10"), ("constraint", "x"))
-EVERY = 7
+EVERY = 13
 """Every how many requests one is tried."""
 
 
