@@ -12,12 +12,6 @@ from hpcmod.errors import ELSEWHERE, BadInputError, HpcmodError, LackingError, N
 KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, HpcmodError)]
 
 
-def test_a_message_and_its_cure_are_shown_together() -> None:
-    err = HpcmodError("a.sif is truncated", "Fetch it again.")
-    assert (err.message, err.cure) == ("a.sif is truncated", "Fetch it again.")
-    assert str(err) == "a.sif is truncated\nFetch it again."
-
-
 def test_without_a_cure_a_message_has_one_line() -> None:
     assert str(HpcmodError("a.sif is truncated")) == "a.sif is truncated"
 
@@ -54,10 +48,7 @@ def test_system_errors_are_reported_with_file_and_reason(code: int, kind: type[H
     err = explain_os_error(OSError(code, os.strerror(code), "/some/file"))
     assert type(err) is kind
     assert err.message == f"/some/file: {os.strerror(code)}"
+    assert explain_os_error(OSError("odd")).message == "odd"
     assert bool(err.cure) == (kind is not HpcmodError)
     assert "--prefix" not in err.cure
     assert ("--prefix" in explain_os_error(OSError(code, "", "/x"), ELSEWHERE).cure) == bool(err.cure)
-
-
-def test_system_errors_without_a_file_are_reported_without_one() -> None:
-    assert explain_os_error(OSError("odd")).message == "odd"

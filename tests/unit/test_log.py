@@ -54,9 +54,6 @@ def test_a_file_gets_everything_with_time_process_and_module(tmp_path: Path) -> 
     assert re.fullmatch(f"{start}INFO hpcmod.some.module: a step", lines[0])
     assert re.fullmatch(f"{start}INFO {USER_MESSAGES}: a message", lines[5])
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-
-
-def test_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "other")
     with pytest.raises(OSError, match="link"), logging_to(LogSettings(file=str(tmp_path / "link"))):
         pass
@@ -78,9 +75,6 @@ def test_flags_win_over_the_environment(tmp_path: Path, monkeypatch: pytest.Monk
     assert read_settings(environ, verbosity=3, file="b.log") == LogSettings("debug", f"{tmp_path}/b.log")
     assert read_settings({}, verbosity=1) == LogSettings("info")
     assert read_settings({}) == LogSettings()
-
-
-def test_an_unknown_level_is_refused() -> None:
     with pytest.raises(BadInputError, match="HPCMOD_LOG=loud: not a valid level\nSet it to one of info, debug"):
         read_settings({"HPCMOD_LOG": "loud"})
 

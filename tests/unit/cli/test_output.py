@@ -31,6 +31,9 @@ def test_a_wide_terminal_gets_a_header() -> None:
     lines = list(render_table(HEADERS, ROWS, width=120))
     assert lines[0] == "MODULE                                STATE      NOTES"
     assert len(lines) == 3
+    assert list(render_table(HEADERS, [], width=80)) == []
+    lines = list(render_table(HEADERS, ROWS, width=80))  # the wrapped last column stays in its column
+    assert lines[2].startswith(" " * lines[0].index("NOTES") + "site's is used")
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100])
@@ -42,25 +45,10 @@ def test_no_line_is_wider_than_the_terminal_and_no_word_is_cut(width: int) -> No
     }
 
 
-def test_a_wrapped_last_column_stays_in_its_column() -> None:
-    lines = list(render_table(HEADERS, ROWS, width=80))
-    assert lines[2].startswith(" " * lines[0].index("NOTES") + "site's is used")
-
-
 def test_columns_that_do_not_fit_go_below_the_first() -> None:
     lines = list(render_table(HEADERS, ROWS, width=50))
     assert lines[:4] == ["MODULE", "    STATE  NOTES", "PyTorch/2.7.1-rocm-6.2.4-singularity", lines[3]]
     assert lines[3].startswith("    ready  stable,latest;")
-
-
-def test_a_table_without_rows_is_empty() -> None:
-    assert list(render_table(HEADERS, [], width=80)) == []
-
-
-def test_nothing_printed_reaches_a_terminal_as_an_escape(capsys: pytest.CaptureFixture[str]) -> None:
-    print_table(("A",), [("x\x1b[31m\ny",)])
-    print_wrapped("a\x1bb")
-    assert capsys.readouterr().out == "x?[31m y\na?b\n"
 
 
 HOSTILE = "a\x1b]0;b\x07\u202ec"
@@ -73,6 +61,9 @@ def test_text_and_messages_are_cleaned_of_control_and_bidirectional_characters(
     print_message(HOSTILE)
     tell(HOSTILE)
     written = capsys.readouterr()
+    print_table(("A",), [("x\x1b[31m\ny",)])
+    print_wrapped("a\x1bb")
+    assert capsys.readouterr().out == "x?[31m y\na?b\n"
     assert written.out == "a?]0;b??c\n"
     assert written.err == "a?]0;b??c\nhpcmod: a?]0;b??c\n"
 
