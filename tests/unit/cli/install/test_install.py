@@ -112,17 +112,14 @@ def test_install_runs_eb_with_our_python_and_our_easyblocks(eb: FakeCall) -> Non
     )
     assert eb.env["HOME"] == "/home/u"
     assert "HPCMOD_SITE" not in eb.env
+    hpcmod("install", "a.eb", "--site", "lumi", HPCMOD_SITE="generic")
+    assert eb.env["HPCMOD_SITE"] == "lumi"
 
 
 @pytest.mark.parametrize(("own", "used"), [({}, "0"), ({"PYTHONOPTIMIZE": ""}, "0"), ({"PYTHONOPTIMIZE": "2"}, "2")])
 def test_install_runs_eb_without_optimizing_unless_the_user_does(eb: FakeCall, own: dict[str, str], used: str) -> None:
     hpcmod("install", "a.eb", **own)
     assert eb.env["PYTHONOPTIMIZE"] == used
-
-
-def test_install_names_the_site_to_the_easyblock(eb: FakeCall) -> None:
-    hpcmod("install", "a.eb", "--site", "lumi", HPCMOD_SITE="generic")
-    assert eb.env["HPCMOD_SITE"] == "lumi"
 
 
 def test_install_as_json(eb: FakeCall, tmp_path: Path) -> None:

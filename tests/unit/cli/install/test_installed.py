@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from hpcmod.cli.main import main
 from hpcmod.install.kernels import install_kernel
 from hpcmod.model.interactive.kernel import make_kernel
 from tests.calls import hpcmod
@@ -38,13 +37,6 @@ def refused(top: Path, *words: str) -> Result:
     return result
 
 
-def test_the_whole_name_removes_one_installation(top: Path) -> None:
-    assert hpcmod("remove", "PyTorch/2.6").exit_code == 0
-    assert {path.relative_to(top).parts[-2] for path in files(top)} == {"PyTorch", "2.7", "bin", "libexec"}
-    assert hpcmod("remove", "PyTorch").exit_code == 0
-    assert files(top) == []
-
-
 @pytest.mark.parametrize("name", ["PyTorch", "PyTorch/", "PyTorch/2", "PyTorch/2.", "pytorch/2.6", "", "/", ".."])
 def test_removes_nothing_unless_exactly_one_installation_matches(top: Path, name: str) -> None:
     refused(top, name)
@@ -58,10 +50,7 @@ def test_does_not_remove_published_containers(top: Path) -> None:
 def test_a_loaded_module_is_not_removed(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("_HPCMOD_CONTAINER", "PyTorch/2.6")
     assert "module unload PyTorch/2.6" in refused(top, "PyTorch/2.6").stderr
-
-
-def test_a_second_loaded_container_is_not_removed(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("_HPCMOD_CONTAINER", "ai Tool/1.0")
+    monkeypatch.setenv("_HPCMOD_CONTAINER", "ai Tool/1.0")  # which was loaded after it
     monkeypatch.setenv("LOADEDMODULES", "Tool/1.0:PyTorch/2.6")
     assert "module unload PyTorch/2.6" in refused(top, "PyTorch/2.6").stderr
 
@@ -94,13 +83,13 @@ def test_remove_asks_on_a_terminal(top: Path, monkeypatch: pytest.MonkeyPatch, a
 
 def test_remove_asks_nothing_with_yes_or_in_a_script(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert hpcmod("remove", "PyTorch/2.6").exit_code == 0
+    assert {path.relative_to(top).parts[-2] for path in files(top)} == {"PyTorch", "2.7", "bin", "libexec"}
     monkeypatch.setattr("hpcmod.cli.install.installed.on_a_terminal", lambda: True)
-    assert hpcmod("remove", "--yes", "PyTorch/2.7").exit_code == 0
+    assert hpcmod("remove", "--yes", "PyTorch").exit_code == 0  # of which there is one version left
     assert files(top) == []
 
 
 def test_reports_kernels_that_stop_working(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("JUPYTER_DATA_DIR", raising=False)
     directory = top / "home/.local/share/jupyter/kernels"
     for version in ("2.6", "2.7"):
         root = str(top / "software/PyTorch" / version)
@@ -126,17 +115,16 @@ def test_packages_that_were_kept_can_be_removed_later(top: Path) -> None:
     mine = top / "software/PyTorch/2.6/user-software/venv/mine.py"
     mine.parent.mkdir(parents=True)
     mine.touch()
-    run = CliRunner().invoke
-    assert "kept" in run(main, ["remove", "PyTorch/2.6"]).stderr
-    assert run(main, ["remove", "PyTorch/2.7"]).exit_code == 0
-    again = run(main, ["remove", "PyTorch/2.6"])
+    assert "kept" in hpcmod("remove", "PyTorch/2.6").stderr
+    assert hpcmod("remove", "PyTorch/2.7").exit_code == 0
+    again = hpcmod("remove", "PyTorch/2.6")
     assert again.exit_code == 3
     assert "hpcmod remove PyTorch/2.6 --with-packages" in again.stderr
-    planned = json.loads(run(main, ["remove", "PyTorch/2.6", "--with-packages", "--dry-run", "--json"]).stdout)
-    assert planned["packages"] == [str(mine.parents[1])]
-    assert run(main, ["remove", "PyTorch/2.6", "--with-packages", "--dry-run"]).stdout == f"{mine.parents[1]}\n"
+    with_packages = ("remove", "PyTorch/2.6", "--with-packages")
+    assert json.loads(hpcmod(*with_packages, "--dry-run", "--json").stdout)["packages"] == [str(mine.parents[1])]
+    assert hpcmod(*with_packages, "--dry-run").stdout == f"{mine.parents[1]}\n"
     assert mine.exists()
-    done = run(main, ["remove", "PyTorch/2.6", "--with-packages"])
+    done = hpcmod(*with_packages)
     assert done.exit_code == 0, done.stderr
     assert list(top.iterdir()) == []
 

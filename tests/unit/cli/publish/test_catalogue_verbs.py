@@ -63,6 +63,7 @@ def test_verify_names_wrong_modes_and_fixes_them(shop: Catalogue) -> None:
 
 def test_verify_notices_a_copy_and_rebuild_repairs_it(shop: Catalogue, tmp_path: Path) -> None:
     shutil.copytree(shop.directory, tmp_path / "copy")
+    (tmp_path / "copy/modules/all/Toy/1.0.lua").unlink()
     assert "not as published" in call(tmp_path / "copy", "verify").stdout
     assert call(tmp_path / "copy", "rebuild").exit_code == 0
     assert "not as published" not in call(tmp_path / "copy", "verify").stdout

@@ -36,10 +36,6 @@ def test_a_change_is_shown_field_by_field_and_how_to_revert_it(shop: Catalogue) 
     assert lines(shop, "catalogue", "undo", "3") == ["Toy/2.0: aliases: stable -> none"]
 
 
-def test_reports_that_nothing_has_to_change(shop: Catalogue) -> None:
-    assert call(shop, "catalogue", "restore", "Toy/1.0").stderr == "hpcmod: no change needed\n"
-
-
 def test_a_dry_run_shows_the_same_and_changes_nothing(shop: Catalogue) -> None:
     dry = lines(shop, "catalogue", "deprecate", "Toy/1.0", "--successor", "Toy/2.0", "--dry-run")
     assert lines(shop, "catalogue", "deprecate", "Toy/1.0", "--successor", "Toy/2.0") == dry
@@ -66,13 +62,6 @@ def test_a_day_that_is_over_is_reported_and_a_reason_of_many_lines_is_shown_as_o
     assert "has passed" not in call(shop, "catalogue", "deprecate", "Toy/1.0", "--until", "2999-01-01").stderr
 
 
-@pytest.mark.parametrize("day", ["2027-02-31", "tomorrow", "2027-13-01"])
-def test_an_impossible_date_is_refused_first(shop: Catalogue, day: str) -> None:
-    done = call(shop, "catalogue", "deprecate", "Toy/1.0", "--until", day)
-    assert done.exit_code == 2
-    assert f"--until {day}: not a valid date" in done.stderr
-
-
 def test_json_tells_the_whole_change(shop: Catalogue) -> None:
     done = call(shop, "catalogue", "retire", "Toy/1.0", "-m", "why", "--json")
     found = json.loads(done.stdout)
@@ -95,7 +84,12 @@ def test_json_tells_the_whole_change(shop: Catalogue) -> None:
             "does not point to Toy/1.0",
             id="not its alias",
         ),
-        pytest.param(("catalogue", "deprecate", "Toy/1.0", "--until", "soon"), 2, "2027-03-01", id="no day"),
+        *(
+            pytest.param(
+                ("catalogue", "deprecate", "Toy/1.0", "--until", day), 2, f"--until {day}: not a valid", id=day
+            )
+            for day in ("soon", "2027-02-31", "2027-13-01")
+        ),
         pytest.param(("catalogue", "gc", "--days", "-1"), 2, "not in the range", id="days before today"),
         pytest.param(("catalogue", "undo", "99"), 3, "change 99 not found", id="unknown change"),
         pytest.param(
@@ -133,14 +127,6 @@ def test_the_journal_says_who_did_what_when_and_why(shop: Catalogue) -> None:
     assert len(json.loads(call(shop, "catalogue", "journal", "Toy", "--json").stdout)["changes"]) == 4
 
 
-def test_rebuilding_makes_again_what_users_see(shop: Catalogue) -> None:
-    module = shop.modules / "Toy/1.0.lua"
-    text = module.read_text()
-    module.unlink()
-    lines(shop, "catalogue", "rebuild")
-    assert module.read_text() == text
-
-
 def test_making_a_catalogue_again_changes_only_the_given_settings(shop: Catalogue) -> None:
     lines(shop, "catalogue", "init", str(shop.directory), "--count-use")
     lines(shop, "catalogue", "init", str(shop.directory))
@@ -164,11 +150,8 @@ def test_undo_without_a_number_restores_what_gc_kept_last(shop: Catalogue) -> No
 
 def test_gc_reports_what_it_would_remove(shop: Catalogue) -> None:
     call(shop, "catalogue", "undo")
-    assert lines(shop, "catalogue", "gc", "--dry-run", "--days", "0")[0].split()[:3] == [
-        "would",
-        "remove",
-        "images/Toy-2.0.sif",
-    ]
+    first = lines(shop, "catalogue", "gc", "--dry-run", "--days", "0")[0]
+    assert first.split()[:3] == ["would", "remove", "images/Toy-2.0.sif"]
     found = json.loads(call(shop, "catalogue", "gc", "--days", "0", "--json").stdout)
     assert [one["remove"] for one in found["found"]] == [True] * 3
     assert not (shop.images / "Toy-2.0.sif").exists()
@@ -189,6 +172,5 @@ def test_every_change_has_a_schema_for_what_it_prints(shop: Catalogue, tmp_path:
         "info Toy/1.0",
         "outdated",
     ):
-        assert (
-            json.loads(call(shop, *line.split(), "--json").stdout)["version"] == 1
-        )  # tests/json_schemas.py validates it
+        # tests/json_schemas.py validates it
+        assert json.loads(call(shop, *line.split(), "--json").stdout)["version"] == 1

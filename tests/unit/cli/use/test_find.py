@@ -59,11 +59,7 @@ def test_ls_shows_containers_that_are_useful_here(site: Catalogue) -> None:
     assert len(lines("ls", "--all")) == 5
     assert lines("ls", "pytorch/2.7") == ["PyTorch/2.7.1 available 21.0 MB any stable"]
     assert lines("ls", "--ready") == []
-
-
-def test_ls_as_json_has_the_same(site: Catalogue) -> None:
     answer = json.loads(hpcmod("ls", "--json").stdout)
-    assert answer["version"] == 1
     assert {one["module"]: one["aliases"] for one in answer["containers"]}["PyTorch/2.7.1"] == ["stable"]
 
 
@@ -84,6 +80,8 @@ def test_search_says_which_packages_fit(site: Catalogue) -> None:
     assert hpcmod("search", "nothing-like-this").exit_code == 3
     found = json.loads(hpcmod("search", "torch==2.7", "--json").stdout)["found"]
     assert {"name": "torch", "version": "2.7.1+rocm6.2.4"} in found[0]["packages"]
+    put(site, make_record("torch-tools/1", packages=(Package("torch", "2.7.1"),)))
+    assert "torch-tools/1 torch 2.7.1" in lines("search", "torch")
 
 
 def test_info_says_all(site: Catalogue) -> None:
@@ -140,15 +138,12 @@ def installed(site: Catalogue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         (root / "record.json").write_text(json.dumps({**record, "packages": packages}))
 
 
-def test_unpublished_installations_are_searched_too(installed: None) -> None:
+def test_unpublished_installations_are_searched_and_compared_too(installed: None) -> None:
+    for other in ("Mine/1", "PyTorch/2.7.1"):
+        assert "package torch 2.7.1+rocm6.2.4 -> 2.8.0+rocm6.2.4" in lines("info", other, "--diff", "Mine/2")
     assert lines("search", "torch==2.8") == ["Mine/2 torch 2.8.0"]
     assert lines("search", "mine/1") == ["Mine/1"]
     assert lines("search", "torch")[-1] == "Mine/2 torch 2.8.0"
-
-
-def test_unpublished_installations_are_compared_by_image(installed: None) -> None:
-    assert "package torch 2.7.1+rocm6.2.4 -> 2.8.0+rocm6.2.4" in lines("info", "Mine/1", "--diff", "Mine/2")
-    assert "package torch 2.7.1+rocm6.2.4 -> 2.8.0+rocm6.2.4" in lines("info", "PyTorch/2.7.1", "--diff", "Mine/2")
 
 
 def test_packages_that_the_user_added_count(installed: None, tmp_path: Path) -> None:
@@ -220,12 +215,6 @@ def test_finding_imports_little_and_nothing_heavy(line: str, site: Catalogue) ->
     heavy = {"requests", "jinja2", "easybuild", "cryptography", "zstandard", "isal", "hpcmod.image.inspect.contents"}
     assert heavy & imported == set()
     assert len(imported - modules_of("import click")) <= MOST[line]
-
-
-def test_search_shows_versions_of_packages_also_where_the_name_fits(tmp_path: Path, site: Catalogue) -> None:
-    put(site, make_record("torch-tools/1", packages=(Package("torch", "2.7.1"),)))
-    write_index(site)
-    assert "torch-tools/1 torch 2.7.1" in lines("search", "torch")
 
 
 def test_info_shows_what_an_image_contains(tmp_path: Path) -> None:
