@@ -98,6 +98,7 @@ def test_an_installation_that_cannot_begin_leaves_nothing(
         pytest.param({"version": "stable"}, "is an alias of Toy/1.0", id="version that is an alias"),
         pytest.param({"version": "0.5"}, "Toy/0.5 is retired", id="retired"),
         pytest.param({"version": "2.0", "name": "a/b"}, "is not valid in a module name", id="name with a slash"),
+        pytest.param({"version": "2.0", "what": "/nowhere.sif"}, "no such file", id="no image"),
     ],
 )
 def test_the_dry_run_also_refuses_what_cannot_be_published(
@@ -106,15 +107,9 @@ def test_the_dry_run_also_refuses_what_cannot_be_published(
     asked = Request(**{"what": str(image), "name": "Toy", **request_})  # type: ignore[arg-type]
     before = files(shop)
     for verb in (publish, dry_run):
-        with pytest.raises(BadInputError, match=said):
+        with pytest.raises((BadInputError, NotFoundError), match=said):
             verb(shop, asked, context)
     assert files(shop) == before
-
-
-def test_the_dry_run_also_reports_a_missing_image(shop: Catalogue, context: PublishContext) -> None:
-    for verb in (publish, dry_run):
-        with pytest.raises(NotFoundError, match="no such file"):
-            verb(shop, Request("/nowhere.sif", "Toy", "2.0"), context)
 
 
 @pytest.mark.parametrize("damage", ["no SIF", "truncated", "no squashfs", "another machine's"])

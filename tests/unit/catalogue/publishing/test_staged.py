@@ -105,13 +105,8 @@ def test_a_new_kept_rendering_replaces_the_old_one_completely(stage: Stage, monk
     assert kept["easyconfig"] == "name = 'Race'\n"
     assert f'-- a module\nlocal root = "{stage.software}"' in kept.values()
     assert "old" not in kept
+    assert {stat.S_IMODE(path.stat().st_mode) for path in stage.kept.iterdir()} == {0o664}  # as verify expects
     assert [path.name for path in stage.kept.parent.iterdir()] == ["1"]
-
-
-def test_the_group_may_change_what_is_kept_as_verify_expects(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    install(stage, FakeEb(), monkeypatch)
-    place_kept(stage)
-    assert {stat.S_IMODE(path.stat().st_mode) for path in stage.kept.iterdir()} == {0o664}
 
 
 def test_stages_of_catalogues_of_the_same_name_are_apart(stage: Stage, tmp_path: Path) -> None:
