@@ -27,12 +27,10 @@ pytestmark = pytest.mark.skipif(not corpus.HAS_MKSQUASHFS, reason="mksquashfs is
 
 
 @pytest.fixture
-def builder(tmp_path: Path) -> Builder:
+def builder(builder: Builder, tmp_path: Path) -> Builder:
     """A fake runtime that fails as pip does if requirements conflict."""
-    runtime = tmp_path / "runtime"
-    make_program(runtime, "#!/bin/sh\nexit 7\n")
-    (tmp_path / "tmp").mkdir()
-    return Builder(str(runtime), {"HOME": str(tmp_path)}, tmp_path / "tmp", "2026-02-02T00:00:00Z", "alice")
+    make_program(tmp_path / "runtime", "#!/bin/sh\nexit 7\n")
+    return replace(builder, runtime=str(tmp_path / "runtime"))
 
 
 @pytest.fixture

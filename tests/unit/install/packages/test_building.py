@@ -37,10 +37,8 @@ def plan_of(directory: Path, *lines: str) -> StatePlan:
 
 
 @pytest.fixture
-def builder(tmp_path: Path) -> Builder:
-    runtime = tmp_path / "runtime"
-    make_program(runtime, LISTS)
-    (tmp_path / "tmp").mkdir()
+def builder(builder: Builder, tmp_path: Path) -> Builder:
+    make_program(tmp_path / "runtime", LISTS)
     environ = {
         "PATH": os.defpath,
         "ARGUMENTS": str(tmp_path / "arguments"),
@@ -49,7 +47,7 @@ def builder(tmp_path: Path) -> Builder:
         "PYTHONPATH": "/host",
         "SINGULARITY_BINDPATH": "/other:/user-software",
     }
-    return Builder(str(runtime), environ, tmp_path / "tmp", "2026-02-02T00:00:00Z", "alice")
+    return replace(builder, runtime=str(tmp_path / "runtime"), environ=environ)
 
 
 def test_pip_gets_its_own_settings_and_none_of_the_host(tmp_path: Path, builder: Builder) -> None:

@@ -41,12 +41,6 @@ def no_talk(line: str) -> None:
     raise AssertionError(line)
 
 
-@pytest.fixture
-def builder(tmp_path: Path) -> Builder:
-    (tmp_path / "tmp").mkdir()
-    return Builder("/no/runtime", {}, tmp_path / "tmp", "2026-02-02T00:00:00Z", "alice")
-
-
 def test_the_target_comes_from_the_record_of_the_installation() -> None:
     assert read_target(installed(RECORD)) == TARGET
     with pytest.raises(LackingError, match="no Python"):

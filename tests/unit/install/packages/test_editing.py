@@ -25,12 +25,9 @@ from tests.unit.install.packages.test_importing import write_venv
 from tests.unit.model.packages.test_conda import PART
 
 
-@pytest.fixture
-def builder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Builder:
-    """A builder that does not compile modules, because no container is started."""
+@pytest.fixture(autouse=True)
+def no_modules_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(building, "_compile", lambda *_: None)
-    (tmp_path / "tmp").mkdir()
-    return Builder("/no/runtime", {}, tmp_path / "tmp", "2026-02-02T00:00:00Z", "alice")
 
 
 @pytest.fixture

@@ -48,12 +48,10 @@ def channel(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture
-def builder(tmp_path: Path) -> Builder:
+def builder(builder: Builder, tmp_path: Path) -> Builder:
     """A fake runtime that records what it is asked to run."""
-    runtime = tmp_path / "runtime"
-    make_program(runtime, f'#!/bin/sh\necho "$*" >>{tmp_path}/called\n')
-    (tmp_path / "tmp").mkdir()
-    return Builder(str(runtime), {"HOME": str(tmp_path)}, tmp_path / "tmp", "2026-02-02T00:00:00Z", "alice")
+    make_program(tmp_path / "runtime", f'#!/bin/sh\necho "$*" >>{tmp_path}/called\n')
+    return replace(builder, runtime=str(tmp_path / "runtime"))
 
 
 def base_of(sif: Path) -> BaseImage:

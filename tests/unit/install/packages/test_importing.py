@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,17 +10,15 @@ import pytest
 from hpcmod.errors import BadInputError, NotFoundError
 from hpcmod.image.squashfs.codecs import codec
 from hpcmod.image.squashfs.pack import pack_directory
-from hpcmod.install.packages import rebasing
 from hpcmod.install.packages.builder import Builder
-from hpcmod.install.packages.building import Resolution
 from hpcmod.install.packages.importing import plan_import, read_list, read_source
 from hpcmod.model.packages.plan import PackageChange, StatePlan
 from hpcmod.model.packages.requirement import Requirements
 from hpcmod.model.packages.sources import Source
 from hpcmod.model.packages.state import Locked
 from tests.package_states import EINOPS, NEEDY, TARGET, make_state, write_set
+from tests.unit.install.packages.conftest import Answer
 
-BUILDER = Builder("/no/runtime", {}, Path("/tmp"), "2026-02-02T00:00:00Z", "alice")
 CHANGE = PackageChange(action="add --from x")
 
 
@@ -74,21 +71,8 @@ def test_what_has_no_packages_is_refused(tmp_path: Path) -> None:
         read_source(tmp_path / "binary")
 
 
-Resolve = Callable[[StatePlan], "tuple[Locked, ...]"]
-
-
-@pytest.fixture
-def answer(monkeypatch: pytest.MonkeyPatch) -> Callable[[Resolve], None]:
-    """Return a function that replaces pip's resolver by another function."""
-
-    def use(resolve: Resolve) -> None:
-        monkeypatch.setattr(rebasing, "resolve_packages", lambda plan, _: Resolution(resolve(plan), plan.conda))
-
-    return use
-
-
 def test_they_join_the_packages_of_the_set_and_the_image_keeps_its_own(
-    tmp_path: Path, answer: Callable[[Resolve], None]
+    tmp_path: Path, builder: Builder, answer: Answer
 ) -> None:
     asked = []
 
@@ -100,7 +84,7 @@ def test_they_join_the_packages_of_the_set_and_the_image_keeps_its_own(
     found = write_set(tmp_path / "default", make_state(1, EINOPS))
     wanted = Requirements(("needy", "torch"), options=("--pre",), places=("/wheels",))
     source = Source(wanted, (("needy", "1.0"), ("torch", "2.6")))
-    rebase = plan_import(TARGET, found, source, CHANGE, BUILDER)
+    rebase = plan_import(TARGET, found, source, CHANGE, builder)
     assert asked[0].lines == ("einops", "needy", "torch")
     assert {"einops==0.8.1", "needy==1.0", "torch==2.7.1+rocm6.2.4"} <= set(asked[0].constraints)
     assert (asked[0].pip.words, asked[0].pip.places) == (("--pre",), ("/wheels",))
@@ -110,7 +94,7 @@ def test_they_join_the_packages_of_the_set_and_the_image_keeps_its_own(
     assert (rebase.plan.action, rebase.plan.parent.number) == ("add --from x", 1)  # type: ignore[union-attr]
 
 
-def test_what_is_left_out_or_cannot_be_installed(tmp_path: Path, answer: Callable[[Resolve], None]) -> None:
+def test_what_is_left_out_or_cannot_be_installed(tmp_path: Path, builder: Builder, answer: Answer) -> None:
     def resolve(plan: StatePlan) -> tuple[Locked, ...]:
         if "lost" in plan.lines:
             raise NotFoundError("no version of lost")
@@ -119,10 +103,10 @@ def test_what_is_left_out_or_cannot_be_installed(tmp_path: Path, answer: Callabl
     answer(resolve)
     found = write_set(tmp_path / "default")
     source = Source(Requirements(("einops", "lost")), (("einops", "0.8"),))
-    assert [str(one) for one in plan_import(TARGET, found, source, CHANGE, BUILDER).failures] == [
+    assert [str(one) for one in plan_import(TARGET, found, source, CHANGE, builder).failures] == [
         "lost: gone (no version of lost)"
     ]
-    rebase = plan_import(TARGET, found, source, replace(CHANGE, dropped=("lost",)), BUILDER)
+    rebase = plan_import(TARGET, found, source, replace(CHANGE, dropped=("lost",)), builder)
     assert (rebase.failures, rebase.plan.requirements) == ([], ("einops",))
 
 

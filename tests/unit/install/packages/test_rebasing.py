@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,22 +14,10 @@ from hpcmod.model.images.facts import Package
 from hpcmod.model.packages.plan import PackageChange, StatePlan
 from hpcmod.model.packages.state import Locked
 from tests.package_states import EINOPS, NEEDY, OTHER_TAG, TARGET, make_state, write_set
+from tests.unit.install.packages.conftest import Answer
 from tests.unit.model.packages.test_conda import PART, SAMTOOLS
 
-BUILDER = Builder("/no/runtime", {}, Path("/tmp"), "2026-02-02T00:00:00Z", "alice")
 OLD = make_state(1, EINOPS, NEEDY, tag=OTHER_TAG, module="PyTorch/2.6.0", python="3.11")
-
-Resolve = Callable[[StatePlan], tuple[Locked, ...]]
-
-
-@pytest.fixture
-def answer(monkeypatch: pytest.MonkeyPatch) -> Callable[[Resolve], None]:
-    """Return a function that replaces pip's resolver by another function."""
-
-    def use(resolve: Resolve) -> None:
-        monkeypatch.setattr(rebasing, "resolve_packages", lambda plan, _: Resolution(resolve(plan), plan.conda))
-
-    return use
 
 
 def test_the_source_is_what_fits_least_or_what_is_asked_for(tmp_path: Path) -> None:
@@ -44,7 +31,7 @@ def test_the_source_is_what_fits_least_or_what_is_asked_for(tmp_path: Path) -> N
     assert choose_source(TARGET, mine, "").number == 3
 
 
-def test_versions_are_kept_where_they_fit(tmp_path: Path, answer: Callable[[Resolve], None]) -> None:
+def test_versions_are_kept_where_they_fit(tmp_path: Path, builder: Builder, answer: Answer) -> None:
     asked = []
 
     def resolve(plan: StatePlan) -> tuple[Locked, ...]:
@@ -55,14 +42,14 @@ def test_versions_are_kept_where_they_fit(tmp_path: Path, answer: Callable[[Reso
 
     answer(resolve)
     found = write_set(tmp_path / "default", OLD)
-    rebase = plan_rebase(TARGET, found, OLD, PackageChange(), BUILDER)
+    rebase = plan_rebase(TARGET, found, OLD, PackageChange(), builder)
     assert list(map(str, rebase.differences)) == ["einops: changed 0.8.1 -> 0.9", "needy: same 1.0"]
     assert len(asked) == 2
     assert rebase.failures == []
 
 
 def test_each_package_that_cannot_be_installed_is_reported_with_the_reason(
-    tmp_path: Path, answer: Callable[[Resolve], None]
+    tmp_path: Path, builder: Builder, answer: Answer
 ) -> None:
     gone, image = Locked("gone", "1"), Package("torchvision", "0.22")
     source = make_state(1, EINOPS, NEEDY, gone, Locked("torchvision", "0.21"), tag=OTHER_TAG)
@@ -77,20 +64,20 @@ def test_each_package_that_cannot_be_installed_is_reported_with_the_reason(
 
     answer(resolve)
     found = write_set(tmp_path / "default", source)
-    rebase = plan_rebase(target, found, source, PackageChange(), BUILDER)
+    rebase = plan_rebase(target, found, source, PackageChange(), builder)
     assert list(map(str, rebase.differences)) == [
         "einops: same 0.8.1",
         "gone: gone 1 (no version of gone fits)",
         "needy: conflict 1.0 (needy conflicts with torch)",
         "torchvision: in the image 0.21 -> 0.22",
     ]
-    left = plan_rebase(target, found, source, PackageChange(dropped=("gone", "needy")), BUILDER)
+    left = plan_rebase(target, found, source, PackageChange(dropped=("gone", "needy")), builder)
     assert left.failures == []
     assert found.states() == [source]
 
 
 def test_conda_packages_are_resolved_again_and_reported_with_those_of_pip(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, builder: Builder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = replace(OLD, conda=replace(PART, requirements=("samtools=1.19", "htslib")))
     asked = []
@@ -105,7 +92,7 @@ def test_conda_packages_are_resolved_again_and_reported_with_those_of_pip(
 
     monkeypatch.setattr(rebasing, "resolve_packages", resolve)
     found = write_set(tmp_path / "default", before)
-    rebase = plan_rebase(TARGET, found, before, PackageChange(), BUILDER)
+    rebase = plan_rebase(TARGET, found, before, PackageChange(), builder)
     assert list(map(str, rebase.differences)) == [
         "htslib: in the image 1.19 (conda)",
         "samtools: changed 1.19 h5_0 -> 1.19 h6_0 (conda)",
@@ -113,7 +100,7 @@ def test_conda_packages_are_resolved_again_and_reported_with_those_of_pip(
         "needy: same 1.0",
     ]
     assert asked == [PART.packages, ()]
-    dropped = plan_rebase(TARGET, found, before, PackageChange(dropped=("samtools", "htslib")), BUILDER)
+    dropped = plan_rebase(TARGET, found, before, PackageChange(dropped=("samtools", "htslib")), builder)
     assert [str(one) for one in dropped.differences[:2]] == [
         "htslib: removed 1.19 (conda)",
         "samtools: removed 1.19 (conda)",
