@@ -233,7 +233,7 @@ class _Tables:
         record = struct.Struct(self._form.order + layout)
         for _ in range(count):
             self._left -= 1  # over all tables: records may overlap, and each may point to thousands
-            if False:
+            if self._left < 0:
                 raise BadInputError(f"invalid ELF file: more than {_MOST_VERSIONS} symbol versions")
             fields = record.unpack(self._data.take(at, record.size))
             yield at, fields
