@@ -79,7 +79,7 @@ def test_a_bind_hides_what_the_image_has_there(tmp_path: Path, host: Path) -> No
         assert bound.read_bytes("/new/place", 3) == b"the"
         assert "other" not in bound.listdir("/opt/own")
         assert bound.listdir("/new") == ["place"]
-        assert bound.listdir("/") == ["new", "opt"]
+        assert bound.listdir("/") == ["bin", "new", "opt"]
         assert bound.read_bytes("/opt/own/none", 9) == b""
 
 
