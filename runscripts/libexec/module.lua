@@ -35,13 +35,14 @@ if unloading and not os.getenv(memory) then return end
 if container.python and not state.SEVERAL then setenv("_HPCMOD_PYTHON", this_module) end
 
 -- SIF, RUNSCRIPTS and CONTAINERROOT belong to the container that was loaded last, all else, such as binds, to the first:
--- wrappers of the others replace it when they start. _HPCMOD_ORDER lists them, the last first.
+-- wrappers of the others replace it when they start. _HPCMOD_ORDER_PATH lists them, the last first. Lmod 9 gives lists to
+-- fish, which joins only those whose name ends in PATH with colons.
 local others = {}
-local is_last = not unloading or string.match(os.getenv("_HPCMOD_ORDER") or "", "^[^:]*") == mark
-for name in string.gmatch(os.getenv("_HPCMOD_ORDER") or "", "[^:]+") do
+local is_last = not unloading or string.match(os.getenv("_HPCMOD_ORDER_PATH") or "", "^[^:]*") == mark
+for name in string.gmatch(os.getenv("_HPCMOD_ORDER_PATH") or "", "[^:]+") do
     if name ~= mark then others[#others + 1] = name end
 end
-prepend_path("_HPCMOD_ORDER", mark)
+prepend_path("_HPCMOD_ORDER_PATH", mark)
 if loading and os.getenv("_HPCMOD_CONTAINER") then state.ADDITIONAL = "yes" end
 local is_first = not state.ADDITIONAL
 if is_first then setenv("_HPCMOD_CONTAINER", this_module) end
@@ -50,12 +51,12 @@ if is_first then setenv("_HPCMOD_CONTAINER", this_module) end
 
 local function share(name, value)
     if unloading and not is_last then return end
-    if not others[1] then return override(name, value, "_HPCMOD_ORDER") end
+    if not others[1] then return override(name, value, "_HPCMOD_ORDER_PATH") end
     setenv(name, value)
     if not unloading then return end
     local root = string.gsub(os.getenv("RUNSCRIPTS" .. others[1]) or "", "/runscripts$", "")
     local theirs = name == "CONTAINERROOT" and root or os.getenv(name .. others[1]) or ""
-    variables.set_by_shell(name, theirs, "_HPCMOD_ORDER", table.concat(others, ":"), "_HPCMOD_NOTHING")
+    variables.set_by_shell(name, theirs, "_HPCMOD_ORDER_PATH", table.concat(others, ":"), "_HPCMOD_NOTHING")
 end
 
 local function set_default_inside(name, value)

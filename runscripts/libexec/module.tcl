@@ -25,7 +25,7 @@ proc hpcmod::share {name value} {
     variable unloading; variable others; variable is_last
     if {$unloading && !$is_last} { return }
     set next [lindex $others 0]
-    if {$next eq ""} { return [override $name $value _HPCMOD_ORDER] }
+    if {$next eq ""} { return [override $name $value _HPCMOD_ORDER_PATH] }
     if {!$unloading} { return [put $name $value] }
     set root [regsub {/runscripts$} [value RUNSCRIPTS$next] ""]
     set_at_unload $name [expr {$name eq "CONTAINERROOT" ? $root : [value $name$next]}]
@@ -150,12 +150,12 @@ namespace eval hpcmod {
         put _HPCMOD_PYTHON $this_module
     }
     # SIF, RUNSCRIPTS and CONTAINERROOT belong to the container that was loaded last, all else, such as binds, to the first:
-    # wrappers of the others replace it when they start. _HPCMOD_ORDER lists them, the last first.
-    variable order [split [value _HPCMOD_ORDER] :]
+    # wrappers of the others replace it when they start. _HPCMOD_ORDER_PATH lists them, the last first.
+    variable order [split [value _HPCMOD_ORDER_PATH] :]
     variable is_last [expr {!$unloading || [lindex $order 0] eq $mark}]
     variable others {}
     foreach name $order { if {$name ni [list "" $mark]} { lappend others $name } }
-    prepend-path _HPCMOD_ORDER $mark
+    prepend-path _HPCMOD_ORDER_PATH $mark
     if {$loading && [value _HPCMOD_CONTAINER] ne ""} { set state(ADDITIONAL) yes }
     variable is_first [expr {![info exists state(ADDITIONAL)]}]
     if {$is_first} { put _HPCMOD_CONTAINER $this_module }
