@@ -321,8 +321,6 @@ class ContainerModule(EasyBlock):
         )
         with boundary(), ProgressLine(f"copying {source['name']}") as progress:
             self.plan = self.make_plan(source["path"])  # refuses a damaged root file system before anything changes
-            if not self.plan.runscripts.has_bash:
-                self.tell("the image has no bash: its commands start directly; no start-shell or conda-python-simple")
             check_wrapped_commands(self.plan.spec.commands or (), Path(source["path"]), self.plan.binds)
             if wanted.lines:
                 check_no_others(self.shared.final(self.installdir) if self.shared else Path(self.installdir))

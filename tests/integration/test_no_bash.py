@@ -56,7 +56,7 @@ def loader(stack: Stack, bare: EasyBuild, tmp_path: Path) -> Loader:
 
 def test_the_installation_says_once_what_is_missing(bare: EasyBuild) -> None:
     said = (bare.top / "said").read_text()
-    assert said.count("the image has no bash") == 2
+    assert said.count("the image has no /bin/bash") == 2
     assert "The image was not started: it has neither true nor sh" in said
 
 
