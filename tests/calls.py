@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+import io
 import json
+from collections.abc import Iterator
 from typing import Any
 
+import click
 from click.testing import CliRunner, Result
 
 from hpcmod.cli.main import main
+from hpcmod.cli.reference.commands import verbs_of
+
+
+def all_commands(group: click.Group = main, before: str = "") -> Iterator[tuple[str, click.Command]]:
+    """Return the words and the object of each command; a group comes before its commands."""
+    for name, command in verbs_of(group).items():
+        yield f"{before}{name}", command
+        if isinstance(command, click.Group):
+            yield from all_commands(command, f"{before}{name} ")
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
 
 
 def hpcmod(*words: object, answer: str = "", **environ: str) -> Result:

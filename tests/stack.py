@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
+from hpcmod.image.inspect.contents import read_facts
 from tests.preloaded import EASYBUILD, call
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -42,6 +43,11 @@ class Stack:
     def missing(self, *names: str) -> list[str]:
         """Return the given fields whose path does not exist."""
         return [name for name in names if not getattr(self, name).exists()]
+
+    @property
+    def packaging(self) -> str:
+        """Version of the package `packaging` in the tiny image: the newest when it was built."""
+        return {package.name: package.version for package in read_facts(self.tiny_sif).packages}["packaging"]
 
     def environment(self, home: Path, **more: str) -> dict[str, str]:
         """Return the environment of a tool under test: our tools first on PATH, its own home directory, no module tool

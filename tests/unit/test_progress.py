@@ -6,13 +6,9 @@ import pytest
 
 from hpcmod import progress
 from hpcmod.progress import ProgressLine, Working, render_progress
+from tests.calls import Terminal
 
 GB = 1_000_000_000
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 class Clock:

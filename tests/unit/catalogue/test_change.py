@@ -171,9 +171,7 @@ def test_the_next_change_finishes_one_killed_at_any_write(tmp_path: Path, work: 
     assert finished * STRIDE > 20, "hardly any kill left something to finish"
 
 
-def test_the_next_writer_removes_leftovers_of_killed_writers_only(
-    shop: Catalogue,
-) -> None:
+def test_the_next_writer_removes_leftovers_of_killed_writers_only(shop: Catalogue) -> None:
     scripts = shop.software / "Toy" / "1.0"
     scripts.mkdir(parents=True, exist_ok=True)
     running = scripts / temporary_name("python")  # belongs to this process

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from hpcmod.cli.main import main
-from hpcmod.cli.reference.commands import verbs_of
+from tests.calls import all_commands
 
 pytestmark = pytest.mark.slow
 
@@ -79,33 +79,14 @@ KINDS: dict[str, Callable[[Path], object]] = {
 }
 SUFFIXES = (".sif", ".eb", ".toml", ".sh")
 THOROUGH = os.environ.get("HPCMOD_THOROUGH") == "1"
-BY_NAME = (
-    "bake",
-    "build",
-    "bundle",
-    "doctor",
-    "fetch",
-    "info",
-    "install",
-    "job",
-    "lint",
-    "publish",
-)
+BY_NAME = ("bake", "build", "bundle", "doctor", "fetch", "info", "install", "job", "lint", "publish")
 """Verbs that read a file according to its suffix: they get each kind of bad file with two suffixes, in turn.
 
 Other verbs get each kind of bad file once, with the suffixes in turn; with HPCMOD_THOROUGH=1, all combinations.
 """
 
 
-def commands(group: click.Group, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    for name, command in verbs_of(group).items():
-        if isinstance(command, click.Group):
-            yield from commands(command, (*words, name))
-        else:
-            yield (*words, name), command
-
-
-COMMANDS = {" ".join(words): command for words, command in commands(main)}
+COMMANDS = {line: command for line, command in all_commands() if not isinstance(command, click.Group)}
 
 
 def lines_of(name: str, path: str, *, options: bool) -> Iterator[list[str]]:

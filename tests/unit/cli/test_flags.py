@@ -8,21 +8,17 @@ import pytest
 from click.testing import CliRunner
 
 from hpcmod.cli.flags import with_flags
-from hpcmod.cli.main import main
-from hpcmod.cli.reference.commands import verbs_of
+from tests.calls import all_commands
 
 
-def typed_commands(command: click.Command = main, line: str = "hpcmod") -> list[tuple[str, click.Command, type]]:
-    """Return the commands that take their options as a dataclass: command line, command, and dataclass."""
-    if isinstance(command, click.Group):
-        return [found for name, one in verbs_of(command).items() for found in typed_commands(one, f"{line} {name}")]
+def flags_of(command: click.Command) -> type | None:
+    """Return the dataclass as which a command takes its options, if any."""
     inner = getattr(command.callback, "__wrapped__", None)
-    hints = get_type_hints(inner) if inner else {}
-    kind = hints.get("flags")
-    return [(line, command, kind)] if kind is not None and is_dataclass(kind) else []
+    kind = get_type_hints(inner).get("flags") if inner else None
+    return kind if is_dataclass(kind) else None
 
 
-TYPED = typed_commands()
+TYPED = [(f"hpcmod {line}", command, kind) for line, command in all_commands() if (kind := flags_of(command))]
 
 
 def test_commands_with_many_options_take_one_value() -> None:

@@ -22,14 +22,9 @@ from hpcmod.cli.reference.man import man_pages
 from hpcmod.cli.reference.pages import command_pages
 from hpcmod.image.inspect import contents
 from tests import corpus
+from tests.calls import all_commands
 
-
-def commands(group: click.Command = main, prefix: str = "hpcmod") -> list[tuple[str, click.Command]]:
-    """Return every verb with its command line."""
-    found = [(prefix, group)]
-    for name, command in verbs_of(group).items() if isinstance(group, click.Group) else ():
-        found += commands(command, f"{prefix} {name}")
-    return found
+COMMANDS = [("hpcmod", main), *((f"hpcmod {words}", command) for words, command in all_commands())]
 
 
 def test_the_command_is_installed_as_hpcmod() -> None:
@@ -38,7 +33,7 @@ def test_the_command_is_installed_as_hpcmod() -> None:
     assert done.stdout == f"hpcmod, version {hpcmod.__version__}\n"
 
 
-@pytest.mark.parametrize(("line", "command"), commands(), ids=[line for line, _ in commands()])
+@pytest.mark.parametrize(("line", "command"), COMMANDS, ids=[line for line, _ in COMMANDS])
 def test_every_verb_says_what_it_does_and_shows_an_example(line: str, command: click.Command) -> None:
     result = CliRunner().invoke(main, [*line.split()[1:], "-h"])
     assert result.exit_code == 0
@@ -49,13 +44,13 @@ def test_every_verb_says_what_it_does_and_shows_an_example(line: str, command: c
 
 
 def test_every_flag_says_what_it_does() -> None:
-    for line, command in commands():
+    for line, command in COMMANDS:
         for parameter in command.params:
             if isinstance(parameter, click.Option):
                 assert parameter.help, f"{line} {parameter.opts}"
 
 
-@pytest.mark.parametrize(("group", "path"), [(one, path) for path, one in commands() if isinstance(one, LazyGroup)])
+@pytest.mark.parametrize(("group", "path"), [(one, path) for path, one in COMMANDS if isinstance(one, LazyGroup)])
 def test_the_tables_of_commands_agree_with_the_help_of_each(group: LazyGroup, path: str) -> None:
     table = {name: text for commands in group.tables.values() for name, (_, text) in commands.items()}
     assert table == {name: inspect.cleandoc(verb.help or "").splitlines()[0] for name, verb in verbs_of(group).items()}
@@ -178,7 +173,7 @@ def test_a_closed_pipe_is_not_an_error() -> None:
     assert (done.stderr, done.returncode) == ("", 1)
 
 
-WITH_JSON = [line for line, command in commands() if any(one.name == "as_json" for one in command.params)]
+WITH_JSON = [line for line, command in COMMANDS if any(one.name == "as_json" for one in command.params)]
 
 
 @pytest.mark.parametrize("line", WITH_JSON)

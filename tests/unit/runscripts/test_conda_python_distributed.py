@@ -100,18 +100,8 @@ def test_the_environment_is_otherwise_untouched(rank: Rank) -> None:
     own = {**lower_case, "LC_ALL": "C", "TWO_LINES": "b\nc"}
     env = task(0, **own)
     seen = rank(env).environment
-    ours = {
-        *RANKS,
-        "HPCMOD_LOCAL_RANK",
-        "NCCL_SOCKET_IFNAME",
-        "ODD_ONE",
-        "PYTHONNOUSERSITE",
-        "PWD",
-        "SHLVL",
-        "_",
-        "OLDPWD",
-        "python",
-    }
+    others = "HPCMOD_LOCAL_RANK NCCL_SOCKET_IFNAME ODD_ONE PYTHONNOUSERSITE PWD SHLVL _ OLDPWD python"
+    ours = {*RANKS, *others.split()}
     caches = {name for name, value in seen.items() if "-hpcmod-4711-" in value}
     assert len(caches) == 8
     kept = {name: value for name, value in seen.items() if name not in ours | caches}

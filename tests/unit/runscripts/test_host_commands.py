@@ -213,34 +213,15 @@ def test_a_valid_request_runs(helper: Helper) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "LD_PRELOAD",
-        "LD_LIBRARY_PATH",
-        "PATH",
-        "PYTHONPATH",
-        "BASH_ENV",
-        "ENV",
-        "IFS",
-        "HOME",
-        "SLURM_CONF",
-        "SLURM_PROLOG",
-        "SLURM_TASK_EPILOG",
-        "SLURM_SPANK_X",
-        "SLURM_PLUGIN_DIR",
+        *("LD_PRELOAD", "LD_LIBRARY_PATH", "PATH", "PYTHONPATH", "BASH_ENV", "ENV", "IFS", "HOME"),
+        *("SLURM_CONF", "SLURM_PROLOG", "SLURM_TASK_EPILOG", "SLURM_SPANK_X", "SLURM_PLUGIN_DIR"),
         "HPCMOD_HOST_COMMANDS",
     ],
 )
 def test_a_variable_that_could_start_a_program_stays_as_it_is_outside(helper: Helper, name: str) -> None:
-    done = helper.ask(
-        framed(
-            {
-                **helper.valid,
-                "command": "sh",
-                "environment": {name: "planted"},
-                "arguments": ["-c", f'test "${{{name}-}}" != planted'],
-            }
-        )
-    )
-    assert done == {"exit": 0}
+    script = f'test "${{{name}-}}" != planted'
+    asked = {"command": "sh", "environment": {name: "planted"}, "arguments": ["-c", script]}
+    assert helper.ask(framed({**helper.valid, **asked})) == {"exit": 0}
 
 
 def test_a_request_without_an_end_does_not_block_others(helper: Helper) -> None:

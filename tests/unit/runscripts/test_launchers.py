@@ -77,6 +77,21 @@ def torchrun(**more: str) -> dict[str, str]:
     }
 
 
+def jsrun(number: int) -> dict[str, str]:
+    names = {"RANK": number, "LOCAL_RANK": number % 4, "SIZE": 8, "LOCAL_SIZE": 4}
+    return {**{f"JSM_NAMESPACE_{name}": str(value) for name, value in names.items()}, "LSB_JOBID": "77"}
+
+
+PET = {
+    "PET_NNODES": "2",
+    "PET_NODE_RANK": "1",
+    "PET_NPROC_PER_NODE": "1",
+    "PET_MASTER_ADDR": "w0",
+    "PET_MASTER_PORT": "29400",
+}
+INDEXED = {"JOB_COMPLETION_INDEX": "3"}
+
+
 @pytest.mark.parametrize(
     ("env", "place"),
     [
@@ -89,6 +104,10 @@ def torchrun(**more: str) -> dict[str, str]:
         pytest.param(flux(5, 2, 8, cyclic=True), "5 2 8 4 1", id="Flux, dealt out in turn"),
         pytest.param(torchrun(), "11 3 16 8 1", id="torchrun"),
         pytest.param(task(3), "3 0 4 1 1", id="srun"),
+        pytest.param(jsrun(5), "5 1 8 4 None", id="jsrun"),
+        pytest.param(PET, "1 0 2 1 1", id="variables of torchrun"),
+        pytest.param({**INDEXED, "WORLD_SIZE": "8"}, "3 0 8 1 3", id="indexed Job of Kubernetes"),
+        pytest.param({**PET, "RANK": "1", "WORLD_SIZE": "2"}, "1 0 2 1 1", id="PyTorchJob"),
     ],
 )
 def test_a_rank_knows_its_place(rank: Rank, env: dict[str, str], place: str) -> None:
@@ -212,50 +231,12 @@ def test_the_table_of_launchers_names_variables_only() -> None:
     script = templates["lib/common.bash"] + templates["lib/ranks.bash"] + '\nprintf "%s\\n" "${_launchers[@]}"'
     done = subprocess.run(["bash", "-c", script], env={}, capture_output=True, text=True, check=True)
     rows = [line.split("|") for line in done.stdout.strip().splitlines()]
-    assert [row[0] for row in rows] == [
-        "torchrun",
-        "mpirun",
-        "mpiexec",
-        "mpirun_rsh",
-        "jsrun",
-        "flux",
-        "srun",
-        "PALS",
-        "PET",
-        "Kubernetes",
-    ]
+    launchers = "torchrun mpirun mpiexec mpirun_rsh jsrun flux srun PALS PET Kubernetes"
+    assert " ".join(row[0] for row in rows) == launchers
     names = [name for row in rows for field in row[1:] for name in field.split(" ")]
     assert {len(row) for row in rows} == {9} and all(
         re.fullmatch("-|=[01]|[A-Z_]+[A-Za-z0-9_]*|_step", name) for name in names
     )
-
-
-def jsrun(number: int) -> dict[str, str]:
-    names = {"RANK": number, "LOCAL_RANK": number % 4, "SIZE": 8, "LOCAL_SIZE": 4}
-    return {**{f"JSM_NAMESPACE_{name}": str(value) for name, value in names.items()}, "LSB_JOBID": "77"}
-
-
-PET = {
-    "PET_NNODES": "2",
-    "PET_NODE_RANK": "1",
-    "PET_NPROC_PER_NODE": "1",
-    "PET_MASTER_ADDR": "w0",
-    "PET_MASTER_PORT": "29400",
-}
-INDEXED = {"JOB_COMPLETION_INDEX": "3"}
-
-
-@pytest.mark.parametrize(
-    ("env", "place"),
-    [
-        pytest.param({**TOLD, **jsrun(5)}, ("5", "1", "8", "4", None), id="jsrun"),
-        pytest.param(PET, ("1", "0", "2", "1", "1"), id="variables of torchrun"),
-        pytest.param({**TOLD, **INDEXED, "WORLD_SIZE": "8"}, ("3", "0", "8", "1", "3"), id="indexed Job of Kubernetes"),
-        pytest.param({**PET, "RANK": "1", "WORLD_SIZE": "2"}, ("1", "0", "2", "1", "1"), id="PyTorchJob"),
-    ],
-)
-def test_launchers_without_slurm_are_read(rank: Rank, env: dict[str, str], place: tuple[str | None, ...]) -> None:
-    assert rank.sees(env, *PLACE) == place
 
 
 def test_the_meeting_point_of_torchruns_variables_is_taken(rank: Rank) -> None:

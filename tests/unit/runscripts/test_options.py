@@ -6,7 +6,7 @@ import pytest
 
 from hpcmod.model.site import NodeType
 from tests.unit.runscripts.scripts import DISTRIBUTED, EIGHT, Rank, make_program, task
-from tests.unit.runscripts.test_launchers import mpich
+from tests.unit.runscripts.test_launchers import mpich, torchrun
 
 pytestmark = pytest.mark.slow
 
@@ -54,25 +54,15 @@ def test_torchrun_gets_its_own_options(rank: Rank) -> None:
 def test_a_rank_of_torchrun_does_not_start_torchrun_again(rank: Rank) -> None:
     env = rank({**TWO, "HPCMOD_LAUNCHER": "torchrun", "HPCMOD_TEE": "3", "HPCMOD_SAVE_CACHES": "x"}, "x.py").environment
     assert not {"HPCMOD_LAUNCHER", "HPCMOD_TEE", "HPCMOD_SAVE_CACHES"} & set(env)
-    worker = {
-        "TORCHELASTIC_RUN_ID": "none",
-        "RANK": "11",
-        "LOCAL_RANK": "3",
-        "WORLD_SIZE": "16",
-        "LOCAL_WORLD_SIZE": "8",
-    }
-    ran = rank({**TWO, **worker, "GROUP_RANK": "1", "MASTER_ADDR": "a", "MASTER_PORT": "29400"}, "x.py")
+    ran = rank({**TWO, **torchrun()}, "x.py")
     assert ran.arguments == ["x.py"] and ran.environment["ROCR_VISIBLE_DEVICES"] == EIGHT
 
 
 @pytest.mark.parametrize(("more", "threads"), [({"SLURM_CPUS_PER_TASK": "56"}, "7"), ({}, None)])
 def test_ranks_of_torchrun_share_the_cores_as_threads(rank: Rank, more: dict[str, str], threads: str | None) -> None:
-    seen = rank({**TWO, **more}, "--launcher=torchrun", "x.py").environment
-    assert seen.get("OMP_NUM_THREADS") == threads
-    assert (
-        rank({**TWO, **more, "OMP_NUM_THREADS": "2"}, "--launcher=torchrun", "x.py").environment["OMP_NUM_THREADS"]
-        == "2"
-    )
+    for own, expected in (({}, threads), ({"OMP_NUM_THREADS": "2"}, "2")):
+        seen = rank({**TWO, **more, **own}, "--launcher=torchrun", "x.py").environment
+        assert seen.get("OMP_NUM_THREADS") == expected
 
 
 def test_a_launcher_ignores_signals_for_the_ranks(rank: Rank, tmp_path: Path) -> None:

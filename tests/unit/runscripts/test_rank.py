@@ -75,15 +75,10 @@ def test_a_process_not_started_by_srun_is_the_only_rank(rank: Rank, env: dict[st
     assert rank.sees(env, *RANKS[:1], *RANKS[2:]) == ("127.0.0.1", "0", "0", "1", "1", "0")
 
 
-def test_a_batch_script_without_srun_gets_a_message(rank: Rank) -> None:
-    assert (
-        rank(BATCH).stderr
-        == f"{DISTRIBUTED}: this job has 4 tasks, but this process was not started by srun: running as the only rank\n"
-    )
-
-
-def test_explain_in_a_batch_script_tells_of_srun_too(rank: Rank) -> None:
-    assert "not started by srun" in rank(BATCH, "--hpcmod-explain").stderr
+@pytest.mark.parametrize("words", [(), ("--hpcmod-explain",)])
+def test_a_batch_script_without_srun_gets_a_message(rank: Rank, words: tuple[str, ...]) -> None:
+    said = "this job has 4 tasks, but this process was not started by srun: running as the only rank"
+    assert f"{DISTRIBUTED}: {said}\n" in rank(BATCH, *words).stderr
 
 
 def test_the_node_of_a_rank_that_the_user_started_is_not_made_up(rank: Rank) -> None:

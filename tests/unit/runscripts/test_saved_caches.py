@@ -58,13 +58,8 @@ def test_an_archive_of_others_writes_nothing_outside_the_caches(scripts: Scripts
     part = runscript_files()["lib/saved-caches.bash"]
     (tmp_path / "cache").mkdir()
     with tarfile.open(tmp_path / "x.tar", "w") as archive:
-        for name, link in (
-            ("../up", ""),
-            (str(tmp_path / "root"), ""),
-            ("out", str(tmp_path)),
-            ("out/x", ""),
-            ("a", ""),
-        ):
+        outside = ("../up", ""), (str(tmp_path / "root"), ""), ("out", str(tmp_path)), ("out/x", "")
+        for name, link in (*outside, ("a", "")):
             entry = tarfile.TarInfo(name)
             entry.type, entry.linkname = (tarfile.SYMTYPE, link) if link else (tarfile.REGTYPE, "")
             archive.addfile(entry)

@@ -63,14 +63,5 @@ def test_the_hosts_of_the_step_are_those_of_the_job_if_nothing_else_is_known() -
 
 
 def test_outside_a_job_nothing_is_known_and_nothing_fails() -> None:
-    names = (
-        "_job",
-        "_job_nodes",
-        "_step_number",
-        "_node_name",
-        "_gpus_here",
-        "_task_cpus",
-        "_job_tasks",
-        "_node_index",
-    )
-    assert read_job({}, *names) == ["", "", "", "", "", "", "1", "0"]
+    names = "_job _job_nodes _step_number _node_name _gpus_here _task_cpus _job_tasks _node_index"
+    assert read_job({}, *names.split()) == ["", "", "", "", "", "", "1", "0"]

@@ -13,13 +13,6 @@ from hpcmod.cli.images.build import complete_recipe
 from tests.calls import hpcmod
 
 
-@pytest.fixture(autouse=True)
-def _own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HPCMOD_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("HPCMOD_LOCK", str(tmp_path / "lock"))
-    monkeypatch.setenv("HPCMOD_SITE", "generic")
-
-
 def test_the_recipes_are_listed_with_what_they_make() -> None:
     lines = hpcmod("build", "--list").stdout.splitlines()
     assert any(line.startswith("pytorch-cpu: PyTorch for CPUs") for line in lines)

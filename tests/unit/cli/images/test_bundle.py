@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import io
 import re
 from pathlib import Path
 
@@ -8,29 +7,11 @@ import pytest
 
 from hpcmod.image.integrity import file_sha256
 from hpcmod.progress import ProgressLine
-from tests.calls import hpcmod
+from tests.calls import Terminal, hpcmod
 from tests.catalogues import make_catalogue, make_record
 from tests.corpus import make_sif
-from tests.oci_corpus import CASES, write_case
 
 pytestmark = pytest.mark.slow
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-@pytest.fixture(autouse=True)
-def settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("HPCMOD_CACHE", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
-
-
-@pytest.fixture
-def layout(tmp_path: Path) -> Path:
-    return write_case(tmp_path / "layout", CASES["plain"])
 
 
 def test_a_bundle_carries_an_easyconfig_and_its_image_and_needs_no_network_then(layout: Path, tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import re
 import subprocess
@@ -16,29 +15,10 @@ from hpcmod.errors import BadInputError
 from hpcmod.image.cache import Cache
 from hpcmod.image.sif.reader import read_sif
 from hpcmod.progress import ProgressLine
-from tests.calls import hpcmod
-from tests.oci_corpus import CASES, write_case
+from tests.calls import Terminal, hpcmod
 from tests.registry import Registry
 
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
 BLOBS = (b"one", b"another")
-
-
-@pytest.fixture(autouse=True)
-def settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("HPCMOD_CACHE", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
-
-
-@pytest.fixture
-def layout(tmp_path: Path) -> Path:
-    return write_case(tmp_path / "layout", CASES["plain"])
 
 
 @pytest.fixture

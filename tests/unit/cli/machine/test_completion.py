@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -10,9 +9,8 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from hpcmod.cli.main import main
-from hpcmod.cli.reference.commands import verbs_of
 from hpcmod.process import run
-from tests.calls import hpcmod
+from tests.calls import all_commands, hpcmod
 from tests.programs import make_program
 
 ADVISORY = """
@@ -46,15 +44,8 @@ def test_files_are_completed(words: tuple[str, ...]) -> None:
     assert complete(*words, "a") == {("a", "file")}
 
 
-def site_options(group: click.Group) -> Iterator[tuple[str, click.Parameter]]:
-    for name, command in verbs_of(group).items():
-        yield from ((name, option) for option in command.params if "--site" in option.opts)
-        if isinstance(command, click.Group):
-            yield from ((f"{name} {of}", option) for of, option in site_options(command))
-
-
 def test_every_site_option_is_completed() -> None:
-    found = dict(site_options(main))
+    found = {line: option for line, command in all_commands() for option in command.params if "--site" in option.opts}
     assert "catalogue refresh" in found
     context = click.Context(main)
     assert [name for name, one in found.items() if not one.shell_complete(context, "lu")] == []

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import os
 import threading
@@ -22,6 +21,7 @@ from hpcmod.model.images.facts import Provenance
 from hpcmod.model.images.reference import ImageReference
 from hpcmod.model.images.trust import TrustPolicy, TrustRule
 from hpcmod.progress import ProgressLine
+from tests.calls import Terminal
 from tests.corpus import make_sif
 from tests.locks import write_dead_lock
 from tests.lustre import pretend_lustre
@@ -43,11 +43,6 @@ def options(tmp_path: Path) -> ObtainOptions:
 @pytest.fixture
 def sif(tmp_path: Path) -> Path:
     return make_sif(tmp_path / "given.sif")
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def get(text: str, out: Path, options: ObtainOptions) -> Obtained:
