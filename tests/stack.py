@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
-from hpcmod.image.inspect.contents import read_facts
 from tests.preloaded import EASYBUILD, call
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -47,6 +46,8 @@ class Stack:
     @property
     def packaging(self) -> str:
         """Version of the package `packaging` in the tiny image: the newest when it was built."""
+        from hpcmod.image.inspect.contents import read_facts
+
         return {package.name: package.version for package in read_facts(self.tiny_sif).packages}["packaging"]
 
     def environment(self, home: Path, **more: str) -> dict[str, str]:
