@@ -137,7 +137,7 @@ ALPHABET = st.sampled_from(
 )
 
 
-@settings(max_examples=20_000 if THOROUGH else 300, deadline=None)
+@settings(max_examples=20_000 if THOROUGH else 100, deadline=None)
 @given(st.one_of(st.text(max_size=40), st.lists(ALPHABET, max_size=12).map("".join)))
 def test_any_text_is_a_reference_that_prints_as_typed_or_bad_input(text: str) -> None:
     try:
