@@ -27,7 +27,7 @@ class Need:
 
 
 @dataclass(frozen=True)
-class Room:
+class SpaceLeft:
     """The space left on a file system; None where unlimited or unknown."""
 
     bytes: int | None
@@ -58,15 +58,15 @@ def check_room(needs: Sequence[Need], *, quotas: Callable[[Path], Iterable[Quota
         places.setdefault(device, place)
     for device, share in together.items():
         of_quotas = (
-            Room(quota.bytes_left, quota.inodes_left, f"left of the {quota.name} quota")
+            SpaceLeft(quota.bytes_left, quota.inodes_left, f"left of the {quota.name} quota")
             for quota in quotas(places[device])
         )
         _check_share(share, [_free(places[device]), *of_quotas])
 
 
-def _check_share(needs: Sequence[Need], rooms: Iterable[Room]) -> None:
+def _check_share(needs: Sequence[Need], spaces: Iterable[SpaceLeft]) -> None:
     size, inodes = sum(need.bytes for need in needs), sum(need.inodes for need in needs)
-    for room in rooms:
+    for room in spaces:
         if room.bytes is not None and size > room.bytes:
             raise _no_room(needs, f"{_show(size)} needed, {_show(room.bytes)} {room.of}")
         if room.inodes is not None and inodes > room.inodes:
@@ -89,10 +89,10 @@ def _existing(directory: Path) -> Path:
     return place
 
 
-def _free(place: Path) -> Room:
+def _free(place: Path) -> SpaceLeft:
     found = os.statvfs(place)
     # f_files is 0 if the file system does not count files (btrfs, some network file systems)
-    return Room(found.f_bavail * found.f_frsize, found.f_favail if found.f_files else None, "free")
+    return SpaceLeft(found.f_bavail * found.f_frsize, found.f_favail if found.f_files else None, "free")
 
 
 def _show(size: int) -> str:
