@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod import machine
+from tests.oci_corpus import CASES, write_case
 
 
 @pytest.fixture(scope="session")
@@ -23,3 +24,18 @@ def hidden_home(empty_home: Path) -> Iterator[None]:
         patch.setenv("HOME", os.fspath(empty_home))
         patch.setattr(machine, "SYSTEM_PROFILE", empty_home / "none")
         yield
+
+
+@pytest.fixture
+def image_places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Images are converted and built in a temporary directory."""
+    for variable, name in (("HOME", "home"), ("HPCMOD_CACHE", "cache"), ("HPCMOD_LOCK", "lock")):
+        monkeypatch.setenv(variable, str(tmp_path / name))
+    monkeypatch.setenv("HPCMOD_SITE", "generic")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Path:
+    """An OCI layout with one small image."""
+    return write_case(tmp_path / "layout", CASES["plain"])

@@ -12,6 +12,8 @@ from hpcmod.cli.images.build import build as verb
 from hpcmod.cli.images.build import complete_recipe
 from tests.calls import hpcmod
 
+pytestmark = pytest.mark.usefixtures("image_places")
+
 
 def test_the_recipes_are_listed_with_what_they_make() -> None:
     lines = hpcmod("build", "--list").stdout.splitlines()

@@ -11,7 +11,7 @@ from tests.calls import Terminal, hpcmod
 from tests.catalogues import make_catalogue, make_record
 from tests.corpus import make_sif
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("image_places")]
 
 
 def test_a_bundle_carries_an_easyconfig_and_its_image_and_needs_no_network_then(layout: Path, tmp_path: Path) -> None:

@@ -3,8 +3,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.calls import hpcmod
 from tests.stacks import fabric, glibc, make_stack, mpich, plugin
+
+pytestmark = pytest.mark.usefixtures("image_places")
 
 GOOD = {**glibc(), **fabric("22.1"), **plugin("FABRIC_1.3"), **mpich()}
 BAD = {**glibc(), **fabric("20.0"), **mpich("12.3.1", ("libfabric.so.1", "FABRIC_1.8"))}

@@ -18,6 +18,8 @@ from hpcmod.progress import ProgressLine
 from tests.calls import Terminal, hpcmod
 from tests.registry import Registry
 
+pytestmark = pytest.mark.usefixtures("image_places")
+
 BLOBS = (b"one", b"another")
 
 

@@ -4,6 +4,8 @@ import pytest
 
 from tests.calls import hpcmod
 
+pytestmark = pytest.mark.usefixtures("image_places")
+
 
 @pytest.mark.parametrize(
     ("image", "target", "said"),
