@@ -16,7 +16,7 @@ class Build(build):
         """Write the pages, and add them to the files that are installed."""
         super().run()
         sys.path.insert(0, str(Path(__file__).resolve().parent / "src"))
-        from hpcmod.cli.reference.man import man_pages
+        from hpcmod.core.cli.reference.man import man_pages
 
         directory = Path(self.build_temp) / "man"
         directory.mkdir(parents=True, exist_ok=True)

@@ -21,9 +21,9 @@ from easybuild.tools.config import build_option, build_path, source_paths
 from easybuild.tools.filetools import mkdir
 
 from hpcmod import __version__
-from hpcmod.image.acquire.source import find_source, make_source
-from hpcmod.image.sif.reader import architecture_name
-from hpcmod.progress import ProgressLine
+from hpcmod.core.progress import ProgressLine
+from hpcmod.images.acquire.source import find_source, make_source
+from hpcmod.images.sif.reader import architecture_name
 
 BUILD_PARAMETERS = {
     "base_image": ("", "Base image, instead of the recipe's: docker://..., oci:DIRECTORY, ..."),
@@ -71,7 +71,7 @@ class ContainerBuild(ContainerModule):
     @cached_property
     def request(self):
         """Build request of the easyconfig."""
-        from hpcmod.model.recipes.building import BuildRequest
+        from hpcmod.building.values.building import BuildRequest
 
         directories = {"host_libs": self.cfg["host_libs"], "wheels": self.cfg["wheel_dir"]}
         return BuildRequest(
@@ -118,7 +118,7 @@ class ContainerBuild(ContainerModule):
     def build_options(self):
         """Build options for this machine."""
         from hpcmod.building.image import BuildOptions
-        from hpcmod.image.settings import parse_compression
+        from hpcmod.images.settings import parse_compression
 
         return BuildOptions(
             environ={"HPCMOD_BUILD_DIR": build_path(), **os.environ},
@@ -148,7 +148,7 @@ class ContainerBuild(ContainerModule):
     def show_plan(self):
         """Print the build plan."""
         from hpcmod.building.ingredients import plan_recipe
-        from hpcmod.render.recipe import render_build_plan
+        from hpcmod.building.text.recipe import render_build_plan
 
         if self.cfg["recipe"]:
             with boundary():

@@ -23,31 +23,34 @@ from easybuild.tools.config import build_option, source_paths
 from easybuild.tools.filetools import adjust_permissions, convert_name, det_lock_path, mkdir, remove_dir
 from easybuild.tools.utilities import trace_msg
 
-from hpcmod import __version__, resources
+from hpcmod import __version__
 from hpcmod.catalogue.visible.notices import look_for_notices
-from hpcmod.check.commands import check_wrapped_commands
-from hpcmod.check.fit import check_fit
-from hpcmod.errors import ELSEWHERE, HpcmodError, NoSpaceError, explain_os_error
-from hpcmod.fs.temporary import clear_leftovers
-from hpcmod.fs.tree import Tree, write_file
-from hpcmod.image.acquire.locate import image_directories, nowhere, parse_checksum
-from hpcmod.image.acquire.source import LocalImage, find_source, get_source, make_source
-from hpcmod.image.inspect.contents import read_facts
-from hpcmod.image.integrity import check_sha256, file_sha256
-from hpcmod.image.trust.policy import verify_sif_trust
-from hpcmod.install import runtime, store
-from hpcmod.install.eb import report_exit_code
-from hpcmod.install.packages.shipped import check_no_others, install_shipped, parse_user_packages
-from hpcmod.install.shared_prefix import read_shared_prefix
-from hpcmod.install.user_layer import PACKED
-from hpcmod.lock import hold, lock_name
-from hpcmod.log import read_settings, start_log
-from hpcmod.machine import load_site
-from hpcmod.model.bind import Bind
-from hpcmod.model.images.reference import ImageReference
-from hpcmod.model.libraries.swap import with_mode
-from hpcmod.model.plan import make_plan
-from hpcmod.model.spec import (
+from hpcmod.compat.fit import check_fit
+from hpcmod.core import resources
+from hpcmod.core.errors import ELSEWHERE, HpcmodError, NoSpaceError, explain_os_error
+from hpcmod.core.fs.temporary import clear_leftovers
+from hpcmod.core.fs.tree import Tree, write_file
+from hpcmod.core.lock import hold, lock_name
+from hpcmod.core.log import read_settings, start_log
+from hpcmod.core.progress import ProgressLine
+from hpcmod.core.text.quote import terminal
+from hpcmod.core.values.reference import ImageReference
+from hpcmod.images.acquire.locate import image_directories, nowhere, parse_checksum
+from hpcmod.images.acquire.source import LocalImage, find_source, get_source, make_source
+from hpcmod.images.inspect.contents import read_facts
+from hpcmod.images.integrity import check_sha256, file_sha256
+from hpcmod.images.trust.policy import verify_sif_trust
+from hpcmod.machine.machine import load_site
+from hpcmod.machine.values.bind import Bind
+from hpcmod.modules import runtime, store
+from hpcmod.modules.commands import check_wrapped_commands
+from hpcmod.modules.eb import report_exit_code
+from hpcmod.modules.shared_prefix import read_shared_prefix
+from hpcmod.modules.text.modulefile import SUFFIXES, render_body, render_description
+from hpcmod.modules.text.plan import render_plan
+from hpcmod.modules.user_layer import PACKED
+from hpcmod.modules.values.plan import make_plan
+from hpcmod.modules.values.spec import (
     HELP_PARAMETERS,
     InstallSpec,
     parse_commands,
@@ -55,10 +58,8 @@ from hpcmod.model.spec import (
     parse_help_texts,
     parse_install_mode,
 )
-from hpcmod.progress import ProgressLine
-from hpcmod.render.modules.modulefile import SUFFIXES, render_body, render_description
-from hpcmod.render.plan import render_plan
-from hpcmod.render.quote import terminal
+from hpcmod.modules.values.swap import with_mode
+from hpcmod.packages.shipped import check_no_others, install_shipped, parse_user_packages
 
 
 @contextmanager
@@ -239,7 +240,7 @@ class ContainerModule(EasyBlock):
         if not origin.origins:
             given = self.cfg["download_instructions"]
             raise nowhere(origin.reference, self.image_directories(), given if given and given != INSTRUCTIONS else "")
-        from hpcmod.image.settings import make_options  # imports requests, 0.1 s: not needed for a local image
+        from hpcmod.images.settings import make_options  # imports requests, 0.1 s: not needed for a local image
 
         final = Path(source_paths()[0], self.name.lower()[0], self.name, origin.reference.file_name)
         options = make_options(self.site, os.environ, tool=f"hpcmod {__version__}", tell=self.tell)

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 
 from hpcmod.building.image import BuildOptions, Built, build_image
-from hpcmod.image.sif.reader import architecture_name
-from hpcmod.model.recipes.build_plan import BuildPlan, BuildStep, with_fingerprint
+from hpcmod.building.values.build_plan import BuildPlan, BuildStep, with_fingerprint
+from hpcmod.images.sif.reader import architecture_name
 from tests.stack import CHECKOUT
 
 LIBRARIES = "acl|attr|bz2|c|cap|crypt|dl|expat|ffi|lzma|m|md|pcre2-8|pthread|resolv|rt|selinux|tinfo|util|z|zstd"

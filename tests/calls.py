@@ -10,8 +10,8 @@ from typing import Any
 import click
 from click.testing import CliRunner, Result
 
-from hpcmod.cli.main import main
-from hpcmod.cli.reference.commands import verbs_of
+from hpcmod.core.cli.main import main
+from hpcmod.core.cli.reference.commands import verbs_of
 
 
 def all_commands(group: click.Group = main, before: str = "") -> Iterator[tuple[str, click.Command]]:

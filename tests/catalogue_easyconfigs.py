@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hpcmod.image.trust.provenance import now, write_provenance
-from hpcmod.model.easyconfigs.easyconfig_text import CONSTANTS
-from hpcmod.model.easyconfigs.static_values import read_static_values
-from hpcmod.model.images.facts import Provenance
-from hpcmod.model.images.reference import ImageReference
-from hpcmod.model.spec import parse_commands
+from hpcmod.core.values.facts import Provenance
+from hpcmod.core.values.reference import ImageReference
+from hpcmod.images.trust.provenance import now, write_provenance
+from hpcmod.modules.values.easyconfig_text import CONSTANTS
+from hpcmod.modules.values.spec import parse_commands
+from hpcmod.modules.values.static_values import read_static_values
 from tests.corpus import make_sif, pack
 from tests.integration.conftest import unpack
 from tests.stack import CHECKOUT, EasyBuild, ModuleTool, Stack, find_stack, read_stack

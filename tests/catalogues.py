@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from hpcmod.catalogue.records.store import Catalogue, render_catalogue
-from hpcmod.model.catalogue.record import CatalogueRecord, record_json
-from hpcmod.model.images.facts import Package
+from hpcmod.catalogue.values.record import CatalogueRecord, record_json
+from hpcmod.core.values.facts import Package
 
 PACKAGES = (Package("numpy", "2.1.0"), Package("torch", "2.7.1+rocm6.2.4"), Package("torchvision", "0.22.1"))
 

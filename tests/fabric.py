@@ -11,8 +11,8 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from hpcmod.install.host_files import HostFiles, read_search
-from hpcmod.model.libraries.loader import Closure, find_closure, is_executable_name
+from hpcmod.compat.host_files import HostFiles, read_search
+from hpcmod.compat.values.loader import Closure, find_closure, is_executable_name
 from tests.stack import Stack
 
 LIBRARIES = "usr/lib/x86_64-linux-gnu"

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hpcmod.model.site import HostCommands
-from hpcmod.resources import runscript_files
+from hpcmod.core.resources import runscript_files
+from hpcmod.machine.values.site import HostCommands
 from tests.unit.runscripts.scripts import SYSTEM_PATH, make_program
 
 RULES = HostCommands()

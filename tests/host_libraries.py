@@ -5,8 +5,8 @@ from __future__ import annotations
 import platform
 from pathlib import Path
 
-from hpcmod.install.netstack import plan_capture, write_capture
-from hpcmod.model.libraries.netstack import Capture
+from hpcmod.compat.install_netstack import plan_capture, write_capture
+from hpcmod.compat.values.netstack import Capture
 from tests.elf_files import elf
 
 MACHINE = {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 CODE = """from hpcmod.importing.formats import ImportFormat
 from hpcmod.importing.outcome import ImportedEasyconfig
-from hpcmod.render.easyconfig import EasyconfigText
+from hpcmod.modules.text.easyconfig import EasyconfigText
 
 
 def convert(paths, watch):

@@ -6,9 +6,9 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from hpcmod.model.plan import InstallPlan
-from hpcmod.render.modules.modulefile import render_body, render_description, render_package_list
-from hpcmod.resources import module_templates, runscript_files
+from hpcmod.core.resources import module_templates, runscript_files
+from hpcmod.modules.text.modulefile import render_body, render_description, render_package_list
+from hpcmod.modules.values.plan import InstallPlan
 from tests.plans import make_example
 
 END = {"Lua": ".lua", "Tcl": ""}

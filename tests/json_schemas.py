@@ -18,10 +18,10 @@ from click.testing import CliRunner, Result
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
-from hpcmod.cli.main import asks_for_json, main
-from hpcmod.cli.output import CommandFailure
-from hpcmod.cli.reference.commands import verbs_of
-from hpcmod.cli.reference.schemas import make_schema, outputs_of
+from hpcmod.core.cli.main import asks_for_json, main
+from hpcmod.core.cli.output import CommandFailure
+from hpcmod.core.cli.reference.commands import verbs_of
+from hpcmod.core.cli.reference.schemas import make_schema, outputs_of
 
 
 @cache

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from hpcmod.lock import Holder
+from hpcmod.core.lock import Holder
 
 
 def write_dead_lock(path: Path) -> None:

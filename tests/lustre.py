@@ -28,5 +28,5 @@ def pretend_lustre(monkeypatch: pytest.MonkeyPatch, place: Path, *, status: int 
     (place / "lfs").chmod(0o755)
     (place / "log").touch()
     monkeypatch.setenv("PATH", f"{place}:/usr/bin:/bin")
-    monkeypatch.setattr("hpcmod.fs.striping.find_file_system", lambda _: "lustre")
+    monkeypatch.setattr("hpcmod.core.fs.striping.find_file_system", lambda _: "lustre")
     return place / "log"

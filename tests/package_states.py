@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from hpcmod.install.packages.sets import PackageSet, make_set
-from hpcmod.model.images.facts import Package, PythonFacts
-from hpcmod.model.packages.place import PackagePlace, SetChoice, make_tag
-from hpcmod.model.packages.plan import PackageTarget
-from hpcmod.model.packages.state import Locked, State
+from hpcmod.core.values.facts import Package, PythonFacts
+from hpcmod.modules.values.place import PackagePlace, SetChoice, make_tag
+from hpcmod.packages.sets import PackageSet, make_set
+from hpcmod.packages.values.plan import PackageTarget
+from hpcmod.packages.values.state import Locked, State
 
 SHA256 = "5" * 64
 TAG = make_tag("3.12", SHA256)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from hpcmod.machine import load_site
-from hpcmod.model.bind import Bind
-from hpcmod.model.images.facts import ImageFacts, Package, PythonFacts
-from hpcmod.model.plan import InstallPlan, make_plan, with_notices, with_own_packages
-from hpcmod.model.site import Site, Tunable
-from hpcmod.model.spec import InstallSpec
+from hpcmod.core.values.facts import ImageFacts, Package, PythonFacts
+from hpcmod.machine.machine import load_site
+from hpcmod.machine.values.bind import Bind
+from hpcmod.machine.values.site import Site, Tunable
+from hpcmod.modules.values.plan import InstallPlan, make_plan, with_notices, with_own_packages
+from hpcmod.modules.values.spec import InstallSpec
 
 FACTS = ImageFacts(
     architecture="amd64",

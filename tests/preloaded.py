@@ -36,9 +36,9 @@ IMPORTED = """
 bz2 concurrent.futures configparser csv curses difflib email.parser glob hashlib http.client importlib.metadata
 inspect ipaddress jinja2 logging.handlers lzma optparse pkg_resources plistlib pycodestyle queue random shutil ssl
 tarfile tempfile tomllib urllib.request xml.sax yaml zipfile zstandard
-click hpcmod.cli.main hpcmod.catalogue.publishing.publish hpcmod.catalogue.visible.notices hpcmod.check.compat
-hpcmod.check.fit hpcmod.cli.install.install hpcmod.cli.publish.publish hpcmod.cli.use.find hpcmod.install.shared_prefix
-hpcmod.install.store hpcmod.install.user_layer hpcmod.machine
+click hpcmod.core.cli.main hpcmod.catalogue.publishing.publish hpcmod.catalogue.visible.notices hpcmod.compat.compat
+hpcmod.compat.fit hpcmod.catalogue.cli.install hpcmod.catalogue.cli.publish hpcmod.catalogue.cli.find
+hpcmod.modules.shared_prefix hpcmod.modules.store hpcmod.modules.user_layer hpcmod.machine.machine
 """
 """Modules that `eb` and `hpcmod publish` import."""
 
@@ -130,9 +130,8 @@ def _compile_templates() -> None:
     """Compile the templates of run scripts and modulefiles: both renderers keep them."""
     import jinja2
 
-    from hpcmod.render import runscript
-    from hpcmod.render.modules import modulefile
-    from hpcmod.resources import module_templates, runscript_files
+    from hpcmod.core.resources import module_templates, runscript_files
+    from hpcmod.modules.text import modulefile, runscript
 
     for module, templates in ((runscript, runscript_files()), (modulefile, module_templates())):
         environment = module._environment(tuple(templates.items()))
@@ -165,7 +164,7 @@ def _run(call: Mapping[str, Any], out: int, err: int, status: int) -> NoReturn:
         sys.path.insert(0, call["directory"])
         run_easybuild()
     sys.path.insert(0, str(Path(sys.argv[0]).parent))
-    from hpcmod.cli.main import main
+    from hpcmod.core.cli.main import main
 
     end_with(main)
 

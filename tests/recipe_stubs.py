@@ -18,8 +18,8 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from hpcmod.model.recipes.build_plan import BuildPlan
-from hpcmod.model.recipes.recipe import Recipe
+from hpcmod.building.values.build_plan import BuildPlan
+from hpcmod.building.values.recipe import Recipe
 
 INSTALLED = {
     "libfabric": ("lib/libfabric.so.1", "bin/fi_info"),

@@ -20,11 +20,11 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from hpcmod.cli.main import main
-from hpcmod.machine import load_site
-from hpcmod.model.documents import load_toml
-from hpcmod.render.modules.modulefile import render_body
-from hpcmod.resources import module_templates
+from hpcmod.core.cli.main import main
+from hpcmod.core.resources import module_templates
+from hpcmod.core.values.documents import load_toml
+from hpcmod.machine.machine import load_site
+from hpcmod.modules.text.modulefile import render_body
 from tests.plans import make_example
 from tests.walkthroughs import CHECKOUT
 

@@ -19,9 +19,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hpcmod.image.squashfs.codecs import codec
-from hpcmod.image.squashfs.tree import Node
-from hpcmod.image.squashfs.writer import SquashfsWriter
+from hpcmod.images.squashfs.codecs import codec
+from hpcmod.images.squashfs.tree import Node
+from hpcmod.images.squashfs.writer import SquashfsWriter
 
 TIMEOUT = 120.0
 BLOCK = 4096  # the minimum, so that a megabyte is many blocks

@@ -46,7 +46,7 @@ class Stack:
     @property
     def packaging(self) -> str:
         """Version of the package `packaging` in the tiny image: the newest when it was built."""
-        from hpcmod.image.inspect.contents import read_facts
+        from hpcmod.images.inspect.contents import read_facts
 
         return {package.name: package.version for package in read_facts(self.tiny_sif).packages}["packaging"]
 

@@ -12,7 +12,7 @@ import re
 from sphinx.application import Sphinx
 
 import hpcmod
-from hpcmod.cli.reference.pages import command_pages
+from hpcmod.core.cli.reference.pages import command_pages
 
 project = "hpcmod"
 copyright = "the hpcmod authors"  # noqa: A001 - Sphinx's name

@@ -10,8 +10,8 @@ import shutil
 import sys
 from pathlib import Path
 
-from hpcmod.cli.reference.pages import command_pages
-from hpcmod.cli.reference.schemas import command_schemas
+from hpcmod.core.cli.reference.pages import command_pages
+from hpcmod.core.cli.reference.schemas import command_schemas
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 EXTRA = "extra"

@@ -1,5 +1,5 @@
 # Show the notices of the catalogues about the module's image, each once per shell. What these files say is only ever shown as
-# text, or ignored; hpcmod.render.modules.notice defines their format. Sourced by files.tcl.
+# text, or ignored; hpcmod.catalogue.text.notice defines their format. Sourced by files.tcl.
 namespace eval hpcmod { variable head "hpcmod-notices 1"; variable limit 65536; variable most_stars 3 }
 
 proc hpcmod::matches {text pattern} {

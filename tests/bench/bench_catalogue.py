@@ -11,7 +11,7 @@ from pathlib import Path
 from hpcmod.catalogue.records.index import INDEX, write_index
 from hpcmod.catalogue.records.index import PACKAGES as PACKAGES_FILE
 from hpcmod.catalogue.records.store import Catalogue
-from hpcmod.model.images.facts import Package
+from hpcmod.core.values.facts import Package
 from tests.bench.bench_install import make_big_image
 from tests.bench.measure import Row, alternate, must
 from tests.catalogues import make_catalogue, make_record, put

@@ -81,7 +81,7 @@ def tools(stack: Stack, layout: Path, reference: str) -> Mapping[str, str]:
     """Return the shell command of each alternative; it writes `$OUT`, and gets an empty `$TMPDIR` of its own."""
     apptainer, source = f"{stack.apptainer}", f"oci:{layout}"
     fast = "--mksquashfs-args '-comp zstd -Xcompression-level 3'"
-    hpcmod = f"{sys.executable} -c 'from hpcmod.cli.main import main; main()' fetch --output $OUT --compression"
+    hpcmod = f"{sys.executable} -c 'from hpcmod.core.cli.main import main; main()' fetch --output $OUT --compression"
     found = {
         OURS: f"{hpcmod} zstd:3 {source}",
         "hpcmod, gzip 6": f"{hpcmod} gzip:6 {source}",

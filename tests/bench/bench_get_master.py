@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from hpcmod.model.plan import RunscriptSettings
-from hpcmod.resources import runscript_files
+from hpcmod.core.resources import runscript_files
+from hpcmod.modules.values.plan import RunscriptSettings
 from tests.bench.measure import Row, alternate
 from tests.stack import Stack
 from tests.unit.runscripts.scripts import write_runscripts

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from hpcmod.model.catalogue.advisory import Advisory
-from hpcmod.render.modules.notice import ALL, render_advisory_notice, render_notices
+from hpcmod.catalogue.text.notice import ALL, render_advisory_notice, render_notices
+from hpcmod.modules.values.advisory import Advisory
 from tests.bench.bench_install import OURS
 from tests.bench.measure import Row, alternate, must
 from tests.stack import EasyBuild, ModuleTool, Stack

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.visible.modulefiles import KEPT_MODULE, update_visible
-from hpcmod.model.images.facts import Package
-from hpcmod.model.plan import MOST_LISTED, WELL_KNOWN_PACKAGES
-from hpcmod.render.modules.modulefile import render_body, render_description
-from hpcmod.resources import module_templates
+from hpcmod.core.resources import module_templates
+from hpcmod.core.values.facts import Package
+from hpcmod.modules.text.modulefile import render_body, render_description
+from hpcmod.modules.values.plan import MOST_LISTED, WELL_KNOWN_PACKAGES
 from tests.bench.measure import Row, alternate, must
 from tests.catalogues import make_catalogue, make_record, put
 from tests.installations import write_libexec

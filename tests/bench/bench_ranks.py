@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from hpcmod.model.plan import RunscriptSettings
+from hpcmod.modules.values.plan import RunscriptSettings
 from tests.bench.measure import Row, must
 from tests.stack import Stack
 from tests.unit.runscripts.scripts import write_runscripts

@@ -11,8 +11,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from hpcmod.machine import load_site
-from hpcmod.model.plan import make_plan
+from hpcmod.machine.machine import load_site
+from hpcmod.modules.values.plan import make_plan
 from tests.bench.measure import Row, alternate
 from tests.plans import FACTS, SPEC
 from tests.stack import Stack

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.model.plan import RunscriptSettings
-from hpcmod.model.site import NodeType
+from hpcmod.machine.values.site import NodeType
+from hpcmod.modules.values.plan import RunscriptSettings
 from tests.stack import CHECKOUT, Cluster, Done, Stack, start_cluster, stop_cluster
 from tests.unit.runscripts.scripts import make_program, write_runscripts
 

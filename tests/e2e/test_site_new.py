@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hpcmod.model.profiles.profile import make_site, parse_profile
-from hpcmod.model.site import Site
+from hpcmod.machine.values.profile import make_site, parse_profile
+from hpcmod.machine.values.site import Site
 from tests.e2e.conftest import must
 from tests.stack import Cluster
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.model.plan import RunscriptSettings
+from hpcmod.modules.values.plan import RunscriptSettings
 from tests.bench.measure import traced_bytes
 from tests.stack import Cluster, Stack, start_cluster, stop_cluster
 from tests.unit.runscripts.scripts import write_runscripts

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from hpcmod.model.endings.stacks import parse_answers
-from hpcmod.resources import rank_program
+from hpcmod.core.resources import rank_program
+from hpcmod.runs.values.endings.stacks import parse_answers
 from tests.e2e.conftest import Jobs, must
 from tests.stack import CHECKOUT, Stack, run
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hpcmod.errors import HpcmodError
+from hpcmod.core.errors import HpcmodError
 from tests.faults.compare import describe_state, signature
 from tests.faults.inject import STUCK, Point, Ran, find_points, run_with_fault
 from tests.faults.kinds import ERRORS, KILL, PLACE_ERRORS

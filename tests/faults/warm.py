@@ -116,6 +116,6 @@ def _become(pipe: int, argv: list[str], env: dict[str, str], cwd: str) -> None:
     if has_easybuild():
         fork_spares()
     become(argv, env, cwd)
-    from hpcmod.cli.main import main
+    from hpcmod.core.cli.main import main
 
     end_with(main)

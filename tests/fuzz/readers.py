@@ -18,64 +18,64 @@ from pathlib import Path
 
 import zstandard
 
+from hpcmod.building.values.pins import parse_lock
+from hpcmod.building.values.recipe import parse_recipe
+from hpcmod.catalogue.bundle import read_bundle, write_bundle
 from hpcmod.catalogue.records.index import INDEX as CATALOGUE_INDEX
 from hpcmod.catalogue.records.index import PACKAGES, read_index, write_index
-from hpcmod.check.bandwidth.history import MeasuredWith, read_earlier_points, remember_points
-from hpcmod.check.easyconfigs.lint import lint_easyconfig
-from hpcmod.check.jobs.lint import lint_job
-from hpcmod.errors import BadInputError
-from hpcmod.image.bundle import read_bundle, write_bundle
-from hpcmod.image.inspect.contents import read_facts
-from hpcmod.image.layers.decompress import Allowance, open_tar
-from hpcmod.image.oci.image import Layer
-from hpcmod.image.oci.layout import read_layout
-from hpcmod.image.sif.reader import check_sif, read_sif
-from hpcmod.image.squashfs.reader import Squashfs
-from hpcmod.image.trust.provenance import parse_provenance
-from hpcmod.image.web.authorization import parse_challenges
-from hpcmod.image.web.credentials import find_credentials
+from hpcmod.catalogue.values.journal import Change, Edit, parse_change, render_change
+from hpcmod.catalogue.values.record import CatalogueRecord, Check, parse_record, record_json
+from hpcmod.compat.values import netstack
+from hpcmod.compat.values.elf import parse_elf
+from hpcmod.compat.values.ld_cache import parse_ld_cache
+from hpcmod.core.errors import BadInputError
+from hpcmod.core.lock import read_holder
+from hpcmod.core.resources import known_endings, runscript_files
+from hpcmod.core.values.facts import Package, Provenance, PythonFacts
+from hpcmod.core.values.json_form import json_form
+from hpcmod.core.values.reference import ImageReference
+from hpcmod.images.inspect.contents import read_facts
+from hpcmod.images.layers.decompress import Allowance, open_tar
+from hpcmod.images.oci.image import Layer
+from hpcmod.images.oci.layout import read_layout
+from hpcmod.images.sif.reader import check_sif, read_sif
+from hpcmod.images.squashfs.reader import Squashfs
+from hpcmod.images.trust.provenance import parse_provenance
+from hpcmod.images.values.oci import choose_platform, parse_config, parse_manifest, parse_saved
+from hpcmod.images.web.authorization import parse_challenges
+from hpcmod.images.web.credentials import find_credentials
 from hpcmod.importing.edf import convert_edf
 from hpcmod.importing.edf_files import EdfPath, read_edf
 from hpcmod.importing.lumi_eb import convert_easyconfig
 from hpcmod.importing.ngc import convert_module
 from hpcmod.importing.outcome import ImportedEasyconfig
 from hpcmod.importing.shpc import convert_recipe
-from hpcmod.lock import read_holder
-from hpcmod.machine import load_site
-from hpcmod.model.bandwidth.measurement import BandwidthPoint
-from hpcmod.model.bandwidth.reading import read_bandwidths
-from hpcmod.model.bind import parse_elements
-from hpcmod.model.catalogue.advisory_schema import parse_advisory
-from hpcmod.model.catalogue.journal import Change, Edit, parse_change, render_change
-from hpcmod.model.catalogue.record import CatalogueRecord, Check, parse_record, record_json
-from hpcmod.model.container_yaml import parse_container_yaml
-from hpcmod.model.easyconfigs.easyconfig_text import read_named_image
-from hpcmod.model.endings.diagnosis import diagnose
-from hpcmod.model.endings.ending import parse_endings
-from hpcmod.model.endings.events import Log, read_events
-from hpcmod.model.endings.flight import find_mismatch, parse_dump
-from hpcmod.model.endings.stacks import group_ranks, judge_hang, parse_answers, tell_groups
-from hpcmod.model.images.facts import Package, Provenance, PythonFacts
-from hpcmod.model.images.oci import choose_platform, parse_config, parse_manifest, parse_saved
-from hpcmod.model.images.reference import ImageReference
-from hpcmod.model.install_record import InstalledImage, InstallRecord, OwnPackages, parse_install_record
-from hpcmod.model.install_record import render_install_record as render_installed
-from hpcmod.model.jobs.facts import parse_job_facts
-from hpcmod.model.json_form import json_form
-from hpcmod.model.libraries import netstack
-from hpcmod.model.libraries.elf import parse_elf
-from hpcmod.model.libraries.ld_cache import parse_ld_cache
-from hpcmod.model.logs.allreduce import MARK, Results, judge_results
-from hpcmod.model.logs.network import Expected, describe_network, judge_network
-from hpcmod.model.logs.reading import read_log
-from hpcmod.model.nodes.facts import parse_facts
-from hpcmod.model.nodes.gpus import parse_gpus
-from hpcmod.model.nodes.verdicts import judge_nodes
-from hpcmod.model.profiles.profile import parse_profile
-from hpcmod.model.recipes.pins import parse_lock
-from hpcmod.model.recipes.recipe import parse_recipe
-from hpcmod.render.easyconfig import render_easyconfig
-from hpcmod.resources import known_endings, runscript_files
+from hpcmod.importing.values.container_yaml import parse_container_yaml
+from hpcmod.jobs.values.facts import parse_job_facts
+from hpcmod.lint.easyconfigs.lint import lint_easyconfig
+from hpcmod.lint.jobs.lint import lint_job
+from hpcmod.machine.machine import load_site
+from hpcmod.machine.values.bind import parse_elements
+from hpcmod.machine.values.facts import parse_facts
+from hpcmod.machine.values.node_gpus import parse_gpus
+from hpcmod.machine.values.profile import parse_profile
+from hpcmod.modules.text.easyconfig import render_easyconfig
+from hpcmod.modules.values.advisory_schema import parse_advisory
+from hpcmod.modules.values.easyconfig_text import read_named_image
+from hpcmod.modules.values.install_record import InstalledImage, InstallRecord, OwnPackages, parse_install_record
+from hpcmod.modules.values.install_record import render_install_record as render_installed
+from hpcmod.runs.bandwidth.history import MeasuredWith, read_earlier_points, remember_points
+from hpcmod.runs.values.bandwidth.measurement import BandwidthPoint
+from hpcmod.runs.values.bandwidth.reading import read_bandwidths
+from hpcmod.runs.values.endings.diagnosis import diagnose
+from hpcmod.runs.values.endings.ending import parse_endings
+from hpcmod.runs.values.endings.events import Log, read_events
+from hpcmod.runs.values.endings.flight import find_mismatch, parse_dump
+from hpcmod.runs.values.endings.stacks import group_ranks, judge_hang, parse_answers, tell_groups
+from hpcmod.runs.values.logs.allreduce import MARK, Results, judge_results
+from hpcmod.runs.values.logs.network import Expected, describe_network, judge_network
+from hpcmod.runs.values.logs.reading import read_log
+from hpcmod.runs.values.nodes.verdicts import judge_nodes
 from tests.catalogues import make_catalogue
 from tests.corpus import CONDA_TREE, Link, Program, make_image, make_sif, make_squashfs
 from tests.elf_files import elf
@@ -84,9 +84,9 @@ from tests.fuzz.mutations import flip, mutate, mutate_tar, tar_headers
 from tests.ld_cache import make_cache
 from tests.logs import excerpts
 from tests.oci_corpus import f, saved_files, tar_bytes, write_layout
-from tests.unit.image.tar_fuzz import try_image
-from tests.unit.model.catalogue.test_advisory_schema import TEXT as ADVISORY
-from tests.unit.model.nodes.test_facts import ANSWER as NODE
+from tests.unit.images.tar_fuzz import try_image
+from tests.unit.machine.values.test_facts import ANSWER as NODE
+from tests.unit.modules.values.test_advisory_schema import TEXT as ADVISORY
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -94,7 +94,7 @@ else:
     import tomli as tomllib
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-ENDINGS_TESTS = CHECKOUT / "tests" / "unit" / "model" / "endings"
+ENDINGS_TESTS = CHECKOUT / "tests" / "unit" / "runs" / "values" / "endings"
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 SHA256 = "0" * 64
 
@@ -248,7 +248,7 @@ texts("module of NGC", _import_ngc, [NGC.encode()])
 
 # A site's files: profiles, build recipes, advisories, batch scripts
 
-BANDWIDTHS = "tests/unit/model/bandwidth/corpus/*.txt"
+BANDWIDTHS = "tests/unit/runs/values/bandwidth/corpus/*.txt"
 JOBS = ("tests/jobs/desk/seen/wrong/*.sh", "tests/jobs/desk/seen/right/*.sh")
 
 
@@ -256,7 +256,7 @@ def _read_all(pattern: str) -> list[bytes]:
     return [path.read_bytes() for path in sorted(CHECKOUT.glob(pattern))]
 
 
-texts("site profile", lambda data: parse_profile(text_of(data), "x.toml"), _read_all("src/hpcmod/sites/*.toml"))
+texts("site profile", lambda data: parse_profile(text_of(data), "x.toml"), _read_all("src/hpcmod/machine/sites/*.toml"))
 texts("build recipe", lambda data: parse_recipe(text_of(data), "x"), _read_all("recipes/*.toml"))
 texts("lock of a build", lambda data: parse_lock(text_of(data), "lock"), _read_all("recipes/lock"))
 texts("bind list", lambda data: parse_elements(text_of(data)), [rb"/a,/b:/c:ro,/d\:e:/f,/g:/h:image-src=/\,ro"])
@@ -293,7 +293,7 @@ def _judge_node(data: bytes) -> None:
         judge_nodes([facts, replace(facts, name="other", image="x")])
 
 
-texts("output of GPU tools", _parse_gpus, _read_all("tests/unit/model/nodes/outputs/[!R]*"))
+texts("output of GPU tools", _parse_gpus, _read_all("tests/unit/machine/values/outputs/[!R]*"))
 texts("answer of a node", _judge_node, [json.dumps(NODE).encode()])
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcmod.errors import HpcmodError
+from hpcmod.core.errors import HpcmodError
 from tests.fuzz.readers import Reader, prepared
 
 LONGEST = 5.0

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.image.sif.reader import read_sif, squashfs_partition
+from hpcmod.images.sif.reader import read_sif, squashfs_partition
 from tests import corpus
 from tests.builds import make_small_base
 from tests.stack import CHECKOUT, Done, EasyBuild, ModuleTool, Stack

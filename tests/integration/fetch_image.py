@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import sys
 
-from hpcmod.errors import HpcmodError
-from hpcmod.image.cache import Cache
-from hpcmod.image.registry import open_registry_image
-from hpcmod.image.web.repository import Access
-from hpcmod.model.images.reference import ImageReference
+from hpcmod.core.errors import HpcmodError
+from hpcmod.core.values.reference import ImageReference
+from hpcmod.images.cache import Cache
+from hpcmod.images.registry import open_registry_image
+from hpcmod.images.web.repository import Access
 
 
 def main(reference: str, directory: str) -> int:

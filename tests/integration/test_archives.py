@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.errors import NotFoundError
-from hpcmod.image.acquire.fetch_sif import ObtainOptions
-from hpcmod.image.acquire.obtain import obtain
-from hpcmod.image.oci.layout import read_layout
-from hpcmod.image.sif.reader import read_sif, squashfs_partition
-from hpcmod.image.squashfs.reader import Squashfs
-from hpcmod.model.images.reference import ImageReference
+from hpcmod.core.errors import NotFoundError
+from hpcmod.core.values.reference import ImageReference
+from hpcmod.images.acquire.fetch_sif import ObtainOptions
+from hpcmod.images.acquire.obtain import obtain
+from hpcmod.images.oci.layout import read_layout
+from hpcmod.images.sif.reader import read_sif, squashfs_partition
+from hpcmod.images.squashfs.reader import Squashfs
 from tests.oci_corpus import CASES, write_case
 from tests.stack import run
 

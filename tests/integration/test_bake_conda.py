@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.image.trust.provenance import read_provenance
+from hpcmod.images.trust.provenance import read_provenance
 from tests import corpus
 from tests.conda_channel import PLACEHOLDER, CondaFile, dist_info, index_channel, make_conda
 from tests.integration.conftest import THOROUGH, EasyBuild, ModuleTool, sha256_of, unpack

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.image.trust.provenance import read_provenance
+from hpcmod.images.trust.provenance import read_provenance
 from tests.integration.conftest import THOROUGH, installed, sha256_of
 from tests.stack import Done, EasyBuild, Stack, run
 from tests.wheels import make_wheel

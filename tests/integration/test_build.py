@@ -17,11 +17,11 @@ import pytest
 
 from hpcmod.building.engines.probe import probe_engines
 from hpcmod.building.ingredients import plan_own
-from hpcmod.errors import BadInputError, HpcmodError, NotFoundError
-from hpcmod.image.inspect.contents import read_facts
-from hpcmod.image.sif.labels import read_labels
-from hpcmod.image.trust.provenance import read_provenance
-from hpcmod.model.recipes.building import BuildRequest
+from hpcmod.building.values.building import BuildRequest
+from hpcmod.core.errors import BadInputError, HpcmodError, NotFoundError
+from hpcmod.images.inspect.contents import read_facts
+from hpcmod.images.sif.labels import read_labels
+from hpcmod.images.trust.provenance import read_provenance
 from tests.builds import build, engine_processes, left_behind, make_plan
 from tests.integration.conftest import THOROUGH, sha256_of
 from tests.stack import CHECKOUT, Done, Stack, run
@@ -180,7 +180,7 @@ def test_a_terminated_build_leaves_nothing_behind(small_base: Path, tmp_path: Pa
     context.mkdir()
     (context / "Dockerfile").write_text(f"FROM oci:{small_base}\nRUN echo begun; sleep 300\n")
     out, environ = tmp_path / "x.sif", {**os.environ, "HPCMOD_TEST_MARK": str(tmp_path), "HPCMOD_SITE": "generic"}
-    program = "import sys; from hpcmod.cli.main import main; main(sys.argv[1:])"
+    program = "import sys; from hpcmod.core.cli.main import main; main(sys.argv[1:])"
     argv = [sys.executable, "-c", program, "build", str(context), "-o", str(out), "--engine", "buildah"]
     log = tmp_path / ".x.sif.hpcmod-build" / "build.log"
     places = ["/tmp", *filter(None, [os.environ.get("XDG_RUNTIME_DIR")])]

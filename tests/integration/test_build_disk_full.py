@@ -19,7 +19,7 @@ __all__ = ["disk"]
 BUILD = """
 import sys
 from pathlib import Path
-from hpcmod.errors import HpcmodError
+from hpcmod.core.errors import HpcmodError
 from tests.builds import build, make_plan
 try:
     build(make_plan(Path(sys.argv[1]), sys.argv[3]), Path(sys.argv[2]), engine="apptainer-rootmapped")

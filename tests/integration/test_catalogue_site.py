@@ -16,9 +16,9 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from hpcmod.catalogue.records.store import Catalogue
+from hpcmod.catalogue.values.record import CatalogueRecord, Check
 from hpcmod.catalogue.visible.documentation import make_documentation, write_documentation
-from hpcmod.model.catalogue.record import CatalogueRecord, Check
-from hpcmod.model.images.facts import Package
+from hpcmod.core.values.facts import Package
 from tests.browser import Browser, run_browser, why_no_browser
 from tests.catalogues import make_catalogue, make_record
 from tests.golden import renewing

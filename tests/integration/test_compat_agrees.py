@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.check.compat import check_compat, make_case
-from hpcmod.install.host_files import HostFiles, read_search
-from hpcmod.install.netstack import plan_capture, write_capture
-from hpcmod.model.bind import Bind
-from hpcmod.model.compat.stack import PLUGIN
-from hpcmod.model.compat.verdict import find_unmet
-from hpcmod.model.finding import FAIL
-from hpcmod.model.libraries.loader import Closure, find_closure, find_library
-from hpcmod.model.libraries.swap import make_library_path
-from hpcmod.model.site import IN_CONTAINER, Netstack, Site
+from hpcmod.compat.compat import check_compat, make_case
+from hpcmod.compat.host_files import HostFiles, read_search
+from hpcmod.compat.install_netstack import plan_capture, write_capture
+from hpcmod.compat.values.loader import Closure, find_closure, find_library
+from hpcmod.compat.values.stack import PLUGIN
+from hpcmod.compat.values.verdict import find_unmet
+from hpcmod.core.values.finding import FAIL
+from hpcmod.machine.values.bind import Bind
+from hpcmod.machine.values.site import IN_CONTAINER, Netstack, Site
+from hpcmod.modules.values.swap import make_library_path
 from tests.fabric import LIBRARIES, make_fabric_image, missing_fabric, pack_image
 from tests.stack import Stack, run
 from tests.stacks import LOADER, Stubs, fabric, make_stack, plugin, stub

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.image.convert import ConvertOptions, convert
-from hpcmod.image.oci.layout import read_layout
-from hpcmod.image.sif.reader import read_sif
-from hpcmod.model.images.reference import ImageReference
+from hpcmod.core.values.reference import ImageReference
+from hpcmod.images.convert import ConvertOptions, convert
+from hpcmod.images.oci.layout import read_layout
+from hpcmod.images.sif.reader import read_sif
 from tests.integration.test_convert_tree import different, mounted, read_tree
 from tests.oci_corpus import write_layout
 from tests.stack import Done, Stack, run

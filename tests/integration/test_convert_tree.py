@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.errors import BadInputError
-from hpcmod.image.convert import ConvertedImage, ConvertOptions, convert
-from hpcmod.image.oci.layout import read_layout
-from hpcmod.image.sif.reader import read_sif
-from hpcmod.model.images.reference import ImageReference
+from hpcmod.core.errors import BadInputError
+from hpcmod.core.values.reference import ImageReference
+from hpcmod.images.convert import ConvertedImage, ConvertOptions, convert
+from hpcmod.images.oci.layout import read_layout
+from hpcmod.images.sif.reader import read_sif
 from tests.oci_corpus import CASES, write_case
 from tests.stack import Done, Stack, run
 

@@ -189,7 +189,7 @@ def test_a_capture_of_libraries_that_does_not_fit_leaves_nothing(disk: SmallDisk
     argv = [
         sys.executable,
         "-c",
-        "from hpcmod.cli.main import main; main()",
+        "from hpcmod.core.cli.main import main; main()",
         "site",
         "netstack",
         "capture",

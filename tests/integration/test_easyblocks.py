@@ -107,7 +107,7 @@ def test_reports_an_unknown_engine_before_downloading_sources(eb: EasyBuild, tmp
 FAULT = """
 from easybuild.easyblocks.generic.containermodule import boundary
 from easybuild.tools.build_log import EasyBuildError
-from hpcmod.errors import RemoteError
+from hpcmod.core.errors import RemoteError
 try:
     with boundary():
         raise RemoteError("digest \\x1b]0;x\\x07 of \\u202efis.sif", "Try \\x9bagain.")

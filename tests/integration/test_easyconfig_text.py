@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.render.easyconfig import EasyconfigText, render_easyconfig
+from hpcmod.modules.text.easyconfig import EasyconfigText, render_easyconfig
 from tests.stack import EasyBuild, run
-from tests.unit.render.test_quote import HOSTILE
+from tests.unit.core.text.test_quote import HOSTILE
 
 pytestmark = pytest.mark.stack
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.image.sif.reader import read_sif
+from hpcmod.images.sif.reader import read_sif
 from tests.integration.conftest import THOROUGH, sha256_of
 from tests.oci_corpus import f, tar_bytes
 from tests.registry import Registry

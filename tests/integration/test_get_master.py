@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.resources import runscript_files
+from hpcmod.core.resources import runscript_files
 
 pytestmark = pytest.mark.stack
 

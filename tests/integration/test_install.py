@@ -24,7 +24,7 @@ from tests.integration.conftest import (
     write_site,
 )
 from tests.stack import CHECKOUT, Done, EasyBuild, ModuleTool, Stack, run
-from tests.unit.image.file_server import Answer, Server, serve
+from tests.unit.images.file_server import Answer, Server, serve
 
 pytestmark = pytest.mark.stack
 
@@ -196,11 +196,11 @@ def test_hpcmod_install_needs_no_configuration(
     venv: Venv, wheel: Path, eb: EasyBuild, lumi_image: Path, lmod: ModuleTool
 ) -> None:
     venv.pip(wheel)
-    log = eb.top / "hpcmod.log"
+    log = eb.top / "hpcmod.core.log"
     hpcmod = [str(venv.root / "bin/hpcmod"), f"--log-file={log}"]
     done = run([*hpcmod, "install", LUMI_EASYCONFIG.name], venv.environment(eb), eb.top)
     assert_module_runs(lmod, eb, done)
-    processes = {line.split()[1] for line in log.read_text().splitlines() if "hpcmod.lock: locked" in line}
+    processes = {line.split()[1] for line in log.read_text().splitlines() if "hpcmod.core.lock: locked" in line}
     assert processes - {log.read_text().split()[1]}  # the easyblock logs too
     recipes = run([str(venv.root / "bin/hpcmod"), "build", "--list"], venv.environment(eb), eb.top)
     assert "pytorch-cpu: " in recipes.stdout, recipes.stderr

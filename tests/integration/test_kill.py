@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.lock import lock_name
+from hpcmod.core.lock import lock_name
 from tests.integration.conftest import (
     THOROUGH,
     TOY_IMAGE,
@@ -171,7 +171,7 @@ def test_the_next_rebuild_clears_a_dead_lock_of_an_installed_module(eb: EasyBuil
 def test_the_lock_of_a_silent_process_elsewhere_is_explained_and_left(eb: EasyBuild, toy: Path, tmp_path: Path) -> None:
     lock = lock_of(eb)
     forge(lock)
-    (tmp_path / "sitecustomize.py").write_text("import hpcmod.lock\n\nhpcmod.lock.SILENCE = 1.0\n")
+    (tmp_path / "sitecustomize.py").write_text("import hpcmod.core.lock\n\nhpcmod.lock.SILENCE = 1.0\n")
     done = eb(toy, PYTHONPATH=str(tmp_path))
     assert "is held by process 4242 of ada on another-login-node, since 2026-11-20 08:00:00" in done.stdout
     assert f"remove its lock: rm {lock}" in done.stdout
@@ -189,7 +189,7 @@ def test_the_lock_of_a_process_elsewhere_is_waited_for_only_as_long_as_asked(eb:
 
 
 HOOKS = """
-from hpcmod.install import store
+from hpcmod.modules import store
 
 def fail(*args, **kwargs):
     raise OSError(5, "Input/output error")

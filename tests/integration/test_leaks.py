@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.model.site import HOST_PYTHON
+from hpcmod.machine.values.site import HOST_PYTHON
 from tests.integration.conftest import TOY, Loader
 from tests.stack import Done
 

@@ -13,7 +13,7 @@ from tests.users import Users
 HOLD = """
 import sys, time
 from pathlib import Path
-from hpcmod.lock import hold
+from hpcmod.core.lock import hold
 with hold(Path(sys.argv[1]), limit=None, tell=print, on_stale=lambda: None):
     Path(sys.argv[2]).touch()
     time.sleep(60)
@@ -22,8 +22,8 @@ with hold(Path(sys.argv[1]), limit=None, tell=print, on_stale=lambda: None):
 LOOK = """
 import sys
 from pathlib import Path
-from hpcmod import lock
-from hpcmod.errors import BusyError
+from hpcmod.core import lock
+from hpcmod.core.errors import BusyError
 lock.SILENCE = 0.5
 holder = lock.read_holder(Path(sys.argv[1]))
 print("visible" if Path("/proc", str(holder.pid), "stat").exists() else "hidden", end=" ")

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.model.plan import InstallPlan
-from hpcmod.render.modules.modulefile import SYNTAXES, render_body, render_description, render_help
-from hpcmod.resources import module_templates
+from hpcmod.core.resources import module_templates
+from hpcmod.modules.text.modulefile import SYNTAXES, render_body, render_description, render_help
+from hpcmod.modules.values.plan import InstallPlan
 from tests.installations import write_libexec
 from tests.plans import HOSTILE, as_shown, as_value, make_plan_of
 from tests.stack import ModuleTool

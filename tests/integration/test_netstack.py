@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.errors import BadInputError
-from hpcmod.install.host_files import HostFiles, read_search
-from hpcmod.install.netstack import captured_directories, plan_capture, write_capture
-from hpcmod.model.libraries.loader import find_closure
+from hpcmod.compat.host_files import HostFiles, read_search
+from hpcmod.compat.install_netstack import captured_directories, plan_capture, write_capture
+from hpcmod.compat.values.loader import find_closure
+from hpcmod.core.errors import BadInputError
 from tests.fabric import make_root, missing_fabric, pack_image, plant_programs
 from tests.integration.conftest import THOROUGH
 from tests.stack import Stack
@@ -230,7 +230,7 @@ def test_a_killed_capture_leaves_no_incomplete_directory(tmp_path: Path) -> None
     argv = [
         sys.executable,
         "-c",
-        "from hpcmod.cli.main import main; main()",
+        "from hpcmod.core.cli.main import main; main()",
         "site",
         "netstack",
         "capture",

@@ -68,7 +68,7 @@ directory = "/local/$USER"
 flag = "-C disk"
 """
 
-HPCMOD = f"{sys.executable} -c 'from hpcmod.cli.main import main; main()'"
+HPCMOD = f"{sys.executable} -c 'from hpcmod.core.cli.main import main; main()'"
 
 MASKS = ("0xfffe0000", "0xfffe")
 """15 cores starting at core 17 for GPU 0, 15 cores starting at core 1 for GPU 1."""

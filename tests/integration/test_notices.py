@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from hpcmod.catalogue.text.notice import HEAD, LIMIT, render_advisory_notice, render_notices, render_state_notice
+from hpcmod.catalogue.values.record import CatalogueRecord
 from hpcmod.catalogue.visible.notices import write_notices
-from hpcmod.check.binds import find_newest
-from hpcmod.model.catalogue.advisory import Advisory, HostFact
-from hpcmod.model.catalogue.record import CatalogueRecord
-from hpcmod.model.condition import Bound
-from hpcmod.model.plan import with_notices
-from hpcmod.render.modules.modulefile import render_body, render_description
-from hpcmod.render.modules.notice import HEAD, LIMIT, render_advisory_notice, render_notices, render_state_notice
-from hpcmod.resources import module_templates
+from hpcmod.core.resources import module_templates
+from hpcmod.machine.values.condition import Bound
+from hpcmod.modules.binds import find_newest
+from hpcmod.modules.text.modulefile import render_body, render_description
+from hpcmod.modules.values.advisory import Advisory, HostFact
+from hpcmod.modules.values.plan import with_notices
 from tests.catalogues import make_catalogue, make_record, put
 from tests.installations import write_libexec
 from tests.integration.conftest import SNAPSHOT, TOY, installed, sha256_of

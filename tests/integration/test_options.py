@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.check.installation import find_damage
-from hpcmod.install.installed import find_installed
+from hpcmod.modules.installed import find_installed
+from hpcmod.modules.verify import find_damage
 from tests.integration.conftest import (
     TOY_IMAGE,
     files_below,

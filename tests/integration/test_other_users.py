@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from hpcmod.catalogue.records.store import open_catalogue, render_catalogue
-from hpcmod.errors import explain_os_error
-from hpcmod.fs.replacing import scratch
-from hpcmod.fs.temporary import resumable_name
+from hpcmod.core.errors import explain_os_error
+from hpcmod.core.fs.replacing import scratch
+from hpcmod.core.fs.temporary import resumable_name
 from tests.corpus import make_random
 from tests.preloaded import HPCMOD, call
 from tests.registry import Registry
@@ -89,7 +89,7 @@ def test_a_fetch_into_a_shared_directory_writes_nothing_elsewhere(users: Users, 
 def test_the_group_cannot_read_or_write_temporary_files(users: Users, home: Path) -> None:
     shared = users.shared_directory("shared")
     code = (
-        "import sys, time\nfrom pathlib import Path\nfrom hpcmod.fs.replacing import replacing\n"
+        "import sys, time\nfrom pathlib import Path\nfrom hpcmod.core.fs.replacing import replacing\n"
         "with replacing(Path(sys.argv[1])) as new:\n    new.write_text('secret')\n    print(flush=True)\n    input()\n"
     )
     with subprocess.Popen(

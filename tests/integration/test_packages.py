@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.model.images.facts import comparable_name
+from hpcmod.core.values.facts import comparable_name
 from tests import corpus
 from tests.integration.conftest import unpack
 from tests.stack import Stack, run

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from hpcmod.cli.main import main
-from hpcmod.errors import BadInputError, RemoteError, UnknownKeyError, UntrustedError
-from hpcmod.image.web.upload import WritableRepository
+from hpcmod.core.cli.main import main
+from hpcmod.core.errors import BadInputError, RemoteError, UnknownKeyError, UntrustedError
+from hpcmod.images.web.upload import WritableRepository
 from tests.registry import INDEX, MANIFEST, PASSWORD, USER, Registry, run_registry
 from tests.signatures import KeyPair, make_key
 from tests.stack import CHECKOUT, Stack

@@ -19,14 +19,14 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod import resources
 from hpcmod.building.ingredients import SourceStore, gather, plan_recipe, read_used
-from hpcmod.image.integrity import file_sha256
-from hpcmod.image.sif.reader import architecture_name
-from hpcmod.model.recipes.build_plan import BuildPlan, Download
-from hpcmod.model.recipes.building import BuildRequest
-from hpcmod.model.recipes.recipe import Recipe, parse_recipe
-from hpcmod.render.recipe import render_context, render_dockerfile
+from hpcmod.building.text.recipe import render_context, render_dockerfile
+from hpcmod.building.values.build_plan import BuildPlan, Download
+from hpcmod.building.values.building import BuildRequest
+from hpcmod.building.values.recipe import Recipe, parse_recipe
+from hpcmod.core import resources
+from hpcmod.images.integrity import file_sha256
+from hpcmod.images.sif.reader import architecture_name
 from tests.builds import make_small_base
 from tests.integration.conftest import THOROUGH
 from tests.recipe_stubs import extras_of, make_sources, make_wheels, needed, write_programs
@@ -248,7 +248,7 @@ def hpcmod(tmp_path: Path, *arguments: str, **environ: str) -> subprocess.Comple
     """Run `hpcmod build` in a directory with its own lock, cache and state."""
     own = {name: str(tmp_path / name.lower()) for name in ("HPCMOD_LOCK", "HPCMOD_CACHE", "XDG_STATE_HOME")}
     return subprocess.run(
-        [sys.executable, "-c", "from hpcmod.cli.main import main; main()", "build", *arguments],
+        [sys.executable, "-c", "from hpcmod.core.cli.main import main; main()", "build", *arguments],
         cwd=tmp_path,
         env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "HPCMOD_SITE": "generic", **own, **environ},
         capture_output=True,

@@ -12,19 +12,12 @@ from typing import Any
 import pytest
 import requests
 
-from hpcmod.errors import (
-    BadInputError,
-    HpcmodError,
-    LackingError,
-    NotFoundError,
-    RemoteError,
-    VerificationError,
-)
-from hpcmod.image.cache import Cache
-from hpcmod.image.registry import fetch_artifact, open_registry_image, resolve
-from hpcmod.image.web import client
-from hpcmod.image.web.repository import Access
-from hpcmod.model.images.reference import ImageReference
+from hpcmod.core.errors import BadInputError, HpcmodError, LackingError, NotFoundError, RemoteError, VerificationError
+from hpcmod.core.values.reference import ImageReference
+from hpcmod.images.cache import Cache
+from hpcmod.images.registry import fetch_artifact, open_registry_image, resolve
+from hpcmod.images.web import client
+from hpcmod.images.web.repository import Access
 from tests.fault_proxy import Fault, Proxy, run_proxy
 from tests.integration.conftest import THOROUGH
 from tests.registry import INDEX, MANIFEST, Registry

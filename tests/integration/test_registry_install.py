@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.image.sif.reader import read_sif
+from hpcmod.images.sif.reader import read_sif
 from tests.integration.conftest import write_easyconfig, write_site
 from tests.oci_corpus import Member, d, f, tar_bytes
 from tests.registry import Registry, run_registry

@@ -15,14 +15,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from hpcmod.errors import RemoteError
-from hpcmod.image.cache import Cache
-from hpcmod.image.registry import open_registry_image
-from hpcmod.image.web import client
-from hpcmod.image.web.client import LoginError
-from hpcmod.image.web.credentials import find_credentials
-from hpcmod.image.web.repository import Access
-from hpcmod.model.images.reference import ImageReference
+from hpcmod.core.errors import RemoteError
+from hpcmod.core.values.reference import ImageReference
+from hpcmod.images.cache import Cache
+from hpcmod.images.registry import open_registry_image
+from hpcmod.images.web import client
+from hpcmod.images.web.client import LoginError
+from hpcmod.images.web.credentials import find_credentials
+from hpcmod.images.web.repository import Access
 from tests.fault_proxy import Fault, Proxy, TokenServer, run_proxy, run_token_server
 from tests.registry import PASSWORD, USER, Registry, make_certificate, run_registry, why_no_registry
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.image.cache import Cache
-from hpcmod.image.web.client import _CHUNK
-from hpcmod.lock import read_holder
+from hpcmod.core.lock import read_holder
+from hpcmod.images.cache import Cache
+from hpcmod.images.web.client import _CHUNK
 from tests.fault_proxy import Fault, Proxy, run_proxy
 from tests.integration.conftest import THOROUGH, moments
 from tests.integration.test_disk_full import SmallDisk, disk  # noqa: F401 - a fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.model.packages.requirement import normalize_package
+from hpcmod.packages.values.requirement import normalize_package
 from tests.integration.conftest import THOROUGH
 from tests.stack import Stack, run
 from tests.wheels import make_wheel, sha256_of

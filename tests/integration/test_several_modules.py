@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.install.store import install_files
-from hpcmod.model.bind import Bind
-from hpcmod.model.plan import make_plan
-from hpcmod.model.site import Site, Tunable
-from hpcmod.model.spec import InstallSpec
-from hpcmod.render.modules.modulefile import SUFFIXES, render_body, render_description
-from hpcmod.resources import module_templates, runscript_files
+from hpcmod.core.resources import module_templates, runscript_files
+from hpcmod.machine.values.bind import Bind
+from hpcmod.machine.values.site import Site, Tunable
+from hpcmod.modules.store import install_files
+from hpcmod.modules.text.modulefile import SUFFIXES, render_body, render_description
+from hpcmod.modules.values.plan import make_plan
+from hpcmod.modules.values.spec import InstallSpec
 from tests.integration.conftest import LOADERS, SNAPSHOT, THOROUGH, Loader
 from tests.stack import EasyBuild, ModuleTool, Stack
 from tests.walkthroughs import blocks

@@ -9,9 +9,9 @@ from typing import BinaryIO
 
 import pytest
 
-from hpcmod.image.sif_writer import SifObject, sync_and_hash, write_sif
-from hpcmod.image.squashfs.codecs import codec
-from hpcmod.image.squashfs.writer import SquashfsWriter
+from hpcmod.images.sif_writer import SifObject, sync_and_hash, write_sif
+from hpcmod.images.squashfs.codecs import codec
+from hpcmod.images.squashfs.writer import SquashfsWriter
 from tests.squashfs_trees import Tree, make_nodes, read_mounted
 from tests.stack import Done, Stack, run
 

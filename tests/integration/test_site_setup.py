@@ -13,7 +13,7 @@ import pytest
 from hpcmod import __version__
 from hpcmod.catalogue.records.sharing import make_catalogue
 from hpcmod.catalogue.records.store import Catalogue
-from hpcmod.render.easyconfig import EasyconfigText, render_easyconfig
+from hpcmod.modules.text.easyconfig import EasyconfigText, render_easyconfig
 from tests.stack import CHECKOUT, Done, ModuleTool, run
 
 pytestmark = pytest.mark.stack

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hpcmod.image.squashfs import copying
-from hpcmod.image.squashfs.nodes import read_tree
-from hpcmod.image.squashfs.tree import Node
-from hpcmod.image.squashfs.writer import SquashfsWriter
+from hpcmod.images.squashfs import copying
+from hpcmod.images.squashfs.nodes import read_tree
+from hpcmod.images.squashfs.tree import Node
+from hpcmod.images.squashfs.writer import SquashfsWriter
 from tests.corpus import pack
 from tests.integration.conftest import THOROUGH
 from tests.squashfs_trees import (

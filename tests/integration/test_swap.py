@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.install.netstack import plan_capture, write_capture
-from hpcmod.model.bind import ON_HOST
-from hpcmod.model.libraries.swap import make_library_path
+from hpcmod.compat.install_netstack import plan_capture, write_capture
+from hpcmod.machine.values.bind import ON_HOST
+from hpcmod.modules.values.swap import make_library_path
 from tests.fabric import closure_of, make_fabric_image, missing_fabric
 from tests.integration.conftest import THOROUGH, TOY, Loader, away, installed, write_easyconfig, write_site
 from tests.stack import Done, EasyBuild, ModuleTool, Stack

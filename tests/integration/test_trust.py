@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.errors import BadInputError, HpcmodError, LackingError, UntrustedError
-from hpcmod.image.acquire import obtain as obtain_module
-from hpcmod.image.acquire.fetch_sif import FetchedSif, FetchTask, ObtainOptions
-from hpcmod.image.acquire.obtain import obtain
-from hpcmod.image.acquire.source import find_source, make_source
-from hpcmod.image.sif.reader import read_sif
-from hpcmod.image.trust.policy import verify_sif_trust
-from hpcmod.image.verify import verify_image
-from hpcmod.model.images.reference import ImageReference
-from hpcmod.model.images.trust import TrustPolicy, TrustRule
+from hpcmod.core.errors import BadInputError, HpcmodError, LackingError, UntrustedError
+from hpcmod.core.values.reference import ImageReference
+from hpcmod.core.values.trust import TrustPolicy, TrustRule
+from hpcmod.images.acquire import obtain as obtain_module
+from hpcmod.images.acquire.fetch_sif import FetchedSif, FetchTask, ObtainOptions
+from hpcmod.images.acquire.obtain import obtain
+from hpcmod.images.acquire.source import find_source, make_source
+from hpcmod.images.sif.reader import read_sif
+from hpcmod.images.trust.policy import verify_sif_trust
+from hpcmod.images.verify import verify_image
 from tests.oci_corpus import CASES, f, tar_bytes, write_case
 from tests.registry import Registry
 from tests.signatures import KeyPair, make_key, push_signature, signed_text

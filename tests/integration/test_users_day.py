@@ -14,7 +14,7 @@ import pytest
 
 from hpcmod.catalogue.records.index import write_index
 from hpcmod.catalogue.records.store import Catalogue
-from hpcmod.model.catalogue.record import CatalogueRecord
+from hpcmod.catalogue.values.record import CatalogueRecord
 from tests.catalogues import make_catalogue, make_record, put
 from tests.integration.conftest import TOY_IMAGE, sha256_of, write_easyconfig
 from tests.preloaded import HPCMOD, call
@@ -244,7 +244,7 @@ def test_detects_deleted_files_and_an_update_restores_them(user: User) -> None:
     assert user.data("outdated")["outdated"] == []
 
 
-ENDS_EARLY = "import sys; from hpcmod.fs.temporary import *; open(f'{sys.argv[1]}/{temporary_name(\"x\")}', 'w')"
+ENDS_EARLY = "import sys; from hpcmod.core.fs.temporary import *; open(f'{sys.argv[1]}/{temporary_name(\"x\")}', 'w')"
 
 
 def test_repair_restores_image_scripts_and_modulefile_and_keeps_the_users_packages(user: User) -> None:

@@ -1,7 +1,7 @@
 """Excerpts of real logs from public threads, and what a person reads from each of them.
 
 `source` is the page, `product` the library and, if the page names it, its version, `text` lines of the page, `expect`
-the fields that the log reader must find (hpcmod.model.logs): `reason` and `problem` contain names of rules, and
+the fields that the log reader must find (hpcmod.runs.values.logs): `reason` and `problem` contain names of rules, and
 `unknown` the number of warnings that match no rule.
 
 The excerpts in held_out.toml were collected after the rules had been written, and the unchanged rules were first run on
@@ -16,8 +16,8 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcmod.model.documents import load_toml
-from hpcmod.model.logs.reading import Reading, read_log
+from hpcmod.core.values.documents import load_toml
+from hpcmod.runs.values.logs.reading import Reading, read_log
 
 HERE = Path(__file__).parent
 HELD_OUT = "held_out"

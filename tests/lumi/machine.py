@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcmod.image.sif.reader import read_sif, squashfs_partition
+from hpcmod.images.sif.reader import read_sif, squashfs_partition
 from tests import corpus
 from tests.lumi import reference
 from tests.stack import CHECKOUT, Cluster, Done, EasyBuild, Stack

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod import machine
+from hpcmod.machine import machine
 from tests.oci_corpus import CASES, write_case
 
 

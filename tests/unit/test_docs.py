@@ -11,16 +11,16 @@ from pathlib import Path
 import click
 import pytest
 
-from hpcmod import errors, resources
-from hpcmod.check.jobs.lint import RULES
-from hpcmod.cli.main import main
-from hpcmod.cli.reference.commands import verbs_of
-from hpcmod.errors import HpcmodError
+from hpcmod.core import errors, resources
+from hpcmod.core.cli.main import main
+from hpcmod.core.cli.reference.commands import verbs_of
+from hpcmod.core.errors import HpcmodError
 from hpcmod.importing.formats import guess_format
-from hpcmod.model.catalogue.advisory_schema import KEYS, parse_advisory
-from hpcmod.model.jobs.masks import cpu_masks
-from hpcmod.model.profiles.profile import make_site, parse_profile
-from hpcmod.render.runscript import SETTINGS_FILE, render_runscripts
+from hpcmod.jobs.values.masks import cpu_masks
+from hpcmod.lint.jobs.lint import RULES
+from hpcmod.machine.values.profile import make_site, parse_profile
+from hpcmod.modules.text.runscript import SETTINGS_FILE, render_runscripts
+from hpcmod.modules.values.advisory_schema import KEYS, parse_advisory
 from tests.plans import make_example
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -160,11 +160,11 @@ def test_every_rule_of_the_linter_is_described_once() -> None:
     easyconfigs, _, profiles = rest.partition("## Site profiles")
     rules = re.compile(r"^\| `([\w-]+)` \|", re.MULTILINE)
     assert sorted(rules.findall(batch)) == sorted(RULES)
-    files = (DOCS.parent / "src/hpcmod/check/easyconfigs").glob("*.py")
+    files = (DOCS.parent / "src/hpcmod/lint/easyconfigs").glob("*.py")
     calls = [node for file in files for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Call)]
     named = {ast.literal_eval(call.args[1]) for call in calls if getattr(call.func, "id", "") == "fault"}
     assert sorted(rules.findall(easyconfigs)) == sorted(named)
-    text = (DOCS.parent / "src/hpcmod/check/profiles.py").read_text()
+    text = (DOCS.parent / "src/hpcmod/doctor/profiles.py").read_text()
     assert sorted(rules.findall(profiles)) == sorted(set(re.findall(r'"([a-z]+-[a-z-]+)"', text)))
 
 
@@ -243,7 +243,7 @@ def test_the_page_on_run_scripts_shows_the_settings_of_lumi_whole() -> None:
 
 def test_the_module_page_shows_a_modulefile_whole() -> None:
     (text,) = re.findall(r"^```lua\n(.*?)^```", page("docs/reference/module.md"), re.MULTILINE | re.DOTALL)
-    modulefile = (CHECKOUT / "tests/unit/render/golden/lumi.lua").read_text(encoding="utf-8")
+    modulefile = (CHECKOUT / "tests/unit/modules/text/golden/lumi.lua").read_text(encoding="utf-8")
     assert text == modulefile[modulefile.index("-- Written by hpcmod.") :]
 
 

@@ -11,7 +11,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from hpcmod.model.images.reference import ImageReference
+from hpcmod.core.values.reference import ImageReference
 
 EASYCONFIGS = Path(__file__).resolve().parents[2] / "easyconfigs"
 EASYBLOCKS = EASYCONFIGS.parent / "easyblocks"

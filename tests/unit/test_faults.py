@@ -97,7 +97,7 @@ def test_what_a_dead_process_left_counts_but_not_its_number(
 
 SPARE = """
 import os
-from hpcmod.install.eb import run_eb
+from hpcmod.modules.eb import run_eb
 from tests.faults import spare
 spare.import_easybuild()
 spare.fork_spares()

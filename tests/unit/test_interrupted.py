@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.catalogue.admin.setup import SetupFile, write_setup
-from hpcmod.image.bundle import read_bundle, write_bundle
+from hpcmod.catalogue.bundle import read_bundle, write_bundle
 from tests.calls import hpcmod
 from tests.installations import install
 

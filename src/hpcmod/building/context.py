@@ -7,11 +7,11 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from hpcmod import resources
-from hpcmod.errors import NotFoundError
-from hpcmod.model.images.reference import ImageReference
-from hpcmod.model.recipes.build_plan import BuildPlan
-from hpcmod.render.recipe import render_context, render_definition, render_dockerfile
+from hpcmod.building.text.recipe import render_context, render_definition, render_dockerfile
+from hpcmod.building.values.build_plan import BuildPlan
+from hpcmod.core import resources
+from hpcmod.core.errors import NotFoundError
+from hpcmod.core.values.reference import ImageReference
 
 
 def write_context(plan: BuildPlan, context: Path, *, form: str) -> Path:

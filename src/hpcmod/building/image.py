@@ -14,29 +14,29 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from hpcmod.building.base_image import verify_bases
 from hpcmod.building.context import write_context
 from hpcmod.building.engines.engine import BuildSource, Engine
 from hpcmod.building.engines.probe import EngineTrial, choose_engine, find_engines
 from hpcmod.building.engines.workspace import ELSEWHERE, Workspace, open_workspace
 from hpcmod.building.labels import measure_labels
-from hpcmod.errors import BadInputError, HpcmodError, NotFoundError, explain_os_error
-from hpcmod.fs.replacing import Scratch, scratch
-from hpcmod.fs.temporary import clear_leftovers
-from hpcmod.image.convert import ConvertOptions, convert
-from hpcmod.image.copy import copy_image
-from hpcmod.image.integrity import Progress, file_sha256
-from hpcmod.image.oci.layout import read_layout
-from hpcmod.image.preflight import Need, check_room
-from hpcmod.image.sif.labels import add_labels, read_labels
-from hpcmod.image.sif.reader import check_sif, read_sif
-from hpcmod.image.trust.base_image import verify_bases
-from hpcmod.image.trust.provenance import is_remembered, now, read_provenance, remember, sidecar, write_provenance
-from hpcmod.image.web.repository import Access
-from hpcmod.lock import hold, tidy
-from hpcmod.model.images.facts import Provenance
-from hpcmod.model.images.reference import OCI_KINDS, ImageReference
-from hpcmod.model.images.trust import ANYTHING, TrustPolicy
-from hpcmod.model.recipes.build_plan import BuildPlan
+from hpcmod.building.values.build_plan import BuildPlan
+from hpcmod.core.errors import BadInputError, HpcmodError, NotFoundError, explain_os_error
+from hpcmod.core.fs.replacing import Scratch, scratch
+from hpcmod.core.fs.temporary import clear_leftovers
+from hpcmod.core.lock import hold, tidy
+from hpcmod.core.values.facts import Provenance
+from hpcmod.core.values.reference import OCI_KINDS, ImageReference
+from hpcmod.core.values.trust import ANYTHING, TrustPolicy
+from hpcmod.images.convert import ConvertOptions, convert
+from hpcmod.images.copy import copy_image
+from hpcmod.images.integrity import Progress, file_sha256
+from hpcmod.images.oci.layout import read_layout
+from hpcmod.images.preflight import Need, check_room
+from hpcmod.images.sif.labels import add_labels, read_labels
+from hpcmod.images.sif.reader import check_sif, read_sif
+from hpcmod.images.trust.provenance import is_remembered, now, read_provenance, remember, sidecar, write_provenance
+from hpcmod.images.web.repository import Access
 
 _ANYONE = Access()
 

@@ -9,24 +9,24 @@ from dataclasses import dataclass, replace
 from glob import glob
 from pathlib import Path
 
-from hpcmod import resources
-from hpcmod.errors import BadInputError, HpcmodError, NotFoundError, VerificationError
-from hpcmod.fs.reading import UnusableFileError, read_text
-from hpcmod.fs.replacing import scratch
-from hpcmod.fs.tree import write_file
-from hpcmod.image.acquire.fetch import fetch_file
-from hpcmod.image.integrity import Progress, file_sha256
-from hpcmod.image.registry import resolve
-from hpcmod.image.sif.reader import open_sif, read_sif, squashfs_partition
-from hpcmod.image.squashfs.reader import Squashfs
-from hpcmod.image.web.repository import Access
-from hpcmod.lock import hold, tidy
-from hpcmod.model.images.reference import ImageReference
-from hpcmod.model.recipes.build_plan import BUILD_ROOT, BuildPlan, Download
-from hpcmod.model.recipes.building import BuildRequest, Shipped, make_build_plan, make_own_plan
-from hpcmod.model.recipes.definition import files_of
-from hpcmod.model.recipes.pins import Pin, merge_pins, new_pins, parse_lock
-from hpcmod.model.recipes.recipe import Recipe, choose_recipe, parse_addresses, parse_recipe
+from hpcmod.building.values.build_plan import BUILD_ROOT, BuildPlan, Download
+from hpcmod.building.values.building import BuildRequest, Shipped, make_build_plan, make_own_plan
+from hpcmod.building.values.definition import files_of
+from hpcmod.building.values.pins import Pin, merge_pins, new_pins, parse_lock
+from hpcmod.building.values.recipe import Recipe, choose_recipe, parse_addresses, parse_recipe
+from hpcmod.core import resources
+from hpcmod.core.errors import BadInputError, HpcmodError, NotFoundError, VerificationError
+from hpcmod.core.fs.reading import UnusableFileError, read_text
+from hpcmod.core.fs.replacing import scratch
+from hpcmod.core.fs.tree import write_file
+from hpcmod.core.lock import hold, tidy
+from hpcmod.core.values.reference import ImageReference
+from hpcmod.images.acquire.fetch import fetch_file
+from hpcmod.images.integrity import Progress, file_sha256
+from hpcmod.images.registry import resolve
+from hpcmod.images.sif.reader import open_sif, read_sif, squashfs_partition
+from hpcmod.images.squashfs.reader import Squashfs
+from hpcmod.images.web.repository import Access
 
 OWN_RECIPE = "recipe.toml"
 """Name of the recipe in a directory of the user."""

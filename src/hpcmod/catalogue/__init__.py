@@ -1,1 +1,1 @@
-"""What a site offers: publish, find, test, document and retire containers, in a directory on a shared file system."""
+"""What a site offers: find, publish, change and retire containers, and describe them."""

@@ -20,14 +20,14 @@ from hpcmod.catalogue.records.journal import append_change, last_change
 from hpcmod.catalogue.records.sharing import check_writable, file_mode, shared
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.storage.trash import Move, move_to_trash, moves_out
+from hpcmod.catalogue.values.journal import Change, Records, make_edits
+from hpcmod.catalogue.values.record import CatalogueRecord, check_record, record_json
 from hpcmod.catalogue.visible.modulefiles import update_visible
 from hpcmod.catalogue.visible.notices import write_notices
-from hpcmod.errors import HpcmodError
-from hpcmod.fs.temporary import clear_leftovers
-from hpcmod.lock import hold
-from hpcmod.model.catalogue.journal import Change, Records, make_edits
-from hpcmod.model.catalogue.record import CatalogueRecord, check_record, record_json
-from hpcmod.model.json_form import json_form, parse_json
+from hpcmod.core.errors import HpcmodError
+from hpcmod.core.fs.temporary import clear_leftovers
+from hpcmod.core.lock import hold
+from hpcmod.core.values.json_form import json_form, parse_json
 
 _LOG = logging.getLogger(__name__)
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcmod.catalogue.records.store import find_catalogues, software_of
+from hpcmod.catalogue.text.notice import render_advisory
 from hpcmod.catalogue.visible.advisories import matching_advisories, read_advisories
-from hpcmod.errors import BadInputError, HpcmodError
-from hpcmod.install.installed import read_record
-from hpcmod.machine import load_site
-from hpcmod.model.finding import OK, WARN, Finding
-from hpcmod.model.images.facts import Package
-from hpcmod.render.modules.notice import render_advisory
+from hpcmod.core.errors import BadInputError, HpcmodError
+from hpcmod.core.values.facts import Package
+from hpcmod.core.values.finding import OK, WARN, Finding
+from hpcmod.machine.machine import load_site
+from hpcmod.modules.installed import read_record
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hpcmod.catalogue.records.store import Catalogue, software_of
+from hpcmod.catalogue.values.record import CatalogueRecord
 from hpcmod.catalogue.visible.kept import KEPT_MODULE, kept_directory
 from hpcmod.catalogue.visible.modulefiles import script_files, visible_files
-from hpcmod.errors import NotFoundError
-from hpcmod.fs.reading import read_file
-from hpcmod.image.integrity import Progress, file_sha256
-from hpcmod.install.installed import read_record
-from hpcmod.model.catalogue.record import CatalogueRecord
-from hpcmod.model.finding import FAIL, OK, WARN, Finding
+from hpcmod.core.errors import NotFoundError
+from hpcmod.core.fs.reading import read_file
+from hpcmod.core.values.finding import FAIL, OK, WARN, Finding
+from hpcmod.images.integrity import Progress, file_sha256
+from hpcmod.modules.installed import read_record
 
 _REPAIR = "To repair it, publish the same image under the same name again."
 

@@ -1,1 +1,1 @@
-"""Convert recipes of other tools to easyconfigs; nothing of a recipe is executed."""
+"""Make easyconfigs from the recipes of other tools."""

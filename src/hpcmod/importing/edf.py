@@ -14,7 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from hpcmod.errors import BadInputError
+from hpcmod.core.errors import BadInputError
+from hpcmod.core.values.reference import ImageReference
 from hpcmod.importing.edf_files import EdfPath, EnvironmentFile, literal_text, read_edf
 from hpcmod.importing.formats import ImportFormat
 from hpcmod.importing.outcome import (
@@ -30,9 +31,8 @@ from hpcmod.importing.outcome import (
     shown_text,
     with_registry,
 )
-from hpcmod.model.bind import KERNEL, Bind, can_be_bound
-from hpcmod.model.images.reference import ImageReference
-from hpcmod.model.spec import why_no_variable
+from hpcmod.machine.values.bind import KERNEL, Bind, can_be_bound
+from hpcmod.modules.values.spec import why_no_variable
 
 _TRUE, _FALSE = "true", "false"
 _CXI, _OFI_NCCL = "com.hooks.cxi.enabled", "com.hooks.aws_ofi_nccl."

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hpcmod.check.easyconfigs.files import read_recipe
-from hpcmod.errors import BadInputError
-from hpcmod.model.documents import load_toml
+from hpcmod.core.errors import BadInputError
+from hpcmod.core.values.documents import load_toml
+from hpcmod.modules.easyconfigs.files import read_recipe
 
 LEVELS = 10
 """Levels of files that inherit from one another, as documented."""

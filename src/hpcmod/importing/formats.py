@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from importlib import import_module, metadata
 from pathlib import Path
 
-from hpcmod.errors import HpcmodError, LackingError
-from hpcmod.image.integrity import Progress
+from hpcmod.core.errors import HpcmodError, LackingError
+from hpcmod.images.integrity import Progress
 from hpcmod.importing.outcome import Outcome
 
 GROUP = "hpcmod.importers"

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hpcmod.errors import BadInputError
+from hpcmod.core.errors import BadInputError
 from hpcmod.importing.formats import ImportFormat
 from hpcmod.importing.lumi_scripts import ShellCommands, sort_shell_commands
 from hpcmod.importing.outcome import (
@@ -26,12 +26,12 @@ from hpcmod.importing.outcome import (
     shell_text,
     shown_text,
 )
-from hpcmod.model.easyconfigs.easyconfig_text import CONSTANTS, fill_templates, fill_values, templates_of
-from hpcmod.model.easyconfigs.parameters import MODULE_CLASSES
-from hpcmod.model.easyconfigs.static_values import StaticValues, read_static_values
-from hpcmod.model.easyconfigs.written_binds import LUA_BINDS, LUA_STRING, binds_of
-from hpcmod.model.spec import why_no_variable
-from hpcmod.render.easyconfig import EasyconfigText, ParameterValue, Templated
+from hpcmod.modules.text.easyconfig import EasyconfigText, ParameterValue, Templated
+from hpcmod.modules.values.easyconfig_text import CONSTANTS, fill_templates, fill_values, templates_of
+from hpcmod.modules.values.parameters import MODULE_CLASSES
+from hpcmod.modules.values.spec import why_no_variable
+from hpcmod.modules.values.static_values import StaticValues, read_static_values
+from hpcmod.modules.values.written_binds import LUA_BINDS, LUA_STRING, binds_of
 
 _OURS = ("ContainerModule", "ContainerBuild")
 _OUR_VARIABLES = re.compile(r"SIF\w*|RUNSCRIPTS\w*|CONTAINERROOT")

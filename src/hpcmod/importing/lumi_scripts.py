@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from hpcmod.model.spec import OWN_COMMANDS
-from hpcmod.render.runscript import RUNSCRIPTS
+from hpcmod.modules.text.runscript import RUNSCRIPTS
+from hpcmod.modules.values.spec import OWN_COMMANDS
 
 OUR_SCRIPTS = OWN_COMMANDS | {*RUNSCRIPTS}
 """Scripts that hpcmod installs in bin/ and runscripts/: those of a recipe must not overwrite them."""

@@ -12,7 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hpcmod.errors import BadInputError
+from hpcmod.core.errors import BadInputError
+from hpcmod.core.values.reference import ImageReference
 from hpcmod.importing.formats import ImportFormat
 from hpcmod.importing.outcome import (
     MOVING,
@@ -24,9 +25,8 @@ from hpcmod.importing.outcome import (
     describe_registry_image,
     settle_names,
 )
-from hpcmod.model.images.reference import ImageReference
-from hpcmod.model.spec import why_no_variable
-from hpcmod.render.easyconfig import EasyconfigText, ParameterValue
+from hpcmod.modules.text.easyconfig import EasyconfigText, ParameterValue
+from hpcmod.modules.values.spec import why_no_variable
 
 _STRING = r""""((?:[^"\\\n]|\\.)*)"|'((?:[^'\\\n]|\\.)*)'"""
 _LONG = r"\[(?P<level>=*)\[.*?(?:\](?P=level)\]|\Z)"  # one that is not closed goes to the end of the file

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Union
 
-from hpcmod.check.easyconfigs.files import find_recipes, read_recipe
-from hpcmod.errors import HpcmodError
-from hpcmod.model.images.reference import ImageReference
-from hpcmod.model.spec import COMMAND_NAME, HOST_COMMANDS
-from hpcmod.render.easyconfig import EasyconfigText
+from hpcmod.core.errors import HpcmodError
+from hpcmod.core.values.reference import ImageReference
+from hpcmod.modules.easyconfigs.files import find_recipes, read_recipe
+from hpcmod.modules.text.easyconfig import EasyconfigText
+from hpcmod.modules.values.spec import COMMAND_NAME, HOST_COMMANDS
 
 UNPINNED = "no digest is given, so the image is identified by its tag alone"
 MOVING = "the tag latest without a digest can mean another image tomorrow"

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from hpcmod.check.easyconfigs.files import read_recipe
-from hpcmod.errors import BadInputError, HpcmodError
+from hpcmod.core.errors import BadInputError, HpcmodError
+from hpcmod.core.values.reference import ImageReference, is_digest, is_tag
 from hpcmod.importing.formats import ImportFormat, ImportOption
 from hpcmod.importing.outcome import (
     MOVING,
@@ -27,10 +27,10 @@ from hpcmod.importing.outcome import (
     shown_text,
     with_registry,
 )
-from hpcmod.model.container_yaml import Alias, ContainerYaml, override_recipe, parse_container_yaml
-from hpcmod.model.images.reference import ImageReference, is_digest, is_tag
-from hpcmod.model.spec import is_program, why_no_variable
-from hpcmod.render.easyconfig import EasyconfigText
+from hpcmod.importing.values.container_yaml import Alias, ContainerYaml, override_recipe, parse_container_yaml
+from hpcmod.modules.easyconfigs.files import read_recipe
+from hpcmod.modules.text.easyconfig import EasyconfigText
+from hpcmod.modules.values.spec import is_program, why_no_variable
 
 _SHELL = re.compile(r"[$`&|;<>(){}*?~\\\n]|^\s*(?:\.|source)\s|^\w+=")
 _OTHER_MACHINE = re.compile(r"(?:^|[-_.])(arm64|aarch64|ppc64le|s390x|riscv64)(?:$|[-_.])")

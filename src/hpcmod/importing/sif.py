@@ -8,10 +8,10 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from hpcmod.check.easyconfigs.files import find_recipes
-from hpcmod.errors import BadInputError, HpcmodError, explain_os_error
-from hpcmod.image.inspect.contents import read_facts
-from hpcmod.image.integrity import file_sha256
+from hpcmod.core.errors import BadInputError, HpcmodError, explain_os_error
+from hpcmod.core.values.facts import ImageFacts
+from hpcmod.images.inspect.contents import read_facts
+from hpcmod.images.integrity import file_sha256
 from hpcmod.importing.formats import ImportFormat, Watch
 from hpcmod.importing.outcome import (
     ImportedEasyconfig,
@@ -21,8 +21,8 @@ from hpcmod.importing.outcome import (
     secure_homepage,
     settle_names,
 )
-from hpcmod.model.images.facts import ImageFacts
-from hpcmod.render.easyconfig import EasyconfigText
+from hpcmod.modules.easyconfigs.files import find_recipes
+from hpcmod.modules.text.easyconfig import EasyconfigText
 
 _SPLIT = re.compile(r"(?P<name>[A-Za-z0-9_][A-Za-z0-9_.+-]*?)[-_](?P<version>[vV]?\d[A-Za-z0-9_.+-]*)")
 _TOOL_TWICE = re.compile(

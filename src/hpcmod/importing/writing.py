@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hpcmod.errors import HpcmodError
-from hpcmod.fs.reading import read_file
-from hpcmod.fs.tree import write_file
+from hpcmod.core.errors import HpcmodError
+from hpcmod.core.fs.reading import read_file
+from hpcmod.core.fs.tree import write_file
 from hpcmod.importing.outcome import ImportedEasyconfig, Outcome, Refused
-from hpcmod.render.easyconfig import render_easyconfig
+from hpcmod.modules.text.easyconfig import render_easyconfig
 
 _LIMIT = 4 << 20  # bytes of an easyconfig
 

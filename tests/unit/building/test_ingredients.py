@@ -18,10 +18,10 @@ from hpcmod.building.ingredients import (
     plan_recipe,
     record_first_use,
 )
-from hpcmod.errors import BadInputError, NotFoundError, VerificationError
-from hpcmod.model.recipes.build_plan import BuildPlan
-from hpcmod.model.recipes.building import BuildRequest
-from hpcmod.model.recipes.pins import Pin, parse_lock
+from hpcmod.building.values.build_plan import BuildPlan
+from hpcmod.building.values.building import BuildRequest
+from hpcmod.building.values.pins import Pin, parse_lock
+from hpcmod.core.errors import BadInputError, NotFoundError, VerificationError
 
 RECIPE = "pytorch-rocm-wheels"
 SOURCES = {

@@ -8,16 +8,16 @@ from pathlib import Path
 from hpcmod.catalogue.change import changing, commit
 from hpcmod.catalogue.records.sharing import make_catalogue
 from hpcmod.catalogue.records.store import Catalogue
+from hpcmod.catalogue.values.lifecycle import key_of
+from hpcmod.catalogue.values.record import CatalogueRecord
 from hpcmod.catalogue.visible.kept import installed_files, render_kept_files
-from hpcmod.install.store import describe_own_packages, make_scripts
-from hpcmod.machine import load_site
-from hpcmod.model.catalogue.lifecycle import key_of
-from hpcmod.model.catalogue.record import CatalogueRecord
-from hpcmod.model.install_record import InstalledImage, InstallRecord, render_install_record
-from hpcmod.model.plan import make_plan, with_notices, with_own_packages
-from hpcmod.model.spec import InstallSpec
-from hpcmod.render.modules.modulefile import render_body, render_description
-from hpcmod.resources import module_templates, runscript_files
+from hpcmod.core.resources import module_templates, runscript_files
+from hpcmod.machine.machine import load_site
+from hpcmod.modules.store import describe_own_packages, make_scripts
+from hpcmod.modules.text.modulefile import render_body, render_description
+from hpcmod.modules.values.install_record import InstalledImage, InstallRecord, render_install_record
+from hpcmod.modules.values.plan import make_plan, with_notices, with_own_packages
+from hpcmod.modules.values.spec import InstallSpec
 from tests.catalogues import make_record
 from tests.plans import FACTS
 from tests.programs import make_program

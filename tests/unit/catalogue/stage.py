@@ -17,9 +17,9 @@ from hpcmod.catalogue.change import Actor, changing, commit
 from hpcmod.catalogue.records.index import read_index
 from hpcmod.catalogue.records.sharing import make_catalogue, shared
 from hpcmod.catalogue.records.store import Catalogue
-from hpcmod.model.catalogue import lifecycle as rules
-from hpcmod.model.catalogue.lifecycle import key_of
-from hpcmod.model.catalogue.record import CatalogueRecord, Check
+from hpcmod.catalogue.values import lifecycle as rules
+from hpcmod.catalogue.values.lifecycle import key_of
+from hpcmod.catalogue.values.record import CatalogueRecord, Check
 from tests.catalogues import make_record
 
 ADA = Actor("ada@login1", "because")

@@ -17,13 +17,13 @@ from hpcmod.catalogue.change import Actor, changing, commit
 from hpcmod.catalogue.records.index import read_index
 from hpcmod.catalogue.records.journal import read_journal
 from hpcmod.catalogue.records.store import Catalogue
-from hpcmod.errors import BadInputError, LackingError
-from hpcmod.fs.replacing import replacing_directory
-from hpcmod.fs.temporary import temporary_name
-from hpcmod.fs.tree import write_file
-from hpcmod.model.catalogue import lifecycle as rules
-from hpcmod.model.catalogue.journal import Records
-from hpcmod.model.catalogue.record import parse_record
+from hpcmod.catalogue.values import lifecycle as rules
+from hpcmod.catalogue.values.journal import Records
+from hpcmod.catalogue.values.record import parse_record
+from hpcmod.core.errors import BadInputError, LackingError
+from hpcmod.core.fs.replacing import replacing_directory
+from hpcmod.core.fs.temporary import temporary_name
+from hpcmod.core.fs.tree import write_file
 from tests.catalogues import make_record
 from tests.unit.catalogue.stage import ADA, ONE, TWO, killed_at, make_toys, modules_seen, retire_one, state
 

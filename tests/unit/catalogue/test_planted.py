@@ -16,10 +16,10 @@ from hpcmod.catalogue.records.index import read_index
 from hpcmod.catalogue.records.journal import append_change, last_change, read_journal
 from hpcmod.catalogue.records.sharing import check_readable_by_readers, check_replaceable, check_writable
 from hpcmod.catalogue.records.store import Catalogue, open_catalogue
+from hpcmod.catalogue.values.journal import Change
 from hpcmod.catalogue.visible.advisories import read_advisories
 from hpcmod.catalogue.visible.kept import read_kept_text
-from hpcmod.errors import BadInputError, LackingError
-from hpcmod.model.catalogue.journal import Change
+from hpcmod.core.errors import BadInputError, LackingError
 from tests.unit.catalogue.stage import ADA, make_shop
 
 pytestmark = pytest.mark.slow

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from hpcmod.catalogue.records.store import Catalogue
+from hpcmod.catalogue.values.record import CatalogueRecord
 from hpcmod.catalogue.verify import verify_container
-from hpcmod.model.catalogue.record import CatalogueRecord
 from tests.unit.catalogue.stage import make_shop
 
 pytestmark = pytest.mark.slow

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.cli.reference.pages import command_pages
-from hpcmod.cli.reference.schemas import command_schemas
+from hpcmod.core.cli.reference.pages import command_pages
+from hpcmod.core.cli.reference.schemas import command_schemas
 from tests.stack import CHECKOUT, run
 
 pytestmark = pytest.mark.slow

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.errors import BadInputError
+from hpcmod.core.errors import BadInputError
 from hpcmod.importing.edf import convert_edf, import_edf
 from hpcmod.importing.edf_files import EnvironmentFile
 from hpcmod.importing.outcome import ImportedEasyconfig, Outcome, Refused
-from hpcmod.model.bind import Bind
+from hpcmod.machine.values.bind import Bind
 from tests.foreign_recipes import A, write_edf
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.errors import BadInputError
+from hpcmod.core.errors import BadInputError
 from hpcmod.importing.edf_files import EdfPath, EnvironmentFile, literal_text, merge, parse_edf, read_edf
 from tests.foreign_recipes import EDF, EDF_BASE, write_tree
 

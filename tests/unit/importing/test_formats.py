@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.errors import LackingError
+from hpcmod.core.errors import LackingError
+from hpcmod.core.progress import ProgressLine
 from hpcmod.importing.formats import BUILT_IN, GROUP, ListedFormat, find_format, list_formats
-from hpcmod.progress import ProgressLine
 from tests.importers import add_distribution
 
 CHECKOUT = Path(__file__).resolve().parents[3]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.errors import BadInputError
+from hpcmod.core.errors import BadInputError
 from hpcmod.importing.lumi_eb import convert_easyconfig, import_lumi_eb
 from hpcmod.importing.outcome import ImportedEasyconfig, Outcome, Refused
 from tests.foreign_recipes import LUMI, LUMI_NAME, write_lumi

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from hpcmod.core.resources import runscript_files
 from hpcmod.importing.lumi_scripts import sort_shell_commands
-from hpcmod.install.store import make_scripts
-from hpcmod.resources import runscript_files
+from hpcmod.modules.store import make_scripts
 from tests.plans import make_example
 
 ROOT = "%(installdir)s"

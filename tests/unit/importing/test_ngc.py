@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.errors import BadInputError
+from hpcmod.core.errors import BadInputError
 from hpcmod.importing.ngc import convert_module, import_ngc
 from hpcmod.importing.outcome import Refused
 from tests.foreign_recipes import NGC, A, write_ngc

@@ -15,8 +15,8 @@ from hpcmod.importing.outcome import (
     shell_text,
     shown_text,
 )
-from hpcmod.model.spec import HOST_COMMANDS
-from hpcmod.render.easyconfig import EasyconfigText
+from hpcmod.modules.text.easyconfig import EasyconfigText
+from hpcmod.modules.values.spec import HOST_COMMANDS
 
 
 def made(name: str, version: str, *namespace: str) -> ImportedEasyconfig:

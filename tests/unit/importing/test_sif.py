@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.errors import BadInputError
+from hpcmod.core.errors import BadInputError
+from hpcmod.core.values.facts import ImageFacts, Package, PythonFacts
 from hpcmod.importing.outcome import ImportedEasyconfig, Refused
 from hpcmod.importing.sif import describe_sif, import_sif
-from hpcmod.model.images.facts import ImageFacts, Package, PythonFacts
 
 BARE = ImageFacts("amd64", 1)
 TORCH = ImageFacts(

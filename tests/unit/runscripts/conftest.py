@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.model.plan import RunscriptSettings
+from hpcmod.modules.values.plan import RunscriptSettings
 from tests.unit.runscripts.scripts import SETTINGS, SYSTEM_PATH, Rank, Scripts, make_program
 
 

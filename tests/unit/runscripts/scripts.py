@@ -10,11 +10,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from hpcmod.install.installed import link_of
-from hpcmod.model.plan import RunscriptSettings
-from hpcmod.model.site import RUNTIMES
-from hpcmod.render.runscript import LIBEXEC, render_runscripts
-from hpcmod.resources import runscript_files
+from hpcmod.core.resources import runscript_files
+from hpcmod.machine.values.site import RUNTIMES
+from hpcmod.modules.installed import link_of
+from hpcmod.modules.text.runscript import LIBEXEC, render_runscripts
+from hpcmod.modules.values.plan import RunscriptSettings
 
 SYSTEM_PATH = "/usr/bin:/bin"
 DISTRIBUTED = "conda-python-distributed"

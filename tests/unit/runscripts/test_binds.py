@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.model.bind import ON_HOST, Bind
-from hpcmod.model.plan import RunscriptSettings
+from hpcmod.machine.values.bind import ON_HOST, Bind
+from hpcmod.modules.values.plan import RunscriptSettings
 from tests.unit.runscripts.scripts import SYSTEM_PATH, Ran, Scripts, make_program
 
 pytestmark = pytest.mark.slow

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.resources import runscript_files
+from hpcmod.core.resources import runscript_files
 from tests.unit.runscripts.scripts import DISTRIBUTED, Rank, Scripts, make_program, task
 
 pytestmark = pytest.mark.slow

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from hpcmod.model.plan import RunscriptSettings
-from hpcmod.resources import node_program
+from hpcmod.core.resources import node_program
+from hpcmod.modules.values.plan import RunscriptSettings
 from tests.unit.runscripts.scripts import SYSTEM_PATH, Ran, Scripts, make_program
 
 pytestmark = pytest.mark.slow

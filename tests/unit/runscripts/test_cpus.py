@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.machine import load_site
-from hpcmod.model.plan import RunscriptSettings
-from hpcmod.model.site import NodeType
-from hpcmod.render.runscript import render_runscripts
-from hpcmod.resources import runscript_files
+from hpcmod.core.resources import runscript_files
+from hpcmod.machine.machine import load_site
+from hpcmod.machine.values.site import NodeType
+from hpcmod.modules.text.runscript import render_runscripts
+from hpcmod.modules.values.plan import RunscriptSettings
 from tests.unit.runscripts.scripts import EIGHT, Rank, make_program, task
 
 pytestmark = pytest.mark.slow

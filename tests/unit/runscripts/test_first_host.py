@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.resources import runscript_files
+from hpcmod.core.resources import runscript_files
 from tests.unit.runscripts.scripts import Scripts
 from tests.unit.runscripts.test_launchers import flux, mpich, openmpi, pals
 

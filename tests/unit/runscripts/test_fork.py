@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.model.plan import RunscriptSettings
+from hpcmod.modules.values.plan import RunscriptSettings
 from tests.unit.runscripts.fork_programs import MORE, PROGRAMS, Program
 from tests.unit.runscripts.scripts import DISTRIBUTED, SYSTEM_PATH, Scripts, task
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.model.plan import RunscriptSettings
-from hpcmod.model.site import NodeType
+from hpcmod.machine.values.site import NodeType
+from hpcmod.modules.values.plan import RunscriptSettings
 from tests.unit.runscripts.scripts import EIGHT, Rank, Scripts, task
 from tests.unit.runscripts.test_launchers import flux, openmpi, pals
 

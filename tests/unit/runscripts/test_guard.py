@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.model.guard import ALWAYS, kind_of, make_guard
-from hpcmod.model.images.facts import ImageFacts
-from hpcmod.model.plan import RunscriptSettings
-from hpcmod.model.site import HOST_PYTHON, USER_SITE
+from hpcmod.core.values.facts import ImageFacts
+from hpcmod.machine.values.site import HOST_PYTHON, USER_SITE
+from hpcmod.modules.values.guard import ALWAYS, kind_of, make_guard
+from hpcmod.modules.values.plan import RunscriptSettings
 from tests.unit.runscripts.scripts import SYSTEM_PATH, Rank, Scripts, make_program
 
 USER_PACKAGES = "lib/python3.12/site-packages"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.resources import runscript_files
+from hpcmod.core.resources import runscript_files
 from tests.unit.runscripts.scripts import DISTRIBUTED, Rank, task
 
 pytestmark = pytest.mark.slow

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.model.plan import RunscriptSettings
-from hpcmod.resources import runscript_files
+from hpcmod.core.resources import runscript_files
+from hpcmod.modules.values.plan import RunscriptSettings
 from tests.unit.runscripts.scripts import SYSTEM_PATH, Scripts, make_program, task
 
 pytestmark = pytest.mark.slow

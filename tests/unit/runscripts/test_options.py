@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.model.site import NodeType
+from hpcmod.machine.values.site import NodeType
 from tests.unit.runscripts.scripts import DISTRIBUTED, EIGHT, Rank, make_program, task
 from tests.unit.runscripts.test_launchers import mpich, torchrun
 

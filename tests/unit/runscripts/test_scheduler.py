@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from hpcmod.resources import runscript_files
+from hpcmod.core.resources import runscript_files
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.model.plan import RunscriptSettings
+from hpcmod.modules.values.plan import RunscriptSettings
 from tests.unit.runscripts.scripts import SYSTEM_PATH, Ran, Scripts, make_program, task
 from tests.unit.runscripts.test_launchers import flux, mpich, openmpi, pals
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.machine import load_site
-from hpcmod.model.plan import make_plan
-from hpcmod.resources import site_profiles
+from hpcmod.core.resources import site_profiles
+from hpcmod.machine.machine import load_site
+from hpcmod.modules.values.plan import make_plan
 from tests.plans import FACTS, SPEC
 from tests.unit.runscripts.scripts import DISTRIBUTED, EIGHT, Scripts, task
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.model.plan import RunscriptSettings
+from hpcmod.modules.values.plan import RunscriptSettings
 from tests.unit.runscripts.scripts import PATIENT_PROGRAM, SYSTEM_PATH, Ran, Scripts, make_program
 
 COMMANDS = [

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod import machine
+from hpcmod.machine import machine
 
 
 @pytest.fixture(autouse=True)

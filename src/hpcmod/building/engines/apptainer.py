@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 from hpcmod.building.engines.engine import BuildSource, check_base, check_done
 from hpcmod.building.engines.workspace import Workspace
-from hpcmod.image.programs import without_settings
-from hpcmod.model.images.reference import ImageReference
-from hpcmod.process import run
-from hpcmod.which import which
+from hpcmod.core.process import run
+from hpcmod.core.values.reference import ImageReference
+from hpcmod.core.which import which
+from hpcmod.images.programs import without_settings
 
 _PACKING = ("--mksquashfs-args", "-comp zstd -Xcompression-level 3")
 

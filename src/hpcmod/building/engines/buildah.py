@@ -10,10 +10,10 @@ from pathlib import Path
 
 from hpcmod.building.engines.engine import BuildSource, check_base, check_done, exact
 from hpcmod.building.engines.workspace import Workspace
-from hpcmod.errors import HpcmodError
-from hpcmod.fs.reading import read_text
-from hpcmod.model.images.reference import ImageReference, is_loopback
-from hpcmod.which import which
+from hpcmod.core.errors import HpcmodError
+from hpcmod.core.fs.reading import read_text
+from hpcmod.core.values.reference import ImageReference, is_loopback
+from hpcmod.core.which import which
 
 _BUILT = "oci:image:built"
 """Target of the image, not committed to the storage first: an OCI layout in the workspace, layers not compressed."""

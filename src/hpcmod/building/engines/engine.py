@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Protocol
 
 from hpcmod.building.engines.workspace import ELSEWHERE, Workspace
-from hpcmod.errors import HpcmodError, NoSpaceError, NotFoundError
-from hpcmod.model.images.reference import ImageReference
+from hpcmod.core.errors import HpcmodError, NoSpaceError, NotFoundError
+from hpcmod.core.values.reference import ImageReference
 
 _FULL = "No space left on device"
 

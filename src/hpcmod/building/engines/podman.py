@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from hpcmod.building.engines.buildah import Buildah
 from hpcmod.building.engines.engine import BuildSource
 from hpcmod.building.engines.workspace import Workspace
-from hpcmod.model.images.reference import ImageReference
+from hpcmod.core.values.reference import ImageReference
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from hpcmod.building.engines.buildah import Buildah
 from hpcmod.building.engines.engine import BuildSource, Engine, EngineFinding
 from hpcmod.building.engines.podman import Podman
 from hpcmod.building.engines.workspace import open_workspace
-from hpcmod.errors import BadInputError, HpcmodError, LackingError, explain_os_error
+from hpcmod.core.errors import BadInputError, HpcmodError, LackingError, explain_os_error
 
 _LOG = logging.getLogger(__name__)
 

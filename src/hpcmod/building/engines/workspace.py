@@ -18,10 +18,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hpcmod.errors import HpcmodError, LackingError
-from hpcmod.fs.temporary import PRIVATE, is_private
-from hpcmod.process import follow, run
-from hpcmod.which import which
+from hpcmod.core.errors import HpcmodError, LackingError
+from hpcmod.core.fs.temporary import PRIVATE, is_private
+from hpcmod.core.process import follow, run
+from hpcmod.core.which import which
 
 ELSEWHERE = "build elsewhere: HPCMOD_BUILD_DIR=DIRECTORY"
 """How to build on another disk, as the end of a sentence."""

@@ -1,1 +1,1 @@
-"""Maintain a catalogue over the years: refresh it for a new profile, move it, remove what is unused."""
+"""Set up and care for a catalogue."""

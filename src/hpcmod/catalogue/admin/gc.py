@@ -15,14 +15,14 @@ from hpcmod.catalogue.records.sharing import find_private
 from hpcmod.catalogue.records.store import Catalogue, software_of
 from hpcmod.catalogue.storage.trash import check_removable, delete_trash
 from hpcmod.catalogue.storage.usage import read_counts
+from hpcmod.catalogue.values.record import CatalogueRecord
+from hpcmod.catalogue.values.usage import add_up
 from hpcmod.catalogue.visible.kept import rendering_name
-from hpcmod.errors import LackingError
-from hpcmod.fs.tree import Tree
-from hpcmod.image.trust.provenance import sidecar
-from hpcmod.lock import read_holder
-from hpcmod.model.catalogue.advisory import seconds_of
-from hpcmod.model.catalogue.record import CatalogueRecord
-from hpcmod.model.catalogue.usage import add_up
+from hpcmod.core.errors import LackingError
+from hpcmod.core.fs.tree import Tree
+from hpcmod.core.lock import read_holder
+from hpcmod.images.trust.provenance import sidecar
+from hpcmod.modules.values.advisory import seconds_of
 
 _DAY = 86400.0
 

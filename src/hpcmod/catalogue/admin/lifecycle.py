@@ -9,13 +9,13 @@ from hpcmod.catalogue.publishing.terms import set_readers
 from hpcmod.catalogue.records.journal import find_change, last_change, read_journal
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.storage.trash import Move, moves_back, trash_of
+from hpcmod.catalogue.values.journal import Change, Records, find_undoable, make_edits, make_undo
+from hpcmod.catalogue.values.lifecycle import check_leads, key_of
+from hpcmod.catalogue.values.record import CatalogueRecord
 from hpcmod.catalogue.verify import check_there
-from hpcmod.model.catalogue.journal import Change, Records, find_undoable, make_edits, make_undo
-from hpcmod.model.catalogue.lifecycle import check_leads, key_of
-from hpcmod.model.catalogue.record import CatalogueRecord
 
 Decide = Callable[[Sequence[CatalogueRecord]], Records]
-"""Returns the new records of one name; raises if that is not possible. See hpcmod.model.catalogue.lifecycle."""
+"""Returns the new records of one name; raises if that is not possible. See hpcmod.catalogue.values.lifecycle."""
 
 
 def change_name(

@@ -13,10 +13,10 @@ from pathlib import Path
 from hpcmod.catalogue.change import Actor, changing, refresh_index, write_note
 from hpcmod.catalogue.records.journal import read_journal
 from hpcmod.catalogue.records.store import Catalogue, open_catalogue
-from hpcmod.errors import BadInputError, HpcmodError
-from hpcmod.fs.replacing import replacing_directory
-from hpcmod.fs.temporary import clear_leftovers
-from hpcmod.fs.tree import Tree
+from hpcmod.core.errors import BadInputError, HpcmodError
+from hpcmod.core.fs.replacing import replacing_directory
+from hpcmod.core.fs.temporary import clear_leftovers
+from hpcmod.core.fs.tree import Tree
 
 _BLOCK = 16 << 20
 

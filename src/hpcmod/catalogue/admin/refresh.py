@@ -15,13 +15,9 @@ from hpcmod.catalogue.change import Actor, changing, commit, is_unfinished
 from hpcmod.catalogue.records.journal import last_change
 from hpcmod.catalogue.records.sharing import check_no_links, check_replaceable, file_mode
 from hpcmod.catalogue.records.store import Catalogue
-from hpcmod.catalogue.visible.kept import (
-    KEPT_EASYCONFIG,
-    KEPT_FILES,
-    KEPT_MODULE,
-    render_kept_files,
-    rendering_name,
-)
+from hpcmod.catalogue.values.lifecycle import key_of
+from hpcmod.catalogue.values.record import CatalogueRecord
+from hpcmod.catalogue.visible.kept import KEPT_EASYCONFIG, KEPT_FILES, KEPT_MODULE, render_kept_files, rendering_name
 from hpcmod.catalogue.visible.rendering import (
     Rendering,
     changed_files,
@@ -30,13 +26,11 @@ from hpcmod.catalogue.visible.rendering import (
     render_again,
     stamp,
 )
-from hpcmod.errors import BadInputError, HpcmodError
-from hpcmod.fs.replacing import replacing_directory
-from hpcmod.fs.tree import write_file
-from hpcmod.install.installed import RECORD
-from hpcmod.model.catalogue.lifecycle import key_of
-from hpcmod.model.catalogue.record import CatalogueRecord
-from hpcmod.model.site import Site
+from hpcmod.core.errors import BadInputError, HpcmodError
+from hpcmod.core.fs.replacing import replacing_directory
+from hpcmod.core.fs.tree import write_file
+from hpcmod.machine.values.site import Site
+from hpcmod.modules.installed import RECORD
 
 
 @dataclass(frozen=True)

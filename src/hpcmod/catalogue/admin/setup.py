@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcmod import resources
 from hpcmod.catalogue.records.store import Catalogue
-from hpcmod.errors import BadInputError, LackingError
-from hpcmod.fs.temporary import clear_leftovers
-from hpcmod.fs.tree import Tree, write_file
-from hpcmod.render.modules.modulefile import MODULERC, SUFFIXES, render_template
-from hpcmod.render.modules.site_module import LOGIC, SiteModule, render_launcher, render_site_module
+from hpcmod.catalogue.text.site_module import LOGIC, SiteModule, render_launcher, render_site_module
+from hpcmod.core import resources
+from hpcmod.core.errors import BadInputError, LackingError
+from hpcmod.core.fs.temporary import clear_leftovers
+from hpcmod.core.fs.tree import Tree, write_file
+from hpcmod.modules.text.modulefile import MODULERC, SUFFIXES, render_template
 
 _GROUP_BITS = 0o2020
 

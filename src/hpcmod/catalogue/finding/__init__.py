@@ -1,1 +1,1 @@
-"""Find, list and compare containers."""
+"""Find containers and installed copies by name."""

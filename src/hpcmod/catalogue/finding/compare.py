@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from hpcmod.model.catalogue.record import CatalogueRecord
-from hpcmod.model.images.facts import comparable_name
+from hpcmod.catalogue.values.record import CatalogueRecord
+from hpcmod.core.values.facts import comparable_name
 
 
 @dataclass(frozen=True)

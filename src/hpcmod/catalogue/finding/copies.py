@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from hpcmod.install.installed import Installed, find_in_tree, read_installed
-from hpcmod.install.module_tool import find_modulefile, module_name
+from hpcmod.machine.module_tool import find_modulefile, module_name
+from hpcmod.modules.installed import Installed, find_in_tree, read_installed
 
 
 class Copies(NamedTuple):

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from hpcmod.catalogue.records.store import Catalogue
-from hpcmod.errors import LackingError, NotFoundError
-from hpcmod.model.images.targets import runs_on
-from hpcmod.model.text import is_file_name
+from hpcmod.core.errors import LackingError, NotFoundError
+from hpcmod.core.values.text import is_file_name
+from hpcmod.machine.values.targets import runs_on
 
 if TYPE_CHECKING:
     from hpcmod.catalogue.records.index import IndexEntry
-    from hpcmod.model.catalogue.record import CatalogueRecord
+    from hpcmod.catalogue.values.record import CatalogueRecord
 
 _DEFAULTS = ("stable", "latest")
 """Aliases that a name without a version means, in order of priority."""
@@ -87,7 +87,7 @@ def check_architecture(catalogues: Sequence[Catalogue], found: Container, *, mac
         If it is for another architecture; with the name of a container that fits, if there is one.
     """
     from hpcmod.catalogue.records.index import read_index
-    from hpcmod.image.sif.format import architecture_name
+    from hpcmod.images.sif.format import architecture_name
 
     here, image = architecture_name(machine), found.read().architecture
     if image in ("", "unknown", here):
@@ -125,7 +125,7 @@ def _is_built_for(entry: IndexEntry, gpus: Sequence[str]) -> bool | None:
 
 def _fitting(entries: Iterable[IndexEntry], machine: str, gpus: Sequence[str] = ()) -> list[IndexEntry]:
     """Return the entries whose images are for an architecture and GPUs, or for unknown ones."""
-    from hpcmod.image.sif.format import architecture_name  # most catalogues are for one architecture
+    from hpcmod.images.sif.format import architecture_name  # most catalogues are for one architecture
 
     wanted = ("", "unknown", architecture_name(machine)) if machine else ()
     fitting = (entry for entry in entries if not machine or entry.architecture in wanted)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from hpcmod.catalogue.finding.find import choose_entry
 from hpcmod.catalogue.records.index import Index, IndexEntry
-from hpcmod.check.installation import find_damage
-from hpcmod.install.installed import Installed
-from hpcmod.model.catalogue.order import release_key
+from hpcmod.catalogue.values.order import release_key
+from hpcmod.modules.installed import Installed
+from hpcmod.modules.verify import find_damage
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from hpcmod.catalogue.records.index import Index, IndexEntry
-from hpcmod.install.installed import Installed
-from hpcmod.model.images.facts import Package, comparable_name
+from hpcmod.core.values.facts import Package, comparable_name
+from hpcmod.modules.installed import Installed
 
 
 @dataclass(frozen=True)

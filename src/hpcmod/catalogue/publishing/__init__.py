@@ -1,1 +1,1 @@
-"""Publish a container: from an image or easyconfig to a record."""
+"""Publish a container: fetch, install, test, and put it in place."""

@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hpcmod.catalogue.visible.modulefiles import easyconfig_name
-from hpcmod.errors import BadInputError, NotFoundError
-from hpcmod.fs.reading import UnusableFileError, read_text
-from hpcmod.image.acquire.locate import find_image, image_directories, recognize
-from hpcmod.image.acquire.source import ImageSource, make_source
-from hpcmod.image.inspect.contents import read_facts
-from hpcmod.model.easyconfigs.easyconfig_text import CONSTANTS, fill_templates, read_named_image, templates_of
-from hpcmod.model.easyconfigs.python_text import assign_strings
-from hpcmod.model.easyconfigs.static_values import read_static_values
-from hpcmod.model.images.reference import LOCAL_KINDS, ImageReference
-from hpcmod.model.spec import Commands, parse_commands
-from hpcmod.model.text import is_file_name
-from hpcmod.render.easyconfig import EasyconfigText, render_easyconfig
+from hpcmod.core.errors import BadInputError, NotFoundError
+from hpcmod.core.fs.reading import UnusableFileError, read_text
+from hpcmod.core.values.reference import LOCAL_KINDS, ImageReference
+from hpcmod.core.values.text import is_file_name
+from hpcmod.images.acquire.locate import find_image, image_directories, recognize
+from hpcmod.images.acquire.source import ImageSource, make_source
+from hpcmod.images.inspect.contents import read_facts
+from hpcmod.modules.text.easyconfig import EasyconfigText, render_easyconfig
+from hpcmod.modules.values.easyconfig_text import CONSTANTS, fill_templates, read_named_image, templates_of
+from hpcmod.modules.values.python_text import assign_strings
+from hpcmod.modules.values.spec import Commands, parse_commands
+from hpcmod.modules.values.static_values import read_static_values
 
 _LIMIT = 1 << 20  # bytes of an easyconfig
 _WHOLE = ("docker", "oras", "library")

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from hpcmod.catalogue.publishing.candidate import Candidate
-from hpcmod.errors import NotFoundError
-from hpcmod.image.inspect.contents import read_facts
-from hpcmod.image.inspect.stack import find_stack, open_files
-from hpcmod.install.installed import Installed
-from hpcmod.model.catalogue.record import CatalogueRecord
-from hpcmod.model.compat.stack import StackFacts
-from hpcmod.model.images.facts import ImageFacts, Package, Provenance
-from hpcmod.model.images.targets import find_targets
-from hpcmod.model.strict_json import Texts
+from hpcmod.catalogue.values.record import CatalogueRecord
+from hpcmod.compat.inspect.stack import find_stack, open_files
+from hpcmod.compat.values.stack import StackFacts
+from hpcmod.core.errors import NotFoundError
+from hpcmod.core.values.facts import ImageFacts, Package, Provenance
+from hpcmod.core.values.strict_json import Texts
+from hpcmod.images.inspect.contents import read_facts
+from hpcmod.machine.values.targets import find_targets
+from hpcmod.modules.installed import Installed
 
 SBOM = "/opt/hpcmod/sbom.cdx.json"
 """Where images that hpcmod builds keep their software list; see recipes/components/finish.sh."""
@@ -45,7 +45,7 @@ def describe_installed(one: Installed) -> CatalogueRecord:
     Raises
     ------
     NotFoundError, BadInputError, VerificationError, LackingError
-        As `hpcmod.image.inspect.contents.read_facts` does.
+        As `hpcmod.images.inspect.contents.read_facts` does.
     """
     named = one.image.path
     if not named:

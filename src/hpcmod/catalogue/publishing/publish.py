@@ -27,13 +27,13 @@ from hpcmod.catalogue.publishing.trial import EASYBUILD_CHECK, CheckRun, now_tex
 from hpcmod.catalogue.records.sharing import check_writable, shared
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.storage.modes import set_modes
-from hpcmod.fs.tree import Tree, write_file
-from hpcmod.image.acquire.obtain import Obtained, obtain
-from hpcmod.image.trust.provenance import sidecar
-from hpcmod.lock import hold, tidy
-from hpcmod.machine import is_profile_file
-from hpcmod.model.catalogue.lifecycle import key_of
-from hpcmod.model.catalogue.record import CatalogueRecord, Check
+from hpcmod.catalogue.values.lifecycle import key_of
+from hpcmod.catalogue.values.record import CatalogueRecord, Check
+from hpcmod.core.fs.tree import Tree, write_file
+from hpcmod.core.lock import hold, tidy
+from hpcmod.images.acquire.obtain import Obtained, obtain
+from hpcmod.images.trust.provenance import sidecar
+from hpcmod.machine.machine import is_profile_file
 
 
 @dataclass(frozen=True)

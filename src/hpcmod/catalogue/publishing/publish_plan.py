@@ -17,28 +17,28 @@ from hpcmod.catalogue.publishing.trial import EASYBUILD_CHECK, find_step, now_te
 from hpcmod.catalogue.records.index import INDEX, PACKAGES
 from hpcmod.catalogue.records.journal import JOURNAL
 from hpcmod.catalogue.records.store import Catalogue
+from hpcmod.catalogue.values.record import CatalogueRecord
 from hpcmod.catalogue.verify import verify_container
 from hpcmod.catalogue.visible.kept import read_easyconfig
-from hpcmod.check.commands import find_missing_programs
-from hpcmod.check.compat import make_case
-from hpcmod.errors import BadInputError, CheckFailedError, NotFoundError
-from hpcmod.image.acquire.fetch_plan import FetchPlan, plan_fetch
-from hpcmod.image.acquire.fetch_sif import ObtainOptions
-from hpcmod.image.acquire.locate import recognize
-from hpcmod.image.inspect.contents import read_facts
-from hpcmod.image.inspect.stack import open_files
-from hpcmod.image.integrity import Progress, file_sha256
-from hpcmod.image.sif.reader import check_sif, read_sif
-from hpcmod.image.trust.provenance import sidecar
-from hpcmod.machine import Machine, state_directory
-from hpcmod.model.catalogue.record import CatalogueRecord
-from hpcmod.model.compat.rules import RULES
-from hpcmod.model.compat.verdict import judge
-from hpcmod.model.finding import FAIL, WARN
-from hpcmod.model.images.facts import Provenance
-from hpcmod.model.images.reference import LOCAL_KINDS
-from hpcmod.model.site import Site
-from hpcmod.render.quote import sh_word
+from hpcmod.compat.compat import make_case
+from hpcmod.compat.inspect.stack import open_files
+from hpcmod.compat.values.rules import RULES
+from hpcmod.compat.values.verdict import judge
+from hpcmod.core.errors import BadInputError, CheckFailedError, NotFoundError
+from hpcmod.core.text.quote import sh_word
+from hpcmod.core.values.facts import Provenance
+from hpcmod.core.values.finding import FAIL, WARN
+from hpcmod.core.values.reference import LOCAL_KINDS
+from hpcmod.images.acquire.fetch_plan import FetchPlan, plan_fetch
+from hpcmod.images.acquire.fetch_sif import ObtainOptions
+from hpcmod.images.acquire.locate import recognize
+from hpcmod.images.inspect.contents import read_facts
+from hpcmod.images.integrity import Progress, file_sha256
+from hpcmod.images.sif.reader import check_sif, read_sif
+from hpcmod.images.trust.provenance import sidecar
+from hpcmod.machine.machine import Machine, state_directory
+from hpcmod.machine.values.site import Site
+from hpcmod.modules.commands import find_missing_programs
 
 PUBLISH, REPAIR, ALIAS = "publish", "repair", "alias"
 

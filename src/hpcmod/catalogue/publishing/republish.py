@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hpcmod.catalogue.publishing.candidate import Candidate, sif_on_disk
-from hpcmod.errors import BadInputError
-from hpcmod.image.integrity import Progress, file_sha256
-from hpcmod.model.catalogue.journal import Records
-from hpcmod.model.catalogue.lifecycle import check_alias, key_of, move_alias
-from hpcmod.model.catalogue.record import CatalogueRecord
+from hpcmod.catalogue.values.journal import Records
+from hpcmod.catalogue.values.lifecycle import check_alias, key_of, move_alias
+from hpcmod.catalogue.values.record import CatalogueRecord
+from hpcmod.core.errors import BadInputError
+from hpcmod.images.integrity import Progress, file_sha256
 
 
 def check_aliases(records: Sequence[CatalogueRecord], candidate: Candidate, aliases: Sequence[str]) -> None:

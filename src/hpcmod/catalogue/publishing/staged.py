@@ -13,22 +13,16 @@ from pathlib import Path
 from hpcmod.catalogue.publishing.placed import StagedInstallation
 from hpcmod.catalogue.records.sharing import check_no_links, check_replaceable, file_mode, removal_group
 from hpcmod.catalogue.records.store import Catalogue
-from hpcmod.catalogue.visible.kept import (
-    KEPT_EASYCONFIG,
-    KEPT_FILES,
-    KEPT_MODULE,
-    installed_files,
-    render_kept_files,
-)
-from hpcmod.errors import BusyError, CheckFailedError
-from hpcmod.fs.ownership import make_private_directory
-from hpcmod.fs.removal import remove_path
-from hpcmod.fs.replacing import replacing_directory
-from hpcmod.fs.tree import write_file
-from hpcmod.install.eb import run_eb
-from hpcmod.lock import read_holder
-from hpcmod.render.modules.modulefile import SUFFIXES
-from hpcmod.render.toml import render_toml
+from hpcmod.catalogue.visible.kept import KEPT_EASYCONFIG, KEPT_FILES, KEPT_MODULE, installed_files, render_kept_files
+from hpcmod.core.errors import BusyError, CheckFailedError
+from hpcmod.core.fs.ownership import make_private_directory
+from hpcmod.core.fs.removal import remove_path
+from hpcmod.core.fs.replacing import replacing_directory
+from hpcmod.core.fs.tree import write_file
+from hpcmod.core.lock import read_holder
+from hpcmod.core.text.toml import render_toml
+from hpcmod.modules.eb import run_eb
+from hpcmod.modules.text.modulefile import SUFFIXES
 
 _KEPT = "kept"
 _STAGED = "HPCMOD_STAGED"

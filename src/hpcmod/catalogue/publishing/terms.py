@@ -13,13 +13,13 @@ from pathlib import Path
 from hpcmod.catalogue.records.sharing import check_readable_by_readers, file_mode
 from hpcmod.catalogue.records.store import Catalogue, software_of
 from hpcmod.catalogue.storage.modes import find_wrong_modes, fix_modes
-from hpcmod.errors import BadInputError, LackingError, NotFoundError
-from hpcmod.fs.reading import read_file
-from hpcmod.fs.tree import write_file
-from hpcmod.image.sif.format import MAGIC, MAGIC_AT
-from hpcmod.machine import absolute
-from hpcmod.model.catalogue.record import CatalogueRecord
-from hpcmod.render.quote import sh_word
+from hpcmod.catalogue.values.record import CatalogueRecord
+from hpcmod.core.errors import BadInputError, LackingError, NotFoundError
+from hpcmod.core.fs.reading import read_file
+from hpcmod.core.fs.tree import write_file
+from hpcmod.core.text.quote import sh_word
+from hpcmod.images.sif.format import MAGIC, MAGIC_AT
+from hpcmod.machine.machine import absolute
 
 _LIMIT = 1 << 20  # bytes of a licence
 _READABLE = 0o640  # of an image that a group may read

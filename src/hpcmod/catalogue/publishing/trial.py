@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcmod.errors import CheckFailedError, LackingError
-from hpcmod.install.module_tool import with_one_tool
-from hpcmod.install.step import find_check_step, has_step_program
-from hpcmod.model.catalogue.record import Check
-from hpcmod.model.site import SLURM
-from hpcmod.process import Completed, run
-from hpcmod.render.checkscript import NO_MODULE_TOOL, render_check
+from hpcmod.catalogue.values.record import Check
+from hpcmod.core.errors import CheckFailedError, LackingError
+from hpcmod.core.process import Completed, run
+from hpcmod.machine.module_tool import with_one_tool
+from hpcmod.machine.values.site import SLURM
+from hpcmod.modules.step import find_check_step, has_step_program
+from hpcmod.modules.text.checkscript import NO_MODULE_TOOL, render_check
 
 EASYBUILD_CHECK = "eb: the module loads, the image starts, sanity_check_commands of the easyconfig"
 """The name of the check that `eb` itself does for every installation."""

@@ -1,1 +1,1 @@
-"""Records of a catalogue on disk, their index and the journal."""
+"""The files of a catalogue: records, index, journal."""

@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hpcmod.catalogue.records.store import Catalogue
-from hpcmod.errors import HpcmodError, explain_os_error
-from hpcmod.fs.reading import open_regular, read_whole
-from hpcmod.fs.tree import write_file
-from hpcmod.model.catalogue.order import release_key
-from hpcmod.model.images.facts import Package, comparable_name
+from hpcmod.catalogue.values.order import release_key
+from hpcmod.core.errors import HpcmodError, explain_os_error
+from hpcmod.core.fs.reading import open_regular, read_whole
+from hpcmod.core.fs.tree import write_file
+from hpcmod.core.values.facts import Package, comparable_name
 
 if TYPE_CHECKING:
-    from hpcmod.model.catalogue.record import CatalogueRecord
+    from hpcmod.catalogue.values.record import CatalogueRecord
 
 INDEX, PACKAGES = "index.json", "packages.json"
 FORMAT = 2

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from hpcmod.errors import NotFoundError
-from hpcmod.fs.reading import check_regular
-from hpcmod.fs.tree import Tree
-from hpcmod.model.catalogue.journal import Change, parse_change, render_change
+from hpcmod.catalogue.values.journal import Change, parse_change, render_change
+from hpcmod.core.errors import NotFoundError
+from hpcmod.core.fs.reading import check_regular
+from hpcmod.core.fs.tree import Tree
 
 JOURNAL = "journal.jsonl"
 

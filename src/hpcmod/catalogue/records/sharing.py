@@ -13,10 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from hpcmod.catalogue.records.store import CATALOGUE, Catalogue, render_catalogue
-from hpcmod.errors import BadInputError, LackingError
-from hpcmod.fs.removal import find_closed, is_open_to, names_in
-from hpcmod.fs.temporary import clear_leftovers
-from hpcmod.fs.tree import Tree, write_file
+from hpcmod.core.errors import BadInputError, LackingError
+from hpcmod.core.fs.removal import find_closed, is_open_to, names_in
+from hpcmod.core.fs.temporary import clear_leftovers
+from hpcmod.core.fs.tree import Tree, write_file
 
 _ALL_MAY_READ = 0o755
 _GROUP_MAY_WRITE = 0o020

@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcmod.errors import BadInputError, NotFoundError
-from hpcmod.fs.reading import read_whole
-from hpcmod.machine import absolute
-from hpcmod.model.json_form import HIDDEN, json_form, parse_json
-from hpcmod.model.site import Site
+from hpcmod.core.errors import BadInputError, NotFoundError
+from hpcmod.core.fs.reading import read_whole
+from hpcmod.core.values.json_form import HIDDEN, json_form, parse_json
+from hpcmod.machine.machine import absolute
+from hpcmod.machine.values.site import Site
 
 if TYPE_CHECKING:
-    from hpcmod.fs.tree import Tree
-    from hpcmod.model.catalogue.record import CatalogueRecord
+    from hpcmod.catalogue.values.record import CatalogueRecord
+    from hpcmod.core.fs.tree import Tree
 
 CATALOGUE = "catalogue.json"
 """The file that identifies a directory as a catalogue."""
@@ -47,7 +47,7 @@ class Catalogue:
     @property
     def tree(self) -> Tree:
         """Return the directory as a tree that follows no links: anyone who may publish may also put links there."""
-        from hpcmod.fs.tree import Tree  # on many machines there is no catalogue
+        from hpcmod.core.fs.tree import Tree  # on many machines there is no catalogue
 
         return Tree(self.directory)
 
@@ -182,7 +182,7 @@ class Catalogue:
 
     def find(self, name: str, version: str) -> CatalogueRecord | None:
         """Return a record; None if it does not exist."""
-        from hpcmod.model.catalogue.record import RECORD_LIMIT, parse_record  # as for `tree`
+        from hpcmod.catalogue.values.record import RECORD_LIMIT, parse_record  # as for `tree`
 
         path = self.record_path(name, version)
         try:

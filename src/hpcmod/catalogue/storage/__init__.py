@@ -1,1 +1,1 @@
-"""The files of a catalogue: removed and restored, their modes and groups."""
+"""Modes, trash and usage of a catalogue's files."""

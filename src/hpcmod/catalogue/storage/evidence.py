@@ -20,11 +20,11 @@ from typing import BinaryIO
 
 from hpcmod.catalogue.records.index import INDEX, PACKAGES
 from hpcmod.catalogue.records.store import Catalogue, software_of
+from hpcmod.catalogue.values.journal import parse_change
+from hpcmod.catalogue.values.record import RECORD_LIMIT, CatalogueRecord, parse_record
 from hpcmod.catalogue.visible.kept import KEPT_MODULE, kept_directory
 from hpcmod.catalogue.visible.modulefiles import script_files, visible_files
-from hpcmod.errors import HpcmodError
-from hpcmod.model.catalogue.journal import parse_change
-from hpcmod.model.catalogue.record import RECORD_LIMIT, CatalogueRecord, parse_record
+from hpcmod.core.errors import HpcmodError
 
 Test = Callable[[BinaryIO], bool]
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from hpcmod.catalogue.records.sharing import loads_mode
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.storage.evidence import Anchor, Evidence, inode_of, is_closed
-from hpcmod.errors import HpcmodError
-from hpcmod.fs.beneath import open_beneath
-from hpcmod.fs.tree import Tree, change_mode
+from hpcmod.core.errors import HpcmodError
+from hpcmod.core.fs.beneath import open_beneath
+from hpcmod.core.fs.tree import Tree, change_mode
 
 UNPROVEN = "others may have put it there"
 """Why a mode is not set: that would give others access to what may be another user's."""

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from hpcmod.catalogue.records.sharing import removal_group
 from hpcmod.catalogue.records.store import Catalogue
-from hpcmod.errors import BadInputError, LackingError
-from hpcmod.fs.tree import Tree
+from hpcmod.core.errors import BadInputError, LackingError
+from hpcmod.core.fs.tree import Tree
 
 _SHOWN = 3  # paths named in one message
 

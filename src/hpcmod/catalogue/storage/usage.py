@@ -17,8 +17,8 @@ from dataclasses import replace
 
 from hpcmod.catalogue.records.sharing import file_mode
 from hpcmod.catalogue.records.store import Catalogue
-from hpcmod.errors import LackingError
-from hpcmod.model.catalogue.usage import Count, Totals, add_up, parse_totals, render_totals
+from hpcmod.catalogue.values.usage import Count, Totals, add_up, parse_totals, render_totals
+from hpcmod.core.errors import LackingError
 
 _NAME = r"([A-Za-z0-9_][A-Za-z0-9._+~-]*)"
 _LOAD = re.compile(f"{_NAME}@{_NAME}@[0-9a-f]{{32}}")

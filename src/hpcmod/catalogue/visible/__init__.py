@@ -1,1 +1,1 @@
-"""What users see of a catalogue, generated from its records."""
+"""What users see of a catalogue: modulefiles, notices, advisories, pages."""

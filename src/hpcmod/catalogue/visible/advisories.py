@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hpcmod.catalogue.records.store import Catalogue
-from hpcmod.check.binds import find_newest
-from hpcmod.errors import BadInputError
-from hpcmod.model.catalogue.advisory import Advisory
-from hpcmod.model.catalogue.advisory_schema import parse_advisory
-from hpcmod.model.images.facts import Package
+from hpcmod.core.errors import BadInputError
+from hpcmod.core.values.facts import Package
+from hpcmod.modules.binds import find_newest
+from hpcmod.modules.values.advisory import Advisory
+from hpcmod.modules.values.advisory_schema import parse_advisory
 
 _LIMIT = 1 << 20  # bytes of a file
 

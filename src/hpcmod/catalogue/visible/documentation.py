@@ -12,19 +12,9 @@ from pathlib import Path
 
 from hpcmod.catalogue.finding.compare import ContainerDifference, compare
 from hpcmod.catalogue.records.store import Catalogue, software_of
-from hpcmod.catalogue.visible.advisories import read_advisories
-from hpcmod.catalogue.visible.kept import read_module
-from hpcmod.errors import BadInputError, NotFoundError
-from hpcmod.fs.ownership import others_may_change
-from hpcmod.fs.reading import read_whole
-from hpcmod.fs.removal import find_closed
-from hpcmod.fs.replacing import replacing_directory
-from hpcmod.fs.temporary import clear_leftovers
-from hpcmod.fs.tree import Tree, write_file
-from hpcmod.lock import hold, tidy
-from hpcmod.machine import load_site
-from hpcmod.model.catalogue.advisory import Advisory
-from hpcmod.model.catalogue.container_page import (
+from hpcmod.catalogue.text.notice import render_cure
+from hpcmod.catalogue.text.page import Documentation, render_html
+from hpcmod.catalogue.values.container_page import (
     Changes,
     ContainerPage,
     Example,
@@ -34,16 +24,26 @@ from hpcmod.model.catalogue.container_page import (
     page_address,
     write_size,
 )
-from hpcmod.model.catalogue.order import release_key
-from hpcmod.model.catalogue.record import CatalogueRecord
-from hpcmod.model.plan import WELL_KNOWN_COMMANDS
-from hpcmod.model.site import Site
-from hpcmod.model.spec import COMMAND_NAME, OWN_COMMANDS
-from hpcmod.registry import EXAMPLES, load_all
-from hpcmod.render.modules.modulefile import read_help
-from hpcmod.render.modules.notice import render_cure
-from hpcmod.render.page import Documentation, render_html
-from hpcmod.resources import page_files
+from hpcmod.catalogue.values.order import release_key
+from hpcmod.catalogue.values.record import CatalogueRecord
+from hpcmod.catalogue.visible.advisories import read_advisories
+from hpcmod.catalogue.visible.kept import read_module
+from hpcmod.core.errors import BadInputError, NotFoundError
+from hpcmod.core.fs.ownership import others_may_change
+from hpcmod.core.fs.reading import read_whole
+from hpcmod.core.fs.removal import find_closed
+from hpcmod.core.fs.replacing import replacing_directory
+from hpcmod.core.fs.temporary import clear_leftovers
+from hpcmod.core.fs.tree import Tree, write_file
+from hpcmod.core.lock import hold, tidy
+from hpcmod.core.registry import EXAMPLES, load_all
+from hpcmod.core.resources import page_files
+from hpcmod.machine.machine import load_site
+from hpcmod.machine.values.site import Site
+from hpcmod.modules.text.modulefile import read_help
+from hpcmod.modules.values.advisory import Advisory
+from hpcmod.modules.values.plan import WELL_KNOWN_COMMANDS
+from hpcmod.modules.values.spec import COMMAND_NAME, OWN_COMMANDS
 
 MARK = ".hpcmod-docs"
 """A file in each directory of documentation that lists its pages; `hpcmod catalogue docs` replaces nothing else."""

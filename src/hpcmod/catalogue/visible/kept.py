@@ -13,13 +13,13 @@ from pathlib import Path
 
 from hpcmod.catalogue.records.sharing import check_readable_by_readers
 from hpcmod.catalogue.records.store import Catalogue
-from hpcmod.errors import BadInputError
-from hpcmod.install.installed import RECORD, find_root, link_of
-from hpcmod.model.catalogue.record import CatalogueRecord
-from hpcmod.model.catalogue.relocation import relocate
-from hpcmod.model.install_record import parse_install_record, render_install_record
-from hpcmod.model.strict_json import JsonObject, load_json
-from hpcmod.render.modules.modulefile import SYNTAXES
+from hpcmod.catalogue.values.record import CatalogueRecord
+from hpcmod.catalogue.values.relocation import relocate
+from hpcmod.core.errors import BadInputError
+from hpcmod.core.values.strict_json import JsonObject, load_json
+from hpcmod.modules.installed import RECORD, find_root, link_of
+from hpcmod.modules.text.modulefile import SYNTAXES
+from hpcmod.modules.values.install_record import parse_install_record, render_install_record
 
 KEPT_MODULE = {"Lua": "module.lua", "Tcl": "module.tcl"}
 """File name of a rendering's modulefile, by syntax."""

@@ -8,6 +8,10 @@ from pathlib import Path
 
 from hpcmod.catalogue.records.sharing import file_mode
 from hpcmod.catalogue.records.store import Catalogue, software_of
+from hpcmod.catalogue.text.published import render_modulerc, render_published
+from hpcmod.catalogue.values.lifecycle import choose_default
+from hpcmod.catalogue.values.order import release_key
+from hpcmod.catalogue.values.record import CatalogueRecord
 from hpcmod.catalogue.visible.kept import (
     KEPT_MODULE,
     installed_files,
@@ -17,13 +21,9 @@ from hpcmod.catalogue.visible.kept import (
     read_kept_text,
     read_module,
 )
-from hpcmod.install.installed import RECORD, is_started, link_of
-from hpcmod.model.catalogue.lifecycle import choose_default
-from hpcmod.model.catalogue.order import release_key
-from hpcmod.model.catalogue.record import CatalogueRecord
-from hpcmod.render.modules.modulefile import MODULERC, SUFFIXES, SYNTAXES
-from hpcmod.render.modules.published import render_modulerc, render_published
-from hpcmod.resources import module_templates
+from hpcmod.core.resources import module_templates
+from hpcmod.modules.installed import RECORD, is_started, link_of
+from hpcmod.modules.text.modulefile import MODULERC, SUFFIXES, SYNTAXES
 
 
 def modulefile(catalogue: Catalogue, name: str, version: str, syntax: str) -> Path:

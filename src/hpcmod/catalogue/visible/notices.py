@@ -11,15 +11,7 @@ from pathlib import Path
 from hpcmod.catalogue.records.index import read_index
 from hpcmod.catalogue.records.sharing import file_mode
 from hpcmod.catalogue.records.store import Catalogue, catalogue_directories
-from hpcmod.catalogue.visible.advisories import read_advisories
-from hpcmod.errors import BadInputError
-from hpcmod.fs.reading import read_text
-from hpcmod.install.installed import read_record
-from hpcmod.model.catalogue.advisory import Advisory
-from hpcmod.model.catalogue.package_range import has_any
-from hpcmod.model.images.facts import Package
-from hpcmod.model.plan import InstallPlan, with_notices, with_own_packages
-from hpcmod.render.modules.notice import (
+from hpcmod.catalogue.text.notice import (
     ALL,
     LIMIT,
     choose_notices,
@@ -27,6 +19,14 @@ from hpcmod.render.modules.notice import (
     render_notices,
     render_state_notice,
 )
+from hpcmod.catalogue.visible.advisories import read_advisories
+from hpcmod.core.errors import BadInputError
+from hpcmod.core.fs.reading import read_text
+from hpcmod.core.values.facts import Package
+from hpcmod.modules.installed import read_record
+from hpcmod.modules.values.advisory import Advisory
+from hpcmod.modules.values.package_range import has_any
+from hpcmod.modules.values.plan import InstallPlan, with_notices, with_own_packages
 
 _OURS = re.compile(rf"[0-9a-f]{{64}}|{ALL}")
 

@@ -8,25 +8,22 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hpcmod.catalogue.records.store import Catalogue, software_of
-from hpcmod.catalogue.visible.kept import (
-    read_easyconfig,
-    read_files,
-    read_module,
-)
+from hpcmod.catalogue.text.existing_module import ExistingModule, parse_module
+from hpcmod.catalogue.values.record import CatalogueRecord
+from hpcmod.catalogue.visible.kept import read_easyconfig, read_files, read_module
 from hpcmod.catalogue.visible.notices import look_for_notices
-from hpcmod.errors import BadInputError, NotFoundError
-from hpcmod.image.inspect.contents import read_facts
-from hpcmod.install.installed import RECORD
-from hpcmod.install.store import describe_own_packages, make_scripts
-from hpcmod.model.bind import Bind
-from hpcmod.model.catalogue.record import CatalogueRecord
-from hpcmod.model.easyconfigs.easyconfig_text import CONSTANTS, fill_templates, templates_of
-from hpcmod.model.easyconfigs.static_values import read_static_values
-from hpcmod.model.install_record import parse_install_record, render_install_record
-from hpcmod.model.libraries.swap import with_mode
-from hpcmod.model.plan import InstallPlan, make_plan
-from hpcmod.model.site import Site
-from hpcmod.model.spec import (
+from hpcmod.core.errors import BadInputError, NotFoundError
+from hpcmod.core.resources import module_templates, runscript_files
+from hpcmod.images.inspect.contents import read_facts
+from hpcmod.machine.values.bind import Bind
+from hpcmod.machine.values.site import Site
+from hpcmod.modules.installed import RECORD
+from hpcmod.modules.store import describe_own_packages, make_scripts
+from hpcmod.modules.text.modulefile import SYNTAXES, render_body, render_description
+from hpcmod.modules.values.easyconfig_text import CONSTANTS, fill_templates, templates_of
+from hpcmod.modules.values.install_record import parse_install_record, render_install_record
+from hpcmod.modules.values.plan import InstallPlan, make_plan
+from hpcmod.modules.values.spec import (
     HELP_PARAMETERS,
     InstallSpec,
     parse_commands,
@@ -34,9 +31,8 @@ from hpcmod.model.spec import (
     parse_help_texts,
     parse_install_mode,
 )
-from hpcmod.render.modules.existing_module import ExistingModule, parse_module
-from hpcmod.render.modules.modulefile import SYNTAXES, render_body, render_description
-from hpcmod.resources import module_templates, runscript_files
+from hpcmod.modules.values.static_values import read_static_values
+from hpcmod.modules.values.swap import with_mode
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from hpcmod.building.engines.buildah import Buildah
 from hpcmod.building.engines.engine import BuildSource
 from hpcmod.building.engines.podman import Podman
 from hpcmod.building.engines.workspace import Workspace, open_workspace
-from hpcmod.errors import HpcmodError, NoSpaceError, NotFoundError
-from hpcmod.model.images.reference import ImageReference
+from hpcmod.core.errors import HpcmodError, NoSpaceError, NotFoundError
+from hpcmod.core.values.reference import ImageReference
 from tests.programs import make_program
 
 ID = "0123456789abcdef" * 4

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.building.engines.probe import ENGINES, EngineTrial, choose_engine, probe_engines
-from hpcmod.errors import BadInputError, LackingError
+from hpcmod.core.errors import BadInputError, LackingError
 from tests.programs import make_program
 
 FORMS = ("Dockerfile", "definition")

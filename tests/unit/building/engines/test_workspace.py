@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from hpcmod.building.engines.workspace import build_directory, open_workspace, remove_workspace
-from hpcmod.errors import LackingError
-from hpcmod.fs.temporary import PRIVATE
+from hpcmod.core.errors import LackingError
+from hpcmod.core.fs.temporary import PRIVATE
 
 ENVIRON = {"PATH": os.environ["PATH"]}
 

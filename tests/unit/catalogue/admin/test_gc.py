@@ -17,9 +17,9 @@ from hpcmod.catalogue.change import changing
 from hpcmod.catalogue.records.journal import read_journal
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.storage.trash import delete_trash
-from hpcmod.errors import BadInputError, LackingError
-from hpcmod.lock import hold
-from hpcmod.model.catalogue import lifecycle as rules
+from hpcmod.catalogue.values import lifecycle as rules
+from hpcmod.core.errors import BadInputError, LackingError
+from hpcmod.core.lock import hold
 from tests.catalogues import make_record
 from tests.unit.catalogue.stage import ADA, add, killed_at, load, make_shop, place
 

@@ -9,9 +9,9 @@ from hpcmod.catalogue.admin import lifecycle
 from hpcmod.catalogue.change import changing, commit
 from hpcmod.catalogue.records.journal import read_journal
 from hpcmod.catalogue.records.store import Catalogue
-from hpcmod.errors import BadInputError, NotFoundError
-from hpcmod.model.catalogue import lifecycle as rules
-from hpcmod.model.catalogue.journal import Key, Records
+from hpcmod.catalogue.values import lifecycle as rules
+from hpcmod.catalogue.values.journal import Key, Records
+from hpcmod.core.errors import BadInputError, NotFoundError
 from tests.unit.catalogue.stage import ADA, ONE, TWO, make_toys, modules_seen, retire_one, state
 
 pytestmark = pytest.mark.slow

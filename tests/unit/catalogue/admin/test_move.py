@@ -12,9 +12,9 @@ from hpcmod.catalogue.admin.move import move_catalogue
 from hpcmod.catalogue.records.journal import read_journal
 from hpcmod.catalogue.records.store import Catalogue, open_catalogue
 from hpcmod.catalogue.verify import verify_container
-from hpcmod.errors import BadInputError
-from hpcmod.fs.tree import Tree
-from hpcmod.model.finding import FAIL
+from hpcmod.core.errors import BadInputError
+from hpcmod.core.fs.tree import Tree
+from hpcmod.core.values.finding import FAIL
 from tests.catalogues import make_record
 from tests.unit.catalogue.rendered import make_rendered, visible
 from tests.unit.catalogue.stage import ADA, ONE, add, killed_at

@@ -13,11 +13,11 @@ from hpcmod.catalogue.admin.refresh import Refreshed, Wanted, refresh_containers
 from hpcmod.catalogue.records.journal import read_journal
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.visible import rendering
-from hpcmod.errors import BadInputError
-from hpcmod.fs.tree import Tree
-from hpcmod.machine import load_site
-from hpcmod.model.bind import Bind
-from hpcmod.model.site import Site
+from hpcmod.core.errors import BadInputError
+from hpcmod.core.fs.tree import Tree
+from hpcmod.machine.machine import load_site
+from hpcmod.machine.values.bind import Bind
+from hpcmod.machine.values.site import Site
 from tests.plans import FACTS
 from tests.unit.catalogue.rendered import make_rendered, visible
 from tests.unit.catalogue.stage import ADA

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hpcmod.catalogue.finding.compare import ContainerDifference, compare
-from hpcmod.model.images.facts import Package
+from hpcmod.core.values.facts import Package
 from tests.catalogues import make_record
 
 OLD = make_record(

@@ -7,7 +7,7 @@ import pytest
 from hpcmod.catalogue.finding.find import check_architecture, find_container, find_variant
 from hpcmod.catalogue.records.index import write_index
 from hpcmod.catalogue.records.store import Catalogue
-from hpcmod.errors import LackingError, NotFoundError
+from hpcmod.core.errors import LackingError, NotFoundError
 from tests.catalogues import make_catalogue, make_record
 
 

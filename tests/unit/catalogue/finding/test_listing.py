@@ -5,8 +5,8 @@ from pathlib import Path
 from hpcmod.catalogue.finding.listing import list_containers
 from hpcmod.catalogue.records.index import read_index
 from hpcmod.catalogue.records.store import Catalogue
-from hpcmod.install.installed import Installed
-from hpcmod.model.install_record import InstalledImage, InstallRecord
+from hpcmod.modules.installed import Installed
+from hpcmod.modules.values.install_record import InstalledImage, InstallRecord
 from tests.catalogues import make_catalogue, make_record
 
 

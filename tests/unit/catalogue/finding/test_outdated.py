@@ -4,8 +4,8 @@ from pathlib import Path
 
 from hpcmod.catalogue.finding.outdated import find_outdated
 from hpcmod.catalogue.records.index import read_index
-from hpcmod.install.installed import Installed
-from hpcmod.model.install_record import InstalledImage, InstallRecord
+from hpcmod.modules.installed import Installed
+from hpcmod.modules.values.install_record import InstalledImage, InstallRecord
 from tests.catalogues import make_catalogue, make_record
 
 IMAGE = Path(__file__)

@@ -6,9 +6,9 @@ import pytest
 
 from hpcmod.catalogue.finding.search import is_abbreviated, search
 from hpcmod.catalogue.records.index import Index, read_index, write_index
-from hpcmod.install.installed import Installed
-from hpcmod.model.images.facts import Package
-from hpcmod.model.install_record import Fit, InstallRecord
+from hpcmod.core.values.facts import Package
+from hpcmod.modules.installed import Installed
+from hpcmod.modules.values.install_record import Fit, InstallRecord
 from tests.catalogues import make_catalogue, make_record
 
 RECORDS = (

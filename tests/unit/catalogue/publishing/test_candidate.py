@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from hpcmod.catalogue.publishing.candidate import Request, choose_candidate, make_easyconfig, with_checksum
-from hpcmod.errors import BadInputError, NotFoundError
-from hpcmod.model.easyconfigs.easyconfig_text import CONSTANTS
-from hpcmod.model.easyconfigs.static_values import read_static_values
+from hpcmod.core.errors import BadInputError, NotFoundError
+from hpcmod.modules.values.easyconfig_text import CONSTANTS
+from hpcmod.modules.values.static_values import read_static_values
 from tests import corpus
 
 SHA256 = "ab" * 32

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from hpcmod.catalogue.publishing.facts import describe_installed
-from hpcmod.install.installed import Installed
-from hpcmod.model.install_record import InstalledImage, InstallRecord
+from hpcmod.modules.installed import Installed
+from hpcmod.modules.values.install_record import InstalledImage, InstallRecord
 from tests.stacks import Stubs, glibc, make_stack
 
 LABELS = "/.singularity.d/labels.json"

@@ -13,9 +13,9 @@ import pytest
 from hpcmod.catalogue.publishing.placed import StagedInstallation
 from hpcmod.catalogue.records.sharing import make_catalogue, shared
 from hpcmod.catalogue.records.store import Catalogue
-from hpcmod.errors import BadInputError, CheckFailedError, LackingError
-from hpcmod.install.installed import read_record
-from hpcmod.model.install_record import InstalledImage, InstallRecord
+from hpcmod.core.errors import BadInputError, CheckFailedError, LackingError
+from hpcmod.modules.installed import read_record
+from hpcmod.modules.values.install_record import InstalledImage, InstallRecord
 from tests.programs import make_program
 
 DIGEST = "0123456789abcdef"

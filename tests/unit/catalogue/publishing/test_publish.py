@@ -14,14 +14,14 @@ from hpcmod.catalogue.publishing.candidate import Request
 from hpcmod.catalogue.publishing.publish import publish
 from hpcmod.catalogue.publishing.publish_plan import PublishContext, PublishPlan, plan_publish, preview_publish
 from hpcmod.catalogue.records.store import Catalogue
-from hpcmod.errors import BadInputError, CheckFailedError, HpcmodError, LackingError, NotFoundError
-from hpcmod.image.settings import make_options
-from hpcmod.machine import find_machine
-from hpcmod.model.catalogue import lifecycle as rules
-from hpcmod.model.catalogue.journal import Key, Records
-from hpcmod.model.catalogue.record import CatalogueRecord
-from hpcmod.model.compat.verdict import Verdict
-from hpcmod.model.finding import Finding
+from hpcmod.catalogue.values import lifecycle as rules
+from hpcmod.catalogue.values.journal import Key, Records
+from hpcmod.catalogue.values.record import CatalogueRecord
+from hpcmod.compat.values.verdict import Verdict
+from hpcmod.core.errors import BadInputError, CheckFailedError, HpcmodError, LackingError, NotFoundError
+from hpcmod.core.values.finding import Finding
+from hpcmod.images.settings import make_options
+from hpcmod.machine.machine import find_machine
 from tests import corpus
 from tests.unit.catalogue.stage import ADA, make_shop
 

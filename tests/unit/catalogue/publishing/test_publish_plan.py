@@ -11,11 +11,11 @@ from hpcmod.catalogue.publishing.candidate import Request
 from hpcmod.catalogue.publishing.publish_plan import PublishContext, plan_publish, preview_publish
 from hpcmod.catalogue.publishing.trial import EASYBUILD_CHECK
 from hpcmod.catalogue.records.store import Catalogue
-from hpcmod.errors import BadInputError, LackingError, NotFoundError
-from hpcmod.image.integrity import file_sha256
-from hpcmod.image.settings import make_options
-from hpcmod.machine import find_machine
-from hpcmod.model.catalogue.record import Check
+from hpcmod.catalogue.values.record import Check
+from hpcmod.core.errors import BadInputError, LackingError, NotFoundError
+from hpcmod.images.integrity import file_sha256
+from hpcmod.images.settings import make_options
+from hpcmod.machine.machine import find_machine
 from tests import corpus
 from tests.catalogues import make_catalogue, make_record, put
 from tests.unit.catalogue.stage import ADA

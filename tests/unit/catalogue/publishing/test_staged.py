@@ -13,9 +13,9 @@ from hpcmod.catalogue.publishing import staged
 from hpcmod.catalogue.publishing.staged import Stage, eb_command, install_staged, place_kept
 from hpcmod.catalogue.records.sharing import make_catalogue, shared
 from hpcmod.catalogue.records.store import Catalogue
-from hpcmod.errors import CheckFailedError, LackingError
-from hpcmod.lock import hold
-from hpcmod.process import Completed
+from hpcmod.core.errors import CheckFailedError, LackingError
+from hpcmod.core.lock import hold
+from hpcmod.core.process import Completed
 from tests.locks import write_dead_lock
 
 

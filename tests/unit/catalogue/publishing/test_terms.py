@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.catalogue.publishing.terms import check_accepted, read_licence, set_terms
-from hpcmod.errors import BadInputError, LackingError, NotFoundError
+from hpcmod.core.errors import BadInputError, LackingError, NotFoundError
 from tests.catalogues import make_catalogue, make_record
 
 

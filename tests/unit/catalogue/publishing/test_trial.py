@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.catalogue.publishing.trial import CheckRun, run_checks
-from hpcmod.errors import CheckFailedError, LackingError
+from hpcmod.core.errors import CheckFailedError, LackingError
 from tests.programs import make_program
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from hpcmod.catalogue.records.index import INDEX, PACKAGES, Index, read_index, write_index
 from hpcmod.catalogue.records.store import Catalogue
-from hpcmod.model.catalogue.record import CatalogueRecord
-from hpcmod.model.images.facts import Package
+from hpcmod.catalogue.values.record import CatalogueRecord
+from hpcmod.core.values.facts import Package
 from tests.catalogues import make_catalogue, make_record, put
 
 pytestmark = pytest.mark.slow

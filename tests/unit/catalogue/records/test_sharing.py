@@ -10,7 +10,7 @@ import pytest
 
 from hpcmod.catalogue.records.sharing import make_catalogue, shared
 from hpcmod.catalogue.records.store import Catalogue, open_catalogue
-from hpcmod.errors import BadInputError, LackingError
+from hpcmod.core.errors import BadInputError, LackingError
 from tests.catalogues import make_record
 from tests.unit.catalogue.stage import add, make_shop
 

@@ -13,7 +13,7 @@ from hpcmod.catalogue.records.sharing import make_catalogue
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.storage import usage
 from hpcmod.catalogue.storage.usage import fold, read_counts
-from hpcmod.errors import BadInputError, LackingError
+from hpcmod.core.errors import BadInputError, LackingError
 from tests.unit.catalogue.stage import killed_at, load, make_shop
 
 pytestmark = pytest.mark.slow

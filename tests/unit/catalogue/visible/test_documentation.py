@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from hpcmod.catalogue.records.store import Catalogue
+from hpcmod.catalogue.text.page import Documentation
+from hpcmod.catalogue.values.container_page import ContainerPage, PageRow
 from hpcmod.catalogue.visible.documentation import MARK, make_documentation, make_examples, write_documentation
-from hpcmod.errors import BadInputError
-from hpcmod.machine import load_site
-from hpcmod.model.catalogue.container_page import ContainerPage, PageRow
-from hpcmod.model.images.facts import Package
-from hpcmod.render.modules.modulefile import read_help, render_description, render_help
-from hpcmod.render.page import Documentation
-from hpcmod.resources import module_templates
+from hpcmod.core.errors import BadInputError
+from hpcmod.core.resources import module_templates
+from hpcmod.core.values.facts import Package
+from hpcmod.machine.machine import load_site
+from hpcmod.modules.text.modulefile import read_help, render_description, render_help
 from tests.catalogues import make_catalogue, make_record, put
 from tests.plans import HOSTILE, make_example, make_plan_of
 from tests.unit.catalogue.stage import make_shop
@@ -210,9 +210,9 @@ def test_a_link_that_a_web_server_knows_stays_a_link(tmp_path: Path) -> None:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from hpcmod.fs import replacing
+from hpcmod.core.fs import replacing
 from hpcmod.catalogue.visible.documentation import write_documentation
-from hpcmod.render.page import Documentation
+from hpcmod.catalogue.text.page import Documentation
 replacing._exchange = lambda one, other: False  # as on Lustre
 rename = Path.rename
 def die(self, target):

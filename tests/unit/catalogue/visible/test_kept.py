@@ -9,8 +9,8 @@ from hpcmod.catalogue.change import changing, refresh_index
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.verify import verify_container
 from hpcmod.catalogue.visible.kept import home_of, installed_files, read_easyconfig, read_files, read_module
-from hpcmod.errors import BadInputError
-from hpcmod.model.finding import FAIL
+from hpcmod.core.errors import BadInputError
+from hpcmod.core.values.finding import FAIL
 from tests.unit.catalogue.rendered import at, make_rendered, visible
 from tests.unit.catalogue.stage import ADA
 

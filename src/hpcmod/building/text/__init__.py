@@ -1,0 +1,1 @@
+"""Render recipes as Dockerfiles and definition files."""

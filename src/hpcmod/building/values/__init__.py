@@ -1,0 +1,1 @@
+"""Recipes and build plans as values."""

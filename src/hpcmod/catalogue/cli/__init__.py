@@ -1,0 +1,1 @@
+"""The commands about containers by name, and those of a catalogue."""

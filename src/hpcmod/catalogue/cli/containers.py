@@ -1,0 +1,315 @@
+"""Shared by the commands of users: list the containers on this machine, and find one by name."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from click.shell_completion import CompletionItem
+
+from hpcmod.catalogue.finding.copies import Copies, find_copies, find_loaded_by, loading_commands
+from hpcmod.catalogue.finding.find import Container, find_container, find_variant
+from hpcmod.catalogue.records.store import Catalogue, catalogue_directories, open_catalogue
+from hpcmod.catalogue.values.order import release_key
+from hpcmod.core.cli.arguments import complete_file
+from hpcmod.core.cli.output import tell
+from hpcmod.core.errors import BusyError, HpcmodError, NotFoundError, explain_os_error
+from hpcmod.core.text.quote import sh_word
+from hpcmod.machine import machine
+from hpcmod.machine.values.site import Site
+from hpcmod.machine.values.targets import runs_on
+from hpcmod.modules.installed import Installed, find_installed, find_without_modulefile, module_trees, own_trees
+from hpcmod.modules.own_place import MODULES, own_module_trees, own_prefixes
+
+if TYPE_CHECKING:
+    from hpcmod.catalogue.finding.listing import Listed
+    from hpcmod.catalogue.records.index import Index
+    from hpcmod.catalogue.values.record import CatalogueRecord
+
+
+def complete_image(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete a container name, or else a file path."""
+    return complete_container(ctx, parameter, incomplete) or complete_file(ctx, parameter, incomplete)
+
+
+@dataclass(frozen=True)
+class Here:
+    """A machine as it looks to a user."""
+
+    site: Site
+    catalogues: tuple[Catalogue, ...]
+    trees: tuple[Path, ...]
+    """Directories of modulefiles, except those of the catalogues."""
+    all_trees: tuple[Path, ...]
+    """All directories of modulefiles, in search order: MODULEPATH, the user's own, catalogues."""
+    say: Callable[[str], None]
+    """Called with messages, e.g. one for each catalogue that cannot be used; the others still are."""
+
+    def gpu_targets(self) -> tuple[str, ...]:
+        """Return the micro-architectures of this machine's GPUs; empty if not known."""
+        from hpcmod.machine.gpus import find_gpu_targets  # few commands ask
+
+        return find_gpu_targets(self.site)
+
+    def indexes(self) -> list[Index]:
+        """Return the index of each catalogue, and report damaged entries."""
+        from hpcmod.catalogue.records.index import read_index  # what finds one container by its name need not import it
+
+        found = [read_index(catalogue) for catalogue in self.catalogues]
+        for message in (message for index in found for message in index.damaged):
+            self.say(message)
+        return found
+
+    def own(self) -> list[Installed]:
+        """Return the user's own installations."""
+        return list(find_installed(own_trees(self.trees)))
+
+    def copies(self, module: str) -> Copies | None:
+        """Return the installed copies of a module, by its full name; None if not installed."""
+        return find_copies(module, self.all_trees, os.environ)
+
+    def is_own(self, copy: Installed) -> bool:
+        """Return whether a copy is the user's own rather than the site's."""
+        return any(tree in copy.modulefile.parents for tree in own_trees(self.trees))
+
+    def containers(self) -> list[Listed]:
+        """Return all published and installed containers."""
+        from hpcmod.catalogue.finding.listing import list_containers
+        from hpcmod.images.sif.format import architecture_name  # `info` and `search` need not import it
+
+        architecture = architecture_name(os.uname().machine)
+        found = list_containers(self.indexes(), self.own(), site=self.site.name, architecture=architecture)
+        return [self._with_copy(one) for one in found]
+
+    def _with_copy(self, one: Listed) -> Listed:
+        """Add which copy of a listed container is used; the module tool is asked only if there are two."""
+        from hpcmod.catalogue.finding.listing import READY
+
+        if one.place != READY:
+            return one
+        copies = self.copies(one.module) if one.yours and one.catalogue else None
+        own = self.is_own(copies.meant) if copies else one.yours
+        return replace(one, copy="own" if own else "site")
+
+
+def look_around(site: str | None, *, say: Callable[[str], None] | None = None, profile: Site | None = None) -> Here:
+    """Return the site profile, catalogues and module trees of this machine.
+
+    Parameters
+    ----------
+    profile
+        The site profile, if it was read before.
+
+    Raises
+    ------
+    HpcmodError
+        If the site profile is not valid.
+    """
+    found = profile or machine.find_machine(None, os.environ, flag=site).site
+    catalogues = []
+    for directory in catalogue_directories(found, os.environ):
+        try:
+            catalogues.append(open_catalogue(directory))
+        except (HpcmodError, OSError) as err:  # a file system may be down; the other catalogues still work
+            fault = explain_os_error(err) if isinstance(err, OSError) else err
+            (say or tell)(f"{fault.message}; its containers are not listed. Contact your site's support.")
+    own = own_module_trees(found, os.environ)
+    published = [one.modules for one in catalogues]
+    trees = module_trees(os.environ, more=own, without=published)
+    everywhere = module_trees(os.environ, more=[*own, *published])
+    return Here(found, tuple(catalogues), trees, everywhere, say or tell)
+
+
+def find_own(here: Here, text: str, *, writable: bool = False) -> Installed | None:
+    """Return the installed module that matches, outside the catalogues; of several versions, the highest."""
+    name, _, version = text.partition("/")
+    trees = own_trees(here.trees) if writable else here.trees
+    found = sorted(find_installed(trees, name), key=lambda one: release_key(one.version)) if name else []
+    matching = [one for one in found if one.version.startswith(version)]
+    exact = [one for one in found if one.version == version]
+    if version and len(matching) > 1 and not exact:
+        raise NotFoundError(f"{text} is ambiguous", "Choose one of: " + ", ".join(one.module for one in matching))
+    return (exact or matching)[-1] if matching else None
+
+
+def find_published(here: Here, text: str) -> Container:
+    """Return the container of the catalogues that matches NAME, NAME/VERSION or NAME/ALIAS.
+
+    Raises
+    ------
+    NotFoundError
+        If none matches; its cure has the closest name in the catalogues, else the closest installed name.
+    """
+    try:
+        return find_container(here.catalogues, text, machine=os.uname().machine, gpus=here.gpu_targets)
+    except NotFoundError as err:
+        installed = {one.name for one in find_installed(here.trees)}
+        from difflib import get_close_matches
+
+        near = get_close_matches(text.partition("/")[0], sorted(installed), n=1)
+        if not near or "Did you mean" in err.cure:
+            raise
+        raise NotFoundError(err.message, f"Did you mean {near[0]}, which is installed? See: hpcmod ls") from err
+
+
+def name_variant(here: Here, module: str, targets: Sequence[str]) -> str:
+    """Return a line that names a published variant for the GPUs of this machine, for a module that is built for others.
+
+    Empty if the module may be for these GPUs, or there is no such variant.
+    """
+    gpus = here.gpu_targets()
+    if runs_on(targets, gpus) is not False:
+        return ""
+    fits = find_variant(here.catalogues, module.partition("/")[0], machine=os.uname().machine, gpus=gpus)
+    return f"{module} is not built for the GPUs here ({' '.join(gpus)}); {fits} is" if fits else ""
+
+
+def find_ready(here: Here, text: str) -> Installed:
+    """Return the installed copy of a container to use, and report which one if there are several.
+
+    Raises
+    ------
+    NotFoundError
+        If it is not installed; its cure is the command that installs it.
+    """
+    module, container = find_meant(here, text)
+    record = container.read() if container else None
+    if record:
+        from hpcmod.catalogue.publishing.terms import check_accepted  # `hpcmod ls` does not need it
+
+        check_accepted(record, os.environ)
+    copies = here.copies(module)
+    ours = copies is not None and here.is_own(copies.meant)
+    if record and not ours and record.state == "retired" and record.until <= time.strftime("%Y-%m-%d", time.gmtime()):
+        raise retired_error(record)
+    if copies is None:
+        raise NotFoundError(f"{module} is not installed here", f"Install it: hpcmod install {module}")
+    if record and not ours:
+        _report_state(record)
+    report_copy(here, copies)
+    return copies.meant
+
+
+def find_meant(here: Here, text: str) -> tuple[str, Container | None]:
+    """Return the full name of the module that `module load TEXT` would load, and its container if it is published.
+
+    A module that the module tool does not know, because it is not on MODULEPATH or the text is an alias, is looked for
+    among the user's own installations and then in the catalogues.
+
+    Raises
+    ------
+    NotFoundError
+        If no module matches.
+    """
+    found = find_loaded_by(text, os.environ) or find_own(here, text)
+    if found is None:
+        container = find_published(here, text)
+        return container.module, container
+    publishing = (one for one in here.catalogues if one.record_path(found.name, found.version).is_file())
+    return found.module, next((Container(one, found.name, found.version) for one in publishing), None)
+
+
+def find_copy(here: Here, text: str) -> Installed:
+    """Return the installed copy of a container that `module load` would load.
+
+    If there is none, it may be an installation of the user whose modulefile was deleted.
+
+    Raises
+    ------
+    NotFoundError
+        If it is not installed.
+    """
+    broken = find_broken(here, text)
+    if broken:
+        return broken
+    module, _ = find_meant(here, text)
+    copies = here.copies(module)
+    if copies is None:
+        raise NotFoundError(f"{module} is not installed here", f"Install it: hpcmod install {sh_word(module)}")
+    return copies.meant
+
+
+def find_broken(here: Here, text: str) -> Installed | None:
+    """Return the user's installation that matches and whose modulefile was deleted; None if there is none.
+
+    A name without a version matches only if the user has no other version of it.
+    """
+    from hpcmod.modules.remove import software_directories  # `ls` and `search` need not import it
+
+    prefixes = own_prefixes(here.site, os.environ)
+    software = software_directories([*own_trees(here.trees), *(prefix / MODULES for prefix in prefixes)])
+    found = list(find_without_modulefile(software, text))
+    return found[-1] if found and ("/" in text or find_own(here, text) is None) else None
+
+
+def report_copy(here: Here, copies: Copies) -> None:
+    """Report which copy is used, if there is more than one."""
+    if not copies.others:
+        return
+    if here.is_own(copies.meant):
+        tell(f"using your own copy of {copies.meant.module}, in {copies.meant.root}")
+        return
+    own = next((one for one in copies.others if here.is_own(one)), None)
+    if own:
+        line = "; ".join(" ".join(map(sh_word, words)) for words in loading_commands(own, os.environ)[:-1])
+        tell(f"using the site's copy of {own.module}; to use your own, in {own.root}: {line}")
+
+
+def _report_state(record: CatalogueRecord) -> None:
+    """Report that a container is deprecated or retired, with date, reason and successor."""
+    if record.state != "published":
+        until = f" until {record.until}" if record.until else ""
+        use = f"; use {record.successor}" if record.successor else ""
+        tell(f"{record.module} is {record.state}{until}{f': {record.reason}' if record.reason else ''}{use}")
+
+
+def check_not_loaded(module: str) -> None:
+    """Check that no version of a module is loaded in this shell; `eb` checks this too, but suggests no fix.
+
+    Raises
+    ------
+    BusyError
+        If a version is loaded.
+    """
+    for loaded in loaded_modules():
+        if loaded.partition("/")[0] == module.partition("/")[0]:
+            cure = f"module unload {sh_word(loaded)}, and run this again."
+            raise BusyError(f"{loaded} is loaded in this shell", cure)
+
+
+def loaded_modules() -> tuple[str, ...]:
+    """Return the modules that may be loaded containers: if a container is loaded, all modules of this shell."""
+    first = os.environ.get("_HPCMOD_CONTAINER", "").rpartition(" ")[2]
+    others = os.environ.get("LOADEDMODULES", "").split(":") if first else []
+    return tuple(dict.fromkeys(name for name in (first, *others) if name))
+
+
+def retired_error(record: CatalogueRecord) -> NotFoundError:
+    """Return the error for a retired container; its cure names the successor."""
+    why = f": {record.reason}" if record.reason else ""
+    cure = f"Use {record.successor}: hpcmod install {record.successor}" if record.successor else "See: hpcmod ls"
+    return NotFoundError(f"{record.module} is retired{why}", cure)
+
+
+def complete_container(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the name of a container, with its versions once only one name matches."""
+    given = ctx.params.get(parameter.name or "") or ()
+    if isinstance(given, tuple) and any(not word.startswith("-") for word in given):
+        return []
+    try:
+        modules = [one.module for one in look_around(None, say=lambda _: None).containers() if one.state != "retired"]
+    except (HpcmodError, OSError):  # a shell shows no errors of completion
+        return []
+    names = list(dict.fromkeys(module.partition("/")[0] for module in modules))
+    matching = [name for name in names if name.lower().startswith(incomplete.lower())]
+    if "/" in incomplete or len(matching) == 1:
+        matching = [module for module in modules if module.lower().startswith(incomplete.lower())]
+    return [CompletionItem(name) for name in matching]
+
+
+container_argument = click.argument("container", metavar="NAME[/VERSION]", shell_complete=complete_container)

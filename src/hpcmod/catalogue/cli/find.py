@@ -1,0 +1,396 @@
+"""The commands that find containers: ls, search, info."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hpcmod.catalogue.cli.containers import Here, complete_container, find_meant, find_own, find_published, look_around
+from hpcmod.catalogue.cli.outputs import (
+    ContainerComparison,
+    ContainerList,
+    ImageContent,
+    InstalledCopy,
+    OwnContainer,
+    PublishedContainer,
+    SearchResult,
+)
+from hpcmod.catalogue.finding.copies import Copies, loading_commands
+from hpcmod.catalogue.finding.find import NO_CATALOGUE, Container
+from hpcmod.catalogue.finding.listing import ELSEWHERE, Listed
+from hpcmod.catalogue.values.record import CatalogueRecord
+from hpcmod.core.cli.arguments import site_option
+from hpcmod.core.cli.output import (
+    format_size,
+    json_option,
+    print_json,
+    print_table,
+    print_wrapped,
+    tell,
+    terminal_width,
+)
+from hpcmod.core.errors import NotFoundError
+from hpcmod.core.text.quote import sh_word
+from hpcmod.core.values.facts import comparable_name
+from hpcmod.modules.installed import Installed
+from hpcmod.modules.values.install_record import InstallRecord
+
+if TYPE_CHECKING:
+    from hpcmod.catalogue.finding.compare import ContainerDifference
+    from hpcmod.catalogue.finding.search import Hit
+    from hpcmod.core.values.facts import ImageFacts, Package
+
+
+@click.command("ls")
+@click.argument("text", metavar="[TEXT]", default="", shell_complete=complete_container)
+@click.option("--ready", is_flag=True, help="Only containers that are ready to use.")
+@click.option("--all", "everything", is_flag=True, help="Include retired containers, and those for other machines.")
+@site_option
+@json_option(ContainerList)
+def list_verb(text: str, ready: bool, everything: bool, site: str | None, as_json: bool) -> None:
+    """List the containers on this machine.
+
+    Each is ready to use, available to install, or deprecated.
+
+    TEXT is part of a name. Columns: name and version, state, size of the image, machine, aliases and notes.
+
+    \b
+    Examples:
+      hpcmod ls
+      hpcmod ls --ready torch
+      hpcmod ls --json | jq -r '.containers[] | select(.state == "deprecated").module'
+    """
+    here = look_around(site)
+    found = [
+        one
+        for one in here.containers()
+        if text.lower() in one.module.lower()
+        and (everything or (one.place != ELSEWHERE and one.state != "retired"))
+        and (one.place == "ready" or not ready)
+    ]
+    if as_json:
+        print_json(ContainerList(tuple(found)))
+    elif found:
+        print_table(("MODULE", "STATE", "SIZE", "MACHINE", "NOTES"), map(_row, found))
+    elif not text:
+        tell("no containers found" if here.catalogues else f"no containers found. {NO_CATALOGUE}")
+    if text and not found:
+        raise _nothing_named(here, text)
+
+
+def _nothing_named(here: Here, text: str) -> NotFoundError:
+    """Return the error for a name that no container has, with the closest match as its cure."""
+    names = {one.module.partition("/")[0] for one in here.containers()}
+    from difflib import get_close_matches
+
+    near = get_close_matches(text.partition("/")[0], sorted(names), n=1)
+    cure = f"Did you mean {near[0]}?" if near else "See: hpcmod ls"
+    return NotFoundError(f"no container has {text} in its name", cure)
+
+
+def _row(one: Listed) -> tuple[str, ...]:
+    word = one.state if one.state != "published" else one.place
+    yours = "yours" if one.copy != "site" else "yours, but the site's is used: hpcmod info"
+    notes = [",".join(one.aliases), yours if one.yours else ""]
+    notes += [f"until {one.until}" if one.until else "", f"use {one.successor}" if one.successor else ""]
+    return one.module, word, format_size(one.size), one.machine or "any", "; ".join(filter(None, notes))
+
+
+@click.command("search")
+@click.argument("text")
+@site_option
+@json_option(SearchResult)
+def search_verb(text: str, site: str | None, as_json: bool) -> None:
+    """Search containers and their Python packages.
+
+    TEXT==VERSION finds packages whose version starts with VERSION. If nothing matches, similar names do:
+    flash-attention finds flash_attn. gfx90a or sm_90 finds images built for these GPUs. Your own installations are
+    searched too.
+
+    \b
+    Examples:
+      hpcmod search flash-attention
+      hpcmod search torch==2.7
+      hpcmod search gfx90a
+      hpcmod search --json vllm | jq -r '.found[].module'
+    """
+    from hpcmod.catalogue.finding.search import search
+
+    here = look_around(site)
+    hits = [hit for hit in search(here.indexes(), text, installed=here.own()) if hit.state != "retired"]
+    if as_json:
+        print_json(SearchResult(tuple(hits)))
+        if not hits:
+            sys.exit(NotFoundError.exit_code)
+        return
+    if not hits:
+        raise NotFoundError(f"no container or package is named {text}", "See: hpcmod ls")
+    print_table(("MODULE", "STATE", "PACKAGES"), map(_hit_row, hits))
+
+
+def _hit_row(hit: Hit) -> tuple[str, ...]:
+    state = hit.state if hit.state != "published" else ""
+    return hit.module, state, ", ".join(f"{package.name} {package.version}" for package in hit.packages)
+
+
+@click.command("info")
+@click.argument("container", metavar="NAME[/VERSION]|IMAGE", shell_complete=complete_container)
+@click.option(
+    "--diff", "other", metavar="NAME[/VERSION]", shell_complete=complete_container, help="Compare with another."
+)
+@site_option
+@json_option(PublishedContainer, OwnContainer, ImageContent, ContainerComparison)
+def info_verb(container: str, other: str | None, site: str | None, as_json: bool) -> None:
+    """Show what a container or SIF contains, without starting it.
+
+    Source, tests, packages, commands and environment.
+
+    NAME/ALIAS works, too.
+
+    With --diff: one line for each package or setting that differs, the first -> the other; `-` means missing. Packages
+    that you added to your own copy are included. For an installation that is not in a catalogue, the image is compared.
+
+    \b
+    Examples:
+      hpcmod info PyTorch
+      hpcmod info PyTorch/stable --json | jq .container.stack
+      hpcmod info PyTorch/2.6 --diff PyTorch/2.7
+      hpcmod info image.sif
+    """
+    if other:
+        _show_difference(look_around(site), container, other, as_json=as_json)
+        return
+    if container.endswith(".sif"):
+        _show_image(Path(container), as_json=as_json)
+        return
+    here = look_around(site)
+    try:
+        module, published = find_meant(here, container)
+    except NotFoundError:
+        if not Path(container).is_file():
+            raise
+        _show_image(Path(container), as_json=as_json)
+        return
+    copies = here.copies(module)
+    if published:
+        _show_published(here, published, copies, as_json=as_json)
+    elif copies:
+        _show_installed(here, copies, as_json=as_json)
+
+
+def _show_published(here: Here, published: Container, copies: Copies | None, *, as_json: bool) -> None:
+    record = published.read()
+    advisories = _advisories(here, record)
+    if as_json:
+        content = PublishedContainer(
+            record,
+            tested=record.tested,
+            user_packages=_user_packages(copies),
+            catalogue=published.catalogue.directory,
+            root=copies.meant.root if copies else None,
+            copies=_list_copies(here, copies),
+            advisories=advisories,
+            stripes=_find_stripes(copies),
+        )
+        print_json(content)
+        return
+    command = _loading(copies.meant) if copies else f"hpcmod install {record.module}"
+    rows = [
+        *_describe(record),
+        _describe_stripes(_find_stripes(copies)),
+        ("to use it", command if record.state != "retired" else ""),
+        *_explain_copies(here, copies),
+    ]
+    _show([*rows, *(("advisory", one) for one in advisories), *_packages(record), *_describe_added(copies)])
+
+
+def _list_copies(here: Here, copies: Copies | None) -> tuple[InstalledCopy, ...]:
+    """Return the installed copies, the copy in use first."""
+    installed = (copies.meant, *copies.others) if copies else ()
+    return tuple(
+        InstalledCopy(copy.root, copy.modulefile, own=here.is_own(copy), used=copy == installed[0])
+        for copy in installed
+    )
+
+
+def _explain_copies(here: Here, copies: Copies | None) -> Iterator[tuple[str, str]]:
+    """Yield lines that say which copy is used, and how to use another."""
+    if copies is None or not (copies.others or here.is_own(copies.meant)):
+        return
+    yield "copy", f"{_whose(here, copies.meant)}, in {copies.meant.root}"
+    for one in copies.others:
+        yield "other copy", f"{_whose(here, one)}, in {one.root}; to use it: {_loading(one)}"
+
+
+def _whose(here: Here, copy: Installed) -> str:
+    return "your own" if here.is_own(copy) else "the site's"
+
+
+def _loading(copy: Installed) -> str:
+    """Return the command line that loads a copy in this shell."""
+    return "; ".join(" ".join(map(sh_word, words)) for words in loading_commands(copy, os.environ))
+
+
+def _show_image(image: Path, *, as_json: bool) -> None:
+    from hpcmod.core.fs.striping import find_stripes
+    from hpcmod.images.inspect.contents import read_facts
+    from hpcmod.machine.values.targets import find_targets
+
+    facts, stripes = read_facts(image), find_stripes(image)
+    targets = find_targets(facts.labels, facts.environment)
+    if as_json:
+        print_json(ImageContent(image, facts, targets, stripes))
+        return
+    python = f"{facts.python.version} {facts.python.executable}" if facts.python else "none found"
+    rows = [
+        ("image", str(image)),
+        ("architecture", facts.architecture),
+        ("built for", " ".join(targets)),
+        ("size", f"{format_size(facts.size)}, {facts.size} bytes"),
+        _describe_stripes(stripes),
+        ("python", python),
+    ]
+    rows += [("label", f"{name}: {value}") for name, value in facts.labels]
+    _show([*rows, *_packages(facts)])
+
+
+def _show_installed(here: Here, copies: Copies, *, as_json: bool) -> None:
+    """Show the record of an installation that is not in a catalogue."""
+    own = copies.meant
+    if as_json:
+        content = OwnContainer(
+            container=None,
+            module=own.module,
+            user_packages=_user_packages(copies),
+            root=own.root,
+            copies=_list_copies(here, copies),
+            record=own.record,
+            stripes=_find_stripes(copies),
+        )
+        print_json(content)
+        return
+    rows = [("module", own.module), ("root", str(own.root)), ("to use it", _loading(own))]
+    rows += _explain_copies(here, copies)
+    rows += [(key, str(getattr(own.image, key))) for key in ("path", "sha256", "size", "source")]
+    rows += [_describe_stripes(_find_stripes(copies)), ("built for", " ".join(own.record.fit.targets))]
+    _show([*rows, *_packages(own.record), *_describe_added(copies)])
+
+
+def _find_stripes(copies: Copies | None) -> int | None:
+    """Return over how many servers of Lustre the image of the copy in use is distributed; None: not known."""
+    if copies is None:
+        return None
+    from hpcmod.core.fs.striping import find_stripes
+
+    return find_stripes(Path(copies.meant.image.path))
+
+
+def _describe_stripes(count: int | None) -> tuple[str, str]:
+    return "stripes", f"{count}, of Lustre" if count else ""
+
+
+def _describe(record: CatalogueRecord) -> Iterator[tuple[str, str]]:
+    yield "module", record.module
+    yield from (
+        (key, getattr(record, key)) for key in ("description", "homepage", "state", "until", "successor", "reason")
+    )
+    yield "aliases", " ".join(record.aliases)
+    yield "machine", record.site
+    yield "architecture", record.architecture
+    yield "built for", " ".join(record.targets)
+    yield "compat", record.compat
+    yield "size", format_size(record.size)
+    yield from ((key, getattr(record, key)) for key in ("sha256", "reference", "signature", "easyconfig", "sbom"))
+    yield "published", f"{record.published} by {record.publisher}" if record.published else ""
+    for check in record.checks:
+        under = " under Slurm" if check.under else ""
+        yield "check", f"{'passed' if check.passed else 'failed'}{under} {check.when}: {check.name}"
+    yield "python", record.python
+    yield from (("stack", f"{name} {version}") for name, version in record.stack)
+    yield "commands", " ".join(record.commands)
+
+
+def _packages(of: CatalogueRecord | InstallRecord | ImageFacts) -> Iterator[tuple[str, str]]:
+    yield from (("package", f"{package.name} {package.version}") for package in of.packages)
+
+
+def _describe_added(copies: Copies | None) -> Iterator[tuple[str, str]]:
+    yield from (("your package", f"{package.name} {package.version}") for package in _user_packages(copies))
+
+
+def _user_packages(copies: Copies | None) -> tuple[Package, ...]:
+    """Return the packages that the user added to the copy in use."""
+    if copies is None:
+        return ()
+    from hpcmod.images.inspect.packages import read_packages
+
+    return read_packages(copies.meant.root)
+
+
+def _show(rows: Iterable[tuple[str, str]]) -> None:
+    for name, value in rows:
+        if value:
+            print_wrapped(f"{name}: {' '.join(value.split())}")
+
+
+def _advisories(here: Here, record: CatalogueRecord) -> tuple[str, ...]:
+    from hpcmod.catalogue.text.notice import render_advisory
+    from hpcmod.catalogue.visible.advisories import matching_advisories
+
+    found = matching_advisories(
+        here.catalogues, record.module, record.sha256, environ=os.environ, packages=record.packages
+    )
+    return tuple(f"{one.title}. {render_advisory(one)}" for one in found)
+
+
+def _show_difference(here: Here, first: str, second: str, *, as_json: bool) -> None:
+    from hpcmod.catalogue.finding.compare import compare
+
+    before, after = _describe_known(here, first), _describe_known(here, second)
+    changes = compare(before, after)
+    if as_json:
+        print_json(ContainerComparison(before.module, after.module, changes))
+        return
+    brief = terminal_width() is not None
+    rows = [(change.kind, change.name, _show_values(change, brief=brief)) for change in changes]
+    print_table(("KIND", "NAME", f"{before.module} -> {after.module}"), rows)
+    if not changes:
+        tell(f"no differences between {before.module} and {after.module}")
+
+
+def _show_values(change: ContainerDifference, *, brief: bool) -> str:
+    """Return both values of a difference; if `brief`, a sha256 is cut to its first 12 digits."""
+    values = ("-" if value is None else value or "present" for value in (change.before, change.after))
+    return " -> ".join(value[:12] if brief and change.name == "sha256" else value for value in values)
+
+
+def _describe_known(here: Here, text: str) -> CatalogueRecord:
+    """Return the record of a container with the user's packages added; see `_describe_image`."""
+    record = _describe_image(here, text)
+    copies = here.copies(record.module)
+    if copies is None or not here.is_own(copies.meant):
+        return record
+    added = _user_packages(copies)
+    if added:
+        tell(f"{record.module}: including the packages that you added to your own copy in {copies.meant.root}")
+    packages = {comparable_name(package.name): package for package in (*record.packages, *added)}
+    return replace(record, packages=tuple(packages.values()))
+
+
+def _describe_image(here: Here, text: str) -> CatalogueRecord:
+    """Return the record of a published container; for one that is only installed, a record made from its image."""
+    try:
+        return find_published(here, text).read()
+    except NotFoundError:
+        own = find_own(here, text)
+        if own is None:
+            raise
+    from hpcmod.catalogue.publishing.facts import describe_installed
+
+    return describe_installed(own)

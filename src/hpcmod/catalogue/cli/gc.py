@@ -1,0 +1,71 @@
+"""The command `hpcmod catalogue gc`: remove unused files of a catalogue."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from hpcmod.catalogue.admin.gc import Unused, find_unused, remove_unused
+from hpcmod.catalogue.cli.options import changing_options, make_actor, open_catalogues
+from hpcmod.core.cli.output import format_size, print_json, print_table, tell
+
+
+@dataclass(frozen=True)
+class UnusedFiles:
+    """Unused files, directories and modules."""
+
+    dry_run: bool
+    change: int
+    """ID of the change with which removed files can be restored; 0 if there is none."""
+    found: tuple[Unused, ...]
+
+
+@click.command()
+@click.option(
+    "--days",
+    type=click.FloatRange(min=0),
+    default=30.0,
+    show_default=True,
+    help="Age in days; newer files and modules loaded since then are kept.",
+)
+@click.option("--keep", is_flag=True, help="Set files aside, so that an undo can restore them until the next gc.")
+@changing_options(UnusedFiles)
+def gc(days: float, keep: bool, directory: Path | None, reason: str | None, dry_run: bool, as_json: bool) -> None:
+    """Remove unused images and report unused modules.
+
+    Published modules are never removed, only reported as unused, and only if loads are counted (`hpcmod catalogue init
+    --count-use`). The names of retired containers are kept, so that users still see what to load instead. If you lack
+    the permission to remove one of the files, nothing is removed.
+
+    \b
+    Examples:
+      hpcmod catalogue gc --dry-run --days 90
+      hpcmod catalogue gc --keep              # frees no space yet; the next gc without --keep does
+    """
+    catalogue = open_catalogues(directory)[0]
+    change = 0
+    if dry_run:
+        found = list(find_unused(catalogue, days=days, now=time.time()))
+    else:
+        found, change = remove_unused(catalogue, days=days, now=time.time(), actor=make_actor(reason), keep=keep)
+    if as_json:
+        print_json(UnusedFiles(dry_run, change, tuple(found)))
+        return
+    print_table(("ACTION", "PATH OR MODULE", "SIZE", "WHY"), (_make_row(one, dry_run=dry_run) for one in found))
+    if not found:
+        tell(f"{catalogue.directory}: nothing to remove")
+    if keep and change:
+        tell(f"change {change}; to restore the files: hpcmod catalogue undo {change}")
+    if not catalogue.counts_use:
+        tell("loads are not counted; to count them: hpcmod catalogue init --count-use DIRECTORY")
+
+
+def _make_row(one: Unused, *, dry_run: bool) -> tuple[str, str, str, str]:
+    if one.private:
+        why = f"{one.why}, but only its owner can change {one.private}: remove it by hand if it is not needed"
+        return "not removed", one.what, format_size(one.size) if one.size else "0 B", why
+    action = ("would remove" if dry_run else "removed") if one.remove else "hardly used"
+    return action, one.what, format_size(one.size) if one.size else "0 B", one.why

@@ -1,0 +1,13 @@
+"""The command `hpcmod catalogue`: everything about a catalogue, except publishing."""
+
+from __future__ import annotations
+
+import click
+
+from hpcmod.core.cli.groups import LazyGroup
+from hpcmod.core.cli.verbs import CATALOGUE
+
+
+@click.group("catalogue", cls=LazyGroup, tables={"Commands": CATALOGUE})
+def catalogue_verb() -> None:
+    """Create and maintain a catalogue."""

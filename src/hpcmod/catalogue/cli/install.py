@@ -1,0 +1,185 @@
+"""The command `hpcmod install`: install private copies of published containers, or easyconfigs, with `eb`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import click
+
+from hpcmod.catalogue.cli.accept import AcceptedLicences, accept_licences
+from hpcmod.catalogue.cli.containers import Here, check_not_loaded, complete_container, look_around
+from hpcmod.catalogue.cli.easyconfigs import EasyconfigFile, eb_environ, find_easyconfig, find_recipe, is_easyconfig
+from hpcmod.catalogue.finding.copies import loading_commands
+from hpcmod.catalogue.values.lifecycle import choose_default
+from hpcmod.catalogue.values.order import release_key
+from hpcmod.core.cli.arguments import site_option
+from hpcmod.core.cli.output import json_option, print_data, print_json, tell
+from hpcmod.core.text.quote import sh_word
+from hpcmod.modules.installed import Installed, find_in_tree, own_trees
+from hpcmod.modules.own_default import mark_default
+from hpcmod.modules.own_place import MODULES, choose_prefix, configured_places
+from hpcmod.modules.shared_prefix import SharedPrefix, install_with_eb, sharing
+
+
+@dataclass(frozen=True)
+class NewCopy:
+    """Your own copy of a container."""
+
+    module: str
+    root: Path | None
+    """Directory of the installation; null if EasyBuild's configuration put it where hpcmod does not look."""
+    load: tuple[str, ...]
+    """Commands that load it in this shell."""
+
+
+@dataclass(frozen=True)
+class InstallResult:
+    """The installed modules."""
+
+    status: int
+    """Exit status of `eb`."""
+    dry_run: bool
+    easyconfigs: tuple[str, ...]
+    """Easyconfigs that were given, as `eb` got them."""
+    containers: tuple[NewCopy, ...]
+    """Containers that were named."""
+
+
+@click.command()
+@click.argument(
+    "containers", metavar="NAME[/VERSION]|EASYCONFIG...", nargs=-1, required=True, shell_complete=complete_container
+)
+@click.option(
+    "--prefix",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIRECTORY",
+    help="Directory to install below (default: EASYBUILD_PREFIX, else the site's place for your own copies).",
+)
+@click.option("--dry-run", is_flag=True, help="Print the plan and install nothing.")
+@click.option("--rebuild", is_flag=True, help="Install again; your own packages and an unchanged image are kept.")
+@click.option(
+    "--accept-licence", is_flag=True, help="Show the licences of these containers and accept them; install nothing."
+)
+@click.option("-y", "--yes", is_flag=True, help="With --accept-licence: accept without a question.")
+@site_option
+@json_option(InstallResult, AcceptedLicences)
+def install(
+    containers: tuple[str, ...],
+    prefix: Path | None,
+    dry_run: bool,
+    rebuild: bool,
+    accept_licence: bool,
+    yes: bool,
+    site: str | None,
+    as_json: bool,
+) -> None:
+    """Install container modules by name or easyconfig.
+
+    Names are those of the catalogues; NAME/ALIAS works, too. You get your own copy, separate from the site's, and the
+    command that loads it. An easyconfig ends in .eb, or is a path that starts with / or a dot.
+
+    A licence is accepted once, for your own copy and for the site's. If the site changes its text, you are asked again.
+
+    \b
+    Examples:
+      hpcmod install PyTorch
+      hpcmod install --prefix /project/project_465000001/$USER/easybuild PyTorch
+      hpcmod install PyTorch-2.7.1-rocm-6.2.4-singularity.eb
+      hpcmod install --dry-run --site lumi PyTorch-2.7.1-rocm-6.2.4-singularity.eb
+      hpcmod install --accept-licence Solver/3.1
+    """
+    here = look_around(site)
+    if accept_licence:
+        accept_licences(here, containers, yes=yes, as_json=as_json)
+        return
+    chosen = choose_prefix(here.site, os.environ, asked=prefix)
+    recipes = {text: find_recipe(here, text) for text in containers if not is_easyconfig(text)}
+    for recipe in recipes.values():
+        check_not_loaded(recipe.module)
+    wanted = [one for one in recipes.values() if rebuild or dry_run or not _is_installed(here, one, asked=prefix)]
+    files = [find_easyconfig(text) for text in containers if text not in recipes]
+    environ = eb_environ(site, [recipe.images for recipe in recipes.values()])
+    status = 0
+    with nullcontext() if dry_run else _sharing(chosen) as shared:
+        flags = [*_place(chosen, shared), *["--extended-dry-run"] * dry_run]
+        run = partial(install_with_eb, environ=environ, shared=shared, tell=tell, to_stderr=as_json)
+        if files:
+            status = run([*files, *flags, *["--rebuild"] * rebuild])
+        if wanted and not status:
+            # the site's module is on MODULEPATH, and without --rebuild `eb` would take it for the copy to install
+            again = ["--rebuild", "--module-naming-scheme=EasyBuildMNS"]
+            status = run([*(str(one.easyconfig) for one in wanted), *flags, *again])
+    made = () if status or dry_run else recipes.values()
+    copies = {one.module: _find_made(look_around(site), one, chosen) for one in made}
+    for module, own in copies.items():
+        if own and _is_default(here, module):
+            mark_default(own, shared)
+        if not as_json:
+            _show_how_to_load(module, own)
+    if as_json:
+        listed = tuple(
+            NewCopy(module, own.root, tuple(_loading(own))) if own else NewCopy(module, None, ())
+            for module, own in copies.items()
+        )
+        print_json(InstallResult(status, dry_run, tuple(files), listed))
+    sys.exit(status)
+
+
+def _place(prefix: Path | None, shared: SharedPrefix | None) -> list[str]:
+    """Return the `eb` options that install below a prefix, overriding EasyBuild's configuration."""
+    if prefix is None:
+        places = (("software", shared.software), ("modules", shared.modules)) if shared else ()
+        return [f"--installpath-{name}={path}" for name, path in places]
+    software = [f"--installpath-software={prefix}/software", f"--installpath-modules={prefix}/modules"]
+    return [f"--prefix={prefix}", f"--installpath={prefix}", *software, "--suffix-modules-path=all"]
+
+
+def _sharing(prefix: Path | None) -> AbstractContextManager[SharedPrefix | None]:
+    places = (prefix / "software", prefix / "modules") if prefix else configured_places(os.environ)
+    return sharing(*places, os.environ) if places else nullcontext()
+
+
+def _is_installed(here: Here, recipe: EasyconfigFile, *, asked: Path | None) -> bool:
+    """Return whether the user has the same container already, below the prefix if given; if so, report it."""
+    trees = [asked.absolute() / MODULES] if asked else own_trees(here.trees)
+    own = _find(trees, recipe.module)
+    if own is None or own.image.sha256 != recipe.sha256 or not Path(own.image.path).is_file():
+        return False
+    tell(f"your own copy of {own.module} is already installed in {own.root}; --rebuild installs it again")
+    return True
+
+
+def _find(trees: Iterable[Path], module: str) -> Installed | None:
+    return next((one for one in (find_in_tree(tree, module) for tree in trees) if one), None)
+
+
+def _find_made(here: Here, recipe: EasyconfigFile, prefix: Path | None) -> Installed | None:
+    """Return the copy that was just installed; None if EasyBuild's configuration puts modules elsewhere."""
+    trees: Sequence[Path] = [prefix / MODULES] if prefix else own_trees(here.trees)
+    return _find(trees, recipe.module) or _find(own_trees(here.trees), recipe.module)
+
+
+def _show_how_to_load(module: str, own: Installed | None) -> None:
+    """Print the command that loads the new copy in this shell, in preference to the site's."""
+    if own is None:
+        tell(f"{module} is installed; before you load it: module use DIRECTORY, the module directory that `eb` printed")
+        return
+    tell(f"your own copy is in {own.root}; to load it:")
+    print_data("; ".join(_loading(own)))
+
+
+def _loading(own: Installed) -> list[str]:
+    return [" ".join(map(sh_word, words)) for words in loading_commands(own, os.environ)]
+
+
+def _is_default(here: Here, module: str) -> bool:
+    """Return whether a catalogue has this container as the default version of its name."""
+    name = module.partition("/")[0]
+    defaults = (choose_default(one.named(name), order=release_key) for one in here.catalogues)
+    return any(one is not None and one.module == module for one in defaults)

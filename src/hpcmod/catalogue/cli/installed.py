@@ -1,0 +1,355 @@
+"""The commands for a user's own installations: remove, outdated, update."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+import hpcmod
+from hpcmod.catalogue.cli.containers import (
+    Here,
+    check_not_loaded,
+    complete_container,
+    container_argument,
+    find_own,
+    loaded_modules,
+    look_around,
+)
+from hpcmod.catalogue.cli.easyconfigs import EasyconfigFile, eb_environ, find_own_recipe
+from hpcmod.catalogue.finding.outdated import Outdated, find_outdated
+from hpcmod.catalogue.records.store import CATALOGUE
+from hpcmod.core.cli.arguments import site_option
+from hpcmod.core.cli.output import json_option, print_data, print_json, print_text, tell
+from hpcmod.core.errors import BadInputError, BusyError, HpcmodError, NotFoundError
+from hpcmod.core.registry import DEPENDENTS, load_all
+from hpcmod.core.text.quote import sh_word
+from hpcmod.images.trust.provenance import sidecar, write_provenance
+from hpcmod.modules.installed import Installed, own_trees
+from hpcmod.modules.own_place import MODULES, own_prefixes
+from hpcmod.modules.remove import (
+    find_left_packages,
+    find_unfinished,
+    is_user_packages,
+    make_removal,
+    remove,
+    remove_left_packages,
+    software_directories,
+)
+from hpcmod.modules.shared_prefix import SharedPrefix, install_with_eb, sharing
+
+_UPDATE = "HPCMOD_UPDATE"
+"""Environment variable that tells the easyblock not to read an unmodified image again."""
+
+
+@dataclass(frozen=True)
+class Removed:
+    """The removed files of an installation."""
+
+    dry_run: bool
+    module: str
+    removed: tuple[Path, ...]
+    """Files and directories."""
+    packages: tuple[Path, ...]
+    """Of these, your own packages."""
+    kept: tuple[Path, ...] = ()
+    """Your own packages, and what hpcmod did not install."""
+    kernels: tuple[str, ...] = ()
+    """Jupyter kernels that no longer work."""
+
+
+@dataclass(frozen=True)
+class OutdatedList:
+    """Installations that should be updated."""
+
+    outdated: tuple[Outdated, ...]
+
+
+@dataclass(frozen=True)
+class Update:
+    """What became of the update of one installation."""
+
+    module: str
+    root: Path
+    status: int
+    """Exit status of `eb`."""
+    error: str
+    """Why it could not be started; empty if it was."""
+
+
+@dataclass(frozen=True)
+class UpdateList:
+    """The updated installations."""
+
+    status: int
+    """The highest exit status."""
+    dry_run: bool
+    containers: tuple[Update, ...]
+
+
+def find_writable(here: Here, container: str, *, only: bool = False) -> Installed:
+    """Return the user's installation that matches: of several versions the highest; if `only`, several are an error."""
+    found = find_own(here, container, writable=True)
+    if found is None:
+        raise NotFoundError(
+            f"you have no installation of {container}", "Your installations are marked `yours` in: hpcmod ls"
+        )
+    versions = [one.module for one in here.own() if one.name == found.name]
+    if only and container != found.module and len(versions) > 1:
+        raise NotFoundError(f"{container} is ambiguous", "Choose one of: " + ", ".join(versions))
+    return found
+
+
+@click.command("remove")
+@container_argument
+@click.option("--with-packages", is_flag=True, help="Also remove the packages that you added.")
+@click.option("--dry-run", is_flag=True, help="Print what would be removed; remove nothing.")
+@click.option("-y", "--yes", is_flag=True, help="Remove without a question.")
+@json_option(Removed)
+def remove_verb(container: str, with_packages: bool, dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Remove one of your installations; your own packages are kept.
+
+    If you have several versions, give NAME/VERSION. On a terminal you are asked first; scripts are not.
+
+    \b
+    Examples:
+      hpcmod remove PyTorch/2.6.0-rocm-6.2.4-singularity
+      hpcmod remove --dry-run PyTorch/2.6.0-rocm-6.2.4-singularity
+    """
+    here = look_around(None)
+    found = find_unfinished(own_trees(here.trees), container) or _find_to_remove(here, container)
+    if found is None:
+        _remove_left(here, container, with_packages=with_packages, dry_run=dry_run, yes=yes, as_json=as_json)
+        return
+    _check_unused(here, found)
+    removal = make_removal(found, with_packages=with_packages)
+    packages = removal.packages  # before they are removed
+    dependents = [each for find in load_all(DEPENDENTS) for each in find(found.root, os.environ)]
+    if not (dry_run or yes or as_json) and on_a_terminal():
+        too = f" with your own packages in {', '.join(map(str, packages))}" if packages else ""
+        click.confirm(f"Remove {found.module} from {found.root}{too}?", abort=True)
+    if not dry_run:
+        remove(found, removal, tell=tell)
+    paths = [*removal.modulefiles, *removal.removed]
+    if as_json:
+        print_json(
+            Removed(
+                dry_run, found.module, tuple(paths), packages, removal.kept, tuple(each.name for each in dependents)
+            )
+        )
+        return
+    for path in paths:
+        print_text(str(path))
+    done = "would remove" if dry_run else "removed"
+    tell(f"{done} {found.module}: {len(paths)} files and directories")
+    for path in packages:
+        tell(f"{done} your own packages: {path}")
+    for each in dependents:
+        stops = "would stop" if dry_run else "stops"
+        tell(f"the {each.kind} {each.name} {stops} working; to remove it: {each.removal}")
+    for path in removal.kept:
+        why = "these are your own packages (--with-packages removes them)"
+        tell(f"kept, because {why if is_user_packages(path) else 'it was not installed by hpcmod'}: {path}")
+
+
+def _find_to_remove(here: Here, container: str) -> Installed | None:
+    """Return the installation to remove; None if it was removed before and only the user's packages are left."""
+    try:
+        return find_writable(here, container, only=True)
+    except NotFoundError:
+        if _find_left(here, container):
+            return None
+        raise
+
+
+def _find_left(here: Here, container: str) -> list[Path]:
+    prefixes = own_prefixes(here.site, os.environ)
+    software = software_directories([*here.trees, *(prefix / MODULES for prefix in prefixes)])
+    return find_left_packages(software, container)
+
+
+def _remove_left(here: Here, container: str, *, with_packages: bool, dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Remove the user's packages of an installation that was removed before.
+
+    Raises
+    ------
+    NotFoundError
+        If --with-packages was not given.
+    """
+    left = _find_left(here, container)
+    if not with_packages:
+        places = ", ".join(map(str, left))
+        cure = f"To remove them too: hpcmod remove {sh_word(container)} --with-packages"
+        raise NotFoundError(f"{container} is already removed; your own packages are kept in {places}", cure)
+    if not (dry_run or yes or as_json) and on_a_terminal():
+        click.confirm(f"Remove your own packages in {', '.join(map(str, left))}?", abort=True)
+    if not dry_run:
+        for path in left:
+            remove_left_packages(path)
+    if as_json:
+        print_json(Removed(dry_run, container, tuple(left), tuple(left)))
+        return
+    for path in left:
+        print_text(str(path))
+    tell(f"{'would remove' if dry_run else 'removed'} your own packages of {container}")
+
+
+def on_a_terminal() -> bool:
+    """Return whether stdin and stdout are a terminal, so that a user can answer a question."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _check_unused(here: Here, found: Installed) -> None:
+    """Check that an installation is not published, not loaded in this shell, and not needed by another one.
+
+    Raises
+    ------
+    BadInputError
+        If it belongs to a catalogue.
+    BusyError
+        If it is in use.
+    """
+    for path in (*found.root.resolve().parents, *found.modulefile.resolve().parents):
+        if (path / CATALOGUE).is_file():
+            cure = f"An admin of the catalogue can retire it: hpcmod catalogue retire {sh_word(found.module)}"
+            raise BadInputError(f"{found.module} is published in the catalogue {path}", cure)
+    if found.module in loaded_modules():
+        raise BusyError(f"{found.module} is loaded in this shell", f"module unload {sh_word(found.module)}")
+    for other in here.own():
+        if other.root != found.root and found.root in Path(other.image.path).parents:
+            raise BusyError(
+                f"{other.module} uses the image of {found.module}", f"hpcmod remove {sh_word(other.module)}"
+            )
+
+
+@click.command("outdated")
+@site_option
+@json_option(OutdatedList)
+def outdated_verb(site: str | None, as_json: bool) -> None:
+    """List your installations that are deprecated or out of date.
+
+    \b
+    Examples:
+      hpcmod outdated
+      hpcmod outdated --json | jq -r '.outdated[].cure'
+    """
+    here = look_around(site)
+    found = list(find_outdated(here.own(), here.indexes(), version=hpcmod.__version__))
+    if as_json:
+        print_json(OutdatedList(tuple(found)))
+        return
+    for one in found:
+        print_text(f"{one.module}: {one.found}: {one.cure}")
+    if not found:
+        tell("nothing is outdated")
+
+
+@click.command("update")
+@click.argument("containers", metavar="[NAME[/VERSION]]...", nargs=-1, shell_complete=complete_container)
+@click.option("--all", "everything", is_flag=True, help="Update all of your installations.")
+@click.option("--dry-run", is_flag=True, help="Print the command lines; run nothing.")
+@site_option
+@json_option(UpdateList)
+def update_verb(containers: tuple[str, ...], everything: bool, dry_run: bool, site: str | None, as_json: bool) -> None:
+    """Update your installations; unchanged images are kept.
+
+    \b
+    Examples:
+      hpcmod update PyTorch/2.7.1-rocm-6.2.4-singularity
+      hpcmod update --all
+    """
+    if bool(containers) == everything:
+        raise click.UsageError("give installations or --all")
+    here = look_around(site)
+    chosen = here.own() if everything else [find_writable(here, container) for container in containers]
+    done = []
+    for own in chosen:
+        try:
+            status, fault = _update(here, own, site, dry_run=dry_run, as_json=as_json), ""
+        except HpcmodError as err:
+            if len(chosen) == 1:
+                raise
+            tell(str(err))  # continue with the others
+            status, fault = err.exit_code, err.message
+        done.append(Update(own.module, own.root, status, fault))
+    worst = max((update.status for update in done), default=0)
+    if as_json:
+        print_json(UpdateList(worst, dry_run, tuple(done)))
+    sys.exit(worst)
+
+
+def _update(here: Here, own: Installed, site: str | None, *, dry_run: bool, as_json: bool) -> int:
+    """Install again into the same directories, and return the exit status of `eb`."""
+    argv = reinstall_command(here, own)
+    if dry_run:
+        command = " ".join(map(sh_word, argv))
+        tell(command) if as_json else print_data(command)
+        return 0
+    return reinstall(here, own, site, as_json=as_json)
+
+
+def reinstall(here: Here, own: Installed, site: str | None, *, as_json: bool, keep_image: bool = True) -> int:
+    """Install again into the same directories, and return the exit status of `eb`.
+
+    Parameters
+    ----------
+    keep_image
+        Whether to use the installed image if its size and modification time are those of the record; if False, the
+        image is taken from its source.
+    """
+    recipe = find_own_recipe(here, own)
+    check_not_loaded(own.module)
+    if keep_image:
+        _restore_provenance(own)
+        environ = {**eb_environ(site, [recipe.images, own.root]), _UPDATE: "1"}
+    else:
+        environ = eb_environ(site, [recipe.images] if recipe.images != own.root else [])
+    with _sharing(own) as shared:
+        return install_with_eb(reinstall_command(here, own)[1:], environ, shared, tell=tell, to_stderr=as_json)
+
+
+def _sharing(own: Installed) -> AbstractContextManager[SharedPrefix | None]:
+    tree, software = _directories(own)
+    return sharing(software, tree.parent, os.environ) if tree and software else nullcontext()
+
+
+def reinstall_command(here: Here, own: Installed) -> list[str]:
+    """Return the command line of `eb` that installs again into the same directories."""
+    return _eb_command(own, find_own_recipe(here, own))
+
+
+def _restore_provenance(own: Installed) -> None:
+    """Write the provenance from the record next to the installed image, so that the update can use this image.
+
+    Without it, an image pinned by digest would be fetched again, since nothing shows that this file has that digest.
+    """
+    image, known = Path(own.image.path), own.record.provenance
+    if known is None or not image.is_file() or own.root not in image.parents or sidecar(image).exists():
+        return
+    write_provenance(image, known)
+
+
+def _eb_command(own: Installed, recipe: EasyconfigFile) -> list[str]:
+    """Return the command line that installs into the same directories, overriding EasyBuild's configuration."""
+    tree, software = _directories(own)
+    argv = ["eb", str(recipe.easyconfig), "--rebuild"]
+    argv += [f"--module-syntax={'Lua' if own.modulefile.suffix == '.lua' else 'Tcl'}"]
+    if tree and software:
+        argv += [f"--installpath-software={software}", f"--installpath-modules={tree.parent}"]
+        argv += [f"--suffix-modules-path={tree.name}"]
+    return argv
+
+
+def _directories(own: Installed) -> tuple[Path | None, Path | None]:
+    """Return the module tree of an installation, and the directory of installations; None if they are unusual."""
+    return _without(own.modulefile.with_name(own.version), own.module), _without(own.root, own.module)
+
+
+def _without(path: Path, module: str) -> Path | None:
+    """Return a path without the module's name at its end; None if it does not end so."""
+    end = f"/{module}"
+    return Path(str(path)[: -len(end)]) if str(path).endswith(end) else None

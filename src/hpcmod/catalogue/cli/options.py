@@ -1,0 +1,122 @@
+"""Shared by the commands that change a catalogue: options, the user and reason of a change, and its output."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hpcmod.catalogue.records.store import Catalogue, find_catalogues, open_catalogue
+from hpcmod.catalogue.values.journal import Change
+from hpcmod.core.cli.output import json_option, print_json, print_text, tell
+from hpcmod.core.errors import NotFoundError
+from hpcmod.machine import machine
+
+if TYPE_CHECKING:
+    from hpcmod.catalogue.change import Actor
+
+Decorator = Callable[[Callable[..., None]], Callable[..., None]]
+
+catalogue_option = click.option(
+    "--catalogue", "directory", metavar="DIRECTORY", type=click.Path(path_type=Path), help="Directory of the catalogue."
+)
+
+
+@dataclass(frozen=True)
+class ChangeFlags:
+    """Options of every command that changes a catalogue."""
+
+    directory: Path | None
+    """Of the catalogue; None: this machine's."""
+    reason: str | None
+    """Empty or None: not given."""
+    dry_run: bool
+    as_json: bool
+
+
+def changing_options(*outputs: type) -> Decorator:
+    """Add the options of every command that changes a catalogue; with --json it prints one of some values."""
+    flags: list[Decorator] = [
+        catalogue_option,
+        click.option("-m", "--reason", metavar="TEXT", help="Reason, for the journal and for messages to users."),
+        click.option("--dry-run", is_flag=True, help="Print what would change; change nothing."),
+        json_option(*outputs),
+    ]
+
+    def add_to(command: Callable[..., None]) -> Callable[..., None]:
+        for flag in reversed(flags):
+            command = flag(command)
+        return command
+
+    return add_to
+
+
+@dataclass(frozen=True)
+class CatalogueChange:
+    """A change of a catalogue, made or planned."""
+
+    dry_run: bool
+    change: Change
+
+
+def open_catalogues(directory: Path | None) -> tuple[Catalogue, ...]:
+    """Open the given catalogue, or those of this machine, in order of priority.
+
+    Raises
+    ------
+    NotFoundError
+        If there is no catalogue.
+    """
+    if directory:
+        return (open_catalogue(directory.absolute()),)
+    found = find_catalogues(machine.load_site(None, os.environ), os.environ, tell=tell)
+    if not found:
+        raise NotFoundError(
+            "no catalogue: --catalogue, $HPCMOD_CATALOGUE and `catalogues` of the site profile are all unset",
+            "Set one of them, or create a catalogue: hpcmod catalogue init DIRECTORY",
+        )
+    return found
+
+
+def make_actor(reason: str | None = None) -> Actor:
+    """Return the user and host of this process, with the reason for the change."""
+    from hpcmod.catalogue.change import Actor  # slow to import, and few commands need it
+
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # without an entry in passwd
+        user = str(os.getuid())
+    return Actor(f"{user}@{socket.gethostname()}", reason or "", tell)
+
+
+def show_change(change: Change, *, as_json: bool, dry_run: bool) -> None:
+    """Print each changed field of each container, before and after, or what a dry run would change."""
+    if as_json:
+        print_json(CatalogueChange(dry_run, change))
+        return
+    if not change.edits and change.undoes:
+        tell(f"{'would restore' if dry_run else 'restored'} the files that change {change.undoes} removed")
+    elif not change.edits:
+        tell("no change needed")
+    for edit in change.edits:
+        for line in _render_edit(edit.before, edit.after):
+            print_text(f"{edit.name}/{edit.version}: {line}")
+    if change.edits and not dry_run:
+        tell(f"change {change.id}; to revert it: hpcmod catalogue undo {change.id}")
+
+
+def _render_edit(before: Any, after: Any) -> list[str]:
+    if before is None or after is None:
+        return ["published" if before is None else "no longer published"]
+    return [f"{field}: {_show(before[field])} -> {_show(after[field])}" for field in after]
+
+
+def _show(value: Any) -> str:
+    text = ", ".join(value) if isinstance(value, list) and all(isinstance(one, str) for one in value) else value
+    return " ".join(str(text).split()) or "none"

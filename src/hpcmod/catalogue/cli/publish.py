@@ -1,0 +1,246 @@
+"""The command `hpcmod publish`: install, test and publish an image or easyconfig as a module for all users."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import click
+
+import hpcmod
+from hpcmod.catalogue.cli.environment import environment_of_eb
+from hpcmod.catalogue.cli.installed import on_a_terminal
+from hpcmod.catalogue.cli.options import ChangeFlags, changing_options, make_actor, open_catalogues
+from hpcmod.catalogue.publishing.candidate import Request, describe_label_names
+from hpcmod.catalogue.publishing.publish import Published, publish
+from hpcmod.catalogue.publishing.publish_plan import PublishContext, PublishPlan, plan_publish, preview_publish
+from hpcmod.catalogue.values.record import CatalogueRecord
+from hpcmod.core.cli.arguments import complete_file, site_option
+from hpcmod.core.cli.flags import with_flags
+from hpcmod.core.cli.output import print_data, print_json, print_text, tell
+from hpcmod.core.cli.signals import terminate_cleanly
+from hpcmod.core.errors import BadInputError
+from hpcmod.core.progress import ProgressLine, Working
+from hpcmod.core.text.quote import terminal
+from hpcmod.images.acquire.fetch_plan import FetchPlan
+from hpcmod.images.integrity import Progress, parse_sha256
+from hpcmod.images.settings import make_options
+from hpcmod.machine import machine
+
+
+@dataclass(frozen=True)
+class PublishFlags(ChangeFlags):
+    """Arguments and options of `hpcmod publish`."""
+
+    what: str
+    name: str
+    version: str
+    aliases: tuple[str, ...]
+    checks: tuple[str, ...]
+    job_checks: tuple[str, ...]
+    commands: tuple[str, ...]
+    slurm: str
+    no_slurm: bool
+    readers: str
+    licence: str
+    misfit: bool
+    checksum: str | None
+    description: str
+    homepage: str
+    allow_http: bool
+    site: str | None
+    yes: bool
+
+
+@dataclass(frozen=True)
+class PublishedImage:
+    """The published container."""
+
+    change: int
+    """ID of the change; 0 if nothing was changed."""
+    record: CatalogueRecord
+
+
+@dataclass(frozen=True)
+class PlannedPublish:
+    """With --dry-run: what publishing would do."""
+
+    module: str
+    action: str
+    """publish: a new container; repair: one that is published with the same image; alias: only move aliases."""
+    damage: tuple[str, ...]
+    """What a repair fixes."""
+    image: FetchPlan
+    record: CatalogueRecord | None
+    """Null until the image is on this machine."""
+    easyconfig: str
+    """Its text."""
+    command: tuple[str, ...]
+    """The command that installs it; empty if nothing is installed."""
+    checks: tuple[str, ...]
+    """Run on this machine."""
+    job_checks: tuple[str, ...]
+    """Run as job steps."""
+    aliases: tuple[str, ...]
+    files: tuple[str, ...]
+    """Files to create or replace, relative to the catalogue; a name that ends in / means files in that directory."""
+    published: bool
+    """Whether it is published already."""
+
+
+@click.command("publish")
+@click.argument("what", metavar="IMAGE|EASYCONFIG", shell_complete=complete_file)
+@click.option("--name", default="", help="Name of the module (default: from the image's label or the easyconfig).")
+@click.option("--version", default="", help="Version with suffix (default: from the image's label or the easyconfig).")
+@click.option(
+    "--alias", "aliases", multiple=True, metavar="NAME", help="Alias that points to it, e.g. stable or latest."
+)
+@click.option(
+    "--check", "checks", multiple=True, metavar="COMMAND", help="Command that must succeed with the module loaded."
+)
+@click.option(
+    "--job-check", "job_checks", multiple=True, metavar="COMMAND", help="Command that must succeed as a job step."
+)
+@click.option(
+    "--command",
+    "commands",
+    multiple=True,
+    metavar="NAME[=PATH]",
+    help="Command of the image to put on PATH, instead of the well-known ones.",
+)
+@click.option("--slurm", default="", metavar="OPTIONS", help="srun options for checks: account, partition.")
+@click.option("--no-slurm", is_flag=True, help="Run no checks as job steps.")
+@click.option("--readers", default="", metavar="GROUP", help="Only group that may read the image.")
+@click.option("--licence", default="", metavar="FILE", help="Text that each user must accept once before loading.")
+@click.option("--misfit", is_flag=True, help="Publish even if it does not fit this node.")
+@click.option("--checksum", metavar="SHA256", help="Expected sha256 of the SIF.")
+@click.option("--description", default="", help="Description in one line.")
+@click.option("--homepage", default="", help="URL of the software.")
+@click.option("--allow-http", is_flag=True, help="Allow plain http if a server does not offer https.")
+@site_option
+@click.option("-y", "--yes", is_flag=True, help="Accept name and version from the image's labels without a question.")
+@changing_options(PublishedImage, PlannedPublish)
+@with_flags(PublishFlags)
+def publish_verb(flags: PublishFlags) -> None:
+    """Install, test and publish a container for all users.
+
+    The image is inspected without starting it. `eb` installs it, hidden from users; then every check runs with the
+    module loaded, here and under Slurm. If anything fails, the catalogue does not change. If interrupted, run it again.
+
+    \b
+    Examples:
+      hpcmod publish torch.sif --name PyTorch --version 2.7.1-singularity --check "python -c 'import torch'"
+      hpcmod publish docker://ghcr.io/org/torch@sha256:... --name PyTorch --version 2.7.1 --alias latest
+      hpcmod publish PyTorch-2.7.1-rocm-6.2.4-singularity.eb --slurm "-A project_465000001 -p dev-g -t 10"
+    """
+    catalogue = open_catalogues(flags.directory)[0]
+    found = machine.find_machine(None, os.environ, flag=flags.site)
+    checksum = parse_sha256(flags.checksum) if flags.checksum else None
+    tool = f"hpcmod {hpcmod.__version__}"
+    with ExitStack() as shown:
+        context = PublishContext(
+            machine=found,
+            options=make_options(found.site, os.environ, tool=tool, tell=tell, allow_http=flags.allow_http),
+            eb_environment=environment_of_eb(),
+            actor=make_actor(flags.reason),
+            step_options=tuple(shlex.split(flags.slurm)),
+            use_steps=not flags.no_slurm,
+            progress=_lines(shown),
+            working=Working,
+        )
+        request = Request(
+            what=flags.what,
+            checksum=checksum,
+            name=flags.name,
+            version=flags.version,
+            aliases=flags.aliases,
+            checks=flags.checks,
+            job_checks=flags.job_checks,
+            commands=flags.commands,
+            description=flags.description,
+            homepage=flags.homepage,
+            misfit=flags.misfit,
+            readers=flags.readers,
+            licence=flags.licence,
+        )
+        if not flags.yes:
+            _confirm_names(
+                request, found.site.central, dry_run=flags.dry_run, ask=not flags.as_json and on_a_terminal()
+            )
+        if flags.dry_run:
+            plan, fetch = preview_publish(plan_publish(catalogue, request, context), context)
+            _show_publish_plan(plan, fetch, as_json=flags.as_json)
+            return
+        shown.enter_context(terminate_cleanly())
+        done = publish(catalogue, request, context)
+    _show(done, as_json=flags.as_json)
+
+
+def _confirm_names(request: Request, central: Sequence[str], *, dry_run: bool, ask: bool) -> None:
+    """Ask the user to confirm a name or version that comes from the image's labels alone."""
+    message = describe_label_names(request, central=central)
+    if message and dry_run:
+        tell(message)
+    elif message and ask:
+        click.confirm(f"{terminal(message)}. Publish it?", abort=True, err=True)
+    elif message:
+        raise BadInputError(message, "Give --name and --version, or accept those of the labels with --yes.")
+
+
+def _lines(shown: ExitStack) -> Callable[[str], Progress]:
+    """Return a function that opens a progress line for each task; all of them close with the command."""
+    return lambda label: shown.enter_context(ProgressLine(label))
+
+
+def _show(done: Published, *, as_json: bool) -> None:
+    if as_json:
+        print_json(PublishedImage(done.change, done.record))
+        return
+    if done.change:
+        tell(f"change {done.change}; to revert it: hpcmod catalogue undo {done.change}")
+    print_data(done.record.module)
+
+
+def _show_publish_plan(plan: PublishPlan, fetch: FetchPlan, *, as_json: bool) -> None:
+    if as_json:
+        planned = PlannedPublish(
+            module=plan.candidate.module,
+            action=plan.action,
+            damage=plan.damage,
+            image=fetch,
+            record=plan.record,
+            easyconfig=plan.easyconfig,
+            command=plan.command,
+            checks=plan.checks,
+            job_checks=plan.job_checks,
+            aliases=tuple(plan.request.aliases),
+            files=plan.files,
+            published=plan.known is not None,
+        )
+        print_json(planned)
+        return
+    print_text("\n".join(_render_publish_plan(plan, fetch)))
+
+
+def _render_publish_plan(plan: PublishPlan, fetch: FetchPlan) -> list[str]:
+    record = plan.record
+    lines = [f"module: {plan.candidate.module}{' (already published)' * (plan.known is not None)}"]
+    lines += [f"repair: {damage}" for damage in plan.damage]
+    if plan.command:
+        lines += [f"image: {fetch.pinned or fetch.reference} -> {fetch.path}", f"policy: {fetch.policy}"]
+    if plan.command and fetch.bytes_to_fetch is not None:
+        lines.append(f"to fetch: {fetch.bytes_to_fetch} bytes")
+    if record:
+        lines += [f"sha256: {record.sha256}", f"size: {record.size} bytes", f"architecture: {record.architecture}"]
+        lines.append(f"python: {record.python or 'none found'}, {len(record.packages)} packages")
+        lines.append(f"fits this machine: {record.compat}")
+    if plan.command:
+        lines.append(f"command: {shlex.join(plan.command)}")
+    lines += [f"check: {command}" for command in plan.checks]
+    lines += [f"check under Slurm: {command}" for command in plan.job_checks]
+    lines += [f"alias: {alias}" for alias in plan.request.aliases]
+    lines += [f"write: {name}" for name in plan.files] or ["nothing would change"]
+    return [*lines, "easyconfig:", *(f"  {line}" for line in plan.easyconfig.splitlines())]

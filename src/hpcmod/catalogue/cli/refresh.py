@@ -1,0 +1,106 @@
+"""The command `hpcmod catalogue refresh`: bring published containers up to date with the site profile."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+import hpcmod
+from hpcmod.catalogue.admin.refresh import Refreshed, Wanted, refresh_containers
+from hpcmod.catalogue.cli.choosing import choose_records
+from hpcmod.catalogue.cli.containers import complete_container
+from hpcmod.catalogue.cli.options import changing_options, make_actor, open_catalogues
+from hpcmod.core.cli.arguments import site_option
+from hpcmod.core.cli.output import print_json, print_text, tell
+from hpcmod.core.errors import CheckFailedError
+from hpcmod.machine import machine
+
+
+@dataclass(frozen=True)
+class ChangedModule:
+    """A module whose text or scripts change."""
+
+    module: str
+    files: tuple[str, ...]
+    lines: tuple[str, ...]
+    """Removed (-) and added (+) lines of the modulefile."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Why a container is not changed."""
+
+    message: str
+    cure: str
+
+
+@dataclass(frozen=True)
+class RefreshResult:
+    """Regenerated modules."""
+
+    dry_run: bool
+    change: int
+    """ID of the change; 0 if nothing was changed."""
+    changed: tuple[ChangedModule, ...]
+    faults: tuple[Fault, ...]
+
+
+@click.command()
+@click.argument("names", metavar="[NAME[/VERSION]]...", nargs=-1, shell_complete=complete_container)
+@site_option
+@changing_options(RefreshResult)
+def refresh(
+    names: tuple[str, ...], site: str | None, directory: Path | None, reason: str | None, dry_run: bool, as_json: bool
+) -> None:
+    """Regenerate modules and scripts with the current site profile and hpcmod; images do not change.
+
+    Users are not interrupted: the old module works until the new one is in place. Everything is recorded as one change,
+    which `hpcmod catalogue undo` reverts. Retired containers are skipped unless you name their version.
+
+    \b
+    Examples:
+      hpcmod catalogue refresh --dry-run
+      hpcmod catalogue refresh PyTorch -m "new bind for /scratch2"
+    """
+    catalogue = open_catalogues(directory)[0]
+    found = machine.find_machine(None, os.environ, flag=site).site
+    done = refresh_containers(
+        catalogue,
+        choose_records(catalogue, names),
+        Wanted(found, os.environ, hpcmod.__version__),
+        actor=make_actor(reason),
+        dry_run=dry_run,
+    )
+    show = _show_json if as_json else _show
+    show(done, dry_run=dry_run)
+    if done.faults:
+        sys.exit(CheckFailedError.exit_code)
+
+
+def _show_json(done: Refreshed, *, dry_run: bool) -> None:
+    changed = (ChangedModule(renewal.record.module, renewal.files, renewal.module_lines) for renewal in done.renewals)
+    faults = (Fault(fault.message, fault.cure) for fault in done.faults)
+    print_json(RefreshResult(dry_run, done.change, tuple(changed), tuple(faults)))
+
+
+def _show(done: Refreshed, *, dry_run: bool) -> None:
+    for renewal in done.renewals:
+        print_text(f"{renewal.record.module}: {_count(renewal.files)}")
+        for line in renewal.module_lines if dry_run else ():
+            print_text(f"  {line}")
+    for fault in done.faults:
+        tell(f"not changed: {fault.message}. {fault.cure}")
+    if done.change:
+        tell(f"change {done.change}; to revert it: hpcmod catalogue undo {done.change}")
+    elif not done.renewals:
+        tell("modules and scripts are already up to date")
+
+
+def _count(files: tuple[str, ...]) -> str:
+    modules = [file for file in files if file.startswith("module ")]
+    scripts = len(files) - len(modules)
+    return ", ".join([*modules, *([f"{scripts} script{'s' * (scripts > 1)}"] if scripts else [])])

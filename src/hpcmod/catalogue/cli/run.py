@@ -1,0 +1,109 @@
+"""The commands that run containers without loading a module: exec and shell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import click
+
+from hpcmod.catalogue.cli.containers import complete_container, find_ready, look_around
+from hpcmod.core.cli.arguments import site_option
+from hpcmod.core.cli.output import print_data
+from hpcmod.core.process import become
+from hpcmod.core.text.quote import sh_word
+from hpcmod.modules.values.runtime_options import RUNTIME_FLAGS, RUNTIME_SHORT
+
+_AS_TYPED = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+"""Unknown options go to the container runtime, and everything after the container's name to the command."""
+
+Decorator = Callable[[Callable[..., None]], Callable[..., None]]
+
+
+def _of_running(metavar: str) -> Decorator:
+    """Add the arguments and options that exec and shell share."""
+
+    def add(command: Callable[..., None]) -> Callable[..., None]:
+        words = click.argument(
+            "words",
+            nargs=-1,
+            required=True,
+            type=click.UNPROCESSED,
+            metavar=f"[RUNTIME OPTIONS] NAME[/VERSION] {metavar}",
+            shell_complete=complete_container,
+        )
+        dry_run = click.option("--dry-run", is_flag=True, help="Print the command line; run nothing.")
+        return words(dry_run(site_option(command)))
+
+    return add
+
+
+@click.command("exec", context_settings=_AS_TYPED)
+@_of_running("COMMAND [ARGS]...")
+def exec_verb(words: tuple[str, ...], site: str | None, dry_run: bool) -> None:
+    """Run a command in a container.
+
+    The command gets the same environment as with the module loaded; you do not need to load it.
+
+    Options in front of the name go to singularity or apptainer. The command gets the terminal and all signals, and
+    hpcmod ends with its exit status.
+
+    \b
+    Examples:
+      hpcmod exec PyTorch python train.py --epochs 3
+      hpcmod exec --nv -B /data:/data PyTorch/2.7.1 nvidia-smi
+    """
+    _run("exec", words, site, dry_run=dry_run)
+
+
+@click.command("shell", context_settings=_AS_TYPED)
+@_of_running("[ARGS]...")
+def shell_verb(words: tuple[str, ...], site: str | None, dry_run: bool) -> None:
+    """Start a shell in a container.
+
+    It gets the same environment as with the module loaded; you do not need to load it.
+
+    \b
+    Examples:
+      hpcmod shell PyTorch
+      hpcmod shell --nv PyTorch -c 'python --version'
+    """
+    _run("shell", words, site, dry_run=dry_run)
+
+
+def _run(verb: str, words: Sequence[str], site: str | None, *, dry_run: bool) -> None:
+    options, container, command = split_words(words)
+    if verb == "exec" and not command:
+        raise click.UsageError("no command: hpcmod exec [RUNTIME OPTIONS] NAME[/VERSION] COMMAND [ARGS]...")
+    found = find_ready(look_around(site), container)
+    found.check_program()
+    argv = [str(found.program), verb, *options, "--", *command]
+    if dry_run:
+        print_data(" ".join(map(sh_word, argv)))
+        return
+    become(argv)
+
+
+def split_words(words: Sequence[str]) -> tuple[list[str], str, list[str]]:
+    """Split words into runtime options, the name of the container, and the command to run.
+
+    Raises
+    ------
+    click.UsageError
+        If no container is given.
+    """
+    at = 0
+    while at < len(words) and words[at].startswith("-") and words[at] != "--":
+        at += 1 + _takes_value(words[at])
+    rest = list(words[at:])
+    rest = rest[1:] if rest[:1] == ["--"] else rest
+    if not rest:
+        raise click.UsageError("no container given")
+    command = rest[1:]
+    return list(words[:at]), rest[0], command[1:] if command[:1] == ["--"] else command
+
+
+def _takes_value(option: str) -> bool:
+    """Return whether the next word is the value of this runtime option."""
+    if option.startswith("--"):
+        return "=" not in option and option[2:] not in RUNTIME_FLAGS
+    return option[-1] in RUNTIME_SHORT and not RUNTIME_SHORT.keys() & set(option[1:-1])

@@ -1,0 +1,89 @@
+"""The command `hpcmod site setup`: write the module with which users of a site load hpcmod."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+import hpcmod
+from hpcmod.catalogue.admin.setup import SetupFile, make_site_module, setup_files, write_setup
+from hpcmod.catalogue.records.store import open_catalogue
+from hpcmod.core.cli.arguments import complete_site
+from hpcmod.core.cli.output import print_data, print_message, print_text
+from hpcmod.core.errors import BadInputError
+from hpcmod.core.text.quote import sh_word
+from hpcmod.machine.machine import find_machine
+
+
+@click.command("setup")
+@click.option(
+    "--catalogue",
+    "catalogues",
+    multiple=True,
+    metavar="DIRECTORY",
+    type=click.Path(path_type=Path),
+    help="Catalogue for users; repeatable, the first has priority.",
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="DIRECTORY",
+    type=click.Path(path_type=Path),
+    help="Directory to write to (default: site/ of the first catalogue).",
+)
+@click.option(
+    "--site",
+    metavar="NAME|FILE",
+    shell_complete=complete_site,
+    help="Site profile for users (default: hpcmod chooses).",
+)
+@click.option("--eb", is_flag=True, help="Also put hpcmod's eb on PATH, for a machine without its own.")
+@click.option("--dry-run", is_flag=True, help="Print the names of the files; write nothing.")
+@click.option("--print", "show", is_flag=True, help="Print the files; write nothing.")
+def site_setup(
+    catalogues: Sequence[Path], output: Path | None, site: str | None, eb: bool, dry_run: bool, show: bool
+) -> None:
+    """Write the module that gives hpcmod and a catalogue to users.
+
+    With it, `eb` finds the easyconfigs of the catalogue. The module is written in Lua and Tcl. Prints its directory:
+    add it to the MODULEPATH of all users, or announce it.
+
+    \b
+    Examples:
+      hpcmod site setup --catalogue /appl/containers --dry-run
+      hpcmod site setup --catalogue /appl/containers --site /etc/hpcmod/site.toml
+      hpcmod site setup --output /appl/hpcmod --eb
+    """
+    if not catalogues and output is None:
+        raise BadInputError("no catalogue and no output directory given", "Add --catalogue DIR or --output DIR.")
+    opened = [open_catalogue(one.absolute()) for one in catalogues]
+    place = output.absolute() if output else opened[0].directory / "site"
+    module = make_site_module(place, Path(sys.executable), opened, version=hpcmod.__version__, site=_checked_site(site))
+    files = setup_files(place, module, eb=eb)
+    if dry_run or show:
+        _print(files, contents=show)
+        return
+    write_setup(files)
+    modules = place / "modules"
+    print_data(modules)
+    print_message(f"users run: module use {sh_word(str(modules))}; module load hpcmod")
+
+
+def _checked_site(asked: str | None) -> str:
+    """Check that a profile can be read; return a file's absolute path, because users work in other directories."""
+    if not asked:
+        return ""
+    find_machine(None, {}, flag=asked)
+    return str(Path(asked).absolute()) if Path(asked).is_file() else asked
+
+
+def _print(files: Sequence[SetupFile], *, contents: bool) -> None:
+    for file in files:
+        if contents:
+            print_text(f"==> {file.path} <==")
+            print_data(file.text)
+        else:
+            print_text(f"{file.path} ({file.text.count(chr(10))} lines)")

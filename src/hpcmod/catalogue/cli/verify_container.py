@@ -1,0 +1,154 @@
+"""The command `hpcmod verify`: an image, or a published or installed container by its name.
+
+Registry clients are imported where they are needed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import nullcontext, suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+import hpcmod
+from hpcmod.catalogue.cli.containers import complete_image, find_copy, look_around
+from hpcmod.catalogue.finding.find import Container, find_container
+from hpcmod.catalogue.publishing.trial import CheckRun, repeat_checks
+from hpcmod.catalogue.records.store import find_catalogues
+from hpcmod.catalogue.verify import verify_container
+from hpcmod.core.cli.arguments import site_option
+from hpcmod.core.cli.findings import Findings, show_findings
+from hpcmod.core.cli.output import json_option, print_json, print_wrapped, tell
+from hpcmod.core.errors import CheckFailedError, NotFoundError
+from hpcmod.core.progress import ProgressLine
+from hpcmod.core.registry import VERIFIERS, load_all
+from hpcmod.core.values.finding import FAIL, OK, Finding
+from hpcmod.core.values.reference import LOCAL_KINDS, ImageReference
+from hpcmod.images.integrity import parse_sha256
+from hpcmod.machine import machine
+from hpcmod.modules.installed import Installed
+from hpcmod.modules.verify import check_installation, check_recorded, exit_code_of
+
+
+@click.command()
+@click.argument("image", metavar="NAME[/VERSION]|IMAGE", shell_complete=complete_image)
+@click.option("--checksum", metavar="SHA256", help="Expected sha256 of the SIF.")
+@click.option(
+    "--key",
+    "keys",
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Public key; at least one of the given keys must have signed.",
+)
+@click.option("--checks", is_flag=True, help="Also run the checks of a published container again.")
+@json_option("hpcmod.images.verify:Verified", Findings)
+@click.option("--allow-http", is_flag=True, help="Allow plain http if a registry does not offer https.")
+@site_option
+def verify(
+    image: str,
+    checksum: str | None,
+    keys: tuple[Path, ...],
+    checks: bool,
+    as_json: bool,
+    allow_http: bool,
+    site: str | None,
+) -> None:
+    """Verify an image or an installed container.
+
+    Checks that it is complete and unchanged, and that the site's trust policy accepts it.
+
+    IMAGE is a SIF, or docker://... for the signature of an image in a registry. NAME/VERSION is the container that
+    `module load` would load, published or your own: its image, scripts and modulefile are compared with its record, and
+    so are the packages that you added to it.
+    Exit codes: 0 verified, 1 files other than the image differ from the record, 4 tampered with, 9 a signature, digest
+    or checksum that the policy requires is missing, 10 not signed by a key that the policy names.
+
+    \b
+    Examples:
+      hpcmod verify torch.sif
+      hpcmod verify --key /etc/hpcmod/keys/site.pem torch.sif
+      hpcmod verify --key cosign.pub docker://ghcr.io/org/image:1
+      hpcmod verify --checks PyTorch/2.7.1-rocm-6.2.4-singularity
+    """
+    reference = ImageReference.parse(image)
+    if reference.kind in LOCAL_KINDS and not Path(image).exists() and not image.endswith(".sif"):
+        _verify_container(image, site=site, repeat=checks, as_json=as_json)
+    from hpcmod.images.settings import make_options
+    from hpcmod.images.verify import verify_image
+
+    options = make_options(
+        machine.find_machine(None, os.environ, flag=site).site,
+        os.environ,
+        tool=f"hpcmod {hpcmod.__version__}",
+        checksum=parse_sha256(checksum) if checksum else None,
+        allow_http=allow_http,
+    )
+    names = tuple(str(key.absolute()) for key in keys)
+    with ProgressLine(image) if not as_json else nullcontext() as progress:
+        found = verify_image(reference, options=options, keys=names, progress=progress)
+    if found.sha256:
+        check_recorded(Path(image), found.sha256)
+    if as_json:
+        print_json(found)
+        return
+    for name, value in asdict(found).items():
+        if value:
+            print_wrapped(f"{name}: {value if isinstance(value, str) else '; '.join(value)}")
+
+
+def _verify_container(text: str, *, site: str | None, repeat: bool, as_json: bool) -> None:
+    """Compare a container with its record, print the findings, and exit, with 4 if its image or packages differ.
+
+    If `module load` would load a copy that is not published, that copy is verified. If there is no such copy and no
+    catalogue, return without a result: the text is not the name of a container.
+
+    Parameters
+    ----------
+    repeat
+        Whether to run its checks again.
+    """
+    here = look_around(site)
+    installed: Installed | None = None
+    with suppress(NotFoundError):
+        installed = find_copy(here, text)
+    if installed and not any(one.modules in installed.modulefile.parents for one in here.catalogues):
+        _verify_own(installed, as_json=as_json)
+    catalogues = find_catalogues(machine.find_machine(None, os.environ, flag=site).site, os.environ, tell=tell)
+    if not catalogues:
+        return
+    container = find_container(catalogues, text)
+    with ProgressLine(container.module) as progress:
+        found = list(verify_container(container.catalogue, container.read(), progress=progress))
+    if repeat:
+        found += _repeat(container)
+    found += _verify_additions(installed) if installed else ()
+    show_findings(found, as_json=as_json, fail_code=exit_code_of(found))
+
+
+def _verify_own(found: Installed, *, as_json: bool) -> NoReturn:
+    """Verify an installed copy that is not published, and exit."""
+    with ProgressLine(found.module) as progress:
+        findings = [*check_installation(found, progress), *_verify_additions(found)]
+    show_findings(findings, as_json=as_json, fail_code=exit_code_of(findings))
+
+
+def _verify_additions(installed: Installed) -> Iterator[Finding]:
+    """Yield what other parts of hpcmod find about an installation, such as the user's packages for it."""
+    for verify_additions in load_all(VERIFIERS):
+        yield from verify_additions(installed, os.environ)
+
+
+def _repeat(container: Container) -> Iterator[Finding]:
+    record = container.read()
+    trial = CheckRun(record.module, container.catalogue.modules, record.sha256, os.environ)
+    checks = repeat_checks(trial, record.checks)
+    try:
+        for check in checks:
+            yield Finding(OK, "check", f"{check.name}{' (slurm)' * bool(check.under)}")
+    except CheckFailedError as err:
+        yield Finding(FAIL, "check", err.message, err.cure)

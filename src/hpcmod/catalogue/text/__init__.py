@@ -1,0 +1,1 @@
+"""Render the modules and pages of a catalogue."""

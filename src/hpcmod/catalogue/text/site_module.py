@@ -1,0 +1,103 @@
+"""Render the hpcmod module itself, and the scripts that it puts on PATH."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hpcmod.core.text.quote import sh
+from hpcmod.core.values.text import check_plain
+from hpcmod.modules.text.modulefile import Templates, render_template
+
+MEMORY = "_HPCMOD_SETUP"
+"""Name of the variable that says what the module has set."""
+
+LOGIC = ("libexec/variables.lua", "libexec/variables.tcl")
+"""Run scripts that set and restore variables, as container modules do."""
+
+
+@dataclass(frozen=True)
+class PathList:
+    """Elements that the module adds to a list without changing the others."""
+
+    name: str
+    before: tuple[str, ...] = ()
+    """Elements to prepend."""
+    after: tuple[str, ...] = ()
+    separator: str = ":"
+    ending: bool = False
+    """Whether to add an empty element, which represents the program's default, if the list was unset or empty."""
+
+
+@dataclass(frozen=True)
+class SiteModule:
+    """Settings of the hpcmod module; all paths are absolute."""
+
+    version: str
+    bin: str
+    """Directory of the scripts."""
+    python: str
+    """The Python that hpcmod is installed in; `eb` runs with it to find hpcmod and its dependencies."""
+    easyconfigs: tuple[str, ...]
+    """Robot paths, in search order."""
+    images: tuple[str, ...] = ()
+    """Directories of images, searched after the easyconfigs."""
+    easyblocks: str = ""
+    """Pattern that matches the easyblocks' files; empty: `eb` finds them by itself."""
+    catalogues: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+    """Directories for MODULEPATH."""
+    site: str = ""
+    """Name or file of the site profile; empty: detected."""
+
+    def __post_init__(self) -> None:
+        """Check that no value can end a variable or a list element."""
+        for path in (self.bin, self.python, *self.easyconfigs, *self.images, *self.catalogues, *self.modules):
+            check_plain(path, "a path in the module")
+        check_plain(self.site, "the site profile")
+
+    @property
+    def libexec(self) -> str:
+        """Directory of LOGIC."""
+        return f"{self.bin.rpartition('/')[0]}/libexec"
+
+    @property
+    def lists(self) -> tuple[PathList, ...]:
+        """The lists it adds to."""
+        include = PathList("EASYBUILD_INCLUDE_EASYBLOCKS", (self.easyblocks,), separator=",")
+        return (
+            PathList("EASYBUILD_ROBOT_PATHS", (*self.easyconfigs, *self.images), ending=True),
+            *((include,) if self.easyblocks else ()),
+            *((PathList("HPCMOD_CATALOGUE", after=self.catalogues),) if self.catalogues else ()),
+        )
+
+
+def render_site_module(module: SiteModule, syntax: str, templates: Templates) -> str:
+    """Render the modulefile, in one of SYNTAXES; unloading restores the environment exactly."""
+    defaults = [("EB_PYTHON", module.python), *([("HPCMOD_SITE", module.site)] if module.site else [])]
+    values = {
+        "help": _help(module),
+        "whatis": "Description: container images as modules: hpcmod, and its easyblocks and easyconfigs for eb",
+        "memory": MEMORY,
+        "bin": module.bin,
+        "libexec": module.libexec,
+        "defaults": defaults,
+        "lists": module.lists,
+        "module_directories": module.modules,
+    }
+    return render_template("site_module", syntax, templates, values)
+
+
+def _help(module: SiteModule) -> str:
+    lines = [
+        f"hpcmod {module.version}: container images as modules.",
+        "",
+        "eb NAME-VERSION.eb      install a container for yourself: eb finds hpcmod's easyblocks and easyconfigs",
+        "hpcmod ls               list the containers on this machine",
+        "hpcmod --help           list all commands",
+    ]
+    return "\n".join(lines)
+
+
+def render_launcher(program: str) -> str:
+    """Render a script that runs a program without putting the program's directory on PATH."""
+    return f'#!/bin/sh\n# Written by `hpcmod site setup`.\nexec {sh(program)} "$@"\n'

@@ -1,0 +1,1 @@
+"""Records, states and changes of a catalogue as values."""

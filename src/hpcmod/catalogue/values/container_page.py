@@ -1,0 +1,191 @@
+"""Content of a container's documentation page, derived from its record."""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from hpcmod.catalogue.values.record import CatalogueRecord
+from hpcmod.modules.values.advisory import VERSION, Advisory
+
+STATES = (("published", "ready"), ("deprecated", "deprecated"), ("retired", "retired"))
+"""Record state, and the word for it on a page."""
+
+_PRODUCTS = {"rocm": "ROCm", "cuda": "CUDA", "mpi": "MPI", "nccl": "NCCL", "rccl": "RCCL"}
+
+
+@dataclass(frozen=True)
+class Example:
+    """A command to copy and run."""
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True)
+class PageRow:
+    """One difference from the previous version."""
+
+    what: str
+    before: str
+    """Empty if the previous version did not have it."""
+    after: str
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Differences from the previous version."""
+
+    version: str
+    rows: tuple[PageRow, ...]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An advisory as shown on a page."""
+
+    title: str
+    text: str
+    source: str
+    expires: str
+    where: tuple[str, ...]
+    """Affected hosts and environments; empty means all."""
+    cure: tuple[str, ...]
+    """Shell commands."""
+
+
+@dataclass(frozen=True)
+class ContainerPage:
+    """The page of one container. Its strings may be hostile: treat them as data until quoted."""
+
+    record: CatalogueRecord
+    examples: tuple[Example, ...] = ()
+    help: str = ""
+    """The text of `module help`."""
+    advisories: tuple[Problem, ...] = ()
+    changes: Changes | None = None
+    """Changes since the previous version; None if there is no previous version."""
+    successor: str = ""
+    """URL path of the successor's page, relative to the site root; empty if there is no successor."""
+
+    @property
+    def path(self) -> str:
+        """Return the page's path below the directory of its kind, without suffix."""
+        return f"{self.record.name}/{self.record.version}"
+
+    @property
+    def address(self) -> str:
+        """Return the URL path of the HTML page, relative to the site root."""
+        return page_address(self.record.module)
+
+    @property
+    def state(self) -> str:
+        """Return the word for the record's state."""
+        return dict(STATES).get(self.record.state, self.record.state)
+
+    @property
+    def summary(self) -> str:
+        """Return the description on one line."""
+        text = " ".join(self.record.description.split())
+        return text if len(text) <= 240 else f"{text[:239]}…"
+
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """Return short facts for lists of containers."""
+        record = self.record
+        built_on = [f"{_PRODUCTS.get(name, name)} {version}" for name, version in record.stack]
+        python = [f"Python {record.python}"] if record.python else []
+        count = len(record.packages)
+        packages = [f"{count} package{'s' if count > 1 else ''}"] if count else []
+        site = [record.site] if record.site else []
+        return (*built_on, *python, *packages, write_size(record.size), *site)
+
+    @property
+    def words(self) -> str:
+        """Return the text to search, besides the package names."""
+        record = self.record
+        texts = (record.module, self.summary, *record.aliases, *record.targets, *self.facts, self.state)
+        return " ".join(" ".join(texts).split())
+
+    @property
+    def table(self) -> tuple[tuple[str, str], ...]:
+        """Return the known facts as pairs of label and value."""
+        record = self.record
+        rows = (
+            ("Machine", record.site),
+            ("Module", record.module),
+            *((_PRODUCTS.get(name, name), version) for name, version in record.stack),
+            ("Python", record.python),
+            ("Architecture", record.architecture),
+            ("Built for", " ".join(record.targets)),
+            ("Size", write_size(record.size)),
+            ("Host and image", record.compat),
+            ("Image", record.sif),
+            ("SHA-256", record.sha256),
+            ("From", record.reference),
+            ("Signature", record.signature),
+            ("List of software inside", record.sbom),
+            ("Easyconfig", record.easyconfig),
+            ("Published", " by ".join(filter(None, (record.published, record.publisher)))),
+        )
+        return tuple((name, value) for name, value in rows if value)
+
+    @property
+    def pairs(self) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
+        """Return the longer tables of names and values, each with its heading."""
+        record = self.record
+        sections = (("Variables of the image", record.environment), ("Image labels", record.labels))
+        return tuple((heading, pairs) for heading, pairs in sections if pairs)
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """Return what users must know about the container's state."""
+        record = self.record
+        if record.state == "published":
+            return ()
+        deprecated = f"It may be retired on or after {record.until}." if record.until else "It will be retired."
+        retired = f"The module does not load from {record.until}." if record.until else "The module does not load."
+        successor = f"Use {record.successor} instead." if record.successor else ""
+        reason = f"Reason: {record.reason}" if record.reason else ""
+        state = retired if record.state == "retired" else deprecated
+        return tuple(filter(None, (state, successor, reason)))
+
+
+def page_address(module: str) -> str:
+    """Return the URL path of a module's HTML page, relative to the site root."""
+    return f"containers/{urllib.parse.quote(module)}.html"
+
+
+def write_size(size: int) -> str:
+    """Return a number of bytes in readable form: 12.3 GB is 12.3 * 10^9 bytes."""
+    for unit, bytes_of in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= bytes_of:
+            return f"{size / bytes_of:.1f} {unit}"
+    return f"{size} B"
+
+
+def make_problem(advisory: Advisory, cure: Iterable[str]) -> Problem:
+    """Return an advisory in the form shown on a page."""
+    host = (
+        f"{fact.path.replace(VERSION, '…')} {', '.join(f'{bound.operator} {bound.version}' for bound in fact.bounds)}"
+        for fact in advisory.host
+    )
+    variables = (_tell_variable(name, pattern) for name, pattern in advisory.environment)
+    where = (*(f"{text.strip()} is present" for text in host), *variables)
+    return Problem(advisory.title, advisory.text, advisory.source, advisory.expires, where, tuple(cure))
+
+
+def _tell_variable(name: str, pattern: str | None) -> str:
+    return {None: f"{name} is not set", "*": f"{name} is set"}.get(pattern, f"{name} is {pattern}")
+
+
+def find_previous(records: Iterable[CatalogueRecord]) -> Mapping[str, CatalogueRecord]:
+    """Map each module to the record of its previous version; records of a name must be in rising version order."""
+    previous: dict[str, CatalogueRecord] = {}
+    last: dict[str, CatalogueRecord] = {}
+    for record in records:
+        if record.name in last:
+            previous[record.module] = last[record.name]
+        last[record.name] = record
+    return previous

@@ -1,0 +1,239 @@
+"""Lifecycle of published containers: moving aliases, deprecating, retiring and restoring."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from hpcmod.catalogue.values.journal import Key, Records
+from hpcmod.catalogue.values.record import CatalogueRecord
+from hpcmod.core.errors import BadInputError
+from hpcmod.core.values.text import is_file_name
+from hpcmod.modules.values.advisory import seconds_of
+
+STABLE = "stable"
+_LEADING = (STABLE, "latest")
+"""The aliases that `module load NAME` follows, in order of preference."""
+
+_RESERVED = ("default", "modulerc", "version")
+"""Names that the module tools reserve."""
+
+
+def key_of(record: CatalogueRecord) -> Key:
+    """Return name and version of a record."""
+    return record.name, record.version
+
+
+def choose_default(records: Iterable[CatalogueRecord], *, order: Callable[[str], Any]) -> CatalogueRecord | None:
+    """Return the version that `module load NAME` loads: the stable one, else the latest, else the highest.
+
+    A deprecated version is chosen only if there is no other, a retired one never. None if all are retired.
+
+    Parameters
+    ----------
+    order
+        Returns the sort key of a version.
+    """
+    return max(
+        (record for record in records if record.state != "retired"),
+        key=lambda candidate: (
+            candidate.state == "published",
+            *(alias in candidate.aliases for alias in _LEADING),
+            order(candidate.version),
+        ),
+        default=None,
+    )
+
+
+def check_alias(alias: str, records: Sequence[CatalogueRecord]) -> str:
+    """Return the alias if it is valid and differs from all versions of the name.
+
+    Raises
+    ------
+    BadInputError
+        If it is not.
+    """
+    if not is_file_name(alias) or alias in _RESERVED:
+        raise BadInputError(f"{alias!r} cannot be an alias", "Use letters, digits, `-` and `_`: stable, latest, 2.7.")
+    if any(record.version == alias for record in records):
+        raise BadInputError(f"{alias!r} is already a version of {records[0].name}", "Choose another alias.")
+    return alias
+
+
+def move_alias(records: Sequence[CatalogueRecord], key: Key, alias: str) -> Records:
+    """Point an alias at a version, and remove it from any other.
+
+    Parameters
+    ----------
+    records
+        All records of the name.
+
+    Raises
+    ------
+    BadInputError
+        If the alias is not valid, or the version is retired.
+    """
+    check_alias(alias, records)
+    target = find(records, key)
+    if target.state == "retired":
+        raise BadInputError(
+            f"{target.module} is retired: an alias cannot point to it", f"hpcmod catalogue restore {target.module}"
+        )
+    others = {
+        key_of(record): drop_alias(record, alias)
+        for record in records
+        if alias in record.aliases and key_of(record) != key
+    }
+    return {**others, key: replace(target, aliases=tuple(sorted({*target.aliases, alias})))}
+
+
+def drop_alias(record: CatalogueRecord, alias: str) -> CatalogueRecord:
+    """Return the record without an alias."""
+    return replace(record, aliases=tuple(other for other in record.aliases if other != alias))
+
+
+def remove_alias(records: Sequence[CatalogueRecord], key: Key, alias: str) -> Records:
+    """Remove an alias.
+
+    Raises
+    ------
+    BadInputError
+        If the alias does not point to the version.
+    """
+    record = find(records, key)
+    if alias not in record.aliases:
+        raise BadInputError(
+            f"{alias!r} does not point to {record.module}", f"Its aliases: {', '.join(record.aliases) or '-'}"
+        )
+    return {key: drop_alias(record, alias)}
+
+
+def deprecate(
+    records: Sequence[CatalogueRecord],
+    key: Key,
+    *,
+    until: str | None = None,
+    successor: str | None = None,
+    reason: str | None = None,
+) -> Records:
+    """Mark a container as deprecated: each load prints when it will be retired, and what to use instead.
+
+    Parameters
+    ----------
+    until, successor, reason
+        None keeps the current value; an empty string clears it.
+
+    Raises
+    ------
+    BadInputError
+        If it is retired, the date is invalid, or the successor cannot be loaded.
+    """
+    record = find(records, key)
+    if record.state == "retired":
+        raise BadInputError(f"{record.module} is already retired", f"hpcmod catalogue restore {record.module}")
+    _check_successor(records, record, successor or "")
+    _check_day(until or "")
+    new = replace(
+        record,
+        state="deprecated",
+        until=record.until if until is None else until,
+        successor=record.successor if successor is None else successor,
+        reason=record.reason if reason is None else reason,
+    )
+    return {key: new}
+
+
+def retire(
+    records: Sequence[CatalogueRecord],
+    key: Key,
+    *,
+    until: str | None = None,
+    successor: str | None = None,
+    reason: str | None = None,
+) -> Records:
+    """Block loading of a container, now or from a given day. Deprecation notes are kept unless replaced.
+
+    Its aliases move to the successor if that is a version of the same name.
+
+    Parameters
+    ----------
+    until
+        None or empty: the container stops loading now, whatever date was set before.
+    successor, reason
+        None keeps the current value; an empty string clears it.
+
+    Raises
+    ------
+    BadInputError
+        If the date is invalid, the successor cannot be loaded, or an alias would point to nothing.
+    """
+    record = find(records, key)
+    successor = record.successor if successor is None else successor
+    reason = record.reason if reason is None else reason
+    heir = _check_successor(records, record, successor)
+    _check_day(until or "")
+    if record.aliases and heir is None:
+        raise BadInputError(
+            f"{record.module} has the aliases {', '.join(record.aliases)}, which could no longer be loaded",
+            "Name a --successor of the same name, or move them first: hpcmod catalogue promote CONTAINER --alias ALIAS",
+        )
+    gone = replace(record, state="retired", aliases=(), until=until or "", successor=successor, reason=reason)
+    if heir is None or not record.aliases:
+        return {key: gone}
+    return {key: gone, key_of(heir): replace(heir, aliases=tuple(sorted({*heir.aliases, *record.aliases})))}
+
+
+def restore(records: Sequence[CatalogueRecord], key: Key) -> Records:
+    """Return a deprecated or retired container to normal; moved aliases stay where they are."""
+    record = find(records, key)
+    return {key: replace(record, state="published", until="", successor="", reason="")}
+
+
+def check_leads(records: Iterable[CatalogueRecord]) -> None:
+    """Check that each alias of a name points to exactly one loadable version; an undo might violate this.
+
+    Raises
+    ------
+    BadInputError
+        If an alias does not.
+    """
+    holders: dict[str, CatalogueRecord] = {}
+    for record, alias in ((candidate, alias) for candidate in records for alias in candidate.aliases):
+        if record.state == "retired":
+            raise BadInputError(f"{alias!r} would point to {record.module}, which is retired", _LATER)
+        if holders.setdefault(alias, record) is not record:
+            raise BadInputError(f"{alias!r} would point to both {record.module} and {holders[alias].module}", _LATER)
+
+
+_LATER = "Undo the later changes first: hpcmod catalogue journal"
+
+
+def find(records: Iterable[CatalogueRecord], key: Key) -> CatalogueRecord:
+    """Return the record for a key, which must exist."""
+    return next(record for record in records if key_of(record) == key)
+
+
+def _check_successor(
+    records: Sequence[CatalogueRecord], record: CatalogueRecord, successor: str
+) -> CatalogueRecord | None:
+    """Return the successor if it is a version of the same name in this catalogue, else None: it is then only text."""
+    name, _, version = successor.partition("/")
+    if name != record.name or not version:
+        return None
+    known = {word: other for other in records if other is not record for word in (other.version, *other.aliases)}
+    if version not in known:
+        raise BadInputError(
+            f"the successor {successor} is not another container in the catalogue",
+            f"Other containers: {', '.join(sorted(known)) or 'none'}",
+        )
+    if known[version].state == "retired":
+        raise BadInputError(f"the successor {successor} is retired too", "Choose another successor.")
+    return known[version]
+
+
+def _check_day(day: str) -> None:
+    try:
+        seconds_of(day or "2000-01-01")
+    except ValueError as err:
+        raise BadInputError(f"--until {err}", "Write it as 2027-03-01.") from err

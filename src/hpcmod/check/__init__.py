@@ -1,1 +1,0 @@
-"""Check a machine, an image or an installation, and report the findings."""

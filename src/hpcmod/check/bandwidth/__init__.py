@@ -1,1 +1,0 @@
-"""Measure the bandwidth of collectives on nodes, and remember what was measured."""

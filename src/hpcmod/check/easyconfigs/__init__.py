@@ -1,1 +1,0 @@
-"""Mistakes in easyconfigs and in foreign recipes: the files, the input of the rules, and the rules."""

@@ -1,1 +1,0 @@
-"""Common mistakes in batch scripts."""

@@ -1,1 +1,0 @@
-"""Read batch scripts as sbatch and bash do."""

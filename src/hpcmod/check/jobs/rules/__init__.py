@@ -1,1 +1,0 @@
-"""Rules for batch scripts: each finds one kind of mistake."""

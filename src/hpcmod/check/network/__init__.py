@@ -1,1 +1,0 @@
-"""Run a collective on two nodes, and read which network it used."""

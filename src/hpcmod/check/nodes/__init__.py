@@ -1,1 +1,0 @@
-"""Look at all nodes of a job with one job step."""

@@ -1,1 +1,0 @@
-"""The command line: each command reads its options, makes one call and prints the result."""

@@ -1,1 +1,0 @@
-"""Commands that fetch, build and check images."""

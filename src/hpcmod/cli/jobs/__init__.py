@@ -1,1 +1,0 @@
-"""Commands that write, check and start jobs."""

@@ -1,1 +1,0 @@
-"""Commands for a user's own packages on top of a container."""

@@ -1,1 +1,0 @@
-"""Commands that change or document a catalogue."""

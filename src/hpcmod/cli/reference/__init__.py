@@ -1,1 +1,0 @@
-"""Reference of the commands, generated from them at build time: man pages, Markdown pages and JSON Schemas."""

@@ -1,1 +1,0 @@
-"""Commands that find and run containers."""

@@ -1,0 +1,201 @@
+"""Check whether an image fits this machine, only from its files and the host's: nothing is started.
+
+The container's file system is assembled as the module would: the image, over it the binds that exist on this node, the
+captured host libraries first on the search path, and what --nv or --rocm add last. Then the loader's rules determine
+the file of each needed library.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from hpcmod.compat.host_stack import HostLibraries, find_injected, read_host, read_libraries
+from hpcmod.compat.inspect.files import ContainerFiles
+from hpcmod.compat.inspect.library_path import INJECTED
+from hpcmod.compat.inspect.search import find_search
+from hpcmod.compat.inspect.stack import find_directories, find_stack, open_files
+from hpcmod.compat.values.loader import Closure, Library, Search, find_closure, find_library
+from hpcmod.compat.values.rules import RULES
+from hpcmod.compat.values.stack import COLLECTIVES, DRIVER, FABRIC, MPI, MPI4PY, PART, PLUGIN, Fabric, Mpi, StackFacts
+from hpcmod.compat.values.verdict import Case, HostFacts, Loaded, Unmet, Verdict, find_unmet, judge
+from hpcmod.images.inspect.contents import read_facts
+from hpcmod.machine.values.bind import Bind
+from hpcmod.machine.values.site import IN_CONTAINER, Site
+from hpcmod.modules.binds import explain_binds
+from hpcmod.modules.values.swap import swaps_libraries
+
+_Kind = TypeVar("_Kind", Fabric, Mpi)
+_FOLLOWED = re.compile(r"lib(?:fabric|mpi|mpich|mpi_abi|cxi)\.so")  # libraries that need these are checked themselves
+
+
+def check_compat(sif: Path, site: Site, environ: Mapping[str, str], *, binds: Sequence[Bind] = ()) -> Verdict:
+    """Return whether an image fits this machine; parameters and errors are those of make_case."""
+    return judge(make_case(sif, site, environ, binds=binds), RULES)
+
+
+def make_case(
+    sif: Path,
+    site: Site,
+    environ: Mapping[str, str],
+    *,
+    binds: Sequence[Bind] = (),
+    libraries: HostLibraries | None = None,
+    root: Path = Path("/"),
+) -> Case:
+    """Collect everything that the rules need.
+
+    Parameters
+    ----------
+    environ
+        The user's own binds are read from it.
+    binds
+        Binds of the easyconfig, in addition to the site's.
+    libraries, root
+        Libraries and root of the host, if it is not this machine.
+
+    Raises
+    ------
+    HpcmodError
+        If the image cannot be read.
+    """
+    facts = read_facts(sif)
+    libraries = libraries or read_libraries()
+    swaps = swaps_libraries(facts, site)
+    bound = _find_binds(site, environ, binds, swaps=swaps)
+    injected = tuple(find_injected(site, libraries, root=root))
+    with open_files(sif) as files:
+        image = find_stack(files, facts)
+        view = files.with_binds((*bound, *injected))
+        first = (IN_CONTAINER,) if swaps and IN_CONTAINER in dict(bound) else ()
+        search, _ = find_search(view, facts.architecture, first)
+        search = _with_last(search, site.netstack.search_last if swaps else ())
+        seen = find_stack(view, facts, first)
+        host = _see_host(read_host(libraries, root=root), seen, view, search, next(iter(first), ""))
+        more = replace(search, defaults=(*search.defaults, *find_directories(view, search, facts)))
+        loader = _Loader((image, seen), files, view, (search, more))
+        loaded = tuple(_load_all(image, loader, injected)) if image.libc != "musl" else ()
+        hidden = tuple(_find_hidden(host.netstack, files, view, search)) if host.netstack else ()
+    return Case(image, host, site, loaded, hidden)
+
+
+def _find_binds(
+    site: Site, environ: Mapping[str, str], binds: Sequence[Bind], *, swaps: bool
+) -> tuple[tuple[str, str], ...]:
+    """Return what is bound on this node: path in the container, and source."""
+    groups = (*(site.all_binds if swaps else site.binds), *((bind,) for bind in binds))
+    return tuple((one.bind.place, one.bind.source) for one in explain_binds(groups, environ) if one.kept)
+
+
+def _with_last(search: Search, last: Sequence[str]) -> Search:
+    path = [one for one in search.library_path if one != INJECTED]
+    return replace(search, library_path=(*path, *last, INJECTED))
+
+
+def _see_host(host: HostFacts, seen: StackFacts, view: ContainerFiles, search: Search, netstack: str) -> HostFacts:
+    """Return the facts with what containers see of the host's libraries."""
+    mpis = [one for one in seen.mpis if view.on_host(view.real(one.path))]
+    return replace(
+        host,
+        mpis=tuple(one for one in mpis if view.real(find_library(one.soname, view, search)) == view.real(one.path)),
+        fabrics=tuple(one for one in seen.fabrics if view.on_host(view.real(one.path))),
+        netstack=netstack,
+    )
+
+
+def _find_hidden(netstack: str, own: ContainerFiles, view: ContainerFiles, search: Search) -> Iterator[Unmet]:
+    """Yield host libraries that replace one of the image's own that defines more versions."""
+    for name in view.listdir(netstack):
+        path = find_library(name, own, search)
+        mine, theirs = own.elf(path) if path else None, view.elf(f"{netstack}/{name}")
+        if mine and theirs and theirs.versions_defined and not _FOLLOWED.match(name):
+            missing = [one for one in mine.versions_defined if one not in theirs.versions_defined]
+            yield from (Unmet(one, f"{netstack}/{name}", path) for one in missing if "PRIVATE" not in one)
+
+
+def _load_all(image: StackFacts, loader: _Loader, injected: Sequence[tuple[str, str]]) -> Iterator[Loaded]:
+    if image.mpi is not None:
+        yield loader.load(MPI, image.mpi.soname, image.mpi.path)
+    plugins = [loader.load(PLUGIN, plugin.path.rpartition("/")[2], plugin.path) for plugin in image.plugins]
+    yield from {one.path: one for one in plugins}.values()  # if several have the same name, NCCL gets the first
+    others = [loader.load(what, "", path, before=_before(what, image)) for what, path in image.others]
+    yield from (one for one in others if one.what != MPI4PY)
+    yield from _variants([one for one in others if one.what == MPI4PY])
+    if image.fabric is not None:
+        yield loader.load(FABRIC, "libfabric.so.1", image.fabric.path)
+    for place, _ in injected:
+        yield loader.load(DRIVER, place.rpartition("/")[2], place)
+
+
+def _before(what: str, image: StackFacts) -> tuple[str, ...]:
+    """Return what a program has already loaded before it loads a file of a kind."""
+    return (image.mpi.path,) if what == PART and image.mpi else ()
+
+
+def _variants(found: Sequence[Loaded]) -> Sequence[Loaded]:
+    """Return the variants of mpi4py, one for each family of MPI, that work; the first if none does."""
+    return [one for one in found if not one.missing and not one.unmet] or found[:1]
+
+
+class _Loader:
+    """Loads the image's libraries as a container on this machine would."""
+
+    def __init__(
+        self,
+        stacks: tuple[StackFacts, ...],
+        own: ContainerFiles,
+        view: ContainerFiles,
+        searches: tuple[Search, Search],
+    ) -> None:
+        self._own, self._view = own, view
+        self._search, self._everywhere = searches
+        self._fabrics = {view.real(one.path): one for stack in stacks for one in stack.fabrics}
+        self._mpis = {view.real(one.path): one for stack in stacks for one in stack.mpis}
+
+    def load(self, what: str, name: str, path: str, *, before: tuple[str, ...] = ()) -> Loaded:
+        """Load the library found by name, or else the file at a path; `before` is already loaded."""
+        found = find_library(name, self._view, self._search) if name else path
+        if found and self._machine(found) != self._machine(path):
+            found = path  # a program for this machine skips files for another
+        place = found or path
+        roots = (*before, place)
+        closure = find_closure(roots, self._view, self._search)
+        elsewhere: tuple[tuple[str, str], ...] = ()
+        if closure.missing:
+            names = {name for name, _ in closure.missing}
+            closure = find_closure(roots, self._view, self._everywhere)
+            elsewhere = tuple((one.name, one.path) for one in closure.libraries if one.name in names)
+        guessed = {guess for _, guess in elsewhere}  # these are only guesses, so nothing is reported about them
+        return Loaded(
+            what,
+            place,
+            by_name=bool(found),
+            missing=closure.missing,
+            elsewhere=elsewhere,
+            unmet=tuple(one for one in find_unmet(closure) if not guessed & {one.provider, one.wanted_by}),
+            fabric=self._one_of(self._fabrics, closure, guessed),
+            mpi=self._one_of(self._mpis, closure, guessed),
+            from_host=tuple(one.path for one in closure.libraries if self._view.on_host(one.real)),
+            replaced=tuple(self._replaced(closure)) if what == COLLECTIVES else (),
+        )
+
+    def _machine(self, path: str) -> str:
+        elf = self._view.elf(path)
+        return elf.machine if elf else ""
+
+    def _one_of(self, known: Mapping[str, _Kind], closure: Closure, guessed: set[str]) -> _Kind | None:
+        sure = (one for one in closure.libraries if one.path not in guessed)
+        found = ((known[one.real], one.path) for one in sure if one.real in known)
+        return next((replace(kind, path=path) for kind, path in found), None)
+
+    def _replaced(self, closure: Closure) -> Iterator[tuple[str, str]]:
+        for one in closure.libraries:
+            own = self._own_instead(one) if self._view.on_host(one.real) else ""
+            if own:
+                yield one.path, own
+
+    def _own_instead(self, library: Library) -> str:
+        return find_library(library.name, self._own, self._search)

@@ -1,0 +1,154 @@
+"""Apply the verdict: before an installation writes its modulefile, to a job and its MPI, to installed modules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hpcmod.compat.compat import check_compat, make_case
+from hpcmod.compat.recorded_fit import fingerprint
+from hpcmod.compat.values.mpi import HOST, MPICH, OPEN_MPI_4, OPEN_MPI_5
+from hpcmod.compat.values.rules import RULES
+from hpcmod.compat.values.stack import MPICH as MPICH_FAMILY
+from hpcmod.compat.values.stack import OPEN_MPI
+from hpcmod.compat.values.verdict import Case, Verdict, judge
+from hpcmod.core.errors import CheckFailedError, HpcmodError
+from hpcmod.core.values.finding import FAIL, OK, WARN, Finding
+from hpcmod.machine.machine import load_site
+from hpcmod.machine.values.site import Site
+from hpcmod.modules.installed import Installed, find_installed, module_trees
+from hpcmod.modules.values.install_record import Fit
+
+if TYPE_CHECKING:  # only an installation has a plan, whose parts take time to import
+    from hpcmod.modules.values.plan import InstallPlan
+
+
+def check_fit(
+    plan: InstallPlan, environ: Mapping[str, str], *, version: str, warn: Callable[[str], None]
+) -> Fit | None:
+    """Check that the image of an installation fits this machine; report possible problems to `warn`.
+
+    Parameters
+    ----------
+    version
+        The version of hpcmod that runs, whose rules these are.
+
+    Returns
+    -------
+    Fit
+        What the record of the installation keeps of it; None if there is no image.
+
+    Raises
+    ------
+    CheckFailedError
+        If it will not work, with all reasons and the first cure.
+    """
+    image = next((place for place in plan.sif_places if Path(place).is_file()), None)
+    if image is None:
+        return None
+    case = make_case(Path(image), plan.site, environ, binds=plan.spec.binds)
+    verdict = judge(case, RULES)
+    for one in verdict.at(WARN):
+        warn(f"{one.rule}: {one.found}. {one.cure}".strip())
+    refused = verdict.at(FAIL)
+    if refused:
+        reasons = "\n".join(f"  {one.rule}: {one.found}" for one in refused)
+        raise CheckFailedError(
+            f"{image} does not fit this machine ({plan.site.name}):\n{reasons}",
+            f"{refused[0].cure}\nFor the full report: hpcmod compat {image}. To install it anyway: "
+            "eb --skip-sanity-check ...",
+        )
+    known = Fit(has_mpi=case.image.mpi is not None, targets=case.image.targets)
+    if plan.spec.binds:  # `hpcmod job` does not know these
+        return known
+    return replace(
+        known,
+        fingerprint=fingerprint(Path(image), plan.site, environ, version),
+        mpi=name_mpi(case),
+        problems=tuple(_describe(one) for one in verdict.at(WARN)),
+    )
+
+
+def check_all(images: Sequence[Path], environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Check the given images, or those of all container modules that can be loaded here if none are given."""
+    try:
+        site = load_site(None, environ)
+    except HpcmodError:  # `hpcmod doctor` reports it anyway
+        return
+    named = [(str(image), image) for image in images]
+    for subject, image in named or _installed(environ):
+        yield _look(subject, image, site, environ)
+
+
+def _installed(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
+    """Yield module and image of what is installed, each image once."""
+    seen = set()
+    for one in find_installed(module_trees(environ)):
+        image = Path(one.image.path)
+        if image.is_file() and image not in seen:
+            seen.add(image)
+            yield one.module, image
+
+
+def explain_module(found: Installed | None, site: Site, environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield a line for each problem of an installed module's image on this machine."""
+    image = Path(found.image.path) if found else None
+    if found is None or image is None or not image.is_file():
+        return
+    try:
+        verdict = check_compat(image, site, environ)
+    except HpcmodError as err:
+        yield f"{found.module}: {err.message}"
+        return
+    for one in (*verdict.at(FAIL), *verdict.at(WARN)):
+        yield f"{found.module}: {_describe(one)}"
+
+
+def _describe(finding: Finding) -> str:
+    return f"{finding.level}: {finding.found}. {finding.cure}".strip()
+
+
+def find_image_mpi(installed: Installed | None, site: Site, environ: Mapping[str, str]) -> str:
+    """Return a name from hpcmod.compat.values.mpi; empty if nothing is installed here, or the image has no MPI."""
+    if installed is None or installed.record.fit.has_mpi is False:
+        return ""
+    return read_image_mpi(Path(installed.image.path), site, environ)
+
+
+def read_image_mpi(image: Path, site: Site, environ: Mapping[str, str]) -> str:
+    """Return the name of an image's MPI from hpcmod.compat.values.mpi; empty if it has none, or cannot be read."""
+    if not image.is_file():
+        return ""
+    try:
+        return name_mpi(make_case(image, site, environ))
+    except HpcmodError:  # the checks of the image report the error
+        return ""
+
+
+def name_mpi(case: Case) -> str:
+    """Return the name of the MPI that programs use, from everything known about an image on a machine."""
+    own = case.image.mpi
+    if own is None:
+        return ""
+    if any((one.family, one.soname) == (own.family, own.soname) for one in case.host.mpis):
+        return HOST
+    if own.family == OPEN_MPI:
+        return OPEN_MPI_4 if own.has_orte else OPEN_MPI_5
+    return MPICH if own.family == MPICH_FAMILY else ""
+
+
+def _look(subject: str, image: Path, site: Site, environ: Mapping[str, str]) -> Finding:
+    try:
+        verdict = check_compat(image, site, environ)
+    except HpcmodError as err:
+        return Finding(FAIL, "image", err.message, err.cure, subject=f"image {subject}")
+    return _as_finding(subject, image, verdict)
+
+
+def _as_finding(subject: str, image: Path, verdict: Verdict) -> Finding:
+    worst = verdict.at(verdict.level) if verdict.level != OK else ()
+    said = "; ".join(one.found for one in worst) or "fits this machine, as far as known"
+    cure = f"{worst[0].cure}\n     For the full report: hpcmod compat {image}".strip() if worst else ""
+    return Finding(verdict.level, "image", said, cure, subject=f"image {subject}")

@@ -1,0 +1,103 @@
+"""What containers on this machine depend on: processor, drivers, Slingshot, libraries that are injected."""
+
+from __future__ import annotations
+
+import os
+import platform
+import posixpath
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcmod.compat.host_files import HostFiles, read_search
+from hpcmod.compat.inspect.library_path import INJECTED
+from hpcmod.compat.values.loader import Files, Search, find_library
+from hpcmod.compat.values.verdict import HostFacts
+from hpcmod.images.sif.format import architecture_name
+from hpcmod.machine.gpus import read_gpu_targets
+from hpcmod.machine.values.site import Site
+
+_NVIDIA = "proc/driver/nvidia/version"
+_AMD = "sys/module/amdgpu/version"
+_CXI = ("sys/class/cxi", "dev/cxi0")
+
+NVIDIA_LIBRARIES = ("libcuda.so", "libnvidia-ml.so", "libnvidia-ptxjitcompiler.so", "libnvidia-nvvm.so", "libOpenCL.so")
+"""The compute libraries that --nv adds (etc/nvliblist.conf of Apptainer 1.4.5), without those for graphics."""
+
+ROCM_LIBRARIES = (
+    *("libCXLActivityLogger.so", "libhc_am.so", "libmcwamp.so", "libmcwamp_cpu.so", "libmcwamp_hsa.so", "libdrm.so"),
+    *("libdrm_amdgpu.so", "libnuma.so", "libpci.so", "librocr_debug_agent64.so", "libamdcomgr64.so"),
+    *("libamdocl64.so", "libcltrace.so", "libOpenCL.so"),
+)
+"""Libraries that --rocm adds (etc/rocmliblist.conf of Apptainer 1.4.5); before its pull request 2606 of 2024 the list
+was longer, with RCCL and rocBLAS, so the machine's own list is read first."""
+
+_ROCM_LISTS = ("etc/apptainer/rocmliblist.conf", "etc/singularity/rocmliblist.conf")
+
+
+@dataclass(frozen=True)
+class HostLibraries:
+    """The host's files, and where its loader searches; tests pass others."""
+
+    files: Files
+    search: Search
+
+
+def read_libraries() -> HostLibraries:
+    """Return those of this machine; LD_LIBRARY_PATH is ignored, because containers do not get the host's."""
+    return HostLibraries(HostFiles(), read_search({}))
+
+
+def read_host(libraries: HostLibraries, *, root: Path = Path("/")) -> HostFacts:
+    """Return the facts of this machine that can be read from files; others stay unknown.
+
+    Parameters
+    ----------
+    root
+        Directory that contains /proc, /sys and /dev.
+    """
+    return HostFacts(
+        architecture=architecture_name(platform.machine()),
+        cuda_driver=_nvidia_driver(_read_text(root / _NVIDIA)),
+        amd_driver=_read_text(root / _AMD).strip(),
+        gpu_targets=read_gpu_targets(root),
+        has_cxi=any((root / place).exists() for place in _CXI),
+        cxi_library=_cxi_library(libraries),
+    )
+
+
+def find_injected(site: Site, libraries: HostLibraries, *, root: Path = Path("/")) -> Iterator[tuple[str, str]]:
+    """Yield what the runtime's flags add to containers here: path in the container, and path on the host."""
+    by_flag = {"--nv": NVIDIA_LIBRARIES, "--nvccli": NVIDIA_LIBRARIES, "--rocm": _rocm_libraries(root)}
+    stems = {stem for flag in site.runtime_flags for stem in by_flag.get(flag, ())}
+    for name, path in libraries.search.cache:
+        if f"{name.partition('.so')[0]}.so" in stems and libraries.files.elf(path) is not None:
+            yield f"{INJECTED}/{name}", path
+
+
+def _rocm_libraries(root: Path) -> tuple[str, ...]:
+    text = next(filter(None, (_read_text(root / place) for place in _ROCM_LISTS)), "")
+    listed = tuple(line.strip() for line in text.splitlines() if line.strip().endswith(".so"))
+    return listed or ROCM_LIBRARIES
+
+
+def _nvidia_driver(text: str) -> str:
+    """Return the release in `NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  555.42.06  Release Build ...`."""
+    found = re.search(r"^NVRM version:.*?\s(\d{2,}\.\d+(?:\.\d+)?)\s", text, re.MULTILINE)
+    return found[1] if found else ""
+
+
+def _cxi_library(libraries: HostLibraries) -> str:
+    path = find_library("libcxi.so.1", libraries.files, libraries.search)
+    name = posixpath.basename(libraries.files.real(path)) if path else ""
+    found = re.search(r"\.so\.(\d[\d.]*)$", name)
+    return found[1] if found else ""
+
+
+def _read_text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return os.read(file.fileno(), 4096).decode(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,1 @@
+"""Read from an image what decides whether it fits."""

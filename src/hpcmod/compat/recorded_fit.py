@@ -1,0 +1,92 @@
+"""The verdict about an image that its installation recorded: valid until something changes that it depends on."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from hpcmod.compat.values.mpi import HOST, MPICH, OPEN_MPI_4, OPEN_MPI_5
+from hpcmod.machine.gpus import read_gpu_targets
+from hpcmod.machine.values.site import Site
+from hpcmod.modules.binds import explain_binds
+from hpcmod.modules.installed import Installed
+from hpcmod.modules.values.install_record import Fit
+
+_STAMPED = ("etc/ld.so.cache", "etc/apptainer/rocmliblist.conf", "etc/singularity/rocmliblist.conf")
+"""Files of the host that every change of its libraries, or of the runtime's lists of them, writes anew."""
+
+_READ = ("proc/driver/nvidia/version", "sys/module/amdgpu/version")
+_DEVICES = ("sys/class/cxi", "dev/cxi0")
+_MPIS = (HOST, MPICH, OPEN_MPI_4, OPEN_MPI_5, "")
+
+
+def fingerprint(image: Path, site: Site, environ: Mapping[str, str], version: str, *, root: Path = Path("/")) -> str:
+    """Return a digest of everything that a verdict depends on, without reading the image.
+
+    That is: the `version` of hpcmod; size and time of the image; the site profile; the binds that exist on this node,
+    each with its time; the loader's cache, drivers, GPUs and Slingshot devices of the host. A library that is replaced
+    deeper in a bound directory, without a new entry in the directory itself, does not change it.
+
+    Raises
+    ------
+    OSError
+        If there is no image.
+    """
+    state = image.stat()
+    kept = [one.bind for one in explain_binds(_all_binds(site), environ) if one.kept]
+    parts = (
+        (version, os.uname().machine, state.st_size, state.st_mtime_ns),
+        site,
+        [(bind.place, bind.source, _stamp(Path(bind.source))) for bind in kept],
+        [_stamp(root / name) for name in _STAMPED],
+        [_read(root / name) for name in _READ],
+        [(root / name).exists() for name in _DEVICES],
+        read_gpu_targets(root),
+    )
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def _all_binds(site: Site) -> tuple[tuple[Any, ...], ...]:
+    """Return all candidates: which of them are bound also depends on the image, which its size and time stand for."""
+    return (*site.all_binds, *(group for _, groups in site.binds_when for group in groups))
+
+
+def _stamp(path: Path) -> tuple[int, int, int]:
+    try:
+        state = path.stat()
+    except OSError:
+        return (0, 0, 0)
+    return (state.st_ino, state.st_size, state.st_mtime_ns)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def recorded_fit(installed: Installed, site: Site, environ: Mapping[str, str], version: str) -> Fit | None:
+    """Return the verdict that the installation of a module recorded; None if there is none that is still valid.
+
+    Parameters
+    ----------
+    version
+        The version of hpcmod that runs: another one may have other rules.
+    """
+    fit = installed.record.fit
+    if not fit.fingerprint or fit.mpi not in _MPIS:
+        return None
+    try:
+        now = fingerprint(Path(installed.image.path), site, environ, version)
+    except OSError:
+        return None
+    return fit if fit.fingerprint == now else None
+
+
+def explain_recorded(installed: Installed, fit: Fit) -> Iterator[str]:
+    """Yield a line for each recorded problem, as explain_module does."""
+    return (f"{installed.module}: {one}" for one in fit.problems)

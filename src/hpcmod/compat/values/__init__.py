@@ -1,0 +1,1 @@
+"""Facts about images and machines, and the rules that compare them."""

@@ -1,0 +1,1 @@
+"""What every room uses: errors, processes, locks, logs, files, strict readers of text, and the command line itself."""

@@ -1,0 +1,1 @@
+"""The command line itself: tables of commands, options that rooms share, output."""

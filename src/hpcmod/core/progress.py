@@ -1,0 +1,112 @@
+"""One line of progress on a terminal, and a few plain lines elsewhere."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import threading
+import time
+from types import TracebackType
+from typing import TextIO
+
+from hpcmod.core.values.text import terminal_line
+
+_UNITS = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6))
+_QUIET = 10.0  # seconds between two lines in a log; also before the first, so short work prints nothing
+
+
+class ProgressLine:
+    """Shows bytes done, rate and time left of one long task; call it with bytes done and total bytes."""
+
+    def __init__(self, label: str, stream: TextIO | None = None) -> None:
+        self._label = label
+        self._stream = stream or sys.stderr
+        self._terminal = self._stream.isatty()
+        self._began = self._shown = time.monotonic()
+        self._drew = False
+        self._before = -1
+        self._detail = ""
+
+    def __enter__(self) -> ProgressLine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._drew and self._terminal:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+
+    def note(self, detail: str) -> None:
+        """Set a detail, such as the progress of each part; it is shown with the next call, if the line has space."""
+        self._detail = detail
+
+    def __call__(self, done: int, total: int) -> None:
+        """Show the progress; the rate counts from the first call, because some bytes may have been there before."""
+        now, began, before = time.monotonic(), self._began, self._before
+        if before < 0:
+            self._began, self._before = now, done
+            if now - began >= _QUIET:  # other work came first, and this task has only begun
+                self._shown = now
+        if not self._terminal and now - self._shown < _QUIET:
+            return
+        self._shown = now
+        self._drew = True
+        text = f"{terminal_line(self._label)}: {render_progress(done, total, now - began, before=max(0, before))}"
+        text += f" ({terminal_line(self._detail)})" if self._detail else ""
+        width = shutil.get_terminal_size().columns - 1
+        ended = self._terminal and 0 < total <= done  # the next message begins on a clean line
+        self._stream.write(f"\r{text[:width]}\x1b[K" if self._terminal else f"{text}\n")
+        self._stream.write("\r\x1b[K" if ended else "")
+        self._drew = not ended
+        self._stream.flush()
+
+
+class Working:
+    """Shows on a terminal that work of unknown length is running, and for how many seconds."""
+
+    def __init__(self, label: str, stream: TextIO | None = None) -> None:
+        self._label = label
+        self._stream = stream or sys.stderr
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._tick, daemon=True)
+
+    def __enter__(self) -> Working:
+        if self._stream.isatty():
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        if self._thread.ident:
+            self._thread.join()
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+
+    def _tick(self) -> None:
+        began = time.monotonic()
+        while not self._ended.wait(1.0):
+            width = shutil.get_terminal_size().columns - 1
+            text = f"{terminal_line(self._label)} ... {time.monotonic() - began:.0f} s"
+            self._stream.write(f"\r{text[:width]}\x1b[K")
+            self._stream.flush()
+
+
+def render_progress(done: int, total: int, seconds: float, *, before: int = 0) -> str:
+    """Return the progress after some seconds, e.g. `1.2 of 20.1 GB, 6 %, 812.0 MB/s, 24 s left`.
+
+    `before` is the number of bytes done before those seconds began.
+    """
+    rate = max(0, done - before) / seconds if seconds > 0 else 0.0
+    left = f", {(total - done) / rate:.0f} s left" if rate and total > done else ""
+    unit, factor = _unit(total or done)
+    share = f" of {total / factor:.1f} {unit}, {100 * done / total:.0f} %" if total else f" {unit}"
+    speed_unit, speed_factor = _unit(rate)
+    return f"{done / factor:.1f}{share}, {rate / speed_factor:.1f} {speed_unit}/s{left}"
+
+
+def _unit(size: float) -> tuple[str, int]:
+    """Return the unit that suits a number of bytes, and its size in bytes."""
+    return next(((unit, factor) for unit, factor in _UNITS if size >= factor), ("kB", 1000))

@@ -1,0 +1,1 @@
+"""Quoting for shells, Lua and Tcl, and the writer of TOML."""

@@ -1,0 +1,60 @@
+"""Check strings: control characters for the environment and the terminal, names for files."""
+
+from __future__ import annotations
+
+import re
+
+from hpcmod.core.errors import BadInputError
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+~-]{0,199}")  # Linux allows 255; prefixes and suffixes are added
+
+_DIGITS = 18  # less than 2**63
+
+
+def is_file_name(text: str) -> bool:
+    """Return whether a string is safe as a file name, and so valid as the name, version or alias of a container."""
+    return bool(_FILE_NAME.fullmatch(text))
+
+
+def check_plain(text: str, what: str) -> str:
+    r"""Return the string if it contains no control character.
+
+    Raises
+    ------
+    BadInputError
+        If it does.
+
+    Notes
+    -----
+    Lmod 8.6 and Environment Modules 5 print a line end in a value unchanged, and the shell runs what follows it.
+    """
+    if _CONTROL.search(text):
+        raise BadInputError(f"{what} {text!r} contains a control character", "Remove it: no line ends, no tabs.")
+    return text
+
+
+def terminal(text: str) -> str:
+    """Make a string safe for a terminal: control characters become `?`, except line ends and tabs.
+
+    Characters that change the text direction are replaced too: they can make words read differently.
+    """
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]", "?", text)
+
+
+def terminal_line(text: str) -> str:
+    """Make a string safe for one line of a terminal: line ends become `?` too."""
+    return terminal(text).replace("\n", "?")
+
+
+def without_relative_entries(path: str) -> str:
+    """Return a PATH without empty and relative entries, because these depend on the working directory."""
+    return ":".join(entry for entry in path.split(":") if entry.startswith("/")) or "/bin:/usr/bin"
+
+
+def whole_number(text: str) -> int:
+    """Return the number that a string of at most 18 digits means; 0 for any other string.
+
+    `int` raises ValueError for longer ones, and for some characters that `str.isdigit` accepts.
+    """
+    return int(text) if text.isdecimal() and len(text) <= _DIGITS else 0

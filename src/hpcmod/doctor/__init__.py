@@ -1,0 +1,1 @@
+"""Check a machine and its profile, and make new profiles."""

@@ -1,0 +1,79 @@
+"""The command `hpcmod doctor`: check this machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+
+import click
+
+from hpcmod.catalogue.cli.containers import complete_image, find_copy, look_around
+from hpcmod.catalogue.session import check_advisories, retired_installations
+from hpcmod.compat.fit import check_all
+from hpcmod.core import resources
+from hpcmod.core.cli.findings import Findings, show_findings
+from hpcmod.core.cli.output import json_option
+from hpcmod.core.values.finding import Finding
+from hpcmod.doctor.doctor import check_machine
+from hpcmod.doctor.security import check_directory, check_policy
+from hpcmod.modules.verify import check_installation, check_installations
+
+
+@click.command()
+@click.argument("given", metavar="[NAME[/VERSION]|IMAGE]...", nargs=-1, shell_complete=complete_image)
+@click.option(
+    "--security",
+    "shared",
+    metavar="DIRECTORY",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Shared directory to check for unsafe permissions, instead of this machine.",
+)
+@json_option(Findings)
+def doctor(given: tuple[str, ...], shared: Path | None, as_json: bool) -> None:
+    """Check this machine for problems.
+
+    Also checks that installed container modules are complete and unchanged, and that their images fit this machine; or
+    only the given modules, or the given images. An image is read only if it was modified; `hpcmod verify` always reads
+    it.
+
+    \b
+    Examples:
+      hpcmod doctor
+      hpcmod doctor PyTorch
+      hpcmod doctor pytorch.sif
+      hpcmod doctor --security /appl/containers
+    """
+    if shared and given:
+        raise click.UsageError("give images or modules, or a directory with --security, not both")
+    if shared:
+        show_findings(chain(check_directory(shared), check_policy(os.environ)), as_json=as_json)
+    modules = [text for text in given if _is_module(text)]
+    images = [Path(text) for text in given if not _is_module(text)]
+    if modules:
+        show_findings(_check_modules(modules, images), as_json=as_json)
+    machine = check_machine(os.environ, str(resources.easyconfigs_directory()))
+    installed = () if images else check_installations(os.environ, retired=retired_installations(os.environ))
+    fits = check_all(images, os.environ)
+    show_findings(chain(machine, installed, check_advisories(os.environ), fits), as_json=as_json)
+
+
+def _is_module(text: str) -> bool:
+    """Return whether an argument names a container rather than a file."""
+    return not (text.endswith((".sif", ".simg", ".img")) or text.startswith((".", "/")) or Path(text).exists())
+
+
+def _check_modules(modules: Sequence[str], images: Sequence[Path]) -> Iterator[Finding]:
+    """Compare installations with their records, and check that their images and the given ones fit this machine."""
+    here = look_around(None)
+    fitting = list(images)
+    for text in modules:
+        found = find_copy(here, text)
+        for finding in check_installation(found, read_image=False):
+            yield replace(finding, subject=f"{found.module} {finding.subject}")
+        image = Path(found.image.path)
+        fitting += [image] if image.is_file() else []
+    if fitting:
+        yield from check_all(fitting, os.environ)

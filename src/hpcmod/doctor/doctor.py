@@ -1,0 +1,138 @@
+"""Check this machine for problems that would break an installation or its use, each with its cure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from hpcmod.core.errors import HpcmodError
+from hpcmod.core.process import run
+from hpcmod.core.values.finding import FAIL, OK, WARN, Finding
+from hpcmod.core.which import which
+from hpcmod.machine.machine import load_site
+from hpcmod.machine.module_tool import COMMANDS, EB_SYNTAX, EB_TOOL, LMOD, find_module_tool
+from hpcmod.modules.eb import isolated, run_eb
+from hpcmod.modules.runtime import find_runtime
+
+
+def check_machine(environ: Mapping[str, str], easyconfigs: str) -> Iterator[Finding]:
+    """Check everything, in the order in which an installation needs it.
+
+    Parameters
+    ----------
+    environ
+        The user's environment.
+    easyconfigs
+        Directory of hpcmod's easyconfigs, which must be on EasyBuild's robot path.
+    """
+    yield _check_site(environ)
+    yield from _check_striping(environ)
+    yield _check_runtime(environ)
+    yield _check_module_tool(environ)
+    yield from _check_eb(environ)
+    yield from _check_robot_paths(environ, easyconfigs)
+    yield from _check_loaded(environ)
+    yield from _check_bind_pairs(environ)
+
+
+def _check_site(environ: Mapping[str, str]) -> Finding:
+    try:
+        return Finding(OK, "site profile", load_site(None, environ).name)
+    except HpcmodError as err:
+        return Finding(FAIL, "site profile", err.message, err.cure)
+
+
+def _check_striping(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Report how images on Lustre are striped, if the site profile says that, and a missing tool for it."""
+    with suppress(HpcmodError):  # of the profile, which is reported
+        striping = load_site(None, environ).striping
+        if striping and which("lfs", environ):
+            yield Finding(OK, "striping", f"lfs setstripe {striping}, for images on Lustre")
+        elif striping:
+            found = f"the site profile has images.striping = {striping!r}, but lfs is not on PATH"
+            yield Finding(WARN, "striping", found, "Install images where lfs is on PATH, e.g. on a login node.")
+
+
+def _check_runtime(environ: Mapping[str, str]) -> Finding:
+    runtime = find_runtime(environ)
+    if runtime is None:
+        return Finding(
+            FAIL, "runtime", "neither singularity nor apptainer on PATH", "Install Apptainer, or add it to PATH."
+        )
+    return Finding(OK, "runtime", f"{runtime}, {run([runtime, '--version']).stdout.strip()}")
+
+
+def _check_module_tool(environ: Mapping[str, str]) -> Finding:
+    tool = find_module_tool(environ)
+    if tool:
+        return Finding(OK, "module tool", f"{tool}, {environ[COMMANDS[tool]]}")
+    cure = "Start a login shell, or source the initialisation file of Lmod or Environment Modules."
+    return Finding(FAIL, "module tool", "neither LMOD_CMD nor MODULES_CMD is set", cure)
+
+
+def _check_tool_of_eb(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Compare the module tool that `eb` is configured for with that of this shell."""
+    tool = find_module_tool(environ)
+    if not tool:
+        return
+    # hpcmod's additions are excluded: a plain eb is what counts
+    shown = run_eb(["--show-config"], environ).stdout
+    configured = dict(re.findall(r"^(modules-tool|module-syntax) +\(\w\) = (\S+)", shown, re.MULTILINE))
+    used, syntax = configured.get("modules-tool", LMOD), configured.get("module-syntax", "Lua")
+    right = used == tool and (tool == LMOD or syntax == "Tcl")
+    if right:
+        yield Finding(OK, "module tool of eb", f"{used}, {syntax}")
+    elif environ.get(EB_TOOL) or environ.get(EB_SYNTAX):
+        cure = f"unset {EB_TOOL} {EB_SYNTAX}"
+        yield Finding(FAIL, "module tool of eb", f"{used}, {syntax}; this shell has {tool}", cure)
+    else:
+        found = f"{used}, {syntax}; this shell has {tool}. `hpcmod install` and `publish` pass the right ones to eb"
+        yield Finding(
+            WARN, "module tool of eb", found, 'For a plain eb: eval "$(hpcmod site env)", or module load hpcmod'
+        )
+
+
+def _check_eb(environ: Mapping[str, str]) -> Iterator[Finding]:
+    eb = which("eb", environ)
+    if eb is None:
+        yield Finding(FAIL, "eb", "not on PATH", "Activate the Python environment that hpcmod is installed in.")
+        return
+    yield Finding(OK, "eb", eb)
+    yield from _check_tool_of_eb(environ)
+    python = environ.get("EB_PYTHON") or "python3"
+    included = bool(environ.get("EASYBUILD_INCLUDE_EASYBLOCKS"))
+    module = "hpcmod" if included else "easybuild.easyblocks.generic.containermodule"
+    if run([python, "-c", f"import {module}"], env=isolated(environ), cwd=Path("/")).status == 0:
+        yield Finding(OK, "easyblock", f"{python} imports {module}")
+    else:
+        cure = 'Activate the Python environment that hpcmod is installed in, or: eval "$(hpcmod site env)"'
+        yield Finding(FAIL, "easyblock", f"the Python of eb, {python}, cannot import {module}", cure)
+
+
+def _check_robot_paths(environ: Mapping[str, str], easyconfigs: str) -> Iterator[Finding]:
+    """Report a robot path without the default ones, which an empty element represents."""
+    paths = environ.get("EASYBUILD_ROBOT_PATHS")
+    if paths and "" not in paths.split(":") and easyconfigs not in paths.split(":"):
+        cure = f"export EASYBUILD_ROBOT_PATHS={easyconfigs}:{paths}"
+        yield Finding(WARN, "robot paths", f"EASYBUILD_ROBOT_PATHS={paths} hides our easyconfigs", cure)
+
+
+def _check_loaded(environ: Mapping[str, str]) -> Iterator[Finding]:
+    root = environ.get("CONTAINERROOT")
+    if root:
+        name = environ.get("_HPCMOD_CONTAINER", "").rpartition(" ")[2] or Path(root).parent.name
+        found = f"{name} is loaded from {root}: eb does not install a module again while it is loaded"
+        yield Finding(WARN, "loaded module", found, f"module unload {name}")
+
+
+def _check_bind_pairs(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Report a pair of variables that differ: Apptainer then ignores the SINGULARITY_ one completely."""
+    for name in ("BIND", "BINDPATH"):
+        legacy, current = environ.get(f"SINGULARITY_{name}"), environ.get(f"APPTAINER_{name}")
+        if legacy and current is not None and legacy != current:
+            found = f"SINGULARITY_{name} and APPTAINER_{name} differ, so Apptainer ignores the first one"
+            yield Finding(
+                WARN, "binds", found, f'export SINGULARITY_{name}="$APPTAINER_{name}", or the other way round.'
+            )

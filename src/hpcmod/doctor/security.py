@@ -1,0 +1,209 @@
+"""Check who else can change a directory and its contents, and which trust policy applies on this machine."""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hpcmod.core.errors import HpcmodError
+from hpcmod.core.values.finding import FAIL, OK, WARN, Finding
+from hpcmod.machine import machine
+
+_EXAMPLES = 5
+"""Number of paths listed for each kind of problem."""
+
+_MOST = 1_000_000  # entries to check
+
+_PROBLEMS = {
+    "world-writable": (FAIL, "every user of the machine can change it", "chmod o-w"),
+    "set-user-ID or set-group-ID program": (FAIL, "it runs with the rights of its owner or group", "chmod ug-s"),
+    "special file": (FAIL, "a FIFO, socket or device: reading it may hang", "rm"),
+    "directory that you may not enter": (
+        WARN,
+        "its contents were not checked",
+        "run this as its owner or root: hpcmod doctor --security",
+    ),
+    "link out of the directory": (WARN, "others may be able to change its target", "rm, or replace it with a copy"),
+    "owner outside the group": (FAIL, "its owner has no write access here", "chown, or rm"),
+    "writable by another group": (WARN, "members of another group can change it", "chgrp, or chmod g-w"),
+    "group-writable directory without set-group-ID": (WARN, "new files get another group", "chmod g+s"),
+}
+"""Level, reason and cure for each kind of problem, in the order of the report."""
+
+
+@dataclass
+class _Tally:
+    """Paths with one kind of problem: the first few, and how many there are."""
+
+    count: int = 0
+    paths: list[str] = field(default_factory=list)
+
+    def add(self, path: str) -> None:
+        self.count += 1
+        if len(self.paths) < _EXAMPLES:
+            self.paths.append(path)
+
+
+def check_directory(directory: Path) -> Iterator[Finding]:
+    """Check a shared directory and everything below it; links are not followed.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read.
+    """
+    root = directory.stat()
+    yield Finding(OK, "directory", _describe(root), subject=str(directory))
+    yield from _check_above(directory)
+    found = {kind: _Tally() for kind in _PROBLEMS}
+    whole, looked = os.path.realpath(directory), 0
+    team = _members(root)
+    for path, status in _walk(whole):
+        looked += 1
+        for kind in _problems(path, status, root, team=team, whole=whole):
+            found[kind].add(os.path.relpath(path, whole))
+    for kind, (level, why, cure) in _PROBLEMS.items():
+        if found[kind].count:
+            rest = ", ..." * (found[kind].count > _EXAMPLES)
+            listed = f"{found[kind].count} ({why}): {', '.join(found[kind].paths)}{rest}"
+            yield Finding(level, kind, listed, f"{cure} PATH")
+    if looked >= _MOST:
+        checked = f"only the first {_MOST} files were checked"
+        yield Finding(WARN, "directory", checked, "Check its subdirectories separately.", subject=str(directory))
+
+
+def _describe(status: os.stat_result) -> str:
+    mode, group = stat.S_IMODE(status.st_mode), _group_name(status.st_gid)
+    who = f"and the group {group} " if mode & stat.S_IWGRP else ""
+    return f"mode {mode:04o}; its owner {_user_name(status.st_uid)} {who}can change it"
+
+
+def _check_above(directory: Path) -> Iterator[Finding]:
+    """Find parent directories in which other users can replace this directory."""
+    owner = directory.stat().st_uid
+    for above in Path(os.path.realpath(directory)).parents:
+        status = above.stat()
+        if _others_write(status) or status.st_uid not in (0, owner):
+            yield Finding(
+                WARN,
+                "directories above",
+                f"mode {stat.S_IMODE(status.st_mode):04o}, owner {_user_name(status.st_uid)}: others can replace "
+                f"everything below it",
+                f"chmod +t {above}, or remove write access",
+                subject=str(above),
+            )
+
+
+def _others_write(status: os.stat_result) -> bool:
+    """Return whether other users can replace files in a directory, or write to a file."""
+    return bool(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not status.st_mode & stat.S_ISVTX)
+
+
+def _problems(path: str, status: os.stat_result, root: os.stat_result, *, team: set[int], whole: str) -> Iterator[str]:
+    mode = status.st_mode
+    if stat.S_ISLNK(mode):
+        target = os.path.realpath(path)
+        if target != whole and not target.startswith(f"{whole}/"):
+            yield "link out of the directory"
+        return
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        yield "special file"
+    if mode & stat.S_IWOTH and not (stat.S_ISDIR(mode) and mode & stat.S_ISVTX):
+        yield "world-writable"
+    if stat.S_ISREG(mode) and mode & (stat.S_ISUID | stat.S_ISGID) and mode & 0o111:
+        yield "set-user-ID or set-group-ID program"
+    if status.st_uid not in team:
+        yield "owner outside the group"
+    if mode & stat.S_IWGRP and status.st_gid != root.st_gid:
+        yield "writable by another group"
+    if stat.S_ISDIR(mode) and not os.access(path, os.R_OK | os.X_OK):
+        yield "directory that you may not enter"
+    if stat.S_ISDIR(mode) and mode & stat.S_IWGRP and not mode & stat.S_ISGID:
+        yield "group-writable directory without set-group-ID"
+
+
+def _walk(whole: str) -> Iterator[tuple[str, os.stat_result]]:
+    yield whole, os.lstat(whole)
+    waiting, looked = [whole], 0
+    while waiting:
+        with os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                looked += 1
+                if looked >= _MOST:
+                    return
+                status = entry.stat(follow_symlinks=False)
+                yield entry.path, status
+                if stat.S_ISDIR(status.st_mode) and os.access(entry.path, os.R_OK | os.X_OK):
+                    waiting.append(entry.path)
+
+
+def _members(root: os.stat_result) -> set[int]:
+    """Return the ids of users who may own files here: root, the owner, and the group's members if it can write."""
+    found = {0, root.st_uid}
+    if root.st_mode & stat.S_IWGRP:
+        try:
+            names = grp.getgrgid(root.st_gid).gr_mem
+        except KeyError:
+            names = []
+        found |= {one.pw_uid for one in pwd.getpwall() if one.pw_gid == root.st_gid or one.pw_name in names}
+    return found
+
+
+def _user_name(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"user {number}"
+
+
+def _group_name(number: int) -> str:
+    try:
+        return grp.getgrgid(number).gr_name
+    except KeyError:
+        return f"group {number}"
+
+
+def check_policy(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Check this machine's trust policy: who can change it, and whether another profile is used as well."""
+    profile = machine.SYSTEM_PROFILE
+    try:
+        policy, found = machine.system_policy(environ), machine.find_machine(None, environ)
+    except HpcmodError as err:
+        yield Finding(FAIL, "trust policy", err.message, err.cure)
+        return
+    if policy is None:
+        yield Finding(
+            WARN, "trust policy", f"{profile} has none: every image is trusted", 'Add one: [trust] needs = ["digest"]'
+        )
+        return
+    yield Finding(OK, "trust policy", f"{profile}; by default it requires {', '.join(policy.needs) or 'nothing'}")
+    keys = [*policy.keys, *(key for rule in policy.rules for key in rule.keys)]
+    for path in dict.fromkeys([str(profile), *keys]):
+        yield from _check_guarded(path)
+    if found.site.trust.also:
+        yield Finding(
+            WARN,
+            "trust policy",
+            f"the profile {found.choice.profile} ({found.choice.reason}) is used; it can make the policy stricter, "
+            f"but not weaker",
+        )
+
+
+def _check_guarded(path: str) -> Iterator[Finding]:
+    """Report users other than root who can change a file of the trust policy."""
+    try:
+        chain = [Path(os.path.realpath(path)), *Path(os.path.realpath(path)).parents]
+        for one in chain:
+            status = one.stat()
+            if status.st_uid != 0 or _others_write(status):
+                mode, owner = stat.S_IMODE(status.st_mode), _user_name(status.st_uid)
+                what = f"{one} has mode {mode:04o} and owner {owner}: users other than root can change what is trusted"
+                yield Finding(FAIL, "trust policy", what, f"chown root {one}; chmod go-w {one}", subject=path)
+    except OSError as err:
+        what = f"cannot be read: {err.strerror}"
+        yield Finding(FAIL, "trust policy", what, "Fix the trust policy.", subject=path)

@@ -1,0 +1,1 @@
+"""Facts of a machine from which a profile is made."""

@@ -1,1 +1,0 @@
-"""Fetch, read and check images."""

@@ -1,1 +1,0 @@
-"""Turn image references into verified SIFs."""

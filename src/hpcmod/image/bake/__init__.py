@@ -1,1 +1,0 @@
-"""Put a user's packages into an image, without a container build."""

@@ -1,1 +1,0 @@
-"""Merge the layers of an image into one file tree."""

@@ -1,1 +1,0 @@
-"""OCI images: their manifests, and layouts on a disk."""

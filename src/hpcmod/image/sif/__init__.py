@@ -1,1 +1,0 @@
-"""Read SIF files, and their labels."""

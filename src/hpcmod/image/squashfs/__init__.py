@@ -1,1 +1,0 @@
-"""Read and write squashfs, the file system in a SIF."""

@@ -1,1 +1,0 @@
-"""Where an image comes from, and whether the site trusts it."""

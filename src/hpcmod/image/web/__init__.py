@@ -1,1 +1,0 @@
-"""Download files and parts of files over HTTP, with logins where required."""

@@ -1,0 +1,1 @@
+"""Images: fetch, convert, verify, copy and cache them, and read what they contain."""

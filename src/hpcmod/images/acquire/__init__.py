@@ -1,0 +1,1 @@
+"""Find the source of an image, and fetch it."""

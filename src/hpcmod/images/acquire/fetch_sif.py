@@ -1,0 +1,212 @@
+"""Fetch an image as a SIF to a temporary name: copied, downloaded or converted, by the kind of its reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from hpcmod.core.values.reference import OCI_KINDS, ImageReference, redact
+from hpcmod.core.values.trust import ANYTHING, TrustEvidence, TrustPolicy, TrustRule
+from hpcmod.images.acquire.fetch import fetch_file
+from hpcmod.images.cache import Cache
+from hpcmod.images.convert import ConvertOptions, convert
+from hpcmod.images.copy import copy_image
+from hpcmod.images.integrity import Progress
+from hpcmod.images.oci.image import OciImage
+from hpcmod.images.oci.layout import read_layout
+from hpcmod.images.preflight import Need, check_room
+from hpcmod.images.programs import pull_from_library
+from hpcmod.images.registry import fetch_artifact, open_registry_image, resolve
+from hpcmod.images.sif.reader import check_start
+from hpcmod.images.trust.policy import verify_image_trust
+from hpcmod.images.trust.provenance import is_remembered, read_provenance
+from hpcmod.images.web.repository import Access
+
+_ANYONE = Access()
+_OURS = ConvertOptions()
+_NOTHING = TrustEvidence()
+_PACKED, _PLAIN = 0.5, 0.1
+"""Lower bounds of SIF bytes per layer byte, for compressed and plain layers; a lower bound never refuses wrongly."""
+
+
+@dataclass(frozen=True)
+class ObtainOptions:
+    """Options for fetching images on this machine."""
+
+    architecture: str
+    """The machine's GOARCH: amd64, arm64, ..."""
+    tool: str
+    """Name and version of this program, for the provenance file."""
+    environ: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables for child processes."""
+    checksum: str | None = None
+    """Expected sha256 of the SIF."""
+    policy: TrustPolicy = ANYTHING
+    cache: Cache | None = None
+    """Cache for blobs from registries; if None, only the SIF is written."""
+    access: Access = _ANYONE
+    conversion: ConvertOptions = _OURS
+    replace: bool = False
+    """Replace an existing file with different content."""
+    striping: str = ""
+    """Options of `lfs setstripe` for the SIF; empty: the default of its directory."""
+    private: bool = False
+    """Let only this user read the SIF; the caller lets others read it."""
+    tell: Callable[[str], None] = lambda _: None
+    """Called with each message for the user."""
+    detail: Callable[[str], None] = lambda _: None
+    """Called with a text that describes the progress of each blob."""
+
+
+@dataclass(frozen=True)
+class FetchTask:
+    """One image to fetch."""
+
+    reference: ImageReference
+    """For images in a registry, pinned to a digest."""
+    out: Path
+    """Final path of the SIF, after all checks."""
+    staged: Path
+    """Temporary path of the SIF, in a directory that only this user may enter."""
+    rule: TrustRule
+    """The trust rule that the image must satisfy."""
+    options: ObtainOptions
+    progress: Progress | None
+
+
+@dataclass(frozen=True)
+class FetchedSif:
+    """The SIF at the temporary path."""
+
+    sha256: str = ""
+    """Checksum of the SIF; empty if not known yet."""
+    digest: str = ""
+    """Digest of the manifest or index that the reference names."""
+    verified: TrustEvidence = _NOTHING
+    """Evidence that an OCI image satisfies its trust rule, besides its digest."""
+    tool: str = ""
+    """The program that made the SIF, if not hpcmod."""
+    source: str = ""
+    """Original source, if known and different from the reference."""
+
+
+def fetch_sif(task: FetchTask) -> FetchedSif:
+    """Fetch an image as a SIF to its temporary path.
+
+    Raises
+    ------
+    HpcmodError
+        If it cannot be fetched or does not fit, or an OCI image does not satisfy its trust rule.
+    """
+    return _METHODS[task.reference.kind](task)
+
+
+def _convert_image(task: FetchTask) -> FetchedSif:
+    reference, options = task.reference, task.options
+    with _open(task) as (image, digest):
+        digests = [found for found in (digest, image.digest) if found]
+        verified = verify_image_trust(reference, task.rule, digests, access=options.access)
+        _check_target(image, task.staged, options)
+        made = convert(image, task.staged, options=options.conversion, progress=task.progress)
+    for what in made.left_out:
+        options.tell(f"{reference.canonical}: left out: {what}")
+    return FetchedSif(made.sha256, digest, verified)
+
+
+@contextmanager
+def _open(task: FetchTask) -> Iterator[tuple[OciImage, str]]:
+    """Open an image; yield it and the digest that its reference resolves to now."""
+    reference, options = task.reference, task.options
+    if reference.kind == "docker":
+        with open_registry_image(
+            reference,
+            architecture=options.architecture,
+            cache=options.cache,
+            access=options.access,
+            detail=options.detail,
+        ) as image:
+            yield image, reference.digest
+    else:
+        with read_layout(reference, architecture=options.architecture) as image:
+            yield image, image.digest
+
+
+def pin(reference: ImageReference, options: ObtainOptions) -> ImageReference:
+    """Pin a registry reference to its current digest; return other references unchanged.
+
+    Raises
+    ------
+    HpcmodError
+        As `resolve`.
+    """
+    if not reference.registry or reference.digest:
+        return reference
+    return replace(reference, digest=resolve(reference, access=options.access, cache=options.cache))
+
+
+def _check_target(image: OciImage, staged: Path, options: ObtainOptions) -> None:
+    """Raise NoSpaceError early if the SIF, or the layers that the cache still needs, will not fit."""
+    least = sum(layer.size * (_PACKED if "+" in layer.media_type else _PLAIN) for layer in image.layers)
+    cache = options.cache
+    needs = [Need(staged.parent, int(least), 2, "the SIF at least", "choose another path for the SIF")]
+    if cache and image.reference.registry:
+        missing = sum(layer.size for layer in image.layers if not cache.find(layer.digest, layer.size))
+        needs.append(Need(cache.directory, missing, len(image.layers), "its layers", "do without the cache"))
+    check_room(needs)
+
+
+def _copy_path(task: FetchTask) -> FetchedSif:
+    copied = copy_image(task.reference.path, task.staged, checksum=task.options.checksum, progress=task.progress)
+    known = read_provenance(Path(task.reference.path))
+    if known is None or not is_remembered(known, task.options.environ):
+        return FetchedSif(copied.sha256)
+    return FetchedSif(copied.sha256, known.digest, source=known.reference)
+
+
+def _fetch_url(task: FetchTask) -> FetchedSif:
+    options, shown = task.options, task.reference.canonical
+    fetched = fetch_file(
+        task.reference.text,
+        task.staged,
+        keep_note=True,
+        checksum=options.checksum,
+        progress=task.progress,
+        allow_http=options.access.allow_http,
+        check_head=partial(check_start, redact(task.reference.text)),
+        tell=options.tell,
+    )
+    if options.checksum is None:
+        options.tell(f"{shown}: no checksum was given; the file has sha256:{fetched.sha256}")
+    return FetchedSif(fetched.sha256)
+
+
+def _fetch_artifact(task: FetchTask) -> FetchedSif:
+    options = task.options
+    fetched = fetch_artifact(
+        task.reference,
+        task.staged,
+        architecture=options.architecture,
+        cache=options.cache,
+        access=options.access,
+        progress=task.progress,
+        detail=options.detail,
+    )
+    return FetchedSif(fetched.sha256, fetched.digest)
+
+
+def _pull(task: FetchTask) -> FetchedSif:
+    pull_from_library(task.reference, task.staged, task.options.environ)
+    return FetchedSif(tool="apptainer")
+
+
+_METHODS: Mapping[str, Callable[[FetchTask], FetchedSif]] = {
+    **dict.fromkeys(OCI_KINDS, _convert_image),
+    "path": _copy_path,
+    "name": _copy_path,
+    "url": _fetch_url,
+    "oras": _fetch_artifact,
+    "library": _pull,
+}

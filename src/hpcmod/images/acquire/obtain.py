@@ -1,0 +1,161 @@
+"""Turn any image reference into a verified SIF with its provenance file."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hpcmod.core.errors import BadInputError, HpcmodError, LackingError, VerificationError
+from hpcmod.core.fs.replacing import scratch
+from hpcmod.core.fs.striping import set_layout
+from hpcmod.core.fs.temporary import clear_leftovers
+from hpcmod.core.lock import hold, tidy
+from hpcmod.core.values.facts import Provenance
+from hpcmod.core.values.reference import LOCAL_KINDS, OCI_KINDS, ImageReference
+from hpcmod.core.values.trust import TrustEvidence, check_pinned
+from hpcmod.images.acquire.fetch import note_of
+from hpcmod.images.acquire.fetch_sif import FetchedSif, FetchTask, ObtainOptions, fetch_sif, pin
+from hpcmod.images.acquire.locate import recognize
+from hpcmod.images.integrity import Progress, check_sha256, file_sha256
+from hpcmod.images.sif.reader import check_sif, read_sif
+from hpcmod.images.trust.policy import is_met, rule_for, subject_of, verify_local_sif, verify_sif_trust
+from hpcmod.images.trust.provenance import is_remembered, now, read_provenance, remember, sidecar, write_provenance
+
+_LOG = logging.getLogger(__name__)
+
+RESUMED = ("url", "oras")
+"""Kinds of references whose interrupted downloads are kept for the next run."""
+
+
+@dataclass(frozen=True)
+class Obtained:
+    """The SIF of a reference."""
+
+    path: Path
+    provenance: Provenance
+    fetched: bool
+    """False if it already existed."""
+
+
+def obtain(
+    reference: ImageReference, out: Path, *, options: ObtainOptions, progress: Progress | None = None
+) -> Obtained:
+    """Fetch or make the SIF that a reference names, with its provenance file beside it.
+
+    Parameters
+    ----------
+    out
+        Path of the SIF, created only when complete, verified and trusted. If several processes fetch it, one does the
+        work, and the others wait and use its result.
+    progress
+        Called with the bytes done and the total, at most ten times a second.
+
+    Raises
+    ------
+    UntrustedError, UnknownKeyError
+        If the site's policy is not met.
+    VerificationError
+        If the image does not match its digest, checksum or signature.
+    HpcmodError
+        If it cannot be fetched, is not an image for this machine, or does not fit.
+    """
+    reference = recognize(reference)
+    rule = rule_for(options.policy, reference)
+    if reference.kind in LOCAL_KINDS:
+        found = verify_local_sif(
+            Path(reference.path), reference, options.policy, checksum=options.checksum, environ=options.environ
+        )
+        rule = found.copy_rule
+        pinned = TrustEvidence(tuple(one for one in found.verified.needs if one[0] not in rule.needs))
+        options = replace(options, checksum=options.checksum or found.sha256)
+        source = replace(reference, path=found.place)  # a link may have changed since
+    else:
+        pinned = check_pinned(reference, rule, options.checksum)
+        source = reference
+    wanted = pin(source, options)
+    _LOG.info("obtaining %s as %s", reference.canonical, out)
+    with _alone(out, options), scratch(out, resumable=wanted.kind in RESUMED) as made:
+        task = FetchTask(wanted, out, made.path, rule, options, progress)
+        there = _find_there(task, out, subject_of(reference))
+        if there:
+            _LOG.info("%s already exists", out)
+            return Obtained(out, there, fetched=False)
+        if out.exists() and not options.replace:
+            raise BadInputError(f"{out}: already exists", "Choose another file, or replace it with --force.")
+        set_layout(made.directory, options.striping, options.tell)
+        provenance = _fetch_checked(task, pinned, subject_of(reference))
+        remember(provenance, options.environ)
+        write_provenance(made.beside / out.name, provenance)
+        if options.private:
+            made.path.chmod(0o600)
+        made.put()  # last, so that no SIF is left without its provenance file
+    return Obtained(out, provenance, fetched=True)
+
+
+def _fetch_checked(task: FetchTask, pinned: TrustEvidence, subject: str) -> Provenance:
+    """Fetch the SIF to its temporary path, check it, and return its provenance."""
+    reference, options = task.reference, task.options
+    fetched = fetch_sif(task)
+    with _discarded_on(BadInputError, LackingError, VerificationError, task=task):
+        check_sif(read_sif(task.staged, shown=task.out), architecture=options.architecture)
+    sha256 = fetched.sha256 or file_sha256(task.staged, task.progress)
+    with _discarded_on(VerificationError, task=task):
+        check_sha256(reference.canonical, expected=options.checksum, found=sha256)
+        signed = _verify_made_sif(task, fetched)
+    return Provenance(
+        reference=fetched.source or subject,
+        digest=fetched.digest,
+        sha256=sha256,
+        size=task.staged.stat().st_size,
+        time=now(),
+        tool=fetched.tool or options.tool,
+        verified=tuple(f"{need}: {by}" for need, by in (*pinned.needs, *signed.needs)),
+    )
+
+
+def _verify_made_sif(task: FetchTask, fetched: FetchedSif) -> TrustEvidence:
+    if task.reference.kind in OCI_KINDS:
+        return fetched.verified
+    return verify_sif_trust(task.staged, task.rule, task.options.environ, shown=task.out)
+
+
+@contextmanager
+def _discarded_on(*faults: type[HpcmodError], task: FetchTask) -> Iterator[None]:
+    """Remove the fetched file on these errors; on other errors, the next run can reuse it."""
+    try:
+        yield
+    except faults:
+        task.staged.unlink(missing_ok=True)
+        note_of(task.staged).unlink(missing_ok=True)
+        raise
+
+
+def _find_there(task: FetchTask, out: Path, subject: str) -> Provenance | None:
+    """Return the provenance of an existing SIF if it is the same image; None otherwise."""
+    known = read_provenance(out) if out.is_file() else None
+    digest, checksum = task.reference.digest, task.options.checksum
+    # a URL has no digest, so the file may have changed on the server: --force fetches it again
+    same_address = task.reference.kind == "url" and not task.options.replace
+    named = digest or checksum or same_address
+    if known is None or not is_remembered(known, task.options.environ) or not named:
+        return None
+    same = known.reference in (subject, subject_of(task.reference)) and known.digest == (digest or known.digest)
+    if not same or checksum not in (None, known.sha256) or not is_met(known, task.rule):
+        return None
+    return known if file_sha256(out, task.progress) == known.sha256 else None
+
+
+@contextmanager
+def _alone(out: Path, options: ObtainOptions) -> Iterator[None]:
+    """Hold the lock for fetching this file, and remove leftovers of killed processes."""
+    lock = out.with_name(f".{out.name}.lock")
+    try:
+        with hold(lock, limit=None, tell=options.tell, on_stale=lambda: None):
+            for name in (out.name, sidecar(out).name):
+                clear_leftovers(out.parent, name, alone=True)
+            yield
+    finally:
+        tidy(lock)

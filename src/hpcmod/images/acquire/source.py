@@ -1,0 +1,147 @@
+"""The image of an easyconfig: found on disk or fetched, and checked against the site's policy in both cases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hpcmod.core.errors import NotFoundError, RemoteError
+from hpcmod.core.values.facts import Provenance
+from hpcmod.core.values.reference import ImageReference
+from hpcmod.core.values.trust import TrustPolicy, TrustRule
+from hpcmod.images.acquire.locate import find_image
+from hpcmod.images.integrity import Progress
+from hpcmod.images.trust.policy import verify_local_sif
+
+if TYPE_CHECKING:
+    from hpcmod.images.acquire.fetch_sif import ObtainOptions
+
+_NO_RULE = TrustRule("*")
+_WHOLE = ("docker://", "oras://", "library://")
+"""Prefixes of source URLs that name an image rather than a directory of images."""
+
+
+@dataclass(frozen=True)
+class ImageSource:
+    """The image in an easyconfig."""
+
+    reference: ImageReference
+    """Reference whose file name is that of the SIF."""
+    origins: tuple[ImageReference, ...]
+    """References to fetch it from, in the order to try; empty if none."""
+    checksum: str | None
+    """The sha256 of the SIF; None if not given."""
+
+    @property
+    def pinned(self) -> bool:
+        """Whether its content is fixed: by a checksum, or by a digest in all origins."""
+        return self.checksum is not None or (bool(self.origins) and all(origin.pinned for origin in self.origins))
+
+
+@dataclass(frozen=True)
+class LocalImage:
+    """An image on disk that satisfies the trust policy; its sha256 is still to be checked."""
+
+    path: Path
+    sha256: str | None
+    """Expected sha256; None if unknown."""
+    provenance: Provenance | None
+    """Its provenance, if known."""
+    ours: bool = False
+    """Whether hpcmod has fetched it for this user, now or earlier."""
+    copy_rule: TrustRule = _NO_RULE
+    """Rule for checking a copy, because this file may be replaced before it is copied."""
+
+
+def make_source(text: str, source_urls: Sequence[str], checksum: str | None) -> ImageSource:
+    """Make the image source of an easyconfig.
+
+    Parameters
+    ----------
+    text
+        A reference, or the name of the SIF.
+    source_urls
+        URLs of directories with the SIF, or complete references to it.
+
+    Raises
+    ------
+    BadInputError
+        If one of them is not a valid reference.
+    """
+    reference = ImageReference.parse(text)
+    if reference.kind == "path":
+        return ImageSource(reference, (), checksum)
+    if reference.kind != "name":
+        return ImageSource(reference, (reference,), checksum)
+    whole = (url if url.startswith(_WHOLE) else f"{url.rstrip('/')}/{text}" for url in source_urls)
+    origins = tuple(replace(ImageReference.parse(url), file_name=reference.file_name) for url in whole)
+    return ImageSource(reference, origins, checksum)
+
+
+def find_source(
+    source: ImageSource, directories: Sequence[str], *, policy: TrustPolicy, environ: Mapping[str, str]
+) -> LocalImage | None:
+    """Find the image in the first of the directories that has it; None if missing.
+
+    Raises
+    ------
+    HpcmodError
+        If the file is not the image of the easyconfig, or the site's policy is not met.
+    """
+    path = find_image(source.reference, directories)
+    if path is None:
+        return None
+    asked = next((one for one in source.origins if one.registry), source.reference)
+    found = verify_local_sif(path, asked, policy, checksum=source.checksum, environ=environ)
+    return LocalImage(path, source.checksum or found.sha256, found.provenance, found.ours, found.copy_rule)
+
+
+def get_source(
+    source: ImageSource,
+    directory: Path,
+    *,
+    options: ObtainOptions,
+    beside: Sequence[str] = (),
+    progress: Progress | None = None,
+) -> LocalImage:
+    """Fetch the image from the first of its origins that has it.
+
+    Parameters
+    ----------
+    directory
+        Target directory.
+    beside
+        Directories to search for an archive or a layout with a relative path.
+
+    Raises
+    ------
+    RemoteError
+        If none has it, with the error of each.
+    HpcmodError
+        As obtain.
+    """
+    from hpcmod.images.acquire.obtain import obtain  # imports requests and more: saves 0.1 s for a local image
+
+    options = replace(options, checksum=source.checksum)
+    said = []
+    for origin in (_placed(one, beside) for one in source.origins):
+        try:
+            got = obtain(origin, directory / source.reference.file_name, options=options, progress=progress)
+        except (NotFoundError, RemoteError) as err:
+            if len(source.origins) == 1:
+                raise
+            said.append(f"  {origin.canonical}: {err.message}")
+            continue
+        return LocalImage(got.path, got.provenance.sha256, got.provenance, ours=True)
+    name = source.reference.file_name
+    raise RemoteError(
+        f"{name} could not be fetched from any address:\n" + "\n".join(said), "Download it manually to a source path."
+    )
+
+
+def _placed(origin: ImageReference, directories: Sequence[str]) -> ImageReference:
+    """Return an origin with the path where it exists in the directories, else unchanged."""
+    places = (Path(directory, origin.path) for directory in directories) if origin.path else ()
+    return replace(origin, path=next((str(place) for place in places if place.exists()), origin.path))

@@ -1,0 +1,1 @@
+"""Download the blobs of an image, and check each."""

@@ -1,0 +1,1 @@
+"""The commands for images: fetch, push, cache."""

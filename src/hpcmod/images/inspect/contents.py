@@ -1,0 +1,325 @@
+"""Read facts about an image from its root file system, without starting it or reading most of it.
+
+All input is from the image's author and not trusted: reads are bounded, and nothing is evaluated.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from functools import partial
+from itertools import product
+from pathlib import Path
+
+from hpcmod.core.errors import BadInputError
+from hpcmod.core.values.facts import ImageFacts, Package, PythonFacts, comparable_name
+from hpcmod.core.values.metadata import METADATA, METADATA_LIMIT, read_package
+from hpcmod.images.sif.reader import open_sif, read_sif, squashfs_partition
+from hpcmod.images.squashfs.reader import Squashfs
+
+_TEXT_LIMIT = 1 << 20
+
+MOST_LISTED = 20_000
+"""Most packages, commands or scripts read from one directory; the largest images have about a thousand."""
+
+_ENVIRONMENT = "/.singularity.d/env"
+_LABELS = "/.singularity.d/labels.json"
+_CONDA_ROOTS = ("/opt/miniconda3", "/opt/miniforge3", "/opt/conda")
+_SYSTEM_PREFIXES = ("/usr/local", "/usr", "")
+_SYSTEM_DIRECTORIES = ("/usr/sbin", "/usr/bin", "/sbin", "/bin")
+
+BAKED_IN_CONTAINER = "/opt/hpcmod-packages"
+"""Directory in an image of the packages that `hpcmod bake` added: a prefix for each time, named 1, 2, ..."""
+
+CONDA_IN_CONTAINER = "/opt/hpcmod-conda"
+"""Prefix in an image of the conda packages that `hpcmod bake --conda` added, unless the image had one of its own."""
+
+DEFAULT_PATH = ("/usr/local/sbin", "/usr/local/bin", *_SYSTEM_DIRECTORIES)
+"""PATH set by both runtimes if the image sets none."""
+
+_TRIALS = (("true",), ("sh", "-c", ":"), ("busybox", "true"), ("env",))
+"""Command lines that do nothing, the one of most images first."""
+
+_ASSIGNMENT = re.compile(r"[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)=")
+_ASSIGNED = re.compile(r"(?:^|[\s;&(])([A-Za-z_][A-Za-z0-9_]*)=", re.MULTILINE)
+_LITERAL = r"""(?:'[^']*'|"(?:[^"\\$`]|\\.)*"|\\.|[^\s'"\\$`;&|<>()~{}])*"""
+_VALUE = re.compile(_LITERAL, re.DOTALL)
+_DEFAULT = re.compile(rf'"?\$\{{([A-Za-z_][A-Za-z0-9_]*):?-({_LITERAL})\}}"?', re.DOTALL)
+_END = re.compile(r"[ \t]*;?[ \t]*(?:[ \t]#[^\n]*)?(?:\n|\Z)")
+_PIECE = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)|([^'"\\]+)""", re.DOTALL)
+_ESCAPED = re.compile(r'\\([$`"\\\n])')
+_BLOCK_OPENS = re.compile(r"[ \t]*(?:if|for|while|until|case)\b|[^#\n]*\{[ \t]*$")
+_BLOCK_CLOSES = re.compile(r"[ \t]*(?:fi|done|esac|\})\b|[ \t]*\}|[^#\n]*\b(?:fi|done|esac)[ \t]*$")
+
+_ACTIVATE = re.compile(r"(?:source|\.)\s+(/\S*)/bin/activate(?:\s+([^\s;&|]+))?")
+_PYTHON = re.compile(r"python(\d+\.\d+)")
+
+
+def read_facts(path: Path | str) -> ImageFacts:
+    """Read the facts of a SIF: labels, environment, and its Python with packages and commands.
+
+    Raises
+    ------
+    NotFoundError
+        If there is no such file.
+    BadInputError
+        If it is not a SIF, or has no squashfs.
+    VerificationError
+        If it is truncated or damaged.
+    LackingError
+        If this Python cannot decompress it.
+    """
+    sif = read_sif(path)
+    partition = squashfs_partition(sif)
+    with open_sif(sif.path) as file:
+        squashfs = Squashfs(file, partition.offset, partition.size)
+        environment, search_path = read_environment(squashfs)
+        python = find_python(squashfs, environment, search_path)
+        return ImageFacts(
+            architecture=sif.architecture,
+            size=sif.size,
+            python=python,
+            conda=_find_conda(squashfs, python) if python else "",
+            packages=_read_packages(squashfs, python) if python else (),
+            commands=_executables(squashfs, f"{python.prefix}/bin") if python else (),
+            tools=_read_tools(squashfs, search_path, python),
+            labels=_read_labels(squashfs),
+            environment=tuple(environment.items()),
+            assigned=_read_assigned(squashfs),
+            has_bash=_is_executable(squashfs, "/bin/bash"),
+            trial=_find_trial(squashfs, search_path, python),
+        )
+
+
+def _list(squashfs: Squashfs, directory: str, *suffixes: str) -> list[str]:
+    """List the names in a directory that end with one of the suffixes.
+
+    Raises
+    ------
+    BadInputError
+        If there are more than in any legitimate image.
+    """
+    names = [name for name in squashfs.listdir(directory) if not suffixes or name.endswith(suffixes)]
+    if len(names) > MOST_LISTED:
+        what = f" ending in {' or '.join(suffixes)}" if suffixes else ""
+        raise BadInputError(
+            f"the image has {len(names)} files{what} in {directory}; at most {MOST_LISTED} are read",
+            "Such an image may be malicious: check where it comes from.",
+        )
+    return names
+
+
+def _read_text(squashfs: Squashfs, path: str, limit: int = _TEXT_LIMIT) -> str:
+    """Read a text file; empty if missing."""
+    inode = squashfs.find(path)
+    if inode is None or inode.kind != "file":
+        return ""
+    return squashfs.read_bytes(path, limit).decode(errors="replace")
+
+
+def _read_labels(squashfs: Squashfs) -> tuple[tuple[str, str], ...]:
+    try:
+        labels = json.loads(_read_text(squashfs, _LABELS) or "{}")
+    except (ValueError, RecursionError):  # labels are informational: an image with invalid ones still runs
+        return ()
+    if not isinstance(labels, dict):
+        return ()
+    return tuple(sorted((key, value) for key, value in labels.items() if isinstance(value, str)))
+
+
+def read_environment(squashfs: Squashfs) -> tuple[dict[str, str], list[str]]:
+    """Return the variables with a known value, and the directories of PATH in search order."""
+    environment: dict[str, str] = {}
+    search_path: list[str] = []
+    for name in _list(squashfs, _ENVIRONMENT, ".sh"):
+        for variable, value, written, is_default in assignments(_read_text(squashfs, f"{_ENVIRONMENT}/{name}")):
+            if variable == "PATH":
+                search_path[:0] = _literal_directories(written)
+            if value is None:  # computed when the container starts: any earlier value is out of date
+                environment.pop(variable, None)
+            elif not (is_default and variable in environment):
+                environment[variable] = value
+    return environment, search_path
+
+
+def _read_assigned(squashfs: Squashfs) -> tuple[str, ...]:
+    """Return the names of all variables that the image's scripts may assign."""
+    scripts = (_read_text(squashfs, f"{_ENVIRONMENT}/{name}") for name in _list(squashfs, _ENVIRONMENT))
+    return tuple(sorted({name for script in scripts for name in _ASSIGNED.findall(script)}))
+
+
+def assignments(script: str) -> Iterator[tuple[str, str | None, str, bool]]:
+    """Yield the unconditional assignments of a shell script.
+
+    Yields
+    ------
+    tuple
+    Variable; its value, None if it is not a literal; the right side as written; and whether it is only a
+        default, as in `NAME="${NAME:-"value"}"`.
+    """
+    at = depth = 0
+    while at < len(script):
+        line_end = script.find("\n", at) + 1 or len(script)
+        line = script[at : line_end - 1] if script[line_end - 1] == "\n" else script[at:line_end]
+        depth = max(0, depth + _depth_change(line))
+        start = _ASSIGNMENT.match(script, at)
+        if start is not None and depth == 0:
+            value, is_default, end = _value(script, start)
+            yield start.group(1), value, line[start.end() - at :], is_default
+            line_end = max(end, line_end)
+        at = line_end
+
+
+def _depth_change(line: str) -> int:
+    """Return 1 if a line opens a block of a shell script, -1 if it closes one, else 0."""
+    return bool(_BLOCK_OPENS.match(line)) - bool(_BLOCK_CLOSES.match(line))
+
+
+def _value(script: str, start: re.Match[str]) -> tuple[str | None, bool, int]:
+    """Return the value of an assignment, whether it is a default, and where it ends."""
+    default = _DEFAULT.match(script, start.end())
+    if default is not None and default.group(1) == start.group(1):
+        end = _END.match(script, default.end())
+        return (_unquote(default.group(2)), True, end.end()) if end else (None, True, 0)
+    literal = _VALUE.match(script, start.end())
+    end = _END.match(script, literal.end()) if literal else None
+    return (_unquote(literal.group()), False, end.end()) if literal and end else (None, False, 0)
+
+
+def _unquote(literal: str) -> str:
+    def plain(piece: re.Match[str]) -> str:
+        single, double, escaped, bare = piece.groups()
+        return _ESCAPED.sub(r"\1", double) if double is not None else single or escaped or bare or ""
+
+    return _PIECE.sub(plain, literal)
+
+
+def _literal_directories(written: str) -> list[str]:
+    entries = written.strip().strip("\"'").split(":")
+    return [entry for entry in entries if entry.startswith("/") and not re.search(r"[$`\\\"'\s]", entry)]
+
+
+def find_python(squashfs: Squashfs, environment: dict[str, str], search_path: list[str]) -> PythonFacts | None:
+    """Find the main Python of an image from the result of `read_environment`; None if it has none."""
+    found = (_read_python(squashfs, prefix) for prefix in _prefixes(squashfs, environment, search_path))
+    return next((python for python in found if python is not None), None)
+
+
+def _prefixes(squashfs: Squashfs, environment: dict[str, str], search_path: list[str]) -> Iterator[str]:
+    """Yield the prefixes where an image's Python may be: first those from its environment, then the usual ones."""
+    activated = _ACTIVATE.search(environment.get("WITH_CONDA", ""))
+    if activated:
+        root, name = activated.groups()
+        yield from (f"{root}/envs/{name}", name) if name else ()
+        yield root
+    yield from (environment[name] for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if name in environment)
+    parents = (entry.rstrip("/")[: -len("/bin")] for entry in search_path if entry.rstrip("/").endswith("/bin"))
+    yield from (parent for parent in parents if parent not in _SYSTEM_PREFIXES)
+    for root in _CONDA_ROOTS:
+        yield from (f"{root}/envs/{name}" for name in _list(squashfs, f"{root}/envs"))
+        yield root
+    yield from ("/opt/venv", "/usr/local", "/usr")
+
+
+def _read_python(squashfs: Squashfs, prefix: str) -> PythonFacts | None:
+    """Find a Python with this prefix; None if missing."""
+    if not prefix.startswith("/"):
+        return None
+    for name in ("python3", "python"):
+        executable = squashfs.real_path(f"{prefix}/bin/{name}")
+        if executable is None:
+            continue
+        version = _python_version(squashfs, prefix, executable)
+        if version:
+            versioned = f"{prefix}/bin/python{version}"
+            found = versioned if squashfs.find(versioned) else f"{prefix}/bin/{name}"
+            scripts = any(script.endswith(".sh") for script in squashfs.listdir(f"{prefix}/etc/conda/activate.d"))
+            return PythonFacts(found, version, prefix, scripts)
+    return None
+
+
+def _find_conda(squashfs: Squashfs, python: PythonFacts) -> str:
+    """Return the root of the conda installation of a Python; empty if it has no `conda`."""
+    root = python.prefix.partition("/envs/")[0]
+    return root if root not in _SYSTEM_PREFIXES and squashfs.real_path(f"{root}/bin/conda") else ""
+
+
+def _python_version(squashfs: Squashfs, prefix: str, executable: str) -> str:
+    named = _PYTHON.fullmatch(executable.rpartition("/")[2])
+    if named:
+        return named.group(1)
+    libraries = filter(None, map(_PYTHON.fullmatch, squashfs.listdir(f"{prefix}/lib")))
+    return next((library.group(1) for library in libraries), "")
+
+
+def _read_packages(squashfs: Squashfs, python: PythonFacts) -> tuple[Package, ...]:
+    """List the packages that the Python can import, sorted by name; the first directory on its path wins."""
+    packages: dict[str, Package] = {}
+    for directory in site_directories(squashfs, python):
+        for name in _list(squashfs, directory, *METADATA):
+            package = read_package(f"{directory}/{name}", partial(_read_text, squashfs, limit=METADATA_LIMIT))
+            if package is not None:
+                packages.setdefault(comparable_name(package.name), package)
+    return tuple(sorted(packages.values(), key=lambda package: (package.name.lower(), package.name)))
+
+
+def site_directories(squashfs: Squashfs, python: PythonFacts) -> list[str]:
+    """List the directories where the Python looks for packages, in order."""
+    base = _base_prefix(squashfs, python.prefix)
+    prefixes = [python.prefix] if base is None else [python.prefix, base]
+    if "/usr" in prefixes:
+        prefixes.insert(prefixes.index("/usr"), "/usr/local")  # Debian and Fedora install pip packages there
+    prefixes[:0] = baked_prefixes(squashfs)
+    found: dict[str, None] = {}
+    for prefix in prefixes:
+        for library, place in product(("lib", "lib64"), ("site-packages", "dist-packages")):
+            for version in (python.version, "3"):
+                found[squashfs.real_path(f"{prefix}/{library}/python{version}/{place}") or ""] = None
+    return [directory for directory in found if directory]
+
+
+def baked_prefixes(squashfs: Squashfs) -> list[str]:
+    """List the prefixes of packages that `hpcmod bake` added, the newest first."""
+    numbers = [int(name) for name in squashfs.listdir(BAKED_IN_CONTAINER) if re.fullmatch(r"[1-9]\d{0,8}", name)]
+    return [f"{BAKED_IN_CONTAINER}/{number}" for number in sorted(numbers, reverse=True)]
+
+
+def _base_prefix(squashfs: Squashfs, prefix: str) -> str | None:
+    """Return the prefix of the Python whose packages a virtual environment also sees; None if it sees none."""
+    settings = dict(_setting(line) for line in _read_text(squashfs, f"{prefix}/pyvenv.cfg").splitlines())
+    if settings.get("include-system-site-packages", "").lower() != "true":
+        return None
+    home = settings.get("home", "").rstrip("/")
+    return home[: -len("/bin")] if home.endswith("/bin") else None
+
+
+def _setting(line: str) -> tuple[str, str]:
+    name, _, value = line.partition("=")
+    return name.strip().lower(), value.strip()
+
+
+def _read_tools(squashfs: Squashfs, search_path: list[str], python: PythonFacts | None) -> tuple[str, ...]:
+    """List the executables on PATH that belong neither to the system nor to the Python, sorted."""
+    known = (*_SYSTEM_DIRECTORIES, f"{python.prefix}/bin") if python else _SYSTEM_DIRECTORIES
+    places = {squashfs.real_path(place) for place in (*search_path, *DEFAULT_PATH)}
+    places -= {squashfs.real_path(place) for place in known}
+    return tuple(sorted({name for place in places if place for name in _executables(squashfs, place)}))
+
+
+def _find_trial(squashfs: Squashfs, search_path: list[str], python: PythonFacts | None) -> tuple[str, ...]:
+    """Return a command line that does nothing; an image with a single program may have none."""
+    for words in _TRIALS:
+        if any(_is_executable(squashfs, f"{place}/{words[0]}") for place in (*search_path, *DEFAULT_PATH)):
+            return words
+    return (python.executable, "-c", "") if python else ()
+
+
+def _executables(squashfs: Squashfs, directory: str) -> tuple[str, ...]:
+    names = _list(squashfs, directory)
+    return tuple(sorted(name for name in names if _is_executable(squashfs, f"{directory}/{name}")))
+
+
+def _is_executable(squashfs: Squashfs, path: str) -> bool:
+    inode = squashfs.find(path)
+    return inode is not None and inode.executable

@@ -1,0 +1,73 @@
+"""Read which Python packages are in a directory, or in the packages that a user added to an installation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator
+from pathlib import Path
+
+from hpcmod.core.fs.reading import open_regular
+from hpcmod.core.values.facts import Package
+from hpcmod.core.values.metadata import METADATA, METADATA_LIMIT, read_package
+
+
+def read_packages(root: Path) -> tuple[Package, ...]:
+    """Return the Python packages that the user added to an installation, sorted by name; from the squashfs if packed.
+
+    Raises
+    ------
+    BadInputError, VerificationError, LackingError
+        If the squashfs cannot be read.
+    """
+    packed = root / "user-software.squashfs"
+    if not packed.is_file():
+        found = _find_packages(f"{root}/user-software", _names_in, _read_start)
+        return tuple(sorted(found, key=lambda one: one.name.lower()))
+    from hpcmod.images.squashfs.reader import Squashfs  # packages are rarely packed
+
+    with open_regular(packed) as file:
+        squashfs = Squashfs(file, 0, packed.stat().st_size)
+
+        def read(path: str) -> str:
+            inode = squashfs.find(path)
+            is_file = inode is not None and inode.kind == "file"
+            return squashfs.read_bytes(path, METADATA_LIMIT).decode(errors="replace") if is_file else ""
+
+        return tuple(sorted(_find_packages("", squashfs.listdir, read), key=lambda one: one.name.lower()))
+
+
+def _find_packages(top: str, names_in: Callable[[str], list[str]], read: Callable[[str], str]) -> Iterator[Package]:
+    """Yield the packages of all virtual environments below a directory."""
+    for venv in names_in(f"{top}/venv"):
+        for python in names_in(f"{top}/venv/{venv}/lib"):
+            directory = f"{top}/venv/{venv}/lib/{python}/site-packages"
+            found = (read_package(f"{directory}/{one}", read) for one in names_in(directory) if one.endswith(METADATA))
+            yield from filter(None, found)
+
+
+def read_packages_in(directory: Path, only: Container[str] | None = None) -> tuple[Package, ...]:
+    """Return the Python packages in a directory of packages, sorted by name.
+
+    Parameters
+    ----------
+    only
+        Names of the directories with metadata that are read; None: all.
+    """
+    metadata = (name for name in _names_in(str(directory)) if name.endswith(METADATA))
+    named = (name for name in metadata if only is None or name in only)
+    found = filter(None, (read_package(f"{directory}/{one}", _read_start) for one in named))
+    return tuple(sorted(found, key=lambda one: one.name.lower()))
+
+
+def _names_in(directory: str) -> list[str]:
+    try:
+        return [path.name for path in Path(directory).iterdir()]
+    except OSError:
+        return []
+
+
+def _read_start(path: str) -> str:
+    try:
+        with open_regular(path) as file:
+            return file.read(METADATA_LIMIT).decode(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,1 @@
+"""Read OCI images, in a directory or an archive."""

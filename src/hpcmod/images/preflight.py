@@ -1,0 +1,100 @@
+"""Check free space and quotas before work starts: bytes and files needed against those available."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcmod.core.errors import LackingError, NoSpaceError
+from hpcmod.images.quota import Quota, read_quotas
+
+
+@dataclass(frozen=True)
+class Need:
+    """The space that one step needs."""
+
+    directory: Path
+    """Target directory, which may not exist yet."""
+    bytes: int
+    inodes: int
+    """Number of files and directories."""
+    what: str
+    """Description for the message: `the layers of docker://...`."""
+    setting: str
+    """How to write it elsewhere, as the end of a sentence: `choose another place for ...: NAME=DIRECTORY`."""
+
+
+@dataclass(frozen=True)
+class SpaceLeft:
+    """The space left on a file system; None where unlimited or unknown."""
+
+    bytes: int | None
+    inodes: int | None
+    of: str
+    """Origin of the limit: `free`, or a quota's name."""
+
+
+def check_room(needs: Sequence[Need], *, quotas: Callable[[Path], Iterable[Quota]] = read_quotas) -> None:
+    """Check that all steps together fit; steps that write to the same file system are added up.
+
+    Raises
+    ------
+    NoSpaceError
+        With the space needed, the space left, and what to do.
+    LackingError
+        If a directory or its nearest existing parent cannot be accessed.
+    """
+    together: dict[int, list[Need]] = {}
+    places: dict[int, Path] = {}
+    for need in needs:
+        place = _existing(need.directory)
+        try:
+            device = place.stat().st_dev
+        except OSError as err:
+            raise LackingError(f"{place}: cannot be accessed: {err.strerror}", need.setting) from err
+        together.setdefault(device, []).append(need)
+        places.setdefault(device, place)
+    for device, share in together.items():
+        of_quotas = (
+            SpaceLeft(quota.bytes_left, quota.inodes_left, f"left of the {quota.name} quota")
+            for quota in quotas(places[device])
+        )
+        _check_share(share, [_free(places[device]), *of_quotas])
+
+
+def _check_share(needs: Sequence[Need], spaces: Iterable[SpaceLeft]) -> None:
+    size, inodes = sum(need.bytes for need in needs), sum(need.inodes for need in needs)
+    for room in spaces:
+        if room.bytes is not None and size > room.bytes:
+            raise _no_room(needs, f"{_show(size)} needed, {_show(room.bytes)} {room.of}")
+        if room.inodes is not None and inodes > room.inodes:
+            raise _no_room(needs, f"{inodes} files needed, {room.inodes} {room.of}")
+
+
+def _no_room(needs: Sequence[Need], numbers: str) -> NoSpaceError:
+    parts = ", ".join(f"{need.what} {_show(need.bytes)}" for need in needs)
+    settings = "; or ".join(dict.fromkeys(need.setting for need in needs))
+    return NoSpaceError(
+        f"{needs[0].directory}: no space: {numbers} ({parts})", f"Free some space there, or {settings}."
+    )
+
+
+def _existing(directory: Path) -> Path:
+    """Return the directory, or its nearest existing parent."""
+    place = directory.absolute()
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    return place
+
+
+def _free(place: Path) -> SpaceLeft:
+    found = os.statvfs(place)
+    # f_files is 0 if the file system does not count files (btrfs, some network file systems)
+    return SpaceLeft(found.f_bavail * found.f_frsize, found.f_favail if found.f_files else None, "free")
+
+
+def _show(size: int) -> str:
+    """Format a number of bytes exactly, and also in GB if large."""
+    return f"{size} bytes" + (f" ({size / 1e9:.1f} GB)" if size >= 10**8 else "")

@@ -1,0 +1,236 @@
+"""Open, fetch and resolve images and artifacts of a registry (OCI distribution specification 1.1)."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO
+
+from hpcmod.core.errors import BadInputError
+from hpcmod.core.values.reference import ImageReference
+from hpcmod.images.blobs.download import Downloads
+from hpcmod.images.blobs.streamed import open_stream
+from hpcmod.images.blobs.tally import Tally
+from hpcmod.images.cache import SETTING, Cache
+from hpcmod.images.copy import copy_image
+from hpcmod.images.integrity import Progress, file_sha256
+from hpcmod.images.oci.image import OciImage, make_image
+from hpcmod.images.preflight import Need, check_room
+from hpcmod.images.values.oci import Manifest, OciDescriptor, choose_platform, parse_manifest
+from hpcmod.images.web.repository import USUAL, Access, Repository
+
+_DEEPEST = 3  # nested indexes
+_SIF_LAYER = "application/vnd.sylabs.sif.layer.v1.sif"
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """A fetched artifact."""
+
+    digest: str
+    """Digest of its manifest."""
+    sha256: str
+    """Sha256 of the file: 64 hexadecimal digits."""
+    size: int
+    """Size of the file in bytes."""
+
+
+@contextmanager
+def _repository(reference: ImageReference, access: Access) -> Iterator[Repository]:
+    if reference.kind not in ("docker", "oras"):
+        raise BadInputError(
+            f"image {reference.text!r}: not in a registry", "Write docker://HOST/NAME:TAG or oras://..."
+        )
+    with closing(access.session_factory()) as session:
+        yield Repository(reference, session, access)
+
+
+@contextmanager
+def open_registry_image(
+    reference: ImageReference,
+    *,
+    architecture: str,
+    cache: Cache | None,
+    access: Access = USUAL,
+    detail: Callable[[str], None] | None = None,
+) -> Iterator[OciImage]:
+    """Open an image in a registry; fetching the layers starts when one is first opened, and stops at the block's end.
+
+    Parameters
+    ----------
+    reference
+        docker://...
+    architecture
+        GOARCH of the image to choose from an index: amd64, arm64, ...
+    cache
+        Cache for blobs: several are fetched at once, the top layer first, and cached blobs are not fetched again. If
+        None, the disk is not used: a layer is streamed each time it is read.
+    detail
+        Called with a text that describes the progress of each blob.
+
+    Raises
+    ------
+    BadInputError
+        If the manifest is not an image.
+    NotFoundError
+        If the registry has no such image.
+    LackingError
+        If there is no image for that architecture, or the cache cannot be written.
+    NoSpaceError
+        If it does not fit into the cache.
+    VerificationError
+        If a digest is wrong; here, or when a layer has been read to its end.
+    RemoteError
+        If the registry refuses or fails; here, or while a layer is read.
+    """
+    with _repository(reference, access) as repository:
+        digest, manifest = _find_manifest(repository, reference, architecture, cache)
+        config = repository.config(manifest.config, cache)
+        tally = _make_tally(reference, manifest.layers, detail=detail)
+        make = partial(make_image, reference, manifest, config, digest=digest, architecture=architecture)
+        if cache is None:
+            yield make(open_blob=partial(_stream, repository, tally))
+            return
+        layers = reversed(manifest.layers)  # the order in which a conversion reads them
+        blobs = tuple({layer.digest: layer for layer in layers}.values())
+        _check_cache(cache, blobs, reference)
+        with Downloads(cache, repository.ask, blobs=blobs, tally=tally, tell=repository.tell) as downloads:
+            yield make(open_blob=downloads.open)
+
+
+def resolve(reference: ImageReference, *, access: Access = USUAL, cache: Cache | None = None) -> str:
+    """Return the current digest of the manifest or index that a reference names in its registry.
+
+    Raises
+    ------
+    HpcmodError
+        As `open_registry_image`.
+    """
+    with _repository(reference, access) as repository:
+        digest, text = repository.manifest(reference.digest or reference.tag, cache)
+    parse_manifest(text)
+    return digest
+
+
+def fetch_artifact(
+    reference: ImageReference,
+    partial: Path,
+    *,
+    architecture: str,
+    cache: Cache | None = None,
+    access: Access = USUAL,
+    progress: Progress | None = None,
+    detail: Callable[[str], None] | None = None,
+) -> Fetched:
+    """Fetch a SIF that was pushed to a registry as an artifact (oras://).
+
+    Parameters
+    ----------
+    partial
+        Temporary path, the same each time: if the file already exists with the right digest, it is not fetched again.
+    cache
+        Cache for the file; if None, interrupted downloads are kept in a directory beside `partial`.
+    progress
+        Called with the bytes done and the total, at most ten times a second.
+    detail
+        Called before `progress` with a text that describes the progress of the file.
+
+    Raises
+    ------
+    HpcmodError
+        As `open_registry_image`.
+    """
+    with _repository(reference, access) as repository:
+        digest, manifest = _find_manifest(repository, reference, architecture, cache)
+        blob = _choose_file(reference, manifest)
+        fetched = Fetched(digest, blob.digest.partition(":")[2], blob.size)
+        store = cache or Cache(partial.with_name(f"{partial.name}.blobs"))
+        if _is_there(partial, fetched):
+            _remove(store, keep=cache is not None)
+            return fetched
+        copies = [Need(partial.parent, blob.size, 1, "the file", "choose another path for it")] if cache else []
+        _check_cache(store, (blob,), reference, *copies)
+        tally = _make_tally(reference, (blob,), progress=progress, detail=detail)
+        with Downloads(store, repository.ask, blobs=(blob,), tally=tally, tell=repository.tell) as downloads:
+            downloads.wait(blob)
+    _put(store, blob, partial, keep=cache is not None)
+    return fetched
+
+
+def _is_there(partial: Path, fetched: Fetched) -> bool:
+    """Return whether an earlier fetch has left the complete file."""
+    try:
+        return partial.stat().st_size == fetched.size and file_sha256(partial) == fetched.sha256
+    except FileNotFoundError:
+        return False
+
+
+def _put(store: Cache, blob: OciDescriptor, out: Path, *, keep: bool) -> None:
+    """Move a fetched file to its path; with `keep`, leave it in the cache too."""
+    if keep:
+        copy_image(store.path(blob.digest), out, checksum=blob.digest)
+        return
+    try:
+        store.path(blob.digest).chmod(0o644)
+        store.path(blob.digest).replace(out)
+    except OSError as err:
+        raise store.fault(err) from err
+    _remove(store, keep=keep)
+
+
+def _remove(store: Cache, *, keep: bool) -> None:
+    if not keep:
+        shutil.rmtree(store.directory, ignore_errors=True)
+
+
+def _choose_file(reference: ImageReference, manifest: Manifest) -> OciDescriptor:
+    """Choose the SIF of an artifact: its only layer, or the layer with the media type of a SIF."""
+    marked = [layer for layer in manifest.layers if layer.media_type == _SIF_LAYER]
+    found = marked or list(manifest.layers)
+    if len(found) != 1:
+        raise BadInputError(
+            f"{reference.canonical}: an artifact with {len(manifest.layers)} files, expected one SIF",
+            "If it is a container image, write docker:// instead of oras://.",
+        )
+    return found[0]
+
+
+def _find_manifest(
+    repository: Repository, reference: ImageReference, architecture: str, cache: Cache | None
+) -> tuple[str, Manifest]:
+    """Read the manifest that a reference names, directly or through an index."""
+    name = reference.digest or reference.tag
+    for _ in range(_DEEPEST):
+        digest, text = repository.manifest(name, cache)
+        found = parse_manifest(text)
+        if isinstance(found, Manifest):
+            return digest, found
+        name = choose_platform(found, architecture).digest
+    raise BadInputError(f"{reference.canonical}: indexes nested {_DEEPEST} levels deep")
+
+
+def _make_tally(
+    reference: ImageReference,
+    blobs: Iterable[OciDescriptor],
+    *,
+    progress: Progress | None = None,
+    detail: Callable[[str], None] | None,
+) -> Tally:
+    return Tally(reference.canonical, {blob.digest: blob.size for blob in blobs}, progress=progress, detail=detail)
+
+
+def _check_cache(cache: Cache, blobs: Sequence[OciDescriptor], reference: ImageReference, *more: Need) -> None:
+    """Raise NoSpaceError early if the blobs and the additional needs do not fit."""
+    missing = [blob for blob in blobs if not cache.find(blob.digest, blob.size)]
+    size = sum(blob.size - min(blob.size, cache.size_of_partial(blob.digest)) for blob in missing)
+    what = f"{len(missing)} blobs of {reference.canonical}"
+    check_room([Need(cache.directory, size, 3 * len(missing), what, SETTING), *more])
+
+
+def _stream(repository: Repository, tally: Tally, blob: OciDescriptor) -> BinaryIO:
+    count = partial(tally.set, blob.digest)
+    return open_stream(blob, ask=repository.ask, what=tally.what, tell=repository.tell, count=count)

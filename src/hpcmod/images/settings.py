@@ -1,0 +1,150 @@
+"""Options for fetching images on this machine: the cache, the compression of SIFs, and the trust policy."""
+
+from __future__ import annotations
+
+import contextlib
+import grp
+import os
+import platform
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from string import Template
+
+from hpcmod.core.errors import BadInputError, LackingError
+from hpcmod.images.acquire.fetch_sif import ObtainOptions
+from hpcmod.images.cache import Cache
+from hpcmod.images.convert import ConvertOptions
+from hpcmod.images.sif.format import architecture_name
+from hpcmod.images.squashfs.codecs import codec
+from hpcmod.images.web.repository import Access
+from hpcmod.machine.values.site import Site
+
+_PLACES = (("XDG_CACHE_HOME", "hpcmod"), ("HOME", ".cache/hpcmod"))
+_OF_RUNTIMES = ("APPTAINER_CACHEDIR", "SINGULARITY_CACHEDIR")
+
+
+def make_options(
+    site: Site,
+    environ: Mapping[str, str],
+    *,
+    tool: str,
+    checksum: str | None = None,
+    compression: str = "",
+    max_memory: int = 0,
+    use_cache: bool = True,
+    allow_http: bool = False,
+    tell: Callable[[str], None] = lambda _: None,
+) -> ObtainOptions:
+    """Make the options from the site profile, the environment, and the command line.
+
+    Parameters
+    ----------
+    environ
+        HPCMOD_CACHE, HPCMOD_MAX_MEMORY and the usual variables for caches are read; child processes get all.
+    tool
+        Name and version of this program.
+    compression
+        Overrides `images.compression` of the profile.
+    max_memory
+        Most MB for the entries of an image during conversion; 0 for $HPCMOD_MAX_MEMORY or the default.
+
+    Raises
+    ------
+    HpcmodError
+        If the compressor is unknown, or no cache directory can be found.
+    """
+    return ObtainOptions(
+        architecture=architecture_name(platform.machine()),
+        tool=tool,
+        environ=environ,
+        checksum=checksum,
+        policy=site.trust,
+        striping=site.striping,
+        cache=open_cache(site, environ) if use_cache else None,
+        access=Access(allow_http=allow_http, announce=cache(tell)),  # once per message
+        conversion=_with_memory(
+            parse_compression(compression or site.compression), max_memory or environ.get("HPCMOD_MAX_MEMORY", "")
+        ),
+        tell=tell,
+    )
+
+
+def parse_compression(text: str) -> ConvertOptions:
+    """Parse NAME[:LEVEL] into options; an empty string gives the default.
+
+    Raises
+    ------
+    HpcmodError
+        If the compressor or level is unknown, or its library is missing.
+    """
+    if not text:
+        return ConvertOptions()
+    name, colon, level = text.partition(":")
+    if colon and not re.fullmatch(r"[0-9]{1,2}", level):
+        raise BadInputError(f"compression {text!r}: {level!r} is not a valid level", "Write it as zstd:3 or gzip:6.")
+    chosen = codec(name, int(level) if level else None)
+    return ConvertOptions(compression=chosen.name, level=chosen.level)
+
+
+def _with_memory(options: ConvertOptions, megabytes: int | str) -> ConvertOptions:
+    if megabytes == "":
+        return options
+    if not re.fullmatch(r"[1-9][0-9]{0,8}", str(megabytes)):
+        raise BadInputError(f"HPCMOD_MAX_MEMORY is {megabytes!r}, expected a number of MB", "HPCMOD_MAX_MEMORY=2000")
+    return replace(options, most_memory=int(megabytes) * 10**6)
+
+
+def open_cache(site: Site, environ: Mapping[str, str]) -> Cache:
+    """Open the cache: $HPCMOD_CACHE, else the site's, else the user's, beside the runtime's cache if that was moved.
+
+    Raises
+    ------
+    LackingError
+        If no directory can be found, or it cannot be created for its group.
+    """
+    directory = Path(_place(site, environ))
+    if site.cache_group and not environ.get("HPCMOD_CACHE") and not directory.exists():
+        _make_shared(directory, site.cache_group)
+    return Cache(directory)
+
+
+def _place(site: Site, environ: Mapping[str, str]) -> str:
+    if environ.get("HPCMOD_CACHE"):
+        return environ["HPCMOD_CACHE"]
+    if site.cache:
+        return Template(site.cache).safe_substitute(environ)
+    for name, below in (*((name, "hpcmod") for name in _OF_RUNTIMES), *_PLACES):
+        if environ.get(name):
+            return f"{environ[name]}/{below}"
+    raise LackingError("no directory for the cache: neither HOME nor HPCMOD_CACHE is set", "Set HPCMOD_CACHE.")
+
+
+def _make_shared(directory: Path, group: str) -> None:
+    """Create the directory of a group's cache, renamed to its final path only when the group owns it.
+
+    Raises
+    ------
+    LackingError
+        If the user may not, e.g. because they are not in that group.
+    """
+    try:
+        number = grp.getgrnam(group).gr_gid
+    except KeyError as err:
+        raise LackingError(f"images.cache_group: unknown group {group!r}", "Fix the site profile.") from err
+    partial = directory.with_name(f".{directory.name}.{os.getpid()}")
+    try:
+        partial.mkdir(parents=True)
+        os.chown(partial, -1, number)
+        partial.chmod(0o2770)
+        partial.rename(directory)
+    except OSError as err:
+        with contextlib.suppress(OSError):
+            partial.rmdir()
+        if not directory.is_dir():  # created by another process meanwhile
+            raise LackingError(
+                f"{directory}: cannot be created for the group {group}: {err.strerror}",
+                "Ask a member of that group to create it, or set HPCMOD_CACHE to your own directory.",
+            ) from err

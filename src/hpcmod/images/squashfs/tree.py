@@ -1,0 +1,86 @@
+"""The content of a file system image: a tree of nodes, and the location of each file's written content."""
+
+from __future__ import annotations
+
+from hpcmod.images.squashfs.format import NO_FRAGMENT
+
+_NO_BLOCKS: list[int] = []  # shared by all files without blocks
+
+KINDS = ("dir", "file", "symlink", "block", "char", "fifo", "socket")
+
+
+class FileData:
+    """The location of a file's content in the image, set by the writer; several nodes may share one.
+
+    A file's blocks are consecutive. A file shorter than a block is in a fragment block with other files instead.
+    """
+
+    __slots__ = ("fragment", "holes", "offset", "size", "sizes", "start")
+
+    def __init__(
+        self, size: int, *, sizes: list[int] | None = None, fragment: int = NO_FRAGMENT, offset: int = 0
+    ) -> None:
+        self.size = size
+        """Size of the file in bytes."""
+        self.start = -1
+        """Offset of the first block that is not a hole; -1 until one is written."""
+        self.sizes = _NO_BLOCKS if sizes is None else sizes
+        """Size field of each block: 0 for a hole; else the compressed size, with bit 24 set if not compressed."""
+        self.fragment = fragment
+        """Number of the fragment block with the content."""
+        self.offset = offset
+        """Offset in the uncompressed fragment block."""
+        self.holes = 0
+        """Bytes of blocks that are holes."""
+
+
+class Node:
+    """A file, a directory or anything else with a name; a node with two names is a hard link.
+
+    Parameters
+    ----------
+    kind
+        One of KINDS.
+    mode
+        Permission bits, 07777.
+    mtime
+        Unix seconds.
+    xattrs
+        Extended attributes: full name and value.
+    target
+        Target of a symlink.
+    device
+        Major and minor number of a device.
+    data
+        Content of a file.
+    """
+
+    __slots__ = ("children", "data", "device", "gid", "kind", "mode", "mtime", "target", "uid", "xattrs")
+
+    children: dict[bytes, Node]
+    """By name; only a directory has this attribute."""
+
+    def __init__(
+        self,
+        kind: str,
+        mode: int,
+        *,
+        uid: int = 0,
+        gid: int = 0,
+        mtime: int = 0,
+        xattrs: tuple[tuple[bytes, bytes], ...] = (),
+        target: bytes = b"",
+        device: tuple[int, int] = (0, 0),
+        data: FileData | None = None,
+    ) -> None:
+        self.kind = kind
+        self.mode = mode
+        self.uid = uid
+        self.gid = gid
+        self.mtime = mtime
+        self.xattrs = xattrs
+        self.target = target
+        self.device = device
+        self.data = data
+        if kind == "dir":
+            self.children = {}

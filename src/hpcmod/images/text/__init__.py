@@ -1,0 +1,1 @@
+"""Render the documents of OCI images."""

@@ -1,0 +1,1 @@
+"""Check where an image comes from: signatures, policy, provenance."""

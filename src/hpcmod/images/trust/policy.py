@@ -1,0 +1,187 @@
+"""Enforce a site's trust policy on images that are being fetched or already exist."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hpcmod.core.errors import BadInputError, UntrustedError, VerificationError
+from hpcmod.core.values.facts import Provenance
+from hpcmod.core.values.reference import LOCAL_KINDS, OCI_KINDS, ImageReference
+from hpcmod.core.values.trust import TrustEvidence, TrustPolicy, TrustRule, check_pinned, stricter
+from hpcmod.images.trust.provenance import is_remembered, read_provenance, sidecar
+from hpcmod.images.trust.sif_signature import check_sif_signature
+
+if TYPE_CHECKING:
+    from hpcmod.images.web.repository import Access
+
+_SIGNATURE = "signature"
+
+
+@dataclass(frozen=True)
+class Found:
+    """An existing SIF that satisfies the policy."""
+
+    verified: TrustEvidence
+    sha256: str | None
+    """Expected sha256 from its provenance file; None if there is none."""
+    provenance: Provenance | None
+    copy_rule: TrustRule
+    """Rule for checking a copy, because this file may be replaced before it is copied."""
+    ours: bool = False
+    """Whether a run of this user has fetched it."""
+    place: str = ""
+    """Path of the file that the policy was applied to, links resolved; read only this file."""
+
+
+def verify_image_trust(
+    reference: ImageReference, rule: TrustRule, digests: Sequence[str], *, access: Access
+) -> TrustEvidence:
+    """Check the signature of an image in a registry, if the rule requires one.
+
+    Parameters
+    ----------
+    digests
+        Accepted signed digests: of the index that the reference names, and of the image chosen from it.
+
+    Raises
+    ------
+    HpcmodError
+        As check_signatures.
+    """
+    if _SIGNATURE not in rule.needs:
+        return TrustEvidence()
+    if reference.kind not in ("docker", "oras"):
+        raise UntrustedError(
+            f"{reference.canonical}: the site's rule for {rule.source} requires a signature, which only a registry has",
+            "Fetch the image from its registry: docker://HOST/NAME@sha256:...",
+        )
+    from hpcmod.images.trust.cosign import check_signatures, fetch_signatures
+
+    for digest in dict.fromkeys(digests):
+        signatures = fetch_signatures(reference, digest, access=access)
+        if signatures:
+            break
+    else:
+        digest, signatures = digests[0], []
+    _keys(rule)
+    return TrustEvidence(((_SIGNATURE, check_signatures(reference, digest, signatures, rule)),))
+
+
+def verify_sif_trust(
+    sif: Path, rule: TrustRule, environ: Mapping[str, str], *, shown: Path | None = None
+) -> TrustEvidence:
+    """Check the signature of a SIF, if the rule requires one; `shown` and errors as in `check_sif_signature`."""
+    if _SIGNATURE not in rule.needs:
+        return TrustEvidence()
+    return TrustEvidence(((_SIGNATURE, check_sif_signature(sif, _keys(rule), environ, shown=shown)),))
+
+
+def _keys(rule: TrustRule) -> tuple[str, ...]:
+    if not rule.keys:
+        raise BadInputError(
+            f"the site's rule for {rule.source} requires a signature, but lists no keys",
+            "Add public keys: [trust] keys = [...].",
+        )
+    return rule.keys
+
+
+def verify_local_sif(
+    sif: Path, reference: ImageReference, policy: TrustPolicy, *, checksum: str | None, environ: Mapping[str, str]
+) -> Found:
+    """Check an existing SIF against the policy and its provenance file, without reading it in full.
+
+    Parameters
+    ----------
+    reference
+        The requested reference; for a registry or URL, an earlier run has fetched the SIF.
+    checksum
+        Expected sha256 of the SIF; None if unknown.
+
+    Raises
+    ------
+    VerificationError
+        If it was fetched from another image than requested.
+    UntrustedError
+        If a digest was requested, but the file has no provenance.
+    HpcmodError
+        If the policy is not met.
+    """
+    known = read_provenance(sif)
+    if known and reference.digest and known.digest != reference.digest:
+        raise VerificationError(
+            f"{sif}: was fetched from {known.reference} as {known.digest or 'a file'}, expected {reference.digest}",
+            f"Remove it, and run this again: rm {sif} {sidecar(sif)}",
+        )
+    if reference.digest and not known and not checksum:
+        raise UntrustedError(
+            f"{sif}: no record that this file is {reference.canonical}",
+            f"Rename it to fetch it again: mv {sif} {sif}.old. Or give its sha256 in `checksums`.",
+        )
+    ours = known if known and is_remembered(known, environ) else None
+    place = os.path.realpath(sif)
+    rule = _rule_for_found(place, reference, policy, ours)
+    if rule.needs and reference.kind not in LOCAL_KINDS and not ours:
+        raise UntrustedError(
+            f"{sif}: the site has a rule for {rule.source}, but you have not fetched this file yourself",
+            f"Remove it to fetch it: rm {sif}. If the site keeps images there, add a rule for that directory.",
+        )
+    verified = check_pinned(replace(reference, digest=ours.digest if ours else ""), rule, checksum)
+    copy_rule = TrustRule(rule.source)
+    if _SIGNATURE in rule.needs:
+        verified = TrustEvidence((*verified.needs, *_signed(sif, rule, ours, environ).needs))
+        copy_rule = copy_rule if _key_of(ours, rule) else rule._replace(needs=(_SIGNATURE,))
+    return Found(verified, known.sha256 if known else None, known, copy_rule, ours is not None, place)
+
+
+def subject_of(reference: ImageReference) -> str:
+    """Return the subject for rules and records: the canonical reference, or the absolute path of a file."""
+    if not reference.path:
+        return reference.canonical
+    whole = replace(reference, path=str(Path(reference.path).absolute()))
+    return whole.canonical if reference.kind in OCI_KINDS else whole.path
+
+
+def rule_for(policy: TrustPolicy, reference: ImageReference) -> TrustRule:
+    """Return the rule for a reference; links in local paths are followed.
+
+    Raises
+    ------
+    UntrustedError
+        If the address is ambiguous for rules, because servers interpret it differently.
+    """
+    if reference.path:
+        reference = replace(reference, path=os.path.realpath(reference.path))
+    return policy.rule_for(subject_of(reference), os.path.realpath)
+
+
+def _rule_for_found(place: str, reference: ImageReference, policy: TrustPolicy, ours: Provenance | None) -> TrustRule:
+    """Return the rule for a file: by its path, else by its origin."""
+    alone = policy._replace(also=None)
+    source = place
+    if not alone.find(place, os.path.realpath):
+        local = reference.kind in LOCAL_KINDS
+        source = (ours.reference if ours else place) if local else reference.canonical
+    rule = alone.rule_for(source, os.path.realpath)
+    return stricter(rule, _rule_for_found(place, reference, policy.also, ours)) if policy.also else rule
+
+
+def is_met(known: Provenance, rule: TrustRule) -> bool:
+    """Return whether a SIF met the rule when it was fetched."""
+    met = {entry.partition(": ")[0] for entry in known.verified}
+    return set(rule.needs) <= met and (_SIGNATURE not in rule.needs or bool(_key_of(known, rule)))
+
+
+def _key_of(known: Provenance | None, rule: TrustRule) -> str:
+    """Return the key of the rule that signed the image a SIF was made from; empty if none did."""
+    verified = known.verified if known else ()
+    return next((key for key in rule.keys if f"{_SIGNATURE}: {key}" in verified), "")
+
+
+def _signed(sif: Path, rule: TrustRule, known: Provenance | None, environ: Mapping[str, str]) -> TrustEvidence:
+    """Return the signature that was verified when the SIF was made, else verify the SIF's own."""
+    key = _key_of(known, rule)
+    return TrustEvidence(((_SIGNATURE, key),)) if key else verify_sif_trust(sif, rule, environ)

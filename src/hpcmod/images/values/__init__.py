@@ -1,0 +1,1 @@
+"""Documents of OCI images as values."""

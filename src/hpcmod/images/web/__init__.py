@@ -1,0 +1,1 @@
+"""Clients of registries and web servers."""

@@ -1,0 +1,240 @@
+"""Log in to a registry: parse its challenge, request a token, and a new token when it has expired."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from hpcmod.core.errors import RemoteError
+from hpcmod.core.values.reference import check_address, redact
+from hpcmod.images.web.client import Auth, Client, LoginError, anonymous
+from hpcmod.images.web.credentials import Credentials
+
+if TYPE_CHECKING:
+    import requests
+
+_LOG = logging.getLogger(__name__)
+
+_LIMIT = 1 << 20  # bytes of a token server's answer
+_CLIENT = "hpcmod"
+_TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"  # noqa: S105 - RFC 9110, 5.6.2
+_SCHEME = re.compile(rf"({_TOKEN})(?:[ \t]+|(?=,)|$)")
+_PARAMETER = re.compile(rf'({_TOKEN})[ \t]*=[ \t]*(?:"((?:[^"\\]|\\.)*)"|({_TOKEN}))[ \t]*(?:,|$)')
+_BETWEEN = re.compile(r"[ \t,]*")
+_VISIBLE = re.compile(r"[!-~]+")
+
+
+@dataclass(frozen=True)
+class Challenge:
+    """One login scheme offered by a server."""
+
+    scheme: str
+    """Lower case: `basic`, `bearer`, ..."""
+    parameters: Mapping[str, str]
+    """Values by name in lower case."""
+
+
+def parse_challenges(text: str) -> tuple[Challenge, ...]:
+    """Parse a WWW-Authenticate header (RFC 9110, 11.6.1), up to the first syntax error."""
+    found = []
+    place = _end(_BETWEEN, text, 0)
+    while scheme := _SCHEME.match(text, place):
+        parameters = {}
+        place = _end(_BETWEEN, text, scheme.end())
+        while parameter := _PARAMETER.match(text, place):
+            name, quoted, plain = parameter.groups()
+            parameters[name.lower()] = plain if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
+            place = _end(_BETWEEN, text, parameter.end())
+        found.append(Challenge(scheme.group(1).lower(), parameters))
+    return tuple(found)
+
+
+def _end(pattern: re.Pattern[str], text: str, place: int) -> int:
+    match = pattern.match(text, place)
+    return match.end() if match else place
+
+
+class Authorizer:
+    """The login for one repository, shared by all threads that fetch from it.
+
+    Parameters
+    ----------
+    client
+        Client for requests to the token server.
+    registry
+        Name of the registry for messages.
+    scope
+        Scope of the token if the registry does not specify one.
+    find
+        Returns the user's login; called once, when first needed.
+    secure
+        Whether the registry was reached over https: then its token server must use https too.
+    allow_http
+        Whether plain http is allowed for a token server on another machine.
+    announce
+        Called with a message for the user before a password is sent to another host than the registry.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        registry: str,
+        *,
+        scope: str,
+        find: Callable[[], Credentials | None],
+        secure: bool,
+        allow_http: bool,
+        announce: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._client = client
+        self._announce = announce
+        self._registry = registry
+        self._scope = scope
+        self._find = find
+        self._secure = secure
+        self._allow_http = allow_http
+        self._lock = threading.Lock()
+        self._header = ""
+        self._credentials: Credentials | None = None
+
+    @property
+    def header(self) -> str:
+        """The current Authorization header; empty for none."""
+        return self._header
+
+    @property
+    def has_login(self) -> bool:
+        """Whether a login was found for the repository."""
+        return self._credentials is not None
+
+    def answer(self, refused: LoginError, shown: str) -> None:
+        """Replace the refused credentials, unless another thread has just done so.
+
+        Raises
+        ------
+        LoginError
+            If there are no others.
+        RemoteError
+            If the token server fails.
+        Retry
+            If a later attempt may succeed.
+        """
+        with self._lock:
+            if self._header != shown:
+                return
+            if self._credentials is None:
+                self._credentials = self._find()
+            header = self._choose(parse_challenges(refused.challenge))
+            if not header or header == shown:  # a new token differs each time, a password does not
+                raise self.no_login() from refused
+            self._header = header
+
+    def _choose(self, challenges: tuple[Challenge, ...]) -> str:
+        schemes = {challenge.scheme: challenge for challenge in reversed(challenges)}
+        known = self._credentials
+        if "bearer" in schemes:
+            if known and known.registry_token:
+                return _bearer(known.registry_token, self._registry)
+            return _bearer(self._ask_for_token(schemes["bearer"], known), self._registry)
+        if "basic" in schemes:
+            _LOG.info("%s wants a password: using %s", self._registry, _described(known))
+            return _basic(known) if known and known.user else ""
+        offered = ", ".join(sorted(schemes)) or "none named"
+        raise RemoteError(
+            f"{self._registry}: requires an unsupported kind of login: {offered}",
+            "Registries offer Bearer or Basic; check whether a proxy answers instead of the registry.",
+        )
+
+    def no_login(self) -> LoginError:
+        """Return the error for refused or missing credentials."""
+        cure = f"Log in with: apptainer registry login docker://{self._registry} (or podman login, docker login)."
+        if self._credentials:
+            said = f"{self._registry}: rejected the login from {self._credentials.source}"
+        else:
+            said = f"{self._registry}: requires a login, but none was found"
+        return LoginError(said, cure)
+
+    def _ask_for_token(self, challenge: Challenge, known: Credentials | None) -> str:
+        realm = challenge.parameters.get("realm", "")
+        if check_address(realm, allow_http=self._allow_http).scheme == "http" and self._secure:
+            raise RemoteError(f"{redact(realm)}: the registry's token server uses plain http, which is not allowed")
+        wanted = {"scope": challenge.parameters.get("scope") or self._scope}
+        if "service" in challenge.parameters:
+            wanted["service"] = challenge.parameters["service"]
+        server = urlsplit(realm).netloc.rpartition("@")[2].lower()
+        if known and (known.user or known.identity_token) and server != self._registry:
+            self._announce(f"sending the login for {self._registry} to its token server {server}")
+        _LOG.info("asking %s for a token, %s", redact(realm), _described(known))
+        try:
+            return self._exchange(realm, wanted, known)
+        except LoginError as err:
+            raise self.no_login() from err
+
+    def _exchange(self, realm: str, wanted: dict[str, str], known: Credentials | None) -> str:
+        if known and known.identity_token:
+            grant = {"grant_type": "refresh_token", "client_id": _CLIENT, "refresh_token": known.identity_token}
+            with self._client.get(realm, {}, auth=anonymous, form={**wanted, **grant}) as answer:
+                return _parse_token(realm, answer.chunks)
+        query = urlencode([*parse_qsl(urlsplit(realm).query, keep_blank_values=True), *wanted.items()])
+        auth = show_realm(_basic(known) if known and known.user else "")
+        with self._client.get(urlsplit(realm)._replace(query=query).geturl(), {}, auth=auth) as answer:
+            return _parse_token(realm, answer.chunks)
+
+
+def _described(known: Credentials | None) -> str:
+    return f"login from {known.source}" if known else "without a login"
+
+
+def show_realm(header: str) -> Auth:
+    """Return an Auth that sets an Authorization header; `anonymous` if the header is empty."""
+
+    def put(request: requests.PreparedRequest) -> requests.PreparedRequest:
+        request.headers["Authorization"] = header
+        return request
+
+    return put if header else anonymous
+
+
+def _basic(known: Credentials) -> str:
+    return "Basic " + base64.b64encode(f"{known.user}:{known.password}".encode()).decode()
+
+
+def _bearer(token: str, registry: str) -> str:
+    if not _VISIBLE.fullmatch(token):
+        raise RemoteError(f"{registry}: its token contains invalid characters", "Log in again.")
+    return f"Bearer {token}"
+
+
+def _parse_token(realm: str, chunks: Iterator[bytes]) -> str:
+    text = read_limited(chunks, _LIMIT, redact(realm))
+    try:
+        answer = json.loads(text)
+        token = answer.get("token") or answer["access_token"]
+    except (ValueError, KeyError, AttributeError, RecursionError):
+        token = None
+    if not isinstance(token, str) or not token:
+        raise RemoteError(f"{redact(realm)}: the token server's answer contains no token", "Run this again later.")
+    return token
+
+
+def read_limited(chunks: Iterator[bytes], limit: int, what: str) -> bytes:
+    """Read a short answer.
+
+    Raises
+    ------
+    RemoteError
+        If it has more than `limit` bytes.
+    """
+    found = bytearray()
+    for chunk in chunks:
+        found += chunk
+        if len(found) > limit:
+            raise RemoteError(f"{what}: the answer has more than {limit} bytes")
+    return bytes(found)

@@ -1,0 +1,191 @@
+"""The command `hpcmod import`: make easyconfigs from recipes in other formats."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+from hpcmod.core.cli.groups import CommandGroup
+from hpcmod.core.cli.output import json_option, print_json, print_message, print_text, tell
+from hpcmod.core.errors import BadInputError, LackingError, NotFoundError
+from hpcmod.core.progress import ProgressLine
+from hpcmod.importing.formats import SUFFIXES, ImportFormat, ListedFormat, find_format, guess_format, list_formats
+from hpcmod.importing.outcome import Outcome
+from hpcmod.importing.writing import CONVERTED, EXISTS, REFUSED, UNCHANGED, ImportRow, write_easyconfigs
+
+
+class _Formats(CommandGroup):
+    """A subcommand for each format, of hpcmod and of other distributions, which is imported when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return all formats that can be loaded; for each other one print a warning."""
+        names = []
+        for listed in list_formats():
+            try:
+                listed.load()
+            except LackingError as err:
+                tell(f"{err.message}. {err.cure}")
+            else:
+                names.append(listed.name)
+        return names
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        listed = find_format(cmd_name)
+        if listed is None:
+            return None
+        try:
+            return _make_command(listed, listed.load())
+        except LackingError as err:
+            return _make_failing_command(cmd_name, err)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Choose the format by the file's name if a file is given instead of a format."""
+        if find_format(args[0]) is None and not ctx.resilient_parsing:
+            args = [_format_of(args[0]), *args]
+        return super().resolve_command(ctx, args)
+
+
+def _format_of(given: str) -> str:
+    """Return the format of a file by its name.
+
+    Raises
+    ------
+    BadInputError
+        If none of hpcmod's formats has such files.
+    """
+    guessed = guess_format(Path(given))
+    if not guessed:
+        known = ", ".join(f"{name} ({suffix})" for name, suffix in SUFFIXES.items())
+        raise BadInputError(
+            f"{given}: neither a format nor a file that hpcmod import reads: {known}",
+            "Directories and other file names need the format: hpcmod import FORMAT PATH. "
+            "Dockerfiles and definition files: use hpcmod build. Batch scripts: use hpcmod lint, and hpcmod job.",
+        )
+    return guessed
+
+
+@dataclass(frozen=True)
+class ImportResult:
+    """Easyconfigs converted from recipes of other tools."""
+
+    dry_run: bool
+    converted: int
+    unchanged: int
+    exists: int
+    """Another easyconfig exists, and is kept."""
+    refused: int
+    recipes: tuple[ImportRow, ...]
+
+
+@click.group("import", cls=_Formats)
+def importing() -> None:
+    """Make easyconfigs from recipes of other tools, or a SIF.
+
+    Without a format, the file's name decides. The recipes are read, never run. Other Python packages can add formats.
+    Exit code 1: a recipe was refused, or a different easyconfig already exists.
+
+    \b
+    Examples:
+      hpcmod import lumi-eb LUMI-EasyBuild-containers/easybuild/easyconfigs --output ours
+      hpcmod import shpc ~/shpc-registry --dry-run
+      hpcmod import ngc ngc-container-environment-modules
+      hpcmod import edf ~/.edf
+      hpcmod import sif /shared/images
+    """
+
+
+def _make_failing_command(name: str, err: LackingError) -> click.Command:
+    """Return the subcommand of a format that cannot be loaded: it raises the error, whatever its arguments."""
+
+    def fail() -> NoReturn:
+        raise err
+
+    settings = {"ignore_unknown_options": True, "allow_extra_args": True}
+    return click.Command(name, callback=fail, context_settings=settings, add_help_option=False)
+
+
+def _make_command(listed: ListedFormat, loaded: ImportFormat) -> click.Command:
+    """Return the subcommand of a format."""
+
+    @click.command(listed.name, help=_help(listed.name, loaded))
+    @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+    @click.option(
+        "-o",
+        "--output",
+        default="easyconfigs",
+        metavar="DIRECTORY",
+        type=click.Path(path_type=Path, file_okay=False),
+        help="Directory for the easyconfigs, laid out as a robot path (default: easyconfigs).",
+    )
+    @click.option("--force", is_flag=True, help="Replace existing easyconfigs.")
+    @click.option("--dry-run", is_flag=True, help="Print the result for each recipe; write nothing.")
+    @json_option(ImportResult)
+    def convert(paths: Sequence[Path], output: Path, force: bool, dry_run: bool, as_json: bool, **own: bool) -> None:
+        outcomes = listed.run(loaded, _check_exist(paths), ProgressLine, **own)
+        _import(listed.name, outcomes, output=output, force=force, dry_run=dry_run, as_json=as_json)
+
+    convert.params[1:1] = [click.Option([f"--{own.name}"], is_flag=True, help=own.help) for own in loaded.options]
+    return convert
+
+
+def _help(name: str, loaded: ImportFormat) -> str:
+    if not loaded.examples:
+        return loaded.summary
+    lines = "\n".join(f"  hpcmod import {name} {example}" for example in loaded.examples)
+    return f"{loaded.summary}\n\n\b\nExamples:\n{lines}"
+
+
+def _check_exist(paths: Sequence[Path]) -> Sequence[Path]:
+    missing = [path for path in paths if not path.exists()]
+    if missing:
+        raise NotFoundError(
+            f"{missing[0]}: no such file or directory", "Give recipes, or directories to search for them."
+        )
+    return paths
+
+
+def _import(kind: str, outcomes: Iterable[Outcome], *, output: Path, force: bool, dry_run: bool, as_json: bool) -> None:
+    rows = []
+    for row in write_easyconfigs(outcomes, output, verb=f"hpcmod import {kind}", force=force, dry_run=dry_run):
+        rows.append(row)
+        if not as_json:
+            _show(row)
+    counts = Counter(row.status for row in rows)
+    if as_json:
+        result = ImportResult(
+            dry_run,
+            converted=counts[CONVERTED],
+            unchanged=counts[UNCHANGED],
+            exists=counts[EXISTS],
+            refused=counts[REFUSED],
+            recipes=tuple(rows),
+        )
+        print_json(result)
+    summary = ", ".join(
+        f"{counts[status]} {status}" for status in (CONVERTED, UNCHANGED, EXISTS, REFUSED) if counts[status]
+    )
+    where = "nothing was written (--dry-run)" if dry_run else f"in {output}"
+    print_message(f"{summary or 'no recipes found'}; {where}")
+    sys.exit(bool(counts[REFUSED] or counts[EXISTS]))
+
+
+def _show(row: ImportRow) -> None:
+    """Print the result for one recipe: a line with its status, and indented notes below."""
+    lines = [f"{row.status:9} {row.module or row.origin}"]
+    if row.status == EXISTS:
+        lines.append(f"          {row.path} exists and differs: --force replaces it")
+    if row.reason:
+        lines.append(f"          {row.reason}")
+    lines += [f"          not carried over: {clause}" for clause in row.left_out]
+    lines += [f"          changed: {clause}" for clause in row.changed]
+    lines += [f"          note: {clause}" for clause in row.notes]
+    for line in lines:
+        print_text(line.replace("\n", "?"))

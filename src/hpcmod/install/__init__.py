@@ -1,1 +1,0 @@
-"""Install, change and remove container modules on disk without ever exposing an incomplete state."""

@@ -1,1 +1,0 @@
-"""Build a user's package sets, and switch between their states."""

@@ -1,0 +1,1 @@
+"""Batch scripts and job steps, and the scheduler that runs them."""

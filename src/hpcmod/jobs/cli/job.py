@@ -1,0 +1,230 @@
+"""The command `hpcmod job`: write and submit a batch script."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import click
+
+from hpcmod import __version__
+from hpcmod.catalogue.cli.containers import complete_container, look_around, name_variant
+from hpcmod.core.cli.arguments import complete_file
+from hpcmod.core.cli.flags import with_flags
+from hpcmod.core.cli.output import json_option, print_data, print_json, tell
+from hpcmod.core.errors import BadInputError, NotFoundError
+from hpcmod.jobs.cli.options import JobFlags, make_request, of_a_job
+from hpcmod.jobs.cli.run_options import CommandOfProgram, of_a_run, runtime_name
+from hpcmod.jobs.cli.script import RepeatedScript, WrittenScript, save_script
+from hpcmod.jobs.values.job import JobPlan, make_job
+from hpcmod.jobs.values.request import JobRequest, with_options
+from hpcmod.jobs.values.slurm import VARIABLES, check_scheduler, make_salloc, value_of
+from hpcmod.machine import machine
+from hpcmod.machine.gpus import find_gpu_targets
+from hpcmod.machine.values.site import Site
+from hpcmod.machine.values.targets import runs_on
+from hpcmod.modules.installed import Installed
+
+
+@click.command(cls=CommandOfProgram, context_settings={"allow_interspersed_args": True})
+@click.argument("module", metavar="[NAME[/VERSION]]", required=False, default="", shell_complete=complete_container)
+@click.argument("program", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_file)
+@of_a_job
+@json_option(WrittenScript, RepeatedScript)
+@of_a_run
+@with_flags(JobFlags)
+def job(flags: JobFlags) -> None:
+    """Write a batch script for this machine and submit it.
+
+    The module is loaded in the job; PROGRAM is a Python file with its arguments, or a command of the image. Further
+    options of sbatch go into --sbatch, those of the run script into --env, e.g. --env HPCMOD_DEBUG=nccl.
+
+    \b
+    Examples:
+      hpcmod job PyTorch -N 4 -A project_465000001 -t 01:00:00 -- train.py --epochs 3 > train.sh
+      hpcmod job PyTorch/2.7.1 -N 2 --stage ram --submit -- train.py
+      hpcmod job PyTorch -N 2 --env NCCL_ALGO=Tree --sbatch=--array=0-15 -- train.py
+      hpcmod job PyTorch -N 2 --salloc
+      hpcmod job --rerun train.sh --submit
+    """
+    profile = machine.load_site(flags.site, {} if flags.site else os.environ)
+    check_scheduler(profile)
+    if flags.rerun:
+        from hpcmod.jobs.cli.rerun import rerun_job
+
+        rerun_job(flags)
+        return
+    prepared = prepare_job(flags, profile)
+    if flags.salloc:
+        _allocate(prepared.request, profile, submit=flags.submit)
+        return
+    _print(write_job(prepared, flags), as_json=flags.as_json)
+
+
+@dataclass(frozen=True)
+class PreparedJob:
+    """A request, and what is known about the machine and the container that it is for."""
+
+    request: JobRequest
+    site: Site
+    installed: Installed | None
+    """The installation of the module; None if hpcmod did not install it or it is not known here."""
+    elsewhere: bool
+    """Whether the job is for another machine, where only the profile is known."""
+
+
+@dataclass(frozen=True)
+class JobScript:
+    """A batch script, and what became of it."""
+
+    text: str
+    plan: JobPlan
+    path: Path | None
+    """File it was written to; None if it was not."""
+    number: str
+    """Number of the job; empty if it was not submitted."""
+    tested: str
+    """Answer of the scheduler to a test of the script; empty without one."""
+
+
+def prepare_job(flags: JobFlags, profile: Site) -> PreparedJob:
+    """Find the module of a job and make its request.
+
+    Raises
+    ------
+    HpcmodError
+        If the module does not exist or an option is not valid.
+    """
+    from hpcmod.jobs.cli.module import find_module
+
+    elsewhere = flags.site is not None and not flags.submits
+    loading, installed = find_module(flags.module, profile, chosen=flags.site is not None, elsewhere=elsewhere)
+    _check_module(loading.name, flags)
+    image_mpi = _image_mpi(installed, profile)
+    program = flags.program or (("python",) if flags.salloc else ())
+    request = make_request(replace(flags, program=program), loading, image_mpi=image_mpi, runtime=runtime_name())
+    request = replace(request, has_bash=installed is None or installed.has_bash)
+    variables = {name: os.environ.get(variable, "") for name, variable in VARIABLES.items()}
+    request = with_options(request, variables)
+    if flags.stage:
+        from hpcmod.jobs.cli.staging import with_staging
+
+        request = with_staging(request, flags, profile, _find_image(installed))
+    return PreparedJob(request, profile, installed, elsewhere)
+
+
+def _find_image(installed: Installed | None) -> Path | None:
+    """Return the image of an installation; None if it is not here."""
+    image = Path(installed.image.path) if installed and installed.image.path else None
+    return image if image and image.is_file() else None
+
+
+def _image_mpi(installed: Installed | None, site: Site) -> str:
+    """Return the MPI of an installation's image; empty if it has none or nothing is installed here."""
+    if installed is None or installed.record.fit.has_mpi is False:
+        return ""
+    from hpcmod.compat.recorded_fit import recorded_fit
+
+    fit = recorded_fit(installed, site, os.environ, __version__)
+    if fit is not None:  # else an import follows that takes as long as reading the image
+        return fit.mpi
+    from hpcmod.compat.fit import find_image_mpi
+
+    return find_image_mpi(installed, site, os.environ)
+
+
+def _check_module(module: str, flags: JobFlags) -> None:
+    if module.endswith(".py"):
+        raise BadInputError(
+            f"no module given: {module} is in its place", f"hpcmod job NAME[/VERSION] ... -- {module} ARGUMENTS"
+        )
+    if not module and not flags.salloc:  # an allocation may be for anything, e.g. to build an image
+        raise BadInputError("no module given", "hpcmod job NAME[/VERSION] ... -- train.py ARGUMENTS")
+
+
+def write_job(job: PreparedJob, flags: JobFlags) -> JobScript:
+    """Write the batch script of a job, submit it if that was asked for, and report notes to the user.
+
+    Raises
+    ------
+    HpcmodError
+        If the job would fail for want of a file or a command, or the scheduler refuses it.
+    """
+    from hpcmod.jobs.needs import find_missing
+    from hpcmod.jobs.queue import submit_script, test_script
+    from hpcmod.jobs.text.jobscript import render_jobscript
+
+    request, site, installed = job.request, job.site, job.installed
+    plan = make_job(request, site)
+    text = render_jobscript(plan)
+    submit = flags.submits
+    tested = "" if job.elsewhere else test_script(text, must=submit)
+    missing = () if job.elsewhere else find_missing(request, installed)
+    if missing and submit and flags.site is None:
+        raise NotFoundError("\n".join(found for found, _ in missing), missing[0][1])
+    path = None if flags.dry_run else save_script(text, flags.script or (Path(f"{plan.name}.sh") if submit else None))
+    number = submit_script(path) if submit and path else ""
+    unfit = () if job.elsewhere or installed is None else _explain_module(installed, site)
+    variant = () if job.elsewhere or installed is None else _name_variant(installed, site)
+    unsaid = () if job.elsewhere else _explain_output(request)
+    lacking = (f"{found}. {cure}" for found, cure in missing)
+    for note in (*plan.notes, *filter(None, [tested]), *lacking, *unsaid, *unfit, *variant):
+        tell(f"{note}")
+    return JobScript(text, plan, path, number, tested)
+
+
+def _print(job: JobScript, *, as_json: bool) -> None:
+    if as_json:
+        print_json(WrittenScript(job.path, job.number or None, job.tested or None, job.text, job.plan))
+    elif job.number:
+        print_data(job.number)
+    elif job.path is None:
+        print_data(job.text, nl=False)
+
+
+def _explain_module(installed: Installed, site: Site) -> Iterator[str]:
+    from hpcmod.compat.recorded_fit import explain_recorded, recorded_fit
+
+    fit = recorded_fit(installed, site, os.environ, __version__)
+    if fit is not None:
+        return explain_recorded(installed, fit)
+    from hpcmod.compat.fit import explain_module
+
+    return explain_module(installed, site, os.environ)
+
+
+def _name_variant(installed: Installed, site: Site) -> Iterator[str]:
+    """Yield the published variant for the GPUs of this machine, if the image of a module is for others."""
+    targets = installed.record.fit.targets
+    if runs_on(targets, find_gpu_targets(site)) is False:  # else the catalogues need not be read
+        yield from filter(None, [name_variant(look_around(None, profile=site), installed.module, targets)])
+
+
+def _explain_output(request: JobRequest) -> Iterator[str]:
+    """Yield warnings about missing directories: Slurm does not create them, and the job ends without a message."""
+    start = Path(value_of(request.more, "chdir", "D") or ".")
+    if not start.is_dir():
+        yield f"The job's working directory {start} does not exist: mkdir -p {start}"
+    files = (value_of(request.more, "output", "o"), value_of(request.more, "error", "e"))
+    for place in dict.fromkeys(start / Path(file).parent for file in files):
+        if "%" not in str(place) and not place.is_dir() and place != start:
+            yield f"The directory {place} does not exist, and Slurm does not create it: mkdir -p {place}"
+
+
+def _allocate(request: JobRequest, site: Site, *, submit: bool) -> None:
+    from hpcmod.core.process import become
+    from hpcmod.core.text.quote import sh_word
+
+    if request.variables:
+        raise BadInputError(
+            "--env needs a batch script, and --salloc does not write one",
+            "Leave it out, and export the variables in the allocation.",
+        )
+    argv = make_salloc(make_job(request, site).directives)
+    if submit:
+        sys.stdout.flush()
+        become(argv)
+    print_data(" ".join(map(sh_word, argv)))

@@ -1,0 +1,140 @@
+"""The command `hpcmod launch`: run one step in the current allocation, as a batch script of hpcmod would."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import click
+
+from hpcmod.core.cli.flags import with_flags
+from hpcmod.core.cli.output import print_data, tell
+from hpcmod.core.errors import LackingError, NotFoundError
+from hpcmod.core.process import become
+from hpcmod.jobs.cli.run_options import CommandOfProgram, RunFlags, of_a_run, runtime_name
+from hpcmod.jobs.values.allocation import Allocation, read_allocation
+from hpcmod.jobs.values.layout import Layout, make_layout
+from hpcmod.jobs.values.request import JobRequest, check_request
+from hpcmod.jobs.values.review import review_job
+from hpcmod.jobs.values.slurm import check_scheduler, step_in_job
+from hpcmod.jobs.values.step import Step, make_step
+from hpcmod.machine import machine
+from hpcmod.machine.values.site import Site
+
+
+@dataclass(frozen=True)
+class LaunchFlags(RunFlags):
+    """Arguments and options of `hpcmod launch`."""
+
+    program: tuple[str, ...]
+    dry_run: bool
+
+
+@click.command(cls=CommandOfProgram)
+@click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.option("--dry-run", is_flag=True, help="Print the srun command; run nothing.")
+@of_a_run
+@with_flags(LaunchFlags)
+def launch(flags: LaunchFlags) -> None:
+    """Run a program in your current Slurm allocation.
+
+    Load the module first. PROGRAM is a Python file with its arguments, or a command of the image.
+    Without GPUs, each node gets as many ranks as the allocation has tasks there.
+
+    \b
+    Examples:
+      hpcmod launch -- train.py --epochs 3
+      hpcmod launch --dry-run --launcher torchrun -- train.py
+    """
+    from hpcmod.jobs.text.jobscript import make_argv, render_step
+
+    site = machine.load_site(flags.site, {} if flags.site else os.environ)
+    allocation = _find_allocation(site)
+    image = os.environ.get("SIF", "")
+    request = _make_request(flags, site, allocation, image)
+    step = _make_step(request, site, allocation)
+    if not image and not flags.dry_run:
+        raise NotFoundError("SIF is not set: no container module is loaded", "module load NAME/VERSION")
+    if flags.stage:
+        image = _stage(flags, request, site, image)
+    if flags.dry_run:
+        print_data(render_step(step))
+        return
+    become(make_argv(step, image=image, runscripts=os.environ.get("RUNSCRIPTS", "")))
+
+
+def _stage(flags: LaunchFlags, request: JobRequest, site: Site, image: str) -> str:
+    """Stage the image as the options ask for, say why, and return its path; a dry run stages nothing."""
+    from hpcmod.jobs.cli.staging import stage_image, with_staging
+
+    request = with_staging(request, flags, site, Path(image) if image else None)
+    for line in request.stage_why:
+        tell(line)
+    return stage_image(request, site, Path(image)) if request.stage and not flags.dry_run else image
+
+
+def _find_allocation(site: Site) -> Allocation:
+    check_scheduler(site)
+    allocation = read_allocation(os.environ)
+    if allocation is None:
+        raise LackingError(
+            "not inside a Slurm allocation",
+            "Get one with salloc (`hpcmod job NAME --salloc` prints the command), or use hpcmod job --submit.",
+        )
+    return allocation
+
+
+def _make_request(flags: LaunchFlags, site: Site, allocation: Allocation, image: str) -> JobRequest:
+    from hpcmod.compat.fit import read_image_mpi
+
+    partition = allocation.partition
+    gpus = _gpus_of_allocation(allocation, site) if flags.gpus < 0 else flags.gpus
+    return JobRequest(
+        program=flags.program,
+        nodes=allocation.nodes,
+        ranks_per_node=flags.ranks_per_node or (0 if gpus else _tasks_of_allocation(allocation)),
+        gpus=gpus,
+        cpus=-1 if partition in site.job.exclusive else 0,
+        node_type=flags.node_type,
+        launcher=flags.launcher or "",
+        options=(("partition", partition),) if partition else (),
+        binds=flags.binds,
+        mpi=flags.mpi,
+        image_mpi=read_image_mpi(Path(image), site, os.environ) if image else "",
+        start=flags.start or "",
+        runtime=runtime_name(),
+    )
+
+
+def _make_step(request: JobRequest, site: Site, allocation: Allocation) -> Step:
+    """Return the step of a request in the current allocation, and report what looks wrong."""
+    check_request(request)
+    layout = _fit(make_layout(request, site), allocation)
+    step = make_step(request, site, layout)
+    for note in review_job(request, site, layout):
+        tell(note)
+    if allocation.in_task:  # that step holds all resources, so another would wait forever
+        tell(f"inside an {step.command[0]} step: the new step shares its CPUs and GPUs.")
+    tasks = request.nodes * layout.tasks
+    if allocation.in_task or allocation.tasks not in (0, tasks):
+        step = replace(step, command=step_in_job(step.command, tasks=tasks, overlap=allocation.in_task))
+    return step
+
+
+def _gpus_of_allocation(allocation: Allocation, site: Site) -> int:
+    """Return the number of GPUs per node of the allocation; -1 means as many as the profile says."""
+    unsaid = -1 if any(node.gpus for node in site.node_types) else 0
+    return allocation.gpus or unsaid
+
+
+def _tasks_of_allocation(allocation: Allocation) -> int:
+    """Return the tasks per node of the allocation; 0 if there is one, or if they are not distributed evenly."""
+    tasks, left = divmod(allocation.tasks, max(allocation.nodes, 1))
+    return tasks if tasks > 1 and not left else 0
+
+
+def _fit(layout: Layout, allocation: Allocation) -> Layout:
+    """Divide the CPUs per node of the allocation among the tasks, whose number may differ from the allocation's."""
+    cpus = allocation.cpus
+    return layout._replace(cpus=cpus // layout.tasks) if cpus else layout

@@ -1,0 +1,92 @@
+"""Find the module of a job: its full name, which copy, and how a fresh shell loads it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from hpcmod.catalogue.cli.containers import find_meant, find_ready, look_around
+from hpcmod.catalogue.finding.copies import loading_commands
+from hpcmod.core.cli.output import tell
+from hpcmod.core.errors import HpcmodError, NotFoundError
+from hpcmod.jobs.values.request import JobModule
+from hpcmod.machine.module_tool import find_init, find_modulefile, has_module_tool, module_name
+from hpcmod.machine.values.site import Site
+from hpcmod.modules.installed import Installed, find_installed
+from hpcmod.modules.runtime import find_runtime
+
+_SYSTEM = ("/usr/bin", "/bin", "/usr/local/bin", "/usr/sbin", "/sbin", "/usr/local/sbin")
+"""Directories that are on PATH in every shell."""
+
+
+def find_module(text: str, site: Site, *, chosen: bool, elsewhere: bool) -> tuple[JobModule, Installed | None]:
+    """Return the module of a job, and its installation; None if it was not installed by hpcmod or is not known here.
+
+    Parameters
+    ----------
+    chosen
+        Whether the user named the profile: the catalogues are still those of this machine's own.
+    elsewhere
+        Whether the job is for another machine, where only the profile is known.
+
+    Raises
+    ------
+    NotFoundError
+        If the module does not exist; its cure has the closest name.
+    """
+    if not text or text.endswith(".py"):  # a missing name is reported when the request is made
+        return JobModule(text), None
+    if elsewhere:
+        return JobModule(text, init=site.job.module_init), _find_quietly(text)
+    here = look_around(None, profile=None if chosen else site)
+    init, modulecmd = find_init(os.environ)
+    shell = JobModule(text, init=site.job.module_init or init, modulecmd=modulecmd, path=_runtime_directory())
+    try:
+        found = find_ready(here, text)
+    except NotFoundError:
+        modulefile = find_modulefile(text, os.environ)
+        name = module_name(modulefile, os.environ) if modulefile else ""
+        if modulefile and name:  # a container module not made by hpcmod that sets SIF, as LUMI's do
+            return replace(shell, name=name, trees=(str(modulefile.parents[name.count("/")]),)), None
+        if has_module_tool(os.environ) or here.catalogues or next(find_installed(here.trees), None):
+            raise
+        tell(f"no module tool and no catalogue found, so the module {text} was not checked")
+        return shell, None
+    commands = loading_commands(found, os.environ, fresh=True)
+    return replace(
+        shell,
+        name=found.module,
+        trees=tuple(words[2] for words in commands if words[1] == "use"),
+        unused=tuple(words[2] for words in commands if words[1] == "unuse"),
+        sha256=found.image.sha256,
+        source=_source(found),
+    ), found
+
+
+def _find_quietly(text: str) -> Installed | None:
+    """Return the local installation of a module for another machine, to read its image; None if not installed."""
+    try:
+        here = look_around(None, say=lambda _: None)
+        copies = here.copies(find_meant(here, text)[0])
+    except HpcmodError:
+        return None
+    return copies.meant if copies else None
+
+
+def _source(found: Installed) -> str:
+    """Return the reference that the image was made from, with its digest; empty if the record has none."""
+    known = found.record.provenance
+    if known is None:
+        return ""
+    reference, digest = known.reference, known.digest
+    return reference if not digest or digest in reference else f"{reference}@{digest}"
+
+
+def _runtime_directory() -> str:
+    """Return the directory of the container runtime, if a fresh shell might not have it on PATH."""
+    path = os.environ.get("PATH", "").split(":")
+    own = f"{os.environ.get('CONTAINERROOT', '')}/bin"  # the wrappers of a loaded module
+    found = find_runtime({"PATH": ":".join(place for place in path if place != own)})
+    directory = str(Path(found).parent) if found else ""
+    return "" if directory in _SYSTEM else directory

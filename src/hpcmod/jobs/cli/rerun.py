@@ -1,0 +1,99 @@
+"""Run an earlier job again: find its batch script, and check that its module still has the same image."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from hpcmod.core.cli.output import print_data, print_json, tell
+from hpcmod.core.errors import BadInputError, NotFoundError, VerificationError
+from hpcmod.core.fs.reading import UnusableFileError, read_text
+from hpcmod.jobs.cli.options import JobFlags, named_options
+from hpcmod.jobs.cli.script import MARK, RepeatedScript, save_script
+from hpcmod.jobs.queue import read_script_of_job, submit_script, test_script
+from hpcmod.jobs.values.slurm import spell_options
+from hpcmod.jobs.values.written import WrittenJob, read_written_job
+from hpcmod.machine.module_tool import find_modulefile
+from hpcmod.modules.installed import Installed, find_in_tree
+
+_LARGEST_SCRIPT = 4 << 20  # bytes; Slurm's default limit
+
+
+def rerun_job(flags: JobFlags) -> None:
+    """Check that an earlier job can run again, and print its script; write or submit it if asked to.
+
+    The given options of sbatch override those of the script.
+
+    Raises
+    ------
+    NotFoundError
+        If the script or job does not exist, or its module is gone.
+    VerificationError
+        If its module has a different image now.
+    """
+    text = flags.rerun
+    script, origin = _read_script(text)
+    written = read_written_job(script)
+    if MARK not in script or not written.module:
+        raise BadInputError(f"{origin} was not written by `hpcmod job`", f"Submit it yourself: sbatch {origin}")
+    installed = _check_module(written, origin)
+    options = [*spell_options(dict(named_options(flags))), *flags.more]
+    submit = flags.submits
+    tested = test_script(script, must=submit, options=options)
+    default = Path(f"{written.name or 'rerun'}.sh") if submit else None
+    same = Path(text) if Path(text).is_file() else None
+    path = None if flags.dry_run else flags.script or same or default
+    if path and path != same:
+        save_script(script, path)
+    number = submit_script(path, options) if submit and path else ""
+    if installed:
+        tell(f"{written.module} has the image that the job was written for: sha256 {written.sha256 or 'not recorded'}")
+    if tested:
+        tell(tested)
+    if flags.as_json:
+        print_json(RepeatedScript(path, number or None, tested or None, script))
+    else:
+        print_data(number or script, nl=bool(number))
+
+
+def _read_script(text: str) -> tuple[str, str]:
+    """Return a batch script, from a file or from a job that Slurm remembers, and a name for it in messages."""
+    if not text.isdigit():
+        try:
+            return read_text(text, _LARGEST_SCRIPT), text
+        except FileNotFoundError as err:
+            raise NotFoundError(f"{text}: no such batch script", "Give a file or a job ID.") from err
+        except UnusableFileError as err:
+            raise BadInputError(f"{text}: {err.strerror}", "Give a batch script.") from err
+        except UnicodeDecodeError as err:
+            raise BadInputError(f"{text}: not valid UTF-8", "Give a batch script.") from err
+    script = read_script_of_job(text)
+    if script:
+        return script, f"job {text}"
+    raise NotFoundError(
+        f"Slurm does not remember the batch script of job {text}",
+        "Give the file that `hpcmod job --submit` wrote in the directory of that job: hpcmod job --rerun FILE",
+    )
+
+
+def _check_module(written: WrittenJob, origin: str) -> Installed | None:
+    """Check that the module of a job still exists with the same image; return None if hpcmod did not install it."""
+    found = next((one for tree in written.trees if (one := find_in_tree(Path(tree), written.module))), None)
+    if found is None and (written.trees or not find_modulefile(written.module, os.environ)):
+        where = f" in {' '.join(written.trees)}" if written.trees else ""
+        raise NotFoundError(
+            f"{origin} loads {written.module}, which is no longer there{where}",
+            f"Install it: hpcmod install {written.module}, then write the job again: hpcmod job {written.module} ...",
+        )
+    if found is None:
+        return None
+    image = Path(found.image.path)
+    if not image.is_file():
+        raise NotFoundError(f"the image of {found.module} is gone: {image}", f"hpcmod update {found.module}")
+    if written.sha256 and found.image.sha256 != written.sha256:
+        raise VerificationError(
+            f"{found.module} has a different image than when {origin} was written: sha256 {found.image.sha256}, "
+            f"expected {written.sha256}",
+            "Restore the earlier image, or write the job again for this one: hpcmod job ...",
+        )
+    return found

@@ -1,0 +1,120 @@
+"""Options that `hpcmod job` and `hpcmod launch` share, and how both print theirs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from hpcmod.core.cli.arguments import site_option
+from hpcmod.core.cli.output import tell
+from hpcmod.jobs.values.step import STARTS
+from hpcmod.machine.values.site import LAUNCHERS, RAY, STAGE_PLACES
+from hpcmod.modules.runtime import find_runtime
+
+MPI_TYPES = ("pmix", "pmi2", "cray_shasta", "none")
+"""Values that completion offers for --mpi; srun may accept more."""
+
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "Nodes and ranks": ("nodes", "ranks_per_node", "gpus", "cpus", "node_type"),
+    "Slurm": ("account", "qos", "time", "partition", "constraint", "job_name", "more"),
+    "Ranks and their containers": ("launcher", "mpi", "start", "binds", "variables", "proxy"),
+    "Copies on the nodes": ("stage", "stage_data"),
+    "What the script also does": ("check", "requeue_on", "report"),
+}
+"""Headings of the help page, each with the names of its options; the others come last."""
+
+
+@dataclass(frozen=True)
+class RunFlags:
+    """Options that `hpcmod job` and `hpcmod launch` share."""
+
+    site: str | None
+    node_type: str
+    launcher: str | None
+    ranks_per_node: int
+    """0: one per GPU."""
+    mpi: str
+    gpus: int
+    """Per node; -1: all."""
+    binds: tuple[str, ...]
+    start: str | None
+    stage: str | None
+    """One of STAGE_PLACES, auto or off; None: off."""
+
+
+class CommandOfProgram(click.Command):
+    """A command that runs a program: it reports options that belong after `--`, and groups its own."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the options; an unknown one may belong to the program."""
+        asked = list(args)
+        try:
+            left = super().parse_args(ctx, args)
+        except click.NoSuchOption as fault:
+            if "--" in asked:
+                raise
+            message = f"{fault.format_message()} If it is for the program, put program arguments after `--`."
+            raise click.UsageError(message, ctx) from fault
+        program = ctx.params.get("program")
+        if program and "--" not in asked and not ctx.resilient_parsing:
+            ours = [word for word in asked[asked.index(program[0]) :] if word.startswith("-")]
+            if ours:
+                tell(f"{' '.join(ours)} is taken as an option of hpcmod; put program arguments after `--`.")
+        return left
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options below their headings."""
+        options = (each for each in self.get_params(ctx) if isinstance(each, click.Option))
+        records = {option.name: option.get_help_record(ctx) for option in options}
+        grouped = {heading: [records.pop(name, None) for name in names] for heading, names in GROUPS.items()}
+        for heading, rows in {**grouped, "Options": list(records.values())}.items():
+            shown = [row for row in rows if row]
+            if shown:
+                with formatter.section(heading):
+                    formatter.write_dl(shown)
+
+
+mpi_option = click.option(
+    "--mpi",
+    default="",
+    metavar="TYPE",
+    help="How ranks and MPI connect: srun --mpi (default: what the image's MPI needs).",
+    shell_complete=lambda *_: list(MPI_TYPES),
+)
+"""The option of every command that starts ranks which may use MPI."""
+
+
+def of_a_run(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that `hpcmod job` and `hpcmod launch` share."""
+    for option in (
+        site_option,
+        click.option("--node-type", default="", help="Node type, as named in the site profile."),
+        click.option(
+            "--launcher",
+            default=None,
+            type=click.Choice((*LAUNCHERS, RAY)),
+            help="Launcher that starts the ranks; ray: a Ray cluster for one program.",
+        ),
+        click.option("--ranks-per-node", default=0, help="Ranks per node (default: one per GPU)."),
+        mpi_option,
+        click.option("--gpus", default=-1, help="GPUs per node (default: all)."),
+        click.option("-B", "--bind", "binds", multiple=True, help="Additional bind path."),
+        click.option(
+            "--stage",
+            default=None,
+            type=click.Choice((*STAGE_PLACES, "auto", "off")),
+            help="Copy the image to a disk or the memory of each node; auto: if that is faster (default: off).",
+        ),
+        click.option("--start", default=None, type=click.Choice(STARTS), help="Containers (default: one-per-rank)."),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def runtime_name() -> str:
+    """Return the container runtime of this machine; if missing, `singularity`, which both runtimes answer to."""
+    return Path(find_runtime(os.environ) or "singularity").name

@@ -1,0 +1,113 @@
+"""Options of `hpcmod job` and `hpcmod launch` that copy the image to the nodes first."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from hpcmod.core.cli.output import tell
+from hpcmod.core.errors import BadInputError, NotFoundError
+from hpcmod.core.fs.mounts import find_file_system
+from hpcmod.core.fs.striping import find_stripes
+from hpcmod.core.process import run
+from hpcmod.jobs.cli.run_options import RunFlags
+from hpcmod.jobs.values.allocation import read_place
+from hpcmod.jobs.values.layout import make_layout
+from hpcmod.jobs.values.request import JobRequest
+from hpcmod.jobs.values.staging import PlaceFacts, StagingFacts, decide_staging
+from hpcmod.machine.values.site import STAGE_PLACES, Site
+
+_MEMORY_PART = 4
+"""An image may take one part in this many of a job's memory."""
+
+
+def with_staging(request: JobRequest, flags: RunFlags, site: Site, image: Path | None) -> JobRequest:
+    """Return a request with the staging that the options ask for; with `--stage auto`, as estimates say.
+
+    Parameters
+    ----------
+    image
+        The image of the module; None if it is not known here.
+
+    Raises
+    ------
+    BadInputError
+        If the machine has no such storage on its nodes.
+    """
+    if flags.stage in (None, "off"):
+        return request
+    places = [place.name for place in site.stage_places if flags.stage in ("auto", place.name)]
+    if not places:
+        known = ", ".join(place.name for place in site.stage_places) or "none"
+        where = "in its profile" if flags.stage == "auto" else flags.stage
+        raise BadInputError(f"{site.name} has no staging place {where}", f"Available: {known}.")
+    if flags.stage != "auto":
+        return replace(request, stage=flags.stage)
+    places.sort(key=STAGE_PLACES.index)  # a disk first: files in memory take memory from the job
+    decision = decide_staging(_find_facts(request, site, image, places))
+    return replace(request, stage=decision.place, stage_why=decision.lines)
+
+
+def _find_facts(request: JobRequest, site: Site, image: Path | None, places: Sequence[str]) -> StagingFacts:
+    layout = make_layout(request, site)
+    memory = (layout.memory_gib or layout.node.memory_gib) << 30 or None
+    free = {"ram": None if memory is None else memory // _MEMORY_PART}
+    return StagingFacts(
+        size=image.stat().st_size if image else None,
+        file_system=find_file_system(image) if image else "",
+        nodes=request.nodes,
+        places=tuple(PlaceFacts(name, free.get(name)) for name in places),
+        stripes=find_stripes(image) if image else None,
+    )
+
+
+def stage_image(request: JobRequest, site: Site, image: Path) -> str:
+    """Copy the image to the nodes of the current job, and let the module's variables name the copy; return its path.
+
+    A copy that an earlier step of the job has left on this node is used again. If copying fails, the scripts say so,
+    and the result is the image itself.
+
+    Raises
+    ------
+    NotFoundError
+        If no container module with run scripts is loaded.
+    """
+    place = next(place for place in site.stage_places if place.name == request.stage)
+    directory = Path(os.path.expandvars(place.directory))
+    copy = _find_copy(directory, read_place(os.environ).job, image)
+    if copy:
+        tell(f"using the copies in {copy.parent}")
+    else:
+        copy = _make_copies(directory, image)
+    for name in [name for name, value in os.environ.items() if name.startswith("SIF") and value == str(image)]:
+        os.environ[name] = str(copy)
+    return str(copy)
+
+
+def _find_copy(directory: Path, job: str, image: Path) -> Path | None:
+    """Return a finished copy of an image on this node; None if there is none, or the image is itself a copy."""
+    pattern = f"hpcmod-{os.getuid()}-{job}-*/{image.name.translate(_NO_PATTERN)}"
+    for found in (image, *sorted(directory.glob(pattern))):
+        ours = found.match(f"hpcmod-{os.getuid()}-{job}-*/*") and {_owner(found), _owner(found.parent)} == {os.getuid()}
+        if ours and found.stat().st_size == image.stat().st_size:
+            return found
+    return None
+
+
+def _owner(path: Path) -> int:
+    return path.lstat().st_uid
+
+
+_NO_PATTERN = str.maketrans({sign: f"[{sign}]" for sign in "*?["})
+
+
+def _make_copies(directory: Path, image: Path) -> Path:
+    script = Path(os.environ.get("RUNSCRIPTS", "")) / "stage-image"
+    if not script.is_absolute() or not script.is_file():
+        raise NotFoundError("RUNSCRIPTS is not set: no container module is loaded", "module load NAME/VERSION")
+    done = run([str(script), str(directory)], shows_errors=True)  # it leaves processes on the nodes
+    code = 'eval "$1" && printf %s "$SIF"'  # the script quotes as bash does
+    found = run(["bash", "-c", code, "bash", done.stdout], env={**os.environ, "SIF": str(image)})
+    return Path(found.stdout) if found.status == 0 and found.stdout else image

@@ -1,0 +1,1 @@
+"""Requests for jobs, their layout, and what the scheduler says."""

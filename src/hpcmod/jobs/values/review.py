@@ -1,0 +1,59 @@
+"""Warnings about jobs that would run but look wrong: idle GPUs, ranks that do not know of each other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from hpcmod.jobs.values.layout import Layout
+from hpcmod.jobs.values.request import JobRequest
+from hpcmod.jobs.values.step import STARTS, can_share
+from hpcmod.machine.values.site import Site
+
+_SHELLS = ("bash", "sh", "zsh")
+
+
+def review_job(request: JobRequest, site: Site, layout: Layout) -> Iterator[str]:
+    """Yield warnings that the user should see before the job waits in the queue, a sentence or two each."""
+    ranks = layout.tasks * request.nodes
+    yield from _idle_gpus(request, layout)
+    yield from _shared_gpus(request, site, layout)
+    if layout.by_tasks and ranks > 1:
+        yield from _ranks_apart(request, ranks)
+    if request.start == STARTS[1] and not can_share(request, layout):
+        yield f"--start {STARTS[1]} has no effect: it needs Python and several tasks per node."
+    reason = dict(site.launcher.discouraged).get(layout.launcher)
+    if reason:
+        yield f"{layout.launcher} is not recommended here: {reason}."
+    ratio = site.launcher.cpus_per_gpu
+    if request.cpus > 0 and ratio and layout.gpus and request.cpus * layout.tasks != ratio * layout.gpus:
+        yield f"{site.name} expects {ratio} CPUs per GPU, so {ratio * layout.gpus} per node for {layout.gpus} GPUs."
+
+
+def _idle_gpus(request: JobRequest, layout: Layout) -> Iterator[str]:
+    tasks = layout.tasks
+    if layout.by_tasks and 1 < tasks < layout.gpus:
+        idle = layout.gpus - tasks
+        yield (
+            f"{tasks} ranks and {layout.gpus} GPUs on each node: {idle} GPU{'s' * (idle > 1)} of each node "
+            f"{'stay' if idle > 1 else 'stays'} idle unless a rank uses several. Ask for --gpus {tasks}, or leave out "
+            "the number of ranks."
+        )
+
+
+def _shared_gpus(request: JobRequest, site: Site, layout: Layout) -> Iterator[str]:
+    if not layout.by_tasks or not 0 < layout.gpus < layout.tasks:
+        return
+    mps = "; without CUDA MPS they take turns" if site.gpu_vendor == "nvidia" else ""
+    yield f"{layout.tasks} ranks share {layout.gpus} GPUs on each node{mps}; NCCL refuses two ranks on one GPU."
+
+
+def _ranks_apart(request: JobRequest, ranks: int) -> Iterator[str]:
+    """Yield a warning if a shell starts Python in each rank, bypassing the run script that sets its rank."""
+    program = request.program
+    script = program[2] if len(program) > 2 and program[0] in _SHELLS and program[1] == "-c" else ""
+    if re.search(r"(?:^|[\s;&|(])(?:python3?|torchrun|accelerate|deepspeed)\s", script):
+        yield (
+            f"{program[0]} -c starts its programs {ranks} times, and none of them knows its rank. Write "
+            "conda-python-distributed instead of python, and start what runs once by a line of its own in the script."
+        )

@@ -1,0 +1,1 @@
+"""Find mistakes in batch scripts and easyconfigs."""

@@ -1,0 +1,1 @@
+"""Batch scripts: read them and apply the rules."""

@@ -1,0 +1,55 @@
+"""Find common mistakes in batch scripts, each with its line, rule, effect and cure."""
+
+from __future__ import annotations
+
+from hpcmod.core.errors import LackingError
+from hpcmod.core.values.finding import FAIL, WARN, Finding
+from hpcmod.lint.jobs.reading.look import Rule, ScriptContext
+from hpcmod.lint.jobs.rules import binds, commands, container, ends, options, ranks, settings, shell, slurm, starts
+from hpcmod.machine.values.site import SLURM, Site
+
+RULES: dict[str, Rule] = {
+    name: rule
+    for part in (slurm, options, shell, commands, ranks, starts, settings, container, binds, ends)
+    for name, rule in part.RULES.items()
+}
+"""Every rule, by name."""
+
+
+WASTEFUL = {
+    "array-log", "billed-gpus", "cpus-per-gpu", "install-in-job", "mask-count", "missing-option",
+    "no-cpus", "not-exported", "refused-launcher", "registry-image", "shared-gpus", "srun-cpus", "unknown-setting",
+}  # fmt: skip
+"""Rules whose finding is a warning, said once in a script: likely slow or wasteful, or right if set elsewhere."""
+
+
+def lint_job(text: str, site: Site) -> tuple[Finding, ...]:
+    """Return the mistakes in a batch script, in line order.
+
+    Parameters
+    ----------
+    text
+        The complete script. It is read, never run, so what depends on the values of variables is not found.
+    site
+        The machine it is for, because some rules depend on it.
+
+    Raises
+    ------
+    LackingError
+        If the machine has another scheduler than Slurm: the rules are those of sbatch and srun.
+    """
+    if site.job.scheduler != SLURM:
+        raise LackingError(
+            f"hpcmod finds mistakes only in batch scripts of Slurm, and {site.name} has another scheduler: "
+            f"{site.job.scheduler}",
+            "For the script of another machine, name that machine: --site NAME.",
+        )
+    look = ScriptContext.at(text, site)
+    found: list[Finding] = []
+    for name, rule in RULES.items():
+        faults = sorted(set(rule(look)))
+        if name in WASTEFUL:
+            found += [Finding(WARN, name, what, cure, line=line) for line, what, cure in faults[:1]]
+        else:
+            found += [Finding(FAIL, name, what, cure, line=line) for line, what, cure in faults]
+    return tuple(sorted(found, key=lambda one: (one.line, one.rule, one.found)))

@@ -1,0 +1,1 @@
+"""Read batch scripts with a grammar of bash."""

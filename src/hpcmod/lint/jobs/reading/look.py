@@ -1,0 +1,237 @@
+"""Input of the rules for batch scripts: the script, its calls, the requested resources, and the machine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from hpcmod.lint.jobs.reading.calls import Call, read_calls, read_document
+from hpcmod.lint.jobs.reading.options import Option
+from hpcmod.lint.jobs.reading.script import BatchScript, read_batch_script
+from hpcmod.lint.jobs.reading.syntax import Word
+from hpcmod.machine.values.site import NodeType, Site
+
+Fault = tuple[int, str, str]
+"""Line, problem, cure."""
+
+LAUNCHERS = ("torchrun", "deepspeed", "accelerate")
+DISTRIBUTED = ("conda-python-distributed", *LAUNCHERS)
+GPU_OPTIONS = ("gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket", "gres", "tres-per-task")
+_TORCHRUN_MODULES = ("torch.distributed.run", "torch.distributed.launch")
+TOOLS = {
+    "basename", "cat", "cd", "chmod", "cp", "date", "dirname", "du", "echo", "env", "exit", "free", "grep", "head",
+    "hostname", "kill", "ln", "ls", "lscpu", "mkdir", "mktemp", "module", "ml", "mv", "nvidia-smi", "printenv",
+    "printf", "pwd", "rm", "rmdir", "rocm-smi", "rsync", "scontrol", "sed", "set", "sleep", "sort", "tail", "tar",
+    "tee", "test", "touch", "trap", "true", "ulimit", "uname", "uniq", "unset", "wait", "wc", "[", "[[", "for",
+    "return", "break", "continue", "let", "local", "read", "shift", "source", ".", ":", "!", "false", "awk", "cut",
+    "tr", "find", "xargs",
+    "sacct", "squeue", "scancel", "sstat", "seff", "sbcast", "which", "type", "id", "whoami", "tree", "curl", "wget",
+    "python-config", "numactl", "taskset", "stat", "getfattr", "lfs", "cmp", "diff", "gzip", "gunzip", "zip", "unzip",
+    "sha256sum", "md5sum", "jq", "sync", "disown", "eval", "select_gpu", "pkill",
+}  # fmt: skip
+"""Utilities that a script runs: one core is enough for them, and they need no libraries of the user."""
+_LOADS = ("load", "add", "swap", "switch", "try-load")
+_LOADS_NOTHING = (
+    "avail", "av", "del", "help", "key", "keyword", "list", "overview", "purge", "reset", "rm", "save", "savelist",
+    "show", "spider", "unload", "unuse", "use", "whatis",
+)  # fmt: skip
+_PLACEHOLDER = re.compile(r"(?<![<\w(])<[A-Za-z](?:[\w ./-]*[\w/])?>(?![(&])|(?<=/)<[A-Za-z]\w*>")
+_REFERENCE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
+
+
+@dataclass(frozen=True)
+class ScriptContext:
+    """A batch script on a machine."""
+
+    script: BatchScript
+    calls: tuple[Call, ...]
+    site: Site
+    text: str = ""
+
+    @classmethod
+    def at(cls, text: str, site: Site) -> ScriptContext:
+        """Read a batch script."""
+        script = read_batch_script(text)
+        return cls(script, read_calls(script), site, text)
+
+    @cached_property
+    def written(self) -> tuple[Call, ...]:
+        """Return the calls in shell scripts that the batch script writes, as wrappers of a rank."""
+        documents = (one for call in self.calls if call.outputs for one in call.documents)
+        return tuple(call for one in documents if one.text.startswith("#!") for call in read_document(one))
+
+    @cached_property
+    def sources(self) -> bool:
+        """Return whether the script sources another one, which may set any variable."""
+        return any(call.name in ("source", ".", "eval") for call in self.calls)
+
+    def option(self, *names: str, call: Call | None = None) -> Option | None:
+        """Return an option by any of its names: of the srun of a call, or else of the script."""
+        found = [option for option in (call.srun or ()) if option.name in names] if call else []
+        found = found or [option for option in self.script.options if option.name in names]
+        return found[-1] if found else None
+
+    def number(self, *names: str, call: Call | None = None) -> int | None:
+        """Return the number in an option: the first of a range, the last part of gpu:TYPE:N."""
+        option = self.option(*names, call=call)
+        found = re.fullmatch(
+            r"(?:[A-Za-z][\w:]*:)?(\d+)(?:-\d+)?(?:\(.*\))?", self.expand(option.value) if option else ""
+        )
+        return int(found[1]) if found else None
+
+    @cached_property
+    def variables(self) -> dict[str, str]:
+        """Return the last value of each variable that the script sets; the batch shell's override those of steps."""
+        steps = {one.name: one.value for call in self.calls if call.srun is not None for one in call.variables}
+        own = {one.name: one.value for call in self.calls if call.srun is None for one in call.variables}
+        return steps | own
+
+    @cached_property
+    def placeholders(self) -> dict[int, str]:
+        """Return what the user still has to replace, such as <options>, by line."""
+        spans = ((word.line, word.text.count("\n")) for call in self.calls for word in call.words if '"' in word.text)
+        quoted = {number for line, more in spans if more for number in range(line, line + more + 1)}
+        code = ((number, line) for number, line in self.script.code if number not in quoted)
+        bare = ((number, re.sub(r"\"[^\"]*\"|'[^']*'|(?:^|\s)#.*", "", line)) for number, line in code)
+        return {number: found[0] for number, line in bare if (found := _PLACEHOLDER.search(line))}
+
+    @cached_property
+    def names(self) -> set[str]:
+        """Return the names of all variables that the script sets, in any way."""
+        found = {one.name for call in (*self.calls, *self.written) for one in call.variables}
+        found |= {name for call in self.calls for name in call.exports}
+        for call in self.calls:
+            words = [word.plain for word in call.words]
+            if words[:1] == ["for"] and len(words) > 1:
+                found.add(words[1])
+            if {"read", "mapfile", "readarray", "getopts", "printf"} & set(words[:3]):
+                found |= {word for word in words if word.isidentifier()}
+        return found | set(re.findall(r"\$\{(\w+):?[=?]", self.text)) | set(re.findall(r"\b(\w+)\+?=\(", self.text))
+
+    def expand(self, text: str) -> str:
+        """Expand the variables that the script sets; others stay unchanged."""
+        for _ in range(3):
+            text = _REFERENCE.sub(lambda found: self.variables.get(found[1] or found[2], found[0]), text)
+        return text
+
+    @cached_property
+    def steps(self) -> tuple[Call, ...]:
+        """Return the calls of srun, one per line."""
+        steps = [
+            call for call in self.calls if call.srun is not None and not {"het-group", "pack-group"} & _names(call)
+        ]
+        return tuple({call.line: call for call in reversed(steps)}.values())[::-1]
+
+    def nodes(self, call: Call | None = None) -> int | None:
+        """Return the nodes of a step, or of the job; None if unknown."""
+        return self.number("nodes", call=call)
+
+    def ranks_per_node(self, call: Call | None = None) -> int | None:
+        """Return the tasks on each node; None if unknown."""
+        tasks, nodes = self.number("ntasks", call=call), self.nodes(call)
+        each = self.number("ntasks-per-node", "tasks-per-node", call=call)
+        if tasks is not None and nodes and (each is None or (call and _has(call.srun, "ntasks"))):
+            return tasks // nodes if tasks % nodes == 0 else None
+        return each
+
+    def ranks(self, call: Call | None = None) -> int | None:
+        """Return the total number of tasks; None if unknown."""
+        each, nodes = self.number("ntasks-per-node", "tasks-per-node", call=call), self.nodes(call)
+        return self.number("ntasks", call=call) or (each * nodes if each and nodes else each)
+
+    def gpus_per_node(self, call: Call | None = None) -> int | None:
+        """Return the GPUs on each node for the job or a step; None if unknown."""
+        gres = self.option("gres", call=call)
+        named = re.search(r"\bgpu(?::[A-Za-z]\w*)?(?::(\d+))?", gres.value) if gres else None
+        if named:
+            return int(named[1] or 1)
+        total, nodes, each = self.number("gpus"), self.nodes(), self.number("gpus-per-task", call=call)
+        shared = each * (self.ranks_per_node(call) or 0) if each else (total // nodes if total and nodes else None)
+        return self.number("gpus-per-node", call=call) or shared
+
+    def asks_for_gpus(self, call: Call | None = None) -> bool:
+        """Return whether a step or the job gets GPUs: by an option, or because it gets whole nodes."""
+        kind = self.node_type()
+        return self.option(*GPU_OPTIONS, call=call) is not None or bool(
+            kind and kind.gpus and not self.site.job.gpus and self.whole_nodes()
+        )
+
+    def whole_nodes(self) -> bool:
+        """Return whether the job has exclusive nodes."""
+        partition = self.option("partition")
+        asked = self.option("exclusive") or "--exclusive" in self.site.job.lines
+        return bool(asked or (partition and partition.value in self.site.job.exclusive))
+
+    def node_type(self) -> NodeType | None:
+        """Return the type of node that the job requests: by its partition or its qos, or else the default one."""
+        partition, qos = self.option("partition"), self.option("qos")
+        kinds = [kind for kind in self.site.node_types if partition and partition.value in kind.partitions]
+        kinds += [kind for kind in self.site.node_types if qos and kind.has_qos(qos.value)]
+        usual = [kind for kind in self.site.node_types if kind.name == self.site.default_node_type]
+        return next(iter([*kinds, *usual, *self.site.node_types]), None)
+
+    def is_distributed(self, call: Call) -> bool:
+        """Return whether a call starts ranks that communicate."""
+        words = [word.plain.rpartition("/")[2] for word in call.program]
+        return any(word in DISTRIBUTED for word in words[:2]) or any(word in _TORCHRUN_MODULES for word in words)
+
+    @cached_property
+    def ranked(self) -> tuple[Call, ...]:
+        """Return the calls in which srun starts ranks of a program in a container."""
+        found = [call for call in self.calls if call.srun is not None and call.container and call.program]
+        return tuple(call for call in found if self.is_distributed(call) or call.name.startswith("python"))
+
+    @cached_property
+    def distributed(self) -> tuple[Call, ...]:
+        """Return the calls that start ranks that communicate."""
+        return tuple(call for call in self.calls if self.is_distributed(call))
+
+    @cached_property
+    def loads(self) -> tuple[tuple[int, str], ...]:
+        """Return the loaded modules: line and name, as typed."""
+        calls = (call for call in self.calls if call.name in ("module", "ml"))
+        return tuple((word.line, self.expand(word.plain)) for call in calls for word in _loaded(call))
+
+
+def launchers_of(call: Call) -> list[str]:
+    """Return the launchers that a call starts: as its program, or through the run script."""
+    words = [word.plain.rpartition("/")[2] for word in call.program]
+    asked = re.findall(r"--launcher[= ](\w+)", call.arguments()) if words[:1] == ["conda-python-distributed"] else []
+    asked += ["torchrun"] if any(word in _TORCHRUN_MODULES for word in words) else []
+    asked += ["accelerate"] if "accelerate.commands.launch" in words else []
+    started = words[:2] if not words[1:2] or words[0] != "accelerate" or words[1] == "launch" else []
+    return [name for name in LAUNCHERS if name in started + asked]
+
+
+def _names(call: Call) -> set[str]:
+    return {option.name for option in call.srun or ()}
+
+
+def _has(options: Sequence[Option] | None, name: str) -> bool:
+    return any(option.name == name for option in options or ())
+
+
+def _loaded(call: Call) -> Sequence[Word]:
+    """Return the modules that a call of module or ml loads; `restore` means those of a collection."""
+    words = [word for word in call.program[1:] if not word.plain.startswith("-")]
+    verb = words[0].plain if words else ""
+    if verb == "restore":
+        return words[:1]
+    if verb in _LOADS:
+        return words[1:]
+    return words if call.name == "ml" and verb not in _LOADS_NOTHING else ()
+
+
+def is_unescaped(text: str, variable: str) -> bool:
+    r"""Return whether the batch shell expands a variable in a word as written: not in '...', not after a backslash."""
+    outside = re.sub(r"\\.|\"(?:[^\"\\]|\\.)*\"|'[^']*'", _keep_double, text)
+    return re.search(rf"\$\{{?{variable}\b", outside) is not None
+
+
+def _keep_double(found: re.Match[str]) -> str:
+    return re.sub(r"\\.", "", found[0]) if found[0].startswith('"') else ""
+
+
+Rule = Callable[[ScriptContext], Iterator[Fault]]

@@ -1,0 +1,189 @@
+"""Read shell text with tree-sitter's grammar of bash: simple commands with their words and here-documents."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+from hpcmod.core.process import run
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+_QUOTED = re.compile(r"\\\n|'([^']*)'|\"((?:[^\"\\]|\\.)*)\"|\\(.)", re.DOTALL)
+_COMMANDS = {"command", "declaration_command", "unset_command", "variable_assignment", "variable_assignments"}
+_NO_WORD = {"file_redirect", "herestring_redirect", "heredoc_redirect", "comment", ";"}
+_IN_TESTS = {"binary_expression", "unary_expression", "parenthesized_expression", "negation_expression"}
+_PLACES = {
+    "function_definition": "function",
+    "do_group": "loop", "while_statement": "loop",
+    "else_clause": "branch", "elif_clause": "branch", "case_item": "branch", "then": "branch",
+}  # fmt: skip
+_BROKEN = re.compile(r"(?<!\\)\\([ \t]+)\n")
+"""A backslash with blanks behind it: read as the continuation that it was meant to be; a rule reports it."""
+_DEEPEST = 100
+"""Levels of nested statements that are read: no script has more."""
+
+
+@dataclass(frozen=True)
+class Word:
+    """One word of a shell command as written, quotes included."""
+
+    text: str
+    line: int
+    items: tuple[str, ...] = ()
+    """The elements, if it assigns an array."""
+
+    @property
+    def plain(self) -> str:
+        """Return the word without its quotes; variables are not expanded."""
+        return _QUOTED.sub(lambda found: found[1] or found[2] or found[3] or "", self.text)
+
+
+@dataclass(frozen=True)
+class Document:
+    """A here-document."""
+
+    line: int
+    """Number of its first line."""
+    text: str
+    literal: bool
+    """Whether its delimiter is quoted, so that the shell expands nothing in it."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """A simple command, a test in brackets, or the head of a `for` loop."""
+
+    words: tuple[Word, ...]
+    background: bool = False
+    """Whether it ends with `&`."""
+    outputs: tuple[str, ...] = ()
+    """Files that its output is redirected to."""
+    documents: tuple[Document, ...] = ()
+    places: frozenset[str] = frozenset()
+    """Where it is: in a function, a loop, a branch."""
+
+
+def read_shell_commands(text: str) -> tuple[Command, ...]:
+    """Return the simple commands in a shell text, without those in `$(...)`; never fails."""
+    text = _BROKEN.sub(r"\1\\\n", text.replace("\r\n", "\n"))
+    reading = _Reading(text.encode(errors="replace"))
+    reading.read(_parser().parse(reading.text).root_node, frozenset())
+    return tuple(reading.commands)
+
+
+def find_syntax_error(text: str) -> tuple[int, str] | None:
+    """Return the line and message of the first syntax error, which bash itself finds; it runs nothing of the text."""
+    patterns = ("-O", "extglob") if re.search(r"^\s*shopt .*\bextglob\b", text, re.MULTILINE) else ()
+    done = run(["bash", *patterns, "-n", "/dev/stdin"], env={"LC_ALL": "C"}, stdin=text, timeout=10)
+    found = re.search(
+        r"line (\d+): (?:warning: )?((?:syntax error|unexpected EOF|here-document|.*bad sub).*)", done.stderr
+    )
+    if found is None and done.status:
+        return 1, done.stderr.strip().rpartition(": ")[2] or "it cannot be read"
+    return (int(found[1]), found[2]) if found else None
+
+
+@lru_cache(maxsize=1)
+def _parser() -> Parser:
+    import tree_sitter_bash  # only lint needs it
+    from tree_sitter import Language, Parser
+
+    return Parser(Language(tree_sitter_bash.language()))
+
+
+@dataclass
+class _Reading:
+    """The commands of a text that were read so far."""
+
+    text: bytes
+    commands: list[Command] = field(default_factory=list)
+
+    def read(self, node: Node, places: frozenset[str], depth: int = 0) -> None:
+        """Add the commands of a statement."""
+        if depth > _DEEPEST:
+            return
+        if node.type in _COMMANDS:
+            self._add(node, [each for each in node.children if each.type != "command_name"], places)
+        elif node.type == "test_command":
+            self._add(node, list(_parts_of_test(node)), places)
+        elif node.type == "redirected_statement":
+            self._read_redirected(node, places, depth)
+        elif not (node.child_count and node.children[0].type == "(("):
+            if node.type == "for_statement":
+                self._add(node, [each for each in node.children if each.type != "do_group"], places)
+            self._read_all(node, places | {_PLACES[node.type]} if node.type in _PLACES else places, depth)
+
+    def _read_all(self, node: Node, places: frozenset[str], depth: int) -> None:
+        """Add the commands of the statements in a node."""
+        # pairs, as next_sibling counts from the first child each time
+        for child, follower in zip_longest(node.children, node.children[1:]):
+            before = len(self.commands)
+            if child.is_named:
+                self.read(child, places, depth + 1)
+            elif child.type == "then":
+                places |= {"branch"}
+            if follower is not None and follower.type == "&":
+                self.commands[before:] = [replace(each, background=True) for each in self.commands[before:]]
+
+    def _read_redirected(self, node: Node, places: frozenset[str], depth: int) -> None:
+        before = len(self.commands)
+        for child in node.children:
+            if child.type not in _NO_WORD:
+                self.read(child, places, depth + 1)
+        at = len(self.commands) - 1
+        for child in node.children:
+            redirects = [child, *(child.children if child.type == "heredoc_redirect" else ())]
+            if at >= before:
+                self.commands[at] = self._with_redirects(self.commands[at], redirects)
+            for each in redirects[1:]:  # what follows <<EOF on its line: a pipe, the next command of a list
+                if each.type not in {*_NO_WORD, "heredoc_start", "heredoc_body", "heredoc_end"} and each.is_named:
+                    self.read(each, places, depth + 1)
+
+    def _with_redirects(self, command: Command, redirects: list[Node]) -> Command:
+        outputs, documents = list(command.outputs), list(command.documents)
+        for node in redirects:
+            to = node.child_by_field_name("destination") if node.type == "file_redirect" else None
+            if to is not None and any(">" in each.type for each in node.children):
+                outputs.append(Word(self._text(to), 0).plain)
+            elif node.type == "heredoc_redirect":
+                parts = {each.type: each for each in node.children}
+                delimiter, body = parts.get("heredoc_start"), parts.get("heredoc_body")
+                if delimiter is not None and body is not None:
+                    literal = self._text(delimiter)[:1] in ("'", '"', "\\")
+                    body_text = self._text(body).removesuffix("\n")
+                    documents.append(Document(body.start_point[0] + 1, body_text, literal))
+        return replace(command, outputs=tuple(outputs), documents=tuple(documents))
+
+    def _add(self, node: Node, parts: list[Node], places: frozenset[str]) -> None:
+        name = node.child_by_field_name("name") if node.type == "command" else None
+        parts = sorted([*parts, *([name] if name else [])], key=lambda part: part.start_byte)
+        if node.type == "variable_assignment":
+            parts = [node]
+        words = tuple(
+            self._word(part) for part in parts if part.type not in _NO_WORD and part.end_byte > part.start_byte
+        )
+        if words:
+            self.commands.append(self._with_redirects(Command(words, places=places), node.children))
+
+    def _word(self, node: Node) -> Word:
+        value = node.child_by_field_name("value") if node.type == "variable_assignment" else None
+        items = value.children[1:-1] if value is not None and value.type == "array" else ()
+        listed = tuple(self._text(each) for each in items if each.type != "comment")
+        return Word(self._text(node), node.start_point[0] + 1, listed)
+
+    def _text(self, node: Node) -> str:
+        return self.text[node.start_byte : node.end_byte].decode(errors="replace")
+
+
+def _parts_of_test(node: Node) -> Iterator[Node]:
+    for child in node.children:
+        if child.type in _IN_TESTS:
+            yield from _parts_of_test(child)
+        else:
+            yield child

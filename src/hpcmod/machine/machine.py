@@ -1,0 +1,210 @@
+"""Choose and read this machine's site profile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from hpcmod.core.errors import BadInputError, LackingError, NotFoundError
+from hpcmod.core.fs.reading import UnusableFileError, read_text
+from hpcmod.core.resources import site_profiles
+from hpcmod.core.values.trust import ANYTHING, TrustPolicy
+from hpcmod.machine.values.profile import Profile, make_site, parse_profile
+from hpcmod.machine.values.site import Site
+
+SYSTEM_PROFILE = Path("/etc/hpcmod/site.toml")
+"""The site's own profile, on every node."""
+
+_LARGEST = 1 << 20  # bytes of a site profile
+FALLBACK = "generic"
+
+MACHINE = "machine"
+"""Value of `extends` in a profile that adds to the profile this machine would otherwise use."""
+
+
+class Choice(NamedTuple):
+    """A profile that may be used, and why."""
+
+    profile: str
+    """Name of a shipped profile, or a file."""
+    reason: str
+    """What selected it, for messages, e.g. `$HPCMOD_SITE`."""
+
+
+class Machine(NamedTuple):
+    """The site and how its profile was chosen."""
+
+    site: Site
+    """With the trust policy of SYSTEM_PROFILE, whichever profile was chosen."""
+    choice: Choice
+    profiles: tuple[Profile, ...]
+    """The profiles that make up the site, the most general first."""
+
+    def origin(self, key: str) -> str:
+        """Return the origin of a value, by its dotted key: file and line of the last profile that sets it, or empty."""
+        return next((one.origins[key] for one in reversed(self.profiles) if key in one.origins), "")
+
+
+def load_site(asked: str | None, environ: Mapping[str, str], easyconfig: str = "") -> Site:
+    """Return the profile of this machine, merged with those it extends; see find_machine.
+
+    Parameters
+    ----------
+    easyconfig
+        Easyconfig that names the profile: a relative path is relative to its directory, not the working directory.
+    """
+    if asked and easyconfig and is_profile_file(asked):
+        asked = str(Path(easyconfig).absolute().parent / asked)
+    return find_machine(asked, environ).site
+
+
+def find_machine(asked: str | None, environ: Mapping[str, str], *, flag: str | None = None) -> Machine:
+    """Choose the profile of this machine, and load it with those it extends.
+
+    Parameters
+    ----------
+    asked
+        Name or file from an easyconfig; $HPCMOD_SITE overrides it.
+    environ
+        The environment; HPCMOD_SITE, XDG_CONFIG_HOME, HOME and the variables that profiles are detected by are read.
+    flag
+        Name or file from the command line; it overrides everything else.
+
+    Raises
+    ------
+    HpcmodError
+        If the profile does not exist or is not valid.
+    """
+    choices = _choices(asked, environ, flag)
+    choice = next(choices)
+    profiles = _with_bases(_read(choice.profile), (other.profile for other in choices))
+    site = make_site(profiles)
+    policy = system_policy(environ)
+    if policy not in (None, site.trust):
+        site = replace(site, trust=site.trust._replace(also=policy))
+    return Machine(site, choice, tuple(profiles))
+
+
+def system_policy(environ: Mapping[str, str]) -> TrustPolicy | None:
+    """Return the trust policy of SYSTEM_PROFILE, which no other profile can relax; None if it has none.
+
+    Raises
+    ------
+    HpcmodError
+        If that profile is not valid: without it, nothing could be trusted.
+    """
+    if not SYSTEM_PROFILE.is_file():
+        return None
+    rest = (choice.profile for choice in detect(environ))
+    policy = make_site(_with_bases(_read(str(SYSTEM_PROFILE)), rest)).trust
+    return None if policy == ANYTHING else policy
+
+
+def _choices(asked: str | None, environ: Mapping[str, str], flag: str | None) -> Iterator[Choice]:
+    """Yield the choices by precedence: flag, environment, easyconfig, the user's file, the site's, detected."""
+    for name, reason in (
+        (flag, "--site"),
+        (environ.get("HPCMOD_SITE"), "$HPCMOD_SITE"),
+        (asked, "the easyconfig"),
+    ):
+        if name:
+            yield Choice(name, reason)
+    for place, whose in _files(environ):
+        if place.is_file():
+            yield Choice(str(place), f"{whose} file")
+    yield from detect(environ)
+
+
+def _files(environ: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
+    home = absolute(environ.get("XDG_CONFIG_HOME")) or (f"{environ['HOME']}/.config" if environ.get("HOME") else "")
+    if absolute(home):
+        yield Path(home, "hpcmod", "site.toml"), "the user's"
+    yield SYSTEM_PROFILE, "the site's"
+
+
+def absolute(path: str | None) -> str:
+    """Return a path if it is absolute, else empty: a relative one would mean another file in each directory."""
+    return path if path and path.startswith("/") else ""
+
+
+def state_directory(environ: Mapping[str, str]) -> Path:
+    """Return this user's state directory, which is not created.
+
+    Raises
+    ------
+    LackingError
+        If there is no home directory.
+    """
+    home = absolute(environ.get("HOME"))
+    state = absolute(environ.get("XDG_STATE_HOME")) or (f"{home}/.local/state" if home else "")
+    if not state:
+        raise LackingError("home directory unknown", "Set HOME, or XDG_STATE_HOME.")
+    return Path(state, "hpcmod")
+
+
+def detect(environ: Mapping[str, str]) -> Iterator[Choice]:
+    """Yield the shipped profiles that match this machine, the most specific first, then the fallback."""
+    fits = []
+    shipped = {name: parse_profile(text, f"{name}.toml") for name, text in site_profiles().items()}
+    for name, profile in sorted(shipped.items()):
+        reason = _fits(profile, environ)
+        if reason:
+            fits.append((-_depth(profile, shipped), name, reason))
+    yield from (Choice(name, reason) for _, name, reason in sorted(fits))
+    yield Choice(FALLBACK, "no other shipped profile matches")
+
+
+def _fits(profile: Profile, environ: Mapping[str, str]) -> str:
+    """Return the evidence that this is the profile's machine; empty if it is not."""
+    paths = [place for place in profile.values.get("detect.paths", ()) if Path(place).exists()]
+    wanted = profile.values.get("detect.variables", ())
+    variables = [f"${name} is {value}" for name, value in wanted if environ.get(name) == value]
+    return next(iter([*(f"{place} exists" for place in paths), *variables]), "")
+
+
+def _depth(profile: Profile, shipped: Mapping[str, Profile]) -> int:
+    """Return how many profiles a profile extends: one that extends another is more specific."""
+    depth = 0
+    while profile.extends in shipped and depth < len(shipped):
+        profile, depth = shipped[profile.extends], depth + 1
+    return depth
+
+
+def _read(choice: str, *, named_in: str = "--site or HPCMOD_SITE", beside: Path = Path()) -> Profile:
+    """Read a profile: a shipped one by name, or a file, relative to the directory `beside`."""
+    shipped = site_profiles()
+    if choice in shipped:
+        return parse_profile(shipped[choice], f"{choice}.toml")
+    path = beside / choice
+    if not (is_profile_file(choice) and path.is_file()):
+        raise NotFoundError(
+            f"site profile {choice!r}: not a file and not one of the shipped profiles: {', '.join(sorted(shipped))}",
+            f"Name one of these, or your own TOML file, in {named_in}.",
+        )
+    try:
+        return parse_profile(read_text(path, _LARGEST), str(path))
+    except UnusableFileError as err:
+        raise BadInputError(f"site profile {path}: {err.strerror}", "Choose a TOML file.") from err
+    except UnicodeDecodeError as err:
+        raise BadInputError(f"site profile {path} is not valid UTF-8: {err}", "Save it as UTF-8.") from err
+
+
+def is_profile_file(choice: str) -> bool:
+    """Return whether a string names a file rather than a shipped profile: it has a slash or ends in .toml."""
+    return "/" in choice or choice.endswith(".toml")
+
+
+def _with_bases(profile: Profile, rest: Iterator[str]) -> list[Profile]:
+    """Return a profile after those it extends, the most general first; MACHINE means the first of the rest."""
+    chain = [profile]
+    while chain[0].extends:
+        name = next(rest, FALLBACK) if chain[0].extends == MACHINE else chain[0].extends
+        base = _read(name, named_in=f"`extends` of {chain[0].source}", beside=Path(chain[0].source).parent)
+        if base.source in {known.source for known in chain}:
+            raise BadInputError(
+                f"site profile {profile.source} extends itself, through {base.source}", "Remove the circular `extends`."
+            )
+        chain.insert(0, base)
+    return chain

@@ -1,0 +1,1 @@
+"""The site profiles that come with hpcmod."""

@@ -1,0 +1,1 @@
+"""Site profiles as values, their keys, conditions, bind paths and settings."""

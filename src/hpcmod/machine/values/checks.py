@@ -1,0 +1,310 @@
+"""Checks of single values in a site profile: each takes a TOML value and returns the value for a Site."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from hpcmod.core.values.compression import ANY_OF, is_compression
+from hpcmod.core.values.text import check_plain
+from hpcmod.core.values.trust import TrustRule, parse_rules
+from hpcmod.machine.values.bind import Bind
+from hpcmod.machine.values.condition import ALWAYS, Condition
+from hpcmod.machine.values.site import IN_CONTAINER, LAUNCHERS, Binds, Tunable
+from hpcmod.machine.values.targets import is_gpu_target
+
+Check = Callable[[Any], Any]
+"""Raises ValueError or HpcmodError."""
+
+
+def check_text(value: Any) -> str:
+    """Validate a non-empty string of one line."""
+    if not isinstance(value, str) or not value:
+        raise ValueError("must be a non-empty string")
+    return check_plain(value, "the string")
+
+
+def text_or_nothing(value: Any) -> str:
+    """Validate a string of one line, which may be empty."""
+    return "" if value == "" else check_text(value)
+
+
+def slurm_release(value: Any) -> str:
+    """Validate a release of Slurm: year and month."""
+    if not re.fullmatch(r"\d\d\.\d\d", check_text(value)):
+        raise ValueError(f"must be a release such as 24.11, found {value!r}")
+    return check_text(value)
+
+
+def texts(value: Any) -> tuple[str, ...]:
+    """Validate a list of strings."""
+    if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
+        raise ValueError("must be a list of strings")
+    return tuple(check_text(item) for item in value)
+
+
+def option(value: Any) -> str:
+    """Validate a command-line option."""
+    if not check_text(value).startswith("-"):
+        raise ValueError(f"must be an option, which begins with -, found {value!r}")
+    return str(value)
+
+
+def options(value: Any) -> tuple[str, ...]:
+    """Validate a list of options."""
+    return tuple(option(item) for item in texts(value))
+
+
+def host_suffix(value: Any) -> str:
+    """Validate the end of a host name, which may include a domain."""
+    if not re.fullmatch(r"[A-Za-z0-9-]*[A-Za-z0-9](\.[A-Za-z0-9-]*[A-Za-z0-9])*", check_text(value)):
+        raise ValueError(f"must be the end of a host name, such as i or -ib.cluster, found {value!r}")
+    return str(value)
+
+
+def path(value: Any) -> str:
+    """Validate an absolute path."""
+    if not check_text(value).startswith("/"):
+        raise ValueError(f"must be an absolute path, found {value!r}")
+    return str(value)
+
+
+def paths(value: Any) -> tuple[str, ...]:
+    """Validate a list of absolute paths."""
+    return tuple(path(item) for item in texts(value))
+
+
+def host_commands(value: Any) -> tuple[str, ...]:
+    """Validate a list of commands of the host: names, or absolute paths."""
+    found = texts(value)
+    for command in found:
+        if not re.fullmatch(r"(/([\w.+-]+/)*)?[A-Za-z0-9_][\w.+-]*", command, re.ASCII):
+            raise ValueError(f"must be names or absolute paths of commands, found {command!r}")
+    return found
+
+
+def variable_patterns(value: Any) -> tuple[str, ...]:
+    """Validate a list of names of variables, in which `*` matches any characters."""
+    found = texts(value)
+    for name in found:
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*\*?", name):
+            raise ValueError(f"must be names of variables, `*` only at the end, found {name!r}")
+    return found
+
+
+def place(value: Any) -> str:
+    """Validate an absolute path that may begin with a variable, such as $HOME/x."""
+    if not re.match(r"/|\$\{?[A-Za-z_]", check_text(value)):
+        raise ValueError(f"must be an absolute path or begin with a variable, found {value!r}")
+    return str(value)
+
+
+def places(value: Any) -> tuple[str, ...]:
+    """Validate a list of absolute paths that may begin with a variable."""
+    return tuple(place(item) for item in texts(value))
+
+
+def count(value: Any) -> int:
+    """Validate a non-negative integer."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError(f"must be a non-negative integer, found {value!r}")
+    return value
+
+
+def cores(value: Any) -> tuple[int, ...]:
+    """Validate core numbers in Linux notation: `0-6` or `0,8,16-17`."""
+    numbers: list[int] = []
+    for part in check_text(value).split(","):
+        ends = re.fullmatch(r" *(\d{1,5})(?:-(\d{1,5}))? *", part)
+        if not ends or int(ends[2] or ends[1]) < int(ends[1]):
+            raise ValueError(f"must be core numbers such as 0-6 or 0,8,16-17, found {value!r}")
+        numbers.extend(range(int(ends[1]), int(ends[2] or ends[1]) + 1))
+    return tuple(numbers)
+
+
+def cores_by_gpu(value: Any) -> tuple[tuple[int, ...], ...]:
+    """Validate a list with the cores of each GPU."""
+    return tuple(cores(item) for item in texts(value))
+
+
+def one_of(*words: str) -> Check:
+    """Return a check for one of these words."""
+
+    def check(value: Any) -> str:
+        if value not in words:
+            raise ValueError(f"must be one of {', '.join(words)}, found {value!r}")
+        return str(value)
+
+    return check
+
+
+def some_of(*words: str) -> Check:
+    """Return a check for a list of these words."""
+
+    def check(value: Any) -> tuple[str, ...]:
+        return tuple(one_of(*words)(item) for item in texts(value))
+
+    return check
+
+
+def variable_names(value: Any) -> tuple[str, ...]:
+    """Validate a list of names of environment variables."""
+    for name in texts(value):
+        _check_variable_name(name)
+    return texts(value)
+
+
+def gpu_targets(value: Any) -> tuple[str, ...]:
+    """Validate a list of micro-architectures of GPUs."""
+    for word in texts(value):
+        if not is_gpu_target(word):
+            raise ValueError(f"must be words such as gfx90a or sm_90, found {word!r}")
+    return texts(value)
+
+
+def _check_variable_name(name: str) -> None:
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        raise ValueError(f"{name!r} is not a valid environment variable name")
+
+
+def binds(*, required: bool) -> Check:
+    """Return a check for a list of bind paths; a nested list contains alternatives."""
+
+    def check(value: Any) -> Binds:
+        if not isinstance(value, list):
+            raise ValueError("must be a list of bind paths, or of lists of alternatives")
+        groups = (texts(item) if isinstance(item, list) else (check_text(item),) for item in value)
+        return tuple(tuple(Bind.parse(item, required=required) for item in group) for group in groups if group)
+
+    return check
+
+
+def binds_by_condition(value: Any) -> tuple[tuple[Condition, Binds], ...]:
+    """Validate a table of optional bind paths by the condition that the image must satisfy."""
+    found = []
+    for text, item in _table(value).items():
+        with _naming(text):
+            condition = Condition.parse(text)
+            if not condition.bounds or condition.multi_node or condition.single_node:
+                raise ValueError("must be about the image, such as rocm<6.2")
+            found.append((condition, binds(required=False)(item)))
+    return tuple(found)
+
+
+def library_directories(value: Any) -> tuple[Bind, ...]:
+    """Validate a list of library directories, or glob patterns, to be bound to one path."""
+    for item in paths(value):
+        if re.search(r"[:,]", item):
+            raise ValueError(f"must be paths without colons and commas, found {item!r}")
+    return tuple(Bind.parse(f"{item}:{IN_CONTAINER}") for item in value)
+
+
+def library_places(value: Any) -> tuple[str, ...]:
+    """Validate a list of container directories; their names become part of a string that a shell there evaluates."""
+    for item in paths(value):
+        if not re.fullmatch(r"[A-Za-z0-9/._+-]+", item):
+            raise ValueError(f"must be paths that contain only letters, digits and /._+-, found {item!r}")
+    return paths(value)
+
+
+def _table(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError('must be a table of NAME = "value"')
+    return value
+
+
+def variables(value: Any) -> tuple[tuple[str, str], ...]:
+    """Validate a table of environment variables."""
+    for name, item in _table(value).items():
+        _check_variable_name(name)
+        with _naming(name):
+            check_text(item)
+    return tuple(value.items())
+
+
+@contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Add the name of a variable to the error about its value."""
+    try:
+        yield
+    except ValueError as err:
+        raise ValueError(f"{name}: {err}") from err
+
+
+def tunables(value: Any) -> tuple[tuple[str, tuple[Tunable, ...]], ...]:
+    """Validate a table of variables: a string, a table with a condition, a list of these, or false to unset."""
+    parsed = []
+    for name, item in _table(value).items():
+        _check_variable_name(name)
+        with _naming(name):
+            parsed.append((name, _cases(name, item)))
+    return tuple(parsed)
+
+
+def _cases(name: str, item: Any) -> tuple[Tunable, ...]:
+    """Validate the cases of one variable, of which the first that holds is used."""
+    if item is False:
+        return ()
+    cases = tuple(_tunable(name, case) for case in (item if isinstance(item, list) else [item]))
+    by_nodes = {case.condition.multi_node or case.condition.single_node for case in cases}
+    if not cases or len(by_nodes) > 1:  # at load, modules set cases without a node condition
+        raise ValueError("either every case of a list says multi-node or single-node, or none does")
+    return cases
+
+
+def _tunable(name: str, item: Any) -> Tunable:
+    if not isinstance(item, dict):
+        return Tunable(name, check_text(item))
+    if not {"value"} < set(item) <= {"value", "when", "why"}:
+        raise ValueError('must be a string, or { value = "...", when = "...", why = "..." }')
+    condition = Condition.parse(check_text(item["when"])) if "when" in item else ALWAYS
+    return Tunable(name, check_text(item["value"]), condition, check_text(item["why"]) if "why" in item else "")
+
+
+def reasons(value: Any) -> tuple[tuple[str, str], ...]:
+    """Validate a table of launchers, each with the reason why it is refused."""
+    for name, reason in _table(value).items():
+        one_of(*LAUNCHERS)(name)
+        with _naming(name):
+            check_text(reason)
+    return tuple(value.items())
+
+
+def bandwidths(value: Any) -> tuple[tuple[int, tuple[float, int]], ...]:
+    """Validate a table of node counts, each with GB/s, or with GB/s and the message size in bytes."""
+    parsed = []
+    for nodes, item in _table(value).items():
+        rate, size = (item.get("busbw"), item.get("bytes")) if isinstance(item, dict) else (item, 0)
+        whole = isinstance(size, int) and not isinstance(size, bool) and size >= 0
+        known = not isinstance(item, dict) or set(item) == {"busbw", "bytes"}
+        number = isinstance(rate, (int, float)) and not isinstance(rate, bool)
+        if not (re.fullmatch(r"[1-9]\d{0,5}", nodes) and number and whole and known):
+            raise ValueError(
+                f"must be a table of NODES = GB/s, or NODES = {{ busbw = GB/s, bytes = N }}, found {nodes} = {item!r}"
+            )
+        parsed.append((int(nodes), (float(str(rate)), int(str(size)))))
+    return tuple(parsed)
+
+
+def compression(value: Any) -> str:
+    """Validate the name of a compressor, optionally followed by a colon and a level."""
+    if not is_compression(check_text(value)):
+        raise ValueError(f"must be {ANY_OF}, optionally with :LEVEL, found {value!r}")
+    return str(value)
+
+
+def striping(value: Any) -> str:
+    """Validate options of `lfs setstripe`, as described in lfs-setstripe(1): the layout, not where it begins."""
+    option = r"(-[cES]|--stripe-count|--component-end|--stripe-size) (-1|\d+[kMG]?|eof)|(-p|--pool) \w[\w.-]*"
+    if not re.fullmatch(rf"({option})( ({option}))*", check_text(value)):
+        raise ValueError(f"must be -c, -S, -E or -p of `lfs setstripe`, each with its value, found {value!r}")
+    return str(value)
+
+
+def rules(value: Any) -> tuple[TrustRule, ...]:
+    """Validate a list of tables, each a trust rule."""
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise ValueError("must be a list of tables")
+    return parse_rules(value)

@@ -1,0 +1,274 @@
+"""Site profiles: parse and validate TOML files, and merge several into one site."""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from hpcmod.core.errors import BadInputError, HpcmodError
+from hpcmod.core.values.documents import load_toml
+from hpcmod.core.values.trust import TrustPolicy
+from hpcmod.machine.values.bind import Bind
+from hpcmod.machine.values.schema import SCHEMA, TABLES_THAT_ADD
+from hpcmod.machine.values.site import (
+    STAGE_PLACES,
+    Bandwidth,
+    Binds,
+    HostCommands,
+    JobRules,
+    Launcher,
+    Netstack,
+    NodeType,
+    Site,
+    StagePlace,
+)
+
+BUILT_IN = "built-in"
+"""Origin of a value that is not set in any profile."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One validated TOML file: a name and the values it sets, by dotted key."""
+
+    name: str
+    source: str
+    """The file with the values, for messages."""
+    extends: str
+    """Name of the profile it extends; empty if none."""
+    values: Mapping[str, Any]
+    origins: Mapping[str, str]
+    """For each dotted key, where it is set: file and line, e.g. lumi.toml:27."""
+    written: Mapping[str, Any] = field(default_factory=dict)
+    """For each dotted key, the TOML value."""
+
+
+@functools.lru_cache(maxsize=32)  # one command chooses among all shipped profiles several times; each takes about 1 ms
+def parse_profile(text: str, source: str) -> Profile:
+    """Parse and validate one profile. The result is shared between calls: do not change its values.
+
+    Raises
+    ------
+    BadInputError
+        Lists every error in the file with its key and, for an unknown key, the nearest valid one.
+    """
+    tree, values, faults = _read_values(text, source)
+    if faults:
+        listed = "\n".join(f"  {fault}" for fault in faults)
+        raise BadInputError(
+            f"site profile {source}:\n{listed}", "Fix these keys; `hpcmod site show generic` prints a valid profile."
+        )
+    lines = _Lines(text, source)
+    for key in ("binds.required", "binds.optional"):
+        if key in values:
+            values[key] = _with_origins(values[key], key, lines)
+    if (key := "netstack.directory") in values:
+        (values[key],) = _with_origins((values[key],), key, lines, word=lambda bind: bind.source)
+    origins = {key: lines.origin(key) for key in values}
+    for table in TABLES_THAT_ADD:
+        for name, _ in values.get(table, ()):
+            origins[f"{table}.{name}"] = lines.origin(f"{table}.{name}") or origins[table]
+    origins = {key: origin or source for key, origin in origins.items()}
+    return Profile(values["name"], source, values.get("extends", ""), values, origins, dict(_flatten(tree)))
+
+
+def find_faults(text: str, source: str) -> tuple[tuple[int, str], ...]:
+    """Return the errors of a profile, each with its line, which is 1 if it is not about a line.
+
+    Raises
+    ------
+    BadInputError
+        If it is not valid TOML.
+    """
+    _, _, faults = _read_values(text, source)
+    lines = _Lines(text, source)
+    return tuple((lines.number(fault.partition(":")[0]) or 1, fault) for fault in faults)
+
+
+def _read_values(text: str, source: str) -> tuple[Mapping[str, Any], dict[str, Any], list[str]]:
+    """Return the nested values of a profile, its checked values by dotted key, and its errors as `key: error`."""
+    tree = load_toml(text, f"site profile {source}")
+    values: dict[str, Any] = {}
+    faults = [fault for key, value in _flatten(tree) for fault in _check_key(key, value, values)]
+    return tree, values, [*faults, *_check_whole(tree, values)]
+
+
+def pattern_of(key: str) -> str:
+    """Return the schema key that a dotted key matches, e.g. nodes.*.cores; empty if there is none."""
+    if key in SCHEMA:
+        return key
+    table, *names = key.split(".")
+    pattern = ".".join([table, "*", *names[1:]])
+    return pattern if names and pattern in SCHEMA else ""
+
+
+def _flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in tree.items():
+        key = f"{prefix}{name}"
+        if isinstance(value, dict) and not pattern_of(key):
+            yield from _flatten(value, f"{key}.")
+        else:
+            yield key, value
+
+
+def _check_key(key: str, value: Any, values: dict[str, Any]) -> list[str]:
+    """Store the checked value in `values`; return the errors."""
+    pattern = pattern_of(key)
+    if not pattern:
+        name = key.split(".")[1] if "." in key else "NAME"
+        from difflib import get_close_matches
+
+        near = get_close_matches(key, [known.replace("*", name) for known in SCHEMA], n=1)
+        return [f"{key}: unknown key" + (f", did you mean {near[0]}?" if near else "")]
+    if pattern != key and not re.fullmatch(r"[A-Za-z0-9_-]+", key.split(".")[1]):
+        return [f"{key}: the name may contain only letters, digits, - and _"]
+    try:
+        values[key] = SCHEMA[pattern].check(value)
+    except (ValueError, HpcmodError) as err:
+        return [f"{key}: {err}"]
+    return []
+
+
+def _check_whole(tree: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield errors that involve more than one value."""
+    if "name" not in tree:
+        yield "name: missing"
+    for name, node in _named(values, "nodes").items():
+        near = node.get("gpu_cores", ())
+        if near and len(near) != node.get("gpus", len(near)):
+            yield f"nodes.{name}.gpu_cores: must list the cores of {node['gpus']} GPUs, found {len(near)}"
+        kept = node.get("reserved_cores", ())
+        absent = range(node.get("cores", sys.maxsize) + len(kept), sys.maxsize)
+        wrong = [core for cores in near for core in cores if core in kept or core in absent]
+        if wrong:
+            yield f"nodes.{name}.gpu_cores: no job can use core {', '.join(map(str, wrong))}"
+    for name in _named(values, "stage"):
+        if name not in STAGE_PLACES:
+            yield f"stage.{name}: the name must be one of {', '.join(STAGE_PLACES)}"
+
+
+class _Lines:
+    """The lines of a profile that set each key, which the TOML parser does not report."""
+
+    def __init__(self, text: str, source: str) -> None:
+        self.source = source
+        self._lines = text.splitlines()
+        self._numbers: dict[str, int] = {}
+        table = ""
+        for number, line in enumerate(self._lines, 1):
+            header = re.fullmatch(r"\s*\[([^\[\]/]+)\]\s*(#.*)?", line)
+            name = re.match(r"\s*([\w.*\"'-]+)\s*=", line)
+            if header:
+                table = re.sub(r"[\s\"']", "", header[1])
+                self._numbers.setdefault(table, number)
+            elif name:
+                self._numbers.setdefault(f"{table}.{name[1]}".lstrip(".").translate(_NO_QUOTES), number)
+
+    def number(self, key: str) -> int:
+        """Return the line that sets a key, counted from 1; 0 if not found."""
+        return self._numbers.get(key, 0)
+
+    def origin(self, key: str, word: str = "") -> str:
+        """Return where a key, or a string within its value, is set: source and line; empty if not found."""
+        first = self._numbers.get(key)
+        if not first:
+            return ""
+        quoted = (f'"{word}"', f"'{word}'")
+        rest = enumerate(self._lines[first - 1 :], first)
+        numbers = (number for number, line in rest if any(text in line for text in quoted))
+        return f"{self.source}:{next(numbers, first) if word else first}"
+
+
+_NO_QUOTES = str.maketrans("", "", "\"'")
+
+
+def _with_origins(groups: Binds, key: str, lines: _Lines, *, word: Callable[[Bind], str] = str) -> Binds:
+    """Add to each bind path where it is set; `word` returns the text to search for."""
+    return tuple(
+        tuple(replace(bind, origin=lines.origin(key, word(bind)) or lines.source) for bind in group) for group in groups
+    )
+
+
+def make_site(profiles: Sequence[Profile]) -> Site:
+    """Merge profiles into a site, the most general first; later values replace earlier ones, tables are merged.
+
+    Raises
+    ------
+    BadInputError
+        If the default node type is not defined; it may be defined in the extended profile.
+    """
+    merged = merge_profiles(profiles)
+    usual, known = merged.get("nodes.default"), list(_named(merged, "nodes"))
+    if usual and usual not in known:
+        raise BadInputError(
+            f"site profile {profiles[-1].source}:\n  nodes.default: unknown node type {usual!r}",
+            f"Choose from {', '.join(known)}." if known else f"Add [nodes.{usual}], or leave it out.",
+        )
+    plain = {known.field: merged[key] for key, known in SCHEMA.items() if known.field and key in merged}
+    return Site(
+        **plain,
+        binds=(*merged.get("binds.required", ()), *merged.get("binds.optional", ())),
+        tunables=tuple(tunable for _, cases in merged.get("environment", ()) for tunable in cases),
+        netstack=Netstack(**_below(merged, "netstack")),
+        gpu_vendor=merged.get("gpu.vendor", "none").replace("none", ""),
+        node_types=tuple(NodeType(name, **values) for name, values in _named(merged, "nodes").items()),
+        launcher=Launcher(**_below(merged, "launcher")),
+        trust=TrustPolicy(**_below(merged, "trust")),
+        job=JobRules(**_below(merged, "job")),
+        host_commands=HostCommands(**_below(merged, "host_commands")),
+        stage_places=tuple(StagePlace(name, **values) for name, values in _named(merged, "stage").items()),
+        bandwidths=tuple(
+            Bandwidth(collective, nodes, rate, size)
+            for collective, rates in _below(merged, "bandwidth").items()
+            for nodes, (rate, size) in rates
+        ),
+    )
+
+
+def merge_profiles(profiles: Sequence[Profile]) -> dict[str, Any]:
+    """Merge the values of profiles by dotted key, the most general first; detection keys are not inherited."""
+    merged: dict[str, Any] = {}
+    for profile in profiles:
+        for key, value in profile.values.items():
+            if key.startswith("detect.") and profile is not profiles[-1]:
+                continue
+            adds = key in TABLES_THAT_ADD or pattern_of(key) == "bandwidth.*"
+            merged[key] = tuple({**dict(merged.get(key, ())), **dict(value)}.items()) if adds else value
+    return merged
+
+
+def merge_written(profiles: Sequence[Profile]) -> dict[str, Any]:
+    """Merge profiles like `merge_profiles`, into the nested values of a single TOML file without `extends`."""
+    merged: dict[str, Any] = {}
+    for profile in profiles:
+        for key, value in profile.written.items():
+            if key == "extends" or (key.startswith("detect.") and profile is not profiles[-1]):
+                continue
+            adds = key in TABLES_THAT_ADD or pattern_of(key) == "bandwidth.*"
+            merged[key] = {**merged.get(key, {}), **value} if adds else value
+    tree: dict[str, Any] = {}
+    for key, value in merged.items():
+        *tables, last = key.split(".")
+        place = tree
+        for name in tables:
+            place = place.setdefault(name, {})
+        place[last] = value
+    return tree
+
+
+def _below(merged: Mapping[str, Any], table: str) -> dict[str, Any]:
+    return {key.partition(".")[2]: value for key, value in merged.items() if key.startswith(f"{table}.")}
+
+
+def _named(merged: Mapping[str, Any], table: str) -> dict[str, dict[str, Any]]:
+    """Return the values of a table's sub-tables, by name."""
+    named: dict[str, dict[str, Any]] = {}
+    for key, value in _below(merged, table).items():
+        name, dot, field = key.partition(".")
+        if dot:
+            named.setdefault(name, {})[field] = value
+    return named

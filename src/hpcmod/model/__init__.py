@@ -1,1 +1,0 @@
-"""Pure values and decisions: no file access, no environment access, no clock."""

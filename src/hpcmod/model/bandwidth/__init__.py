@@ -1,1 +1,0 @@
-"""Bandwidths of collectives: tables of benchmarks, formulas, and the comparison with references."""

@@ -1,1 +1,0 @@
-"""Catalogue records of containers, and the changes allowed on them."""

@@ -1,1 +1,0 @@
-"""Compatibility of images with machines: facts of both, and the rules."""

@@ -1,1 +1,0 @@
-"""Read and edit easyconfigs as text, without executing them."""

@@ -1,1 +1,0 @@
-"""Images as values: references, facts and trust rules."""

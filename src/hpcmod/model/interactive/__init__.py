@@ -1,1 +1,0 @@
-"""Jupyter kernels and servers, and editors, that run Python in a container."""

@@ -1,1 +1,0 @@
-"""Jobs: node layout, ranks, CPU masks and launchers."""

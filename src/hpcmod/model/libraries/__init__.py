@@ -1,1 +1,0 @@
-"""Shared libraries: their dependencies, and where the dynamic loader finds them."""

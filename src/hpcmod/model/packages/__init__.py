@@ -1,1 +1,0 @@
-"""A user's own packages as values: sets, states, requirements and locks."""

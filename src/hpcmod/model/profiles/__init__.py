@@ -1,1 +1,0 @@
-"""Site profiles: from text to a Site, reporting all errors together."""

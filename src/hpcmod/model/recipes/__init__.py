@@ -1,1 +1,0 @@
-"""Image recipes: from a recipe and the user's options to a build plan."""

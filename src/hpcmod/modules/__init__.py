@@ -1,0 +1,1 @@
+"""Installations: plan, install, update, repair and remove them, with their modulefiles and run scripts."""

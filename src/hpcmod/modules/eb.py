@@ -1,0 +1,114 @@
+"""Run EasyBuild so that it executes nothing from the working directory and ends when hpcmod does."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from hpcmod.core.errors import CheckFailedError, LackingError, NotFoundError
+from hpcmod.core.log import current_settings
+from hpcmod.core.process import Completed, call, run
+from hpcmod.core.values.text import without_relative_entries
+from hpcmod.core.which import which
+from hpcmod.machine.machine import is_profile_file
+
+_NEUTRAL = Path("/")
+"""Working directory of `eb`: it runs as `python -m`, which searches there for modules and easyconfigs."""
+
+_FILES = ("HPCMOD_CACHE", "HPCMOD_LOCK", "HPCMOD_LOG_FILE")
+
+
+_REPORT = "HPCMOD_EXIT_CODE_FILE"
+"""Environment variable with the file in which the easyblock stores the exit code of its error."""
+
+_SIGNALLED = 128  # shell exit statuses above this mean: ended by a signal
+
+_EB_MISSING_EASYCONFIG = 4  # EasyBuildExit.MISSING_EASYCONFIG
+
+
+def call_eb(arguments: Sequence[str], environ: Mapping[str, str], *, to_stderr: bool = False) -> int:
+    """Run `eb` on this terminal and return an exit code of hpcmod; paths in the arguments must be absolute.
+
+    Parameters
+    ----------
+    to_stderr
+        Whether to send all its output to stderr.
+
+    Raises
+    ------
+    LackingError
+        If `eb` is missing.
+    """
+    with tempfile.TemporaryDirectory(prefix="hpcmod-") as directory:
+        report = Path(directory, "exit-code")
+        ours = {**isolated(environ), _REPORT: str(report)}
+        status = call([find_eb(environ), *arguments], env=ours, cwd=_NEUTRAL, tied=True, to_stderr=to_stderr)
+        return _translate(status, report)
+
+
+def _translate(status: int, report: Path) -> int:
+    """Return hpcmod's exit code for an exit status of `eb`, whose codes have other meanings.
+
+    A signal that ended `eb` (a negative status) gives 128 and its number, as in a shell.
+    """
+    if status < 0:
+        return _SIGNALLED - status
+    if status == 0 or status > _SIGNALLED:
+        return status
+    with suppress(OSError, ValueError):
+        return int(report.read_text())
+    return NotFoundError.exit_code if status == _EB_MISSING_EASYCONFIG else CheckFailedError.exit_code
+
+
+def report_exit_code(code: int, environ: Mapping[str, str]) -> None:
+    """Store an error's exit code for the hpcmod that started `eb`; do nothing if `eb` was started otherwise."""
+    if environ.get(_REPORT):
+        with suppress(OSError):
+            Path(environ[_REPORT]).write_text(str(code))
+
+
+def run_eb(arguments: Sequence[str], environ: Mapping[str, str]) -> Completed:
+    """Run `eb` to its end and return its result; otherwise like `call_eb`."""
+    return run([find_eb(environ), *arguments], env=isolated(environ), cwd=_NEUTRAL, tied=True)
+
+
+def find_eb(environ: Mapping[str, str]) -> str:
+    """Return the path of the `eb` command: on PATH, or installed with hpcmod.
+
+    Raises
+    ------
+    LackingError
+        If it is missing.
+    """
+    found = which("eb", environ)
+    beside = Path(sys.executable).with_name("eb")
+    if found or beside.is_file():
+        return found or str(beside)
+    raise LackingError(
+        "EasyBuild's command `eb` is missing", f"Load the site's EasyBuild module, or install EasyBuild as {beside}."
+    )
+
+
+def isolated(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment in which no program or Python module is loaded from the working directory.
+
+    Relative paths in hpcmod's own variables are made absolute, because `eb` runs in another directory.
+    """
+    paths = [one for one in environ.get("PYTHONPATH", "").split(":") if one.startswith("/")]
+    found = {
+        **environ,
+        **current_settings().variables(),  # the easyblocks use the same log settings
+        "PATH": without_relative_entries(environ.get("PATH", "")),
+        "PYTHONPATH": ":".join(paths),
+        "PYTHONSAFEPATH": "1",  # Python 3.11; older versions are protected by the neutral directory
+    }
+    for name in _FILES:
+        if found.get(name):
+            found[name] = str(Path(found[name]).absolute())
+    if is_profile_file(found.get("HPCMOD_SITE", "")):
+        found["HPCMOD_SITE"] = str(Path(found["HPCMOD_SITE"]).absolute())
+    catalogues = [str(Path(one).absolute()) for one in found.get("HPCMOD_CATALOGUE", "").split(":") if one]
+    return {**found, "HPCMOD_CATALOGUE": ":".join(catalogues)} if catalogues else found

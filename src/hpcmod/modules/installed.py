@@ -1,0 +1,212 @@
+"""Find installed container modules without a module tool: hpcmod's modulefiles and installation records."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from glob import escape
+from pathlib import Path
+
+from hpcmod.core.errors import BadInputError, LackingError
+from hpcmod.core.fs.reading import open_regular, read_file
+from hpcmod.core.text.quote import sh_word
+from hpcmod.core.values.text import is_file_name
+from hpcmod.modules.values.install_record import (
+    NO_RECORD,
+    RECORD_LIMIT,
+    InstalledImage,
+    InstallRecord,
+    parse_install_record,
+)
+
+RECORD = "record.json"
+"""Record of an installation's content: the last file written before the modulefile."""
+
+DEFINITIONS = "share/docker-defs"
+"""Directory of the definitions of images, below the root of an installation."""
+
+PROGRAM = "in-environment"
+"""Program that runs the image of an installation with the environment of its module."""
+
+_MARK = b"Written by hpcmod."
+_LIMIT = 4 << 20  # bytes read from a modulefile; the package list of a large image takes 0.1 MB
+_ROOT = re.compile(rb'^(?:local root =|set root) "((?:[^"\\]|\\.)*)"$', re.MULTILINE)
+_EASYBUILD = (("EASYBUILD_INSTALLPATH_MODULES", "all"), ("EASYBUILD_INSTALLPATH", "modules/all"))
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A module that can be loaded, and its installation."""
+
+    module: str
+    """Short module name, as shown by a module tool."""
+    modulefile: Path
+    root: Path
+    """Root directory of the installation."""
+    record: InstallRecord
+    """NO_RECORD if there is none."""
+
+    @property
+    def name(self) -> str:
+        """Return the name without the version."""
+        return self.module.rpartition("/")[0]
+
+    @property
+    def version(self) -> str:
+        """Return the version with its suffix."""
+        return self.module.rpartition("/")[2]
+
+    @property
+    def program(self) -> Path:
+        """Return the program that runs the image with the module's environment; see PROGRAM."""
+        return self.root / PROGRAM
+
+    @property
+    def logic(self) -> str:
+        """Return the file below the root that the modulefile calls."""
+        return f"libexec/module{LOGIC['Lua' if self.modulefile.suffix == '.lua' else 'Tcl']}"
+
+    @property
+    def has_bash(self) -> bool:
+        """Whether the image has bash, as far as is known: if not, no run script that needs it was installed."""
+        return not self.record.files or "runscripts/run-in-env" in self.record.scripts
+
+    def check_program(self) -> None:
+        """Raise LackingError, with the command that helps, if this program is missing."""
+        if not self.program.is_file():
+            cure = f"Restore it: hpcmod repair {sh_word(self.module)}; if it is the site's, ask its support."
+            raise LackingError(f"{self.module} is not complete: {self.program} is missing", cure)
+
+    @property
+    def image(self) -> InstalledImage:
+        """Return the image from the record; its path is empty if there is no record."""
+        return self.record.image
+
+    @property
+    def modulefile_sha256(self) -> str:
+        """Return the sha256 of the modulefile as it was installed; empty if the record does not have it."""
+        known = self.record.modulefile
+        return known.sha256 if os.path.realpath(known.path) == os.path.realpath(self.modulefile) else ""
+
+
+def read_record(root: Path) -> InstallRecord:
+    """Read the record of an installation; NO_RECORD if there is none that can be read."""
+    try:
+        return parse_install_record(read_file(root / RECORD, RECORD_LIMIT), str(root / RECORD))
+    except (OSError, BadInputError):
+        return NO_RECORD
+
+
+PACKAGES = "libexec/packages"
+"""List of the image's packages, for the modulefile."""
+
+
+LOGIC = {"Lua": ".lua", "Tcl": ".tcl"}
+"""Suffixes of the files in libexec/ that a modulefile calls, by its syntax."""
+
+
+def link_of(name: str) -> str:
+    """Return the target of a link in an installation, by its path below the root; empty for other files.
+
+    The commands are links to one wrapper, which knows by its own name what to run; records have the text behind a link.
+    """
+    if name == PROGRAM:
+        return f"libexec/{PROGRAM}"
+    return "../libexec/wrapper" if name.startswith("bin/") else ""
+
+
+def is_started(name: str) -> bool:
+    """Return whether a file of an installation is started, not read: parts have a suffix or are in runscripts/lib."""
+    return not name.startswith("runscripts/lib/") and "." not in Path(name).name and name not in (PACKAGES, "README")
+
+
+def module_trees(
+    environ: Mapping[str, str], *, more: Iterable[Path] = (), without: Iterable[Path] = ()
+) -> tuple[Path, ...]:
+    """Return directories of modulefiles, in order: $MODULEPATH, this user's EasyBuild prefix, and more."""
+    named = [Path(place) for place in environ.get("MODULEPATH", "").split(":") if place.startswith("/")]
+    found = [Path(environ[name], below) for name, below in _EASYBUILD if environ.get(name)]
+    prefix = environ.get("EASYBUILD_PREFIX") or (f"{environ['HOME']}/.local/easybuild" if environ.get("HOME") else "")
+    found += [Path(prefix, "modules/all")] if prefix else []
+    unwanted = {os.path.realpath(place) for place in without}
+    return tuple(place for place in dict.fromkeys([*named, *found, *more]) if os.path.realpath(place) not in unwanted)
+
+
+def find_installed(trees: Iterable[Path], name: str | None = None) -> Iterator[Installed]:
+    """Yield the container modules in module trees, optionally of one name; the first of a name hides others."""
+    seen = set()
+    for tree in trees:
+        names = [name] if name else _directories(tree)
+        for module, path in sorted(pair for one in names for pair in _modulefiles(tree, one)):
+            found = read_installed(path, module)
+            if found and module not in seen:
+                seen.add(module)
+                yield found
+
+
+def find_without_modulefile(software: Iterable[Path], text: str) -> Iterator[Installed]:
+    """Yield installations whose modulefile was deleted, by NAME/VERSION or NAME, sorted by directory.
+
+    Their modulefile is the deleted one.
+
+    Parameters
+    ----------
+    software
+        Directories that contain installations.
+    """
+    name, _, version = text.partition("/")
+    if not all(map(is_file_name, text.split("/"))):
+        return
+    for root in (root for place in software for root in sorted(place.glob(f"{escape(name)}/{escape(version) or '*'}"))):
+        record = read_record(root)
+        path = record.modulefile.path
+        if path.startswith("/") and not os.path.lexists(path):
+            yield Installed(record.module, Path(path), root, record)
+
+
+def own_trees(trees: Iterable[Path]) -> tuple[Path, ...]:
+    """Return the trees that this user may write to."""
+    return tuple(tree for tree in trees if os.access(tree, os.W_OK))
+
+
+def _directories(tree: Path) -> list[str]:
+    with suppress(OSError), os.scandir(tree) as entries:
+        return [entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir()]
+    return []
+
+
+def _modulefiles(tree: Path, name: str) -> Iterator[tuple[str, Path]]:
+    with suppress(OSError), os.scandir(tree / name) as entries:
+        for entry in entries:
+            if not entry.name.startswith("."):
+                yield f"{name}/{entry.name.removesuffix('.lua')}", Path(entry.path)
+
+
+def find_in_tree(tree: Path, module: str) -> Installed | None:
+    """Find a module in one tree by its full name."""
+    found = (read_installed(tree / f"{module}{end}", module) for end in (".lua", ""))
+    return next((one for one in found if one), None)
+
+
+def read_installed(modulefile: Path, module: str) -> Installed | None:
+    """Read a modulefile; None if it does not load a container installed by hpcmod."""
+    try:
+        with open_regular(modulefile) as file:
+            text = file.read(_LIMIT)
+    except OSError:
+        return None
+    is_module = modulefile.suffix == ".lua" or text.startswith(b"#%Module")  # else EasyBuild's backup of an earlier one
+    root = find_root(text) if is_module else None
+    return Installed(module, modulefile, root, read_record(root)) if root else None
+
+
+def find_root(modulefile: bytes) -> Path | None:
+    """Return the installation directory that a modulefile loads; None if hpcmod did not write the modulefile."""
+    found = _ROOT.search(modulefile)
+    if _MARK not in modulefile or found is None:
+        return None
+    # an installation path has no control characters, so a backslash only escapes the next character
+    return Path(os.fsdecode(re.sub(rb"\\(.)", rb"\1", found[1])))

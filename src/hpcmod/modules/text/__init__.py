@@ -1,0 +1,1 @@
+"""Render modulefiles, settings of run scripts, easyconfigs and plans."""

@@ -1,0 +1,1 @@
+"""Plans, records of installations, easyconfigs and advisories as values."""

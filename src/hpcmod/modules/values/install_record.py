@@ -1,0 +1,133 @@
+"""The record of an installation: a value, and the JSON that stores it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+
+from hpcmod.core.values.facts import Package, Provenance, PythonFacts
+from hpcmod.core.values.json_form import TABLE, json_form, parse_json
+from hpcmod.core.values.strict_json import Texts
+
+RECORD_VERSION = 1
+
+RECORD_LIMIT = 16 << 20
+"""Maximum size of a record in bytes; one with 400 packages takes 30 kB."""
+
+_SCRIPTS = ("bin", "libexec", "runscripts", "runscripts/lib")
+
+
+@dataclass(frozen=True)
+class InstalledImage:
+    """The image that an installation uses, and how it was put in place."""
+
+    path: str = ""
+    sha256: str = ""
+    size: int = 0
+    source: str = ""
+    method: str = ""
+    """`kept` (same digest as before), `central`, or the copy method: reflink, hardlink, copy_file_range, stream."""
+    bytes_written: int = 0
+    modified: int = 0
+    """Modification time of the image, in nanoseconds since 1970."""
+
+
+@dataclass(frozen=True)
+class InstalledModule:
+    """The modulefile of an installation."""
+
+    path: str = ""
+    sha256: str = ""
+
+
+@dataclass(frozen=True)
+class OwnPackages:
+    """What `hpcmod add` needs to know of an image with Python."""
+
+    name: str
+    """Name of the container without its version, e.g. PyTorch."""
+    tag: str
+    """Python and image that a state fits; see `make_tag`."""
+    venv: str
+    """The virtual environment of the packages in the container."""
+    python: PythonFacts
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What is known about an image on the machine where it was installed."""
+
+    has_mpi: bool | None = None
+    """None: not known."""
+    targets: tuple[str, ...] = ()
+    """Micro-architectures that the image is built for (gfx90a, sm_90, zen3); empty: not known."""
+    fingerprint: str = ""
+    """Of everything that the verdict depends on, which the rest is; empty: there is no verdict."""
+    mpi: str = ""
+    """The MPI that programs use, one of hpcmod.compat.values.mpi; empty: none."""
+    problems: tuple[str, ...] = ()
+    """Findings at the levels fail and warn, each with its fix."""
+
+
+@dataclass(frozen=True)
+class InstallRecord:
+    """What was installed. Its strings may be hostile: anyone who can write to the directory may have written it."""
+
+    record: int = RECORD_VERSION
+    """Version of this format."""
+    hpcmod: str = ""
+    """Version of hpcmod that wrote the scripts."""
+    time: str = ""
+    """Of the installation, ISO 8601, UTC."""
+    module: str = ""
+    """Full name of the module."""
+    site: str = ""
+    """Name of the site profile that it was made for."""
+    image: InstalledImage = field(default_factory=InstalledImage)
+    unfinished: bool = False
+    """Whether the installation has not written its modulefile yet."""
+    modulefile: InstalledModule = field(default_factory=InstalledModule)
+    """The modulefile as it was installed; empty in a catalogue, which may change it."""
+    fit: Fit = field(default_factory=Fit)
+    own_packages: OwnPackages | None = None
+    """None if the image has no Python."""
+    provenance: Provenance | None = None
+    """Where the image came from, if known."""
+    rendering: str = ""
+    """Hash of the scripts in a catalogue."""
+    files: Texts = field(default=(), metadata=TABLE)
+    """The scripts and wrappers, by their paths below the root, with their sha256; empty: not known, in a catalogue."""
+    packages: tuple[Package, ...] = ()
+    """Python packages in the image."""
+
+    @property
+    def scripts(self) -> frozenset[str]:
+        """Return the files in the directories of scripts: no other file may be removed because a record names it."""
+        paths = [name.rpartition("/") for name, _ in self.files]
+        return frozenset("".join(path) for path in paths if path[0] in _SCRIPTS and path[2] not in ("", ".", ".."))
+
+    def without_checksums(self) -> InstallRecord:
+        """Return the record as a catalogue keeps it, which may change the recorded files."""
+        return replace(
+            self, unfinished=False, modulefile=InstalledModule(), files=tuple((n, "") for n, _ in self.files)
+        )
+
+
+NO_RECORD = InstallRecord()
+"""Where there is no record, or none that can be read."""
+
+
+def parse_install_record(text: bytes, where: str = "record") -> InstallRecord:
+    """Parse a record, which may be damaged or come from an untrusted source.
+
+    Raises
+    ------
+    BadInputError
+        If it is not a record.
+    """
+    return parse_json(InstallRecord, text, where, limit=RECORD_LIMIT)
+
+
+def render_install_record(record: InstallRecord) -> str:
+    """Return the stored JSON of a record."""
+    return json.dumps(json_form(record), indent=1) + "\n"

@@ -1,0 +1,383 @@
+"""The install plan: one pure function decides everything that an installation creates, from image, site and spec."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from hpcmod.core.values.facts import ImageFacts, Package, PythonFacts, comparable_name
+from hpcmod.machine.values.bind import Bind
+from hpcmod.machine.values.site import HOST_PYTHON, Binds, HostCommands, NodeType, Site
+from hpcmod.modules.values.guard import make_guard
+from hpcmod.modules.values.place import PACKED_OPTIONS, USER_LAYER_IN_CONTAINER, PackagePlace, make_tag
+from hpcmod.modules.values.spec import COMMAND_NAME, Commands, InstallSpec
+from hpcmod.modules.values.swap import make_library_path, swaps_libraries
+from hpcmod.modules.values.versions import choose_tunables, find_versions
+
+RUNSCRIPTS_IN_CONTAINER = "/runscripts"
+
+WELL_KNOWN_COMMANDS = (
+    "python", "python3", "pip", "pip3", "torchrun", "accelerate", "deepspeed", "ray", "huggingface-cli", "hf",
+    "tensorboard", "jupyter", "ipython", "vllm",
+)  # fmt: skip
+"""Commands wrapped by default if the image has them: LUMI's (PyTorch 2.7.1), and those its users request."""
+
+
+_PROFILERS = {"amd": ("rocprofv3", "rocprof"), "nvidia": ("nsys",)}
+"""By GPU vendor, best first: AMD ends support for rocprof in 2026 (ROCm documentation, ROCprofiler)."""
+
+Defaults = tuple[tuple[tuple[str, ...], str], ...]
+"""Names of one variable (for different runtimes), and its value."""
+
+
+@dataclass(frozen=True)
+class RunscriptSettings:
+    """Values for rendering the run scripts of one installation."""
+
+    module: str
+    """Full name of the module, e.g. PyTorch/2.7.1-rocm-6.2.4-singularity; for messages."""
+    sif_variable: str
+    """Variable that contains the SIF's path outside the container, e.g. SIFPYTORCH."""
+    root: str = ""
+    """Directory of the installation."""
+    gpu_visibility: tuple[str, ...] = ()
+    """Variables that select GPUs on this machine, Slurm's own first, e.g. ROCR_VISIBLE_DEVICES; empty: no GPUs."""
+    gpus_per_rank: str = "all"
+    """`all`: a rank sees all GPUs Slurm gave it, and LOCAL_RANK is its index; `one`: it sees one GPU, as number 0."""
+    cache_root: str = "/tmp"  # noqa: S108 - a default for node-local caches, keyed by user and job below it
+    """Node-local directory for caches."""
+    binds: Binds = ()
+    """The module's bind candidates, which wrappers resolve again on the node where they run."""
+    tunables: tuple[tuple[str, str], ...] = ()
+    """Defaults (NCCL_*, FI_*, ...) for runs that did not inherit the module's environment; an existing value wins."""
+    tunables_multi_node: tuple[tuple[str, str], ...] = ()
+    """Defaults only for runs on several nodes, which modulefiles cannot detect; an existing value wins."""
+    tunables_single_node: tuple[tuple[str, str], ...] = ()
+    """Defaults only for runs on one node; an existing value wins."""
+    tunable_reasons: tuple[tuple[str, str, str], ...] = ()
+    """Name and value of each default, and why the profile sets it, for --hpcmod-explain."""
+    large_caches: str = ""
+    """Where models and data sets are stored instead of in $HOME; may contain variables; empty: unchanged."""
+    nodes: tuple[NodeType, ...] = ()
+    """Node types, the default first; the cores near their GPUs are used for ranks that no launcher bound."""
+    gpu_flags: tuple[tuple[str, str], ...] = ()
+    """GPU flags by their names in the runtime's variables (`NV` of APPTAINER_NV), and a device of nodes with GPUs."""
+    exclusive: tuple[str, ...] = ()
+    """Partitions that allocate only full nodes."""
+    nics: tuple[str, ...] = ()
+    """Network interfaces for GPU traffic, in order."""
+    profilers: tuple[str, ...] = ("py-spy",)
+    """Default profilers of --profile-rank: the first one in the image is used."""
+    host_suffix: str = ""
+    """Suffix of the host names of the fast network; empty: none."""
+    refused: tuple[tuple[str, str], ...] = ()
+    """Launchers that must not be used on this machine, each with the reason."""
+    guard: tuple[tuple[str, str], ...] = ()
+    """Variables that keep the host's Python out of the container, by their names inside; see guard.py."""
+    user_site: str = ""
+    """Directory of the packages of the image's Python below ~/.local; empty without a Python in the image."""
+    venv: str = ""
+    """The virtual environment of the user's packages in the container; empty without a Python in the image."""
+    container_variables: tuple[str, ...] = ()
+    """Other variables that the module sets for the container, with their prefix, e.g. APPTAINERENV_VIRTUAL_ENV."""
+    host_commands: HostCommands = field(default_factory=HostCommands)
+    """Commands of the host for programs in the container, if the user asks for them."""
+    own_packages: PackagePlace | None = None
+    """Where the user's own packages are looked for; None without a Python in the image."""
+    python_bin: str = ""
+    """Directory added to the container's PATH instead of activating the image's Python; empty: activation is needed."""
+    has_bash: bool = True
+    """Whether the image has bash; without it, commands are started directly, not by run-in-env."""
+    command_lines: Commands = (("start-shell", ("bash",)),)
+    """Commands in bin/ that are not the image's command of that name, each with the program and its first arguments."""
+
+
+@dataclass(frozen=True)
+class UserLayer:
+    """The user's own packages on top of the image: a host directory bound into the container."""
+
+    directory: str
+    """On the host; survives every rebuild."""
+    squashfs: str
+    """Image used instead of the directory if it exists."""
+    venv: str
+    """Path in the container of the virtual environment, e.g. /user-software/venv/pytorch."""
+    python: PythonFacts
+    """The Python that the virtual environment is based on."""
+
+
+@dataclass(frozen=True)
+class InstallPlan:
+    """Everything one installation writes to disk and sets in the environment."""
+
+    spec: InstallSpec
+    site: Site
+    image_mode: str
+    """copy, link or central."""
+    own_sif: str
+    """Path of the installation's own SIF, whether or not one is created."""
+    sif_places: tuple[str, ...]
+    """Where the module searches for the SIF, in order."""
+    binds: Binds
+    """Each group results in at most one bind: its first candidate whose source exists on the node."""
+    own: tuple[tuple[str, str], ...]
+    """Variables the module always sets, and restores at unload; excludes the SIF variables."""
+    defaults: Defaults
+    """Names and value: set under all names, but only if the user has set none of them."""
+    container_path: tuple[str, ...]
+    """Prepended to the container's PATH."""
+    commands: tuple[str, ...]
+    runscripts: RunscriptSettings
+    user_layer: UserLayer | None
+    packages: tuple[Package, ...]
+    labels: tuple[tuple[str, str], ...] = field(default=())
+    trial: tuple[str, ...] = ImageFacts.trial
+    """Command line of the image that does nothing, to try whether it starts; empty: it has none."""
+    own_packages: PackagePlace | None = None
+    """Where the module looks for the user's own packages; None if the image has no Python, or is not known yet."""
+    notice_places: tuple[str, ...] = ()
+    """Files with notices from the catalogues about the image; the module reads them when it loads."""
+
+    @property
+    def runscripts_directory(self) -> str:
+        """Return the host directory of the run scripts."""
+        return posixpath.join(self.spec.root, "runscripts")
+
+    @property
+    def environment(self) -> tuple[tuple[str, str], ...]:
+        """Return the easyconfig's variables of the container for which a value on the host would be passed instead."""
+        return tuple(pair for pair in self.spec.environment if pair[0] not in HOST_PYTHON)
+
+    @property
+    def has_python_commands(self) -> bool:
+        """Return whether the module puts a Python on PATH: two such modules are loaded only if the user asks."""
+        return any(re.fullmatch(r"python[\d.]*", name) for name in self.commands)
+
+    @property
+    def listed_packages(self) -> tuple[Package, ...]:
+        """Return the packages that `module spider` finds: of many, only those that users look for.
+
+        `avail` and `spider` process the lists of all modules, so with hundreds of packages each they take three times
+        as long. Packages whose names would break Lmod's `name/version,...` syntax are left out.
+        """
+        usable = [p for p in self.packages if _LISTABLE.fullmatch(p.name) and _LISTABLE.fullmatch(p.version)]
+        if len(usable) <= MOST_LISTED:
+            return tuple(usable)
+        known = [p for p in usable if comparable_name(p.name) in WELL_KNOWN_PACKAGES]
+        known.sort(key=lambda p: WELL_KNOWN_PACKAGES.index(comparable_name(p.name)))
+        return tuple(sorted(known[:MOST_LISTED], key=lambda p: p.name.lower()))
+
+
+_LISTABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+!-]*")
+
+MOST_LISTED = 10
+"""Maximum number of packages of a module that Lmod lists; with 200 modules, `avail` then takes 1.1 times as long."""
+
+WELL_KNOWN_PACKAGES = (
+    "torch", "torchvision", "torchaudio", "tensorflow", "jax", "flash-attn", "deepspeed", "vllm", "transformers",
+    "mpi4py", "transformer-engine", "megatron-core", "xformers", "sglang", "accelerate", "lightning",
+    "pytorch-lightning", "torch-geometric", "dgl", "horovod", "cupy", "ray", "dask", "cudf", "xarray", "h5py",
+    "netcdf4", "openmm", "ase", "mdanalysis", "rdkit", "biopython", "pyscf", "qiskit", "scikit-learn", "pandas",
+    "scipy", "numpy", "jupyterlab",
+)  # fmt: skip
+"""Packages that users look for in modules, in order of importance; comparable names."""
+
+
+def make_plan(facts: ImageFacts | None, site: Site, spec: InstallSpec) -> InstallPlan:
+    """Return the plan of an installation; facts are None if no image could be read."""
+    layer = _make_user_layer(facts, spec)
+    container = (
+        *_make_layer_variables(layer),
+        *_make_conda_variables(facts),
+        *_make_library_path(facts, site),
+        *_make_container_variables(tuple(pair for pair in spec.environment if pair[0] in HOST_PYTHON)),
+    )
+    return InstallPlan(
+        spec=spec,
+        site=site,
+        image_mode=site.install_mode if spec.install_mode == "auto" else spec.install_mode,
+        own_sif=posixpath.join(spec.root, spec.image),
+        sif_places=_make_sif_places(site, spec),
+        binds=_make_binds(facts, site, spec),
+        own=_make_own_variables(spec),
+        defaults=(*container, *_make_tunables(facts, site, spec)),
+        container_path=_make_container_path(facts, layer),
+        commands=_choose_commands(facts) if spec.commands is None else tuple(name for name, _ in spec.commands),
+        runscripts=_make_runscript_settings(facts, site, spec, container=container),
+        user_layer=layer,
+        packages=facts.packages if facts else (),
+        labels=facts.labels if facts else (),
+        trial=facts.trial if facts else ImageFacts.trial,
+    )
+
+
+def with_notices(plan: InstallPlan, directories: Iterable[str], sha256: str) -> InstallPlan:
+    """Return a plan whose module checks these directories for notices: for every image, and for this digest."""
+    names = ("all", sha256) if sha256 else ("all",)
+    places = tuple(posixpath.join(directory, name) for directory in directories for name in names)
+    return replace(plan, notice_places=places)
+
+
+def with_own_packages(plan: InstallPlan, sha256: str) -> InstallPlan:
+    """Return a plan whose module uses the user's own packages that fit the image with this digest."""
+    if plan.user_layer is None or not sha256:
+        return plan
+    place = PackagePlace(plan.spec.module.rpartition("/")[0], make_tag(plan.user_layer.python.version, sha256))
+    return replace(plan, own_packages=place, runscripts=replace(plan.runscripts, own_packages=place))
+
+
+def _make_sif_places(site: Site, spec: InstallSpec) -> tuple[str, ...]:
+    places = [posixpath.join(directory, spec.image) for directory in (spec.root, *site.central)]
+    return tuple(dict.fromkeys([*places, *filter(None, [spec.found_at])]))
+
+
+def _make_user_layer(facts: ImageFacts | None, spec: InstallSpec) -> UserLayer | None:
+    if facts is None or facts.python is None:
+        return None
+    directory = posixpath.join(spec.root, "user-software")
+    name = re.sub(r"[^a-z0-9._-]", "_", spec.name.lower())
+    venv = f"{USER_LAYER_IN_CONTAINER}/venv/{name}"
+    return UserLayer(directory, f"{directory}.squashfs", venv, facts.python)
+
+
+def _make_binds(facts: ImageFacts | None, site: Site, spec: InstallSpec) -> Binds:
+    layer = _make_user_layer(facts, spec)
+    runscripts = Bind(posixpath.join(spec.root, "runscripts"), RUNSCRIPTS_IN_CONTAINER)
+    machine = site.all_binds if swaps_libraries(facts, site) else site.binds
+    versions = find_versions(facts, spec)
+    some = (group for condition, binds in site.binds_when if condition.holds_for(versions) for group in binds)
+    groups = [*machine, *some, *((bind,) for bind in (*spec.binds, runscripts))]
+    if layer is None:
+        return tuple(groups)
+    packed = Bind(layer.squashfs, USER_LAYER_IN_CONTAINER, PACKED_OPTIONS)
+    return (*groups, (packed, Bind(layer.directory, USER_LAYER_IN_CONTAINER)))
+
+
+def _make_own_variables(spec: InstallSpec) -> tuple[tuple[str, str], ...]:
+    runscripts = posixpath.join(spec.root, "runscripts")
+    return (("RUNSCRIPTS", runscripts), (f"RUNSCRIPTS{spec.variable}", runscripts), ("CONTAINERROOT", spec.root))
+
+
+def _make_container_path(facts: ImageFacts | None, layer: UserLayer | None) -> tuple[str, ...]:
+    layer_bin = f"{layer.venv}/bin" if layer else ""
+    conda = f"{facts.conda}/condabin" if facts and facts.conda else ""
+    return tuple(filter(None, (RUNSCRIPTS_IN_CONTAINER, layer_bin, _python_bin(facts), conda)))
+
+
+def _python_bin(facts: ImageFacts | None) -> str:
+    """Return the directory of the image's Python if putting it first on PATH is equivalent to activating it.
+
+    Never a system directory: it would take precedence over what the image has put in front of it.
+    """
+    python = facts.python if facts else None
+    if python is None or python.activation_scripts or python.prefix in ("/usr", "/usr/local"):
+        return ""
+    return f"{python.prefix}/bin"
+
+
+def _make_conda_variables(facts: ImageFacts | None) -> Defaults:
+    """Return the variables of an activated conda environment, so that `$WITH_CONDA` and programs find it active."""
+    python = facts.python if facts else None
+    words = dict(facts.environment).get("WITH_CONDA", "").split() if facts else []
+    if python is None or not _python_bin(facts) or words[-1:] != [posixpath.basename(python.prefix)]:
+        return ()
+    conda = (("CONDA_EXE", f"{facts.conda}/bin/conda"),) if facts and facts.conda else ()
+    return _make_container_variables((("CONDA_PREFIX", python.prefix), ("CONDA_DEFAULT_ENV", words[-1]), *conda))
+
+
+def _make_tunables(facts: ImageFacts | None, site: Site, spec: InstallSpec) -> Defaults:
+    chosen = choose_tunables(site.tunables, find_versions(facts, spec))
+    return tuple(((name,), value) for name, value in chosen.always)
+
+
+def _make_layer_variables(layer: UserLayer | None) -> Defaults:
+    """Return the variables of the user layer; scripts for LUMI start with `$WITH_VENV`, often after `$WITH_CONDA`."""
+    if layer is None:
+        return ()
+    activate = f". {RUNSCRIPTS_IN_CONTAINER}/init-conda-venv"  # `source` would exclude sh
+    return _make_container_variables(
+        (("VIRTUAL_ENV", layer.venv), ("WITH_VENV", activate), ("WITH_CONDA_VENV", activate))
+    )
+
+
+def _make_library_path(facts: ImageFacts | None, site: Site) -> Defaults:
+    if not swaps_libraries(facts, site):
+        return ()
+    return _make_container_variables((("LD_LIBRARY_PATH", make_library_path(site.netstack.search_last)),))
+
+
+def _make_container_variables(pairs: tuple[tuple[str, str], ...]) -> Defaults:
+    """Return container variables under both runtimes' names; the user's value wins under either name."""
+    return tuple(((f"SINGULARITYENV_{name}", f"APPTAINERENV_{name}"), value) for name, value in pairs)
+
+
+def _names_of(variables: Defaults) -> tuple[str, ...]:
+    return tuple(name for names, _ in variables for name in names)
+
+
+def _choose_commands(facts: ImageFacts | None) -> tuple[str, ...]:
+    if facts is None:
+        return ()
+    known_commands = set(WELL_KNOWN_COMMANDS)
+    if facts.python:
+        known_commands |= {f"python{facts.python.version}", f"pip{facts.python.version}"}
+    return tuple(name for name in facts.commands if name in known_commands and COMMAND_NAME.fullmatch(name))
+
+
+def _make_runscript_settings(
+    facts: ImageFacts | None, site: Site, spec: InstallSpec, *, container: Defaults
+) -> RunscriptSettings:
+    names = _names_of(container)
+    chosen = choose_tunables(site.tunables, find_versions(facts, spec))
+    layer = _make_user_layer(facts, spec)
+    passed = (*site.keep_env, *(name for name, _ in spec.environment))
+    return RunscriptSettings(
+        module=spec.module,
+        sif_variable=f"SIF{spec.variable}",
+        root=spec.root,
+        gpu_visibility=site.gpu_visibility,
+        gpus_per_rank=site.gpus_per_rank,
+        gpu_flags=tuple(_GPU_FLAGS[flag] for flag in site.runtime_flags),
+        cache_root=site.node_local,
+        binds=_make_binds(facts, site, spec),
+        tunables=chosen.always,
+        tunables_multi_node=chosen.multi_node,
+        tunables_single_node=chosen.single_node,
+        tunable_reasons=chosen.reasons,
+        large_caches=site.cache_root,
+        nodes=_sort_nodes(site),
+        exclusive=site.job.exclusive,
+        nics=site.nics,
+        profilers=_PROFILERS.get(site.gpu_vendor, ("py-spy",)),
+        host_suffix=site.host_suffix,
+        refused=site.launcher.refused,
+        host_commands=site.host_commands,
+        guard=tuple(pair for pair in make_guard(facts, without=passed) if f"APPTAINERENV_{pair[0]}" not in names),
+        user_site=f"lib/python{layer.python.version}/site-packages" if layer else "",
+        venv=layer.venv if layer else "",
+        container_variables=(*names, *_names_of(_make_container_variables(spec.environment))),
+        python_bin=_python_bin(facts),
+        has_bash=facts.has_bash if facts else True,
+        command_lines=_make_command_lines(spec, RunscriptSettings.command_lines if not facts or facts.has_bash else ()),
+    )
+
+
+def _make_command_lines(spec: InstallSpec, more: Commands) -> Commands:
+    asked = tuple((name, words) for name, words in spec.commands or () if words != (name,))
+    packages = (("list-packages", (f"{RUNSCRIPTS_IN_CONTAINER}/list-packages",)),) if more else ()
+    return (*asked, *packages, *more)
+
+
+_GPU_FLAGS = {
+    "--nv": ("NV", "/dev/nvidiactl"),
+    "--nvccli": ("NVCCLI", "/dev/nvidiactl"),
+    "--rocm": ("ROCM", "/dev/kfd"),
+}
+"""As `RunscriptSettings.gpu_flags`; from Apptainer's and SingularityCE's action_flags.go, tried with 1.4.5."""
+
+
+def _sort_nodes(site: Site) -> tuple[NodeType, ...]:
+    """Return the node types, with the default type for jobs first."""
+    return tuple(sorted(site.node_types, key=lambda node: node.name != site.node_type.name))

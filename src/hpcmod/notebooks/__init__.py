@@ -1,0 +1,1 @@
+"""Jupyter servers and kernels, and editors."""

@@ -1,0 +1,1 @@
+"""The commands for notebooks and editors: jupyter, kernel, code."""

@@ -1,0 +1,267 @@
+"""The command `hpcmod jupyter`: run a Jupyter server of a container on a node, in a job or in this shell."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from getpass import getuser
+
+import click
+
+from hpcmod.catalogue.cli.containers import container_argument, find_ready, look_around
+from hpcmod.catalogue.cli.python_module import check_python_module
+from hpcmod.core.cli.arguments import site_option
+from hpcmod.core.cli.output import json_option, print_data, print_json, print_message, tell
+from hpcmod.core.cli.signals import terminate_cleanly
+from hpcmod.core.cli.verbs import HELP_NAMES
+from hpcmod.core.errors import BadInputError, CheckFailedError, LackingError
+from hpcmod.core.process import call
+from hpcmod.core.text.quote import sh_word
+from hpcmod.jobs.cli.job import job, prepare_job, write_job
+from hpcmod.jobs.cli.options import JobFlags
+from hpcmod.jobs.queue import NO_ANSWER, cancel_job, find_node, find_state, has_queue, is_waiting_or_running
+from hpcmod.jobs.values.allocation import read_place
+from hpcmod.jobs.values.slurm import TASK_BESIDE
+from hpcmod.machine import machine
+from hpcmod.machine.values.site import Site
+from hpcmod.modules.installed import Installed
+from hpcmod.notebooks.cli.jupyter_session import Session, open_session
+from hpcmod.notebooks.values.server import KINDS, Server, make_ssh_command, make_url
+
+_LOOK = 0.5  # seconds between checks for the server's file
+_ASK = 5.0  # seconds between queries to the scheduler about the job
+_CLEANUP = 15.0  # seconds to wait for the scheduler to end a cancelled job
+_SAID = 15  # lines of the server's log that are shown if it fails
+
+
+@dataclass(frozen=True)
+class JupyterServer:
+    """A running Jupyter server."""
+
+    dry_run: bool
+    ssh: str
+    """Command to run on your own computer."""
+    url: str
+    """Address for its browser, with the token."""
+    node: str
+    """Empty: this one."""
+    port: int
+    job: str
+    """Number of the job; empty without one."""
+
+
+@dataclass(frozen=True)
+class JupyterStart:
+    """With --dry-run: what would start the server."""
+
+    dry_run: bool
+    script: str
+    """Batch script, or command."""
+
+
+@click.command("jupyter")
+@container_argument
+@click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[-- JOB OPTIONS]")
+@click.option("--lab", "kind", flag_value="lab", default="lab", help="JupyterLab (default).")
+@click.option("--notebook", "kind", flag_value="notebook", help="Jupyter Notebook.")
+@click.option("--here", is_flag=True, help="Run in the current allocation or on this node, not in a new job.")
+@click.option("--dry-run", is_flag=True, help="Print the batch script or the command; run nothing.")
+@site_option
+@json_option(JupyterServer, JupyterStart)
+def jupyter_verb(
+    container: str, options: tuple[str, ...], kind: str, here: bool, dry_run: bool, site: str | None, as_json: bool
+) -> None:
+    """Run a Jupyter server of a container on a compute node.
+
+    Submits a job and waits until the server runs. Then prints the ssh command for your own computer and the address for
+    your browser. JOB OPTIONS are those of `hpcmod job`. The server ends with the job; Ctrl-C cancels the job.
+
+    \b
+    Examples:
+      hpcmod jupyter PyTorch -- -A project_465000001 -p small-g --gpus 1 -t 02:00:00
+      hpcmod jupyter PyTorch --notebook -- -t 60
+      hpcmod jupyter PyTorch --here
+    """
+    if here and options:
+        raise click.UsageError("--here runs in the current allocation, so job options have no effect")
+    found = find_ready(look_around(site), container)
+    module, _ = KINDS[kind]
+    check_python_module(found, module, module)
+    profile = machine.load_site(site, {} if site else os.environ)
+    with terminate_cleanly(), open_session(keep=dry_run) as session:
+        if here:
+            _run_here(session, found, kind, dry_run=dry_run, as_json=as_json)
+        else:
+            _run_job(session, container, kind, profile, site, options, dry_run=dry_run, as_json=as_json)
+
+
+def _run_job(
+    session: Session,
+    container: str,
+    kind: str,
+    profile: Site,
+    site: str | None,
+    options: tuple[str, ...],
+    *,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    if not dry_run and not has_queue():
+        raise LackingError(
+            "no Slurm here: sbatch is missing", f"Run it on this node: hpcmod jupyter {container} --here"
+        )
+    words = ("env", "python", str(session.program), KINDS[kind][0], "node")
+    asked = _job_flags(container, options, session)
+    flags = replace(asked, program=words, site=site, submit=not dry_run, dry_run=dry_run)
+    written = write_job(prepare_job(flags, profile), flags)
+    if dry_run:
+        print_json(JupyterStart(True, written.text)) if as_json else print_data(written.text, nl=False)
+        return
+    tell(f"submitted job {written.number}; waiting until it starts (Ctrl-C cancels it)")
+    try:
+        server = _wait_for_server(session, written.number)
+        node = find_node(written.number).strip(NO_ANSWER)
+        way = Way(node=node, login=_login(socket.getfqdn()), job=written.number)
+        _print_way(session, server, kind, way, as_json=as_json)
+        while is_waiting_or_running(written.number):
+            time.sleep(_ASK)
+        tell(f"job {written.number} has ended")
+    finally:
+        _cancel(written.number)
+
+
+def _job_flags(container: str, options: tuple[str, ...], session: Session) -> JobFlags:
+    """Parse options of `hpcmod job`, with those that a server needs.
+
+    Raises
+    ------
+    BadInputError
+        If they request anything other than one server in one job.
+    """
+    ours = ["--ranks-per-node", "1", f"--sbatch=--output={session.log}", "-o", str(session.directory / "job.sh")]
+    named = [] if {"-J", "--job-name"} & set(options) else ["--job-name", "jupyter"]
+    words = [container, *options, *named, *ours, "--bind", str(session.directory)]
+    flags = JobFlags(**job.make_context("hpcmod jupyter", words, help_option_names=HELP_NAMES).params)
+    unfit = [name for name in ("rerun", "salloc", "requeue_on") if getattr(flags, name)]
+    if flags.program or flags.nodes != 1 or unfit:
+        raise BadInputError(
+            "job options that a Jupyter server cannot use: " + (", ".join(unfit) or "a program, or several nodes"),
+            "Give options such as --time, --partition, --account and --gpus.",
+        )
+    return flags
+
+
+def _wait_for_server(session: Session, number: str) -> Server:
+    """Wait until the server of a job runs.
+
+    Raises
+    ------
+    CheckFailedError
+        If the job ends first, with the end of its log.
+    """
+    asked = time.monotonic()
+    while (server := session.find_server()) is None:
+        time.sleep(_LOOK)
+        if time.monotonic() - asked > _ASK:
+            asked = time.monotonic()
+            if not is_waiting_or_running(number):
+                raise _explain_end(session, f"job {number}")
+    return server
+
+
+def _cancel(number: str) -> None:
+    """Cancel a job that has not ended, and wait for its processes, which write to the session's directory."""
+    if is_waiting_or_running(number):
+        cancel_job(number)
+        tell(f"cancelled job {number}")
+    end = time.monotonic() + _CLEANUP
+    while find_state(number) and time.monotonic() < end:
+        time.sleep(_LOOK)
+
+
+def _explain_end(session: Session, subject: str) -> CheckFailedError:
+    said = "\n".join(session.read_log()[-_SAID:]) or "it wrote no log"
+    return CheckFailedError(
+        f"{subject} ended before its Jupyter server ran:\n{said}",
+        "Fix the reported problem, and run the command again.",
+    )
+
+
+def _run_here(session: Session, found: Installed, kind: str, *, dry_run: bool, as_json: bool) -> None:
+    """Run a server on this node, or on the first node of an allocation that this shell is not on."""
+    here = read_place(os.environ)
+    step = TASK_BESIDE if here.job and not here.node else ()
+    start = [str(found.program), "exec", "--bind", str(session.directory), "--"]
+    argv = [*step, *start, "python", str(session.program), KINDS[kind][0], "node" if here.job else "local"]
+    if dry_run:
+        command = " ".join(map(sh_word, argv))
+        print_json(JupyterStart(True, command)) if as_json else print_data(command)
+        return
+    way = Way(node=here.node, login=_login(here.login or socket.getfqdn()), job=here.job)
+
+    def report(server: Server) -> None:
+        _print_way(session, server, kind, way, as_json=as_json)
+
+    with _reporting(session, report) as seen:
+        status = call(argv, to_stderr=True)
+    if not seen.is_set():
+        raise CheckFailedError(f"the Jupyter server did not start (exit code {status})", "Its messages are above.")
+
+
+@contextmanager
+def _reporting(session: Session, report: Callable[[Server], None]) -> Iterator[threading.Event]:
+    """Call a function once the server runs, and then set the event that is yielded."""
+    seen, ended = threading.Event(), threading.Event()
+
+    def look() -> None:
+        while not ended.wait(_LOOK):
+            server = session.find_server()
+            if server:
+                report(server)
+                seen.set()
+                return
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _login(host: str) -> str:
+    return f"{getuser()}@{host}"
+
+
+@dataclass(frozen=True)
+class Way:
+    """Location of a server, as seen from the user's computer."""
+
+    node: str
+    """Name of the node; empty if it is unknown, or this one."""
+    login: str
+    """USER@HOST for ssh."""
+    job: str
+    """Number of the job; empty without one."""
+
+
+def _print_way(session: Session, server: Server, kind: str, way: Way, *, as_json: bool) -> None:
+    """Print the command and the address that the user needs."""
+    ssh = " ".join(map(sh_word, make_ssh_command(server, node=way.node, login=way.login)))
+    url = make_url(server, token=session.token, kind=kind)
+    if as_json:
+        print_json(JupyterServer(False, ssh, url, way.node, server.port, way.job))
+    else:
+        print_message("On your own computer, run this and leave it running:")
+        print_data(ssh)
+        print_message("Then open this address in its browser; the token in it is your password:")
+        print_data(url)
+        print_message("Ctrl-C here ends the server.")
+    sys.stdout.flush()

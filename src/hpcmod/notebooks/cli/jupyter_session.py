@@ -1,0 +1,83 @@
+"""The private directory of a Jupyter server, which nodes share: its program, its token and its log."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcmod.core.errors import LackingError
+from hpcmod.core.fs.reading import read_text
+from hpcmod.core.fs.removal import remove_path
+from hpcmod.core.fs.tree import write_file
+from hpcmod.notebooks.values.server import SERVER, Server, parse_server
+
+_LIMIT = 1 << 20  # bytes read of a file
+
+
+@dataclass(frozen=True)
+class Session:
+    """The private directory of one server: its program, its token, its log, and the file that says where it listens."""
+
+    directory: Path
+    token: str
+
+    @property
+    def program(self) -> Path:
+        """Return the program that starts the server."""
+        return self.directory / "server.py"
+
+    @property
+    def log(self) -> Path:
+        """Return the log of a job's server."""
+        return self.directory / "server.log"
+
+    def read_log(self) -> list[str]:
+        """Return the lines of the log; none if there is no log."""
+        try:
+            return read_text(self.log, _LIMIT, errors="replace").splitlines()
+        except OSError:
+            return []
+
+    def find_server(self) -> Server | None:
+        """Return where the server listens; None until it runs."""
+        for path in sorted((self.directory / "runtime").glob("*server-*.json")):
+            try:
+                found = parse_server(read_text(path, _LIMIT, errors="replace"))
+            except OSError:
+                continue
+            if found:
+                return found
+        return None
+
+
+@contextmanager
+def open_session(*, keep: bool) -> Iterator[Session]:
+    """Create the directory of a server in the user's home, which nodes share; remove it at the end.
+
+    Parameters
+    ----------
+    keep
+        If True, create nothing: for a dry run.
+    """
+    home = os.environ.get("XDG_STATE_HOME") or (f"{os.environ['HOME']}/.local/state" if os.environ.get("HOME") else "")
+    if not home:
+        raise LackingError("home directory unknown", "Set HOME, or XDG_STATE_HOME.")
+    place = Path(home).absolute() / "hpcmod" / "jupyter"
+    if keep:
+        yield Session(place / "SESSION", "")
+        return
+    place.mkdir(parents=True, exist_ok=True)
+    directory = Path(tempfile.mkdtemp(prefix="session-", dir=place))
+    try:
+        session = Session(directory, secrets.token_hex(24))
+        (directory / "runtime").mkdir(mode=0o700)
+        write_file(directory / "token", session.token, mode=0o600)
+        write_file(session.program, SERVER, mode=0o600)
+        yield session
+    finally:
+        remove_path(directory)

@@ -1,0 +1,1 @@
+"""Render the scripts of a Jupyter server."""

@@ -1,0 +1,1 @@
+"""Kernels, servers and settings of editors as values."""

@@ -1,0 +1,1 @@
+"""Packages that users add to a container."""

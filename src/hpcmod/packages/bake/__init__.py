@@ -1,0 +1,1 @@
+"""Put packages into a new image."""

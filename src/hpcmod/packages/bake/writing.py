@@ -1,0 +1,268 @@
+"""Write a new SIF from an image and additions to its tree, without starting a container or unpacking the image.
+
+The image's compressed blocks are copied as they are, those of the additions too if they are in a squashfs with the same
+compressor and block size. The same image and the same additions always give the same SIF.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from hpcmod.core.errors import BadInputError, explain_os_error
+from hpcmod.core.fs.replacing import scratch
+from hpcmod.core.fs.temporary import clear_leftovers
+from hpcmod.core.values.facts import Provenance
+from hpcmod.images.integrity import Progress, Ticker, check_sha256, file_sha256
+from hpcmod.images.preflight import Need, check_room
+from hpcmod.images.sif.labels import METADATA, with_labels
+from hpcmod.images.sif.reader import Sif, SifDescriptor, check_sif, open_sif, read_sif, squashfs_partition
+from hpcmod.images.sif_writer import SifObject, sync_and_hash, write_sif
+from hpcmod.images.squashfs import copying
+from hpcmod.images.squashfs.nodes import SourceTree, read_tree
+from hpcmod.images.squashfs.reader import Squashfs
+from hpcmod.images.squashfs.tree import Node
+from hpcmod.images.squashfs.writer import SquashfsWriter
+from hpcmod.images.trust.provenance import now, remember, sidecar, write_provenance
+from hpcmod.packages.bake.packages import directory_in
+
+_MODE = 0o755
+_LARGEST_OBJECT = 64 << 20
+_NAMESPACE = uuid.UUID("5b1f3f0e-8f0a-4a37-b0a5-2f2d6a1c7f43")  # random, fixed once: of the UUIDs of these images
+_NOT_COPIED = ("partition", "signature", "crypto message")
+_LABELS = ".singularity.d/labels.json"
+_LARGEST_LABELS = 1 << 20
+_ROOM = 1 << 20  # bytes of directories and labels
+
+AddText = Callable[[bytes, int], Node]
+"""Make the node of a new file from its content and mode."""
+
+
+@dataclass(frozen=True)
+class SourceImage:
+    """An open image."""
+
+    sif: Sif
+    file: BinaryIO
+    squashfs: Squashfs
+    tree: SourceTree
+    """Its tree, to which files are added."""
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Return the parts of the image that are left out of a new one: its signatures."""
+        left = [one for one in self.sif.descriptors if not one.primary and not _is_copied(one)]
+        return tuple(f"{one.kind} {one.name}".rstrip() for one in left)
+
+
+@dataclass(frozen=True)
+class Addition:
+    """Files that are added to an image."""
+
+    label: str
+    """Start of the labels' names, such as org.hpcmod.bake."""
+    packages: tuple[str, ...]
+    """What is added, for a label of the new image."""
+    prefix: str
+    """Where it is in the image, for another label."""
+    size: int
+    """Bytes of the files."""
+    place: Callable[[Node, AddText], None]
+    """Adds their nodes to the root directory of the image."""
+    write_contents: Callable[[SquashfsWriter, Node], None]
+    """Writes the contents of the added nodes, given the root directory."""
+    check: Callable[[Path], None]
+    """Raises HpcmodError if the written image lacks something."""
+
+
+@dataclass(frozen=True)
+class NewFile:
+    """Where a new image is written, and what its provenance file says."""
+
+    out: Path
+    tool: str
+    """Name and version of this program."""
+    sha256: str = ""
+    """Expected checksum of the old image; empty if unknown."""
+    force: bool = False
+    """Replace an existing file."""
+    environ: Mapping[str, str] = field(default_factory=dict)
+    reference: str = ""
+    """What it was made from; empty for the path and checksum of the old image."""
+    lock: str = ""
+    """sha256 of the lock file; empty if there is none."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """A new image."""
+
+    path: Path
+    sha256: str
+    size: int
+
+
+@contextmanager
+def open_image(path: Path) -> Iterator[SourceImage]:
+    """Open an image and read its tree.
+
+    Raises
+    ------
+    NotFoundError, BadInputError, VerificationError, LackingError
+        If it is missing, not a SIF, damaged, or cannot be decompressed.
+    """
+    sif = read_sif(path)
+    partition = squashfs_partition(sif)
+    with open_sif(sif.path) as file:
+        squashfs = Squashfs(file, partition.offset, partition.size)
+        yield SourceImage(sif, file, squashfs, read_tree(file, partition.offset, partition.size))
+
+
+def check_free(out: Path, *, force: bool) -> None:
+    """Check that a SIF may be written.
+
+    Raises
+    ------
+    BadInputError
+        If the path is a directory, or the file exists and must not be replaced.
+    """
+    if out.is_dir():
+        raise BadInputError(f"{out}: is a directory", "Give a file name for the SIF.")
+    if out.exists() and not force:
+        raise BadInputError(f"{out}: already exists", "Choose another file, or replace it with --force.")
+
+
+def needed_room(source: SourceImage, addition: Addition) -> int:
+    """Return the largest expected size of a new image in bytes."""
+    return source.sif.size + addition.size + _ROOM
+
+
+def write_image(source: SourceImage, addition: Addition, new: NewFile, progress: Progress | None = None) -> Written:
+    """Write the new SIF and its provenance file; it gets its final name once it is complete and checked.
+
+    Raises
+    ------
+    BadInputError
+        If the file exists.
+    VerificationError
+        If the image does not have the expected checksum, or the written one lacks something.
+    NoSpaceError
+        If the SIF does not fit.
+    """
+    for name in (new.out.name, sidecar(new.out).name):
+        clear_leftovers(new.out.parent, name)
+    with scratch(new.out) as made:
+        check_room(
+            [Need(new.out.parent, needed_room(source, addition), 2, "the SIF at most", "choose another path: -o PATH")]
+        )
+        old, sha256 = _write(source, addition, new, made.path, progress)
+        check_sif(read_sif(made.path), architecture=source.sif.architecture)
+        addition.check(made.path)
+        provenance = Provenance(
+            reference=new.reference or f"bake:{source.sif.path}@sha256:{old}",
+            digest="",
+            sha256=sha256,
+            size=made.path.stat().st_size,
+            time=now(),
+            tool=new.tool,
+            lock=new.lock,
+        )
+        remember(provenance, new.environ)
+        write_provenance(made.beside / new.out.name, provenance)
+        check_free(new.out, force=new.force)
+        made.put()
+    return Written(new.out, sha256, provenance.size)
+
+
+def _write(
+    source: SourceImage, addition: Addition, new: NewFile, path: Path, progress: Progress | None
+) -> tuple[str, str]:
+    """Write the SIF to a temporary path, synced to disk; return the sha256 of the old and the new image."""
+    size = source.sif.size
+    ticker = Ticker(progress, 2 * size)
+    old = file_sha256(source.sif.path, lambda done, _: ticker.tick(done))
+    check_sha256(source.sif.path, expected=new.sha256 or None, found=old)
+    named = " ".join(addition.packages)
+    labels = {"image": f"sha256:{old}", "packages": named, "prefix": addition.prefix}
+    labels = {f"{addition.label}.{name}": value for name, value in labels.items()}
+    try:
+        with path.open("x+b") as file:
+            os.fchmod(file.fileno(), _MODE)
+            write_sif(
+                file,
+                architecture=source.sif.architecture,
+                created=source.sif.created,
+                uuid=uuid.uuid5(_NAMESPACE, f"{old} {addition.prefix} {named} {addition.size}").bytes,
+                objects=[_copy_object(source, one, labels) for one in source.sif.descriptors if _is_copied(one)],
+                write_partition=lambda into: _write_squashfs(
+                    source, addition, labels, into, lambda done: ticker.tick(size + min(done, size))
+                ),
+            )
+            sha256 = sync_and_hash(file)
+    except OSError as err:
+        raise explain_os_error(OSError(err.errno, err.strerror, str(path))) from err
+    ticker.tick(2 * size)
+    return old, sha256
+
+
+def _copy_object(source: SourceImage, one: SifDescriptor, labels: Mapping[str, str]) -> SifObject:
+    if one.size > _LARGEST_OBJECT:
+        raise BadInputError(f"{source.sif.path}: {one.kind} {one.name} has {one.size} bytes")
+    data = os.pread(source.file.fileno(), one.size, one.offset)
+    if one.kind == "json" and one.name == METADATA:
+        data = with_labels(data, dict(labels))
+    return SifObject(one.kind, one.name, data)
+
+
+def _write_squashfs(
+    source: SourceImage,
+    addition: Addition,
+    labels: Mapping[str, str],
+    file: BinaryIO,
+    report: Callable[[int], None],
+) -> int:
+    root, blocks = source.tree.root, source.tree.blocks
+    codec = copying.same_codec(blocks)
+    copied = 0
+
+    def count(more: int) -> None:
+        nonlocal copied
+        copied += more
+        report(copied)
+
+    with SquashfsWriter(file, codec=codec, block_size=blocks.superblock.block_size) as writer:
+
+        def add_text(content: bytes, mode: int) -> Node:
+            data = writer.add_file(len(content), [content])
+            return Node("file", mode, mtime=source.sif.created, data=data)
+
+        addition.place(root, add_text)
+        scripts = directory_in(root, b".singularity.d")
+        if scripts is not None:
+            text = json.dumps({**_read_labels(source.squashfs), **labels}, indent="\t", sort_keys=True)
+            scripts.children[b"labels.json"] = add_text(text.encode(), 0o644)
+        copying.copy_contents(root, source.tree, writer, on_bytes=count)
+        addition.write_contents(writer, root)
+        return writer.finish(root, mtime=source.sif.created)
+
+
+def _read_labels(squashfs: Squashfs) -> dict[str, object]:
+    """Return the labels in the image's root file system; empty if it has none, or invalid ones."""
+    found = squashfs.find(f"/{_LABELS}")
+    if found is None or found.kind != "file":
+        return {}
+    try:
+        labels = json.loads(squashfs.read_bytes(f"/{_LABELS}", _LARGEST_LABELS))
+    except (ValueError, RecursionError):
+        return {}
+    return labels if isinstance(labels, dict) else {}
+
+
+def _is_copied(one: SifDescriptor) -> bool:
+    return one.kind not in _NOT_COPIED and not one.kind.startswith("0x")

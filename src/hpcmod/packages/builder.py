@@ -1,0 +1,82 @@
+"""What building a state needs of this machine."""
+
+from __future__ import annotations
+
+import getpass
+import posixpath
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcmod.core.errors import LackingError
+from hpcmod.images.trust.provenance import now
+from hpcmod.machine.values.site import HOST_PYTHON
+from hpcmod.modules.runtime import find_runtime
+from hpcmod.packages.values.plan import WORK
+
+_DEFAULT_TEMPORARY = "/tmp"  # noqa: S108 - node-local on every Linux; TMPDIR names a better place
+_NOT_PASSED = ("SINGULARITY", "APPTAINER")
+_PIP_NOT_PASSED = frozenset(
+    f"PIP_{name}"
+    for name in (
+        *("TARGET", "PREFIX", "ROOT", "USER", "REQUIRE_VIRTUALENV", "CONSTRAINT", "REQUIREMENT", "EDITABLE", "REPORT"),
+        *("DRY_RUN", "IGNORE_INSTALLED", "FORCE_REINSTALL", "NO_DEPS", "ONLY_BINARY", "NO_BINARY", "PYTHON", "SRC"),
+    )
+)
+"""Variables that would make pip install other packages than planned, or in another place."""
+
+
+@dataclass(frozen=True)
+class Builder:
+    """Tools and directories of this machine that building a state needs."""
+
+    runtime: str
+    """Path of the container runtime."""
+    environ: Mapping[str, str]
+    temporary: Path
+    """Node-local directory for pip's files."""
+    now: str
+    user: str
+
+
+def container_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of the runtime: pip's settings pass, the host's Python and other containers do not."""
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if not name.startswith(_NOT_PASSED) and name not in _PIP_NOT_PASSED and name not in HOST_PYTHON
+    }
+    inside = {"PYTHONNOUSERSITE": "1", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
+    inside["TMPDIR"] = posixpath.join(WORK, "tmp")
+    prefixed = {f"{runtime}ENV_{name}": value for runtime in _NOT_PASSED for name, value in inside.items()}
+    return {**kept, **prefixed}
+
+
+def make_builder(environ: Mapping[str, str], *, starts: bool = True) -> Builder:
+    """Return the tools and directories of this machine that building a state needs.
+
+    Parameters
+    ----------
+    starts
+        Whether a container is started.
+
+    Raises
+    ------
+    LackingError
+        If there is no container runtime.
+    """
+    environ = {**environ, "PATH": _without_module(environ)}
+    runtime = find_runtime(environ)
+    if runtime is None and starts:
+        raise LackingError(
+            "no container runtime on this machine, and pip runs in the container",
+            "Add apptainer or singularity to PATH, or run this on a node that has one.",
+        )
+    temporary = Path(environ.get("TMPDIR") or _DEFAULT_TEMPORARY)
+    return Builder(runtime or "", environ, temporary, now(), getpass.getuser())
+
+
+def _without_module(environ: Mapping[str, str]) -> str:
+    """Return PATH without the wrappers of a loaded module, whose `singularity` adds the module's binds."""
+    root = environ.get("CONTAINERROOT")
+    return ":".join(entry for entry in environ.get("PATH", "").split(":") if not root or entry != f"{root}/bin")

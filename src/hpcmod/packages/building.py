@@ -1,0 +1,296 @@
+"""Build a state: pip runs in the container into a node-local directory, which is packed into one file."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import importlib.util
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hpcmod.core.errors import LackingError, VerificationError
+from hpcmod.core.fs.reading import read_file
+from hpcmod.core.fs.replacing import replacing, scratch
+from hpcmod.core.fs.temporary import clear_leftovers
+from hpcmod.core.process import run
+from hpcmod.images.integrity import file_sha256
+from hpcmod.images.preflight import Need, check_room
+from hpcmod.images.squashfs.codecs import codec
+from hpcmod.images.squashfs.pack import pack_directory, unpack
+from hpcmod.machine.values.bind import Bind
+from hpcmod.modules.user_layer import write_venv
+from hpcmod.modules.values.place import SOURCE_TIME, USER_LAYER_IN_CONTAINER, state_file
+from hpcmod.packages.builder import Builder, container_environment
+from hpcmod.packages.sets import PackageSet
+from hpcmod.packages.values.compare import find_in_image
+from hpcmod.packages.values.conda import CondaPart
+from hpcmod.packages.values.lockfile import find_changed
+from hpcmod.packages.values.plan import OWN_PIP, PackageTarget, StatePlan
+from hpcmod.packages.values.report import explain_failure, explain_full, parse_pip_report
+from hpcmod.packages.values.requirement import normalize_package, without_credentials
+from hpcmod.packages.values.state import Locked, State
+
+_SCRATCH = "hpcmod-packages"
+_REPORT_LIMIT = 256 << 20  # bytes of pip's report
+_RECORD_LIMIT = 64 << 20  # bytes of a package's list of files
+_PACKED_MODE = 0o444
+_PATHS_FOR_PIP = (
+    *("PIP_CERT", "PIP_CLIENT_CERT", "PIP_CONFIG_FILE", "PIP_FIND_LINKS"),
+    *("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"),
+)
+"""Variables with paths of the host that pip reads: certificates, configuration, directories of wheels."""
+
+
+def build_state(
+    plan: StatePlan, found: PackageSet, builder: Builder, *, settle: Callable[[State], State] = lambda state: state
+) -> State:
+    """Install the packages of a plan, pack them into the set and return the state, which has no record yet.
+
+    The caller must hold the lock of the set. After an error, nothing of the new state is left.
+
+    Parameters
+    ----------
+    settle
+        Records the state, makes it active and returns the active one. It is called before the temporary directory is
+        removed, which may take seconds: a process killed meanwhile has done its work.
+
+    Raises
+    ------
+    HpcmodError
+        If pip refuses the plan, the index serves other files than before, or there is no space.
+    """
+    check_room_for(plan.target, found)
+    with scratch_layer(builder.temporary) as layer:
+        _write_venv(plan, layer)
+        _place_files(plan, layer, found)
+        plan = _install_conda(plan, layer, builder)
+        locked = _install(plan, layer, builder) if plan.lines else ()
+        return settle(pack_layer(plan, locked, layer, found, builder))
+
+
+def _write_venv(plan: StatePlan, layer: Path) -> None:
+    venv = layer / plan.target.venv_path
+    venv.parent.mkdir()
+    write_venv(plan.target.python, plan.target.venv, venv)
+
+
+def _place_files(plan: StatePlan, layer: Path, found: PackageSet) -> None:
+    """Copy new plain files from their sources, and the others from the parent's file."""
+    for one in plan.files:
+        target = layer / one.relative
+        target.parent.mkdir(parents=True, exist_ok=True)
+        before = plan.files_parent
+        if one not in plan.new_files and before:
+            with found.tree.open_file(state_file(before.number, before.tag)) as packed:
+                unpack(packed, target, below=one.relative)
+        elif Path(one.source).is_dir():
+            shutil.copytree(one.source, target, symlinks=True)
+        else:
+            shutil.copy2(one.source, target)
+
+
+def pack_layer(plan: StatePlan, locked: tuple[Locked, ...], layer: Path, found: PackageSet, builder: Builder) -> State:
+    """Compile and pack what is installed in a directory as the state of a plan, which has no record yet.
+
+    Parameters
+    ----------
+    layer
+        Directory of `scratch_layer`; its contents are moved.
+
+    Raises
+    ------
+    HpcmodError
+        If there is no space.
+    """
+    venv = layer / plan.target.venv_path
+    packages = venv / "lib" / f"python{plan.target.python.version}" / "site-packages"
+    if locked or plan.conda.packages:
+        _compile(plan, layer, packages, builder)
+    sizes = _read_sizes(packages)
+    state = _make_state(plan, tuple(replace(one, size=sizes.get(one.name, 0)) for one in locked), builder)
+    size, sha256 = _pack(layer, plan, found)
+    return replace(state, size=size, sha256=sha256)
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """What a plan would install."""
+
+    locked: tuple[Locked, ...]
+    conda: CondaPart
+
+
+def resolve_packages(plan: StatePlan, builder: Builder) -> Resolution:
+    """Return what conda and pip would install for a plan; nothing is kept.
+
+    Raises
+    ------
+    HpcmodError
+        If conda or pip refuses the plan.
+    """
+    with scratch_layer(builder.temporary) as layer:
+        _write_venv(plan, layer)
+        plan = _install_conda(plan, layer, builder)
+        return Resolution(_run_pip(plan, layer, builder, "--dry-run") if plan.lines else (), plan.conda)
+
+
+def check_room_for(target: PackageTarget, found: PackageSet) -> None:
+    """Check that a set has space for another state.
+
+    Raises
+    ------
+    HpcmodError
+        If the file system or a quota is full.
+    """
+    cure = f"keep it elsewhere: hpcmod add {found.name} --prefix DIRECTORY"
+    check_room([Need(found.tree.root, 1 << 20, 4, f"packages for {target.module}", cure)])
+
+
+@contextlib.contextmanager
+def scratch_layer(temporary: Path) -> Iterator[Path]:
+    """Yield a private directory of this node for what a container sees at /user-software, until the end of the block.
+
+    Only `.hpcmod` is in it, which is not packed. The directory of a killed process is removed first.
+    """
+    if not temporary.is_dir():
+        raise LackingError(f"{temporary}: no such directory for temporary files", "Set TMPDIR to a directory.")
+    clear_leftovers(temporary, _SCRATCH)
+    with scratch(temporary / _SCRATCH) as made:
+        layer = Path(os.path.realpath(made.directory)) / "layer"  # the runtime cannot follow a path through /proc
+        (layer / ".hpcmod" / "tmp").mkdir(parents=True)
+        yield layer
+
+
+def _install_conda(plan: StatePlan, layer: Path, builder: Builder) -> StatePlan:
+    """Install the conda packages of a plan, if any, and return it with what was installed."""
+    if not plan.conda.requirements:
+        return plan
+    from hpcmod.packages.conda.installing import install_conda
+    from hpcmod.packages.conda.solving import CUDA_VARIABLE  # reads the image, and needs an optional library
+
+    work = layer / ".hpcmod" / "conda"
+    work.mkdir()
+    return install_conda(
+        plan, layer / plan.target.venv_path, work, builder.now, cuda=builder.environ.get(CUDA_VARIABLE, "")
+    )
+
+
+def _install(plan: StatePlan, layer: Path, builder: Builder) -> tuple[Locked, ...]:
+    locked = _run_pip(plan, layer, builder)
+    changed = find_changed(plan.parent.locked if plan.parent else (), locked)
+    if changed:
+        lines = [f"  {new.pin}: expected sha256 {old.sha256}, got {new.sha256} from {new.url}" for old, new in changed]
+        raise VerificationError(
+            "\n".join(["the index serves other files than when you added these packages:", *lines]),
+            "Do not use them before you know why. To accept them: hpcmod drop them, and add them again.",
+        )
+    return locked
+
+
+def _run_pip(plan: StatePlan, layer: Path, builder: Builder, *more: str) -> tuple[Locked, ...]:
+    work = layer / ".hpcmod"
+    (work / "requirements.txt").write_text("".join(f"{line}\n" for line in plan.pip_file), encoding="utf-8")
+    (work / "constraints.txt").write_text("".join(f"{line}\n" for line in plan.constraints), encoding="utf-8")
+    argv = [*_container(plan, layer, builder), *plan.argv, *more]
+    done = run(argv, env=container_environment(builder.environ), stdin="", tied=True)
+    if done.status != 0:
+        raise explain_failure(plan, f"{done.stdout}\n{done.stderr}", temporary=str(builder.temporary))
+    report = work / "report.json"
+    return parse_pip_report(read_file(report, _REPORT_LIMIT), plan.parent, builder.now)
+
+
+def _container(plan: StatePlan, layer: Path, builder: Builder) -> list[str]:
+    binds = [Bind(str(layer), USER_LAYER_IN_CONTAINER)]
+    named = (path for name in _PATHS_FOR_PIP for path in builder.environ.get(name, "").split())
+    places = (*plan.pip.places, *(path for path in named if path.startswith("/") and Path(path).exists()))
+    binds += [Bind(place, place, "ro") for place in dict.fromkeys(places)]
+    if not plan.target.find("pip"):
+        (layer / ".hpcmod" / "pip").mkdir(exist_ok=True)  # for each container
+        binds.append(Bind(_own_pip(), OWN_PIP, "ro"))
+    words = [word for bind in binds for word in ("--bind", str(bind))]
+    return [builder.runtime, "exec", *words, plan.target.sif]
+
+
+def _own_pip() -> str:
+    """Return the directory of the pip that runs hpcmod's Python."""
+    found = importlib.util.find_spec("pip")
+    if found is None or not found.submodule_search_locations:
+        raise LackingError("neither the image nor hpcmod's Python has pip", "Install pip for hpcmod's Python.")
+    return str(found.submodule_search_locations[0])
+
+
+def _compile(plan: StatePlan, layer: Path, packages: Path, builder: Builder) -> None:
+    """Compile all modules; those with errors, such as templates, are left as they are.
+
+    Raises
+    ------
+    NoSpaceError
+        If the disk is full: without some of the compiled modules, equal packages would not give equal files.
+    """
+    inside = f"{USER_LAYER_IN_CONTAINER}/{packages.relative_to(layer)}"
+    argv = [f"{plan.target.venv}/bin/python", "-m", "compileall", "-q", "-f", "-j", "0"]
+    argv += ["--invalidation-mode", "unchecked-hash", inside]
+    done = run(
+        [*_container(plan, layer, builder), *argv], env=container_environment(builder.environ), stdin="", tied=True
+    )
+    full = explain_full(f"{done.stdout}\n{done.stderr}", str(builder.temporary)) if done.status != 0 else None
+    if full:
+        raise full
+
+
+def _read_sizes(packages: Path) -> dict[str, int]:
+    """Return the installed bytes of each package, by its normalized name, from the lists of files that pip writes."""
+    found = {}
+    for info in sorted(packages.glob("*.dist-info")):
+        with contextlib.suppress(OSError, ValueError, csv.Error):
+            rows = csv.reader(read_file(info / "RECORD", _RECORD_LIMIT).decode().splitlines())
+            name = normalize_package(info.name.split("-")[0])
+            found[name] = sum(int(row[2]) for row in rows if len(row) > 2 and row[2].isdigit())
+    return found
+
+
+def _make_state(plan: StatePlan, locked: tuple[Locked, ...], builder: Builder) -> State:
+    return State(
+        number=plan.number,
+        tag=plan.target.place.tag,
+        requirements=plan.requirements,
+        locked=locked,
+        module=plan.target.module,
+        image=plan.target.sha256,
+        python=plan.target.python.version,
+        time=builder.now,
+        user=builder.user,
+        action=plan.action,
+        files=plan.files,
+        conda=plan.conda,
+        parent=plan.parent.number if plan.parent and plan.parent.tag == plan.target.place.tag else None,
+        reference=plan.target.reference,
+        options=tuple(map(without_credentials, plan.pip.words)),
+        allowed=plan.allowed,
+        from_image=find_in_image(plan.requirements, locked, plan.target),
+    )
+
+
+def _pack(layer: Path, plan: StatePlan, found: PackageSet) -> tuple[int, str]:
+    """Write the squashfs of a state into the set and return its size and sha256.
+
+    Its name appears when it is complete and on disk.
+    """
+    top = layer / ".hpcmod" / "packed"
+    top.mkdir()
+    for path in layer.iterdir():
+        if path != top.parent:
+            path.rename(top / path.name)
+    with contextlib.ExitStack() as opened:
+        place, name = opened.enter_context(found.tree.parent(plan.file))
+        partial = opened.enter_context(replacing(Path(f"/proc/self/fd/{place}", name)))
+        with partial.open("x+b") as file:
+            packed = pack_directory(top, file, codec=codec("zstd"), mtime=SOURCE_TIME)
+            os.fchmod(file.fileno(), _PACKED_MODE)
+            file.flush()
+            os.fsync(file.fileno())
+        sha256 = file_sha256(partial)
+    return packed.size, sha256

@@ -1,0 +1,150 @@
+"""Change a package set: add and drop packages, undo, switch states, remove old ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from hpcmod.core.errors import BadInputError, LackingError, NotFoundError
+from hpcmod.modules.installed import Installed
+from hpcmod.modules.values.place import PackagePlace
+from hpcmod.packages.builder import Builder
+from hpcmod.packages.edits import find_edit
+from hpcmod.packages.sets import PackageSet
+from hpcmod.packages.values.plan import PackageChange, PackageTarget, StatePlan, check_known, make_state_plan
+from hpcmod.packages.values.state import State
+
+KEPT = 3
+"""Number of states that `collect` keeps by default, besides the active ones."""
+
+
+def read_target(installed: Installed) -> PackageTarget:
+    """Return the container that packages are added to, from the record of its installation.
+
+    Raises
+    ------
+    LackingError
+        If its image has no Python.
+    """
+    known, provenance = installed.record.own_packages, installed.record.provenance
+    if known is None:
+        raise LackingError(f"the image of {installed.module} has no Python, so it cannot have packages", "")
+    return PackageTarget(
+        module=installed.module,
+        sif=installed.image.path,
+        sha256=installed.image.sha256,
+        python=known.python,
+        venv=known.venv,
+        place=PackagePlace(known.name, known.tag),
+        packages=installed.record.packages,
+        reference=provenance.reference if provenance else "",
+    )
+
+
+def plan_change(target: PackageTarget, found: PackageSet, change: PackageChange) -> StatePlan:
+    """Return the plan of the state that a change makes, from the set as it is now.
+
+    Raises
+    ------
+    BadInputError
+        If a package to drop was not added.
+    """
+    parent = found.active(target.place.tag)
+    check_known(parent, change.dropped, target.module)
+    return make_state_plan(target, change, directory=str(found.directory), number=found.next_number(), parent=parent)
+
+
+def make_change(
+    target: PackageTarget, found: PackageSet, change: PackageChange, builder: Builder, tell: Callable[[str], None]
+) -> tuple[State | None, State]:
+    """Build the state of a change and make it the active one; return the state before, and the new one.
+
+    Raises
+    ------
+    HpcmodError
+        As `build_state`; the set is then as it was.
+    """
+    from hpcmod.packages.building import build_state  # slow to import, and `undo` does not need it
+
+    with found.locked(tell):
+        found.check_not_edited(target.place.tag)
+        before = found.active(target.place.tag)
+        if before and change.is_done(before):
+            return before, before
+        plan = plan_change(target, found, change)
+        state = build_state(plan, found, builder, settle=partial(found.settle, before))
+    return before, state
+
+
+def undo_change(
+    target: PackageTarget, found: PackageSet, builder: Builder, tell: Callable[[str], None]
+) -> tuple[State, State]:
+    """Make the state before the active one active again; return both. Before the first is a state without packages.
+
+    Raises
+    ------
+    NotFoundError
+        If there is nothing to undo.
+    """
+    with found.locked(tell):
+        active = found.active(target.place.tag)
+        if active is None or (active.parent is None and active.is_empty):
+            raise NotFoundError(
+                f"there is nothing to undo in your packages `{found.choice.shown}` for {target.module}",
+                f"See: hpcmod packages {found.name} --history",
+            )
+        if active.parent is not None:
+            state = found.read(active.parent)
+        else:
+            from hpcmod.packages.building import build_state
+
+            empty = make_state_plan(
+                target,
+                PackageChange(action="undo"),
+                directory=str(found.directory),
+                number=found.next_number(),
+                parent=None,
+            )
+            return active, build_state(empty, found, builder, settle=partial(found.settle, None))
+        found.switch(state)
+    return active, state
+
+
+def use(target: PackageTarget, found: PackageSet, number: int, tell: Callable[[str], None]) -> State:
+    """Make a state active and return it.
+
+    Raises
+    ------
+    NotFoundError
+        If there is no such state.
+    BadInputError
+        If it was made for another image.
+    """
+    with found.locked(tell):
+        state = found.read(number)
+        if state.tag != target.place.tag:
+            raise BadInputError(
+                f"state {number} was made for {state.module} (Python {state.python}), not for {target.module}",
+                f"Rebuild its packages: hpcmod rebase {found.name} --from {number}",
+            )
+        found.switch(state)
+    return state
+
+
+def collect(found: PackageSet, *, keep: int, tell: Callable[[str], None], dry_run: bool) -> list[tuple[int, int]]:
+    """Remove old states except the newest, active and edited ones, and parents of active ones; return what was removed.
+
+    For each of them its number and bytes.
+
+    A running container keeps the file of its state open, so it is not affected.
+    """
+    with found.locked(tell):
+        numbers = found.numbers()
+        active = found.active_numbers()
+        parents = {state.parent for state in found.states() if state.number in active}
+        edited = {edit.base for tag in numbers.values() if (edit := find_edit(found, tag))}
+        wanted = {*list(numbers)[max(0, len(numbers) - keep) :], *active, *parents, *edited}
+        old = [(number, tag) for number, tag in numbers.items() if number not in wanted]
+        if dry_run:
+            return [(number, found.size(number, tag)) for number, tag in old]
+        return [(number, found.remove(number, tag)) for number, tag in old]

@@ -1,0 +1,1 @@
+"""The commands for a user's packages: add, drop, packages, undo, edit, rebase, bake."""

@@ -1,0 +1,225 @@
+"""The command `hpcmod bake`: put packages into a new image."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+import hpcmod
+from hpcmod.catalogue.cli.containers import complete_image, find_ready, look_around
+from hpcmod.core.cli.arguments import complete_file, site_option
+from hpcmod.core.cli.flags import with_flags
+from hpcmod.core.cli.output import format_size, json_option, print_data, print_json, print_text, print_wrapped, tell
+from hpcmod.core.cli.signals import terminate_cleanly
+from hpcmod.core.errors import BadInputError, NotFoundError
+from hpcmod.core.progress import ProgressLine
+from hpcmod.core.text.quote import sh_word
+from hpcmod.core.values.reference import LOCAL_KINDS, ImageReference
+from hpcmod.machine import machine
+from hpcmod.modules.installed import Installed
+from hpcmod.packages.cli.wanted import WantedFlags, index_options, read_wanted, tell_not_run, wanted_options
+
+if TYPE_CHECKING:
+    from hpcmod.machine.values.site import Site
+    from hpcmod.packages.bake.image import BaseImage
+    from hpcmod.packages.baking import Baked
+
+_MOST_TOLD = 5
+_TOOL = f"hpcmod {hpcmod.__version__}"
+
+
+@dataclass(frozen=True)
+class BakeFlags(WantedFlags):
+    """Argument and options of `hpcmod bake`."""
+
+    image: str
+    output: Path
+    packages: Path | None
+    dry_run: bool
+    force: bool
+    site: str | None
+    as_json: bool
+
+
+@click.command("bake")
+@click.argument("image", metavar="NAME[/VERSION]|SIF", shell_complete=complete_image)
+@click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), required=True, help="File to write.")
+@wanted_options
+@click.option(
+    "--packages",
+    metavar="PATH",
+    type=click.Path(path_type=Path),
+    shell_complete=complete_file,
+    help="Directory or squashfs with packages that are installed already (default: your own for the container).",
+)
+@index_options
+@click.option("--dry-run", is_flag=True, help="Print what would be added; write nothing.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
+@site_option
+@json_option("hpcmod.packages.baking:Baked")
+@with_flags(BakeFlags)
+def bake_verb(flags: BakeFlags) -> None:
+    """Put packages into a new image.
+
+    Adds the packages that you installed on top of a container, or those of -r, --conda or --lock, which it installs on
+    top of a SIF or a container. The new SIF has them without a module, so that others can use
+    it or you can publish it. No container is built: the compressed blocks of the image are copied.
+
+    Versions and hashes of -r and --conda are written to OUT.sif.lock. The same image and packages, or lock file, always
+    give the same SIF.
+
+    \b
+    Examples:
+      hpcmod bake PyTorch -o mine.sif
+      hpcmod bake PyTorch -r requirements.txt -o mine.sif --dry-run
+      hpcmod bake ubuntu.sif --conda environment.yml -o mine.sif
+      hpcmod bake PyTorch --lock mine.sif.lock -o again.sif
+    """
+    from hpcmod.packages.bake.writing import NewFile
+    from hpcmod.packages.baking import BakeRequest, bake_own, bake_packages, plan_packages
+    from hpcmod.packages.builder import make_builder
+
+    _check_image(flags.image)
+    wanted = read_wanted(flags, own=True)
+    if wanted.adds and flags.packages:
+        raise click.UsageError("--packages and -r, --conda or --lock exclude each other")
+    if not wanted.adds and (flags.requirement_files or flags.conda):
+        raise BadInputError("the files name no package", "Add a line for each package.")
+    new = NewFile(flags.output, _TOOL, force=flags.force, environ=os.environ)
+    site = machine.find_machine(None, os.environ, flag=flags.site).site
+    lock = Path(flags.lock_file) if flags.lock_file else None
+    builder = make_builder(os.environ) if wanted.adds else None
+    with terminate_cleanly():
+        base, installed = _read_base(flags, site, hashed=builder is not None)
+        if builder is None:
+            packages = _choose_packages(flags, installed)
+            venv = installed.name.lower() if installed else ""
+            with ProgressLine(flags.output.name) as progress:
+                baked = bake_own(base, packages, new, venv=venv, dry_run=flags.dry_run, progress=progress)
+        else:
+            request = BakeRequest(base, wanted, new, lock)
+            tell(f"installing packages for {base.shown} ...")
+            if flags.dry_run:
+                baked = plan_packages(request, builder)
+            else:
+                with ProgressLine(flags.output.name) as progress:
+                    baked = bake_packages(request, builder, progress=progress)
+    _report(flags, baked)
+
+
+def _check_image(image: str) -> None:
+    """Check that an image is an existing SIF, or may be the name of a container."""
+    from hpcmod.images.acquire.locate import recognize
+
+    if recognize(ImageReference.parse(image)).kind not in LOCAL_KINDS:
+        raise BadInputError(f"{image}: not a SIF", f"Make one of it: hpcmod fetch {sh_word(image)} -o base.sif")
+    if image.endswith(".sif") and not Path(image).exists():
+        raise NotFoundError(f"{image}: no such file", "Check the path of the image.")
+
+
+def _read_base(flags: BakeFlags, site: Site, *, hashed: bool) -> tuple[BaseImage, Installed | None]:
+    """Return the image, and the container that it belongs to, if any.
+
+    Parameters
+    ----------
+    hashed
+        Whether the checksum of the image is needed.
+    """
+    from hpcmod.images.trust.policy import verify_local_sif
+    from hpcmod.packages.bake.image import read_base
+
+    path = Path(flags.image)
+    if path.is_file():
+        reference = ImageReference.parse(str(path.absolute()))
+        local = verify_local_sif(path, reference, site.trust, checksum=None, environ=os.environ)
+        return read_base(Path(local.place), path.name, sha256=local.sha256 or (None if hashed else "")), None
+    installed = find_ready(look_around(flags.site), flags.image)
+    sif, sha256 = Path(installed.image.path), installed.image.sha256
+    return read_base(sif, installed.module, sha256=sha256), installed
+
+
+def _choose_packages(flags: BakeFlags, installed: Installed | None) -> Path:
+    """Return the path of the packages that are installed already."""
+    if flags.packages:
+        return flags.packages
+    if installed is None:
+        raise NotFoundError(
+            f"{flags.image}: no packages named, and you have none of your own for an image that is not installed",
+            "Name them: -r FILE, --conda FILE or --packages PATH; or name an installed container.",
+        )
+    own = next((path for path in own_packages(installed) if path.exists()), None)
+    if own is None:
+        raise NotFoundError(
+            f"{installed.module}: you have no packages of your own for it",
+            f"Add some: hpcmod add {installed.name} PACKAGE; or name them: -r FILE, --conda FILE or --packages PATH",
+        )
+    return own
+
+
+def own_packages(installed: Installed) -> Iterator[Path]:
+    """Yield the places of a user's packages: the active state of their set, else the installation itself."""
+    if installed.record.own_packages:
+        from hpcmod.modules.values.place import CHOICE_VARIABLE, parse_choice, state_file
+        from hpcmod.packages.changing import read_target
+        from hpcmod.packages.sets import open_set
+
+        place = read_target(installed).place
+        choice = parse_choice(os.environ.get(CHOICE_VARIABLE, ""))
+        chosen = open_set(place.name, choice, os.environ) if choice else None
+        number = chosen.chosen_number(place.tag) if chosen else None
+        if chosen and number is not None:
+            yield chosen.tree.root / state_file(number, place.tag)
+    yield from (installed.root / "user-software.squashfs", installed.root / "user-software")
+
+
+def _report(flags: BakeFlags, baked: Baked) -> None:
+    for part in baked.left_out:
+        tell(f"left out, because it does not fit the new image: {part}")
+    for pin in baked.in_base:
+        tell(f"{pin.replace('==', ' ')} is in the image")
+    for package in baked.editable:
+        tell(
+            f"{package.name} is editable: its code stays in {package.path}, and is not in the image; "
+            "install it without -e"
+        )
+    tell_not_run(baked.conda)
+    if baked.replaced:
+        tell(f"conda packages replace files of the image: {', '.join(baked.replaced[:_MOST_TOLD])}")
+    if flags.as_json:
+        print_json(baked)
+    elif flags.dry_run:
+        _print_plan(baked)
+    else:
+        count = len(baked.added or ()) + len(baked.conda)
+        tell(f"added {count} packages; {format_size(baked.size)}, sha256 {baked.sha256}")
+        if baked.lock:
+            tell(f"versions and hashes are in {baked.lock}")
+        print_data(baked.path)
+
+
+def _print_plan(baked: Baked) -> None:
+    print_text(f"image: {baked.base}{f' (sha256 {baked.base_sha256})' if baked.base_sha256 else ''}")
+    if baked.packages:
+        print_text(f"packages: {baked.packages}")
+    for line in baked.conda_requirements:
+        print_text(f"requirement: {line} (conda)")
+    for line in baked.requirements:
+        print_text(f"requirement: {line}")
+    if baked.conda:
+        print_wrapped(f"added by conda: {', '.join(f'{one.name}=={one.version}' for one in baked.conda)}")
+    if baked.added is None:
+        print_text("added: known when the conda packages are installed")
+    else:
+        print_wrapped(f"added: {', '.join(baked.added) or 'no Python packages'}")
+    if baked.commands:
+        print_wrapped(f"commands: {', '.join(baked.commands)}")
+    if baked.prefix:
+        print_text(f"in the image: {baked.prefix}, for Python {baked.python}")
+    if baked.lock:
+        print_text(f"lock: {baked.lock}")
+    print_text(f"path: {baked.path}{f', at most {format_size(baked.size)}' if baked.size else ''}")

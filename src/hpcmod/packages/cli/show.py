@@ -1,0 +1,82 @@
+"""Print states of packages, and the differences between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hpcmod.core.cli.output import format_size, print_table, tell
+from hpcmod.packages.cli.outputs import PackagesChange, ShownState
+from hpcmod.packages.cli.target import Found
+from hpcmod.packages.values.compare import SAME, PackageDifference, compare_conda, compare_locked
+from hpcmod.packages.values.conda import NO_CONDA, CondaPackage
+from hpcmod.packages.values.state import Locked, State
+
+
+def find_changes(before: State | None, after: State) -> tuple[PackageDifference, ...]:
+    """Return the packages that differ between two states."""
+    of_conda = compare_conda(before.conda if before else NO_CONDA, after.conda)
+    return (*(change for change in of_conda if change.verdict != SAME), *find_locked_changes(before, after.locked))
+
+
+def find_locked_changes(before: State | None, after: Sequence[Locked]) -> tuple[PackageDifference, ...]:
+    """Return the packages that differ between a state and what is installed now."""
+    old = before.locked if before else ()
+    return tuple(change for change in compare_locked(old, after) if change.verdict != SAME)
+
+
+def show_change(
+    found: Found,
+    *,
+    before: State | None,
+    state: State | None = None,
+    changes: Sequence[PackageDifference] = (),
+    dry_run: bool = False,
+    plan: Sequence[str] = (),
+) -> PackagesChange:
+    """Return what a command changes in a set.
+
+    Parameters
+    ----------
+    before, state
+        The active state before the command, and the one that it made active; None if there is none.
+    plan
+        Lines of a plan that is not carried out.
+    """
+    return PackagesChange(
+        module=found.target.module,
+        set=found.set.choice.shown,
+        directory=found.set.directory,
+        dry_run=dry_run,
+        plan=tuple(plan),
+        before=before.number if before else None,
+        state=ShownState.make(found.set, state) if state else None,
+        changes=tuple(changes),
+    )
+
+
+def tell_active(found: Found, state: State) -> None:
+    """Tell that a new state is active."""
+    tell(
+        f"state {state.number} of `{found.set.choice.shown}` for {found.target.module} is active: "
+        f"{state.count} packages, one file of {format_size(state.size)}"
+    )
+
+
+def print_packages(state: State) -> None:
+    """Print the packages of a state as a table: name, version, who asked for it, since when, size, source."""
+    rows = [_row(package, state.names, _source(package)) for package in state.locked]
+    rows += [_row(package, state.conda.names, f"conda: {_source(package)}") for package in state.conda.packages]
+    rows += [[*one.split("==", 1), "in the image", "", "", ""] for one in state.from_image]
+    rows += [[one.place, "", "yours", "", "", one.source] for one in state.files]
+    print_table(("package", "version", "from you", "since", "size", "source"), rows)
+
+
+def _row(package: Locked | CondaPackage, names: frozenset[str], source: str) -> list[str]:
+    wanted = "yours" if package.name in names else "needed"
+    return [package.name, package.version, wanted, package.since[:10], format_size(package.size), source]
+
+
+def _source(one: Locked | CondaPackage) -> str:
+    """Return the host or directory that a package came from."""
+    scheme, _, rest = one.url.partition("://")
+    return rest.rpartition("/")[0] if scheme == "file" else rest.partition("/")[0]

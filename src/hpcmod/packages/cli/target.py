@@ -1,0 +1,179 @@
+"""Shared by the commands for a user's packages: options, the container, the set, and the tools of this machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from hpcmod.catalogue.cli.containers import Here, container_argument, find_ready, look_around
+from hpcmod.core.cli.arguments import site_option
+from hpcmod.core.cli.output import json_option, tell
+from hpcmod.core.errors import BadInputError
+from hpcmod.core.text.quote import sh_word
+from hpcmod.modules.installed import Installed
+from hpcmod.modules.values.place import (
+    CHOICE_VARIABLE,
+    DEFAULT_SET,
+    DIRECTORY_VARIABLE,
+    SetChoice,
+    check_set_name,
+    parse_choice,
+)
+from hpcmod.packages.changing import read_target
+from hpcmod.packages.sets import PackageSet, open_set
+from hpcmod.packages.values.plan import PackageTarget
+
+Command = Callable[..., None]
+
+
+def package_options(*outputs: type) -> Callable[[Command], Command]:
+    """Add the argument and options that all commands for packages share; with --json they print one of some values."""
+    return lambda command: container_argument(set_options(*outputs)(command))
+
+
+def set_options(*outputs: type) -> Callable[[Command], Command]:
+    """Add the options that choose a set, and --json."""
+    options = (
+        json_option(*outputs),
+        site_option,
+        click.option(
+            "--shared",
+            type=click.Path(path_type=Path),
+            metavar="DIRECTORY",
+            help="Directory of a set that a project shares; its permissions decide who may change it.",
+        ),
+        click.option(
+            "--set",
+            "set_name",
+            metavar="NAME",
+            help=f"Set of packages (default: ${CHOICE_VARIABLE}, else `{DEFAULT_SET}`).",
+        ),
+    )
+
+    def add_to(command: Command) -> Command:
+        for option in options:
+            command = option(command)
+        return command
+
+    return add_to
+
+
+@dataclass(frozen=True)
+class SetFlags:
+    """Options of `package_options`."""
+
+    container: str
+    set_name: str | None
+    shared: Path | None
+    site: str | None
+    as_json: bool
+
+
+@dataclass(frozen=True)
+class Found:
+    """A container and a set of packages for it."""
+
+    here: Here
+    installed: Installed
+    target: PackageTarget
+    set: PackageSet
+
+    @property
+    def name(self) -> str:
+        """Return the name of the container."""
+        return self.target.place.name
+
+
+def find_set(flags: SetFlags) -> Found:
+    """Return a container and its set, which may not exist yet.
+
+    Raises
+    ------
+    HpcmodError
+        If the container is not installed, or cannot have packages.
+    """
+    here = look_around(flags.site)
+    installed = find_ready(here, flags.container)
+    target = read_target(installed)
+    chosen = choose_set(flags.set_name, flags.shared)
+    return Found(here, installed, target, open_set(target.place.name, chosen, os.environ))
+
+
+def choose_set(set_name: str | None, shared: Path | None) -> SetChoice:
+    """Return the set that the options ask for; by default the one that modules use.
+
+    Raises
+    ------
+    BadInputError
+        If the name of a set is not valid.
+    """
+    if set_name:
+        return SetChoice(check_set_name(set_name))
+    if shared:
+        return SetChoice("", str(shared.absolute()))
+    chosen = parse_choice(os.environ.get(CHOICE_VARIABLE, ""))
+    return SetChoice(chosen.name, chosen.directory) if chosen else SetChoice(DEFAULT_SET)
+
+
+def choose_data(found: Found, prefix: Path | None) -> Path | None:
+    """Return the directory for the data of a new set; None for the directory where modules look.
+
+    The site profile's directories for images come before the home directory, whose quota is small.
+
+    Raises
+    ------
+    BadInputError
+        If there are several.
+    """
+    from hpcmod.modules.own_place import own_prefixes
+
+    chosen = found.set.choice
+    if chosen.directory or (found.set.exists and not prefix):
+        return None
+    if prefix:
+        return prefix.absolute() / "packages" / found.name / chosen.name
+    if os.environ.get(DIRECTORY_VARIABLE, "").startswith("/"):
+        return None
+    places = list(dict.fromkeys(own.parent / "hpcmod" for own in own_prefixes(found.here.site, os.environ)))
+    if len(places) > 1:
+        listed = "\n".join(f"  {place}" for place in places)
+        raise BadInputError(
+            f"your packages could go to several directories:\n{listed}", f"Choose one: --prefix {places[0]}"
+        )
+    return places[0] / "packages" / found.name / chosen.name if places else None
+
+
+def find_hidden(found: Found) -> Path | None:
+    """Return where packages were installed by hand next to the image, which those of a set hide; None if nowhere."""
+    from hpcmod.modules.user_layer import DIRECTORY, has_additions  # slow to import, and `undo` does not need it
+
+    root = found.installed.root
+    paths = (root / f"{DIRECTORY}.squashfs", root / DIRECTORY)
+    return next((path for path in paths if path.exists() and has_additions(path)), None)
+
+
+def tell_hidden(found: Found, *, is_first: bool) -> None:
+    """Tell that a first state hides packages that were installed by hand, and how to take them over."""
+    hidden = find_hidden(found) if is_first else None
+    if hidden:
+        from hpcmod.modules.user_layer import is_shipped
+
+        origin = "of the easyconfig, in" if is_shipped(hidden) else "installed by hand in"
+        tell(
+            f"hidden while these packages are active: those {origin} {hidden}; "
+            f"to take them over: hpcmod add {sh_word(found.name)} --from {sh_word(str(hidden))}"
+        )
+
+
+def tell_loaded(found: Found, *, is_first: bool) -> None:
+    """Print how to make the packages active, unless they already are."""
+    loaded = os.environ.get("_HPCMOD_CONTAINER", "").rpartition(" ")[2]
+    if is_first and loaded == found.target.module:
+        tell(f"to use them in this shell: module load {found.target.module}")
+    chosen = os.environ.get(CHOICE_VARIABLE, "")
+    if found.set.choice.shown not in (chosen.rpartition("@")[0] or chosen or DEFAULT_SET, chosen):
+        tell(f"to use this set: export {CHOICE_VARIABLE}={found.set.choice.shown}")

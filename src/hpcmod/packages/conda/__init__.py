@@ -1,0 +1,1 @@
+"""Solve and link conda packages."""

@@ -1,0 +1,198 @@
+"""Edit a state: its files as a writable directory for development, which becomes one file again.
+
+The directory is in the set, next to the states, and has two entries: the files, which a container sees at
+/user-software, and a record. Modules and jobs use the active state until the directory is packed, which is when the
+command that edits has succeeded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcmod.core.errors import BusyError, NotFoundError
+from hpcmod.core.fs.replacing import replacing_directory
+from hpcmod.core.fs.temporary import PRIVATE, temporary_name
+from hpcmod.core.lock import hold, read_holder
+from hpcmod.core.values.json_form import json_form
+from hpcmod.images.squashfs.pack import unpack
+from hpcmod.modules.user_layer import write_venv
+from hpcmod.modules.values.place import edit_directory, state_file
+from hpcmod.packages.builder import Builder
+from hpcmod.packages.building import check_room_for, pack_layer, scratch_layer
+from hpcmod.packages.conda.prefix_records import find_conda_metadata
+from hpcmod.packages.edits import FILES, RECORD, WritableState, find_edit
+from hpcmod.packages.importing import read_installed_metadata
+from hpcmod.packages.sets import LOCK, PackageSet
+from hpcmod.packages.values.edited import Edited, describe_edited
+from hpcmod.packages.values.plan import PackageChange, PackageTarget, make_constraints, make_state_plan
+from hpcmod.packages.values.requirement import Requirements
+from hpcmod.packages.values.state import State
+
+CONSTRAINTS = "constraints.txt"
+"""File at the top of the files that keeps pip from replacing the image's packages."""
+
+_CACHE = "__pycache__"
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Result of packing an edited state."""
+
+    before: State | None
+    """The state that was active until then."""
+    state: State
+    """The new state, or the same one if nothing has changed."""
+    edited: Edited
+
+
+def begin_edit(
+    target: PackageTarget, found: PackageSet, builder: Builder, tell: Callable[[str], None]
+) -> WritableState:
+    """Return the edited state of an image; if there is none, make one from the active state.
+
+    Raises
+    ------
+    HpcmodError
+        If there is no space, or the file of the active state is damaged.
+    """
+    with found.locked(tell):
+        begun = find_edit(found, target.place.tag)
+        if begun:
+            _check_own(found, target.place.tag, begun, FILES)
+            return begun
+        check_room_for(target, found)
+        base = found.active(target.place.tag)
+        with contextlib.ExitStack() as opened:
+            place, name = opened.enter_context(found.tree.parent(edit_directory(target.place.tag)))
+            new = opened.enter_context(replacing_directory(Path(f"/proc/self/fd/{place}", name)))
+            files = new / FILES
+            files.mkdir()
+            _fill(target, found, base, files)
+            made = WritableState(found.directory / name, base.number if base else None, builder.now, builder.user)
+            (new / RECORD).write_text(json.dumps(json_form(made)), encoding="utf-8")
+    return made
+
+
+def _fill(target: PackageTarget, found: PackageSet, base: State | None, files: Path) -> None:
+    if base:
+        with found.tree.open_file(state_file(base.number, base.tag)) as packed:
+            unpack(packed, files, skipped=[_CACHE])  # compiled modules of a state are used even if the source changes
+    else:
+        venv = files / target.venv_path
+        venv.parent.mkdir()
+        write_venv(target.python, target.venv, venv)
+    lines = make_constraints(target.packages, base.allowed if base else ())
+    (files / CONSTRAINTS).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def _check_own(found: PackageSet, tag: str, edit: WritableState, *below: str) -> None:
+    """Check that an edited state consists of this user's own directories.
+
+    In a shared set, a link in their place could make this user pack private files for others.
+
+    Raises
+    ------
+    BusyError
+        If another user edits it.
+    """
+    name = edit_directory(tag)
+    for path in (name, *(f"{name}/{one}" for one in below)):
+        status = found.tree.status(path)
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+            raise BusyError(
+                f"{edit.directory}: another user is editing these packages since {edit.time}",
+                f"Ask {edit.user} to finish, or use a set of your own: --set NAME",
+            )
+
+
+def discard_edit(found: PackageSet, tag: str, tell: Callable[[str], None]) -> None:
+    """Remove the edited state of an image; do nothing if there is none.
+
+    Raises
+    ------
+    BusyError
+        If another user edits it.
+    """
+    with found.locked(tell):
+        edit = find_edit(found, tag)
+        if edit:
+            _check_own(found, tag, edit)
+            _check_not_in_use(found, edit)
+            _remove(found, tag)
+
+
+def _remove(found: PackageSet, tag: str) -> None:
+    """Remove an edited state, which is gone at once: a later run removes what a killed one leaves of it."""
+    name = edit_directory(tag)
+    gone = temporary_name(name)
+    found.tree.change_mode(name, PRIVATE)
+    found.tree.rename(name, gone)
+    found.tree.remove_all(gone)
+
+
+@contextlib.contextmanager
+def hold_edit(found: PackageSet, edit: WritableState, tell: Callable[[str], None]) -> Iterator[None]:
+    """Keep other processes from editing the same state while the block runs.
+
+    Raises
+    ------
+    BusyError
+        If one does already.
+    """
+    _check_not_in_use(found, edit)
+    with hold(edit.directory / LOCK, limit=0, tell=tell, on_stale=lambda: None, below=found.tree.root):
+        yield
+
+
+def _check_not_in_use(found: PackageSet, edit: WritableState) -> None:
+    holder = read_holder(edit.directory / LOCK)
+    if holder and not holder.is_dead():
+        raise BusyError(f"your packages `{found.choice.shown}` are being edited by {holder}", "Wait until it ends.")
+
+
+def pack_edit(target: PackageTarget, found: PackageSet, builder: Builder, tell: Callable[[str], None]) -> Packing:
+    """Pack the edited state into one file, make it active, and remove its directory.
+
+    Raises
+    ------
+    HpcmodError
+        If no state is being edited, or there is no space; the directory is then as it was.
+    """
+    with found.locked(tell):
+        edit = find_edit(found, target.place.tag)
+        if edit is None:
+            raise NotFoundError(f"{found.directory / edit_directory(target.place.tag)}: no such directory")
+        _check_own(found, target.place.tag, edit, FILES)
+        base = found.read(edit.base) if edit.base in found.numbers() else None
+        of_conda = find_conda_metadata(edit.files / target.venv_path)
+        installed = [one for one in read_installed_metadata(edit.files) if (one.name, one.version) not in of_conda]
+        edited = describe_edited(installed, base, target, builder.now)
+        change = PackageChange(
+            added=Requirements(edited.requirements), dropped=edited.dropped, allowed=edited.replaced, action="edit"
+        )
+        plan = make_state_plan(target, change, directory=str(found.directory), number=found.next_number(), parent=base)
+        before = found.active(target.place.tag)
+        files = found.tree.root / edit_directory(target.place.tag) / FILES
+        check_room_for(target, found)
+        with scratch_layer(builder.temporary) as layer:
+            _copy(files, layer)
+            state = found.settle(before, pack_layer(plan, edited.locked, layer, found, builder))
+        _remove(found, target.place.tag)
+    return Packing(before, state, edited)
+
+
+def _copy(files: Path, layer: Path) -> None:
+    """Copy what is to be packed: without compiled modules, whose times would not fit, and without the constraints."""
+    for path in sorted(files.iterdir()):
+        if path.is_dir() and not path.is_symlink():
+            ignore = shutil.ignore_patterns(_CACHE)
+            shutil.copytree(path, layer / path.name, symlinks=True, ignore=ignore, dirs_exist_ok=False)
+        elif path.name != CONSTRAINTS:
+            shutil.copy2(path, layer / path.name, follow_symlinks=False)

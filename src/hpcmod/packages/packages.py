@@ -1,0 +1,85 @@
+"""Check that the states of a user's package sets are complete and unchanged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
+
+from hpcmod.core.errors import HpcmodError
+from hpcmod.core.text.quote import sh_word
+from hpcmod.core.values.finding import FAIL, OK, UNKNOWN, Finding
+from hpcmod.modules.installed import Installed
+from hpcmod.modules.values.place import CHOICE_VARIABLE, DEFAULT_SET, parse_choice, state_file
+from hpcmod.modules.verify import PACKAGES
+from hpcmod.packages.changing import read_target
+from hpcmod.packages.sets import PackageSet, find_sets, open_set
+from hpcmod.packages.values.state import State
+
+_PIECE = 1 << 20  # bytes read at once
+
+
+def verify_packages(installed: Installed, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield the findings about the user's own packages for an installation, in all sets this environment can use."""
+    try:
+        place = read_target(installed).place
+        chosen = parse_choice(environ.get(CHOICE_VARIABLE, ""))
+    except HpcmodError:  # it cannot have packages, or they are reported when it is used
+        return
+    shared = [open_set(place.name, chosen, environ)] if chosen and chosen.directory else []
+    yield from check_packages([*find_sets(place.name, environ), *shared], place.tag)
+
+
+def check_packages(sets: Iterable[PackageSet], tag: str) -> Iterator[Finding]:
+    """Compare the file of each state that fits an image with the state's record.
+
+    Parameters
+    ----------
+    tag
+        Python and image; states for others are left out.
+    """
+    for found in sets:
+        for number, its_tag in found.numbers().items():
+            if its_tag == tag:
+                yield _check_state(found, number)
+
+
+def _check_state(found: PackageSet, number: int) -> Finding:
+    shown = f"state {number} of `{found.choice.shown}`"
+    try:
+        state = found.read(number)
+        path = found.directory / state_file(number, state.tag)
+        digest = _sha256(found, state) if state.sha256 else ""
+    except (HpcmodError, OSError) as err:
+        return Finding(FAIL, PACKAGES, f"{shown} cannot be read: {err}", _cure(found, number, None))
+    if not state.sha256:
+        cure = f"To record one, build the state again: hpcmod rebase {sh_word(found.name)}{_set_option(found)}"
+        return Finding(UNKNOWN, PACKAGES, f"{shown}: no sha256 in its record", cure)
+    if digest != state.sha256:
+        wrong = f"{shown}: {path}: expected sha256 {state.sha256} as installed, found {digest}"
+        return Finding(FAIL, PACKAGES, wrong, _cure(found, number, state))
+    return Finding(OK, PACKAGES, f"{shown}: {path}, sha256 {digest}")
+
+
+def _cure(found: PackageSet, number: int, state: State | None) -> str:
+    name, option = sh_word(found.name), _set_option(found)
+    if state is None or found.active_number(state.tag) != number:
+        return f"Do not use this state. Old states are removed by: hpcmod packages {name}{option} --gc --keep 0"
+    return (
+        f"Install the same packages again: hpcmod packages {name}{option} --lock > my.lock; "
+        f"hpcmod add {name}{option} --lock my.lock"
+    )
+
+
+def _set_option(found: PackageSet) -> str:
+    choice = found.choice
+    if choice.directory:
+        return f" --shared {sh_word(choice.directory)}"
+    return "" if choice.name == DEFAULT_SET else f" --set {choice.name}"
+
+
+def _sha256(found: PackageSet, state: State) -> str:
+    digest = sha256()
+    with found.tree.open_file(state_file(state.number, state.tag)) as file:
+        while piece := file.read(_PIECE):
+            digest.update(piece)
+    return digest.hexdigest()

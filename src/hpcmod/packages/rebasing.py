@@ -1,0 +1,162 @@
+"""Rebuild a package set for another image: resolve the same requirements again, and report what that changes."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from hpcmod.core.errors import BadInputError, HpcmodError, NotFoundError
+from hpcmod.packages.builder import Builder
+from hpcmod.packages.building import build_state, resolve_packages
+from hpcmod.packages.sets import PackageSet
+from hpcmod.packages.values.compare import (
+    CONFLICT,
+    GONE,
+    SAME,
+    PackageDifference,
+    compare_conda_with_image,
+    compare_with_image,
+)
+from hpcmod.packages.values.conda import NO_CONDA
+from hpcmod.packages.values.plan import PackageChange, PackageTarget, StatePlan, make_state_plan
+from hpcmod.packages.values.requirement import name_of
+from hpcmod.packages.values.state import Locked, State
+
+
+@dataclass(frozen=True)
+class Rebase:
+    """Plan of a rebuild, and what it changes."""
+
+    source: State
+    plan: StatePlan
+    """Plan that pip accepts; if packages fail, the one that it rejected."""
+    differences: tuple[PackageDifference, ...]
+    """What becomes of each package, sorted by name."""
+
+    @property
+    def failures(self) -> list[PackageDifference]:
+        """Return the packages that cannot be installed."""
+        return [one for one in self.differences if one.verdict in (GONE, CONFLICT)]
+
+
+def choose_source(target: PackageTarget, found: PackageSet, wanted: str) -> State:
+    """Return the state whose requirements are to be resolved again.
+
+    Parameters
+    ----------
+    wanted
+        Number of a state, or version of the container that it was made for; empty: the active state, else the newest
+        one for another image.
+
+    Raises
+    ------
+    NotFoundError
+        If there is none.
+    """
+    if wanted.isdecimal() and int(wanted) in found.numbers():
+        return found.read(int(wanted))
+    states, active = found.states(), found.active_numbers()
+    if wanted:
+        states = [one for one in states if one.module.partition("/")[2].startswith(wanted)]
+    elif found.active_number(target.place.tag) is not None:
+        states = [found.read(found.active_number(target.place.tag) or 0)]
+    chosen = [one for one in states if one.number in active] or states
+    if not chosen:
+        what = f" for version {wanted}" if wanted else ""
+        raise NotFoundError(
+            f"you have no packages `{found.choice.shown}`{what} of {found.name}",
+            f"See: hpcmod packages {found.name} --history",
+        )
+    return chosen[-1]
+
+
+def plan_rebase(
+    target: PackageTarget,
+    found: PackageSet,
+    source: State,
+    change: PackageChange,
+    builder: Builder,
+    *,
+    keeps: Sequence[bool] = (),
+) -> Rebase:
+    """Return what rebuilding a state for an image would do; nothing is changed.
+
+    The versions of the state are kept where they fit. For the image that it was made for, everything is resolved again.
+
+    Parameters
+    ----------
+    change
+        Options for pip, and packages to leave out.
+    keeps
+        Whether to keep the versions of the state, tried in this order; empty for the default above.
+
+    Raises
+    ------
+    HpcmodError
+        If pip cannot ask the index.
+    """
+    fault: HpcmodError | None = None
+    plans = []
+    for keep in keeps or ((False,) if source.tag == target.place.tag else (True, False)):
+        plan = make_state_plan(
+            target, change, directory=str(found.directory), number=found.next_number(), parent=source, keep=keep
+        )
+        plans.append(plan)
+        try:
+            resolved = resolve_packages(plan, builder)
+        except (BadInputError, NotFoundError) as err:
+            fault = err
+            continue
+        of_conda = compare_conda_with_image(source.conda, resolved.conda)
+        return Rebase(source, plan, (*of_conda, *compare_with_image(source, resolved.locked, target)))
+    differences = tuple(_try_each(plans, source, builder))
+    if not any(difference.verdict in (GONE, CONFLICT) for difference in differences) and fault:
+        raise fault
+    return Rebase(source, plan, differences)
+
+
+def carry_out(rebase: Rebase, found: PackageSet, builder: Builder, tell: Callable[[str], None]) -> State:
+    """Build the state of a rebuild and make it active; the states before stay.
+
+    Raises
+    ------
+    HpcmodError
+        As `build_state`; the set is then as it was.
+    """
+    with found.locked(tell):
+        found.check_not_edited(rebase.plan.target.place.tag)
+        plan = replace(rebase.plan, number=found.next_number())
+        before = found.active(plan.target.place.tag)
+        return build_state(plan, found, builder, settle=partial(found.settle, before))
+
+
+def _try_each(plans: Sequence[StatePlan], source: State, builder: Builder) -> Iterator[PackageDifference]:
+    """Resolve each requirement on its own, with the first plan that fits it, and yield the ones that fail."""
+    for line in sorted(plans[0].requirements, key=name_of):
+        name = name_of(line) or line
+        before = source.find(name)
+        version = before.version if before else ""
+        try:
+            locked = _resolve_first(plans, line, builder)
+        except NotFoundError as err:
+            yield PackageDifference(name, GONE, version, detail=err.message.splitlines()[0])
+        except BadInputError as err:
+            yield PackageDifference(name, CONFLICT, version, detail=err.message.splitlines()[0].removesuffix(":"))
+        else:
+            alone = replace(source, requirements=(line,))
+            found = [one for one in compare_with_image(alone, locked, plans[0].target) if one.name == name]
+            yield found[0] if found else PackageDifference(name, SAME, version)
+
+
+def _resolve_first(plans: Sequence[StatePlan], line: str, builder: Builder) -> tuple[Locked, ...]:
+    """Return what pip installs for one requirement with the first plan that fits; if none fits, the last error."""
+    for plan in plans[:-1]:
+        with contextlib.suppress(BadInputError, NotFoundError):
+            return resolve_packages(_alone(plan, line), builder).locked
+    return resolve_packages(_alone(plans[-1], line), builder).locked
+
+
+def _alone(plan: StatePlan, line: str) -> StatePlan:
+    return replace(plan, requirements=(line,), lines=(line,), parent=None, conda=NO_CONDA)

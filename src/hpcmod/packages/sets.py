@@ -1,0 +1,288 @@
+"""A package set on disk: its states, the link to the active one, and the lock that every change takes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcmod.core.errors import BadInputError, BusyError, HpcmodError, NotFoundError
+from hpcmod.core.fs.temporary import clear_leftovers
+from hpcmod.core.fs.tree import Tree
+from hpcmod.core.lock import hold
+from hpcmod.modules.values.place import (
+    STATES,
+    SetChoice,
+    active_link,
+    base_directory,
+    edit_directory,
+    parse_active_link,
+    parse_state_file,
+    record_file,
+    set_directory,
+    state_file,
+)
+from hpcmod.packages.values.state import State, parse_state, render_state
+
+LOCK = ".lock"
+_CONTENT = ("tag", "sha256", "requirements", "allowed", "files", "conda")
+"""Fields that are equal if two states are the same."""
+_ORIGIN = ("parent", "image", "module", "user")
+"""Fields that are also equal if a state is what an interrupted run of the same command recorded."""
+_LIMIT = 8 << 20  # bytes of a record
+_RECORD_MODE = 0o644
+
+
+@dataclass(frozen=True)
+class PackageSet:
+    """One set of packages of a container."""
+
+    name: str
+    """Name of the container, e.g. PyTorch."""
+    choice: SetChoice
+    directory: Path
+    """Path that the module uses; it may be a link to the directory with the data."""
+
+    @property
+    def tree(self) -> Tree:
+        """Return the directory with the data, below which no link is followed.
+
+        Raises
+        ------
+        BadInputError
+            If a member of the project has replaced the directory of a shared set by a link.
+        """
+        if self.choice.directory and self.directory.is_symlink():
+            raise BadInputError(
+                f"{self.directory} is a link to {self.directory.readlink()}, expected a directory",
+                "Give the directory that it points to: --shared DIRECTORY",
+            )
+        return Tree(self.directory.resolve())
+
+    @property
+    def exists(self) -> bool:
+        """Return whether the set exists."""
+        return self.directory.is_dir()
+
+    def numbers(self) -> dict[int, str]:
+        """Return the tag of each state, by number, whether or not it is complete."""
+        found = (parse_state_file(name) for name in self.tree.names(STATES)) if self.exists else ()
+        return dict(sorted(pair for pair in found if pair))
+
+    def next_number(self) -> int:
+        """Return the number of the next state."""
+        return max(self.numbers(), default=0) + 1
+
+    def read(self, number: int) -> State:
+        """Return a state by its number.
+
+        Raises
+        ------
+        NotFoundError
+            If there is none.
+        BadInputError
+            If its record is damaged.
+        """
+        tag = self.numbers().get(number)
+        if tag is None:
+            known = ", ".join(map(str, self.numbers())) or "none"
+            raise NotFoundError(
+                f"state {number} not found in {self.directory}; it has {known}",
+                f"See: hpcmod packages {self.name} --history",
+            )
+        path = record_file(number, tag)
+        try:
+            state = parse_state(self.tree.read(path, _LIMIT), f"{self.directory}/{path}")
+        except FileNotFoundError as err:
+            raise NotFoundError(f"state {number} in {self.directory} is incomplete", "Use another state.") from err
+        if (state.number, state.tag) != (number, tag):
+            raise BadInputError(f"{self.directory}/{path}: is the record of state {state.number} ({state.tag})")
+        return state
+
+    def states(self) -> list[State]:
+        """Return all complete states, oldest first; damaged ones are left out."""
+        found = []
+        for number in self.numbers():
+            with contextlib.suppress(HpcmodError, OSError):
+                found.append(self.read(number))
+        return found
+
+    def active_number(self, tag: str) -> int | None:
+        """Return the number of the active state of a tag; None if there is none."""
+        try:
+            target = self.tree.read_link(active_link(tag)) if self.exists else ""
+        except OSError:
+            return None
+        found = parse_state_file(target.removeprefix(f"{STATES}/"))
+        return found[0] if found and target == state_file(*found) and found[0] in self.numbers() else None
+
+    def chosen_number(self, tag: str) -> int | None:
+        """Return the number of the state of a tag that modules use for this choice; None if there is none."""
+        number = self.choice.state
+        if number is None:
+            return self.active_number(tag)
+        return number if self.numbers().get(number) == tag else None
+
+    def active(self, tag: str) -> State | None:
+        """Return the active state of a tag; None if there is none."""
+        number = self.active_number(tag)
+        return None if number is None else self.read(number)
+
+    def active_numbers(self) -> frozenset[int]:
+        """Return the numbers of the active states of all tags."""
+        tags = (parse_active_link(name) for name in self.tree.names()) if self.exists else ()
+        found = (self.active_number(tag) for tag in tags if tag)
+        return frozenset(number for number in found if number is not None)
+
+    def check_not_edited(self, tag: str) -> None:
+        """Check that no state of a tag is being edited, whose changes a new state would not have.
+
+        Raises
+        ------
+        BusyError
+            If one is.
+        """
+        if edit_directory(tag) in self.tree.names():
+            raise BusyError(
+                f"your packages `{self.choice.shown}` for {self.name} are being edited in "
+                f"{self.directory / edit_directory(tag)}",
+                f"Finish: hpcmod edit {self.name}; or discard the changes: hpcmod edit {self.name} --discard",
+            )
+
+    def switch(self, state: State) -> None:
+        """Make a state the active one of its tag; the caller must hold the lock."""
+        self.tree.symlink(active_link(state.tag), state_file(state.number, state.tag))
+
+    def settle(self, before: State | None, state: State) -> State:
+        """Record a new state and make it the active one, unless there is the same one; return the active one.
+
+        A run that was interrupted after its change is repeated without effect. One that was interrupted between record
+        and link has left a complete state, which gets the new file and becomes the active one. A state that cannot
+        become the active one is removed. The caller must hold the lock. A state's file without a record is a leftover.
+        """
+        if before and _are_equal(before, state, _CONTENT):
+            self.tree.remove(state_file(state.number, state.tag))
+            return before
+        recorded = next((one for one in self.states() if _are_equal(one, state, (*_CONTENT, *_ORIGIN))), None)
+        if recorded:
+            self.tree.rename(state_file(state.number, state.tag), state_file(recorded.number, recorded.tag))
+            self.switch(recorded)
+            return recorded
+        try:
+            self.add(state)
+            self.switch(state)
+        except BaseException:
+            with contextlib.suppress(OSError, HpcmodError):
+                if self.active_number(state.tag) != state.number:
+                    self.remove(state.number, state.tag)
+            raise
+        return state
+
+    def add(self, state: State) -> None:
+        """Write the record of a state whose file is in place; the caller must hold the lock."""
+        self.tree.write(record_file(state.number, state.tag), render_state(state), mode=_RECORD_MODE)
+
+    def size(self, number: int, tag: str) -> int:
+        """Return the bytes of a state's file."""
+        return self.tree.status(state_file(number, tag)).st_size
+
+    def remove(self, number: int, tag: str) -> int:
+        """Remove a state and return the bytes that this frees; the caller must hold the lock."""
+        size = self.size(number, tag)
+        self.tree.remove(record_file(number, tag))
+        self.tree.remove(state_file(number, tag))
+        return size
+
+    def make(self) -> None:
+        """Create the directory of the states, with the permissions of the set's own directory."""
+        mode = stat.S_IMODE(self.tree.root.stat().st_mode)
+        self.tree.make_directory(STATES, mode=mode)
+
+    @contextlib.contextmanager
+    def locked(self, tell: Callable[[str], None]) -> Iterator[None]:
+        """Hold the lock of the set while the block runs, and remove what a killed process left.
+
+        Raises
+        ------
+        BusyError
+            If its holder cannot be checked and shows no activity.
+        """
+        root = self.tree.root
+        with hold(root / LOCK, limit=None, tell=tell, on_stale=lambda: None, below=root):
+            clear_leftovers(root, alone=True)
+            if STATES in self.tree.names():
+                self._remove_unfinished()
+            yield
+
+    def _remove_unfinished(self) -> None:
+        """Remove files of states without a record, unless they are active."""
+        with contextlib.suppress(OSError):
+            place = self.tree.open(STATES, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                clear_leftovers(Path(f"/proc/self/fd/{place}"), alone=True)
+            finally:
+                os.close(place)
+        names, active = set(self.tree.names(STATES)), self.active_numbers()
+        for number, tag in self.numbers().items():
+            if number not in active and record_file(number, tag).removeprefix(f"{STATES}/") not in names:
+                self.tree.remove(state_file(number, tag))
+
+
+def _are_equal(one: State, other: State, fields: tuple[str, ...]) -> bool:
+    return bool(one.sha256) and all(getattr(one, name) == getattr(other, name) for name in fields)
+
+
+def open_set(name: str, choice: SetChoice, environ: Mapping[str, str]) -> PackageSet:
+    """Return a set of a container, whether or not it exists yet."""
+    return PackageSet(name, choice, Path(set_directory(name, choice, environ)))
+
+
+def find_names(environ: Mapping[str, str]) -> list[str]:
+    """Return the names of the containers for which the user has sets, sorted."""
+    with contextlib.suppress(OSError):
+        return sorted(path.name for path in Path(base_directory(environ)).iterdir() if find_sets(path.name, environ))
+    return []
+
+
+def find_sets(name: str, environ: Mapping[str, str]) -> list[PackageSet]:
+    """Return the user's own sets of a container, sorted by name."""
+    parent = Path(set_directory(name, SetChoice("x"), environ)).parent
+    with contextlib.suppress(OSError):
+        names = sorted(path.name for path in parent.iterdir() if path.is_dir() and not path.name.startswith("."))
+        return [open_set(name, SetChoice(one), environ) for one in names]
+    return []
+
+
+def make_set(found: PackageSet, data: Path | None) -> None:
+    """Create the directory of a set, or a link to its data elsewhere.
+
+    Parameters
+    ----------
+    data
+        Directory for the data; None for the set's own directory.
+
+    Raises
+    ------
+    BadInputError
+        If the set exists and its data is elsewhere.
+    """
+    if found.choice.directory:
+        parent = found.directory.parent
+        parent.mkdir(parents=True, exist_ok=True)
+        Tree(parent).make_directory(found.directory.name, mode=stat.S_IMODE(parent.stat().st_mode))
+    elif data is None or data == found.directory:
+        found.directory.mkdir(parents=True, exist_ok=True)
+    else:
+        data.mkdir(parents=True, exist_ok=True)
+        if found.exists and not found.directory.samefile(data):
+            raise BadInputError(
+                f"you already have a set {found.choice.shown!r} for {found.name}, in {found.directory.resolve()}",
+                "Choose another name: --set NAME",
+            )
+        if not found.exists:
+            found.directory.parent.mkdir(parents=True, exist_ok=True)
+            Tree(found.directory.parent).symlink(found.directory.name, str(data.resolve()))
+    found.make()

@@ -1,0 +1,1 @@
+"""Package sets, their states, requirements and locks as values."""

@@ -1,0 +1,221 @@
+"""conda packages of a state: what was requested, from which channels, and what was installed."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from urllib.parse import quote, urlsplit
+
+from hpcmod.core.errors import BadInputError
+
+DEFAULT_CHANNELS = ("conda-forge",)
+
+_SPEC = re.compile(
+    r"(?:(?P<channel>[^\s:\[\]]+?)(?:/(?:noarch|linux-[a-z0-9]+))?::)?"
+    r"(?P<name>[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?)\s*(?:[<>=!~\[\s].*)?"
+)
+_CHANNEL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*")
+_TOKEN = re.compile(r"/t/[^/]+/")
+_FILE = re.compile(r"([^/]+)-([^-/]+)-([^-/]+)\.(?:conda|tar\.bz2)")
+_LOCKED = re.compile(r"^# conda: (\S+) --hash=sha256:([0-9a-f]{64})$", re.MULTILINE)
+_REQUIRED = re.compile(r"^# conda-requirement: (.+)$", re.MULTILINE)
+_CHANNEL = re.compile(r"^# conda-channel: (\S+)$", re.MULTILINE)
+_ANY = re.compile(r"^# conda(?:-requirement|-channel)?:.*$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class CondaPackage:
+    """A conda package that was installed, and the file it came from."""
+
+    name: str
+    version: str
+    build: str
+    url: str
+    """Where it came from, without credentials."""
+    sha256: str
+    """Of the downloaded file."""
+    size: int = 0
+    """Installed bytes."""
+    since: str = ""
+    """Time at which this version was first added to the set, in UTC."""
+    not_run: tuple[str, ...] = ()
+    """Its scripts for installation and activation, which hpcmod does not run."""
+
+    @property
+    def spec(self) -> str:
+        """Return the requirement that only this build meets."""
+        return f"{self.name} =={self.version} {self.build}"
+
+
+@dataclass(frozen=True)
+class CondaPart:
+    """The conda packages of a state, or of a plan for one."""
+
+    requirements: tuple[str, ...] = ()
+    """As typed, one per package."""
+    channels: tuple[str, ...] = ()
+    """URLs, or names of channels."""
+    packages: tuple[CondaPackage, ...] = ()
+    """Sorted by name. In a plan: those whose versions are kept, or exactly those of a lock file."""
+    exact: bool = False
+    """Whether `packages` are installed as they are, without asking the channels for other versions."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Return the names of the required packages."""
+        return frozenset(map(conda_name, self.requirements))
+
+    def find(self, name: str) -> CondaPackage | None:
+        """Return an installed package by its name."""
+        return next((one for one in self.packages if one.name == name.lower()), None)
+
+
+NO_CONDA = CondaPart()
+
+
+def conda_name(spec: str) -> str:
+    """Return the name of the package that a requirement is about; empty if it is not one."""
+    found = _SPEC.fullmatch(spec.strip())
+    return found["name"].lower() if found else ""
+
+
+def _channel_of(spec: str) -> str:
+    """Return the channel that a requirement names, as in `bioconda::samtools`; empty if it names none."""
+    found = _SPEC.fullmatch(spec.strip())
+    return (found["channel"] or "") if found else ""
+
+
+def parse_conda_specs(words: Sequence[str], *, python: bool = False) -> tuple[str, ...]:
+    """Return requirements from a command line.
+
+    Parameters
+    ----------
+    python
+        Whether Python may be one of them.
+
+    Raises
+    ------
+    BadInputError
+        If one is not a requirement of conda.
+    """
+    found = tuple(dict.fromkeys(word.strip() for word in words))
+    for word in found:
+        if not conda_name(word) or not word.isprintable():
+            raise BadInputError(
+                f"{word!r} is not a conda package", "Write it as conda does: samtools, 'samtools=1.19'."
+            )
+        if conda_name(word) == "python" and not python:
+            raise BadInputError("Python is the image's and cannot be replaced", "Choose an image with another Python.")
+    return found
+
+
+def parse_channels(words: Sequence[str], directory: str, exists: Callable[[str], bool]) -> tuple[str, ...]:
+    """Return channels from a command line: URLs, names and directories, which become URLs.
+
+    Parameters
+    ----------
+    directory
+        Working directory, which relative paths are relative to.
+    exists
+        Returns whether a path exists on the host.
+
+    Raises
+    ------
+    BadInputError
+        If one is neither, or has a password, which must not get into records and lock files.
+    """
+    return tuple(dict.fromkeys(_parse_channel(word.strip(), directory, exists) for word in words))
+
+
+def _parse_channel(word: str, directory: str, exists: Callable[[str], bool]) -> str:
+    path = posixpath.normpath(posixpath.join(directory, word))
+    if word and "://" not in word and exists(path):
+        return f"file://{quote(path)}"
+    if "://" not in word and not _CHANNEL_NAME.fullmatch(word):
+        raise BadInputError(f"--channel {word}: not a URL, name or directory", "Check the channel.")
+    parts = urlsplit(word)
+    if "://" in word and parts.scheme not in ("https", "http", "file"):
+        raise BadInputError(f"--channel {word}: {parts.scheme} is not supported", "Use https, http or file.")
+    if "@" in parts.netloc or parts.query or _TOKEN.search(f"{parts.path}/"):
+        raise BadInputError(
+            f"--channel {parts.scheme}://{parts.netloc.rpartition('@')[2]}...: has a password or token",
+            "Put it into ~/.netrc, or into the file that $RATTLER_AUTH_FILE names.",
+        )
+    return word.rstrip("/")
+
+
+def merge_conda(before: CondaPart, added: CondaPart, dropped: Sequence[str] = (), *, keep: bool = True) -> CondaPart:
+    """Return the plan for the conda packages of a state: requirements with those before, and packages to keep."""
+    if added.exact:
+        return added
+    gone = {name.lower() for name in dropped} | added.names
+    kept = tuple(one for one in before.requirements if conda_name(one) not in gone)
+    requirements = tuple(dict.fromkeys((*kept, *added.requirements)))
+    if not requirements:
+        return NO_CONDA
+    given = (*added.channels, *before.channels) or DEFAULT_CHANNELS
+    channels = tuple(dict.fromkeys((*given, *filter(None, map(_channel_of, requirements)))))
+    pins = tuple(one for one in before.packages if one.name not in added.names) if keep else ()
+    return CondaPart(requirements, channels, pins)
+
+
+def package_of_url(url: str, sha256: str) -> CondaPackage:
+    """Return the package whose file has a URL.
+
+    Raises
+    ------
+    BadInputError
+        If the URL is not that of a conda package.
+    """
+    found = _FILE.fullmatch(url.rpartition("/")[2])
+    if not found or urlsplit(url).scheme not in ("https", "http", "file") or "@" in urlsplit(url).netloc:
+        raise BadInputError(f"{url[:200]!r} is not the URL of a conda package", "Write the lock file again.")
+    return CondaPackage(found[1].lower(), found[2], found[3], url, sha256)
+
+
+def render_conda_lock(part: CondaPart) -> Iterator[str]:
+    """Yield the lines of a lock file for conda packages; for pip they are comments."""
+    yield from (f"# conda-requirement: {one}" for one in part.requirements)
+    yield from (f"# conda-channel: {one}" for one in part.channels)
+    yield from (f"# conda: {one.url} --hash=sha256:{one.sha256}" for one in part.packages)
+
+
+def parse_conda_lock(text: str, origin: str) -> CondaPart:
+    """Return the conda packages of a lock file.
+
+    Raises
+    ------
+    BadInputError
+        If a line is damaged.
+    """
+    lines = [found[0] for found in _ANY.finditer(text)]
+    bad = [line for line in lines if not any(known.fullmatch(line) for known in (_LOCKED, _REQUIRED, _CHANNEL))]
+    if bad:
+        raise BadInputError(f"{origin}: {bad[0][:200]!r} is damaged", "Write the lock file again.")
+    packages = tuple(package_of_url(url, sha256) for url, sha256 in _LOCKED.findall(text))
+    requirements = tuple(_REQUIRED.findall(text))
+    if not (packages or requirements):
+        return NO_CONDA
+    return CondaPart(parse_conda_specs(requirements, python=True), tuple(_CHANNEL.findall(text)), packages, exact=True)
+
+
+def with_times(packages: Sequence[CondaPackage], before: CondaPart, now: str) -> tuple[CondaPackage, ...]:
+    """Return packages sorted by name, those with the same build as before with the time of that."""
+    found = []
+    for one in sorted(packages, key=lambda one: one.name):
+        old = before.find(one.name)
+        found.append(replace(one, since=old.since if old and old.spec == one.spec else now))
+    return tuple(found)
+
+
+def find_changed_files(before: CondaPart, after: Sequence[CondaPackage]) -> list[tuple[CondaPackage, CondaPackage]]:
+    """Return the packages whose file has other content than before, which a channel should never serve."""
+    known = {one.spec: one for one in before.packages if one.sha256}
+    pairs = ((known.get(one.spec), one) for one in after)
+    return [
+        (old, new)
+        for old, new in pairs
+        if old and old.sha256 != new.sha256 and old.url.rpartition("/")[2] == new.url.rpartition("/")[2]
+    ]

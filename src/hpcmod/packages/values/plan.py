@@ -1,0 +1,295 @@
+"""The plan of one state: what pip installs for which image, with which constraints, and where it will be."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from hpcmod.core.errors import BadInputError
+from hpcmod.core.values.facts import Package, PythonFacts
+from hpcmod.modules.values.place import USER_LAYER_IN_CONTAINER, PackagePlace, active_link, state_file
+from hpcmod.packages.values.conda import NO_CONDA, CondaPart, merge_conda
+from hpcmod.packages.values.files import PlacedFiles, merge_placed
+from hpcmod.packages.values.requirement import NOTHING, Requirements, name_of, normalize_package
+from hpcmod.packages.values.state import Locked, State
+
+WORK = f"{USER_LAYER_IN_CONTAINER}/.hpcmod"
+"""Directory in the container for pip's input and output; it is not packed."""
+
+OWN_PIP = f"{WORK}/pip"
+"""Where hpcmod's own pip is bound for an image without one."""
+
+_VERSION = re.compile(r"[0-9][A-Za-z0-9.!+_-]*")
+_LOCAL = re.compile(r"(?:(?:[^@\s]+\s*@\s*)?file://|--[a-z-]+=file://)?(/[^\s;#\[]+)")
+"""A requirement that is a path or a local URL, or an option with one."""
+_VARIABLE = re.compile(r"\$\{[A-Z0-9_]+\}")  # as pip has it
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
+
+
+@dataclass(frozen=True)
+class PackageTarget:
+    """The container that packages are added to."""
+
+    module: str
+    """Full name of the module."""
+    sif: str
+    """Path of the image."""
+    sha256: str
+    python: PythonFacts
+    venv: str
+    """Virtual environment in the container."""
+    place: PackagePlace
+    packages: tuple[Package, ...]
+    """Python packages in the image."""
+    reference: str = ""
+
+    @property
+    def venv_path(self) -> str:
+        """Return the path of the virtual environment below /user-software."""
+        return posixpath.relpath(self.venv, USER_LAYER_IN_CONTAINER)
+
+    def find(self, name: str) -> Package | None:
+        """Return a package of the image by its name."""
+        return next((one for one in self.packages if normalize_package(one.name) == normalize_package(name)), None)
+
+
+@dataclass(frozen=True)
+class PipOptions:
+    """How pip looks for packages."""
+
+    words: tuple[str, ...] = ()
+    """Options of pip, each one word: --index-url=URL, --no-index."""
+    build: bool = False
+    """Whether packages without a wheel are built in the container."""
+    places: tuple[str, ...] = ()
+    """Directories and files on the host that pip reads."""
+
+
+NO_OPTIONS = PipOptions()
+
+
+@dataclass(frozen=True)
+class PackageChange:
+    """A requested change of a set."""
+
+    added: Requirements = NOTHING
+    conda: CondaPart = NO_CONDA
+    """conda packages to add."""
+    dropped: tuple[str, ...] = ()
+    """Packages to remove, of pip or conda."""
+    locked: tuple[str, ...] | None = None
+    """Lines of a lock file, which pip gets instead of the requirements; all earlier packages are then replaced."""
+    files: tuple[PlacedFiles, ...] = ()
+    """Plain files to add."""
+    dropped_files: tuple[str, ...] = ()
+    """Places of plain files to remove."""
+    pip: PipOptions = NO_OPTIONS
+    allowed: tuple[str, ...] = ()
+    """Packages of the image that may be replaced."""
+    action: str = ""
+    """As typed, for the history."""
+
+    @property
+    def adds(self) -> bool:
+        """Return whether packages are added."""
+        return bool(self.added.lines or self.conda.requirements) or self.locked is not None
+
+    @property
+    def drops(self) -> bool:
+        """Return whether packages or files are removed."""
+        return bool(self.dropped or self.dropped_files)
+
+    def is_done(self, active: State | None) -> bool:
+        """Return whether the active state is the result of the same removal, which may have been killed at its end."""
+        return active is not None and self.drops and active.action == self.action
+
+
+@dataclass(frozen=True)
+class StatePlan:
+    """Everything that makes a new state."""
+
+    target: PackageTarget
+    directory: str
+    """Directory of the set."""
+    number: int
+    parent: State | None
+    requirements: tuple[str, ...]
+    """Requirements of the new state, as typed."""
+    lines: tuple[str, ...]
+    """Lines for pip: requirements, or the packages of a lock file with their hashes."""
+    constraints: tuple[str, ...]
+    pip: PipOptions
+    allowed: tuple[str, ...]
+    action: str
+    files: tuple[PlacedFiles, ...] = ()
+    """Plain files of the new state."""
+    new_files: tuple[PlacedFiles, ...] = ()
+    """Those of them that are copied from their sources; the others come from `files_parent`."""
+    files_parent: State | None = None
+    """The parent, or with a lock the active state, which is not the parent of the packages then."""
+    conda: CondaPart = NO_CONDA
+    """conda packages to install before pip's."""
+
+    @property
+    def file(self) -> str:
+        """Return the path of the new state, relative to the set."""
+        return state_file(self.number, self.target.place.tag)
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """Return the command that runs in the container."""
+        python = f"{self.target.venv}/bin/python"
+        run_pip = (python, "-m", "pip") if self.target.find("pip") else (python, OWN_PIP)
+        wheels = () if self.pip.build else ("--only-binary=:all:",)
+        return (
+            *run_pip, "install", "--no-compile", "--no-input", "--disable-pip-version-check",
+            "--no-warn-script-location", "--progress-bar=off", f"--report={WORK}/report.json",
+            f"--constraint={WORK}/constraints.txt", f"--requirement={WORK}/requirements.txt", *wheels,
+            *(word for word in self.pip.words if not _VARIABLE.search(word)),
+        )  # fmt: skip
+
+    @property
+    def pip_file(self) -> tuple[str, ...]:
+        """Return the lines of the requirements file for pip, with options in which only there pip expands variables."""
+        return (*(word for word in self.pip.words if _VARIABLE.search(word)), *self.lines)
+
+
+def make_constraints(packages: Sequence[Package], allowed: Sequence[str]) -> tuple[str, ...]:
+    """Return constraints that keep the image's packages as they are, except those that may be replaced."""
+    free = {normalize_package(name) for name in allowed}
+    found = {
+        normalize_package(one.name): f"{one.name}=={one.version}"
+        for one in reversed(packages)  # of two with one name, Python imports the first
+        if _NAME.fullmatch(one.name) and _VERSION.fullmatch(one.version)
+    }
+    return tuple(text for name, text in sorted(found.items()) if name not in free)
+
+
+def make_state_plan(
+    target: PackageTarget,
+    change: PackageChange,
+    *,
+    directory: str,
+    number: int,
+    parent: State | None,
+    keep: bool = True,
+) -> StatePlan:
+    """Plan a new state from its parent and a change.
+
+    Parameters
+    ----------
+    directory
+        Directory of the set.
+    keep
+        Keep the parent's versions of all packages that are not requested again.
+
+    Raises
+    ------
+    BadInputError
+        If there are no files at a place to drop, or one place is inside another.
+    """
+    before = parent if change.locked is None else None
+    requirements = _merge_requirements(before, change)
+    allowed = tuple(dict.fromkeys([*(before.allowed if before else ()), *map(normalize_package, change.allowed)]))
+    pins = list(_choose_pins(target, before, change, allowed)) if before and keep else []
+    lines = requirements if change.locked is None else change.locked
+    return StatePlan(
+        target=target,
+        directory=directory,
+        number=number,
+        parent=before,
+        requirements=requirements,
+        lines=(*lines, *_with_hashes(pins, lines)),
+        constraints=(
+            *make_constraints(target.packages, allowed),
+            *change.added.constraints,
+            *(package.pin for package in pins),
+        ),
+        pip=_read_options(change, lines),
+        allowed=allowed,
+        action=change.action,
+        files=merge_placed(parent.files if parent else (), change.files, change.dropped_files),
+        new_files=change.files,
+        files_parent=parent,
+        conda=merge_conda(before.conda if before else NO_CONDA, change.conda, change.dropped, keep=keep),
+    )
+
+
+def _merge_requirements(before: State | None, change: PackageChange) -> tuple[str, ...]:
+    """Return the requirements of a new state: those added replace earlier ones for the same package."""
+    replaced = {name_of(line) for line in change.added.lines} - {""}
+    gone = replaced | {normalize_package(name) for name in change.dropped}
+    kept = (line for line in (before.requirements if before else ()) if name_of(line) not in gone)
+    return tuple(dict.fromkeys((*kept, *change.added.lines)))
+
+
+def _choose_pins(
+    target: PackageTarget, before: State, change: PackageChange, allowed: Sequence[str]
+) -> Iterator[Locked]:
+    """Yield the packages that keep their version: also what was dropped, if another package needs it."""
+    asked = {name_of(line) for line in change.added.lines}
+    inside = {normalize_package(package.name) for package in target.packages} - set(allowed)
+    yield from (package for package in before.locked if package.name not in asked | inside)
+
+
+def _read_options(change: PackageChange, lines: Sequence[str]) -> PipOptions:
+    """Return the options of a change for pip, with the paths on the host that they and the lines name."""
+    words = (*change.pip.words, *change.added.options)
+    local = (named[1] for text in (*lines, *words) if (named := _LOCAL.match(text)))
+    places = dict.fromkeys([*change.pip.places, *change.added.places, *map(unquote, local)])
+    return PipOptions(words, change.pip.build, tuple(places))
+
+
+def _with_hashes(pins: Sequence[Locked], lines: Sequence[str]) -> Iterator[str]:
+    """Yield locked packages with their hashes: if one requirement has a hash, pip wants all of them to have one."""
+    named = {name_of(line) for line in lines if "--hash=" in line}
+    for package in pins if named else ():
+        if package.sha256 and package.name not in named:
+            yield f"{package.pin} --hash=sha256:{package.sha256}"
+
+
+def check_known(parent: State | None, names: Sequence[str], module: str) -> None:
+    """Check that packages to drop were requested.
+
+    Raises
+    ------
+    BadInputError
+        With the packages that need the ones that were not.
+    """
+    known = parent.names | parent.conda.names if parent else frozenset[str]()
+    for name in names:
+        if {normalize_package(name), name.lower()} & known:
+            continue
+        if parent and (parent.find(name) or parent.conda.find(name)):
+            raise BadInputError(
+                f"{name} was not added by you; another package of your set needs it",
+                f"Drop one of those you added: {', '.join(sorted(known))}",
+            )
+        raise BadInputError(
+            f"{name} is not among your packages for {module}", f"See: hpcmod packages {module.partition('/')[0]}"
+        )
+
+
+def render_state_plan(plan: StatePlan) -> Iterator[str]:
+    """Yield the lines of `--dry-run`, one fact per line."""
+    yield f"container: {plan.target.module}"
+    yield f"image: {plan.target.sif} (sha256 {plan.target.sha256})"
+    yield f"state: {plan.directory}/{plan.file}"
+    yield f"active link: {plan.directory}/{active_link(plan.target.place.tag)}"
+    yield from (f"requirement: {line}" for line in plan.requirements)
+    yield from (f"conda requirement: {line}" for line in plan.conda.requirements)
+    yield from (f"conda channel: {one}" for one in plan.conda.channels)
+    kept = "conda package of the lock" if plan.conda.exact else "conda package kept"
+    yield from (f"{kept}: {one.spec}" for one in plan.conda.packages)
+    yield from (f"for pip: {line}" for line in plan.lines if line not in plan.requirements)
+    own = len(make_constraints(plan.target.packages, plan.allowed))
+    yield f"constraints: {own} packages of the image"
+    yield from (f"constraint: {line}" for line in plan.constraints[own:])
+    yield from (f"files: {one.place} from {one.source}" for one in plan.new_files)
+    yield from (f"files: {one.place}, as before" for one in plan.files if one not in plan.new_files)
+    yield from (f"may replace: {name}" for name in plan.allowed)
+    yield from (f"read by pip: {place}" for place in plan.pip.places)
+    yield f"in the container: {' '.join(plan.argv)}"

@@ -1,0 +1,144 @@
+"""Read pip's output: its report of an installation, and its reasons for refusing one."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from hpcmod.core.errors import (
+    BadInputError,
+    CheckFailedError,
+    HpcmodError,
+    NoSpaceError,
+    NotFoundError,
+    RemoteError,
+    VerificationError,
+)
+from hpcmod.packages.values.plan import StatePlan
+from hpcmod.packages.values.requirement import name_of, normalize_package, without_credentials
+from hpcmod.packages.values.state import Locked, State
+
+_KEPT_LINES = 12
+_CONSTRAINT = re.compile(r"The user requested \(constraint\) ([A-Za-z0-9._-]+)==(\S+)")
+_UNAVAILABLE = re.compile(r"No matching distribution found for (.+)")
+_MISMATCH = ("THESE PACKAGES DO NOT MATCH THE HASHES", "Hashes are required")
+_FULL = re.compile(r"\[Errno (?:28|122)\] ([^:\n]+)")  # ENOSPC and EDQUOT of Linux
+_NETWORK = ("Connection", "Temporary failure in name resolution", "ReadTimeoutError", "SSLError")
+
+
+def parse_pip_report(text: str | bytes, parent: State | None, now: str) -> tuple[Locked, ...]:
+    """Return the packages in pip's installation report, sorted by name.
+
+    Parameters
+    ----------
+    parent
+        State whose packages keep the time at which they were first added to the set.
+
+    Raises
+    ------
+    BadInputError
+        If it is not a report that pip writes.
+    """
+    try:
+        listed = json.loads(text)["install"]
+        found = [_make_locked(one, parent, now) for one in listed]
+    except (ValueError, KeyError, TypeError, RecursionError) as err:
+        raise BadInputError(f"pip's report cannot be read: {err}", "Update pip in the image to 22.2 or newer.") from err
+    return tuple(sorted(found, key=lambda one: one.name))
+
+
+def _make_locked(one: dict[str, Any], parent: State | None, now: str) -> Locked:
+    info, metadata = one["download_info"], one["metadata"]
+    archive = info.get("archive_info") or {}
+    sha256 = (archive.get("hashes") or {}).get("sha256") or str(archive.get("hash", "")).partition("sha256=")[2]
+    name, version = normalize_package(str(metadata["name"])), str(metadata["version"])
+    before = parent.find(name) if parent else None
+    since = before.since if before and before.version == version else now
+    return Locked(name, version, str(sha256), without_credentials(str(info["url"])), since=since)
+
+
+def explain_full(output: str, temporary: str) -> NoSpaceError | None:
+    """Return an error if a command in the container had no space for its files in the temporary directory."""
+    full = _FULL.search(output)
+    if full is None:
+        return None
+    return NoSpaceError(
+        f"{temporary}: not enough space for pip's temporary files: {full[1]}",
+        "Free some space there, or set TMPDIR to a directory on a larger disk.",
+    )
+
+
+def explain_failure(plan: StatePlan, output: str, *, temporary: str) -> HpcmodError:
+    """Return an error for an installation that pip refused, with the option that helps.
+
+    Parameters
+    ----------
+    temporary
+        Directory of pip's files on the host.
+    """
+    full = explain_full(output, temporary)
+    if full:
+        return full
+    name = plan.target.module.partition("/")[0]
+    lines = list(_reasons(output))
+    detail = "\n".join(f"  {line}" for line in lines[-_KEPT_LINES:])
+    constrained = list(dict.fromkeys(_CONSTRAINT.findall(output)))
+    conflicts = [(one, version) for one, version in constrained if plan.target.find(one)]
+    if conflicts:
+        listed = ", ".join(f"{one} {version}" for one, version in conflicts)
+        options = " ".join(f"--allow-replace {one}" for one, _ in conflicts)
+        return BadInputError(
+            f"{_asked(plan)} conflicts with {listed} of the image {plan.target.module}:\n{detail}",
+            f"Choose other versions. To replace what the image has, which may break packages built for it: {options}",
+        )
+    if constrained:
+        listed = ", ".join(f"{one} {version}" for one, version in constrained)
+        return BadInputError(
+            f"{_asked(plan)} conflicts with {listed}, which you have added before:\n{detail}",
+            f"Resolve all of your packages again: hpcmod rebase {name}",
+        )
+    if any(text in output for text in _MISMATCH):
+        return VerificationError(
+            f"a package does not match its hash:\n{detail}", "The file has changed since it was locked: do not use it."
+        )
+    missing = _UNAVAILABLE.search(output)
+    if missing and not any(text in output for text in _NETWORK):
+        build = "" if plan.pip.build else " If it is published only as source, add --build."
+        return NotFoundError(
+            f"no version of {missing[1]} fits Python {plan.target.python.version} of {plan.target.module}:\n{detail}",
+            f"Check its name and version.{build}",
+        )
+    if missing or any(text in output for text in _NETWORK):
+        return RemoteError(
+            f"the package index cannot be reached:\n{detail}",
+            "Check --index and the proxy; without a network use --wheel-dir DIRECTORY --no-index.",
+        )
+    return CheckFailedError(f"pip failed in {plan.target.module}:\n{detail}", f"It ran: {' '.join(plan.argv)}")
+
+
+def _asked(plan: StatePlan) -> str:
+    before = plan.parent.requirements if plan.parent else ()
+    new = [line for line in plan.requirements if line not in before]
+    return ", ".join(name_of(line) or line for line in new or plan.requirements)
+
+
+def _reasons(output: str) -> Iterator[str]:
+    """Yield the lines of pip's output that say why it failed."""
+    skipped = ("INFO:", "WARNING:", "Looking in ", "Requirement already satisfied", "Processing ", "[notice]")
+    advice = (
+        "To fix this you could",
+        "1. loosen",
+        "2. remove",
+        "The conflict is caused by",
+        "Additionally, some packages",
+    )
+    for line in output.splitlines():
+        text = line.strip().removeprefix("ERROR: ")
+        if (
+            text
+            and not text.startswith((*skipped, *advice))
+            and not text.startswith(("ResolutionImpossible", "Cannot install"))
+        ):
+            yield text

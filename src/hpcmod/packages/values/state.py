@@ -1,0 +1,129 @@
+"""One state of a set of packages: what was requested, and what was installed for it."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict, dataclass, field, replace
+
+from hpcmod.core.errors import BadInputError
+from hpcmod.core.values.json_form import parse_json
+from hpcmod.core.values.strict_json import show_value
+from hpcmod.packages.values.conda import NO_CONDA, CondaPart
+from hpcmod.packages.values.files import PlacedFiles, parse_placed
+from hpcmod.packages.values.requirement import name_of, normalize_package
+
+STATE_VERSION = 1
+"""Version of the format of a state's record."""
+
+_LIMIT = 8 << 20  # bytes of a record
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class Locked:
+    """A package that pip installed, and the file it came from."""
+
+    name: str
+    """Normalized; see `normalize_package`."""
+    version: str
+    sha256: str = ""
+    """sha256 of the downloaded wheel or source; empty if pip does not report it, as for a git repository."""
+    url: str = ""
+    """Where it came from, without credentials."""
+    size: int = 0
+    """Installed bytes."""
+    since: str = ""
+    """Time at which this version was first added to the set, in UTC."""
+
+    @property
+    def pin(self) -> str:
+        """Return the requirement that only this version meets."""
+        return f"{self.name}=={self.version}"
+
+
+@dataclass(frozen=True)
+class State:
+    """A state of a set."""
+
+    number: int
+    tag: str
+    requirements: tuple[str, ...]
+    """As typed, one per package; paths are absolute."""
+    locked: tuple[Locked, ...]
+    """Sorted by name."""
+    module: str
+    """Full name of the module that it was made for."""
+    image: str
+    """sha256 of the image."""
+    python: str
+    """Python of the image, e.g. 3.12."""
+    time: str
+    user: str
+    action: str
+    """Command that made it, as typed: add einops."""
+    parent: int | None = None
+    """Number of the state that it was made from; None for the first."""
+    reference: str = ""
+    """Where the image came from; empty if unknown."""
+    options: tuple[str, ...] = ()
+    """Options of pip that were used, without credentials."""
+    allowed: tuple[str, ...] = ()
+    """Packages of the image that the set may replace."""
+    size: int = 0
+    """Bytes of the state's file."""
+    from_image: tuple[str, ...] = field(default=())
+    """Required packages that the image has, as name==version."""
+    sha256: str = ""
+    """Of the state's file; empty if there is none."""
+    files: tuple[PlacedFiles, ...] = ()
+    """Plain files beside the packages, sorted by place."""
+    conda: CondaPart = NO_CONDA
+    """conda packages beside those of pip."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Return the normalized names of the required packages."""
+        return frozenset(filter(None, map(name_of, self.requirements)))
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether nothing was requested."""
+        return not (self.requirements or self.files or self.conda.requirements)
+
+    @property
+    def count(self) -> int:
+        """Return the number of installed packages, of pip and conda."""
+        return len(self.locked) + len(self.conda.packages)
+
+    def find(self, name: str) -> Locked | None:
+        """Return an installed package by its name."""
+        return next((one for one in self.locked if one.name == normalize_package(name)), None)
+
+
+def render_state(state: State) -> bytes:
+    """Return the record of a state as JSON; parts of paths that are not UTF-8 become `?`."""
+    text = json.dumps({"state": STATE_VERSION, **asdict(state)}, indent=1, ensure_ascii=False)
+    return f"{text}\n".encode(errors="replace")
+
+
+def parse_state(text: bytes, origin: str) -> State:
+    """Parse the record of a state, which other members of a project may have written.
+
+    Raises
+    ------
+    BadInputError
+        If it is damaged, or written by a newer version of hpcmod.
+    """
+    try:
+        state = parse_json(State, text, origin, limit=_LIMIT, version=("state", STATE_VERSION))
+        of_conda = (each.sha256 for each in state.conda.packages)
+        for sha256 in (state.sha256, *(each.sha256 for each in state.locked), *of_conda):
+            if sha256 and not _SHA256.fullmatch(sha256):
+                raise BadInputError(f"{origin}: sha256: expected 64 hexadecimal digits, found {show_value(sha256)}")
+        files = tuple(parse_placed(f"{each.source}:{each.place}", "/") for each in state.files)
+        return replace(state, parent=state.parent or None, files=files)
+    except BadInputError as err:
+        raise BadInputError(
+            f"the record of this state is damaged: {err.message}", "Use another state: hpcmod packages NAME --use N"
+        ) from err

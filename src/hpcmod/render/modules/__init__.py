@@ -1,1 +1,0 @@
-"""Render modulefiles and what belongs to them."""

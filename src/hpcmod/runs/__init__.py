@@ -1,0 +1,1 @@
+"""Look at runs: check nodes, measure, profile, and explain what happened."""

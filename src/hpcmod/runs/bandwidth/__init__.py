@@ -1,0 +1,1 @@
+"""Measure the bandwidth between nodes or GPUs."""

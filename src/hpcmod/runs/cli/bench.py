@@ -1,0 +1,287 @@
+"""The command `hpcmod bench`: measure the bandwidth of a container's collectives, and compare it with references."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import NoReturn
+
+import click
+from click.shell_completion import CompletionItem
+
+from hpcmod.catalogue.cli.containers import complete_container, find_ready, look_around
+from hpcmod.catalogue.cli.python_module import check_python_module
+from hpcmod.core.cli.arguments import complete_file
+from hpcmod.core.cli.flags import with_flags
+from hpcmod.core.cli.output import json_option, tell
+from hpcmod.core.cli.signals import terminate_cleanly
+from hpcmod.core.errors import BadInputError, CheckFailedError, NotFoundError
+from hpcmod.core.fs.reading import UnusableFileError, read_text
+from hpcmod.core.process import Completed
+from hpcmod.core.values.finding import FAIL, Finding
+from hpcmod.jobs.cli.allocation import (
+    AllocationFlags,
+    DryRun,
+    PlaceFlags,
+    find_allocation,
+    make_allocation,
+    place_options,
+    print_dry_run,
+    run_again,
+)
+from hpcmod.jobs.values.allocation import Allocation
+from hpcmod.machine import machine
+from hpcmod.machine.values.site import Site
+from hpcmod.modules.installed import Installed
+from hpcmod.runs.bandwidth.history import MeasuredWith
+from hpcmod.runs.bandwidth.steps import (
+    LIBRARIES,
+    NCCL_TESTS,
+    TORCH,
+    BenchmarkRequest,
+    BenchmarkStep,
+    choose_library,
+    has_gpus,
+    make_benchmark_steps,
+    run_benchmark_step,
+)
+from hpcmod.runs.cli.bench_results import Bandwidths, Results, find_left_out, show_results
+from hpcmod.runs.values.bandwidth.collectives import COLLECTIVES, USUAL
+from hpcmod.runs.values.bandwidth.measurement import Measurement, TableReading
+from hpcmod.runs.values.bandwidth.reading import read_bandwidths
+from hpcmod.runs.values.bandwidth.sizes import parse_size_range
+
+_LIMIT = 64 << 20  # bytes of a log
+_MINUTES = 30  # time limit of an allocation for this command
+_SAID = 10  # last lines of a step that failed
+
+
+@dataclass(frozen=True)
+class BenchFlags(PlaceFlags):
+    """Arguments and options of `hpcmod bench`."""
+
+    names: tuple[str, ...]
+    """One container; with `read`, log files."""
+    ops: str
+    counts: str
+    sizes: str
+    repeat: int
+    library: str | None
+    ranks_per_node: int
+    """0: one per GPU."""
+    read: bool
+    tolerance: int
+    """Percent."""
+    dry_run: bool
+    as_json: bool
+
+
+def _complete_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete a container, or a log of `--read`."""
+    complete = complete_file if ctx.params.get("read") else complete_container
+    return complete(ctx, parameter, incomplete)
+
+
+@click.command("bench")
+@click.argument("names", metavar="NAME[/VERSION] | --read LOG...", nargs=-1, shell_complete=_complete_names)
+@click.option("--ops", default="", metavar="LIST", help="Collectives, with commas (default: the five of training).")
+@click.option(
+    "-N",
+    "--nodes",
+    "counts",
+    default="",
+    metavar="LIST",
+    help="Numbers of nodes: 1,2,4 (default: all of this allocation, else 1).",
+)
+@click.option(
+    "--sizes",
+    default="",
+    metavar="FIRST-LAST",
+    help="Sizes, each twice the one before (default: 1M-8G on GPUs, else 1K-16M).",
+)
+@click.option("--repeat", type=click.IntRange(1, 100), default=3, help="Number of runs (default: 3).")
+@click.option("--library", type=click.Choice(LIBRARIES), default=None, help="What measures (default: the best here).")
+@click.option("--ranks-per-node", default=0, help="Ranks per node (default: one per GPU, else 1).")
+@click.option("--read", is_flag=True, help="Read logs of benchmarks instead of running one.")
+@click.option(
+    "--tolerance",
+    type=click.IntRange(0, 100),
+    default=20,
+    metavar="PERCENT",
+    help="How far below its reference a bandwidth may be (default: 20).",
+)
+@click.option("--dry-run", is_flag=True, help="Print the commands; run nothing.")
+@json_option(Bandwidths, DryRun)
+@place_options
+@with_flags(BenchFlags)
+def bench_verb(flags: BenchFlags) -> None:
+    """Measure the bandwidth between nodes or GPUs, and compare it.
+
+    Runs collectives in the container, with nccl-tests or rccl-tests if the image has them and the node has GPUs, else
+    with its PyTorch; and compares the bus bandwidth with the site profile and with earlier runs. Inside an allocation
+    it uses that allocation; outside, it requests one first. Exits with 1 if a bandwidth is too low.
+
+    \b
+    Examples:
+      hpcmod bench PyTorch -N 1,2,4 -A project_465000001 -p standard-g
+      hpcmod bench PyTorch --ops all_reduce --sizes 8M-1G --json
+      hpcmod bench --read slurm-4711.out --site cray-ex-gh200
+    """
+    site = machine.load_site(flags.site, {} if flags.site else os.environ)
+    if flags.read:
+        _read(flags, site)
+    if len(flags.names) != 1:
+        raise click.UsageError("give the NAME of one container, or --read and logs")
+    container = find_ready(look_around(flags.site), flags.names[0])
+    request = BenchmarkRequest(
+        library=flags.library or "",
+        collectives=parse_collectives(flags.ops),
+        sizes=parse_size_range(flags.sizes) if flags.sizes else None,
+        repeats=flags.repeat,
+        ranks_per_node=flags.ranks_per_node,
+        gpus=flags.gpus,
+        node_type=flags.node_type,
+    )
+    counts = parse_counts(flags.counts)
+    most = max(counts, default=1)
+    allocation = find_allocation(site)
+    if allocation is None:
+        _run_in_allocation(flags, site, nodes=most)
+    if most > allocation.nodes:
+        raise BadInputError(f"-N {flags.counts}: this allocation has {allocation.nodes} nodes", "Ask for fewer: -N.")
+    request = replace(request, library=choose_library(request, site, container))
+    if request.library == TORCH:
+        if "sendrecv" in request.collectives:
+            raise BadInputError("--ops sendrecv: PyTorch cannot measure it", f"Add --library {NCCL_TESTS}.")
+        check_python_module(container, "torch", "torch")
+    steps = _make_steps(request, counts or (allocation.nodes,), site, allocation, container)
+    if flags.dry_run:
+        print_dry_run([step.shown for step in steps], as_json=flags.as_json)
+        return
+    with terminate_cleanly():
+        _measure(flags, site, container, request, steps)
+
+
+def parse_collectives(text: str) -> tuple[str, ...]:
+    """Return collectives from a list with commas; those that training uses if it is empty.
+
+    Raises
+    ------
+    BadInputError
+        If one is not known.
+    """
+    names = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip())) or USUAL
+    unknown = [name for name in names if name not in COLLECTIVES]
+    if unknown:
+        raise BadInputError(f"--ops {unknown[0]}: unknown collective", f"Choose from {', '.join(COLLECTIVES)}.")
+    return names
+
+
+def parse_counts(text: str) -> tuple[int, ...]:
+    """Return numbers of nodes from a list with commas, in its order; none if it is empty.
+
+    Raises
+    ------
+    BadInputError
+        If it is not such a list.
+    """
+    words = [word.strip() for word in text.split(",")] if text else []
+    if not all(re.fullmatch(r"[1-9]\d{0,5}", word) for word in words):
+        raise BadInputError(f"-N {text}: expected numbers of nodes", "Write -N 2, or -N 1,2,4.")
+    return tuple(dict.fromkeys(map(int, words)))
+
+
+def _make_steps(
+    request: BenchmarkRequest, counts: Sequence[int], site: Site, allocation: Allocation, container: Installed
+) -> list[BenchmarkStep]:
+    steps = [step for count in counts for step in make_benchmark_steps(request, count, site, allocation, container)]
+    several = [step for step in steps if step.ranks > 1]
+    if not several:
+        raise BadInputError("one rank has nothing to exchange", "Use more: -N 2, or --ranks-per-node 2.")
+    if len(several) < len(steps):
+        tell("left out 1 node, where one rank has nothing to exchange: use --ranks-per-node 2")
+    return several
+
+
+def _run_in_allocation(flags: BenchFlags, site: Site, *, nodes: int) -> NoReturn:
+    """Request nodes, and run this command again on them."""
+    place = {field.name: getattr(flags, field.name) for field in fields(PlaceFlags)}
+    request = AllocationFlags(**place, nodes=nodes)
+    command = make_allocation(request, site, minutes=_MINUTES, ranks_per_node=flags.ranks_per_node)
+    if flags.dry_run:
+        print_dry_run([command], as_json=flags.as_json)
+        sys.exit()
+    with terminate_cleanly():
+        sys.exit(run_again(command))
+
+
+def _measure(
+    flags: BenchFlags, site: Site, container: Installed, request: BenchmarkRequest, steps: Sequence[BenchmarkStep]
+) -> None:
+    measurements: list[Measurement] = []
+    findings: list[Finding] = []
+    for number, step in enumerate(steps, 1):
+        tell(f"step {number} of {len(steps)}: {step.nodes} node{'s' * (step.nodes > 1)}")
+        done = run_benchmark_step(step, os.environ)
+        reading = read_bandwidths(done.stdout, nodes=step.nodes)
+        measurements += reading.measurements
+        findings += [finding for finding in reading.findings if finding.level == FAIL]
+        findings += [*find_left_out(done.stdout), *_explain_failure(done, step), *_find_alone(reading, step)]
+    if not measurements:
+        raise CheckFailedError("nothing was measured:\n" + "\n".join(finding.found for finding in findings))
+    measured = MeasuredWith(
+        site=site.name,
+        module=container.module,
+        image=container.image.sha256,
+        method=f"{request.library} on {'GPUs' if has_gpus(request, site) else 'CPUs'}",
+    )
+    results = Results(measured, tuple(measurements), tuple(findings))
+    show_results(results, site, tolerance=flags.tolerance / 100, as_json=flags.as_json, remember=True)
+
+
+def _find_alone(reading: TableReading, step: BenchmarkStep) -> Iterator[Finding]:
+    if step.ranks > 1 and any(measurement.ranks == 1 for measurement in reading.measurements):
+        found = f"each of {step.ranks} ranks measured only itself: the image's nccl-tests are built without MPI"
+        yield Finding(FAIL, "alone", found, "Use PyTorch: --library torch", "nccl-tests")
+
+
+def _explain_failure(done: Completed, step: BenchmarkStep) -> Iterator[Finding]:
+    if done.status:
+        said = "\n".join((done.stderr or done.stdout).splitlines()[-_SAID:])
+        found = f"exit code {done.status}:\n{said}"
+        subject = f"step on {step.nodes} node{'s' * (step.nodes > 1)}"
+        yield Finding(FAIL, "step", found, "Fix the reported problem, and repeat.", subject)
+
+
+def _read(flags: BenchFlags, site: Site) -> NoReturn:
+    """Read logs, show them as if they had been measured here, and exit."""
+    if not flags.names:
+        raise click.UsageError("give the logs to read: hpcmod bench --read LOG...")
+    collectives = parse_collectives(flags.ops) if flags.ops else ("",)
+    counts = parse_counts(flags.counts) or (0,)
+    if len(collectives) > 1 or len(counts) > 1:
+        raise BadInputError(
+            "a log that does not say what it measured can be of one collective and node count only",
+            "Read the others in further commands: --ops all_reduce -N 2.",
+        )
+    measurements: list[Measurement] = []
+    findings: list[Finding] = []
+    for name in flags.names:
+        reading = read_bandwidths(_read_log(Path(name)), collective=collectives[0], nodes=counts[0])
+        measurements += reading.measurements
+        findings += [replace(finding, subject=f"{name} {finding.subject}") for finding in reading.findings]
+    results = Results(MeasuredWith(site.name, "", "", "logs"), tuple(measurements), tuple(findings))
+    show_results(results, site, tolerance=flags.tolerance / 100, as_json=flags.as_json, remember=False)
+
+
+def _read_log(path: Path) -> str:
+    try:
+        return read_text(path, _LIMIT, errors="replace")
+    except FileNotFoundError as err:
+        raise NotFoundError(f"{path}: no such file", "Name the output of a benchmark.") from err
+    except UnusableFileError as err:
+        raise BadInputError(f"{path}: {err.strerror}", "Name the output of a benchmark.") from err

@@ -1,0 +1,1 @@
+"""Known endings of runs, as data."""

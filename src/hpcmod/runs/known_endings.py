@@ -1,0 +1,30 @@
+"""Known endings of runs: those that come with hpcmod, and those that a site adds to its catalogues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hpcmod.catalogue.records.store import Catalogue
+from hpcmod.core.errors import BadInputError
+from hpcmod.core.resources import known_endings
+from hpcmod.runs.values.endings.ending import Ending, merge_endings, parse_endings
+
+_LIMIT = 1 << 20  # bytes of a file
+
+
+def read_known_endings(catalogues: Iterable[Catalogue]) -> tuple[tuple[Ending, ...], list[str]]:
+    """Return all known endings, and a message for each file that is not valid.
+
+    A catalogue has them in `advisories/endings`; one with the name of ours replaces it.
+    """
+    found = [one for name, text in known_endings().items() for one in parse_endings(text, f"{name}.toml")]
+    faults = []
+    for catalogue in catalogues:
+        for path in sorted((catalogue.advisories / "endings").glob("[!.]*.toml")):
+            try:
+                found += parse_endings(catalogue.read_file(path, _LIMIT).decode(), str(path))
+            except BadInputError as err:
+                faults.append(err.message)
+            except (OSError, UnicodeDecodeError) as err:
+                faults.append(f"known endings {path} cannot be read: {err}")
+    return merge_endings(found), faults

@@ -1,0 +1,1 @@
+"""Prove which network a run uses."""

@@ -1,0 +1,106 @@
+"""Ask all nodes of a job what they have, and where the ranks of a step run."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hpcmod.core.errors import LackingError
+from hpcmod.core.resources import node_program
+from hpcmod.core.values.finding import Finding
+from hpcmod.jobs.queue import list_hosts
+from hpcmod.jobs.values.allocation import Allocation, environment_of_step
+from hpcmod.jobs.values.slurm import step_on_nodes
+from hpcmod.machine.values.facts import NodeFacts, parse_facts
+from hpcmod.machine.values.site import NodeType
+from hpcmod.runs.nodes.fanout import TaskAnswers, ask_tasks
+from hpcmod.runs.values.nodes.affinity import RankPlace, judge_ranks, parse_rank
+from hpcmod.runs.values.nodes.verdicts import judge_nodes
+
+_MINUTES, _MINUTES_FOR_IMAGE = 2, 10  # until the step ends, whatever happens to a node
+_HARMLESS = re.compile(r"cluster configuration lacks support for cpu binding$")
+_SAID = 10  # lines of Slurm that an error shows
+
+
+@dataclass(frozen=True)
+class NodeReport:
+    """Facts of all nodes of a job, and what is wrong with them."""
+
+    nodes: tuple[NodeFacts, ...]
+    """By name."""
+    missing: tuple[str, ...]
+    """Nodes that did not answer."""
+    findings: tuple[Finding, ...]
+    messages: tuple[str, ...]
+    """What Slurm said."""
+
+
+def check_nodes(allocation: Allocation, question: Mapping[str, Any], environ: Mapping[str, str]) -> NodeReport:
+    """Ask every node of the current allocation, with one step, and judge the answers.
+
+    Raises
+    ------
+    LackingError
+        If no node answers.
+    """
+    whole = bool((question.get("image") or {}).get("whole"))
+    step = make_step_on_nodes(allocation, whole=whole)
+    env = environment_of_step(environ)
+    answers = ask_tasks(step, node_program(), json.dumps(question), environ=env)
+    nodes = tuple(sorted((parse_facts(one.values, one.arrived) for one in answers.answers), key=lambda one: one.name))
+    missing = _find_missing(allocation, nodes, environ) if len(nodes) < allocation.nodes else ()
+    if not nodes:
+        raise _explain_silence(answers)
+    messages = tuple(line for line in answers.messages if not _HARMLESS.search(line))
+    return NodeReport(nodes, missing, tuple(judge_nodes(nodes, missing=missing)), messages)
+
+
+def make_step_on_nodes(allocation: Allocation, *, whole: bool) -> tuple[str, ...]:
+    """Return the command that starts one task on each node; with `whole`, each has time to read a large image."""
+    return step_on_nodes(allocation.nodes, minutes=_MINUTES_FOR_IMAGE if whole else _MINUTES)
+
+
+def find_ranks(
+    step: Sequence[str],
+    *,
+    node: NodeType,
+    ranks: int,
+    interfaces: Sequence[str],
+    environ: Mapping[str, str],
+) -> tuple[tuple[RankPlace, ...], list[Finding]]:
+    """Start a step as a job would, and return where its ranks run and which pairings are wrong.
+
+    Raises
+    ------
+    LackingError
+        If no rank answers.
+    """
+    answers = ask_tasks(step, node_program(), json.dumps({"rank": True}), environ=environ)
+    if not answers.answers:
+        raise _explain_silence(answers)
+    places = tuple(parse_rank(one.values, node=node, ranks=ranks, interfaces=interfaces) for one in answers.answers)
+    return places, judge_ranks(places)
+
+
+def _find_missing(allocation: Allocation, nodes: Sequence[NodeFacts], environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the names of nodes that did not answer; if they cannot be found, one name per node."""
+    known = {node.name for node in nodes}
+    missing = [name for name in list_hosts(environ) if name not in known]
+    absent = allocation.nodes - len(nodes)
+    return tuple(missing) if len(missing) == absent else tuple(f"node {number}" for number in range(1, absent + 1))
+
+
+def _explain_silence(answers: TaskAnswers) -> LackingError:
+    said = "\n".join(answers.messages[:_SAID]) or f"exit status {answers.status}"
+    return LackingError(
+        f"no task answered: {said}",
+        "Check that a step starts here (srun hostname), and that the nodes have python3.",
+    )
+
+
+def add_image(question: Mapping[str, Any], *, path: str, size: int, sha256: str, whole: bool) -> dict[str, Any]:
+    """Return a question that also asks for the image."""
+    return {**question, "image": {"path": path, "size": size, "sha256": sha256, "whole": whole}}

@@ -1,0 +1,45 @@
+"""Ask the nodes of a running job what its ranks do: one step, one answer for each node."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hpcmod.core.errors import LackingError
+from hpcmod.core.resources import rank_program
+from hpcmod.core.which import which
+from hpcmod.jobs.queue import ask_nodes
+from hpcmod.jobs.values.facts import JobFacts
+from hpcmod.runs.values.endings.stacks import NodeAnswer, parse_answers
+
+_PATIENCE = 90.0  # seconds; the program on the nodes ends within 30
+_PROGRAM = ("python3", "-I", "-S", "-c")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Answers of the nodes."""
+
+    answers: tuple[NodeAnswer, ...]
+    problem: str
+    """Why there are none, or what the step said beside them; empty if nothing."""
+
+
+def ask_ranks(job: JobFacts, environ: Mapping[str, str]) -> Asked:
+    """Ask all nodes of a running job; nothing is written anywhere, and the ranks go on."""
+    profiler = _find_py_spy(environ)
+    command = [*_PROGRAM, rank_program(), job.number, *([profiler] if profiler else [])]
+    try:
+        output, errors = ask_nodes(job, command, environ, patience=_PATIENCE)
+    except LackingError as err:
+        return Asked((), err.message)
+    answers = parse_answers(output)
+    said = " ".join(errors.split())[:300]
+    return Asked(answers, said if len(answers) < job.node_count else "")
+
+
+def _find_py_spy(environ: Mapping[str, str]) -> str:
+    """Return the path of py-spy here; empty if there is none."""
+    found = which("py-spy", environ)
+    return os.path.realpath(found) if found else ""

@@ -1,0 +1,1 @@
+"""What nodes, logs and measurements say, as values."""

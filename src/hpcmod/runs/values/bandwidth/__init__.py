@@ -1,0 +1,1 @@
+"""Measurements of bandwidth, and how to read them."""

@@ -1,0 +1,151 @@
+"""Compare measured bandwidths with references: the site profile's, and those of earlier runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from hpcmod.core.values.finding import FAIL, OK, UNKNOWN, Finding
+from hpcmod.core.values.json_form import SPLICED
+from hpcmod.machine.values.site import Site
+from hpcmod.runs.values.bandwidth.measurement import BandwidthPoint
+from hpcmod.runs.values.bandwidth.sizes import format_binary_size, format_rate
+
+_NEAR = 1.5
+"""Largest ratio of two sizes that are compared: profiles may have 4 GB where nccl-tests measures 4 GiB."""
+
+_FEWEST = 3
+"""Earlier runs that are needed for a comparison."""
+
+
+@dataclass(frozen=True)
+class BandwidthReference:
+    """A bus bandwidth that a measured one is compared with."""
+
+    collective: str
+    nodes: int
+    size: int
+    """Bytes; 0: the best of all sizes."""
+    busbw: float
+    """GB/s."""
+    source: str
+    """For people."""
+
+
+@dataclass(frozen=True)
+class BandwidthVerdict:
+    """A measured point, its reference, and whether it is fast enough."""
+
+    point: BandwidthPoint = field(metadata=SPLICED)
+    reference: BandwidthReference | None
+    """Null: there is none."""
+    level: str
+    """ok or fail; unknown without a reference."""
+
+    @property
+    def share(self) -> float:
+        """Return the measured bandwidth as a fraction of the reference; 0 without one."""
+        return self.point.busbw / self.reference.busbw if self.reference and self.reference.busbw else 0.0
+
+
+def profile_references(site: Site) -> tuple[BandwidthReference, ...]:
+    """Return the references of a site profile: its `[bandwidth]`."""
+    return tuple(
+        BandwidthReference(one.collective, one.nodes, one.size, one.busbw, f"profile of {site.name}")
+        for one in site.bandwidths
+    )
+
+
+def history_references(earlier: Iterable[BandwidthPoint]) -> Iterator[BandwidthReference]:
+    """Yield the slowest of at least three earlier runs for each collective, node count and size.
+
+    The slowest, because runs differ with the load of the network: slower than all of them is a reason to look.
+    """
+    groups: dict[tuple[str, int, int], list[float]] = {}
+    for one in earlier:
+        groups.setdefault((one.collective, one.nodes, one.size), []).append(one.busbw)
+    for (collective, nodes, size), rates in groups.items():
+        if len(rates) >= _FEWEST:
+            source = f"slowest of {len(rates)} earlier runs"
+            yield BandwidthReference(collective, nodes, size, min(rates), source)
+
+
+def compare_bandwidths(
+    points: Sequence[BandwidthPoint], references: Sequence[BandwidthReference], *, tolerance: float
+) -> tuple[BandwidthVerdict, ...]:
+    """Return the verdict of each point, in the same order.
+
+    Parameters
+    ----------
+    references
+        The first that fits a point counts. One without a size fits the best point of its collective and nodes.
+    tolerance
+        Fraction by which a point may be below its reference.
+    """
+    best = {(one.collective, one.nodes): one for one in sorted(points, key=lambda point: point.busbw)}
+    verdicts = []
+    for point in points:
+        is_best = best[point.collective, point.nodes] is point
+        fitting = (one for one in references if one.busbw > 0 and _fits(one, point, points, is_best=is_best))
+        reference = next(fitting, None)
+        slow = reference is not None and point.busbw < reference.busbw * (1 - tolerance)
+        verdicts.append(BandwidthVerdict(point, reference, UNKNOWN if reference is None else FAIL if slow else OK))
+    return tuple(verdicts)
+
+
+def _fits(
+    reference: BandwidthReference, point: BandwidthPoint, points: Sequence[BandwidthPoint], *, is_best: bool
+) -> bool:
+    """Return whether a reference is for a point, and no other point is nearer to its size."""
+    if (reference.collective, reference.nodes) != (point.collective, point.nodes):
+        return False
+    if not reference.size or not point.size:
+        return is_best
+    others = [one.size for one in points if (one.collective, one.nodes) == (point.collective, point.nodes)]
+    nearest = min((size for size in others if size), key=lambda size: _distance(size, reference.size))
+    return point.size == nearest and _distance(nearest, reference.size) <= _NEAR
+
+
+def _distance(one: int, other: int) -> float:
+    return max(one, other) / min(one, other)
+
+
+def judge_bandwidths(verdicts: Sequence[BandwidthVerdict], *, tolerance: float) -> Iterator[Finding]:
+    """Yield a finding for each point with a reference, and for each collective and node count without one."""
+    for one in verdicts:
+        point = one.point
+        if point.wrong > 0:
+            cure = "Run it on other nodes: wrong values come from broken hardware, a driver or a library."
+            yield Finding(FAIL, "wrong-values", f"{point.wrong} wrong values", cure, describe_point(point))
+        if one.reference:
+            yield _judge(one, one.reference, tolerance)
+    judged = {(one.point.collective, one.point.nodes) for one in verdicts if one.reference}
+    for collective, nodes in dict.fromkeys((one.point.collective, one.point.nodes) for one in verdicts):
+        if (collective, nodes) not in judged:
+            subject = describe_group(collective, nodes)
+            yield Finding(UNKNOWN, "bandwidth", "no reference to compare with", _NO_REFERENCE, subject)
+
+
+_NO_REFERENCE = "Add one to [bandwidth] of the site profile, or repeat: from the fourth run on, earlier ones count."
+
+
+def _judge(verdict: BandwidthVerdict, reference: BandwidthReference, tolerance: float) -> Finding:
+    compared = f"{verdict.share:.0%} of {reference.busbw:g} GB/s ({reference.source})"
+    found = f"{format_rate(verdict.point.busbw)} GB/s, {compared}; expected at least {1 - tolerance:.0%}"
+    cure = _SLOW if verdict.level == FAIL else ""
+    return Finding(verdict.level, "bandwidth", found, cure, describe_point(verdict.point))
+
+
+_SLOW = "Check that the fast network is used: hpcmod check NAME --network; then repeat on other nodes."
+
+
+def describe_group(collective: str, nodes: int) -> str:
+    """Return a collective and its number of nodes, for people."""
+    where = f" on {nodes} node{'s' * (nodes > 1)}" if nodes else ""
+    return f"{collective or 'unknown collective'}{where}"
+
+
+def describe_point(point: BandwidthPoint) -> str:
+    """Return collective, nodes and size of a point, for people."""
+    size = f", {format_binary_size(point.size)}" if point.size else ""
+    return f"{describe_group(point.collective, point.nodes)}{size}"

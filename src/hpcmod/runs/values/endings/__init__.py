@@ -1,0 +1,1 @@
+"""Endings of runs: what is known, and what fits."""

@@ -1,0 +1,206 @@
+"""From the events of all logs to an explanation: the first cause, what follows from it, and what is unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from hpcmod.runs.values.endings.ending import CAUSE, CONSEQUENCE, HINT, SYMPTOM
+from hpcmod.runs.values.endings.events import EXCEPTION, EXIT, Event
+from hpcmod.runs.values.endings.origin import show_ranks
+from hpcmod.runs.values.endings.statuses import KILLED, TERMINATED
+
+_OF_LAUNCHERS = ("rank-taken-down", "step-ended")
+"""Known endings that a launcher reports: a rank has not seen another one's failure by them."""
+
+
+_WRAPPED = " in DataLoader worker process"
+"""Part of the message with which PyTorch raises the exception of a worker again: its own message comes later."""
+
+_OUT_OF_MEMORY = "oom-kill"
+"""Known ending whose line does not name the rank."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Events of several ranks that say the same; file, line and text are those of the first one."""
+
+    kind: str
+    """cause, symptom, consequence or hint."""
+    rule: str
+    """Name of the known ending; exception or exit for others."""
+    title: str
+    """What happened, in words."""
+    ranks: tuple[int, ...]
+    """All ranks that said it, in order."""
+    hosts: tuple[str, ...]
+    """Those that are known, sorted."""
+    place: str
+    """File and line of the program; empty if unknown."""
+    file: str
+    line: int
+    """0: not in a file."""
+    text: str
+    count: int
+    """Number of events."""
+    signal: int
+    """Of an exit; 0: none."""
+    meaning: str
+    """What it means; empty if it is no known ending."""
+    cure: str
+    """What to do; empty if nothing is known."""
+    source: str
+    """Page that documents it; empty if unknown."""
+
+    @property
+    def who(self) -> str:
+        """Return the ranks and the host, in words; empty if unknown."""
+        host = f" on {self.hosts[0]}" if len(self.hosts) == 1 else ""
+        return show_ranks(self.ranks) + host if self.ranks else host.strip()
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Ranks that waited in a collective."""
+
+    number: int
+    name: str
+    ranks: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Why a run ended, as far as its logs tell."""
+
+    cause: Group | None
+    """What explains it best; null if nothing was found."""
+    others: tuple[Group, ...]
+    """Further causes and symptoms, in order of their time."""
+    followed: tuple[Group, ...]
+    """What other ranks said of the first failure."""
+    hints: tuple[Group, ...]
+    silent: tuple[int, ...]
+    """Ranks that did not report what the others were waiting for; only for a collective that timed out."""
+    collectives: tuple[Waiting, ...]
+    """In which collectives ranks waited."""
+
+
+def diagnose(events: Sequence[Event], *, world: int = 0) -> Diagnosis:
+    """Explain a run.
+
+    Parameters
+    ----------
+    events
+        Those of all logs; in the order of the logs and their lines.
+    world
+        Number of ranks; 0 if unknown.
+    """
+    ordered = _order(_with_hosts(events))
+    groups = _group(_demote(ordered))
+    by_kind = {kind: [one for one in groups if one.kind == kind] for kind in (CAUSE, SYMPTOM, CONSEQUENCE, HINT)}
+    chosen = _choose(by_kind[CAUSE], by_kind[SYMPTOM], by_kind[HINT])
+    waiting = [event for event in ordered if event.ranks and event.rule == "collective-timeout"]
+    return Diagnosis(
+        cause=_with_victim(chosen, groups) if chosen else None,
+        others=tuple(group for group in groups if group.kind in (CAUSE, SYMPTOM) and group is not chosen),
+        followed=tuple(by_kind[CONSEQUENCE]),
+        hints=tuple(group for group in by_kind[HINT] if group is not chosen),
+        silent=_find_silent(waiting, world or max((rank + 1 for event in events for rank in event.ranks), default=0)),
+        collectives=_find_collectives(waiting),
+    )
+
+
+def _with_hosts(events: Sequence[Event]) -> list[Event]:
+    """Give events of one rank the host that another line names for it."""
+    hosts = {rank: event.host for event in events if event.host for rank in event.ranks}
+    return [
+        replace(event, host=hosts.get(event.ranks[0], "")) if len(event.ranks) == 1 and not event.host else event
+        for event in events
+    ]
+
+
+def _order(events: Sequence[Event]) -> list[Event]:
+    """Sort by time if every event has one; else keep the order of logs and lines."""
+    if len({event.log for event in events}) > 1 and all(event.moment for event in events):
+        return sorted(events, key=lambda event: event.moment or (0, 0, 0, 0, 0.0))
+    return list(events)
+
+
+def _demote(events: Iterable[Event]) -> Iterable[Event]:
+    """Yield events; an exception or exit of a rank that had seen another rank's failure before is its consequence."""
+    seen: set[int] = set()
+    anonymous = False
+    for event in events:
+        general = event.rule in (EXCEPTION, EXIT)
+        told = all(rank in seen for rank in event.ranks) if event.ranks else anonymous
+        explained = event.rule == EXIT and event.code and not event.signal and anonymous
+        if event.kind == CAUSE and general and (told or explained):
+            event = replace(event, kind=CONSEQUENCE)
+        if event.kind != HINT and event.rule not in (EXIT, *_OF_LAUNCHERS):
+            seen.update(event.ranks)
+            anonymous = anonymous or not event.ranks
+        yield event
+
+
+def _group(events: Iterable[Event]) -> list[Group]:
+    found: dict[tuple[str, str, str], list[Event]] = {}
+    for event in events:
+        what = f"{event.place} {event.title}" if event.rule in (EXCEPTION, EXIT) else ""
+        found.setdefault((event.kind, event.rule, what), []).append(event)
+    return [_make_group(kind, rule, same) for (kind, rule, _), same in found.items()]
+
+
+def _make_group(kind: str, rule: str, same: Sequence[Event]) -> Group:
+    first, ending = same[0], same[0].ending
+    return Group(
+        kind=kind,
+        rule=rule,
+        title=first.title,
+        ranks=tuple(sorted({rank for event in same for rank in event.ranks})),
+        hosts=tuple(sorted({event.host for event in same if event.host})),
+        place=first.place,
+        file=first.log,
+        line=first.line,
+        text=first.text,
+        count=len(same),
+        signal=first.signal,
+        meaning=ending.text if ending else "",
+        cure=ending.help if ending else "",
+        source=ending.source if ending else "",
+    )
+
+
+def _choose(causes: Sequence[Group], symptoms: Sequence[Group], hints: Sequence[Group]) -> Group | None:
+    """Return what explains a run best: a cause, a death by a signal, a symptom, an exit code, a hint, in this order.
+
+    SIGTERM counts less than a symptom: it is what Slurm sends when a job is cancelled or its time is over.
+    """
+    named = sorted((one for one in causes if one.rule != EXIT), key=lambda one: _WRAPPED in one.title)
+    killed = [one for one in causes if one.rule == EXIT and one.signal not in (0, TERMINATED)]
+    ended = [one for one in causes if one.rule == EXIT and one not in killed]
+    return next(iter([*named, *killed, *symptoms, *ended, *hints]), None)
+
+
+def _with_victim(group: Group, groups: Iterable[Group]) -> Group:
+    """Return a group with the rank and host that were killed: the kernel's signal is all that srun reports of them."""
+    if group.rule != _OUT_OF_MEMORY or group.ranks:
+        return group
+    killed = next((other for other in groups if other.rule == EXIT and other.signal == KILLED), None)
+    return replace(group, ranks=killed.ranks, hosts=killed.hosts) if killed else group
+
+
+def _find_silent(waiting: Sequence[Event], world: int) -> tuple[int, ...]:
+    told = {rank for event in waiting for rank in event.ranks}
+    return tuple(rank for rank in range(min(world, 1 << 20)) if rank not in told) if told else ()
+
+
+def _find_collectives(waiting: Sequence[Event]) -> tuple[Waiting, ...]:
+    """Return the first collective that each rank reports, with the ranks that do."""
+    first: dict[int, tuple[int, str]] = {}
+    for event in waiting:
+        for rank in event.ranks if event.collective else ():
+            first.setdefault(rank, event.collective or (0, ""))
+    ranks: dict[tuple[int, str], list[int]] = {}
+    for rank, collective in sorted(first.items()):
+        ranks.setdefault(collective, []).append(rank)
+    return tuple(Waiting(*collective, tuple(listed)) for collective, listed in sorted(ranks.items()))

@@ -1,0 +1,180 @@
+"""What a log tells: known endings, exceptions and exits of ranks, each with its line, rank, host and time."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from hpcmod.runs.values.endings.ending import CAUSE, CONSEQUENCE, Ending, is_counted, longest_part, match_length
+from hpcmod.runs.values.endings.origin import Moment, exit_of, host_of, moment_of, ranks_of
+from hpcmod.runs.values.endings.statuses import TERMINATED, explain_status
+from hpcmod.runs.values.endings.traceback import Raised, find_exceptions
+
+EXCEPTION, EXIT = "python-exception", "task-exit"
+"""Names of what is no known ending: an exception of Python, and the exit of tasks."""
+
+_MOST = 5000  # lines of one ending that are used
+_SHOWN = 300  # characters of a line
+_NEAR = 6  # lines after an exception in which the rest of its message is
+_COLLECTIVE = re.compile(r"WorkNCCL\((?:[A-Za-z]+=\w+, )*?SeqNum=(\d{1,12}), OpType=(\w{1,60})")
+_EXITS = ("srun: error:", "exitcode", "exits with return code", ": line ", "exited on signal")
+_ENDED = ("srun: Terminating", "Job step aborted", "srun: Force Terminated", " CANCELLED AT ")
+
+
+@dataclass(frozen=True)
+class Log:
+    """A text to read, and how it is called."""
+
+    name: str
+    text: str
+    ranks: tuple[int, ...] = ()
+    """Ranks that its name says."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that a line says about why a run ended."""
+
+    kind: str
+    rule: str
+    """Name of a known ending, EXCEPTION or EXIT."""
+    title: str
+    ranks: tuple[int, ...]
+    host: str
+    log: str
+    line: int
+    """Counted from 1."""
+    text: str
+    """The line, shortened."""
+    moment: Moment | None = None
+    place: str = ""
+    """File and line of the user's code."""
+    signal: int = 0
+    code: int = 0
+    collective: tuple[int, str] | None = None
+    """Number and name of the collective that the line is about."""
+    ending: Ending | None = None
+
+
+def read_events(log: Log, endings: Sequence[Ending]) -> list[Event]:
+    """Return the events of a log, in the order of its lines."""
+    lines = log.text.split("\n")
+    found = _most_specific(event for ending in endings for event in _of_ending(log, lines, ending))
+    found = _with_exceptions(log, lines, sorted(found, key=lambda event: event.line))
+    found += _exits(log, lines)
+    return sorted(_with_moments(found, lines, log), key=lambda event: event.line)
+
+
+def _of_ending(log: Log, lines: Sequence[str], ending: Ending) -> Iterator[Event]:
+    for number in sorted(_lines_with(log.text, {longest_part(pattern) for pattern in ending.lines}))[:_MOST]:
+        if number < len(lines) and is_counted(lines[number], ending):
+            event = _event(log, lines, number, ending.kind, ending.name, ending.title)
+            yield replace(event, ending=ending, collective=_collective(lines[number]))
+
+
+def _most_specific(events: Iterable[Event]) -> list[Event]:
+    """Return one event for each line: the one of the longest pattern."""
+    best: dict[int, tuple[int, Event]] = {}
+    for event in events:
+        length = match_length(event.text, event.ending) if event.ending else 0
+        if length > best.get(event.line, (-1, event))[0]:
+            best[event.line] = (length, event)
+    return [event for _, event in best.values()]
+
+
+def _lines_with(text: str, parts: set[str]) -> set[int]:
+    """Return the numbers of the lines, from 0, in which one of the strings is; each line is looked at once a string."""
+    offsets: list[int] = []
+    for part in parts:
+        at = text.find(part)
+        while at >= 0 and len(offsets) < 20 * _MOST:
+            offsets.append(at)
+            end = text.find("\n", at)
+            at = text.find(part, end) if end >= 0 else -1
+    ends = [match.start() for match in re.finditer("\n", text)] if offsets else []
+    return {bisect_right(ends, offset) for offset in offsets}
+
+
+def _event(log: Log, lines: Sequence[str], number: int, kind: str, rule: str, title: str) -> Event:
+    line = lines[number]
+    shown = max(line.split("\r"), key=len) if "\r" in line else line
+    return Event(
+        kind=kind,
+        rule=rule,
+        title=title,
+        ranks=ranks_of(line) or log.ranks,
+        host=host_of(line),
+        log=log.name,
+        line=number + 1,
+        text=" ".join(shown.split())[:_SHOWN],
+        moment=moment_of(line),
+    )
+
+
+def _collective(line: str) -> tuple[int, str] | None:
+    match = _COLLECTIVE.search(line)
+    return (int(match[1]), match[2]) if match else None
+
+
+def _with_exceptions(log: Log, lines: Sequence[str], known: list[Event]) -> list[Event]:
+    """Add exceptions; a known ending in the message of one gets its rank and place instead."""
+    by_line: dict[int, list[int]] = {}
+    for index, event in enumerate(known):
+        by_line.setdefault(event.line - 1, []).append(index)
+    for raised in find_exceptions(lines):
+        near = [index for line in range(raised.line, raised.line + _NEAR) for index in by_line.get(line, ())]
+        near = [index for index in near if _belongs(known[index], raised)]
+        for index in near:
+            known[index] = replace(
+                known[index], ranks=known[index].ranks or raised.ranks, place=known[index].place or raised.place
+            )
+        if not near:
+            known.append(_exception(log, lines, raised))
+    return known
+
+
+def _belongs(event: Event, raised: Raised) -> bool:
+    """Return whether a line near an exception is part of its message."""
+    same = not raised.ranks or event.ranks in ((), raised.ranks)
+    return same and not event.text.startswith(("srun:", "slurmstepd"))
+
+
+def _exception(log: Log, lines: Sequence[str], raised: Raised) -> Event:
+    interrupted = raised.text.startswith("KeyboardInterrupt")
+    event = _event(log, lines, raised.line, CONSEQUENCE if interrupted else CAUSE, EXCEPTION, raised.text[:_SHOWN])
+    return replace(event, ranks=raised.ranks or event.ranks, place=raised.place)
+
+
+def _exits(log: Log, lines: Sequence[str]) -> Iterator[Event]:
+    """Yield the exits of tasks; those after Slurm began to end the step are consequences."""
+    ended = False
+    for number in sorted(_lines_with(log.text, {*_EXITS, *_ENDED})):
+        line = lines[number]
+        ended = ended or any(part in line for part in _ENDED)
+        found = exit_of(line)
+        if found is None:
+            continue
+        asked = found.signal == TERMINATED and (ended or not line.startswith("srun: error:"))
+        follows = asked or (ended and found.signal == 9)
+        title = f"ended with {explain_status(found.code, found.signal)}"
+        event = _event(log, lines, number, CONSEQUENCE if follows else CAUSE, EXIT, title)
+        ranks = found.ranks or _rank_before(lines, number)
+        yield replace(event, ranks=ranks, host=event.host or found.host, code=found.code, signal=found.signal)
+
+
+def _rank_before(lines: Sequence[str], number: int) -> tuple[int, ...]:
+    """Return the rank that the line above names, as in the summary of the elastic launcher."""
+    return ranks_of(lines[number - 1]) if number else ()
+
+
+def _with_moments(events: Sequence[Event], lines: Sequence[str], log: Log) -> Iterator[Event]:
+    """Give each event without a time that of the last line before it which has one, among the 50 lines above."""
+    for event in events:
+        moment, at = event.moment, event.line - 1
+        for number in range(at, max(at - 50, -1), -1):
+            if moment is not None:
+                break
+            moment = moment_of(lines[number]) if number < len(lines) else None
+        yield replace(event, moment=moment)

@@ -1,0 +1,138 @@
+"""Results of a small all-reduce: what each rank reported, and findings about it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from hpcmod.core.values.finding import FAIL, OK, WARN, Finding
+
+MARK = "hpcmod-allreduce "
+"""Beginning of a line in which a rank reports, as JSON."""
+
+LIBRARIES = ("nccl", "gloo", "mpi")
+
+_NEEDED = ("nccl", "gloo")
+_SHOWN = 8  # ranks or names in a message
+
+
+@dataclass(frozen=True)
+class RankResult:
+    """Result of one library on one rank."""
+
+    rank: int
+    host: str
+    library: str
+    size: int
+    """Number of ranks that took part."""
+    error: str
+    """Empty if the sum was right."""
+    seconds: float
+    interface: str = ""
+    """Interface that the library was told to use; empty: it chose one itself."""
+    missing: tuple[str, ...] = ()
+    """Interfaces that variables name, but the node does not have: VARIABLE=NAME."""
+
+
+@dataclass
+class Results:
+    """Results of all ranks, as they arrive."""
+
+    ranks: dict[tuple[str, int], RankResult] = field(default_factory=dict)
+    """By library and rank."""
+
+    def add(self, line: str) -> bool:
+        """Read a line; return whether it was a report of a rank."""
+        start = line.find(MARK)
+        if start < 0:
+            return False
+        result = _parse_result(line[start + len(MARK) :])
+        if result is not None and len(self.ranks) < 1_000_000:
+            self.ranks[result.library, result.rank] = result
+        return True
+
+    def of(self, library: str) -> list[RankResult]:
+        """Return the results of a library, by rank."""
+        return [result for (name, _), result in sorted(self.ranks.items()) if name == library]
+
+
+def _parse_result(text: str) -> RankResult | None:
+    try:
+        values = json.loads(text)
+        return RankResult(
+            rank=int(values["rank"]),
+            host=str(values["host"])[:100],
+            library=str(values["library"])[:20],
+            size=int(values["size"]),
+            error=str(values["error"])[:500],
+            seconds=float(values["seconds"]),
+            interface=str(values.get("interface", ""))[:100],
+            missing=tuple(str(name)[:100] for name in values.get("missing", ())[:20]),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
+        return None
+
+
+def judge_results(results: Results, *, ranks: int, interfaces: Sequence[str], said: str = "") -> Iterator[Finding]:
+    """Yield findings about the all-reduce of each library.
+
+    Parameters
+    ----------
+    ranks
+        Number of ranks that were started.
+    interfaces
+        Network interfaces for traffic between GPUs; empty: not known.
+    said
+        Message of the step, for a step without any result.
+    """
+    for library in (*LIBRARIES, "torch"):
+        found = results.of(library)
+        if found:
+            yield _judge_library(library, found, ranks)
+    if not any(results.of(library) for library in LIBRARIES):
+        because = f": {said[:500]}" if said else ""
+        yield Finding(FAIL, "ranks", f"no rank reported an all-reduce{because}", "Fix what the messages say.")
+    yield from _judge_interface(results.of("gloo"), interfaces)
+    named: Mapping[str, None] = dict.fromkeys(
+        f"{name} on {result.host}" for result in results.ranks.values() for name in result.missing
+    )
+    if named:
+        cure = "Set it to an interface that `ip address` lists on every node, or unset it."
+        yield Finding(FAIL, "interface-missing", f"no such network interface: {_listed(list(named))}", cure)
+
+
+def _judge_library(library: str, found: Sequence[RankResult], ranks: int) -> Finding:
+    level = FAIL if library in _NEEDED else WARN
+    subject = f"all-reduce over {library}"
+    wrong = [result for result in found if result.error]
+    if wrong:
+        who = _listed([f"{result.rank} ({result.host})" for result in wrong])
+        cure = "The findings below name the cause, if the logs do; the first message of the ranks is above."
+        return Finding(level, library, f"failed on rank {who}: {wrong[0].error}", cure, subject)
+    alone = [result for result in found if result.size != ranks]
+    if alone:
+        cure = "Choose how the ranks connect: --mpi pmix or --mpi pmi2." if library == "mpi" else ""
+        return Finding(
+            level, library, f"rank {alone[0].rank} is one of {alone[0].size} ranks, expected {ranks}", cure, subject
+        )
+    if len(found) < ranks:
+        silent = sorted(set(range(ranks)) - {result.rank for result in found})
+        return Finding(level, library, f"no result from rank {_listed(list(map(str, silent)))}", "", subject)
+    hosts = len({result.host for result in found})
+    slowest = max(result.seconds for result in found)
+    said = f"{ranks} ranks on {hosts} node{'s' * (hosts != 1)}, {slowest:.2f} s"
+    return Finding(OK, library, said, "", subject)
+
+
+def _judge_interface(found: Sequence[RankResult], interfaces: Sequence[str]) -> Iterator[Finding]:
+    used = dict.fromkeys(result.interface for result in found)
+    slow = [name or "the interface of the host name" for name in used if name not in interfaces]
+    if interfaces and slow:
+        cure = f"export GLOO_SOCKET_IFNAME={interfaces[0]}"
+        yield Finding(WARN, "gloo-slow", f"gloo uses {_listed(slow)}, expected {' or '.join(interfaces)}", cure)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

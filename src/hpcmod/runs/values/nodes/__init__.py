@@ -1,0 +1,1 @@
+"""What the nodes of a job say, and what it means."""

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hpcmod.catalogue.records.store import Catalogue
+from hpcmod.catalogue.visible import rendering
+from hpcmod.core.cli.main import main
+from tests.plans import FACTS
+from tests.unit.catalogue.rendered import make_rendered, visible
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Catalogue:
+    monkeypatch.setattr(rendering, "read_facts", lambda _: FACTS)
+    return make_rendered(tmp_path / "shop")
+
+
+def call(place: Path | str, *words: str, site: str = "generic") -> Result:
+    return CliRunner(env={"HPCMOD_CATALOGUE": str(place), "HPCMOD_SITE": site}).invoke(main, ["catalogue", *words])
+
+
+def profile(tmp_path: Path) -> str:
+    path = tmp_path / "site.toml"
+    path.write_text('name = "generic"\nextends = "generic"\n[binds]\noptional = ["/scratch2"]\n')
+    return str(path)
+
+
+def test_refresh_tells_what_it_changed_and_how_to_revert_it(shop: Catalogue, tmp_path: Path) -> None:
+    site = profile(tmp_path)
+    dry = call(shop.directory, "refresh", "--dry-run", site=site)
+    assert "Toy/1.0: module (Lua), " in dry.stdout
+    assert [line for line in dry.stdout.splitlines() if line.startswith("  +") and "/scratch2" in line]
+    done = json.loads(call(shop.directory, "refresh", "Toy", "--json", site=site).stdout)
+    assert (done["change"], [one["module"] for one in done["changed"]]) == (2, ["Toy/1.0"])
+    assert "up to date" in call(shop.directory, "refresh", site=site).stderr
+    assert "container Toj not found" in call(shop.directory, "refresh", "Toj", site=site).stderr
+
+
+def test_refresh_of_what_cannot_be_rendered_is_a_failed_check(shop: Catalogue) -> None:
+    (shop.kept / "Toy/1.0/easyconfig").write_text("import os\nname = 'Toy'\ndescription = os.getcwd()\n")
+    done = call(shop.directory, "refresh")
+    assert (done.exit_code, "not changed: Toy-1.0.eb: description" in done.stderr) == (1, True)
+
+
+def test_verify_names_wrong_modes_and_fixes_them(shop: Catalogue) -> None:
+    (shop.software / "Toy/1.0").chmod(0o700)
+    done = call(shop.directory, "verify")
+    assert done.exit_code == 1
+    assert f"{shop.software / 'Toy/1.0'}: drwx------ " in done.stdout
+    assert "hpcmod catalogue verify --fix-modes" in done.stdout
+    done = call(shop.directory, "verify", "--fix-modes", "--json")
+    found = {one["subject"]: one["found"] for one in json.loads(done.stdout)["findings"]}
+    assert found["modes"].endswith(" fixed")
+    assert (shop.software / "Toy/1.0").stat().st_mode & 0o777 == 0o755
+
+
+def test_verify_notices_a_copy_and_rebuild_repairs_it(shop: Catalogue, tmp_path: Path) -> None:
+    shutil.copytree(shop.directory, tmp_path / "copy")
+    (tmp_path / "copy/modules/all/Toy/1.0.lua").unlink()
+    assert "not as published" in call(tmp_path / "copy", "verify").stdout
+    assert call(tmp_path / "copy", "rebuild").exit_code == 0
+    assert "not as published" not in call(tmp_path / "copy", "verify").stdout
+    assert str(tmp_path / "copy/software") in "".join(visible(Catalogue(tmp_path / "copy")).values())
+
+
+def test_move_prints_the_new_path_and_the_remaining_steps(shop: Catalogue, tmp_path: Path) -> None:
+    assert call(shop.directory, "move", str(tmp_path / "new"), "--dry-run").stdout == f"{tmp_path / 'new'}\n"
+    assert not (tmp_path / "new").exists()
+    done = call(shop.directory, "move", str(tmp_path / "new"))
+    assert (done.exit_code, done.stdout) == (0, f"{tmp_path / 'new'}\n")
+    assert "MODULEPATH" in done.stderr
+    assert "not as published" not in call(tmp_path / "new", "verify").stdout
+
+
+@pytest.mark.parametrize("words", [("rebuild",), ("verify",), ("journal",)])
+def test_a_deleted_catalogue_does_not_affect_another(shop: Catalogue, tmp_path: Path, words: tuple[str, ...]) -> None:
+    done = call(f"{shop.directory}:{tmp_path / 'gone'}", *words)
+    assert done.exit_code == (1 if words == ("verify",) else 0)
+    assert f"skipped: {tmp_path / 'gone'} is not a catalogue" in done.stderr
+    done = call(f"{tmp_path / 'gone'}:{shop.directory}", *words)
+    assert done.exit_code == 3

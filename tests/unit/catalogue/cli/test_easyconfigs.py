@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from hpcmod.catalogue.cli.containers import Here
+from hpcmod.catalogue.cli.easyconfigs import find_recipe
+from hpcmod.machine.values.site import Site
+from tests.catalogues import make_catalogue, make_record
+
+
+def test_a_container_for_other_gpus_is_reported_with_the_variant_for_those_here(tmp_path: Path) -> None:
+    modules = {"Torch/2.7-gfx90a": ("gfx90a",), "Torch/2.7-gfx942": ("gfx942",), "Only/1": ("gfx942",), "Any/1": ()}
+    records = [make_record(module, targets=targets) for module, targets in modules.items()]
+    catalogue = make_catalogue(tmp_path / "site", *records)
+    for record in records:
+        path = catalogue.easyconfigs_of(record.name) / record.easyconfig
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    said: list[str] = []
+    here = Here(Site("x", gpu_targets=("gfx90a",)), (catalogue,), (), (), said.append)
+    assert find_recipe(here, "Torch").module == "Torch/2.7-gfx90a"
+    for module in ("Only/1", "Any/1"):
+        assert find_recipe(here, module).module == module
+    assert said == []
+    assert find_recipe(here, "Torch/2.7-gfx942").module == "Torch/2.7-gfx942"
+    assert said == ["Torch/2.7-gfx942 is not built for the GPUs here (gfx90a); Torch/2.7-gfx90a is"]

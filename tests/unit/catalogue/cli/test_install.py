@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from hpcmod.core import resources
+from tests.calls import hpcmod
+
+
+@pytest.fixture(autouse=True)
+def no_python_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+
+
+class FakeCall:
+    """A fake of running a program: records its command line and environment, and returns an exit status."""
+
+    def __init__(self, status: int) -> None:
+        self.status = status
+        self.argv: list[str] = []
+        self.env: dict[str, str] = {}
+
+    def __call__(self, arguments: Sequence[str], environ: Mapping[str, str], *, to_stderr: bool = False) -> int:
+        self.argv, self.env = ["eb", *arguments], dict(environ)
+        return self.status
+
+
+@pytest.fixture
+def eb(monkeypatch: pytest.MonkeyPatch) -> FakeCall:
+    call = FakeCall(0)
+    monkeypatch.setattr("hpcmod.modules.shared_prefix.call_eb", call)
+    return call
+
+
+@pytest.mark.parametrize(
+    ("flags", "argv"),
+    [
+        pytest.param([], ["eb", "a.eb"], id="plain"),
+        pytest.param(["--dry-run"], ["eb", "a.eb", "--extended-dry-run"], id="dry run"),
+        pytest.param(["--rebuild"], ["eb", "a.eb", "--rebuild"], id="rebuild"),
+        pytest.param(["b.eb"], ["eb", "a.eb", "b.eb"], id="two"),
+    ],
+)
+def test_install_is_one_call_of_eb(eb: FakeCall, flags: list[str], argv: list[str]) -> None:
+    assert hpcmod("install", "a.eb", *flags).exit_code == 0
+    assert eb.argv == argv
+
+
+def test_an_easyconfig_in_the_working_directory_is_named_absolutely_and_is_the_users_own(
+    eb: FakeCall, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.eb").touch(mode=0o644)
+    (tmp_path / "b.eb").touch()
+    (tmp_path.parent / "c").mkdir(exist_ok=True)
+    assert hpcmod("install", "a.eb", "./b.eb", "../c").exit_code == 0
+    assert eb.argv == ["eb", f"{tmp_path}/a.eb", f"{tmp_path}/b.eb", f"{tmp_path}/../c"]
+    monkeypatch.setattr("hpcmod.catalogue.cli.easyconfigs.os.geteuid", lambda: 4242)
+    refused = hpcmod("install", "a.eb")
+    assert refused.exit_code == 2
+    assert "./a.eb" in refused.stderr
+    assert hpcmod("install", "./a.eb").exit_code == 0
+
+
+@pytest.mark.parametrize("path", ["./a.eb", "sub/a.eb", "/nowhere/a.eb"])
+def test_a_path_with_no_file_is_not_found_before_eb_starts(eb: FakeCall, path: str) -> None:
+    result = hpcmod("install", path)
+    assert result.exit_code == 3
+    assert f"{path}: no such file" in result.stderr
+    assert not eb.argv
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(os.mkfifo, id="a FIFO"),
+        pytest.param(lambda path: path.symlink_to("/dev/zero"), id="a device"),
+        pytest.param(lambda path: path.write_bytes(bytes(2 << 20)), id="a large file"),
+        pytest.param(lambda path: path.write_bytes(b"name = '\xe9'"), id="other text than UTF-8"),
+    ],
+)
+def test_eb_reads_only_easyconfigs(eb: FakeCall, tmp_path: Path, make: Callable[[Path], object]) -> None:
+    make(tmp_path / "x.eb")
+    assert hpcmod("install", str(tmp_path / "x.eb")).exit_code == 2
+    assert not eb.argv
+
+
+@pytest.mark.parametrize("status", [0, 1, 6])
+def test_install_ends_with_the_status_of_eb(eb: FakeCall, status: int) -> None:
+    eb.status = status
+    assert hpcmod("install", "a.eb").exit_code == status
+
+
+def test_install_names_the_easyblocks_of_a_checkout_to_a_python_that_does_not_find_them(
+    eb: FakeCall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hpcmod.catalogue.cli.environment.find_spec", lambda name: None)
+    hpcmod("install", "a.eb")
+    assert eb.env["EASYBUILD_INCLUDE_EASYBLOCKS"] == f"{resources.easyblocks_directory()}/container*.py"
+
+
+def test_install_runs_eb_with_our_python_and_our_easyblocks(eb: FakeCall) -> None:
+    hpcmod("install", "a.eb", HOME="/home/u")
+    assert eb.env["EB_PYTHON"] == sys.executable
+    assert "EASYBUILD_INCLUDE_EASYBLOCKS" not in eb.env, (
+        "our Python finds them, and EasyBuild's framework alone fails on it"
+    )
+    assert eb.env["HOME"] == "/home/u"
+    assert "HPCMOD_SITE" not in eb.env
+    hpcmod("install", "a.eb", "--site", "lumi", HPCMOD_SITE="generic")
+    assert eb.env["HPCMOD_SITE"] == "lumi"
+
+
+@pytest.mark.parametrize(("own", "used"), [({}, "0"), ({"PYTHONOPTIMIZE": ""}, "0"), ({"PYTHONOPTIMIZE": "2"}, "2")])
+def test_install_runs_eb_without_optimizing_unless_the_user_does(eb: FakeCall, own: dict[str, str], used: str) -> None:
+    hpcmod("install", "a.eb", **own)
+    assert eb.env["PYTHONOPTIMIZE"] == used
+
+
+def test_install_as_json(eb: FakeCall, tmp_path: Path) -> None:
+    done = hpcmod("install", "a.eb", "--json")
+    assert json.loads(done.stdout) == {
+        "version": 1, "status": 0, "dry_run": False, "easyconfigs": ["a.eb"], "containers": []
+    }  # fmt: skip
+    eb.status = 4
+    failed = hpcmod("install", "a.eb", "--json")
+    assert (failed.exit_code, json.loads(failed.stdout)["status"]) == (4, 4)

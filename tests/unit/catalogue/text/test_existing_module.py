@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import pytest
+
+from hpcmod.catalogue.text.existing_module import parse_module
+from hpcmod.core.errors import BadInputError
+from hpcmod.core.resources import module_templates
+from hpcmod.modules.text.modulefile import SYNTAXES, render_body, render_description
+from hpcmod.modules.values.plan import InstallPlan
+from tests.plans import HOSTILE, make_example, make_plan_of
+
+TEMPLATES = module_templates()
+BETWEEN = {
+    "Lua": '\nsetenv("EBROOTTOY", root)\n-- of a hook\nprepend_path("PATH", pathJoin(root, "bin"))\n',
+    "Tcl": '\nsetenv\tEBROOTTOY\t"$root"\n# of a hook\nprepend-path\tPATH\t$root/bin\n',
+}
+TAIL = {"Lua": "-- Built with EasyBuild version 5.4.1\n-- footer\n", "Tcl": "# Built with EasyBuild version 5.4.1\n"}
+HEAD = {"Lua": "", "Tcl": "#%Module\n"}
+
+
+def parts(plan: InstallPlan, syntax: str) -> tuple[str, str]:
+    return render_description(plan, syntax, TEMPLATES, conflict="Toy"), render_body(plan, syntax, TEMPLATES)
+
+
+def whole(plan: InstallPlan, syntax: str) -> str:
+    description, body = parts(plan, syntax)
+    return f"{HEAD[syntax]}{description}{BETWEEN[syntax]}{body}{TAIL[syntax]}"
+
+
+@pytest.mark.parametrize("syntax", SYNTAXES)
+def test_only_our_own_parts_are_replaced(syntax: str) -> None:
+    old, new = make_example("generic"), make_example("lumi")
+    found = parse_module(whole(old, syntax), syntax, "it")
+    assert (found.variable, found.between, found.tail) == ("PYTORCH", BETWEEN[syntax], TAIL[syntax])
+    assert found.with_parts(*parts(old, syntax)) == whole(old, syntax)
+    assert found.with_parts(*parts(new, syntax)) == whole(new, syntax)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("syntax", SYNTAXES)
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_texts_are_part_of_ours(syntax: str, text: str) -> None:
+    plan = make_plan_of(text)
+    found = parse_module(whole(plan, syntax), syntax, "it")
+    assert found.with_parts(*parts(plan, syntax)) == whole(plan, syntax)
+    assert found.between == BETWEEN[syntax]
+
+
+@pytest.mark.parametrize("syntax", SYNTAXES)
+def test_refuses_modules_that_our_easyblock_did_not_create(syntax: str) -> None:
+    with pytest.raises(BadInputError, match="the module of Toy was not created by hpcmod"):
+        parse_module('prepend_path("PATH", "/x")\n', syntax, "the module of Toy")

@@ -1,0 +1,42 @@
+"""Markdown pages about the commands: every command and option is on one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import pytest
+
+from hpcmod.core.cli.reference.commands import every_command, names_of, options_of
+from hpcmod.core.cli.reference.pages import command_pages
+from hpcmod.core.cli.verbs import VERBS
+
+
+@pytest.fixture(scope="module")
+def pages() -> Mapping[str, str]:
+    return command_pages()
+
+
+def test_every_heading_has_a_page(pages: Mapping[str, str]) -> None:
+    titles = [text.partition("\n")[0] for text in pages.values()]
+    assert titles == [*(f"# Commands: {heading}" for heading in VERBS), "# JSON Schemas"]
+
+
+def test_every_command_has_one_section_with_all_its_options(pages: Mapping[str, str]) -> None:
+    sections = re.split(r"^## hpcmod ", "\n".join(pages.values()), flags=re.MULTILINE)[1:]
+    described = {section.partition("\n")[0]: section for section in sections}
+    commands = {" ".join(words): command for words, command in every_command() if not hasattr(command, "commands")}
+    assert len(described) == len(sections)
+    assert set(described) == set(commands)
+    assert [
+        f"{name} {option}"
+        for name, command in commands.items()
+        for parameter in options_of(command)
+        for option in names_of(parameter)
+        if not re.search(rf"^\| `.*{re.escape(option)}\b.*` \| \S", described[name], re.MULTILINE)
+    ] == []
+
+
+def test_a_bar_in_a_help_text_does_not_end_its_cell(pages: Mapping[str, str]) -> None:
+    rows = re.findall(r"^\| `.+$", "\n".join(pages.values()), re.MULTILINE)
+    assert [row for row in rows if len(re.findall(r"(?<!\\)\|", row.partition("` |")[2])) != 1] == []

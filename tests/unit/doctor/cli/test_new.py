@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpcmod.doctor import survey
+from hpcmod.doctor.values.draft import MachineEvidence
+from hpcmod.jobs.values.cluster import Cluster, ListedNode, ListedPartition
+from tests.calls import hpcmod
+
+CLUSTER = Cluster(
+    "ours",
+    "24.11",
+    "",
+    (ListedNode("n1", 64, 2, memory=256000, partitions=("p",)),),
+    (ListedPartition("p", default=True),),
+)
+
+
+@pytest.fixture(autouse=True)
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[survey.AskedNodes]:
+    """The questions that were put to the machine, a cluster with one node."""
+    found: list[survey.AskedNodes] = []
+
+    def find(asked: survey.AskedNodes, environ: Any) -> MachineEvidence:
+        found.append(asked)
+        return MachineEvidence("login1", "/home/me", CLUSTER)
+
+    monkeypatch.setattr(survey, "find_evidence", find)
+    return found
+
+
+def test_without_a_file_the_profile_is_printed() -> None:
+    done = hpcmod("site", "new")
+    assert done.exit_code == 0
+    assert 'name = "ours"\n' in done.stdout
+    assert "[nodes.cpu]\n# the list of nodes: 1 node such as n1\ncores = 64\n" in done.stdout
+
+
+def test_a_file_is_written_and_named_and_can_be_used(tmp_path: Path) -> None:
+    done = hpcmod("site", "new", "-o", tmp_path / "ours.toml")
+    assert (done.exit_code, done.stdout) == (0, f"{tmp_path}/ours.toml\n")
+    assert f"next: hpcmod site check --site {tmp_path}/ours.toml" in done.stderr
+    shown = hpcmod("site", "show", "--site", str(tmp_path / "ours.toml"), "--json")
+    assert json.loads(shown.stdout)["node_types"][0]["memory_gib"] == 250
+
+
+def test_an_existing_file_is_replaced_only_with_force(tmp_path: Path) -> None:
+    file = tmp_path / "ours.toml"
+    file.write_text("mine")
+    refused = hpcmod("site", "new", "-o", file)
+    assert refused.exit_code == 2
+    assert "already exists" in refused.stderr
+    assert file.read_text() == "mine"
+    assert hpcmod("site", "new", "-o", file, "--force").exit_code == 0
+    assert 'name = "ours"' in file.read_text()
+
+
+def test_a_dry_run_prints_the_profile_and_writes_nothing(tmp_path: Path) -> None:
+    done = hpcmod("site", "new", "-o", tmp_path / "ours.toml", "--dry-run")
+    assert 'name = "ours"' in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_programs_get_values_sources_and_what_is_not_known(tmp_path: Path) -> None:
+    found = json.loads(hpcmod("site", "new", "--json", "--name", "mine").stdout)
+    assert (found["name"], found["file"], found["written"]) == ("mine", None, False)
+    assert found["values"]["nodes.cpu.cores"] == {"value": 64, "source": "the list of nodes: 1 node such as n1"}
+    assert "images.central" in {one["key"] for one in found["unknown"]}
+
+
+def test_partitions_are_asked_with_the_account(asked: list[survey.AskedNodes]) -> None:
+    hpcmod("site", "new", "--partition", "gpu", "--partition", "cpu", "--account", "project_1")
+    [one] = asked
+    assert (tuple(one.partitions), one.options["account"]) == (("gpu", "cpu"), "project_1")

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hpcmod.core.values.finding import FAIL, OK, WARN, Finding
+from hpcmod.doctor.doctor import check_machine
+from tests.programs import make_program
+
+EASYCONFIGS = "/ours/easyconfigs"
+
+
+@pytest.fixture
+def sound(tmp_path: Path) -> dict[str, str]:
+    """The environment of a machine that lacks nothing; its programs answer as the real ones do."""
+    answers = {"apptainer": "echo apptainer version 1.4.5", "eb": "", "python3": ""}
+    for name, line in answers.items():
+        make_program(tmp_path / name, f"#!/bin/sh\n{line}\n")
+    return {"PATH": f"{tmp_path}:/usr/bin:/bin", "LMOD_CMD": "/lmod", "HPCMOD_SITE": "generic"}
+
+
+def found(environ: dict[str, str], subject: str) -> Finding:
+    (finding,) = [finding for finding in check_machine(environ, EASYCONFIGS) if finding.subject == subject]
+    return finding
+
+
+def subjects(environ: dict[str, str]) -> list[str]:
+    return [finding.subject for finding in check_machine(environ, EASYCONFIGS) if finding.level != OK]
+
+
+def test_on_a_sound_machine_all_is_well(sound: dict[str, str]) -> None:
+    assert subjects(sound) == []
+
+
+def test_says_which_runtime_and_which_site_it_found(sound: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "singularity").symlink_to("apptainer")
+    assert found(sound, "runtime").found == f"{tmp_path}/singularity, apptainer version 1.4.5"
+    assert found({**sound, "HPCMOD_SITE": "lumi"}, "site profile").found == "lumi"
+
+
+def test_says_how_images_are_striped_if_the_profile_says_that(sound: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "x1.toml").write_text('name = "x1"\n[images]\nstriping = "-c 8"\n')
+    striped = {**sound, "HPCMOD_SITE": str(tmp_path / "x1.toml")}
+    assert found(striped, "striping").level == WARN
+    make_program(tmp_path / "lfs", "#!/bin/sh\n")
+    assert found(striped, "striping").found == "lfs setstripe -c 8, for images on Lustre"
+
+
+def test_without_a_runtime_or_a_module_tool_or_eb_that_fails_with_a_cure(sound: dict[str, str], tmp_path: Path) -> None:
+    del sound["LMOD_CMD"]
+    sound["PATH"] = str(tmp_path / "nothing")
+    for subject in ("runtime", "module tool", "eb"):
+        assert found(sound, subject).level == FAIL
+        assert found(sound, subject).cure
+
+
+def test_a_python_of_eb_that_does_not_know_the_easyblock_is_reported(sound: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "python3").write_text("#!/bin/sh\nexit 1\n")
+    finding = found(sound, "easyblock")
+    assert (finding.level, "python3" in finding.found) == (FAIL, True)
+    assert "hpcmod site env" in finding.cure
+
+
+def test_the_python_set_for_eb_counts(sound: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "python3").write_text("#!/bin/sh\nexit 1\n")
+    assert "easyblock" not in subjects({**sound, "EB_PYTHON": "/bin/true"})
+
+
+@pytest.mark.parametrize(
+    ("paths", "hidden"),
+    [
+        pytest.param("/x", True, id="hides the default"),
+        pytest.param("/x:", False, id="with the default"),
+        pytest.param(f"/x:{EASYCONFIGS}", False, id="names ours"),
+        pytest.param("", False, id="empty"),
+    ],
+)
+def test_a_robot_path_that_hides_our_easyconfigs_is_reported(sound: dict[str, str], paths: str, hidden: bool) -> None:
+    assert (subjects({**sound, "EASYBUILD_ROBOT_PATHS": paths}) == ["robot paths"]) is hidden
+
+
+def test_a_loaded_module_is_reported_because_eb_does_not_replace_it(sound: dict[str, str]) -> None:
+    environ = {**sound, "CONTAINERROOT": "/sw/PyTorch/2.7", "_HPCMOD_CONTAINER": "PyTorch/2.7"}
+    finding = found(environ, "loaded module")
+    assert (finding.level, finding.cure) == (WARN, "module unload PyTorch/2.7")
+    assert found({**sound, "CONTAINERROOT": "/sw/PyTorch/2.7"}, "loaded module").cure == "module unload PyTorch"
+
+
+@pytest.mark.parametrize("name", ["BIND", "BINDPATH"])
+@pytest.mark.parametrize(
+    ("legacy", "current", "told"),
+    [
+        pytest.param("/a", "/b", True, id="differ"),
+        pytest.param("/a", "", True, id="the current one is empty"),
+        pytest.param("/a", "/a", False, id="equal"),
+        pytest.param("/a", None, False, id="only the legacy one"),
+        pytest.param(None, "/b", False, id="only the current one"),
+    ],
+)
+def test_a_pair_of_bind_variables_that_differ_is_reported(
+    sound: dict[str, str], name: str, legacy: str | None, current: str | None, told: bool
+) -> None:
+    pair = {f"SINGULARITY_{name}": legacy, f"APPTAINER_{name}": current}
+    environ = {**sound, **{key: value for key, value in pair.items() if value is not None}}
+    assert (subjects(environ) == ["binds"]) is told

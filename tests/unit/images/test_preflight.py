@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from hpcmod.core.errors import NoSpaceError
+from hpcmod.images.preflight import Need, check_room
+from hpcmod.images.quota import Quota
+
+MB = 10**6
+
+
+@pytest.fixture(autouse=True)
+def disk(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """Report 100 MB and 50 files free for every file system."""
+    said = SimpleNamespace(f_bavail=100, f_frsize=MB, f_files=1000, f_favail=50)
+    monkeypatch.setattr(os, "statvfs", lambda _: said)
+    return said
+
+
+def need(directory: Path, size: int, inodes: int = 1, what: str = "the layers") -> Need:
+    return Need(directory, size, inodes, what, f"choose another place for {what}: X=DIRECTORY")
+
+
+def check(*needs: Need, quotas: Any = lambda _: ()) -> None:
+    check_room(needs, quotas=quotas)
+
+
+def test_accepts_what_fits_exactly(tmp_path: Path) -> None:
+    check(need(tmp_path, 100 * MB, 50))
+    check()
+
+
+def test_refuses_work_without_space_with_numbers_and_a_setting(tmp_path: Path) -> None:
+    with pytest.raises(NoSpaceError) as caught:
+        check(need(tmp_path, 100 * MB + 1))
+    assert caught.value.message == (
+        f"{tmp_path}: no space: 100000001 bytes (0.1 GB) needed, 100000000 bytes (0.1 GB) free "
+        "(the layers 100000001 bytes (0.1 GB))"
+    )
+    assert caught.value.cure == "Free some space there, or choose another place for the layers: X=DIRECTORY."
+
+
+def test_too_many_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(NoSpaceError, match="51 files needed, 50 free"):
+        check(need(tmp_path, 1, 51))
+
+
+def test_files_that_are_not_counted_have_no_limit(tmp_path: Path, disk: SimpleNamespace) -> None:
+    disk.f_files = disk.f_favail = 0
+    check(need(tmp_path, 1, 10**9))
+
+
+def test_needs_on_one_file_system_are_added(tmp_path: Path) -> None:
+    cache, target = tmp_path / "cache", tmp_path / "target"
+    with pytest.raises(NoSpaceError, match=r"120000000 bytes \(0.1 GB\) needed") as caught:
+        check(need(cache, 60 * MB), need(target, 60 * MB, what="the SIF"))
+    assert "the layers 60000000 bytes, the SIF 60000000 bytes" in caught.value.message
+    assert "for the layers: X=DIRECTORY; or choose another place for the SIF" in caught.value.cure
+
+
+def test_needs_on_two_file_systems_are_not_added(tmp_path: Path) -> None:
+    other = Path("/dev/shm")
+    assert other.stat().st_dev != tmp_path.stat().st_dev
+    check(need(tmp_path, 60 * MB), need(other, 60 * MB))
+
+
+def test_a_missing_directory_is_checked_by_its_nearest_parent(tmp_path: Path) -> None:
+    check(need(tmp_path / "not" / "yet", 100 * MB))
+    with pytest.raises(NoSpaceError, match="not/yet: no space"):
+        check(need(tmp_path / "not" / "yet", 101 * MB))
+
+
+@pytest.mark.parametrize(
+    ("quota", "says"),
+    [
+        (Quota("user", 9 * MB, None), "9000000 bytes left of the user quota"),
+        (Quota("group", None, 0), "1 files needed, 0 left of the group quota"),
+    ],
+)
+def test_a_quota_counts_as_free_space_does(tmp_path: Path, quota: Quota, says: str) -> None:
+    with pytest.raises(NoSpaceError, match=says):
+        check(need(tmp_path, 10 * MB), quotas=lambda _: [quota])
+
+
+def test_a_quota_without_a_limit_is_none(tmp_path: Path) -> None:
+    check(need(tmp_path, 10 * MB), quotas=lambda _: [Quota("user", None, None)])

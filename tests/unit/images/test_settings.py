@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import errno
+import grp
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from hpcmod.core.errors import HpcmodError, LackingError
+from hpcmod.core.values.trust import TrustPolicy
+from hpcmod.images.settings import make_options, open_cache, parse_compression
+from hpcmod.machine.values.site import Site
+
+SITE = Site("x")
+
+
+@pytest.mark.parametrize(
+    ("site", "environ", "place"),
+    [
+        (Site("x", cache="/site"), {"HPCMOD_CACHE": "/mine", "HOME": "/h"}, "/mine"),
+        (Site("x", cache="/scratch/$USER/${A}"), {"USER": "me", "A": "b", "HOME": "/h"}, "/scratch/me/b"),
+        (SITE, {"APPTAINER_CACHEDIR": "/a", "SINGULARITY_CACHEDIR": "/s", "HOME": "/h"}, "/a/hpcmod"),
+        (SITE, {"SINGULARITY_CACHEDIR": "/s", "XDG_CACHE_HOME": "/x", "HOME": "/h"}, "/s/hpcmod"),
+        (SITE, {"XDG_CACHE_HOME": "/x", "HOME": "/h"}, "/x/hpcmod"),
+        (SITE, {"HOME": "/h"}, "/h/.cache/hpcmod"),
+    ],
+)
+def test_the_cache_is_in_the_first_given_place(site: Site, environ: dict[str, str], place: str) -> None:
+    assert str(open_cache(site, environ).directory) == place
+
+
+def test_without_any_place_the_error_names_the_variable() -> None:
+    with pytest.raises(LackingError, match="HPCMOD_CACHE"):
+        open_cache(SITE, {})
+
+
+def test_a_cache_for_a_group_is_created_and_recognized_as_shared(tmp_path: Path) -> None:
+    group = grp.getgrgid(os.getgid()).gr_name
+    cache = open_cache(Site("x", cache=f"{tmp_path}/c", cache_group=group), {})
+    assert stat.S_IMODE(cache.directory.stat().st_mode) == 0o2770
+    assert cache.shared
+    assert open_cache(Site("x", cache=f"{tmp_path}/c", cache_group=group), {}).shared
+
+
+def test_an_unknown_group_is_an_error_in_the_profile(tmp_path: Path) -> None:
+    with pytest.raises(LackingError, match="unknown group 'no such group'"):
+        open_cache(Site("x", cache=f"{tmp_path}/c", cache_group="no such group"), {})
+    assert not (tmp_path / "c").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "level"), [("gzip:9", "gzip", 9), ("none", "none", None), ("zstd:19", "zstd", 19)]
+)
+def test_a_compressor_may_have_a_level(text: str, name: str, level: int | None) -> None:
+    found = parse_compression(text)
+    assert found.compression == name
+    assert level is None or found.level == level
+
+
+@pytest.mark.parametrize("text", ["zip", "gzip:", "gzip:-1", "gzip:999", "zstd:x", ":3"])
+def test_an_unknown_compressor_is_refused(text: str) -> None:
+    with pytest.raises(HpcmodError):
+        parse_compression(text)
+
+
+def test_the_users_options_override_the_profile(tmp_path: Path) -> None:
+    policy = TrustPolicy(("digest",))
+    site = Site("x", compression="gzip:1", trust=policy)
+    plain = make_options(site, {"HOME": str(tmp_path)}, tool="t")
+    asked = make_options(site, {}, tool="t", compression="zstd:2", use_cache=False, allow_http=True)
+    assert (plain.conversion.level, plain.policy, plain.access.allow_http) == (1, policy, False)
+    assert (asked.conversion.compression, asked.cache, asked.access.allow_http) == ("zstd", None, True)
+
+
+def test_a_cache_that_cannot_get_its_group_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "chown", refuse)
+    group = grp.getgrgid(os.getgid()).gr_name
+    with pytest.raises(LackingError, match="cannot be created for the group") as caught:
+        open_cache(Site("x", cache=f"{tmp_path}/c", cache_group=group), {})
+    assert "HPCMOD_CACHE" in caught.value.cure
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from hpcmod.core.errors import BadInputError, HpcmodError, UnknownKeyError, UntrustedError, VerificationError
+from hpcmod.core.values.reference import ImageReference
+from hpcmod.core.values.trust import TrustRule
+from hpcmod.images.trust.cosign import Signature, check_signatures, fetch_signatures
+from hpcmod.images.web.repository import Access
+from tests.registry import Registry
+from tests.signatures import KeyPair, make_key, push_signature, signed_text
+
+DIGEST, OTHER = "sha256:" + "a" * 64, "sha256:" + "b" * 64
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> tuple[KeyPair, KeyPair]:
+    place = tmp_path_factory.mktemp("keys")
+    return make_key(place, "one"), make_key(place, "two")
+
+
+def sign(key: KeyPair, digest: str = DIGEST, *, text: bytes = b"") -> Signature:
+    content = text or signed_text("h.io/x", digest)
+    return Signature(content, key.private.sign(content, ec.ECDSA(hashes.SHA256())))
+
+
+IMAGE = ImageReference.parse(f"docker://h.io/x:2.0@{DIGEST}")
+
+
+def check(signatures: list[Signature], *keys: KeyPair | Path, identities: tuple[str, ...] = ()) -> str:
+    names = tuple(str(key.public_file if isinstance(key, KeyPair) else key) for key in keys)
+    return Path(check_signatures(IMAGE, DIGEST, signatures, TrustRule("*", (), names, identities))).name
+
+
+def test_the_key_that_has_signed_is_reported(keys: tuple[KeyPair, KeyPair]) -> None:
+    one, two = keys
+    assert check([sign(one)], two, one) == "one.pub"
+    assert check([sign(two), sign(one)], one) == "one.pub"
+
+
+def test_distinguishes_unsigned_unknown_and_swapped_images(keys: tuple[KeyPair, KeyPair]) -> None:
+    one, two = keys
+    with pytest.raises(UntrustedError, match=f"no tag {DIGEST.replace(':', '-')}.sig"):
+        check([], one)
+    with pytest.raises(UnknownKeyError, match=r"two\.pub"):
+        check([sign(one)], two)
+    with pytest.raises(VerificationError, match=r"one\.pub has signed sha256:bbb"):
+        check([sign(one, OTHER)], one)
+
+
+def test_a_text_exchanged_after_signing_is_by_no_known_key(keys: tuple[KeyPair, KeyPair]) -> None:
+    one, _ = keys
+    with pytest.raises(UnknownKeyError):
+        check([Signature(signed_text("h.io/x", DIGEST), sign(one, OTHER).value)], one)
+    with pytest.raises(UnknownKeyError):
+        check([Signature(signed_text("h.io/x", DIGEST), b"")], one)
+
+
+def test_a_keyless_signature_is_refused_by_its_kind(keys: tuple[KeyPair, KeyPair]) -> None:
+    """Unless one of the keys made it."""
+    one, two = keys
+    with pytest.raises(UnknownKeyError, match=r"signed without a key \(keyless\)") as caught:
+        check([replace(sign(two), keyless=True)], one)
+    assert "cosign verify --certificate-identity" in caught.value.cure
+    assert check([replace(sign(one), keyless=True)], one) == "one.pub"
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b"{}", b'{"critical": {}}', b"\xff" * 20])
+def test_a_signed_text_of_another_form_is_an_error_of_ours(keys: tuple[KeyPair, KeyPair], text: bytes) -> None:
+    one, _ = keys
+    with pytest.raises(HpcmodError):
+        check([sign(one, text=text or b" ")], one)
+
+
+def test_an_invalid_key_is_reported(keys: tuple[KeyPair, KeyPair], tmp_path: Path) -> None:
+    (tmp_path / "text.pub").write_text("hello")
+    with pytest.raises(BadInputError, match=r"text\.pub: not an ECDSA public key"):
+        check([sign(keys[0])], tmp_path / "text.pub")
+    with pytest.raises(BadInputError, match=r"none\.pub: the public key cannot be read"):
+        check([sign(keys[0])], tmp_path / "none.pub")
+    assert check([sign(keys[0])], tmp_path / "text.pub", keys[0]) == "one.pub"
+
+
+def test_signatures_are_fetched_from_where_cosign_puts_them(registry: Registry, keys: tuple[KeyPair, KeyPair]) -> None:
+    reference = ImageReference.parse(f"docker://{registry.host}/signed/unit@{DIGEST}")
+    assert fetch_signatures(reference, DIGEST, access=Access()) == []
+    push_signature(registry, "signed/unit", DIGEST, keys[0])
+    (found,) = fetch_signatures(reference, DIGEST, access=Access())
+    assert check([found], keys[0], identities=(f"{registry.host}/*",)) == "one.pub"
+
+
+@pytest.mark.parametrize("name", ["h.io/team/tool", "h.io/x:1.0", "h.io:5000/x", "", "x", "h.io/x/../x"])
+def test_a_signature_for_another_name_is_not_a_signature_of_this_image(
+    keys: tuple[KeyPair, KeyPair], name: str
+) -> None:
+    with pytest.raises(VerificationError, match="another name"):
+        check([sign(keys[0], text=signed_text(name, DIGEST))], keys[0])
+
+
+@pytest.mark.parametrize("name", ["h.io/x", "H.io:443/x:2.0", f"h.io/x@{DIGEST}"])
+def test_a_signature_for_this_name_counts_among_others(keys: tuple[KeyPair, KeyPair], name: str) -> None:
+    others = [sign(keys[0], text=signed_text("h.io/other", DIGEST)), sign(keys[0], OTHER)]
+    assert check([*others, sign(keys[0], text=signed_text(name, DIGEST))], keys[0]) == "one.pub"
+
+
+def test_a_rule_names_the_identities_that_a_mirror_has_signatures_of(keys: tuple[KeyPair, KeyPair]) -> None:
+    signature = sign(keys[0], text=signed_text("ghcr.io/org/x:2.0", DIGEST))
+    assert check([signature], keys[0], identities=("ghcr.io/org/*",)) == "one.pub"
+    with pytest.raises(VerificationError):
+        check([signature], keys[0], identities=("ghcr.io/other/*",))

@@ -1,0 +1,236 @@
+"""Rules for batch scripts, tested with the corpus in tests/jobs: scripts with one fault each, and correct scripts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+from hpcmod.lint.jobs.lint import RULES, lint_job
+from hpcmod.machine.machine import load_site
+from hpcmod.machine.values.site import Site
+
+JOBS = Path(__file__).resolve().parents[3] / "jobs"
+DESK = JOBS / "desk"
+"""Scripts as users send them to a support desk. Only those in `seen` were known when the rules were written."""
+DESK_FAULTS = [line.split("\t") for line in (DESK / "faults.tsv").read_text().splitlines()[1:]]
+"""Part, script, machine, line and rule of the single fault in each wrong script."""
+DESK_RIGHT = sorted(DESK.glob("*/right/*.sh"))
+
+
+@lru_cache
+def site(name: str) -> Site:
+    return load_site(name, {})
+
+
+def with_slurm(name: str, release: str) -> Site:
+    return replace(site(name), job=site(name).job._replace(slurm=release))
+
+
+def read(path: Path) -> str:
+    return path.read_bytes().decode()
+
+
+@pytest.mark.parametrize("part, name, machine, line, rule, fault", DESK_FAULTS, ids=[row[1] for row in DESK_FAULTS])
+@pytest.mark.slow
+def test_a_script_from_the_desk_gives_its_one_fault(
+    part: str, name: str, machine: str, line: str, rule: str, fault: str
+) -> None:
+    found = lint_job(read(DESK / part / "wrong" / f"{name}.sh"), site(machine))
+    assert [(one.rule, one.line) for one in found] == [(rule, int(line))], fault
+    assert all(one.found and one.cure for one in found)
+
+
+@pytest.mark.parametrize("path", DESK_RIGHT, ids=lambda path: path.stem)
+@pytest.mark.slow
+def test_a_right_script_from_the_desk_gives_none(path: Path) -> None:
+    assert lint_job(read(path), site(path.stem.partition("--")[0])) == ()
+
+
+def test_every_script_of_the_desk_is_listed() -> None:
+    listed = {f"{part}/{name}" for part, name, *_ in DESK_FAULTS}
+    assert listed == {f"{path.parts[-3]}/{path.stem}" for path in DESK.glob("*/wrong/*.sh")}
+
+
+def test_each_rule_has_a_script_that_breaks_it() -> None:
+    scripts = {row[4] for row in DESK_FAULTS}
+    lines = {rule for *_, rules in (*COMMAND_LINES, *DIRECTIVES) for rule in rules} | {"unset-image", "srun-cpus"}
+    assert set(RULES) == scripts | lines
+
+
+HEAD = (
+    "#!/bin/bash\n#SBATCH -A p\n#SBATCH -N 2 --ntasks-per-node 8 --gpus-per-node mi250:8 -p standard-g\nmodule load X\n"
+)
+
+
+def rules_of(line: str, *, machine: str = "lumi") -> list[str]:
+    return [fault.rule for fault in lint_job(HEAD + line, site(machine))]
+
+
+RUN = "srun singularity exec $SIF "
+COMMAND_LINES = [
+    (RUN + "cd /scratch && ls\n", ["shell-in-container"]),
+    (RUN + 'bash -c "$WITH_CONDA; conda-python-distributed t.py"\n', ["container-variable"]),
+    (RUN + "bash -c conda-python-distributed t.py --lr 1\n", ["unquoted-shell"]),
+    ("for i in 1 2; do\n  " + RUN + "ls\n", ["syntax"]),
+    ("export PATH=/opt/tool/bin\n", ["path-replaced"]),
+    ("export CACHE=/tmp/x-$SLURM_LOCALID\n", ["rank-of-batch"]),
+    ("export SINGULARITY_ENV_X=1\n", ["unknown-setting"]),
+    ("export MIOPEN_USER_DB=$TMPDIR\n", ["unknown-setting"]),
+    ("module /project/modules\n", ["module-path"]),
+    ("srun ./a <options>\n", ["syntax"]),
+    ("bash <path/to/script/>/a.sh\n", ["syntax"]),
+    ('echo "<options>" <in >out  # <b>\n', []),
+    ("singularity exec /store/tool:1.2--3 ls\n", []),
+    ("if [ $1 ]; then export X=$SLURM_LOCALID; fi\n", []),
+    (RUN + "conda-python-distributed t.py --gpu \\$SLURM_LOCALID\n", ["device-of-rank"]),
+]
+"""Lines with one fault each, for rules that no script of the corpus violates."""
+DIRECTIVES = [
+    ("--gpus-per-node=2 -p standard-g", "", ["billed-gpus"]),
+    ("--time=3h", "", ["bad-value"]),
+    ("--nodes=2", "", ["repeated-option"]),
+    ("hetjob\n#SBATCH -N 4 -p standard-g", "srun --het-group=1 -N 4 ./a\n", []),
+    ("--output=/tmp/x.log", "", ["log-directory"]),
+    ("--output=~/x.log", "", ["directive-variable"]),
+    ("--export=FOO=1", "srun hostname\n", ["export-none"]),
+    ("--signal=USR1@5", "", ["signal"]),
+    ("--gpus-per-node=gpu:8", "", ["bad-value"]),
+    ("\u2013-time=10", "", ["typeset-characters"]),
+]
+
+
+@pytest.mark.parametrize(("line", "rules"), COMMAND_LINES)
+def test_a_command_that_another_shell_reads(line: str, rules: list[str]) -> None:
+    assert rules_of(line) == rules
+
+
+@pytest.mark.parametrize(("asked", "line", "rules"), DIRECTIVES)
+def test_a_directive_that_means_something_else(asked: str, line: str, rules: list[str]) -> None:
+    script = f"#!/bin/bash\n#SBATCH -A p -N 1\n#SBATCH {asked}\n{line}"
+    assert [fault.rule for fault in lint_job(script, site("lumi"))] == rules
+
+
+def test_an_image_that_is_set_nowhere() -> None:
+    script = "#!/bin/bash\n#SBATCH -A p\nsrun singularity exec $CONTAINER ls\n"
+    assert [fault.rule for fault in lint_job(script, site("lumi"))] == ["unset-image"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "MASTER_ADDR=$(hostname) srun python t.py",  # first node's own name
+        "export MASTER_PORT=$((10000 + SLURM_JOB_ID % 9999))",  # a port of the job
+        'srun bash -c "echo \\$SLURM_PROCID"',  # escaped
+        "echo 'a # b \\\n  c'",  # a number sign in quotes
+        "for i in 1 2; do srun -N1 -n1 a & done; wait",  # loop of steps, awaited
+        'export APPTAINER_BINDPATH="$APPTAINER_BINDPATH,/data"',  # bind added
+        "srun --cpu-bind=mask_cpu:$(hpcmod masks) singularity exec $SIF pip list",  # masks not known
+        "srun -N1 -n1 -c8 bash -c 'while :; do date; sleep 9; done' & wait",  # a monitor step
+        "bash -c 'while :; do date; sleep 9; done' &",  # a monitor on the first node
+        "srun bash -c 'sleep 0.$SLURM_LOCALID; ls'",  # ranks kept apart
+        'srun bash -c "export RANK=\\$SLURM_PROCID; exec ./a"',  # rank in the step, escaped
+        'srun bash -c "export MASTER_ADDR=$(hostname); ./a"',  # first node's name in the step
+        "export ROCR_VISIBLE_DEVICES=0,1,2,3",  # some of the devices
+        "ROCR_VISIBLE_DEVICES=0 srun --ntasks-per-node=1 ./a",  # one device for one task
+        "srun -n64 -c7 ./a",  # CPUs of the job are not known
+        "singularity exec $SIF python t.py\nsrun ./a",  # once, before the ranks
+        "singularity exec $SIF python t.py\ntimeout 30 srun ./a",  # before ranks behind a program
+        "module load AI/TensorFlow/2\nsrun singularity exec $SIFTENSORFLOW ls",  # a path's middle
+        "module load $MINE\nsrun singularity exec $SIFTENSORFLOW ls",  # modules not known
+        "module restore mine\nsrun singularity exec $SIFTENSORFLOW ls",  # modules of a collection
+        "srun -N1 ./a &\nsrun -N1 ./b &\nwait",  # steps on a node each
+        "srun --exact --gpus=8 ./a &\nsrun --exact --gpus=8 ./b &\nwait",  # steps with parts
+        "srun ./server &\nsrun --overlap ./client",  # a client beside a server
+        "srun bash -c './a > out.$SLURM_PROCID'",  # a file for each
+    ],
+)
+def test_a_right_line_gives_none(line: str) -> None:
+    assert rules_of(f"{line}\n") == []
+
+
+@pytest.mark.parametrize(
+    ("line", "rules"),
+    [
+        ("srun conda-python-distributed t.py", ["no-container"]),
+        ("echo $((1 << N))\n#SBATCH -N 2", ["late-directive"]),
+        ("srun env MASTER_ADDR=$(hostname) python t.py", ["master-addr"]),
+        ("srun -N4 singularity exec $SIF conda-python-distributed t.py", ["step-too-big"]),
+        ("srun echo $SLURM_PROCID", ["early-expansion"]),
+        ('srun echo "$SLURM_PROCID"', ["early-expansion"]),
+        ("echo a # b \\\n  c", ["broken-continuation"]),
+        ("for i in 1 2; do srun -N1 -n1 a & done", ["no-wait"]),
+        ("srun singularity exec -e $SIF conda-python-distributed t.py", ["clean-environment"]),
+        ('srun bash -c "export RANK=$SLURM_PROCID; exec ./a"', ["early-expansion"]),
+        ('srun bash -c "export MASTER_ADDR=\\$(hostname); ./a"', ["master-addr"]),
+        ("singularity exec $SIF python t.py", ["no-srun"]),
+        ("srun ./a\nsingularity exec $SIF torchrun t.py", ["no-srun"]),
+        ("module unload TensorFlow\nsrun singularity exec $SIFTENSORFLOW ls", ["other-module"]),
+        ("srun sh -c 'torchrun t.py'", ["launcher-tasks"]),
+        ("srun --export=NIL ./a", ["export-none"]),
+        ("export MASTER_PORT=$((SLURM_JOB_ID % 65536))", ["changing-port"]),
+        ("srun ./a > out.$SLURM_PROCID", ["early-expansion"]),
+        ("srun -n8 -N1 -c8 ./a", ["too-many-cpus"]),
+        ("srun singularity exec docker-archive:x.tar conda-python-simple -c 1", ["registry-image"]),
+        ("srun ./a \u2013-lr 1", ["typeset-characters"]),
+    ],
+)
+def test_a_wrong_line_gives_its_rule(line: str, rules: list[str]) -> None:
+    assert rules_of(f"{line}\n") == rules
+
+
+@pytest.mark.parametrize(
+    ("asked", "step", "rules"),
+    [
+        pytest.param("-N1 -n1 -c56", "srun -n8 -c7 ./a", [], id="CPUs of one task for eight"),
+        pytest.param("-N1 -n8 -c7", "srun -n16 -c7 ./a", [], id="CPUs that a whole node has"),
+        pytest.param("-N1 -n8 -c7", "srun -n32 -c7 ./a", ["step-too-big"], id="CPUs that no node has"),
+        pytest.param("-N2-4 -n8 -c7", "srun -N4 -n8 -c7 ./a", [], id="nodes of a range"),
+        pytest.param("-N2-4 -n8 -c7", "srun -N5 -n8 -c7 ./a", ["step-too-big"], id="nodes beyond a range"),
+        pytest.param("-n16 -c7 -G16", "srun -c7 ./a", [], id="GPUs of nodes that Slurm counts"),
+        pytest.param("-N1 -n8 -c7 -G16", "srun -c7 ./a", ["too-many-gpus"], id="GPUs of one node"),
+        pytest.param("-N1 -n8 -c7", "srun -n1 mkdir -p x", [], id="a tool needs no CPUs"),
+        pytest.param("-N1 -n8 -c7", "srun ./a", ["srun-cpus"], id="a program needs its CPUs"),
+        pytest.param("-N1 -n2", "srun --cpu-bind=mask_cpu:2,4,8 ./a", [], id="more masks than ranks"),
+        pytest.param("-N1 -n4", "srun --cpu-bind=mask_cpu:2,4,8 ./a", ["mask-count"], id="fewer masks than ranks"),
+    ],
+)
+def test_a_step_that_needs_more_than_its_job_is_refused(asked: str, step: str, rules: list[str]) -> None:
+    script = f"#!/bin/bash\n#SBATCH -A p\n#SBATCH -p standard-g -t 10\n#SBATCH {asked}\n{step}\n"
+    assert [fault.rule for fault in lint_job(script, with_slurm("lumi", "22.05"))] == rules
+
+
+@pytest.mark.parametrize(
+    ("release", "found"), [("", 0), ("21.08", 0), ("22.05", 1), ("23.02", 1), ("23.11", 0), ("24.11", 0)]
+)
+def test_only_some_releases_of_slurm_forget_the_cpus_of_a_task(release: str, found: int) -> None:
+    script = "#!/bin/bash\n#SBATCH -A p -p standard-g -N1 -n8 -c7\nsrun ./a\n"
+    assert len(lint_job(script, with_slurm("lumi", release))) == found
+
+
+LOADS = ("module load -s X", "module --force purge; ml X", "ml -t +X", "module restore")
+LOADS_NOTHING = ("module --force purge", "module list", "ml", "ml avail X", "ml -X", "module -t use X")
+
+
+@pytest.mark.parametrize("line", [*LOADS, *LOADS_NOTHING])
+def test_recognizes_lines_that_load_a_module(line: str) -> None:
+    script = HEAD.replace("module load X", line) + "srun singularity exec $SIF ls\n"
+    assert [fault.rule for fault in lint_job(script, site("lumi"))] == ([] if line in LOADS else ["no-module"])
+
+
+def test_a_missing_flag_is_fine_where_the_profile_sets_it() -> None:
+    amd = replace(site("lumi"), runtime_flags=("--rocm",))
+    assert lint_job(HEAD + "srun singularity exec $SIF ls\n", amd) == ()
+
+
+def test_a_key_required_by_one_machine_is_missing_only_there() -> None:
+    script = HEAD.replace("-A p ", "")
+    assert "missing-option" in [fault.rule for fault in lint_job(script, site("marenostrum5"))]
+    assert "missing-option" not in [fault.rule for fault in lint_job(script, Site("ours"))]
+
+
+def test_deep_nesting_does_not_make_it_fail() -> None:
+    found = lint_job("#!/bin/bash\n" + 'a "$(' * 5000, site("lumi"))
+    assert ("syntax", 1) in [(fault.rule, fault.line) for fault in found]

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hpcmod.core.log import LogSettings, logging_to
+from hpcmod.modules.eb import call_eb, isolated, report_exit_code, run_eb
+from tests.programs import make_program
+
+
+def test_nothing_relative_is_left_to_look_for_programs_and_modules_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = isolated(
+        {
+            "PATH": ".:/usr/bin::bin:/bin",
+            "PYTHONPATH": ":/opt/lib:here",
+            "HPCMOD_SITE": "./ours.toml",
+            "HPCMOD_CATALOGUE": "cat:/cat",
+            "HPCMOD_CACHE": "c",
+        }
+    )
+    assert found == {
+        "PATH": "/usr/bin:/bin",
+        "PYTHONPATH": "/opt/lib",
+        "PYTHONSAFEPATH": "1",
+        "HPCMOD_SITE": f"{tmp_path}/ours.toml",
+        "HPCMOD_CATALOGUE": f"{tmp_path}/cat:/cat",
+        "HPCMOD_CACHE": f"{tmp_path}/c",
+    }
+    assert isolated({"PATH": ".", "HPCMOD_SITE": "lumi"})["HPCMOD_SITE"] == "lumi"
+    assert "" not in isolated({"PATH": "."})["PATH"].split(":")
+
+
+def test_eb_logs_where_hpcmod_logs(tmp_path: Path) -> None:
+    with logging_to(LogSettings("debug", str(tmp_path / "x.log"))):
+        found = isolated({"PATH": "/bin", "HPCMOD_LOG": "info"})
+    assert (found["HPCMOD_LOG"], found["HPCMOD_LOG_FILE"]) == ("debug", f"{tmp_path}/x.log")
+    assert "HPCMOD_LOG" not in isolated({"PATH": "/bin"})
+
+
+def test_eb_runs_in_a_directory_where_no_one_plants_anything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "bin" / "eb"
+    program.parent.mkdir()
+    make_program(program, '#!/bin/sh\npwd; echo "$PYTHONSAFEPATH" "$@"\n')
+    monkeypatch.chdir(tmp_path)
+    done = run_eb(["a b"], {"PATH": f".:{program.parent}:/usr/bin:/bin"})
+    assert done.stdout == "/\n1 a b\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [
+        pytest.param("exit 0", 0, id="ok"),
+        pytest.param('echo 9 > "$HPCMOD_EXIT_CODE_FILE"; exit 0', 0, id="an error that was overcome"),
+        pytest.param('echo 9 > "$HPCMOD_EXIT_CODE_FILE"; exit 13', 9, id="an error of hpcmod"),
+        pytest.param("exit 4", 3, id="no such easyconfig"),
+        pytest.param("exit 16", 1, id="any other failure"),
+        pytest.param("exit 130", 130, id="interrupted"),
+        pytest.param("kill -KILL $$", 137, id="killed"),
+    ],
+)
+def test_exit_codes_are_those_of_hpcmod(tmp_path: Path, script: str, code: int) -> None:
+    program = tmp_path / "eb"
+    make_program(program, f"#!/bin/sh\n{script}\n")
+    assert call_eb([], {"PATH": f"{tmp_path}:/usr/bin:/bin"}) == code
+
+
+def test_an_exit_code_is_reported_only_where_it_is_asked_for(tmp_path: Path) -> None:
+    report_exit_code(9, {})
+    report_exit_code(9, {"HPCMOD_EXIT_CODE_FILE": f"{tmp_path}/code"})
+    assert (tmp_path / "code").read_text() == "9"

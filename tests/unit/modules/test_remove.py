@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from hpcmod.core.errors import BadInputError
+from hpcmod.modules.installed import find_installed
+from hpcmod.modules.remove import (
+    find_left_packages,
+    make_removal,
+    prune_prefix,
+    remove,
+    remove_left_packages,
+    software_directories,
+)
+from tests.installations import install
+
+
+@pytest.fixture
+def prefix(tmp_path: Path) -> Path:
+    """A prefix with several installations, one of which is removed except for its user's packages."""
+    prefix = tmp_path / "easybuild"
+    for name in ("PyTorch/1/user-software/venv/mine", "PyTorch/2/user-software", "Other/1"):
+        (prefix / "software" / name).mkdir(parents=True)
+    (prefix / "software/PyTorch/1/user-software.squashfs").touch()
+    (prefix / "software/PyTorch/2/record.json").touch()
+    for name in ("modules/all", "modules/ai", "build", "ebfiles_repo/PyTorch", "software/.locks"):
+        (prefix / name).mkdir(parents=True)
+    return prefix
+
+
+@pytest.mark.parametrize(
+    ("module", "count"), [("PyTorch/1", 2), ("PyTorch", 2), ("PyTorch/2", 0), ("Other/1", 0), ("../x", 0)]
+)
+def test_only_packages_of_removed_installations_are_left(prefix: Path, module: str, count: int) -> None:
+    assert len(find_left_packages([prefix / "software"], module)) == count
+
+
+def test_packages_of_other_users_are_not_ours(prefix: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 4242)
+    assert find_left_packages([prefix / "software"], "PyTorch/1") == []
+
+
+def test_nothing_is_left_after_the_last_packages(prefix: Path) -> None:
+    for one in ("PyTorch/2/record.json", "PyTorch/2/user-software", "PyTorch/2", "Other/1", "Other"):
+        path = prefix / "software" / one
+        path.rmdir() if path.is_dir() else path.unlink()
+    for path in find_left_packages([prefix / "software"], "PyTorch/1"):
+        remove_left_packages(path)
+    assert not prefix.exists()
+
+
+def test_a_prefix_in_use_keeps_its_directories(prefix: Path) -> None:
+    prune_prefix(prefix / "software")
+    assert (prefix / "build").is_dir()
+
+
+def test_files_and_a_prefix_of_another_name_stay(tmp_path: Path) -> None:
+    for name in ("modules/all", "software/.locks"):
+        (tmp_path / "mine" / name).mkdir(parents=True)
+    (tmp_path / "mine/build").mkdir()
+    (tmp_path / "mine/build/log").touch()
+    prune_prefix(tmp_path / "mine/software")
+    assert sorted(path.name for path in (tmp_path / "mine").rglob("*")) == ["build", "log"]
+
+
+def test_installations_are_next_to_their_modules(tmp_path: Path) -> None:
+    trees = [tmp_path / "a/modules/all", tmp_path / "elsewhere", tmp_path / "a/modules/all"]
+    assert software_directories(trees) == [tmp_path / "a/software"]
+
+
+@pytest.mark.parametrize("added", [(), ("share/docker-defs/mine.def",), ("share/doc/mine.txt",)])
+def test_the_definition_of_the_image_is_removed_and_what_others_added_beside_it_is_kept(
+    tmp_path: Path, added: tuple[str, ...]
+) -> None:
+    install(tmp_path, "PyTorch/1")
+    (found,) = find_installed([tmp_path / "modules/all"])
+    definition = found.root / "share/docker-defs" / f"{Path(found.image.path).stem}.def"
+    for path in (definition, *(found.root / name for name in added)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    remove(found, make_removal(found, with_packages=False), tell=print)
+    assert not definition.exists()
+    assert [path.relative_to(found.root) for path in found.root.rglob("*") if path.is_file()] == [*map(Path, added)]
+
+
+@pytest.mark.parametrize("is_link", [True, False])
+@pytest.mark.parametrize("name", ["bin/mine", "1.lua"], ids=["installation", "modules"])
+def test_nothing_is_removed_from_a_directory_that_took_the_place_of_ours(
+    tmp_path: Path, name: str, is_link: bool
+) -> None:
+    modulefile = install(tmp_path, "PyTorch/1")
+    (found,) = find_installed([tmp_path / "modules/all"])
+    removal = make_removal(found, with_packages=False)
+    place, mine = (modulefile.parent if name == "1.lua" else found.root), tmp_path / "home" / name
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine")
+    place.rename(tmp_path / "moved")
+    place.symlink_to(tmp_path / "home") if is_link else (tmp_path / "home").rename(place)
+    with pytest.raises(BadInputError, match="was exchanged"):
+        remove(found, removal, tell=print)
+    assert (place / name).read_text() == "mine"
+    assert modulefile.exists() and found.root.exists()
+
+
+def test_a_link_that_is_no_longer_a_link_is_kept(tmp_path: Path) -> None:
+    modulefile = install(tmp_path, "PyTorch/1")
+    link = tmp_path / "modules/ai/PyTorch" / modulefile.name
+    link.parent.mkdir(parents=True)
+    link.symlink_to(modulefile)
+    (found,) = find_installed([tmp_path / "modules/all"])
+    removal = make_removal(found, with_packages=False)
+    link.unlink()
+    link.write_text("mine")
+    remove(found, removal, tell=print)
+    assert not modulefile.exists()
+    assert link.read_text() == "mine"
+
+
+def test_packages_are_not_removed_from_a_directory_that_took_the_place_of_theirs(prefix: Path) -> None:
+    packages = prefix / "software/PyTorch/1/user-software"
+    packages.parent.rename(prefix / "moved")
+    packages.mkdir(parents=True)
+    (packages / "mine").touch()
+    (packages.parent / "record.json").touch()
+    with pytest.raises(BadInputError, match="was exchanged"):
+        remove_left_packages(packages)
+    assert (packages / "mine").exists()

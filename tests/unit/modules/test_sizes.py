@@ -1,0 +1,66 @@
+"""An installation that a person can read: the size of each file, and of all together.
+
+Left out are the list of packages and the record, which grow with the image, and EasyBuild's log. To print a table:
+python -m tests.unit.modules.test_sizes [PROFILE [SYNTAX]]
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+import pytest
+
+from hpcmod.core.resources import module_templates, runscript_files
+from hpcmod.modules.installed import PACKAGES, link_of
+from hpcmod.modules.store import make_scripts
+from hpcmod.modules.text.modulefile import render_body, render_description
+from hpcmod.modules.values.plan import InstallPlan
+from tests.plans import make_example
+
+MOST_LINES, MOST_BYTES = 6000, 250 << 10
+LIMITS = {"runscripts/get-master": 60, "libexec/wrapper": 60, "libexec/module.lua": 300, "libexec/module.tcl": 300}
+MODULEFILE = "modulefile"
+
+
+def make_files(plan: InstallPlan, syntax: str) -> dict[str, str]:
+    """Return the text of each file of an installation with one modulefile, and that file, by path; not the links."""
+    plan = replace(plan, spec=replace(plan.spec, syntaxes=(syntax,)))
+    files = {name: text for name, text in make_scripts(plan, runscript_files()) if not link_of(name)}
+    templates = module_templates()
+    module = render_description(plan, syntax, templates, conflict=plan.spec.name) + render_body(plan, syntax, templates)
+    return {**{name: text for name, text in files.items() if name != PACKAGES}, MODULEFILE: module}
+
+
+def lines_of(text: str) -> int:
+    return len(text.splitlines())
+
+
+@pytest.mark.parametrize("syntax", ["Lua", "Tcl"])
+def test_each_file_can_be_read(syntax: str) -> None:
+    files = make_files(make_example("lumi"), syntax)
+    limits = {name: 100 for name in files if name.startswith("runscripts/") and "/lib/" not in name}
+    limits |= {**LIMITS, MODULEFILE: 120}
+    longer = {name: lines_of(files[name]) for name in limits if name in files and lines_of(files[name]) > limits[name]}
+    assert longer == {}
+
+
+@pytest.mark.parametrize("profile", ["lumi", "generic"])
+def test_all_files_of_an_installation_can_be_read(profile: str) -> None:
+    """The modulefile, which is elsewhere, has a limit of its own."""
+    texts = [text for name, text in make_files(make_example(profile), "Lua").items() if name != MODULEFILE]
+    assert sum(map(lines_of, texts)) <= MOST_LINES
+    assert sum(len(text.encode()) for text in texts) <= MOST_BYTES
+
+
+def print_table(profile: str = "lumi", syntax: str = "Lua") -> None:
+    """Print lines, bytes and path of each file, and their sum."""
+    rows = [
+        (lines_of(text), len(text.encode()), name) for name, text in make_files(make_example(profile), syntax).items()
+    ]
+    for row in [*sorted(rows), (sum(row[0] for row in rows), sum(row[1] for row in rows), "total")]:
+        print(*row, sep="\t")
+
+
+if __name__ == "__main__":
+    print_table(*sys.argv[1:])

@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpcmod.core.errors import BadInputError
+from hpcmod.core.resources import runscript_files
+from hpcmod.machine.values.bind import Bind
+from hpcmod.machine.values.site import NodeType
+from hpcmod.modules.text.runscript import LIBEXEC, RUNSCRIPTS, SETTINGS_FILE, render_runscripts
+from hpcmod.modules.values.plan import RunscriptSettings
+from tests.unit.runscripts.scripts import write_runscripts
+
+CHECKOUT = Path(__file__).resolve().parents[4]
+TEMPLATES = runscript_files()
+SETTINGS = RunscriptSettings(
+    module="PyTorch/2.7.1-rocm-6.2.4-singularity",
+    sif_variable="SIFPYTORCH",
+    gpu_visibility=("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"),
+    tunables=(("NCCL_SOCKET_IFNAME", "hsn"), ("NCCL_NET_GDR_LEVEL", "3")),
+    tunables_multi_node=(("FI_CXI_RDZV_PROTO", "alt_read"),),
+    large_caches="/scratch/$SLURM_JOB_ACCOUNT/$USER",
+    nodes=(NodeType("gpu", gpus=2, gpu_cores=((0, 1, 2, 5), (8, 9)), partitions=("standard-g", "small-g")),),
+    profilers=("rocprofv3", "rocprof"),
+    refused=(("torchrun", "it is slow"),),
+    guard=(("PYTHONPATH", ""), ("PYTHONNOUSERSITE", "1")),
+    container_variables=("APPTAINERENV_VIRTUAL_ENV",),
+)
+BARE = RunscriptSettings(module="jax/0.4", sif_variable="SIFJAX")
+HOSTILE = RunscriptSettings(
+    module="x/1\nrm -rf ~ # $(id) `id` 'q' \"d\" }} {% raw %}",
+    sif_variable="SIFX",
+    gpus_per_rank="all",
+    cache_root="/tmp/a b'\"$(id)\n`id`",
+    tunables=(("NCCL_IB_HCA", "mlx5_0:1,'$(touch pwned)'\n\"\\"),),
+    tunables_multi_node=(("NCCL_IB_HCA", "'$(touch pwned)'\n"),),
+    large_caches="/scratch/'$(touch pwned)'",
+    host_suffix="'$(touch pwned)'\n",
+    nodes=(NodeType("'\n$(id)", gpus=1, partitions=("'$(touch${IFS}pwned)*",)),),
+    profilers=("'; touch pwned",),
+    refused=(("'; touch pwned", "`touch pwned`\n'"),),
+    guard=(("PYTHONPATH", "'$(touch pwned)"),),
+    binds=(
+        (Bind("/a'$(touch pwned)'\n\"\\", "/b `id`", "ro"), Bind("/c[x]/*/{uname_r}", required=True, pattern=True)),
+    ),
+)
+THOROUGH = os.environ.get("HPCMOD_THOROUGH") == "1"
+ALL_SETTINGS = [
+    pytest.param(SETTINGS, id="LUMI"),
+    pytest.param(BARE, id="no GPUs, no tunables"),
+    pytest.param(HOSTILE, id="hostile"),
+]
+
+
+def all_scripts(settings: RunscriptSettings) -> dict[str, str]:
+    outside = {
+        name: text for name, text in TEMPLATES.items() if name.startswith(LIBEXEC) and name != f"{LIBEXEC}README"
+    }
+    return {**render_runscripts(settings, templates=TEMPLATES), **outside}
+
+
+def is_bash(name: str) -> bool:
+    """Return whether a file is bash; the others are Python, or the logic of modulefiles."""
+    return name.endswith(".bash") or ("." not in name and not name.startswith(f"{LIBEXEC}host-command"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", ALL_SETTINGS if THOROUGH else ALL_SETTINGS[-1:])
+def test_shellcheck_finds_nothing(settings: RunscriptSettings, tmp_path: Path) -> None:
+    if shutil.which("shellcheck") is None:
+        pytest.skip("no shellcheck on this machine")
+    files = []
+    for number, (name, text) in enumerate(all_scripts(settings).items()):
+        path = tmp_path / (name if "/" in name or name in RUNSCRIPTS else str(number))
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        files += [path] if is_bash(name) else []
+    parts = [path for path in files if path.parent.name in ("lib", "libexec")]
+    # SC1003, SC2016: \\ and $ in single quotes are literal on purpose.
+    usual = ["shellcheck", "--exclude=SC1003,SC2016", "--external-sources", f"--source-path={tmp_path / 'lib'}"]
+    done = subprocess.run([*usual, *(path for path in files if path not in parts)], capture_output=True, text=True)
+    assert done.stdout == ""
+    # Variables of a part are set and used by others.
+    usual[1] += ",SC2034,SC2153,SC2154,SC2317,SC2329,SC1091"
+    done = subprocess.run([usual[0], usual[1], "--shell=bash", *parts], capture_output=True, text=True)
+    assert done.stdout == ""
+
+
+def test_run_scripts_are_the_same_in_each_installation_except_for_the_settings() -> None:
+    some, others = (render_runscripts(settings, templates=TEMPLATES) for settings in (SETTINGS, BARE))
+    assert {name for name in some if some[name] != others.get(name)} == {SETTINGS_FILE}
+    assert all(some[name] == (CHECKOUT / "runscripts" / name).read_text() for name in some if name != SETTINGS_FILE)
+
+
+@pytest.mark.parametrize("name", RUNSCRIPTS)
+def test_a_script_is_short_and_says_what_it_does(name: str) -> None:
+    first, second, *rest = TEMPLATES[name].splitlines()
+    assert first == "#!/bin/bash -p"
+    assert second.startswith("# ")
+    assert len(rest) <= (58 if name == "get-master" else 98)
+
+
+def test_the_wrapper_is_short_and_known_by_its_start() -> None:
+    text = TEMPLATES[f"{LIBEXEC}wrapper"]
+    assert "# hpcmod wrapper" in text[:60]
+    assert len(text.splitlines()) <= 60
+
+
+@pytest.mark.parametrize("settings", ALL_SETTINGS)
+def test_nothing_sleeps_or_starts_a_program_before_it_must(settings: RunscriptSettings) -> None:
+    for name, text in all_scripts(settings).items():
+        if not is_bash(name):
+            continue
+        bash = re.sub(r"<<'END_OF_PROGRAM'.*?^END_OF_PROGRAM$", "", text, flags=re.DOTALL | re.MULTILINE)
+        code = "\n".join(line for line in bash.splitlines() if not line.lstrip().startswith("#"))
+        assert not re.search(r"\bsleep\b|rocm-smi|\bwhoami\b|\bbasename\b", code)
+
+
+def test_the_cores_near_each_gpu_are_written_as_ranges_by_partition() -> None:
+    text = render_runscripts(SETTINGS, templates=TEMPLATES)[SETTINGS_FILE]
+    assert "\n_node_types=(\n  'standard-g small-g|2|0-2,5 8-9'\n)\n" in text
+
+
+@pytest.mark.parametrize("name", ["conda-python-distributed", "get-master"])
+def test_hostile_settings_run_nothing(name: str, tmp_path: Path) -> None:
+    script = tmp_path / "runscripts" / name
+    write_runscripts(script.parent, HOSTILE)
+    env = {
+        "PATH": "/usr/bin:/bin",
+        "SLURM_JOB_PARTITION": "x",
+        "HPCMOD_LAUNCHER": "torchrun",
+        "HPCMOD_PROFILE_RANK": "0",
+    }
+    for options in ([], ["--hpcmod-explain"], ["--help"]):
+        line = ["bash", str(script), *options]
+        subprocess.run(line, env=env, cwd=tmp_path, capture_output=True, stdin=subprocess.DEVNULL, check=False)
+    assert not list(tmp_path.rglob("pwned*"))
+
+
+PRINT_ALL = """
+from tests.plans import make_example
+from tests.unit.modules.text.test_runscript import all_scripts
+for site in ("lumi", "marenostrum5"):
+    plan = make_example(site)
+    print(plan, all_scripts(plan.runscripts))
+"""
+
+
+@pytest.mark.slow
+def test_plans_and_scripts_do_not_depend_on_the_order_of_sets_or_on_the_directory(tmp_path: Path) -> None:
+    """Each Python process orders sets of strings differently; two hash seeds are enough to notice that."""
+    printed = [
+        subprocess.run(
+            [sys.executable, "-c", PRINT_ALL],
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join([str(CHECKOUT), *sys.path])},
+            cwd=cwd,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed, cwd in (("1", CHECKOUT), ("2", tmp_path))
+    ]
+    assert "NCCL" in printed[0]
+    assert printed[0] == printed[1]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param(replace(SETTINGS, tunables=(("A=1; rm", "x"),)), id="tunable"),
+        pytest.param(replace(SETTINGS, tunables=(("", "x"),)), id="empty tunable"),
+        pytest.param(replace(SETTINGS, gpu_visibility=("X\n",)), id="visibility"),
+        pytest.param(replace(SETTINGS, gpus_per_rank="two"), id="GPUs of a rank"),
+        pytest.param(replace(SETTINGS, cache_root="/tmp\0"), id="NUL"),
+        pytest.param(replace(SETTINGS, nodes=(NodeType("x", partitions=("a b",)),)), id="partition with a blank"),
+        pytest.param(replace(SETTINGS, nodes=(NodeType("x", partitions=("a|b",)),)), id="partition with our separator"),
+    ],
+)
+def test_refuses_settings_that_no_script_can_hold(settings: RunscriptSettings) -> None:
+    with pytest.raises(BadInputError):
+        render_runscripts(settings, templates=TEMPLATES)
+
+
+def test_refuses_a_variable_of_the_image_that_is_none() -> None:
+    with pytest.raises(BadInputError, match=re.escape("'SIF-X' is not a valid variable name")):
+        render_runscripts(replace(SETTINGS, sif_variable="SIF-X"), templates=TEMPLATES)
+
+
+def test_a_template_cannot_write_a_value_without_quoting_it() -> None:
+    with pytest.raises(TypeError, match="without a quoting filter"):
+        render_runscripts(SETTINGS, templates={f"{SETTINGS_FILE}.j2": "echo {{ settings.module }}\n"})
+
+
+def test_a_template_cannot_name_a_setting_that_does_not_exist() -> None:
+    with pytest.raises(Exception, match="has no attribute 'modul'"):
+        render_runscripts(SETTINGS, templates={f"{SETTINGS_FILE}.j2": "echo {{ settings.modul | sh }}\n"})

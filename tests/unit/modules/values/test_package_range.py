@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import pytest
+
+from hpcmod.core.values.facts import Package
+from hpcmod.modules.values.package_range import has_any, parse_range
+
+
+@pytest.mark.parametrize(
+    ("wanted", "version", "holds"),
+    [
+        ("torch<2.6", "2.5.1+rocm6.2", True),
+        ("torch<2.6", "2.6.0", False),
+        ("torch<2.6", "2.6.0rc1", True),
+        ("torch<2.6", "2.6.0.dev20250101", True),
+        ("torch<=2.6", "2.6.0+cpu", True),
+        ("torch>2.6", "2.6.0.post1", True),
+        ("torch>=2.0,<2.6", "1.13", False),
+        ("torch >= 2.0, < 2.10", "2.9.1", True),
+        ("torch==2.6.0", "2.6", True),
+        ("torch", "0.1", True),
+        ("torch<2.6", "unknown", True),
+    ],
+)
+def test_versions_are_compared_as_python_does(wanted: str, version: str, holds: bool) -> None:
+    assert has_any([Package("Torch", version)], [parse_range(wanted)]) is holds
+
+
+def test_names_are_compared_as_package_indexes_do() -> None:
+    assert has_any([Package("Flash_Attn", "1.0")], [parse_range("flash-attn<2")])
+    assert not has_any([Package("flash", "1.0")], [parse_range("flash-attn<2")])
+
+
+@pytest.mark.parametrize("text", ["", "torch<", "torch ~=2", "torch<2.6;x", "torch<2.6,", "<2.6", "to rch<1"])
+def test_refuses_invalid_ranges(text: str) -> None:
+    with pytest.raises(ValueError, match=r"must look like torch<2\.6"):
+        parse_range(text)

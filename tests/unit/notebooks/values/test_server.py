@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hpcmod.notebooks.values.server import SERVER, Server, make_ssh_command, make_url, parse_server
+
+WORD = "abc"
+
+
+def test_a_server_on_a_node_is_reached_through_the_login_node() -> None:
+    server = parse_server(json.dumps({"hostname": "10.1.2.3", "port": 8899, "token": "x"}))
+    assert server == Server("10.1.2.3", 8899)
+    assert " ".join(make_ssh_command(server, node="nid001", login="alice@login")) == (
+        "ssh -N -L 8899:nid001:8899 alice@login"
+    )
+    assert make_ssh_command(server, node="", login="a@b")[3] == "8899:10.1.2.3:8899"
+    assert make_url(server, token=WORD, kind="lab") == "http://localhost:8899/lab?token=abc"
+    assert make_url(server, token=WORD, kind="notebook") == "http://localhost:8899/tree?token=abc"
+
+
+def test_a_server_on_the_loopback_interface_is_reached_on_its_own_node() -> None:
+    assert make_ssh_command(Server("127.0.0.1", 1), node="nid001", login="a@b")[3] == "1:localhost:1"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"hostname": "a", "port": null}'])
+def test_an_incomplete_file_is_not_a_server(text: str) -> None:
+    assert parse_server(text) is None
+
+
+def test_the_program_starts_a_server_whose_token_is_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "server.py").write_text(SERVER)
+    (tmp_path / "jupyterlab.py").write_text("import os, sys; print(sys.argv[1:], os.environ['JUPYTER_TOKEN_FILE'])")
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, tmp_path / "server.py", "jupyterlab", "local"],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "'--ip=127.0.0.1', '--port=" in done.stdout
+    assert done.stdout.strip().endswith(str(tmp_path / "token"))

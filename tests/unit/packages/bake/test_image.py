@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from hpcmod.core.errors import BadInputError, HpcmodError, LackingError, NoSpaceError, NotFoundError, VerificationError
+from hpcmod.core.values.facts import Package
+from hpcmod.images.inspect.contents import read_facts
+from hpcmod.images.integrity import file_sha256
+from hpcmod.images.sif.reader import read_sif, squashfs_partition
+from hpcmod.images.squashfs.reader import Squashfs
+from hpcmod.images.trust.provenance import read_provenance
+from hpcmod.packages.bake import writing
+from hpcmod.packages.bake.image import bake
+from hpcmod.packages.bake.writing import NewFile
+from tests import corpus
+
+pytestmark = pytest.mark.skipif(not corpus.HAS_MKSQUASHFS, reason="mksquashfs is missing")
+
+PREFIX = "/opt/miniconda3/envs/pytorch"
+SITE = f"{PREFIX}/lib/python3.12/site-packages"
+SCRIPT = "#!/user-software/venv/mine/bin/python3.12\nimport einops\n"
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Path:
+    return corpus.make_image(tmp_path / "image.sif")
+
+
+@pytest.fixture
+def packages(tmp_path: Path) -> Path:
+    top = tmp_path / "user-software"
+    site = top / "venv/mine/lib/python3.12/site-packages"
+    for name, text in {
+        "einops/__init__.py": "x = 1\n",
+        "einops-0.8.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: einops\nVersion: 0.8.0\n",
+        "torch-3.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: torch\nVersion: 3.0\n",
+        "image.pth": "import site\n",
+    }.items():
+        (site / name).parent.mkdir(parents=True, exist_ok=True)
+        (site / name).write_text(text)
+    (site / "einops/__init__.py").chmod(0o600)
+    (top / "venv/mine/bin").mkdir()
+    for name in ("einops-show", "pip", "torchrun", "python3.12"):
+        (top / "venv/mine/bin" / name).write_text(SCRIPT)
+        (top / "venv/mine/bin" / name).chmod(0o755)
+    (top / "data").mkdir()
+    (top / "data/large").write_bytes(os.urandom(300_000))
+    (top / "data/again").hardlink_to(top / "data/large")
+    os.mkfifo(top / "data/fifo")
+    return top
+
+
+def new(out: Path, **more: object) -> NewFile:
+    return NewFile(out, "hpcmod test", **more)  # type: ignore[arg-type]
+
+
+def make(image: Path, packages: Path, out: Path, **more: object) -> Path:
+    bake(image, packages, new(out, **more))
+    return out
+
+
+def read(sif: Path, path: str) -> bytes:
+    partition = squashfs_partition(read_sif(sif))
+    with sif.open("rb") as file:
+        return Squashfs(file, partition.offset, partition.size).read_bytes(path, 1 << 20)
+
+
+def mode_of(sif: Path, path: str) -> int:
+    partition = squashfs_partition(read_sif(sif))
+    with sif.open("rb") as file:
+        found = Squashfs(file, partition.offset, partition.size).find(path)
+        assert found is not None
+        return found.mode
+
+
+def test_an_empty_virtual_environment_is_refused(image: Path, tmp_path: Path) -> None:
+    top = tmp_path / "user-software"
+    site = top / "venv/mine/lib/python3.12/site-packages"
+    site.mkdir(parents=True)
+    (site / "image.pth").write_text("import site\n")
+    with pytest.raises(BadInputError, match="has no packages, so there is nothing to add") as refused:
+        make(image, top, tmp_path / "mine.sif")
+    assert "hpcmod add CONTAINER PACKAGE" in refused.value.cure
+    assert not (tmp_path / "mine.sif").exists()
+    (top / "data").write_text("x")
+    assert bake(image, top, new(tmp_path / "mine.sif"), dry_run=True).added == ()
+
+
+def test_conda_packages_are_refused_whose_files_name_the_path_of_the_user(image: Path, tmp_path: Path) -> None:
+    top = tmp_path / "user-software"
+    (top / "venv/mine/lib/python3.12/site-packages").mkdir(parents=True)
+    (top / "venv/mine/conda-meta").mkdir()
+    with pytest.raises(BadInputError, match="has conda packages, which cannot be moved"):
+        make(image, top, tmp_path / "mine.sif")
+    assert not (tmp_path / "mine.sif").exists()
+
+
+def test_a_baked_image_has_its_own_files_and_the_packages(image: Path, packages: Path, tmp_path: Path) -> None:
+    made = tmp_path / "mine.sif"
+    plan = bake(image, packages, new(made))
+    assert (plan.sha256, plan.size) == (file_sha256(made), made.stat().st_size)
+    assert plan.added == ("einops==0.8.0", "torch==3.0")
+    assert plan.commands == ("einops-show",)
+    facts = read_facts(made)
+    assert facts.python == read_facts(image).python
+    assert {Package("einops", "0.8.0"), Package("torch", "3.0"), Package("PyYAML", "6.0.2")} <= set(facts.packages)
+    assert "einops-show" in facts.commands
+    assert read(made, "/opt/hpcmod-packages/1/lib/python3.12/site-packages/einops/__init__.py") == b"x = 1\n"
+    assert mode_of(made, "/user-software/venv/mine/lib/python3.12/site-packages/einops/__init__.py") == 0o644
+    assert read(made, "/user-software/data/again") == (packages / "data/large").read_bytes()
+    assert (
+        read(made, f"{PREFIX}/bin/einops-show")
+        == SCRIPT.replace("/user-software/venv/mine/bin/python3.12", f"{PREFIX}/bin/python3.12").encode()
+    )
+    assert read(made, f"{PREFIX}/bin/torchrun") == b"#!/bin/sh\n"
+    assert read(made, f"{SITE}/_hpcmod_packages.pth") == b"import _hpcmod_packages\n"
+
+
+def test_labels_and_provenance_name_the_baked_image(image: Path, packages: Path, tmp_path: Path) -> None:
+    made = make(image, packages, tmp_path / "mine.sif")
+    labels = json.loads(read(made, "/.singularity.d/labels.json"))
+    assert labels["org.opencontainers.image.title"] == "a test image"
+    assert labels["org.hpcmod.bake.image"] == f"sha256:{file_sha256(image)}"
+    known = read_provenance(made)
+    assert known is not None
+    assert (known.sha256, known.size) == (file_sha256(made), made.stat().st_size)
+
+
+def test_a_squashfs_gives_the_same_image_as_often_as_it_is_baked(image: Path, packages: Path, tmp_path: Path) -> None:
+    (packages / "data/fifo").unlink()
+    packed = corpus.pack(packages, tmp_path / "packed.squashfs")
+    one, two = (make(image, packed, tmp_path / name) for name in ("one.sif", "two.sif"))
+    assert file_sha256(one) == file_sha256(two)
+    assert read(one, "/user-software/data/large") == (packages / "data/large").read_bytes()
+    other = corpus.pack(packages, tmp_path / "other.squashfs", "-comp", "zstd")
+    mixed = make(image, other, tmp_path / "mixed.sif")
+    assert read(mixed, "/user-software/data/large") == (packages / "data/large").read_bytes()
+
+
+def test_a_baked_image_can_be_baked_again_and_the_newest_packages_come_first(
+    image: Path, packages: Path, tmp_path: Path
+) -> None:
+    first = make(image, packages, tmp_path / "first.sif")
+    info = packages / "venv/mine/lib/python3.12/site-packages/einops-0.8.0.dist-info"
+    info.rename(info.with_name("einops-0.9.0.dist-info"))
+    info.with_name("einops-0.9.0.dist-info").joinpath("METADATA").write_text("Name: einops\nVersion: 0.9.0\n")
+    second = tmp_path / "second.sif"
+    assert bake(first, packages, new(second)).prefix == "/opt/hpcmod-packages/2"
+    assert Package("einops", "0.9.0") in read_facts(second).packages
+    assert Package("einops", "0.8.0") not in read_facts(second).packages
+
+
+def test_a_plan_writes_nothing(image: Path, packages: Path, tmp_path: Path) -> None:
+    before = sorted(tmp_path.rglob("*"))
+    assert bake(image, packages, new(tmp_path / "mine.sif"), dry_run=True).commands == ("einops-show",)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (lambda top: (top / "venv/mine/lib/python3.12").rename(top / "venv/mine/lib/python3.11"), LackingError),
+        (lambda top: (top / "venv").rename(top / "other"), BadInputError),
+        (lambda top: top.rename(top.with_name("elsewhere")), NotFoundError),
+    ],
+)
+def test_packages_that_do_not_fit_are_refused(
+    image: Path, packages: Path, tmp_path: Path, change: object, error: type[HpcmodError]
+) -> None:
+    change(packages)  # type: ignore[operator]
+    with pytest.raises(error):
+        make(image, packages, tmp_path / "mine.sif")
+    assert not (tmp_path / "mine.sif").exists()
+
+
+def test_an_existing_file_is_replaced_only_by_force(image: Path, packages: Path, tmp_path: Path) -> None:
+    out = tmp_path / "mine.sif"
+    out.write_text("mine")
+    with pytest.raises(BadInputError, match="already exists"):
+        make(image, packages, out)
+    assert out.read_text() == "mine"
+    assert read_facts(make(image, packages, out, force=True)).python
+
+
+def test_an_image_that_was_changed_is_refused_and_nothing_is_left(image: Path, packages: Path, tmp_path: Path) -> None:
+    sha256 = file_sha256(image)
+    corpus.flip_byte(image, at=100)
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(VerificationError, match="sha256"):
+        make(image, packages, tmp_path / "mine.sif", sha256=sha256)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_full_disk_is_reported_and_nothing_is_left(
+    image: Path, packages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: object) -> str:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(writing, "sync_and_hash", full)
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(NoSpaceError):
+        make(image, packages, tmp_path / "mine.sif")
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_one_of_several_environments_is_chosen_by_name(image: Path, packages: Path, tmp_path: Path) -> None:
+    (packages / "venv/other/lib/python3.12/site-packages/x-1.dist-info").mkdir(parents=True)
+    out = new(tmp_path / "mine.sif")
+    with pytest.raises(BadInputError, match="mine, other"):
+        bake(image, packages, out, dry_run=True)
+    assert bake(image, packages, out, venv="other", dry_run=True).added == ("x==1",)

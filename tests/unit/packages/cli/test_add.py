@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.calls import data, hpcmod, must
+from tests.unit.packages.cli.test_states import active
+
+
+def test_a_dry_run_prints_the_plan_and_changes_nothing(home: Path, tmp_path: Path) -> None:
+    before = sorted(home.rglob("*"))
+    requirements = tmp_path / "requirements.txt"
+    requirements.write_text("torchinfo\n--extra-index-url https://example.org/simple\n")
+    lines = must(
+        "add", "PyTorch", "timm<1", "-r", str(requirements), "--allow-replace", "torch", "--dry-run"
+    ).splitlines()
+    assert "requirement: timm<1" in lines
+    assert "requirement: torchinfo" in lines
+    assert "may replace: torch" in lines
+    assert "constraints: 0 packages of the image" in lines
+    assert "constraint: einops==0.8.1" in lines
+    assert "--extra-index-url=https://example.org/simple" in lines[-1]
+    assert sorted(home.rglob("*")) == before
+    found = data("drop", "PyTorch", "needy", "--dry-run")
+    assert (found["state"], found["before"], "requirement: einops" in found["plan"]) == (None, 2, True)
+
+
+def test_the_set_is_that_of_the_environment_or_the_option(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert data("add", "PyTorch", "x", "--dry-run", "--set", "mine")["set"] == "mine"
+    assert data("add", "PyTorch", "x", "--dry-run", "--shared", "/proj/ai")["directory"] == "/proj/ai/PyTorch"
+    monkeypatch.setenv("HPCMOD_PACKAGES", "other@3")
+    assert data("add", "PyTorch", "x", "--dry-run")["set"] == "other"
+    monkeypatch.setenv("HPCMOD_PACKAGES_DIR", str(home / "elsewhere"))
+    assert data("add", "PyTorch", "x", "--dry-run")["directory"] == f"{home}/elsewhere/packages/PyTorch/other"
+
+
+def test_dropping_everything_needs_no_pip(home: Path) -> None:
+    refused = hpcmod("drop", "PyTorch", "einops", "needy")
+    assert "no container runtime" in refused.output
+    assert active(home).startswith("states/2-")
+
+
+def test_manually_installed_packages_are_reported_before_they_are_hidden(home: Path) -> None:
+    venv = home.parent / "software/PyTorch/2.7.1/user-software/venv/pytorch/lib/python3.12/site-packages"
+    venv.mkdir(parents=True)
+    (venv / "image.pth").touch()
+    first = ("add", "PyTorch", "x", "--dry-run", "--set", "first")
+    assert "by hand" not in hpcmod(*first).stderr
+    (venv / "mine.py").touch()
+    said = " ".join(hpcmod(*first).stderr.split())
+    assert "hidden while these packages are active: those installed by hand in " in said
+    assert f"hpcmod add PyTorch --from {home.parent}/software/PyTorch/2.7.1/user-software" in said
+    assert "by hand" not in hpcmod("add", "PyTorch", "x", "--dry-run").stderr  # already hidden by the active set
+
+
+def test_plain_files_are_added_and_dropped_by_their_place(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "R").mkdir()
+    placed = f"{tmp_path}/R:/user-software/R"
+    lines = must("add", "PyTorch", "--files", placed, "--dry-run").splitlines()
+    assert f"files: /user-software/R from {tmp_path}/R" in lines
+    assert hpcmod("add", "PyTorch", "--files", f"{tmp_path}/missing:/user-software/R").exit_code == 3
+    refused = hpcmod("drop", "PyTorch", "/user-software/R")
+    assert (refused.exit_code, "no files of yours at /user-software/R" in refused.stderr) == (2, True)

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hpcmod.core.errors import NotFoundError
+from hpcmod.packages import building, rebasing
+from hpcmod.packages.building import Resolution
+from hpcmod.packages.cli import rebase as verb
+from hpcmod.packages.values.plan import StatePlan
+from hpcmod.packages.values.state import Locked
+from tests.calls import data, hpcmod
+from tests.package_states import EINOPS
+from tests.unit.packages.cli.test_states import active
+
+
+@pytest.fixture(autouse=True)
+def no_needy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fake pip that finds no version of needy; tests/integration runs the real one."""
+
+    def resolve(plan: StatePlan, *_: object) -> tuple[Locked, ...]:
+        if "needy" in plan.lines:
+            raise NotFoundError("no version of needy fits")
+        return (EINOPS,) if "einops" in plan.lines else ()
+
+    monkeypatch.setattr(rebasing, "resolve_packages", lambda plan, _: Resolution(resolve(plan), plan.conda))
+    monkeypatch.setattr(building, "_install", lambda plan, *_: resolve(plan))
+    monkeypatch.setattr("hpcmod.packages.builder.find_runtime", lambda _: "/bin/false")
+
+
+def test_packages_that_cannot_be_installed_are_reported_and_nothing_changes(home: Path) -> None:
+    result = hpcmod("rebase", "PyTorch")
+    assert result.exit_code == 1
+    assert result.stdout == "einops: same 0.8.1\nneedy: gone 1.0 (no version of needy fits)\n"
+    assert "hpcmod rebase PyTorch --without needy" in result.stderr
+    assert active(home).startswith("states/2-")
+    assert json.loads(hpcmod("rebase", "PyTorch", "--json").stdout)["error"]["code"] == 1
+
+
+def test_packages_can_be_left_out(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert data("rebase", "PyTorch", "--without", "needy", "--dry-run")["state"] is None
+    monkeypatch.setattr(verb, "on_a_terminal", lambda: True)
+    assert hpcmod("rebase", "PyTorch", "--without", "needy").exit_code == 1  # no answer to the prompt
+    assert active(home).startswith("states/2-")
+    found = hpcmod("rebase", "PyTorch", "--without", "needy", "--yes")
+    assert (found.exit_code, found.stdout) == (0, "einops: same 0.8.1\nneedy: removed 1.0\n"), found.output
+    assert active(home).startswith("states/4-")

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from hpcmod.catalogue.cli.containers import find_ready, look_around
+from hpcmod.packages.cli.bake import own_packages
+from tests.calls import data, hpcmod, must
+from tests.package_states import TAG
+
+
+def active(home: Path) -> str:
+    link = home / f".local/share/hpcmod/packages/PyTorch/default/active-{TAG}.squashfs"
+    return str(link.readlink())
+
+
+def test_packages_lists_your_packages_and_their_dependencies(home: Path) -> None:
+    assert must("packages", "PyTorch").splitlines() == [
+        "einops  0.8.1  yours  2026-01-01  100 B  example.org",
+        "needy   1.0    yours  2026-01-01  50 B   /wheels",
+    ]
+    assert [one["number"] for one in data("packages", "PyTorch", "--history")["history"]] == [1, 2, 3]
+    found = data("packages", "PyTorch", "--lock")
+    assert (found["state"]["number"], found["sets"]) == (2, ["default"])
+    assert "needy==1.0 --hash=sha256:" in found["lock"]
+    assert must("packages", "PyTorch", "--lock") == found["lock"]
+    assert "2 *" in must("packages", "PyTorch", "--history")
+
+
+def test_differences_are_shown(home: Path) -> None:
+    assert must("packages", "PyTorch", "--diff", "1", "2") == "needy: added 1.0\n"
+    assert data("packages", "PyTorch", "--diff", "2", "1")["changes"][0]["verdict"] == "removed"
+
+
+def test_undo_needs_no_container(home: Path) -> None:
+    assert must("undo", "PyTorch", "--dry-run") == "needy: removed 1.0\n"
+    assert active(home) == f"states/2-{TAG}.squashfs"
+    assert must("undo", "PyTorch") == "needy: removed 1.0\n"
+    assert active(home) == f"states/1-{TAG}.squashfs"
+    assert data("undo", "PyTorch")["state"]["packages"] == []
+    assert hpcmod("undo", "PyTorch").exit_code == 3
+
+
+def test_undo_without_a_container_says_which_commands_are_meant(home: Path) -> None:
+    for words, number in (((), ""), (("17",), " 17")):
+        done = hpcmod("undo", *words)
+        said = " ".join(done.stderr.split())
+        assert (done.exit_code, "undo the last change of your packages: hpcmod undo PyTorch" in said) == (2, True), said
+        assert f"To undo a change of the site's catalogue: hpcmod catalogue undo{number}" in said
+    (home / ".local").rename(home / "away")
+    assert "hpcmod undo NAME" in hpcmod("undo").stderr
+
+
+def test_any_state_for_this_image_can_be_used(home: Path) -> None:
+    assert "state 1 of `default` for PyTorch/2.7.1 is active" in hpcmod("packages", "PyTorch", "--use", "1").stderr
+    assert active(home) == f"states/1-{TAG}.squashfs"
+    assert hpcmod("packages", "PyTorch", "--use", "3").exit_code == 2
+    assert hpcmod("packages", "PyTorch", "--use", "9").exit_code == 3
+
+
+def test_old_states_are_removed(home: Path) -> None:
+    assert data("packages", "PyTorch", "--gc", "--keep", "0", "--dry-run")["removed"] == []
+    must("packages", "PyTorch", "--use", "1")
+    assert must("packages", "PyTorch", "--gc", "--keep", "0") == "2  4.1 kB\n"
+    assert [one["number"] for one in data("packages", "PyTorch", "--history")["history"]] == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("packages", "PyTorch", "--set", "other"), 3, "your sets: default"),
+        (("packages", "PyTorch", "--set", "../up"), 2, "not a valid name"),
+        (("packages", "PyTorch", "--lock", "--gc"), 2, "only one of"),
+        (("packages", "Nothing"), 3, "Nothing"),
+        (("drop", "PyTorch", "torch"), 2, "not among your packages"),
+        (("add", "PyTorch"), 2, "give packages"),
+        (("add", "PyTorch", "-r", "missing.txt"), 3, "no such file"),
+        (("add", "PyTorch", "--lock", "x", "einops"), 2, "give no others"),
+        (("add", "PyTorch", "einops"), 7, "no container runtime"),
+        (("rebase", "PyTorch"), 7, "no container runtime"),
+        (("undo", "PyTorch", "--set", "other"), 3, "your sets: default"),
+    ],
+)
+def test_faults_say_what_to_do(home: Path, words: tuple[str, ...], code: int, said: str) -> None:
+    before = sorted(home.rglob("*"))
+    result = hpcmod(*words)
+    assert (result.exit_code, said in result.output) == (code, True), result.output
+    assert sorted(home.rglob("*")) == before
+
+
+def test_verify_covers_the_packages(home: Path) -> None:
+    states = home / ".local/share/hpcmod/packages/PyTorch/default/states"
+    record = states / f"2-{TAG}.json"
+    values = json.loads(record.read_text())
+    values["sha256"] = sha256((states / f"2-{TAG}.squashfs").read_bytes()).hexdigest()
+    record.write_text(json.dumps(values))
+    assert levels("verify", "PyTorch") == ["unknown", "ok"]
+    (states / f"2-{TAG}.squashfs").write_bytes(b"hsqs")
+    assert levels("verify", "PyTorch") == ["unknown", "fail"]
+    assert hpcmod("verify", "PyTorch").exit_code == 4
+
+
+def levels(*words: str) -> list[str]:
+    findings = json.loads(hpcmod(*words, "--json").stdout)["findings"]
+    return [one["level"] for one in findings if one["rule"] == "packages"]
+
+
+def test_a_set_that_a_failed_add_left_empty_has_no_packages(home: Path) -> None:
+    (home / ".local/share/hpcmod/packages/PyTorch/empty/states").mkdir(parents=True)
+    result = hpcmod("packages", "PyTorch", "--set", "empty")
+    assert (result.exit_code, "you have no packages `empty` for PyTorch/2.7.1" in result.stderr) == (3, True)
+
+
+def test_undo_imports_nothing_that_installs_packages_or_changes_catalogues() -> None:
+    program = "import sys, hpcmod.catalogue.cli.lifecycle, hpcmod.packages.cli.states; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    heavy = {"jinja2", "requests", "hpcmod.catalogue.change", "hpcmod.catalogue.admin.lifecycle"}
+    heavy |= {"hpcmod.packages.building", "hpcmod.modules.user_layer", "hpcmod.images.squashfs.reader"}
+    assert heavy & set(done.stdout.split()) == set()
+
+
+@pytest.mark.parametrize(
+    ("chosen", "found"),
+    [
+        ("", f"2-{TAG}.squashfs"),
+        ("default@1", f"1-{TAG}.squashfs"),
+        ("default@3", "user-software.squashfs"),
+        ("none", "user-software.squashfs"),
+        ("other", "user-software.squashfs"),
+    ],
+)
+def test_bake_takes_the_packages_that_the_module_uses(
+    home: Path, monkeypatch: pytest.MonkeyPatch, chosen: str, found: str
+) -> None:
+    monkeypatch.setenv("HPCMOD_PACKAGES", chosen)
+    assert next(own_packages(find_ready(look_around(None), "PyTorch"))).name == found

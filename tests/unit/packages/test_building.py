@@ -1,0 +1,162 @@
+"""Building states without a container; tests/integration/test_user_packages.py runs the real pip in containers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpcmod.core.errors import CheckFailedError, LackingError
+from hpcmod.images.squashfs.pack import unpack
+from hpcmod.packages import building
+from hpcmod.packages.builder import Builder
+from hpcmod.packages.building import build_state, resolve_packages
+from hpcmod.packages.sets import PackageSet
+from hpcmod.packages.values.files import PlacedFiles
+from hpcmod.packages.values.plan import PackageChange, PipOptions, StatePlan, make_state_plan
+from hpcmod.packages.values.requirement import Requirements
+from hpcmod.packages.values.state import State
+from tests.package_states import TARGET, write_set
+from tests.programs import make_program
+
+LISTS = """#!/bin/sh
+printf '%s\\n' "$@" >"$ARGUMENTS"
+env >>"$ARGUMENTS"
+exit 7
+"""
+"""A fake runtime that records how it is called."""
+
+
+def plan_of(directory: Path, *lines: str) -> StatePlan:
+    pip = PipOptions(("--no-index",), places=("/wheels, with: signs",))
+    change = PackageChange(added=Requirements(lines), pip=pip, action="add")
+    return make_state_plan(TARGET, change, directory=str(directory), number=1, parent=None)
+
+
+@pytest.fixture
+def builder(builder: Builder, tmp_path: Path) -> Builder:
+    make_program(tmp_path / "runtime", LISTS)
+    environ = {
+        "PATH": os.defpath,
+        "ARGUMENTS": str(tmp_path / "arguments"),
+        "PIP_INDEX_URL": "https://example.org",
+        "PIP_TARGET": "/x",
+        "PYTHONPATH": "/host",
+        "SINGULARITY_BINDPATH": "/other:/user-software",
+    }
+    return replace(builder, runtime=str(tmp_path / "runtime"), environ=environ)
+
+
+def test_pip_gets_its_own_settings_and_none_of_the_host(tmp_path: Path, builder: Builder) -> None:
+    with pytest.raises(CheckFailedError):
+        resolve_packages(plan_of(tmp_path, "x"), builder)
+    called = (tmp_path / "arguments").read_text().splitlines()
+    assert called[:2] == ["exec", "--bind"]
+    assert called[2].startswith(str(builder.temporary)) and called[2].endswith(":/user-software")
+    assert called[3:6] == ["--bind", r"/wheels\, with\: signs:/wheels\, with\: signs:ro", "/images/torch.sif"]
+    assert "--dry-run" in called
+    assert "PIP_INDEX_URL=https://example.org" in called
+    assert "APPTAINERENV_PYTHONNOUSERSITE=1" in called
+    assert not [line for line in called if line.startswith(("PIP_TARGET", "PYTHONPATH", "SINGULARITY_BINDPATH"))]
+
+
+def test_pip_sees_the_files_that_its_settings_name(tmp_path: Path, builder: Builder) -> None:
+    certificates = tmp_path / "site.pem"
+    certificates.touch()
+    settings = {"PIP_CERT": str(certificates), "SSL_CERT_FILE": str(certificates), "PIP_CONFIG_FILE": "/missing"}
+    with pytest.raises(CheckFailedError):
+        resolve_packages(plan_of(tmp_path, "x"), replace(builder, environ={**builder.environ, **settings}))
+    called = (tmp_path / "arguments").read_text().splitlines()
+    assert called[5:8] == ["--bind", f"{certificates}:{certificates}:ro", "/images/torch.sif"]
+
+
+def test_nothing_is_left_of_a_state_that_fails(tmp_path: Path, builder: Builder) -> None:
+    found = write_set(tmp_path / "default")
+    with pytest.raises(CheckFailedError, match="pip failed"):
+        build_state(plan_of(found.directory, "x"), found, builder)
+    assert list((found.directory / "states").iterdir()) == []
+    assert list(builder.temporary.iterdir()) == []
+
+
+def test_what_a_killed_run_left_in_the_temporary_directory_is_removed(
+    tmp_path: Path, builder: Builder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = write_set(tmp_path / "default")
+    child = os.fork()
+    if child == 0:
+        monkeypatch.setattr(building, "run", lambda *_, **__: os._exit(9))
+        build_state(plan_of(found.directory, "x"), found, builder)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    assert list(builder.temporary.iterdir())
+    build_state(plan_of(found.directory), found, builder)
+    assert list(builder.temporary.iterdir()) == []
+
+
+def test_a_state_is_active_before_the_temporary_directory_is_removed(tmp_path: Path, builder: Builder) -> None:
+    """Removing it takes seconds; a process killed during that time must not leave an unused state."""
+    found = write_set(tmp_path / "default")
+    during = []
+
+    def settle(state: State) -> State:
+        during.extend(builder.temporary.iterdir())
+        return found.settle(None, state)
+
+    state = build_state(plan_of(found.directory), found, builder, settle=settle)
+    assert during and found.active(state.tag) == state
+
+
+def test_reports_a_missing_temporary_directory(tmp_path: Path, builder: Builder) -> None:
+    builder.temporary.rmdir()
+    with pytest.raises(LackingError, match="no such directory"):
+        resolve_packages(plan_of(tmp_path, "x"), builder)
+
+
+def test_an_image_without_pip_gets_ours(tmp_path: Path, builder: Builder) -> None:
+    plan = plan_of(tmp_path, "x")
+    with pytest.raises(CheckFailedError):
+        resolve_packages(replace(plan, target=replace(TARGET, packages=())), builder)
+    called = (tmp_path / "arguments").read_text()
+    assert "/pip:/user-software/.hpcmod/pip:ro\n" in called
+    assert "\n/user-software/venv/pytorch/bin/python\n/user-software/.hpcmod/pip\ninstall\n" in called
+
+
+def test_plain_files_are_in_every_later_state_until_they_are_dropped(tmp_path: Path, builder: Builder) -> None:
+    found = write_set(tmp_path / "default")
+    source = tmp_path / "R"
+    (source / "sub").mkdir(parents=True)
+    (source / "sub/data").write_text("one")
+    (source / "link").symlink_to("sub/data")
+    (tmp_path / "notes").write_text("notes")
+    placed = [
+        PlacedFiles("/user-software/R/library", str(source)),
+        PlacedFiles("/user-software/notes", str(tmp_path / "notes")),
+    ]
+    first = build_state(plan_files(found.directory, None, files=placed), found, builder)
+    assert set(content_of(found, first, tmp_path / "1")) == {"R/library/sub/data", "R/library/link", "notes"}
+    (source / "sub/data").write_text("two")
+    second = build_state(plan_files(found.directory, first), found, builder)
+    assert second.files == tuple(placed)
+    assert content_of(found, second, tmp_path / "2") == content_of(found, first, tmp_path / "again")
+    third = build_state(
+        plan_files(found.directory, second, files=placed[:1], drop="/user-software/notes"), found, builder
+    )
+    assert content_of(found, third, tmp_path / "3")["R/library/sub/data"] == "two"
+    assert third.files == (placed[0],)
+
+
+def plan_files(
+    directory: Path, parent: State | None, *, files: Sequence[PlacedFiles] = (), drop: str = ""
+) -> StatePlan:
+    change = PackageChange(files=tuple(files), dropped_files=(drop,) if drop else (), action="add")
+    number = parent.number + 1 if parent else 1
+    return make_state_plan(TARGET, change, directory=str(directory), number=number, parent=parent)
+
+
+def content_of(found: PackageSet, state: State, target: Path) -> dict[str, str]:
+    with found.tree.open_file(f"states/{state.number}-{state.tag}.squashfs") as file:
+        unpack(file, target, skipped=["venv"])
+    return {str(path.relative_to(target)): path.read_text() for path in target.rglob("*") if path.is_file()}

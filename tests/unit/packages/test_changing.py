@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpcmod.core.errors import BadInputError, CheckFailedError, LackingError, NotFoundError
+from hpcmod.core.values.facts import Provenance
+from hpcmod.images.squashfs.reader import Squashfs
+from hpcmod.modules.installed import Installed
+from hpcmod.modules.values.install_record import InstalledImage, InstallRecord, OwnPackages
+from hpcmod.packages.builder import Builder
+from hpcmod.packages.changing import collect, make_change, plan_change, read_target, undo_change, use
+from hpcmod.packages.values.files import PlacedFiles
+from hpcmod.packages.values.lockfile import parse_package_lock
+from hpcmod.packages.values.plan import PackageChange
+from hpcmod.packages.values.requirement import Requirements
+from tests.package_states import EINOPS, NEEDY, OTHER_TAG, SHA256, TAG, TARGET, make_state, write_set
+
+RECORD = InstallRecord(
+    image=InstalledImage("/images/torch.sif", SHA256),
+    packages=TARGET.packages,
+    provenance=Provenance(TARGET.reference, "", SHA256, 1, "", ""),
+    own_packages=OwnPackages("PyTorch", TAG, "/user-software/venv/pytorch", TARGET.python),
+)
+
+
+def installed(record: InstallRecord) -> Installed:
+    return Installed("PyTorch/2.7.1", Path("/m"), Path("/r"), record)
+
+
+def no_talk(line: str) -> None:
+    raise AssertionError(line)
+
+
+def test_the_target_comes_from_the_record_of_the_installation() -> None:
+    assert read_target(installed(RECORD)) == TARGET
+    with pytest.raises(LackingError, match="no Python"):
+        read_target(installed(replace(RECORD, own_packages=None)))
+
+
+def test_undo_follows_the_parents_and_ends_without_packages(tmp_path: Path, builder: Builder) -> None:
+    one, two = make_state(1, EINOPS), make_state(2, EINOPS, NEEDY, parent=1)
+    found = write_set(tmp_path / "default", one, two)
+    assert undo_change(TARGET, found, builder, no_talk) == (two, one)
+    before, empty = undo_change(TARGET, found, builder, no_talk)
+    assert (before, empty.number, empty.locked, found.active(TAG)) == (one, 3, (), empty)
+    with pytest.raises(NotFoundError, match="nothing to undo"):
+        undo_change(TARGET, found, builder, no_talk)
+    assert list(builder.temporary.iterdir()) == []
+    with (found.directory / f"states/3-{TAG}.squashfs").open("rb") as file:
+        packed = Squashfs(file, 0, empty.size)
+        assert packed.listdir("/venv/pytorch/bin") == ["activate", "pip", "pip3", "python", "python3", "python3.12"]
+
+
+def test_undo_says_so_if_the_state_before_was_removed(tmp_path: Path, builder: Builder) -> None:
+    found = write_set(tmp_path / "default", make_state(2, EINOPS, parent=1))
+    with pytest.raises(NotFoundError, match="state 1 not found"):
+        undo_change(TARGET, found, builder, no_talk)
+
+
+def test_only_states_for_this_image_can_be_used(tmp_path: Path) -> None:
+    one, other = make_state(1, EINOPS), make_state(2, NEEDY, tag=OTHER_TAG)
+    found = write_set(tmp_path / "default", one, make_state(3), other)
+    assert use(TARGET, found, 1, no_talk) == one
+    with pytest.raises(BadInputError, match="was made for PyTorch"):
+        use(TARGET, found, 2, no_talk)
+    assert found.active(TAG) == one
+
+
+def test_old_states_are_removed_except_active_ones_and_their_parents(tmp_path: Path) -> None:
+    states = [make_state(1, tag=OTHER_TAG), *(make_state(number, parent=number - 1) for number in (2, 3, 4, 5, 6))]
+    found = write_set(tmp_path / "default", *states)
+    found.switch(states[3])
+    assert collect(found, keep=1, tell=no_talk, dry_run=True) == [(2, 4096), (5, 4096)]
+    assert collect(found, keep=1, tell=no_talk, dry_run=False) == [(2, 4096), (5, 4096)]
+    assert list(found.numbers()) == [1, 3, 4, 6]
+    assert len(list((found.directory / "states").iterdir())) == 8
+
+
+def test_a_state_in_use_can_still_be_read_after_it_was_removed(tmp_path: Path) -> None:
+    found = write_set(tmp_path / "default", make_state(1), make_state(2), make_state(3))
+    with (found.directory / f"states/1-{TAG}.squashfs").open("rb") as running:
+        collect(found, keep=0, tell=no_talk, dry_run=False)
+        assert len(running.read()) == 4096
+
+
+def test_a_change_that_fails_leaves_the_set_as_it_was(tmp_path: Path, builder: Builder) -> None:
+    found = write_set(tmp_path / "default", make_state(1, EINOPS))
+    names = sorted((found.directory / "states").iterdir())
+    with pytest.raises(CheckFailedError):
+        make_change(TARGET, found, PackageChange(added=Requirements(("x",)), action="add x"), builder, no_talk)
+    assert found.active(TAG) == make_state(1, EINOPS)
+    assert sorted((found.directory / "states").iterdir()) == names
+    assert list(builder.temporary.iterdir()) == []
+
+
+def test_a_lock_replaces_everything(tmp_path: Path) -> None:
+    found = write_set(tmp_path / "default", make_state(1, EINOPS))
+    lock = parse_package_lock(f"needy==1.0 --hash=sha256:{'b' * 64}\n", "x")
+    plan = plan_change(TARGET, found, PackageChange(Requirements(lock.requirements), locked=lock.lines))
+    assert (plan.requirements, plan.lines) == (("needy==1.0",), lock.lines)
+    assert "einops==0.8.1" not in plan.constraints
+
+
+def test_a_package_that_was_not_added_cannot_be_dropped(tmp_path: Path) -> None:
+    found = write_set(tmp_path / "default", replace(make_state(1, EINOPS, NEEDY), requirements=("needy",)))
+    with pytest.raises(BadInputError, match="another package"):
+        plan_change(TARGET, found, PackageChange(dropped=("einops",)))
+
+
+def test_a_lock_replaces_packages_and_keeps_plain_files(tmp_path: Path) -> None:
+    placed = PlacedFiles("/user-software/R", "/r")
+    state = make_state(1, EINOPS, files=(placed,))
+    found = write_set(tmp_path / "default", state)
+    lock = parse_package_lock(f"needy==1.0 --hash=sha256:{'b' * 64}\n", "my.lock")
+    plan = plan_change(TARGET, found, PackageChange(Requirements(lock.requirements), locked=lock.lines))
+    assert (plan.parent, plan.requirements) == (None, ("needy==1.0",))
+    assert (plan.files, plan.new_files, plan.files_parent) == ((placed,), (), state)

@@ -1,0 +1,96 @@
+"""Known endings, tested on excerpts from public threads, each with its source."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpcmod.core.resources import known_endings
+from hpcmod.runs.values.endings.diagnosis import Diagnosis, diagnose
+from hpcmod.runs.values.endings.ending import HINT, Ending, parse_endings
+from hpcmod.runs.values.endings.events import Log, read_events
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+HERE = Path(__file__).parent
+CHECKOUT = HERE.parents[4]
+KNOWN: tuple[Ending, ...] = tuple(
+    one for name, text in known_endings().items() for one in parse_endings(text, f"{name}.toml")
+)
+
+
+def excerpts(name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = tomllib.loads((HERE / name).read_text()).get("excerpt", [])
+    return found
+
+
+def explain(text: str) -> Diagnosis:
+    return diagnose(read_events(Log("job.out", text), KNOWN))
+
+
+def is_explained(one: dict[str, Any]) -> bool:
+    """Return whether the diagnosis of an excerpt is as expected."""
+    found = explain(one["text"])
+    if "followed" in one:
+        return found.cause is None and one["followed"] in [group.rule for group in found.followed]
+    main = found.cause if found.cause and found.cause.kind != HINT else None
+    return (main.rule if main else "") == one["main"] or (found.cause is not None and found.cause.rule == one["main"])
+
+
+@pytest.mark.parametrize("one", excerpts("corpus.toml"), ids=lambda one: one["source"].partition("//")[2])
+@pytest.mark.slow
+def test_an_excerpt_is_explained(one: dict[str, Any]) -> None:
+    found = explain(one["text"])
+    assert is_explained(one), found
+    if "ranks" in one:
+        assert found.cause is not None and list(found.cause.ranks) == one["ranks"]
+    if "place" in one:
+        assert found.cause is not None and found.cause.place == one["place"]
+    if "signal" in one:
+        assert found.cause is not None and found.cause.signal == one["signal"]
+
+
+def test_every_excerpt_has_a_public_source() -> None:
+    sources = [one["source"] for name in ("corpus.toml", "held_out.toml") for one in excerpts(name)]
+    assert all(source.startswith("https://") for source in sources)
+    assert len(sources) == len(set(sources)) >= 60
+    assert len({source.partition("#")[0] for source in sources}) >= 25
+
+
+@pytest.mark.parametrize("one", excerpts("held_out.toml"), ids=lambda one: one["source"].partition("//")[2])
+@pytest.mark.slow
+def test_an_excerpt_that_the_first_rules_did_not_know_is_explained(one: dict[str, Any]) -> None:
+    """The first score is in docs/explanation/run-diagnosis.md; excerpts missed then have `first = "missed"`."""
+    assert is_explained(one), explain(one["text"])
+
+
+def test_the_first_scores_are_those_that_the_page_reports() -> None:
+    page = (CHECKOUT / "docs" / "explanation" / "run-diagnosis.md").read_text()
+    for number in (1, 2, 3):
+        held_out = [one for one in excerpts("held_out.toml") if one.get("round", 1) == number]
+        explained = [one for one in held_out if "first" not in one]
+        assert f"**{len(explained)} of {len(held_out)}**" in page
+
+
+FINE = """
+[W socket.cpp:401] [c10d] The server socket has failed to listen on [::]:29500 (errno: 97 - Address family ...).
+NCCL INFO NET/Plugin : libnccl-net.so: cannot open shared object file: No such file or directory
+[c10d] The hostname of the client socket cannot be retrieved. err=-3
+UserWarning: [Errno 28] No space left on device.  joblib will operate in serial mode
+Exception ignored in: <function Pool.__del__ at 0x7f>
+Traceback (most recent call last):
+  File "/usr/lib/python3.11/multiprocessing/pool.py", line 271, in __del__
+ResourceWarning: unclosed running multiprocessing pool
+epoch 1 loss 0.5
+done
+"""
+
+
+def test_a_run_that_went_well_has_no_cause() -> None:
+    assert explain(FINE).cause is None

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+from hpcmod.runs.values.endings.diagnosis import Diagnosis, Waiting, diagnose
+from hpcmod.runs.values.endings.events import Log, read_events
+from tests.unit.runs.values.endings.test_corpus import KNOWN
+
+BEGIN = "Traceback (most recent call last):"
+CLOSED = """[rank0]: Traceback (most recent call last):
+[rank0]:   File "/x/train.py", line 41, in step
+[rank0]: RuntimeError: [pair.cc:598] Connection closed by peer [18.25.6.30]:30872
+"""
+
+
+def explain(*texts: str, world: int = 0) -> Diagnosis:
+    return diagnose([e for n, text in enumerate(texts) for e in read_events(Log(f"{n}", text), KNOWN)], world=world)
+
+
+def test_a_killed_rank_explains_the_errors_of_the_others() -> None:
+    found = explain(
+        CLOSED + "srun: error: nid002: task 1: Killed\nsrun: error: nid001: task 0: Exited with exit code 1"
+    )
+    assert found.cause and found.cause.who == "rank 1 on nid002" and found.cause.signal == 9
+    assert [group.rule for group in found.followed] == ["peer-closed", "task-exit"]
+
+
+def test_a_rank_that_got_sigterm_before_the_others_is_named() -> None:
+    found = explain(
+        "srun: error: nid002: task 4: Terminated\nsrun: Terminating StepId=2.0\nsrun: error: nid001: task 0: Terminated"
+    )
+    assert found.cause and (found.cause.who, found.cause.signal) == ("rank 4 on nid002", 15)
+    cancelled = "slurmstepd: error: *** STEP 2.0 ON nid001 CANCELLED AT 2026-11-23T06:33:43 ***\n"
+    assert explain(cancelled + "srun: error: nid002: task 4: Terminated").cause is None
+
+
+def test_the_rank_that_the_kernel_killed_for_its_memory_is_named() -> None:
+    found = explain("slurmstepd: error: Detected 1 oom_kill event in StepId=2.0.\nsrun: error: nid002: task 4: Killed")
+    assert found.cause and (found.cause.rule, found.cause.who) == ("oom-kill", "rank 4 on nid002")
+    assert found.others != () and found.cause.hosts == ("nid002",)
+
+
+def test_messages_of_slurm_after_an_exception_are_not_a_part_of_it() -> None:
+    ended = "slurmstepd-nid001: error: *** STEP 2.0 ON nid001 CANCELLED AT 2026-11-23T06:33:43 ***"
+    exited = "srun: error: nid003: task 2: Exited with exit code 1"
+    found = explain(f'{BEGIN}\n  File "a.py", line 9, in g\nValueError: x\n{exited}\n{ended}')
+    assert found.cause and found.cause.title == "ValueError: x"
+
+
+def test_the_error_of_a_data_loader_worker_counts_more_than_what_wraps_it() -> None:
+    found = explain(
+        f'{BEGIN}\n  File "a.py", line 9, in g\nRuntimeError: Caught RuntimeError in DataLoader worker process 0.\n'
+        f"Original {BEGIN}\n"
+        + 6 * "  more\n"
+        + "RuntimeError: unable to allocate shared memory(shm) for file </torch_5>"
+    )
+    assert found.cause and found.cause.rule == "shared-memory-full"
+
+
+def test_mpirun_names_the_rank_that_a_signal_ended() -> None:
+    found = explain(
+        "mpirun noticed that process rank 1 with PID 29013 on node n12 exited on signal 11 (Segmentation fault)."
+    )
+    assert found.cause and (found.cause.who, found.cause.signal) == ("rank 1 on n12", 11)
+
+
+def test_of_two_endings_in_a_line_the_more_specific_one_counts() -> None:
+    text = "[rank2]: torch.OutOfMemoryError: HIP out of memory\nsrun: error: n7: task 2: Exited with exit code 1"
+    found = explain(text)
+    assert found.cause and (found.cause.rule, found.cause.who) == ("gpu-memory", "rank 2 on n7") and found.others == ()
+
+
+def test_an_exception_comes_before_the_exit_it_leads_to() -> None:
+    text = '3: Traceback (most recent call last):\n3:   File "a.py", line 4, in f\n3: ValueError: x\n'
+    found = explain(text + CLOSED + "srun: error: n: task 3: Exited with exit code 1")
+    assert found.cause and (found.cause.title, found.cause.who) == ("ValueError: x", "rank 3 on n")
+    assert found.others == ()
+
+
+def test_an_error_after_the_connection_was_lost_is_a_consequence() -> None:
+    later = "".join(f"[rank0]: {line}\n" for line in (BEGIN, '  File "a.py", line 9, in g', "ValueError: no group"))
+    found = explain(CLOSED + later + "srun: error: nid002: task 1: Segmentation fault")
+    assert found.cause and found.cause.signal == 11
+
+
+def test_without_a_cause_nothing_is_made_up() -> None:
+    found = explain(CLOSED)
+    assert found.cause is None and [group.rule for group in found.followed] == ["peer-closed"]
+
+
+TIMEOUT = "[Rank {0}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={1}, OpType={2}, NumelIn=1) ran\n"
+
+
+def test_ranks_that_do_not_report_a_timeout_are_named() -> None:
+    text = "".join(TIMEOUT.format(rank, 5, "ALLREDUCE") for rank in (0, 1, 3))
+    assert explain(text, world=4).silent == (2,)
+    assert explain(text).silent == (2,)
+    assert explain(CLOSED, world=4).silent == ()
+
+
+def test_ranks_in_different_collectives_are_told_apart() -> None:
+    found = explain(TIMEOUT.format(0, 5, "ALLREDUCE") + TIMEOUT.format(1, 5, "BROADCAST"))
+    assert found.collectives == (Waiting(5, "ALLREDUCE", (0,)), Waiting(5, "BROADCAST", (1,)))
+
+
+def test_of_two_logs_the_earlier_time_counts() -> None:
+    late = "2026-01-01 10:00:09 [rank0]: OSError: [Errno 122] Disk quota exceeded"
+    early = "2026-01-01 10:00:01 [rank1]: HIP out of memory"
+    found = explain(late, early)
+    assert found.cause and found.cause.rule == "gpu-memory" and [one.rule for one in found.others] == ["quota"]
+
+
+def test_a_hint_explains_only_if_nothing_else_does() -> None:
+    hint = "MIOpen: Internal error while accessing SQLite database: locking protocol\n"
+    alone, beside = explain(hint), explain(hint + "[rank0]: HIP out of memory")
+    assert alone.cause and alone.cause.rule == "miopen-database"
+    assert (
+        beside.cause and beside.cause.rule == "gpu-memory" and [one.rule for one in beside.hints] == ["miopen-database"]
+    )

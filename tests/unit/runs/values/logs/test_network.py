@@ -1,0 +1,133 @@
+"""Verdicts on the network of a run: the network found in logs compared with that of the machine."""
+
+from __future__ import annotations
+
+import pytest
+
+from hpcmod.machine.values.site import Site
+from hpcmod.runs.values.logs.network import Expected, describe_network, expected_network, judge_network
+from hpcmod.runs.values.logs.reading import read_log
+
+HSN = ("hsn0", "hsn1", "hsn2", "hsn3")
+SLINGSHOT, INFINIBAND = Expected("cxi", HSN), Expected("ib")
+
+OFI = """\
+NCCL version 2.29.2+cuda13.2
+NCCL INFO Bootstrap : Using hsn0:10.1.1.1<0>
+NCCL INFO NET/OFI Initializing aws-ofi-nccl 1.19.0
+NCCL INFO NET/OFI Selected provider is cxi, fabric is cxi (found 4 nics)
+NCCL INFO Using network AWS Libfabric
+NCCL INFO Connected all rings, use ring PXN 0 GDR 1
+"""
+SOCKETS = """\
+RCCL version : 2.21.5-HEAD:9a0e6a1
+NCCL INFO NET/Plugin: No plugin found (librccl-net.so)
+NCCL INFO Failed to open libibverbs.so[.1]
+NCCL INFO NET/Socket : Using [0]nmn0:10.1.1.1<0>
+NCCL INFO Using network Socket
+"""
+IB = """\
+NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB ib0:10.1.1.1<0>
+NCCL INFO Using network IB
+"""
+
+
+def levels(text: str, expected: Expected, *, worked: bool = False) -> list[tuple[str, str]]:
+    return [(finding.level, finding.rule) for finding in judge_network(read_log(text), expected, worked=worked)]
+
+
+def test_names_the_fast_network_in_one_line() -> None:
+    assert describe_network(read_log(OFI)) == (
+        "NCCL 2.29.2+cuda13.2: OFI through cxi, aws-ofi-nccl 1.19.0, 4 NICs, GPUDirect RDMA on"
+    )
+    assert describe_network(read_log(IB)) == "NCCL: IB, 2 NICs"
+    assert describe_network(read_log("")) == ""
+
+
+def test_the_machines_network_is_fine() -> None:
+    assert levels(OFI, SLINGSHOT) == [("ok", "network")]
+    assert levels(IB, INFINIBAND) == [("ok", "network")]
+
+
+def test_sockets_fail_with_the_reason_that_concerns_this_machine() -> None:
+    (finding,) = judge_network(read_log(SOCKETS), SLINGSHOT)
+    assert (finding.level, finding.rule) == ("fail", "network")
+    assert finding.found == (
+        "RCCL 2.21.5-HEAD:9a0e6a1: TCP sockets over nmn0; this machine has OFI through cxi; because no network plugin "
+        "was found, so only InfiniBand, RoCE and TCP sockets are available"
+    )
+    assert "hpcmod compat" in finding.cure
+    (finding,) = judge_network(read_log(SOCKETS), INFINIBAND)
+    assert finding.found.endswith("this machine has InfiniBand or RoCE; because the image has no libibverbs")
+
+
+def test_sockets_without_a_reason_say_so() -> None:
+    (finding,) = judge_network(read_log("NCCL INFO Using network Socket"), SLINGSHOT)
+    assert finding.found.endswith("the logs do not say why")
+
+
+def test_some_ranks_over_sockets_fail() -> None:
+    assert levels(OFI + "NCCL INFO Using network Socket\n", SLINGSHOT)[0] == ("fail", "network")
+
+
+def test_another_provider_fails() -> None:
+    assert levels(OFI.replace("is cxi", "is tcp"), SLINGSHOT)[0] == ("fail", "network")
+
+
+def test_libfabric_without_a_provider_is_unknown() -> None:
+    assert levels("NCCL INFO Using network AWS Libfabric", SLINGSHOT) == [("unknown", "network")]
+
+
+def test_a_profile_without_a_fabric_leaves_it_unknown() -> None:
+    assert levels(OFI, Expected()) == [("unknown", "network")]
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        (OFI.replace("GDR 1", "GDR 0"), "gpudirect"),
+        (OFI.replace("found 4", "found 1"), "nics"),
+        (OFI.replace("hsn0:", "nmn0:"), "interface"),
+    ],
+)
+def test_slower_details_are_warnings(text: str, rule: str) -> None:
+    assert levels(text, SLINGSHOT) == [("ok", "network"), ("warn", rule)]
+
+
+def test_a_problem_fails_unless_the_run_worked() -> None:
+    problem = OFI + "NCCL WARN Net : Connection closed by remote peer nid2<1>\n"
+    assert levels(problem, SLINGSHOT)[-1] == ("fail", "peer-closed")
+    assert levels(problem, SLINGSHOT, worked=True)[-1] == ("warn", "peer-closed")
+
+
+def test_unknown_warnings_are_shown_and_not_judged() -> None:
+    many = OFI + "".join(f"NCCL WARN odd {number}\n" for number in range(12))
+    shown = [finding.found for finding in judge_network(read_log(many), SLINGSHOT) if finding.rule == "unknown-warning"]
+    assert shown[:2] == ["NCCL WARN odd 0", "NCCL WARN odd 1"]
+    assert shown[-1] == "2 more warnings that no rule knows"
+
+
+@pytest.mark.parametrize("text", ["", "epoch 1 loss 0.5", "NCCL INFO cudaDriverVersion 12040"])
+def test_logs_without_a_network_are_unknown(text: str) -> None:
+    assert levels(text, SLINGSHOT) == [("unknown", "network")]
+
+
+@pytest.mark.parametrize(
+    ("line", "level"),
+    [
+        ("libfabric provider: cxi - cxi0", "ok"),
+        ("libfabric provider: tcp;ofi_rxm - 10.1.0.0/16", "fail"),
+        ("x UCX  INFO ep_cfg[1]: tag(self/memory rc_mlx5/mlx5_0:1);", "ok"),
+        ("x UCX  INFO ep_cfg[1]: tag(self/memory tcp/eth0);", "fail"),
+        ("[c1:7] mtl_ofi_component.c:371: mtl:ofi:provider:domain: cxi0", "ok"),
+        ("[c1:7] mtl_ofi_component.c:371: mtl:ofi:provider:domain: hsn0", "fail"),
+        ("[c1:7] mtl_ofi_component.c:371: mtl:ofi:provider:domain: eth0", "unknown"),
+    ],
+)
+def test_mpi_is_rated_by_its_provider_or_transports(line: str, level: str) -> None:
+    assert levels(line, SLINGSHOT) == [(level, "mpi-network")]
+    assert levels(line, Expected()) == [("unknown", "mpi-network")]
+
+
+def test_the_profile_names_the_network() -> None:
+    assert expected_network(Site("x", fabric="cxi", nics=HSN)) == SLINGSHOT
