@@ -11,18 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from hpcmod.core.registry import ROOMS
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 PACKAGE = CHECKOUT / "src" / "hpcmod"
 EASYBLOCKS = CHECKOUT / "easyblocks"
 ARCHITECTURE = CHECKOUT / "docs" / "explanation" / "architecture.md"
 PAGES = [ARCHITECTURE, *(ARCHITECTURE.with_name(f"{name}.md") for name in ("image-pipeline", "pipelines"))]
 """The pages that explain which file does what."""
-
-ORDER = (
-    *("core", "machine", "images", "modules", "compat", "catalogue", "jobs", "doctor"),
-    *("packages", "building", "notebooks", "runs", "lint", "importing"),
-)
-"""The rooms of src/hpcmod: a room imports only rooms to its left. The easyblocks may import all."""
 
 OWNERS = {
     "subprocess": ("core/process.py",),
@@ -130,13 +126,13 @@ def why_not(room: str, other: str) -> str:
     """Return why a room may not import another; empty if it may."""
     if room in (other, "easyblocks"):
         return ""
-    if other not in ORDER:
+    if other not in ROOMS:
         return f"{other} is not a room that code imports"
-    return f"{other} is to the right of {room}" if ORDER.index(other) > ORDER.index(room) else ""
+    return f"{other} is to the right of {room}" if ROOMS.index(other) > ROOMS.index(room) else ""
 
 
 def test_every_room_has_its_place_in_the_order() -> None:
-    assert {room_of(path) for path in SOURCES} == {*ORDER, "easyblocks", ""}
+    assert {room_of(path) for path in SOURCES} == {*ROOMS, "easyblocks", ""}
 
 
 def test_a_room_imports_only_rooms_to_its_left() -> None:
@@ -306,7 +302,7 @@ def test_no_file_has_a_name_that_says_nothing(word: str) -> None:
 
 def test_the_architecture_page_names_every_room() -> None:
     text = ARCHITECTURE.read_text(encoding="utf-8")
-    assert [room for room in ORDER if f"`{room}/`" not in text] == []
+    assert [room for room in ROOMS if f"`{room}/`" not in text] == []
 
 
 def paths_named(text: str) -> list[str]:

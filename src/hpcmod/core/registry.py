@@ -1,19 +1,40 @@
-"""What one part of hpcmod adds to the commands of another, by dotted name: imported only when a command needs it."""
+"""The rooms of hpcmod, and what each offers: its `room.py` says it, and the rest is imported when it is used.
+
+Functions and commands are named by strings, `module:attribute` within the room: starting hpcmod imports a `room.py`
+of a few lines of each room, and a command imports what it calls.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
-VERIFIERS = ("hpcmod.packages.packages:verify_packages",)
-"""For `hpcmod verify`: called with an installation and the environment, each yields findings."""
+ROOMS = (
+    *("core", "machine", "images", "modules", "compat", "catalogue", "jobs", "doctor"),
+    *("packages", "building", "notebooks", "runs", "lint", "importing"),
+)
+"""All rooms; one imports only those to its left. To remove one after doctor, delete its folder and its name here."""
 
-DEPENDENTS = ("hpcmod.notebooks.kernels:find_dependent_kernels",)
-"""For `hpcmod remove`: called with the root of an installation and the environment, each yields `Dependent` values."""
+Commands = Mapping[str, tuple[str, str]]
+"""By command: where it is, and its help in one sentence, the first line of its docstring."""
 
-EXAMPLES = ("hpcmod.jobs.text.job_example:render_job_example",)
-"""For `hpcmod catalogue docs`: called with a module and a site, each yields a title and a text to copy and run."""
+
+@dataclass(frozen=True)
+class Room:
+    """What a room offers."""
+
+    name: str
+    commands: Mapping[str, Commands] = field(default_factory=dict)
+    """By heading of the help; commands below another one by its name: `hpcmod site`, `hpcmod catalogue`."""
+    verifiers: tuple[str, ...] = ()
+    """For `hpcmod verify`: called with an installation and the environment, each yields findings."""
+    dependents: tuple[str, ...] = ()
+    """For `hpcmod remove`: called with the root of an installation and the environment, each yields Dependents."""
+    examples: tuple[str, ...] = ()
+    """For `hpcmod catalogue docs`: called with a module and a site, each yields a title and a text to copy and run."""
 
 
 class Dependent(NamedTuple):
@@ -25,8 +46,29 @@ class Dependent(NamedTuple):
     """The command that removes it."""
 
 
-def load_all(names: Sequence[str]) -> Iterator[Any]:
-    """Import and yield the functions of a table of this module, in order."""
-    for name in names:
-        module, _, attribute = name.partition(":")
-        yield getattr(import_module(module), attribute)
+@cache
+def rooms() -> tuple[Room, ...]:
+    """Return what each room says of itself, in the order of the rooms."""
+    return tuple(import_module(f"hpcmod.{name}.room").ROOM for name in ROOMS)
+
+
+def offered(kind: str) -> Iterator[Any]:
+    """Import and yield the functions that rooms offer: `verifiers`, `dependents` or `examples`."""
+    for room in rooms():
+        for place in getattr(room, kind):
+            yield load(f"hpcmod.{room.name}.{place}")
+
+
+def commands_of(group: str) -> dict[str, tuple[str, str]]:
+    """Return the commands of all rooms below a heading or a command, each with its full dotted place."""
+    return {
+        name: (f"hpcmod.{room.name}.{place}", text)
+        for room in rooms()
+        for name, (place, text) in room.commands.get(group, {}).items()
+    }
+
+
+def load(place: str) -> Any:
+    """Import what a text of the form `module:attribute` names."""
+    module, _, attribute = place.partition(":")
+    return getattr(import_module(module), attribute)

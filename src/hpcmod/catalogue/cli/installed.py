@@ -26,7 +26,7 @@ from hpcmod.catalogue.records.store import CATALOGUE
 from hpcmod.core.cli.arguments import site_option
 from hpcmod.core.cli.output import json_option, print_data, print_json, print_text, tell
 from hpcmod.core.errors import BadInputError, BusyError, HpcmodError, NotFoundError
-from hpcmod.core.registry import DEPENDENTS, load_all
+from hpcmod.core.registry import offered
 from hpcmod.core.text.quote import sh_word
 from hpcmod.images.trust.provenance import sidecar, write_provenance
 from hpcmod.modules.installed import Installed, own_trees
@@ -128,7 +128,7 @@ def remove_verb(container: str, with_packages: bool, dry_run: bool, yes: bool, a
     _check_unused(here, found)
     removal = make_removal(found, with_packages=with_packages)
     packages = removal.packages  # before they are removed
-    dependents = [each for find in load_all(DEPENDENTS) for each in find(found.root, os.environ)]
+    dependents = [each for find in offered("dependents") for each in find(found.root, os.environ)]
     if not (dry_run or yes or as_json) and on_a_terminal():
         too = f" with your own packages in {', '.join(map(str, packages))}" if packages else ""
         click.confirm(f"Remove {found.module} from {found.root}{too}?", abort=True)

@@ -25,7 +25,7 @@ from hpcmod.core.cli.findings import Findings, show_findings
 from hpcmod.core.cli.output import json_option, print_json, print_wrapped, tell
 from hpcmod.core.errors import CheckFailedError, NotFoundError
 from hpcmod.core.progress import ProgressLine
-from hpcmod.core.registry import VERIFIERS, load_all
+from hpcmod.core.registry import offered
 from hpcmod.core.values.finding import FAIL, OK, Finding
 from hpcmod.core.values.reference import LOCAL_KINDS, ImageReference
 from hpcmod.images.integrity import parse_sha256
@@ -139,7 +139,7 @@ def _verify_own(found: Installed, *, as_json: bool) -> NoReturn:
 
 def _verify_additions(installed: Installed) -> Iterator[Finding]:
     """Yield what other parts of hpcmod find about an installation, such as the user's packages for it."""
-    for verify_additions in load_all(VERIFIERS):
+    for verify_additions in offered("verifiers"):
         yield from verify_additions(installed, os.environ)
 
 

@@ -36,7 +36,7 @@ from hpcmod.core.fs.replacing import replacing_directory
 from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.fs.tree import Tree, write_file
 from hpcmod.core.lock import hold, tidy
-from hpcmod.core.registry import EXAMPLES, load_all
+from hpcmod.core.registry import offered
 from hpcmod.core.resources import page_files
 from hpcmod.machine.machine import load_site
 from hpcmod.machine.values.site import Site
@@ -171,7 +171,7 @@ def make_examples(record: CatalogueRecord, site: Site, on_path: Collection[str] 
     if has_python:
         runs = command if python in wrapped else f"start-shell {command}"
         yield Example("Load it and run a program with its Python", f"module load {module}\n{runs}")
-        yield from (Example(*each) for render in load_all(EXAMPLES) for each in render(module, site))
+        yield from (Example(*each) for render in offered("examples") for each in render(module, site))
     yield Example("Without loading the module", f"hpcmod exec {module} {command}\nhpcmod shell {module}")
     yield Example("Install your own copy, which stays if this one is removed", f"hpcmod install {module}")
 

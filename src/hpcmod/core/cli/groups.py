@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from importlib import import_module
 from typing import IO, Any
 
 import click
 from click.shell_completion import CompletionItem
 
 from hpcmod.core.cli.output import print_message, print_text
-from hpcmod.core.cli.verbs import Commands
+from hpcmod.core.registry import Commands, load
 
 
 class UnknownCommandError(click.UsageError):
@@ -72,8 +71,7 @@ class LazyGroup(CommandGroup):
         place = next((place for name, place, _ in self._rows() if name == cmd_name), None)
         if place is None:
             return None
-        module, _, attribute = place.partition(":")
-        command: click.Command = getattr(import_module(f"hpcmod.{module}"), attribute)
+        command: click.Command = load(place)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

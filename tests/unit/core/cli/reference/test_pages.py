@@ -9,7 +9,7 @@ import pytest
 
 from hpcmod.core.cli.reference.commands import every_command, names_of, options_of
 from hpcmod.core.cli.reference.pages import command_pages
-from hpcmod.core.cli.verbs import VERBS
+from hpcmod.core.cli.verbs import HEADINGS
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,7 @@ def pages() -> Mapping[str, str]:
 
 def test_every_heading_has_a_page(pages: Mapping[str, str]) -> None:
     titles = [text.partition("\n")[0] for text in pages.values()]
-    assert titles == [*(f"# Commands: {heading}" for heading in VERBS), "# JSON Schemas"]
+    assert titles == [*(f"# Commands: {heading}" for heading in HEADINGS), "# JSON Schemas"]
 
 
 def test_every_command_has_one_section_with_all_its_options(pages: Mapping[str, str]) -> None:

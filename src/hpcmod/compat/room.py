@@ -1,0 +1,17 @@
+"""What compat/ offers to the command line and to other rooms; see hpcmod.core.registry."""
+
+from __future__ import annotations
+
+from hpcmod.core.registry import Room
+
+ROOM = Room(
+    "compat",
+    commands={
+        "Images": {
+            "compat": ("cli.compat:compat", "Check whether an image fits this machine."),
+        },
+        "hpcmod site": {
+            "netstack": ("cli.netstack:netstack", "Copy the host's network libraries for use in containers."),
+        },
+    },
+)

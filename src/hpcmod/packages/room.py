@@ -1,0 +1,21 @@
+"""What packages/ offers to the command line and to other rooms; see hpcmod.core.registry."""
+
+from __future__ import annotations
+
+from hpcmod.core.registry import Room
+
+ROOM = Room(
+    "packages",
+    commands={
+        "Your own packages": {
+            "add": ("cli.add:add_verb", "Add Python packages to a container."),
+            "packages": ("cli.states:packages_verb", "Show the packages that you added to a container."),
+            "drop": ("cli.add:drop_verb", "Remove packages that you added to a container."),
+            "undo": ("cli.states:undo_verb", "Undo the last change of your packages for a container."),
+            "edit": ("cli.editing:edit_verb", "Edit your packages in the container, in a shell or with a command."),
+            "bake": ("cli.bake:bake_verb", "Put packages into a new image."),
+            "rebase": ("cli.rebase:rebase_verb", "Rebuild your packages for another version of a container."),
+        },
+    },
+    verifiers=("packages:verify_packages",),
+)
