@@ -6,9 +6,8 @@ of a few lines of each room, and a command imports what it calls.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
-from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -46,10 +45,10 @@ class Dependent(NamedTuple):
     """The command that removes it."""
 
 
-@cache
-def rooms() -> tuple[Room, ...]:
-    """Return what each room says of itself, in the order of the rooms."""
-    return tuple(import_module(f"hpcmod.{name}.room").ROOM for name in ROOMS)
+def rooms() -> Iterator[Room]:
+    """Yield what each room says of itself, in the order of the rooms; each is imported when it is reached."""
+    for name in ROOMS:
+        yield import_module(f"hpcmod.{name}.room").ROOM
 
 
 def offered(kind: str) -> Iterator[Any]:
@@ -66,6 +65,15 @@ def commands_of(group: str) -> dict[str, tuple[str, str]]:
         for room in rooms()
         for name, (place, text) in room.commands.get(group, {}).items()
     }
+
+
+def find_command(groups: Set[str], name: str) -> str:
+    """Return the dotted place of a command below one of some headings; empty if no room has it."""
+    for room in rooms():
+        for group in groups & room.commands.keys():
+            if name in room.commands[group]:
+                return f"hpcmod.{room.name}.{room.commands[group][name][0]}"
+    return ""
 
 
 def load(place: str) -> Any:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import click
 
 from hpcmod.core.cli.groups import LazyGroup
-from hpcmod.core.cli.verbs import commands_below
 
 
-@click.group("catalogue", cls=LazyGroup, tables={"Commands": commands_below("catalogue")})
+@click.group("catalogue", cls=LazyGroup, headings={"Commands": "hpcmod catalogue"})
 def catalogue_verb() -> None:
     """Create and maintain a catalogue."""

@@ -9,7 +9,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from hpcmod.core.cli.output import print_message, print_text
-from hpcmod.core.registry import Commands, load
+from hpcmod.core.registry import Commands, commands_of, find_command, load
 
 
 class UnknownCommandError(click.UsageError):
@@ -51,11 +51,18 @@ class CommandGroup(click.Group):
 
 
 class LazyGroup(CommandGroup):
-    """A group whose commands are in a table: each is imported when it is called, because some are slow to import."""
+    """A group whose commands the rooms name: each is imported when it is called, because some are slow to import."""
 
-    def __init__(self, *args: Any, tables: Mapping[str, Commands], **attributes: Any) -> None:
+    def __init__(self, *args: Any, headings: Mapping[str, str], **attributes: Any) -> None:
         super().__init__(*args, **attributes)
-        self.tables = tables
+        self.headings = headings
+        """By heading of the help, the one in the rooms."""
+
+    @property
+    def tables(self) -> dict[str, Commands]:
+        """All commands by heading of the help, without headings that have none."""
+        tables = {shown: commands_of(heading) for shown, heading in self.headings.items()}
+        return {shown: table for shown, table in tables.items() if table}
 
     def _rows(self) -> Iterator[tuple[str, str, str]]:
         """Yield name, module and attribute, and help of every command, in the order of the tables."""
@@ -68,10 +75,8 @@ class LazyGroup(CommandGroup):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command; None if there is none of this name."""
-        place = next((place for name, place, _ in self._rows() if name == cmd_name), None)
-        if place is None:
-            return None
-        command: click.Command = load(place)
+        place = find_command(set(self.headings.values()), cmd_name)
+        command: click.Command | None = load(place) if place else None
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -15,7 +15,7 @@ import click
 import hpcmod
 from hpcmod.core.cli.groups import LazyGroup
 from hpcmod.core.cli.output import CommandFailure, Failure, print_json, print_message, print_text, tell
-from hpcmod.core.cli.verbs import FIRST, HELP_NAMES, all_commands
+from hpcmod.core.cli.verbs import FIRST, HEADINGS, HELP_NAMES
 from hpcmod.core.errors import ELSEWHERE, HpcmodError, explain_os_error
 from hpcmod.core.log import CommandLine, logging_to, read_settings
 from hpcmod.core.text.quote import terminal
@@ -103,7 +103,10 @@ def _count_values(command: click.Command, word: str) -> int:
 
 
 @click.group(
-    cls=_Hpcmod, tables=all_commands(), invoke_without_command=True, context_settings={"help_option_names": HELP_NAMES}
+    cls=_Hpcmod,
+    headings=dict(zip(HEADINGS, HEADINGS)),
+    invoke_without_command=True,
+    context_settings={"help_option_names": HELP_NAMES},
 )
 @click.option("-v", "--verbose", count=True, help="Log actions to stderr; -vv: also requests, programs, locks.")
 @click.option("--log-file", default="", metavar="FILE", help="File to append the full log to.")
@@ -133,7 +136,7 @@ def main(ctx: click.Context, verbose: int, log_file: str) -> None:
 
 def _print_first_screen() -> None:
     """Print the commands that carry the work, on one screen."""
-    texts = {name: text for commands in all_commands().values() for name, (_, text) in commands.items()}
+    texts = {name: text for commands in main.tables.values() for name, (_, text) in commands.items()}
     width = max(len(name) for names in FIRST.values() for name in names)
     print_text("Container images as modules that a supercomputer's users can load.\n")
     for heading, names in FIRST.items():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from hpcmod.core.registry import Commands, commands_of
-
 HEADINGS = (
     "Find and run",
     "Notebooks and editors",
@@ -20,17 +18,6 @@ HEADINGS = (
 
 GROUPS = ("site", "catalogue")
 """Commands whose own commands are known without an import."""
-
-
-def all_commands() -> dict[str, Commands]:
-    """Return all commands by heading of the help."""
-    tables = {heading: commands_of(heading) for heading in HEADINGS}
-    return {heading: table for heading, table in tables.items() if table}
-
-
-def commands_below(group: str) -> Commands:
-    """Return the commands of one of GROUPS."""
-    return commands_of(f"hpcmod {group}")
 
 
 FIRST = {

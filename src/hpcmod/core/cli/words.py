@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-from hpcmod.core.cli.verbs import DESTRUCTIVE, GROUPS, commands_below
+from hpcmod.core.cli.verbs import DESTRUCTIVE, GROUPS
+from hpcmod.core.registry import commands_of
 from hpcmod.core.text.quote import sh_word
 
 WORDS: dict[str, tuple[str, str]] = {
@@ -95,7 +96,7 @@ def _find_regrouped(here: str, args: Sequence[str], commands: Sequence[str]) -> 
     elif args[0] == "list" and "ls" in commands:
         meant = ["ls"]
     else:
-        meant = [name for name in GROUPS if args[0] in commands_below(name) and here == "hpcmod"][:1]
+        meant = [name for name in GROUPS if args[0] in commands_of(f"hpcmod {name}") and here == "hpcmod"][:1]
         meant += args[:1] if meant else []
     return f"Use: {here} {' '.join(map(sh_word, [*meant, *args[1:]]))}" if meant else ""
 
@@ -104,7 +105,7 @@ def _find_near(here: str, word: str, commands: Sequence[str]) -> str:
     """Return the sentence for a word that was misspelled, unless its command may destroy something."""
     lines = {name: f"{here} {name}" for name in commands}
     if here == "hpcmod":
-        below = {name: f"hpcmod {group} {name}" for group in GROUPS for name in commands_below(group)}
+        below = {name: f"hpcmod {group} {name}" for group in GROUPS for name in commands_of(f"hpcmod {group}")}
         lines = below | lines | {name: _fill(line, ()) for name, (_, line) in WORDS.items()}
     near = get_close_matches(word, lines, n=1)
     return f"Did you mean: {lines[near[0]]}" if near and not DESTRUCTIVE & set(lines[near[0]].split()) else ""

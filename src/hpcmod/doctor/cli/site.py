@@ -5,10 +5,9 @@ from __future__ import annotations
 import click
 
 from hpcmod.core.cli.groups import LazyGroup
-from hpcmod.core.cli.verbs import commands_below
 
 
-@click.group("site", cls=LazyGroup, tables={"Commands": commands_below("site")})
+@click.group("site", cls=LazyGroup, headings={"Commands": "hpcmod site"})
 def site() -> None:
     """Show and check site profiles, and what they mean on this node.
 

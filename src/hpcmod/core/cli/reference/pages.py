@@ -20,7 +20,6 @@ from hpcmod.core.cli.reference.commands import (
     verbs_of,
 )
 from hpcmod.core.cli.reference.schemas import command_schemas
-from hpcmod.core.cli.verbs import all_commands
 
 _HEAD = """# Commands: {heading}
 
@@ -43,7 +42,7 @@ def command_pages() -> dict[str, str]:
     pages = {
         f"{re.sub('[^a-z]+', '-', heading.lower())}.md": _HEAD.format(heading=heading)
         + "".join(part for name in names for part in _render_command(name, verbs[name]))
-        for heading, names in all_commands().items()
+        for heading, names in main.tables.items()
     }
     return {**pages, "json-schemas.md": _SCHEMAS_HEAD + "".join(map(_render_schema, sorted(command_schemas().items())))}
 
