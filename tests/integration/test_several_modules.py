@@ -163,7 +163,7 @@ def test_use_gives_them_to_another_one(several: Loader) -> None:
 def test_two_with_python_are_loaded_only_if_the_user_asks(several: Loader) -> None:
     done = several(
         f"{SNAPSHOT} snapshot >none; module load Cat Torch; module load Jax 2>said; python | grep ^SHARED_T; "
-        "module purge 2>/dev/null; snapshot >after; compare none after\n"
+        "module unload Cat; module unload Torch; module unload Jax; snapshot >after; compare none after\n"
         "module load Cat Torch; HPCMOD_SEVERAL=1 module load Jax; python | grep ^SHARED_T; "
         "module unload Torch; python | grep ^SHARED_T; module unload Cat; module unload Jax; "
         "snapshot >after; compare none after"
