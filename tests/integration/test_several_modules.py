@@ -23,7 +23,9 @@ from tests.walkthroughs import blocks
 pytestmark = pytest.mark.stack
 
 TOOLS = ("Cat", "Sort", "Uniq")
-PYTHONS = ("Torch", "Jax")
+PYTHONS = ("Torch", "Keras")
+# Names that are two letters longer than Cat: if the translations of two modulefiles in Tcl differ by one byte, Lmod 8.6
+# may write past the end of its buffer (docs/explanation/module-environment.md).
 
 EASYBUILD = {
     "Lua": "prepend_path('PATH', pathJoin(root, 'bin'))\nsetenv('EBROOT{mark}', root)\n",
@@ -162,15 +164,15 @@ def test_use_gives_them_to_another_one(several: Loader) -> None:
 
 def test_two_with_python_are_loaded_only_if_the_user_asks(several: Loader) -> None:
     done = several(
-        f"{SNAPSHOT} snapshot >none; module load Cat Torch; module load Jax 2>said; python | grep ^SHARED_T; "
-        "module unload Cat; module unload Torch; module unload Jax; snapshot >after; compare none after\n"
-        "module load Cat Torch; HPCMOD_SEVERAL=1 module load Jax; python | grep ^SHARED_T; "
-        "module unload Torch; python | grep ^SHARED_T; module unload Cat; module unload Jax; "
+        f"{SNAPSHOT} snapshot >none; module load Cat Torch; module load Keras 2>said; python | grep ^SHARED_T; "
+        "module purge; snapshot >after; compare none after\n"
+        "module load Cat Torch; HPCMOD_SEVERAL=1 module load Keras; python | grep ^SHARED_T; "
+        "module unload Torch; python | grep ^SHARED_T; module unload Cat; module unload Keras; "
         "snapshot >after; compare none after"
     )
     first, *asked = done.stdout.splitlines()
-    assert first in ("SHARED_TUNABLE=of Torch", "SHARED_TUNABLE=of Jax")
-    assert asked == ["SHARED_TUNABLE=of Jax"] * 2
+    assert first in ("SHARED_TUNABLE=of Torch", "SHARED_TUNABLE=of Keras")
+    assert asked == ["SHARED_TUNABLE=of Keras"] * 2
     assert "Torch" in (several.tool.home / "said").read_text()
 
 
