@@ -15,7 +15,7 @@ ROOMS = (
     *("core", "machine", "images", "modules", "compat", "catalogue", "jobs", "doctor"),
     *("packages", "building", "notebooks", "runs", "lint", "importing"),
 )
-"""All rooms; one imports only those to its left. To remove one after doctor: its folder, its name here and in setup.cfg."""
+"""All rooms; one imports only those to its left. A room after doctor goes with its folder, and its name here."""
 
 Commands = Mapping[str, tuple[str, str]]
 """By command: where it is, and its help in one sentence, the first line of its docstring."""
