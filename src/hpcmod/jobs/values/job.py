@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from hpcmod.compat.values.mpi import choose_mpi, explain_mpi
 from hpcmod.core.errors import BadInputError
 from hpcmod.jobs.values.layout import Layout, choose_partition, make_layout
+from hpcmod.jobs.values.limits import check_limits
 from hpcmod.jobs.values.network import choose_network, explain_network
 from hpcmod.jobs.values.request import JobModule, JobRequest, check_request, is_command
 from hpcmod.jobs.values.requeue import Requeue
 from hpcmod.jobs.values.review import review_job
 from hpcmod.jobs.values.slurm import (
-    VARIABLES,
     Directive,
     check_options,
     check_scheduler,
@@ -66,7 +66,7 @@ def make_job(request: JobRequest, site: Site) -> JobPlan:
     Raises
     ------
     BadInputError
-        If the request does not fit the machine; all missing options are listed together.
+        If the request does not fit the machine.
     LackingError
         If the machine has another scheduler than Slurm.
     """
@@ -74,7 +74,7 @@ def make_job(request: JobRequest, site: Site) -> JobPlan:
     check_request(request)
     check_options(dict(request.options), request.more, request.requeue)
     layout = make_layout(request, site)
-    _check_required(request, site, layout)
+    check_limits(request, site, layout)
     place = _find_place(request, site)
     return JobPlan(
         module=request.module,
@@ -94,18 +94,6 @@ def make_job(request: JobRequest, site: Site) -> JobPlan:
         requeue=request.requeue,
         notes=(*_make_notes(request, site), *review_job(request, site, layout)),
     )
-
-
-def _check_required(request: JobRequest, site: Site, layout: Layout) -> None:
-    given = {**dict(request.options), "partition": choose_partition(request, site, layout.node)}
-    missing = [name for name in site.job.required if not given.get(name)]
-    if missing:
-        flags = " ".join(f"--{name} {name.upper()}" for name in missing)
-        variables = " ".join(f"{VARIABLES[name]}=..." for name in missing)
-        raise BadInputError(
-            f"every job on {site.name} needs {' and '.join(f'--{name}' for name in missing)}",
-            f"Add {flags}, or export {variables} once.",
-        )
 
 
 def _find_place(request: JobRequest, site: Site) -> StagePlace | None:

@@ -149,6 +149,21 @@ def some_of(*words: str) -> Check:
     return check
 
 
+job_options = some_of("account", "qos", "time", "partition", "constraint")
+"""Validate a list of options of sbatch that the user must give."""
+
+
+def hours(value: Any) -> tuple[tuple[int, float], ...]:
+    """Validate a number of hours, or a table of these by the smallest number of nodes that each applies to."""
+    parsed = []
+    for nodes, item in (value if isinstance(value, dict) else {"1": value}).items():
+        number = isinstance(item, (int, float)) and not isinstance(item, bool) and item > 0
+        if not (number and re.fullmatch(r"[1-9]\d{0,5}", nodes)):
+            raise ValueError(f"must be hours, or a table of NODES = HOURS, found {value!r}")
+        parsed.append((int(nodes), float(item)))
+    return tuple(sorted(parsed))
+
+
 def variable_names(value: Any) -> tuple[str, ...]:
     """Validate a list of names of environment variables."""
     for name in texts(value):

@@ -21,6 +21,7 @@ from hpcmod.machine.values.site import (
     HostCommands,
     JobRules,
     Launcher,
+    Limits,
     Netstack,
     NodeType,
     Site,
@@ -220,6 +221,7 @@ def make_site(profiles: Sequence[Profile]) -> Site:
         trust=TrustPolicy(**_below(merged, "trust")),
         job=JobRules(**_below(merged, "job")),
         host_commands=HostCommands(**_below(merged, "host_commands")),
+        limits=tuple(Limits(name, **values) for name, values in _named(merged, "limits").items()),
         stage_places=tuple(StagePlace(name, **values) for name, values in _named(merged, "stage").items()),
         bandwidths=tuple(
             Bandwidth(collective, nodes, rate, size)

@@ -286,11 +286,7 @@ SCHEMA: Mapping[str, Key] = {
         "text",
         "scheduler of the machine, `slurm` (default), `pbs` or `flux`; hpcmod writes jobs for Slurm only",
     ),
-    "job.required": Key(
-        check.some_of("account", "qos", "time", "partition", "constraint"),
-        "list of names",
-        "sbatch options, without dashes, that the user must give",
-    ),
+    "job.required": Key(check.job_options, "list of names", "sbatch options, without dashes, that the user must give"),
     "job.lines": Key(
         check.options, "list of strings", "options that every batch script gets, as written after `#SBATCH`"
     ),
@@ -319,6 +315,16 @@ SCHEMA: Mapping[str, Key] = {
         check.texts, "list of strings", "values of sbatch's `--network` for jobs with concurrent steps: `job_vni`"
     ),
     "job.slurm": Key(check.slurm_release, "string", "release of Slurm, e.g. `24.11`, for `hpcmod lint`"),
+    "limits.*.nodes": Key(
+        check.count, "number", "largest number of nodes of a job in the partition or quality of service `NAME`"
+    ),
+    "limits.*.hours": Key(
+        check.hours,
+        "table of numbers, or a number",
+        "its longest time limit in hours; `{ 1 = 2, 92 = 6 }`: 2 hours, from 92 nodes on 6",
+    ),
+    "limits.*.cores": Key(check.count, "number", "largest number of cores of a job there, on all nodes together"),
+    "limits.*.required": Key(check.job_options, "list of names", "as `job.required`, for jobs there"),
     "stage.*.directory": Key(
         check.place, "path", "a node-local directory that a job may fill, `nvme` or `ram`; may contain variables"
     ),

@@ -131,6 +131,24 @@ class StagePlace(NamedTuple):
     """Option of sbatch that a job needs to get this storage, e.g. `-C nvme`; empty: always available."""
 
 
+class Limits(NamedTuple):
+    """What a scheduler accepts in one partition or quality of service: `[limits.NAME]`."""
+
+    name: str
+    nodes: int = 0
+    """Largest number of nodes of a job; 0: not known."""
+    hours: tuple[tuple[int, float], ...] = ()
+    """Longest time limit, each with the smallest number of nodes that it applies to, in order; empty: not known."""
+    cores: int = 0
+    """Largest number of cores of a job; 0: not known."""
+    required: tuple[str, ...] = ()
+    """Long options of sbatch, without dashes, that the user must give here."""
+
+    def hours_of(self, nodes: int) -> float:
+        """Return the longest time limit of a job on a number of nodes, in hours; 0: not known."""
+        return next((hours for least, hours in reversed(self.hours) if nodes >= least), 0)
+
+
 class JobRules(NamedTuple):
     """Required content of batch scripts: `[job]`."""
 
@@ -272,6 +290,7 @@ class Site:
     """Default node type for jobs; empty: the first."""
     launcher: Launcher = Launcher()  # noqa: RUF009 - a named tuple never changes
     job: JobRules = JobRules()  # noqa: RUF009 - a named tuple never changes
+    limits: tuple[Limits, ...] = ()
     stage_places: tuple[StagePlace, ...] = ()
     host_commands: HostCommands = HostCommands()  # noqa: RUF009 - a named tuple never changes
     proxies: tuple[tuple[str, str], ...] = ()

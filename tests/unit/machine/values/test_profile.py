@@ -13,6 +13,7 @@ from hpcmod.machine.values.site import (
     HostCommands,
     JobRules,
     Launcher,
+    Limits,
     Netstack,
     NodeType,
     Site,
@@ -112,6 +113,11 @@ network_one_node = ["single_node_vni"]
 network_several_nodes = ["disable_rdzv_get"]
 network_several_steps = ["job_vni"]
 slurm = "24.11"
+[limits.debug]
+nodes = 4
+hours = { 1 = 0.5, 2 = 2 }
+cores = 56
+required = ["qos"]
 [stage.nvme]
 directory = "/mnt/bb/$USER"
 flag = "-C nvme"
@@ -217,6 +223,7 @@ def test_a_profile_becomes_a_site_with_every_key() -> None:
             network_several_steps=("job_vni",),
             slurm="24.11",
         ),
+        limits=(Limits("debug", nodes=4, hours=((1, 0.5), (2, 2.0)), cores=56, required=("qos",)),),
         stage_places=(StagePlace("nvme", "/mnt/bb/$USER", "-C nvme"),),
         host_commands=HostCommands(("srun", "/opt/slurm/bin/squeue"), ("SLURM_*",), ("--prolog",)),
         proxies=(("https_proxy", "http://proxy:3128/"),),
@@ -314,6 +321,8 @@ def test_an_empty_list_removes_the_values_of_the_base() -> None:
             "environment: A: either every case of a list says multi-node or single-node, or none does",
             id="cases of which some depend on the nodes",
         ),
+        pytest.param("[limits.a]\nhours = true", "limits.a.hours: must be hours, or a table", id="hours"),
+        pytest.param("[limits.a]\nhours = { x = 1 }", "limits.a.hours: must be hours, or a table", id="nodes of hours"),
         pytest.param('[stage.nvme]\ndirectory = "tmp"', "stage.nvme.directory: must be an absolute", id="stage"),
         pytest.param('[job]\nrequired = ["acount"]', "job.required: must be one of account", id="required option"),
         pytest.param('[gpu]\nruntime_flags = ["-B"]', "gpu.runtime_flags: must be one of --nv", id="runtime flag"),
@@ -360,7 +369,14 @@ def test_refuses_invalid_toml_with_the_file_name(text: str) -> None:
 
 
 RIGHT = {
-    "1": (*(f"nodes.*.{key}" for key in ("cores", "threads_per_core", "gpus", "memory_gib")), "launcher.cpus_per_gpu"),
+    "1": (
+        *(f"nodes.*.{key}" for key in ("cores", "threads_per_core", "gpus", "memory_gib")),
+        "launcher.cpus_per_gpu",
+        "limits.*.nodes",
+        "limits.*.hours",
+        "limits.*.cores",
+    ),
+    "1.5": ("limits.*.hours",),
     '""': ("job.gpus", "module.family"),
     "[]": tuple(key for key, known in SCHEMA.items() if known.form.startswith("list")),
     "{}": tuple(key for key, known in SCHEMA.items() if known.form.startswith("table")),
