@@ -118,9 +118,7 @@ LUMI = {
         carried=("the command python", "the command pip"),
     ),
     "our scripts": _commands(_script("bin/start-shell", "singularity exec $SIF bash"), changed=("bin/start-shell",)),
-    "a script of its own": _commands(
-        _script("runscripts/tool-setup", "echo"), carried=("the script runscripts/tool-setup",)
-    ),
+    "a script of its own": _commands(_script("runscripts/tool-setup", "echo"), carried=("postinstallcmds",)),
     "packages": _commands(
         f"cat >{_ROOT}/requirements.txt <<EOF\neinops\nEOF",
         "singularity exec x.sif bash -c 'pip install -r requirements.txt'",
@@ -132,7 +130,7 @@ LUMI = {
         "tar -xf data.tar", lost=("the shell command after the installation: tar -xf data.tar",)
     ),
     "definition": _commands("singularity build --force a.sif b.def", refused="builds its image"),
-    "docker file": _lumi("sources += ['tool.docker']", lost=("the source tool.docker",)),
+    "docker file": _lumi("sources += ['tool.docker']", lost=("hpcmod installs the image alone",)),
     "dependencies": _lumi("dependencies = [('x', '1')]", lost=("dependencies: [('x', '1')]",)),
     "builddependencies": _lumi("builddependencies = [('x', '1')]", lost=("nothing is built",)),
     "unknown parameter": _lumi("colour = 'green'", lost=("colour: 'green'",)),
@@ -162,7 +160,7 @@ description: A tool
 latest: {{"2.0": {A}}}
 tags: {{"2.0": {A}}}
 """
-_USUAL = ("the commands tool-run", "$SINGULARITY_CONTAINER")
+_USUAL = ("instead of the commands of every module of singularity-hpc", "$SINGULARITY_CONTAINER")
 """Changes reported for every singularity-hpc recipe."""
 
 
@@ -173,8 +171,8 @@ def _shpc(more: str, *, text: str = _SHPC, **expected: object) -> Case:
 
 
 SHPC = {
-    "plain": _shpc("", carried=("docker", "tag", "url", "description")),
-    "maintainer": _shpc("maintainer: '@me'", carried=("maintainer",)),
+    "plain": _shpc("", carried=("name", "version", "image", "homepage", "description")),
+    "maintainer": _shpc("maintainer: '@me'", carried=("upstream_contacts",)),
     "alias with a path": _shpc("aliases: {py: /opt/x/python}", carried=("the command py",)),
     "alias with arguments": _shpc("aliases: {fork: '/code/tool fork --x \"a b\"'}", carried=("the command fork",)),
     "listed alias": _shpc("aliases: [{name: a, command: /a}]", carried=("the command a",)),
@@ -193,10 +191,10 @@ SHPC = {
     "empty variable": _shpc("env: {A: ''}", carried=("the variable A",)),
     "evaluated variable": _shpc("env: {A: '$HOME/x'}", lost=("export SINGULARITYENV_A=",)),
     "path": _shpc("env: {PATH: /x}", lost=("PATH is set by the module",)),
-    "gpu": _shpc("features: {gpu: true}", carried=("features: gpu",)),
+    "gpu": _shpc("features: {gpu: true}"),
     "home": _shpc("features: {home: ~/x}", lost=("features: home (~/x)",)),
     "x11": _shpc("features: {x11: true}", lost=("features: x11 (true)",)),
-    "x11 off": _shpc("features: {x11: false}", carried=("features: x11",)),
+    "x11 off": _shpc("features: {x11: false}"),
     "filter": _shpc("filter: ['2.*']", lost=("filter",)),
     "test": _shpc("test: |\n  tool --version", lost=("programs of the recipe: test: tool --version",)),
     "scripts": _shpc("singularity_scripts: {post: x.sh}", lost=("singularity_scripts: post: x.sh",)),
@@ -207,7 +205,7 @@ SHPC = {
         carried=("the command b",),
     ),
     "missing override": _shpc("overrides: {'2.0': gone.yaml}", lost=("overrides for this tag",)),
-    "oras": _shpc("", text=_SHPC.replace("docker: quay.io", "oras: ghcr.io"), carried=("oras",)),
+    "oras": _shpc("", text=_SHPC.replace("docker: quay.io", "oras: ghcr.io"), carried=("image",)),
     "docker hub": _shpc("", text=_SHPC.replace("quay.io/org", "org")),
     "same latest": _shpc(f"tags: {{'2.0': {A}, latest: {A}}}", text=_SHPC.partition("tags")[0]),
     "moving latest": _shpc("", text=f"docker: quay.io/org/tool\nlatest: {{latest: {A}}}\n"),
@@ -252,10 +250,12 @@ def _ngc(more: str, *edits: tuple[str, str], **expected: object) -> Case:
 _RUN = (" exec --nv ", " run --nv ")
 
 NGC = {
-    "plain": _ngc("", carried=("image", "description", "url", "the command tool", "the command tool2")),
-    "entry point": _ngc("", _RUN, carried=("the entry point of the image",)),
+    "plain": _ngc("", carried=("image", "description", "homepage", "the command tool", "the command tool2")),
+    "entry point": _ngc("", _RUN),
     "arguments": _ngc(
-        "", _RUN, ('entrypoint_args = ""', 'entrypoint_args = "-c x"'), carried=("the entry point of the image",)
+        "",
+        _RUN,
+        ('entrypoint_args = ""', 'entrypoint_args = "-c x"'),
     ),
     "arguments of exec": _ngc("", ('_args = ""', '_args = "-c"'), lost=("arguments of the entry point",)),
     "options": _ngc("", ("--nv ", "--nv --pwd /w "), lost=("options of the runtime: --pwd /w",)),
@@ -266,10 +266,10 @@ NGC = {
     ),
     "bind of home as text": _ngc('setenv("SINGULARITY_BIND", "$HOME:/w")', lost=("the variable SINGULARITY_BIND",)),
     "container variable": _ngc('setenv("SINGULARITYENV_A", "b")', carried=("the variable A",)),
-    "variable": _ngc('setenv("A", "b")', carried=("the variable A",)),
+    "variable": _ngc('setenv("A", "b")', carried=("modextravars",)),
     "computed variable": _ngc('setenv("A", x .. "b")', lost=("the variable A, ",)),
     "path": _ngc('prepend_path("PATH", "/opt/bin")', lost=("the variable PATH, ",)),
-    "conflict": _ngc('conflict(myModuleName(), "other")', carried=("conflicts, by modluafooter",)),
+    "conflict": _ngc('conflict(myModuleName(), "other")', carried=("modluafooter",)),
     "module": _ngc('load("Singularity")', changed=('load("Singularity")',)),
     "message": _ngc('LmodMessage("pulling " .. image)', changed=("NGC_IMAGE_DIR is not read",)),
     "other code": _ngc('os.execute("x")\nb = 1', lost=('2 other lines of Lua: os.execute("x"); b = 1',)),

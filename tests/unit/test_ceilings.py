@@ -28,7 +28,7 @@ CEILINGS = {
     "src/hpcmod/notebooks": 1050,
     "src/hpcmod/runs": 7170,
     "src/hpcmod/lint": 2990,
-    "src/hpcmod/importing": 2450,
+    "src/hpcmod/importing": 2515,  # 60 more: remarks of many recipes are grouped, --image of an EDF
     "tests": 4725,  # 60 more: what EasyBuild imports, no fsync, and what unit tests share (1,000 less there)
     "tests/bench": 1310,
     "tests/corpora": 440,

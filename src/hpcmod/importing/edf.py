@@ -17,7 +17,7 @@ from pathlib import Path
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.values.reference import ImageReference
 from hpcmod.importing.edf_files import EdfPath, EnvironmentFile, literal_text, read_edf
-from hpcmod.importing.formats import ImportFormat
+from hpcmod.importing.formats import ImportFormat, ImportOption
 from hpcmod.importing.outcome import (
     MOVING,
     UNPINNED,
@@ -69,11 +69,15 @@ _REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*(?::-)?\}")
 _USER = re.compile(r"(?P<user>[^@/:#]+)@(?!sha256:)(?P<rest>.+)", re.DOTALL)
 
 
-def import_edf(paths: Iterable[Path], *, environ: Mapping[str, str], working: Path) -> tuple[Outcome, ...]:
+def import_edf(
+    paths: Iterable[Path], *, environ: Mapping[str, str], working: Path, image: str = ""
+) -> tuple[Outcome, ...]:
     """Convert environment definition files, and all below directories.
 
     Parameters
     ----------
+    image
+        Reference of the image that is in the squashfs file which an environment names.
     environ
         Environment of the user: for EDF_PATH and HOME.
     working
@@ -81,12 +85,17 @@ def import_edf(paths: Iterable[Path], *, environ: Mapping[str, str], working: Pa
     """
     search = EdfPath.of(environ, working)
     return settle_names(
-        convert_files(paths, ".toml", lambda text, path: [convert_edf(read_edf(text, path, search), path)])
+        convert_files(paths, ".toml", lambda text, path: [convert_edf(read_edf(text, path, search), path, image)])
     )
 
 
-def convert_edf(edf: EnvironmentFile, path: Path) -> ImportedEasyconfig:
+def convert_edf(edf: EnvironmentFile, path: Path, image: str = "") -> ImportedEasyconfig:
     """Convert a file that is merged with those that it inherits from.
+
+    Parameters
+    ----------
+    image
+        Reference of the image that is in its squashfs file.
 
     Raises
     ------
@@ -94,7 +103,7 @@ def convert_edf(edf: EnvironmentFile, path: Path) -> ImportedEasyconfig:
         If its image is missing, not in a registry, or has neither a digest nor a tag.
     """
     said = Findings(notes=list(edf.notes))
-    reference = _image(edf.image, said)
+    reference = _image(edf.image, image, said)
     name = path.name.removesuffix(".toml")
     easyconfig, left_out = describe_registry_image(
         name,
@@ -116,8 +125,8 @@ def convert_edf(edf: EnvironmentFile, path: Path) -> ImportedEasyconfig:
     )
 
 
-def _image(given: str, said: Findings) -> ImageReference:
-    """Return the image of `[USER@][REGISTRY#]IMAGE[:TAG]`, or of a registry name with slashes."""
+def _image(given: str, packed: str, said: Findings) -> ImageReference:
+    """Return the image of `[USER@][REGISTRY#]IMAGE[:TAG]`, of a registry name with slashes, or of a squashfs file."""
     if not given:
         raise BadInputError("it names no image: only other environments can use it, as base_environment", "")
     try:
@@ -125,11 +134,15 @@ def _image(given: str, said: Findings) -> ImageReference:
     except BadInputError as err:
         raise BadInputError(f"its image {shown_text(given)!r}: {err.message}", "") from err
     if text.startswith((".", "/", "~")) or text.endswith((".sqsh", ".squashfs")):
-        raise BadInputError(
-            f"its image {shown_text(text)!r} is a squashfs file: name the registry image it comes from, or make a SIF "
-            "(unsquashfs -d DIR FILE; apptainer build NAME_VERSION.sif DIR) and use hpcmod import sif",
-            "",
-        )
+        if not packed:
+            raise BadInputError(
+                "its image is a squashfs file. If you know the registry image that it was made from, add --image "
+                "docker://HOST/NAME:TAG; else make a SIF (unsquashfs -d DIR FILE; apptainer build NAME_VERSION.sif "
+                f"DIR) and use hpcmod import sif: {shown_text(text)!r}",
+                "",
+            )
+        said.changed.append(f"the image comes from the registry, not from the squashfs file: {shown_text(text)}")
+        text = packed
     user = _USER.fullmatch(text.removeprefix("docker://"))
     if user:
         said.left_out.append(
@@ -297,6 +310,9 @@ def _report_start(edf: EnvironmentFile, said: Findings) -> None:
 
 FORMAT = ImportFormat(
     "Convert environment definition files (EDF, TOML) of CSCS's Container Engine and Sarus Suite.",
-    lambda paths, _: import_edf(paths, environ=os.environ, working=Path.cwd()),
-    examples=("~/.edf --output ours", "pytorch.toml --dry-run"),
+    lambda paths, _, image="": import_edf(paths, environ=os.environ, working=Path.cwd(), image=image),
+    examples=("~/.edf --output ours", "pytorch.toml --image docker://nvcr.io/nvidia/pytorch:24.05-py3 --dry-run"),
+    options=(
+        ImportOption("image", "Registry image that the squashfs file in an environment was made from.", "REFERENCE"),
+    ),
 )

@@ -39,11 +39,13 @@ Watch = Callable[[str], AbstractContextManager[Progress]]
 
 @dataclass(frozen=True)
 class ImportOption:
-    """A switch of one format."""
+    """An option of one format."""
 
     name: str
     """Without dashes, e.g. full-names."""
     help: str
+    metavar: str = ""
+    """Name of its value, e.g. REFERENCE; empty: a switch."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class ImportFormat:
     """What is converted, one sentence, for the help."""
     convert: Callable[..., Iterable[Outcome]]
     """Converts files, and all of this kind below directories. Files are read, never run. Called with the paths, a
-    Watch, and each of `options` by its name, as a bool."""
+    Watch, and each of `options` by its name: a bool, or a str, which is empty without the option."""
     examples: tuple[str, ...] = ()
     """Arguments that users may give, for the help, e.g. `old.eb --dry-run`."""
     options: tuple[ImportOption, ...] = ()
@@ -88,7 +90,9 @@ class ListedFormat:
             raise self._error(f"{self.target} is not an ImportFormat")
         return found
 
-    def run(self, loaded: ImportFormat, paths: Sequence[Path], watch: Watch, **options: bool) -> Iterator[Outcome]:
+    def run(
+        self, loaded: ImportFormat, paths: Sequence[Path], watch: Watch, **options: bool | str
+    ) -> Iterator[Outcome]:
         """Convert recipes.
 
         Raises

@@ -106,8 +106,8 @@ def convert_easyconfig(text: str, path: Path) -> ImportedEasyconfig:
     scripts = sort_shell_commands(_strings(values.get("postinstallcmds")))
     if scripts.builds:
         raise BadInputError(
-            f"{path}: builds its image when it is installed ({scripts.builds!r}): build the definition file with "
-            "`hpcmod build`, and use hpcmod import sif",
+            f"{path}: builds its image when it is installed: build the definition file with `hpcmod build`, and use "
+            f"hpcmod import sif. The command is {scripts.builds!r}",
             "",
         )
     said = Findings()
@@ -130,7 +130,7 @@ def convert_easyconfig(text: str, path: Path) -> ImportedEasyconfig:
     )
     footer = _text(read.known, "modluafooter")
     if scripts.replaced:
-        said.changed.append(f"hpcmod's own scripts replace {', '.join(scripts.replaced)}")
+        said.changed.append(f"hpcmod's own scripts replace those of the recipe: {', '.join(scripts.replaced)}")
     variables, environment, binds = _variables(read.known, footer, said)
     parameters = [(name, _templated(read.known[name])) for name in _CARRIED if _is_plain(read.known.get(name))]
     parameters += [("modextravars", variables)] if variables else []
@@ -148,7 +148,6 @@ def convert_easyconfig(text: str, path: Path) -> ImportedEasyconfig:
         tuple(said.left_out),
         tuple(said.notes),
         tuple(said.changed),
-        carried=(*_carried(easyconfig), *(f"the script {one}" for one in scripts.extra)),
     )
 
 
@@ -159,16 +158,6 @@ def _module_class(name: str, said: Findings) -> str:
             f"moduleclass: 'ai' instead of {shown_text(repr(name))}, which EasyBuild itself does not have"
         )
     return name if name in MODULE_CLASSES else "ai"
-
-
-def _carried(easyconfig: EasyconfigText) -> Iterator[str]:
-    """Yield what an easyconfig has of the recipe, by the names of its parameters."""
-    names = ("name", "version", "versionsuffix", "image", "description", "homepage", "source_urls", "checksum")
-    yield from (name for name in (*names, "moduleclass") if getattr(easyconfig, name))
-    yield from (f"the command {name}" for name in easyconfig.wrapped_commands or ())
-    yield from (f"the bind {bind}" for bind in easyconfig.bind_paths)
-    yield from (f"the variable {name}" for name, _ in easyconfig.environment)
-    yield from (name for name, _ in easyconfig.parameters)
 
 
 def _needed(read: StaticValues, values: Mapping[str, Any], name: str) -> str:
@@ -307,7 +296,7 @@ def _left_out(read: StaticValues, values: Mapping[str, Any]) -> Iterator[str]:
     for one in sources if isinstance(sources, list) else ():
         name = one.get("filename") if isinstance(one, dict) else one
         if isinstance(name, str) and not name.endswith(".sif"):
-            yield f"the source {name}: hpcmod installs the image alone, so keep it in a directory for documents"
+            yield f"hpcmod installs the image alone, so keep other sources in a directory for documents: {name}"
     for name, value in values.items():
         if name in _CARRIED and value and not _is_plain(value):
             yield f"{name}, whose value is not plain: {shown_text(repr(value))}"

@@ -25,7 +25,7 @@ from hpcmod.importing.outcome import (
     describe_registry_image,
     settle_names,
 )
-from hpcmod.modules.text.easyconfig import EasyconfigText, ParameterValue
+from hpcmod.modules.text.easyconfig import ParameterValue
 from hpcmod.modules.values.spec import why_no_variable
 
 _STRING = r""""((?:[^"\\\n]|\\.)*)"|'((?:[^'\\\n]|\\.)*)'"""
@@ -42,6 +42,8 @@ _SETS = re.compile(
 _VALUE = re.compile(rf"^(?:{_STRING})[ \t]*(?:,.*)?$")
 _CONFLICT = re.compile(r"^[ \t]*conflict[ \t]*\(([^()]*(?:\(\))?[^()]*)\)", re.MULTILINE)
 _LAUNCH = re.compile(rf"singularity[ \t]*\.\.[ \t]*(?:{_STRING})")
+_STARTS_PROGRAM = re.compile(r"^[ \t]*set_shell_function[ \t]*\([^,\n]*,[^,\n]*\.\.[ \t]*program\b", re.MULTILINE)
+"""A shell function that names its program: without it, the image's entry point starts it."""
 _LOADS = re.compile(r"^[ \t]*(?:load|try_load|prereq|depends_on|always_load)[ \t]*\(.*", re.MULTILINE)
 _MESSAGES = re.compile(r"^[ \t]*LmodMessage[ \t]*\(.*", re.MULTILINE)
 _ENTRY_POINT = "/.singularity.d/runscript"
@@ -84,7 +86,7 @@ def convert_module(text: str, path: Path) -> ImportedEasyconfig:
         description=whatis.get("description", ""),
         url=whatis.get("url", ""),
         commands=listed if programs else None,
-        words={one: (*start, one) for one in listed} if start else None,
+        words={one: (*start, one) if _STARTS_PROGRAM.search(code) else start for one in listed} if start else None,
     )
     easyconfig = replace(easyconfig, **_settings(code, said))
     notes = said.notes
@@ -96,7 +98,6 @@ def convert_module(text: str, path: Path) -> ImportedEasyconfig:
         (*left_out, *said.left_out, *_left_out(code, has_programs=bool(listed))),
         tuple(notes),
         (*said.changed, *_changed(code, has_programs=bool(listed))),
-        carried=tuple(_carried(easyconfig, whatis, entry_point=bool(start))),
         namespace=tuple(path.absolute().parts[-3:-2]),
     )
 
@@ -164,17 +165,6 @@ def _settings(code: str, said: Findings) -> dict[str, Any]:
         parameters.append(("modluafooter", "".join(f'conflict("{one}")\n' for one in names)))
         parameters.append(("modtclfooter", "".join(f"conflict {one}\n" for one in names)))
     return {"environment": tuple(container), "bind_paths": tuple(binds), "parameters": tuple(parameters)}
-
-
-def _carried(easyconfig: EasyconfigText, whatis: dict[str, str], *, entry_point: bool) -> Iterator[str]:
-    yield "image"
-    yield from (key for key in ("description", "url") if whatis.get(key))
-    yield from (f"the command {name}" for name in easyconfig.wrapped_commands or ())
-    yield from ["the entry point of the image"] if entry_point else ()
-    yield from (f"the variable {name}" for name, _ in easyconfig.environment)
-    yield from (f"the bind {bind}" for bind in easyconfig.bind_paths)
-    for name, value in easyconfig.parameters:
-        yield from (f"the variable {one}" for one in value) if isinstance(value, dict) else [f"conflicts, by {name}"]
 
 
 def _changed(code: str, *, has_programs: bool) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Union
@@ -35,10 +35,21 @@ class ImportedEasyconfig:
     """Other information for the user, one clause each."""
     changed: tuple[str, ...] = ()
     """What has a different effect than before, one clause each."""
-    carried: tuple[str, ...] = ()
-    """What is in the easyconfig with the same effect, e.g. `docurls`, `the alias samtools`."""
     namespace: tuple[str, ...] = ()
     """What precedes the name in the image's source, e.g. ("quay.io", "biocontainers")."""
+
+    @property
+    def carried(self) -> tuple[str, ...]:
+        """Return what is in the easyconfig, by the names of its parameters, e.g. `docurls`, `the command samtools`."""
+        text = self.easyconfig
+        names = ("name", "version", "versionsuffix", "image", "description", "homepage", "source_urls", "checksum")
+        return (
+            *(name for name in (*names, "moduleclass") if getattr(text, name)),
+            *(f"the command {name}" for name in text.wrapped_commands or ()),
+            *(f"the bind {bind}" for bind in text.bind_paths),
+            *(f"the variable {name}" for name, _ in text.environment),
+            *(name for name, _ in text.parameters),
+        )
 
 
 @dataclass(frozen=True)
@@ -62,7 +73,7 @@ class Findings:
 
 
 def settle_names(outcomes: Sequence[Outcome], *, full_names: bool = False) -> tuple[Outcome, ...]:
-    """Refuse duplicates of a module, and note tools that have the same name in several namespaces.
+    """Note tools that have the same name in several namespaces.
 
     The name of a module never depends on what else is imported.
 
@@ -76,7 +87,7 @@ def settle_names(outcomes: Sequence[Outcome], *, full_names: bool = False) -> tu
     for one in named:
         if isinstance(one, ImportedEasyconfig):
             spaces.setdefault(one.easyconfig.name, {})[one.namespace] = None
-    return tuple(_refuse_twins(_note_namesakes(one, spaces) for one in named))
+    return tuple(_note_namesakes(one, spaces) for one in named)
 
 
 def _rename(one: ImportedEasyconfig) -> ImportedEasyconfig:
@@ -89,23 +100,8 @@ def _note_namesakes(one: Outcome, spaces: Mapping[str, Mapping[tuple[str, ...], 
     if not isinstance(one, ImportedEasyconfig) or len(spaces[one.easyconfig.name]) == 1:
         return one
     others = ", ".join("/".join(space) for space in spaces[one.easyconfig.name] if space != one.namespace)
-    said = f"another {one.easyconfig.name} comes from {others}: --full-names gives each a name of its own"
+    said = f"--full-names gives tools of one name names of their own: another {one.easyconfig.name} comes from {others}"
     return replace(one, notes=(*one.notes, said))
-
-
-def _refuse_twins(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
-    made: dict[str, str] = {}
-    for one in outcomes:
-        if isinstance(one, ImportedEasyconfig) and one.easyconfig.module in made:
-            module = one.easyconfig.module
-            cure = (
-                "--full-names keeps tools of two sources apart" if one.namespace else "give one of them another version"
-            )
-            yield Refused(one.origin, f"would make {module}, which {made[module]} already makes: {cure}")
-            continue
-        if isinstance(one, ImportedEasyconfig):
-            made[one.easyconfig.module] = one.origin
-        yield one
 
 
 def choose_commands(names: Iterable[str]) -> tuple[tuple[str, ...], list[str]]:

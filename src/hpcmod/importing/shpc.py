@@ -29,7 +29,6 @@ from hpcmod.importing.outcome import (
 )
 from hpcmod.importing.values.container_yaml import Alias, ContainerYaml, override_recipe, parse_container_yaml
 from hpcmod.modules.easyconfigs.files import read_recipe
-from hpcmod.modules.text.easyconfig import EasyconfigText
 from hpcmod.modules.values.spec import is_program, why_no_variable
 
 _SHELL = re.compile(r"[$`&|;<>(){}*?~\\\n]|^\s*(?:\.|source)\s|^\w+=")
@@ -90,7 +89,8 @@ def _convert_tag(recipe: ContainerYaml, tag: str, digest: str, path: Path) -> Im
     commands = _commands(recipe.aliases, said)
     standard = ", ".join(f"{name}-{suffix}" for suffix in _STANDARD)
     said.changed.append(
-        f"instead of the commands {standard}: `singularity run`, `exec` or `inspect` with $SIF, and start-shell"
+        "instead of the commands of every module of singularity-hpc, use start-shell, or `singularity run`, `exec` or "
+        f"`inspect` with $SIF: {standard}"
     )
     said.changed.append("$SINGULARITY_CONTAINER is not set by the module: write $SIF")
     easyconfig, left_out = describe_registry_image(
@@ -115,17 +115,8 @@ def _convert_tag(recipe: ContainerYaml, tag: str, digest: str, path: Path) -> Im
         (*said.left_out, *left_out),
         tuple(said.notes),
         tuple(said.changed),
-        carried=tuple(_carried(recipe, easyconfig)),
         namespace=(reference.registry, *parts[:-1]),
     )
-
-
-def _carried(recipe: ContainerYaml, easyconfig: EasyconfigText) -> Iterator[str]:
-    yield from (recipe.kind, "tag")
-    yield from (key for key in ("url", "description", "maintainer") if getattr(recipe, key))
-    yield from (f"the command {name}" for name in easyconfig.wrapped_commands or ())
-    yield from (f"the variable {name}" for name, _ in easyconfig.environment)
-    yield from (f"features: {name}" for name, value in recipe.features if name == "gpu" or _is_off(value))
 
 
 def _overridden(recipe: ContainerYaml, tag: str, path: Path, said: Findings) -> ContainerYaml:

@@ -32,7 +32,7 @@ class ImportRow:
     changed: tuple[str, ...] = ()
     """What has a different effect than in the recipe."""
     carried: tuple[str, ...] = ()
-    """What has the same effect as in the recipe."""
+    """What is in the easyconfig, by the names of its parameters."""
     reason: str = ""
     """Reason for a refusal."""
 
@@ -47,7 +47,8 @@ def write_easyconfigs(
     verb
         The command that made them, for the comment at the top of each.
     force
-        Replace a file with different content.
+        Replace a file with different content, but none that this call has written: of two recipes for one module, the
+        second is refused.
     dry_run
         Only report the results, and write nothing.
 
@@ -56,15 +57,21 @@ def write_easyconfigs(
     OSError
         If the directory cannot be written to.
     """
+    made: dict[str, str] = {}  # origins by module
     for one in outcomes:
         if isinstance(one, Refused):
             yield ImportRow(REFUSED, one.origin, reason=one.reason)
+            continue
+        module = one.easyconfig.module
+        if module in made:
+            yield ImportRow(REFUSED, one.origin, reason=_twin(one, made[module]))
             continue
         try:
             text = render_easyconfig(replace(one.easyconfig, comments=tuple(_comments(one, verb))))
         except HpcmodError as err:
             yield ImportRow(REFUSED, one.origin, reason=err.message)
             continue
+        made[module] = one.origin
         path = directory / one.easyconfig.path
         status = _status(path, text, force=force)
         if status == CONVERTED and not dry_run:
@@ -73,13 +80,18 @@ def write_easyconfigs(
         yield ImportRow(
             status,
             one.origin,
-            one.easyconfig.module,
+            module,
             str(path),
             one.left_out,
             one.notes,
             one.changed,
             one.carried,
         )
+
+
+def _twin(one: ImportedEasyconfig, other: str) -> str:
+    cure = "--full-names keeps tools of two sources apart" if one.namespace else "give one of them another version"
+    return f"another recipe makes the same module; {cure}: {one.easyconfig.module} is made by {other}"
 
 
 def _comments(one: ImportedEasyconfig, verb: str) -> Iterator[str]:

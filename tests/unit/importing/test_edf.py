@@ -99,6 +99,16 @@ def test_refuses_an_image_that_is_not_in_a_registry(image: str) -> None:
         convert(image=image)
 
 
+def test_a_squashfs_file_is_replaced_by_the_image_that_it_was_made_from(tmp_path: Path) -> None:
+    (tmp_path / "x.toml").write_text('image = "/x.sqsh"\nmounts = ["/a:/b"]\n')
+    refusal, *_ = import_edf([tmp_path], environ={}, working=tmp_path)
+    assert isinstance(refusal, Refused) and "--image docker://" in refusal.reason
+    carried, *_ = import_edf([tmp_path], environ={}, working=tmp_path, image="docker://quay.io/a/b:2")
+    assert isinstance(carried, ImportedEasyconfig)
+    assert (carried.easyconfig.image, carried.easyconfig.bind_paths) == ("docker://quay.io/a/b:2", ("/a:/b",))
+    assert "the image comes from the registry, not from the squashfs file: /x.sqsh" in carried.changed
+
+
 def test_how_it_starts_is_reported_also_by_default() -> None:
     assert convert().left_out == ()
     lost = convert(entrypoint=None, writable=None).left_out

@@ -41,7 +41,8 @@ def test_a_module_that_runs_the_images_entry_point_keeps_it() -> None:
     )
     one = convert_module(text, PATH)
     assert dict(one.easyconfig.command_words)["python"] == ("/.singularity.d/runscript", "-x", "y", "python")
-    assert "the entry point of the image" in one.carried
+    unnamed = convert_module(text.replace('.. " " .. program .. "', '.. "'), PATH)
+    assert dict(unnamed.easyconfig.command_words)["python"] == ("/.singularity.d/runscript", "-x", "y")
 
 
 def test_variables_and_binds_with_plain_values_are_carried() -> None:

@@ -42,19 +42,12 @@ def test_tools_of_one_name_are_noted() -> None:
     first, second = settle_names([made("a", "1", "x", "u"), made("a", "2", "y")])
     assert isinstance(first, ImportedEasyconfig)
     assert isinstance(second, ImportedEasyconfig)
-    assert first.notes == ("another a comes from y: --full-names gives each a name of its own",)
+    assert first.notes == ("--full-names gives tools of one name names of their own: another a comes from y",)
     assert "x/u" in second.notes[0]
 
 
 def test_versions_of_one_tool_do_not_clash() -> None:
     assert modules(made("a", "1", "x"), made("a", "2", "x")) == ["a/1", "a/2"]
-
-
-def test_the_second_that_makes_a_module_is_refused_and_names_the_first() -> None:
-    first, second = settle_names([made("a", "1", "x"), made("a", "1", "x")])
-    assert isinstance(first, ImportedEasyconfig)
-    assert isinstance(second, Refused)
-    assert first.origin in second.reason
 
 
 def test_refusals_stay_as_they_are() -> None:

@@ -47,6 +47,15 @@ def test_a_dry_run_says_the_same_and_writes_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "other").exists()
 
 
+@pytest.mark.parametrize("force", [False, True])
+def test_the_second_that_makes_a_module_is_refused_and_names_the_first(force: bool, tmp_path: Path) -> None:
+    second = replace(ONE, origin="from/y.lua", easyconfig=replace(ONE.easyconfig, description="y"))
+    rows = list(write_easyconfigs([ONE, second], tmp_path, verb="x", force=force))
+    assert [row.status for row in rows] == ["converted", "refused"]
+    assert rows[1].reason.endswith("Tool/1 is made by from/x.lua")
+    assert "from from/x.lua" in (tmp_path / PATH).read_text()
+
+
 @pytest.mark.parametrize("change", [{"description": "a\0b"}, {"image": "docker://short"}], ids=str)
 def test_refuses_values_that_cannot_be_written(change: dict[str, str], tmp_path: Path) -> None:
     bad = replace(ONE, easyconfig=replace(ONE.easyconfig, **change))

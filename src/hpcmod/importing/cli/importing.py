@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import shorten
 from typing import NoReturn
 
 import click
@@ -15,9 +17,27 @@ from hpcmod.core.cli.groups import CommandGroup
 from hpcmod.core.cli.output import json_option, print_json, print_message, print_text, tell
 from hpcmod.core.errors import BadInputError, LackingError, NotFoundError
 from hpcmod.core.progress import ProgressLine
-from hpcmod.importing.formats import SUFFIXES, ImportFormat, ListedFormat, find_format, guess_format, list_formats
+from hpcmod.importing.formats import (
+    SUFFIXES,
+    ImportFormat,
+    ImportOption,
+    ListedFormat,
+    find_format,
+    guess_format,
+    list_formats,
+)
 from hpcmod.importing.outcome import Outcome
 from hpcmod.importing.writing import CONVERTED, EXISTS, REFUSED, UNCHANGED, ImportRow, write_easyconfigs
+
+_LISTED = 20
+"""Recipes up to which the output lists each with its remarks."""
+
+_ROWS = 20
+"""Lines of a table of remarks: all tables together are at most two screens."""
+
+_FILES = 3
+_COMMON = re.compile(r"((?:(?:not carried over|changed|note): )?[^:;(]*).*", re.DOTALL)
+_WIDEST = 140  # characters of a line
 
 
 class _Formats(CommandGroup):
@@ -90,6 +110,7 @@ def importing() -> None:
     """Make easyconfigs from recipes of other tools, or a SIF.
 
     Without a format, the file's name decides. The recipes are read, never run. Other Python packages can add formats.
+    More than 20 recipes: equal remarks are grouped. Each easyconfig has its own at the top, and --json has all.
     Exit code 1: a recipe was refused, or a different easyconfig already exists.
 
     \b
@@ -128,12 +149,20 @@ def _make_command(listed: ListedFormat, loaded: ImportFormat) -> click.Command:
     @click.option("--force", is_flag=True, help="Replace existing easyconfigs.")
     @click.option("--dry-run", is_flag=True, help="Print the result for each recipe; write nothing.")
     @json_option(ImportResult)
-    def convert(paths: Sequence[Path], output: Path, force: bool, dry_run: bool, as_json: bool, **own: bool) -> None:
+    def convert(
+        paths: Sequence[Path], output: Path, force: bool, dry_run: bool, as_json: bool, **own: bool | str
+    ) -> None:
         outcomes = listed.run(loaded, _check_exist(paths), ProgressLine, **own)
         _import(listed.name, outcomes, output=output, force=force, dry_run=dry_run, as_json=as_json)
 
-    convert.params[1:1] = [click.Option([f"--{own.name}"], is_flag=True, help=own.help) for own in loaded.options]
+    convert.params[1:1] = [_make_option(option) for option in loaded.options]
     return convert
+
+
+def _make_option(option: ImportOption) -> click.Option:
+    if option.metavar:
+        return click.Option([f"--{option.name}"], metavar=option.metavar, default="", help=option.help)
+    return click.Option([f"--{option.name}"], is_flag=True, help=option.help)
 
 
 def _help(name: str, loaded: ImportFormat) -> str:
@@ -153,11 +182,7 @@ def _check_exist(paths: Sequence[Path]) -> Sequence[Path]:
 
 
 def _import(kind: str, outcomes: Iterable[Outcome], *, output: Path, force: bool, dry_run: bool, as_json: bool) -> None:
-    rows = []
-    for row in write_easyconfigs(outcomes, output, verb=f"hpcmod import {kind}", force=force, dry_run=dry_run):
-        rows.append(row)
-        if not as_json:
-            _show(row)
+    rows = list(write_easyconfigs(outcomes, output, verb=f"hpcmod import {kind}", force=force, dry_run=dry_run))
     counts = Counter(row.status for row in rows)
     if as_json:
         result = ImportResult(
@@ -169,6 +194,11 @@ def _import(kind: str, outcomes: Iterable[Outcome], *, output: Path, force: bool
             recipes=tuple(rows),
         )
         print_json(result)
+    elif len(rows) <= _LISTED:
+        for row in rows:
+            _show(row)
+    else:
+        _show_groups(rows)
     summary = ", ".join(
         f"{counts[status]} {status}" for status in (CONVERTED, UNCHANGED, EXISTS, REFUSED) if counts[status]
     )
@@ -184,8 +214,49 @@ def _show(row: ImportRow) -> None:
         lines.append(f"          {row.path} exists and differs: --force replaces it")
     if row.reason:
         lines.append(f"          {row.reason}")
-    lines += [f"          not carried over: {clause}" for clause in row.left_out]
-    lines += [f"          changed: {clause}" for clause in row.changed]
-    lines += [f"          note: {clause}" for clause in row.notes]
+    lines += [f"          {remark}" for remark in _remarks(row)]
     for line in lines:
         print_text(line.replace("\n", "?"))
+
+
+def _remarks(row: ImportRow) -> list[str]:
+    return [
+        *(f"not carried over: {clause}" for clause in row.left_out),
+        *(f"changed: {clause}" for clause in row.changed),
+        *(f"note: {clause}" for clause in row.notes),
+    ]
+
+
+def _show_groups(rows: Sequence[ImportRow]) -> None:
+    """Print how many recipes have each remark, and how many were refused for each reason, and which."""
+    _show_counts("In the easyconfigs:", [(remark, "") for row in rows for remark in dict.fromkeys(_remarks(row))])
+    _show_counts("Refused:", [(row.reason, row.origin) for row in rows if row.reason])
+    kept = [row.path for row in rows if row.status == EXISTS]
+    _show_counts("Kept:", [("another easyconfig exists, and --force replaces it", path) for path in kept])
+
+
+def _show_counts(title: str, remarks: Iterable[tuple[str, str]]) -> None:
+    """Print texts with their number and the first files, the most frequent text first.
+
+    Notes
+    -----
+    Texts that differ only after a colon, semicolon or parenthesis count as one: what follows is particular to a recipe.
+    """
+    groups = dict[str, list[tuple[str, str]]]()
+    for text, file in remarks:
+        groups.setdefault(_COMMON.sub(r"\1", text).strip(), []).append((text, file))
+    ranked = sorted(groups.items(), key=lambda group: -len(group[1]))
+    if ranked:
+        print_text(title)
+    for head, members in ranked[:_ROWS]:
+        texts = {text for text, _ in members}
+        files = [file for _, file in members if file]
+        line = (texts.pop() if len(texts) == 1 else head).replace("\n", "?")
+        print_text(f"{len(members):6}  {shorten(line, _WIDEST, placeholder='...')}")
+        for file in files[:_FILES]:
+            print_text(f"{'':10}{file}")
+        if len(files) > _FILES:
+            print_text(f"{'':10}and {len(files) - _FILES} more")
+    rest = sum(len(members) for _, members in ranked[_ROWS:])
+    if rest:
+        print_text(f"{rest:6}  others: see the top of each easyconfig, or --json")

@@ -31,6 +31,27 @@ def test_a_table_says_what_became_of_each_and_why(tmp_path: Path) -> None:
     assert (tmp_path / "out/p/PyTorch" / f"{LUMI_NAME}.eb").is_file()
 
 
+def test_equal_remarks_of_many_recipes_are_one_line_with_their_number(tmp_path: Path) -> None:
+    modules = {f"{name}/1.lua": NGC for name in "abcdefghijklmnopqrstu"}
+    write_tree(tmp_path / "in", {**modules, "other/a/1.lua": NGC, "bad/1.lua": "", "worse/1.lua": ""})
+    done = hpcmod("import", "ngc", tmp_path / "in", "--output", tmp_path / "out")
+    assert done.exit_code == 1
+    lines = done.stdout.splitlines()
+    assert lines[0] == "In the easyconfigs:"
+    assert "    21  note: no digest is given, so the image is identified by its tag alone" in lines
+    refused = lines[lines.index("Refused:") + 1 :]
+    assert refused[0] == '     2  image not found: there is no line `local uri = "docker://..."`'
+    assert refused[1:3] == [f"          {tmp_path}/in/{name}/1.lua" for name in ("bad", "worse")]
+    assert refused[3].startswith("     1  another recipe makes the same module; ")
+    assert refused[4:] == [f"          {tmp_path}/in/other/a/1.lua"]
+    assert done.stderr.startswith("21 converted, 3 refused; in ")
+    write_tree(tmp_path / "out", {"a/a/a-1.eb": "mine"})
+    again = hpcmod("import", "ngc", tmp_path / "in", "--output", tmp_path / "out")
+    kept = again.stdout.splitlines()[-2:]
+    assert kept[0] == "     1  another easyconfig exists, and --force replaces it"
+    assert kept[1].endswith("out/a/a/a-1.eb")
+
+
 def test_without_a_refusal_it_succeeds_twice(tmp_path: Path) -> None:
     write_tree(tmp_path / "in", {"pytorch/1.lua": NGC})
     assert hpcmod("import", "ngc", tmp_path / "in", "--output", tmp_path / "out").exit_code == 0
@@ -109,6 +130,9 @@ def test_options_of_a_format_are_given_to_it(tmp_path: Path) -> None:
     done = hpcmod("import", "shpc", place, "--full-names", "--dry-run")
     assert done.stdout.splitlines()[0] == "converted biocontainers-samtools/1.10"
     assert "no such option" in hpcmod("import", "ngc", tmp_path, "--full-names").stderr.lower()
+    (tmp_path / "x.toml").write_text('image = "/x.sqsh"\n')
+    packed = hpcmod("import", "edf", tmp_path / "x.toml", "--image", "docker://quay.io/a/b:2", "--dry-run")
+    assert (packed.exit_code, packed.stdout.splitlines()[0]) == (0, "converted x/2")
 
 
 def test_what_changes_is_in_the_table_and_in_json(tmp_path: Path) -> None:
