@@ -16,17 +16,17 @@ from tests.stack import CHECKOUT
 CEILINGS = {
     "src/hpcmod": 10,
     "src/hpcmod/core": 5200,
-    "src/hpcmod/machine": 3985,  # 45 more: limits of partitions, so that `job` refuses what the scheduler would
+    "src/hpcmod/machine": 4005,  # 65 more: limits of partitions; by what a profile is found again
     "src/hpcmod/images": 11540,
-    "src/hpcmod/modules": 5490,
-    "src/hpcmod/compat": 3700,
-    "src/hpcmod/catalogue": 12090,
-    "src/hpcmod/jobs": 3390,  # 60 more: what the scheduler would refuse is refused before the queue
-    "src/hpcmod/doctor": 1900,
+    "src/hpcmod/modules": 5555,  # 65 more: the machine that an installation was made for decides
+    "src/hpcmod/compat": 3710,  # 10 more: `compat` takes the name of a container
+    "src/hpcmod/catalogue": 12095,  # 5 more: told if a shell is for another machine
+    "src/hpcmod/jobs": 3395,  # 65 more: what the scheduler would refuse is refused before the queue
+    "src/hpcmod/doctor": 1960,  # 55 more: `site use`
     "src/hpcmod/packages": 7160,
     "src/hpcmod/building": 3060,
     "src/hpcmod/notebooks": 1050,
-    "src/hpcmod/runs": 7170,
+    "src/hpcmod/runs": 7175,  # 5 more: checks and benchmarks for the machine of the record
     "src/hpcmod/lint": 2990,
     "src/hpcmod/importing": 2515,  # 60 more: remarks of many recipes are grouped, --image of an EDF
     "tests": 4725,  # 60 more: what EasyBuild imports, no fsync, and what unit tests share (1,000 less there)

@@ -18,8 +18,9 @@ from hpcmod.core.errors import CheckFailedError, HpcmodError
 from hpcmod.core.values.finding import FAIL, OK, WARN, Finding
 from hpcmod.machine.machine import load_site
 from hpcmod.machine.values.site import Site
-from hpcmod.modules.installed import Installed, find_installed, module_trees
-from hpcmod.modules.values.install_record import Fit
+from hpcmod.modules.installed import Installed, find_installed, module_trees, read_record
+from hpcmod.modules.own_place import own_module_trees
+from hpcmod.modules.values.install_record import NO_RECORD, Fit, InstallRecord
 
 if TYPE_CHECKING:  # only an installation has a plan, whose parts take time to import
     from hpcmod.modules.values.plan import InstallPlan
@@ -90,6 +91,15 @@ def _installed(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
         if image.is_file() and image not in seen:
             seen.add(image)
             yield one.module, image
+
+
+def find_record(image: Path, site: Site, environ: Mapping[str, str]) -> InstallRecord:
+    """Return the record of the installation that an image is in, or that NAME or NAME/VERSION is; else NO_RECORD."""
+    if image.exists():
+        return read_record(image.absolute().parent)
+    trees = module_trees(environ, more=own_module_trees(site, environ))
+    found = find_installed(trees, image.parts[0]) if image.parts else iter(())
+    return next((one.record for one in found if one.module.startswith(str(image))), NO_RECORD)
 
 
 def explain_module(found: Installed | None, site: Site, environ: Mapping[str, str]) -> Iterator[str]:

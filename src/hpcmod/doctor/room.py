@@ -18,6 +18,7 @@ ROOM = Room(
             ),
             "ls": ("cli.profiles:site_list", "List the shipped profiles."),
             "detect": ("cli.profiles:site_detect", "Show which profile is used here and why, and which others match."),
+            "use": ("cli.use:site_use", "Use a profile on this machine from now on."),
             "check": ("cli.profiles:site_check", "Compare a profile with this node."),
             "new": ("cli.new:site_new", "Write a profile of this machine from what its scheduler and its nodes say."),
             "settings": ("cli.settings:site_settings", "Explain the variables that a profile sets for a run."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -80,11 +81,22 @@ def find_machine(asked: str | None, environ: Mapping[str, str], *, flag: str | N
     choices = _choices(asked, environ, flag)
     choice = next(choices)
     profiles = _with_bases(_read(choice.profile), (other.profile for other in choices))
-    site = make_site(profiles)
+    site = replace(make_site(profiles), profile=_named_again(choice.profile, profiles[-1]))
     policy = system_policy(environ)
     if policy not in (None, site.trust):
         site = replace(site, trust=site.trust._replace(also=policy))
     return Machine(site, choice, tuple(profiles))
+
+
+def _named_again(choice: str, profile: Profile) -> str:
+    """Return by what a chosen profile is found again from anywhere: a name, or an absolute path.
+
+    A file that only renames another profile means that one: the file may be temporary.
+    """
+    beside = Path()
+    if set(profile.values) == {"name", "extends"} and profile.extends != MACHINE:
+        choice, beside = profile.extends, Path(choice).parent
+    return str((beside / choice).absolute()) if is_profile_file(choice) else choice
 
 
 def system_policy(environ: Mapping[str, str]) -> TrustPolicy | None:
@@ -118,10 +130,24 @@ def _choices(asked: str | None, environ: Mapping[str, str], flag: str | None) ->
 
 
 def _files(environ: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
-    home = absolute(environ.get("XDG_CONFIG_HOME")) or (f"{environ['HOME']}/.config" if environ.get("HOME") else "")
-    if absolute(home):
-        yield Path(home, "hpcmod", "site.toml"), "the user's"
+    with suppress(LackingError):
+        yield own_profile(environ), "the user's"
     yield SYSTEM_PROFILE, "the site's"
+
+
+def own_profile(environ: Mapping[str, str]) -> Path:
+    """Return the file of the user's own profile, which need not exist.
+
+    Raises
+    ------
+    LackingError
+        If there is no home directory.
+    """
+    home = absolute(environ.get("HOME"))
+    configuration = absolute(environ.get("XDG_CONFIG_HOME")) or (f"{home}/.config" if home else "")
+    if not configuration:
+        raise LackingError("home directory unknown", "Set HOME, or XDG_CONFIG_HOME.")
+    return Path(configuration, "hpcmod", "site.toml")
 
 
 def absolute(path: str | None) -> str:

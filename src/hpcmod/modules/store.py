@@ -321,6 +321,7 @@ def write_record(
         time=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         module=plan.spec.module,
         site=plan.site.name,
+        profile=plan.site.profile,
         image=image,
         unfinished=True,
         own_packages=describe_own_packages(plan),

@@ -31,6 +31,7 @@ from hpcmod.core.text.quote import sh_word
 from hpcmod.images.trust.provenance import sidecar, write_provenance
 from hpcmod.modules.installed import Installed, own_trees
 from hpcmod.modules.own_place import MODULES, own_prefixes
+from hpcmod.modules.own_site import site_of
 from hpcmod.modules.remove import (
     find_left_packages,
     find_unfinished,
@@ -303,11 +304,12 @@ def reinstall(here: Here, own: Installed, site: str | None, *, as_json: bool, ke
     """
     recipe = find_own_recipe(here, own)
     check_not_loaded(own.module)
+    profile = site_of(own.record, here.site, os.environ, asked=site, tell=tell).profile
     if keep_image:
         _restore_provenance(own)
-        environ = {**eb_environ(site, [recipe.images, own.root]), _UPDATE: "1"}
+        environ = {**eb_environ(profile, [recipe.images, own.root]), _UPDATE: "1"}
     else:
-        environ = eb_environ(site, [recipe.images] if recipe.images != own.root else [])
+        environ = eb_environ(profile, [recipe.images] if recipe.images != own.root else [])
     with _sharing(own) as shared:
         return install_with_eb(reinstall_command(here, own)[1:], environ, shared, tell=tell, to_stderr=as_json)
 

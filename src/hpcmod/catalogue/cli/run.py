@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 
 import click
 
 from hpcmod.catalogue.cli.containers import complete_container, find_ready, look_around
 from hpcmod.core.cli.arguments import site_option
-from hpcmod.core.cli.output import print_data
+from hpcmod.core.cli.output import print_data, tell
 from hpcmod.core.process import become
 from hpcmod.core.text.quote import sh_word
+from hpcmod.modules.own_site import says_another
 from hpcmod.modules.values.runtime_options import RUNTIME_FLAGS, RUNTIME_SHORT
 
 _AS_TYPED = {"ignore_unknown_options": True, "allow_interspersed_args": False}
@@ -74,8 +76,12 @@ def _run(verb: str, words: Sequence[str], site: str | None, *, dry_run: bool) ->
     options, container, command = split_words(words)
     if verb == "exec" and not command:
         raise click.UsageError("no command: hpcmod exec [RUNTIME OPTIONS] NAME[/VERSION] COMMAND [ARGS]...")
-    found = find_ready(look_around(site), container)
+    here = look_around(site)
+    found = find_ready(here, container)
     found.check_program()
+    if says_another(found.record, here.site, os.environ):
+        made_for = found.record.site
+        tell(f"{found.module} has the settings of {made_for}, for which it was installed, not of {here.site.name}")
     argv = [str(found.program), verb, *options, "--", *command]
     if dry_run:
         print_data(" ".join(map(sh_word, argv)))

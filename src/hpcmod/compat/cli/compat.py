@@ -10,16 +10,18 @@ from pathlib import Path
 import click
 
 from hpcmod.compat.compat import make_case
+from hpcmod.compat.fit import find_record
 from hpcmod.compat.values.rules import RULES
 from hpcmod.compat.values.stack import StackFacts
 from hpcmod.compat.values.verdict import HostFacts, Loaded, judge
 from hpcmod.core.cli.arguments import site_option
 from hpcmod.core.cli.findings import print_findings
-from hpcmod.core.cli.output import json_option, print_json, print_text
+from hpcmod.core.cli.output import json_option, print_json, print_text, tell
 from hpcmod.core.errors import CheckFailedError
 from hpcmod.core.values.finding import FAIL, Finding
 from hpcmod.core.values.json_form import SPLICED
 from hpcmod.machine import machine
+from hpcmod.modules.own_site import site_of
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Fit:
 
 
 @click.command()
-@click.argument("image", type=click.Path(path_type=Path))
+@click.argument("image", metavar="IMAGE|NAME[/VERSION]", type=click.Path(path_type=Path))
 @site_option
 @json_option(Fit)
 def compat(image: Path, site: str | None, as_json: bool) -> None:
@@ -67,10 +69,13 @@ def compat(image: Path, site: str | None, as_json: bool) -> None:
     \b
     Examples:
       hpcmod compat pytorch.sif
+      hpcmod compat PyTorch
       hpcmod compat --site lumi --json "$SIF" | jq -r .level
     """
     profile = machine.find_machine(None, os.environ, flag=site).site
-    case = make_case(image, profile, os.environ)
+    record = find_record(image, profile, os.environ)
+    image = image if image.exists() or not record.image.path else Path(record.image.path)
+    case = make_case(image, site_of(record, profile, os.environ, asked=site, tell=tell), os.environ)
     verdict = judge(case, RULES)
     if as_json:
         sources = {rule.name: rule.source for rule in RULES}

@@ -27,6 +27,8 @@ from hpcmod.machine.gpus import find_gpu_targets
 from hpcmod.machine.values.site import Site
 from hpcmod.machine.values.targets import runs_on
 from hpcmod.modules.installed import Installed
+from hpcmod.modules.own_site import site_of
+from hpcmod.modules.values.install_record import NO_RECORD
 
 
 @click.command(cls=CommandOfProgram, context_settings={"allow_interspersed_args": True})
@@ -50,16 +52,16 @@ def job(flags: JobFlags) -> None:
       hpcmod job PyTorch -N 2 --salloc
       hpcmod job --rerun train.sh --submit
     """
-    profile = machine.load_site(flags.site, {} if flags.site else os.environ)
-    check_scheduler(profile)
+    profile = machine.find_machine(None, os.environ, flag=flags.site).site
     if flags.rerun:
+        check_scheduler(profile)
         from hpcmod.jobs.cli.rerun import rerun_job
 
         rerun_job(flags)
         return
     prepared = prepare_job(flags, profile)
     if flags.salloc:
-        _allocate(prepared.request, profile, submit=flags.submit)
+        _allocate(prepared.request, prepared.site, submit=flags.submit)
         return
     _print(write_job(prepared, flags), as_json=flags.as_json)
 
@@ -103,6 +105,7 @@ def prepare_job(flags: JobFlags, profile: Site) -> PreparedJob:
     elsewhere = flags.site is not None and not flags.submits
     loading, installed = find_module(flags.module, profile, chosen=flags.site is not None, elsewhere=elsewhere)
     _check_module(loading.name, flags)
+    profile = site_of(installed.record if installed else NO_RECORD, profile, os.environ, asked=flags.site, tell=tell)
     image_mpi = _image_mpi(installed, profile)
     program = flags.program or (("python",) if flags.salloc else ())
     request = make_request(replace(flags, program=program), loading, image_mpi=image_mpi, runtime=runtime_name())

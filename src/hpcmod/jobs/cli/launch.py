@@ -21,6 +21,8 @@ from hpcmod.jobs.values.slurm import check_scheduler, step_in_job
 from hpcmod.jobs.values.step import Step, make_step
 from hpcmod.machine import machine
 from hpcmod.machine.values.site import Site
+from hpcmod.modules.installed import read_record
+from hpcmod.modules.own_site import site_of
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,9 @@ def launch(flags: LaunchFlags) -> None:
     """
     from hpcmod.jobs.text.jobscript import make_argv, render_step
 
-    site = machine.load_site(flags.site, {} if flags.site else os.environ)
+    here = machine.find_machine(None, os.environ, flag=flags.site).site
+    record = read_record(Path(os.environ.get("CONTAINERROOT") or os.devnull))
+    site = site_of(record, here, os.environ, asked=flags.site, tell=tell)
     allocation = _find_allocation(site)
     image = os.environ.get("SIF", "")
     request = _make_request(flags, site, allocation, image)

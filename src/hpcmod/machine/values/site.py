@@ -229,6 +229,8 @@ class Site:
 
     name: str
     description: str = ""
+    profile: str = ""
+    """By which the profile is found again: the name of a shipped one, or a path; empty: it was not read from one."""
     detect_paths: tuple[str, ...] = ()
     """The profile is selected if any of these paths exists."""
     detect_variables: tuple[tuple[str, str], ...] = ()

@@ -83,6 +83,8 @@ class InstallRecord:
     """Full name of the module."""
     site: str = ""
     """Name of the site profile that it was made for."""
+    profile: str = ""
+    """Shipped name or path of that profile; empty: its name, which one that comes with hpcmod may have."""
     image: InstalledImage = field(default_factory=InstalledImage)
     unfinished: bool = False
     """Whether the installation has not written its modulefile yet."""

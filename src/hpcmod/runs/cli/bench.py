@@ -37,6 +37,7 @@ from hpcmod.jobs.values.allocation import Allocation
 from hpcmod.machine import machine
 from hpcmod.machine.values.site import Site
 from hpcmod.modules.installed import Installed
+from hpcmod.modules.own_site import site_of
 from hpcmod.runs.bandwidth.history import MeasuredWith
 from hpcmod.runs.bandwidth.steps import (
     LIBRARIES,
@@ -131,12 +132,13 @@ def bench_verb(flags: BenchFlags) -> None:
       hpcmod bench PyTorch --ops all_reduce --sizes 8M-1G --json
       hpcmod bench --read slurm-4711.out --site cray-ex-gh200
     """
-    site = machine.load_site(flags.site, {} if flags.site else os.environ)
+    site = machine.find_machine(None, os.environ, flag=flags.site).site
     if flags.read:
         _read(flags, site)
     if len(flags.names) != 1:
         raise click.UsageError("give the NAME of one container, or --read and logs")
     container = find_ready(look_around(flags.site), flags.names[0])
+    site = site_of(container.record, site, os.environ, asked=flags.site, tell=tell)
     request = BenchmarkRequest(
         library=flags.library or "",
         collectives=parse_collectives(flags.ops),

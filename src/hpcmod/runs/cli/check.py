@@ -39,7 +39,8 @@ from hpcmod.machine import machine
 from hpcmod.machine.values.facts import NodeFacts, format_cpus
 from hpcmod.machine.values.site import BY_TASKS, Site
 from hpcmod.modules.installed import Installed, read_record
-from hpcmod.modules.values.install_record import InstalledImage
+from hpcmod.modules.own_site import site_of
+from hpcmod.modules.values.install_record import NO_RECORD, InstalledImage
 from hpcmod.modules.values.question import make_question
 from hpcmod.runs.cli.network import ProvedNetwork, prove_network
 from hpcmod.runs.network.program import PROGRAM
@@ -132,12 +133,13 @@ def check_verb(flags: CheckFlags) -> None:
       hpcmod check PyTorch --network -N 2 -A project_465000001 -p standard-g
       hpcmod check PyTorch --json | jq -r '.findings[] | select(.level == "fail") | .subject'
     """
-    site = machine.load_site(flags.site, {} if flags.site else os.environ)
+    site = machine.find_machine(None, os.environ, flag=flags.site).site
     if flags.network and (flags.digest or flags.affinity):
         raise click.UsageError("--network is another check: leave out --digest and --affinity")
     if flags.network and not flags.container:
         raise click.UsageError("name the container to test: hpcmod check NAME --network")
     container = find_ready(look_around(flags.site), flags.container) if flags.container else None
+    site = site_of(container.record if container else NO_RECORD, site, os.environ, asked=flags.site, tell=tell)
     allocation = find_allocation(site)
     if allocation is None:
         _run_in_allocation(flags, site)

@@ -50,3 +50,23 @@ def test_a_damaged_image_is_taken_from_its_source(root: Path, monkeypatch: pytes
 def test_an_installation_of_someone_else_is_not_repaired(root: Path) -> None:
     done = hpcmod("repair", "Other")
     assert (done.exit_code, "you have no installation of Other" in done.stderr) == (3, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "site", "told"),
+    [
+        (("repair", "PyTorch"), "lumi", "using lumi, for which PyTorch/2.6 was installed; for generic: --site generic"),
+        (("update", "PyTorch"), "lumi", "for generic: --site generic"),
+        (("update", "PyTorch", "--site", "frontier"), "frontier", ""),
+    ],
+)
+def test_an_installation_stays_on_its_machine(
+    root: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], site: str, told: str
+) -> None:
+    sites = []
+    monkeypatch.setattr("hpcmod.modules.shared_prefix.call_eb", lambda _, environ, **__: sites.append(environ) or 5)
+    record = json.loads((root / "record.json").read_text())
+    (root / "record.json").write_text(json.dumps({**record, "site": "lumi"}))
+    done = hpcmod(*words)
+    assert [environ["HPCMOD_SITE"] for environ in sites] == [site]
+    assert told in done.stderr

@@ -1,0 +1,52 @@
+"""The machine that an installation was made for, which decides, whatever the shell says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from hpcmod.core.errors import BadInputError, HpcmodError
+from hpcmod.core.text.quote import sh_word
+from hpcmod.machine.machine import FALLBACK, find_machine
+from hpcmod.machine.values.site import Site
+from hpcmod.modules.values.install_record import InstallRecord
+
+
+def site_of(
+    record: InstallRecord, here: Site, environ: Mapping[str, str], *, asked: str | None, tell: Callable[[str], None]
+) -> Site:
+    """Return the machine that an installation was made for; the shell's if another was asked for by name.
+
+    Parameters
+    ----------
+    here
+        The profile of this shell.
+    asked
+        Value of --site.
+    tell
+        Called with a line if this shell says another machine.
+
+    Raises
+    ------
+    BadInputError
+        If the profile can no longer be read.
+    """
+    if asked or not record.site or record.site == here.name:
+        return here
+    try:
+        found = find_machine(None, environ, flag=record.profile or record.site).site
+    except HpcmodError as err:
+        raise BadInputError(
+            f"{record.module} was installed for {record.site}, whose profile cannot be read: {err.message}",
+            f"Choose a profile by name: --site {sh_word(here.profile)}",
+        ) from err
+    if says_another(record, here, environ):
+        other = f"for {here.name}: --site {sh_word(here.profile)}"
+        tell(f"using {record.site}, for which {record.module} was installed; {other}")
+    return replace(found, name=record.site)
+
+
+def says_another(record: InstallRecord, here: Site, environ: Mapping[str, str]) -> bool:
+    """Return whether a shell names a machine, or runs on one, for which an installation was not made."""
+    is_known = here.profile != FALLBACK or bool(environ.get("HPCMOD_SITE"))
+    return is_known and record.site not in ("", here.name)
