@@ -125,6 +125,36 @@ def test_fetch_stops_after_the_image_and_the_installation_needs_no_network_then(
     assert len((own_registry.directory / "log").read_bytes()) == asked
 
 
+def test_one_command_makes_a_module_of_an_image_and_leaves_an_easyconfig(
+    eb: EasyBuild, lmod: ModuleTool, own_registry: Registry, image: Image, tmp_path: Path
+) -> None:
+    shop = tmp_path / "shop"
+    hpcmod = str(eb.stack.python.parent / "hpcmod")
+    tagged = image.reference.partition("@")[0] + ":1"
+
+    def call(*words: str) -> Done:
+        environ = {**eb.environment(), "HPCMOD_SITE": "generic", "HPCMOD_CATALOGUE": str(shop)}
+        done = run([hpcmod, *words], environ, tmp_path)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done
+
+    load = call("install", tagged).stdout.splitlines()[-1]
+    shown = lmod(f'{load}; apptainer exec "$SIF" cat /etc/motd')
+    assert shown.stdout.splitlines() == ["from the registry"], shown.stderr
+    easyconfig = eb.prefix / "sources/t/toy/toy-1.eb"
+    assert image.digest in easyconfig.read_text()
+    succeeded(eb(easyconfig, "--rebuild", "--enforce-checksums"))
+    call("catalogue", "init", str(shop))
+    assert call("publish", str(easyconfig)).stdout.splitlines()[-1] == "toy/1"
+    call("bundle", "export", "b.tar", str(easyconfig))
+    assert f"rm {easyconfig.with_suffix('.sif')}*" in call("remove", "toy/1").stderr
+    asked = len((own_registry.directory / "log").read_bytes())
+    assert call("exec", str(easyconfig.with_suffix(".sif")), "cat", "/etc/motd").stdout == "from the registry\n"
+    assert len((own_registry.directory / "log").read_bytes()) == asked
+    call("install", tagged)
+    assert call("exec", tagged, "cat", "/etc/motd").stdout == "from the registry\n"
+
+
 @pytest.mark.parametrize("cached", [True, False], ids=["source kept", "source removed"])
 def test_an_own_easyconfig_with_a_digest_is_updated(
     eb: EasyBuild, image: Image, tmp_path: Path, own_registry: Registry, cached: bool

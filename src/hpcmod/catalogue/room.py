@@ -16,7 +16,7 @@ ROOM = Room(
             "use": ("cli.switch:use_verb", "Print the command that gives $SIF and singularity to a loaded container."),
         },
         "Install": {
-            "install": ("cli.install:install", "Install container modules by name or easyconfig."),
+            "install": ("cli.install:install", "Install container modules by name, image or easyconfig."),
             "outdated": ("cli.installed:outdated_verb", "List your installations that are deprecated or out of date."),
             "update": ("cli.installed:update_verb", "Update your installations; unchanged images are kept."),
             "repair": ("cli.repair:repair_verb", "Restore missing or changed files of one of your installations."),

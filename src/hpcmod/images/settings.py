@@ -105,20 +105,21 @@ def open_cache(site: Site, environ: Mapping[str, str]) -> Cache:
     LackingError
         If no directory can be found, or it cannot be created for its group.
     """
-    directory = Path(_place(site, environ))
+    directory = cache_directory(site, environ)
     if site.cache_group and not environ.get("HPCMOD_CACHE") and not directory.exists():
         _make_shared(directory, site.cache_group)
     return Cache(directory)
 
 
-def _place(site: Site, environ: Mapping[str, str]) -> str:
+def cache_directory(site: Site, environ: Mapping[str, str]) -> Path:
+    """Return the directory of the cache, which may not exist."""
     if environ.get("HPCMOD_CACHE"):
-        return environ["HPCMOD_CACHE"]
+        return Path(environ["HPCMOD_CACHE"])
     if site.cache:
-        return Template(site.cache).safe_substitute(environ)
+        return Path(Template(site.cache).safe_substitute(environ))
     for name, below in (*((name, "hpcmod") for name in _OF_RUNTIMES), *_PLACES):
         if environ.get(name):
-            return f"{environ[name]}/{below}"
+            return Path(environ[name], below)
     raise LackingError("no directory for the cache: neither HOME nor HPCMOD_CACHE is set", "Set HPCMOD_CACHE.")
 
 

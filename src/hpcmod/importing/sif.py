@@ -23,18 +23,13 @@ from hpcmod.importing.outcome import (
 )
 from hpcmod.modules.easyconfigs.files import find_recipes
 from hpcmod.modules.text.easyconfig import EasyconfigText
+from hpcmod.modules.values.image_name import split_name
 
-_SPLIT = re.compile(r"(?P<name>[A-Za-z0-9_][A-Za-z0-9_.+-]*?)[-_](?P<version>[vV]?\d[A-Za-z0-9_.+-]*)")
 _TOOL_TWICE = re.compile(
     r"(?:[a-z0-9]+-)?(?P<name>[A-Za-z][A-Za-z0-9_]*)-(?P<between>.+)-(?P=name)-[vV]?(?P<version>\d[A-Za-z0-9_.+]*)"
     r"(?:-(?:dockerhash|sha256)-[0-9a-f]+)?"
 )
 """LUMI's names: lumi-pytorch-rocm-6.2.4-python-3.12-pytorch-v2.7.1-dockerhash-0123456789ab."""
-
-_TAGGED = re.compile(
-    r"(?:[a-z0-9-]+(?:\.[a-z0-9-]+)+_(?:[A-Za-z0-9.-]+_)*)?(?P<name>[A-Za-z0-9_][A-Za-z0-9_.+-]*):(?P<version>[A-Za-z0-9_][A-Za-z0-9_.+-]*)"
-)
-"""Names after a reference, with its registry or without: nvcr.io_nvidia_pytorch:21.06-py3."""
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 _OCI = "org.opencontainers.image."
@@ -137,15 +132,6 @@ def _name_and_version(path: Path, facts: ImageFacts) -> tuple[str, str, str, lis
     if _NAME.fullmatch(label):
         return stem, label, "", [f"the version comes from a label, perhaps inherited from the base image: {label}"]
     raise BadInputError(f"{path}: neither its name nor its content gives a version: rename it to NAME_VERSION.sif", "")
-
-
-def split_name(stem: str) -> tuple[str, str] | None:
-    """Return name and version in the name of a SIF without its suffix, NAME_VERSION or NAME-VERSION; None without."""
-    tagged = _TAGGED.fullmatch(stem)
-    if tagged:
-        return tagged["name"], tagged["version"]
-    split = _SPLIT.fullmatch(stem)
-    return (split["name"], split["version"]) if split else None
 
 
 def _version_of(package: str, facts: ImageFacts) -> str:

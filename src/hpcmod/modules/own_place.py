@@ -66,6 +66,12 @@ def configured_places(environ: Mapping[str, str]) -> tuple[Path, Path] | None:
     return Path(software), Path(modules)
 
 
+def source_directories(prefix: Path | None, environ: Mapping[str, str]) -> list[Path]:
+    """Return the directories in which EasyBuild looks for sources, as far as its variables say."""
+    base = prefix or environ.get("EASYBUILD_PREFIX") or f"{environ.get('HOME', '')}/.local/easybuild"
+    return [Path(one).absolute() for one in (environ.get("EASYBUILD_SOURCEPATH") or f"{base}/sources").split(":")]
+
+
 def _check_writable(prefix: Path) -> None:
     """Check that a directory, or its nearest existing parent, is writable."""
     nearest = next(path for path in (prefix, *prefix.parents) if path.exists())

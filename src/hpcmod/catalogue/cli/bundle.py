@@ -27,6 +27,7 @@ from hpcmod.images.acquire.locate import find_image, image_directories, nowhere
 from hpcmod.images.acquire.source import ImageSource, get_source, make_source
 from hpcmod.images.cli.fetch import TOOL
 from hpcmod.images.trust.provenance import sidecar
+from hpcmod.modules.own_place import source_directories
 from hpcmod.modules.values.easyconfig_text import read_named_image
 
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ def _collect(
             f"{text}: refers to its image by a path, {named.reference}, which does not exist on the other machine",
             f"Write sources = [{name!r}] in the easyconfig, and put a link to the image next to it.",
         )
-    parents = [str(easyconfig.absolute().parent), *_source_paths(options)]
+    parents = [str(easyconfig.absolute().parent), *map(str, source_directories(None, options.environ))]
     places = image_directories(parents, named.software or "_", central)
     yield easyconfig
     image, *beside = _image(source, places, directory, options, dry_run=dry_run)
@@ -205,10 +206,3 @@ def _image(
     yield sif
     if sidecar(sif).is_file():
         yield sidecar(sif)
-
-
-def _source_paths(options: ObtainOptions) -> list[str]:
-    """Return EasyBuild's source paths, from its environment variables."""
-    environ = options.environ
-    prefix = environ.get("EASYBUILD_PREFIX") or f"{environ.get('HOME', '')}/.local/easybuild"
-    return (environ.get("EASYBUILD_SOURCEPATH") or f"{prefix}/sources").split(":")

@@ -9,21 +9,24 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
 
 from hpcmod.catalogue.cli.accept import AcceptedLicences, accept_licences
-from hpcmod.catalogue.cli.containers import Here, check_not_loaded, complete_container, look_around
+from hpcmod.catalogue.cli.containers import Here, check_not_loaded, complete_image, look_around
 from hpcmod.catalogue.cli.easyconfigs import EasyconfigFile, eb_environ, find_easyconfig, find_recipe, is_easyconfig
+from hpcmod.catalogue.cli.image import ImageRequest, fetch_with_easyconfig, plan_with_easyconfig
 from hpcmod.catalogue.finding.copies import loading_commands
 from hpcmod.catalogue.values.lifecycle import choose_default
 from hpcmod.catalogue.values.order import release_key
 from hpcmod.core.cli.arguments import site_option
 from hpcmod.core.cli.output import json_option, print_data, print_json, tell
 from hpcmod.core.text.quote import sh_word
+from hpcmod.images.acquire.locate import names_image
 from hpcmod.modules.installed import Installed, find_in_tree, own_trees
 from hpcmod.modules.own_default import mark_default
-from hpcmod.modules.own_place import MODULES, choose_prefix, configured_places
+from hpcmod.modules.own_place import MODULES, choose_prefix, configured_places, source_directories
 from hpcmod.modules.shared_prefix import SharedPrefix, install_with_eb, sharing
 
 
@@ -46,15 +49,17 @@ class InstallResult:
     """Exit status of `eb`."""
     dry_run: bool
     easyconfigs: tuple[str, ...]
-    """Easyconfigs that were given, as `eb` got them."""
+    """Easyconfigs that were given, as `eb` got them, and those that were written for images."""
     containers: tuple[NewCopy, ...]
     """Containers that were named."""
 
 
 @click.command()
 @click.argument(
-    "containers", metavar="NAME[/VERSION]|EASYCONFIG...", nargs=-1, required=True, shell_complete=complete_container
+    "containers", metavar="NAME[/VERSION]|IMAGE|EASYCONFIG...", nargs=-1, required=True, shell_complete=complete_image
 )
+@click.option("--name", default="", help="Name of the module of an image (default: as the image says).")
+@click.option("--version", default="", help="Version of the module of an image (default: as the image says).")
 @click.option(
     "--prefix",
     type=click.Path(path_type=Path, file_okay=False),
@@ -71,6 +76,8 @@ class InstallResult:
 @json_option(InstallResult, AcceptedLicences)
 def install(
     containers: tuple[str, ...],
+    name: str,
+    version: str,
     prefix: Path | None,
     dry_run: bool,
     rebuild: bool,
@@ -79,16 +86,22 @@ def install(
     site: str | None,
     as_json: bool,
 ) -> None:
-    """Install container modules by name or easyconfig.
+    """Install container modules by name, image or easyconfig.
 
     Names are those of the catalogues; NAME/ALIAS works, too. You get your own copy, separate from the site's, and the
     command that loads it. An easyconfig ends in .eb, or is a path that starts with / or a dot.
+
+    An image is docker://HOST/NAME:TAG, oras://..., https://..., oci:DIRECTORY, an archive or a SIF. It is fetched and
+    verified, and the module is NAME/TAG, or what the file name says, or the image's labels. The image stays in
+    EasyBuild's source path with an easyconfig that you can change, publish, bundle and install again.
 
     A licence is accepted once, for your own copy and for the site's. If the site changes its text, you are asked again.
 
     \b
     Examples:
       hpcmod install PyTorch
+      hpcmod install docker://docker.io/pytorch/pytorch:2.7.1-cuda12.8-cudnn9-runtime
+      hpcmod install ./torch.sif --name PyTorch --version 2.7.1
       hpcmod install --prefix /project/project_465000001/$USER/easybuild PyTorch
       hpcmod install PyTorch-2.7.1-rocm-6.2.4-singularity.eb
       hpcmod install --dry-run --site lumi PyTorch-2.7.1-rocm-6.2.4-singularity.eb
@@ -99,14 +112,24 @@ def install(
         accept_licences(here, containers, yes=yes, as_json=as_json)
         return
     chosen = choose_prefix(here.site, os.environ, asked=prefix)
-    recipes = {text: find_recipe(here, text) for text in containers if not is_easyconfig(text)}
+    images = [text for text in containers if names_image(text)]
+    if (name or version) and (len(images), len(containers)) != (1, 1):
+        raise click.UsageError("--name and --version name the module of one image: give one image, and nothing else")
+    names = [text for text in containers if text not in images and not is_easyconfig(text)]
+    recipes = {text: find_recipe(here, text) for text in names}
     for recipe in recipes.values():
         check_not_loaded(recipe.module)
-    wanted = [one for one in recipes.values() if rebuild or dry_run or not _is_installed(here, one, asked=prefix)]
-    files = [find_easyconfig(text) for text in containers if text not in recipes]
-    environ = eb_environ(site, [recipe.images for recipe in recipes.values()])
+    files = [find_easyconfig(text) for text in containers if text not in (*recipes, *images)]
     status = 0
-    with nullcontext() if dry_run else _sharing(chosen) as shared:
+    with TemporaryDirectory(prefix="hpcmod-") as plans, nullcontext() if dry_run else _sharing(chosen) as shared:
+        for text in images:
+            sources = source_directories(chosen, os.environ)[0]
+            request = ImageRequest(text, name, version, sources, shared, rebuild)
+            planned = plan_with_easyconfig(here, request, Path(plans)) if dry_run else None
+            recipes[text] = planned or fetch_with_easyconfig(here, request)
+        written = [str(recipes[text].images / recipes[text].easyconfig.name) for text in images if not dry_run]
+        environ = eb_environ(site, [recipe.images for recipe in recipes.values()])
+        wanted = [one for one in recipes.values() if rebuild or dry_run or not _is_installed(here, one, asked=prefix)]
         flags = [*_place(chosen, shared), *["--extended-dry-run"] * dry_run]
         run = partial(install_with_eb, environ=environ, shared=shared, tell=tell, to_stderr=as_json)
         if files:
@@ -127,7 +150,7 @@ def install(
             NewCopy(module, own.root, tuple(_loading(own))) if own else NewCopy(module, None, ())
             for module, own in copies.items()
         )
-        print_json(InstallResult(status, dry_run, tuple(files), listed))
+        print_json(InstallResult(status, dry_run, (*files, *written), listed))
     sys.exit(status)
 
 

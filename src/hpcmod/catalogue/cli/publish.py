@@ -14,7 +14,7 @@ import hpcmod
 from hpcmod.catalogue.cli.environment import environment_of_eb
 from hpcmod.catalogue.cli.installed import on_a_terminal
 from hpcmod.catalogue.cli.options import ChangeFlags, changing_options, make_actor, open_catalogues
-from hpcmod.catalogue.publishing.candidate import Request, describe_label_names
+from hpcmod.catalogue.publishing.candidate import Request, describe_guessed_names
 from hpcmod.catalogue.publishing.publish import Published, publish
 from hpcmod.catalogue.publishing.publish_plan import PublishContext, PublishPlan, plan_publish, preview_publish
 from hpcmod.catalogue.values.record import CatalogueRecord
@@ -93,8 +93,8 @@ class PlannedPublish:
 
 @click.command("publish")
 @click.argument("what", metavar="IMAGE|EASYCONFIG", shell_complete=complete_file)
-@click.option("--name", default="", help="Name of the module (default: from the image's label or the easyconfig).")
-@click.option("--version", default="", help="Version with suffix (default: from the image's label or the easyconfig).")
+@click.option("--name", default="", help="Name of the module (default: as the image or the easyconfig says).")
+@click.option("--version", default="", help="Version with suffix (default: as the image or the easyconfig says).")
 @click.option(
     "--alias", "aliases", multiple=True, metavar="NAME", help="Alias that points to it, e.g. stable or latest."
 )
@@ -121,7 +121,7 @@ class PlannedPublish:
 @click.option("--homepage", default="", help="URL of the software.")
 @click.option("--allow-http", is_flag=True, help="Allow plain http if a server does not offer https.")
 @site_option
-@click.option("-y", "--yes", is_flag=True, help="Accept name and version from the image's labels without a question.")
+@click.option("-y", "--yes", is_flag=True, help="Accept name and version of the image without a question.")
 @changing_options(PublishedImage, PlannedPublish)
 @with_flags(PublishFlags)
 def publish_verb(flags: PublishFlags) -> None:
@@ -180,14 +180,14 @@ def publish_verb(flags: PublishFlags) -> None:
 
 
 def _confirm_names(request: Request, central: Sequence[str], *, dry_run: bool, ask: bool) -> None:
-    """Ask the user to confirm a name or version that comes from the image's labels alone."""
-    message = describe_label_names(request, central=central)
+    """Ask the user to confirm a name or version that the image's reference or labels give."""
+    message = describe_guessed_names(request, central=central)
     if message and dry_run:
         tell(message)
     elif message and ask:
         click.confirm(f"{terminal(message)}. Publish it?", abort=True, err=True)
     elif message:
-        raise BadInputError(message, "Give --name and --version, or accept those of the labels with --yes.")
+        raise BadInputError(message, "Give --name and --version, or accept these with --yes.")
 
 
 def _lines(shown: ExitStack) -> Callable[[str], Progress]:

@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 
 import click
 
-from hpcmod.catalogue.cli.containers import complete_container, find_ready, look_around
+from hpcmod.catalogue.cli.containers import complete_image, find_ready, look_around
 from hpcmod.core.cli.arguments import site_option
 from hpcmod.core.cli.output import print_data, tell
 from hpcmod.core.process import become
 from hpcmod.core.text.quote import sh_word
+from hpcmod.images.acquire.locate import names_image
 from hpcmod.modules.own_site import says_another
 from hpcmod.modules.values.runtime_options import RUNTIME_FLAGS, RUNTIME_SHORT
 
@@ -30,8 +31,8 @@ def _of_running(metavar: str) -> Decorator:
             nargs=-1,
             required=True,
             type=click.UNPROCESSED,
-            metavar=f"[RUNTIME OPTIONS] NAME[/VERSION] {metavar}",
-            shell_complete=complete_container,
+            metavar=f"[RUNTIME OPTIONS] NAME[/VERSION]|IMAGE {metavar}",
+            shell_complete=complete_image,
         )
         dry_run = click.option("--dry-run", is_flag=True, help="Print the command line; run nothing.")
         return words(dry_run(site_option(command)))
@@ -44,7 +45,8 @@ def _of_running(metavar: str) -> Decorator:
 def exec_verb(words: tuple[str, ...], site: str | None, dry_run: bool) -> None:
     """Run a command in a container.
 
-    The command gets the same environment as with the module loaded; you do not need to load it.
+    The command gets the same environment as with the module loaded; you do not need to load it. An image, such as
+    ./torch.sif or docker://HOST/NAME:TAG, need not be installed.
 
     Options in front of the name go to singularity or apptainer. The command gets the terminal and all signals, and
     hpcmod ends with its exit status.
@@ -75,14 +77,20 @@ def shell_verb(words: tuple[str, ...], site: str | None, dry_run: bool) -> None:
 def _run(verb: str, words: Sequence[str], site: str | None, *, dry_run: bool) -> None:
     options, container, command = split_words(words)
     if verb == "exec" and not command:
-        raise click.UsageError("no command: hpcmod exec [RUNTIME OPTIONS] NAME[/VERSION] COMMAND [ARGS]...")
+        raise click.UsageError("no command: hpcmod exec [RUNTIME OPTIONS] NAME[/VERSION]|IMAGE COMMAND [ARGS]...")
     here = look_around(site)
-    found = find_ready(here, container)
-    found.check_program()
-    if says_another(found.record, here.site, os.environ):
-        made_for = found.record.site
-        tell(f"{found.module} has the settings of {made_for}, for which it was installed, not of {here.site.name}")
-    argv = [str(found.program), verb, *options, "--", *command]
+    if names_image(container):
+        from hpcmod.catalogue.cli.image import program_of  # imports what plans an installation
+
+        program = program_of(here, container)
+    else:
+        copy = find_ready(here, container)
+        copy.check_program()
+        program = copy.program
+        if says_another(copy.record, here.site, os.environ):
+            made_for = copy.record.site
+            tell(f"{copy.module} has the settings of {made_for}, for which it was installed, not of {here.site.name}")
+    argv = [str(program), verb, *options, "--", *command]
     if dry_run:
         print_data(" ".join(map(sh_word, argv)))
         return

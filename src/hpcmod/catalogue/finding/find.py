@@ -184,6 +184,9 @@ def _unknown(text: str, entries: Sequence[IndexEntry], damaged: Sequence[str]) -
         return NotFoundError(why, f"Available: {shown}")
     if damaged:
         return NotFoundError(f"container {text} not found among those that can be read", "\n".join(damaged))
+    if ":" in text:
+        hub = text if "/" in text else f"library/{text}"
+        return NotFoundError(f"container {text} not found", f"For an image of Docker Hub: docker://docker.io/{hub}")
     if not entries:
         return NotFoundError(f"container {text} not found: the catalogues are empty", NO_CATALOGUE)
     return NotFoundError(f"container {text} not found in any catalogue", _near_names(name, entries))

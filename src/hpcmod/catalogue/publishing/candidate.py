@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from hpcmod.images.acquire.source import ImageSource, make_source
 from hpcmod.images.inspect.contents import read_facts
 from hpcmod.modules.text.easyconfig import EasyconfigText, render_easyconfig
 from hpcmod.modules.values.easyconfig_text import CONSTANTS, fill_templates, read_named_image, templates_of
+from hpcmod.modules.values.image_name import name_of_reference
 from hpcmod.modules.values.python_text import assign_strings
 from hpcmod.modules.values.spec import Commands, parse_commands
 from hpcmod.modules.values.static_values import read_static_values
@@ -74,6 +75,8 @@ class Candidate:
     """Commands to put on PATH; if empty, the well-known ones."""
     text: str = field(default="", repr=False)
     """The easyconfig that was given; empty if one is to be written."""
+    guesses: tuple[str, ...] = ()
+    """Where name and version come from, if the user did not give them, one clause each."""
 
     @property
     def module(self) -> str:
@@ -86,13 +89,20 @@ class Candidate:
         return easyconfig_name(self.name, self.version)
 
 
-def choose_candidate(request: Request, *, central: Sequence[str] = ()) -> Candidate:
-    """Return what is to be published; for an image on disk, labels supply what the request leaves out.
+def choose_candidate(
+    request: Request,
+    *,
+    central: Sequence[str] = (),
+    read_labels: Callable[[ImageReference], Mapping[str, str]] | None = None,
+) -> Candidate:
+    """Return what is to be published; the image's reference, else its labels supply what the request leaves out.
 
     Parameters
     ----------
     central
         Directories in which to look for the image of an easyconfig, after the easyconfig's own directory.
+    read_labels
+        Returns the labels of an image, if they are needed; by default only those of a SIF on disk.
 
     Raises
     ------
@@ -112,13 +122,16 @@ def choose_candidate(request: Request, *, central: Sequence[str] = ()) -> Candid
         raise NotFoundError(
             f"{request.what}: no such file", "Give an image, an easyconfig or a reference, e.g. docker://..."
         )
-    known = bool(request.name and request.version) or image is None
-    labels = {} if known else dict(read_facts(str(image)).labels)
-    return _checked(request, _of_image(request, labels))
+    return _checked(request, _of_image(request, recognize(reference), read_labels or _labels_on_disk))
 
 
-def describe_label_names(request: Request, *, central: Sequence[str] = ()) -> str:
-    """Return which of name and version come only from labels of the image, and which ones; empty if none.
+def _labels_on_disk(reference: ImageReference) -> Mapping[str, str]:
+    image = sif_on_disk(reference)
+    return dict(read_facts(str(image)).labels) if image else {}
+
+
+def describe_guessed_names(request: Request, *, central: Sequence[str] = ()) -> str:
+    """Return which of name and version the user did not give, and where they come from; empty if none.
 
     Raises
     ------
@@ -128,9 +141,7 @@ def describe_label_names(request: Request, *, central: Sequence[str] = ()) -> st
     if request.what.endswith(".eb") or (request.name and request.version):
         return ""
     made = choose_candidate(request, central=central)
-    fields = (("name", request.name, made.name, _TITLE), ("version", request.version, made.version, _VERSION))
-    told = (f"the {field} {value} comes from its label {label}" for field, asked, value, label in fields if not asked)
-    return f"{request.what} would be published as {made.module}: " + ", and ".join(told)
+    return f"{request.what} would be published as {made.module}: {', and '.join(made.guesses)}"
 
 
 def sif_on_disk(reference: ImageReference) -> Path | None:
@@ -140,19 +151,33 @@ def sif_on_disk(reference: ImageReference) -> Path | None:
 
 
 def _checked(request: Request, made: Candidate) -> Candidate:
+    if not made.version:
+        raise BadInputError(
+            f"{request.what}: neither its reference nor its labels give a version", "Set it: --version 2.7.1"
+        )
     bad = [text for text in (made.name, made.version, made.sif, made.easyconfig) if not is_file_name(text)]
     if bad:
-        named = f"{bad[0]!r} is not valid in a module name or file name"
-        unnamed = "no name or version given, and no image file with labels that have them"
         raise BadInputError(
-            f"{request.what}: {named if bad[0] else unnamed}",
+            f"{request.what}: {bad[0]!r} is not valid in a module name or file name",
             "Set its name and version: --name PyTorch --version 2.7.1-rocm-6.2.4-singularity",
         )
     return made
 
 
-def _of_image(request: Request, labels: Mapping[str, str]) -> Candidate:
-    name, version = request.name or labels.get(_TITLE, ""), request.version or labels.get(_VERSION, "")
+def _of_image(
+    request: Request, reference: ImageReference, read_labels: Callable[[ImageReference], Mapping[str, str]]
+) -> Candidate:
+    """Return an image as a candidate; labels come last, because an image inherits them: 22.04 is Ubuntu's."""
+    said, number = name_of_reference(reference)
+    certain = bool(number or reference.repository)
+    unknown = not (request.name or certain) or not (request.version or number)
+    labels = read_labels(reference) if unknown else {}
+    title = "" if certain else labels.get(_TITLE, "")
+    name, version = request.name or title or said, request.version or number or labels.get(_VERSION, "")
+    origins = (
+        ("name", name, request.name, f"its label {_TITLE}" if title else "its reference"),
+        ("version", version, request.version, "its reference" if number else f"its label {_VERSION}"),
+    )
     return Candidate(
         name=name,
         version=version,
@@ -163,6 +188,7 @@ def _of_image(request: Request, labels: Mapping[str, str]) -> Candidate:
         homepage=request.homepage or labels.get(_URL, ""),
         moduleclass=request.moduleclass,
         commands=_read_commands(request.commands),
+        guesses=tuple(f"the {field} {value} comes from {place}" for field, value, given, place in origins if not given),
     )
 
 
@@ -229,13 +255,18 @@ def _locate(source: ImageSource, directories: Sequence[str]) -> ImageReference:
     return source.origins[0]
 
 
-def make_easyconfig(candidate: Candidate, *, sha256: str, reference: str) -> str:
+IN_CATALOGUE = "The image is in the catalogue that published it"
+
+
+def make_easyconfig(candidate: Candidate, *, sha256: str, reference: str, where: str = IN_CATALOGUE) -> str:
     """Return the text of a new easyconfig, or of the given one with its image pinned.
 
     Parameters
     ----------
     reference
         Where the image came from, with its digest if known: others can get it from there.
+    where
+        Where the image is, if no one else can get it from there.
     """
     if candidate.text:
         return with_checksum(candidate.text, sha256)
@@ -248,7 +279,7 @@ def make_easyconfig(candidate: Candidate, *, sha256: str, reference: str) -> str
             versionsuffix=dash + suffix,
             image=candidate.sif,
             source_urls=(reference,) if whole else (),
-            download_instructions="" if whole else "The image is in the catalogue that published it",
+            download_instructions="" if whole else where,
             checksum=sha256,
             wrapped_commands=tuple(name for name, words in candidate.commands if words == (name,)) or None,
             command_words=tuple((name, words) for name, words in candidate.commands if words != (name,)),

@@ -17,7 +17,7 @@ OCI_KINDS = ("docker", "docker-archive", "oci-archive", "oci")
 LOCAL_KINDS = ("path", "name")
 """Kinds that refer to a SIF on disk."""
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://|(docker-archive|docker-daemon|oci-archive|oci|dir|file):")
+TRANSPORT = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://|(docker-archive|docker-daemon|oci-archive|oci|dir|file):")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _LONGEST = 8192  # characters
 _LONGEST_NAME = 255  # maximum length of registry and repository together, according to the specification
@@ -65,7 +65,7 @@ class ImageReference:
         """
         if not text.strip() or _CONTROL.search(text) or len(text) > _LONGEST:
             raise _bad(text, "expected a file name, a path, a URL, or docker://REGISTRY/NAME:TAG")
-        scheme = _SCHEME.match(text)
+        scheme = TRANSPORT.match(text)
         if scheme is None:
             return _parse_path(text)
         transport = (scheme.group(1) or scheme.group(2)).lower()

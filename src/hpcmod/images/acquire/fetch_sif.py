@@ -14,7 +14,8 @@ from hpcmod.images.acquire.fetch import fetch_file
 from hpcmod.images.cache import Cache
 from hpcmod.images.convert import ConvertOptions, convert
 from hpcmod.images.copy import copy_image
-from hpcmod.images.integrity import Progress
+from hpcmod.images.inspect.contents import read_facts
+from hpcmod.images.integrity import Progress, file_sha256
 from hpcmod.images.oci.image import OciImage
 from hpcmod.images.oci.layout import read_layout
 from hpcmod.images.preflight import Need, check_room
@@ -106,7 +107,7 @@ def fetch_sif(task: FetchTask) -> FetchedSif:
 
 def _convert_image(task: FetchTask) -> FetchedSif:
     reference, options = task.reference, task.options
-    with _open(task) as (image, digest):
+    with _open(reference, options) as (image, digest):
         digests = [found for found in (digest, image.digest) if found]
         verified = verify_image_trust(reference, task.rule, digests, access=options.access)
         _check_target(image, task.staged, options)
@@ -117,9 +118,8 @@ def _convert_image(task: FetchTask) -> FetchedSif:
 
 
 @contextmanager
-def _open(task: FetchTask) -> Iterator[tuple[OciImage, str]]:
+def _open(reference: ImageReference, options: ObtainOptions) -> Iterator[tuple[OciImage, str]]:
     """Open an image; yield it and the digest that its reference resolves to now."""
-    reference, options = task.reference, task.options
     if reference.kind == "docker":
         with open_registry_image(
             reference,
@@ -132,6 +132,36 @@ def _open(task: FetchTask) -> Iterator[tuple[OciImage, str]]:
     else:
         with read_layout(reference, architecture=options.architecture) as image:
             yield image, image.digest
+
+
+def labels_of(reference: ImageReference, options: ObtainOptions) -> Mapping[str, str]:
+    """Return the labels of an image without fetching it; of a SIF only if it is on disk.
+
+    Raises
+    ------
+    HpcmodError
+        If the image cannot be read.
+    """
+    if reference.kind in OCI_KINDS:
+        with _open(reference, options) as (image, _):
+            return dict(image.config.labels)
+    return dict(read_facts(reference.path).labels) if reference.path else {}
+
+
+def identify(reference: ImageReference, options: ObtainOptions) -> str:
+    """Return the digest of an image, or the sha256 of a SIF on disk; empty if only fetching it would tell.
+
+    Raises
+    ------
+    HpcmodError
+        If the image cannot be read.
+    """
+    if reference.registry:
+        return pin(reference, options).digest
+    if reference.kind in OCI_KINDS:
+        with _open(reference, options) as (image, _):
+            return image.digest
+    return file_sha256(Path(reference.path)) if reference.path else ""
 
 
 def pin(reference: ImageReference, options: ObtainOptions) -> ImageReference:

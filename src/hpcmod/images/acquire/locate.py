@@ -10,7 +10,7 @@ from typing import Any
 
 from hpcmod.core.errors import BadInputError, HpcmodError, NotFoundError
 from hpcmod.core.fs.reading import open_regular
-from hpcmod.core.values.reference import LOCAL_KINDS, ImageReference, sif_name
+from hpcmod.core.values.reference import LOCAL_KINDS, OCI_KINDS, TRANSPORT, ImageReference, sif_name
 from hpcmod.images.integrity import parse_sha256
 
 _TAR_AT, _TAR = 257, b"ustar"
@@ -50,6 +50,14 @@ def recognize(reference: ImageReference) -> ImageReference:
             if file.read(512)[_TAR_AT:].startswith(_TAR):
                 return replace(reference, kind="docker-archive", file_name=sif_name(path.name))
     return reference
+
+
+def names_image(text: str) -> bool:
+    """Return whether a word of a user names an image: a reference with its transport, a SIF, the path of a layout."""
+    if TRANSPORT.match(text) or text.endswith((".sif", ".simg", ".img", ".def")):
+        return True
+    is_path = text.startswith(("./", "../", "/")) and not text.endswith((".eb", ".def", "/"))
+    return is_path and recognize(ImageReference.parse(text)).kind in OCI_KINDS
 
 
 def parse_checksum(value: Any, filename: str) -> str | None:

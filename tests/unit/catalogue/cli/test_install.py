@@ -8,7 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from hpcmod.catalogue.publishing.candidate import Request, choose_candidate
 from hpcmod.core import resources
+from hpcmod.images.integrity import file_sha256
+from hpcmod.modules.values.easyconfig_text import read_named_image
+from tests import corpus
 from tests.calls import hpcmod
 
 
@@ -130,3 +134,69 @@ def test_install_as_json(eb: FakeCall, tmp_path: Path) -> None:
     eb.status = 4
     failed = hpcmod("install", "a.eb", "--json")
     assert (failed.exit_code, json.loads(failed.stdout)["status"]) == (4, 4)
+
+
+@pytest.fixture
+def sif(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HPCMOD_SITE", "generic")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    return corpus.make_image(tmp_path / "Tool-1.0.sif", corpus.CONDA_TREE)
+
+
+def test_an_image_is_installed_from_an_easyconfig_beside_its_copy(eb: FakeCall, sif: Path, tmp_path: Path) -> None:
+    done = hpcmod("install", str(sif), "--json")
+    assert done.exit_code == 0, done.stderr
+    directory = tmp_path / "home/.local/easybuild/sources/t/Tool"
+    easyconfig = directory / "Tool-1.0.eb"
+    assert (directory / "Tool-1.0.sif").read_bytes() == sif.read_bytes()
+    assert eb.argv[:2] == ["eb", str(easyconfig)]
+    assert str(directory) in eb.env["EASYBUILD_ROBOT_PATHS"].split(":")
+    assert json.loads(done.stdout)["easyconfigs"] == [str(easyconfig)]
+    named = read_named_image(easyconfig.read_text(), "it")
+    assert (named.reference, named.checksum) == ("Tool-1.0.sif", file_sha256(sif))
+    assert choose_candidate(Request(str(easyconfig))).module == "Tool/1.0"
+    easyconfig.write_text(easyconfig.read_text() + "wrapped_commands = ['tool']\n")
+    assert hpcmod("install", str(sif)).exit_code == 0
+    assert "wrapped_commands" in easyconfig.read_text(), "the user's changes are kept"
+
+
+def test_another_image_does_not_take_the_name_of_one_that_is_there(eb: FakeCall, sif: Path) -> None:
+    assert hpcmod("install", str(sif)).exit_code == 0
+    before = file_sha256(sif)
+    other = corpus.make_image(sif.with_name("other.sif"), {**corpus.CONDA_TREE, "etc/motd": "other"})
+    refused = hpcmod("install", str(other), "--name", "Tool", "--version", "1.0")
+    assert refused.exit_code == 2
+    assert f"Tool-1.0.sif is {before}, not {file_sha256(other)}" in refused.stderr
+    assert f"Give {other} another --version" in refused.stderr
+    assert hpcmod("install", "--rebuild", str(other), "--name", "Tool", "--version", "1.0").exit_code == 0
+    assert file_sha256(other) in Path(eb.argv[1]).read_text()
+
+
+def test_a_dry_run_of_an_image_leaves_nothing(eb: FakeCall, sif: Path, tmp_path: Path) -> None:
+    done = hpcmod("install", "--dry-run", str(sif))
+    assert "--extended-dry-run" in eb.argv
+    assert f"fetch: {sif} -> " in done.stdout
+    assert "sources = ['Tool-1.0.sif']" in done.stdout
+    assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("nosuch.sif",), "nosuch.sif: no such file"),
+        (("ubuntu:24.04",), "docker://docker.io/library/ubuntu:24.04"),
+        (("docker://ubuntu:24.04",), "docker://docker.io/library/ubuntu:24.04"),
+        (("a.sif", "b.sif", "--name", "X"), "--name and --version name the module of one image"),
+        (("PyTorch", "--version", "1"), "--name and --version name the module of one image"),
+        (("./image.def",), "hpcmod build ./image.def"),
+    ],
+)
+def test_what_is_not_an_image_is_named_in_the_words_of_the_user(
+    eb: FakeCall, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "image.def").touch()
+    done = hpcmod("install", *words, HPCMOD_SITE="generic")
+    assert done.exit_code in (2, 3)
+    assert said in done.stderr
+    assert not eb.argv

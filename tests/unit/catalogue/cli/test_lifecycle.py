@@ -98,7 +98,7 @@ def test_json_tells_the_whole_change(shop: Catalogue) -> None:
             "/nowhere is not a catalogue",
             id="no catalogue",
         ),
-        pytest.param(("publish", "docker://localhost/x"), 2, "--name PyTorch --version", id="no name"),
+        pytest.param(("publish", "docker://localhost/x"), 2, "--version", id="no version"),
     ],
 )
 def test_reports_invalid_requests_with_cure_and_exit_code(

@@ -19,7 +19,7 @@ TOLD = f"name hpcmod-tiny comes from its label {TITLE}, and the version 2.13.0 c
 @pytest.fixture
 def image(tmp_path: Path) -> Path:
     labels = json.dumps({TITLE: "hpcmod-tiny", VERSION: "2.13.0"})
-    return corpus.make_image(tmp_path / "vendor-solver_3.1.sif", {"/.singularity.d/labels.json": labels})
+    return corpus.make_image(tmp_path / "solver.sif", {"/.singularity.d/labels.json": labels})
 
 
 @pytest.fixture(autouse=True)

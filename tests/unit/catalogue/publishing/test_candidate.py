@@ -88,11 +88,42 @@ def test_the_labels_of_an_image_name_it_where_no_one_does(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
+    ("what", "module"),
+    [
+        ("docker://localhost:5000/org/tool:1.2-cpu", "tool/1.2-cpu"),
+        ("oras://example.org/tool:v3", "tool/v3"),
+        ("library://user/things/tool:4", "tool/4"),
+        ("https://example.org/images/tool_5.0.sif", "tool/5.0"),
+        ("oci-archive:/x/tool-6.tar", "tool/6"),
+        ("oci:/x/tool:7", "tool/7"),
+    ],
+)
+def test_an_image_is_named_by_its_reference_not_by_labels_which_may_be_inherited(what: str, module: str) -> None:
+    def read_labels(_: object) -> dict[str, str]:
+        raise AssertionError("not needed")
+
+    made = choose_candidate(Request(what), read_labels=read_labels)
+    assert made.module == module
+    assert made.guesses == tuple(
+        f"the {part} {value} comes from its reference" for part, value in zip(("name", "version"), module.split("/"))
+    )
+
+
+def test_only_a_tag_that_says_no_version_needs_a_label_or_an_option() -> None:
+    latest = Request("docker://example.org/tool:latest")
+    labelled = choose_candidate(latest, read_labels=lambda _: {"org.opencontainers.image.version": "8.1"})
+    assert labelled.module == "tool/8.1"
+    assert labelled.guesses[1] == "the version 8.1 comes from its label org.opencontainers.image.version"
+    with pytest.raises(BadInputError, match="neither its reference nor its labels give a version"):
+        choose_candidate(latest)
+
+
+@pytest.mark.parametrize(
     ("name", "version"),
-    [("", "1"), ("Toy", ""), ("../x", "1"), ("Toy", "1/2"), ("Toy", "<html>401</html>"), ("-v", "1"), ("T", ".1")],
+    [("../x", "1"), ("Toy", "1/2"), ("Toy", "<html>401</html>"), ("-v", "1"), ("T", ".1")],
 )
 def test_refuses_invalid_module_names(name: str, version: str) -> None:
-    with pytest.raises(BadInputError, match=r"is not valid in a module name|no name or version given"):
+    with pytest.raises(BadInputError, match="is not valid in a module name"):
         choose_candidate(Request("docker://localhost:5000/x:1", name=name, version=version))
 
 
