@@ -124,7 +124,7 @@ class ContainerBuild(ContainerModule):
             environ={"HPCMOD_BUILD_DIR": build_path(), **os.environ},
             tool=f"hpcmod {__version__}",
             engine=self.cfg["engine"],
-            conversion=parse_compression(self.site.compression),
+            conversion=parse_compression(self.site.images.compression),
             tell=self.tell,
         )
 

@@ -230,7 +230,7 @@ class ContainerModule(EasyBlock):
     def image_directories(self):
         """Return the directories to search for the image, in order."""
         parents = [os.path.dirname(self.cfg.path), *(self.robot_path or []), *source_paths()]
-        return image_directories(parents, self.name, self.site.central)
+        return image_directories(parents, self.name, self.site.images.central)
 
     def download(self, origin):
         """Fetch the image into the first source path."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from hpcmod.core.values.facts import ImageFacts, Package, PythonFacts
 from hpcmod.machine.machine import load_site
 from hpcmod.machine.values.bind import Bind
-from hpcmod.machine.values.site import Site, Tunable
+from hpcmod.machine.values.site import Caches, Images, ModuleRules, Site, SiteBinds, Tunable
 from hpcmod.modules.values.plan import InstallPlan, make_plan, with_notices, with_own_packages
 from hpcmod.modules.values.spec import InstallSpec
 
@@ -77,11 +77,11 @@ def make_plan_of(text: str) -> InstallPlan:
     inline = re.sub("[,:]", "", value)
     site = Site(
         name=value,
-        central=(f"/central/{value}",),
-        binds=((Bind(f"/opt/{inline}", required=True),), (Bind(f"/a/{inline}", f"/b/{inline}", "ro"),)),
+        images=Images(central=(f"/central/{value}",)),
+        binds=SiteBinds(((Bind(f"/opt/{inline}", required=True),),), ((Bind(f"/a/{inline}", f"/b/{inline}", "ro"),),)),
         tunables=(Tunable("NCCL_SOCKET_IFNAME", value),),
-        node_local=f"/tmp/{value}",
-        family=value,
+        caches=Caches(node_local=f"/tmp/{value}"),
+        module=ModuleRules(family=value),
     )
     facts = replace(
         FACTS,

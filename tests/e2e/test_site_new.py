@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from pathlib import Path
 
 from hpcmod.machine.values.profile import make_site, parse_profile
-from hpcmod.machine.values.site import Site
 from tests.e2e.conftest import must
 from tests.stack import Cluster
 
@@ -27,11 +27,11 @@ slurm = "22.05"
 """
 
 
-def facts_of(text: str) -> dict[str, object]:
+def facts_of(text: str) -> tuple[object, ...]:
     """Return the facts about the machine in a profile."""
-    site: Site = make_site([parse_profile(text, "a.toml")])
-    names = ("name", "nics", "fabric", "node_types", "launcher", "job", "binds", "stage_places", "gpu_vendor")
-    return {name: getattr(site, name) for name in names}
+    tables = ("launcher", "job", "binds.always", "stage_places")
+    facts = attrgetter("name", "network.interfaces", "network.fabric", "nodes.types", "gpu.vendor", *tables)
+    return facts(make_site([parse_profile(text, "a.toml")]))  # type: ignore[no-any-return]
 
 
 def test_the_new_profile_of_the_virtual_machine_equals_the_one_by_hand(machine: Cluster, tmp_path: Path) -> None:
@@ -49,5 +49,5 @@ def test_on_the_login_node_nothing_is_said_about_compute_nodes_that_were_not_ask
     machine: Cluster, tmp_path: Path
 ) -> None:
     text = must(machine(machine.stack.python.parent / "hpcmod", "site", "new", cwd=tmp_path)).stdout
-    assert make_site([parse_profile(text, "a.toml")]).nics == ()
+    assert make_site([parse_profile(text, "a.toml")]).network.interfaces == ()
     assert "# network: not known: no compute node was asked: add --partition NAME" in text

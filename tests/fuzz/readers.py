@@ -59,6 +59,7 @@ from hpcmod.machine.values.bind import parse_elements
 from hpcmod.machine.values.facts import parse_facts
 from hpcmod.machine.values.node_gpus import parse_gpus
 from hpcmod.machine.values.profile import parse_profile
+from hpcmod.machine.values.site import Network
 from hpcmod.modules.text.easyconfig import render_easyconfig
 from hpcmod.modules.values.advisory_schema import parse_advisory
 from hpcmod.modules.values.easyconfig_text import read_named_image
@@ -73,7 +74,7 @@ from hpcmod.runs.values.endings.events import Log, read_events
 from hpcmod.runs.values.endings.flight import find_mismatch, parse_dump
 from hpcmod.runs.values.endings.stacks import group_ranks, judge_hang, parse_answers, tell_groups
 from hpcmod.runs.values.logs.allreduce import MARK, Results, judge_results
-from hpcmod.runs.values.logs.network import Expected, describe_network, judge_network
+from hpcmod.runs.values.logs.network import describe_network, judge_network
 from hpcmod.runs.values.logs.reading import read_log
 from hpcmod.runs.values.nodes.verdicts import judge_nodes
 from tests.catalogues import make_catalogue
@@ -549,10 +550,8 @@ def _host_list(_: Path) -> Iterator[Reader]:
     bash = shutil.which("bash") or "bash"
     argv = [bash, "-c", f"set -uf\n{functions}\n{_SERVER}"]
     # in other locales `read` takes a newline as part of a truncated multibyte character
-    env = {"LC_ALL": "C", "PATH": "/usr/bin:/bin"}
-    with subprocess.Popen(
-        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env
-    ) as server:
+    env, pipe = {"LC_ALL": "C", "PATH": "/usr/bin:/bin"}, subprocess.PIPE
+    with subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, env=env) as server:
 
         def read(data: bytes) -> None:
             if server.stdin is None or server.stdout is None:
@@ -575,7 +574,7 @@ def _host_list(_: Path) -> Iterator[Reader]:
 
 def _read_log(data: bytes) -> None:
     reading = read_log(text_of(data), file="x.log")
-    for expected in (Expected(), Expected("cxi", ("hsn0",)), Expected("ib")):
+    for expected in (Network(), Network(("hsn0",), fabric="cxi"), Network(fabric="ib")):
         list(judge_network(reading, expected))
     describe_network(reading)
 

@@ -18,7 +18,7 @@ from hpcmod.compat.values.stack import PLUGIN
 from hpcmod.compat.values.verdict import find_unmet
 from hpcmod.core.values.finding import FAIL
 from hpcmod.machine.values.bind import Bind
-from hpcmod.machine.values.site import IN_CONTAINER, Netstack, Site
+from hpcmod.machine.values.site import IN_CONTAINER, Netstack, Network, Site
 from hpcmod.modules.values.swap import make_library_path
 from tests.fabric import LIBRARIES, make_fabric_image, missing_fabric, pack_image
 from tests.stack import Stack, run
@@ -151,7 +151,7 @@ def test_inside_containers(stack: Stack, tmp_path: Path, of_this_machine: Stubs,
         place = captured / name.lstrip("/")
         place.write_bytes(content) if isinstance(content, bytes) else place.symlink_to(content.target)  # type: ignore[union-attr]
     netstack = Netstack((Bind(str(captured), IN_CONTAINER),)) if case.host else Netstack()
-    site = Site("here", netstack=netstack, nics=("hsn0",))  # so that a failing plugin matters
+    site = Site("here", netstack=netstack, network=Network(interfaces=("hsn0",)))  # so that a failing plugin matters
     binds = ["--bind", f"{captured}:{IN_CONTAINER}"] if case.host else []
     path = {"APPTAINERENV_LD_LIBRARY_PATH": make_library_path(("/usr/lib64",)) if case.host else "/usr/lib64"}
     asked = [str(stack.apptainer), "-s", "exec", *binds, str(image), LOADER, "--list", "/usr/lib64/libnccl-net.so"]

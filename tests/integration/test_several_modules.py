@@ -11,7 +11,7 @@ import pytest
 
 from hpcmod.core.resources import module_templates, runscript_files
 from hpcmod.machine.values.bind import Bind
-from hpcmod.machine.values.site import Site, Tunable
+from hpcmod.machine.values.site import Site, SiteBinds, Tunable
 from hpcmod.modules.store import install_files
 from hpcmod.modules.text.modulefile import SUFFIXES, render_body, render_description
 from hpcmod.modules.values.plan import make_plan
@@ -49,7 +49,9 @@ def install(top: Path, name: str, syntax: str, sif: Path) -> None:
         environment=(("SHARED_INSIDE", f"of {name}"),),
     )
     shared, own = Tunable("SHARED_TUNABLE", f"of {name}"), Tunable(f"ONLY_{spec.variable}", "1")
-    site = Site("x", binds=((Bind(str(top / "binds" / name), f"/only-{name}"),),), tunables=(shared, own))
+    site = Site(
+        "x", binds=SiteBinds(optional=((Bind(str(top / "binds" / name), f"/only-{name}"),),)), tunables=(shared, own)
+    )
     plan = make_plan(None, site, spec)
     Path(spec.root).mkdir(parents=True)
     install_files(plan, runscript_files())

@@ -179,9 +179,9 @@ def test_the_readme_lists_the_same_exit_codes_as_the_help() -> None:
 def test_the_site_profiles_that_are_shown_are_valid_and_show_the_right_form() -> None:
     texts = re.findall(r"^```toml\n(.*?)^```", page("docs/how-to/site-profile.md"), re.MULTILINE | re.DOTALL)
     first, second = (make_site([parse_profile(text, "site-profile.md")]) for text in texts)
-    assert (first.name, first.central) == ("ours", ("/apps/containers",))
-    assert cpu_masks(first.node_type, 4)[0] == "0xfffe"
-    assert (second.name, second.cache_root) == ("mine", "/scratch/mine/cache")
+    assert (first.name, first.images.central) == ("ours", ("/apps/containers",))
+    assert cpu_masks(first.nodes.usual, 4)[0] == "0xfffe"
+    assert (second.name, second.caches.root) == ("mine", "/scratch/mine/cache")
 
 
 def test_the_advisory_that_is_shown_is_valid_and_all_its_keys_are_explained() -> None:

@@ -86,7 +86,7 @@ def _find_binds(
     site: Site, environ: Mapping[str, str], binds: Sequence[Bind], *, swaps: bool
 ) -> tuple[tuple[str, str], ...]:
     """Return what is bound on this node: path in the container, and source."""
-    groups = (*(site.all_binds if swaps else site.binds), *((bind,) for bind in binds))
+    groups = (*(site.all_binds if swaps else site.binds.always), *((bind,) for bind in binds))
     return tuple((one.bind.place, one.bind.source) for one in explain_binds(groups, environ) if one.kept)
 
 

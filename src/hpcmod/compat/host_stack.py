@@ -70,7 +70,7 @@ def read_host(libraries: HostLibraries, *, root: Path = Path("/")) -> HostFacts:
 def find_injected(site: Site, libraries: HostLibraries, *, root: Path = Path("/")) -> Iterator[tuple[str, str]]:
     """Yield what the runtime's flags add to containers here: path in the container, and path on the host."""
     by_flag = {"--nv": NVIDIA_LIBRARIES, "--nvccli": NVIDIA_LIBRARIES, "--rocm": _rocm_libraries(root)}
-    stems = {stem for flag in site.runtime_flags for stem in by_flag.get(flag, ())}
+    stems = {stem for flag in site.gpu.runtime_flags for stem in by_flag.get(flag, ())}
     for name, path in libraries.search.cache:
         if f"{name.partition('.so')[0]}.so" in stems and libraries.files.elf(path) is not None:
             yield f"{INJECTED}/{name}", path

@@ -51,7 +51,7 @@ def fingerprint(image: Path, site: Site, environ: Mapping[str, str], version: st
 
 def _all_binds(site: Site) -> tuple[tuple[Any, ...], ...]:
     """Return all candidates: which of them are bound also depends on the image, which its size and time stand for."""
-    return (*site.all_binds, *(group for _, groups in site.binds_when for group in groups))
+    return (*site.all_binds, *(group for _, groups in site.binds.when for group in groups))
 
 
 def _stamp(path: Path) -> tuple[int, int, int]:

@@ -47,7 +47,7 @@ def _check_site(environ: Mapping[str, str]) -> Finding:
 def _check_striping(environ: Mapping[str, str]) -> Iterator[Finding]:
     """Report how images on Lustre are striped, if the site profile says that, and a missing tool for it."""
     with suppress(HpcmodError):  # of the profile, which is reported
-        striping = load_site(None, environ).striping
+        striping = load_site(None, environ).images.striping
         if striping and which("lfs", environ):
             yield Finding(OK, "striping", f"lfs setstripe {striping}, for images on Lustre")
         elif striping:

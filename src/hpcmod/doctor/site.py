@@ -36,7 +36,7 @@ def check_site(machine: Machine, environ: Mapping[str, str]) -> Iterator[Finding
 
 
 def _check_images(site: Site) -> Iterator[Finding]:
-    for directory in site.central:
+    for directory in site.images.central:
         path, subject = Path(directory), f"images {directory}"
         if not path.is_dir():
             found, cure = "no such directory", "No images are found there, so users keep their own copies."
@@ -78,30 +78,30 @@ def _check_netstack(site: Site) -> Iterator[Finding]:
 
 def _check_gpus(site: Site) -> Iterator[Finding]:
     here = [vendor for vendor, places in GPU_DEVICES.items() if any(Path(place).exists() for place in places)]
-    if site.gpu_vendor in here:
-        yield Finding(OK, "GPUs", f"the {site.gpu_vendor} driver is loaded")
-    elif site.gpu_vendor:
+    if site.gpu.vendor in here:
+        yield Finding(OK, "GPUs", f"the {site.gpu.vendor} driver is loaded")
+    elif site.gpu.vendor:
         cure = "Expected on a login node; a job here would not see a GPU."
-        yield Finding(WARN, "GPUs", f"no {site.gpu_vendor} driver on this node", cure)
+        yield Finding(WARN, "GPUs", f"no {site.gpu.vendor} driver on this node", cure)
     for vendor in here:
-        if vendor != site.gpu_vendor:
+        if vendor != site.gpu.vendor:
             cure = f'Use or extend generic-{vendor}, or set vendor = "{vendor}" in [gpu].'
             yield Finding(WARN, "GPUs", f"the {vendor} driver is loaded, but the profile does not mention it", cure)
 
 
 def _check_network(site: Site) -> Iterator[Finding]:
     here = {name for _, name in socket.if_nameindex()}  # /sys may show those of another network name space
-    absent = [name for name in site.nics if name not in here]
+    absent = [name for name in site.network.interfaces if name not in here]
     if absent:
         cure = "Expected on a login node; a job on several nodes would not use the fast network."
         yield Finding(WARN, "network", f"no interface {', '.join(absent)}", cure)
-    elif site.nics:
-        yield Finding(OK, "network", ", ".join(site.nics))
+    elif site.network.interfaces:
+        yield Finding(OK, "network", ", ".join(site.network.interfaces))
 
 
 def _check_cores(site: Site) -> Iterator[Finding]:
     """Compare the hardware threads of this node with those of the node types."""
-    known = [node for node in site.node_types if node.cores]
+    known = [node for node in site.nodes.types if node.cores]
     threads = os.cpu_count() or 0
     alike = [node.name for node in known if threads in (node.all_cores, node.all_cores * node.threads_per_core)]
     if alike:
@@ -130,7 +130,7 @@ def _check_mpi(site: Site, environ: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _check_places(site: Site, environ: Mapping[str, str]) -> Iterator[Finding]:
-    places = {"caches": site.node_local, **{f"stage {one.name}": one.directory for one in site.stage_places}}
+    places = {"caches": site.caches.node_local, **{f"stage {one.name}": one.directory for one in site.stage_places}}
     for what, directory in places.items():
         path = Path(_expand(directory, environ))
         if not path.is_dir():

@@ -62,11 +62,12 @@ def make_options(
         environ=environ,
         checksum=checksum,
         policy=site.trust,
-        striping=site.striping,
+        striping=site.images.striping,
         cache=open_cache(site, environ) if use_cache else None,
         access=Access(allow_http=allow_http, announce=cache(tell)),  # once per message
         conversion=_with_memory(
-            parse_compression(compression or site.compression), max_memory or environ.get("HPCMOD_MAX_MEMORY", "")
+            parse_compression(compression or site.images.compression),
+            max_memory or environ.get("HPCMOD_MAX_MEMORY", ""),
         ),
         tell=tell,
     )
@@ -106,8 +107,8 @@ def open_cache(site: Site, environ: Mapping[str, str]) -> Cache:
         If no directory can be found, or it cannot be created for its group.
     """
     directory = cache_directory(site, environ)
-    if site.cache_group and not environ.get("HPCMOD_CACHE") and not directory.exists():
-        _make_shared(directory, site.cache_group)
+    if site.images.cache_group and not environ.get("HPCMOD_CACHE") and not directory.exists():
+        _make_shared(directory, site.images.cache_group)
     return Cache(directory)
 
 
@@ -115,8 +116,8 @@ def cache_directory(site: Site, environ: Mapping[str, str]) -> Path:
     """Return the directory of the cache, which may not exist."""
     if environ.get("HPCMOD_CACHE"):
         return Path(environ["HPCMOD_CACHE"])
-    if site.cache:
-        return Path(Template(site.cache).safe_substitute(environ))
+    if site.images.cache:
+        return Path(Template(site.images.cache).safe_substitute(environ))
     for name, below in (*((name, "hpcmod") for name in _OF_RUNTIMES), *_PLACES):
         if environ.get(name):
             return Path(environ[name], below)

@@ -14,7 +14,7 @@ _LARGEST = 1 << 16  # bytes of a file that describes a GPU
 
 def find_gpu_targets(site: Site) -> tuple[str, ...]:
     """Return the micro-architectures of a machine's GPUs: those of its profile, else of this node; empty if unknown."""
-    return site.gpu_targets or read_gpu_targets()
+    return site.gpu.targets or read_gpu_targets()
 
 
 def read_gpu_targets(root: Path = Path("/")) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -81,10 +80,10 @@ def find_machine(asked: str | None, environ: Mapping[str, str], *, flag: str | N
     choices = _choices(asked, environ, flag)
     choice = next(choices)
     profiles = _with_bases(_read(choice.profile), (other.profile for other in choices))
-    site = replace(make_site(profiles), profile=_named_again(choice.profile, profiles[-1]))
+    site = make_site(profiles)._replace(profile=_named_again(choice.profile, profiles[-1]))
     policy = system_policy(environ)
     if policy not in (None, site.trust):
-        site = replace(site, trust=site.trust._replace(also=policy))
+        site = site._replace(trust=site.trust._replace(also=policy))
     return Machine(site, choice, tuple(profiles))
 
 

@@ -89,7 +89,7 @@ def own_prefixes(site: Site, environ: Mapping[str, str]) -> Iterator[Path]:
     /project/project_465000001.
     """
     user = environ.get("USER") or _user()
-    for text in site.image_places:
+    for text in site.images.places:
         place = _expand(text, environ)
         if place is None:
             continue

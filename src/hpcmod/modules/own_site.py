@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from hpcmod.core.errors import BadInputError, HpcmodError
 from hpcmod.core.text.quote import sh_word
@@ -43,7 +42,7 @@ def site_of(
     if says_another(record, here, environ):
         other = f"for {here.name}: --site {sh_word(here.profile)}"
         tell(f"using {record.site}, for which {record.module} was installed; {other}")
-    return replace(found, name=record.site)
+    return found._replace(name=record.site)
 
 
 def says_another(record: InstallRecord, here: Site, environ: Mapping[str, str]) -> bool:

@@ -144,7 +144,7 @@ def install_image(
     may_link = source.ours and plan.image_mode == "copy" and plan.spec.install_mode == "auto"
     mode = "share" if may_link else plan.image_mode.replace("central", "copy")
     with shared.anchored(own) if shared else nullcontext(own) as anchored, replacing(anchored) as partial:
-        set_layout(partial.parent, plan.site.striping, tell)
+        set_layout(partial.parent, plan.site.images.striping, tell)
         result = copy_image(source.path, partial, checksum=source.checksum, method=mode, progress=progress)
         source.verify(partial)
         if own.exists():
@@ -155,7 +155,7 @@ def install_image(
 def _is_found_by_module(plan: InstallPlan, image: Path) -> bool:
     """Return whether the module searches the image's directory, which is required for an image used in place."""
     asked = plan.spec.install_mode == "central"
-    places = plan.sif_places[1 : None if asked else 1 + len(plan.site.central)]
+    places = plan.sif_places[1 : None if asked else 1 + len(plan.site.images.central)]
     found = any(image.samefile(place) for place in places if Path(place).exists())
     if asked and not found:
         raise BadInputError(

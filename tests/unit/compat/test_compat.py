@@ -15,7 +15,7 @@ from hpcmod.compat.values.rules import RULES
 from hpcmod.compat.values.verdict import Verdict, judge
 from hpcmod.core.values.finding import FAIL, OK, UNKNOWN, WARN, Finding, worst_level
 from hpcmod.machine.values.bind import Bind
-from hpcmod.machine.values.site import IN_CONTAINER, Launcher, Netstack, Site
+from hpcmod.machine.values.site import IN_CONTAINER, Gpus, Launcher, Netstack, Network, Site, SiteBinds
 from tests.corpus import Link
 from tests.elf_files import elf
 from tests.stacks import ARCH, C, Stubs, fabric, glibc, make_host, make_stack, mpich, named, open_mpi, plugin, stub
@@ -75,9 +75,9 @@ def mpi4py(variant: str, needs: str) -> Stubs:
 
 
 PYTHON: Stubs = {"/usr/bin/python3.11": "", "/usr/bin/python3": Link("python3.11")}
-SLINGSHOT: Mapping[str, object] = {"nics": ("hsn0", "hsn1")}
-NVIDIA: Mapping[str, object] = {"gpu_vendor": "nvidia", "runtime_flags": ("--nv",)}
-AMD: Mapping[str, object] = {"gpu_vendor": "amd"}
+SLINGSHOT: Mapping[str, object] = {"network": Network(("hsn0", "hsn1"))}
+NVIDIA: Mapping[str, object] = {"gpu": Gpus("nvidia", runtime_flags=("--nv",))}
+AMD: Mapping[str, object] = {"gpu": Gpus("amd")}
 BARE = glibc()
 VERBS = {
     **BARE,
@@ -630,7 +630,7 @@ SCENES = (
         {**BARE, ENV: 'export PYTORCH_ROCM_ARCH="gfx90a;gfx942"\n'},
         (OK, "gpu-target", "built for gfx90a gfx942; the GPUs here are gfx90a"),
         host=amd_gpu(110000),
-        site={**AMD, "gpu_targets": ("gfx90a",)},
+        site={"gpu": Gpus("amd", ("gfx90a",))},
     ),
     nvidia(
         "PTX, which newer GPUs run, too",
@@ -645,7 +645,7 @@ SCENES = (
         "GPU code for another vendor's GPUs, of which another rule tells",
         {**BARE, ENV: 'export ROCM_VERSION=6.2.4\nexport PYTORCH_ROCM_ARCH="gfx90a"\n'},
         (WARN, "gpu-vendor", "ROCm"),
-        site={**NVIDIA, "gpu_targets": ("sm_90",)},
+        site={"gpu": Gpus("nvidia", ("sm_90",), runtime_flags=("--nv",))},
         silent=("gpu-target",),
     ),
     scene(
@@ -695,7 +695,7 @@ SCENES = (
             ENV: "export LD_LIBRARY_PATH=/srv/lib\n",
         },
         host={"/usr/lib64/libdrm_amdgpu.so.1": stub("libdrm_amdgpu.so.1")},
-        site={"runtime_flags": ("--rocm",), "gpu_vendor": "amd"},
+        site={"gpu": Gpus("amd", runtime_flags=("--rocm",))},
         silent=("injection",),
     ),
     scene(
@@ -707,7 +707,7 @@ SCENES = (
         },
         (WARN, "injection", "/.singularity.d/libs/libdrm_amdgpu.so.1 instead of /usr/lib/libdrm_amdgpu.so.1"),
         host={"/usr/lib64/libdrm_amdgpu.so.1": stub("libdrm_amdgpu.so.1")},
-        site={"runtime_flags": ("--rocm",), "gpu_vendor": "amd"},
+        site={"gpu": Gpus("amd", runtime_flags=("--rocm",))},
     ),
 )
 
@@ -717,7 +717,7 @@ def judge_scene(scene: Scene, tmp_path: Path) -> Verdict:
     libraries = make_host(root, scene.host)
     netstack = Netstack((Bind(f"{root}{NET}", IN_CONTAINER),)) if scene.swap else Netstack()
     binds = tuple((Bind(f"{root}{place}", place),) for place in scene.binds)
-    site = Site("stub", binds=binds, netstack=netstack, **scene.site)  # type: ignore[arg-type]
+    site = Site("stub", binds=SiteBinds(optional=binds), netstack=netstack, **scene.site)  # type: ignore[arg-type]
     image = make_stack(tmp_path / "image.sif", scene.image, architecture=scene.architecture)
     return judge(make_case(image, site, {}, libraries=libraries, root=root), RULES)
 

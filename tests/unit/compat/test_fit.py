@@ -16,7 +16,7 @@ from hpcmod.compat.values.verdict import Case, HostFacts
 from hpcmod.core.errors import CheckFailedError
 from hpcmod.core.values.finding import FAIL, OK, WARN
 from hpcmod.core.values.json_form import json_form
-from hpcmod.machine.values.site import Site
+from hpcmod.machine.values.site import Gpus, Network, Site
 from hpcmod.modules.installed import Installed, find_in_tree
 from hpcmod.modules.values.install_record import Fit, InstalledImage, InstallRecord
 from hpcmod.modules.values.plan import make_plan
@@ -85,7 +85,7 @@ def test_an_installation_is_refused_with_the_reason_the_cure_and_a_way_round(tmp
 def test_possible_problems_are_warnings_for_an_installation(tmp_path: Path) -> None:
     image, _ = images(tmp_path)
     said: list[str] = []
-    checked(image, Site("here", nics=("hsn0",)), tell=said.append)
+    checked(image, Site("here", network=Network(interfaces=("hsn0",))), tell=said.append)
     assert [line.partition(":")[0] for line in said] == ["slingshot", "slingshot"]
 
 
@@ -137,7 +137,7 @@ def test_a_job_names_the_published_variant_for_the_gpus_here(tmp_path: Path, mon
     monkeypatch.setenv("HPCMOD_SITE", str(profile))
     for module in ("Torch/2.7-gfx942", "Only/1"):
         install(tmp_path, module, image)
-        record_fit(tmp_path, module, checked(image, Site("here", gpu_targets=("gfx90a",)), module=module))
+        record_fit(tmp_path, module, checked(image, Site("here", gpu=Gpus(targets=("gfx90a",))), module=module))
     lines = hpcmod("job", "Torch/2.7-gfx942", "--", "train.py").stderr.splitlines()
     assert [line for line in lines if "warn: " in line and "built for gfx942, the GPUs here are gfx90a" in line]
     better = "hpcmod: Torch/2.7-gfx942 is not built for the GPUs here (gfx90a); Torch/2.7-gfx90a is"

@@ -7,7 +7,7 @@ import pytest
 
 from hpcmod.compat.host_stack import find_injected, read_host, read_libraries
 from hpcmod.images.sif.reader import architecture_name
-from hpcmod.machine.values.site import Site
+from hpcmod.machine.values.site import Gpus, Site
 from tests.stacks import Stubs, make_host, named, stub
 
 
@@ -47,7 +47,7 @@ def test_flags_bring_in_the_libraries_that_apptainer_lists_and_the_host_has(tmp_
     libraries = make_host(tmp_path, {**host, "/usr/lib64/libnvidia-ml.so.1": "no library"})
 
     def names(*flags: str) -> list[str]:
-        return [place for place, _ in find_injected(Site("x", runtime_flags=flags), libraries, root=tmp_path)]
+        return [place for place, _ in find_injected(Site("x", gpu=Gpus(runtime_flags=flags)), libraries, root=tmp_path)]
 
     assert names() == []
     assert names("--nv") == ["/.singularity.d/libs/libcuda.so.1"]
@@ -56,7 +56,7 @@ def test_flags_bring_in_the_libraries_that_apptainer_lists_and_the_host_has(tmp_
 
 def test_the_machines_own_list_comes_before_that_of_the_newest_apptainer(tmp_path: Path) -> None:
     libraries = make_host(tmp_path, {f"/usr/lib64/{name}": stub(name) for name in ("libdrm.so.2", "librccl.so.1")})
-    site = Site("x", runtime_flags=("--rocm",))
+    site = Site("x", gpu=Gpus(runtime_flags=("--rocm",)))
     assert [name for _, name in find_injected(site, libraries, root=tmp_path)] == [f"{tmp_path}/usr/lib64/libdrm.so.2"]
     (tmp_path / "etc" / "singularity").mkdir(parents=True)
     (tmp_path / "etc" / "singularity" / "rocmliblist.conf").write_text("# libs\nrocminfo\nlibdrm.so\nlibrccl.so \n")

@@ -14,7 +14,7 @@ from hpcmod import __version__
 from hpcmod.compat.recorded_fit import explain_recorded, fingerprint, recorded_fit
 from hpcmod.compat.values.mpi import MPICH
 from hpcmod.machine.values.bind import Bind
-from hpcmod.machine.values.site import Site
+from hpcmod.machine.values.site import Network, Site, SiteBinds
 from hpcmod.modules.installed import Installed, find_in_tree
 from hpcmod.modules.values.install_record import Fit
 from tests.calls import hpcmod
@@ -23,7 +23,7 @@ from tests.unit.compat.test_fit import GOOD, checked, install, own_home, record_
 
 __all__ = ["own_home"]
 
-SITE = Site("here", nics=("hsn0",))
+SITE = Site("here", network=Network(interfaces=("hsn0",)))
 
 
 def made(tmp_path: Path, **change: Any) -> Installed:
@@ -61,7 +61,7 @@ def newer(installed: Installed) -> None:
     [
         pytest.param(newer, SITE, {}, id="the image"),
         pytest.param(lambda one: Path(one.image.path).unlink(), SITE, {}, id="no image"),
-        pytest.param(None, replace(SITE, nics=()), {}, id="the profile"),
+        pytest.param(None, SITE._replace(network=Network()), {}, id="the profile"),
         pytest.param(None, SITE, {"APPTAINER_BIND": "/usr/share"}, id="a bind of the user"),
     ],
 )
@@ -86,7 +86,7 @@ def test_changes_of_the_host_change_the_fingerprint(tmp_path: Path) -> None:
     gpu = "sys/class/kfd/kfd/topology/nodes/1"
     for name in ("etc", "proc/driver/nvidia", "sys/module/amdgpu", "libraries", gpu):
         (tmp_path / name).mkdir(parents=True)
-    site = Site("here", binds=((Bind(str(tree)),),))
+    site = Site("here", binds=SiteBinds(optional=((Bind(str(tree)),),)))
     steps: list[Callable[[], object]] = [
         lambda: (tmp_path / "etc/ld.so.cache").write_bytes(b"cache"),
         lambda: (tmp_path / "proc/driver/nvidia/version").write_text("550"),

@@ -11,7 +11,7 @@ import pytest
 from hpcmod.core.errors import HpcmodError, LackingError
 from hpcmod.core.values.trust import TrustPolicy
 from hpcmod.images.settings import make_options, open_cache, parse_compression
-from hpcmod.machine.values.site import Site
+from hpcmod.machine.values.site import Images, Site
 
 SITE = Site("x")
 
@@ -19,8 +19,12 @@ SITE = Site("x")
 @pytest.mark.parametrize(
     ("site", "environ", "place"),
     [
-        (Site("x", cache="/site"), {"HPCMOD_CACHE": "/mine", "HOME": "/h"}, "/mine"),
-        (Site("x", cache="/scratch/$USER/${A}"), {"USER": "me", "A": "b", "HOME": "/h"}, "/scratch/me/b"),
+        (Site("x", images=Images(cache="/site")), {"HPCMOD_CACHE": "/mine", "HOME": "/h"}, "/mine"),
+        (
+            Site("x", images=Images(cache="/scratch/$USER/${A}")),
+            {"USER": "me", "A": "b", "HOME": "/h"},
+            "/scratch/me/b",
+        ),
         (SITE, {"APPTAINER_CACHEDIR": "/a", "SINGULARITY_CACHEDIR": "/s", "HOME": "/h"}, "/a/hpcmod"),
         (SITE, {"SINGULARITY_CACHEDIR": "/s", "XDG_CACHE_HOME": "/x", "HOME": "/h"}, "/s/hpcmod"),
         (SITE, {"XDG_CACHE_HOME": "/x", "HOME": "/h"}, "/x/hpcmod"),
@@ -38,15 +42,33 @@ def test_without_any_place_the_error_names_the_variable() -> None:
 
 def test_a_cache_for_a_group_is_created_and_recognized_as_shared(tmp_path: Path) -> None:
     group = grp.getgrgid(os.getgid()).gr_name
-    cache = open_cache(Site("x", cache=f"{tmp_path}/c", cache_group=group), {})
+    cache = open_cache(
+        Site(
+            "x",
+            images=Images(cache=f"{tmp_path}/c", cache_group=group),
+        ),
+        {},
+    )
     assert stat.S_IMODE(cache.directory.stat().st_mode) == 0o2770
     assert cache.shared
-    assert open_cache(Site("x", cache=f"{tmp_path}/c", cache_group=group), {}).shared
+    assert open_cache(
+        Site(
+            "x",
+            images=Images(cache=f"{tmp_path}/c", cache_group=group),
+        ),
+        {},
+    ).shared
 
 
 def test_an_unknown_group_is_an_error_in_the_profile(tmp_path: Path) -> None:
     with pytest.raises(LackingError, match="unknown group 'no such group'"):
-        open_cache(Site("x", cache=f"{tmp_path}/c", cache_group="no such group"), {})
+        open_cache(
+            Site(
+                "x",
+                images=Images(cache=f"{tmp_path}/c", cache_group="no such group"),
+            ),
+            {},
+        )
     assert not (tmp_path / "c").exists()
 
 
@@ -67,7 +89,7 @@ def test_an_unknown_compressor_is_refused(text: str) -> None:
 
 def test_the_users_options_override_the_profile(tmp_path: Path) -> None:
     policy = TrustPolicy(("digest",))
-    site = Site("x", compression="gzip:1", trust=policy)
+    site = Site("x", images=Images(compression="gzip:1"), trust=policy)
     plain = make_options(site, {"HOME": str(tmp_path)}, tool="t")
     asked = make_options(site, {}, tool="t", compression="zstd:2", use_cache=False, allow_http=True)
     assert (plain.conversion.level, plain.policy, plain.access.allow_http) == (1, policy, False)
@@ -81,6 +103,12 @@ def test_a_cache_that_cannot_get_its_group_is_removed(tmp_path: Path, monkeypatc
     monkeypatch.setattr(os, "chown", refuse)
     group = grp.getgrgid(os.getgid()).gr_name
     with pytest.raises(LackingError, match="cannot be created for the group") as caught:
-        open_cache(Site("x", cache=f"{tmp_path}/c", cache_group=group), {})
+        open_cache(
+            Site(
+                "x",
+                images=Images(cache=f"{tmp_path}/c", cache_group=group),
+            ),
+            {},
+        )
     assert "HPCMOD_CACHE" in caught.value.cure
     assert list(tmp_path.iterdir()) == []

@@ -6,7 +6,7 @@ import pytest
 
 from hpcmod.machine import gpus
 from hpcmod.machine.gpus import find_gpu_targets, read_gpu_targets
-from hpcmod.machine.values.site import Site
+from hpcmod.machine.values.site import Gpus, Site
 
 
 def make_gpus(root: Path, amd: list[str], nvidia: list[str]) -> None:
@@ -50,5 +50,5 @@ def test_a_gpu_whose_file_cannot_be_read_does_not_count(tmp_path: Path) -> None:
 
 def test_the_gpus_of_the_profile_come_before_those_of_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpus, "read_gpu_targets", lambda: ("sm_90",))
-    assert find_gpu_targets(Site("x", gpu_targets=("gfx90a",))) == ("gfx90a",)
+    assert find_gpu_targets(Site("x", gpu=Gpus(targets=("gfx90a",)))) == ("gfx90a",)
     assert find_gpu_targets(Site("x")) == ("sm_90",)

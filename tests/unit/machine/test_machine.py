@@ -38,8 +38,8 @@ def test_an_unknown_machine_is_generic(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_shipped_profile_is_chosen_by_name_and_extends_generic() -> None:
     site = load_site("lumi", {})
     assert site.name == "lumi"
-    assert site.central[0] == "/appl/local/containers/easybuild-sif-images"
-    assert site.family == load_site("generic", {}).family
+    assert site.images.central[0] == "/appl/local/containers/easybuild-sif-images"
+    assert site.module.family == load_site("generic", {}).module.family
 
 
 def test_the_variable_overrules_the_easyconfig_and_the_users_file(write: Write, tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_a_profile_may_extend_another_file(write: Write) -> None:
     base = write("base.toml", "base", '[images]\ncentral = ["/a"]\n[environment]\nA = "1"\n')
     top = write("top.toml", "top", f'extends = "{base}"\n[environment]\nB = "2"\n')
     site = load_site(str(top), {})
-    assert (site.name, site.central) == ("top", ("/a",))
+    assert (site.name, site.images.central) == ("top", ("/a",))
     assert {one.name: one.value for one in site.tunables} == {"A": "1", "B": "2"}
 
 
@@ -132,7 +132,7 @@ def test_the_users_file_extends_the_profile_of_this_machine(write: Write, tmp_pa
     environ = {"XDG_CONFIG_HOME": str(tmp_path / "config"), "LMOD_SYSTEM_NAME": "frontier"}
     found = find_machine(None, environ)
     assert [one.name for one in found.profiles] == ["generic", "generic-amd", "frontier", "sites", "users"]
-    assert (found.site.node_local, found.site.central) == ("/mine", ("/of/the/site",))
+    assert (found.site.caches.node_local, found.site.images.central) == ("/mine", ("/of/the/site",))
 
 
 def test_every_value_knows_where_it_comes_from(write: Write) -> None:

@@ -37,13 +37,13 @@ def fact_of(name: str, what: str) -> str:
 
 def gpus_of(site: Site) -> str:
     """Return the GPUs of each node type, e.g. `4 (gpu), none (cpu)`."""
-    return ", ".join(f"{node.gpus or 'none'} ({node.name})" for node in site.node_types) or "not in the profile"
+    return ", ".join(f"{node.gpus or 'none'} ({node.name})" for node in site.nodes.types) or "not in the profile"
 
 
 def found_by(site: Site) -> str:
     """Return how hpcmod detects the machine."""
-    signs = [f"`{path}`" for path in site.detect_paths]
-    signs += [f"`{name}={value}`" for name, value in site.detect_variables]
+    signs = [f"`{path}`" for path in site.detect.paths]
+    signs += [f"`{name}={value}`" for name, value in site.detect.variables]
     return " or ".join(signs) or "its name"
 
 

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from hpcmod.core.errors import BadInputError, LackingError
-from hpcmod.machine.values.site import Site
+from hpcmod.machine.values.site import Images, Site
 from hpcmod.modules.own_place import choose_prefix, configured_places, own_module_trees, own_prefixes
 
 ALICE = {"USER": "alice", "HOME": "/nowhere"}
 
 
 def site_with(*places: object) -> Site:
-    return Site("here", image_places=tuple(map(str, places)))
+    return Site("here", images=Images(places=tuple(map(str, places))))
 
 
 def test_private_copies_go_to_the_first_place_that_can_be_written_to(tmp_path: Path) -> None:

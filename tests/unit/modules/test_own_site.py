@@ -43,7 +43,7 @@ def test_the_record_decides(record: InstallRecord, shell: str, asked: str | None
 def test_a_profile_is_found_again_by_its_path_and_not_by_its_name(ours: Path) -> None:
     record = InstallRecord(module="Tiny/1", site="lumi", profile=find_machine(None, {}, flag=str(ours)).site.profile)
     here = find_machine(None, {}, flag="frontier").site
-    assert site_of(record, here, {}, asked=None, tell=lambda _: None).nics == ("eth7",)
+    assert site_of(record, here, {}, asked=None, tell=lambda _: None).network.interfaces == ("eth7",)
     ours.unlink()
     with pytest.raises(BadInputError, match=r"Tiny/1 was installed for lumi, whose profile cannot be read") as caught:
         site_of(record, here, {}, asked=None, tell=lambda _: None)

@@ -15,7 +15,7 @@ from hpcmod.core.errors import CheckFailedError, HpcmodError, LackingError, Untr
 from hpcmod.core.resources import runscript_files
 from hpcmod.core.values.facts import ImageFacts, Package, PythonFacts
 from hpcmod.images.sif.reader import architecture_name
-from hpcmod.machine.values.site import Site
+from hpcmod.machine.values.site import Images, Site
 from hpcmod.modules import store
 from hpcmod.modules.installed import is_started
 from hpcmod.modules.store import InstalledImage, VerifiedSif, install, install_files, install_image
@@ -47,7 +47,7 @@ def central(tmp_path: Path) -> Path:
 @pytest.fixture
 def plan(root: Path, central: Path) -> InstallPlan:
     spec = InstallSpec("PyTorch", "PyTorch/2.7.1", "PYTORCH", str(root), "torch.sif", "PyTorch-2.7.1.eb")
-    return make_plan(FACTS, Site("x1", central=(str(central),)), spec)
+    return make_plan(FACTS, Site("x1", images=Images(central=(str(central),))), spec)
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_an_image_is_striped_as_the_profile_says_before_it_is_written(
     plan: InstallPlan, root: Path, image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log, said = pretend_lustre(monkeypatch, tmp_path / "lustre"), list[str]()
-    plan = replace(plan, site=replace(plan.site, striping="-c 8 -S 4M"))
+    plan = replace(plan, site=plan.site._replace(images=Images(striping="-c 8 -S 4M")))
     install_image(plan, source(image), prove=no_proof, tell=said.append)
     install_image(plan, source(image), prove=no_proof, tell=said.append)  # the image stays
     (line,) = log.read_text().splitlines()
@@ -101,7 +101,7 @@ def test_an_image_that_cannot_be_striped_is_installed_and_that_is_said(
 ) -> None:
     pretend_lustre(monkeypatch, tmp_path / "lustre", status=22, error="invalid")
     said: list[str] = []
-    plan = replace(plan, site=replace(plan.site, striping="-c 800"))
+    plan = replace(plan, site=plan.site._replace(images=Images(striping="-c 800")))
     install_image(plan, source(image), prove=no_proof, tell=said.append)
     assert said == ["the image gets the default layout of Lustre, because lfs setstripe -c 800 failed: invalid"]
     assert names(root) == ["torch.sif"]

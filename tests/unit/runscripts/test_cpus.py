@@ -99,7 +99,7 @@ echo "${{_before[*]-}}"
 
 def chosen_on_lumi(has: str, **env: str) -> str:
     """Return the command that starts a rank on LUMI if it may use these CPUs, which need not exist on this machine."""
-    settings = RunscriptSettings(module="x/1", sif_variable="SIFX", nodes=LUMI.node_types)
+    settings = RunscriptSettings(module="x/1", sif_variable="SIFX", nodes=LUMI.nodes.types)
     texts = render_runscripts(settings, templates=runscript_files())
     parts = (texts[f"lib/{name}.bash"] for name in ("settings", "common", "ranks", "node"))
     script = "\n".join(("set -u; declare -A _asked=()", *parts))

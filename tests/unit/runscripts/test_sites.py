@@ -26,8 +26,8 @@ def test_explains_the_settings_of_a_sites_last_rank(
 ) -> None:
     profile = load_site(site, {})
     scripts = Scripts(tmp_path).write(make_plan(FACTS, profile, SPEC).runscripts)
-    ranks = profile.node_type.gpus or 2
-    shown = (EIGHT_SHOWN if ranks > 4 else SHOWN)[profile.gpu_vendor]
+    ranks = profile.nodes.usual.gpus or 2
+    shown = (EIGHT_SHOWN if ranks > 4 else SHOWN)[profile.gpu.vendor]
     env = task(2 * ranks - 1, (ranks, ranks), HPCMOD_CACHE_ROOT="/node-local", **shown)
     ran = scripts(DISTRIBUTED, "--hpcmod-explain", "train.py", env=env)
     assert (ran.status, ran.stderr) == (0, "")

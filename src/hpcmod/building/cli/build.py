@@ -311,7 +311,7 @@ def _options(flags: BuildFlags) -> BuildOptions:
         environ=os.environ,
         tool=f"hpcmod {hpcmod.__version__}",
         engine=flags.engine,
-        conversion=parse_compression(flags.compression or site.compression),
+        conversion=parse_compression(flags.compression or site.images.compression),
         policy=site.trust,
         access=Access(announce=tell),
         replace=flags.force,

@@ -70,7 +70,7 @@ def bundle_export(output: Path, what: tuple[str, ...], dry_run: bool, force: boo
     _check_output(output, force=force)
     here = look_around(site)
     options = make_options(here.site, os.environ, tool=TOOL, tell=tell)
-    central = (*here.site.central, *(str(one.images) for one in here.catalogues))
+    central = (*here.site.images.central, *(str(one.images) for one in here.catalogues))
     named = [str(find_recipe(here, one).easyconfig) if _is_container(one) else one for one in what]
     files: list[Path] = []
     with terminate_cleanly(), _new_directory(output, dry_run=dry_run) as directory:

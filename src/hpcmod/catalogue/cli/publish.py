@@ -168,7 +168,7 @@ def publish_verb(flags: PublishFlags) -> None:
         )
         if not flags.yes:
             _confirm_names(
-                request, found.site.central, dry_run=flags.dry_run, ask=not flags.as_json and on_a_terminal()
+                request, found.site.images.central, dry_run=flags.dry_run, ask=not flags.as_json and on_a_terminal()
             )
         if flags.dry_run:
             plan, fetch = preview_publish(plan_publish(catalogue, request, context), context)

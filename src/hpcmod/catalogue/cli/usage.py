@@ -63,7 +63,7 @@ def usage(name: str, month: str, groups: bool, users: bool, add: bool, directory
       hpcmod catalogue usage --fold --json      # once a week, by cron
     """
     catalogue = open_catalogues(directory)[0]
-    allowed = load_site(None, os.environ).usage_names == "users"
+    allowed = load_site(None, os.environ).usage.names == "users"
     if users and not allowed:
         raise BadInputError(
             "the site profile does not allow user names",

@@ -58,7 +58,7 @@ def publish(catalogue: Catalogue, request: Request, context: PublishContext) -> 
         If the image cannot be fetched, does not fit this machine or is not trusted, or if a check needs a job step and
         the scheduler is not available.
     """
-    candidate = choose_candidate(request, central=context.machine.site.central)
+    candidate = choose_candidate(request, central=context.machine.site.images.central)
     stage = make_stage(catalogue, candidate, context)
     check_writable(catalogue)
     with shared(catalogue), _alone(stage, candidate, context.actor):

@@ -106,7 +106,7 @@ def plan_publish(catalogue: Catalogue, request: Request, context: PublishContext
         If the container cannot be published under that name, or if a check needs a job step and the scheduler is not
         available.
     """
-    candidate = choose_candidate(request, central=context.machine.site.central)
+    candidate = choose_candidate(request, central=context.machine.site.images.central)
     return plan_candidate(make_stage(catalogue, candidate, context), candidate, request, context)
 
 

@@ -23,15 +23,15 @@ _INJECTED = "/.singularity.d/libs/"
 def _vendor(case: Case) -> Iterator[Finding]:
     names = {"amd": "ROCm", "nvidia": "CUDA"}
     of_image = [vendor for vendor, has in (("amd", case.image.rocm), ("nvidia", case.image.cuda)) if has]
-    if of_image and case.site.gpu_vendor and case.site.gpu_vendor not in of_image:
+    if of_image and case.site.gpu.vendor and case.site.gpu.vendor not in of_image:
         found = (
-            f"the image is built for {names[of_image[0]]}, the GPUs here are from {case.site.gpu_vendor}: it sees none"
+            f"the image is built for {names[of_image[0]]}, the GPUs here are from {case.site.gpu.vendor}: it sees none"
         )
-        yield Finding(WARN, "gpu-vendor", found, f"Use an image for {names[case.site.gpu_vendor]}.")
+        yield Finding(WARN, "gpu-vendor", found, f"Use an image for {names[case.site.gpu.vendor]}.")
 
 
 def _target(case: Case) -> Iterator[Finding]:
-    here = case.site.gpu_targets or case.host.gpu_targets
+    here = case.site.gpu.targets or case.host.gpu_targets
     code, gpus = " ".join(select_gpu_targets(case.image.targets)), " ".join(here)
     fits = runs_on(case.image.targets, here)
     if fits:
@@ -43,7 +43,7 @@ def _target(case: Case) -> Iterator[Finding]:
 
 def _cuda(case: Case) -> Iterator[Finding]:
     release, driver = numbers(case.image.cuda), numbers(case.host.cuda_driver)
-    if not release or case.site.gpu_vendor == "amd":
+    if not release or case.site.gpu.vendor == "amd":
         return
     oldest = CUDA_DRIVERS.get(release[0])
     if not driver:
@@ -75,7 +75,7 @@ def _newest_for(branch: int) -> str:
 
 def _rocm(case: Case) -> Iterator[Finding]:
     release, driver = numbers(case.image.rocm)[:2], numbers(case.host.amd_driver)
-    if not release or case.site.gpu_vendor == "nvidia":
+    if not release or case.site.gpu.vendor == "nvidia":
         return
     if not driver:
         found = f"amdgpu reports no version on this node; the image has ROCm {case.image.rocm}"
@@ -100,14 +100,14 @@ def _injected(case: Case) -> Iterator[Finding]:
     clashes = {host: own for library in case.loaded for host, own in library.replaced if host.startswith(_INJECTED)}
     if clashes:
         pairs = "; ".join(f"{host} instead of {own}" for host, own in list(clashes.items())[:5])
-        flags = " ".join(case.site.runtime_flags)
+        flags = " ".join(case.site.gpu.runtime_flags)
         found = f"{flags} puts host libraries before the image's own: {pairs}"
         cure = "If the image contains all of them, leave the flag out: runtime_flags = [] in [gpu] of the profile."
         yield Finding(WARN, "injection", found, cure)
 
 
 def _driver(case: Case) -> Iterator[Finding]:
-    flags = " ".join(case.site.runtime_flags)
+    flags = " ".join(case.site.gpu.runtime_flags)
     for library in case.of(DRIVER):
         if not library.path.endswith("/libcuda.so.1") or library.path in library.from_host:
             continue

@@ -136,7 +136,7 @@ def _computes_on_gpus(case: Case) -> bool:
 
 
 def _gets_nvidia(case: Case) -> bool:
-    return case.site.gpu_vendor == "nvidia" or any(flag.startswith("--nv") for flag in case.site.runtime_flags)
+    return case.site.gpu.vendor == "nvidia" or any(flag.startswith("--nv") for flag in case.site.gpu.runtime_flags)
 
 
 def _named(library: Loaded) -> str:

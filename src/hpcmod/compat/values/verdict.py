@@ -104,7 +104,7 @@ class Case:
     @property
     def has_slingshot(self) -> bool:
         """Return whether the network is HPE Slingshot: a device is present, or interfaces have HPE's names."""
-        return self.host.has_cxi or any(name.startswith("hsn") for name in self.site.nics)
+        return self.host.has_cxi or any(name.startswith("hsn") for name in self.site.network.interfaces)
 
 
 @dataclass(frozen=True)

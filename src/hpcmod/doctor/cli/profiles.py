@@ -24,7 +24,7 @@ from hpcmod.machine import machine
 from hpcmod.machine.values.condition import ALWAYS
 from hpcmod.machine.values.profile import BUILT_IN, merge_profiles, merge_written, parse_profile, pattern_of
 from hpcmod.machine.values.schema import SCHEMA, TABLES_THAT_ADD
-from hpcmod.machine.values.site import JobRules, Launcher, Site, Tunable
+from hpcmod.machine.values.site import Site, Tunable
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def _show_origins(found: machine.Machine, *, as_json: bool) -> None:
 def _rows(found: machine.Machine) -> Iterator[tuple[str, Any, str]]:
     """Yield key, value and origin of everything that is set or has a default, in the order of the schema."""
     merged = merge_profiles(found.profiles)
-    for pattern, known in SCHEMA.items():
+    for pattern in SCHEMA:
         keys = [key for key in merged if pattern_of(key) == pattern]
         for key in keys:
             if pattern in TABLES_THAT_ADD:
@@ -144,9 +144,9 @@ def _rows(found: machine.Machine) -> Iterator[tuple[str, Any, str]]:
             else:
                 yield key, merged[key], found.origin(key)
         table, _, name = pattern.partition(".")
-        owner = {"launcher": Launcher(), "job": JobRules()}.get(table, Site(""))
-        if not keys and hasattr(owner, known.field or name):
-            yield pattern, getattr(owner, known.field or name), BUILT_IN
+        owner = getattr(Site(""), table, None) if name else Site("")
+        if not keys and hasattr(owner, name or table):
+            yield pattern, getattr(owner, name or table), BUILT_IN
 
 
 def _plain(value: Any) -> Any:

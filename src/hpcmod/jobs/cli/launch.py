@@ -128,7 +128,7 @@ def _make_step(request: JobRequest, site: Site, allocation: Allocation) -> Step:
 
 def _gpus_of_allocation(allocation: Allocation, site: Site) -> int:
     """Return the number of GPUs per node of the allocation; -1 means as many as the profile says."""
-    unsaid = -1 if any(node.gpus for node in site.node_types) else 0
+    unsaid = -1 if any(node.gpus for node in site.nodes.types) else 0
     return allocation.gpus or unsaid
 
 

@@ -109,7 +109,7 @@ def _find_place(request: JobRequest, site: Site) -> StagePlace | None:
 
 
 def _make_title(request: JobRequest, site: Site, layout: Layout) -> str:
-    kind = f" ({layout.node.name})" if site.node_types else ""
+    kind = f" ({layout.node.name})" if site.nodes.types else ""
     where = f"{request.nodes} node{'s' * (request.nodes > 1)} of {site.name}{kind}"
     if layout.launcher == RAY:
         return f"{where}, a {RAY.title()} cluster for one program"

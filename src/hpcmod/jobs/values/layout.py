@@ -55,8 +55,8 @@ def make_layout(request: JobRequest, site: Site) -> Layout:
 def _count_gpus(request: JobRequest, site: Site, node: NodeType) -> int:
     """Return the GPUs per node of a job."""
     gpus = node.gpus if request.gpus < 0 else request.gpus
-    others = [f"--node-type {each.name}" for each in site.node_types if each.gpus]
-    if request.gpus < 0 and site.gpu_vendor and not others and not request.node_type:
+    others = [f"--node-type {each.name}" for each in site.nodes.types if each.gpus]
+    if request.gpus < 0 and site.gpu.vendor and not others and not request.node_type:
         raise BadInputError(
             f"the profile of {site.name} does not say how many GPUs a node has",
             "Give the number of GPUs per node: --gpus 4 (--gpus 0 for none), or write a profile with [nodes].",
@@ -65,7 +65,7 @@ def _count_gpus(request: JobRequest, site: Site, node: NodeType) -> int:
         cure = "Ask for more nodes instead: -N." if node.gpus else f"Ask for {others[0]}."
         raise BadInputError(f"the job asks for {gpus} GPUs per node; nodes of type {node.name} have {node.gpus}", cure)
     if node.gpus and not gpus:
-        without = next((f"--node-type {each.name}" for each in site.node_types if not each.gpus), "--gpus 1")
+        without = next((f"--node-type {each.name}" for each in site.nodes.types if not each.gpus), "--gpus 1")
         raise BadInputError(f"nodes of type {node.name} have GPUs, but the job asks for none", f"Ask for {without}.")
     return gpus
 
@@ -79,14 +79,14 @@ def _find_node(request: JobRequest, site: Site) -> NodeType:
         If the site has no node type of that name.
     """
     if request.node_type:
-        named = [node for node in site.node_types if node.name == request.node_type]
+        named = [node for node in site.nodes.types if node.name == request.node_type]
         if not named:
-            known = ", ".join(node.name for node in site.node_types) or "none"
+            known = ", ".join(node.name for node in site.nodes.types) or "none"
             raise BadInputError(f"{site.name} has no node type {request.node_type!r}", f"Node types: {known}.")
         return named[0]
-    fitting = [node for node in site.node_types if request.option("partition") in node.partitions]
-    fitting += [node for node in site.node_types if node.has_qos(request.option("qos"))]
-    return (*fitting, site.node_type)[0]
+    fitting = [node for node in site.nodes.types if request.option("partition") in node.partitions]
+    fitting += [node for node in site.nodes.types if node.has_qos(request.option("qos"))]
+    return (*fitting, site.nodes.usual)[0]
 
 
 def _choose_launcher(request: JobRequest, site: Site, gpus: int) -> str:

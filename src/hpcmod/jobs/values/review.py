@@ -44,7 +44,7 @@ def _idle_gpus(request: JobRequest, layout: Layout) -> Iterator[str]:
 def _shared_gpus(request: JobRequest, site: Site, layout: Layout) -> Iterator[str]:
     if not layout.by_tasks or not 0 < layout.gpus < layout.tasks:
         return
-    mps = "; without CUDA MPS they take turns" if site.gpu_vendor == "nvidia" else ""
+    mps = "; without CUDA MPS they take turns" if site.gpu.vendor == "nvidia" else ""
     yield f"{layout.tasks} ranks share {layout.gpus} GPUs on each node{mps}; NCCL refuses two ranks on one GPU."
 
 

@@ -72,7 +72,7 @@ def can_share(request: JobRequest, layout: Layout) -> bool:
 def _make_container(request: JobRequest, site: Site, layout: Layout) -> tuple[str, ...]:
     binds = [word for bind_path in request.binds for word in ("--bind", bind_path)]
     own = ("--pid",) if layout.launcher == RAY else ()  # `ray stop` ends all processes of Ray that it sees
-    return (request.runtime, site.launcher.verb, *own, *(site.runtime_flags if layout.gpus else ()), *binds)
+    return (request.runtime, site.launcher.verb, *own, *(site.gpu.runtime_flags if layout.gpus else ()), *binds)
 
 
 def _without_python(program: tuple[str, ...]) -> tuple[str, ...]:

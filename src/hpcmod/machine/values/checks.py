@@ -13,7 +13,7 @@ from hpcmod.core.values.trust import TrustRule, parse_rules
 from hpcmod.machine.values.bind import Bind
 from hpcmod.machine.values.condition import ALWAYS, Condition
 from hpcmod.machine.values.site import IN_CONTAINER, LAUNCHERS, Binds, Tunable
-from hpcmod.machine.values.targets import is_gpu_target
+from hpcmod.machine.values.targets import GPU_TARGET
 
 Check = Callable[[Any], Any]
 """Raises ValueError or HpcmodError."""
@@ -31,13 +31,6 @@ def text_or_nothing(value: Any) -> str:
     return "" if value == "" else check_text(value)
 
 
-def slurm_release(value: Any) -> str:
-    """Validate a release of Slurm: year and month."""
-    if not re.fullmatch(r"\d\d\.\d\d", check_text(value)):
-        raise ValueError(f"must be a release such as 24.11, found {value!r}")
-    return check_text(value)
-
-
 def texts(value: Any) -> tuple[str, ...]:
     """Validate a list of strings."""
     if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
@@ -45,65 +38,37 @@ def texts(value: Any) -> tuple[str, ...]:
     return tuple(check_text(item) for item in value)
 
 
-def option(value: Any) -> str:
-    """Validate a command-line option."""
-    if not check_text(value).startswith("-"):
-        raise ValueError(f"must be an option, which begins with -, found {value!r}")
-    return str(value)
+def matching(pattern: str, form: str) -> Check:
+    """Return a check for a string of one line that matches a regular expression, which `form` describes to people."""
+
+    def check(value: Any) -> str:
+        if not re.fullmatch(pattern, check_text(value)):
+            raise ValueError(f"must be {form}, found {value!r}")
+        return str(value)
+
+    return check
 
 
-def options(value: Any) -> tuple[str, ...]:
-    """Validate a list of options."""
-    return tuple(option(item) for item in texts(value))
+def list_of(check: Check) -> Check:
+    """Return a check for a list of strings that each pass a check."""
+    return lambda value: tuple(check(item) for item in texts(value))
 
 
-def host_suffix(value: Any) -> str:
-    """Validate the end of a host name, which may include a domain."""
-    if not re.fullmatch(r"[A-Za-z0-9-]*[A-Za-z0-9](\.[A-Za-z0-9-]*[A-Za-z0-9])*", check_text(value)):
-        raise ValueError(f"must be the end of a host name, such as i or -ib.cluster, found {value!r}")
-    return str(value)
-
-
-def path(value: Any) -> str:
-    """Validate an absolute path."""
-    if not check_text(value).startswith("/"):
-        raise ValueError(f"must be an absolute path, found {value!r}")
-    return str(value)
-
-
-def paths(value: Any) -> tuple[str, ...]:
-    """Validate a list of absolute paths."""
-    return tuple(path(item) for item in texts(value))
-
-
-def host_commands(value: Any) -> tuple[str, ...]:
-    """Validate a list of commands of the host: names, or absolute paths."""
-    found = texts(value)
-    for command in found:
-        if not re.fullmatch(r"(/([\w.+-]+/)*)?[A-Za-z0-9_][\w.+-]*", command, re.ASCII):
-            raise ValueError(f"must be names or absolute paths of commands, found {command!r}")
-    return found
-
-
-def variable_patterns(value: Any) -> tuple[str, ...]:
-    """Validate a list of names of variables, in which `*` matches any characters."""
-    found = texts(value)
-    for name in found:
-        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*\*?", name):
-            raise ValueError(f"must be names of variables, `*` only at the end, found {name!r}")
-    return found
-
-
-def place(value: Any) -> str:
-    """Validate an absolute path that may begin with a variable, such as $HOME/x."""
-    if not re.match(r"/|\$\{?[A-Za-z_]", check_text(value)):
-        raise ValueError(f"must be an absolute path or begin with a variable, found {value!r}")
-    return str(value)
-
-
-def places(value: Any) -> tuple[str, ...]:
-    """Validate a list of absolute paths that may begin with a variable."""
-    return tuple(place(item) for item in texts(value))
+slurm_release = matching(r"\d\d\.\d\d", "a release such as 24.11")
+option = matching("-.*", "an option, which begins with -")
+options = list_of(option)
+host_suffix = matching(
+    r"[A-Za-z0-9-]*[A-Za-z0-9](\.[A-Za-z0-9-]*[A-Za-z0-9])*", "the end of a host name, such as i or -ib.cluster"
+)
+path = matching("/.*", "an absolute path")
+paths = list_of(path)
+place = matching(r"(/|\$\{?[A-Za-z_]).*", "an absolute path or begin with a variable")
+places = list_of(place)
+host_commands = list_of(matching(r"(?a)(/([\w.+-]+/)*)?[A-Za-z0-9_][\w.+-]*", "names or absolute paths of commands"))
+variable_patterns = list_of(matching(r"[A-Za-z_][A-Za-z0-9_]*\*?", "names of variables, `*` only at the end"))
+gpu_targets = list_of(matching(GPU_TARGET, "words such as gfx90a or sm_90"))
+_LAYOUT = r"(-[cES]|--stripe-count|--component-end|--stripe-size) (-1|\d+[kMG]?|eof)|(-p|--pool) \w[\w.-]*"
+striping = matching(rf"({_LAYOUT})( ({_LAYOUT}))*", "-c, -S, -E or -p of `lfs setstripe`, each with its value")
 
 
 def count(value: Any) -> int:
@@ -124,9 +89,7 @@ def cores(value: Any) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def cores_by_gpu(value: Any) -> tuple[tuple[int, ...], ...]:
-    """Validate a list with the cores of each GPU."""
-    return tuple(cores(item) for item in texts(value))
+cores_by_gpu = list_of(cores)
 
 
 def one_of(*words: str) -> Check:
@@ -142,11 +105,7 @@ def one_of(*words: str) -> Check:
 
 def some_of(*words: str) -> Check:
     """Return a check for a list of these words."""
-
-    def check(value: Any) -> tuple[str, ...]:
-        return tuple(one_of(*words)(item) for item in texts(value))
-
-    return check
+    return list_of(one_of(*words))
 
 
 job_options = some_of("account", "qos", "time", "partition", "constraint")
@@ -164,24 +123,13 @@ def hours(value: Any) -> tuple[tuple[int, float], ...]:
     return tuple(sorted(parsed))
 
 
-def variable_names(value: Any) -> tuple[str, ...]:
-    """Validate a list of names of environment variables."""
-    for name in texts(value):
-        _check_variable_name(name)
-    return texts(value)
-
-
-def gpu_targets(value: Any) -> tuple[str, ...]:
-    """Validate a list of micro-architectures of GPUs."""
-    for word in texts(value):
-        if not is_gpu_target(word):
-            raise ValueError(f"must be words such as gfx90a or sm_90, found {word!r}")
-    return texts(value)
-
-
-def _check_variable_name(name: str) -> None:
+def _check_variable_name(name: str) -> str:
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise ValueError(f"{name!r} is not a valid environment variable name")
+    return name
+
+
+variable_names = list_of(_check_variable_name)
 
 
 def binds(*, required: bool) -> Check:
@@ -216,12 +164,8 @@ def library_directories(value: Any) -> tuple[Bind, ...]:
     return tuple(Bind.parse(f"{item}:{IN_CONTAINER}") for item in value)
 
 
-def library_places(value: Any) -> tuple[str, ...]:
-    """Validate a list of container directories; their names become part of a string that a shell there evaluates."""
-    for item in paths(value):
-        if not re.fullmatch(r"[A-Za-z0-9/._+-]+", item):
-            raise ValueError(f"must be paths that contain only letters, digits and /._+-, found {item!r}")
-    return paths(value)
+library_places = list_of(matching("/[A-Za-z0-9/._+-]*", "paths that contain only letters, digits and /._+-"))
+"""Container directories; their names become part of a string that a shell there evaluates."""
 
 
 def _table(value: Any) -> Mapping[str, Any]:
@@ -303,23 +247,15 @@ def bandwidths(value: Any) -> tuple[tuple[int, tuple[float, int]], ...]:
     return tuple(parsed)
 
 
-def compression(value: Any) -> str:
-    """Validate the name of a compressor, optionally followed by a colon and a level."""
-    if not is_compression(check_text(value)):
-        raise ValueError(f"must be {ANY_OF}, optionally with :LEVEL, found {value!r}")
-    return str(value)
-
-
-def striping(value: Any) -> str:
-    """Validate options of `lfs setstripe`, as described in lfs-setstripe(1): the layout, not where it begins."""
-    option = r"(-[cES]|--stripe-count|--component-end|--stripe-size) (-1|\d+[kMG]?|eof)|(-p|--pool) \w[\w.-]*"
-    if not re.fullmatch(rf"({option})( ({option}))*", check_text(value)):
-        raise ValueError(f"must be -c, -S, -E or -p of `lfs setstripe`, each with its value, found {value!r}")
-    return str(value)
-
-
 def rules(value: Any) -> tuple[TrustRule, ...]:
     """Validate a list of tables, each a trust rule."""
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
         raise ValueError("must be a list of tables")
     return parse_rules(value)
+
+
+def compression(value: Any) -> str:
+    """Validate the name of a compressor, optionally followed by a colon and a level."""
+    if not is_compression(check_text(value)):
+        raise ValueError(f"must be {ANY_OF}, optionally with :LEVEL, found {value!r}")
+    return str(value)

@@ -11,18 +11,14 @@ from typing import Any
 
 from hpcmod.core.errors import BadInputError, HpcmodError
 from hpcmod.core.values.documents import load_toml
-from hpcmod.core.values.trust import TrustPolicy
 from hpcmod.machine.values.bind import Bind
 from hpcmod.machine.values.schema import SCHEMA, TABLES_THAT_ADD
 from hpcmod.machine.values.site import (
     STAGE_PLACES,
+    TABLES,
     Bandwidth,
     Binds,
-    HostCommands,
-    JobRules,
-    Launcher,
     Limits,
-    Netstack,
     NodeType,
     Site,
     StagePlace,
@@ -203,32 +199,33 @@ def make_site(profiles: Sequence[Profile]) -> Site:
         If the default node type is not defined; it may be defined in the extended profile.
     """
     merged = merge_profiles(profiles)
-    usual, known = merged.get("nodes.default"), list(_named(merged, "nodes"))
+    usual, known = merged.get("nodes.default", ""), list(_named(merged, "nodes"))
     if usual and usual not in known:
         raise BadInputError(
             f"site profile {profiles[-1].source}:\n  nodes.default: unknown node type {usual!r}",
             f"Choose from {', '.join(known)}." if known else f"Add [nodes.{usual}], or leave it out.",
         )
-    plain = {known.field: merged[key] for key, known in SCHEMA.items() if known.field and key in merged}
-    return Site(
-        **plain,
-        binds=(*merged.get("binds.required", ()), *merged.get("binds.optional", ())),
+    merged["gpu.vendor"] = merged.get("gpu.vendor", "none").replace("none", "")
+    site = Site(
+        merged["name"],
         tunables=tuple(tunable for _, cases in merged.get("environment", ()) for tunable in cases),
-        netstack=Netstack(**_below(merged, "netstack")),
-        gpu_vendor=merged.get("gpu.vendor", "none").replace("none", ""),
-        node_types=tuple(NodeType(name, **values) for name, values in _named(merged, "nodes").items()),
-        launcher=Launcher(**_below(merged, "launcher")),
-        trust=TrustPolicy(**_below(merged, "trust")),
-        job=JobRules(**_below(merged, "job")),
-        host_commands=HostCommands(**_below(merged, "host_commands")),
-        limits=tuple(Limits(name, **values) for name, values in _named(merged, "limits").items()),
         stage_places=tuple(StagePlace(name, **values) for name, values in _named(merged, "stage").items()),
+        limits=tuple(Limits(name, **values) for name, values in _named(merged, "limits").items()),
         bandwidths=tuple(
             Bandwidth(collective, nodes, rate, size)
             for collective, rates in _below(merged, "bandwidth").items()
             for nodes, (rate, size) in rates
         ),
+        **{key: merged[key] for key in ("description", "catalogues", "proxies") if key in merged},
+        **{table: _fill(default, _below(merged, table)) for table, default in TABLES.items()},
     )
+    types = (NodeType(name, **values) for name, values in _named(merged, "nodes").items())
+    return site._replace(nodes=site.nodes._replace(types=tuple(types)))
+
+
+def _fill(table: Any, values: Mapping[str, Any]) -> Any:
+    """Return a named tuple with the values of its fields."""
+    return table._replace(**{name: values[name] for name in table._fields if name in values})
 
 
 def merge_profiles(profiles: Sequence[Profile]) -> dict[str, Any]:

@@ -26,13 +26,11 @@ class Key(NamedTuple):
     form: str
     """Type of the value, for the reference page."""
     meaning: str
-    field: str = ""
-    """Field of Site that takes the checked value unchanged; empty if it needs further processing."""
 
 
 SCHEMA: Mapping[str, Key] = {
-    "name": Key(check.check_text, "string", "the only required key", "name"),
-    "description": Key(check.check_text, "string", "one line, for people", "description"),
+    "name": Key(check.check_text, "string", "the only required key"),
+    "description": Key(check.check_text, "string", "one line, for people"),
     "extends": Key(
         check.check_text,
         "text",
@@ -43,57 +41,45 @@ SCHEMA: Mapping[str, Key] = {
         check.paths,
         "list of paths",
         "the profile is selected if one of these exists; read only from profiles that come with hpcmod",
-        "detect_paths",
     ),
     "detect.variables": Key(
-        check.variables,
-        "table of strings",
-        "the profile is selected if one of these variables has this value",
-        "detect_variables",
+        check.variables, "table of strings", "the profile is selected if one of these variables has this value"
     ),
     "catalogues": Key(
         check.paths,
         "list of paths",
         "directories of catalogues, highest priority first; `$HPCMOD_CATALOGUE` precedes them",
-        "catalogues",
     ),
     "usage.names": Key(
         check.one_of("groups", "users"),
         "`groups` or `users`",
         "granularity of `hpcmod catalogue usage`, if modules count loads (default: `groups`)",
-        "usage_names",
     ),
-    "images.central": Key(
-        check.paths, "list of paths", "directories with the site's images, searched in order", "central"
-    ),
+    "images.central": Key(check.paths, "list of paths", "directories with the site's images, searched in order"),
     "images.install_mode": Key(
         check.one_of("copy", "link", "central"),
         "`copy`, `link` or `central`",
         "a private copy, a hard link, or the site's file: the meaning of `install_mode = 'auto'` in an easyconfig",
-        "install_mode",
     ),
     "images.places": Key(
         check.places,
         "list of paths",
         "where users' private copies belong, best first; may contain variables. `hpcmod install` uses the first that "
         "the user can write to, or the project's directory in it, which is named after the project's group",
-        "image_places",
     ),
     "images.compression": Key(
         check.compression,
         "text",
         f"compression of SIFs made here: {ANY_OF}, optionally followed by a colon and a level",
-        "compression",
     ),
     "images.striping": Key(
         check.striping,
         "string",
         "options of `lfs setstripe` for images that hpcmod writes to Lustre, e.g. `-c 8`: over how many servers it "
         "distributes them",
-        "striping",
     ),
-    "images.cache": Key(check.place, "path", "cache of downloads from registries; may contain variables", "cache"),
-    "images.cache_group": Key(check.check_text, "text", "group that shares the cache", "cache_group"),
+    "images.cache": Key(check.place, "path", "cache of downloads from registries; may contain variables"),
+    "images.cache_group": Key(check.check_text, "text", "group that shares the cache"),
     "trust.needs": Key(
         parse_needs,
         "list of `digest`, `checksum`, `signature`",
@@ -118,7 +104,6 @@ SCHEMA: Mapping[str, Key] = {
         check.binds_by_condition,
         "table of lists of bind paths",
         'optional bind paths for images that satisfy a condition: `"rocm<6.2" = [...]`',
-        "binds_when",
     ),
     "binds.optional": Key(check.binds(required=False), "list of bind paths", "bind paths that are bound if they exist"),
     "netstack.directory": Key(
@@ -153,22 +138,18 @@ SCHEMA: Mapping[str, Key] = {
         'why = "..." }`: with a condition and a reason to print; in a list of such tables, the first that holds '
         "is used; `NAME = false`: not set, even if the extended profile sets it",
     ),
-    "network.interfaces": Key(
-        check.texts, "list of strings", "network interfaces for traffic between GPUs, in order", "nics"
-    ),
+    "network.interfaces": Key(check.texts, "list of strings", "network interfaces for traffic between GPUs, in order"),
     "network.host_suffix": Key(
         check.host_suffix,
         "string",
         "suffix of the host names of the fast network: `i` if `node1` is `node1i` there. `MASTER_ADDR` and the output "
         "of `get-master` have it, unless you set `MASTER_ADDR`",
-        "host_suffix",
     ),
     "network.fabric": Key(
         check.one_of(*FABRICS),
         "`cxi`, `efa` or `ib`",
         "the fast network: a provider of libfabric (`cxi`: HPE Slingshot, `efa`: AWS), or `ib` for InfiniBand and RoCE "
         "through verbs. `hpcmod check --network` compares logs with it",
-        "fabric",
     ),
     "gpu.vendor": Key(check.one_of("amd", "nvidia", "none"), "`amd`, `nvidia` or `none`", "vendor of the GPUs"),
     "gpu.targets": Key(
@@ -176,61 +157,46 @@ SCHEMA: Mapping[str, Key] = {
         "list of words",
         "micro-architectures of all GPUs of the machine, e.g. `gfx90a` or `sm_90`: of several versions of a container, "
         "those built for them count first. Default: those of the node's GPUs",
-        "gpu_targets",
     ),
     "gpu.visibility": Key(
-        check.variable_names,
-        "list of names",
-        "variables that select GPUs, Slurm's own first; none: no GPUs",
-        "gpu_visibility",
+        check.variable_names, "list of names", "variables that select GPUs, Slurm's own first; none: no GPUs"
     ),
     "gpu.per_rank": Key(
         check.one_of("one", "all"),
         "`one` or `all`",
         "GPUs that a rank sees if Slurm gives it several. `all`: all of them, and `LOCAL_RANK` is its index on the "
         "node, as under torchrun; `one`: the GPU with its index, and `LOCAL_RANK` is 0",
-        "gpus_per_rank",
     ),
     "gpu.runtime_flags": Key(
         check.some_of("--nv", "--rocm", "--nvccli"),
         "list of strings",
         "flags that the container runtime needs on nodes with GPUs; none if the site has configured this",
-        "runtime_flags",
     ),
     "caches.node_local": Key(
         check.path,
         "path",
         "node-local directory for compiler caches (MIOpen, Triton, ...), with a subdirectory for each job",
-        "node_local",
     ),
     "caches.root": Key(
-        check.place,
-        "path",
-        "where large caches (models, data sets) belong instead of `$HOME`; may contain variables",
-        "cache_root",
+        check.place, "path", "where large caches (models, data sets) belong instead of `$HOME`; may contain variables"
     ),
     "module.family": Key(
         check.text_or_nothing,
         "string",
         'Lmod family: only one module of a family can be loaded; `""`: any number of containers',
-        "family",
     ),
     "module.keep_env": Key(
         check.some_of(*HOST_PYTHON, USER_SITE),
         "list of strings",
         "variables of the host's Python that modules pass to the container, as if they were in `$HPCMOD_KEEP_ENV`; "
         "`PYTHONNOUSERSITE`: the packages in `~/.local`",
-        "keep_env",
     ),
     "module.bind_variable": Key(
         check.one_of("SINGULARITY_BIND"),
         "`SINGULARITY_BIND`",
         "another variable that modules set to their binds, for scripts that read or extend it",
-        "bind_variable",
     ),
-    "nodes.default": Key(
-        check.check_text, "string", "the node type for jobs that do not request one", "default_node_type"
-    ),
+    "nodes.default": Key(check.check_text, "string", "the node type for jobs that do not request one"),
     "nodes.*.cores": Key(check.count, "number", "physical cores that a job may use"),
     "nodes.*.threads_per_core": Key(check.count, "number", "hardware threads per core"),
     "nodes.*.gpus": Key(check.count, "number", "GPUs, as the scheduler counts them"),
@@ -271,15 +237,11 @@ SCHEMA: Mapping[str, Key] = {
         "types of MPI that srun offers, as `srun --mpi=list` names them: pmix, pmi2, ...",
     ),
     "launcher.mpi_default": Key(
-        check.check_text,
-        "text",
-        "`--mpi` for images whose MPI is unknown or does not need it; default: srun's own",
+        check.check_text, "text", "`--mpi` for images whose MPI is unknown or does not need it; default: srun's own"
     ),
     "launcher.refused": Key(check.reasons, "table of strings", "launchers that must not be used here, with the reason"),
     "launcher.discouraged": Key(
-        check.reasons,
-        "table of strings",
-        "launchers that the site advises against, with the reason, which jobs print",
+        check.reasons, "table of strings", "launchers that the site advises against, with the reason, which jobs print"
     ),
     "job.scheduler": Key(
         check.one_of(*SCHEDULERS),
@@ -351,7 +313,6 @@ SCHEMA: Mapping[str, Key] = {
         check.variables,
         "table of strings",
         "proxy variables for internet access from compute nodes; set only on request",
-        "proxies",
     ),
     "bandwidth.*": Key(
         check.bandwidths,

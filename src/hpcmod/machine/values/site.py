@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from hpcmod.core.values.trust import ANYTHING, TrustPolicy
@@ -223,25 +222,23 @@ class Netstack(NamedTuple):
     """Container directories that are searched after the image's own LD_LIBRARY_PATH."""
 
 
-@dataclass(frozen=True)
-class Site:
-    """The facts of one machine that an installation or a job depends on."""
+class Detection(NamedTuple):
+    """How this machine is recognised: `[detect]`; any of these is enough."""
 
-    name: str
-    description: str = ""
-    profile: str = ""
-    """By which the profile is found again: the name of a shipped one, or a path; empty: it was not read from one."""
-    detect_paths: tuple[str, ...] = ()
-    """The profile is selected if any of these paths exists."""
-    detect_variables: tuple[tuple[str, str], ...] = ()
-    """The profile is selected if any of these variables has this value."""
+    paths: tuple[str, ...] = ()
+    """Paths of which one exists."""
+    variables: tuple[tuple[str, str], ...] = ()
+    """Variables of which one has this value."""
+
+
+class Images(NamedTuple):
+    """Where images are, and how they are stored: `[images]`."""
+
     central: tuple[str, ...] = ()
     """Directories with the site's images, searched in order."""
-    catalogues: tuple[str, ...] = ()
-    """Directories of the site's catalogues, highest priority first."""
-    usage_names: str = "groups"
-    """Granularity of usage counts: `groups` or `users`."""
     install_mode: str = "copy"
+    places: tuple[str, ...] = ()
+    """Where users' own images belong, best first; may contain $USER and other variables, shown to people."""
     compression: str = ""
     """Compressor for SIFs made here, see model.compression, and its level: `gzip:6`; empty: hpcmod's default."""
     striping: str = ""
@@ -250,51 +247,116 @@ class Site:
     """Directory of the blob cache; may contain variables. Empty: the user's own cache."""
     cache_group: str = ""
     """Group that shares the cache; empty: the user's own cache."""
-    trust: TrustPolicy = ANYTHING
-    """How images must be verified."""
-    image_places: tuple[str, ...] = ()
-    """Where users' own images belong, best first; may contain $USER and other variables, shown to people."""
-    binds: Binds = ()
-    """Candidates, in order: only those whose source exists on the node are bound."""
-    binds_when: tuple[tuple[Condition, Binds], ...] = ()
+
+
+class SiteBinds(NamedTuple):
+    """Candidates for bind paths, in order: only those whose source exists on the node are bound. `[binds]`."""
+
+    required: Binds = ()
+    optional: Binds = ()
+    when: tuple[tuple[Condition, Binds], ...] = ()
     """Further candidates, each for images that satisfy a condition."""
-    netstack: Netstack = Netstack()  # noqa: RUF009 - a named tuple never changes
-    tunables: tuple[Tunable, ...] = ()
-    """Environment defaults; a value set by the user wins."""
-    gpu_vendor: str = ""
+
+    @property
+    def always(self) -> Binds:
+        """Return the candidates for all images."""
+        return (*self.required, *self.optional)
+
+
+class Network(NamedTuple):
+    """The fast network between nodes: `[network]`."""
+
+    interfaces: tuple[str, ...] = ()
+    """Network interfaces for GPU traffic, in order, e.g. hsn0, hsn1."""
+    host_suffix: str = ""
+    """Suffix of the host names of this network: `i` if node1 is node1i there; empty: none."""
+    fabric: str = ""
+    """One of FABRICS; empty: not known."""
+
+
+class Gpus(NamedTuple):
+    """The GPUs of all nodes that have any: `[gpu]`."""
+
+    vendor: str = ""
     """amd or nvidia; empty: no GPUs."""
-    gpu_targets: tuple[str, ...] = ()
-    """Micro-architectures of the GPUs, such as gfx90a or sm_90; empty: not known."""
-    gpu_visibility: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
+    """Micro-architectures, such as gfx90a or sm_90; empty: not known."""
+    visibility: tuple[str, ...] = ()
     """Variables that select GPUs, Slurm's own first; empty: no GPUs."""
-    gpus_per_rank: str = "all"
+    per_rank: str = "all"
     """Which GPUs a rank sees: `all` of its node, as under torchrun, or `one`."""
     runtime_flags: tuple[str, ...] = ()
     """Flags that Apptainer and SingularityCE need here for GPUs: --nv, --rocm, or none."""
-    nics: tuple[str, ...] = ()
-    """Network interfaces for GPU traffic, in order, e.g. hsn0, hsn1."""
-    host_suffix: str = ""
-    """Suffix of the host names of the fast network: `i` if node1 is node1i there; empty: none."""
-    fabric: str = ""
-    """The fast network, one of FABRICS; empty: not known."""
+
+
+class Caches(NamedTuple):
+    """Directories for caches: `[caches]`."""
+
     node_local: str = "/tmp"  # noqa: S108 - every Linux has it; a profile names a better place
-    """Node-local directory for caches."""
-    cache_root: str = ""
+    root: str = ""
     """Where large caches (models, data sets) belong instead of $HOME; may contain variables, expanded by bash."""
+
+
+class ModuleRules(NamedTuple):
+    """What all modules have: `[module]`."""
+
     family: str = "ai_container"
     """Lmod family: only one module of a family can be loaded; empty: any number of containers."""
     keep_env: tuple[str, ...] = ()
     """Variables of the host's Python that modules pass to the container, as if they were in HPCMOD_KEEP_ENV."""
     bind_variable: str = ""
     """Another variable with the binds of modules, for scripts that read it: SINGULARITY_BIND; empty: none."""
-    node_types: tuple[NodeType, ...] = ()
-    default_node_type: str = ""
+
+
+class Nodes(NamedTuple):
+    """The kinds of nodes of a machine: `[nodes]`."""
+
+    types: tuple[NodeType, ...] = ()
+    default: str = ""
     """Default node type for jobs; empty: the first."""
-    launcher: Launcher = Launcher()  # noqa: RUF009 - a named tuple never changes
-    job: JobRules = JobRules()  # noqa: RUF009 - a named tuple never changes
+
+    @property
+    def usual(self) -> NodeType:
+        """Return the default node type for jobs, or one without known facts if the profile has none."""
+        named = [node for node in self.types if node.name == self.default]
+        return (*named, *self.types, NodeType("node"))[0]
+
+
+class Usage(NamedTuple):
+    """How loads of modules are counted: `[usage]`."""
+
+    names: str = "groups"
+    """Granularity: `groups` or `users`."""
+
+
+class Site(NamedTuple):
+    """The facts of one machine that an installation or a job depends on, by the tables of its profile."""
+
+    name: str
+    description: str = ""
+    profile: str = ""
+    """By which the profile is found again: the name of a shipped one, or a path; empty: it was not read from one."""
+    detect: Detection = Detection()
+    catalogues: tuple[str, ...] = ()
+    """Directories of the site's catalogues, highest priority first."""
+    usage: Usage = Usage()
+    images: Images = Images()
+    trust: TrustPolicy = ANYTHING
+    """How images must be verified."""
+    binds: SiteBinds = SiteBinds()
+    netstack: Netstack = Netstack()
+    tunables: tuple[Tunable, ...] = ()
+    """Environment defaults; a value set by the user wins."""
+    network: Network = Network()
+    gpu: Gpus = Gpus()
+    caches: Caches = Caches()
+    module: ModuleRules = ModuleRules()
+    nodes: Nodes = Nodes()
+    launcher: Launcher = Launcher()
+    job: JobRules = JobRules()
     limits: tuple[Limits, ...] = ()
     stage_places: tuple[StagePlace, ...] = ()
-    host_commands: HostCommands = HostCommands()  # noqa: RUF009 - a named tuple never changes
+    host_commands: HostCommands = HostCommands()
     proxies: tuple[tuple[str, str], ...] = ()
     """Proxy variables for internet access from compute nodes; set only on request."""
     bandwidths: tuple[Bandwidth, ...] = ()
@@ -303,10 +365,8 @@ class Site:
     def all_binds(self) -> Binds:
         """Return the binds of this machine's modules, with the host's network libraries for images that use them."""
         wanted = self.netstack.directory and self.netstack.mode != "off"
-        return (self.netstack.directory, *self.binds) if wanted else self.binds
+        return (self.netstack.directory, *self.binds.always) if wanted else self.binds.always
 
-    @property
-    def node_type(self) -> NodeType:
-        """Return the default node type for jobs, or one without known facts if the profile has none."""
-        named = [node for node in self.node_types if node.name == self.default_node_type]
-        return (*named, *self.node_types, NodeType("node"))[0]
+
+TABLES = {name: usual for name, usual in Site._field_defaults.items() if hasattr(usual, "_fields")}
+"""The tables that are named tuples, by the name of the field and of the table, with their defaults."""

@@ -23,7 +23,8 @@ _WORD = re.compile(r"[a-z][a-z0-9_.-]{1,31}")
 _AMD = re.compile(r"gfx[0-9a-f]{3,5}|gfx[0-9-]+-generic")
 _CUDA = re.compile(r"(sm|compute)_([0-9]{1,2})([0-9])([af]?)")
 _CAPABILITY = re.compile(r"([0-9]{1,2})\.([0-9])([af]?)(\+ptx)?")
-_OF_A_GPU = re.compile(r"gfx[0-9a-f]{3,5}|sm_[0-9]{2,3}")
+GPU_TARGET = "gfx[0-9a-f]{3,5}|sm_[0-9]{2,3}"
+"""Pattern of the target of a machine's GPU: gfx90a, sm_90."""
 
 _CAPABILITIES: Mapping[str, tuple[str, ...]] = {
     "sm_70": ("V100",),
@@ -91,11 +92,6 @@ def _parse_capabilities(text: str) -> tuple[str, ...]:
 def select_gpu_targets(targets: Iterable[str]) -> tuple[str, ...]:
     """Return the targets that are GPUs, in the same order."""
     return tuple(word for word in targets if word.startswith(("gfx", "sm_", "compute_")))
-
-
-def is_gpu_target(word: str) -> bool:
-    """Return whether a word names a GPU of a machine: gfx90a, sm_90."""
-    return _OF_A_GPU.fullmatch(word) is not None
 
 
 def runs_on(targets: Iterable[str], gpus: Sequence[str]) -> bool | None:

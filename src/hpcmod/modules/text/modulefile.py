@@ -79,11 +79,11 @@ def render_body(plan: InstallPlan, syntax: str, templates: Templates) -> str:
         "mark": spec.variable,
         "root": spec.root,
         "easyconfig": spec.easyconfig,
-        "family": plan.site.family,
-        "python": plan.has_python_commands and bool(plan.site.family),
+        "family": plan.site.module.family,
+        "python": plan.has_python_commands and bool(plan.site.module.family),
         "image": plan.sif_places,
         "binds": _bind_groups(plan),
-        "sets_bind": bool(plan.site.bind_variable),
+        "sets_bind": bool(plan.site.module.bind_variable),
         "variables": [
             (names[0], value, reasons.get((names[0], value), "")) for names, value in plan.defaults if len(names) == 1
         ],

@@ -197,7 +197,7 @@ def make_plan(facts: ImageFacts | None, site: Site, spec: InstallSpec) -> Instal
     return InstallPlan(
         spec=spec,
         site=site,
-        image_mode=site.install_mode if spec.install_mode == "auto" else spec.install_mode,
+        image_mode=site.images.install_mode if spec.install_mode == "auto" else spec.install_mode,
         own_sif=posixpath.join(spec.root, spec.image),
         sif_places=_make_sif_places(site, spec),
         binds=_make_binds(facts, site, spec),
@@ -229,7 +229,7 @@ def with_own_packages(plan: InstallPlan, sha256: str) -> InstallPlan:
 
 
 def _make_sif_places(site: Site, spec: InstallSpec) -> tuple[str, ...]:
-    places = [posixpath.join(directory, spec.image) for directory in (spec.root, *site.central)]
+    places = [posixpath.join(directory, spec.image) for directory in (spec.root, *site.images.central)]
     return tuple(dict.fromkeys([*places, *filter(None, [spec.found_at])]))
 
 
@@ -245,9 +245,9 @@ def _make_user_layer(facts: ImageFacts | None, spec: InstallSpec) -> UserLayer |
 def _make_binds(facts: ImageFacts | None, site: Site, spec: InstallSpec) -> Binds:
     layer = _make_user_layer(facts, spec)
     runscripts = Bind(posixpath.join(spec.root, "runscripts"), RUNSCRIPTS_IN_CONTAINER)
-    machine = site.all_binds if swaps_libraries(facts, site) else site.binds
+    machine = site.all_binds if swaps_libraries(facts, site) else site.binds.always
     versions = find_versions(facts, spec)
-    some = (group for condition, binds in site.binds_when if condition.holds_for(versions) for group in binds)
+    some = (group for condition, binds in site.binds.when if condition.holds_for(versions) for group in binds)
     groups = [*machine, *some, *((bind,) for bind in (*spec.binds, runscripts))]
     if layer is None:
         return tuple(groups)
@@ -332,26 +332,26 @@ def _make_runscript_settings(
     names = _names_of(container)
     chosen = choose_tunables(site.tunables, find_versions(facts, spec))
     layer = _make_user_layer(facts, spec)
-    passed = (*site.keep_env, *(name for name, _ in spec.environment))
+    passed = (*site.module.keep_env, *(name for name, _ in spec.environment))
     return RunscriptSettings(
         module=spec.module,
         sif_variable=f"SIF{spec.variable}",
         root=spec.root,
-        gpu_visibility=site.gpu_visibility,
-        gpus_per_rank=site.gpus_per_rank,
-        gpu_flags=tuple(_GPU_FLAGS[flag] for flag in site.runtime_flags),
-        cache_root=site.node_local,
+        gpu_visibility=site.gpu.visibility,
+        gpus_per_rank=site.gpu.per_rank,
+        gpu_flags=tuple(_GPU_FLAGS[flag] for flag in site.gpu.runtime_flags),
+        cache_root=site.caches.node_local,
         binds=_make_binds(facts, site, spec),
         tunables=chosen.always,
         tunables_multi_node=chosen.multi_node,
         tunables_single_node=chosen.single_node,
         tunable_reasons=chosen.reasons,
-        large_caches=site.cache_root,
+        large_caches=site.caches.root,
         nodes=_sort_nodes(site),
         exclusive=site.job.exclusive,
-        nics=site.nics,
-        profilers=_PROFILERS.get(site.gpu_vendor, ("py-spy",)),
-        host_suffix=site.host_suffix,
+        nics=site.network.interfaces,
+        profilers=_PROFILERS.get(site.gpu.vendor, ("py-spy",)),
+        host_suffix=site.network.host_suffix,
         refused=site.launcher.refused,
         host_commands=site.host_commands,
         guard=tuple(pair for pair in make_guard(facts, without=passed) if f"APPTAINERENV_{pair[0]}" not in names),
@@ -380,4 +380,4 @@ _GPU_FLAGS = {
 
 def _sort_nodes(site: Site) -> tuple[NodeType, ...]:
     """Return the node types, with the default type for jobs first."""
-    return tuple(sorted(site.node_types, key=lambda node: node.name != site.node_type.name))
+    return tuple(sorted(site.nodes.types, key=lambda node: node.name != site.nodes.usual.name))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.values.facts import ImageFacts
@@ -30,7 +29,7 @@ def with_mode(site: Site, word: str) -> Site:
     """
     if word not in NETSTACK_MODES:
         raise BadInputError(f"netstack: unknown mode {word!r}", f"Use one of {', '.join(NETSTACK_MODES)}.")
-    return site if word == "auto" else replace(site, netstack=site.netstack._replace(mode=word))
+    return site if word == "auto" else site._replace(netstack=site.netstack._replace(mode=word))
 
 
 def make_library_path(last: Sequence[str]) -> str:

@@ -67,7 +67,7 @@ class BenchmarkStep:
 
 def has_gpus(request: BenchmarkRequest, site: Site) -> bool:
     """Return whether the benchmark uses GPUs."""
-    return request.gpus != 0 and any(node.gpus for node in site.node_types)
+    return request.gpus != 0 and any(node.gpus for node in site.nodes.types)
 
 
 def choose_library(request: BenchmarkRequest, site: Site, container: Installed) -> str:
@@ -105,7 +105,7 @@ def make_benchmark_steps(
             program=program,
             nodes=nodes,
             ranks_per_node=request.ranks_per_node,
-            gpus=request.gpus if request.gpus >= 0 or any(node.gpus for node in site.node_types) else 0,
+            gpus=request.gpus if request.gpus >= 0 or any(node.gpus for node in site.nodes.types) else 0,
             cpus=-1 if partition in site.job.exclusive else 0,
             node_type=request.node_type,
             launcher=BY_TASKS,

@@ -199,7 +199,7 @@ def _start_ranks(
     flags: CheckFlags, site: Site, allocation: Allocation, program: tuple[str, ...], *, image_mpi: str = ""
 ) -> _RankStep:
     partition = allocation.partition
-    has_gpus = any(node.gpus for node in site.node_types)
+    has_gpus = any(node.gpus for node in site.nodes.types)
     request = JobRequest(
         program=program,
         nodes=allocation.nodes,
@@ -234,9 +234,13 @@ def _check(flags: CheckFlags, site: Site, allocation: Allocation, found: Install
 
 def _make_question(flags: CheckFlags, site: Site, found: Installed | None) -> dict[str, Any]:
     """Return what to ask each node: about the given container, else about the loaded one."""
-    kinds = [node for node in site.node_types if node.name == flags.node_type] or site.node_types
+    kinds = [node for node in site.nodes.types if node.name == flags.node_type] or site.nodes.types
     question = make_question(
-        kinds, exclusive=site.job.exclusive, interfaces=site.nics, binds=site.all_binds, places=(site.node_local,)
+        kinds,
+        exclusive=site.job.exclusive,
+        interfaces=site.network.interfaces,
+        binds=site.all_binds,
+        places=(site.caches.node_local,),
     )
     image = _find_image(found, os.environ)
     if not image.path:
@@ -269,7 +273,7 @@ def _find_ranks(flags: CheckFlags, site: Site, allocation: Allocation) -> tuple[
         start.command,
         node=start.layout.node,
         ranks=start.layout.tasks,
-        interfaces=site.nics,
+        interfaces=site.network.interfaces,
         environ=os.environ,
     )
 

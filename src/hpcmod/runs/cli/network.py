@@ -16,7 +16,7 @@ from hpcmod.jobs.values.step import PYTHON
 from hpcmod.machine.values.site import Site
 from hpcmod.runs.network.run import Run, run_allreduce
 from hpcmod.runs.values.logs.allreduce import RankResult, judge_results
-from hpcmod.runs.values.logs.network import describe_network, expected_network, judge_network
+from hpcmod.runs.values.logs.network import describe_network, judge_network
 
 _SAID = 15  # last lines of the ranks' output that are shown if the all-reduce fails
 
@@ -58,7 +58,7 @@ def prove_network(command: Sequence[str], site: Site, *, ranks: int, as_json: bo
         reading = run.reading
         proved = ProvedNetwork(
             site=site.name,
-            fabric=site.fabric,
+            fabric=site.network.fabric,
             network=describe_network(reading),
             facts=reading.facts,
             lines=reading.lines,
@@ -78,13 +78,13 @@ def prove_network(command: Sequence[str], site: Site, *, ranks: int, as_json: bo
 def _judge(run: Run, site: Site, ranks: int) -> Iterator[Finding]:
     scripts = [line for line in run.said if line.startswith(f"{PYTHON}:")]
     said = (*scripts, *run.said, "")[0]
-    results = list(judge_results(run.results, ranks=ranks, interfaces=site.nics, said=said))
+    results = list(judge_results(run.results, ranks=ranks, interfaces=site.network.interfaces, said=said))
     yield from results
     worked = not any(result.level == FAIL for result in results)
     with_gpus = bool(run.results.of("nccl"))
-    if not with_gpus and site.fabric and run.results.ranks:
+    if not with_gpus and site.network.fabric and run.results.ranks:
         found = "no rank saw a GPU, so NCCL or RCCL was not tested"
         yield Finding(UNKNOWN, "network", found, "Ask for GPUs, and compare the image with the machine: hpcmod compat.")
-    for finding in judge_network(run.reading, expected_network(site), worked=worked):
+    for finding in judge_network(run.reading, site.network, worked=worked):
         if with_gpus or finding.rule != "network":
             yield finding

@@ -20,6 +20,7 @@ from hpcmod.jobs.queue import read_job
 from hpcmod.jobs.values.facts import JobFacts
 from hpcmod.jobs.values.slurm import check_scheduler
 from hpcmod.machine.machine import load_site
+from hpcmod.machine.values.site import Network
 from hpcmod.runs.known_endings import read_known_endings
 from hpcmod.runs.running.logs import RunFiles, find_logs, read_given
 from hpcmod.runs.running.nodes import ask_ranks
@@ -31,7 +32,6 @@ from hpcmod.runs.values.endings.network import NetworkUsed, find_network
 from hpcmod.runs.values.endings.origin import show_ranks
 from hpcmod.runs.values.endings.stacks import Doing, NodeAnswer, group_ranks, judge_hang, tell_groups
 from hpcmod.runs.values.endings.statuses import explain_status
-from hpcmod.runs.values.logs.network import Expected, expected_network
 
 _JOB = re.compile(r"\d{1,19}(?:_\d{1,19})?")
 """ID of a job, or of one of an array."""
@@ -92,7 +92,7 @@ def why_verb(given: tuple[str, ...], stacks: bool, as_json: bool) -> None:
         unknown += [] if facts.waiting else missing
     found = read_given(paths)
     answers = _ask(facts, unknown) if facts and facts.running and stacks else ()
-    explained = _explain(facts, found, endings, answers, expected_network(site), unknown)
+    explained = _explain(facts, found, endings, answers, site.network, unknown)
     if as_json:
         print_json(explained)
     else:
@@ -137,7 +137,7 @@ def _explain(
     found: RunFiles,
     endings: Sequence[Ending],
     answers: Sequence[NodeAnswer],
-    expected: Expected,
+    expected: Network,
     unknown: Sequence[str],
 ) -> Explanation:
     events = [event for log in found.logs for event in read_events(log, endings)]

@@ -17,7 +17,7 @@ from hpcmod.core.errors import BadInputError
 from hpcmod.core.fs.tree import Tree
 from hpcmod.machine.machine import load_site
 from hpcmod.machine.values.bind import Bind
-from hpcmod.machine.values.site import Site
+from hpcmod.machine.values.site import Site, SiteBinds
 from tests.plans import FACTS
 from tests.unit.catalogue.rendered import make_rendered, visible
 from tests.unit.catalogue.stage import ADA
@@ -25,7 +25,7 @@ from tests.unit.catalogue.stage import ADA
 pytestmark = pytest.mark.slow
 
 GENERIC = load_site("generic", {})
-BOUND = replace(GENERIC, binds=((Bind("/scratch2"),),))
+BOUND = GENERIC._replace(binds=SiteBinds(optional=((Bind("/scratch2"),),)))
 DAY = 86400.0
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from hpcmod.catalogue.cli.containers import Here
 from hpcmod.catalogue.cli.easyconfigs import find_recipe
-from hpcmod.machine.values.site import Site
+from hpcmod.machine.values.site import Gpus, Site
 from tests.catalogues import make_catalogue, make_record
 
 
@@ -17,7 +17,7 @@ def test_a_container_for_other_gpus_is_reported_with_the_variant_for_those_here(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
     said: list[str] = []
-    here = Here(Site("x", gpu_targets=("gfx90a",)), (catalogue,), (), (), said.append)
+    here = Here(Site("x", gpu=Gpus(targets=("gfx90a",))), (catalogue,), (), (), said.append)
     assert find_recipe(here, "Torch").module == "Torch/2.7-gfx90a"
     for module in ("Only/1", "Any/1"):
         assert find_recipe(here, module).module == module

@@ -45,7 +45,7 @@ def test_a_file_is_written_and_named_and_can_be_used(tmp_path: Path) -> None:
     assert (done.exit_code, done.stdout) == (0, f"{tmp_path}/ours.toml\n")
     assert f"next: hpcmod site check --site {tmp_path}/ours.toml" in done.stderr
     shown = hpcmod("site", "show", "--site", str(tmp_path / "ours.toml"), "--json")
-    assert json.loads(shown.stdout)["node_types"][0]["memory_gib"] == 250
+    assert json.loads(shown.stdout)["nodes"]["types"][0]["memory_gib"] == 250
 
 
 def test_an_existing_file_is_replaced_only_with_force(tmp_path: Path) -> None:

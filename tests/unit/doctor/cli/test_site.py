@@ -43,7 +43,7 @@ def test_site_show_prints_the_named_profile_else_that_of_this_machine(ours: Path
 def test_site_show_gives_one_versioned_object_for_programs() -> None:
     found = json.loads(hpcmod("site", "show", "--json", "lumi").stdout)
     assert (found["version"], found["name"]) == (1, "lumi")
-    (first,) = found["binds"][0]
+    (first,) = found["binds"]["required"][0]
     assert (first["source"], first["required"]) == ("/var/spool/slurmd", True)
 
 

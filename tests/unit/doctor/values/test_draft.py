@@ -82,8 +82,8 @@ def test_the_text_is_a_profile_with_these_facts() -> None:
     rows = [(one.key, one.value, one.source) for one in made.values]
     text = render_commented(made.notes, rows, [(one.key, one.why) for one in made.unknown])
     site = make_site([parse_profile(text, "ours.toml")])
-    assert [node.name for node in site.node_types] == ["gpu", "cpu"]
-    assert site.node_types[0].reserved_cores == (0, 8)
+    assert [node.name for node in site.nodes.types] == ["gpu", "cpu"]
+    assert site.nodes.types[0].reserved_cores == (0, 8)
     assert site.job.exclusive == ("gpu",)
     assert "# nodes.gpu.gpu_cores: not known:" in text
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -61,7 +60,7 @@ def test_a_path_may_contain_variables_but_no_commands(tmp_path: Path) -> None:
     assert "[/mnt/me too x/x.sif]" in run(text, tmp_path, USER="me too", RUNSCRIPTS=str(tmp_path))
     for place in ("/mnt/$(id)", "/mnt/`id`", '/mnt/"x', "/mnt/\\"):
         with pytest.raises(BadInputError):
-            rendered(made(site=replace(site, stage_places=(StagePlace("nvme", place),)), stage="nvme"))
+            rendered(made(site=site._replace(stage_places=(StagePlace("nvme", place),)), stage="nvme"))
 
 
 def test_shellcheck_knows_variables_for_the_ranks() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from hpcmod.core.errors import BadInputError
@@ -11,14 +9,14 @@ from hpcmod.jobs.values.job import JobPlan, make_job
 from hpcmod.jobs.values.request import JobModule, JobRequest
 from hpcmod.machine.machine import load_site
 from hpcmod.machine.values.profile import parse_profile
-from hpcmod.machine.values.site import JobRules, Launcher, NodeType, Site, StagePlace
+from hpcmod.machine.values.site import Gpus, JobRules, Launcher, Nodes, NodeType, Site, StagePlace
 
 GPU_NODE = NodeType("gpu", cores=8, gpus=4, gpu_cores=((6, 7), (4, 5), (2, 3), (0, 1)), partitions=("whole", "shared"))
 CPU_NODE = NodeType("cpu", cores=16, partitions=("cpu",))
 SITE = Site(
     "ours",
-    node_types=(GPU_NODE, CPU_NODE),
-    runtime_flags=("--nv",),
+    nodes=Nodes(types=(GPU_NODE, CPU_NODE)),
+    gpu=Gpus(runtime_flags=("--nv",)),
     launcher=Launcher(cpu_bind="mask", srun=("--mpi=pmix", "--gpu-bind=closest")),
     job=JobRules(exclusive=("whole",)),
     stage_places=(StagePlace("ram", "/tmp"), StagePlace("nvme", "/mnt/$USER", "-C nvme")),
@@ -89,7 +87,7 @@ def test_other_launchers_get_one_task_a_node_and_no_flags_of_ranks() -> None:
 
 
 def test_a_ratio_of_the_site_goes_before_the_cores() -> None:
-    site = replace(SITE, launcher=Launcher(cpus_per_gpu=20))
+    site = SITE._replace(launcher=Launcher(cpus_per_gpu=20))
     assert "--cpus-per-task=20" in directives(plan(site=site))
     assert "--cpus-per-task=40" in directives(plan(site=site, gpus=2, ranks_per_node=1))
 
@@ -115,7 +113,7 @@ def test_options_of_ours_end_before_those_of_python() -> None:
 
 def test_the_verb_of_the_runtime_is_the_sites() -> None:
     assert plan().step.container[1] == "exec"
-    assert plan(site=replace(SITE, launcher=Launcher(verb="run"))).step.container[1] == "run"
+    assert plan(site=SITE._replace(launcher=Launcher(verb="run"))).step.container[1] == "run"
 
 
 def test_ray_starts_one_program_of_any_kind_from_one_task_per_node() -> None:
@@ -134,7 +132,7 @@ def test_ray_has_no_ranks() -> None:
 
 @pytest.mark.parametrize("launcher", ["accelerate", "deepspeed"])
 def test_a_launcher_on_a_machine_that_gives_gpus_by_task_gets_them_all(launcher: str) -> None:
-    site = replace(SITE, launcher=Launcher(srun=("--gpus-per-task=1", "--gpu-bind=closest")))
+    site = SITE._replace(launcher=Launcher(srun=("--gpus-per-task=1", "--gpu-bind=closest")))
     srun = plan(site=site, launcher=launcher).step.command
     assert "--gpus-per-task=4" in srun
     assert "--gpu-bind=closest" not in srun
@@ -153,7 +151,7 @@ def test_a_launcher_on_a_machine_that_gives_gpus_by_task_gets_them_all(launcher:
     ],
 )
 def test_a_node_is_never_asked_for_more_gpus_than_it_has(ranks: int, flag: str) -> None:
-    site = replace(SITE, launcher=Launcher(srun=("--gpus-per-task=1", "--gpu-bind=closest")))
+    site = SITE._replace(launcher=Launcher(srun=("--gpus-per-task=1", "--gpu-bind=closest")))
     asked = [word for word in plan(site=site, ranks_per_node=ranks).step.command if word.startswith("--gpus")]
     assert asked == [flag]
 
@@ -161,7 +159,7 @@ def test_a_node_is_never_asked_for_more_gpus_than_it_has(ranks: int, flag: str) 
 @pytest.mark.parametrize("flag", ["-C nvme", "-Cnvme", "--constraint=nvme"])
 @pytest.mark.parametrize(("users", "both"), [("big", "big&nvme"), ("nvme", "nvme"), ("nvme2&big", "nvme2&big&nvme")])
 def test_the_features_of_the_user_and_of_a_place_are_both_asked_for(flag: str, users: str, both: str) -> None:
-    site = replace(SITE, stage_places=(StagePlace("nvme", "/mnt", flag),))
+    site = SITE._replace(stage_places=(StagePlace("nvme", "/mnt", flag),))
     made = directives(plan(site=site, stage="nvme", options=(("constraint", users),)))
     assert [each for each in made if each.startswith(("-C", "--constraint"))] == [f"--constraint={both}"]
 
@@ -200,7 +198,7 @@ def test_an_unknown_way_to_the_internet_is_reported() -> None:
 
 @pytest.mark.parametrize(("ranks", "kept"), [(0, True), (2, False), (8, False)])
 def test_one_task_a_socket_is_for_one_task_a_gpu(ranks: int, kept: bool) -> None:
-    site = replace(SITE, launcher=Launcher(srun=("--ntasks-per-socket=1",), cpu_bind="socket"))
+    site = SITE._replace(launcher=Launcher(srun=("--ntasks-per-socket=1",), cpu_bind="socket"))
     assert ("--ntasks-per-socket=1" in plan(site=site, ranks_per_node=ranks).step.command) is kept
     assert "--ntasks-per-socket=1" not in plan(site=site, launcher="torchrun", gpus=1).step.command
 
@@ -217,7 +215,7 @@ def test_one_task_a_socket_is_for_one_task_a_gpu(ranks: int, kept: bool) -> None
 )
 def test_a_job_asks_for_its_share_of_the_memory(asked: dict[str, object], memory: str) -> None:
     nodes = (GPU_NODE._replace(memory_gib=96), CPU_NODE._replace(memory_gib=50))
-    made = plan(site=replace(SITE, node_types=nodes), **asked)
+    made = plan(site=SITE._replace(nodes=Nodes(nodes)), **asked)
     assert [option for option in directives(made) if option.startswith("--mem")] == [memory] * bool(memory)
 
 
@@ -247,7 +245,7 @@ def test_data_alone_goes_to_the_sites_first_place() -> None:
 
 
 def test_reports_all_missing_required_options() -> None:
-    site = replace(SITE, job=JobRules(required=("account", "qos", "partition")))
+    site = SITE._replace(job=JobRules(required=("account", "qos", "partition")))
     with pytest.raises(BadInputError) as caught:
         plan(site=site)
     assert "--account and --qos" in caught.value.message  # the node type determines the partition

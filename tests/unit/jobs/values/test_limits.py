@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from hpcmod.core.errors import BadInputError
 from hpcmod.jobs.values.job import make_job
 from hpcmod.jobs.values.limits import read_hours
 from hpcmod.jobs.values.request import JobModule, JobRequest
-from hpcmod.machine.values.site import JobRules, Limits, NodeType, Site
+from hpcmod.machine.values.site import JobRules, Limits, Nodes, NodeType, Site
 
 SITE = Site(
     "ours",
-    node_types=(NodeType("cpu", cores=16, partitions=("small", "large", "long")),),
+    nodes=Nodes((NodeType("cpu", cores=16, partitions=("small", "large", "long")),)),
     limits=(
         Limits("small", nodes=4, hours=((1, 2.0), (3, 1.0)), cores=48),
         Limits("large", nodes=64),
@@ -58,7 +56,7 @@ def test_a_job_beyond_a_limit_is_refused_with_what_would_do(job: dict[str, str],
 
 
 def test_without_limits_any_job_is_written() -> None:
-    assert fault(nodes=2000, time="90-0", site=replace(SITE, limits=())) == ""
+    assert fault(nodes=2000, time="90-0", site=SITE._replace(limits=())) == ""
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from hpcmod.jobs.values.masks import cores_by_rank, cpu_masks
 from hpcmod.machine.machine import load_site
 from hpcmod.machine.values.site import NodeType
 
-LUMI = load_site("lumi", {}).node_type
-FRONTIER = load_site("frontier", {}).node_type
-GH200 = load_site("cray-ex-gh200", {}).node_type
+LUMI = load_site("lumi", {}).nodes.usual
+FRONTIER = load_site("frontier", {}).nodes.usual
+GH200 = load_site("cray-ex-gh200", {}).nodes.usual
 
 WORKSHOP = (
     "0x00fe000000000000,0xfe00000000000000,0x0000000000fe0000,0x00000000fe000000,"

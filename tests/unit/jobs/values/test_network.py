@@ -7,7 +7,7 @@ import pytest
 from hpcmod.jobs.values.job import make_job
 from hpcmod.jobs.values.network import explain_network
 from hpcmod.jobs.values.request import JobModule, JobRequest
-from hpcmod.machine.values.site import JobRules, NodeType, Site, StagePlace
+from hpcmod.machine.values.site import JobRules, Nodes, NodeType, Site, StagePlace
 
 RULES = JobRules(
     network_one_node=("single_node_vni",),
@@ -15,7 +15,10 @@ RULES = JobRules(
     network_several_steps=("job_vni", "disable_rdzv_get"),
 )
 SITE = Site(
-    "ours", node_types=(NodeType("gpu", gpus=4), NodeType("cpu")), job=RULES, stage_places=(StagePlace("ram", "/tmp"),)
+    "ours",
+    nodes=Nodes(types=(NodeType("gpu", gpus=4), NodeType("cpu"))),
+    job=RULES,
+    stage_places=(StagePlace("ram", "/tmp"),),
 )
 
 

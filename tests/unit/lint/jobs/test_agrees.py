@@ -22,7 +22,7 @@ EVERY = 13
 
 def qos_of(site: Site, kind: str) -> str:
     """Return a quality of service that allows nodes of a type."""
-    qos = next((node.qos for node in site.node_types if node.name == kind), ())
+    qos = next((node.qos for node in site.nodes.types if node.name == kind), ())
     return next(iter(qos), "x").replace("*", "x")
 
 
@@ -36,7 +36,7 @@ def test_our_own_scripts_break_none_of_our_rules(name: str) -> None:
     places = ("", *(place.name for place in site.stage_places))
     written = 0
     requests = product(
-        ("", *(node.name for node in site.node_types)),
+        ("", *(node.name for node in site.nodes.types)),
         ("", *LAUNCHERS),
         (-1, 1, 2),
         (1, 4),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 
 from hpcmod.lint.jobs.lint import RULES, lint_job
 from hpcmod.machine.machine import load_site
-from hpcmod.machine.values.site import Site
+from hpcmod.machine.values.site import Gpus, Site
 
 JOBS = Path(__file__).resolve().parents[3] / "jobs"
 DESK = JOBS / "desk"
@@ -26,7 +25,7 @@ def site(name: str) -> Site:
 
 
 def with_slurm(name: str, release: str) -> Site:
-    return replace(site(name), job=site(name).job._replace(slurm=release))
+    return site(name)._replace(job=site(name).job._replace(slurm=release))
 
 
 def read(path: Path) -> str:
@@ -221,7 +220,7 @@ def test_recognizes_lines_that_load_a_module(line: str) -> None:
 
 
 def test_a_missing_flag_is_fine_where_the_profile_sets_it() -> None:
-    amd = replace(site("lumi"), runtime_flags=("--rocm",))
+    amd = site("lumi")._replace(gpu=Gpus(runtime_flags=("--rocm",)))
     assert lint_job(HEAD + "srun singularity exec $SIF ls\n", amd) == ()
 
 

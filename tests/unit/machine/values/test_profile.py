@@ -10,15 +10,24 @@ from hpcmod.machine.values.profile import make_site, parse_profile, pattern_of
 from hpcmod.machine.values.schema import SCHEMA
 from hpcmod.machine.values.site import (
     Bandwidth,
+    Caches,
+    Detection,
+    Gpus,
     HostCommands,
+    Images,
     JobRules,
     Launcher,
     Limits,
+    ModuleRules,
     Netstack,
+    Network,
+    Nodes,
     NodeType,
     Site,
+    SiteBinds,
     StagePlace,
     Tunable,
+    Usage,
 )
 
 WHOLE = """
@@ -140,24 +149,27 @@ def test_a_profile_becomes_a_site_with_every_key() -> None:
     assert site_of(WHOLE) == Site(
         name="x1",
         description="a machine",
-        detect_paths=("/appl/x1",),
-        detect_variables=(("CLUSTER", "x1"),),
-        central=("/appl/images", "/more/images"),
-        catalogues=("/appl/catalogue",),
-        usage_names="users",
-        install_mode="link",
-        image_places=("/project/$USER",),
-        compression="zstd:3",
-        striping="-E 64M -c 1 -E -1 -c 8 -S 4M -p flash",
-        cache="$SCRATCH/images",
-        cache_group="project",
-        trust=TrustPolicy(("digest",), ("/etc/keys/site.pem",), (TrustRule("docker://ours/*", ("signature",)),)),
-        binds=(
-            (Bind("/opt/cray", required=True),),
-            (Bind("/scratch", "/scratch", "ro"),),
-            (Bind("/opt/fabric/*/lib", "/host/lib", pattern=True), Bind("/usr/lib64", "/host/lib")),
+        detect=Detection(paths=("/appl/x1",), variables=(("CLUSTER", "x1"),)),
+        images=Images(
+            central=("/appl/images", "/more/images"),
+            install_mode="link",
+            places=("/project/$USER",),
+            compression="zstd:3",
+            striping="-E 64M -c 1 -E -1 -c 8 -S 4M -p flash",
+            cache="$SCRATCH/images",
+            cache_group="project",
         ),
-        binds_when=((Condition(bounds=(Bound("rocm", "<", "6.2"),)), ((Bind("/usr/lib64/libjansson.so.4"),),)),),
+        catalogues=("/appl/catalogue",),
+        usage=Usage(names="users"),
+        trust=TrustPolicy(("digest",), ("/etc/keys/site.pem",), (TrustRule("docker://ours/*", ("signature",)),)),
+        binds=SiteBinds(
+            required=((Bind("/opt/cray", required=True),),),
+            optional=(
+                (Bind("/scratch", "/scratch", "ro"),),
+                (Bind("/opt/fabric/*/lib", "/host/lib", pattern=True), Bind("/usr/lib64", "/host/lib")),
+            ),
+            when=((Condition(bounds=(Bound("rocm", "<", "6.2"),)), ((Bind("/usr/lib64/libjansson.so.4"),),)),),
+        ),
         netstack=Netstack(
             directory=(Bind("/appl/netstack/*", "/host/lib", pattern=True), Bind("/opt/fabric/lib", "/host/lib")),
             mode="swap",
@@ -171,34 +183,35 @@ def test_a_profile_becomes_a_site_with_every_key() -> None:
             Tunable("NCCL_NET", "Socket", Condition(single_node=True), "no network"),
             Tunable("NCCL_NET", "OFI", Condition(multi_node=True)),
         ),
-        gpu_vendor="amd",
-        gpu_targets=("gfx90a", "gfx942"),
-        gpu_visibility=("ROCR_VISIBLE_DEVICES",),
-        gpus_per_rank="all",
-        runtime_flags=("--rocm",),
-        nics=("hsn0", "hsn1"),
-        host_suffix="-ib.site",
-        fabric="cxi",
-        node_local="/local",
-        cache_root="$SCRATCH/cache",
-        family="containers",
-        keep_env=("PYTHONNOUSERSITE", "PYTHONPATH"),
-        bind_variable="SINGULARITY_BIND",
-        node_types=(
-            NodeType("cpu", cores=128),
-            NodeType(
-                "gpu",
-                cores=14,
-                threads_per_core=2,
-                gpus=2,
-                gpu_cores=(tuple(range(9, 16)), tuple(range(1, 8))),
-                reserved_cores=(0, 8),
-                partitions=("gpu", "debug"),
-                qos=("gpu_*",),
-                memory_gib=480,
-            ),
+        gpu=Gpus(
+            vendor="amd",
+            targets=("gfx90a", "gfx942"),
+            visibility=("ROCR_VISIBLE_DEVICES",),
+            per_rank="all",
+            runtime_flags=("--rocm",),
         ),
-        default_node_type="gpu",
+        network=Network(interfaces=("hsn0", "hsn1"), host_suffix="-ib.site", fabric="cxi"),
+        caches=Caches(node_local="/local", root="$SCRATCH/cache"),
+        module=ModuleRules(
+            family="containers", keep_env=("PYTHONNOUSERSITE", "PYTHONPATH"), bind_variable="SINGULARITY_BIND"
+        ),
+        nodes=Nodes(
+            types=(
+                NodeType("cpu", cores=128),
+                NodeType(
+                    "gpu",
+                    cores=14,
+                    threads_per_core=2,
+                    gpus=2,
+                    gpu_cores=(tuple(range(9, 16)), tuple(range(1, 8))),
+                    reserved_cores=(0, 8),
+                    partitions=("gpu", "debug"),
+                    qos=("gpu_*",),
+                    memory_gib=480,
+                ),
+            ),
+            default="gpu",
+        ),
         launcher=Launcher(
             kind="torchrun",
             verb="run",
@@ -247,18 +260,18 @@ def test_a_profile_says_what_it_extends_and_where_it_was_read() -> None:
 def test_values_of_the_later_profile_replace_and_its_environment_adds() -> None:
     base = 'name = "base"\n[images]\ncentral = ["/a"]\ninstall_mode = "copy"\n[environment]\nA = "1"\nB = "2"\n'
     site = site_of(base, 'name = "top"\n[images]\ncentral = ["/b"]\n[environment]\nB = "3"\nC = "4"\n')
-    assert (site.name, site.central, site.install_mode) == ("top", ("/b",), "copy")
+    assert (site.name, site.images.central, site.images.install_mode) == ("top", ("/b",), "copy")
     assert {one.name: one.value for one in site.tunables} == {"A": "1", "B": "3", "C": "4"}
 
 
 def test_required_binds_come_before_optional_ones() -> None:
     site = site_of('name = "x"\n[binds]\noptional = ["/o"]\nrequired = ["/r"]\n')
-    assert [group[0].source for group in site.binds] == ["/r", "/o"]
+    assert [group[0].source for group in site.binds.always] == ["/r", "/o"]
 
 
 def test_an_empty_list_removes_the_values_of_the_base() -> None:
     site = site_of('name = "a"\n[binds]\nrequired = ["/r"]\n', 'name = "b"\n[binds]\nrequired = []\n')
-    assert site.binds == ()
+    assert site.binds.always == ()
 
 
 @pytest.mark.parametrize(
@@ -405,7 +418,7 @@ def test_no_value_of_another_type_is_more_than_a_fault(value: str) -> None:
 
 def test_the_usual_node_type_must_be_there_in_the_profile_or_in_what_it_extends() -> None:
     usual = 'name = "b"\n[nodes]\ndefault = "gpu"\n'
-    assert site_of('name = "a"\n[nodes.gpu]\ncores = 64\n', usual).node_type.name == "gpu"
+    assert site_of('name = "a"\n[nodes.gpu]\ncores = 64\n', usual).nodes.usual.name == "gpu"
     with pytest.raises(BadInputError, match=r"nodes\.default: unknown node type 'gpu'"):
         site_of('name = "a"\n[nodes.cpu]\ncores = 64\n', usual)
 
@@ -420,12 +433,12 @@ def test_a_later_profile_extends_a_node_type_and_adds_new_ones() -> None:
         'name = "a"\n[nodes.gpu]\ncores = 64\ngpus = 4\n',
         'name = "b"\n[nodes]\ndefault = "cpu"\n[nodes.gpu]\nmemory_gib = 480\n[nodes.cpu]\ncores = 128\n',
     )
-    assert site.node_types == (NodeType("gpu", cores=64, gpus=4, memory_gib=480), NodeType("cpu", cores=128))
-    assert site.node_type.name == "cpu"
+    assert site.nodes.types == (NodeType("gpu", cores=64, gpus=4, memory_gib=480), NodeType("cpu", cores=128))
+    assert site.nodes.usual.name == "cpu"
 
 
 def test_detection_rules_are_not_inherited() -> None:
-    assert site_of('name = "a"\n[detect]\npaths = ["/a"]\n', 'name = "b"').detect_paths == ()
+    assert site_of('name = "a"\n[detect]\npaths = ["/a"]\n', 'name = "b"').detect.paths == ()
 
 
 def test_every_value_knows_the_line_that_sets_it() -> None:

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from hpcmod.machine.values.targets import (
+    GPU_TARGET,
     TARGETS_LABEL,
     find_targets,
-    is_gpu_target,
     parse_kfd_node,
     parse_nvidia_model,
     runs_on,
@@ -75,7 +77,7 @@ def test_an_image_runs_where_its_code_does(targets: str, gpus: str, runs: bool |
     [("gfx90a", True), ("sm_90", True), ("sm_121", True), ("compute_90", False), ("MI250X", False), ("zen3", False)],
 )
 def test_words_for_gpus(word: str, known: bool) -> None:
-    assert is_gpu_target(word) is known
+    assert bool(re.fullmatch(GPU_TARGET, word)) is known
 
 
 @pytest.mark.parametrize(

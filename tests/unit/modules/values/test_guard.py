@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hpcmod.machine.machine import load_site
-from hpcmod.machine.values.site import HOST_PYTHON, Launcher, NodeType
+from hpcmod.machine.values.site import HOST_PYTHON, Launcher, Nodes, NodeType
 from hpcmod.modules.values.guard import make_guard
 from hpcmod.modules.values.plan import RunscriptSettings, make_plan
 from tests.plans import FACTS, SPEC
@@ -31,7 +31,7 @@ def test_variables_set_by_the_module_are_not_emptied() -> None:
 def test_run_scripts_know_the_nodes_the_default_one_first() -> None:
     site = load_site("lumi", {})
     types = (NodeType("a"), NodeType("b"), NodeType("c"))
-    plan = make_plan(FACTS, replace(site, node_types=types, default_node_type="b"), SPEC)
+    plan = make_plan(FACTS, site._replace(nodes=Nodes(types, "b")), SPEC)
     assert [node.name for node in plan.runscripts.nodes] == ["b", "a", "c"]
 
 
@@ -41,5 +41,5 @@ def test_the_profiler_is_that_of_the_gpus() -> None:
 
 
 def test_launchers_that_a_site_refuses_are_known_with_the_reason() -> None:
-    site = replace(load_site("frontier", {}), launcher=Launcher(refused=(("torchrun", "too slow"),)))
+    site = load_site("frontier", {})._replace(launcher=Launcher(refused=(("torchrun", "too slow"),)))
     assert make_plan(FACTS, site, SPEC).runscripts.refused == (("torchrun", "too slow"),)

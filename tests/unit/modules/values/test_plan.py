@@ -8,7 +8,7 @@ from hpcmod.core.errors import BadInputError
 from hpcmod.core.values.facts import ImageFacts, Package, PythonFacts
 from hpcmod.machine.values.bind import Bind
 from hpcmod.machine.values.condition import Condition
-from hpcmod.machine.values.site import Site, Tunable
+from hpcmod.machine.values.site import Caches, Gpus, Images, Site, SiteBinds, Tunable
 from hpcmod.modules.values.plan import MOST_LISTED, WELL_KNOWN_COMMANDS, WELL_KNOWN_PACKAGES, make_plan
 from hpcmod.modules.values.spec import InstallSpec
 
@@ -24,11 +24,11 @@ FACTS = ImageFacts(
 WITH_CONDA = (("WITH_CONDA", "source /opt/conda/bin/activate env"),)
 SITE = Site(
     name="x1",
-    central=("/appl/images", "/more/images"),
-    binds=((Bind("/opt/cray", required=True),), (Bind("/scratch"),)),
+    images=Images(central=("/appl/images", "/more/images")),
+    binds=SiteBinds(((Bind("/opt/cray", required=True),),), ((Bind("/scratch"),),)),
     tunables=(Tunable("NCCL_SOCKET_IFNAME", "hsn"),),
-    gpu_visibility=("ROCR_VISIBLE_DEVICES",),
-    node_local="/local",
+    gpu=Gpus(visibility=("ROCR_VISIBLE_DEVICES",)),
+    caches=Caches(node_local="/local"),
 )
 SPEC = InstallSpec(
     name="PyTorch",
@@ -55,7 +55,7 @@ def test_the_own_image_is_looked_for_before_the_sites_in_their_order() -> None:
     ],
 )
 def test_the_image_mode_is_the_easyconfigs_else_the_sites(asked: str, sites: str, mode: str) -> None:
-    plan = make_plan(FACTS, replace(SITE, install_mode=sites), replace(SPEC, install_mode=asked))
+    plan = make_plan(FACTS, SITE._replace(images=Images(install_mode=sites)), replace(SPEC, install_mode=asked))
     assert plan.image_mode == mode
 
 
@@ -186,9 +186,9 @@ def test_run_scripts_know_the_sites_facts() -> None:
 
 
 def test_gpu_flags_become_variables_of_the_runtime_each_with_a_device() -> None:
-    settings = make_plan(FACTS, replace(SITE, runtime_flags=("--nv", "--rocm")), SPEC).runscripts
+    settings = make_plan(FACTS, SITE._replace(gpu=Gpus(runtime_flags=("--nv", "--rocm"))), SPEC).runscripts
     assert settings.gpu_flags == (("NV", "/dev/nvidiactl"), ("ROCM", "/dev/kfd"))
-    assert make_plan(FACTS, replace(SITE, runtime_flags=()), SPEC).runscripts.gpu_flags == ()
+    assert make_plan(FACTS, SITE._replace(gpu=Gpus(runtime_flags=())), SPEC).runscripts.gpu_flags == ()
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_a_conditional_setting_goes_to_the_module_or_the_run_script_or_nowhere()
         Tunable("LEVEL", "3", Condition.parse("rocm<7")),
         Tunable("CROSS", "1", Condition.parse("multi-node")),
     )
-    site = replace(SITE, tunables=tunables)
+    site = SITE._replace(tunables=tunables)
     old, new = (replace(FACTS, environment=(("ROCM_VERSION", version),)) for version in ("6.2.4", "7.0.2"))
     plan = make_plan(old, site, SPEC)
     own = {name: value for names, value in plan.defaults for name in names if name in ("ALWAYS", "LEVEL", "CROSS")}

@@ -6,7 +6,7 @@ import pytest
 
 from hpcmod.core.errors import BadInputError
 from hpcmod.machine.values.bind import Bind
-from hpcmod.machine.values.site import NETSTACK_MODES, Netstack, Site
+from hpcmod.machine.values.site import NETSTACK_MODES, Netstack, Site, SiteBinds
 from hpcmod.modules.values.plan import make_plan
 from hpcmod.modules.values.swap import OFI_LABEL, swaps_libraries, with_mode
 from tests.plans import FACTS, SPEC
@@ -16,7 +16,9 @@ NAMES = ("SINGULARITYENV_LD_LIBRARY_PATH", "APPTAINERENV_LD_LIBRARY_PATH")
 
 
 def site_with(**values: object) -> Site:
-    return Site("x", binds=((Bind("/opt/fabric/lib", "/host/lib"),),), netstack=Netstack((HOST,), **values))  # type: ignore[arg-type]
+    return Site(
+        "x", binds=SiteBinds(optional=((Bind("/opt/fabric/lib", "/host/lib"),),)), netstack=Netstack((HOST,), **values)
+    )  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from hpcmod.machine.values.facts import NodeFacts
-from hpcmod.machine.values.site import Site
+from hpcmod.machine.values.site import Gpus, Site
 from hpcmod.runs.nodes.drivers import judge_drivers
 from tests.stacks import glibc, make_stack, named, stub
 
-NVIDIA = Site("x", gpu_vendor="nvidia")
+NVIDIA = Site("x", gpu=Gpus(vendor="nvidia"))
 OLD, NEW = (NodeFacts(f"nid{driver}", drivers=(("nvidia", driver),)) for driver in ("470.82.01", "550.54.15"))
 
 

@@ -167,10 +167,10 @@ class ScriptContext:
     def node_type(self) -> NodeType | None:
         """Return the type of node that the job requests: by its partition or its qos, or else the default one."""
         partition, qos = self.option("partition"), self.option("qos")
-        kinds = [kind for kind in self.site.node_types if partition and partition.value in kind.partitions]
-        kinds += [kind for kind in self.site.node_types if qos and kind.has_qos(qos.value)]
-        usual = [kind for kind in self.site.node_types if kind.name == self.site.default_node_type]
-        return next(iter([*kinds, *usual, *self.site.node_types]), None)
+        kinds = [kind for kind in self.site.nodes.types if partition and partition.value in kind.partitions]
+        kinds += [kind for kind in self.site.nodes.types if qos and kind.has_qos(qos.value)]
+        usual = [kind for kind in self.site.nodes.types if kind.name == self.site.nodes.default]
+        return next(iter([*kinds, *usual, *self.site.nodes.types]), None)
 
     def is_distributed(self, call: Call) -> bool:
         """Return whether a call starts ranks that communicate."""

@@ -80,11 +80,11 @@ def _no_container(look: ScriptContext) -> Iterator[Fault]:
 
 def _no_gpu_flag(look: ScriptContext) -> Iterator[Fault]:
     # For AMD the flag only adds the host's libraries: the devices are in every container.
-    kind = look.node_type() if look.site.gpu_vendor == "nvidia" else None
+    kind = look.node_type() if look.site.gpu.vendor == "nvidia" else None
     runs = [call for call in look.calls if call.container and call.container.verb in ("exec", "run", "shell")]
     if look.loads:  # a module has its own singularity and apptainer, which add the flag
         runs = [call for call in runs if not (_module_variable(call) and _is_on_path(call))]
-    for flag in look.site.runtime_flags if kind and kind.gpus and look.asks_for_gpus() else ():
+    for flag in look.site.gpu.runtime_flags if kind and kind.gpus and look.asks_for_gpus() else ():
         without = [call for call in runs if not call.inner and not _has_flag(call, flag) and call.name not in _NO_GPU]
         if without and (len(without) == len(runs) or any(call in look.ranked for call in without)):
             wrong = [call for call in without if len(without) == len(runs) or call in look.ranked]
@@ -107,11 +107,11 @@ def _has_flag(call: Call, flag: str) -> bool:
 
 
 def _wrong_gpu_flag(look: ScriptContext) -> Iterator[Fault]:
-    wrong = {"amd": "nv", "nvidia": "rocm"}.get(look.site.gpu_vendor)
+    wrong = {"amd": "nv", "nvidia": "rocm"}.get(look.site.gpu.vendor)
     for call in look.calls:
         if call.container and wrong and any(option.name == wrong for option in call.container.options):
             cure = "Remove it."
-            yield call.line, f"--{wrong}, but the GPUs of {look.site.name} are made by {look.site.gpu_vendor}", cure
+            yield call.line, f"--{wrong}, but the GPUs of {look.site.name} are made by {look.site.gpu.vendor}", cure
 
 
 def _clean_environment(look: ScriptContext) -> Iterator[Fault]:

@@ -197,7 +197,7 @@ def _rank_of_the_batch_shell(look: ScriptContext) -> Iterator[Fault]:
 def _device_of_rank(look: ScriptContext) -> Iterator[Fault]:
     for call in look.steps:
         bound = look.option("gpu-bind", call=call)
-        ours = call.name == "conda-python-distributed" and look.site.gpus_per_rank == "one"
+        ours = call.name == "conda-python-distributed" and look.site.gpu.per_rank == "one"
         free = "gpu-bind=none" in look.text
         alone = (
             ours or (look.number("gpus-per-task", call=call) == 1 and not free) or (bound and "single:1" in bound.value)

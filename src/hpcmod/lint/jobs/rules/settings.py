@@ -19,7 +19,7 @@ def _settings(look: ScriptContext) -> Iterator[tuple[str, Variable]]:
 
 
 def _wrong_interface(look: ScriptContext) -> Iterator[Fault]:
-    known = look.site.nics
+    known = look.site.network.interfaces
     for name, variable in _settings(look):
         value = look.expand(variable.value)
         if not known or name not in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "NCCL_OOB_NET_IFNAME") or "$" in value:

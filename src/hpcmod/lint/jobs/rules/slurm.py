@@ -81,7 +81,7 @@ def _no_gpus(look: ScriptContext) -> Iterator[Fault]:
 def _too_many_gpus(look: ScriptContext) -> Iterator[Fault]:
     kind, asked = look.node_type(), look.gpus_per_node()
     option = look.option(*GPU_OPTIONS)
-    if kind and not kind.gpus and asked and option and any(other.gpus for other in look.site.node_types):
+    if kind and not kind.gpus and asked and option and any(other.gpus for other in look.site.nodes.types):
         what = f"{asked} GPUs per node, but a node of type {kind.name} has none"
         yield option.line, what, "Choose a partition that has GPUs: Slurm never starts this job."
     if kind and kind.gpus and asked and option and asked > kind.gpus:

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from hpcmod.core.values.finding import FAIL, WARN, Finding
+from hpcmod.machine.values.site import Network
 from hpcmod.runs.values.endings.events import Log
-from hpcmod.runs.values.logs.network import Expected, describe_network, judge_network, names_network
+from hpcmod.runs.values.logs.network import describe_network, judge_network, names_network
 from hpcmod.runs.values.logs.reading import Reading, read_log
 
 _OF_NETWORK = ("network", "mpi-network")
@@ -30,7 +31,7 @@ class NetworkUsed:
         return any(finding.level == FAIL and finding.rule in _OF_NETWORK for finding in self.findings)
 
 
-def find_network(logs: Iterable[Log], expected: Expected) -> NetworkUsed:
+def find_network(logs: Iterable[Log], expected: Network) -> NetworkUsed:
     """Return the network of a run."""
     reading = Reading()
     for log in logs:

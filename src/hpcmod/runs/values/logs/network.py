@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from hpcmod.core.values.finding import FAIL, OK, UNKNOWN, WARN, Finding
-from hpcmod.machine.values.site import Site
+from hpcmod.machine.values.site import Network
 from hpcmod.runs.values.logs.reading import Reading, Seen
 from hpcmod.runs.values.logs.rule import PROBLEM, REASON, Rule
 
@@ -20,22 +19,7 @@ _LOCAL_UCX = (
 _TRY = "Run it with NCCL_DEBUG=INFO: `hpcmod check NAME --network`, or `hpcmod job --env HPCMOD_DEBUG=nccl`."
 
 
-@dataclass(frozen=True)
-class Expected:
-    """The network that a machine has."""
-
-    fabric: str = ""
-    """One of hpcmod.machine.values.site.FABRICS; empty: not known."""
-    interfaces: tuple[str, ...] = ()
-    """Its network interfaces on a node; empty: not known."""
-
-
-def expected_network(site: Site) -> Expected:
-    """Return the network that a site profile names."""
-    return Expected(site.fabric, site.nics)
-
-
-def judge_network(reading: Reading, expected: Expected, *, worked: bool = False) -> Iterator[Finding]:
+def judge_network(reading: Reading, expected: Network, *, worked: bool = False) -> Iterator[Finding]:
     """Yield findings about the network of a run, from its logs.
 
     Parameters
@@ -95,7 +79,7 @@ def _nics(reading: Reading) -> list[str]:
     return [f"{number} NIC{'s' * (number != '1')}" for number in reading.values("nics")]
 
 
-def _judge_nccl(reading: Reading, networks: Sequence[str], expected: Expected) -> Finding:
+def _judge_nccl(reading: Reading, networks: Sequence[str], expected: Network) -> Finding:
     found = describe_network(reading)
     if not expected.fabric:
         return Finding(
@@ -118,7 +102,7 @@ def _judge_nccl(reading: Reading, networks: Sequence[str], expected: Expected) -
     return Finding(FAIL, "network", f"{found}; this machine has {name}{because}", cure)
 
 
-def _judge_details(reading: Reading, networks: Sequence[str], expected: Expected) -> Iterator[Finding]:
+def _judge_details(reading: Reading, networks: Sequence[str], expected: Network) -> Iterator[Finding]:
     if "Socket" not in networks and "off" in reading.values("gdr"):
         some = " for some ranks or cards" if "on" in reading.values("gdr") else ""
         yield Finding(
@@ -145,7 +129,7 @@ def _judge_details(reading: Reading, networks: Sequence[str], expected: Expected
         )
 
 
-def _judge_mpi(reading: Reading, expected: Expected) -> Iterator[Finding]:
+def _judge_mpi(reading: Reading, expected: Network) -> Iterator[Finding]:
     used = _mpi_transports(reading)
     if not used:
         return
@@ -163,7 +147,7 @@ def _judge_mpi(reading: Reading, expected: Expected) -> Iterator[Finding]:
         )
 
 
-def _is_slow(reading: Reading, expected: Expected) -> bool:
+def _is_slow(reading: Reading, expected: Network) -> bool:
     """Return whether MPI uses TCP: libfabric names its domains after network interfaces."""
     if reading.values("mpi_provider"):
         return all(name in _SLOW or name == "self" for name in reading.values("mpi_provider"))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from hpcmod.machine.values.site import Site
-from hpcmod.runs.values.logs.network import Expected, describe_network, expected_network, judge_network
+from hpcmod.machine.values.site import Network
+from hpcmod.runs.values.logs.network import describe_network, judge_network
 from hpcmod.runs.values.logs.reading import read_log
 
 HSN = ("hsn0", "hsn1", "hsn2", "hsn3")
-SLINGSHOT, INFINIBAND = Expected("cxi", HSN), Expected("ib")
+SLINGSHOT, INFINIBAND = Network(HSN, fabric="cxi"), Network(fabric="ib")
 
 OFI = """\
 NCCL version 2.29.2+cuda13.2
@@ -32,7 +32,7 @@ NCCL INFO Using network IB
 """
 
 
-def levels(text: str, expected: Expected, *, worked: bool = False) -> list[tuple[str, str]]:
+def levels(text: str, expected: Network, *, worked: bool = False) -> list[tuple[str, str]]:
     return [(finding.level, finding.rule) for finding in judge_network(read_log(text), expected, worked=worked)]
 
 
@@ -79,7 +79,7 @@ def test_libfabric_without_a_provider_is_unknown() -> None:
 
 
 def test_a_profile_without_a_fabric_leaves_it_unknown() -> None:
-    assert levels(OFI, Expected()) == [("unknown", "network")]
+    assert levels(OFI, Network()) == [("unknown", "network")]
 
 
 @pytest.mark.parametrize(
@@ -126,8 +126,4 @@ def test_logs_without_a_network_are_unknown(text: str) -> None:
 )
 def test_mpi_is_rated_by_its_provider_or_transports(line: str, level: str) -> None:
     assert levels(line, SLINGSHOT) == [(level, "mpi-network")]
-    assert levels(line, Expected()) == [("unknown", "mpi-network")]
-
-
-def test_the_profile_names_the_network() -> None:
-    assert expected_network(Site("x", fabric="cxi", nics=HSN)) == SLINGSHOT
+    assert levels(line, Network()) == [("unknown", "mpi-network")]
