@@ -45,6 +45,7 @@ from hpcmod.machine.values.bind import Bind
 from hpcmod.modules import runtime, store
 from hpcmod.modules.commands import check_wrapped_commands
 from hpcmod.modules.eb import report_exit_code
+from hpcmod.modules.own_site import site_of
 from hpcmod.modules.shared_prefix import read_shared_prefix
 from hpcmod.modules.text.modulefile import SUFFIXES, render_body, render_description
 from hpcmod.modules.text.plan import render_plan
@@ -134,7 +135,11 @@ class ContainerModule(EasyBlock):
     def site(self):
         """Site profile of this machine."""
         with boundary():
-            return with_mode(load_site(self.cfg["site_profile"], os.environ, self.cfg.path), self.cfg["netstack"])
+            here = load_site(self.cfg["site_profile"], os.environ, self.cfg.path)
+            asked = os.environ.get("HPCMOD_SITE") or self.cfg["site_profile"]
+            record = store.read_record(Path(self.shared.final(self.installdir) if self.shared else self.installdir))
+            site = site_of(record, here, os.environ, asked=asked, tell=self.tell)
+            return with_mode(site, self.cfg["netstack"])
 
     @cached_property
     def shared(self):

@@ -31,6 +31,7 @@ def check_site(machine: Machine, environ: Mapping[str, str]) -> Iterator[Finding
     yield from _check_gpus(site)
     yield from _check_network(site)
     yield from _check_cores(site)
+    yield from _check_partitions(site)
     yield from _check_mpi(site, environ)
     yield from _check_places(site, environ)
 
@@ -110,6 +111,15 @@ def _check_cores(site: Site) -> Iterator[Finding]:
         types = ", ".join(f"{node.name} {node.all_cores * node.threads_per_core}" for node in known)
         cure = "Expected on a login node; on a compute node the masks would be wrong: fix [nodes]."
         yield Finding(WARN, "cores", f"{threads} hardware threads here; node types have {types}", cure)
+
+
+def _check_partitions(site: Site) -> Iterator[Finding]:
+    """Yield the partitions of several node types: a job there that names none gets the first."""
+    for name in dict.fromkeys(name for node in site.nodes.types for name in node.partitions):
+        kinds = [node.name for node in site.nodes.types if name in node.partitions]
+        if len(kinds) > 1:
+            cure = f"Jobs there get {kinds[0]} nodes. Name it in one of them; to clear the other: partitions = false"
+            yield Finding(WARN, "partition", f"nodes of types {' and '.join(kinds)}", cure, f"partition {name}")
 
 
 def _check_mpi(site: Site, environ: Mapping[str, str]) -> Iterator[Finding]:

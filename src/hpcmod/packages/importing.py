@@ -51,13 +51,7 @@ def read_source(path: Path) -> Source:
     with open_regular(path) as file:
         if file.read(len(_SQUASHFS)) == _SQUASHFS:
             squashfs = Squashfs(file, 0, path.stat().st_size)
-
-            def read(inner: str, limit: int) -> str:
-                inode = squashfs.find(inner)
-                is_file = inode is not None and inode.kind == "file"
-                return squashfs.read_bytes(inner, limit).decode(errors="replace") if is_file else ""
-
-            return _make_source(str(path), _find_metadata(["/venv", "/"], squashfs.listdir, read))
+            return _make_source(str(path), _find_metadata(["/venv", "/"], squashfs.listdir, squashfs.text_of))
     return parse_list(str(path), read_list, os.path.exists, str(Path.cwd()))
 
 

@@ -68,6 +68,7 @@ def test_an_existing_file_is_ok(node: Path) -> None:
         ('[gpu]\nvendor = "nvidia"', "GPUs", WARN, "generic-amd"),
         ('[network]\ninterfaces = ["hsn0", "hsn1"]', "network", WARN, "login node"),
         ("[nodes.other]\ncores = 99999", "cores", WARN, "fix [nodes]"),
+        ('[nodes.a]\npartitions = ["p"]\n[nodes.b]\npartitions = ["p"]', "partition p", WARN, "Jobs there get a nodes"),
         ('[caches]\nnode_local = "{node}/no"', "caches", WARN, "exist only on compute nodes"),
     ],
 )

@@ -33,6 +33,10 @@ class PythonFacts:
     """Whether conda runs scripts when it activates the environment: setting PATH alone is then not enough."""
 
 
+COMMAND, OWN, NO_ENTRY = "command", "own", "none"
+"""What a run script does with a command line: starts it; passes it to a program of its own; there is no run script."""
+
+
 @dataclass(frozen=True)
 class ImageFacts:
     """Facts read from a SIF."""
@@ -60,6 +64,8 @@ class ImageFacts:
     """Command line that succeeds and does nothing, to try whether the image starts; empty: it has no such program."""
     conda: str = ""
     """Root of the conda installation that has this Python, e.g. /opt/miniconda3; empty without a `conda` there."""
+    entry: str = COMMAND
+    """What its run script does with a command line: COMMAND, OWN or NO_ENTRY."""
 
 
 @dataclass(frozen=True)

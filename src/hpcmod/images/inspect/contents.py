@@ -15,10 +15,9 @@ from pathlib import Path
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.values.facts import ImageFacts, Package, PythonFacts, comparable_name
 from hpcmod.core.values.metadata import METADATA, METADATA_LIMIT, read_package
+from hpcmod.images.inspect.entry import read_entry
 from hpcmod.images.sif.reader import open_sif, read_sif, squashfs_partition
 from hpcmod.images.squashfs.reader import Squashfs
-
-_TEXT_LIMIT = 1 << 20
 
 MOST_LISTED = 20_000
 """Most packages, commands or scripts read from one directory; the largest images have about a thousand."""
@@ -81,6 +80,7 @@ def read_facts(path: Path | str) -> ImageFacts:
             size=sif.size,
             python=python,
             conda=_find_conda(squashfs, python) if python else "",
+            entry=read_entry(squashfs),
             packages=_read_packages(squashfs, python) if python else (),
             commands=_executables(squashfs, f"{python.prefix}/bin") if python else (),
             tools=_read_tools(squashfs, search_path, python),
@@ -110,17 +110,9 @@ def _list(squashfs: Squashfs, directory: str, *suffixes: str) -> list[str]:
     return names
 
 
-def _read_text(squashfs: Squashfs, path: str, limit: int = _TEXT_LIMIT) -> str:
-    """Read a text file; empty if missing."""
-    inode = squashfs.find(path)
-    if inode is None or inode.kind != "file":
-        return ""
-    return squashfs.read_bytes(path, limit).decode(errors="replace")
-
-
 def _read_labels(squashfs: Squashfs) -> tuple[tuple[str, str], ...]:
     try:
-        labels = json.loads(_read_text(squashfs, _LABELS) or "{}")
+        labels = json.loads(squashfs.text_of(_LABELS) or "{}")
     except (ValueError, RecursionError):  # labels are informational: an image with invalid ones still runs
         return ()
     if not isinstance(labels, dict):
@@ -133,7 +125,7 @@ def read_environment(squashfs: Squashfs) -> tuple[dict[str, str], list[str]]:
     environment: dict[str, str] = {}
     search_path: list[str] = []
     for name in _list(squashfs, _ENVIRONMENT, ".sh"):
-        for variable, value, written, is_default in assignments(_read_text(squashfs, f"{_ENVIRONMENT}/{name}")):
+        for variable, value, written, is_default in assignments(squashfs.text_of(f"{_ENVIRONMENT}/{name}")):
             if variable == "PATH":
                 search_path[:0] = _literal_directories(written)
             if value is None:  # computed when the container starts: any earlier value is out of date
@@ -145,7 +137,7 @@ def read_environment(squashfs: Squashfs) -> tuple[dict[str, str], list[str]]:
 
 def _read_assigned(squashfs: Squashfs) -> tuple[str, ...]:
     """Return the names of all variables that the image's scripts may assign."""
-    scripts = (_read_text(squashfs, f"{_ENVIRONMENT}/{name}") for name in _list(squashfs, _ENVIRONMENT))
+    scripts = (squashfs.text_of(f"{_ENVIRONMENT}/{name}") for name in _list(squashfs, _ENVIRONMENT))
     return tuple(sorted({name for script in scripts for name in _ASSIGNED.findall(script)}))
 
 
@@ -258,7 +250,7 @@ def _read_packages(squashfs: Squashfs, python: PythonFacts) -> tuple[Package, ..
     packages: dict[str, Package] = {}
     for directory in site_directories(squashfs, python):
         for name in _list(squashfs, directory, *METADATA):
-            package = read_package(f"{directory}/{name}", partial(_read_text, squashfs, limit=METADATA_LIMIT))
+            package = read_package(f"{directory}/{name}", partial(squashfs.text_of, limit=METADATA_LIMIT))
             if package is not None:
                 packages.setdefault(comparable_name(package.name), package)
     return tuple(sorted(packages.values(), key=lambda package: (package.name.lower(), package.name)))
@@ -287,7 +279,7 @@ def baked_prefixes(squashfs: Squashfs) -> list[str]:
 
 def _base_prefix(squashfs: Squashfs, prefix: str) -> str | None:
     """Return the prefix of the Python whose packages a virtual environment also sees; None if it sees none."""
-    settings = dict(_setting(line) for line in _read_text(squashfs, f"{prefix}/pyvenv.cfg").splitlines())
+    settings = dict(_setting(line) for line in squashfs.text_of(f"{prefix}/pyvenv.cfg").splitlines())
     if settings.get("include-system-site-packages", "").lower() != "true":
         return None
     home = settings.get("home", "").rstrip("/")

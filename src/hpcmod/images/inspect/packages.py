@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator
+from functools import partial
 from pathlib import Path
 
 from hpcmod.core.fs.reading import open_regular
@@ -27,11 +28,7 @@ def read_packages(root: Path) -> tuple[Package, ...]:
     with open_regular(packed) as file:
         squashfs = Squashfs(file, 0, packed.stat().st_size)
 
-        def read(path: str) -> str:
-            inode = squashfs.find(path)
-            is_file = inode is not None and inode.kind == "file"
-            return squashfs.read_bytes(path, METADATA_LIMIT).decode(errors="replace") if is_file else ""
-
+        read = partial(squashfs.text_of, limit=METADATA_LIMIT)
         return tuple(sorted(_find_packages("", squashfs.listdir, read), key=lambda one: one.name.lower()))
 
 

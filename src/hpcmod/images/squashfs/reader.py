@@ -21,6 +21,7 @@ from hpcmod.images.squashfs.listing import read_listing
 from hpcmod.images.squashfs.opened import OpenedFile
 
 _LARGEST_TARGET = 65536
+_TEXT_LIMIT = 1 << 20  # bytes of a text file, unless a reader says another
 _MOST_LINKS = 40  # the kernel's limit
 
 _INODE = struct.Struct("<HHHHII")
@@ -120,6 +121,11 @@ class Squashfs:
         if opened is None:
             raise NotFoundError(f"{self._blocks.name}: no file {path} in the image")
         return opened.read(0, limit)
+
+    def text_of(self, path: str, limit: int = _TEXT_LIMIT) -> str:
+        """Read at most the first `limit` bytes of a text file; empty if missing."""
+        opened = self.open_file(path)
+        return opened.read(0, limit).decode(errors="replace") if opened else ""
 
     def open_file(self, path: str) -> OpenedFile | None:
         """Open a file for random access; None if missing."""

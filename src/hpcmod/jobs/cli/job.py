@@ -16,6 +16,8 @@ from hpcmod.core.cli.arguments import complete_file
 from hpcmod.core.cli.flags import with_flags
 from hpcmod.core.cli.output import json_option, print_data, print_json, tell
 from hpcmod.core.errors import BadInputError, NotFoundError
+from hpcmod.core.values.facts import COMMAND
+from hpcmod.images.inspect.entry import find_entry
 from hpcmod.jobs.cli.options import JobFlags, make_request, of_a_job
 from hpcmod.jobs.cli.run_options import CommandOfProgram, of_a_run, runtime_name
 from hpcmod.jobs.cli.script import RepeatedScript, WrittenScript, save_script
@@ -109,13 +111,15 @@ def prepare_job(flags: JobFlags, profile: Site) -> PreparedJob:
     image_mpi = _image_mpi(installed, profile)
     program = flags.program or (("python",) if flags.salloc else ())
     request = make_request(replace(flags, program=program), loading, image_mpi=image_mpi, runtime=runtime_name())
-    request = replace(request, has_bash=installed is None or installed.has_bash)
+    image = _find_image(installed)
+    entry = find_entry(image) if image and profile.launcher.verb == "run" else COMMAND
+    request = replace(request, has_bash=installed is None or installed.has_bash, entry=entry)
     variables = {name: os.environ.get(variable, "") for name, variable in VARIABLES.items()}
     request = with_options(request, variables)
     if flags.stage:
         from hpcmod.jobs.cli.staging import with_staging
 
-        request = with_staging(request, flags, profile, _find_image(installed))
+        request = with_staging(request, flags, profile, image)
     return PreparedJob(request, profile, installed, elsewhere)
 
 

@@ -12,6 +12,8 @@ from hpcmod.core.cli.flags import with_flags
 from hpcmod.core.cli.output import print_data, tell
 from hpcmod.core.errors import LackingError, NotFoundError
 from hpcmod.core.process import become
+from hpcmod.core.values.facts import COMMAND
+from hpcmod.images.inspect.entry import find_entry
 from hpcmod.jobs.cli.run_options import CommandOfProgram, RunFlags, of_a_run, runtime_name
 from hpcmod.jobs.values.allocation import Allocation, read_allocation
 from hpcmod.jobs.values.layout import Layout, make_layout
@@ -106,6 +108,7 @@ def _make_request(flags: LaunchFlags, site: Site, allocation: Allocation, image:
         binds=flags.binds,
         mpi=flags.mpi,
         image_mpi=read_image_mpi(Path(image), site, os.environ) if image else "",
+        entry=find_entry(Path(image)) if image and site.launcher.verb == "run" else COMMAND,
         start=flags.start or "",
         runtime=runtime_name(),
     )

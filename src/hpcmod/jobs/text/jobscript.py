@@ -46,6 +46,7 @@ def _render_head(plan: JobPlan) -> list[str]:
 
 def _render_setup(plan: JobPlan) -> list[str]:
     return [
+        *_render_module_command(plan.module),
         *map(quote.sh_comment, plan.commands),
         *(f"export {quote.sh_word(name)}={quote.sh_word(value)}" for name, value in plan.exports),
         *_render_loading(plan.module),
@@ -140,8 +141,8 @@ def _render_step(plan: JobPlan) -> Iterator[str]:
     yield f"{'run ' if plan.requeue else ''}{render_step(step)}"
 
 
-def _render_loading(module: JobModule) -> Iterator[str]:
-    """Yield the lines that load a module in any shell, and the comment with its image."""
+def _render_module_command(module: JobModule) -> Iterator[str]:
+    """Yield the comment with the image, and the lines that define the `module` command in any shell."""
     if module.sha256:
         origin = f", built from {module.source}" if module.source else ""
         yield "# " + quote.sh_comment(f"{IMAGE_MARK}{module.sha256}{origin}")
@@ -153,6 +154,10 @@ def _render_loading(module: JobModule) -> Iterator[str]:
     elif module.modulecmd:
         command = quote.sh_word(module.modulecmd)
         yield f'type -t module >/dev/null || module() {{ eval "$({command} bash "$@")"; }}'
+
+
+def _render_loading(module: JobModule) -> Iterator[str]:
+    """Yield the lines that load a module."""
     if module.path:
         yield f"export PATH=$PATH:{quote.sh_word(module.path)} # the container runtime"
     yield from (f"module unuse {quote.sh_word(tree)}" for tree in module.unused)

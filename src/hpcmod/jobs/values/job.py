@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from hpcmod.compat.values.mpi import choose_mpi, explain_mpi
 from hpcmod.core.errors import BadInputError
+from hpcmod.core.values.facts import COMMAND
 from hpcmod.jobs.values.layout import Layout, choose_partition, make_layout
 from hpcmod.jobs.values.limits import check_limits
 from hpcmod.jobs.values.network import choose_network, explain_network
@@ -181,6 +182,8 @@ def _make_notes(request: JobRequest, site: Site) -> Iterator[str]:
         yield "Staging rarely pays off on one node: it reads the complete image; a run without it reads only parts."
     if request.report and is_command(request):
         yield f"{request.program[0]} is not Python: --report measures only what is before the ranks."
+    if site.launcher.verb == "run" and request.entry != COMMAND:
+        yield f"{site.name} starts images by their run script, but that of this image starts no programs: exec instead."
     wrong = explain_mpi(request.image_mpi, site.launcher, choose_mpi(request.image_mpi, site.launcher, request.mpi))
     if wrong and not request.mpi:
         yield wrong

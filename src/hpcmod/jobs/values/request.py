@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from hpcmod.core.errors import BadInputError
+from hpcmod.core.values.facts import COMMAND
 from hpcmod.core.values.text import check_plain
 from hpcmod.jobs.values.requeue import Requeue
 from hpcmod.machine.values.site import LAUNCHERS
@@ -86,6 +87,8 @@ class JobRequest:
     """The MPI of the image's programs, as named in hpcmod.compat.values.mpi; empty: not known, or none."""
     has_bash: bool = True
     """Whether the image has bash; without it, no run script can run in it."""
+    entry: str = COMMAND
+    """What the image's run script does with a command line, as `ImageFacts.entry`."""
     proxy: bool = False
     runtime: str = "singularity"
     requeue: Requeue | None = None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from hpcmod.compat.values.mpi import choose_mpi
 from hpcmod.core.errors import BadInputError, HpcmodError
+from hpcmod.core.values.facts import COMMAND as COMMAND_LINE
 from hpcmod.jobs.values.layout import Layout
 from hpcmod.jobs.values.masks import cpu_masks
 from hpcmod.jobs.values.request import JobRequest, is_command
@@ -72,7 +73,8 @@ def can_share(request: JobRequest, layout: Layout) -> bool:
 def _make_container(request: JobRequest, site: Site, layout: Layout) -> tuple[str, ...]:
     binds = [word for bind_path in request.binds for word in ("--bind", bind_path)]
     own = ("--pid",) if layout.launcher == RAY else ()  # `ray stop` ends all processes of Ray that it sees
-    return (request.runtime, site.launcher.verb, *own, *(site.gpu.runtime_flags if layout.gpus else ()), *binds)
+    verb = site.launcher.verb if request.entry == COMMAND_LINE else "exec"  # run: only if that starts the program
+    return (request.runtime, verb, *own, *(site.gpu.runtime_flags if layout.gpus else ()), *binds)
 
 
 def _without_python(program: tuple[str, ...]) -> tuple[str, ...]:

@@ -38,6 +38,7 @@ class Profile:
     extends: str
     """Name of the profile it extends; empty if none."""
     values: Mapping[str, Any]
+    """None removes the value of the extended profile."""
     origins: Mapping[str, str]
     """For each dotted key, where it is set: file and line, e.g. lumi.toml:27."""
     written: Mapping[str, Any] = field(default_factory=dict)
@@ -61,13 +62,13 @@ def parse_profile(text: str, source: str) -> Profile:
         )
     lines = _Lines(text, source)
     for key in ("binds.required", "binds.optional"):
-        if key in values:
+        if values.get(key):
             values[key] = _with_origins(values[key], key, lines)
-    if (key := "netstack.directory") in values:
+    if values.get(key := "netstack.directory"):
         (values[key],) = _with_origins((values[key],), key, lines, word=lambda bind: bind.source)
     origins = {key: lines.origin(key) for key in values}
     for table in TABLES_THAT_ADD:
-        for name, _ in values.get(table, ()):
+        for name, _ in values.get(table) or ():
             origins[f"{table}.{name}"] = lines.origin(f"{table}.{name}") or origins[table]
     origins = {key: origin or source for key, origin in origins.items()}
     return Profile(values["name"], source, values.get("extends", ""), values, origins, dict(_flatten(tree)))
@@ -124,7 +125,7 @@ def _check_key(key: str, value: Any, values: dict[str, Any]) -> list[str]:
     if pattern != key and not re.fullmatch(r"[A-Za-z0-9_-]+", key.split(".")[1]):
         return [f"{key}: the name may contain only letters, digits, - and _"]
     try:
-        values[key] = SCHEMA[pattern].check(value)
+        values[key] = None if value is False else SCHEMA[pattern].check(value)
     except (ValueError, HpcmodError) as err:
         return [f"{key}: {err}"]
     return []
@@ -134,7 +135,7 @@ def _check_whole(tree: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator
     """Yield errors that involve more than one value."""
     if "name" not in tree:
         yield "name: missing"
-    for name, node in _named(values, "nodes").items():
+    for name, node in _named({key: value for key, value in values.items() if value is not None}, "nodes").items():
         near = node.get("gpu_cores", ())
         if near and len(near) != node.get("gpus", len(near)):
             yield f"nodes.{name}.gpu_cores: must list the cores of {node['gpus']} GPUs, found {len(near)}"
@@ -235,6 +236,9 @@ def merge_profiles(profiles: Sequence[Profile]) -> dict[str, Any]:
         for key, value in profile.values.items():
             if key.startswith("detect.") and profile is not profiles[-1]:
                 continue
+            if value is None:  # KEY = false
+                merged.pop(key, None)
+                continue
             adds = key in TABLES_THAT_ADD or pattern_of(key) == "bandwidth.*"
             merged[key] = tuple({**dict(merged.get(key, ())), **dict(value)}.items()) if adds else value
     return merged
@@ -245,6 +249,9 @@ def merge_written(profiles: Sequence[Profile]) -> dict[str, Any]:
     merged: dict[str, Any] = {}
     for profile in profiles:
         for key, value in profile.written.items():
+            if value is False:
+                merged.pop(key, None)
+                continue
             if key == "extends" or (key.startswith("detect.") and profile is not profiles[-1]):
                 continue
             adds = key in TABLES_THAT_ADD or pattern_of(key) == "bandwidth.*"

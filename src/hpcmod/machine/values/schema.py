@@ -35,7 +35,7 @@ SCHEMA: Mapping[str, Key] = {
         check.check_text,
         "text",
         "name or file of a profile to start from, or `machine`: the one that would be used without this file. A key "
-        "set here replaces the inherited value; tables are merged entry by entry",
+        "set here replaces the inherited value, and `KEY = false` removes it; tables are merged entry by entry",
     ),
     "detect.paths": Key(
         check.paths,

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from hpcmod.core.values.facts import ImageFacts, Package, PythonFacts, comparable_name
+from hpcmod.core.values.facts import NO_ENTRY, ImageFacts, Package, PythonFacts, comparable_name
 from hpcmod.machine.values.bind import Bind
 from hpcmod.machine.values.site import HOST_PYTHON, Binds, HostCommands, NodeType, Site
 from hpcmod.modules.values.guard import make_guard
@@ -90,6 +90,8 @@ class RunscriptSettings:
     """Directory added to the container's PATH instead of activating the image's Python; empty: activation is needed."""
     has_bash: bool = True
     """Whether the image has bash; without it, commands are started directly, not by run-in-env."""
+    has_entry: bool = True
+    """Whether the image has a run script, without which `singularity run` does nothing."""
     command_lines: Commands = (("start-shell", ("bash",)),)
     """Commands in bin/ that are not the image's command of that name, each with the program and its first arguments."""
 
@@ -360,6 +362,7 @@ def _make_runscript_settings(
         container_variables=(*names, *_names_of(_make_container_variables(spec.environment))),
         python_bin=_python_bin(facts),
         has_bash=facts.has_bash if facts else True,
+        has_entry=not facts or facts.entry != NO_ENTRY,
         command_lines=_make_command_lines(spec, RunscriptSettings.command_lines if not facts or facts.has_bash else ()),
     )
 

@@ -116,7 +116,7 @@ def _find_replaced(root: Node, added: Node, prefix: str) -> Iterator[str]:
 def _render_script(squashfs: Squashfs, environment: Environment) -> str:
     """Return the script that sets PATH; lines that the image has already are kept."""
     path = f"/{_SCRIPTS}/{_SCRIPT}"
-    known = squashfs.read_bytes(path, _LONGEST_SCRIPT).decode(errors="replace") if squashfs.find(path) else ""
+    known = squashfs.text_of(path, _LONGEST_SCRIPT)
     lines = known.splitlines()
     new = []
     if environment.on_path:

@@ -50,6 +50,7 @@ def test_reads_the_layout_of_lumis_images(tmp_path: Path) -> None:
         assigned=("WITH_CONDA",),
         has_bash=False,
         trial=(f"{prefix}/bin/python3.12", "-c", ""),
+        entry="none",
     )
 
 

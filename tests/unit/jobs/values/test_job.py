@@ -113,7 +113,12 @@ def test_options_of_ours_end_before_those_of_python() -> None:
 
 def test_the_verb_of_the_runtime_is_the_sites() -> None:
     assert plan().step.container[1] == "exec"
-    assert plan(site=SITE._replace(launcher=Launcher(verb="run"))).step.container[1] == "run"
+    runs = SITE._replace(launcher=Launcher(verb="run"))
+    assert plan(site=runs).step.container[1] == "run"
+    for entry in ("own", "none"):  # `run` would start something else, or nothing, and end well
+        made = plan(site=runs, entry=entry)
+        assert made.step.container[1] == "exec"
+        assert any("that of this image starts no programs: exec instead" in note for note in made.notes)
 
 
 def test_ray_starts_one_program_of_any_kind_from_one_task_per_node() -> None:

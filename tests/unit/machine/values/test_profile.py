@@ -6,7 +6,7 @@ from hpcmod.core.errors import BadInputError
 from hpcmod.core.values.trust import TrustPolicy, TrustRule
 from hpcmod.machine.values.bind import Bind
 from hpcmod.machine.values.condition import Bound, Condition
-from hpcmod.machine.values.profile import make_site, parse_profile, pattern_of
+from hpcmod.machine.values.profile import make_site, merge_written, parse_profile, pattern_of
 from hpcmod.machine.values.schema import SCHEMA
 from hpcmod.machine.values.site import (
     Bandwidth,
@@ -426,6 +426,14 @@ def test_the_usual_node_type_must_be_there_in_the_profile_or_in_what_it_extends(
 def test_a_later_profile_removes_a_variable() -> None:
     site = site_of('name = "a"\n[environment]\nA = "1"\nB = "2"\n', 'name = "b"\n[environment]\nA = false\n')
     assert [one.name for one in site.tunables] == ["B"]
+
+
+def test_a_later_profile_removes_a_key() -> None:
+    base = 'name = "a"\n[launcher]\nverb = "run"\nsrun = ["-x"]\n[nodes.n]\ncores = 1\n[binds]\nrequired = ["/r"]\n'
+    rest = "verb = false\n[nodes.n]\ncores = false\n[binds]\nrequired = false\n[environment]\nA = false\n"
+    profiles = [parse_profile(base, "a.toml"), parse_profile(f'name = "b"\n[launcher]\n{rest}', "b.toml")]
+    assert make_site(profiles) == Site("b", launcher=Launcher(srun=("-x",)))
+    assert "verb" not in merge_written(profiles)["launcher"]
 
 
 def test_a_later_profile_extends_a_node_type_and_adds_new_ones() -> None:

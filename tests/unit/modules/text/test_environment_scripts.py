@@ -129,7 +129,7 @@ def test_without_an_image_it_says_where_it_looked(tmp_path: Path) -> None:
     assert f"{root}/a 'b' $c.sif" in done.stderr
 
 
-@pytest.mark.parametrize("verb", ["exec", "shell", "run"])
+@pytest.mark.parametrize("verb", ["exec", "shell"])
 def test_the_runtime_passes_gpus_only_on_a_node_that_has_them(verb: str, tmp_path: Path) -> None:
     plan = PLANS["no image"]
     flags = (("ROCM", str(tmp_path / "kfd")),)
@@ -151,7 +151,6 @@ def test_the_runtime_passes_gpus_only_on_a_node_that_has_them(verb: str, tmp_pat
         pytest.param(
             "shell", ["exec", "--nv", "-B", "/a b:/c", "SIF", "FIRST", "bash", "x", "--", "$y", ""], id="shell"
         ),
-        pytest.param("run", ["run", "--nv", "-B", "/a b:/c", "SIF", "x", "--", "$y", ""], id="run"),
     ],
 )
 def test_the_runtime_gets_options_image_and_arguments_word_by_word(
