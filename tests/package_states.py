@@ -24,7 +24,9 @@ TARGET = PackageTarget(
     packages=(Package("pip", "26.3"), Package("torch", "2.7.1+rocm6.2.4"), Package("Typing_Extensions", "4.12")),
     reference="docker://example.org/torch@sha256:" + "1" * 64,
 )
-EINOPS = Locked("einops", "0.8.1", "a" * 64, "https://example.org/simple/einops-0.8.1.whl", 100, "2026-01-01T00:00:00Z")
+EINOPS = Locked(
+    "einops", "0.8.1", "a" * 64, "https://example.org/simple/einops-0.8.1-py3-none-any.whl", 100, "2026-01-01T00:00:00Z"
+)
 NEEDY = Locked("needy", "1.0", "b" * 64, "file:///wheels/needy-1.0-py3-none-any.whl", 50, "2026-01-01T00:00:00Z")
 
 

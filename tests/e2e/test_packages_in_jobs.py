@@ -37,8 +37,8 @@ say diff; hpcmod packages PyTorch --diff 1 3
 say rebase; hpcmod rebase PyTorch --from 2.2.0 --yes; ranks "$einops"
 say edit; hpcmod edit PyTorch -- python -c 'import einops; open(einops.__file__, "w").write("version = 3")'
 ranks "$einops"
-say lock; hpcmod packages PyTorch --use 2; hpcmod packages PyTorch --lock >my.lock
-hpcmod add PyTorch --lock my.lock --set copy; HPCMOD_PACKAGES=copy; export HPCMOD_PACKAGES
+say lock; hpcmod packages PyTorch --use 2; hpcmod packages PyTorch --lock >pylock.toml
+hpcmod add PyTorch --lock pylock.toml --set copy; HPCMOD_PACKAGES=copy; export HPCMOD_PACKAGES
 module unload PyTorch; module load PyTorch; ranks "$einops"
 say shared; hpcmod add PyTorch --shared $PWD/project einops==0.8.0; export HPCMOD_PACKAGES=$PWD/project
 module unload PyTorch; module load PyTorch; ranks "$einops"

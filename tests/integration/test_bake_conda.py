@@ -88,7 +88,7 @@ def test_programs_are_added_to_an_image_with_another_python_and_its_own_stays(pe
     assert records == ["greet-1.0-h0_0.json", "greet-data-1-h0_0.json", "history", "noisy-1-h0_0.json"]
     known = read_provenance(home / "mine.sif")
     assert known and known.reference == f"bake:{tiny_sif.name}@sha256:{sha256_of(tiny_sif)}"
-    assert known.lock == sha256_of(home / "mine.sif.lock")
+    assert known.lock == sha256_of(home / "pylock.mine.toml")
     assert not list(home.rglob("ran")) and not list((home / "tmp").iterdir())
 
 
@@ -126,7 +126,9 @@ if THOROUGH:
         """Run the commands for a conda environment in one shell."""
         text = "\n".join(blocks("bake", "console"))
         commands = [line.strip()[2:] for line in text.splitlines() if line.strip().startswith("$ ")]
-        first, last = (n for n, words in enumerate(commands) if "cat env" in words or "--lock mine.sif.lock" in words)
+        first, last = (
+            n for n, words in enumerate(commands) if "cat env" in words or "--lock pylock.mine.toml" in words
+        )
         mine = commands[first : last + 1]
         assert len(mine) == 6
         tools = f"PATH={stranger.stack.python.parent}:{stranger.stack.apptainer.parent}:$PATH"
@@ -142,7 +144,7 @@ if THOROUGH:
         cached, prefix = stranger.inside(stranger.home / "mine.sif", "python", "-c", show)[0].split()
         assert cached == f"{OWN}/lib/python3.11/site-packages/__pycache__/pure.cpython-311.pyc"
         assert prefix == OWN
-        locked = ("bake", "ubuntu.sif", "--lock", "mine.sif.lock", "-o", "third.sif", "--json")
+        locked = ("bake", "ubuntu.sif", "--lock", "pylock.mine.toml", "-o", "third.sif", "--json")
         made = json.loads(stranger.must(*locked))
         assert made["sha256"] == sha256_of(stranger.home / "mine.sif")
         assert (made["conda_prefix"], made["python"], made["added"]) == (OWN, "3.11", ["einops==0.8.1"])
@@ -166,12 +168,12 @@ if THOROUGH:
         mine.must("undo", "Mine")
         assert mine.must("packages", "Mine").split()[:3] == ["greet", "1.0", "yours"]
         refused = mine("bake", "Mine", "-o", "baked.sif")
-        assert (refused.returncode, "hpcmod bake CONTAINER --lock my.lock" in " ".join(refused.stderr.split())) == (
+        assert (refused.returncode, "hpcmod bake CONTAINER --lock pylock.toml" in " ".join(refused.stderr.split())) == (
             2,
             True,
         )
-        (home / "my.lock").write_text(mine.must("packages", "Mine", "--lock"))
-        mine.must("bake", "Mine", "--lock", "my.lock", "-o", "baked.sif")
+        (home / "pylock.toml").write_text(mine.must("packages", "Mine", "--lock"))
+        mine.must("bake", "Mine", "--lock", "pylock.toml", "-o", "baked.sif")
         lines = mine.inside(home / "baked.sif", "sh", "-c", "greet; pure; ls /opt")
         assert lines == [f"hello from {OWN}", "1.0", "pure", "hpcmod-conda"]
         mine.must("rebase", "Mine")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.images.trust.provenance import read_provenance
+from hpcmod.packages.values.lockfile import parse_package_lock
 from tests.integration.conftest import THOROUGH, installed, sha256_of
 from tests.stack import Done, EasyBuild, Stack, run
 from tests.wheels import make_wheel
@@ -64,21 +65,23 @@ def test_an_image_is_made_from_requirements_and_again_from_its_lock(baker: Baker
     done = baker(*asked, "-o", home / "mine.sif")
     assert (done.returncode, done.stdout) == (0, f"{home / 'mine.sif'}\n"), done.stderr
     assert baker.seen(home / "mine.sif") == ["0.8.0", "1.0", baker.stack.packaging, INSIDE]
-    assert (home / "mine.sif.lock").read_text().splitlines()[4:] == [
-        "# requirement: needy",
-        "# requirement: einops<0.8.1",
-        f"einops==0.8.0 --hash=sha256:{sha256_of(home / 'wheels/einops-0.8.0-py3-none-any.whl')}",
-        f"needy==1.0 --hash=sha256:{sha256_of(home / 'wheels/needy-1.0-py3-none-any.whl')}",
-    ]
+    lock = parse_package_lock((home / "pylock.mine.toml").read_text(), "pylock.mine.toml")
+    assert (lock.state.requirements, lock.lines) == (
+        ("needy", "einops<0.8.1"),
+        (
+            f"einops==0.8.0 --hash=sha256:{sha256_of(home / 'wheels/einops-0.8.0-py3-none-any.whl')}",
+            f"needy==1.0 --hash=sha256:{sha256_of(home / 'wheels/needy-1.0-py3-none-any.whl')}",
+        ),
+    )
     known = read_provenance(home / "mine.sif")
     assert known and known.reference == f"bake:{tiny_sif.name}@sha256:{sha256_of(tiny_sif)}"
 
     make_wheel(home / "wheels", "needy", "2.0")
-    locked = (tiny_sif, "--lock", home / "mine.sif.lock")
+    locked = (tiny_sif, "--lock", home / "pylock.mine.toml")
     made = json.loads(baker.must(*locked, "-o", home / "new/again.sif", "--json"))
     assert made["sha256"] == sha256_of(home / "new/again.sif") == sha256_of(home / "mine.sif")
     assert (made["added"], made["commands"]) == (["einops==0.8.0", "needy==1.0"], ["einops-tool"])
-    assert (made["requirements"], made["lock"]) == (["needy", "einops<0.8.1"], str(home / "mine.sif.lock"))
+    assert (made["requirements"], made["lock"]) == (["needy", "einops<0.8.1"], str(home / "pylock.mine.toml"))
     make_wheel(home / "wheels", "needy", "1.0", files={"needy.py": "evil = True\n"})
     refused = baker(*locked, "-o", home / "three.sif")
     assert (refused.returncode, "does not match its hash" in refused.stderr) == (4, True), refused.stderr

@@ -92,7 +92,7 @@ def test_the_page_on_conda_packages_works_as_written(mine: Mine, tmp_path: Path)
     assert f"hello from {VENV}" in said and said[-1] == "1.0"
     assert "noisy: its scripts were not run: bin/.noisy-post-link.sh" in " ".join(done.stderr.split())
     assert not list(mine.home.rglob("ran"))
-    kept = [path.read_text() for path in (*mine.packages.rglob("*.json"), mine.home / "my.lock")]
+    kept = [path.read_text() for path in (*mine.packages.rglob("*.json"), mine.home / "pylock.toml")]
     assert kept and not [text for text in kept if "s3cret" in text]
 
 
@@ -114,7 +114,7 @@ if THOROUGH:
             f"{channel.as_uri()}/linux-64/greet-1.0-h0_0.conda",
             f"{channel.as_uri()}/linux-64/greet-data-1-h0_0.tar.bz2",
         ]
-        lock = mine.home / "my.lock"
+        lock = mine.home / "pylock.toml"
         lock.write_text(mine.must("packages", "Toy", "--lock"))
         assert "greet: changed 1.0 -> 2.0 (conda)" in mine.must("add", "Toy", "--conda", "greet", "--channel", channel)
         mine.must("undo", "Toy")

@@ -237,7 +237,7 @@ def test_one_file_for_each_state_and_the_same_bytes_from_the_same_packages(mine:
 @only_lmod
 def test_a_lock_installs_the_same_files_and_refuses_others(mine: Mine) -> None:
     mine.must("add", "Toy", "needy", "einops<0.8.1")
-    lock = mine.home / "my.lock"
+    lock = mine.home / "pylock.toml"
     lock.write_text(mine.must("packages", "Toy", "--lock"))
     mine.must("add", "Toy", "--set", "copy", "--lock", lock)
     ours, theirs = (mine.state(HPCMOD_PACKAGES=name) for name in ("default", "copy"))
@@ -416,7 +416,7 @@ def test_the_page_on_packages_works_as_written(mine: Mine, tmp_path: Path) -> No
     assert done.stdout.splitlines()[-1].split()[0] == ("einops" if THOROUGH else "transformers"), done.stdout
     assert "/files/einops-0.8.1-py3-none-any.whl" in index.asked
     assert f"{index.files}einops" in mine.must("packages", "Toy", "--set", "default", "--json")
-    kept = [path.read_text() for path in (*mine.packages.rglob("*.json"), mine.home / "my.lock")]
+    kept = [path.read_text() for path in (*mine.packages.rglob("*.json"), mine.home / "pylock.toml")]
     assert not [text for text in (*kept, done.stdout, done.stderr) if quote(PASSWORD) in text or PASSWORD in text]
     if THOROUGH:
         wanted = ["einops", "needy", f"mycode @ file://{mine.home}/mycode"]

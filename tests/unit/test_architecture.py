@@ -46,6 +46,7 @@ PURE_LIBRARIES = {
         "itertools",
         "json",
         "math",
+        "packaging",
         "posixpath",
         "re",
         "shlex",

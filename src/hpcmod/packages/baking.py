@@ -52,7 +52,8 @@ class BakeRequest:
     @property
     def lock(self) -> Path:
         """Return the path of the lock file, which is written next to the image unless it was given."""
-        return self.given_lock or self.new.out.with_name(f"{self.new.out.name}.lock")
+        name = self.new.out.stem.replace(".", "-")  # PEP 751 has no other dots in the names of such files
+        return self.given_lock or self.new.out.with_name(f"pylock.{name}.toml")
 
 
 @dataclass(frozen=True)

@@ -24,24 +24,22 @@ from hpcmod.machine.values.bind import Bind
 from hpcmod.modules.user_layer import write_venv
 from hpcmod.modules.values.place import SOURCE_TIME, USER_LAYER_IN_CONTAINER, state_file
 from hpcmod.packages.builder import Builder, container_environment
+from hpcmod.packages.pip_settings import find_settings, find_unread
 from hpcmod.packages.sets import PackageSet
 from hpcmod.packages.values.compare import find_in_image
 from hpcmod.packages.values.conda import CondaPart
 from hpcmod.packages.values.lockfile import find_changed
 from hpcmod.packages.values.plan import OWN_PIP, PackageTarget, StatePlan
 from hpcmod.packages.values.report import explain_failure, explain_full, parse_pip_report
-from hpcmod.packages.values.requirement import normalize_package, without_credentials
+from hpcmod.packages.values.requirement import normalize_package, without_credentials, without_logins
 from hpcmod.packages.values.state import Locked, State
 
 _SCRATCH = "hpcmod-packages"
 _REPORT_LIMIT = 256 << 20  # bytes of pip's report
 _RECORD_LIMIT = 64 << 20  # bytes of a package's list of files
 _PACKED_MODE = 0o444
-_PATHS_FOR_PIP = (
-    *("PIP_CERT", "PIP_CLIENT_CERT", "PIP_CONFIG_FILE", "PIP_FIND_LINKS"),
-    *("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"),
-)
-"""Variables with paths of the host that pip reads: certificates, configuration, directories of wheels."""
+_PROJECT = ("pyproject.toml", "setup.py")
+"""Files of which a directory with the source of a package has one."""
 
 
 def build_state(
@@ -192,26 +190,38 @@ def _install(plan: StatePlan, layer: Path, builder: Builder) -> tuple[Locked, ..
 
 def _run_pip(plan: StatePlan, layer: Path, builder: Builder, *more: str) -> tuple[Locked, ...]:
     work = layer / ".hpcmod"
-    (work / "requirements.txt").write_text("".join(f"{line}\n" for line in plan.pip_file), encoding="utf-8")
-    (work / "constraints.txt").write_text("".join(f"{line}\n" for line in plan.constraints), encoding="utf-8")
+    for name, lines in (("requirements", plan.requirements_file), ("constraints", plan.constraints_file)):
+        (work / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     argv = [*_container(plan, layer, builder), *plan.argv, *more]
     done = run(argv, env=container_environment(builder.environ), stdin="", tied=True)
     if done.status != 0:
-        raise explain_failure(plan, f"{done.stdout}\n{done.stderr}", temporary=str(builder.temporary))
+        said = f"{done.stdout}\n{done.stderr}"
+        raise explain_failure(plan, said, temporary=str(builder.temporary), unread=find_unread())
     report = work / "report.json"
     return parse_pip_report(read_file(report, _REPORT_LIMIT), plan.parent, builder.now)
 
 
 def _container(plan: StatePlan, layer: Path, builder: Builder) -> list[str]:
     binds = [Bind(str(layer), USER_LAYER_IN_CONTAINER)]
-    named = (path for name in _PATHS_FOR_PIP for path in builder.environ.get(name, "").split())
-    places = (*plan.pip.places, *(path for path in named if path.startswith("/") and Path(path).exists()))
-    binds += [Bind(place, place, "ro") for place in dict.fromkeys(places)]
+    for place in dict.fromkeys((*plan.places, *find_settings(builder.environ))):
+        copy = _copy_source(place, layer)
+        binds.append(Bind(copy, place, "ro" if copy == place else "rw"))
     if not plan.target.find("pip"):
         (layer / ".hpcmod" / "pip").mkdir(exist_ok=True)  # for each container
         binds.append(Bind(_own_pip(), OWN_PIP, "ro"))
     words = [word for bind in binds for word in ("--bind", str(bind))]
-    return [builder.runtime, "exec", *words, plan.target.sif]
+    # Python imports from the working directory first, which is the host's unless it is one of the image.
+    return [builder.runtime, "exec", "--pwd", "/", *words, plan.target.sif]
+
+
+def _copy_source(place: str, layer: Path) -> str:
+    """Return a copy of a package's source, into which its build may write; other paths are returned as they are."""
+    if not any(Path(place, name).exists() for name in _PROJECT):
+        return place
+    copy = layer / ".hpcmod" / "source" / place.strip("/")
+    if not copy.exists():
+        shutil.copytree(place, copy, symlinks=True)
+    return str(copy)
 
 
 def _own_pip() -> str:
@@ -225,13 +235,15 @@ def _own_pip() -> str:
 def _compile(plan: StatePlan, layer: Path, packages: Path, builder: Builder) -> None:
     """Compile all modules; those with errors, such as templates, are left as they are.
 
+    The image's Python does that without `site`, which would run the code in .pth files of the packages.
+
     Raises
     ------
     NoSpaceError
         If the disk is full: without some of the compiled modules, equal packages would not give equal files.
     """
     inside = f"{USER_LAYER_IN_CONTAINER}/{packages.relative_to(layer)}"
-    argv = [f"{plan.target.venv}/bin/python", "-m", "compileall", "-q", "-f", "-j", "0"]
+    argv = [plan.target.python.executable, "-s", "-S", "-m", "compileall", "-q", "-f", "-j", "0"]
     argv += ["--invalidation-mode", "unchecked-hash", inside]
     done = run(
         [*_container(plan, layer, builder), *argv], env=container_environment(builder.environ), stdin="", tied=True
@@ -256,14 +268,14 @@ def _make_state(plan: StatePlan, locked: tuple[Locked, ...], builder: Builder) -
     return State(
         number=plan.number,
         tag=plan.target.place.tag,
-        requirements=plan.requirements,
+        requirements=tuple(map(without_logins, plan.requirements)),
         locked=locked,
         module=plan.target.module,
         image=plan.target.sha256,
         python=plan.target.python.version,
         time=builder.now,
         user=builder.user,
-        action=plan.action,
+        action=without_logins(plan.action),
         files=plan.files,
         conda=plan.conda,
         parent=plan.parent.number if plan.parent and plan.parent.tag == plan.target.place.tag else None,

@@ -31,7 +31,7 @@ from hpcmod.packages.edits import FILES, RECORD, WritableState, find_edit
 from hpcmod.packages.importing import read_installed_metadata
 from hpcmod.packages.sets import LOCK, PackageSet
 from hpcmod.packages.values.edited import Edited, describe_edited
-from hpcmod.packages.values.plan import PackageChange, PackageTarget, make_constraints, make_state_plan
+from hpcmod.packages.values.plan import PackageChange, PackageTarget, PipOptions, make_constraints, make_state_plan
 from hpcmod.packages.values.requirement import Requirements
 from hpcmod.packages.values.state import State
 
@@ -175,7 +175,11 @@ def pack_edit(target: PackageTarget, found: PackageSet, builder: Builder, tell: 
         installed = [one for one in read_installed_metadata(edit.files) if (one.name, one.version) not in of_conda]
         edited = describe_edited(installed, base, target, builder.now)
         change = PackageChange(
-            added=Requirements(edited.requirements), dropped=edited.dropped, allowed=edited.replaced, action="edit"
+            added=Requirements(edited.requirements),
+            dropped=edited.dropped,
+            pip=PipOptions(build=True),  # nothing is built: the user has installed everything already
+            allowed=edited.replaced,
+            action="edit",
         )
         plan = make_state_plan(target, change, directory=str(found.directory), number=found.next_number(), parent=base)
         before = found.active(target.place.tag)

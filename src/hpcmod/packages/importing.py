@@ -20,7 +20,7 @@ from hpcmod.packages.building import build_state
 from hpcmod.packages.rebasing import Rebase, plan_rebase
 from hpcmod.packages.sets import PackageSet
 from hpcmod.packages.values.plan import PackageChange, PackageTarget
-from hpcmod.packages.values.requirement import Requirements, name_of
+from hpcmod.packages.values.requirement import VARIABLE, Requirements, name_of
 from hpcmod.packages.values.sources import PipMetadata, Source, make_installed_source, parse_list
 from hpcmod.packages.values.state import Locked, State
 
@@ -52,7 +52,7 @@ def read_source(path: Path) -> Source:
         if file.read(len(_SQUASHFS)) == _SQUASHFS:
             squashfs = Squashfs(file, 0, path.stat().st_size)
             return _make_source(str(path), _find_metadata(["/venv", "/"], squashfs.listdir, squashfs.text_of))
-    return parse_list(str(path), read_list, os.path.exists, str(Path.cwd()))
+    return parse_list(str(path), read_requirements, os.path.exists, str(Path.cwd()))
 
 
 def _make_source(path: str, found: Iterator[PipMetadata]) -> Source:
@@ -123,6 +123,14 @@ def read_list(path: str) -> str:
         raise BadInputError(f"{path}: not valid UTF-8", "Save it as UTF-8.") from err
 
 
+def read_requirements(path: str) -> str:
+    """Return the text of a requirements file with the values of `${VARIABLES}`, as pip has them; see `read_list`.
+
+    Only here: a record or a lock file of somebody else may not send a user's variables to a server.
+    """
+    return VARIABLE.sub(lambda found: os.environ.get(found[1]) or found[0], read_list(path))
+
+
 def plan_import(
     target: PackageTarget, found: PackageSet, source: Source, change: PackageChange, builder: Builder
 ) -> Rebase:
@@ -138,7 +146,7 @@ def plan_import(
     HpcmodError
         If pip cannot ask the index.
     """
-    asked = Requirements((), source.asked.constraints, source.asked.options, source.asked.places)
+    asked = Requirements((), source.asked.constraints, source.asked.options)
     merged = _merge(target, found.active(target.place.tag), source, builder.now)
     return plan_rebase(target, found, merged, replace(change, added=asked), builder, keeps=(True, False))
 

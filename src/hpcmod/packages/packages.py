@@ -65,8 +65,8 @@ def _cure(found: PackageSet, number: int, state: State | None) -> str:
     if state is None or found.active_number(state.tag) != number:
         return f"Do not use this state. Old states are removed by: hpcmod packages {name}{option} --gc --keep 0"
     return (
-        f"Install the same packages again: hpcmod packages {name}{option} --lock > my.lock; "
-        f"hpcmod add {name}{option} --lock my.lock"
+        f"Install the same packages again: hpcmod packages {name}{option} --lock > pylock.toml; "
+        f"hpcmod add {name}{option} --lock pylock.toml"
     )
 
 

@@ -32,7 +32,7 @@ from hpcmod.modules.values.place import SetChoice, state_file
 from hpcmod.modules.values.plan import InstallPlan, with_own_packages
 from hpcmod.packages.builder import make_builder
 from hpcmod.packages.building import build_state
-from hpcmod.packages.importing import read_list
+from hpcmod.packages.importing import read_requirements
 from hpcmod.packages.sets import PackageSet, make_set
 from hpcmod.packages.values.plan import PackageChange, PackageTarget, make_state_plan
 from hpcmod.packages.values.requirement import NOTHING, Requirements, parse_file
@@ -57,7 +57,7 @@ def parse_user_packages(given: object, easyconfig: Path) -> Requirements:
         raise BadInputError(f"{_PARAMETER}: {given!r} is not a list of strings", "Write ['einops', 'transformers<5'].")
     path = str(easyconfig.absolute().with_name(_PARAMETER))
     text = "\n".join(given)
-    found = parse_file(path, lambda one: text if one == path else read_list(one), os.path.exists)
+    found = parse_file(path, lambda one: text if one == path else read_requirements(one), os.path.exists)
     if not found.lines:
         raise BadInputError(f"{_PARAMETER} names no package", "Name one, or remove the parameter.")
     return found

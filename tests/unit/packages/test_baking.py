@@ -92,11 +92,11 @@ def test_a_lock_and_its_options_are_what_pip_gets(
 
     monkeypatch.setattr(baking, "build_state", build_state)
     line = f"{EINOPS.pin} --hash=sha256:{EINOPS.sha256}"
-    pip = PipOptions(("--pre",), places=("/wheels",))
+    pip = PipOptions(("--pre", "--find-links=/wheels"))
     change = PackageChange(Requirements(("einops",)), locked=(line,), pip=pip)
-    request = replace(request_, change=change, given_lock=tmp_path / "my.lock")
-    assert (request.needs_pip, request.lock) == (True, tmp_path / "my.lock")
+    request = replace(request_, change=change, given_lock=tmp_path / "pylock.toml")
+    assert (request.needs_pip, request.lock) == (True, tmp_path / "pylock.toml")
     with pytest.raises(BadInputError):
         bake_packages(request, builder)
     assert (plans[0].lines, plans[0].requirements) == ((line,), ("einops",))
-    assert (plans[0].pip.words, plans[0].pip.places) == (("--pre",), ("/wheels",))
+    assert plans[0].places == ("/wheels",)

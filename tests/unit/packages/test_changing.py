@@ -13,7 +13,7 @@ from hpcmod.modules.values.install_record import InstalledImage, InstallRecord, 
 from hpcmod.packages.builder import Builder
 from hpcmod.packages.changing import collect, make_change, plan_change, read_target, undo_change, use
 from hpcmod.packages.values.files import PlacedFiles
-from hpcmod.packages.values.lockfile import parse_package_lock
+from hpcmod.packages.values.lockfile import Lock, LockedState
 from hpcmod.packages.values.plan import PackageChange
 from hpcmod.packages.values.requirement import Requirements
 from tests.package_states import EINOPS, NEEDY, OTHER_TAG, SHA256, TAG, TARGET, make_state, write_set
@@ -24,6 +24,9 @@ RECORD = InstallRecord(
     provenance=Provenance(TARGET.reference, "", SHA256, 1, "", ""),
     own_packages=OwnPackages("PyTorch", TAG, "/user-software/venv/pytorch", TARGET.python),
 )
+
+
+LOCK = Lock(LockedState(("needy==1.0",)), (f"needy==1.0 --hash=sha256:{'b' * 64}",))
 
 
 def installed(record: InstallRecord) -> Installed:
@@ -98,9 +101,8 @@ def test_a_change_that_fails_leaves_the_set_as_it_was(tmp_path: Path, builder: B
 
 def test_a_lock_replaces_everything(tmp_path: Path) -> None:
     found = write_set(tmp_path / "default", make_state(1, EINOPS))
-    lock = parse_package_lock(f"needy==1.0 --hash=sha256:{'b' * 64}\n", "x")
-    plan = plan_change(TARGET, found, PackageChange(Requirements(lock.requirements), locked=lock.lines))
-    assert (plan.requirements, plan.lines) == (("needy==1.0",), lock.lines)
+    plan = plan_change(TARGET, found, PackageChange(Requirements(LOCK.state.requirements), locked=LOCK.lines))
+    assert (plan.requirements, plan.lines) == (("needy==1.0",), LOCK.lines)
     assert "einops==0.8.1" not in plan.constraints
 
 
@@ -114,7 +116,6 @@ def test_a_lock_replaces_packages_and_keeps_plain_files(tmp_path: Path) -> None:
     placed = PlacedFiles("/user-software/R", "/r")
     state = make_state(1, EINOPS, files=(placed,))
     found = write_set(tmp_path / "default", state)
-    lock = parse_package_lock(f"needy==1.0 --hash=sha256:{'b' * 64}\n", "my.lock")
-    plan = plan_change(TARGET, found, PackageChange(Requirements(lock.requirements), locked=lock.lines))
+    plan = plan_change(TARGET, found, PackageChange(Requirements(LOCK.state.requirements), locked=LOCK.lines))
     assert (plan.parent, plan.requirements) == (None, ("needy==1.0",))
     assert (plan.files, plan.new_files, plan.files_parent) == ((placed,), (), state)

@@ -34,7 +34,7 @@ def test_a_changed_file_fails_with_4_and_the_active_one_can_be_installed_again(f
     assert [one.level for one in findings] == ["fail"] * 2
     assert f"expected sha256 {FILE} as installed, found " in findings[0].found
     assert "Do not use this state" in findings[0].cure
-    assert "hpcmod add PyTorch --lock my.lock" in findings[1].cure
+    assert "hpcmod add PyTorch --lock pylock.toml" in findings[1].cure
     assert exit_code_of(findings) == 4
 
 

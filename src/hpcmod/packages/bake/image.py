@@ -176,8 +176,8 @@ def _choose_venv(packages: PackageTree, python: PythonFacts, path: Path, preferr
     if b"conda-meta" in chosen.root.children:
         raise BadInputError(
             f"{path}: has conda packages, which cannot be moved to another place: their files name their path",
-            "Install them into the image from a lock file: hpcmod packages CONTAINER --lock > my.lock; "
-            "hpcmod bake CONTAINER --lock my.lock -o OUT.sif",
+            "Install them into the image from a lock file: hpcmod packages CONTAINER --lock > pylock.toml; "
+            "hpcmod bake CONTAINER --lock pylock.toml -o OUT.sif",
         )
     has_packages = any(name not in OF_EMPTY_VENV for name in chosen.site.children)
     if not has_packages and not set(packages.root.children) - {b"venv"}:

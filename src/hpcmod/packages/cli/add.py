@@ -87,7 +87,7 @@ def add_verb(flags: AddFlags) -> None:
       hpcmod add PyTorch -r requirements.txt --wheel-dir wheels --no-index
       hpcmod add PyTorch --conda samtools=1.19 --channel bioconda --channel conda-forge
       hpcmod add PyTorch --conda environment.yml
-      hpcmod add PyTorch --lock my.lock
+      hpcmod add PyTorch --lock pylock.toml
       hpcmod add PyTorch --from ~/old-venv
       hpcmod add PyTorch --files ~/R/library:/user-software/R
     """

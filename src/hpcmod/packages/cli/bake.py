@@ -70,15 +70,15 @@ def bake_verb(flags: BakeFlags) -> None:
     top of a SIF or a container. The new SIF has them without a module, so that others can use
     it or you can publish it. No container is built: the compressed blocks of the image are copied.
 
-    Versions and hashes of -r and --conda are written to OUT.sif.lock. The same image and packages, or lock file, always
-    give the same SIF.
+    Versions and hashes of -r and --conda are written to pylock.OUT.toml. The same image and packages, or lock file,
+    always give the same SIF.
 
     \b
     Examples:
       hpcmod bake PyTorch -o mine.sif
       hpcmod bake PyTorch -r requirements.txt -o mine.sif --dry-run
       hpcmod bake ubuntu.sif --conda environment.yml -o mine.sif
-      hpcmod bake PyTorch --lock mine.sif.lock -o again.sif
+      hpcmod bake PyTorch --lock pylock.mine.toml -o again.sif
     """
     from hpcmod.packages.bake.writing import NewFile
     from hpcmod.packages.baking import BakeRequest, bake_own, bake_packages, plan_packages

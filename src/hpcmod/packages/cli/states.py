@@ -71,7 +71,7 @@ def packages_verb(flags: PackagesFlags) -> None:
     Examples:
       hpcmod packages PyTorch
       hpcmod packages PyTorch --history
-      hpcmod packages PyTorch --lock > my.lock
+      hpcmod packages PyTorch --lock > pylock.toml
     """
     chosen = [name for name in _ONE_OF if getattr(flags, name) not in (None, False)]
     if len(chosen) > 1:

@@ -12,7 +12,7 @@ import click
 from hpcmod.core.cli.arguments import complete_file
 from hpcmod.core.cli.output import tell
 from hpcmod.core.errors import NotFoundError
-from hpcmod.packages.importing import read_list
+from hpcmod.packages.importing import read_list, read_requirements
 from hpcmod.packages.values.conda import (
     DEFAULT_CHANNELS,
     NO_CONDA,
@@ -57,7 +57,7 @@ class PipFlags:
         words += [f"--extra-index-url={url}" for url in self.extra_index]
         words += [f"--find-links={directory}" for directory in places]
         words += ["--no-index"] if self.no_index else []
-        return PipOptions(tuple(words), self.build, tuple(places))
+        return PipOptions(tuple(words), self.build)
 
 
 @dataclass(frozen=True)
@@ -151,19 +151,20 @@ def read_wanted(flags: WantedFlags, typed: Sequence[str] = (), *, own: bool = Fa
         if typed or flags.requirement_files or flags.conda or flags.channels:
             raise click.UsageError("--lock has all of the packages: give no others")
         lock = parse_package_lock(read_list(flags.lock_file), flags.lock_file)
+        of_state = lock.state
         return PackageChange(
-            added=Requirements(lock.requirements),
-            conda=lock.conda,
+            added=Requirements(of_state.requirements),
+            conda=of_state.conda,
             locked=lock.lines,
             pip=pip,
-            allowed=(*allowed, *lock.allowed),
+            allowed=(*allowed, *of_state.replaces),
         )
     if flags.channels and not flags.conda:
         raise click.UsageError("--channel is for --conda")
     here = str(Path.cwd())
     paths = [word for word in flags.conda if word.endswith((".yml", ".yaml"))]
     files = [
-        parse_conda_file(read_list(path), str(Path(path).absolute()), read_list, os.path.exists, own=own)
+        parse_conda_file(read_list(path), str(Path(path).absolute()), read_requirements, os.path.exists, own=own)
         for path in paths
     ]
     for left in (left for file in files for left in file.left_out):
@@ -173,7 +174,8 @@ def read_wanted(flags: WantedFlags, typed: Sequence[str] = (), *, own: bool = Fa
     named = [*flags.channels, *(channel for file in files for channel in file.channels)]
     channels = parse_channels(named, here, os.path.exists)
     listed = [
-        parse_file(str(Path(path).absolute()), read_list, os.path.exists, here) for path in flags.requirement_files
+        parse_file(str(Path(path).absolute()), read_requirements, os.path.exists, here)
+        for path in flags.requirement_files
     ]
     added = join(*(file.pip for file in files), parse_typed(tuple(typed), here, os.path.exists), *listed)
     part = CondaPart(specs, channels) if specs else NO_CONDA

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import quote, urlsplit
 
@@ -17,12 +17,9 @@ _SPEC = re.compile(
     r"(?P<name>[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?)\s*(?:[<>=!~\[\s].*)?"
 )
 _CHANNEL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 _TOKEN = re.compile(r"/t/[^/]+/")
 _FILE = re.compile(r"([^/]+)-([^-/]+)-([^-/]+)\.(?:conda|tar\.bz2)")
-_LOCKED = re.compile(r"^# conda: (\S+) --hash=sha256:([0-9a-f]{64})$", re.MULTILINE)
-_REQUIRED = re.compile(r"^# conda-requirement: (.+)$", re.MULTILINE)
-_CHANNEL = re.compile(r"^# conda-channel: (\S+)$", re.MULTILINE)
-_ANY = re.compile(r"^# conda(?:-requirement|-channel)?:.*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -171,34 +168,26 @@ def package_of_url(url: str, sha256: str) -> CondaPackage:
     """
     found = _FILE.fullmatch(url.rpartition("/")[2])
     if not found or urlsplit(url).scheme not in ("https", "http", "file") or "@" in urlsplit(url).netloc:
-        raise BadInputError(f"{url[:200]!r} is not the URL of a conda package", "Write the lock file again.")
+        raise BadInputError(f"{url[:200]!r} is not the URL of a conda package", "Write it again.")
     return CondaPackage(found[1].lower(), found[2], found[3], url, sha256)
 
 
-def render_conda_lock(part: CondaPart) -> Iterator[str]:
-    """Yield the lines of a lock file for conda packages; for pip they are comments."""
-    yield from (f"# conda-requirement: {one}" for one in part.requirements)
-    yield from (f"# conda-channel: {one}" for one in part.channels)
-    yield from (f"# conda: {one.url} --hash=sha256:{one.sha256}" for one in part.packages)
-
-
-def parse_conda_lock(text: str, origin: str) -> CondaPart:
-    """Return the conda packages of a lock file.
+def check_conda(part: CondaPart) -> None:
+    """Check the conda packages of a record or lock file, which other users may have written.
 
     Raises
     ------
     BadInputError
-        If a line is damaged.
+        If a requirement, a channel or a package is not one.
     """
-    lines = [found[0] for found in _ANY.finditer(text)]
-    bad = [line for line in lines if not any(known.fullmatch(line) for known in (_LOCKED, _REQUIRED, _CHANNEL))]
-    if bad:
-        raise BadInputError(f"{origin}: {bad[0][:200]!r} is damaged", "Write the lock file again.")
-    packages = tuple(package_of_url(url, sha256) for url, sha256 in _LOCKED.findall(text))
-    requirements = tuple(_REQUIRED.findall(text))
-    if not (packages or requirements):
-        return NO_CONDA
-    return CondaPart(parse_conda_specs(requirements, python=True), tuple(_CHANNEL.findall(text)), packages, exact=True)
+    parse_conda_specs(part.requirements, python=True)
+    parse_channels(part.channels, "/", lambda _: False)
+    for package in part.packages:
+        known = package_of_url(package.url, package.sha256)
+        if package.sha256 and not _SHA256.fullmatch(package.sha256):
+            raise BadInputError(f"{package.name}: sha256: {package.sha256[:80]!r} is not 64 hexadecimal digits")
+        if (known.name, known.version, known.build) != (package.name, package.version, package.build):
+            raise BadInputError(f"{package.spec!r} is not the conda package of {package.url}")
 
 
 def with_times(packages: Sequence[CondaPackage], before: CondaPart, now: str) -> tuple[CondaPackage, ...]:

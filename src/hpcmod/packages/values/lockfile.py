@@ -1,43 +1,59 @@
-"""Lock files: a state as a requirements file with hashes. pip reads it too; hpcmod reproduces the state exactly."""
+"""Lock files of states: pylock.toml (PEP 751), which pip, uv and others write and read, too."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from urllib.parse import quote, unquote
+
+from packaging.pylock import Package, PackageSdist, PackageWheel, Pylock, PylockValidationError
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
 
 from hpcmod.core.errors import BadInputError
-from hpcmod.packages.values.conda import NO_CONDA, CondaPart, parse_conda_lock, render_conda_lock
-from hpcmod.packages.values.requirement import normalize_package
+from hpcmod.core.text.toml import render_toml
+from hpcmod.core.values.documents import load_toml
+from hpcmod.core.values.json_form import json_form, parse_form
+from hpcmod.core.values.strict_json import JsonObject
+from hpcmod.packages.values.conda import NO_CONDA, CondaPart, check_conda
+from hpcmod.packages.values.requirement import check_line, is_package
 from hpcmod.packages.values.state import Locked, State
 
-HEAD = "# hpcmod lock 1"
+_TOOL = "hpcmod"
+"""Table of the lock file with what PEP 751 has no place for: `LockedState`."""
 
-_PINNED = re.compile(
-    r"([A-Za-z0-9][A-Za-z0-9._-]*)==([A-Za-z0-9][A-Za-z0-9.!+_-]*)((?:\s+--hash=sha256:[0-9a-f]{64})+)"
+_FROM_UV = "uv export --format pylock.toml -o pylock.toml"
+_CURE = (
+    f"Write a pylock.toml: hpcmod packages NAME --lock, pip lock, or {_FROM_UV}; a requirements file with hashes is "
+    "for -r FILE"
 )
-_HASH = re.compile(r"sha256:([0-9a-f]{64})")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_OF_GROUPS = re.compile(r"\b(?:extras|dependency_groups)\b")
+
+
+@dataclass(frozen=True)
+class LockedState:
+    """What a lock file says about the state that it is of."""
+
+    requirements: tuple[str, ...]
+    """As typed, one per package."""
+    replaces: tuple[str, ...] = ()
+    """Packages of the image that may be replaced."""
+    conda: CondaPart = field(default=NO_CONDA)
+    container: str = ""
+    image: str = ""
+    """sha256."""
 
 
 @dataclass(frozen=True)
 class Lock:
     """The content of a lock file."""
 
-    requirements: tuple[str, ...]
-    """The requirements as typed; without a header, each locked package."""
-    pins: tuple[tuple[str, str, tuple[str, ...]], ...]
-    """Normalized name, version and accepted sha256 of each package."""
-    allowed: tuple[str, ...] = ()
-    """Packages of the image that may be replaced."""
-    conda: CondaPart = NO_CONDA
-    """conda packages, which are comments for pip."""
-
-    @property
-    def lines(self) -> tuple[str, ...]:
-        """Return the lines for pip, each with its hashes."""
-        return tuple(
-            " ".join([f"{name}=={version}", *(f"--hash=sha256:{one}" for one in hashes)])
-            for name, version, hashes in self.pins
-        )
+    state: LockedState
+    """In a file of another tool, each locked package is required."""
+    lines: tuple[str, ...]
+    """The lines for pip, each with its hashes."""
 
 
 def render_package_lock(state: State) -> str:
@@ -48,50 +64,90 @@ def render_package_lock(state: State) -> str:
     BadInputError
         If a package has no hash, such as one from a git repository.
     """
-    without = [one.pin for one in state.locked if not one.sha256]
+    without = [package.pin for package in state.locked if not (package.sha256 and package.url)]
     if without:
         raise BadInputError(
             f"no hash is known for {', '.join(without)}, so a lock file cannot guarantee the same files",
             "Install it from a package index or a wheel; for all packages that are there: hpcmod rebase NAME",
         )
-    head = [HEAD, f"# container: {state.module}", f"# image: sha256:{state.image}", f"# python: {state.python}"]
-    head += [f"# requirement: {one}" for one in state.requirements]
-    head += [f"# replaces: {one}" for one in state.allowed]
-    head += render_conda_lock(state.conda)
-    lines = [f"{one.pin} --hash=sha256:{one.sha256}" for one in state.locked]
-    return "\n".join([*head, *lines]) + "\n"
+    own = json_form(LockedState(state.requirements, state.allowed, state.conda, state.module, state.image))
+    try:
+        lock = Pylock(
+            lock_version=Version("1.0"),
+            requires_python=SpecifierSet(f"=={state.python}.*") if state.python else None,
+            created_by=_TOOL,
+            packages=[_make_package(package) for package in state.locked],
+            tool={_TOOL: {key: value for key, value in own.items() if key != "conda" or state.conda.requirements}},
+        )
+        lock.validate()
+    except (PylockValidationError, InvalidVersion) as err:
+        raise BadInputError(f"state {state.number} cannot be written as pylock.toml: {err}", "") from err
+    return render_toml(lock.to_dict())
+
+
+def _make_package(locked: Locked) -> Package:
+    is_local, name = locked.url.startswith("file://"), unquote(locked.url.rpartition("/")[2])
+    url, path = ("", unquote(locked.url.removeprefix("file://"))) if is_local else (locked.url, "")
+    is_wheel, hashes = name.endswith(".whl"), {"sha256": locked.sha256}
+    return Package(
+        name=canonicalize_name(locked.name),
+        version=Version(locked.version),
+        sdist=None if is_wheel else PackageSdist(name=name, url=url or None, path=path or None, hashes=hashes),
+        wheels=[PackageWheel(name=name, url=url or None, path=path or None, hashes=hashes)] if is_wheel else None,
+    )
 
 
 def parse_package_lock(text: str, origin: str) -> Lock:
-    """Parse a lock file: one of `render_package_lock`, or any requirements file that pins each package with hashes.
+    """Parse a pylock.toml of any tool.
 
     Raises
     ------
     BadInputError
-        With each line that is not a pinned package with its sha256; or if the file has neither a package nor the
-        header, such as the empty one that a shell leaves if `hpcmod packages NAME --lock > FILE` fails.
+        If it is something else, or has a package without a sha256 or without a version.
     """
-    pins, faults = [], []
-    joined = re.sub(r"\\\n", " ", text)
-    for number, line in enumerate(joined.splitlines(), start=1):
-        plain = re.sub(r"(?:^|(?<=\s))#.*$", "", line).strip()
-        found = _PINNED.fullmatch(plain)
-        if found:
-            pins.append((normalize_package(found[1]), found[2], tuple(_HASH.findall(found[3]))))
-        elif plain:
-            faults.append(f"{origin}:{number}: {plain[:200]!r} is not NAME==VERSION --hash=sha256:...")
-    if not pins and HEAD not in text.splitlines():
-        faults = faults or [f"{origin}: not a lock file: no packages"]
-    if faults:
-        raise BadInputError("\n".join(faults), "Write one with: hpcmod packages NAME --lock > FILE")
-    headers = tuple(re.findall(r"^# requirement: (.+)$", text, re.MULTILINE))
-    allowed = tuple(re.findall(r"^# replaces: (.+)$", text, re.MULTILINE))
-    return Lock(
-        headers or tuple(f"{name}=={version}" for name, version, _ in pins),
-        tuple(pins),
-        allowed,
-        parse_conda_lock(text, origin),
-    )
+    try:
+        tree = load_toml(text, origin)
+    except BadInputError as err:
+        raise BadInputError(f"{origin}: not a pylock.toml", _CURE) from err
+    if "lock-version" not in tree:
+        is_uv = "package" in tree and "requires-python" in tree
+        raise BadInputError(f"{origin}: {'of uv, ' if is_uv else ''}not a pylock.toml", _FROM_UV if is_uv else _CURE)
+    try:
+        lock = Pylock.from_dict(tree)
+    except PylockValidationError as err:
+        raise BadInputError(f"{origin}: {err}", _CURE) from err
+    lines = tuple(_make_line(package, origin) for package in lock.packages)
+    own = JsonObject(dict(lock.tool or {}), f"{origin}: tool")
+    if _TOOL not in own.values:
+        return Lock(LockedState(tuple(line.partition(" --hash=")[0] for line in lines)), lines)
+    state = parse_form(LockedState, own.object(_TOOL))
+    for line in state.requirements:
+        check_line(line)
+    for name in state.replaces:
+        if not is_package(name):
+            raise BadInputError(f"{origin}: replaces: {name!r} is not the name of a package", _CURE)
+    check_conda(state.conda)
+    return Lock(replace(state, conda=replace(state.conda, exact=state.conda != NO_CONDA)), lines)
+
+
+def _make_line(package: Package, origin: str) -> str:
+    """Return the line for pip: it chooses among the files with these hashes, on the user's own indexes."""
+    known = [wheel.hashes for wheel in package.wheels or ()]
+    known += [file.hashes for file in (package.sdist, package.archive) if file]
+    hashes = [values.get("sha256", "") for values in known]
+    marker = str(package.marker or "")
+    if not hashes or not all(map(_SHA256.fullmatch, hashes)):
+        raise BadInputError(f"{origin}: {package.name} has no sha256: it is not from a package index", _CURE)
+    if _OF_GROUPS.search(marker):
+        raise BadInputError(f"{origin}: {package.name} belongs to one of several groups or extras", _CURE)
+    if package.archive:
+        target = f"{package.name} @ {package.archive.url or f'file://{quote(package.archive.path or str())}'}"
+    elif package.version:
+        target = f"{package.name}=={package.version}"
+    else:
+        raise BadInputError(f"{origin}: {package.name} has no version", _CURE)
+    line = check_line(f"{target} ; {marker}" if marker else target)
+    return " ".join([line, *(f"--hash=sha256:{sha256}" for sha256 in hashes)])
 
 
 def find_changed(old: tuple[Locked, ...], new: tuple[Locked, ...]) -> list[tuple[Locked, Locked]]:

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from urllib.parse import unquote
 
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.values.facts import Package, PythonFacts
 from hpcmod.modules.values.place import USER_LAYER_IN_CONTAINER, PackagePlace, active_link, state_file
 from hpcmod.packages.values.conda import NO_CONDA, CondaPart, merge_conda
 from hpcmod.packages.values.files import PlacedFiles, merge_placed
-from hpcmod.packages.values.requirement import NOTHING, Requirements, name_of, normalize_package
+from hpcmod.packages.values.requirement import (
+    NOTHING,
+    Requirements,
+    check_line,
+    check_option,
+    exact_line,
+    is_secret,
+    name_of,
+    needs_build,
+    normalize_package,
+    place_of,
+    without_credentials,
+    without_logins,
+)
 from hpcmod.packages.values.state import Locked, State
 
 WORK = f"{USER_LAYER_IN_CONTAINER}/.hpcmod"
@@ -21,12 +32,6 @@ WORK = f"{USER_LAYER_IN_CONTAINER}/.hpcmod"
 
 OWN_PIP = f"{WORK}/pip"
 """Where hpcmod's own pip is bound for an image without one."""
-
-_VERSION = re.compile(r"[0-9][A-Za-z0-9.!+_-]*")
-_LOCAL = re.compile(r"(?:(?:[^@\s]+\s*@\s*)?file://|--[a-z-]+=file://)?(/[^\s;#\[]+)")
-"""A requirement that is a path or a local URL, or an option with one."""
-_VARIABLE = re.compile(r"\$\{[A-Z0-9_]+\}")  # as pip has it
-_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 
 @dataclass(frozen=True)
@@ -64,8 +69,6 @@ class PipOptions:
     """Options of pip, each one word: --index-url=URL, --no-index."""
     build: bool = False
     """Whether packages without a wheel are built in the container."""
-    places: tuple[str, ...] = ()
-    """Directories and files on the host that pip reads."""
 
 
 NO_OPTIONS = PipOptions()
@@ -148,22 +151,59 @@ class StatePlan:
             *run_pip, "install", "--no-compile", "--no-input", "--disable-pip-version-check",
             "--no-warn-script-location", "--progress-bar=off", f"--report={WORK}/report.json",
             f"--constraint={WORK}/constraints.txt", f"--requirement={WORK}/requirements.txt", *wheels,
-            *(word for word in self.pip.words if not _VARIABLE.search(word)),
+            *(() if self._has_secrets else self.pip.words),
         )  # fmt: skip
 
     @property
-    def pip_file(self) -> tuple[str, ...]:
-        """Return the lines of the requirements file for pip, with options in which only there pip expands variables."""
-        return (*(word for word in self.pip.words if _VARIABLE.search(word)), *self.lines)
+    def places(self) -> tuple[str, ...]:
+        """Return the directories and files on the host that pip reads."""
+        return tuple(dict.fromkeys(filter(None, map(place_of, (*self.pip.words, *self.lines)))))
+
+    @property
+    def _has_secrets(self) -> bool:
+        """Return whether an option has a login, which other users could read in the list of processes."""
+        return any(map(is_secret, self.pip.words))
+
+    @property
+    def requirements_file(self) -> tuple[str, ...]:
+        """Return the lines of the requirements file for pip, with the options if one is secret or has a variable.
+
+        Raises
+        ------
+        BadInputError
+            If text of a record, a lock or a file is not one requirement, or would have to be built, which was not
+            allowed.
+        """
+        return (*(map(check_option, self.pip.words) if self._has_secrets else ()), *map(self.check, self.lines))
+
+    @property
+    def constraints_file(self) -> tuple[str, ...]:
+        """Return the lines of the constraints file for pip.
+
+        Raises
+        ------
+        BadInputError
+            As `requirements_file`.
+        """
+        return tuple(map(self.check, self.constraints))
+
+    def check(self, line: str) -> str:
+        """Return a line that pip may read: of URLs and paths, pip builds all but wheels, whatever its options say."""
+        if needs_build(check_line(line)) and not self.pip.build:
+            raise BadInputError(
+                f"{without_logins(line)} is not a wheel, and building it would run its code",
+                "To build it in the container: --build",
+            )
+        return line
 
 
 def make_constraints(packages: Sequence[Package], allowed: Sequence[str]) -> tuple[str, ...]:
     """Return constraints that keep the image's packages as they are, except those that may be replaced."""
     free = {normalize_package(name) for name in allowed}
     found = {
-        normalize_package(one.name): f"{one.name}=={one.version}"
+        normalize_package(one.name): line
         for one in reversed(packages)  # of two with one name, Python imports the first
-        if _NAME.fullmatch(one.name) and _VERSION.fullmatch(one.version)
+        if (line := exact_line(one.name, one.version))
     }
     return tuple(text for name, text in sorted(found.items()) if name not in free)
 
@@ -189,14 +229,15 @@ def make_state_plan(
     Raises
     ------
     BadInputError
-        If there are no files at a place to drop, or one place is inside another.
+        If there are no files at a place to drop, or one place is inside another; or something would have to be built,
+        which was not allowed.
     """
     before = parent if change.locked is None else None
     requirements = _merge_requirements(before, change)
     allowed = tuple(dict.fromkeys([*(before.allowed if before else ()), *map(normalize_package, change.allowed)]))
     pins = list(_choose_pins(target, before, change, allowed)) if before and keep else []
     lines = requirements if change.locked is None else change.locked
-    return StatePlan(
+    plan = StatePlan(
         target=target,
         directory=directory,
         number=number,
@@ -208,7 +249,7 @@ def make_state_plan(
             *change.added.constraints,
             *(package.pin for package in pins),
         ),
-        pip=_read_options(change, lines),
+        pip=PipOptions((*change.pip.words, *change.added.options), change.pip.build),
         allowed=allowed,
         action=change.action,
         files=merge_placed(parent.files if parent else (), change.files, change.dropped_files),
@@ -216,6 +257,9 @@ def make_state_plan(
         files_parent=parent,
         conda=merge_conda(before.conda if before else NO_CONDA, change.conda, change.dropped, keep=keep),
     )
+    for line in (*plan.lines, *plan.constraints):
+        plan.check(line)
+    return plan
 
 
 def _merge_requirements(before: State | None, change: PackageChange) -> tuple[str, ...]:
@@ -233,14 +277,6 @@ def _choose_pins(
     asked = {name_of(line) for line in change.added.lines}
     inside = {normalize_package(package.name) for package in target.packages} - set(allowed)
     yield from (package for package in before.locked if package.name not in asked | inside)
-
-
-def _read_options(change: PackageChange, lines: Sequence[str]) -> PipOptions:
-    """Return the options of a change for pip, with the paths on the host that they and the lines name."""
-    words = (*change.pip.words, *change.added.options)
-    local = (named[1] for text in (*lines, *words) if (named := _LOCAL.match(text)))
-    places = dict.fromkeys([*change.pip.places, *change.added.places, *map(unquote, local)])
-    return PipOptions(words, change.pip.build, tuple(places))
 
 
 def _with_hashes(pins: Sequence[Locked], lines: Sequence[str]) -> Iterator[str]:
@@ -279,17 +315,18 @@ def render_state_plan(plan: StatePlan) -> Iterator[str]:
     yield f"image: {plan.target.sif} (sha256 {plan.target.sha256})"
     yield f"state: {plan.directory}/{plan.file}"
     yield f"active link: {plan.directory}/{active_link(plan.target.place.tag)}"
-    yield from (f"requirement: {line}" for line in plan.requirements)
+    yield from (f"requirement: {without_logins(line)}" for line in plan.requirements)
     yield from (f"conda requirement: {line}" for line in plan.conda.requirements)
     yield from (f"conda channel: {one}" for one in plan.conda.channels)
     kept = "conda package of the lock" if plan.conda.exact else "conda package kept"
     yield from (f"{kept}: {one.spec}" for one in plan.conda.packages)
-    yield from (f"for pip: {line}" for line in plan.lines if line not in plan.requirements)
+    yield from (f"for pip: {without_logins(line)}" for line in plan.lines if line not in plan.requirements)
+    yield from (f"option for pip: {without_credentials(word)}" for word in plan.pip.words)
     own = len(make_constraints(plan.target.packages, plan.allowed))
     yield f"constraints: {own} packages of the image"
     yield from (f"constraint: {line}" for line in plan.constraints[own:])
     yield from (f"files: {one.place} from {one.source}" for one in plan.new_files)
     yield from (f"files: {one.place}, as before" for one in plan.files if one not in plan.new_files)
     yield from (f"may replace: {name}" for name in plan.allowed)
-    yield from (f"read by pip: {place}" for place in plan.pip.places)
+    yield from (f"read by pip: {place}" for place in plan.places)
     yield f"in the container: {' '.join(plan.argv)}"

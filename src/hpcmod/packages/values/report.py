@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hpcmod.core.errors import (
@@ -17,7 +17,7 @@ from hpcmod.core.errors import (
     VerificationError,
 )
 from hpcmod.packages.values.plan import StatePlan
-from hpcmod.packages.values.requirement import name_of, normalize_package, without_credentials
+from hpcmod.packages.values.requirement import name_of, normalize_package, without_credentials, without_logins
 from hpcmod.packages.values.state import Locked, State
 
 _KEPT_LINES = 12
@@ -25,6 +25,7 @@ _CONSTRAINT = re.compile(r"The user requested \(constraint\) ([A-Za-z0-9._-]+)==
 _UNAVAILABLE = re.compile(r"No matching distribution found for (.+)")
 _MISMATCH = ("THESE PACKAGES DO NOT MATCH THE HASHES", "Hashes are required")
 _FULL = re.compile(r"\[Errno (?:28|122)\] ([^:\n]+)")  # ENOSPC and EDQUOT of Linux
+_RETRIED = re.compile(r"((?:Failed to (?:resolve|establish)|certificate verify failed|[A-Z][a-z ]*timed out)[^()]*)")
 _NETWORK = ("Connection", "Temporary failure in name resolution", "ReadTimeoutError", "SSLError")
 
 
@@ -70,13 +71,15 @@ def explain_full(output: str, temporary: str) -> NoSpaceError | None:
     )
 
 
-def explain_failure(plan: StatePlan, output: str, *, temporary: str) -> HpcmodError:
+def explain_failure(plan: StatePlan, output: str, *, temporary: str, unread: Sequence[str] = ()) -> HpcmodError:
     """Return an error for an installation that pip refused, with the option that helps.
 
     Parameters
     ----------
     temporary
         Directory of pip's files on the host.
+    unread
+        Configuration of the host's pip that the one in the container does not read.
     """
     full = explain_full(output, temporary)
     if full:
@@ -111,9 +114,12 @@ def explain_failure(plan: StatePlan, output: str, *, temporary: str) -> HpcmodEr
             f"Check its name and version.{build}",
         )
     if missing or any(text in output for text in _NETWORK):
+        retried = _RETRIED.search(output)
+        more = f" pip in the container does not read {' and '.join(unread)}: name its index." if unread else ""
+        reason = f" ({without_logins(retried[1])})" if retried else ""
         return RemoteError(
-            f"the package index cannot be reached:\n{detail}",
-            "Check --index and the proxy; without a network use --wheel-dir DIRECTORY --no-index.",
+            f"the package index cannot be reached{reason}:\n{detail}",
+            f"Check --index and the proxy; without a network use --wheel-dir DIRECTORY --no-index.{more}",
         )
     return CheckFailedError(f"pip failed in {plan.target.module}:\n{detail}", f"It ran: {' '.join(plan.argv)}")
 

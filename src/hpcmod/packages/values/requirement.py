@@ -1,23 +1,37 @@
-"""Requirements as users type them, and requirements files as people write them."""
+"""Requirements for pip, as users type them and as people write them into requirements files.
+
+`check_line` decides which text may become a line of the files that pip reads, and is called where they are written.
+"""
 
 from __future__ import annotations
 
 import posixpath
 import re
+import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import unquote, urlsplit, urlunsplit
+
+from packaging.markers import InvalidMarker, Marker
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
 
 from hpcmod.core.errors import BadInputError
 
-_NAME = re.compile(r"\s*([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?:\[[^\]]*\]\s*)?(?=[<>=!~;@(]|$)")
 _COMMENT = re.compile(r"(?:^|(?<=\s))#.*$")
 _ONLY_COMMENT = re.compile(r"\s*#")
 _INCLUDE = re.compile(r"(?:-r|--requirement|-c|--constraint)(?:[ =]\s*|(?=[^-\s]))(\S.*)")
 _EDITABLE = re.compile(r"(?:-e|--editable)(?:[ =]\s*)(\S.*)")
 _OPTION = re.compile(r"(--?[a-z][a-z-]*)(?:[ =]\s*(\S.*))?")
 _NEXT_OPTION = re.compile(r"\s+(?=-)")
-_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_HASHES = re.compile(r"(?:\s+--hash=[a-z0-9]+:[0-9a-f]+)+$")
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://\S+")
+_LOGIN = re.compile(r"(?<=://)[^/\s@:]*:[^/\s@]*@")
+VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")  # as pip has it
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
+_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.!+_-]*")
 
 _PASSED = {
     "-i": "--index-url", "--index-url": "--index-url", "--pypi-url": "--index-url",
@@ -31,6 +45,7 @@ _IGNORED = {"--only-binary", "--no-binary", "--use-feature"}
 """Options of a requirements file that --build replaces."""
 
 _NO_FILE = "Check the path. `pip freeze` writes such lines for conda's packages: use `pip list --format=freeze`."
+_AS_PIP = "Write it as pip does: einops, 'transformers<5', a URL."
 
 MOST_INCLUDED = 20
 """Maximum number of requirements files that may include one another."""
@@ -45,8 +60,6 @@ class Requirements:
     constraints: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     """Options of pip, each one word: --index-url=..., --pre."""
-    places: tuple[str, ...] = field(default=())
-    """Directories and files on the host that a line names, which pip must be able to read."""
 
 
 NOTHING = Requirements()
@@ -54,18 +67,119 @@ NOTHING = Requirements()
 
 def normalize_package(name: str) -> str:
     """Return the name of a package as package indexes compare it: lower case, with `-` for `.` and `_`."""
-    return re.sub(r"[-_.]+", "-", name).lower()
+    return canonicalize_name(name)
+
+
+@dataclass(frozen=True)
+class _Line:
+    """What a line for pip is about."""
+
+    name: str
+    """Normalized name of the package; empty for a URL or path without one."""
+    place: str = ""
+    """URL or absolute path; empty for a package of an index."""
+
+
+@lru_cache(maxsize=4096)
+def _parse_line(line: str) -> _Line:
+    # pip reads lines as str.splitlines separates them, expands variables, and joins a line that ends in a backslash.
+    if not line.isprintable() or "\\" in line or VARIABLE.search(line):
+        raise BadInputError(f"{line!r} is not a requirement", _AS_PIP)
+    text = _HASHES.sub("", line)
+    is_url = _URL.match(text)
+    if not (is_url or text.startswith("/")):
+        try:
+            parsed = Requirement(text)
+        except InvalidRequirement as err:
+            raise BadInputError(f"{line!r} is not a requirement", _AS_PIP) from err
+        return _Line(normalize_package(parsed.name), parsed.url or "")
+    place, _, marker = text.partition("; " if is_url else ";")
+    place = place.rstrip()
+    try:
+        if marker:
+            Marker(marker)
+    except InvalidMarker as err:
+        raise BadInputError(f"{line!r} is not a requirement: {marker!r} is not a marker", _AS_PIP) from err
+    if (is_url and not _URL.fullmatch(place)) or _NEXT_OPTION.search(place) or _COMMENT.search(place):
+        raise BadInputError(f"{line!r} is not a requirement", _AS_PIP)
+    egg = re.search(r"(?:^|&)egg=([A-Za-z0-9._-]+)", place.partition("#")[2])
+    wheel = re.search(r"(?:^|/)([A-Za-z0-9_.]+)-[^-/]+(?:-[^-/]+)*\.whl\b", place)
+    named = egg or wheel
+    if not is_url and place.endswith("]"):
+        place = place[: place.rindex("[")]
+    return _Line(normalize_package(named[1]) if named else "", place)
+
+
+def check_line(line: str) -> str:
+    """Return a line for pip if it is one requirement: no option, nothing that pip would read as a second line.
+
+    Raises
+    ------
+    BadInputError
+        If it is not.
+    """
+    _parse_line(line)
+    return line
+
+
+def is_package(name: str) -> bool:
+    """Return whether a text is the name of a package."""
+    return bool(_NAME.fullmatch(name))
+
+
+def exact_line(name: str, version: str) -> str:
+    """Return the requirement that only one version of a package meets; empty if they are not a name and a version."""
+    if not (is_package(name) and _VERSION.fullmatch(version)):
+        return ""
+    try:
+        Version(version)
+    except InvalidVersion:
+        return f"{name}==={version}"
+    return f"{name}=={version}"
+
+
+def needs_build(line: str) -> bool:
+    """Return whether a requirement names something else than a wheel, which pip builds whatever its options say."""
+    place = _parse_line(line).place
+    if not place:
+        return False
+    scheme, _, rest = place.rpartition("://")
+    path = unquote(urlsplit(place).path) if scheme else rest
+    return "+" in scheme or posixpath.splitext(posixpath.basename(path))[1] != ".whl"
+
+
+def place_of(line: str) -> str:
+    """Return the path on the host that a requirement or an option names; empty if it names none."""
+    value = line.partition("=")[2] if line.startswith("--") else _parse_line(line).place
+    path = value.removeprefix("file://")
+    return unquote(path.partition("#")[0]) if path != value else value if value.startswith("/") else ""
+
+
+def check_option(word: str) -> str:
+    """Return an option for pip as a line of its file.
+
+    Raises
+    ------
+    BadInputError
+        If it is not one of those that may be there.
+    """
+    name, equals, value = word.partition("=")
+    if name not in _PASSED.values() or not word.isprintable() or "\\" in word:
+        raise BadInputError(f"{word!r} is not an option for pip", "")
+    return f"{name}{equals}{value if VARIABLE.search(value) else shlex.quote(value) if value else ''}"
 
 
 def name_of(line: str) -> str:
     """Return the normalized name of the package that a requirement is about; empty for a URL or path without one."""
-    found = _NAME.match(line)
-    if found:
-        return normalize_package(found[1])
-    egg = re.search(r"(?:^|&)egg=([A-Za-z0-9._-]+)", line.partition("#")[2])
-    wheel = re.search(r"(?:^|/)([A-Za-z0-9_.]+)-[^-/]+(?:-[^-/]+)*\.whl\b", line)
-    chosen = egg or wheel
-    return normalize_package(chosen[1]) if chosen else ""
+    try:
+        return _parse_line(line).name
+    except BadInputError:
+        return ""
+
+
+def is_secret(option: str) -> bool:
+    """Return whether an option has a login, or a variable that may be one."""
+    return bool(VARIABLE.search(option)) or without_credentials(option) != option
 
 
 def without_credentials(text: str) -> str:
@@ -76,6 +190,11 @@ def without_credentials(text: str) -> str:
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     return f"{option}{equals}{urlunsplit((parts.scheme, host, parts.path, '', ''))}"
+
+
+def without_logins(text: str) -> str:
+    """Return a text, such as a requirement or a command, whose URLs have no password."""
+    return _LOGIN.sub("", text)
 
 
 def parse_typed(words: tuple[str, ...], directory: str, exists: Callable[[str], bool]) -> Requirements:
@@ -93,8 +212,7 @@ def parse_typed(words: tuple[str, ...], directory: str, exists: Callable[[str], 
     BadInputError
         If one is neither the requirement of a package nor a URL or path.
     """
-    found = [_check(word.strip(), (directory,), exists) for word in words]
-    return Requirements(tuple(line for line, _ in found), places=tuple(place for _, place in found if place))
+    return Requirements(tuple(_check(word.strip(), (directory,), exists) for word in words))
 
 
 def parse_file(
@@ -137,8 +255,7 @@ def _parse(
                 places = (beside, directory or beside)
                 more = join(*(_parse_option(one, places, exists) for one in _NEXT_OPTION.split(line)))
             else:
-                one, place = _check(line, (directory or beside, beside), exists)
-                more = Requirements((one,), places=(place,) if place else ())
+                more = Requirements((_check(line, (directory or beside, beside), exists),))
             found = join(found, more)
         except BadInputError as err:
             faults.append(err if include else BadInputError(f"{path}:{number}: {err.message}", err.cure))
@@ -158,18 +275,17 @@ def join(*all_of: Requirements) -> Requirements:
         merged(lambda one: one.lines),
         merged(lambda one: one.constraints),
         merged(lambda one: one.options),
-        merged(lambda one: one.places),
     )
 
 
 def _as_constraints(found: Requirements) -> Requirements:
-    return Requirements((), (*found.constraints, *found.lines), found.options, found.places)
+    return Requirements((), (*found.constraints, *found.lines), found.options)
 
 
 def _logical_lines(text: str) -> list[tuple[int, str]]:
     """Return the lines of a requirements file with their numbers: continued lines joined, comments removed."""
     found, waiting, start = [], "", 0
-    for number, line in enumerate(text.lstrip("\ufeff").splitlines(), start=1):
+    for number, line in enumerate(text.lstrip("\ufeff").replace("\t", " ").splitlines(), start=1):
         start = start if waiting else number
         is_comment = _ONLY_COMMENT.match(line)
         if line.endswith("\\") and not is_comment:
@@ -197,8 +313,7 @@ def _parse_option(line: str, directories: Sequence[str], exists: Callable[[str],
     if name not in _PASSED:
         raise BadInputError(f"option {line!r} is not supported", "Remove it; --help lists the options of `hpcmod add`.")
     if value and _PASSED[name] == "--find-links" and "://" not in value:
-        place = _find(value, directories, exists)
-        return Requirements(options=(f"--find-links={place}",), places=(place,))
+        return Requirements(options=(f"--find-links={_find(value, directories, exists)}",))
     return Requirements(options=(f"{_PASSED[name]}={value}" if value else _PASSED[name],))
 
 
@@ -212,25 +327,18 @@ def _find(written: str, directories: Sequence[str], exists: Callable[[str], bool
     return next(filter(exists, places), places[0])
 
 
-def _check(line: str, directories: Sequence[str], exists: Callable[[str], bool]) -> tuple[str, str]:
-    """Return a requirement with its path, if it is one, made absolute; and that path on the host, or nothing."""
-    if not line or line.startswith("-") or _CONTROL.search(line):
-        raise BadInputError(f"{line!r} is not a requirement", "Write it as pip does: einops, 'transformers<5', a URL.")
-    url = line.split(";")[0].split("#")[0]
-    if "://" in url:
-        local = url.partition("file://")[2].strip()
-        if local and not exists(unquote(local)):
-            raise BadInputError(f"{local}: no such file or directory", _NO_FILE)
-        return line, ""
+def _check(line: str, directories: Sequence[str], exists: Callable[[str], bool]) -> str:
+    """Return a requirement with its path, if it is one, made absolute."""
     target, separator, marker = line.partition(";")
     plain = target.strip()
     if plain.endswith("]") and "[" in plain and "]" not in plain[plain.rindex("[") : -1]:
         plain = plain[: plain.rindex("[")]
-    place = _find(plain, directories, exists)
-    if plain.startswith((".", "/")) or plain.endswith((".whl", ".tar.gz", ".zip")):
-        if not exists(place):
-            raise BadInputError(f"{plain}: no such file or directory", "Check the path.")
-        return f"{place}{target.strip()[len(plain) :]}{separator}{marker}", place
-    if not _NAME.match(line):
-        raise BadInputError(f"{line!r} is not a requirement", "Write it as pip does: einops, 'transformers<5', a URL.")
-    return line, ""
+    is_path = plain.startswith((".", "/")) or (plain.endswith((".whl", ".tar.gz", ".zip")) and "://" not in plain)
+    path = _find(plain, directories, exists) if is_path else ""
+    if is_path and not exists(path):
+        raise BadInputError(f"{plain}: no such file or directory", "Check the path.")
+    checked = check_line(f"{path}{target.strip()[len(plain) :]}{separator}{marker}" if is_path else line)
+    local = place_of(checked)
+    if local and not exists(local):
+        raise BadInputError(f"{local}: no such file or directory", _NO_FILE)
+    return checked

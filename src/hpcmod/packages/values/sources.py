@@ -7,10 +7,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from hpcmod.core.errors import BadInputError
 from hpcmod.packages.values.requirement import (
     NOTHING,
     Requirements,
+    check_line,
+    exact_line,
     name_of,
+    needs_build,
     normalize_package,
     parse_file,
     without_credentials,
@@ -133,9 +137,14 @@ def _choose_line(package: PipMetadata) -> tuple[str, str]:
         return "", f"editable, from {direct.path}"
     if direct.kind == "directory":
         return "", f"from {direct.path}; to install a copy: --build {direct.path}"
-    if direct.commit:
-        return "", f"to build it: --build '{package.name} @ {direct.requirement}'"
-    return (f"{package.name} @ {direct.url}" if direct.url.startswith("https://") else package.name), ""
+    line = (
+        f"{package.name} @ {direct.requirement}" if direct.commit or direct.url.startswith("https://") else package.name
+    )
+    try:
+        check_line(exact_line(package.name, package.version))
+        return ("", f"to build it: --build '{line}'") if needs_build(line) else (line, "")
+    except BadInputError:
+        return "", "its metadata is damaged"
 
 
 def parse_list(path: str, read: Callable[[str], str], exists: Callable[[str], bool], directory: str = "") -> Source:
@@ -180,5 +189,5 @@ def _loosen(asked: Requirements, left_out: Sequence[LeftOut]) -> Source:
         lines.append(f"{pin[1]}{pin[2] or ''}{pin[4] or ''}" if pin else line)
         if pin:
             versions.append((normalize_package(pin[1]), pin[3]))
-    rest = Requirements(tuple(lines), asked.constraints, asked.options, asked.places)
+    rest = Requirements(tuple(lines), asked.constraints, asked.options)
     return Source(rest, tuple(versions), tuple(left_out))

@@ -9,15 +9,17 @@ from dataclasses import asdict, dataclass, field, replace
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.values.json_form import parse_json
 from hpcmod.core.values.strict_json import show_value
-from hpcmod.packages.values.conda import NO_CONDA, CondaPart
+from hpcmod.modules.values.place import active_link, parse_active_link
+from hpcmod.packages.values.conda import NO_CONDA, CondaPart, check_conda
 from hpcmod.packages.values.files import PlacedFiles, parse_placed
-from hpcmod.packages.values.requirement import name_of, normalize_package
+from hpcmod.packages.values.requirement import check_line, exact_line, is_package, name_of, normalize_package
 
 STATE_VERSION = 1
 """Version of the format of a state's record."""
 
 _LIMIT = 8 << 20  # bytes of a record
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_PYTHON = re.compile(r"\d+(?:\.\d+)+")
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Locked:
     @property
     def pin(self) -> str:
         """Return the requirement that only this version meets."""
-        return f"{self.name}=={self.version}"
+        return exact_line(self.name, self.version)
 
 
 @dataclass(frozen=True)
@@ -117,13 +119,30 @@ def parse_state(text: bytes, origin: str) -> State:
     """
     try:
         state = parse_json(State, text, origin, limit=_LIMIT, version=("state", STATE_VERSION))
-        of_conda = (each.sha256 for each in state.conda.packages)
-        for sha256 in (state.sha256, *(each.sha256 for each in state.locked), *of_conda):
-            if sha256 and not _SHA256.fullmatch(sha256):
-                raise BadInputError(f"{origin}: sha256: expected 64 hexadecimal digits, found {show_value(sha256)}")
+        _check(state, origin)
+        check_conda(state.conda)
         files = tuple(parse_placed(f"{each.source}:{each.place}", "/") for each in state.files)
         return replace(state, parent=state.parent or None, files=files)
     except BadInputError as err:
         raise BadInputError(
             f"the record of this state is damaged: {err.message}", "Use another state: hpcmod packages NAME --use N"
         ) from err
+
+
+def _check(state: State, origin: str) -> None:
+    """Check all text of a record that becomes part of a file, an option or a path."""
+    for line in state.requirements:
+        check_line(line)
+    for package in state.locked:
+        if not package.pin or package.name != normalize_package(package.name):
+            raise BadInputError(f"{origin}: {package.name!r} {package.version!r} is not a package and its version")
+    sums = (state.sha256, *(package.sha256 for package in state.locked))
+    wrong = [("sha256", sha256, "64 hexadecimal digits") for sha256 in sums if sha256 and not _SHA256.fullmatch(sha256)]
+    wrong += [("allowed", name, "the name of a package") for name in state.allowed if not is_package(name)]
+    wrong += [("tag", state.tag, "a Python and an image")] if parse_active_link(active_link(state.tag)) is None else []
+    wrong += [("image", state.image, "a sha256")] if not _SHA256.fullmatch(state.image) else []
+    wrong += [("python", state.python, "a version")] if not _PYTHON.fullmatch(state.python) else []
+    shown = (*state.options, *state.from_image, state.module, state.time, state.user, state.action, state.reference)
+    wrong += [("text", text, "printable text") for text in shown if not text.isprintable()]
+    for key, value, expected in wrong:
+        raise BadInputError(f"{origin}: {key}: expected {expected}, found {show_value(value)}")

@@ -11,9 +11,10 @@ import pytest
 from hpcmod.core.errors import NotFoundError
 from hpcmod.packages.cli.wanted import WantedFlags, read_wanted, tell_conda
 from hpcmod.packages.values.conda import NO_CONDA, CondaPart
+from hpcmod.packages.values.lockfile import render_package_lock
 from hpcmod.packages.values.plan import PipOptions
 from tests.calls import hpcmod
-from tests.package_states import make_state
+from tests.package_states import NEEDY, make_state
 from tests.unit.packages.values.test_conda import HTSLIB, PART, SAMTOOLS
 
 NONE = WantedFlags(None, (), (), False, False, (), (), (), (), None)
@@ -40,7 +41,7 @@ def test_options_become_words_for_pip(tmp_path: Path) -> None:
         f"--find-links={tmp_path}",
         "--no-index",
     )
-    assert flags.pip_options() == PipOptions(words, build=True, places=(str(tmp_path),))
+    assert flags.pip_options() == PipOptions(words, build=True)
 
 
 @pytest.mark.parametrize(
@@ -89,9 +90,9 @@ def test_an_environment_file_adds_its_packages_and_channels_and_its_part_for_pip
 
 
 def test_a_lock_names_all_packages_and_nothing_else_is_given(here: Path) -> None:
-    line = f"needy==1.0 --hash=sha256:{'a' * 64}"
-    (here / "my.lock").write_text(f"# requirement: needy\n# replaces: torch\n{line}\n")
-    flags = replace(NONE, lock_file="my.lock", allow_replace=("numpy",))
+    line = f"{NEEDY.pin} --hash=sha256:{NEEDY.sha256}"
+    (here / "pylock.toml").write_text(render_package_lock(make_state(1, NEEDY, allowed=("torch",))))
+    flags = replace(NONE, lock_file="pylock.toml", allow_replace=("numpy",))
     wanted = read_wanted(flags)
     assert (wanted.added.lines, wanted.locked) == (("needy",), (line,))
     assert wanted.allowed == ("numpy", "torch")

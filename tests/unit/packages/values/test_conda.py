@@ -1,4 +1,4 @@
-"""Requirements, channels, records and lock lines of conda packages."""
+"""Requirements, channels, and records of conda packages."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from hpcmod.packages.values.conda import (
     NO_CONDA,
     CondaPackage,
     CondaPart,
+    check_conda,
     conda_name,
     find_changed_files,
     merge_conda,
     package_of_url,
     parse_channels,
-    parse_conda_lock,
     parse_conda_specs,
-    render_conda_lock,
     with_times,
 )
 
@@ -114,21 +113,14 @@ def test_a_channel_that_a_requirement_names_is_used(
     assert merge_conda(NO_CONDA, CondaPart((spec,), given)).channels == channels
 
 
-def test_a_lock_has_url_and_hash_of_each_package_and_is_read_back() -> None:
-    text = "\n".join(render_conda_lock(PART)) + "\n"
-    found = parse_conda_lock(text, "my.lock")
-    assert (found.requirements, found.channels, found.exact) == (PART.requirements, PART.channels, True)
-    assert [(one.name, one.version, one.build, one.url, one.sha256) for one in found.packages] == [
-        (one.name, one.version, one.build, one.url, one.sha256) for one in PART.packages
-    ]
-    assert parse_conda_lock("# conda install is what we did before\neinops==1\n", "my.lock") == NO_CONDA
-
-
-@pytest.mark.parametrize("old", ["--hash", "a" * 64, "https://", "samtools-1.19-h5_0.conda"])
-def test_a_damaged_lock_is_refused(old: str) -> None:
-    text = "\n".join(render_conda_lock(PART))
+@pytest.mark.parametrize(
+    "damage",
+    [{"requirements": ("--target=/x",)}, {"channels": ("x\ny",)}, {"packages": (replace(SAMTOOLS, name="../x"),)}],
+)
+def test_conda_packages_of_records_and_locks_are_checked(damage: dict[str, tuple[str, ...]]) -> None:
+    check_conda(PART)
     with pytest.raises(BadInputError):
-        parse_conda_lock(text.replace(old, "x", -1), "my.lock")
+        check_conda(replace(PART, **damage))  # type: ignore[arg-type]
 
 
 def test_the_url_of_something_else_is_refused() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -33,6 +34,7 @@ def test_the_images_packages_are_constraints() -> None:
     assert make_constraints(TARGET.packages, ["Torch", "typing-extensions"]) == ("pip==26.3",)
     odd = (Package("a", "1"), Package("A", "2"), Package("b", "not a version"), Package("-r x", "1"))
     assert make_constraints(odd, ()) == ("a==1",)  # Python imports the first of the two
+    assert make_constraints((Package("old", "1.0-unknown"),), ()) == ("old===1.0-unknown",)
 
 
 def test_existing_packages_keep_their_version_and_newly_requested_ones_do_not() -> None:
@@ -73,17 +75,65 @@ def test_pip_installs_wheels_into_the_directory_that_is_packed() -> None:
     assert without.argv[1] == "/user-software/.hpcmod/pip"
 
 
-def test_options_with_variables_are_where_pip_expands_them() -> None:
-    index = "--extra-index-url=https://me:${TOKEN}@example.org/simple"
-    made = plan("x", pip=PipOptions((index, "--pre")))
-    assert (made.pip_file, index in made.argv, "--pre" in made.argv) == ((index, *made.lines), False, True)
+@pytest.mark.parametrize("login", ["me:${TOKEN}", "me:secret"])
+def test_options_with_logins_are_not_in_the_list_of_processes_or_a_plan(login: str) -> None:
+    index = f"--extra-index-url=https://{login}@example.org/simple"
+    made = plan(
+        "x",
+        f"y @ https://{login}@example.org/y-1-py3-none-any.whl" if "$" not in login else "y",
+        pip=PipOptions((index, "--pre")),
+    )
+    assert made.requirements_file == (index, "--pre", *made.lines)
+    assert not [word for word in made.argv if word in (index, "--pre")]
+    shown = "\n".join(render_state_plan(made))
+    assert "option for pip: --extra-index-url=https://example.org/simple" in shown and login not in shown
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("x @ https://evil/x-1.0.tar.gz", "https://evil/x-1.0.tar.gz#egg=x", "git+https://evil/x.whl#egg=x", "/w/x"),
+        *("x @ https://evil/x-1.0.tar.gz?y=/x.whl", "x @ https://evil/.whl", "x @ file:///w/x-1.0.zip", "/w/x.tar.gz"),
+    ],
+)
+@pytest.mark.parametrize("way", ["requirement", "constraint", "lock", "state"])
+def test_without_build_nothing_is_built(line: str, way: str) -> None:
+    change = {
+        "requirement": PackageChange(Requirements((line,))),
+        "constraint": PackageChange(Requirements(("x",), constraints=(line,))),
+        "lock": PackageChange(Requirements(("x",)), locked=(line,)),
+        "state": PackageChange(Requirements(("y",))),
+    }[way]
+    parent = make_state(1, EINOPS, requirements=(line,)) if way == "state" else None
+    make = partial(make_state_plan, TARGET, directory="/d", number=2, parent=parent)
+    with pytest.raises(BadInputError, match="is not a wheel") as caught:
+        make(change)
+    assert "--build" in caught.value.cure
+    assert make(replace(change, pip=PipOptions(build=True))).requirements_file
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x\n--no-binary=x",
+        "--index-url=http://evil",
+        "x\x85-e /evil",
+        "/w/x.whl\\",
+        "x --pre",
+        "https://e/x.whl -e /evil",
+    ],
+)
+def test_what_is_not_one_requirement_never_reaches_pips_files(text: str) -> None:
+    for made in (replace(plan("x"), lines=(text,)), replace(plan("x"), constraints=(text,))):
+        with pytest.raises(BadInputError, match="is not a requirement"):
+            print(made.requirements_file, made.constraints_file)
 
 
 def test_pip_can_read_every_local_file_that_is_named() -> None:
-    pip = PipOptions(("--index-url=file:///mirror/simple", "--no-index"), places=("/wheels",))
+    pip = PipOptions(("--index-url=file:///mirror/simple", "--no-index"), build=True)
     lines = ("one @ file:///w/one-1.0.whl ; python_version > '3'", "file:///w/a%20b.whl#sha256=aa", "/w/project[dev]")
-    assert plan(*lines, "einops", "git+https://example.org/x.git", pip=pip).pip.places == (
-        "/wheels", "/w/one-1.0.whl", "/w/a b.whl", "/w/project", "/mirror/simple",
+    assert plan(*lines, "einops", "git+https://example.org/x.git", pip=pip).places == (
+        "/mirror/simple", "/w/one-1.0.whl", "/w/a b.whl", "/w/project",
     )  # fmt: skip
 
 

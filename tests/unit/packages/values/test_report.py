@@ -79,3 +79,14 @@ def test_credentials_are_not_kept() -> None:
     assert without_credentials("--index-url=https://u:p@h/s?t=1") == "--index-url=https://h/s"
     assert without_credentials("--no-index") == "--no-index"
     assert without_credentials("file:///a/b.whl") == "file:///a/b.whl"
+
+
+def test_an_index_that_cannot_be_reached_is_named_with_the_reason() -> None:
+    said = (
+        "WARNING: Retrying (Retry(total=4)) after connection broken by 'NameResolutionError(\"<pip._vendor.urllib3"
+        ".connection.HTTPSConnection object at 0x7f>: Failed to resolve 'pypi.example.org' ([Errno -2] Name or "
+        "service not known)\")': /simple/x/\nERROR: No matching distribution found for x\n"
+    )
+    fault = explain_failure(PLAN, said, temporary="/tmp", unread=["/etc/pip.conf"])
+    assert "does not read /etc/pip.conf" in fault.cure
+    assert "cannot be reached (Failed to resolve 'pypi.example.org'" in fault.message

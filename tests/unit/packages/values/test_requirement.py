@@ -3,7 +3,14 @@ from __future__ import annotations
 import pytest
 
 from hpcmod.core.errors import BadInputError
-from hpcmod.packages.values.requirement import Requirements, name_of, normalize_package, parse_file, parse_typed
+from hpcmod.packages.values.requirement import (
+    Requirements,
+    name_of,
+    normalize_package,
+    parse_file,
+    parse_typed,
+    place_of,
+)
 
 FILES = {
     "/w/requirements.txt": """\
@@ -44,7 +51,6 @@ def test_requirements_files_are_read_as_people_write_them() -> None:
         ),
         constraints=("numpy<3",),
         options=("--extra-index-url=https://user:secret@example.org/simple", "--find-links=/w/wheels"),
-        places=("/w/wheels", "/w/local/one-1.0-py3-none-any.whl"),
     )
 
 
@@ -115,7 +121,7 @@ def test_faults_name_file_and_line(text: str, said: str) -> None:
 def test_words_of_a_command_line_are_checked_and_paths_made_absolute() -> None:
     found = parse_typed(("einops", "./dist/x-1.0-py3-none-any.whl[extra]"), "/here", lambda _: True)
     assert found.lines == ("einops", "/here/dist/x-1.0-py3-none-any.whl[extra]")
-    assert found.places == ("/here/dist/x-1.0-py3-none-any.whl",)
+    assert place_of(found.lines[1]) == "/here/dist/x-1.0-py3-none-any.whl"
     for word in ("--target=/x", "-e", "", "a b", "./missing"):
         with pytest.raises(BadInputError):
             parse_typed((word,), "/here", lambda _: False)

@@ -35,6 +35,8 @@ def test_installed_packages_are_taken_with_their_versions() -> None:
         ),
         ({"url": "https://x/x.whl", "archive_info": {}}, "x @ https://x/x.whl", None),
         ({"url": "file:///tmp/x.whl", "archive_info": {}}, "x", None),
+        ({"url": "https://x/x.tar.gz", "archive_info": {}}, None, "to build it: --build 'x @ https://x/x.tar.gz'"),
+        ({"url": "https://x/x.whl -e /evil", "archive_info": {}}, None, "its metadata is damaged"),
     ],
 )
 def test_where_a_package_came_from_decides(values: dict[str, object], line: str | None, reason: str | None) -> None:
