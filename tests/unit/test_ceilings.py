@@ -35,12 +35,12 @@ CEILINGS = {
     "tests/e2e": 3600,
     "tests/faults": 2020,
     "tests/fuzz": 850,
-    "tests/integration": 13415,  # 200 more: images without bash, Tcl, a module in one command; it keeps its machine
+    "tests/integration": 13520,  # 105 more: attacks of a colleague; 200: images without bash, Tcl, a module in one command
     "tests/jobs": 2690,
     "tests/logs": 1360,
     "tests/lumi": 980,
     "tests/planted": 210,
-    "tests/unit": 54500,  # 100 more: limits of partitions, entry scripts, the machine of an installation
+    "tests/unit": 54580,  # 80 more: what reaches pip; 100 more: limits of partitions, entry scripts, the machine of an installation
     "docs": 90,
     "docs/explanation": 980,  # 30 more: five lines for each room
     "docs/how-to": 4260,  # 60 more: the page of that command
