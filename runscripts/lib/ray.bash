@@ -21,7 +21,7 @@ launch_by_ray() { # NODES -> _launch
   number_of "${_told[RUN]:-$PPID}"
   ! is_number "${_told[RUN]-}" || REPLY=${_told[RUN]}
   _ray_node=$NODE_RANK _ray_head=$MASTER_ADDR:$MASTER_PORT _ray_directory=ray-$UID-$REPLY-${_step:-0}-$_job_restarts
-  _ray=(-m ray.scripts.scripts symmetric-run --address "$_ray_head" --min-nodes "$1" "${options[@]}")
+  _ray=(-c "$_ray_start" symmetric-run --address "$_ray_head" --min-nodes "$1" "${options[@]}")
   [[ ${_asked[no-python]} ]] || _ray_python=(python)
   _launch=("${_ray[@]}" -- "${_ray_python[@]}")
   mirror_for_ray
@@ -43,10 +43,14 @@ mirror_for_ray() {
   [[ ! ${CUDA_VISIBLE_DEVICES-} ]] || put CUDA_VISIBLE_DEVICES "$HIP_VISIBLE_DEVICES" 'what ROCR_VISIBLE_DEVICES leaves'
 }
 
+# As `python -m ray.scripts.scripts`, which would import from the working directory first.
+_ray_start='import sys; sys.path[:] = filter(None, sys.path)
+import runpy; runpy.run_module("ray.scripts.scripts", run_name="__main__", alter_sys=True)'
 # Ray's release, this node's address in the network of the first one, and the options for ports that Ray would otherwise give
 # the same number on each node, or for each user.
 _ray_facts='
-import random, socket, sys
+import sys; sys.path[:] = filter(None, sys.path)
+import random, socket
 from importlib import metadata, util
 head, node = sys.argv[1].rpartition(":")[0], sys.argv[2]
 family, kind, _, _, place = socket.getaddrinfo(head, 9, type=socket.SOCK_DGRAM)[0]
@@ -62,7 +66,8 @@ print(*("--%s-port=%d" % (name, next(free)) for name in names))'
 
 # The program gets the signals that Ray ignores, and its process ID is known.
 _ray_program='
-import os, signal, sys
+import sys; sys.path[:] = filter(None, sys.path)
+import os, signal
 for number in signal.SIGUSR1, signal.SIGUSR2:
     signal.signal(number, signal.SIG_DFL)
 with open(sys.argv[1], "w") as file:

@@ -13,8 +13,20 @@ from tests.stack import Done, EasyBuild, Stack, run
 
 pytestmark = pytest.mark.stack
 
-NAMES = ("easybuild", "hpcmod", "json", "logging", "sitecustomize")
-"""Modules that `eb` or its Python imports early."""
+NAMES = (
+    "compileall",
+    "easybuild",
+    "hpcmod",
+    "importlib",
+    "json",
+    "logging",
+    "os",
+    "pip",
+    "runpy",
+    "sitecustomize",
+    "socket",
+)
+"""Modules that Python imports for `eb`, for pip, or for our programs on nodes."""
 
 
 @pytest.fixture(scope="module")
@@ -82,3 +94,21 @@ def test_a_relative_path_means_that_easyconfig(eb: EasyBuild, here: Path) -> Non
 def test_other_verbs_run_no_program_of_the_working_directory(eb: EasyBuild, here: Path, words: tuple[str, ...]) -> None:
     hpcmod(eb, here, *words)
     assert not (here / "ran").exists(), (here / "ran").read_text()
+
+
+def test_pip_and_the_programs_on_nodes_import_nothing_from_there(eb: EasyBuild, here: Path) -> None:
+    assert hpcmod(eb, here, "install", "Toy/1.0").returncode == 0
+    offline = ("--no-index", "--wheel-dir", str(eb.stack.wheels))
+    for words, code in (
+        (("add", "Toy", "filelock", *offline), 0),
+        (("rebase", "Toy", "--dry-run", *offline), 0),
+        (("exec", "Toy", "list-packages"), 0),
+        (("kernel", "Toy"), 7),  # there is no ipykernel, as Python in the image says
+        (("site", "new"), 0),
+        (("doctor",), None),
+    ):
+        done = hpcmod(eb, here, *words)
+        assert code in (None, done.returncode), (words, done.stdout + done.stderr)
+        assert not (here / "ran").exists(), (words, (here / "ran").read_text())
+    packages = hpcmod(eb, here, "exec", "Toy", "list-packages").stdout
+    assert "filelock" in packages

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.core.registry import ROOMS
+from hpcmod.core.values.text import away_from_here
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PACKAGE = CHECKOUT / "src" / "hpcmod"
@@ -210,6 +211,74 @@ def test_values_and_text_import_only_values_text_and_errors() -> None:
         if not {"values", "text", "errors"} & set(dotted.split("."))
     ]
     assert not wrong, "\n".join(wrong)
+
+
+SAFE = "import sys; sys.path[:] = filter(None, sys.path)"
+"""Statement of a program for `python -c` that takes the working directory, where others may write, off its path."""
+
+SAFE_ARGUMENTS = {
+    "src/hpcmod/runs/bandwidth/steps.py": "bandwidth_program()",  # its file begins with the statement
+    "src/hpcmod/runs/cli/check.py": "PROGRAM",  # made by away_from_here
+    "src/hpcmod/doctor/survey.py": "_OURS",  # made by away_from_here
+    "src/hpcmod/images/inspect/contents.py": "''",  # imports nothing, and Python 2 has no -I
+    "src/hpcmod/notebooks/values/server.py": "'RUN_MODULE'",  # replaced by what away_from_here makes
+}
+"""What files pass after -c, with the reason why it imports nothing from there."""
+
+
+def starts_of_python(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the lists of words with `-c` or `-m`, without those for shells and options of our own commands."""
+    tree = parse(path)
+    for text in (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)):
+        if isinstance(text, str) and text.count("\n") > 3 and "import " in text and "sys.executable" in text:
+            yield from starts_in(ast.parse(text))
+    yield from starts_in(tree)
+
+
+def starts_in(tree: ast.AST) -> Iterator[tuple[int, list[str]]]:
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.List, ast.Tuple)):
+            words = [ast.unparse(word) for word in node.elts]
+            at = next((number for number, word in enumerate(words) if word in ("'-c'", "'-m'")), 0 if words else -1)
+            if at >= 0 and words[at] in ("'-c'", "'-m'") and words[at - 1].strip("'") not in ("sh", "bash"):
+                yield node.lineno, words
+
+
+def is_safe_start(path: Path, words: list[str]) -> bool:
+    if "'-I'" in words:
+        return True
+    after = words[words.index("'-c'") + 1 :][:1] if "'-c'" in words else []
+    return bool(after) and (after[0].startswith("away_from_here(") or SAFE_ARGUMENTS.get(name_of(path)) == after[0])
+
+
+def test_no_python_that_we_start_imports_from_the_working_directory() -> None:
+    starts = [(path, line, words) for path in SOURCES for line, words in starts_of_python(path)]
+    starts = [one for one in starts if one[2][0] not in ("'-c'", "'-m'") or len(one[2]) > 2]  # not a pair of options
+    assert len(starts) >= 12
+    assert [f"{name_of(path)}:{line}: {words}" for path, line, words in starts if not is_safe_start(path, words)] == []
+    assert away_from_here("").startswith(SAFE)
+    ranks = (PACKAGE / "runs/bandwidth/ranks.py").read_text()
+    assert re.search(
+        r"^from __future__.*\n\nimport sys\n\nsys\.path\[:\] = filter\(None, sys\.path\)", ranks, re.MULTILINE
+    )
+
+
+def test_no_python_of_the_run_scripts_imports_from_the_working_directory() -> None:
+    unsafe, seen = [], 0
+    for path in sorted((CHECKOUT / "runscripts").rglob("*")):
+        text = path.read_text() if path.is_file() and path.suffix not in (".py", ".lua", ".tcl") else ""
+        lines = text.splitlines()
+        for number, line in enumerate(lines):
+            for match in re.finditer(r"(?:python3?|\$REPLY|\$python)\"?((?: -\w)*) -([cm]) \S|_ray=\(-([cm]) ", line):
+                seen += 1
+                program = re.search(r"\$(_ray_\w+)", line)
+                named = f"{program[1]}='" if program else ""
+                start = text.partition(named)[2].lstrip("\n") if named else ""
+                apart = lines[number - 1].startswith("cd / ")
+                if not (" -I" in (match[1] or "") or start.startswith(SAFE) or apart or line.startswith("#")):
+                    unsafe.append(f"{path.name}:{number + 1}: {line.strip()}")
+    assert seen >= 8
+    assert unsafe == []
 
 
 def module_name(path: Path) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from hpcmod.core.errors import HpcmodError
 from hpcmod.core.process import run
 from hpcmod.core.values.finding import FAIL, OK, WARN, Finding
+from hpcmod.core.values.text import away_from_here
 from hpcmod.core.which import which
 from hpcmod.machine.machine import load_site
 from hpcmod.machine.module_tool import COMMANDS, EB_SYNTAX, EB_TOOL, LMOD, find_module_tool
@@ -104,7 +105,7 @@ def _check_eb(environ: Mapping[str, str]) -> Iterator[Finding]:
     python = environ.get("EB_PYTHON") or "python3"
     included = bool(environ.get("EASYBUILD_INCLUDE_EASYBLOCKS"))
     module = "hpcmod" if included else "easybuild.easyblocks.generic.containermodule"
-    if run([python, "-c", f"import {module}"], env=isolated(environ), cwd=Path("/")).status == 0:
+    if run([python, "-c", away_from_here(f"import {module}")], env=isolated(environ), cwd=Path("/")).status == 0:
         yield Finding(OK, "easyblock", f"{python} imports {module}")
     else:
         cure = 'Activate the Python environment that hpcmod is installed in, or: eval "$(hpcmod site env)"'

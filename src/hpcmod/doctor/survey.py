@@ -14,6 +14,7 @@ from typing import Any
 from hpcmod.core.errors import HpcmodError, LackingError
 from hpcmod.core.process import run
 from hpcmod.core.resources import node_program
+from hpcmod.core.values.text import away_from_here
 from hpcmod.core.which import which
 from hpcmod.doctor.values.draft import MachineEvidence
 from hpcmod.doctor.values.survey import NodeSurvey, parse_survey
@@ -30,7 +31,7 @@ _PATIENCE = 60.0  # seconds for a program of this node
 _LONG = 600.0  # seconds until a node of a partition is free, and has answered
 _LARGEST = 1 << 20  # bytes that are read of a file
 _NET, _CARDS, _CXI = Path("/sys/class/net"), Path("/sys/class/infiniband"), Path("/sys/class/cxi")
-_OURS = "from hpcmod.core.cli.main import main; main()"
+_OURS = away_from_here("from hpcmod.core.cli.main import main; main()")
 _FACTS = ("site", "new", "--facts")
 
 
@@ -80,7 +81,7 @@ def name_machine(cluster: Cluster | None) -> str:
 def survey_here(environ: Mapping[str, str]) -> dict[str, Any]:
     """Return what this node says: facts of the node program, and texts of files and programs, by name."""
     question = json.dumps({"tools": True})
-    done = run([sys.executable, "-c", node_program(), question], env=environ, timeout=_PATIENCE)
+    done = run([sys.executable, "-I", "-S", "-c", node_program(), question], env=environ, timeout=_PATIENCE)
     pieces = [line.split(" ", 3)[3].rstrip("|") for line in done.stdout.splitlines() if line.startswith("hpcmod ")]
     facts = json.loads("".join(pieces)) if pieces else {"host": socket.gethostname().partition(".")[0]}
     return {"facts": facts, "texts": dict(_find_texts(environ))}

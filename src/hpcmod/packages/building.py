@@ -243,7 +243,7 @@ def _compile(plan: StatePlan, layer: Path, packages: Path, builder: Builder) -> 
         If the disk is full: without some of the compiled modules, equal packages would not give equal files.
     """
     inside = f"{USER_LAYER_IN_CONTAINER}/{packages.relative_to(layer)}"
-    argv = [plan.target.python.executable, "-s", "-S", "-m", "compileall", "-q", "-f", "-j", "0"]
+    argv = [plan.target.python.executable, "-I", "-S", "-m", "compileall", "-q", "-f", "-j", "0"]
     argv += ["--invalidation-mode", "unchecked-hash", inside]
     done = run(
         [*_container(plan, layer, builder), *argv], env=container_environment(builder.environ), stdin="", tied=True

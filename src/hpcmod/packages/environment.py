@@ -166,7 +166,7 @@ def _compile(base: BaseImage, layer: Path, prefix: Prefix, builder: Builder) -> 
     own = prefix.directory / "bin" / f"python{prefix.python}"
     python = f"{here}/bin/python{prefix.python}" if own.exists() else f"{prefix.inside}/bin/python{prefix.python}"
     argv = [builder.runtime, "exec", "--bind", str(Bind(str(layer), USER_LAYER_IN_CONTAINER)), base.sif]
-    argv += [python, "-m", "compileall", "-q", "-j", "0", "--invalidation-mode", "unchecked-hash"]
+    argv += [python, "-I", "-m", "compileall", "-q", "-j", "0", "--invalidation-mode", "unchecked-hash"]
     argv += ["-s", here, "-p", prefix.inside, f"{here}/{library}"]
     done = run(argv, env=container_environment(builder.environ), stdin="", tied=True)
     said = f"{done.stdout}\n{done.stderr}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hpcmod.core.errors import LackingError
 from hpcmod.core.process import run
 from hpcmod.core.text.quote import sh_word
+from hpcmod.core.values.text import away_from_here
 from hpcmod.modules.installed import Installed
 
 
@@ -25,7 +26,7 @@ def check_python_module(installed: Installed, module: str, package: str) -> None
     if any(one.name.lower() == package for one in installed.record.packages):
         return
     code = f"import importlib.util; print(importlib.util.find_spec({module!r}) is None)"
-    done = run([str(installed.program), "exec", "--", "python", "-c", code])
+    done = run([str(installed.program), "exec", "--", "python", "-c", away_from_here(code)])
     answer = done.stdout.strip()
     if answer == "False":
         return

@@ -17,6 +17,14 @@ def is_file_name(text: str) -> bool:
     return bool(_FILE_NAME.fullmatch(text))
 
 
+def away_from_here(code: str) -> str:
+    """Return a program for `python -c` that imports nothing from the working directory, where others may write.
+
+    For Pythons that must see the user's site-packages and PYTHONPATH; all others get -I.
+    """
+    return f"import sys; sys.path[:] = filter(None, sys.path)\n{code}"
+
+
 def check_plain(text: str, what: str) -> str:
     r"""Return the string if it contains no control character.
 

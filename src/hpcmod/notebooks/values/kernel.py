@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hpcmod.core.errors import BadInputError
-from hpcmod.core.values.text import check_plain
+from hpcmod.core.values.text import away_from_here, check_plain
 
 _NAME = re.compile(r"[a-z0-9._-]+")
 """Names of kernels that all Jupyter clients accept."""
@@ -71,8 +71,8 @@ def make_kernel(
         _CONNECTION,
         "--",
         "python",
-        "-m",
-        "ipykernel_launcher",
+        "-c",
+        away_from_here("from ipykernel.kernelapp import launch_new_instance; launch_new_instance()"),
         "-f",
         _CONNECTION,
     )

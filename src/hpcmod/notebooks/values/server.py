@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from hpcmod.core.values.text import away_from_here
 from hpcmod.jobs.values.allocation import LOGIN_VARIABLE, NODE_VARIABLE
 
 KINDS = {"lab": ("jupyterlab", "lab"), "notebook": ("notebook", "tree")}
@@ -45,10 +46,16 @@ place = os.path.dirname(os.path.abspath(__file__))
 os.environ["JUPYTER_RUNTIME_DIR"] = os.path.join(place, "runtime")
 os.environ["JUPYTER_TOKEN_FILE"] = os.path.join(place, "token")
 options = ["--no-browser", "-y", f"--ip={address}", f"--port={port}", "--port-retries=50"]
-os.execv(sys.executable, [sys.executable, "-m", module, *options])
+os.execv(sys.executable, [sys.executable, "-c", "RUN_MODULE", module, *options])
 '''
 
-SERVER = _SERVER.replace("NODE_VARIABLE", NODE_VARIABLE).replace("LOGIN_VARIABLE", LOGIN_VARIABLE)
+_RUN_MODULE = "import runpy, sys; runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
+
+SERVER = (
+    _SERVER.replace("NODE_VARIABLE", NODE_VARIABLE)
+    .replace("LOGIN_VARIABLE", LOGIN_VARIABLE)
+    .replace('"RUN_MODULE"', repr(away_from_here(_RUN_MODULE)))
+)
 """Python program that runs in the container. The token is in a file, because others see a program's arguments."""
 
 

@@ -145,7 +145,7 @@ class StatePlan:
     def argv(self) -> tuple[str, ...]:
         """Return the command that runs in the container."""
         python = f"{self.target.venv}/bin/python"
-        run_pip = (python, "-m", "pip") if self.target.find("pip") else (python, OWN_PIP)
+        run_pip = (python, "-I", "-m", "pip") if self.target.find("pip") else (python, OWN_PIP)
         wheels = () if self.pip.build else ("--only-binary=:all:",)
         return (
             *run_pip, "install", "--no-compile", "--no-input", "--disable-pip-version-check",

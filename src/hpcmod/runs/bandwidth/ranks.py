@@ -6,10 +6,13 @@ LAST size in bytes, REPEATS, and the collectives.
 
 from __future__ import annotations
 
+import sys
+
+sys.path[:] = filter(None, sys.path)  # nothing is imported from the working directory, where others may write
+
 import importlib
 import os
 import socket
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable

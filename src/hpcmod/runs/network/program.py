@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-PROGRAM = r'''
+from hpcmod.core.values.text import away_from_here
+
+PROGRAM = away_from_here(r'''
 """All-reduce a small tensor over each library of the image, and report every result in one line."""
 import json
 import os
@@ -140,7 +142,7 @@ def main():
 
 
 main()
-'''
+''')
 """Standard library only, besides what the image has: PyTorch and mpi4py. Its argument is a timeout in seconds."""
 
 DEBUG = {

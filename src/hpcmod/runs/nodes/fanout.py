@@ -45,7 +45,7 @@ def ask_tasks(step: Sequence[str], program: str, *words: str, environ: Mapping[s
     """
     lines = AnswerLines()
     status = follow(
-        [*step, "python3", "-c", program, *words],
+        [*step, "python3", "-I", "-S", "-c", program, *words],
         log=Path(os.devnull),
         env=_host_environment(environ),
         cwd=Path.cwd(),

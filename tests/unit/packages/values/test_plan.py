@@ -67,7 +67,7 @@ def test_with_one_hash_all_packages_get_theirs() -> None:
 
 def test_pip_installs_wheels_into_the_directory_that_is_packed() -> None:
     argv = plan("x").argv
-    assert argv[:4] == ("/user-software/venv/pytorch/bin/python", "-m", "pip", "install")
+    assert argv[:4] == ("/user-software/venv/pytorch/bin/python", "-I", "-m", "pip")
     assert "--only-binary=:all:" in argv
     assert "--no-index" in argv
     assert "--only-binary=:all:" not in plan("x", pip=PipOptions(build=True)).argv
@@ -142,7 +142,7 @@ def test_the_dry_run_says_what_would_be_where() -> None:
     assert "state: /sets/default/states/2-cp312-555555555555.squashfs" in lines
     assert "constraints: 2 packages of the image" in lines
     assert "may replace: torch" in lines
-    assert any(line.startswith("in the container: /user-software/venv/pytorch/bin/python -m pip") for line in lines)
+    assert any(line.startswith("in the container: /user-software/venv/pytorch/bin/python -I -m pip") for line in lines)
 
 
 def test_only_added_packages_can_be_dropped() -> None:
