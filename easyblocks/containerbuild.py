@@ -22,8 +22,7 @@ from easybuild.tools.filetools import mkdir
 
 from hpcmod import __version__
 from hpcmod.core.progress import ProgressLine
-from hpcmod.images.acquire.source import find_source, make_source
-from hpcmod.images.sif.reader import architecture_name
+from hpcmod.images import architecture_name, find_source, make_source
 
 BUILD_PARAMETERS = {
     "base_image": ("", "Base image, instead of the recipe's: docker://..., oci:DIRECTORY, ..."),
@@ -118,7 +117,7 @@ class ContainerBuild(ContainerModule):
     def build_options(self):
         """Build options for this machine."""
         from hpcmod.building.image import BuildOptions
-        from hpcmod.images.settings import parse_compression
+        from hpcmod.images import parse_compression
 
         return BuildOptions(
             environ={"HPCMOD_BUILD_DIR": build_path(), **os.environ},

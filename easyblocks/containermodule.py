@@ -25,7 +25,7 @@ from easybuild.tools.utilities import trace_msg
 
 from hpcmod import __version__
 from hpcmod.catalogue.visible.notices import look_for_notices
-from hpcmod.compat.fit import check_fit
+from hpcmod.compat import check_fit
 from hpcmod.core import resources
 from hpcmod.core.errors import ELSEWHERE, HpcmodError, NoSpaceError, explain_os_error
 from hpcmod.core.fs.temporary import clear_leftovers
@@ -33,13 +33,22 @@ from hpcmod.core.fs.tree import Tree, write_file
 from hpcmod.core.lock import hold, lock_name
 from hpcmod.core.log import read_settings, start_log
 from hpcmod.core.progress import ProgressLine
+from hpcmod.core.registry import offered
 from hpcmod.core.text.quote import terminal
 from hpcmod.core.values.reference import ImageReference
-from hpcmod.images.acquire.locate import image_directories, nowhere, parse_checksum
-from hpcmod.images.acquire.source import LocalImage, find_source, get_source, make_source
-from hpcmod.images.inspect.contents import read_facts
-from hpcmod.images.integrity import check_sha256, file_sha256
-from hpcmod.images.trust.policy import verify_sif_trust
+from hpcmod.images import (
+    LocalImage,
+    check_sha256,
+    file_sha256,
+    find_source,
+    get_source,
+    image_directories,
+    make_source,
+    nowhere,
+    parse_checksum,
+    read_facts,
+    verify_sif_trust,
+)
 from hpcmod.machine.machine import load_site
 from hpcmod.machine.values.bind import Bind
 from hpcmod.modules import runtime, store
@@ -60,7 +69,6 @@ from hpcmod.modules.values.spec import (
     parse_install_mode,
 )
 from hpcmod.modules.values.swap import with_mode
-from hpcmod.packages.shipped import check_no_others, install_shipped, parse_user_packages
 
 
 @contextmanager
@@ -245,7 +253,7 @@ class ContainerModule(EasyBlock):
         if not origin.origins:
             given = self.cfg["download_instructions"]
             raise nowhere(origin.reference, self.image_directories(), given if given and given != INSTRUCTIONS else "")
-        from hpcmod.images.settings import make_options  # imports requests, 0.1 s: not needed for a local image
+        from hpcmod.images import make_options  # imports requests, 0.1 s: not needed for a local image
 
         final = Path(source_paths()[0], self.name.lower()[0], self.name, origin.reference.file_name)
         options = make_options(self.site, os.environ, tool=f"hpcmod {__version__}", tell=self.tell)
@@ -307,11 +315,10 @@ class ContainerModule(EasyBlock):
     def install_step(self, *args, **kwargs):
         """Install the image, the run scripts and the wrappers, and write the record last."""
         with boundary():
-            wanted = parse_user_packages(self.cfg["user_packages"], Path(self.cfg.path))
+            additions = [of(self.cfg, Path(self.cfg.path)) for of in offered("additions")]
         if self.dry_run:
             images = [source["path"] for source in self.src if os.path.isfile(source["path"])]
-            lines = [*render_plan(self.make_plan(*images)), *(f"user package: {line}" for line in wanted.lines)]
-            for line in lines:
+            for line in [*render_plan(self.make_plan(*images)), *(line for each in additions for line in each.lines())]:
                 self.dry_run_msg("%s", line)
             return
         if not self.src:
@@ -328,8 +335,8 @@ class ContainerModule(EasyBlock):
         with boundary(), ProgressLine(f"copying {source['name']}") as progress:
             self.plan = self.make_plan(source["path"])  # refuses a damaged root file system before anything changes
             check_wrapped_commands(self.plan.spec.commands or (), Path(source["path"]), self.plan.binds)
-            if wanted.lines:
-                check_no_others(self.shared.final(self.installdir) if self.shared else Path(self.installdir))
+            for addition in additions:
+                addition.check(self.shared.final(self.installdir) if self.shared else Path(self.installdir))
             prove = runtime.prover(os.environ, self.plan.trial)
             ways = {"prove": prove, "shared": self.shared, "progress": progress, "tell": self.tell}
             image = store.install(self.plan, sif, version=__version__, **ways)
@@ -338,8 +345,8 @@ class ContainerModule(EasyBlock):
         self.tell(f"image {image.path}: {image.method}, sha256 {image.sha256}")
         self._installed = image
         with boundary():
-            keep = "HPCMOD_UPDATE" in os.environ
-            install_shipped(self.plan, Path(image.path), image.sha256, wanted, os.environ, keep=keep, tell=self.tell)
+            for addition in additions:
+                addition.install(self.plan, image, os.environ, self.tell)
 
     def sanity_check_rpath(self, *args, **kwargs):
         """Return no findings: EasyBuild linked nothing here."""

@@ -3,49 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
-import subprocess
-import sys
-import tarfile
 from collections.abc import Callable, Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from hpcmod.building.image import BuildOptions, Built, build_image
 from hpcmod.building.values.build_plan import BuildPlan, BuildStep, with_fingerprint
 from hpcmod.images.sif.reader import architecture_name
-from tests.stack import CHECKOUT
-
-LIBRARIES = "acl|attr|bz2|c|cap|crypt|dl|expat|ffi|lzma|m|md|pcre2-8|pthread|resolv|rt|selinux|tinfo|util|z|zstd"
-KEPT = (
-    r"(bin|sbin|lib\w*|etc/.*|dev|proc|tmp|root|usr|var|var/tmp)",
-    r"usr/(s?bin|lib\w*|lib\w*/[^/]*linux[^/]*)",
-    rf"usr/lib\w*/([^/]*linux[^/]*/)?(ld-linux[^/]*|lib({LIBRARIES}))\.so[^/]*",
-    r"usr/s?bin/(?!perl|python|gpg)[^/]*",
-)
-PYTHON = (
-    r"usr/bin/python3[^/]*",
-    r"usr/lib/python3[^/]*(/(?!test|idlelib|lib2to3|pydoc_data|(.*/)?__pycache__).*)?",
-    r"usr/share(/python-wheels(/.*)?)?",
-    r"var/lib(/dpkg(/status)?)?",
-)
-LARGE = 200_000
-"""Size in bytes of programs that are left out: those of package tools and file systems, except for the named ones."""
-NEEDED = {"bash", "find", "ldconfig", "python3", "tar"}
-
-
-def make_small_base(base: Path, directory: Path, *, python: bool = False) -> Path:
-    """Make a layout from those files of the base image that a shell needs, and Python if wanted: building is fast."""
-    layer = max((base / "blobs/sha256").iterdir(), key=lambda path: path.stat().st_size)
-    keep, tar = re.compile("|".join((*KEPT, *(PYTHON if python else ())))), directory / "small.tar"
-    with tarfile.open(layer) as source, tarfile.open(tar, "w") as target:
-        for member in source:
-            path = PurePosixPath(member.name)
-            large = member.size > LARGE and path.parent.name in ("bin", "sbin")
-            if keep.fullmatch(str(path)) and not (large and path.name.partition(".")[0] not in NEEDED):
-                target.addfile(member, source.extractfile(member) if member.isreg() else None)
-    script = CHECKOUT / "dev" / "lib" / "oci_layout.py"
-    subprocess.run([sys.executable, str(script), str(tar), str(directory / "small")], check=True)
-    return directory / "small"
 
 
 def make_plan(base: Path | str, *scripts: str, inputs: tuple[tuple[str, str], ...] = ()) -> BuildPlan:

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hpcmod.core.clock import now_text
 from hpcmod.core.values.facts import Provenance
 from hpcmod.core.values.reference import ImageReference
-from hpcmod.images.trust.provenance import now, write_provenance
+from hpcmod.images.trust.provenance import write_provenance
 from hpcmod.modules.values.easyconfig_text import CONSTANTS
 from hpcmod.modules.values.spec import parse_commands
 from hpcmod.modules.values.static_values import read_static_values
@@ -104,7 +105,7 @@ def place_images(easyconfigs: Iterable[Listed], stand_in: Path, central: Path) -
         link.symlink_to(stand_in)
         if reference.pinned:
             write_provenance(
-                link, Provenance(reference.canonical, reference.digest, sha256, size, now(), "tests: a stand-in")
+                link, Provenance(reference.canonical, reference.digest, sha256, size, now_text(), "tests: a stand-in")
             )
 
 

@@ -17,9 +17,11 @@ import tarfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from hpcmod.building.values.build_plan import BuildPlan
-from hpcmod.building.values.recipe import Recipe
+if TYPE_CHECKING:
+    from hpcmod.building.values.build_plan import BuildPlan
+    from hpcmod.building.values.recipe import Recipe
 
 INSTALLED = {
     "libfabric": ("lib/libfabric.so.1", "bin/fi_info"),

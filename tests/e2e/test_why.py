@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hpcmod.core.resources import rank_program
+from hpcmod.runs.running.nodes import rank_program
 from hpcmod.runs.values.endings.stacks import parse_answers
 from tests.e2e.conftest import Jobs, must
 from tests.stack import CHECKOUT, Stack, run

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hpcmod.catalogue.records.store import open_catalogue
-from tests.builds import make_small_base
 from tests.conda_channel import index_channel, make_conda
 from tests.corpus import make_image
 from tests.foreign_recipes import EDF, EDF_BASE, LUMI, NGC, SAMTOOLS
@@ -20,6 +19,7 @@ from tests.host_libraries import make_host
 from tests.integration.conftest import write_easyconfig
 from tests.oci_corpus import f, tar_bytes, write_layout
 from tests.registry import Registry, run_registry
+from tests.small_base import make_small_base
 from tests.stack import ModuleTool, Stack
 from tests.unit.catalogue.stage import load
 from tests.wheels import make_wheel
@@ -422,6 +422,7 @@ SCENES: dict[str, Scene] = {
     "catalogue advisory refresh": Scene(("catalogue", "advisory", "refresh"), _advised, _CHECKED),
     "catalogue docs": Scene(("catalogue", "docs", "out/pages"), _published),
     "site new": Scene(("site", "new", "--name", "ours", "-o", "site.toml"), _empty_catalogue),
+    "site use": Scene(("site", "use", "lumi"), _empty_catalogue),
     "site setup": Scene(("site", "setup", "--catalogue", "catalogue", "--output", "out/site"), _empty_catalogue),
     "site netstack capture": Scene(
         ("site", "netstack", "capture", "--output", "{top}/out", "--name", "1", "libfabric.so.1"), _host_libraries
@@ -430,17 +431,20 @@ SCENES: dict[str, Scene] = {
 }
 """Scenes by command."""
 
-CHANGES_NOTHING = {
-    "ls", "search", "info", "use", "outdated", "verify", "compat", "lint", "doctor", "check",
-    "push", "why",
-    "catalogue journal", "cache ls", "catalogue advisory ls", "catalogue advisory show",
-    "site check", "site detect", "site ls", "site settings", "site show",
-    "site binds", "site completion", "site env", "site netstack check", "site netstack show",
-}  # fmt: skip
-"""Commands that only read, and `push`, which changes only a registry."""
-
-NEEDS_A_JOB = {"jupyter", "bench"}
-"""Commands that run as long as a job; tests/e2e/test_interactive.py and test_nothing_left.py stop them."""
-
-RUNS_A_PROGRAM = {"exec", "shell", "launch"}
-"""Commands that write nothing themselves: they exec the program that they start."""
+NOT_TRIED = {
+    "core": {"site completion"},
+    "images": {"cache ls", "push"},
+    "compat": {"compat", "site netstack check", "site netstack show"},
+    "catalogue": {
+        *("ls", "search", "info", "use", "outdated", "verify", "exec", "shell", "site env"),
+        *("catalogue journal", "catalogue advisory ls", "catalogue advisory show"),
+    },
+    "jobs": {"launch"},
+    "doctor": {"doctor", *(f"site {name}" for name in ("check", "detect", "ls", "settings", "show", "binds"))},
+    "notebooks": {"jupyter"},
+    "runs": {"check", "why", "bench"},
+    "lint": {"lint"},
+}
+"""By room, the commands without a scene. Most only read, and `push` changes only a registry; `exec`, `shell` and
+`launch` run a program, and write nothing themselves. `jupyter` and `bench` take as long as a job:
+tests/e2e/test_interactive.py and test_nothing_left.py stop them."""

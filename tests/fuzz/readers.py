@@ -1,8 +1,7 @@
-"""The parsers of external input, each with valid inputs and a way to mutate them."""
+"""All readers of external input; those of a room that can be removed are with its tests, in readers.py."""
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import hashlib
 import io
@@ -11,15 +10,13 @@ import random
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 import zstandard
 
-from hpcmod.building.values.pins import parse_lock
-from hpcmod.building.values.recipe import parse_recipe
 from hpcmod.catalogue.bundle import read_bundle, write_bundle
 from hpcmod.catalogue.records.index import INDEX as CATALOGUE_INDEX
 from hpcmod.catalogue.records.index import PACKAGES, read_index, write_index
@@ -30,7 +27,7 @@ from hpcmod.compat.values.elf import parse_elf
 from hpcmod.compat.values.ld_cache import parse_ld_cache
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.lock import read_holder
-from hpcmod.core.resources import known_endings, runscript_files
+from hpcmod.core.resources import runscript_files
 from hpcmod.core.values.facts import Package, Provenance, PythonFacts
 from hpcmod.core.values.json_form import json_form
 from hpcmod.core.values.reference import ImageReference
@@ -44,106 +41,32 @@ from hpcmod.images.trust.provenance import parse_provenance
 from hpcmod.images.values.oci import choose_platform, parse_config, parse_manifest, parse_saved
 from hpcmod.images.web.authorization import parse_challenges
 from hpcmod.images.web.credentials import find_credentials
-from hpcmod.importing.edf import convert_edf
-from hpcmod.importing.edf_files import EdfPath, read_edf
-from hpcmod.importing.lumi_eb import convert_easyconfig
-from hpcmod.importing.ngc import convert_module
-from hpcmod.importing.outcome import ImportedEasyconfig
-from hpcmod.importing.shpc import convert_recipe
-from hpcmod.importing.values.container_yaml import parse_container_yaml
 from hpcmod.jobs.values.facts import parse_job_facts
-from hpcmod.lint.easyconfigs.lint import lint_easyconfig
-from hpcmod.lint.jobs.lint import lint_job
-from hpcmod.machine.machine import load_site
 from hpcmod.machine.values.bind import parse_elements
-from hpcmod.machine.values.facts import parse_facts
 from hpcmod.machine.values.node_gpus import parse_gpus
 from hpcmod.machine.values.profile import parse_profile
-from hpcmod.machine.values.site import Network
-from hpcmod.modules.text.easyconfig import render_easyconfig
 from hpcmod.modules.values.advisory_schema import parse_advisory
 from hpcmod.modules.values.easyconfig_text import read_named_image
 from hpcmod.modules.values.install_record import InstalledImage, InstallRecord, OwnPackages, parse_install_record
 from hpcmod.modules.values.install_record import render_install_record as render_installed
-from hpcmod.runs.bandwidth.history import MeasuredWith, read_earlier_points, remember_points
-from hpcmod.runs.values.bandwidth.measurement import BandwidthPoint
-from hpcmod.runs.values.bandwidth.reading import read_bandwidths
-from hpcmod.runs.values.endings.diagnosis import diagnose
-from hpcmod.runs.values.endings.ending import parse_endings
-from hpcmod.runs.values.endings.events import Log, read_events
-from hpcmod.runs.values.endings.flight import find_mismatch, parse_dump
-from hpcmod.runs.values.endings.stacks import group_ranks, judge_hang, parse_answers, tell_groups
-from hpcmod.runs.values.logs.allreduce import MARK, Results, judge_results
-from hpcmod.runs.values.logs.network import describe_network, judge_network
-from hpcmod.runs.values.logs.reading import read_log
-from hpcmod.runs.values.nodes.verdicts import judge_nodes
 from tests.catalogues import make_catalogue
 from tests.corpus import CONDA_TREE, Link, Program, make_image, make_sif, make_squashfs
 from tests.elf_files import elf
-from tests.foreign_recipes import EDF, EDF_BASE, LUMI, NGC, ODD_ALIASES, SAMTOOLS
 from tests.fuzz.mutations import flip, mutate, mutate_tar, tar_headers
+from tests.fuzz.reader import CHECKOUT, READERS, Reader, read_all, reader, text_of, texts
 from tests.ld_cache import make_cache
-from tests.logs import excerpts
 from tests.oci_corpus import f, saved_files, tar_bytes, write_layout
 from tests.unit.images.tar_fuzz import try_image
-from tests.unit.machine.values.test_facts import ANSWER as NODE
 from tests.unit.modules.values.test_advisory_schema import TEXT as ADVISORY
 
 if sys.version_info >= (3, 11):
-    import tomllib
+    pass
 else:
-    import tomli as tomllib
+    pass
 
-CHECKOUT = Path(__file__).resolve().parents[2]
-ENDINGS_TESTS = CHECKOUT / "tests" / "unit" / "runs" / "values" / "endings"
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 SHA256 = "0" * 64
-
-
-@dataclass(frozen=True)
-class Reader:
-    """A parser with its inputs."""
-
-    read: Callable[[bytes], object]
-    """Parses an input; may only raise HpcmodError."""
-    make: Callable[[random.Random], bytes]
-    """Makes an input."""
-
-
-Prepare = Callable[[Path], Iterator[Reader]]
-"""Prepares a reader in its own empty directory; the generator is used as a context manager."""
-
-READERS: dict[str, Prepare] = {}
-"""All readers by name."""
-
-
-def reader(name: str) -> Callable[[Prepare], Prepare]:
-    """Return a decorator that registers a reader."""
-
-    def register(prepare: Prepare) -> Prepare:
-        READERS[name] = prepare
-        return prepare
-
-    return register
-
-
-@contextlib.contextmanager
-def prepared(name: str, directory: Path) -> Iterator[Reader]:
-    """Prepare a reader in an empty directory."""
-    yield from READERS[name](directory)
-
-
-def texts(name: str, read: Callable[[bytes], object], seeds: Sequence[bytes]) -> None:
-    """Register a reader of text: valid inputs, mutated anywhere."""
-
-    @reader(name)
-    def prepare(_: Path) -> Iterator[Reader]:
-        yield Reader(read, lambda dice: mutate(dice, dice.choice(seeds)))
-
-
-def text_of(data: bytes) -> str:
-    """Decode an input so that every byte is kept, as file readers do."""
-    return data.decode(errors="surrogateescape")
+__all__ = ["READERS"]
 
 
 # Image references and registry JSON
@@ -208,75 +131,17 @@ def _logins(directory: Path) -> Iterator[Reader]:
     yield Reader(read, lambda dice: mutate(dice, seed))
 
 
-# Easyconfigs and recipes of other tools
+# Easyconfigs
 
 EASYCONFIG = "name = 'X'\nversion = '1'\nsources = [{'filename': '%(name)s.sif', 'source_urls': ['oras://h.io/x']}]\n"
 
 
-def _import_lumi(data: bytes) -> None:
-    path = Path("x.eb")
-    lint_easyconfig(text_of(data), path)
-    render_easyconfig(convert_easyconfig(text_of(data), path).easyconfig)
-
-
-def _import_shpc(data: bytes) -> None:
-    path = Path("/x/container.yaml")
-    for outcome in convert_recipe(parse_container_yaml(text_of(data), "x"), path):
-        if isinstance(outcome, ImportedEasyconfig):
-            render_easyconfig(outcome.easyconfig)
-
-
-def _import_ngc(data: bytes) -> None:
-    render_easyconfig(convert_module(text_of(data), Path("/x/pytorch/1.lua")).easyconfig)
-
-
-@reader("environment definition file")
-def _edf(directory: Path) -> Iterator[Reader]:
-    (directory / "common.toml").write_text(EDF_BASE)
-
-    def read(data: bytes) -> None:
-        path = directory / "x.toml"
-        edf = read_edf(text_of(data), path, EdfPath((directory,), directory))
-        render_easyconfig(convert_edf(edf, path).easyconfig)
-
-    yield Reader(read, lambda dice: mutate(dice, dice.choice((EDF.encode(), EDF_BASE.encode()))))
-
-
 texts("easyconfig", lambda data: read_named_image(text_of(data), "x.eb"), [EASYCONFIG.encode()])
-texts("easyconfig of LUMI", _import_lumi, [LUMI.encode()])
-texts("container.yaml of shpc", _import_shpc, [SAMTOOLS.encode(), ODD_ALIASES.encode()])
-texts("module of NGC", _import_ngc, [NGC.encode()])
-
 # A site's files: profiles, build recipes, advisories, batch scripts
 
-BANDWIDTHS = "tests/unit/runs/values/bandwidth/corpus/*.txt"
-JOBS = ("tests/jobs/desk/seen/wrong/*.sh", "tests/jobs/desk/seen/right/*.sh")
-
-
-def _read_all(pattern: str) -> list[bytes]:
-    return [path.read_bytes() for path in sorted(CHECKOUT.glob(pattern))]
-
-
-texts("site profile", lambda data: parse_profile(text_of(data), "x.toml"), _read_all("src/hpcmod/machine/sites/*.toml"))
-texts("build recipe", lambda data: parse_recipe(text_of(data), "x"), _read_all("recipes/*.toml"))
-texts("lock of a build", lambda data: parse_lock(text_of(data), "lock"), _read_all("recipes/lock"))
+texts("site profile", lambda data: parse_profile(text_of(data), "x.toml"), read_all("src/hpcmod/machine/sites/*.toml"))
 texts("bind list", lambda data: parse_elements(text_of(data)), [rb"/a,/b:/c:ro,/d\:e:/f,/g:/h:image-src=/\,ro"])
 texts("advisory", lambda data: parse_advisory(text_of(data), "x.toml", "x"), [ADVISORY.encode()])
-texts("bandwidth table", lambda data: read_bandwidths(text_of(data)), _read_all(BANDWIDTHS))
-
-
-@reader("earlier bandwidths")
-def _earlier_bandwidths(directory: Path) -> Iterator[Reader]:
-    path, measured = directory / "h.jsonl", MeasuredWith("x", "PyTorch", "", "torch on CPUs")
-    point = BandwidthPoint("all_reduce", 2, 8, 1024, 1, 1.0, 1.0, 1.75, 1.75, 1.75, 0)
-    remember_points(path, measured, [point] * 20, date="2026-11-23", tell=lambda _: None)
-    seed = path.read_bytes()
-
-    def read(data: bytes) -> None:
-        path.write_bytes(data)
-        read_earlier_points(path, measured, tell=lambda _: None)
-
-    yield Reader(read, lambda dice: mutate(dice, seed) if dice.random() < 0.5 else flip(dice, seed))
 
 
 def _parse_gpus(data: bytes) -> None:
@@ -284,26 +149,7 @@ def _parse_gpus(data: bytes) -> None:
         parse_gpus({tool: text_of(data)})
 
 
-def _judge_node(data: bytes) -> None:
-    try:
-        values = json.loads(data)
-    except (ValueError, RecursionError):
-        return
-    if isinstance(values, dict):
-        facts = parse_facts(values, 0.0)
-        judge_nodes([facts, replace(facts, name="other", image="x")])
-
-
-texts("output of GPU tools", _parse_gpus, _read_all("tests/unit/machine/values/outputs/[!R]*"))
-texts("answer of a node", _judge_node, [json.dumps(NODE).encode()])
-
-
-@reader("batch script")
-def _batch_script(_: Path) -> Iterator[Reader]:
-    lumi = load_site("lumi", {})
-    seeds = [data for pattern in JOBS for data in _read_all(pattern)]
-    yield Reader(lambda data: lint_job(text_of(data), lumi), lambda dice: mutate(dice, dice.choice(seeds)))
-
+texts("output of GPU tools", _parse_gpus, read_all("tests/unit/machine/values/outputs/[!R]*"))
 
 # Files of a catalogue, which anyone in its group can write
 
@@ -569,61 +415,11 @@ def _host_list(_: Path) -> Iterator[Reader]:
         yield Reader(read, lambda dice: mutate(dice, dice.choice(HOST_LISTS)))
 
 
-# Logs of communication libraries, and the reports of the ranks of `hpcmod check --network`
-
-
-def _read_log(data: bytes) -> None:
-    reading = read_log(text_of(data), file="x.log")
-    for expected in (Network(), Network(("hsn0",), fabric="cxi"), Network(fabric="ib")):
-        list(judge_network(reading, expected))
-    describe_network(reading)
-
-
-def _read_results(data: bytes) -> None:
-    results = Results()
-    for line in text_of(data).split("\n"):
-        results.add(line)
-    list(judge_results(results, ranks=2, interfaces=("hsn0",)))
-
-
-LOGS = {name: [one.text.encode() for one in excerpts() if one.file == name] for name in ("nccl", "mpi", "torch")}
-REPORT = {"rank": 1, "host": "n", "library": "gloo", "size": 2, "error": "", "seconds": 0.1, "missing": ["A=b"]}
-texts("log of NCCL", _read_log, LOGS["nccl"])
-texts("log of libfabric and MPI", _read_log, LOGS["mpi"])
-texts("log of PyTorch", _read_log, LOGS["torch"])
-texts("report of a rank", _read_results, [f"{MARK}{json.dumps(REPORT)}".encode()])
-
-
-# Input of `hpcmod why`: logs, flight recorder dumps, answers of nodes and of the scheduler
-
-
-def _read_output(data: bytes) -> None:
-    events = read_events(Log("job.out", text_of(data)), ENDINGS)
-    diagnose(events, world=4)
-
-
-def _read_answers(data: bytes) -> None:
-    groups = group_ranks(rank for answer in parse_answers(text_of(data)) for rank in answer.ranks)
-    tell_groups(groups)
-    judge_hang(groups, 4)
-
-
-def _read_dump(data: bytes) -> None:
-    one = parse_dump(data, 0, "trace_0")
-    find_mismatch([one, parse_dump(DUMPS[0], 1, "trace_1")])
-
-
-ENDINGS = [one for name, text in known_endings().items() for one in parse_endings(text, name)]
-EXCERPTS = [one["text"].encode() for one in tomllib.loads((ENDINGS_TESTS / "corpus.toml").read_text())["excerpt"]]
-DUMPS = [path.read_bytes() for path in sorted((ENDINGS_TESTS / "flight").iterdir())]
-STACK = {"thread_name": "MainThread", "frames": [{"name": "all_reduce", "filename": "a.py", "line": 1}]}
-ANSWERED = {"rank": "0", "pid": 7, "state": "S", "cpu": 0.5, "wchan": "x", "stacks": [STACK], "problem": "p"}
 FACTS = b"JobId=7 JobName=a\n   JobState=FAILED ExitCode=0:9 NumTasks=4\n   StdOut=/a b\n"
 ACCOUNTED = b"7|a|FAILED|0:9||n[1-2]|1|2|4|/a\n7.0|b|FAILED|0:9|1K|n1|1||4|\n"
-texts(
-    "known endings", lambda data: parse_endings(text_of(data), "x.toml"), [*map(str.encode, known_endings().values())]
-)
-texts("output of a run", _read_output, EXCERPTS)
-texts("dump of the flight recorder", _read_dump, DUMPS)
-texts("answer about ranks", _read_answers, [f"hpcmod n 1/1 {json.dumps({'host': 'n', 'ranks': [ANSWERED]})}|".encode()])
 texts("facts of a job", lambda data: parse_job_facts(text_of(data), text_of(data)), [FACTS, ACCOUNTED])
+
+# What only one room reads
+
+for _path in sorted((CHECKOUT / "tests" / "unit").glob("*/readers.py")):
+    import_module(f"tests.unit.{_path.parent.name}.readers")

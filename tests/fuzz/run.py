@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcmod.core.errors import HpcmodError
-from tests.fuzz.readers import Reader, prepared
+from tests.fuzz.reader import Reader, prepared
 
 LONGEST = 5.0
 """Maximum CPU seconds for one small input."""

@@ -23,7 +23,7 @@ import pytest
 
 from hpcmod.images.sif.reader import read_sif, squashfs_partition
 from tests import corpus
-from tests.builds import make_small_base
+from tests.small_base import make_small_base
 from tests.stack import CHECKOUT, Done, EasyBuild, ModuleTool, Stack
 
 LUMI_EASYCONFIG = CHECKOUT / "easyconfigs/p/PyTorch/PyTorch-2.7.1-rocm-6.2.4-singularity.eb"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.core.values.reference import ImageReference
-from hpcmod.images.convert import ConvertOptions, convert
+from hpcmod.images.convert import ConvertOptions, convert_image
 from hpcmod.images.oci.layout import read_layout
 from hpcmod.images.sif.reader import read_sif
 from tests.integration.test_convert_tree import different, mounted, read_tree
@@ -77,7 +77,7 @@ def _without_python(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
 def make_pair(stack: Stack, place: Path, layers: Sequence[bytes], config: Mapping[str, object]) -> Pair:
     layout = write_layout(place / "layout", layers, config={**CONFIG, **config}, compression="none")
     with read_layout(ImageReference.parse(f"oci:{layout}"), architecture="amd64") as image:
-        convert(image, place / "ours.sif", options=ConvertOptions())
+        convert_image(image, place / "ours.sif", options=ConvertOptions())
     pair = Pair(stack, place, place / "ours.sif", place / "theirs.sif")
     built = pair.apptainer("build", *FAST, str(pair.theirs), f"oci:{layout}")
     assert built.returncode == 0, built.stderr
@@ -158,7 +158,7 @@ def test_hostile_variables_are_inert(stack: Stack, root_layer: bytes, tmp_path: 
     env = ["PATH=/usr/bin:/bin", "a-b=1", "x;touch /tmp/hpcmod-was-here=2", "=3", f"NASTY={NASTY}", "LINES=a\nb"]
     layout = write_layout(tmp_path / "layout", [root_layer], config={"Env": env}, compression="none")
     with read_layout(ImageReference.parse(f"oci:{layout}"), architecture="amd64") as image:
-        converted = convert(image, tmp_path / "ours.sif")
+        converted = convert_image(image, tmp_path / "ours.sif")
     assert converted.left_out == ("a-b", "x;touch /tmp/hpcmod-was-here", "")
     pair = Pair(stack, tmp_path, tmp_path / "ours.sif", tmp_path / "none")
     for command in (("exec",), ("exec", "--cleanenv")):

@@ -16,7 +16,7 @@ import pytest
 
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.values.reference import ImageReference
-from hpcmod.images.convert import ConvertedImage, ConvertOptions, convert
+from hpcmod.images.convert import ConvertedImage, ConvertOptions, convert_image
 from hpcmod.images.oci.layout import read_layout
 from hpcmod.images.sif.reader import read_sif
 from tests.oci_corpus import CASES, write_case
@@ -133,7 +133,7 @@ def different(ours: Tree, theirs: Tree, *, began: int) -> dict[bytes, tuple[Item
 
 def ours(layout: Path, out: Path, **options: object) -> ConvertedImage:
     with read_layout(ImageReference.parse(f"oci:{layout}"), architecture="amd64") as image:
-        return convert(image, out, options=ConvertOptions(**options))  # type: ignore[arg-type]
+        return convert_image(image, out, options=ConvertOptions(**options))  # type: ignore[arg-type]
 
 
 def apptainer(stack: Stack, home: Path, *args: str | Path) -> Done:

@@ -20,23 +20,24 @@ from pathlib import Path
 import pytest
 
 from hpcmod.building.ingredients import SourceStore, gather, plan_recipe, read_used
+from hpcmod.building.shipped import shipped_recipes
 from hpcmod.building.text.recipe import render_context, render_dockerfile
 from hpcmod.building.values.build_plan import BuildPlan, Download
 from hpcmod.building.values.building import BuildRequest
 from hpcmod.building.values.recipe import Recipe, parse_recipe
-from hpcmod.core import resources
+from hpcmod.core.resources import module_templates
 from hpcmod.images.integrity import file_sha256
 from hpcmod.images.sif.reader import architecture_name
-from tests.builds import make_small_base
 from tests.integration.conftest import THOROUGH
 from tests.recipe_stubs import extras_of, make_sources, make_wheels, needed, write_programs
 from tests.registry import Registry
+from tests.small_base import make_small_base
 from tests.stack import Stack
 
 pytestmark = pytest.mark.stack
 
 HERE = architecture_name(platform.machine())
-RECIPES = [parse_recipe(text, name) for name, text in resources.recipes().items()]
+RECIPES = [parse_recipe(text, name) for name, text in shipped_recipes().items()]
 INDEX = {"index": "https://127.0.0.1:1/simple"}
 FULL = (
     ("pytorch-ngc-ofi", "ompi", "builtin"),
@@ -103,7 +104,7 @@ def larder_in(directory: Path) -> SourceStore:
 
 
 def write_context(plan: BuildPlan, context: Path) -> Path:
-    files = {**render_context(plan), "Dockerfile": render_dockerfile(plan, templates=resources.module_templates())}
+    files = {**render_context(plan), "Dockerfile": render_dockerfile(plan, templates=module_templates())}
     for name, text in files.items():
         (context / name).parent.mkdir(parents=True, exist_ok=True)
         (context / name).write_text(text)

@@ -152,6 +152,73 @@ def test_the_rule_finds_the_mistake(room: str, other: str) -> None:
     assert why_not(room, other)
 
 
+NAMED = ("images", "compat")
+"""Rooms of which others import only the names in `__init__`, and what is in the folders `values`."""
+
+PAST_NAMES = {
+    "building/base_image.py": ("images.trust.policy", "images.web.repository"),
+    "building/cli/build.py": ("images.web.repository",),
+    "building/engines/apptainer.py": ("images.programs",),
+    "building/image.py": ("images.sif.labels", "images.trust.provenance", "images.web.repository"),
+    "building/ingredients.py": ("images.acquire.fetch", "images.registry", "images.web.repository"),
+    "catalogue/bundle.py": ("images.blobs.tally",),
+    "compat/inspect/library_path.py": ("images.inspect.contents",),
+    "packages/bake/environment.py": ("images.squashfs.tree",),
+    "packages/bake/image.py": ("images.inspect.contents",),
+    "packages/bake/packages.py": (
+        *("images.squashfs", "images.squashfs.nodes"),
+        "images.squashfs.tree",
+        "images.squashfs.writer",
+    ),
+    "packages/bake/placement.py": ("images.inspect.contents", "images.squashfs.tree"),
+    "packages/bake/writing.py": (
+        *("images.integrity", "images.sif.labels", "images.sif.reader", "images.sif_writer", "images.squashfs"),
+        *("images.squashfs.nodes", "images.squashfs.tree", "images.squashfs.writer", "images.trust.provenance"),
+    ),
+    "packages/conda/image.py": ("images.inspect.contents",),
+    "packages/environment.py": ("images.inspect.contents",),
+    "packages/importing.py": ("images.inspect.contents",),
+}
+"""Files that import from inside of these rooms; this list only becomes shorter."""
+
+
+def imports_from_inside(path: Path) -> Iterator[str]:
+    """Yield the modules inside of other rooms, from which a file imports: not their names, and not values."""
+    for node in nodes_of(path):
+        if isinstance(node, ast.ImportFrom) and node.module and imported_room(node.module) != room_of(path):
+            module = node.module.partition("hpcmod.")[2]
+            if module.partition(".")[0] in NAMED and "." in module and "values" not in module.split("."):
+                yield module
+
+
+def test_images_is_a_library_that_needs_core_alone_but_for_its_settings_and_commands() -> None:
+    files = [path for path in SOURCES if room_of(path) == "images" and "cli" not in places_of(path)]
+    allowed = ("", "core", "images")
+    others = {path.name for path in files for _, dotted in imports_of(path) if imported_room(dotted) not in allowed}
+    assert others == {"settings.py"}
+
+
+def test_other_rooms_import_the_names_of_a_room_and_not_its_files() -> None:
+    inside = {name_of(path).removeprefix("src/hpcmod/"): set(imports_from_inside(path)) for path in SOURCES}
+    allowed = {name: set(modules) for name, modules in PAST_NAMES.items() if name.partition("/")[0] in ROOMS}
+    assert {name: modules for name, modules in inside.items() if modules} == allowed
+
+
+@pytest.mark.parametrize("room", NAMED)
+def test_each_name_of_a_room_is_used_by_another_and_is_not_also_a_file(room: str) -> None:
+    named = {dotted.rpartition(".")[2] for _, dotted in imports_of(PACKAGE / room / "__init__.py")}
+    named -= {"TYPE_CHECKING", "annotations", "named_in"}
+    others = [path for path in SOURCES if room_of(path) != room]
+    used = {
+        dotted.rpartition(".")[2]
+        for path in others
+        for _, dotted in imports_of(path)
+        if f"{dotted}.".startswith(f"hpcmod.{room}.") and dotted.count(".") == 2
+    }
+    assert named == used
+    assert named & {path.stem for path in (PACKAGE / room).iterdir()} == set()
+
+
 @pytest.mark.parametrize(("library", "owners"), OWNERS.items(), ids=OWNERS)
 def test_a_library_has_one_owner(library: str, owners: tuple[str, ...]) -> None:
     found = [
@@ -421,6 +488,7 @@ PAST_FS = {
     "building/engines/probe.py": "fills a build's workspace",
     "images/acquire/fetch.py": "writes a file and its note within a Scratch",
     "compat/inspect/files.py": "reads what a container would see of the host, as its programs would",
+    "building/shipped.py": "reads the recipes that come with hpcmod",
     "building/ingredients.py": "makes the directory of downloads",
     "notebooks/kernels.py": "makes the directory of the user's own kernels, reached through any links",
     "images/acquire/obtain.py": "removes a file within a Scratch",
@@ -487,8 +555,10 @@ def test_shared_directories_are_touched_through_fs_alone() -> None:
     found = {
         path.relative_to(PACKAGE).as_posix(): list(touches_of(path))
         for room in SHARED_PLACES
+        if room in ROOMS
         for path in sorted((PACKAGE / room).rglob("*.py"))
         if "cli" not in places_of(path)
     }
     assert [touch for name, touches in found.items() if name not in PAST_FS for touch in touches] == []
-    assert [name for name in PAST_FS if not found.get(name)] == []  # entries that are no longer needed
+    of_rooms = [name for name in PAST_FS if name.partition("/")[0] in ROOMS]
+    assert [name for name in of_rooms if not found.get(name)] == []  # entries that are no longer needed

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzz.readers import READERS, prepared
+from tests.fuzz.reader import prepared
+from tests.fuzz.readers import READERS
 from tests.fuzz.run import feed
 
 NEVER_REFUSE = {

@@ -12,7 +12,8 @@ from hpcmod.building.values.dockerfile import images_of
 from hpcmod.core.errors import UntrustedError
 from hpcmod.core.values.reference import OCI_KINDS, ImageReference
 from hpcmod.core.values.trust import TrustPolicy, check_pinned
-from hpcmod.images.trust.policy import rule_for, verify_image_trust, verify_local_sif
+from hpcmod.images import verify_local_sif
+from hpcmod.images.trust.policy import rule_for, verify_image_trust
 
 if TYPE_CHECKING:
     from hpcmod.images.web.repository import Access

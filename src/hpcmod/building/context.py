@@ -9,8 +9,8 @@ from pathlib import Path
 
 from hpcmod.building.text.recipe import render_context, render_definition, render_dockerfile
 from hpcmod.building.values.build_plan import BuildPlan
-from hpcmod.core import resources
 from hpcmod.core.errors import NotFoundError
+from hpcmod.core.resources import module_templates
 from hpcmod.core.values.reference import ImageReference
 
 
@@ -31,7 +31,7 @@ def write_context(plan: BuildPlan, context: Path, *, form: str) -> Path:
     if plan.own_text:
         file.write_text(plan.own_text)
         return file
-    found, templates = replace(plan, base=_from_anywhere(plan.base)), resources.module_templates()
+    found, templates = replace(plan, base=_from_anywhere(plan.base)), module_templates()
     render = render_dockerfile if form == "Dockerfile" else render_definition
     file.write_text(render(found, templates=templates))
     for name, text in render_context(found).items():

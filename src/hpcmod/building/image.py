@@ -21,6 +21,7 @@ from hpcmod.building.engines.probe import EngineTrial, choose_engine, find_engin
 from hpcmod.building.engines.workspace import ELSEWHERE, Workspace, open_workspace
 from hpcmod.building.labels import measure_labels
 from hpcmod.building.values.build_plan import BuildPlan
+from hpcmod.core.clock import now_text
 from hpcmod.core.errors import BadInputError, HpcmodError, NotFoundError, explain_os_error
 from hpcmod.core.fs.replacing import Scratch, scratch
 from hpcmod.core.fs.temporary import clear_leftovers
@@ -28,14 +29,23 @@ from hpcmod.core.lock import hold, tidy
 from hpcmod.core.values.facts import Provenance
 from hpcmod.core.values.reference import OCI_KINDS, ImageReference
 from hpcmod.core.values.trust import ANYTHING, TrustPolicy
-from hpcmod.images.convert import ConvertOptions, convert
-from hpcmod.images.copy import copy_image
-from hpcmod.images.integrity import Progress, file_sha256
-from hpcmod.images.oci.layout import read_layout
-from hpcmod.images.preflight import Need, check_room
+from hpcmod.images import (
+    ConvertOptions,
+    Need,
+    Progress,
+    check_room,
+    check_sif,
+    convert_image,
+    copy_image,
+    file_sha256,
+    read_layout,
+    read_provenance,
+    read_sif,
+    sidecar,
+    write_provenance,
+)
 from hpcmod.images.sif.labels import add_labels, read_labels
-from hpcmod.images.sif.reader import check_sif, read_sif
-from hpcmod.images.trust.provenance import is_remembered, now, read_provenance, remember, sidecar, write_provenance
+from hpcmod.images.trust.provenance import is_remembered, remember
 from hpcmod.images.web.repository import Access
 
 _ANYONE = Access()
@@ -230,7 +240,7 @@ class _Build:
         with read_layout(built, architecture=self._plan.architecture) as image:
             least = sum(layer.size for layer in image.layers) // _MOST_RATIO
             check_room([Need(self._out.parent, least, 2, "the SIF at least", _OTHER_PATH)])
-            converted = convert(image, staged, options=self._options.conversion, progress=self._progress)
+            converted = convert_image(image, staged, options=self._options.conversion, progress=self._progress)
         for what in converted.left_out:
             self._options.tell(f"left out: {what}")
 
@@ -253,7 +263,7 @@ class _Build:
             digest="",
             sha256=sha256,
             size=made.path.stat().st_size,
-            time=now(),
+            time=now_text(),
             tool=f"{options.tool} by {engine.name}",
         )
         remember(provenance, options.environ)

@@ -9,23 +9,21 @@ from dataclasses import dataclass, replace
 from glob import glob
 from pathlib import Path
 
+from hpcmod.building.shipped import recipe_components, recipe_lock, recipe_sources, shipped_recipes
 from hpcmod.building.values.build_plan import BUILD_ROOT, BuildPlan, Download
 from hpcmod.building.values.building import BuildRequest, Shipped, make_build_plan, make_own_plan
 from hpcmod.building.values.definition import files_of
 from hpcmod.building.values.pins import Pin, merge_pins, new_pins, parse_lock
 from hpcmod.building.values.recipe import Recipe, choose_recipe, parse_addresses, parse_recipe
-from hpcmod.core import resources
 from hpcmod.core.errors import BadInputError, HpcmodError, NotFoundError, VerificationError
 from hpcmod.core.fs.reading import UnusableFileError, read_text
 from hpcmod.core.fs.replacing import scratch
 from hpcmod.core.fs.tree import write_file
 from hpcmod.core.lock import hold, tidy
 from hpcmod.core.values.reference import ImageReference
+from hpcmod.images import Progress, file_sha256, open_root
 from hpcmod.images.acquire.fetch import fetch_file
-from hpcmod.images.integrity import Progress, file_sha256
 from hpcmod.images.registry import resolve
-from hpcmod.images.sif.reader import open_sif, read_sif, squashfs_partition
-from hpcmod.images.squashfs.reader import Squashfs
 from hpcmod.images.web.repository import Access
 
 OWN_RECIPE = "recipe.toml"
@@ -109,7 +107,7 @@ def find_recipe(source: str, dockerfile: Path | None) -> str:
     """
     if dockerfile or source.endswith(".def"):
         return ""
-    if source in resources.recipes():
+    if source in shipped_recipes():
         return source
     if Path(source, OWN_RECIPE).is_file():
         return source if "/" in source else f"./{source}"
@@ -175,9 +173,7 @@ def _plan_definition(file: Path, architecture: str) -> BuildPlan:
 
 def read_used(sif: Path) -> tuple[Pin, ...]:
     """Read from a built image which sources and pip packages it was built from."""
-    with open_sif(sif) as file:
-        partition = squashfs_partition(read_sif(sif))
-        squashfs = Squashfs(file, partition.offset, partition.size)
+    with open_root(sif) as squashfs:
         if squashfs.find(_USED) is None:
             return ()
         text = squashfs.read_bytes(_USED, _USED_LIMIT).decode("utf-8", errors="replace")
@@ -202,8 +198,8 @@ def record_first_use(used: Sequence[Pin], *, store: SourceStore) -> tuple[Pin, .
 
 def _shipped(lock: Path) -> Shipped:
     return Shipped(
-        components=resources.recipe_components(),
-        addresses=parse_addresses(resources.recipe_sources()),
+        components=recipe_components(),
+        addresses=parse_addresses(recipe_sources()),
         pins=_known_pins(lock),
     )
 
@@ -212,7 +208,7 @@ def _load(name: str, lock: Path) -> tuple[Recipe, Shipped]:
     """Return a recipe and the scripts for it; those in its own directory come before the shipped ones."""
     shipped = _shipped(lock)
     if "/" not in name:
-        recipes = resources.recipes()
+        recipes = shipped_recipes()
         return parse_recipe(recipes[choose_recipe(name, recipes)], name), shipped
     directory = Path(name)
     file = directory / OWN_RECIPE
@@ -239,7 +235,7 @@ def _read(path: Path) -> str:
 
 def _known_pins(lock: Path) -> tuple[Pin, ...]:
     own = _read(lock) if lock.exists() else ""
-    return merge_pins(parse_lock(own, str(lock)), parse_lock(resources.recipe_lock(), "recipes/lock"))
+    return merge_pins(parse_lock(own, str(lock)), parse_lock(recipe_lock(), "recipes/lock"))
 
 
 def _find_all(sources: Sequence[Download], store: SourceStore) -> dict[Download, Path | None]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from hpcmod.compat.inspect.stack import find_stack, open_files
+from hpcmod.compat import find_stack, open_files
 from hpcmod.compat.values.stack import PART, StackFacts, newest_version
 from hpcmod.core.values.facts import ImageFacts
-from hpcmod.images.inspect.contents import read_facts
+from hpcmod.images import read_facts
 
 _PREFIX = "org.hpcmod"
 _LABELLED = ("torch", "tensorflow", "mpi4py", "mpich", "numpy", "horovod", "deepspeed")

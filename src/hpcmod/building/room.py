@@ -11,4 +11,7 @@ ROOM = Room(
             "build": ("cli.build:build", "Build an image with MPI, libfabric and the network plugin."),
         },
     },
+    words={
+        "create": ("build an image", "hpcmod build {RECIPE}"),
+    },
 )

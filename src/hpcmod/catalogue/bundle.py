@@ -27,12 +27,12 @@ from hpcmod.core.errors import BadInputError, VerificationError
 from hpcmod.core.fs.reading import UnusableFileError, open_regular
 from hpcmod.core.fs.replacing import replacing
 from hpcmod.core.fs.temporary import clear_leftovers
+from hpcmod.images import Need, Progress, check_room, check_sha256, file_sha256
 from hpcmod.images.blobs.tally import Tally
-from hpcmod.images.integrity import BLOCK, Progress, check_sha256, file_sha256
-from hpcmod.images.preflight import Need, check_room
 
 SUMS = "SHA256SUMS"
 
+_BLOCK = 1 << 20
 _LINE = re.compile(r"([0-9a-f]{64})  ([A-Za-z0-9_+][A-Za-z0-9._+-]*)")
 _MOST = 10_000  # files
 _LIMIT = 4 << 20  # bytes of the list
@@ -228,7 +228,7 @@ def _unpack(tar: tarfile.TarFile, member: tarfile.TarInfo, path: Path, expected:
     clear_leftovers(path.parent, path.name)
     with replacing(path) as new:
         with new.open("xb") as file:
-            while source and (block := source.read(BLOCK)):
+            while source and (block := source.read(_BLOCK)):
                 sha256.update(block)
                 file.write(block)
                 tally.set(SUMS, member.offset_data + file.tell())

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from hpcmod.catalogue.values.journal import Change, Records, make_edits
 from hpcmod.catalogue.values.record import CatalogueRecord, check_record, record_json
 from hpcmod.catalogue.visible.modulefiles import update_visible
 from hpcmod.catalogue.visible.notices import write_notices
+from hpcmod.core.clock import now_text
 from hpcmod.core.errors import HpcmodError
 from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.lock import hold
@@ -100,7 +100,7 @@ def commit(
     old = {key: catalogue.find(*key) for key in new}
     edits = make_edits(old, new)
     number = last_change(catalogue.directory) + 1
-    change = Change(number, _now(), actor.who, verb, actor.why, edits, undoes, tuple(removed))
+    change = Change(number, now_text(), actor.who, verb, actor.why, edits, undoes, tuple(removed))
     moves = (*moves_out(number, removed), *back)
     if not edits and not moves:
         return change
@@ -148,10 +148,6 @@ def _described(change: Change) -> str:
     return f"{change.verb} {', '.join(change.modules) or 'files'}"
 
 
-def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-
-
 def _render_pending(change: Change, records: Records, moves: Sequence[Move]) -> str:
     new = tuple(_NewRecord(*key, record) for key, record in sorted(records.items()))
     return json.dumps(json_form(_Pending(change, new, tuple(moves))), sort_keys=True) + "\n"
@@ -196,7 +192,7 @@ def _apply(catalogue: Catalogue, records: Records, moves: Sequence[Move], actor:
 def write_note(catalogue: Catalogue, verb: str, what: str, actor: Actor) -> None:
     """Append a line to the journal, within `changing`, about a change that edited no record."""
     why = f"{actor.why}: {what}" if actor.why else what
-    _write_journal(catalogue, Change(last_change(catalogue.directory) + 1, _now(), actor.who, verb, why, ()))
+    _write_journal(catalogue, Change(last_change(catalogue.directory) + 1, now_text(), actor.who, verb, why, ()))
 
 
 def refresh_index(catalogue: Catalogue, actor: Actor) -> None:

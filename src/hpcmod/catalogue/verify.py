@@ -12,7 +12,7 @@ from hpcmod.catalogue.visible.modulefiles import script_files, visible_files
 from hpcmod.core.errors import NotFoundError
 from hpcmod.core.fs.reading import read_file
 from hpcmod.core.values.finding import FAIL, OK, WARN, Finding
-from hpcmod.images.integrity import Progress, file_sha256
+from hpcmod.images import Progress, file_sha256
 from hpcmod.modules.installed import read_record
 
 _REPAIR = "To repair it, publish the same image under the same name again."

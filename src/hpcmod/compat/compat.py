@@ -22,7 +22,7 @@ from hpcmod.compat.values.loader import Closure, Library, Search, find_closure, 
 from hpcmod.compat.values.rules import RULES
 from hpcmod.compat.values.stack import COLLECTIVES, DRIVER, FABRIC, MPI, MPI4PY, PART, PLUGIN, Fabric, Mpi, StackFacts
 from hpcmod.compat.values.verdict import Case, HostFacts, Loaded, Unmet, Verdict, find_unmet, judge
-from hpcmod.images.inspect.contents import read_facts
+from hpcmod.images import read_facts
 from hpcmod.machine.values.bind import Bind
 from hpcmod.machine.values.site import IN_CONTAINER, Site
 from hpcmod.modules.binds import explain_binds

@@ -72,7 +72,7 @@ def check_fit(
     )
 
 
-def check_all(images: Sequence[Path], environ: Mapping[str, str]) -> Iterator[Finding]:
+def check_fits(images: Sequence[Path], environ: Mapping[str, str]) -> Iterator[Finding]:
     """Check the given images, or those of all container modules that can be loaded here if none are given."""
     try:
         site = load_site(None, environ)

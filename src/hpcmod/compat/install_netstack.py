@@ -24,6 +24,7 @@ from hpcmod.compat.values.netstack import (
     parse_netstack,
     render_record,
 )
+from hpcmod.core.clock import now_text
 from hpcmod.core.errors import BadInputError, LackingError, NoSpaceError, NotFoundError, explain_os_error
 from hpcmod.core.fs.reading import read_file
 from hpcmod.core.fs.replacing import replacing_directory
@@ -31,8 +32,7 @@ from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.fs.tree import write_file
 from hpcmod.core.lock import hold
 from hpcmod.core.text.quote import sh_word
-from hpcmod.images.copy import copy_image
-from hpcmod.images.integrity import Progress, file_sha256
+from hpcmod.images import Progress, copy_image, file_sha256
 from hpcmod.machine.values.bind import ON_HOST, version_key
 
 _BUILD_ID = re.compile(rb"\x04\0\0\0[\x08-\x40]\0\0\0\x03\0\0\0GNU\0")  # header of the note, little-endian
@@ -224,7 +224,7 @@ def _fill(directory: Path, capture: Capture, version: str, progress: Progress | 
         if progress:
             progress(done, total)
     (directory / ON_HOST).symlink_to(original(capture))
-    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    now = now_text()
     write_file(directory / RECORD, render_record(capture, version=version, time=now))
     directory.chmod(0o755)  # regardless of the umask: users of the module need it
 

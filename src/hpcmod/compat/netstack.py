@@ -10,7 +10,7 @@ from hpcmod.compat.values.netstack import Capture, CapturedLibrary
 from hpcmod.core.errors import BadInputError, NotFoundError
 from hpcmod.core.text.quote import sh_word
 from hpcmod.core.values.finding import FAIL, OK, WARN, Finding
-from hpcmod.images.integrity import file_sha256
+from hpcmod.images import file_sha256
 
 
 def check_capture(directory: Path) -> Iterator[Finding]:

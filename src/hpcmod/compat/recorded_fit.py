@@ -69,7 +69,7 @@ def _read(path: Path) -> str:
         return ""
 
 
-def recorded_fit(installed: Installed, site: Site, environ: Mapping[str, str], version: str) -> Fit | None:
+def read_recorded_fit(installed: Installed, site: Site, environ: Mapping[str, str], version: str) -> Fit | None:
     """Return the verdict that the installation of a module recorded; None if there is none that is still valid.
 
     Parameters

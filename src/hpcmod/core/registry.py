@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from importlib import import_module
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 ROOMS = (
@@ -28,10 +29,14 @@ class Room:
     name: str
     commands: Mapping[str, Commands] = field(default_factory=dict)
     """By heading of the help; commands below another one by its name: `hpcmod site`, `hpcmod catalogue`."""
+    words: Commands = field(default_factory=dict)
+    """By word of other programs, or two words: what it means, and the command for it, with `{...}` for what follows."""
     verifiers: tuple[str, ...] = ()
     """For `hpcmod verify`: called with an installation and the environment, each yields findings."""
     dependents: tuple[str, ...] = ()
     """For `hpcmod remove`: called with the root of an installation and the environment, each yields Dependents."""
+    additions: tuple[str, ...] = ()
+    """For the easyblock: called with an easyconfig's parameters and its path, each returns what to add to the image."""
     examples: tuple[str, ...] = ()
     """For `hpcmod catalogue docs`: called with a module and a site, each yields a title and a text to copy and run."""
 
@@ -52,7 +57,7 @@ def rooms() -> Iterator[Room]:
 
 
 def offered(kind: str) -> Iterator[Any]:
-    """Import and yield the functions that rooms offer: `verifiers`, `dependents` or `examples`."""
+    """Import and yield what rooms offer of a kind, a field of Room: `verifiers`, `dependents`, ..."""
     for room in rooms():
         for place in getattr(room, kind):
             yield load(f"hpcmod.{room.name}.{place}")
@@ -67,6 +72,11 @@ def commands_of(group: str) -> dict[str, tuple[str, str]]:
     }
 
 
+def known_words() -> dict[str, tuple[str, str]]:
+    """Return the words of other programs that the rooms know."""
+    return {word: meaning for room in rooms() for word, meaning in room.words.items()}
+
+
 def find_command(groups: Set[str], name: str) -> str:
     """Return the dotted place of a command below one of some headings; empty if no room has it."""
     for room in rooms():
@@ -79,4 +89,4 @@ def find_command(groups: Set[str], name: str) -> str:
 def load(place: str) -> Any:
     """Import what a text of the form `module:attribute` names."""
     module, _, attribute = place.partition(":")
-    return getattr(import_module(module), attribute)
+    return attrgetter(attribute)(import_module(module))

@@ -11,4 +11,7 @@ ROOM = Room(
             "completion": ("cli.completion:completion", "Print the completion script for a shell."),
         },
     },
+    words={
+        "version": ("print the version", "hpcmod --version"),
+    },
 )

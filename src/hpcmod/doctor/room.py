@@ -25,4 +25,7 @@ ROOM = Room(
             "binds": ("cli.binds:binds", "Print the bind paths of this node, one per line."),
         },
     },
+    words={
+        "config": ("show the settings of this machine", "hpcmod site show"),
+    },
 )

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from hpcmod.compat.netstack import check_capture
+from hpcmod.compat import check_capture
 from hpcmod.compat.values.netstack import RECORD
 from hpcmod.core.errors import HpcmodError
 from hpcmod.core.values.finding import FAIL, OK, WARN, Finding

@@ -13,7 +13,6 @@ from typing import Any
 
 from hpcmod.core.errors import HpcmodError, LackingError
 from hpcmod.core.process import run
-from hpcmod.core.resources import node_program
 from hpcmod.core.values.text import away_from_here
 from hpcmod.core.which import which
 from hpcmod.doctor.values.draft import MachineEvidence
@@ -23,6 +22,7 @@ from hpcmod.jobs.values.allocation import NODE_VARIABLE
 from hpcmod.jobs.values.cluster import Cluster
 from hpcmod.jobs.values.slurm import spell_options
 from hpcmod.machine.module_tool import LMOD, find_init, find_module_tool
+from hpcmod.machine.node_program import node_program
 from hpcmod.machine.values.facts import parse_facts
 from hpcmod.modules.runtime import find_runtime
 from hpcmod.modules.step import find_check_step

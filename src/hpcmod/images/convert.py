@@ -66,7 +66,7 @@ class ConvertedImage:
     """Parts of the image that a SIF cannot store: variables with names invalid in a shell."""
 
 
-def convert(
+def convert_image(
     image: OciImage,
     partial: Path | str,
     *,

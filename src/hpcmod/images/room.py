@@ -13,4 +13,14 @@ ROOM = Room(
             "cache": ("cli.cache:cache", "List and clean the cache of registry downloads."),
         },
     },
+    words={
+        "pull": ("fetch an image as a SIF", "hpcmod fetch {IMAGE}"),
+        "download": ("fetch an image as a SIF", "hpcmod fetch {IMAGE}"),
+        "convert": ("make a SIF of any image", "hpcmod fetch {IMAGE}"),
+        "login": ("log in to a registry", "podman login HOST, or: apptainer registry login docker://HOST"),
+        "clean": ("clean the cache of downloads", "hpcmod cache gc"),
+        "prune": ("clean the cache of downloads", "hpcmod cache gc"),
+        "cache clean": ("clean the cache of downloads", "hpcmod cache gc"),
+        "cache prune": ("clean the cache of downloads", "hpcmod cache gc"),
+    },
 )

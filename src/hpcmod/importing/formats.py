@@ -14,7 +14,7 @@ from importlib import import_module, metadata
 from pathlib import Path
 
 from hpcmod.core.errors import HpcmodError, LackingError
-from hpcmod.images.integrity import Progress
+from hpcmod.images import Progress
 from hpcmod.importing.outcome import Outcome
 
 GROUP = "hpcmod.importers"

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from hpcmod.core.errors import BadInputError, HpcmodError, explain_os_error
 from hpcmod.core.values.facts import ImageFacts
-from hpcmod.images.inspect.contents import read_facts
-from hpcmod.images.integrity import file_sha256
+from hpcmod.images import file_sha256, read_facts
 from hpcmod.importing.formats import ImportFormat, Watch
 from hpcmod.importing.outcome import (
     ImportedEasyconfig,

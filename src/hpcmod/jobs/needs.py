@@ -14,7 +14,7 @@ from hpcmod.jobs.values.slurm import value_of
 from hpcmod.modules.installed import Installed
 
 if TYPE_CHECKING:
-    from hpcmod.images.inspect.commands import ImageCommands
+    from hpcmod.images import ImageCommands
 
 _IN_CONTAINER = ("/staged-data/", "/runscripts/", "/user-software/")
 """Directories that exist only in a job's container."""
@@ -94,7 +94,7 @@ def _read_image(installed: Installed, paths: Sequence[str]) -> ImageCommands | N
     image = Path(installed.image.path)
     if not image.is_file() or (installed.root / "user-software.squashfs").exists():
         return None
-    from hpcmod.images.inspect.commands import read_commands
+    from hpcmod.images import read_commands
 
     try:
         return read_commands(image, [path for path in paths if path.startswith("/")])

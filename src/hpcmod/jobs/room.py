@@ -13,4 +13,9 @@ ROOM = Room(
         },
     },
     examples=("text.job_example:render_job_example",),
+    words={
+        "submit": ("write a batch script and submit it", "hpcmod job NAME PROGRAM --submit"),
+        "sbatch": ("write a batch script and submit it", "hpcmod job NAME PROGRAM --submit"),
+        "srun": ("run a program in your allocation", "hpcmod launch {NAME PROGRAM}"),
+    },
 )

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from hpcmod.core.errors import BadInputError, LackingError, NotFoundError
 from hpcmod.core.fs.reading import UnusableFileError, read_text
 from hpcmod.core.resources import site_profiles
+from hpcmod.core.values.text import absolute
 from hpcmod.core.values.trust import ANYTHING, TrustPolicy
 from hpcmod.machine.values.profile import Profile, make_site, parse_profile
 from hpcmod.machine.values.site import Site
@@ -147,11 +148,6 @@ def own_profile(environ: Mapping[str, str]) -> Path:
     if not configuration:
         raise LackingError("home directory unknown", "Set HOME, or XDG_CONFIG_HOME.")
     return Path(configuration, "hpcmod", "site.toml")
-
-
-def absolute(path: str | None) -> str:
-    """Return a path if it is absolute, else empty: a relative one would mean another file in each directory."""
-    return path if path and path.startswith("/") else ""
 
 
 def state_directory(environ: Mapping[str, str]) -> Path:

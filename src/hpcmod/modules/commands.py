@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hpcmod.core.errors import NotFoundError
-from hpcmod.images.inspect.commands import read_commands
+from hpcmod.images import read_commands
 from hpcmod.machine.values.site import Binds
 from hpcmod.modules.values.plan import RUNSCRIPTS_IN_CONTAINER
 from hpcmod.modules.values.spec import Commands

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hpcmod.core.errors import BadInputError, LackingError
 from hpcmod.core.fs.reading import read_text
-from hpcmod.machine.machine import absolute
+from hpcmod.core.values.text import absolute
 from hpcmod.machine.values.site import Site
 
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")

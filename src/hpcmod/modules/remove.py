@@ -20,7 +20,7 @@ from hpcmod.core.fs.removal import prune
 from hpcmod.core.fs.tree import Tree
 from hpcmod.core.lock import hold, lock_name, tidy
 from hpcmod.core.values.text import is_file_name
-from hpcmod.images.trust.provenance import sidecar
+from hpcmod.images import sidecar
 from hpcmod.modules.installed import DEFINITIONS, RECORD, Installed, read_installed, read_record
 from hpcmod.modules.own_default import unmark_default
 from hpcmod.modules.user_layer import has_additions, is_shipped

@@ -9,12 +9,12 @@ import hashlib
 import os
 import platform
 import stat
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from hpcmod.core.clock import now_text
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.fs.replacing import replacing
 from hpcmod.core.fs.striping import set_layout
@@ -22,10 +22,16 @@ from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.fs.tree import Tree, write_file
 from hpcmod.core.resources import runscript_files
 from hpcmod.core.values.facts import Provenance
-from hpcmod.images.copy import copy_image
-from hpcmod.images.integrity import Progress, check_sha256, file_sha256
-from hpcmod.images.sif.format import architecture_name
-from hpcmod.images.sif.reader import check_sif, extract_definition, read_sif
+from hpcmod.images import (
+    Progress,
+    architecture_name,
+    check_sha256,
+    check_sif,
+    copy_image,
+    extract_definition,
+    file_sha256,
+    read_sif,
+)
 from hpcmod.machine.values.site import RUNTIMES
 from hpcmod.modules import user_layer
 from hpcmod.modules.installed import DEFINITIONS, LOGIC, PACKAGES, PROGRAM, RECORD, is_started, link_of, read_record
@@ -318,7 +324,7 @@ def write_record(
     """
     record = InstallRecord(
         hpcmod=version,
-        time=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        time=now_text(),
         module=plan.spec.module,
         site=plan.site.name,
         profile=plan.site.profile,

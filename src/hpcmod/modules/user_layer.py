@@ -22,7 +22,7 @@ from hpcmod.core.fs.tree import Tree
 from hpcmod.core.values.facts import PythonFacts
 from hpcmod.core.values.json_form import TABLE, parse_json
 from hpcmod.core.values.strict_json import Texts
-from hpcmod.images.integrity import file_sha256
+from hpcmod.images import file_sha256
 from hpcmod.modules.values.place import USER_LAYER_IN_CONTAINER
 from hpcmod.modules.values.plan import UserLayer
 

@@ -14,7 +14,7 @@ from hpcmod.core.errors import VerificationError
 from hpcmod.core.fs.reading import read_file
 from hpcmod.core.text.quote import sh_word
 from hpcmod.core.values.finding import FAIL, OK, UNKNOWN, Finding
-from hpcmod.images.integrity import Progress, file_sha256
+from hpcmod.images import Progress, file_sha256
 from hpcmod.modules.installed import Installed, find_installed, is_started, link_of, module_trees, read_record
 from hpcmod.modules.values.install_record import NO_RECORD
 

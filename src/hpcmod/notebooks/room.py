@@ -14,4 +14,7 @@ ROOM = Room(
         },
     },
     dependents=("kernels:find_dependent_kernels",),
+    words={
+        "notebook": ("run a Jupyter server on a compute node", "hpcmod jupyter {NAME}"),
+    },
 )

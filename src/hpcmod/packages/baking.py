@@ -12,7 +12,7 @@ from hpcmod.core.errors import BadInputError, LackingError
 from hpcmod.core.fs.replacing import scratch
 from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.fs.tree import write_file
-from hpcmod.images.integrity import Progress, file_sha256
+from hpcmod.images import Progress, file_sha256
 from hpcmod.modules.values.place import USER_LAYER_IN_CONTAINER, PackagePlace, SetChoice, make_tag, state_file
 from hpcmod.packages.bake.environment import write_environment
 from hpcmod.packages.bake.image import BaseImage, bake, read_base

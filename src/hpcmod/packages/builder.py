@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from hpcmod.core.clock import now_text
 from hpcmod.core.errors import LackingError
-from hpcmod.images.trust.provenance import now
 from hpcmod.machine.values.site import HOST_PYTHON
 from hpcmod.modules.runtime import find_runtime
 from hpcmod.packages.values.plan import WORK
@@ -73,7 +73,7 @@ def make_builder(environ: Mapping[str, str], *, starts: bool = True) -> Builder:
             "Add apptainer or singularity to PATH, or run this on a node that has one.",
         )
     temporary = Path(environ.get("TMPDIR") or _DEFAULT_TEMPORARY)
-    return Builder(runtime or "", environ, temporary, now(), getpass.getuser())
+    return Builder(runtime or "", environ, temporary, now_text(), getpass.getuser())
 
 
 def _without_module(environ: Mapping[str, str]) -> str:

@@ -16,10 +16,7 @@ from hpcmod.core.fs.reading import read_file
 from hpcmod.core.fs.replacing import replacing, scratch
 from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.process import run
-from hpcmod.images.integrity import file_sha256
-from hpcmod.images.preflight import Need, check_room
-from hpcmod.images.squashfs.codecs import codec
-from hpcmod.images.squashfs.pack import pack_directory, unpack
+from hpcmod.images import Need, check_room, file_sha256, pack_directory, unpack
 from hpcmod.machine.values.bind import Bind
 from hpcmod.modules.user_layer import write_venv
 from hpcmod.modules.values.place import SOURCE_TIME, USER_LAYER_IN_CONTAINER, state_file
@@ -300,7 +297,7 @@ def _pack(layer: Path, plan: StatePlan, found: PackageSet) -> tuple[int, str]:
         place, name = opened.enter_context(found.tree.parent(plan.file))
         partial = opened.enter_context(replacing(Path(f"/proc/self/fd/{place}", name)))
         with partial.open("x+b") as file:
-            packed = pack_directory(top, file, codec=codec("zstd"), mtime=SOURCE_TIME)
+            packed = pack_directory(top, file, compression="zstd", mtime=SOURCE_TIME)
             os.fchmod(file.fileno(), _PACKED_MODE)
             file.flush()
             os.fsync(file.fileno())

@@ -11,8 +11,8 @@ from pathlib import Path
 from hpcmod.core.errors import BadInputError, CheckFailedError
 from hpcmod.core.fs.tree import write_file
 from hpcmod.core.process import run
+from hpcmod.images import read_packages_in
 from hpcmod.images.inspect.contents import CONDA_IN_CONTAINER
-from hpcmod.images.inspect.packages import read_packages_in
 from hpcmod.machine.values.bind import Bind
 from hpcmod.modules.values.place import SOURCE_TIME, USER_LAYER_IN_CONTAINER
 from hpcmod.packages.bake.environment import Environment

@@ -13,8 +13,8 @@ from pathlib import Path
 from hpcmod.core.errors import BadInputError, NotFoundError
 from hpcmod.core.fs.reading import open_regular, read_file
 from hpcmod.core.values.metadata import METADATA, METADATA_LIMIT, read_package
+from hpcmod.images import Squashfs
 from hpcmod.images.inspect.contents import MOST_LISTED
-from hpcmod.images.squashfs.reader import Squashfs
 from hpcmod.packages.builder import Builder
 from hpcmod.packages.building import build_state
 from hpcmod.packages.rebasing import Rebase, plan_rebase

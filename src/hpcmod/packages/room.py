@@ -18,4 +18,15 @@ ROOM = Room(
         },
     },
     verifiers=("packages:verify_packages",),
+    additions=("shipped:ShippedPackages.of",),
+    words={
+        "commit": ("put your packages into a new image", "hpcmod bake {NAME}"),
+        "pip": ("add Python packages to a container", "hpcmod add NAME {PACKAGE}"),
+        "pip install": ("add Python packages to a container", "hpcmod add NAME {PACKAGE}"),
+        "pip uninstall": ("remove packages that you added", "hpcmod drop NAME {PACKAGE}"),
+        "pip list": ("show the packages that you added", "hpcmod packages NAME"),
+        "conda": ("add conda packages to a container", "hpcmod add NAME --conda {PACKAGE}"),
+        "pack": ("change your packages by hand", "hpcmod edit {NAME}"),
+        "freeze": ("print a lock file of your packages", "hpcmod packages NAME --lock"),
+    },
 )

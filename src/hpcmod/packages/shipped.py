@@ -11,14 +11,16 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from hpcmod.core.errors import BadInputError, LackingError
 from hpcmod.core.fs.replacing import replacing, scratch
 from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.fs.tree import Tree
 from hpcmod.core.values.json_form import json_form
-from hpcmod.images.integrity import file_sha256
+from hpcmod.images import file_sha256
 from hpcmod.modules.user_layer import (
     DESCRIBED,
     DIRECTORY,
@@ -28,6 +30,7 @@ from hpcmod.modules.user_layer import (
     is_shipped,
     read_shipped,
 )
+from hpcmod.modules.values.install_record import InstalledImage
 from hpcmod.modules.values.place import SetChoice, state_file
 from hpcmod.modules.values.plan import InstallPlan, with_own_packages
 from hpcmod.packages.builder import make_builder
@@ -43,98 +46,95 @@ _PACKED_MODE = 0o444
 _SCRATCH = "hpcmod-user-packages"
 
 
-def parse_user_packages(given: object, easyconfig: Path) -> Requirements:
-    """Return the requirements in an easyconfig: entries are lines of a requirements file next to it.
+@dataclass(frozen=True)
+class ShippedPackages:
+    """Packages that an easyconfig names, or none."""
 
-    Raises
-    ------
-    BadInputError
-        If it is not a list of such lines.
-    """
-    if not given:
-        return NOTHING
-    if not isinstance(given, (list, tuple)) or not all(isinstance(line, str) and "\n" not in line for line in given):
-        raise BadInputError(f"{_PARAMETER}: {given!r} is not a list of strings", "Write ['einops', 'transformers<5'].")
-    path = str(easyconfig.absolute().with_name(_PARAMETER))
-    text = "\n".join(given)
-    found = parse_file(path, lambda one: text if one == path else read_requirements(one), os.path.exists)
-    if not found.lines:
-        raise BadInputError(f"{_PARAMETER} names no package", "Name one, or remove the parameter.")
-    return found
+    wanted: Requirements
 
+    @classmethod
+    def of(cls, parameters: Mapping[str, Any], easyconfig: Path) -> ShippedPackages:
+        """Read the parameter of an easyconfig: entries are lines of a requirements file next to it.
 
-def check_no_others(root: Path) -> None:
-    """Check that an installation has no packages of the user, which those of the easyconfig would hide or replace.
+        Raises
+        ------
+        BadInputError
+            If it is not a list of such lines.
+        """
+        given = parameters[_PARAMETER]
+        if not given:
+            return cls(NOTHING)
+        lines = given if isinstance(given, (list, tuple)) else [None]
+        if not all(isinstance(line, str) and "\n" not in line for line in lines):
+            cure = "Write ['einops', 'transformers<5']."
+            raise BadInputError(f"{_PARAMETER}: {given!r} is not a list of strings", cure)
+        path = str(easyconfig.absolute().with_name(_PARAMETER))
+        text = "\n".join(given)
+        wanted = parse_file(path, lambda name: text if name == path else read_requirements(name), os.path.exists)
+        if not wanted.lines:
+            raise BadInputError(f"{_PARAMETER} names no package", "Name one, or remove the parameter.")
+        return cls(wanted)
 
-    Raises
-    ------
-    BadInputError
-        If it has.
-    """
-    packed, directory = root / PACKED, root / DIRECTORY
-    others = packed if packed.exists() and not is_shipped(packed) else directory if directory.exists() else None
-    if others is not None and has_additions(others):
-        raise BadInputError(
-            f"{_PARAMETER} would hide the packages in {others}, which are not from the easyconfig",
-            f"Move them away, or remove {_PARAMETER} from the easyconfig.",
-        )
+    def lines(self) -> list[str]:
+        """Return the lines of a dry run."""
+        return [f"user package: {line}" for line in self.wanted.lines]
 
+    def check(self, root: Path) -> None:
+        """Check that an installation has no packages of the user, which those of the easyconfig would hide or replace.
 
-def install_shipped(
-    plan: InstallPlan,
-    image: Path,
-    sha256: str,
-    wanted: Requirements,
-    environ: Mapping[str, str],
-    *,
-    keep: bool,
-    tell: Callable[[str], None],
-) -> None:
-    """Install the packages of an easyconfig next to its image, or remove those of an earlier installation.
+        Raises
+        ------
+        BadInputError
+            If it has.
+        """
+        packed, directory = root / PACKED, root / DIRECTORY
+        others = packed if packed.exists() and not is_shipped(packed) else directory if directory.exists() else None
+        if self.wanted.lines and others is not None and has_additions(others):
+            raise BadInputError(
+                f"{_PARAMETER} would hide the packages in {others}, which are not from the easyconfig",
+                f"Move them away, or remove {_PARAMETER} from the easyconfig.",
+            )
 
-    Parameters
-    ----------
-    image, sha256
-        The installed image and its digest.
-    keep
-        Keep the packages if image and requirements are the same, without asking pip.
+    def install(
+        self, plan: InstallPlan, image: InstalledImage, environ: Mapping[str, str], tell: Callable[[str], None]
+    ) -> None:
+        """Install the packages next to the image, or remove those of an earlier installation.
 
-    Raises
-    ------
-    HpcmodError
-        If the image has no Python, pip refuses them, or there is no space. Packages from before are kept then.
-    """
-    root = Path(plan.spec.root)
-    clear_leftovers(root, PACKED)
-    if not wanted.lines:
-        for path in [one for one in (root / PACKED, root / DESCRIBED) if one.exists() and is_shipped(one)]:
-            tell(f"removed, because the easyconfig has no {_PARAMETER} now: {path}")
-            Tree(root).remove(path.name)
-        return
-    before = read_shipped(root) if (root / PACKED).exists() else None
-    if keep and before and (before.image, before.requirements) == (sha256, _asked(wanted)):
-        return
-    target = _make_target(plan, image, sha256)
-    builder = make_builder(environ)
-    tell(f"installing with pip of {plan.spec.module}: {', '.join(wanted.lines)}")
-    clear_leftovers(builder.temporary, _SCRATCH)
-    with scratch(builder.temporary / _SCRATCH) as private:
-        found = PackageSet(plan.spec.name, SetChoice(_PARAMETER), Path(os.path.realpath(private.directory), "set"))
-        make_set(found, None)
-        change = PackageChange(added=wanted, action=_PARAMETER)
-        planned = make_state_plan(target, change, directory=str(found.directory), number=1, parent=None)
-        state = build_state(planned, found, builder)
-        _put(root, state, found.directory / state_file(state.number, state.tag), _asked(wanted))
-    for one in state.locked:
-        tell(f"installed {one.name} {one.version}")
+        `hpcmod update` keeps the packages if image and requirements are the same, without asking pip.
 
-
-def _asked(wanted: Requirements) -> tuple[str, ...]:
-    return (*wanted.lines, *wanted.constraints, *wanted.options)
+        Raises
+        ------
+        HpcmodError
+            If the image has no Python, pip refuses them, or there is no space. Packages from before are kept then.
+        """
+        root = Path(plan.spec.root)
+        clear_leftovers(root, PACKED)
+        if not self.wanted.lines:
+            for path in [path for path in (root / PACKED, root / DESCRIBED) if path.exists() and is_shipped(path)]:
+                tell(f"removed, because the easyconfig has no {_PARAMETER} now: {path}")
+                Tree(root).remove(path.name)
+            return
+        asked = (*self.wanted.lines, *self.wanted.constraints, *self.wanted.options)
+        before = read_shipped(root) if (root / PACKED).exists() else None
+        if "HPCMOD_UPDATE" in environ and before and (before.image, before.requirements) == (image.sha256, asked):
+            return
+        target = _make_target(plan, image)
+        builder = make_builder(environ)
+        tell(f"installing with pip of {plan.spec.module}: {', '.join(self.wanted.lines)}")
+        clear_leftovers(builder.temporary, _SCRATCH)
+        with scratch(builder.temporary / _SCRATCH) as private:
+            made = PackageSet(plan.spec.name, SetChoice(_PARAMETER), Path(os.path.realpath(private.directory), "set"))
+            make_set(made, None)
+            change = PackageChange(added=self.wanted, action=_PARAMETER)
+            planned = make_state_plan(target, change, directory=str(made.directory), number=1, parent=None)
+            state = build_state(planned, made, builder)
+            _put(root, state, made.directory / state_file(state.number, state.tag), asked)
+        for package in state.locked:
+            tell(f"installed {package.name} {package.version}")
 
 
-def _make_target(plan: InstallPlan, image: Path, sha256: str) -> PackageTarget:
-    plan = with_own_packages(plan, sha256)
+def _make_target(plan: InstallPlan, image: InstalledImage) -> PackageTarget:
+    plan = with_own_packages(plan, image.sha256)
     if plan.user_layer is None or plan.own_packages is None:
         raise LackingError(
             f"the image of {plan.spec.module} has no Python, so it cannot have {_PARAMETER}",
@@ -142,8 +142,8 @@ def _make_target(plan: InstallPlan, image: Path, sha256: str) -> PackageTarget:
         )
     return PackageTarget(
         module=plan.spec.module,
-        sif=str(image),
-        sha256=sha256,
+        sif=image.path,
+        sha256=image.sha256,
         python=plan.user_layer.python,
         venv=plan.user_layer.venv,
         place=plan.own_packages,

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.core.errors import BadInputError
-from hpcmod.core.resources import known_endings
+from hpcmod.core.resources import read_texts
 from hpcmod.runs.values.endings.ending import Ending, merge_endings, parse_endings
 
 _LIMIT = 1 << 20  # bytes of a file
+
+
+def shipped_endings() -> dict[str, str]:
+    """Return the known endings that come with hpcmod: TOML text by file name without .toml."""
+    return read_texts(Path(__file__).with_name("endings"), ".toml")
 
 
 def read_known_endings(catalogues: Iterable[Catalogue]) -> tuple[tuple[Ending, ...], list[str]]:
@@ -17,7 +23,7 @@ def read_known_endings(catalogues: Iterable[Catalogue]) -> tuple[tuple[Ending, .
 
     A catalogue has them in `advisories/endings`; one with the name of ours replaces it.
     """
-    found = [one for name, text in known_endings().items() for one in parse_endings(text, f"{name}.toml")]
+    found = [one for name, text in shipped_endings().items() for one in parse_endings(text, f"{name}.toml")]
     faults = []
     for catalogue in catalogues:
         for path in sorted((catalogue.advisories / "endings").glob("[!.]*.toml")):

@@ -14,4 +14,8 @@ ROOM = Room(
             "profile": ("cli.profile:profile_verb", "Merge the traces of some ranks of a run into one file."),
         },
     },
+    words={
+        "logs": ("explain why a run failed", "hpcmod why {JOB}"),
+        "verify-net": ("prove that a container uses the fast network", "hpcmod check --network {NAME}"),
+    },
 )

@@ -15,15 +15,15 @@ from pathlib import Path
 
 import pytest
 
+from hpcmod.building.shipped import recipe_sources, shipped_recipes
 from hpcmod.building.values.recipe import parse_addresses, parse_recipe
-from hpcmod.core import resources
 from tests.programs import make_program
 from tests.recipe_stubs import write_wheel
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 COMPONENTS = sorted((CHECKOUT / "recipes" / "components").glob("*.sh"))
 SCRIPTS = [path for path in COMPONENTS if path.stem != "common"]
-RECIPES = {name: parse_recipe(text, name) for name, text in resources.recipes().items()}
+RECIPES = {name: parse_recipe(text, name) for name, text in shipped_recipes().items()}
 
 each_script = pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 each_file = pytest.mark.parametrize("path", COMPONENTS, ids=lambda path: path.stem)
@@ -84,7 +84,7 @@ def test_only_one_function_downloads(path: Path) -> None:
 
 
 def test_recipes_name_no_address_but_that_of_a_base() -> None:
-    assert {found for text in resources.recipes().values() for found in re.findall(r"\w+://", text)} == {"docker://"}
+    assert {found for text in shipped_recipes().values() for found in re.findall(r"\w+://", text)} == {"docker://"}
 
 
 def test_every_component_is_part_of_a_recipe_and_every_recipe_has_its_components() -> None:
@@ -93,7 +93,7 @@ def test_every_component_is_part_of_a_recipe_and_every_recipe_has_its_components
 
 
 def test_every_source_is_used_and_has_an_https_address_with_its_version() -> None:
-    addresses = parse_addresses(resources.recipe_sources())
+    addresses = parse_addresses(recipe_sources())
     assert {name for recipe in RECIPES.values() for step in recipe.steps for name, _ in step.sources} == set(addresses)
     assert [url for url in addresses.values() if not url.startswith("https://") or "{version}" not in url] == []
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod import __version__
-from hpcmod.compat.fit import check_all, check_fit, explain_module, find_image_mpi, name_mpi
+from hpcmod.compat.fit import check_fit, check_fits, explain_module, find_image_mpi, name_mpi
 from hpcmod.compat.values.mpi import HOST, MPICH, OPEN_MPI_4, OPEN_MPI_5
 from hpcmod.compat.values.stack import MPICH as MPICH_FAMILY
 from hpcmod.compat.values.stack import OPEN_MPI, STANDARD, Mpi, StackFacts
@@ -91,17 +91,17 @@ def test_possible_problems_are_warnings_for_an_installation(tmp_path: Path) -> N
 
 def test_doctor_looks_at_the_images_named_or_at_those_installed(tmp_path: Path) -> None:
     good, bad = images(tmp_path)
-    named = list(check_all((good, bad, tmp_path / "none.sif"), {}))
+    named = list(check_fits((good, bad, tmp_path / "none.sif"), {}))
     assert [one.level for one in named] == [OK, FAIL, FAIL]
     assert named[1].subject == f"image {bad}"
     install(tmp_path, "Torch/1", good)
     install(tmp_path, "Torch/2", bad)
     install(tmp_path, "Torch/3", bad)
-    found = list(check_all((), {"MODULEPATH": str(tmp_path / "modules")}))
+    found = list(check_fits((), {"MODULEPATH": str(tmp_path / "modules")}))
     assert [(one.subject, one.level) for one in found] == [("image Torch/1", OK), ("image Torch/2", FAIL)]
     site = tmp_path / "site.toml"
     site.write_text(SLINGSHOT)
-    (warned,) = check_all((good,), {"HPCMOD_SITE": str(site)})
+    (warned,) = check_fits((good,), {"HPCMOD_SITE": str(site)})
     assert (warned.level, "TCP" in warned.found) == (WARN, True)
 
 

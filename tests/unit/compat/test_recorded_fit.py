@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hpcmod import __version__
-from hpcmod.compat.recorded_fit import explain_recorded, fingerprint, recorded_fit
+from hpcmod.compat.recorded_fit import explain_recorded, fingerprint, read_recorded_fit
 from hpcmod.compat.values.mpi import MPICH
 from hpcmod.machine.values.bind import Bind
 from hpcmod.machine.values.site import Network, Site, SiteBinds
@@ -38,7 +38,7 @@ def made(tmp_path: Path, **change: Any) -> Installed:
 
 def test_a_recorded_verdict_is_what_reading_the_image_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     installed = made(tmp_path)
-    fit = recorded_fit(installed, SITE, {}, __version__)
+    fit = read_recorded_fit(installed, SITE, {}, __version__)
     assert fit is not None and fit.mpi == MPICH
     site = tmp_path / "here.toml"
     site.write_text('name = "here"\n[network]\ninterfaces = ["hsn0"]\n')
@@ -71,13 +71,13 @@ def test_after_a_change_a_recorded_verdict_no_longer_holds(
     installed = made(tmp_path)
     if change:
         change(installed)
-    assert recorded_fit(installed, site, environ, __version__) is None
+    assert read_recorded_fit(installed, site, environ, __version__) is None
 
 
 def test_an_unknown_mpi_in_a_record_is_no_verdict(tmp_path: Path) -> None:
     installed = made(tmp_path)
     other = replace(installed.record, fit=replace(installed.record.fit, mpi="unknown"))
-    assert recorded_fit(replace(installed, record=other), SITE, {}, __version__) is None
+    assert read_recorded_fit(replace(installed, record=other), SITE, {}, __version__) is None
 
 
 def test_changes_of_the_host_change_the_fingerprint(tmp_path: Path) -> None:

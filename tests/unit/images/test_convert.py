@@ -17,7 +17,7 @@ import pytest
 from hpcmod.core.errors import BadInputError, HpcmodError, NoSpaceError, VerificationError
 from hpcmod.core.values.reference import ImageReference
 from hpcmod.images import convert as converting
-from hpcmod.images.convert import ConvertedImage, ConvertOptions, convert
+from hpcmod.images.convert import ConvertedImage, ConvertOptions, convert_image
 from hpcmod.images.integrity import file_sha256
 from hpcmod.images.layers.decompress import Allowance
 from hpcmod.images.layers.tar import TarEntry
@@ -40,7 +40,7 @@ def layout(tmp_path: Path) -> Path:
 
 def made(layout: Path, out: Path, **options: object) -> ConvertedImage:
     with read_layout(ImageReference.parse(f"oci:{layout}"), architecture="amd64") as image:
-        return convert(image, out, options=ConvertOptions(**options))  # type: ignore[arg-type]
+        return convert_image(image, out, options=ConvertOptions(**options))  # type: ignore[arg-type]
 
 
 def read(sif: Path, *paths: str) -> list[bytes]:
@@ -210,7 +210,7 @@ def test_a_layer_that_changed_when_opened_again_is_detected(tmp_path: Path) -> N
         low_layer = image.layers[0]
         twofold = replace(image, layers=(replace(low_layer, open=opened), *image.layers[1:]))
         with pytest.raises(VerificationError):
-            convert(twofold, tmp_path / "out.sif")
+            convert_image(twofold, tmp_path / "out.sif")
     assert not (tmp_path / "out.sif").exists()
 
 
@@ -244,7 +244,7 @@ def test_progress_counts_the_bytes_of_the_layers(layout: Path, tmp_path: Path) -
     seen: list[tuple[int, int]] = []
     with read_layout(ImageReference.parse(f"oci:{layout}"), architecture="amd64") as image:
         total = sum(layer.size for layer in image.layers)
-        convert(image, tmp_path / "out.sif", progress=lambda done, whole: seen.append((done, whole)))
+        convert_image(image, tmp_path / "out.sif", progress=lambda done, whole: seen.append((done, whole)))
     assert seen[0][1] == total
     assert (total, total) in seen
 
@@ -256,5 +256,5 @@ def test_the_top_layer_is_opened_first(layout: Path, tmp_path: Path) -> None:
         return tuple(replace(one, open=lambda one=one: opened.append(one.digest) or one.open()) for one in layers)  # type: ignore
 
     with read_layout(ImageReference.parse(f"oci:{layout}"), architecture="amd64") as image:
-        convert(replace(image, layers=noted(image.layers)), tmp_path / "out.sif")  # type: ignore[arg-type]
+        convert_image(replace(image, layers=noted(image.layers)), tmp_path / "out.sif")  # type: ignore[arg-type]
         assert opened[:2] == [one.digest for one in reversed(image.layers)]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +9,8 @@ import pytest
 from hpcmod.core.errors import BadInputError, LackingError
 from hpcmod.notebooks.kernels import find_kernels, install_kernel, kernels_directory, remove_kernel
 from hpcmod.notebooks.values.kernel import make_kernel
+from tests.calls import hpcmod
+from tests.installations import install
 
 KERNEL = make_kernel("/sw/in-environment", "A/1", "/sw")
 
@@ -45,3 +48,21 @@ def test_a_kernel_of_someone_else_is_not_replaced_or_listed(tmp_path: Path) -> N
     with pytest.raises(BadInputError, match="not installed by hpcmod"):
         install_kernel(tmp_path, KERNEL)
     assert list(find_kernels(tmp_path)) == []
+
+
+def test_removing_an_installation_names_the_kernels_that_stop_working(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("HPCMOD_SITE", "generic")
+    monkeypatch.setenv("MODULEPATH", str(tmp_path / "modules/all"))
+    for version in ("2.6", "2.7"):
+        install(tmp_path, f"PyTorch/{version}")
+        root = str(tmp_path / "software/PyTorch" / version)
+        kernel = make_kernel(f"{root}/in-environment", f"PyTorch/{version}", root, name=f"torch{version}")
+        install_kernel(tmp_path / "home/.local/share/jupyter/kernels", kernel)
+    done = hpcmod("remove", "--dry-run", "PyTorch/2.6")
+    assert "the Jupyter kernel torch2.6 would stop working" in done.stderr
+    done = hpcmod("remove", "--json", "PyTorch/2.6")
+    assert json.loads(done.stdout)["kernels"] == ["torch2.6"]
+    assert "hpcmod kernel --remove --name torch2.7" in hpcmod("remove", "PyTorch/2.7").stderr

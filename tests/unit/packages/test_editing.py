@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from hpcmod.core.errors import BusyError, NotFoundError
-from hpcmod.images.squashfs.codecs import codec
 from hpcmod.images.squashfs.pack import pack_directory, unpack
 from hpcmod.packages import building
 from hpcmod.packages.builder import Builder
@@ -39,7 +38,7 @@ def found(tmp_path: Path) -> PackageSet:
     (site / "__pycache__").mkdir()
     (site / "__pycache__/einops.pyc").write_text("")
     packed = io.BytesIO()
-    pack_directory(top, packed, codec=codec("gzip"), mtime=0)
+    pack_directory(top, packed, compression="gzip", mtime=0)
     made = write_set(tmp_path / "default", make_state(1, EINOPS))
     (made.directory / f"states/1-{TAG}.squashfs").write_bytes(packed.getvalue())
     return made

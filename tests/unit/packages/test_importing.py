@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from hpcmod.core.errors import BadInputError, NotFoundError
-from hpcmod.images.squashfs.codecs import codec
 from hpcmod.images.squashfs.pack import pack_directory
 from hpcmod.packages.builder import Builder
 from hpcmod.packages.importing import plan_import, read_list, read_source
@@ -40,7 +39,7 @@ def test_reads_installed_packages_from_a_directory_or_squashfs(tmp_path: Path, k
     path = {"user-software": top, "venv": top / "venv/torch"}.get(kind)
     if path is None:
         packed = io.BytesIO()
-        pack_directory(top, packed, codec=codec("gzip"), mtime=0)
+        pack_directory(top, packed, compression="gzip", mtime=0)
         path = tmp_path / "user-software.squashfs"
         path.write_bytes(packed.getvalue())
     found = read_source(path)

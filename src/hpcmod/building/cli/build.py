@@ -12,14 +12,15 @@ import click
 from click.shell_completion import CompletionItem
 
 import hpcmod
+from hpcmod.building.shipped import shipped_recipes
 from hpcmod.building.values.recipe import ARCHITECTURES, CHOICES, Recipe, parse_recipe
-from hpcmod.core import resources
 from hpcmod.core.cli.arguments import site_option
 from hpcmod.core.cli.flags import with_flags
 from hpcmod.core.cli.output import json_option, print_data, print_json, print_text, tell
 from hpcmod.core.cli.signals import terminate_cleanly
 from hpcmod.core.errors import BadInputError, LackingError
 from hpcmod.core.progress import ProgressLine
+from hpcmod.core.resources import module_templates
 from hpcmod.core.values.compression import ANY_OF
 from hpcmod.machine import machine
 
@@ -78,7 +79,7 @@ class EngineList:
 
 def complete_recipe(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the name of a recipe, with its summary as help."""
-    recipes = [parse_recipe(text, name) for name, text in resources.recipes().items() if name.startswith(incomplete)]
+    recipes = [parse_recipe(text, name) for name, text in shipped_recipes().items() if name.startswith(incomplete)]
     named = [CompletionItem(recipe.name, help=recipe.summary) for recipe in recipes]
     return named or [CompletionItem(incomplete, type="file")]
 
@@ -179,7 +180,7 @@ def build(flags: BuildFlags) -> None:
 
 
 def _list(as_json: bool) -> None:
-    recipes = [parse_recipe(text, name) for name, text in resources.recipes().items()]
+    recipes = [parse_recipe(text, name) for name, text in shipped_recipes().items()]
     if as_json:
         print_json(RecipeList(tuple(recipes)))
         return
@@ -206,7 +207,7 @@ def _print_file(plan: BuildPlan, form: str, as_json: bool) -> None:
     if plan.own_form:
         raise BadInputError("--print is for recipes: your own file is built as it is", "Use --dry-run.")
     render = render_dockerfile if form == "dockerfile" else render_definition
-    print_data(render(plan, templates=resources.module_templates()), nl=False)
+    print_data(render(plan, templates=module_templates()), nl=False)
 
 
 def _print_plan(plan: BuildPlan, as_json: bool) -> None:
@@ -220,7 +221,7 @@ def _print_plan(plan: BuildPlan, as_json: bool) -> None:
 
 def _architecture() -> str:
     """Return the name of this machine's architecture."""
-    from hpcmod.images.sif.format import architecture_name
+    from hpcmod.images import architecture_name
 
     return architecture_name(platform.machine())
 
@@ -261,7 +262,7 @@ def _setting(text: str) -> tuple[str, str]:
 
 def _source_store(flags: BuildFlags) -> SourceStore:
     from hpcmod.building.ingredients import SourceStore, default_lock
-    from hpcmod.images.settings import open_cache
+    from hpcmod.images import open_cache
 
     cache = open_cache(machine.find_machine(None, os.environ, flag=flags.site).site, os.environ)
     return SourceStore(
@@ -303,7 +304,7 @@ def _build(flags: BuildFlags) -> None:
 
 def _options(flags: BuildFlags) -> BuildOptions:
     from hpcmod.building.image import BuildOptions
-    from hpcmod.images.settings import parse_compression
+    from hpcmod.images import parse_compression
     from hpcmod.images.web.repository import Access
 
     site = machine.find_machine(None, os.environ, flag=flags.site).site

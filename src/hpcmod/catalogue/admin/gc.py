@@ -21,7 +21,7 @@ from hpcmod.catalogue.visible.kept import rendering_name
 from hpcmod.core.errors import LackingError
 from hpcmod.core.fs.tree import Tree
 from hpcmod.core.lock import read_holder
-from hpcmod.images.trust.provenance import sidecar
+from hpcmod.images import sidecar
 from hpcmod.modules.values.advisory import seconds_of
 
 _DAY = 86400.0

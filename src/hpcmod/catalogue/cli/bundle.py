@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+import hpcmod
 from hpcmod.catalogue.bundle import read_bundle, write_bundle
 from hpcmod.catalogue.cli.containers import look_around
 from hpcmod.catalogue.cli.easyconfigs import find_recipe
@@ -23,15 +24,12 @@ from hpcmod.core.fs.reading import UnusableFileError, read_text
 from hpcmod.core.fs.replacing import scratch
 from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.progress import ProgressLine
-from hpcmod.images.acquire.locate import find_image, image_directories, nowhere
-from hpcmod.images.acquire.source import ImageSource, get_source, make_source
-from hpcmod.images.cli.fetch import TOOL
-from hpcmod.images.trust.provenance import sidecar
+from hpcmod.images import ImageSource, find_image, get_source, image_directories, make_source, nowhere, sidecar
 from hpcmod.modules.own_place import source_directories
 from hpcmod.modules.values.easyconfig_text import read_named_image
 
 if TYPE_CHECKING:
-    from hpcmod.images.acquire.fetch_sif import ObtainOptions
+    from hpcmod.images import ObtainOptions
 
 _MOST_TEXT = 1 << 20  # maximum size of an easyconfig in bytes
 
@@ -65,11 +63,11 @@ def bundle_export(output: Path, what: tuple[str, ...], dry_run: bool, force: boo
       hpcmod bundle export torch.tar easyconfigs/p/PyTorch/PyTorch-2.13.0-cpu-singularity.eb
       hpcmod bundle export tools.tar docker://ghcr.io/org/tool@sha256:... other.sif
     """
-    from hpcmod.images.settings import make_options  # slow to import: see image.py
+    from hpcmod.images import make_options  # slow to import: see image.py
 
     _check_output(output, force=force)
     here = look_around(site)
-    options = make_options(here.site, os.environ, tool=TOOL, tell=tell)
+    options = make_options(here.site, os.environ, tool=f"hpcmod {hpcmod.__version__}", tell=tell)
     central = (*here.site.images.central, *(str(one.images) for one in here.catalogues))
     named = [str(find_recipe(here, one).easyconfig) if _is_container(one) else one for one in what]
     files: list[Path] = []

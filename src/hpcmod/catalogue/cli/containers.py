@@ -80,7 +80,7 @@ class Here:
     def containers(self) -> list[Listed]:
         """Return all published and installed containers."""
         from hpcmod.catalogue.finding.listing import list_containers
-        from hpcmod.images.sif.format import architecture_name  # `info` and `search` need not import it
+        from hpcmod.images import architecture_name  # `info` and `search` need not import it
 
         architecture = architecture_name(os.uname().machine)
         found = list_containers(self.indexes(), self.own(), site=self.site.name, architecture=architecture)

@@ -18,7 +18,7 @@ from hpcmod.core.errors import CheckFailedError, LackingError, NotFoundError
 from hpcmod.core.process import run
 from hpcmod.core.text.quote import terminal_line
 from hpcmod.core.values.environment import Difference, compare_environments
-from hpcmod.images.inspect.contents import read_facts
+from hpcmod.images import read_facts
 from hpcmod.machine.module_tool import eb_settings
 from hpcmod.modules.runtime import find_runtime
 

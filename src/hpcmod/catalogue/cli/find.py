@@ -239,7 +239,7 @@ def _loading(copy: Installed) -> str:
 
 def _show_image(image: Path, *, as_json: bool) -> None:
     from hpcmod.core.fs.striping import find_stripes
-    from hpcmod.images.inspect.contents import read_facts
+    from hpcmod.images import read_facts
     from hpcmod.machine.values.targets import find_targets
 
     facts, stripes = read_facts(image), find_stripes(image)
@@ -328,7 +328,7 @@ def _user_packages(copies: Copies | None) -> tuple[Package, ...]:
     """Return the packages that the user added to the copy in use."""
     if copies is None:
         return ()
-    from hpcmod.images.inspect.packages import read_packages
+    from hpcmod.images import read_packages
 
     return read_packages(copies.meant.root)
 

@@ -10,6 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from textwrap import indent
 
+import hpcmod
 from hpcmod import __version__
 from hpcmod.catalogue.cli.containers import Here, check_not_loaded
 from hpcmod.catalogue.cli.easyconfigs import EasyconfigFile
@@ -24,13 +25,17 @@ from hpcmod.core.progress import ProgressLine
 from hpcmod.core.resources import runscript_files
 from hpcmod.core.values.facts import Provenance
 from hpcmod.core.values.reference import LOCAL_KINDS, ImageReference
-from hpcmod.images.acquire.fetch_sif import ObtainOptions, identify, labels_of
-from hpcmod.images.acquire.locate import recognize
-from hpcmod.images.cli.fetch import TOOL
-from hpcmod.images.inspect.contents import read_facts
-from hpcmod.images.settings import cache_directory, make_options
-from hpcmod.images.trust.policy import verify_local_sif
-from hpcmod.images.trust.provenance import read_provenance
+from hpcmod.images import (
+    ObtainOptions,
+    cache_directory,
+    identify,
+    labels_of,
+    make_options,
+    read_facts,
+    read_provenance,
+    recognize,
+    verify_local_sif,
+)
 from hpcmod.modules import store
 from hpcmod.modules.installed import PROGRAM
 from hpcmod.modules.shared_prefix import SharedPrefix
@@ -123,11 +128,11 @@ def _choose(request: ImageRequest, options: ObtainOptions) -> Candidate:
 
 
 def _options(here: Here) -> ObtainOptions:
-    return make_options(here.site, os.environ, tool=TOOL, tell=tell)
+    return make_options(here.site, os.environ, tool=f"hpcmod {hpcmod.__version__}", tell=tell)
 
 
 def _fetch(reference: ImageReference, sif: Path, options: ObtainOptions) -> Provenance:
-    from hpcmod.images.acquire.obtain import obtain  # imports requests: `hpcmod install NAME` need not
+    from hpcmod.images import obtain  # imports requests: `hpcmod install NAME` need not
 
     with terminate_cleanly(), ProgressLine(f"fetching {sif.name}") as progress:
         options = replace(options, detail=progress.note)
@@ -160,7 +165,7 @@ def _other_image(request: ImageRequest, candidate: Candidate, message: str) -> B
 
 def plan_with_easyconfig(here: Here, request: ImageRequest, directory: Path) -> EasyconfigFile:
     """Print what would be fetched, and write an easyconfig to a temporary directory, for `eb --extended-dry-run`."""
-    from hpcmod.images.acquire.fetch_plan import plan_fetch
+    from hpcmod.images import plan_fetch
 
     options = _options(here)
     candidate = _choose(request, options)

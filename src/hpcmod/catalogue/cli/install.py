@@ -23,7 +23,7 @@ from hpcmod.catalogue.values.order import release_key
 from hpcmod.core.cli.arguments import site_option
 from hpcmod.core.cli.output import json_option, print_data, print_json, tell
 from hpcmod.core.text.quote import sh_word
-from hpcmod.images.acquire.locate import names_image
+from hpcmod.images import names_image
 from hpcmod.modules.installed import Installed, find_in_tree, own_trees
 from hpcmod.modules.own_default import mark_default
 from hpcmod.modules.own_place import MODULES, choose_prefix, configured_places, source_directories

@@ -28,7 +28,7 @@ from hpcmod.core.cli.output import json_option, print_data, print_json, print_te
 from hpcmod.core.errors import BadInputError, BusyError, HpcmodError, NotFoundError
 from hpcmod.core.registry import offered
 from hpcmod.core.text.quote import sh_word
-from hpcmod.images.trust.provenance import sidecar, write_provenance
+from hpcmod.images import sidecar, write_provenance
 from hpcmod.modules.installed import Installed, own_trees
 from hpcmod.modules.own_place import MODULES, own_prefixes
 from hpcmod.modules.own_site import site_of

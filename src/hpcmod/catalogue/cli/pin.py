@@ -21,7 +21,7 @@ from hpcmod.modules.easyconfigs.files import read_recipe
 from hpcmod.modules.values.easyconfig_text import read_named_image
 
 if TYPE_CHECKING:
-    from hpcmod.images.acquire.fetch_sif import ObtainOptions
+    from hpcmod.images import ObtainOptions
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def pin_verb(easyconfigs: tuple[Path, ...], allow_http: bool, dry_run: bool, sit
       hpcmod catalogue pin PyTorch-2.10.0-ngc-25.12-singularity.eb
       hpcmod catalogue pin --dry-run easyconfigs/*/*/*.eb
     """
-    from hpcmod.images.settings import make_options
+    from hpcmod.images import make_options
 
     profile = machine.find_machine(None, os.environ, flag=site).site
     tool = f"hpcmod {hpcmod.__version__}"
@@ -85,7 +85,7 @@ def pin_verb(easyconfigs: tuple[Path, ...], allow_http: bool, dry_run: bool, sit
 
 def _pin(path: Path, options: ObtainOptions, *, dry_run: bool) -> PinnedEasyconfig:
     """Pin the image of one easyconfig; return its row of the output."""
-    from hpcmod.images.acquire.fetch_sif import pin
+    from hpcmod.images import pin
     from hpcmod.modules.values.pinning import pin_image
 
     text = read_recipe(path)

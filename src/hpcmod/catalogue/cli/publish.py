@@ -25,9 +25,7 @@ from hpcmod.core.cli.signals import terminate_cleanly
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.progress import ProgressLine, Working
 from hpcmod.core.text.quote import terminal
-from hpcmod.images.acquire.fetch_plan import FetchPlan
-from hpcmod.images.integrity import Progress, parse_sha256
-from hpcmod.images.settings import make_options
+from hpcmod.images import FetchPlan, Progress, make_options, parse_sha256
 from hpcmod.machine import machine
 
 

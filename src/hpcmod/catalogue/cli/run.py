@@ -12,7 +12,7 @@ from hpcmod.core.cli.arguments import site_option
 from hpcmod.core.cli.output import print_data, tell
 from hpcmod.core.process import become
 from hpcmod.core.text.quote import sh_word
-from hpcmod.images.acquire.locate import names_image
+from hpcmod.images import names_image
 from hpcmod.modules.own_site import says_another
 from hpcmod.modules.values.runtime_options import RUNTIME_FLAGS, RUNTIME_SHORT
 

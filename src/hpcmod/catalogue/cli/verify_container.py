@@ -28,7 +28,7 @@ from hpcmod.core.progress import ProgressLine
 from hpcmod.core.registry import offered
 from hpcmod.core.values.finding import FAIL, OK, Finding
 from hpcmod.core.values.reference import LOCAL_KINDS, ImageReference
-from hpcmod.images.integrity import parse_sha256
+from hpcmod.images import parse_sha256
 from hpcmod.machine import machine
 from hpcmod.modules.installed import Installed
 from hpcmod.modules.verify import check_installation, check_recorded, exit_code_of
@@ -78,8 +78,7 @@ def verify(
     reference = ImageReference.parse(image)
     if reference.kind in LOCAL_KINDS and not Path(image).exists() and not image.endswith(".sif"):
         _verify_container(image, site=site, repeat=checks, as_json=as_json)
-    from hpcmod.images.settings import make_options
-    from hpcmod.images.verify import verify_image
+    from hpcmod.images import make_options, verify_image
 
     options = make_options(
         machine.find_machine(None, os.environ, flag=site).site,

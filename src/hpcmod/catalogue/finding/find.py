@@ -87,7 +87,7 @@ def check_architecture(catalogues: Sequence[Catalogue], found: Container, *, mac
         If it is for another architecture; with the name of a container that fits, if there is one.
     """
     from hpcmod.catalogue.records.index import read_index
-    from hpcmod.images.sif.format import architecture_name
+    from hpcmod.images import architecture_name
 
     here, image = architecture_name(machine), found.read().architecture
     if image in ("", "unknown", here):
@@ -125,7 +125,7 @@ def _is_built_for(entry: IndexEntry, gpus: Sequence[str]) -> bool | None:
 
 def _fitting(entries: Iterable[IndexEntry], machine: str, gpus: Sequence[str] = ()) -> list[IndexEntry]:
     """Return the entries whose images are for an architecture and GPUs, or for unknown ones."""
-    from hpcmod.images.sif.format import architecture_name  # most catalogues are for one architecture
+    from hpcmod.images import architecture_name  # most catalogues are for one architecture
 
     wanted = ("", "unknown", architecture_name(machine)) if machine else ()
     fitting = (entry for entry in entries if not machine or entry.architecture in wanted)

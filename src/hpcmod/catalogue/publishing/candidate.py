@@ -11,9 +11,7 @@ from hpcmod.core.errors import BadInputError, NotFoundError
 from hpcmod.core.fs.reading import UnusableFileError, read_text
 from hpcmod.core.values.reference import LOCAL_KINDS, ImageReference
 from hpcmod.core.values.text import is_file_name
-from hpcmod.images.acquire.locate import find_image, image_directories, recognize
-from hpcmod.images.acquire.source import ImageSource, make_source
-from hpcmod.images.inspect.contents import read_facts
+from hpcmod.images import ImageSource, find_image, image_directories, make_source, read_facts, recognize
 from hpcmod.modules.text.easyconfig import EasyconfigText, render_easyconfig
 from hpcmod.modules.values.easyconfig_text import CONSTANTS, fill_templates, read_named_image, templates_of
 from hpcmod.modules.values.image_name import name_of_reference

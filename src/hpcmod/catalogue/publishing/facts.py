@@ -8,12 +8,12 @@ from typing import Any
 
 from hpcmod.catalogue.publishing.candidate import Candidate
 from hpcmod.catalogue.values.record import CatalogueRecord
-from hpcmod.compat.inspect.stack import find_stack, open_files
+from hpcmod.compat import find_stack, open_files
 from hpcmod.compat.values.stack import StackFacts
 from hpcmod.core.errors import NotFoundError
 from hpcmod.core.values.facts import ImageFacts, Package, Provenance
 from hpcmod.core.values.strict_json import Texts
-from hpcmod.images.inspect.contents import read_facts
+from hpcmod.images import read_facts
 from hpcmod.machine.values.targets import find_targets
 from hpcmod.modules.installed import Installed
 

@@ -23,16 +23,16 @@ from hpcmod.catalogue.publishing.publish_plan import (
 from hpcmod.catalogue.publishing.republish import with_aliases
 from hpcmod.catalogue.publishing.staged import Stage, install_staged, place_kept
 from hpcmod.catalogue.publishing.terms import restrict, set_terms
-from hpcmod.catalogue.publishing.trial import EASYBUILD_CHECK, CheckRun, now_text, run_checks
+from hpcmod.catalogue.publishing.trial import EASYBUILD_CHECK, CheckRun, run_checks
 from hpcmod.catalogue.records.sharing import check_writable, shared
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.storage.modes import set_modes
 from hpcmod.catalogue.values.lifecycle import key_of
 from hpcmod.catalogue.values.record import CatalogueRecord, Check
+from hpcmod.core.clock import now_text
 from hpcmod.core.fs.tree import Tree, write_file
 from hpcmod.core.lock import hold, tidy
-from hpcmod.images.acquire.obtain import Obtained, obtain
-from hpcmod.images.trust.provenance import sidecar
+from hpcmod.images import Obtained, obtain, sidecar
 from hpcmod.machine.machine import is_profile_file
 
 

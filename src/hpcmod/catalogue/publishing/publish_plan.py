@@ -13,29 +13,34 @@ from hpcmod.catalogue.publishing.facts import SBOM, make_record, stack_pairs
 from hpcmod.catalogue.publishing.republish import check_aliases, check_same
 from hpcmod.catalogue.publishing.staged import Stage, eb_command
 from hpcmod.catalogue.publishing.terms import find_group, read_licence_file
-from hpcmod.catalogue.publishing.trial import EASYBUILD_CHECK, find_step, now_text
+from hpcmod.catalogue.publishing.trial import EASYBUILD_CHECK, find_step
 from hpcmod.catalogue.records.index import INDEX, PACKAGES
 from hpcmod.catalogue.records.journal import JOURNAL
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.values.record import CatalogueRecord
 from hpcmod.catalogue.verify import verify_container
 from hpcmod.catalogue.visible.kept import read_easyconfig
-from hpcmod.compat.compat import make_case
-from hpcmod.compat.inspect.stack import open_files
+from hpcmod.compat import make_case, open_files
 from hpcmod.compat.values.rules import RULES
 from hpcmod.compat.values.verdict import judge
+from hpcmod.core.clock import now_text
 from hpcmod.core.errors import BadInputError, CheckFailedError, NotFoundError
 from hpcmod.core.text.quote import sh_word
 from hpcmod.core.values.facts import Provenance
 from hpcmod.core.values.finding import FAIL, WARN
 from hpcmod.core.values.reference import LOCAL_KINDS
-from hpcmod.images.acquire.fetch_plan import FetchPlan, plan_fetch
-from hpcmod.images.acquire.fetch_sif import ObtainOptions
-from hpcmod.images.acquire.locate import recognize
-from hpcmod.images.inspect.contents import read_facts
-from hpcmod.images.integrity import Progress, file_sha256
-from hpcmod.images.sif.reader import check_sif, read_sif
-from hpcmod.images.trust.provenance import sidecar
+from hpcmod.images import (
+    FetchPlan,
+    ObtainOptions,
+    Progress,
+    check_sif,
+    file_sha256,
+    plan_fetch,
+    read_facts,
+    read_sif,
+    recognize,
+    sidecar,
+)
 from hpcmod.machine.machine import Machine, state_directory
 from hpcmod.machine.values.site import Site
 from hpcmod.modules.commands import find_missing_programs

@@ -9,7 +9,7 @@ from hpcmod.catalogue.values.journal import Records
 from hpcmod.catalogue.values.lifecycle import check_alias, key_of, move_alias
 from hpcmod.catalogue.values.record import CatalogueRecord
 from hpcmod.core.errors import BadInputError
-from hpcmod.images.integrity import Progress, file_sha256
+from hpcmod.images import Progress, file_sha256
 
 
 def check_aliases(records: Sequence[CatalogueRecord], candidate: Candidate, aliases: Sequence[str]) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from hpcmod.catalogue.values.record import Check
+from hpcmod.core.clock import now_text
 from hpcmod.core.errors import CheckFailedError, LackingError
 from hpcmod.core.process import Completed, run
 from hpcmod.machine.module_tool import with_one_tool
@@ -140,8 +140,3 @@ def _failed(command: str, trial: CheckRun, where: str, done: Completed) -> Check
         f"a check of {trial.module} failed {under}(exit code {done.status}): {command}{said}",
         f"Fix the image or the check. {options}".rstrip(),
     )
-
-
-def now_text() -> str:
-    """Return the current time in the form used in records: ISO 8601, UTC."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

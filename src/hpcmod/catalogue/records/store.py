@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from hpcmod.core.errors import BadInputError, NotFoundError
 from hpcmod.core.fs.reading import read_whole
 from hpcmod.core.values.json_form import HIDDEN, json_form, parse_json
-from hpcmod.machine.machine import absolute
+from hpcmod.core.values.text import absolute
 from hpcmod.machine.values.site import Site
 
 if TYPE_CHECKING:

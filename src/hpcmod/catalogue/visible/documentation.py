@@ -37,7 +37,7 @@ from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.fs.tree import Tree, write_file
 from hpcmod.core.lock import hold, tidy
 from hpcmod.core.registry import offered
-from hpcmod.core.resources import page_files
+from hpcmod.core.resources import read_texts
 from hpcmod.machine.machine import load_site
 from hpcmod.machine.values.site import Site
 from hpcmod.modules.text.modulefile import read_help
@@ -103,6 +103,11 @@ def make_documentation(
     names = groupby(pages, key=lambda page: page.record.name)
     newest_first = [page for _, of_one_name in names for page in reversed(list(of_one_name))]
     return Documentation(title, tuple(newest_first), time.strftime("%Y-%m-%d", time.gmtime(now)))
+
+
+def page_files() -> dict[str, str]:
+    """Return the templates, styles and scripts of the pages: text by file name."""
+    return read_texts(Path(__file__).parents[1] / "text" / "pages", "")
 
 
 def _current(read: Iterable[Advisory | BadInputError], now: float, tell: Callable[[str], None]) -> Iterator[Advisory]:

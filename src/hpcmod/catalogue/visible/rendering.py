@@ -14,7 +14,7 @@ from hpcmod.catalogue.visible.kept import read_easyconfig, read_files, read_modu
 from hpcmod.catalogue.visible.notices import look_for_notices
 from hpcmod.core.errors import BadInputError, NotFoundError
 from hpcmod.core.resources import module_templates, runscript_files
-from hpcmod.images.inspect.contents import read_facts
+from hpcmod.images import read_facts
 from hpcmod.machine.values.bind import Bind
 from hpcmod.machine.values.site import Site
 from hpcmod.modules.installed import RECORD

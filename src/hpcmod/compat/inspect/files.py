@@ -14,7 +14,7 @@ from pathlib import Path
 
 from hpcmod.compat.values.elf import ElfFile, parse_elf
 from hpcmod.core.errors import BadInputError
-from hpcmod.images.squashfs.reader import Squashfs
+from hpcmod.images import Squashfs
 
 _MOST_LINKS = 40  # the kernel's limit
 _KINDS = {stat.S_IFDIR: "directory", stat.S_IFREG: "file", stat.S_IFLNK: "link"}

@@ -28,8 +28,7 @@ from hpcmod.compat.values.stack import (
     numbers,
 )
 from hpcmod.core.values.facts import ImageFacts
-from hpcmod.images.sif.reader import open_sif, read_sif, squashfs_partition
-from hpcmod.images.squashfs.reader import Squashfs
+from hpcmod.images import open_root
 from hpcmod.machine.values.targets import find_targets
 from hpcmod.modules.values.versions import said_versions
 
@@ -75,10 +74,8 @@ _Value = TypeVar("_Value")
 @contextmanager
 def open_files(path: Path | str, binds: Sequence[tuple[str, str]] = ()) -> Iterator[ContainerFiles]:
     """Open an image's files, with binds (destination, source) mounted over them."""
-    sif = read_sif(path)
-    partition = squashfs_partition(sif)
-    with open_sif(sif.path) as file:
-        yield ContainerFiles(Squashfs(file, partition.offset, partition.size)).with_binds(binds)
+    with open_root(path) as squashfs:
+        yield ContainerFiles(squashfs).with_binds(binds)
 
 
 def find_stack(files: ContainerFiles, facts: ImageFacts, first: Sequence[str] = ()) -> StackFacts:

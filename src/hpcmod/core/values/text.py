@@ -66,3 +66,8 @@ def whole_number(text: str) -> int:
     `int` raises ValueError for longer ones, and for some characters that `str.isdigit` accepts.
     """
     return int(text) if text.isdecimal() and len(text) <= _DIGITS else 0
+
+
+def absolute(path: str | None) -> str:
+    """Return a path if it is absolute, else empty: a relative one would mean another file in each directory."""
+    return path if path and path.startswith("/") else ""

@@ -12,7 +12,7 @@ import click
 
 from hpcmod.catalogue.cli.containers import complete_image, find_copy, look_around
 from hpcmod.catalogue.session import check_advisories, retired_installations
-from hpcmod.compat.fit import check_all
+from hpcmod.compat import check_fits
 from hpcmod.core import resources
 from hpcmod.core.cli.findings import Findings, show_findings
 from hpcmod.core.cli.output import json_option
@@ -56,7 +56,7 @@ def doctor(given: tuple[str, ...], shared: Path | None, as_json: bool) -> None:
         show_findings(_check_modules(modules, images), as_json=as_json)
     machine = check_machine(os.environ, str(resources.easyconfigs_directory()))
     installed = () if images else check_installations(os.environ, retired=retired_installations(os.environ))
-    fits = check_all(images, os.environ)
+    fits = check_fits(images, os.environ)
     show_findings(chain(machine, installed, check_advisories(os.environ), fits), as_json=as_json)
 
 
@@ -76,4 +76,4 @@ def _check_modules(modules: Sequence[str], images: Sequence[Path]) -> Iterator[F
         image = Path(found.image.path)
         fitting += [image] if image.is_file() else []
     if fitting:
-        yield from check_all(fitting, os.environ)
+        yield from check_fits(fitting, os.environ)

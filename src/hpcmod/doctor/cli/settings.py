@@ -12,7 +12,7 @@ from hpcmod.core.cli.arguments import site_option
 from hpcmod.core.cli.output import json_option, print_data, print_json, print_text
 from hpcmod.core.errors import NotFoundError
 from hpcmod.core.values.json_form import SPLICED
-from hpcmod.images.inspect.contents import read_facts
+from hpcmod.images import read_facts
 from hpcmod.machine import machine
 from hpcmod.machine.values.settings import Setting, explain_settings
 from hpcmod.modules.values.versions import said_versions

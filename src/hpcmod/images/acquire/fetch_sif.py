@@ -12,7 +12,7 @@ from hpcmod.core.values.reference import OCI_KINDS, ImageReference, redact
 from hpcmod.core.values.trust import ANYTHING, TrustEvidence, TrustPolicy, TrustRule
 from hpcmod.images.acquire.fetch import fetch_file
 from hpcmod.images.cache import Cache
-from hpcmod.images.convert import ConvertOptions, convert
+from hpcmod.images.convert import ConvertOptions, convert_image
 from hpcmod.images.copy import copy_image
 from hpcmod.images.inspect.contents import read_facts
 from hpcmod.images.integrity import Progress, file_sha256
@@ -111,7 +111,7 @@ def _convert_image(task: FetchTask) -> FetchedSif:
         digests = [found for found in (digest, image.digest) if found]
         verified = verify_image_trust(reference, task.rule, digests, access=options.access)
         _check_target(image, task.staged, options)
-        made = convert(image, task.staged, options=options.conversion, progress=task.progress)
+        made = convert_image(image, task.staged, options=options.conversion, progress=task.progress)
     for what in made.left_out:
         options.tell(f"{reference.canonical}: left out: {what}")
     return FetchedSif(made.sha256, digest, verified)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from hpcmod.core.clock import now_text
 from hpcmod.core.errors import BadInputError, HpcmodError, LackingError, VerificationError
 from hpcmod.core.fs.replacing import scratch
 from hpcmod.core.fs.striping import set_layout
@@ -22,7 +23,7 @@ from hpcmod.images.acquire.locate import recognize
 from hpcmod.images.integrity import Progress, check_sha256, file_sha256
 from hpcmod.images.sif.reader import check_sif, read_sif
 from hpcmod.images.trust.policy import is_met, rule_for, subject_of, verify_local_sif, verify_sif_trust
-from hpcmod.images.trust.provenance import is_remembered, now, read_provenance, remember, sidecar, write_provenance
+from hpcmod.images.trust.provenance import is_remembered, read_provenance, remember, sidecar, write_provenance
 
 _LOG = logging.getLogger(__name__)
 
@@ -110,7 +111,7 @@ def _fetch_checked(task: FetchTask, pinned: TrustEvidence, subject: str) -> Prov
         digest=fetched.digest,
         sha256=sha256,
         size=task.staged.stat().st_size,
-        time=now(),
+        time=now_text(),
         tool=fetched.tool or options.tool,
         verified=tuple(f"{need}: {by}" for need, by in (*pinned.needs, *signed.needs)),
     )

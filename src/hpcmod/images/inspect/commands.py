@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcmod.images.inspect.contents import DEFAULT_PATH, find_python, read_environment
-from hpcmod.images.sif.reader import open_sif, read_sif, squashfs_partition
-from hpcmod.images.squashfs.reader import Squashfs
+from hpcmod.images.sif.root import open_root
 
 
 @dataclass(frozen=True)
@@ -32,9 +31,7 @@ def read_commands(image: Path, paths: Iterable[str] = ()) -> ImageCommands:
     HpcmodError
         As hpcmod.images.inspect.contents.read_facts.
     """
-    partition = squashfs_partition(read_sif(image))
-    with open_sif(image) as file:
-        squashfs = Squashfs(file, partition.offset, partition.size)
+    with open_root(image) as squashfs:
         environment, search_path = read_environment(squashfs)
         python = find_python(squashfs, environment, search_path)
         places = dict.fromkeys([*([f"{python.prefix}/bin"] if python else []), *search_path, *DEFAULT_PATH])

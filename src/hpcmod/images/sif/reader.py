@@ -107,6 +107,11 @@ def read_sif(path: Path | str, *, shown: Path | None = None) -> Sif:
     return Sif(path, size, _architecture(arch, descriptors), str(uuid.UUID(bytes=uid)), created, descriptors)
 
 
+def is_sif(descriptor: int) -> bool:
+    """Return whether an open file begins like a SIF."""
+    return os.pread(descriptor, len(MAGIC), MAGIC_AT) == MAGIC
+
+
 def check_sif(sif: Sif, *, architecture: str) -> None:
     """Check that a machine can run a SIF.
 

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.fs.reading import open_regular
-from hpcmod.images.squashfs.codecs import Codec
+from hpcmod.images.squashfs.codecs import codec
 from hpcmod.images.squashfs.copying import read_content
 from hpcmod.images.squashfs.nodes import SourceTree, read_tree
 from hpcmod.images.squashfs.tree import Node
@@ -33,7 +33,7 @@ class Packed:
     """Bytes of all files before compression."""
 
 
-def pack_directory(root: Path, file: BinaryIO, *, codec: Codec, mtime: int) -> Packed:
+def pack_directory(root: Path, file: BinaryIO, *, compression: str, mtime: int) -> Packed:
     """Write everything below a directory as a squashfs at the position of an open file.
 
     Links are stored, not followed. All files belong to root and have the same time; of the permissions only whether
@@ -51,7 +51,7 @@ def pack_directory(root: Path, file: BinaryIO, *, codec: Codec, mtime: int) -> P
     VerificationError
         If a file changes while it is read.
     """
-    with SquashfsWriter(file, codec=codec) as writer:
+    with SquashfsWriter(file, codec=codec(compression)) as writer:
         packing = _Packing(writer, mtime)
         tree = packing.directory(root, _DEEPEST)
         size = writer.finish(tree, mtime=mtime)

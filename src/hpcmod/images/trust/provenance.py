@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -20,7 +19,7 @@ from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.fs.tree import write_file
 from hpcmod.core.values.facts import Provenance
 from hpcmod.core.values.json_form import parse_json
-from hpcmod.machine.machine import absolute
+from hpcmod.core.values.text import absolute
 
 _VERSION = 1
 _LIMIT = 1 << 20  # bytes
@@ -29,11 +28,6 @@ _LIMIT = 1 << 20  # bytes
 def sidecar(sif: Path) -> Path:
     """Return the path of a SIF's provenance file."""
     return sif.with_name(f"{sif.name}.provenance.json")
-
-
-def now() -> str:
-    """Return the current time in UTC, as written to provenance files."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 def write_provenance(sif: Path, provenance: Provenance) -> None:

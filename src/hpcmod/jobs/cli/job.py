@@ -133,12 +133,12 @@ def _image_mpi(installed: Installed | None, site: Site) -> str:
     """Return the MPI of an installation's image; empty if it has none or nothing is installed here."""
     if installed is None or installed.record.fit.has_mpi is False:
         return ""
-    from hpcmod.compat.recorded_fit import recorded_fit
+    from hpcmod.compat import read_recorded_fit
 
-    fit = recorded_fit(installed, site, os.environ, __version__)
+    fit = read_recorded_fit(installed, site, os.environ, __version__)
     if fit is not None:  # else an import follows that takes as long as reading the image
         return fit.mpi
-    from hpcmod.compat.fit import find_image_mpi
+    from hpcmod.compat import find_image_mpi
 
     return find_image_mpi(installed, site, os.environ)
 
@@ -193,12 +193,12 @@ def _print(job: JobScript, *, as_json: bool) -> None:
 
 
 def _explain_module(installed: Installed, site: Site) -> Iterator[str]:
-    from hpcmod.compat.recorded_fit import explain_recorded, recorded_fit
+    from hpcmod.compat import explain_recorded, read_recorded_fit
 
-    fit = recorded_fit(installed, site, os.environ, __version__)
+    fit = read_recorded_fit(installed, site, os.environ, __version__)
     if fit is not None:
         return explain_recorded(installed, fit)
-    from hpcmod.compat.fit import explain_module
+    from hpcmod.compat import explain_module
 
     return explain_module(installed, site, os.environ)
 

@@ -92,7 +92,7 @@ def _find_allocation(site: Site) -> Allocation:
 
 
 def _make_request(flags: LaunchFlags, site: Site, allocation: Allocation, image: str) -> JobRequest:
-    from hpcmod.compat.fit import read_image_mpi
+    from hpcmod.compat import read_image_mpi
 
     partition = allocation.partition
     gpus = _gpus_of_allocation(allocation, site) if flags.gpus < 0 else flags.gpus

@@ -9,10 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from hpcmod.core.errors import BadInputError, VerificationError
-from hpcmod.images.inspect.contents import read_facts
-from hpcmod.images.integrity import Progress
-from hpcmod.images.sif.reader import open_sif, read_sif, squashfs_partition
-from hpcmod.images.squashfs.reader import Squashfs
+from hpcmod.images import Progress, Squashfs, open_root, read_facts
 from hpcmod.images.squashfs.tree import Node
 from hpcmod.packages.bake.packages import open_packages
 from hpcmod.packages.bake.placement import find_directory, make_directory, overlay
@@ -130,10 +127,7 @@ def _render_script(squashfs: Squashfs, environment: Environment) -> str:
 def _check(path: Path, *, environment: Environment) -> None:
     """Check that the new image has the packages, and the Python in its place."""
     python = read_facts(path).python
-    sif = read_sif(path)
-    partition = squashfs_partition(sif)
-    with open_sif(sif.path) as file:
-        squashfs = Squashfs(file, partition.offset, partition.size)
+    with open_root(path) as squashfs:
         records = set(squashfs.listdir(f"{environment.prefix}/conda-meta"))
     missing = [name for name in environment.packages if f"{name}.json" not in records]
     wanted = (environment.prefix, environment.python)

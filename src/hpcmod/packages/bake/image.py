@@ -9,16 +9,14 @@ from pathlib import Path
 
 from hpcmod.core.errors import BadInputError, LackingError, VerificationError
 from hpcmod.core.values.facts import ImageFacts, PythonFacts
+from hpcmod.images import Progress, Squashfs, file_sha256, read_facts
 from hpcmod.images.inspect.contents import (
     BAKED_IN_CONTAINER,
     baked_prefixes,
     find_python,
     read_environment,
-    read_facts,
     site_directories,
 )
-from hpcmod.images.integrity import Progress, file_sha256
-from hpcmod.images.squashfs.reader import Squashfs
 from hpcmod.packages.bake.packages import PackageTree, Venv, open_packages
 from hpcmod.packages.bake.placement import OF_EMPTY_VENV, Target, find_new_commands, place_packages
 from hpcmod.packages.bake.writing import Addition, NewFile, check_free, needed_room, open_image, write_image

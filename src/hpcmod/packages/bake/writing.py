@@ -15,21 +15,32 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
+from hpcmod.core.clock import now_text
 from hpcmod.core.errors import BadInputError, explain_os_error
 from hpcmod.core.fs.replacing import scratch
 from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.values.facts import Provenance
-from hpcmod.images.integrity import Progress, Ticker, check_sha256, file_sha256
-from hpcmod.images.preflight import Need, check_room
+from hpcmod.images import (
+    Need,
+    Progress,
+    Squashfs,
+    check_room,
+    check_sha256,
+    check_sif,
+    file_sha256,
+    read_sif,
+    sidecar,
+    write_provenance,
+)
+from hpcmod.images.integrity import Ticker
 from hpcmod.images.sif.labels import METADATA, with_labels
-from hpcmod.images.sif.reader import Sif, SifDescriptor, check_sif, open_sif, read_sif, squashfs_partition
+from hpcmod.images.sif.reader import Sif, SifDescriptor, open_sif, squashfs_partition
 from hpcmod.images.sif_writer import SifObject, sync_and_hash, write_sif
 from hpcmod.images.squashfs import copying
 from hpcmod.images.squashfs.nodes import SourceTree, read_tree
-from hpcmod.images.squashfs.reader import Squashfs
 from hpcmod.images.squashfs.tree import Node
 from hpcmod.images.squashfs.writer import SquashfsWriter
-from hpcmod.images.trust.provenance import now, remember, sidecar, write_provenance
+from hpcmod.images.trust.provenance import remember
 from hpcmod.packages.bake.packages import directory_in
 
 _MODE = 0o755
@@ -169,7 +180,7 @@ def write_image(source: SourceImage, addition: Addition, new: NewFile, progress:
             digest="",
             sha256=sha256,
             size=made.path.stat().st_size,
-            time=now(),
+            time=now_text(),
             tool=new.tool,
             lock=new.lock,
         )

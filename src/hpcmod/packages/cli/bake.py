@@ -114,7 +114,7 @@ def bake_verb(flags: BakeFlags) -> None:
 
 def _check_image(image: str) -> None:
     """Check that an image is an existing SIF, or may be the name of a container."""
-    from hpcmod.images.acquire.locate import recognize
+    from hpcmod.images import recognize
 
     if recognize(ImageReference.parse(image)).kind not in LOCAL_KINDS:
         raise BadInputError(f"{image}: not a SIF", f"Make one of it: hpcmod fetch {sh_word(image)} -o base.sif")
@@ -130,7 +130,7 @@ def _read_base(flags: BakeFlags, site: Site, *, hashed: bool) -> tuple[BaseImage
     hashed
         Whether the checksum of the image is needed.
     """
-    from hpcmod.images.trust.policy import verify_local_sif
+    from hpcmod.images import verify_local_sif
     from hpcmod.packages.bake.image import read_base
 
     path = Path(flags.image)

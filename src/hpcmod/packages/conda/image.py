@@ -6,12 +6,11 @@ import json
 import re
 from dataclasses import dataclass
 
-from hpcmod.compat.inspect.stack import find_stack, open_files
+from hpcmod.compat import find_stack, open_files
 from hpcmod.core.errors import BadInputError, LackingError
 from hpcmod.core.values.facts import PythonFacts
-from hpcmod.images.inspect.contents import CONDA_IN_CONTAINER, MOST_LISTED, baked_prefixes, read_facts
-from hpcmod.images.sif.reader import open_sif, read_sif, squashfs_partition
-from hpcmod.images.squashfs.reader import Squashfs
+from hpcmod.images import open_root, read_facts
+from hpcmod.images.inspect.contents import CONDA_IN_CONTAINER, MOST_LISTED, baked_prefixes
 
 _RECORD_LIMIT = 64 << 20  # bytes; the record of a package has the names of all its files
 _SUBDIRS = {"amd64": "linux-64", "arm64": "linux-aarch64", "ppc64le": "linux-ppc64le"}
@@ -66,12 +65,9 @@ def read_conda_image(sif: str, python: PythonFacts | None) -> CondaImage:
 
 
 def _read_records(sif: str, python: PythonFacts | None) -> tuple[tuple[dict[str, object], ...], tuple[str, ...]]:
-    opened = read_sif(sif)
-    partition = squashfs_partition(opened)
     found: dict[str, dict[str, object]] = {}
     libraries: dict[str, str] = {}
-    with open_sif(opened.path) as file:
-        squashfs = Squashfs(file, partition.offset, partition.size)
+    with open_root(sif) as squashfs:
         prefixes = (*baked_prefixes(squashfs), *((python.prefix,) if python else ()), CONDA_IN_CONTAINER)
         for prefix in dict.fromkeys(prefixes):
             names = [name for name in squashfs.listdir(f"{prefix}/conda-meta") if name.endswith(".json")]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hpcmod.core.fs.reading import read_file
 from hpcmod.core.values.metadata import METADATA
-from hpcmod.images.inspect.packages import read_packages_in
+from hpcmod.images import read_packages_in
 
 _LIMIT = 64 << 20  # bytes of a record, which has the names of all files of a package
 

@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcmod.compat.fit import find_image_mpi
+from hpcmod.compat import find_image_mpi
 from hpcmod.core.errors import HpcmodError
 from hpcmod.core.process import Completed, run
-from hpcmod.core.resources import bandwidth_program
-from hpcmod.images.inspect.commands import read_commands
+from hpcmod.images import read_commands
 from hpcmod.jobs.values.allocation import Allocation
 from hpcmod.jobs.values.layout import make_layout
 from hpcmod.jobs.values.request import JobRequest
@@ -31,6 +30,11 @@ SHOWN = "BANDWIDTH_PROGRAM"
 
 _FOR_GPUS = (1 << 20, 8 << 30)
 _FOR_CPUS = (1 << 10, 16 << 20)
+
+
+def bandwidth_program() -> str:
+    """Return the program of `hpcmod bench` that runs on each rank, with the image's Python."""
+    return Path(__file__).with_name("ranks.py").read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import NoReturn
 
 from hpcmod.core.cli.findings import print_findings
 from hpcmod.core.cli.output import print_json, print_table, tell
+from hpcmod.core.clock import now_text
 from hpcmod.core.errors import HpcmodError
 from hpcmod.core.values.finding import FAIL, UNKNOWN, Finding
 from hpcmod.core.values.json_form import SPLICED
@@ -91,7 +91,7 @@ def _read_earlier(history: Path, measured: MeasuredWith) -> tuple[BandwidthPoint
 
 
 def _remember(history: Path, measured: MeasuredWith, points: Sequence[BandwidthPoint]) -> None:
-    date = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    date = now_text()
     try:
         remember_points(history, measured, points, date=date, tell=tell)
     except (HpcmodError, OSError) as err:

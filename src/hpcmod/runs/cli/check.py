@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import click
 
 from hpcmod.catalogue.cli.containers import complete_container, find_ready, look_around
-from hpcmod.compat.fit import find_image_mpi
+from hpcmod.compat import find_image_mpi
 from hpcmod.core.cli.findings import print_findings
 from hpcmod.core.cli.flags import with_flags
 from hpcmod.core.cli.output import json_option, print_json, print_table, tell

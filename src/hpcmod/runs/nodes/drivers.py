@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from hpcmod.compat.inspect.stack import find_stack, open_files
+from hpcmod.compat import find_stack, open_files
 from hpcmod.compat.values.gpu import GPU_RULES
 from hpcmod.compat.values.verdict import Case, HostFacts, judge
 from hpcmod.core.errors import HpcmodError
 from hpcmod.core.values.finding import FAIL, WARN, Finding
-from hpcmod.images.inspect.contents import read_facts
+from hpcmod.images import read_facts
 from hpcmod.machine.values.facts import NodeFacts
 from hpcmod.machine.values.site import Site
 

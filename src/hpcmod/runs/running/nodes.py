@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from hpcmod.core.errors import LackingError
-from hpcmod.core.resources import rank_program
 from hpcmod.core.which import which
 from hpcmod.jobs.queue import ask_nodes
 from hpcmod.jobs.values.facts import JobFacts
@@ -24,6 +24,11 @@ class Asked:
     answers: tuple[NodeAnswer, ...]
     problem: str
     """Why there are none, or what the step said beside them; empty if nothing."""
+
+
+def rank_program() -> str:
+    """Return the program that looks at the ranks of a job on one of its nodes; it runs under the host's Python."""
+    return (Path(__file__).parents[1] / "endings" / "list-ranks").read_text(encoding="utf-8")
 
 
 def ask_ranks(job: JobFacts, environ: Mapping[str, str]) -> Asked:

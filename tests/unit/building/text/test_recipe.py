@@ -8,17 +8,18 @@ from dataclasses import replace
 
 import pytest
 
+from hpcmod.building.shipped import shipped_recipes
 from hpcmod.building.text.recipe import render_build_plan, render_context, render_definition, render_dockerfile
 from hpcmod.building.values.build_plan import BuildPlan
 from hpcmod.building.values.building import BuildRequest, make_build_plan
 from hpcmod.building.values.recipe import Recipe, parse_recipe
-from hpcmod.core import resources
 from hpcmod.core.errors import BadInputError
+from hpcmod.core.resources import module_templates
 from tests.recipe_stubs import extras_of
 from tests.unit.building.values.test_building import SHIPPED
 
-TEMPLATES = resources.module_templates()
-RECIPES = [parse_recipe(text, name) for name, text in resources.recipes().items()]
+TEMPLATES = module_templates()
+RECIPES = [parse_recipe(text, name) for name, text in shipped_recipes().items()]
 
 
 def make(recipe: Recipe, architecture: str, **asked: str) -> BuildPlan:
@@ -55,7 +56,7 @@ def each_plan(check: Callable[[str], None]) -> Callable[[], None]:
 def test_every_shipped_recipe_is_for_both_architectures_or_says_why_not() -> None:
     for recipe in RECIPES:
         both = {architecture for architecture, _ in recipe.bases} == {"amd64", "arm64"}
-        assert both or "AMD's images are for x86_64 only" in resources.recipes()[recipe.name]
+        assert both or "AMD's images are for x86_64 only" in shipped_recipes()[recipe.name]
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda one: one.name)

@@ -6,23 +6,23 @@ from dataclasses import replace
 
 import pytest
 
+from hpcmod.building.shipped import recipe_components, recipe_lock, recipe_sources, shipped_recipes
 from hpcmod.building.values.build_plan import BuildPlan
 from hpcmod.building.values.building import BuildRequest, Shipped, make_build_plan, make_own_plan
 from hpcmod.building.values.pins import Pin, parse_lock
 from hpcmod.building.values.recipe import parse_addresses, parse_recipe
-from hpcmod.core import resources
 from hpcmod.core.errors import BadInputError
 from tests.recipe_stubs import needed
 
 SHIPPED = Shipped(
-    resources.recipe_components(),
-    parse_addresses(resources.recipe_sources()),
-    parse_lock(resources.recipe_lock(), "recipes/lock"),
+    recipe_components(),
+    parse_addresses(recipe_sources()),
+    parse_lock(recipe_lock(), "recipes/lock"),
 )
 
 
 def plan(name: str = "pytorch-ngc-ofi", request: BuildRequest | None = None, *, contents: str = "") -> BuildPlan:
-    recipe = parse_recipe(resources.recipes()[name], name)
+    recipe = parse_recipe(shipped_recipes()[name], name)
     request = request or BuildRequest("amd64")
     request = replace(request, settings={**needed(recipe), **request.settings})
     return make_build_plan(recipe, request, shipped=SHIPPED, contents=contents)
@@ -116,14 +116,14 @@ def test_another_version_changes_the_url_and_drops_the_checksum() -> None:
 
 def test_a_base_in_the_lock_is_used_by_its_digest() -> None:
     pin = Pin("base", "nvcr.io/nvidia/pytorch", "25.06-py3", "c" * 64, "tag")
-    recipe = parse_recipe(resources.recipes()["pytorch-ngc-ofi"], "pytorch-ngc-ofi")
+    recipe = parse_recipe(shipped_recipes()["pytorch-ngc-ofi"], "pytorch-ngc-ofi")
     made = make_build_plan(recipe, BuildRequest("amd64"), shipped=replace(SHIPPED, pins=(pin,)))
     assert made.base == f"docker://nvcr.io/nvidia/pytorch@sha256:{'c' * 64}"
 
 
-@pytest.mark.parametrize("name", [name for name in resources.recipes() if "cpu" in name or "wheels" in name])
+@pytest.mark.parametrize("name", [name for name in shipped_recipes() if "cpu" in name or "wheels" in name])
 def test_an_index_that_has_no_default_must_be_named_unless_there_are_wheels(name: str) -> None:
-    recipe = parse_recipe(resources.recipes()[name], name)
+    recipe = parse_recipe(shipped_recipes()[name], name)
     with pytest.raises(BadInputError) as caught:
         make_build_plan(recipe, BuildRequest("amd64"), shipped=SHIPPED)
     assert f"recipe {name} needs the setting index" in caught.value.message
@@ -161,7 +161,7 @@ def test_the_fingerprint_does_not_depend_on_where_things_lie_here() -> None:
 
 
 def test_a_changed_component_or_checksum_changes_the_fingerprint_and_a_wheel_first_used_does_not() -> None:
-    recipe = parse_recipe(resources.recipes()["pytorch-cpu"], "pytorch-cpu")
+    recipe = parse_recipe(shipped_recipes()["pytorch-cpu"], "pytorch-cpu")
     request = BuildRequest("amd64", settings=needed(recipe))
     wheel = Pin("wheel", "torch", "2.13.0+cpu", "d" * 64, "torch.whl")
     same = make_build_plan(recipe, request, shipped=replace(SHIPPED, pins=(*SHIPPED.pins, wheel)))
@@ -171,14 +171,14 @@ def test_a_changed_component_or_checksum_changes_the_fingerprint_and_a_wheel_fir
     other = make_build_plan(recipe, request, shipped=replace(SHIPPED, components=changed))
     assert other.fingerprint != same.fingerprint
     pin = Pin("source", "aws-ofi-nccl", "1.20.0", "e" * 64, "x")
-    recipe = parse_recipe(resources.recipes()["pytorch-ngc-ofi"], "pytorch-ngc-ofi")
+    recipe = parse_recipe(shipped_recipes()["pytorch-ngc-ofi"], "pytorch-ngc-ofi")
     pinned = make_build_plan(recipe, BuildRequest("amd64"), shipped=replace(SHIPPED, pins=(*SHIPPED.pins, pin)))
     assert pinned.fingerprint != plan().fingerprint
 
 
 def test_no_tunable_is_baked_in_which_would_overrule_the_module() -> None:
     allowed = {"PATH", "LD_LIBRARY_PATH", "WITH_CONDA"}
-    for name in resources.recipes():
+    for name in shipped_recipes():
         made = plan(name)
         assert {variable for variable, _ in (*made.environment, *made.search_paths)} <= allowed
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from hpcmod.building.shipped import recipe_lock
 from hpcmod.building.values.pins import Pin, find_checksum, merge_pins, new_pins, parse_lock
-from hpcmod.core import resources
 from hpcmod.core.errors import BadInputError
 
 A, B = "a" * 64, "b" * 64
@@ -54,7 +54,7 @@ def test_only_what_no_lock_knows_is_added_and_once() -> None:
 
 
 def test_the_shipped_lock_is_right_and_says_where_its_checksums_are_from() -> None:
-    text = resources.recipe_lock()
+    text = recipe_lock()
     assert parse_lock(text, "recipes/lock")
     assert "# source: from" in text
     assert "# wheel: as" in text

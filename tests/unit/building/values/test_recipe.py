@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from hpcmod.building.shipped import shipped_recipes
 from hpcmod.building.values.recipe import check_value, choose_recipe, fill_in, parse_recipe
-from hpcmod.core import resources
 from hpcmod.core.errors import BadInputError
 
 RECIPE = """
@@ -105,7 +105,7 @@ def test_reports_all_errors_together() -> None:
 
 def test_an_unknown_recipe_is_answered_with_the_nearest_name() -> None:
     with pytest.raises(BadInputError, match="did you mean pytorch-cpu") as caught:
-        choose_recipe("pytroch-cpu", resources.recipes())
+        choose_recipe("pytroch-cpu", shipped_recipes())
     assert "pytorch-ngc-ofi" in caught.value.cure
 
 

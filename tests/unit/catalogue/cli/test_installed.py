@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from hpcmod.notebooks.kernels import install_kernel
-from hpcmod.notebooks.values.kernel import make_kernel
 from tests.calls import hpcmod
 from tests.installations import install
 
@@ -87,19 +85,6 @@ def test_remove_asks_nothing_with_yes_or_in_a_script(top: Path, monkeypatch: pyt
     monkeypatch.setattr("hpcmod.catalogue.cli.installed.on_a_terminal", lambda: True)
     assert hpcmod("remove", "--yes", "PyTorch").exit_code == 0  # of which there is one version left
     assert files(top) == []
-
-
-def test_reports_kernels_that_stop_working(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    directory = top / "home/.local/share/jupyter/kernels"
-    for version in ("2.6", "2.7"):
-        root = str(top / "software/PyTorch" / version)
-        kernel = make_kernel(f"{root}/in-environment", f"PyTorch/{version}", root, name=f"torch{version}")
-        install_kernel(directory, kernel)
-    done = hpcmod("remove", "--dry-run", "PyTorch/2.6")
-    assert "the Jupyter kernel torch2.6 would stop working" in done.stderr
-    done = hpcmod("remove", "--json", "PyTorch/2.6")
-    assert json.loads(done.stdout)["kernels"] == ["torch2.6"]
-    assert "hpcmod kernel --remove --name torch2.7" in hpcmod("remove", "PyTorch/2.7").stderr
 
 
 def test_remove_leaves_no_empty_directories(top: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hpcmod.catalogue.text.page import ASSETS, Documentation, render_html, render_packages
 from hpcmod.catalogue.values.container_page import Changes, ContainerPage, Example, PageRow, Problem
 from hpcmod.catalogue.values.record import Check
-from hpcmod.core.resources import page_files
+from hpcmod.catalogue.visible.documentation import page_files
 from hpcmod.core.values.facts import Package
 from tests.catalogues import make_record
 from tests.plans import HOSTILE

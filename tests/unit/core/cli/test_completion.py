@@ -39,7 +39,7 @@ def test_names_of_site_profiles_are_completed(words: tuple[str, ...]) -> None:
     assert complete(*words, "./x") == {("./x", "file")}
 
 
-@pytest.mark.parametrize("words", [("publish",), ("lint",), ("verify",), ("fetch",), ("job", "A")])
+@pytest.mark.parametrize("words", [("publish",), ("verify",), ("fetch",), ("job", "A")])
 def test_files_are_completed(words: tuple[str, ...]) -> None:
     assert complete(*words, "a") == {("a", "file")}
 

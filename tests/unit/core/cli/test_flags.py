@@ -22,7 +22,7 @@ TYPED = [(f"hpcmod {line}", command, kind) for line, command in all_commands() i
 
 
 def test_commands_with_many_options_take_one_value() -> None:
-    assert {f"hpcmod {name}" for name in ("fetch", "build", "publish", "catalogue retire", "job", "launch")} <= {
+    assert {f"hpcmod {name}" for name in ("fetch", "publish", "catalogue retire", "job", "launch")} <= {
         line for line, _, _ in TYPED
     }
 

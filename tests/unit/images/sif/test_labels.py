@@ -6,7 +6,7 @@ import pytest
 
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.values.reference import ImageReference
-from hpcmod.images.convert import convert
+from hpcmod.images.convert import convert_image
 from hpcmod.images.inspect.contents import read_facts
 from hpcmod.images.oci.layout import read_layout
 from hpcmod.images.sif.labels import add_labels, read_labels
@@ -23,7 +23,7 @@ def sif(tmp_path: Path) -> Path:
     layout = write_case(tmp_path / "layout", Case([[f("a", "content")]], labels))
     path = tmp_path / "x.sif"
     with read_layout(ImageReference.parse(f"oci:{layout}"), architecture="amd64") as image:
-        convert(image, path)
+        convert_image(image, path)
     return path
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from hpcmod.core.errors import BadInputError
-from hpcmod.images.squashfs.codecs import codec
 from hpcmod.images.squashfs.pack import Packed, pack_directory, unpack
 from hpcmod.images.squashfs.reader import Squashfs
 
@@ -25,7 +24,7 @@ def make_tree(top: Path) -> Path:
 def pack(root: Path) -> tuple[Packed, bytes]:
     path = root.with_suffix(".squashfs")
     with path.open("x+b") as file:
-        packed = pack_directory(root, file, codec=codec("gzip"), mtime=1)
+        packed = pack_directory(root, file, compression="gzip", mtime=1)
     return packed, path.read_bytes()
 
 
@@ -68,7 +67,7 @@ def packed(tmp_path: Path) -> Path:
     (source / "c").chmod(0o755)
     (source / "link").symlink_to("/somewhere/else")
     file = io.BytesIO()
-    pack_directory(source, file, codec=codec("gzip"), mtime=0)
+    pack_directory(source, file, compression="gzip", mtime=0)
     path = tmp_path / "packed"
     path.write_bytes(file.getvalue())
     return path

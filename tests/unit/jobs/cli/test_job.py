@@ -129,7 +129,6 @@ def test_refuses_invalid_requests_with_the_reason(arguments: list[str], said: st
         ("job", "PyTorch", "--salloc"),
         ("job", "--rerun", "old.sh"),
         ("launch", "--", "t.py"),
-        ("check",),
     ],
     ids=lambda words: " ".join(words[:2]),
 )

@@ -1,4 +1,4 @@
-"""Each walk-through in docs/how-to does what its page says: golden files, shellcheck, and our own rules for scripts."""
+"""Each walk-through in docs/how-to does what its page says: golden files, and shellcheck."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ import pytest
 from click.testing import CliRunner
 
 from hpcmod.core.cli.main import main
-from hpcmod.lint.jobs.lint import lint_job
-from hpcmod.machine import machine
 from tests.walkthroughs import COMMANDS, GOLDEN, SITES, Command, blocks
 
 SCRIPTS = [command for command in COMMANDS if command.golden.suffix == ".sh"]
@@ -52,12 +50,6 @@ def test_lines_shown_on_a_page_are_in_the_scripts_of_its_commands(page: str) -> 
     shown = [line for block in blocks(page, "bash") for line in block.splitlines()]
     assert shown
     assert [line for line in shown if line not in written] == []
-
-
-@each_script
-def test_our_own_rules_find_nothing_in_it(command: Command) -> None:
-    site = machine.load_site(SITES[command.page]["HPCMOD_SITE"], {})
-    assert lint_job(command.golden.read_text(), site) == ()
 
 
 def test_shellcheck_finds_nothing_in_any_of_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,12 @@ def test_a_dry_run_prints_the_plan_and_changes_nothing(home: Path, tmp_path: Pat
     assert (found["state"], found["before"], "requirement: einops" in found["plan"]) == (None, 2, True)
 
 
+@pytest.mark.parametrize("words", [("pip", "install", "einops"), ("pip", "einops")])
+def test_the_command_of_pip_is_answered_with_that_of_hpcmod(words: tuple[str, ...]) -> None:
+    answer = "unknown command: pip. To add Python packages to a container: hpcmod add NAME einops"
+    assert hpcmod(*words).stderr == f"hpcmod: {answer}\n"
+
+
 def test_the_set_is_that_of_the_environment_or_the_option(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert data("add", "PyTorch", "x", "--dry-run", "--set", "mine")["set"] == "mine"
     assert data("add", "PyTorch", "x", "--dry-run", "--shared", "/proj/ai")["directory"] == "/proj/ai/PyTorch"

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from hpcmod.core.resources import bandwidth_program
 from hpcmod.runs.bandwidth import ranks
+from hpcmod.runs.bandwidth.steps import bandwidth_program
 from hpcmod.runs.values.bandwidth.reading import read_bandwidths
 
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce")

@@ -31,6 +31,15 @@ def test_outside_an_allocation_the_dry_run_prints_what_requests_one(monkeypatch:
     assert command.startswith("salloc ")
 
 
+@pytest.mark.parametrize("site", ["polaris", "tuolumne"])
+def test_the_schedulers_of_other_machines_are_refused(site: str) -> None:
+    done = hpcmod("check", "--site", site)
+    assert (done.exit_code, f"this machine's scheduler is {'PBS' if site == 'polaris' else 'Flux'}" in done.stderr) == (
+        7,
+        True,
+    )
+
+
 def test_the_account_that_a_site_needs_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HPCMOD_SITE", "lumi")
     monkeypatch.delenv("SBATCH_ACCOUNT", raising=False)

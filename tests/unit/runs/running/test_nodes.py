@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.core.resources import rank_program
 from hpcmod.jobs.values.facts import JobFacts
-from hpcmod.runs.running.nodes import ask_ranks
+from hpcmod.runs.running.nodes import ask_ranks, rank_program
 from hpcmod.runs.values.endings.stacks import parse_answers
 from tests.programs import make_program
 

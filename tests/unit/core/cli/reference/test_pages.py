@@ -9,7 +9,8 @@ import pytest
 
 from hpcmod.core.cli.reference.commands import every_command, names_of, options_of
 from hpcmod.core.cli.reference.pages import command_pages
-from hpcmod.core.cli.verbs import HEADINGS
+from hpcmod.core.cli.verbs import GROUPS, HEADINGS
+from hpcmod.core.registry import commands_of, rooms
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +20,13 @@ def pages() -> Mapping[str, str]:
 
 def test_every_heading_has_a_page(pages: Mapping[str, str]) -> None:
     titles = [text.partition("\n")[0] for text in pages.values()]
-    assert titles == [*(f"# Commands: {heading}" for heading in HEADINGS), "# JSON Schemas"]
+    used = [heading for heading in HEADINGS if commands_of(heading)]
+    assert titles == [*(f"# Commands: {heading}" for heading in used), "# JSON Schemas"]
+
+
+def test_every_heading_of_a_room_is_one_of_the_help() -> None:
+    groups = {f"hpcmod {name}" for name in GROUPS}
+    assert {heading for room in rooms() for heading in room.commands} <= {*HEADINGS, *groups}
 
 
 def test_every_command_has_one_section_with_all_its_options(pages: Mapping[str, str]) -> None:

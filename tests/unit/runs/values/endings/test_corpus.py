@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hpcmod.core.resources import known_endings
+from hpcmod.runs.known_endings import shipped_endings
 from hpcmod.runs.values.endings.diagnosis import Diagnosis, diagnose
 from hpcmod.runs.values.endings.ending import HINT, Ending, parse_endings
 from hpcmod.runs.values.endings.events import Log, read_events
@@ -21,7 +21,7 @@ else:
 HERE = Path(__file__).parent
 CHECKOUT = HERE.parents[4]
 KNOWN: tuple[Ending, ...] = tuple(
-    one for name, text in known_endings().items() for one in parse_endings(text, f"{name}.toml")
+    one for name, text in shipped_endings().items() for one in parse_endings(text, f"{name}.toml")
 )
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from hpcmod.core.errors import BadInputError
-from hpcmod.core.resources import known_endings
+from hpcmod.runs.known_endings import shipped_endings
 from hpcmod.runs.values.endings.ending import (
     CAUSE,
     KINDS,
@@ -75,7 +75,7 @@ def test_a_site_replaces_an_ending_by_its_name() -> None:
 
 
 def test_our_own_endings_are_complete() -> None:
-    found = [one for name, text in known_endings().items() for one in parse_endings(text, name)]
+    found = [one for name, text in shipped_endings().items() for one in parse_endings(text, name)]
     assert len(found) >= 50 and {one.kind for one in found} == set(KINDS)
     assert len({one.name for one in found}) == len(found)
     assert [one.name for one in found if one.kind == CAUSE and not one.cure] == []
