@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from hpcmod.images.inspect.commands import ImageCommands as ImageCommands
     from hpcmod.images.inspect.commands import read_commands as read_commands
     from hpcmod.images.inspect.contents import read_facts as read_facts
+    from hpcmod.images.inspect.entry import find_entry as find_entry
     from hpcmod.images.inspect.packages import read_packages as read_packages
     from hpcmod.images.inspect.packages import read_packages_in as read_packages_in
     from hpcmod.images.integrity import Progress as Progress

@@ -19,17 +19,9 @@ from hpcmod.importing.outcome import Outcome
 
 GROUP = "hpcmod.importers"
 
-BUILT_IN = {
-    "edf": "hpcmod.importing.edf:FORMAT",
-    "lumi-eb": "hpcmod.importing.lumi_eb:FORMAT",
-    "ngc": "hpcmod.importing.ngc:FORMAT",
-    "shpc": "hpcmod.importing.shpc:FORMAT",
-    "sif": "hpcmod.importing.sif:FORMAT",
-}
-"""hpcmod's own formats. setup.cfg lists them too, but these are found without reading package metadata."""
-
-SUFFIXES = {"edf": ".toml", "lumi-eb": ".eb", "ngc": ".lua", "shpc": "container.yaml", "sif": ".sif"}
-"""Ends of file names by which `hpcmod import FILE` chooses a format of hpcmod."""
+BUILT_IN = {"edf": ".toml", "lumi-eb": ".eb", "ngc": ".lua", "shpc": "container.yaml", "sif": ".sif"}
+"""hpcmod's own formats: each is a file of this folder with a FORMAT, and `hpcmod import FILE` chooses one by the end of
+the file's name."""
 
 OURS = "hpcmod"
 
@@ -121,7 +113,7 @@ class ListedFormat:
 
 def list_formats() -> tuple[ListedFormat, ...]:
     """Return all formats by name, hpcmod's own first; another distribution cannot replace those."""
-    found = {name: ListedFormat(name, target, OURS) for name, target in BUILT_IN.items()}
+    found = {name: _built_in(name) for name in BUILT_IN}
     for entry in sorted(_entry_points(), key=lambda one: (one.name, one.value)):
         found.setdefault(entry.name, ListedFormat(entry.name, entry.value, _distribution(entry)))
     return tuple(found.values())
@@ -130,13 +122,17 @@ def list_formats() -> tuple[ListedFormat, ...]:
 def find_format(name: str) -> ListedFormat | None:
     """Return a format by name, None if there is none; entry points are searched only for a name that is not ours."""
     if name in BUILT_IN:
-        return ListedFormat(name, BUILT_IN[name], OURS)
+        return _built_in(name)
     return next((one for one in list_formats() if one.name == name), None)
 
 
 def guess_format(path: Path) -> str:
     """Return the format of a file by its name; empty if no format of hpcmod has such files."""
-    return next((name for name, suffix in SUFFIXES.items() if path.name.endswith(suffix)), "")
+    return next((name for name, suffix in BUILT_IN.items() if path.name.endswith(suffix)), "")
+
+
+def _built_in(name: str) -> ListedFormat:
+    return ListedFormat(name, f"hpcmod.importing.{name.replace('-', '_')}:FORMAT", OURS)
 
 
 def _entry_points() -> Iterable[metadata.EntryPoint]:

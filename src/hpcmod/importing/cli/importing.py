@@ -18,7 +18,7 @@ from hpcmod.core.cli.output import json_option, print_json, print_message, print
 from hpcmod.core.errors import BadInputError, LackingError, NotFoundError
 from hpcmod.core.progress import ProgressLine
 from hpcmod.importing.formats import (
-    SUFFIXES,
+    BUILT_IN,
     ImportFormat,
     ImportOption,
     ListedFormat,
@@ -83,7 +83,7 @@ def _format_of(given: str) -> str:
     """
     guessed = guess_format(Path(given))
     if not guessed:
-        known = ", ".join(f"{name} ({suffix})" for name, suffix in SUFFIXES.items())
+        known = ", ".join(f"{name} ({suffix})" for name, suffix in BUILT_IN.items())
         raise BadInputError(
             f"{given}: neither a format nor a file that hpcmod import reads: {known}",
             "Directories and other file names need the format: hpcmod import FORMAT PATH. "

@@ -17,7 +17,7 @@ from hpcmod.core.cli.flags import with_flags
 from hpcmod.core.cli.output import json_option, print_data, print_json, tell
 from hpcmod.core.errors import BadInputError, NotFoundError
 from hpcmod.core.values.facts import COMMAND
-from hpcmod.images.inspect.entry import find_entry
+from hpcmod.images import find_entry
 from hpcmod.jobs.cli.options import JobFlags, make_request, of_a_job
 from hpcmod.jobs.cli.run_options import CommandOfProgram, of_a_run, runtime_name
 from hpcmod.jobs.cli.script import RepeatedScript, WrittenScript, save_script

@@ -13,7 +13,7 @@ from hpcmod.core.cli.output import print_data, tell
 from hpcmod.core.errors import LackingError, NotFoundError
 from hpcmod.core.process import become
 from hpcmod.core.values.facts import COMMAND
-from hpcmod.images.inspect.entry import find_entry
+from hpcmod.images import find_entry
 from hpcmod.jobs.cli.run_options import CommandOfProgram, RunFlags, of_a_run, runtime_name
 from hpcmod.jobs.values.allocation import Allocation, read_allocation
 from hpcmod.jobs.values.layout import Layout, make_layout
