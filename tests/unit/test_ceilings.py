@@ -15,42 +15,46 @@ from tests.stack import CHECKOUT
 
 CEILINGS = {
     "src/hpcmod": 10,
-    "src/hpcmod/core": 5215,  # python -c without the working directory, and what was raised before
-    "src/hpcmod/machine": 3970,  # 75 more: limits of partitions; by what a profile is found again; KEY = false
-    "src/hpcmod/images": 11615,  # 75 more: labels and digest of an image before it is fetched; its entry script
-    "src/hpcmod/modules": 5590,  # 65 more: the machine that an installation was made for decides; 35: names in images
-    "src/hpcmod/compat": 3710,  # 10 more: `compat` takes the name of a container
-    "src/hpcmod/catalogue": 12370,  # 275 more: a module of an image in one command; 5: a shell of another machine
-    "src/hpcmod/jobs": 3415,  # 85 more: what the scheduler would refuse, or would run nothing, is refused first
-    "src/hpcmod/doctor": 1974,  # findings of attacks.md and use.md, and what was raised before
+    "src/hpcmod/core": 5165,  # python -c without the working directory, and what was raised before
+    # 115: the program that asks a node, which was in runs
+    "src/hpcmod/machine": 4080,  # 75 more: limits of partitions; by what a profile is found again; KEY = false
+    # 85: names for other rooms, open a SIF's files in one step
+    "src/hpcmod/images": 11715,  # 75 more: labels and digest of an image before it is fetched; its entry script
+    "src/hpcmod/modules": 5595,  # 65 more: the machine that an installation was made for decides; 35: names in images
+    "src/hpcmod/compat": 3730,  # 10 more: `compat` takes the name of a container; 15: names for other rooms
+    # 25: words, which core had
+    "src/hpcmod/catalogue": 12395,  # 275 more: a module of an image in one command; 5: a shell of another machine
+    "src/hpcmod/jobs": 3420,  # 85 more: what the scheduler would refuse, or would run nothing, is refused first
+    "src/hpcmod/doctor": 1980,  # findings of attacks.md and use.md, and what was raised before
     "src/hpcmod/packages": 7465,  # 305 more: text of others is checked, pip's settings; our lock format has 60 less
-    "src/hpcmod/building": 3060,
-    "src/hpcmod/notebooks": 1057,  # findings of attacks.md and use.md
-    "src/hpcmod/runs": 7175,  # 5 more: checks and benchmarks for the machine of the record
+    "src/hpcmod/building": 3095,  # 30: its recipes, which core read
+    "src/hpcmod/notebooks": 1060,  # findings of attacks.md and use.md
+    "src/hpcmod/runs": 7075,  # 5 more: checks and benchmarks for the machine of the record
     "src/hpcmod/lint": 2990,
     "src/hpcmod/importing": 2515,  # 60 more: remarks of many recipes are grouped, --image of an EDF
-    "tests": 4725,  # 60 more: what EasyBuild imports, no fsync, and what unit tests share (1,000 less there)
+    "tests": 4735,  # 60 more: what EasyBuild imports, no fsync, and what unit tests share (1,000 less there)
     "tests/bench": 1310,
     "tests/corpora": 440,
     "tests/e2e": 3600,
-    "tests/faults": 2020,
-    "tests/fuzz": 850,
+    "tests/faults": 2025,
+    "tests/fuzz": 710,
     "tests/integration": 13550,  # image to module, planted modules, and what was raised before
     "tests/jobs": 2690,
     "tests/logs": 1360,
     "tests/lumi": 980,
     "tests/planted": 210,
-    "tests/unit": 54651,  # findings of attacks.md and use.md, and what was raised before
+    "tests/unit": 55000,  # findings of attacks.md and use.md, and what was raised before; 140: readers for fuzzing
     "docs": 90,
     "docs/explanation": 980,  # 30 more: five lines for each room
-    "docs/how-to": 4260,  # 60 more: the page of that command
+    "docs/how-to": 4285,  # 60 more: the page of that command
     "docs/reference": 1705,  # 310 more: a run script, its settings and a modulefile are shown whole
     "docs/tutorial": 160,
     "runscripts": 7213,  # findings of attacks.md and use.md, and what was raised before
-    "easyblocks": 575,  # 5 more: the machine of the record; 10: which syntaxes an installation serves
+    "easyblocks": 580,  # 5 more: the machine of the record; 10: which syntaxes an installation serves
     "easyconfigs": 2130,
     "recipes": 1430,
-    "dev": 1750,  # 20 more: two processes for the quick tests, without collecting them twice
+    # 160: each leaf room is removed in a copy
+    "dev": 1910,  # 20 more: two processes for the quick tests, without collecting them twice
 }
 """Lines of each folder with all that is below it, except folders that have a line of their own."""
 
