@@ -43,7 +43,7 @@ CEILINGS = {
     "tests/logs": 1360,
     "tests/lumi": 980,
     "tests/planted": 210,
-    "tests/unit": 55000,  # findings of attacks.md and use.md, and what was raised before; 140: readers for fuzzing
+    "tests/unit": 55020,  # findings of attacks.md and use.md, and what was raised before; 140: readers for fuzzing
     "docs": 90,
     "docs/explanation": 980,  # 30 more: five lines for each room
     "docs/how-to": 4285,  # 60 more: the page of that command
