@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -31,7 +30,7 @@ STEP = {
     "ROCR_VISIBLE_DEVICES": "0,1,2,3,4,5,6,7",
 }
 ON_LUMI = make_plan(FACTS, load_site("lumi", {}), SPEC).runscripts
-SETTINGS = replace(ON_LUMI, module="bench/1", sif_variable="SIFBENCH", python_bin="")
+SETTINGS = ON_LUMI._replace(module="bench/1", sif_variable="SIFBENCH", python_bin="")
 FLOOR = "bash -c 'exec true'"
 LUMI = """#!/bin/bash
 sleep 2

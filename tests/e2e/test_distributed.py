@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.machine.values.site import NodeType
+from hpcmod.machine.values.site import Gpus, Nodes, NodeType, Site
 from hpcmod.modules.values.plan import RunscriptSettings
 from tests.stack import CHECKOUT, Cluster, Done, Stack, start_cluster, stop_cluster
 from tests.unit.runscripts.scripts import make_program, write_runscripts
@@ -29,9 +29,11 @@ ALL_REDUCE = CHECKOUT / "tests" / "e2e" / "allreduce.py"
 SETTINGS = RunscriptSettings(
     "PyTorch/1",
     "SIFPYTORCH",
-    gpu_visibility=("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"),
-    gpus_per_rank="one",
-    nodes=(NodeType("node", gpus=4),),
+    site=Site(
+        "x",
+        gpu=Gpus(visibility=("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"), per_rank="one"),
+        nodes=Nodes((NodeType("node", gpus=4),)),
+    ),
 )
 
 Ranks = list[dict[str, str]]

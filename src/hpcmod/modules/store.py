@@ -263,7 +263,7 @@ def _is_used(name: str, plan: InstallPlan) -> bool:
     return (
         (not is_logic or suffix in [LOGIC[syntax] for syntax in ("Lua", *plan.spec.syntaxes)])  # Lmod has Lua for Tcl
         and (part != "notices" or bool(plan.notice_places))
-        and (not part.startswith("host-command") or bool(plan.runscripts.host_commands.allowed))
+        and (not part.startswith("host-command") or bool(plan.site.host_commands.allowed))
     )
 
 

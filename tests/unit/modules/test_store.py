@@ -295,7 +295,7 @@ def test_files_of_an_earlier_installation_go_and_those_of_the_user_stay(plan: In
 
 
 def test_without_bash_in_the_image_only_scripts_for_the_host_are_installed(plan: InstallPlan, root: Path) -> None:
-    install_files(replace(plan, runscripts=replace(plan.runscripts, has_bash=False)), runscript_files())
+    install_files(replace(plan, runscripts=plan.runscripts._replace(has_bash=False)), runscript_files())
     assert {"get-master", "init-conda-venv", "stage-image"} <= set(names(root / "runscripts"))
     assert not {"conda-python-simple", "run-in-env"} & set(names(root / "runscripts"))
     assert not {"start-shell", "list-packages"} & set(names(root / "bin"))

@@ -5,16 +5,17 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from hpcmod.core.resources import runscript_files
-from hpcmod.machine.values.site import RUNTIMES
+from hpcmod.machine.values.site import RUNTIMES, Gpus, Site
 from hpcmod.modules.installed import link_of
 from hpcmod.modules.text.runscript import LIBEXEC, render_runscripts
 from hpcmod.modules.values.plan import RunscriptSettings
+from hpcmod.modules.values.versions import ChosenTunables
 
 SYSTEM_PATH = "/usr/bin:/bin"
 DISTRIBUTED = "conda-python-distributed"
@@ -77,9 +78,11 @@ def write_runscripts(directory: Path, settings: RunscriptSettings) -> None:
 SETTINGS = RunscriptSettings(
     module="PyTorch/2.7.1",
     sif_variable="SIFPYTORCH",
-    gpu_visibility=("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"),
-    gpus_per_rank="one",
-    tunables=(("NCCL_SOCKET_IFNAME", "hsn0,hsn1"), ("ODD_ONE", 'it\'s $(id) `id`\n"2"')),
+    site=Site(
+        "lumi",
+        gpu=Gpus(visibility=("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"), per_rank="one"),
+    ),
+    tunables=ChosenTunables((("NCCL_SOCKET_IFNAME", "hsn0,hsn1"), ("ODD_ONE", 'it\'s $(id) `id`\n"2"'))),
 )
 
 
@@ -101,7 +104,11 @@ class Scripts:
 
     def change(self, **settings: Any) -> None:
         """Write them again with other settings than SETTINGS."""
-        self.write(replace(SETTINGS, **settings))
+        self.write(SETTINGS._replace(**settings))
+
+    def change_site(self, **tables: Any) -> None:
+        """Write them again for a machine with other tables than that of SETTINGS."""
+        self.change(site=SETTINGS.site._replace(**tables))
 
     def __call__(
         self,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -37,7 +36,7 @@ def run(settings: RunscriptSettings, tmp_path: Path) -> Run:
     runtime = make_program(tmp_path / "runtime" / "singularity")
 
     def run_wrapper(*groups: tuple[Bind, ...], **env: str) -> Ran:
-        scripts = Scripts(tmp_path / "module").write(replace(settings, binds=groups))
+        scripts = Scripts(tmp_path / "module").write(settings._replace(binds=groups))
         given = {"SIFPYTORCH": str(sif), "PATH": f"{runtime.parent}:{SYSTEM_PATH}", **env}
         return scripts("python", "x", env=given)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.core.resources import runscript_files
+from hpcmod.machine.values.site import Caches
 from tests.unit.runscripts.scripts import DISTRIBUTED, Rank, Scripts, make_program, task
 
 pytestmark = pytest.mark.slow
@@ -209,7 +210,7 @@ LARGE = ("HF_HOME", "TORCH_HOME", "XDG_CACHE_HOME")
 
 
 def large(rank: Rank, root: str, **env: str) -> tuple[str | None, ...]:
-    rank.scripts.change(large_caches=root)
+    rank.scripts.change_site(caches=Caches(root=root))
     return rank.sees(env, *LARGE)
 
 

@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -170,7 +169,7 @@ def test_a_job_with_healthy_nodes_continues(scripts: Scripts, tmp_path: Path) ->
 def test_the_hosts_python_runs_and_not_the_wrapper_of_the_module(
     scripts: Scripts, settings: RunscriptSettings, tmp_path: Path
 ) -> None:
-    scripts.write(replace(settings, root=str(tmp_path / "module")))
+    scripts.write(settings._replace(root=str(tmp_path / "module")))
     make_program(tmp_path / "module" / "bin" / "python3", "#!/bin/bash\nexit 1\n")
     ran = check(scripts, tmp_path, front=f"{tmp_path}/module/bin:")
     assert "all 2 nodes can be used" in ran.stderr

@@ -47,14 +47,14 @@ def test_an_empty_value_is_not_a_value(rank: Rank) -> None:
     assert rank.sees(task(3, MASTER_ADDR="", RANK="", NCCL_SOCKET_IFNAME=""), "MASTER_ADDR", "RANK") == ("nid001", "3")
 
 
-def test_a_tunable_that_the_user_emptied_stays_empty(rank: Rank) -> None:
-    rank.scripts.change(tunables_multi_node=(("FI_OF_TWO", "5"),))
+def test_a_tunable_that_the_user_emptied_stays_empty(rank: Rank, settings: RunscriptSettings) -> None:
+    rank.scripts.change(tunables=settings.tunables._replace(multi_node=(("FI_OF_TWO", "5"),)))
     env = task(3, NCCL_SOCKET_IFNAME="", FI_OF_TWO="")
     assert rank.sees(env, "NCCL_SOCKET_IFNAME", "FI_OF_TWO") == ("", "")
 
 
 def test_tunables_reach_python_as_they_are_written(rank: Rank, settings: RunscriptSettings) -> None:
-    assert rank.sees({}, "NCCL_SOCKET_IFNAME", "ODD_ONE") == tuple(value for _, value in settings.tunables)
+    assert rank.sees({}, "NCCL_SOCKET_IFNAME", "ODD_ONE") == tuple(value for _, value in settings.tunables.always)
 
 
 @pytest.mark.parametrize(
@@ -70,8 +70,10 @@ def test_tunables_reach_python_as_they_are_written(rank: Rank, settings: Runscri
         ),
     ],
 )
-def test_tunables_for_several_nodes_are_set_on_several_nodes(rank: Rank, env: dict[str, str], seen: str | None) -> None:
-    rank.scripts.change(tunables_multi_node=(("FI_OF_TWO", "5"),))
+def test_tunables_for_several_nodes_are_set_on_several_nodes(
+    rank: Rank, settings: RunscriptSettings, env: dict[str, str], seen: str | None
+) -> None:
+    rank.scripts.change(tunables=settings.tunables._replace(multi_node=(("FI_OF_TWO", "5"),)))
     assert rank.sees(env, "FI_OF_TWO") == (seen,)
 
 
@@ -83,14 +85,16 @@ def test_tunables_for_several_nodes_are_set_on_several_nodes(rank: Rank, env: di
         pytest.param({}, "Socket", id="alone"),
     ],
 )
-def test_tunables_for_one_node_are_set_on_one_node(rank: Rank, env: dict[str, str], seen: str | None) -> None:
-    rank.scripts.change(tunables_single_node=(("NCCL_NET", "Socket"),))
+def test_tunables_for_one_node_are_set_on_one_node(
+    rank: Rank, settings: RunscriptSettings, env: dict[str, str], seen: str | None
+) -> None:
+    rank.scripts.change(tunables=settings.tunables._replace(single_node=(("NCCL_NET", "Socket"),)))
     assert rank.sees(env, "NCCL_NET") == (seen,)
 
 
 def test_explain_gives_the_reason_of_the_profile(rank: Rank, settings: RunscriptSettings) -> None:
-    reasons = (("NCCL_SOCKET_IFNAME", dict(settings.tunables)["NCCL_SOCKET_IFNAME"], "it's the $(fast) one"),)
-    rank.scripts.change(tunable_reasons=reasons)
+    reasons = (("NCCL_SOCKET_IFNAME", dict(settings.tunables.always)["NCCL_SOCKET_IFNAME"], "it's the $(fast) one"),)
+    rank.scripts.change(tunables=settings.tunables._replace(reasons=reasons))
     told = rank.scripts(DISTRIBUTED, "--hpcmod-explain", "train.py", env=task(0, (1, 1))).stdout
     assert re.search(r"# lib/settings.bash:\d+: for every run: it's the \$\(fast\) one\n", told)
 

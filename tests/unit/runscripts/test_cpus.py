@@ -10,7 +10,7 @@ import pytest
 
 from hpcmod.core.resources import runscript_files
 from hpcmod.machine.machine import load_site
-from hpcmod.machine.values.site import NodeType
+from hpcmod.machine.values.site import Nodes, NodeType, Site
 from hpcmod.modules.text.runscript import render_runscripts
 from hpcmod.modules.values.plan import RunscriptSettings
 from tests.unit.runscripts.scripts import EIGHT, Rank, make_program, task
@@ -36,7 +36,7 @@ def bound_to(rank: Rank, env: dict[str, str]) -> str:
 def bare(rank: Rank, tmp_path: Path) -> Rank:
     """A rank on a site whose first node type consists of CPUs of this machine."""
     make_program(tmp_path / "python-bin" / "python", SHOW)
-    rank.scripts.change(nodes=(GPU_NODE, CPU_NODE))
+    rank.scripts.change_site(nodes=Nodes((GPU_NODE, CPU_NODE)))
     return rank
 
 
@@ -66,7 +66,7 @@ def test_other_ranks_keep_the_cpus_they_have(bare: Rank, env: dict[str, str]) ->
 
 
 def test_a_rank_that_was_bound_is_left_unchanged(bare: Rank) -> None:
-    bare.scripts.change(nodes=(GPU_NODE._replace(gpu_cores=((OURS[0],), (OURS[-1] + 1,))),))
+    bare.scripts.change_site(nodes=Nodes((GPU_NODE._replace(gpu_cores=((OURS[0],), (OURS[-1] + 1,))),)))
     assert bound_to(bare, task(0, (2,))) == all_of_ours(), "a core of the node is not open to it"
 
 
@@ -99,7 +99,7 @@ echo "${{_before[*]-}}"
 
 def chosen_on_lumi(has: str, **env: str) -> str:
     """Return the command that starts a rank on LUMI if it may use these CPUs, which need not exist on this machine."""
-    settings = RunscriptSettings(module="x/1", sif_variable="SIFX", nodes=LUMI.nodes.types)
+    settings = RunscriptSettings(module="x/1", sif_variable="SIFX", site=Site("x", nodes=LUMI.nodes))
     texts = render_runscripts(settings, templates=runscript_files())
     parts = (texts[f"lib/{name}.bash"] for name in ("settings", "common", "ranks", "node"))
     script = "\n".join(("set -u; declare -A _asked=()", *parts))

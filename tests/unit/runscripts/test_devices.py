@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from hpcmod.machine.values.site import Gpus
 from tests.stack import CHECKOUT
 from tests.unit.runscripts.fake_gpus import WAYS, DeviceError, FakeGPUs
 from tests.unit.runscripts.scripts import EIGHT, Rank, task
@@ -49,7 +50,7 @@ def table() -> dict[str, list[str]]:
 @pytest.mark.parametrize("vendor", ["amd", "nvidia"])
 def test_each_way_to_choose_a_gpu_works_as_the_page_says(rank: Rank, vendor: str, shown: int) -> None:
     names = VARIABLES[vendor]
-    rank.scripts.change(gpu_visibility=names)
+    rank.scripts.change_site(gpu=Gpus(visibility=names, per_rank="one"))
     seen = {mode: told(rank, "", mode, vendor, names[:shown]) for mode in ("all", "one")}
     of_torchrun = {mode: told(rank, "torchrun", mode, vendor, names[:shown]) for mode in ("all", "one")}
     found = {

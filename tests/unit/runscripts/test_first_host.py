@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.core.resources import runscript_files
+from hpcmod.machine.values.site import Network
 from tests.unit.runscripts.scripts import Scripts
 from tests.unit.runscripts.test_launchers import flux, mpich, openmpi, pals
 
@@ -149,7 +150,7 @@ def test_a_file_of_pbs_names_the_first_host(scripts: Scripts, tmp_path: Path) ->
 def test_a_host_has_its_name_in_the_fast_network(
     scripts: Scripts, suffix: str, hosts: list[str], env: dict[str, str], host: str
 ) -> None:
-    scripts.change(host_suffix=suffix)
+    scripts.change_site(network=Network(host_suffix=suffix))
     ran = scripts("get-master", *hosts, env=env)
     assert (ran.status, ran.stdout, ran.stderr) == (0, f"{host}\n", "")
 

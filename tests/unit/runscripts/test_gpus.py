@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.machine.values.site import NodeType
+from hpcmod.machine.values.site import Gpus, Nodes, NodeType
 from hpcmod.modules.values.plan import RunscriptSettings
-from tests.unit.runscripts.scripts import EIGHT, Rank, Scripts, task
+from tests.unit.runscripts.scripts import EIGHT, SETTINGS, Rank, Scripts, task
 from tests.unit.runscripts.test_launchers import flux, openmpi, pals
 
 pytestmark = pytest.mark.slow
@@ -113,15 +113,15 @@ def test_a_bound_rank_takes_the_gpu_near_its_cores(
 ) -> None:
     first, last = bound
     node = NodeType("gpu", gpus=2, gpu_cores=((last,), (first,)))
-    rank.scripts.change(nodes=(node,))
+    rank.scripts.change_site(nodes=Nodes((node,)))
     assert rank.sees(task(1, layout, **{AMD[0]: devices}), AMD[0]) == (seen,)
 
 
 def test_a_bound_rank_without_gpu_variables_uses_the_nearest_gpu(bound: tuple[int, int], rank: Rank) -> None:
     first, last = bound
-    rank.scripts.change(nodes=(NodeType("gpu", gpus=2, gpu_cores=((last,), (first,))),))
+    rank.scripts.change_site(nodes=Nodes((NodeType("gpu", gpus=2, gpu_cores=((last,), (first,))),)))
     assert rank.sees(task(1, (2,), SLURM_GPUS_ON_NODE="2"), AMD[0]) == ("0",)
-    rank.scripts.change(nodes=(NodeType("gpu", gpus=2, gpu_cores=((last,), (last,))),))
+    rank.scripts.change_site(nodes=Nodes((NodeType("gpu", gpus=2, gpu_cores=((last,), (last,))),)))
     assert rank.sees(task(1, (2,), **{AMD[0]: "0,1"}), AMD[0]) == ("1",)  # near two, by its place
 
 
@@ -139,14 +139,14 @@ def test_more_ranks_than_gpus_are_warned(rank: Rank, more: dict[str, str], said:
 
 
 def test_cuda_devices_keep_their_names(rank: Rank) -> None:
-    rank.scripts.change(gpu_visibility=("CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"))
+    rank.scripts.change_site(gpu=Gpus(visibility=("CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"), per_rank="one"))
     shown = "GPU-8932f937,GPU-1f0d11a2"
     env = task(1, (2,), CUDA_VISIBLE_DEVICES=shown, GPU_DEVICE_ORDINAL=shown)
     assert rank.sees(env, "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL") == ("GPU-1f0d11a2", "GPU-1f0d11a2")
 
 
 def test_where_the_site_says_all_the_gpus_stay_as_they_are(rank: Rank) -> None:
-    rank.scripts.change(gpus_per_rank="all")
+    rank.scripts.change_site(gpu=SETTINGS.site.gpu._replace(per_rank="all"))
     names = (AMD[0], "LOCAL_RANK")
     assert rank.sees(task(1, (8,), ROCR_VISIBLE_DEVICES=EIGHT), *names) == (EIGHT, "1")
     assert rank.sees(task(1, (8,), ROCR_VISIBLE_DEVICES=EIGHT, HPCMOD_GPUS_VISIBLE="one"), *names) == ("1", "0")
@@ -181,7 +181,7 @@ NODE = NodeType("gpu", gpus=8, partitions=("gpu",))
 def test_where_only_the_number_of_gpus_is_known_each_rank_gets_that_of_its_own(
     rank: Rank, env: dict[str, str], seen: str | None
 ) -> None:
-    rank.scripts.change(nodes=(NODE,))
+    rank.scripts.change_site(nodes=Nodes((NODE,)))
     assert rank.sees(env, AMD[0]) == (seen,)
 
 
@@ -190,7 +190,7 @@ def test_a_node_type_whose_partitions_no_one_knows_is_taken_where_no_other_fits(
     rank: Rank, partition: str, seen: str | None
 ) -> None:
     types = (NodeType("cpu", partitions=("cpu",)), NodeType("gpu", gpus=8))
-    rank.scripts.change(nodes=types)
+    rank.scripts.change_site(nodes=Nodes(types))
     env = task(3, (8,), SLURM_GPUS_ON_NODE="8", SLURM_JOB_PARTITION=partition)
     assert rank.sees(env, AMD[0]) == (seen,)
 

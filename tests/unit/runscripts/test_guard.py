@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,8 +22,8 @@ NOTES = {f"_HPCMOD_PYTORCH_{name}": POISON.get(name, "/home/me/.local/lib") for 
 
 @pytest.fixture
 def scripts(settings: RunscriptSettings, tmp_path: Path) -> Scripts:
-    given = replace(
-        settings, guard=make_guard(None), user_site=USER_PACKAGES, container_variables=("APPTAINERENV_WITH_VENV",)
+    given = settings._replace(
+        guard=make_guard(None), user_site=USER_PACKAGES, container_variables=("APPTAINERENV_WITH_VENV",)
     )
     return Scripts(tmp_path).write(given)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.machine.values.site import NodeType
+from hpcmod.machine.values.site import Launcher, Nodes, NodeType
 from tests.unit.runscripts.scripts import DISTRIBUTED, EIGHT, Rank, make_program, task
 from tests.unit.runscripts.test_launchers import mpich, torchrun
 
@@ -122,7 +122,7 @@ def test_accelerate_uses_the_gpus_that_no_variable_tells_of(
     rank: Rank, layout: tuple[int, ...], more: dict[str, str], end: str | None
 ) -> None:
     kinds = (NodeType("gpu", partitions=("gpu",), gpus=4), NodeType("cpu", partitions=("cpu",)))
-    rank.scripts.change(nodes=kinds)
+    rank.scripts.change_site(nodes=Nodes(kinds))
     env = {"SLURM_JOB_PARTITION": "gpu", "HPCMOD_RANKS_PER_NODE": "4", **more}
     words = rank(task(0, layout, **env), "--launcher=accelerate", "x.py").arguments
     assert [word for word in words if word in ("--multi_gpu", "--cpu")] == ([end] if end else [])
@@ -140,7 +140,7 @@ def test_a_launcher_needs_the_number_of_the_node(rank: Rank) -> None:
 
 
 def test_a_launcher_that_the_site_refuses_is_refused_with_the_reason(rank: Rank) -> None:
-    rank.scripts.change(refused=(("torchrun", "10 s become 10 minutes $(id)"),))
+    rank.scripts.change_site(launcher=Launcher(refused=(("torchrun", "10 s become 10 minutes $(id)"),)))
     ran = rank(task(0, (1, 1)), "--launcher", "torchrun", "x.py")
     expected = "torchrun must not be used on this machine: 10 s become 10 minutes $(id)"
     assert (ran.status, ran.stdout, ran.stderr) == (2, "", f"{DISTRIBUTED}: {expected}\n")

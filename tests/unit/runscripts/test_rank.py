@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hpcmod.machine.values.site import Network
 from tests.unit.runscripts.scripts import BATCH, DISTRIBUTED, RANKS, Rank, task
 
 pytestmark = pytest.mark.slow
@@ -234,7 +235,7 @@ def test_numbers_with_zeros_in_front_are_decimal(rank: Rank) -> None:
 @pytest.fixture
 def suffixed(rank: Rank) -> Rank:
     """A rank on a site where host names of the fast network end in i."""
-    rank.scripts.change(host_suffix="i")
+    rank.scripts.change_site(network=Network(host_suffix="i"))
     return rank
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -39,7 +38,8 @@ class Started:
 
 @pytest.fixture
 def started(tmp_path: Path, settings: RunscriptSettings) -> Started:
-    own = replace(settings, tunables_multi_node=(("FI_OF_MANY", "5"),), tunables_single_node=(("FI_OF_ONE", "1"),))
+    chosen = settings.tunables._replace(multi_node=(("FI_OF_MANY", "5"),), single_node=(("FI_OF_ONE", "1"),))
+    own = settings._replace(tunables=chosen)
     return Started(Scripts(tmp_path).write(own), tmp_path)
 
 

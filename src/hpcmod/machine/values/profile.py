@@ -13,16 +13,7 @@ from hpcmod.core.errors import BadInputError, HpcmodError
 from hpcmod.core.values.documents import load_toml
 from hpcmod.machine.values.bind import Bind
 from hpcmod.machine.values.schema import SCHEMA, TABLES_THAT_ADD
-from hpcmod.machine.values.site import (
-    STAGE_PLACES,
-    TABLES,
-    Bandwidth,
-    Binds,
-    Limits,
-    NodeType,
-    Site,
-    StagePlace,
-)
+from hpcmod.machine.values.site import STAGE_PLACES, TABLES, Bandwidth, Binds, Limits, NodeType, Site, StagePlace
 
 BUILT_IN = "built-in"
 """Origin of a value that is not set in any profile."""

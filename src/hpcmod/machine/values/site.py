@@ -318,8 +318,12 @@ class Nodes(NamedTuple):
     @property
     def usual(self) -> NodeType:
         """Return the default node type for jobs, or one without known facts if the profile has none."""
-        named = [node for node in self.types if node.name == self.default]
-        return (*named, *self.types, NodeType("node"))[0]
+        return (*self.usual_first, NodeType("node"))[0]
+
+    @property
+    def usual_first(self) -> tuple[NodeType, ...]:
+        """Return the node types, with the default type for jobs first."""
+        return tuple(sorted(self.types, key=lambda node: node.name != self.default))
 
 
 class Usage(NamedTuple):

@@ -73,7 +73,7 @@ def _visible(text: str) -> str:
 def render_body(plan: InstallPlan, syntax: str, templates: Templates) -> str:
     """Render the data of a modulefile in one of SYNTAXES: image, binds and variables; libexec/module.* acts on it."""
     spec, settings = plan.spec, plan.runscripts
-    reasons = {(name, value): why for name, value, why in settings.tunable_reasons}
+    reasons = {(name, value): why for name, value, why in settings.tunables.reasons}
     values = {
         "module": spec.module,
         "mark": spec.variable,

@@ -89,11 +89,11 @@ def render_runscripts(
 def _make_question(settings: RunscriptSettings) -> str:
     """Return what the run script asks each node, as JSON that people can read."""
     asked = make_question(
-        settings.nodes,
-        exclusive=settings.exclusive,
-        interfaces=settings.nics,
+        settings.site.nodes.usual_first,
+        exclusive=settings.site.job.exclusive,
+        interfaces=settings.site.network.interfaces,
         binds=tuple(group for group in settings.binds if any(bind.required for bind in group)),
-        places=(settings.cache_root,),
+        places=(settings.site.caches.node_local,),
     )
     asked = {**asked, "record": f"{settings.root}/record.json"}
     return "{\n" + ",\n".join(f" {json.dumps(key)}: {_in_lines(value)}" for key, value in asked.items()) + "\n}"
@@ -118,10 +118,8 @@ def render_environment(plan: InstallPlan, *, templates: Mapping[str, str]) -> st
 
 
 def _rendered(name: str, templates: Mapping[str, str], *, settings: RunscriptSettings, **more: object) -> str:
-    if settings.gpus_per_rank not in ("one", "all"):
-        raise BadInputError(f"gpus_per_rank is {settings.gpus_per_rank!r}", "Use 'one' or 'all'.")
     template = _environment(tuple(templates.items())).get_template(f"{name}.j2")
-    rows = [_node_row(node) for node in settings.nodes]
+    rows = [_node_row(node) for node in settings.site.nodes.usual_first]
     return template.render(settings=settings, node_rows=rows, reason=_Reasons(settings), **more)
 
 
@@ -129,7 +127,7 @@ class _Reasons:
     """Why the profile sets a variable to a value, for the comments of settings.bash."""
 
     def __init__(self, settings: RunscriptSettings) -> None:
-        self._reasons = {(name, value): why for name, value, why in settings.tunable_reasons}
+        self._reasons = {(name, value): why for name, value, why in settings.tunables.reasons}
 
     def __call__(self, name: str, value: str) -> str:
         why = self._reasons.get((name, value))

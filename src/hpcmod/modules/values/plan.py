@@ -6,15 +6,16 @@ import posixpath
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from hpcmod.core.values.facts import NO_ENTRY, ImageFacts, Package, PythonFacts, comparable_name
 from hpcmod.machine.values.bind import Bind
-from hpcmod.machine.values.site import HOST_PYTHON, Binds, HostCommands, NodeType, Site
+from hpcmod.machine.values.site import HOST_PYTHON, Binds, Site
 from hpcmod.modules.values.guard import make_guard
 from hpcmod.modules.values.place import PACKED_OPTIONS, USER_LAYER_IN_CONTAINER, PackagePlace, make_tag
 from hpcmod.modules.values.spec import COMMAND_NAME, Commands, InstallSpec
 from hpcmod.modules.values.swap import make_library_path, swaps_libraries
-from hpcmod.modules.values.versions import choose_tunables, find_versions
+from hpcmod.modules.values.versions import ChosenTunables, choose_tunables, find_versions
 
 RUNSCRIPTS_IN_CONTAINER = "/runscripts"
 
@@ -28,12 +29,14 @@ WELL_KNOWN_COMMANDS = (
 _PROFILERS = {"amd": ("rocprofv3", "rocprof"), "nvidia": ("nsys",)}
 """By GPU vendor, best first: AMD ends support for rocprof in 2026 (ROCm documentation, ROCprofiler)."""
 
+START_SHELL: Commands = (("start-shell", ("bash",)),)
+"""The command of each image with bash."""
+
 Defaults = tuple[tuple[tuple[str, ...], str], ...]
 """Names of one variable (for different runtimes), and its value."""
 
 
-@dataclass(frozen=True)
-class RunscriptSettings:
+class RunscriptSettings(NamedTuple):
     """Values for rendering the run scripts of one installation."""
 
     module: str
@@ -42,38 +45,16 @@ class RunscriptSettings:
     """Variable that contains the SIF's path outside the container, e.g. SIFPYTORCH."""
     root: str = ""
     """Directory of the installation."""
-    gpu_visibility: tuple[str, ...] = ()
-    """Variables that select GPUs on this machine, Slurm's own first, e.g. ROCR_VISIBLE_DEVICES; empty: no GPUs."""
-    gpus_per_rank: str = "all"
-    """`all`: a rank sees all GPUs Slurm gave it, and LOCAL_RANK is its index; `one`: it sees one GPU, as number 0."""
-    cache_root: str = "/tmp"  # noqa: S108 - a default for node-local caches, keyed by user and job below it
-    """Node-local directory for caches."""
+    site: Site = Site("")
+    """The machine: its GPUs, nodes, network, caches, launchers and host commands."""
     binds: Binds = ()
     """The module's bind candidates, which wrappers resolve again on the node where they run."""
-    tunables: tuple[tuple[str, str], ...] = ()
-    """Defaults (NCCL_*, FI_*, ...) for runs that did not inherit the module's environment; an existing value wins."""
-    tunables_multi_node: tuple[tuple[str, str], ...] = ()
-    """Defaults only for runs on several nodes, which modulefiles cannot detect; an existing value wins."""
-    tunables_single_node: tuple[tuple[str, str], ...] = ()
-    """Defaults only for runs on one node; an existing value wins."""
-    tunable_reasons: tuple[tuple[str, str, str], ...] = ()
-    """Name and value of each default, and why the profile sets it, for --hpcmod-explain."""
-    large_caches: str = ""
-    """Where models and data sets are stored instead of in $HOME; may contain variables; empty: unchanged."""
-    nodes: tuple[NodeType, ...] = ()
-    """Node types, the default first; the cores near their GPUs are used for ranks that no launcher bound."""
+    tunables: ChosenTunables = ChosenTunables()
+    """Defaults (NCCL_*, FI_*, ...), those for one or several nodes too, which modulefiles cannot tell apart."""
     gpu_flags: tuple[tuple[str, str], ...] = ()
     """GPU flags by their names in the runtime's variables (`NV` of APPTAINER_NV), and a device of nodes with GPUs."""
-    exclusive: tuple[str, ...] = ()
-    """Partitions that allocate only full nodes."""
-    nics: tuple[str, ...] = ()
-    """Network interfaces for GPU traffic, in order."""
     profilers: tuple[str, ...] = ("py-spy",)
     """Default profilers of --profile-rank: the first one in the image is used."""
-    host_suffix: str = ""
-    """Suffix of the host names of the fast network; empty: none."""
-    refused: tuple[tuple[str, str], ...] = ()
-    """Launchers that must not be used on this machine, each with the reason."""
     guard: tuple[tuple[str, str], ...] = ()
     """Variables that keep the host's Python out of the container, by their names inside; see guard.py."""
     user_site: str = ""
@@ -82,8 +63,6 @@ class RunscriptSettings:
     """The virtual environment of the user's packages in the container; empty without a Python in the image."""
     container_variables: tuple[str, ...] = ()
     """Other variables that the module sets for the container, with their prefix, e.g. APPTAINERENV_VIRTUAL_ENV."""
-    host_commands: HostCommands = field(default_factory=HostCommands)
-    """Commands of the host for programs in the container, if the user asks for them."""
     own_packages: PackagePlace | None = None
     """Where the user's own packages are looked for; None without a Python in the image."""
     python_bin: str = ""
@@ -92,7 +71,7 @@ class RunscriptSettings:
     """Whether the image has bash; without it, commands are started directly, not by run-in-env."""
     has_entry: bool = True
     """Whether the image has a run script, without which `singularity run` does nothing."""
-    command_lines: Commands = (("start-shell", ("bash",)),)
+    command_lines: Commands = START_SHELL
     """Commands in bin/ that are not the image's command of that name, each with the program and its first arguments."""
 
 
@@ -196,18 +175,42 @@ def make_plan(facts: ImageFacts | None, site: Site, spec: InstallSpec) -> Instal
         *_make_library_path(facts, site),
         *_make_container_variables(tuple(pair for pair in spec.environment if pair[0] in HOST_PYTHON)),
     )
+    tunables = choose_tunables(site.tunables, find_versions(facts, spec))
+    binds = _make_binds(facts, site, spec, layer)
+    names = tuple(name for names, _ in container for name in names)
+    passed = (*site.module.keep_env, *(name for name, _ in spec.environment))
+    own = (name for names, _ in _make_container_variables(spec.environment) for name in names)
+    has_bash = facts.has_bash if facts else True
+    runscripts = RunscriptSettings(
+        module=spec.module,
+        sif_variable=f"SIF{spec.variable}",
+        root=spec.root,
+        site=site,
+        binds=binds,
+        tunables=tunables,
+        gpu_flags=tuple(_GPU_FLAGS[flag] for flag in site.gpu.runtime_flags),
+        profilers=_PROFILERS.get(site.gpu.vendor, ("py-spy",)),
+        guard=tuple(pair for pair in make_guard(facts, without=passed) if f"APPTAINERENV_{pair[0]}" not in names),
+        user_site=f"lib/python{layer.python.version}/site-packages" if layer else "",
+        venv=layer.venv if layer else "",
+        container_variables=(*names, *own),
+        python_bin=_python_bin(facts),
+        has_bash=has_bash,
+        has_entry=not facts or facts.entry != NO_ENTRY,
+        command_lines=_make_command_lines(spec, START_SHELL if has_bash else ()),
+    )
     return InstallPlan(
         spec=spec,
         site=site,
         image_mode=site.images.install_mode if spec.install_mode == "auto" else spec.install_mode,
         own_sif=posixpath.join(spec.root, spec.image),
         sif_places=_make_sif_places(site, spec),
-        binds=_make_binds(facts, site, spec),
+        binds=binds,
         own=_make_own_variables(spec),
-        defaults=(*container, *_make_tunables(facts, site, spec)),
+        defaults=(*container, *(((name,), value) for name, value in tunables.always)),
         container_path=_make_container_path(facts, layer),
         commands=_choose_commands(facts) if spec.commands is None else tuple(name for name, _ in spec.commands),
-        runscripts=_make_runscript_settings(facts, site, spec, container=container),
+        runscripts=runscripts,
         user_layer=layer,
         packages=facts.packages if facts else (),
         labels=facts.labels if facts else (),
@@ -227,7 +230,7 @@ def with_own_packages(plan: InstallPlan, sha256: str) -> InstallPlan:
     if plan.user_layer is None or not sha256:
         return plan
     place = PackagePlace(plan.spec.module.rpartition("/")[0], make_tag(plan.user_layer.python.version, sha256))
-    return replace(plan, own_packages=place, runscripts=replace(plan.runscripts, own_packages=place))
+    return replace(plan, own_packages=place, runscripts=plan.runscripts._replace(own_packages=place))
 
 
 def _make_sif_places(site: Site, spec: InstallSpec) -> tuple[str, ...]:
@@ -244,8 +247,7 @@ def _make_user_layer(facts: ImageFacts | None, spec: InstallSpec) -> UserLayer |
     return UserLayer(directory, f"{directory}.squashfs", venv, facts.python)
 
 
-def _make_binds(facts: ImageFacts | None, site: Site, spec: InstallSpec) -> Binds:
-    layer = _make_user_layer(facts, spec)
+def _make_binds(facts: ImageFacts | None, site: Site, spec: InstallSpec, layer: UserLayer | None) -> Binds:
     runscripts = Bind(posixpath.join(spec.root, "runscripts"), RUNSCRIPTS_IN_CONTAINER)
     machine = site.all_binds if swaps_libraries(facts, site) else site.binds.always
     versions = find_versions(facts, spec)
@@ -289,11 +291,6 @@ def _make_conda_variables(facts: ImageFacts | None) -> Defaults:
     return _make_container_variables((("CONDA_PREFIX", python.prefix), ("CONDA_DEFAULT_ENV", words[-1]), *conda))
 
 
-def _make_tunables(facts: ImageFacts | None, site: Site, spec: InstallSpec) -> Defaults:
-    chosen = choose_tunables(site.tunables, find_versions(facts, spec))
-    return tuple(((name,), value) for name, value in chosen.always)
-
-
 def _make_layer_variables(layer: UserLayer | None) -> Defaults:
     """Return the variables of the user layer; scripts for LUMI start with `$WITH_VENV`, often after `$WITH_CONDA`."""
     if layer is None:
@@ -315,10 +312,6 @@ def _make_container_variables(pairs: tuple[tuple[str, str], ...]) -> Defaults:
     return tuple(((f"SINGULARITYENV_{name}", f"APPTAINERENV_{name}"), value) for name, value in pairs)
 
 
-def _names_of(variables: Defaults) -> tuple[str, ...]:
-    return tuple(name for names, _ in variables for name in names)
-
-
 def _choose_commands(facts: ImageFacts | None) -> tuple[str, ...]:
     if facts is None:
         return ()
@@ -326,45 +319,6 @@ def _choose_commands(facts: ImageFacts | None) -> tuple[str, ...]:
     if facts.python:
         known_commands |= {f"python{facts.python.version}", f"pip{facts.python.version}"}
     return tuple(name for name in facts.commands if name in known_commands and COMMAND_NAME.fullmatch(name))
-
-
-def _make_runscript_settings(
-    facts: ImageFacts | None, site: Site, spec: InstallSpec, *, container: Defaults
-) -> RunscriptSettings:
-    names = _names_of(container)
-    chosen = choose_tunables(site.tunables, find_versions(facts, spec))
-    layer = _make_user_layer(facts, spec)
-    passed = (*site.module.keep_env, *(name for name, _ in spec.environment))
-    return RunscriptSettings(
-        module=spec.module,
-        sif_variable=f"SIF{spec.variable}",
-        root=spec.root,
-        gpu_visibility=site.gpu.visibility,
-        gpus_per_rank=site.gpu.per_rank,
-        gpu_flags=tuple(_GPU_FLAGS[flag] for flag in site.gpu.runtime_flags),
-        cache_root=site.caches.node_local,
-        binds=_make_binds(facts, site, spec),
-        tunables=chosen.always,
-        tunables_multi_node=chosen.multi_node,
-        tunables_single_node=chosen.single_node,
-        tunable_reasons=chosen.reasons,
-        large_caches=site.caches.root,
-        nodes=_sort_nodes(site),
-        exclusive=site.job.exclusive,
-        nics=site.network.interfaces,
-        profilers=_PROFILERS.get(site.gpu.vendor, ("py-spy",)),
-        host_suffix=site.network.host_suffix,
-        refused=site.launcher.refused,
-        host_commands=site.host_commands,
-        guard=tuple(pair for pair in make_guard(facts, without=passed) if f"APPTAINERENV_{pair[0]}" not in names),
-        user_site=f"lib/python{layer.python.version}/site-packages" if layer else "",
-        venv=layer.venv if layer else "",
-        container_variables=(*names, *_names_of(_make_container_variables(spec.environment))),
-        python_bin=_python_bin(facts),
-        has_bash=facts.has_bash if facts else True,
-        has_entry=not facts or facts.entry != NO_ENTRY,
-        command_lines=_make_command_lines(spec, RunscriptSettings.command_lines if not facts or facts.has_bash else ()),
-    )
 
 
 def _make_command_lines(spec: InstallSpec, more: Commands) -> Commands:
@@ -379,8 +333,3 @@ _GPU_FLAGS = {
     "--rocm": ("ROCM", "/dev/kfd"),
 }
 """As `RunscriptSettings.gpu_flags`; from Apptainer's and SingularityCE's action_flags.go, tried with 1.4.5."""
-
-
-def _sort_nodes(site: Site) -> tuple[NodeType, ...]:
-    """Return the node types, with the default type for jobs first."""
-    return tuple(sorted(site.nodes.types, key=lambda node: node.name != site.nodes.usual.name))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hpcmod.core.values.facts import ImageFacts
 from hpcmod.machine.values.site import Tunable
@@ -59,14 +58,15 @@ def _plugin_version(facts: ImageFacts, environment: Mapping[str, str]) -> str:
     return version[1] if version else ""
 
 
-@dataclass(frozen=True)
-class ChosenTunables:
+class ChosenTunables(NamedTuple):
     """Settings of a machine that fit an image, grouped by the kind of run."""
 
-    always: Pairs
-    multi_node: Pairs
-    single_node: Pairs
-    reasons: tuple[tuple[str, str, str], ...]
+    always: Pairs = ()
+    multi_node: Pairs = ()
+    """Only for runs on several nodes."""
+    single_node: Pairs = ()
+    """Only for runs on one node."""
+    reasons: tuple[tuple[str, str, str], ...] = ()
     """Name, value and reason, for settings whose profile gives a reason."""
 
 

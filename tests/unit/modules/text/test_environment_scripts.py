@@ -35,7 +35,7 @@ SHELLS = [pytest.param(shell, id=shell) for shell in ("bash", "dash", "zsh") if 
 
 def write_scripts(plan: InstallPlan, root: Path) -> Path:
     """Write the two scripts and the image of a plan to another root directory."""
-    settings = replace(plan.runscripts, root=str(root))
+    settings = plan.runscripts._replace(root=str(root))
     spec = replace(plan.spec, root=str(root))
     here = replace(plan, spec=spec, sif_places=(f"{root}/a 'b' $c.sif",), runscripts=settings)
     root.mkdir(parents=True, exist_ok=True)
@@ -133,7 +133,7 @@ def test_without_an_image_it_says_where_it_looked(tmp_path: Path) -> None:
 def test_the_runtime_passes_gpus_only_on_a_node_that_has_them(verb: str, tmp_path: Path) -> None:
     plan = PLANS["no image"]
     flags = (("ROCM", str(tmp_path / "kfd")),)
-    root = write_scripts(replace(plan, runscripts=replace(plan.runscripts, gpu_flags=flags)), tmp_path / "root")
+    root = write_scripts(replace(plan, runscripts=plan.runscripts._replace(gpu_flags=flags)), tmp_path / "root")
     make_program(
         tmp_path / "bin" / "singularity", "#!/bin/bash\necho ${APPTAINER_ROCM-unset} ${SINGULARITY_ROCM-unset}\n"
     )

@@ -5,17 +5,18 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.resources import runscript_files
 from hpcmod.machine.values.bind import Bind
-from hpcmod.machine.values.site import NodeType
+from hpcmod.machine.values.site import Caches, Gpus, Launcher, Network, Nodes, NodeType, Site
 from hpcmod.modules.text.runscript import LIBEXEC, RUNSCRIPTS, SETTINGS_FILE, render_runscripts
 from hpcmod.modules.values.plan import RunscriptSettings
+from hpcmod.modules.values.versions import ChosenTunables
 from tests.unit.runscripts.scripts import write_runscripts
 
 CHECKOUT = Path(__file__).resolve().parents[4]
@@ -23,13 +24,17 @@ TEMPLATES = runscript_files()
 SETTINGS = RunscriptSettings(
     module="PyTorch/2.7.1-rocm-6.2.4-singularity",
     sif_variable="SIFPYTORCH",
-    gpu_visibility=("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"),
-    tunables=(("NCCL_SOCKET_IFNAME", "hsn"), ("NCCL_NET_GDR_LEVEL", "3")),
-    tunables_multi_node=(("FI_CXI_RDZV_PROTO", "alt_read"),),
-    large_caches="/scratch/$SLURM_JOB_ACCOUNT/$USER",
-    nodes=(NodeType("gpu", gpus=2, gpu_cores=((0, 1, 2, 5), (8, 9)), partitions=("standard-g", "small-g")),),
+    site=Site(
+        "lumi",
+        gpu=Gpus(visibility=("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")),
+        caches=Caches(root="/scratch/$SLURM_JOB_ACCOUNT/$USER"),
+        nodes=Nodes((NodeType("gpu", gpus=2, gpu_cores=((0, 1, 2, 5), (8, 9)), partitions=("standard-g", "small-g")),)),
+        launcher=Launcher(refused=(("torchrun", "it is slow"),)),
+    ),
+    tunables=ChosenTunables(
+        (("NCCL_SOCKET_IFNAME", "hsn"), ("NCCL_NET_GDR_LEVEL", "3")), (("FI_CXI_RDZV_PROTO", "alt_read"),)
+    ),
     profilers=("rocprofv3", "rocprof"),
-    refused=(("torchrun", "it is slow"),),
     guard=(("PYTHONPATH", ""), ("PYTHONNOUSERSITE", "1")),
     container_variables=("APPTAINERENV_VIRTUAL_ENV",),
 )
@@ -37,15 +42,17 @@ BARE = RunscriptSettings(module="jax/0.4", sif_variable="SIFJAX")
 HOSTILE = RunscriptSettings(
     module="x/1\nrm -rf ~ # $(id) `id` 'q' \"d\" }} {% raw %}",
     sif_variable="SIFX",
-    gpus_per_rank="all",
-    cache_root="/tmp/a b'\"$(id)\n`id`",
-    tunables=(("NCCL_IB_HCA", "mlx5_0:1,'$(touch pwned)'\n\"\\"),),
-    tunables_multi_node=(("NCCL_IB_HCA", "'$(touch pwned)'\n"),),
-    large_caches="/scratch/'$(touch pwned)'",
-    host_suffix="'$(touch pwned)'\n",
-    nodes=(NodeType("'\n$(id)", gpus=1, partitions=("'$(touch${IFS}pwned)*",)),),
+    site=Site(
+        "x",
+        caches=Caches("/tmp/a b'\"$(id)\n`id`", "/scratch/'$(touch pwned)'"),
+        network=Network(host_suffix="'$(touch pwned)'\n"),
+        nodes=Nodes((NodeType("'\n$(id)", gpus=1, partitions=("'$(touch${IFS}pwned)*",)),)),
+        launcher=Launcher(refused=(("'; touch pwned", "`touch pwned`\n'"),)),
+    ),
+    tunables=ChosenTunables(
+        (("NCCL_IB_HCA", "mlx5_0:1,'$(touch pwned)'\n\"\\"),), (("NCCL_IB_HCA", "'$(touch pwned)'\n"),)
+    ),
     profilers=("'; touch pwned",),
-    refused=(("'; touch pwned", "`touch pwned`\n'"),),
     guard=(("PYTHONPATH", "'$(touch pwned)"),),
     binds=(
         (Bind("/a'$(touch pwned)'\n\"\\", "/b `id`", "ro"), Bind("/c[x]/*/{uname_r}", required=True, pattern=True)),
@@ -174,23 +181,20 @@ def test_plans_and_scripts_do_not_depend_on_the_order_of_sets_or_on_the_director
 @pytest.mark.parametrize(
     "settings",
     [
-        pytest.param(replace(SETTINGS, tunables=(("A=1; rm", "x"),)), id="tunable"),
-        pytest.param(replace(SETTINGS, tunables=(("", "x"),)), id="empty tunable"),
-        pytest.param(replace(SETTINGS, gpu_visibility=("X\n",)), id="visibility"),
-        pytest.param(replace(SETTINGS, gpus_per_rank="two"), id="GPUs of a rank"),
-        pytest.param(replace(SETTINGS, cache_root="/tmp\0"), id="NUL"),
-        pytest.param(replace(SETTINGS, nodes=(NodeType("x", partitions=("a b",)),)), id="partition with a blank"),
-        pytest.param(replace(SETTINGS, nodes=(NodeType("x", partitions=("a|b",)),)), id="partition with our separator"),
+        pytest.param({"tunables": ChosenTunables((("A=1; rm", "x"),))}, id="tunable"),
+        pytest.param({"tunables": ChosenTunables((("", "x"),))}, id="empty tunable"),
+        pytest.param({"sif_variable": "SIF-X"}, id="variable of the image"),
+        pytest.param({"site": Site("x", gpu=Gpus(visibility=("X\n",)))}, id="visibility"),
+        pytest.param({"site": Site("x", caches=Caches("/tmp\0"))}, id="NUL"),
+        pytest.param({"site": Site("x", nodes=Nodes((NodeType("x", partitions=("a b",)),)))}, id="partition: blank"),
+        pytest.param(
+            {"site": Site("x", nodes=Nodes((NodeType("x", partitions=("a|b",)),)))}, id="separator in a partition"
+        ),
     ],
 )
-def test_refuses_settings_that_no_script_can_hold(settings: RunscriptSettings) -> None:
+def test_refuses_settings_that_no_script_can_hold(settings: dict[str, Any]) -> None:
     with pytest.raises(BadInputError):
-        render_runscripts(settings, templates=TEMPLATES)
-
-
-def test_refuses_a_variable_of_the_image_that_is_none() -> None:
-    with pytest.raises(BadInputError, match=re.escape("'SIF-X' is not a valid variable name")):
-        render_runscripts(replace(SETTINGS, sif_variable="SIF-X"), templates=TEMPLATES)
+        render_runscripts(SETTINGS._replace(**settings), templates=TEMPLATES)
 
 
 def test_a_template_cannot_write_a_value_without_quoting_it() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hpcmod.machine.machine import load_site
-from hpcmod.machine.values.site import HOST_PYTHON, Launcher, Nodes, NodeType
+from hpcmod.machine.values.site import HOST_PYTHON, Nodes, NodeType
 from hpcmod.modules.values.guard import make_guard
 from hpcmod.modules.values.plan import RunscriptSettings, make_plan
 from tests.plans import FACTS, SPEC
@@ -32,14 +32,9 @@ def test_run_scripts_know_the_nodes_the_default_one_first() -> None:
     site = load_site("lumi", {})
     types = (NodeType("a"), NodeType("b"), NodeType("c"))
     plan = make_plan(FACTS, site._replace(nodes=Nodes(types, "b")), SPEC)
-    assert [node.name for node in plan.runscripts.nodes] == ["b", "a", "c"]
+    assert [node.name for node in plan.site.nodes.usual_first] == ["b", "a", "c"]
 
 
 def test_the_profiler_is_that_of_the_gpus() -> None:
     profilers = [settings_of(site).profilers for site in ("lumi", "marenostrum5", "generic")]
     assert profilers == [("rocprofv3", "rocprof"), ("nsys",), ("py-spy",)]
-
-
-def test_launchers_that_a_site_refuses_are_known_with_the_reason() -> None:
-    site = load_site("frontier", {})._replace(launcher=Launcher(refused=(("torchrun", "too slow"),)))
-    assert make_plan(FACTS, site, SPEC).runscripts.refused == (("torchrun", "too slow"),)

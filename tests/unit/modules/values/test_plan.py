@@ -180,9 +180,8 @@ def test_run_scripts_know_the_sites_facts() -> None:
     settings = make_plan(FACTS, SITE, SPEC).runscripts
     assert settings.module == "PyTorch/2.7.1"
     assert settings.sif_variable == "SIFPYTORCH"
-    assert settings.gpu_visibility == ("ROCR_VISIBLE_DEVICES",)
-    assert settings.cache_root == "/local"
-    assert settings.tunables == (("NCCL_SOCKET_IFNAME", "hsn"),)
+    assert settings.site is SITE
+    assert settings.tunables.always == (("NCCL_SOCKET_IFNAME", "hsn"),)
 
 
 def test_gpu_flags_become_variables_of_the_runtime_each_with_a_device() -> None:
@@ -213,9 +212,9 @@ def test_a_conditional_setting_goes_to_the_module_or_the_run_script_or_nowhere()
     plan = make_plan(old, site, SPEC)
     own = {name: value for names, value in plan.defaults for name in names if name in ("ALWAYS", "LEVEL", "CROSS")}
     assert own == {"ALWAYS": "1", "LEVEL": "3"}
-    assert plan.runscripts.tunables == (("ALWAYS", "1"), ("LEVEL", "3"))
-    assert plan.runscripts.tunables_multi_node == (("CROSS", "1"),)
-    assert make_plan(new, site, SPEC).runscripts.tunables == (("ALWAYS", "1"),)
+    assert plan.runscripts.tunables.always == (("ALWAYS", "1"), ("LEVEL", "3"))
+    assert plan.runscripts.tunables.multi_node == (("CROSS", "1"),)
+    assert make_plan(new, site, SPEC).runscripts.tunables.always == (("ALWAYS", "1"),)
 
 
 def test_variables_of_the_container_are_kept_out_of_what_the_user_builds() -> None:
