@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.values.documents import load_toml
 from hpcmod.core.values.finding import FAIL, OK, WARN, Finding
 from hpcmod.machine.values.profile import find_faults
 from hpcmod.machine.values.schema import SCHEMA
-
-_WITHOUT_SOURCE = re.compile(r"(?:name|extends|description|default) = |[\w.\"-]+ = \[\]$")
-"""Values that say nothing about a machine."""
+from hpcmod.machine.values.sources import list_entries
 
 _TABLES = {key.partition(".")[0] for key in SCHEMA}
 """First words of all keys of a profile."""
@@ -52,20 +48,15 @@ def lint_profile(text: str, source: str) -> tuple[Finding, ...]:
 def check_profile(text: str, source: str) -> tuple[Finding, ...]:
     """Check a profile by itself: its keys and values, and that a comment says where each value is from.
 
-    A comment counts for the values below it, up to the next blank line. Parameters as for `lint_profile`.
+    Parameters as for `lint_profile`.
     """
-    values, bare, comment = 0, [], False
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip():
-            comment = False
-        elif line.lstrip().startswith("#"):
-            comment = True
-        elif re.match(r"[\w.\"-]+ = ", line) and not _WITHOUT_SOURCE.match(line):
-            values += 1
-            if not (comment or " # " in line):
-                name = line.partition(" =")[0]
-                cure = "Write above it who says so: a document with its address, or the command that printed it."
-                bare.append(Finding(WARN, "no-source", f"{name} has no comment with its source", cure, source, number))
+    values = [entry for entry in list_entries(text) if entry.says_something]
+    bare = [entry for entry in values if not entry.comment.strip()]
+    cure = "Write above it who says so: a document with its address, or the command that printed it."
     faults = lint_profile(text, source)
-    count = f"{values} values, {values - len(bare)} with a comment about their source"
-    return (*faults, *bare, *([] if faults else [Finding(OK, "profile", count, subject=source)]))
+    count = f"{len(values)} values, {len(values) - len(bare)} with a comment about their source"
+    return (
+        *faults,
+        *(Finding(WARN, "no-source", f"{one.key} has no comment", cure, source, one.line) for one in bare),
+        *([] if faults else [Finding(OK, "profile", count, subject=source)]),
+    )

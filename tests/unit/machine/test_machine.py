@@ -145,26 +145,6 @@ def test_every_value_knows_where_it_comes_from(write: Write) -> None:
     assert found.origin("launcher.distribution") == ""
 
 
-@pytest.mark.parametrize("name", [name for name in sorted(machine.site_profiles()) if name != "generic"])
-def test_every_fact_of_a_shipped_profile_stands_under_a_comment(name: str) -> None:
-    lines = machine.site_profiles()[name].splitlines()
-    assert lines[0].startswith("# ")
-    bare = []
-    for number, line in enumerate(lines):
-        starts = line.split(" ")[0]
-        fact = " = " in line and not line.startswith((" ", "#")) and starts not in ("name", "extends", "description")
-        above = [other for other in lines[:number] if other.strip()]
-        commented = "#" in line or any("#" in other for other in above[-9:])
-        if fact and not commented:
-            bare.append(line)
-    assert bare == []
-
-
-@pytest.mark.parametrize("name", [name for name in sorted(machine.site_profiles()) if name != "generic"])
-def test_a_shipped_profile_says_when_its_facts_were_found(name: str) -> None:
-    assert "November 2026" in machine.site_profiles()[name]
-
-
 SOURCES = [
     path
     for room in ("src/hpcmod", "easyblocks", "runscripts")

@@ -20,6 +20,7 @@ from hpcmod.core.text.toml import render_toml
 from hpcmod.core.values.finding import Finding
 from hpcmod.doctor.profiles import check_profile
 from hpcmod.doctor.site import check_site
+from hpcmod.doctor.sources import check_sources
 from hpcmod.machine import machine
 from hpcmod.machine.values.condition import ALWAYS
 from hpcmod.machine.values.profile import BUILT_IN, merge_profiles, merge_written, parse_profile, pattern_of
@@ -33,6 +34,8 @@ class ShippedProfile:
 
     name: str
     description: str
+    tried: str
+    """What was tried of it, and where."""
 
 
 @dataclass(frozen=True)
@@ -81,11 +84,15 @@ def site_list(as_json: bool) -> None:
       hpcmod site ls --json | jq -r '.profiles[] | .name + ": " + .description'
     """
     shipped = {name: parse_profile(text, f"{name}.toml") for name, text in sorted(resources.site_profiles().items())}
-    listed = [ShippedProfile(name, profile.values.get("description", "")) for name, profile in shipped.items()]
+    listed = [
+        ShippedProfile(name, *(profile.values.get(key, "") for key in ("description", "tried")))
+        for name, profile in shipped.items()
+    ]
     if as_json:
         print_json(ProfileList(tuple(listed)))
         return
-    print_table(("NAME", "DESCRIPTION"), [(profile.name, profile.description) for profile in listed])
+    rows = [(profile.name, profile.tried, profile.description) for profile in listed]
+    print_table(("NAME", "TRIED", "DESCRIPTION"), rows)
 
 
 @click.command("show")
@@ -186,33 +193,49 @@ def site_detect(as_json: bool) -> None:
 @click.command("check")
 @click.argument("name", required=False, shell_complete=complete_site)
 @click.option("--offline", is_flag=True, help="Check only the profile itself: keys, values, and their sources.")
-@click.option("--all", "everything", is_flag=True, help="Check all shipped profiles; only with --offline.")
+@click.option("--sources", is_flag=True, help="List the source of each value, with its date.")
+@click.option(
+    "--checkouts",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="With --sources: compare with the git clones in this directory, as OWNER/NAME, which sources changed since.",
+)
+@click.option("--all", "everything", is_flag=True, help="Check all shipped profiles; with --offline or --sources.")
 @site_option
 @json_option(Findings)
-def site_check(name: str | None, offline: bool, everything: bool, site: str | None, as_json: bool) -> None:
+def site_check(
+    name: str | None, offline: bool, sources: bool, checkouts: Path | None, everything: bool, **given: Any
+) -> None:
     """Compare a profile with this node.
 
     Shows what exists, what is missing, and what that means. Exit code 1: a bind path that the profile requires is
     missing. With --offline, a key or value that is not valid; a value without a comment about its source is a warning.
+    With --sources, a value without a source.
 
     \b
     Examples:
       hpcmod site check
       hpcmod site check --offline --site ./ours.toml
+      hpcmod site check lumi --sources
+      hpcmod site check --sources --all --checkouts ~/clones     # which of the sources changed?
       srun -p standard-g hpcmod site check --site ./ours.toml     # on a compute node
     """
-    if everything and not offline:
-        raise BadInputError("--all needs --offline", "One profile is compared with this node: hpcmod site check NAME")
-    if offline:
-        names = sorted(resources.site_profiles()) if everything else [name or site]
-        show_findings((one for each in names for one in _check_offline(each)), as_json=as_json)
-    show_findings(check_site(find_site(name or site), os.environ), as_json=as_json)
+    as_json, asked = given["as_json"], name or given["site"]
+    if (everything and not (offline or sources)) or (checkouts and not sources):
+        raise BadInputError(
+            f"{'--checkouts' if checkouts else '--all'} needs --sources{'' if checkouts else ' or --offline'}",
+            "One profile is compared with this node: hpcmod site check NAME",
+        )
+    if offline or sources:
+        names = sorted(resources.site_profiles()) if everything else [asked]
+        found = (one for each in names for one in _check_text(each, checkouts, sources=sources))
+        show_findings(found, as_json=as_json)
+    show_findings(check_site(find_site(asked), os.environ), as_json=as_json)
 
 
-def _check_offline(asked: str | None) -> tuple[Finding, ...]:
-    """Check a profile by itself, and that those it extends can be read."""
+def _check_text(asked: str | None, checkouts: Path | None, *, sources: bool) -> Iterator[Finding]:
+    """Check a profile by itself, or its sources, and that those it extends can be read."""
     found = find_site(asked)
-    choice = found.choice.profile
+    choice, profile = found.choice.profile, found.profiles[-1]
     shipped = resources.site_profiles()
     text = shipped[choice] if choice in shipped else Path(choice).read_text(encoding="utf-8")
-    return check_profile(text, found.profiles[-1].source)
+    yield from check_sources(profile, text, checkouts) if sources else check_profile(text, profile.source)

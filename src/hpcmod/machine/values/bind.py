@@ -32,6 +32,8 @@ class Bind:
     """Whether `*`, `?` and KERNEL in the source are expanded; the newest existing match is used."""
     origin: str = field(default="", compare=False)
     """Where the bind was requested, for messages: a line of a profile, or an easyconfig."""
+    why: str = field(default="", compare=False)
+    """What it is for, in one line; empty: not said."""
 
     @classmethod
     def parse(cls, text: str, *, required: bool = False, origin: str = "") -> Bind:

@@ -13,6 +13,7 @@ from hpcmod.core.values.trust import TrustRule, parse_rules
 from hpcmod.machine.values.bind import Bind
 from hpcmod.machine.values.condition import ALWAYS, Condition
 from hpcmod.machine.values.site import IN_CONTAINER, LAUNCHERS, Binds, Tunable
+from hpcmod.machine.values.sources import ProfileSource
 from hpcmod.machine.values.targets import GPU_TARGET
 
 Check = Callable[[Any], Any]
@@ -29,6 +30,11 @@ def check_text(value: Any) -> str:
 def text_or_nothing(value: Any) -> str:
     """Validate a string of one line, which may be empty."""
     return "" if value == "" else check_text(value)
+
+
+def source(value: Any) -> str:
+    """Validate a source of values."""
+    return str(ProfileSource.parse(check_text(value)))
 
 
 def texts(value: Any) -> tuple[str, ...]:
@@ -54,6 +60,10 @@ def list_of(check: Check) -> Check:
     return lambda value: tuple(check(item) for item in texts(value))
 
 
+tried = matching(
+    r"rendered only|run (on a stand-in|by hpcmod's tests)|reported by a user on \d{4}-\d\d-\d\d",
+    "`rendered only`, `run on a stand-in`, `run by hpcmod's tests`, or `reported by a user on YYYY-MM-DD`",
+)
 slurm_release = matching(r"\d\d\.\d\d", "a release such as 24.11")
 option = matching("-.*", "an option, which begins with -")
 options = list_of(option)
@@ -174,15 +184,6 @@ def _table(value: Any) -> Mapping[str, Any]:
     return value
 
 
-def variables(value: Any) -> tuple[tuple[str, str], ...]:
-    """Validate a table of environment variables."""
-    for name, item in _table(value).items():
-        _check_variable_name(name)
-        with _naming(name):
-            check_text(item)
-    return tuple(value.items())
-
-
 @contextmanager
 def _naming(name: str) -> Iterator[None]:
     """Add the name of a variable to the error about its value."""
@@ -222,13 +223,24 @@ def _tunable(name: str, item: Any) -> Tunable:
     return Tunable(name, check_text(item["value"]), condition, check_text(item["why"]) if "why" in item else "")
 
 
-def reasons(value: Any) -> tuple[tuple[str, str], ...]:
-    """Validate a table of launchers, each with the reason why it is refused."""
-    for name, reason in _table(value).items():
-        one_of(*LAUNCHERS)(name)
-        with _naming(name):
-            check_text(reason)
-    return tuple(value.items())
+def texts_by(check_name: Check) -> Check:
+    """Return a check for a table of strings, by names that a check accepts."""
+
+    def check(value: Any) -> tuple[tuple[str, str], ...]:
+        for name, item in _table(value).items():
+            check_name(name)
+            with _naming(name):
+                check_text(item)
+        return tuple(value.items())
+
+    return check
+
+
+variables = texts_by(_check_variable_name)
+"""Validate a table of environment variables."""
+
+reasons = texts_by(one_of(*LAUNCHERS))
+"""Validate a table of launchers, each with a reason."""
 
 
 def bandwidths(value: Any) -> tuple[tuple[int, tuple[float, int]], ...]:

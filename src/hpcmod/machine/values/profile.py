@@ -5,15 +5,15 @@ from __future__ import annotations
 import functools
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hpcmod.core.errors import BadInputError, HpcmodError
 from hpcmod.core.values.documents import load_toml
-from hpcmod.machine.values.bind import Bind
-from hpcmod.machine.values.schema import SCHEMA, TABLES_THAT_ADD
+from hpcmod.machine.values.schema import NOT_INHERITED, SCHEMA, TABLES_THAT_ADD
 from hpcmod.machine.values.site import STAGE_PLACES, TABLES, Bandwidth, Binds, Limits, NodeType, Site, StagePlace
+from hpcmod.machine.values.sources import list_entries
 
 BUILT_IN = "built-in"
 """Origin of a value that is not set in any profile."""
@@ -52,11 +52,14 @@ def parse_profile(text: str, source: str) -> Profile:
             f"site profile {source}:\n{listed}", "Fix these keys; `hpcmod site show generic` prints a valid profile."
         )
     lines = _Lines(text, source)
+    reasons = {"netstack.directory": "the host's network libraries", **dict(values.get("binds.why") or ())}
     for key in ("binds.required", "binds.optional"):
         if values.get(key):
-            values[key] = _with_origins(values[key], key, lines)
+            values[key] = _explain(values[key], key, lines, reasons)
+    if values.get(key := "binds.when"):
+        values[key] = tuple((when, _explain(groups, key, lines, reasons)) for when, groups in values[key])
     if values.get(key := "netstack.directory"):
-        (values[key],) = _with_origins((values[key],), key, lines, word=lambda bind: bind.source)
+        (values[key],) = _explain((values[key],), key, lines, reasons)
     origins = {key: lines.origin(key) for key in values}
     for table in TABLES_THAT_ADD:
         for name, _ in values.get(table) or ():
@@ -147,38 +150,35 @@ class _Lines:
         self.source = source
         self._lines = text.splitlines()
         self._numbers: dict[str, int] = {}
-        table = ""
-        for number, line in enumerate(self._lines, 1):
-            header = re.fullmatch(r"\s*\[([^\[\]/]+)\]\s*(#.*)?", line)
-            name = re.match(r"\s*([\w.*\"'-]+)\s*=", line)
-            if header:
-                table = re.sub(r"[\s\"']", "", header[1])
-                self._numbers.setdefault(table, number)
-            elif name:
-                self._numbers.setdefault(f"{table}.{name[1]}".lstrip(".").translate(_NO_QUOTES), number)
+        for entry in list_entries(text):
+            self._numbers.setdefault(entry.key, entry.line)
 
     def number(self, key: str) -> int:
         """Return the line that sets a key, counted from 1; 0 if not found."""
         return self._numbers.get(key, 0)
 
-    def origin(self, key: str, word: str = "") -> str:
-        """Return where a key, or a string within its value, is set: source and line; empty if not found."""
+    def origin(self, key: str, words: Sequence[str] = ()) -> str:
+        """Return where a key, or one of these strings in its value, is set: source and line; empty if not found."""
         first = self._numbers.get(key)
         if not first:
             return ""
-        quoted = (f'"{word}"', f"'{word}'")
+        quoted = [f"{sign}{word}{sign}" for word in words for sign in "\"'"]
         rest = enumerate(self._lines[first - 1 :], first)
-        numbers = (number for number, line in rest if any(text in line for text in quoted))
-        return f"{self.source}:{next(numbers, first) if word else first}"
+        return f"{self.source}:{next((number for number, line in rest if any(word in line for word in quoted)), first)}"
 
 
-_NO_QUOTES = str.maketrans("", "", "\"'")
-
-
-def _with_origins(groups: Binds, key: str, lines: _Lines, *, word: Callable[[Bind], str] = str) -> Binds:
-    """Add to each bind path where it is set; `word` returns the text to search for."""
+def _explain(groups: Binds, key: str, lines: _Lines, reasons: Mapping[str, str]) -> Binds:
+    """Add to each bind path where it is set, and the reason by its source, or by its key."""
     return tuple(
-        tuple(replace(bind, origin=lines.origin(key, word(bind)) or lines.source) for bind in group) for group in groups
+        tuple(
+            replace(
+                bind,
+                origin=lines.origin(key, (str(bind), bind.source)) or lines.source,
+                why=reasons.get(bind.source, reasons.get(key, "")),
+            )
+            for bind in group
+        )
+        for group in groups
     )
 
 
@@ -221,11 +221,11 @@ def _fill(table: Any, values: Mapping[str, Any]) -> Any:
 
 
 def merge_profiles(profiles: Sequence[Profile]) -> dict[str, Any]:
-    """Merge the values of profiles by dotted key, the most general first; detection keys are not inherited."""
+    """Merge the values of profiles by dotted key, the most general first; NOT_INHERITED keys only of the last."""
     merged: dict[str, Any] = {}
     for profile in profiles:
         for key, value in profile.values.items():
-            if key.startswith("detect.") and profile is not profiles[-1]:
+            if key.startswith(NOT_INHERITED) and profile is not profiles[-1]:
                 continue
             if value is None:  # KEY = false
                 merged.pop(key, None)
@@ -243,7 +243,7 @@ def merge_written(profiles: Sequence[Profile]) -> dict[str, Any]:
             if value is False:
                 merged.pop(key, None)
                 continue
-            if key == "extends" or (key.startswith("detect.") and profile is not profiles[-1]):
+            if key == "extends" or (key.startswith(NOT_INHERITED) and profile is not profiles[-1]):
                 continue
             adds = key in TABLES_THAT_ADD or pattern_of(key) == "bandwidth.*"
             merged[key] = {**merged.get(key, {}), **value} if adds else value

@@ -37,6 +37,18 @@ SCHEMA: Mapping[str, Key] = {
         "name or file of a profile to start from, or `machine`: the one that would be used without this file. A key "
         "set here replaces the inherited value, and `KEY = false` removes it; tables are merged entry by entry",
     ),
+    "tried": Key(
+        check.tried,
+        "text",
+        "what was tried of this profile: `rendered only`, `run on a stand-in`, `run by hpcmod's tests`, or "
+        "`reported by a user on YYYY-MM-DD`; not inherited",
+    ),
+    "sources.*": Key(
+        check.source,
+        "string",
+        "a document that values are from: `OWNER/NAME@COMMIT:PATH`, `OWNER/NAME#NUMBER` (an issue) or an address, then "
+        "its date as `YYYY-MM-DD`. A comment with `[NAME]` above a value says that it is from there; not inherited",
+    ),
     "detect.paths": Key(
         check.paths,
         "list of paths",
@@ -106,6 +118,11 @@ SCHEMA: Mapping[str, Key] = {
         'optional bind paths for images that satisfy a condition: `"rocm<6.2" = [...]`',
     ),
     "binds.optional": Key(check.binds(required=False), "list of bind paths", "bind paths that are bound if they exist"),
+    "binds.why": Key(
+        check.texts_by(check.path),
+        "table of strings",
+        'what binds are for, by their source: `"/opt/cray" = "..."`; modules say it beside the bind',
+    ),
     "netstack.directory": Key(
         check.library_directories,
         "list of paths",
@@ -323,5 +340,15 @@ SCHEMA: Mapping[str, Key] = {
 }
 """Every key a profile may have; `*` is a name chosen by the profile."""
 
-TABLES_THAT_ADD = ("environment", "proxies", "detect.variables", "launcher.refused", "launcher.discouraged")
+NOT_INHERITED = ("detect.", "tried", "sources.")
+"""How the keys begin that a profile does not take from the one it extends."""
+
+TABLES_THAT_ADD = (
+    "environment",
+    "proxies",
+    "detect.variables",
+    "launcher.refused",
+    "launcher.discouraged",
+    "binds.why",
+)
 """Tables that are merged with those of the extended profile; every other value replaces."""

@@ -137,11 +137,12 @@ def _tcl_bind(bind: Bind | PackagePlace) -> str:
 
 
 def _bind_reason(bind: Bind | PackagePlace) -> str:
-    """Say who asked for a bind; without the line of a profile, which changes with lines above it."""
+    """Say what a bind is for and who asked for it; without the line of a profile, which changes with lines above it."""
     if isinstance(bind, PackagePlace):
         return "the user's packages (hpcmod add)"
     if bind.origin:
-        return f"site profile {bind.origin.rpartition('/')[2].partition(':')[0]}"
+        profile = bind.origin.rpartition("/")[2].partition(":")[0]
+        return f"{profile}: {bind.why}" if bind.why else f"site profile {profile}"
     ours = {RUNSCRIPTS_IN_CONTAINER: "the run scripts", USER_LAYER_IN_CONTAINER: "packages of this installation"}
     return ours.get(bind.destination, "the easyconfig")
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -20,10 +21,10 @@ def ours(tmp_path: Path) -> Path:
 def test_site_list_is_the_shipped_profiles_one_a_line() -> None:
     lines = hpcmod("site", "ls").stdout.splitlines()
     assert [line.split()[0] for line in lines] == sorted(resources.site_profiles())
-    assert lines[0].split(maxsplit=1)[1].startswith("Alps (Daint")
+    assert re.match(r"alps +rendered only +Alps \(Daint", lines[0])
     found = json.loads(hpcmod("site", "ls", "--json").stdout)
     assert [one["name"] for one in found["profiles"]] == sorted(resources.site_profiles())
-    assert all(one["description"] for one in found["profiles"])
+    assert all(one["description"] and one["tried"] for one in found["profiles"])
 
 
 def test_site_show_prints_a_profile_that_can_be_used(tmp_path: Path) -> None:
@@ -127,8 +128,23 @@ def test_all_shipped_profiles_pass_by_themselves_each_value_with_its_source() ->
 def test_a_file_is_checked_by_itself(ours: Path) -> None:
     done = hpcmod("site", "check", "--offline", "--site", str(ours))
     assert done.exit_code == 0
-    assert f"{ours}:3: warn: no-source: required has no comment" in done.stdout
+    assert f"{ours}:3: warn: no-source: binds.required has no comment" in done.stdout
 
 
-def test_all_profiles_cannot_be_compared_with_this_node() -> None:
-    assert hpcmod("site", "check", "--all").exit_code == 2
+def test_the_sources_of_a_profile_are_listed(ours: Path) -> None:
+    assert "[part]" not in hpcmod("site", "check", "--sources", "lumi").stdout
+    found = json.loads(hpcmod("site", "check", "--sources", "lumi", "--json").stdout)["findings"]
+    (cores,) = [one for one in found if one["found"].startswith("nodes.lumi-g.cores: Lumi-supercomputer/")]
+    assert (cores["level"], cores["subject"]) == ("ok", "lumi.toml")
+    done = hpcmod("site", "check", "--sources", "--site", str(ours))
+    assert (done.exit_code, "binds.required has no source" in done.stdout) == (1, True)
+
+
+def test_without_clones_it_is_not_known_whether_a_source_changed(tmp_path: Path) -> None:
+    done = hpcmod("site", "check", "--sources", "dgx-h100", "--checkouts", str(tmp_path))
+    assert (done.exit_code, "git clone --bare" in done.stdout) == (0, True)
+
+
+@pytest.mark.parametrize("words", [["--all"], ["--checkouts", "."], ["--offline", "--checkouts", "."]])
+def test_all_profiles_and_clones_cannot_be_compared_with_this_node(words: list[str]) -> None:
+    assert hpcmod("site", "check", *words).exit_code == 2

@@ -6,7 +6,7 @@ from hpcmod.core.errors import BadInputError
 from hpcmod.core.values.trust import TrustPolicy, TrustRule
 from hpcmod.machine.values.bind import Bind
 from hpcmod.machine.values.condition import Bound, Condition
-from hpcmod.machine.values.profile import make_site, merge_written, parse_profile, pattern_of
+from hpcmod.machine.values.profile import make_site, merge_profiles, merge_written, parse_profile, pattern_of
 from hpcmod.machine.values.schema import SCHEMA
 from hpcmod.machine.values.site import (
     Bandwidth,
@@ -34,7 +34,10 @@ WHOLE = """
 name = "x1"
 description = "a machine"
 extends = "generic"
+tried = "reported by a user on 2026-11-27"
 catalogues = ["/appl/catalogue"]
+[sources]
+docs = "ours/docs@0123456789abcdef:x1/index.md 2026-10-01"
 [detect]
 paths = ["/appl/x1"]
 variables = { CLUSTER = "x1" }
@@ -57,6 +60,8 @@ required = ["/opt/cray"]
 optional = ["/scratch:/scratch:ro", ["/opt/fabric/*/lib:/host/lib", "/usr/lib64:/host/lib"]]
 [binds.when]
 "rocm<6.2" = ["/usr/lib64/libjansson.so.4"]
+[binds.why]
+"/opt/cray" = "MPI of the host"
 [netstack]
 directory = ["/appl/netstack/*", "/opt/fabric/lib"]
 mode = "swap"
@@ -462,6 +467,24 @@ def test_every_bind_knows_the_line_that_asks_for_it() -> None:
     groups = parse_profile(text, "a.toml").values
     assert [bind.origin for group in groups["binds.optional"] for bind in group] == ["a.toml:4", "a.toml:5", "a.toml:5"]
     assert groups["binds.required"][0][0].origin == "a.toml:7"
+
+
+def test_every_bind_knows_its_reason() -> None:
+    text = (
+        'name = "x"\n[binds]\nrequired = ["/a:/b"]\noptional = ["/c"]\n[binds.when]\n"rocm<7" = ["/d"]\n'
+        '[netstack]\ndirectory = ["/e"]\n[binds.why]\n"/a" = "for MPI"\n"/d" = "for old images"\n'
+    )
+    site = site_of(text)
+    assert [(bind.source, bind.why) for group in site.binds.always for bind in group] == [("/a", "for MPI"), ("/c", "")]
+    ((_, ((bind,),)),) = site.binds.when
+    assert (bind.why, bind.origin) == ("for old images", "a.toml:6")
+
+
+def test_what_was_tried_and_the_sources_are_not_inherited() -> None:
+    base = 'name = "a"\ntried = "rendered only"\n[sources]\ndocs = "a/b#1 2026-01-01"\n[caches]\nroot = "/a"\n'
+    profiles = [parse_profile(base, "a.toml"), parse_profile('name = "b"\n', "b.toml")]
+    assert merge_profiles(profiles) == {"name": "b", "caches.root": "/a"}
+    assert set(merge_profiles(profiles[:1])) >= {"tried", "sources.docs"}
 
 
 def test_each_directory_of_network_libraries_knows_its_line() -> None:

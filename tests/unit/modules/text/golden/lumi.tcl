@@ -43,15 +43,15 @@ set container(image) [list \
 # ("": as it is). Of several in a group, the first whose source exists on the node. If none does: skipped, with a message if it
 # is `required`. The user's own come last and win.
 set container(binds) {}
-lappend container(binds) [list [list "/var/spool/slurmd" "" "" "" "required"]] ;# site profile lumi.toml
-lappend container(binds) [list [list "/opt/cray" "" "" "" "required"]] ;# site profile lumi.toml
-lappend container(binds) [list [list "/usr/lib64/libcxi.so.1" "" "" "" "required"]] ;# site profile lumi.toml
-lappend container(binds) [list [list "/pfs"]] ;# site profile lumi.toml
-lappend container(binds) [list [list "/scratch"]] ;# site profile lumi.toml
-lappend container(binds) [list [list "/projappl"]] ;# site profile lumi.toml
-lappend container(binds) [list [list "/project"]] ;# site profile lumi.toml
-lappend container(binds) [list [list "/flash"]] ;# site profile lumi.toml
-lappend container(binds) [list [list "/appl"]] ;# site profile lumi.toml
+lappend container(binds) [list [list "/var/spool/slurmd" "" "" "" "required"]] ;# lumi.toml: required to run across nodes (LUMI)
+lappend container(binds) [list [list "/opt/cray" "" "" "" "required"]] ;# lumi.toml: required to run across nodes (LUMI)
+lappend container(binds) [list [list "/usr/lib64/libcxi.so.1" "" "" "" "required"]] ;# lumi.toml: required to run across nodes (LUMI)
+lappend container(binds) [list [list "/pfs"]] ;# lumi.toml: links in /scratch, /flash, ... point there (LUMI)
+lappend container(binds) [list [list "/scratch"]] ;# lumi.toml: the file systems of projects (LUMI)
+lappend container(binds) [list [list "/projappl"]] ;# lumi.toml: the file systems of projects (LUMI)
+lappend container(binds) [list [list "/project"]] ;# lumi.toml: the file systems of projects (LUMI)
+lappend container(binds) [list [list "/flash"]] ;# lumi.toml: the file systems of projects (LUMI)
+lappend container(binds) [list [list "/appl"]] ;# lumi.toml: the site's software (LUMI)
 lappend container(binds) [list [list "/project/software/PyTorch/2.7.1-rocm-6.2.4-singularity/runscripts" "/runscripts"]] ;# the run scripts
 lappend container(binds) [list \
     [list [list "PyTorch" "cp312-555555555555"] "/user-software" "image-src=/,ro" "own_packages"] \

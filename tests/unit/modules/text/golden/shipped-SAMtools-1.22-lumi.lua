@@ -28,15 +28,15 @@ local container = {
     -- in a group, the first whose source exists on the node. If none does: skipped, with a message if it is `required`. The
     -- user's own come last and win.
     binds = {
-        { "/var/spool/slurmd", required = true }, -- site profile lumi.toml
-        { "/opt/cray", required = true }, -- site profile lumi.toml
-        { "/usr/lib64/libcxi.so.1", required = true }, -- site profile lumi.toml
-        { "/pfs" }, -- site profile lumi.toml
-        { "/scratch" }, -- site profile lumi.toml
-        { "/projappl" }, -- site profile lumi.toml
-        { "/project" }, -- site profile lumi.toml
-        { "/flash" }, -- site profile lumi.toml
-        { "/appl" }, -- site profile lumi.toml
+        { "/var/spool/slurmd", required = true }, -- lumi.toml: required to run across nodes (LUMI)
+        { "/opt/cray", required = true }, -- lumi.toml: required to run across nodes (LUMI)
+        { "/usr/lib64/libcxi.so.1", required = true }, -- lumi.toml: required to run across nodes (LUMI)
+        { "/pfs" }, -- lumi.toml: links in /scratch, /flash, ... point there (LUMI)
+        { "/scratch" }, -- lumi.toml: the file systems of projects (LUMI)
+        { "/projappl" }, -- lumi.toml: the file systems of projects (LUMI)
+        { "/project" }, -- lumi.toml: the file systems of projects (LUMI)
+        { "/flash" }, -- lumi.toml: the file systems of projects (LUMI)
+        { "/appl" }, -- lumi.toml: the site's software (LUMI)
         { "/project/software/SAMtools/1.22-singularity/runscripts", to = "/runscripts" }, -- the run scripts
     },
     sets_bind = true, -- true: in SINGULARITY_BIND too, for scripts that read or extend it
