@@ -107,6 +107,7 @@ def call(
     *,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
+    stdin: int | None = None,
     tied: bool = False,
     to_stderr: bool = False,
 ) -> int:
@@ -116,6 +117,8 @@ def call(
     ----------
     cwd, tied
         As for `run`; it stays in our session, where it receives Ctrl-C itself.
+    stdin
+        Descriptor of its standard input; None for our own.
     to_stderr
         Whether its stdout goes to stderr, because stdout is reserved for our own data.
 
@@ -124,7 +127,8 @@ def call(
     LackingError
         If the program is not on this machine.
     """
-    with _start(argv, env=env, cwd=cwd, tied=tied, stdout=sys.stderr.fileno() if to_stderr else None) as child:
+    stdout = sys.stderr.fileno() if to_stderr else None
+    with _start(argv, env=env, cwd=cwd, tied=tied, stdin=stdin, stdout=stdout) as child:
         try:
             status = child.wait()
         except KeyboardInterrupt:

@@ -41,7 +41,7 @@ _OUR_CONTAINER_VARIABLES = re.compile("WITH_(?:CONDA|VENV|CONDA_VENV)|CONDA_(?:P
 _CONTAINER_VARIABLE = re.compile(r"(?:SINGULARITY|APPTAINER)ENV_(?P<name>\w+)")
 _BINDS = re.compile(r"(?:SINGULARITY|APPTAINER)_BIND(?:PATH)?")
 _CREATES_VARIABLES = re.compile(rf"create_container_vars\s*\((?:{LUA_STRING}|[^()'\"])*\)[ \t]*;?")
-_CALLS = re.compile(r"([A-Za-z_][\w.:]*)\s*\(")
+_CALLS = re.compile(r"(?<![\w.:])([A-Za-z_][\w.:]*)\s*\(")
 _LUA_WORDS = re.compile("and|or|not|if|elseif|while|until|return|in|function|then|do|else")
 _LUA_CALLS = re.compile(
     "setenv|pushenv|unsetenv|prepend_path|append_path|remove_path|set_alias|conflict|family|prereq|depends_on|load"

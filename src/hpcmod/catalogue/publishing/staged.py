@@ -122,7 +122,7 @@ def eb_command(stage: Stage, easyconfig: Path) -> list[str]:
         *("eb", str(easyconfig), "--rebuild", "--module-naming-scheme=EasyBuildMNS", f"--umask={umask:03o}"),
         *(f"--installpath-software={software}", f"--installpath-modules={place / 'modules'}"),
         *("--suffix-modules-path=all", f"--sourcepath={catalogue.images}", f"--robot-paths={easyconfig.parent}"),
-        *(f"--buildpath={place / 'build'}", f"--repositorypath={place / 'repository'}"),
+        *(f"--buildpath={place / 'build'}", f"--repositorypath={place / 'repository'}", f"--tmpdir={place / 'tmp'}"),
         # the lock's name would be the whole path, and `publish` has its own
         *("--ignore-locks", "--disable-read-only-installdir"),
     ]

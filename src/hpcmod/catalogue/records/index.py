@@ -23,6 +23,7 @@ from hpcmod.core.errors import HpcmodError, explain_os_error
 from hpcmod.core.fs.reading import open_regular, read_whole
 from hpcmod.core.fs.tree import write_file
 from hpcmod.core.values.facts import Package, comparable_name
+from hpcmod.core.values.text import is_file_name
 
 if TYPE_CHECKING:
     from hpcmod.catalogue.values.record import CatalogueRecord
@@ -150,8 +151,14 @@ def _read_entries(path: Path, changed: Mapping[str, int]) -> dict[str, list[Inde
         entries = {name: [IndexEntry(**fields) for fields in versions.values()] for name, versions in stored.items()}
     except TypeError:  # a field is missing or unknown
         return {}
-    sound = all([type(value) for value in entry] == _TYPES for found in entries.values() for entry in found)
+    sound = all(_is_sound(entry, name) for name, found in entries.items() for entry in found)
     return entries if sound else {}
+
+
+def _is_sound(entry: IndexEntry, name: str) -> bool:
+    """Return whether an entry has values as `check_record` accepts them: users paste its names into their shells."""
+    names = (entry.name, entry.version, *entry.aliases.split())
+    return [type(value) for value in entry] == _TYPES and entry.name == name and all(map(is_file_name, names))
 
 
 def _read_stored(path: Path, changed: Mapping[str, int]) -> dict[str, _Versions]:

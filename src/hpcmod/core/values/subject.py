@@ -118,7 +118,7 @@ def _url_path(text: str) -> str:
     segments: list[str] = []
     for raw in path.split("/")[1:]:
         segment = unquote_to_bytes(raw).decode("utf-8", "surrogateescape")
-        if _AMBIGUOUS.search(segment) or ";" in segment:
+        if _AMBIGUOUS.search(segment) or ";" in segment or "%25" in raw:  # some servers decode twice
             raise _ambiguous(path, f"servers interpret {raw!r} differently")
         if segment == "..":
             del segments[-1:]
@@ -131,5 +131,5 @@ def _url_path(text: str) -> str:
 def _ambiguous(text: str, why: str) -> UntrustedError:
     return UntrustedError(
         f"{text!r} cannot be checked against the trust rules: {why}",
-        "Write the address without escaped slashes, backslashes and semicolons.",
+        "Write the address without escaped slashes and percent signs, backslashes and semicolons.",
     )

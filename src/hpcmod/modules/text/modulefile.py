@@ -10,7 +10,7 @@ from typing import Any
 
 import jinja2
 
-from hpcmod.core.text.quote import lua, sh_comment, tcl, unquote_lua
+from hpcmod.core.text.quote import lua, sh_comment, tcl, terminal, unquote_lua
 from hpcmod.machine.values.bind import Bind
 from hpcmod.modules.values.guard import kind_of
 from hpcmod.modules.values.place import USER_LAYER_IN_CONTAINER, PackagePlace
@@ -67,7 +67,7 @@ def _one_line(text: str) -> str:
 
 def _visible(text: str) -> str:
     """Replace control and invalid characters by `?`: an image's labels must not control a terminal."""
-    return re.sub("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]", "?", text)
+    return re.sub("[\ud800-\udfff]", "?", terminal(text))
 
 
 def render_body(plan: InstallPlan, syntax: str, templates: Templates) -> str:

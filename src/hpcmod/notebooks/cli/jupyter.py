@@ -94,7 +94,7 @@ def jupyter_verb(
     module, _ = KINDS[kind]
     check_python_module(found, module, module)
     profile = machine.load_site(site, {} if site else os.environ)
-    with terminate_cleanly(), open_session(keep=dry_run) as session:
+    with terminate_cleanly(), open_session(keep=dry_run, here=here) as session:
         if here:
             _run_here(session, found, kind, dry_run=dry_run, as_json=as_json)
         else:
@@ -198,7 +198,7 @@ def _run_here(session: Session, found: Installed, kind: str, *, dry_run: bool, a
     here = read_place(os.environ)
     step = TASK_BESIDE if here.job and not here.node else ()
     start = [str(found.program), "exec", "--bind", str(session.directory), "--"]
-    argv = [*step, *start, "python", str(session.program), KINDS[kind][0], "node" if here.job else "local"]
+    argv = [*step, *start, "python", str(session.program), KINDS[kind][0], "node" if here.job else "local", "tied"]
     if dry_run:
         command = " ".join(map(sh_word, argv))
         print_json(JupyterStart(True, command)) if as_json else print_data(command)
@@ -208,10 +208,21 @@ def _run_here(session: Session, found: Installed, kind: str, *, dry_run: bool, a
     def report(server: Server) -> None:
         _print_way(session, server, kind, way, as_json=as_json)
 
-    with _reporting(session, report) as seen:
-        status = call(argv, to_stderr=True)
+    with _reporting(session, report) as seen, _pipe_of_ours() as stdin:
+        status = call(argv, to_stderr=True, stdin=stdin)
     if not seen.is_set():
         raise CheckFailedError(f"the Jupyter server did not start (exit code {status})", "Its messages are above.")
+
+
+@contextmanager
+def _pipe_of_ours() -> Iterator[int]:
+    """Yield the end of a pipe that can be read; it ends with this process, even if that is killed."""
+    there, here = os.pipe()
+    try:
+        yield there
+    finally:
+        os.close(there)
+        os.close(here)
 
 
 @contextmanager

@@ -13,6 +13,8 @@ from pathlib import Path
 from hpcmod.core.errors import LackingError
 from hpcmod.core.fs.reading import read_text
 from hpcmod.core.fs.removal import remove_path
+from hpcmod.core.fs.replacing import scratch
+from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.fs.tree import write_file
 from hpcmod.notebooks.values.server import SERVER, Server, parse_server
 
@@ -56,13 +58,16 @@ class Session:
 
 
 @contextmanager
-def open_session(*, keep: bool) -> Iterator[Session]:
+def open_session(*, keep: bool, here: bool) -> Iterator[Session]:
     """Create the directory of a server in the user's home, which nodes share; remove it at the end.
 
     Parameters
     ----------
     keep
         If True, create nothing: for a dry run.
+    here
+        Whether the server ends with this process. Then directories that killed ones left are removed, too; those of
+        jobs are not, because their servers run on.
     """
     home = os.environ.get("XDG_STATE_HOME") or (f"{os.environ['HOME']}/.local/state" if os.environ.get("HOME") else "")
     if not home:
@@ -72,12 +77,21 @@ def open_session(*, keep: bool) -> Iterator[Session]:
         yield Session(place / "SESSION", "")
         return
     place.mkdir(parents=True, exist_ok=True)
+    if here:
+        clear_leftovers(place, "session")
+        with scratch(place / "session") as made:
+            yield _fill(Path(os.path.realpath(made.directory)))
+        return
     directory = Path(tempfile.mkdtemp(prefix="session-", dir=place))
     try:
-        session = Session(directory, secrets.token_hex(24))
-        (directory / "runtime").mkdir(mode=0o700)
-        write_file(directory / "token", session.token, mode=0o600)
-        write_file(session.program, SERVER, mode=0o600)
-        yield session
+        yield _fill(directory)
     finally:
         remove_path(directory)
+
+
+def _fill(directory: Path) -> Session:
+    session = Session(directory, secrets.token_hex(24))
+    (directory / "runtime").mkdir(mode=0o700)
+    write_file(directory / "token", session.token, mode=0o600)
+    write_file(session.program, SERVER, mode=0o600)
+    return session

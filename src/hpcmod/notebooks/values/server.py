@@ -13,9 +13,10 @@ KINDS = {"lab": ("jupyterlab", "lab"), "notebook": ("notebook", "tree")}
 
 _SERVER = '''"""Start a Jupyter server on a free port of this node. Written by `hpcmod jupyter`.
 
-Arguments: the server's Python module, and `local` to listen on the loopback interface only.
+Arguments: the server's Python module, `local` to listen on the loopback interface only, `tied` to end with stdin.
 """
 import os
+import signal
 import socket
 import sys
 
@@ -37,7 +38,16 @@ def find_address():
         return "0.0.0.0"
 
 
-module, where = sys.argv[1:]
+module, where = sys.argv[1:3]
+server = os.getpid()
+if sys.argv[3:] == ["tied"]:
+    if os.fork() == 0:  # hpcmod has the other end of stdin: it ends when that is killed
+        while os.read(0, 1):
+            pass
+        if os.getppid() == server:
+            os.kill(server, signal.SIGTERM)
+        os._exit(0)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
 address = "127.0.0.1" if where == "local" else find_address()
 with socket.socket() as free:
     free.bind((address, 0))

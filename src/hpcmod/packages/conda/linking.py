@@ -211,6 +211,8 @@ def _put(one: _File, prefix: Prefix, package: CondaPackage, unpacked: tuple[int,
         status = one.source.lstat()
     except OSError as err:
         raise BadInputError(f"{package.url}: the file {one.path} is missing", "Choose another build.") from err
+    if os.path.realpath(one.source.parent) != str(one.source.parent):  # through a link of the package
+        raise _leads_out(one.path, package.url)
     target = prefix.directory / one.path
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.is_symlink() or target.is_file():
@@ -218,7 +220,7 @@ def _put(one: _File, prefix: Prefix, package: CondaPackage, unpacked: tuple[int,
     if stat.S_ISLNK(status.st_mode):
         one.source.rename(target)
         return 0
-    if not stat.S_ISREG(status.st_mode) or os.path.realpath(one.source.parent) != str(one.source.parent):
+    if not stat.S_ISREG(status.st_mode):
         raise _leads_out(one.path, package.url)
     if unpacked[0] <= status.st_mtime_ns <= unpacked[1]:  # rattler ignores errors of utimensat
         raise VerificationError(

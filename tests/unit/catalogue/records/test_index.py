@@ -70,6 +70,17 @@ CHANGES = {
 }
 
 
+@pytest.mark.parametrize("names", [{"name": "jax$(id)"}, {"version": "0.6;id"}, {"aliases": "stable `id`"}])
+def test_an_index_with_names_that_no_record_may_have_is_ignored(catalogue: Catalogue, names: dict[str, str]) -> None:
+    write_index(catalogue)
+    wanted = look(catalogue)
+    stored = json.loads((catalogue.directory / INDEX).read_text())
+    stored["names"]["jax"]["versions"]["0.6"] |= names
+    (catalogue.directory / INDEX).write_text(json.dumps(stored))
+    assert "id" not in str(look(catalogue))
+    assert look(catalogue) == wanted
+
+
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_sees_changes_made_after_the_index(catalogue: Catalogue, change: object) -> None:
     write_index(catalogue)

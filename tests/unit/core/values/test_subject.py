@@ -14,7 +14,6 @@ SAME = [
     ("http://h:080/x.sif", "http://h/x.sif"),
     ("http://h:/x.sif", "http://h/x.sif"),
     ("http://h/a%20b/%E2%82%AC.sif", "http://h/a b/€.sif"),
-    ("http://h/%2561.sif", "http://h/%61.sif"),
     ("http://h/../../x.sif", "http://h/x.sif"),
     ("http://[0:0::1]:5601/x", "http://[::1]:5601/x"),
     ("http://[::ffff:127.0.0.1]/x", "http://127.0.0.1/x"),
@@ -38,11 +37,20 @@ SAME = [
 @pytest.mark.parametrize(("text", "expected"), SAME)
 def test_texts_of_one_meaning_get_one_spelling(text: str, expected: str) -> None:
     assert normalize(text) == expected
-    assert normalize(expected.replace("%61", "%2561")) == expected
+    assert normalize(expected) == expected
 
 
 @pytest.mark.parametrize(
-    "address", ["http://h/a%2Fb", "http://h/a%5cb", "http://h/a\\b", "http://h/a;b/c", "http://h/%00"]
+    "address",
+    [
+        "http://h/a%2Fb",
+        "http://h/a%5cb",
+        "http://h/a\\b",
+        "http://h/a;b/c",
+        "http://h/%00",
+        "http://h/public/%252e%252e/private/i.sif",
+        "http://h/%2573ecure/i.sif",
+    ],
 )
 def test_refuses_addresses_that_servers_read_differently(address: str) -> None:
     with pytest.raises(UntrustedError):

@@ -41,10 +41,10 @@ def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_command_of_a_server_here_uses_the_gpus_of_the_site(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     session = top / "state/hpcmod/jupyter/SESSION"
     start = f"{top}/software/Lab/1.0/in-environment exec --bind {session} -- python {session}/server.py jupyterlab"
-    assert hpcmod("jupyter", "Lab", "--here", "--dry-run").stdout == f"{start} local\n"
+    assert hpcmod("jupyter", "Lab", "--here", "--dry-run").stdout == f"{start} local tied\n"
     monkeypatch.setenv("SLURM_JOB_ID", "7")  # in a shell that salloc started on a login node
     planned = json.loads(hpcmod("jupyter", "Lab", "--here", "--dry-run", "--json").stdout)
-    assert planned["script"] == f"srun --nodes=1 --ntasks=1 --overlap {start} node"
+    assert planned["script"] == f"srun --nodes=1 --ntasks=1 --overlap {start} node tied"
 
 
 def test_a_server_that_does_not_start_is_an_error(top: Path) -> None:

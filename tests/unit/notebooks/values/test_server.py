@@ -46,3 +46,19 @@ def test_the_program_starts_a_server_whose_token_is_in_a_file(tmp_path: Path) ->
     )
     assert "'--ip=127.0.0.1', '--port=" in done.stdout
     assert done.stdout.strip().endswith(str(tmp_path / "token"))
+
+
+def test_a_server_ends_with_its_stdin_and_imports_nothing_from_the_working_directory(tmp_path: Path) -> None:
+    (tmp_path / "ours").mkdir()
+    (tmp_path / "server.py").write_text(SERVER)
+    (tmp_path / "ours" / "jupyterlab.py").write_text("import time; print('ours', flush=True); time.sleep(60)")
+    here = tmp_path / "here"
+    here.mkdir()
+    (here / "jupyterlab.py").write_text("print('planted')")
+    words = [sys.executable, str(tmp_path / "server.py"), "jupyterlab", "local", "tied"]
+    environ = {**os.environ, "PYTHONPATH": str(tmp_path / "ours")}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(words, cwd=here, env=environ, **pipes) as server:  # type: ignore[call-overload]
+        assert server.stdout.readline() == "ours\n"
+        server.stdin.close()
+        assert server.wait(timeout=10) == -15

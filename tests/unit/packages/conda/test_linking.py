@@ -141,6 +141,20 @@ def test_a_hostile_package_writes_nothing_outside(
     assert (prefix.directory / "bin/python").readlink() == Path("/opt/env/bin/python3.12")
 
 
+@FORMATS
+@pytest.mark.parametrize("kept", ["a link", "a file"])
+def test_a_package_moves_nothing_from_outside(tmp_path: Path, prefix: Prefix, kind: str, kept: str) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    mine = outside / "mine"
+    mine.symlink_to("dotfiles") if kept == "a link" else mine.touch()
+    files = {"a": CondaFile(link=str(outside))}
+    path = make_conda(tmp_path / "channel", "evil", "1", files, listed=["a/mine"], kind=kind)
+    with pytest.raises(VerificationError, match="leads out of the package"):
+        link(tmp_path, prefix, path)
+    assert mine.is_symlink() or mine.is_file()
+
+
 def test_one_package_cannot_write_through_the_link_of_another(tmp_path: Path, prefix: Prefix) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()

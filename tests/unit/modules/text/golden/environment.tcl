@@ -81,7 +81,7 @@ set container(keep_out) [list \
 
 # Messages of the site about this image, shown once per shell.
 set container(notices) [list]
-if {[file readable $root/libexec/module.tcl]} {
+if {[file isfile $root/libexec/module.tcl]} {
     source $root/libexec/module.tcl
 } elseif {[module-info mode load]} {
     error "the installation is not complete: $root/libexec/module.tcl is missing. Install $container(easyconfig) again"

@@ -74,9 +74,10 @@ local container = {
     notices = {
     },
 }
-local logic = loadfile(root .. "/libexec/module.lua")
+local code = root .. "/libexec/module.lua"
+local logic = lfs.attributes(code, "mode") == "file" and loadfile(code)
 if logic then
     logic(container)
 elseif mode() == "load" then
-    LmodError("the installation is not complete: " .. root .. "/libexec/module.lua is missing. Install " .. container.easyconfig .. " again")
+    LmodError("the installation is not complete: " .. code .. " is missing. Install " .. container.easyconfig .. " again")
 end
