@@ -170,6 +170,15 @@ warn_of_missing_launcher() {
   say "this job has $_job_tasks tasks, but this process was not started by $_task_launcher: running as the only rank"
 }
 
+# MPI that the launcher of the ranks gives no PMI makes each of them rank 0 of 1, without a word.
+warn_of_missing_mpi() { # ARGS
+  local text
+  [[ $_launcher == "$_task_launcher" && ${RANK-} == 0 && $WORLD_SIZE != 1 && ! ${!PMI@}${!PALS@} && -f ${1-} ]] || return 0
+  IFS= read -r -N 65536 text <"$1"
+  [[ $'\n'$text =~ $'\n'[[:blank:]]*(import|from)[[:blank:]]+(mpi4py|dask_mpi|petsc4py) ]] || return 0
+  say "$1 uses MPI, which gets no PMI from $_launcher, so that each rank is rank 0 of 1: add --mpi=pmi2 (MPICH) or --mpi=pmix (Open MPI)"
+}
+
 # Variables that each launcher documents: a line has the launcher's name, the variable that identifies it, then those of
 # rank, local rank, size, local size, node number and number of nodes, and one that is the same in all processes of a run
 # and differs between runs. Of several variables, the first that is set counts; - means none, =N a number for all processes.

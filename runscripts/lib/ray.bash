@@ -78,12 +78,12 @@ run_on_ray() { # ARGS
   local major minor address ports signal child status=0 directory=${HPCMOD_CACHE_ROOT:-$_cache_root}
   activate_python
   hash -r
-  hash ray 2>/dev/null || stop 7 'this image has no Ray: no program ray on PATH. Add it: hpcmod add NAME/VERSION ray'
+  hash ray 2>/dev/null || stop 7 "this image has no Ray: no program ray on PATH. Add it: hpcmod add $_module ray"
   { read -r major minor address && read -r ports; } < <(python -c "$_ray_facts" "$_ray_head" "$_ray_node") ||
     stop 7 "cannot find out Ray's release, or the address of the first node, $_ray_head"
   # 2.50 and 2.51 have the command, but it passes its own name on to `ray start`, which refuses it.
   ((major > 2 || (major == 2 && minor >= 52))) ||
-    stop 7 "this image has Ray $major.$minor, and \`ray symmetric-run\` works from 2.52 on. Add a newer one: hpcmod add NAME/VERSION 'ray>=2.52'"
+    stop 7 "this image has Ray $major.$minor, and \`ray symmetric-run\` works from 2.52 on. Add a newer one: hpcmod add $_module 'ray>=2.52'"
   [[ ${VLLM_HOST_IP-} ]] || export VLLM_HOST_IP=$address
   find_ray_token
   ((${#directory} + ${#_ray_directory} + 5 < 41)) || directory=/tmp # Ray needs 66 of the 107 bytes of a socket's path

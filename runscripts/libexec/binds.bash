@@ -7,7 +7,7 @@ _bound=() # our binds, after resolve_binds
 # Apptainer does not start if a bind source is missing, and the module may have been loaded on a different type of node.
 # So set the bind variables again for this node, from the module's binds and those that the user added.
 resolve_binds() {
-  local - LC_ALL=C kernel='' name
+  local - LC_ALL=C kernel='' untold='' name
   local -A taken=() known=()
   local -a kept chosen patterns=() users=() ours=() links=() missing=() lost=() unbindable=()
   set -f
@@ -26,7 +26,8 @@ resolve_binds() {
   _bound=("${ours[@]}")
   [[ ! ${SINGULARITY_BINDPATH+set}${APPTAINER_BINDPATH+set}${ours[*]} ]] ||
     set_pair SINGULARITY_BINDPATH APPTAINER_BINDPATH "${ours[@]}" "${users[@]}"
-  for name in "${missing[@]}"; do is_known "$name" || warn "not bound, missing on ${_node_name:-this node}: $name"; done
+  for name in "${missing[@]}"; do is_known "$name" || untold+=", $name"; done
+  [[ ! $untold ]] || warn "not bound, missing on ${_node_name:-this node}: ${untold#, }"
   for name in "${lost[@]}"; do warn "bound by you, but missing on ${_node_name:-this node}: $name"; done
   for name in "${unbindable[@]}"; do warn "not bound, unsupported characters in the path: ${name//[[:cntrl:]]/?}"; done
 }

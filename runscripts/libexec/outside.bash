@@ -26,6 +26,11 @@ pass_gpus() {
   done
 }
 
+# The runtime prints warnings and errors, but not the same information once in every rank; its options still decide (-v).
+be_quiet() {
+  export APPTAINER_QUIET=${APPTAINER_QUIET-1} SINGULARITY_QUIET=${SINGULARITY_QUIET-1}
+}
+
 # A shell in the container takes 12 ms, and is not needed if the module has put the image's Python on PATH.
 find_first() { # -> _first
   local entry=$_python_bin path=${APPTAINERENV_PREPEND_PATH-${SINGULARITYENV_PREPEND_PATH-}}
@@ -54,6 +59,7 @@ run_in_image() { # COMMAND ARGS
   guard_container
   export_settings
   pass_gpus
+  be_quiet
   keep_mounted
   exec -- "$_runtime" exec "$_image" "${_first[@]}" "$@"
 }

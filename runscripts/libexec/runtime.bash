@@ -29,8 +29,11 @@ if ! in_container; then
   case $REPLY in
     build) forget_module ;;
     exec | run | shell | test | instance)
-      [[ $REPLY != run || $_has_entry || " $* " != *" ${!_sif_variable-//} "* ]] ||
-        stop 2 "${!_sif_variable} has no run script, so nothing would run. Write $_me exec, not $_me run"
+      if [[ " $* " == *" ${!_sif_variable-//} "* ]]; then
+        be_quiet
+        [[ $REPLY != run || $_has_entry ]] ||
+          stop 2 "${!_sif_variable} has no run script, so nothing would run. Write $_me exec, not $_me run"
+      fi
       [[ $REPLY == test || $REPLY == instance ]] || offer_host_commands
       resolve_environment
       bind_host_commands

@@ -152,7 +152,7 @@ def test_slurm_is_asked_in_advance_whether_the_job_can_run(tiny_jobs: Jobs) -> N
     done = tiny_jobs(hpcmod, "job", "PyTorch", "-N", "9", "--submit", "--", "train.py")
     assert done.returncode == 1
     assert "Slurm would not run it" in done.stderr
-    assert "to start at" in tiny_jobs.hpcmod("job", "PyTorch", "-N", "4", "--dry-run", "--", "train.py").stderr
+    assert "would start at" in tiny_jobs.hpcmod("job", "PyTorch", "-N", "4", "--dry-run", "--", "train.py").stderr
 
 
 def test_an_allocation_by_salloc_runs_a_launch(tiny_jobs: Jobs) -> None:

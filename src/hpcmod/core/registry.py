@@ -37,6 +37,8 @@ class Room:
     """For `hpcmod remove`: called with the root of an installation and the environment, each yields Dependents."""
     additions: tuple[str, ...] = ()
     """For the easyblock: called with an easyconfig's parameters and its path, each returns what to add to the image."""
+    mpis: tuple[str, ...] = ()
+    """For `hpcmod job`: called with the record of an installation and the environment, each returns an added MPI."""
     examples: tuple[str, ...] = ()
     """For `hpcmod catalogue docs`: called with a module and a site, each yields a title and a text to copy and run."""
 

@@ -13,6 +13,7 @@ from hpcmod.core.errors import CheckFailedError, HpcmodError, LackingError
 from hpcmod.core.process import run
 from hpcmod.core.which import which
 from hpcmod.jobs.values.allocation import is_of_job
+from hpcmod.jobs.values.written import read_written_job
 
 if TYPE_CHECKING:
     from hpcmod.jobs.values.cluster import Cluster
@@ -67,7 +68,10 @@ def test_script(text: str, *, must: bool, options: Sequence[str] = ()) -> str:
         if must:
             raise
         return err.message
-    answer = " ".join(re.sub(_NOISE, "", line) for line in done.stderr.splitlines())
+    # the number in this answer is not that of the job that will be submitted
+    answer = re.sub(
+        r"^Job \d+ to start", "would start", " ".join(re.sub(_NOISE, "", line) for line in done.stderr.splitlines())
+    )
     if done.status and must and re.search(_UNREACHABLE, answer):
         raise LackingError(
             f"Slurm does not answer: {answer}", "Try again later, or from a login node; nothing was submitted."
@@ -101,6 +105,11 @@ def read_script_of_job(number: str) -> str:
         if "#!" in output:
             return output[output.index("#!") :]
     return ""
+
+
+def module_of_job(number: str) -> str:
+    """Return the module of a job whose script Slurm remembers and `hpcmod job` wrote; empty if it is not known."""
+    return read_written_job(read_script_of_job(number)).module
 
 
 def find_state(number: str) -> str:

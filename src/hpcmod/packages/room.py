@@ -18,6 +18,7 @@ ROOM = Room(
         },
     },
     verifiers=("packages:verify_packages",),
+    mpis=("mpi:find_mpi",),
     additions=("shipped:ShippedPackages.of",),
     words={
         "commit": ("put your packages into a new image", "hpcmod bake {NAME}"),

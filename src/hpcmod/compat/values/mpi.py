@@ -46,8 +46,8 @@ def choose_mpi(image: str, launcher: Launcher, asked: str = "") -> str:
     offered = [kind for kind in fitting if any(_is_kind(mpi_type, kind) for mpi_type in launcher.mpi)]
     if offered:
         return next(mpi_type for mpi_type in launcher.mpi if _is_kind(mpi_type, offered[0]))
-    if image == OPEN_MPI_5:  # no other type can work; srun reports an error if it lacks PMIx
-        return "pmix"
+    if image == OPEN_MPI_5 or (image == MPICH and not launcher.mpi):  # with any other type, each rank is rank 0 of 1
+        return fitting[0]  # srun reports an error if it lacks it
     return launcher.mpi_default
 
 

@@ -19,7 +19,7 @@ from hpcmod.core.errors import BadInputError, NotFoundError
 from hpcmod.core.values.facts import COMMAND
 from hpcmod.images import find_entry
 from hpcmod.jobs.cli.options import JobFlags, make_request, of_a_job
-from hpcmod.jobs.cli.run_options import CommandOfProgram, of_a_run, runtime_name
+from hpcmod.jobs.cli.run_options import CommandOfProgram, find_own_mpi, of_a_run, runtime_name
 from hpcmod.jobs.cli.script import RepeatedScript, WrittenScript, save_script
 from hpcmod.jobs.values.job import JobPlan, make_job
 from hpcmod.jobs.values.request import JobRequest, with_options
@@ -130,9 +130,12 @@ def _find_image(installed: Installed | None) -> Path | None:
 
 
 def _image_mpi(installed: Installed | None, site: Site) -> str:
-    """Return the MPI of an installation's image; empty if it has none or nothing is installed here."""
-    if installed is None or installed.record.fit.has_mpi is False:
+    """Return the MPI that users added, else the image's; empty if there is none or nothing is installed here."""
+    if installed is None:
         return ""
+    own = find_own_mpi(installed.record)
+    if own or installed.record.fit.has_mpi is False:
+        return own
     from hpcmod.compat import read_recorded_fit
 
     fit = read_recorded_fit(installed, site, os.environ, __version__)

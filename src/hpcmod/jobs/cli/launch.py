@@ -14,7 +14,7 @@ from hpcmod.core.errors import LackingError, NotFoundError
 from hpcmod.core.process import become
 from hpcmod.core.values.facts import COMMAND
 from hpcmod.images import find_entry
-from hpcmod.jobs.cli.run_options import CommandOfProgram, RunFlags, of_a_run, runtime_name
+from hpcmod.jobs.cli.run_options import CommandOfProgram, RunFlags, find_own_mpi, of_a_run, runtime_name
 from hpcmod.jobs.values.allocation import Allocation, read_allocation
 from hpcmod.jobs.values.layout import Layout, make_layout
 from hpcmod.jobs.values.request import JobRequest, check_request
@@ -58,7 +58,7 @@ def launch(flags: LaunchFlags) -> None:
     site = site_of(record, here, os.environ, asked=flags.site, tell=tell)
     allocation = _find_allocation(site)
     image = os.environ.get("SIF", "")
-    request = _make_request(flags, site, allocation, image)
+    request = _make_request(flags, site, allocation, image, own_mpi=find_own_mpi(record))
     step = _make_step(request, site, allocation)
     if not image and not flags.dry_run:
         raise NotFoundError("SIF is not set: no container module is loaded", "module load NAME/VERSION")
@@ -91,7 +91,7 @@ def _find_allocation(site: Site) -> Allocation:
     return allocation
 
 
-def _make_request(flags: LaunchFlags, site: Site, allocation: Allocation, image: str) -> JobRequest:
+def _make_request(flags: LaunchFlags, site: Site, allocation: Allocation, image: str, *, own_mpi: str) -> JobRequest:
     from hpcmod.compat import read_image_mpi
 
     partition = allocation.partition
@@ -107,7 +107,7 @@ def _make_request(flags: LaunchFlags, site: Site, allocation: Allocation, image:
         options=(("partition", partition),) if partition else (),
         binds=flags.binds,
         mpi=flags.mpi,
-        image_mpi=read_image_mpi(Path(image), site, os.environ) if image else "",
+        image_mpi=own_mpi or (read_image_mpi(Path(image), site, os.environ) if image else ""),
         entry=find_entry(Path(image)) if image and site.launcher.verb == "run" else COMMAND,
         start=flags.start or "",
         runtime=runtime_name(),

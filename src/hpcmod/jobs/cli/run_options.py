@@ -11,9 +11,11 @@ import click
 
 from hpcmod.core.cli.arguments import site_option
 from hpcmod.core.cli.output import tell
+from hpcmod.core.registry import offered
 from hpcmod.jobs.values.step import STARTS
 from hpcmod.machine.values.site import LAUNCHERS, RAY, STAGE_PLACES
 from hpcmod.modules.runtime import find_runtime
+from hpcmod.modules.values.install_record import InstallRecord
 
 MPI_TYPES = ("pmix", "pmi2", "cray_shasta", "none")
 """Values that completion offers for --mpi; srun may accept more."""
@@ -113,6 +115,11 @@ def of_a_run(command: Callable[..., None]) -> Callable[..., None]:
     ):  # fmt: skip
         command = option(command)
     return command
+
+
+def find_own_mpi(record: InstallRecord) -> str:
+    """Return the MPI of packages that the user added to an installation; empty without one."""
+    return next(filter(None, (find(record, os.environ) for find in offered("mpis"))), "")
 
 
 def runtime_name() -> str:

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -68,7 +68,9 @@ def show_results(results: Results, site: Site, *, tolerance: float, as_json: boo
     earlier = _read_earlier(history, results.measured) if history else ()
     references = [*profile_references(site), *history_references(earlier)]
     verdicts = compare_bandwidths(summarize(results.measurements), references, tolerance=tolerance)
-    findings = [*results.findings, *judge_bandwidths(verdicts, tolerance=tolerance)]
+    name = results.measured.module or "NAME"
+    judged = judge_bandwidths(verdicts, tolerance=tolerance)
+    findings = [*results.findings, *(replace(each, cure=each.cure.replace("NAME", name)) for each in judged)]
     if as_json:
         print_json(Bandwidths(results.measured, verdicts, tuple(findings)))
     else:

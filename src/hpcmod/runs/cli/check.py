@@ -46,7 +46,7 @@ from hpcmod.runs.cli.network import ProvedNetwork, prove_network
 from hpcmod.runs.network.program import PROGRAM
 from hpcmod.runs.nodes.report import NodeReport, add_image, check_nodes, find_ranks, make_step_on_nodes
 from hpcmod.runs.values.nodes.affinity import RankPlace
-from hpcmod.runs.values.nodes.verdicts import levels_of
+from hpcmod.runs.values.nodes.verdicts import ALL, levels_of
 
 _MINUTES = 5  # time limit of an allocation for this command; with --digest a large image takes longer
 _MINUTES_FOR_IMAGE = 15
@@ -218,7 +218,7 @@ def _start_ranks(
 
 
 def _check(flags: CheckFlags, site: Site, allocation: Allocation, found: Installed | None) -> None:
-    report = check_nodes(allocation, _make_question(flags, site, found), os.environ)
+    report = check_nodes(allocation, _make_question(flags, site, found), os.environ, site=site.name)
     for message in report.messages[:_SAID]:
         tell(message)
     ranks, wrong = _find_ranks(flags, site, allocation) if flags.affinity else ((), [])
@@ -285,7 +285,7 @@ def _print_report(report: NodeReport, ranks: Sequence[RankPlace], findings: Sequ
     if ranks:
         print_table(("RANK", "NODE", "LOCAL", "GPU", "INTERFACE", "NUMA", "CPUS"), list(map(_rank_row, ranks)))
     print_findings(findings)
-    bad = sorted({one.subject for one in findings if one.level == FAIL})
+    bad = sorted({one.subject for one in findings if one.level == FAIL} - {ALL})
     if bad:
         tell(f"do not use {len(bad)} of {len(report.nodes) + len(report.missing)} nodes: --exclude={','.join(bad)}")
 

@@ -11,7 +11,7 @@ import click
 
 from hpcmod.core.cli.output import json_option, print_data, print_json, tell
 from hpcmod.core.errors import CheckFailedError, NotFoundError
-from hpcmod.jobs.queue import read_job
+from hpcmod.jobs.queue import module_of_job, read_job
 from hpcmod.runs.running.traces import find_profiles, read_profiles, write_trace
 from hpcmod.runs.values.endings.origin import show_ranks
 from hpcmod.runs.values.logs.traces import MergedRank, RankTrace, merge_traces
@@ -82,8 +82,9 @@ def _traces_of_job(number: str) -> tuple[tuple[RankTrace, ...], tuple[str, ...]]
     paths = find_profiles(directory, number)
     if not paths:
         told = f" ({'; '.join(problems)})" if problems else ""
+        name = module_of_job(number) or "NAME"
         raise NotFoundError(
             f"{directory.resolve()} has no hpcmod-profile-{number}-rank* of job {number}{told}",
-            "Run it with profiled ranks: hpcmod job NAME --env HPCMOD_PROFILE_RANK=0 --env HPCMOD_PROFILER=torch ...",
+            f"Run it with a profile: hpcmod job {name} --env HPCMOD_PROFILE_RANK=0 --env HPCMOD_PROFILER=torch ...",
         )
     return read_profiles(paths)

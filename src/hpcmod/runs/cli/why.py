@@ -6,17 +6,18 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import click
 
+from hpcmod.catalogue.cli.containers import loaded_modules
 from hpcmod.catalogue.records.store import find_catalogues
 from hpcmod.core.cli.findings import print_findings
 from hpcmod.core.cli.output import json_option, print_json, print_text, print_wrapped, tell
 from hpcmod.core.errors import NotFoundError
 from hpcmod.core.values.json_form import SPLICED
-from hpcmod.jobs.queue import read_job
+from hpcmod.jobs.queue import module_of_job, read_job
 from hpcmod.jobs.values.facts import JobFacts
 from hpcmod.jobs.values.slurm import check_scheduler
 from hpcmod.machine.machine import load_site
@@ -86,12 +87,14 @@ def why_verb(given: tuple[str, ...], stacks: bool, as_json: bool) -> None:
     if numbers:
         check_scheduler(site)
     facts = _find_job(numbers[0], unknown) if numbers else None
+    name = (module_of_job(numbers[0]) if numbers else "") or next(iter(loaded_modules()), "NAME")
+    endings = tuple(replace(ending, cure=ending.cure.replace("NAME", name)) for ending in endings)
     if facts:
         logs, missing = find_logs(facts)
         paths += logs
         unknown += [] if facts.waiting else missing
     found = read_given(paths)
-    answers = _ask(facts, unknown) if facts and facts.running and stacks else ()
+    answers = _ask(facts, unknown, name) if facts and facts.running and stacks else ()
     explained = _explain(facts, found, endings, answers, site.network, unknown)
     if as_json:
         print_json(explained)
@@ -114,7 +117,7 @@ def _find_job(number: str, unknown: list[str]) -> JobFacts:
     return facts
 
 
-def _ask(facts: JobFacts, unknown: list[str]) -> tuple[NodeAnswer, ...]:
+def _ask(facts: JobFacts, unknown: list[str], name: str) -> tuple[NodeAnswer, ...]:
     tell(f"asking the nodes of job {facts.number} ...")
     asked = ask_ranks(facts, os.environ)
     silent = facts.node_count - len(asked.answers)
@@ -127,7 +130,7 @@ def _ask(facts: JobFacts, unknown: list[str]) -> tuple[NodeAnswer, ...]:
     unknown += [f"some stacks: {problem}" for problem in sorted(problems)[:3]]
     if asked.answers and not any(answer.profiler for answer in asked.answers):
         unknown.append(
-            "the line that each rank is at: there is no py-spy. Add it to your module: hpcmod add NAME py-spy"
+            f"the line that each rank is at: there is no py-spy. Add it to your module: hpcmod add {name} py-spy"
         )
     return asked.answers
 

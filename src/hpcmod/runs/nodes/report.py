@@ -38,7 +38,9 @@ class NodeReport:
     """What Slurm said."""
 
 
-def check_nodes(allocation: Allocation, question: Mapping[str, Any], environ: Mapping[str, str]) -> NodeReport:
+def check_nodes(
+    allocation: Allocation, question: Mapping[str, Any], environ: Mapping[str, str], *, site: str = ""
+) -> NodeReport:
     """Ask every node of the current allocation, with one step, and judge the answers.
 
     Raises
@@ -55,7 +57,7 @@ def check_nodes(allocation: Allocation, question: Mapping[str, Any], environ: Ma
     if not nodes:
         raise _explain_silence(answers)
     messages = tuple(line for line in answers.messages if not _HARMLESS.search(line))
-    return NodeReport(nodes, missing, tuple(judge_nodes(nodes, missing=missing)), messages)
+    return NodeReport(nodes, missing, tuple(judge_nodes(nodes, missing=missing, site=site)), messages)
 
 
 def make_step_on_nodes(allocation: Allocation, *, whole: bool) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from hpcmod.machine.values.site import Launcher
         pytest.param(OPEN_MPI_4, ("pmi2", "pmix"), "", "pmix", id="Open MPI 4 takes PMIx first"),
         pytest.param(OPEN_MPI_4, ("pmi2",), "", "pmi2", id="and pmi2 otherwise"),
         pytest.param(MPICH, ("pmix", "pmi2"), "pmix", "pmi2", id="MPICH"),
-        pytest.param(MPICH, (), "", "", id="MPICH where nothing is known"),
+        pytest.param(MPICH, (), "", "pmi2", id="MPICH where nothing is known"),
         pytest.param(HOST, ("cray_shasta", "pmi2"), "", "", id="Cray MPICH in the image's place"),
         pytest.param(HOST, ("pmi2",), "cray_shasta", "cray_shasta", id="and the site's own type"),
         pytest.param("", ("pmix", "pmi2"), "pmix", "pmix", id="no MPI, or not known"),

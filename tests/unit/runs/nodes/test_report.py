@@ -46,7 +46,7 @@ def test_nodes_are_compared_with_the_profile(environ: dict[str, str], tmp_path: 
     )
     report = check_nodes(TWO, question, environ)
     assert [node.name for node in report.nodes] == ["nid001", "nid002"]
-    rules = {one.rule for one in report.findings if one.subject == "nid001" and one.level == "fail"}
+    rules = {one.rule for one in report.findings if one.subject == "all nodes" and one.level == "fail"}
     assert rules == {"cores", "image", "interface"}
 
 

@@ -30,6 +30,13 @@ CURES = {
 }
 """What helps, by rule; {node}: name of the node."""
 
+ALL = "all nodes"
+"""Subject of what is the same on all nodes."""
+
+_CURE_OF_ALL = (
+    "The profile {site} does not describe these nodes, or all have this fault: hpcmod site check, on one of them."
+)
+
 SKEW_WARN, SKEW_FAIL = 2.0, 60.0
 """Seconds by which a node's clock may differ from the median, which includes the time that its answer took."""
 
@@ -43,13 +50,15 @@ _BUSY = 10  # percent of a GPU's memory in use before the job has started
 _Value = TypeVar("_Value")
 
 
-def judge_nodes(nodes: Sequence[NodeFacts], *, missing: Sequence[str] = ()) -> list[Finding]:
+def judge_nodes(nodes: Sequence[NodeFacts], *, missing: Sequence[str] = (), site: str = "") -> list[Finding]:
     """Return what is wrong with nodes, by node and then by rule; nothing for a healthy node.
 
     Parameters
     ----------
     missing
         Names of nodes that did not answer.
+    site
+        Name of the site profile that they are compared with.
     """
     found = [
         *(_make(name, FAIL, "answer", "the node did not answer") for name in missing),
@@ -57,14 +66,27 @@ def judge_nodes(nodes: Sequence[NodeFacts], *, missing: Sequence[str] = ()) -> l
         *(finding for node in nodes for finding in _judge_gpus(node)),
         *_compare(nodes),
     ]
-    found = _without_repeats(found)
-    order = {name: number for number, name in enumerate([*missing, *(node.name for node in nodes)])}
+    found = _told_once(_without_repeats(found), len(nodes) + len(missing), site)
+    order = {name: number for number, name in enumerate([ALL, *missing, *(node.name for node in nodes)])}
     return sorted(found, key=lambda one: (order[one.subject], one.level != FAIL))
+
+
+def _told_once(findings: Sequence[Finding], nodes: int, site: str) -> list[Finding]:
+    """Return findings in which what all of several nodes have is told once: no other node would be better."""
+    counts = Counter((one.level, one.rule, one.found) for one in findings)
+    shared = {key for key, count in counts.items() if count == nodes > 1}
+    cure = _CURE_OF_ALL.replace("{site}", site)
+    together = [
+        Finding(level, rule, found, cure, subject=ALL)
+        for level, rule, found in counts
+        if (level, rule, found) in shared
+    ]
+    return [*together, *(one for one in findings if (one.level, one.rule, one.found) not in shared)]
 
 
 def levels_of(nodes: Iterable[NodeFacts], findings: Sequence[Finding]) -> dict[str, str]:
     """Return the level of each node: that of its worst finding."""
-    return {node.name: worst_level(one for one in findings if one.subject == node.name) for node in nodes}
+    return {node.name: worst_level(one for one in findings if one.subject in (node.name, ALL)) for node in nodes}
 
 
 def _make(node: str, level: str, rule: str, found: str) -> Finding:

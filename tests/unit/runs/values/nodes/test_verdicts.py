@@ -76,6 +76,16 @@ def test_two_nodes_that_differ_are_both_named() -> None:
     assert found(nodes({"image": "cd" * 32}, of=2)) == [("nid001", FAIL, "image"), ("nid002", FAIL, "image")]
 
 
+def test_what_all_nodes_have_is_told_once_and_excludes_none() -> None:
+    both = {"problems": (NodeProblem(FAIL, "bind", "required bind path /x is missing"),)}
+    assert found(nodes(both, both, of=2)) == [("all nodes", FAIL, "bind")]
+    (finding,) = judge_nodes(nodes(both, both, of=2), site="lumi")
+    assert "The profile lumi does not describe these nodes" in finding.cure and "exclude" not in finding.cure
+    assert set(levels_of(nodes(of=2), [finding]).values()) == {FAIL}
+    assert found(nodes(both, of=1)) == [("nid001", FAIL, "bind")]
+    assert found(nodes(both, both, of=3)) == [("nid002", FAIL, "bind"), ("nid003", FAIL, "bind")]
+
+
 def test_a_node_whose_image_is_that_of_the_record_is_not_named() -> None:
     problem = NodeProblem(FAIL, "image", "image a.sif has sha256 cdcd..., expected abab...")
     assert found(nodes({"image": "cd" * 32, "problems": (problem,)}, of=2)) == [("nid002", FAIL, "image")]
