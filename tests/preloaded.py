@@ -2,8 +2,7 @@
 
 A server process does the imports of both. For each call it forks a copy, which has the arguments, environment, working
 directory, umask and output of that call, and exits as a new process would; so does the `eb` that an `hpcmod` starts.
-With HPCMOD_THOROUGH=1, or if the environment sets a variable that matters during the imports, each call starts a new
-Python.
+If the environment sets a variable that matters during the imports, the call starts a new Python.
 """
 
 from __future__ import annotations
@@ -74,8 +73,7 @@ def write_back_later() -> None:
     """Replace os.fsync in this process: what tests write need not survive a crash of the machine, and each call waits
     for all that other tests have written.
     """
-    if os.environ.get("HPCMOD_THOROUGH") != "1":
-        os.fsync = os.fstat  # type: ignore[assignment]  # which also fails for a file that is not open
+    os.fsync = os.fstat  # type: ignore[assignment]  # which also fails for a file that is not open
 
 
 def serve(file: int) -> None:
@@ -187,7 +185,7 @@ def call(
 ) -> subprocess.CompletedProcess[str] | None:
     """Run a program to its end, with stderr `joined` to stdout or separate; None if it needs a new Python."""
     own = {name: value for name, value in env.items() if name.startswith(EARLY)}
-    if os.environ.get("HPCMOD_THOROUGH") == "1" or own.items() - USUAL.items():
+    if own.items() - USUAL.items():
         return None
     if umask is None:
         umask = os.umask(0)

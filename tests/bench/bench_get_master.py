@@ -20,13 +20,10 @@ LOOP = 'list=$(</dev/stdin); for ((look = 0; look < $1; look++)); do first_host 
 
 
 def host_lists() -> Iterator[tuple[str, str]]:
-    """Yield node lists as Slurm writes them, from the best case to the worst."""
+    """Yield node lists as Slurm writes them: the best case and a bad one."""
     numbers = [f"{number:06}" for number in range(1, 2 * NODES + 1)]
     yield "one range", f"nid[{numbers[0]}-{numbers[NODES - 1]}]"
-    yield "300 ranges", f"nid[{','.join(f'{numbers[n]}-{numbers[n + 30]}' for n in range(0, 9600, 32))}]"
     yield "every second node", f"nid[{','.join(numbers[::2])}]"
-    yield "three brackets", "x[1000-1007]c[0-7]s[0-146]"
-    yield "no brackets", ",".join(f"nid{number}" for number in numbers[:NODES])
 
 
 def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[Row]:
@@ -46,17 +43,10 @@ def rows(stack: Stack, work: Path, *, megabytes: int, rounds: int) -> Iterator[R
         one = (took["looks"] - took["none"]) / LOOKS
         yield _row(f"{kind}, in a running shell", one, took["scontrol"], "< 5 ms")
         yield _row(f"{kind}, get-master", took["command"], took["scontrol"], "")
-    whole = dict(host_lists())["one range"]
-    took = alternate(rounds, {
-        "ours": partial(look, whole, 1, name="all_hosts"),
-        "scontrol": partial(run, ["scontrol", "show", "hostnames", whole], work / "slurm.conf"),
-    })  # fmt: skip
-    yield _row("one range, all its hosts for DeepSpeed", took["ours"], took["scontrol"], "")
 
 
-def look(hosts: str, times: int, *, name: str = "first_host") -> None:
-    parts = [runscript_files()[part] for part in ("lib/common.bash", "lib/all-hosts.bash")]
-    script = "\n".join([*parts, LOOP.replace("first_host", name)])
+def look(hosts: str, times: int) -> None:
+    script = f"{runscript_files()['lib/common.bash']}\n{LOOP}"
     subprocess.run(["bash", "-uc", script, "bash", str(times)], input=hosts, text=True, check=True)
 
 

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import re
-import shlex
 import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,8 +18,6 @@ pytestmark = pytest.mark.stack
 
 PAGE = CHECKOUT / "docs" / "how-to" / "check-nodes.md"
 PAIRS = [("ompi", "buildah")]
-if os.environ.get("HPCMOD_THOROUGH") == "1":  # each takes two minutes; tests/integration/test_build.py has all engines
-    PAIRS += [("mpich", "apptainer-fakeroot"), ("ompi", "apptainer-fakeroot"), ("mpich", "buildah")]
 
 LAUNCHED = {
     "ompi": ("pmix", {"OMPI_MCA_pml": "cm", "OMPI_MCA_mtl": "ofi", "OMPI_MCA_mtl_ofi_provider_include": "tcp;ofi_rxm"}),
@@ -144,80 +138,3 @@ def test_its_module_reduces_over_mpi_and_over_gloo_on_two_nodes(
     assert sorted(one["host"] for one in ranks) == ["nid001", "nid002"]
     assert {one["library"].split()[0] for one in ranks} == {"Open" if built.mpi == "ompi" else "MPICH"}
     assert all(any("libfabric" in path for path in one["loaded"]) for one in ranks), ranks
-
-
-if os.environ.get("HPCMOD_THOROUGH") == "1":
-    MPI_PROGRAM = """
-import os, time
-from mpi4py import MPI
-world = MPI.COMM_WORLD
-
-def load_data():
-    time.sleep(600)
-
-world.barrier()
-print("started", world.rank, "of", world.size, flush=True)
-if os.environ["RANK"] == "1":
-    load_data()
-world.allreduce(world.rank)
-"""
-
-    @dataclass(frozen=True)
-    class OnMachine:
-        """The built module on the virtual machine of four nodes, with a profile that expects a fast network."""
-
-        built: BuiltModule
-        machine: Cluster
-        directory: Path
-        nodes: int
-
-        def __call__(self, *words: str, **env: str) -> Done:
-            stack = self.machine.stack
-            tools = {"BASH_ENV": str(stack.lmod_init), "MODULEPATH": str(self.built.eb.modules), "APPTAINER_QUIET": "1"}
-            own = {"HPCMOD_SITE": str(self.directory / "site.toml"), "GLOO_SOCKET_IFNAME": "hsn0"}
-            environment = {**tools, **own, **LAUNCHED[self.built.mpi][1], **env}
-            return self.machine(stack.python.parent / "hpcmod", *words, cwd=self.directory, timeout=120, **environment)
-
-        def ask(self, *words: str, **env: str) -> dict[str, Any]:
-            """Run a command of hpcmod on the nodes, and return what it prints as JSON and its exit status."""
-            done = self(*words, "--json", **env)
-            assert done.returncode in (0, 1), done.stdout + done.stderr
-            return {**json.loads(done.stdout), "status": done.returncode}
-
-    @pytest.fixture(params=[2, 4])
-    def on_machine(request: pytest.FixtureRequest, built: BuiltModule, machine: Cluster, tmp_path: Path) -> OnMachine:
-        (tmp_path / "site.toml").write_text(
-            'name = "here"\nextends = "generic"\n[network]\ninterfaces = ["hsn0"]\nfabric = "cxi"\n'
-        )
-        return OnMachine(built, machine, tmp_path, request.param)
-
-    def test_the_network_check_reads_the_log_of_its_real_mpi(on_machine: OnMachine) -> None:
-        mpi, nodes = on_machine.built.mpi, on_machine.nodes
-        command = re.findall(r"^ *\$ (hpcmod check PyTorch --network .*)$", PAGE.read_text(), re.MULTILINE)[0]
-        words = [on_machine.built.name if word == "PyTorch" else word for word in shlex.split(command)[1:]]
-        options = ("-N", str(nodes), "-p", "small", "--mpi", LAUNCHED[mpi][0], "-t", "5", "--gpus", "0")
-        answer = on_machine.ask(*words, *options, "--timeout", "20")
-        findings = {finding["rule"]: finding for finding in answer["findings"]}
-        assert (findings["mpi"]["level"], findings["gloo"]["level"]) == ("ok", "ok"), answer
-        assert len({rank["host"] for rank in answer["ranks"] if rank["library"] != "gloo"}) == nodes, answer
-        used = "hsn0" if mpi == "ompi" else "tcp"
-        assert f"MPI uses {used}" in findings["mpi-network"]["found"], answer
-        assert (findings["mpi-network"]["level"], answer["status"]) == ("fail", 1)
-
-    def test_check_and_why_see_a_run_over_its_real_mpi(on_machine: OnMachine, py_spy: str) -> None:
-        nodes, directory = on_machine.nodes, on_machine.directory
-        path = f"{py_spy}:{os.environ['PATH']}"
-        place = ("-N", str(nodes), "-p", "small", "-t", "5", "--gpus", "0")
-        checked = on_machine.ask("check", on_machine.built.name, *place)
-        assert len(checked["nodes"]) == nodes and checked["status"] == 0, checked
-        (directory / "train.py").write_text(MPI_PROGRAM)
-        pmi = ("--mpi", LAUNCHED[on_machine.built.mpi][0])
-        words = ("job", on_machine.built.name, *place, *pmi, "--ranks-per-node", "1", "--submit", "--", "train.py")
-        number = on_machine(*words).stdout.strip()
-        try:
-            wait_until(lambda: read_output(directory).count("started") == nodes, directory)
-            told = on_machine.ask("why", number, PATH=path)
-            assert told["verdict"].endswith("for rank 1.") and told["status"] == 1, told
-            assert [one["ranks"] for one in told["doing"] if one["what"].endswith("in load_data")] == [[1]], told
-        finally:
-            on_machine.machine("scancel", number)

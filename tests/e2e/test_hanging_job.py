@@ -37,7 +37,7 @@ def page_command(beginning: str) -> str:
     return found[0]
 
 
-@pytest.mark.parametrize("nodes", [2, 4] if os.environ.get("HPCMOD_THOROUGH") == "1" else [2])
+@pytest.mark.parametrize("nodes", [2])
 def test_the_commands_of_the_page_find_the_rank_that_keeps_the_others_waiting(
     tiny_jobs: Jobs, py_spy: str, nodes: int
 ) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.conftest import OF_LUMIS_PAGE, Jobs
 from tests.lumi import reference
-from tests.lumi.machine import SCRIPTS, Side, make_sides, run_scripts
-from tests.stack import Cluster
+from tests.lumi.machine import SCRIPTS, Side, run_scripts
 
 pytestmark = pytest.mark.stack
 
@@ -34,11 +32,3 @@ def test_three_scripts_in_one_job_do_the_same(tiny_jobs: Jobs, tiny_sif: Path, t
     lumi, ours = run_scripts(sides, [script])["three"]
     assert ours.compared == lumi.compared, lumi.errors + ours.errors
     assert (lumi.status, lumi.output.splitlines()[0]) == ("0:0", "GPUs: 8")
-
-
-if os.environ.get("HPCMOD_THOROUGH") == "1":
-
-    def test_all_scripts_do_the_same(machine: Cluster, tmp_path: Path) -> None:
-        results = run_scripts(make_sides(machine, tmp_path), sorted(SCRIPTS.glob("*.sh")))
-        different = [name for name, (lumi, ours) in results.items() if lumi.compared != ours.compared]
-        assert different == []

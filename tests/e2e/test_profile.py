@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 from typing import Any
@@ -16,7 +15,6 @@ from tests.walkthroughs import blocks
 
 pytestmark = pytest.mark.stack
 
-THOROUGH = os.environ.get("HPCMOD_THOROUGH") == "1"
 PROGRAM = CHECKOUT / "tests" / "e2e" / "profiled.py"
 
 
@@ -30,7 +28,7 @@ COMMANDS = [shlex.split(line)[1:] for block in blocks("profile", "console") for 
 """Of the page docs/how-to/profile.md: report, submit with a profiler, and merge."""
 
 
-@pytest.mark.parametrize("nodes", [2, 4] if THOROUGH else [2])
+@pytest.mark.parametrize("nodes", [2])
 def test_the_commands_of_the_page_run_on_virtual_nodes(torch_jobs: Jobs, nodes: int) -> None:
     """One job for all of them: it is measured, and profiled with torch.profiler."""
     written = [" ".join(words) for words in COMMANDS]

@@ -10,8 +10,8 @@ import pytest
 
 from hpcmod.images.trust.provenance import read_provenance
 from hpcmod.packages.values.lockfile import parse_package_lock
-from tests.integration.conftest import THOROUGH, installed, sha256_of
-from tests.stack import Done, EasyBuild, Stack, run
+from tests.integration.conftest import sha256_of
+from tests.stack import Done, Stack, run
 from tests.wheels import make_wheel
 
 pytestmark = pytest.mark.stack
@@ -86,31 +86,3 @@ def test_an_image_is_made_from_requirements_and_again_from_its_lock(baker: Baker
     refused = baker(*locked, "-o", home / "three.sif")
     assert (refused.returncode, "does not match its hash" in refused.stderr) == (4, True), refused.stderr
     assert not list(home.glob("*three*")) and not list((home / "tmp").iterdir())
-
-
-if THOROUGH:
-
-    def test_what_cannot_be_built_is_refused_and_leaves_nothing(baker: Baker, tiny_sif: Path) -> None:
-        home = baker.home
-        asked = (tiny_sif, "-r", home / "requirements.txt", "-o", home / "mine.sif")
-        planned = json.loads(baker.must(*asked, "--dry-run", "--json"))
-        assert planned["added"] == ["einops==0.8.0", "needy==1.0"]
-        for text, code, said in (
-            ("clash\n", 2, f"clash conflicts with packaging {baker.stack.packaging} of the image {tiny_sif.name}"),
-            ("packaging\n", 2, f"{tiny_sif.name} has all of these packages: packaging=={baker.stack.packaging}"),
-            ("nowhere\n", 3, "no version of nowhere fits Python 3.11"),
-        ):
-            (home / "requirements.txt").write_text(text)
-            refused = baker(*asked)
-            assert (refused.returncode, said in refused.stderr) == (code, True), refused.stderr
-        assert not list(home.glob("*mine*")) and not list((home / "tmp").iterdir())
-
-    def test_the_base_may_be_an_installed_container(
-        baker: Baker, eb: EasyBuild, toy: Path, tiny_sif: Path, tmp_path: Path
-    ) -> None:
-        installed(eb, toy, HPCMOD_SITE="generic")
-        mine = Baker(baker.stack, baker.home, {**eb.environment(), **baker.environ, "MODULEPATH": str(eb.modules)})
-        asked = ("-r", baker.home / "requirements.txt")
-        made = json.loads(mine.must("Toy", *asked, "-o", tmp_path / "toy.sif", "--json"))
-        assert (made["base"], made["base_sha256"]) == ("Toy/1.0", sha256_of(tiny_sif))
-        assert baker.seen(tmp_path / "toy.sif")[0] == "0.8.0"

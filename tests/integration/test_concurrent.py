@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import THOROUGH, TOY_IMAGE, leftovers, make_images, running_generation, use_image
+from tests.integration.conftest import TOY_IMAGE, leftovers, make_images, running_generation, use_image
 from tests.stack import EasyBuild, ModuleTool
 
 pytestmark = pytest.mark.stack
 
-AT_ONCE = 8 if THOROUGH else 3
+AT_ONCE = 3
 
 
 @pytest.fixture(scope="module")

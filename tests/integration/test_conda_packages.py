@@ -11,7 +11,7 @@ from threading import Thread
 import pytest
 
 from tests.conda_channel import PLACEHOLDER, CondaFile, index_channel, make_conda
-from tests.integration.conftest import THOROUGH, TOY, Loader
+from tests.integration.conftest import Loader
 from tests.integration.test_user_packages import Mine, only_lmod
 from tests.walkthroughs import blocks
 from tests.wheels import make_wheel
@@ -94,33 +94,3 @@ def test_the_page_on_conda_packages_works_as_written(mine: Mine, tmp_path: Path)
     assert not list(mine.home.rglob("ran"))
     kept = [path.read_text() for path in (*mine.packages.rglob("*.json"), mine.home / "pylock.toml")]
     assert kept and not [text for text in kept if "s3cret" in text]
-
-
-if THOROUGH:
-
-    @only_lmod
-    def test_conda_packages_are_added_locked_shared_and_undone_like_those_of_pip(mine: Mine, tmp_path: Path) -> None:
-        channel = tmp_path / "channel"
-        added = mine.must("add", "Toy", "einops", "--conda", "greet<2", "--channel", channel)
-        assert added.splitlines() == ["greet: added 1.0 (conda)", "greet-data: added 1 (conda)", "einops: added 0.8.1"]
-        done = mine.loader(
-            f"module load {TOY} && singularity exec $SIF greet && singularity exec $SIF python -c 'import einops'"
-        )
-        assert done.stdout.split("\n")[:2] == [f"hello from {VENV}", "1.0"], done.stderr
-        conda = mine.state()["conda"]
-        assert isinstance(conda, dict)
-        assert conda["requirements"] == ["greet<2"] and conda["channels"] == [channel.as_uri()]
-        assert [one["url"] for one in conda["packages"]] == [
-            f"{channel.as_uri()}/linux-64/greet-1.0-h0_0.conda",
-            f"{channel.as_uri()}/linux-64/greet-data-1-h0_0.tar.bz2",
-        ]
-        lock = mine.home / "pylock.toml"
-        lock.write_text(mine.must("packages", "Toy", "--lock"))
-        assert "greet: changed 1.0 -> 2.0 (conda)" in mine.must("add", "Toy", "--conda", "greet", "--channel", channel)
-        mine.must("undo", "Toy")
-        mine.must("add", "Toy", "--set", "copy", "--lock", lock)
-        assert mine.state(HPCMOD_PACKAGES="copy")["sha256"] == mine.state()["sha256"]
-        assert mine.must("drop", "Toy", "greet").splitlines() == [
-            "greet: removed 1.0 (conda)",
-            "greet-data: removed 1 (conda)",
-        ]

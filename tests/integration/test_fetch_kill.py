@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from hpcmod.images.sif.reader import read_sif
-from tests.integration.conftest import THOROUGH, sha256_of
+from tests.integration.conftest import sha256_of
 from tests.oci_corpus import f, tar_bytes
 from tests.registry import Registry
 from tests.stack import Stack
 
 pytestmark = pytest.mark.stack
 
-POINTS = 100 if THOROUGH else 3
+POINTS = 3
 LAYERS, SIZE = 4, 8 << 20
 
 

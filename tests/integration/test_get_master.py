@@ -131,7 +131,7 @@ def is_for_us_alone(hosts: str) -> bool:
     return re.search(r"\][^\],\[]+(,|$)", hosts) is not None
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_agrees_with_scontrol_on_every_list_of_the_grammar(seed: int, slurm_conf: Path) -> None:
     writer = Writer(seed)
     # Slurm accepts a leading sign as part of a name, but every program would treat such a host as an option.
@@ -143,7 +143,7 @@ def test_agrees_with_scontrol_on_every_list_of_the_grammar(seed: int, slurm_conf
     assert sum(1 for host in theirs if host) > 1000 and "" in theirs
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_damaged_list_is_refused_or_read_as_scontrol_does(seed: int, slurm_conf: Path) -> None:
     writer = Writer(100 + seed)
     lists = [hosts for _ in range(2000) if (hosts := writer.spoiled()) and hosts_at_most(hosts) < 5000]

@@ -10,7 +10,6 @@ import pytest
 from tests import corpus
 from tests.integration.conftest import (
     GUARD,
-    THOROUGH,
     TOY_IMAGE,
     files_below,
     installed,
@@ -23,7 +22,7 @@ from tests.stack import EasyBuild, ModuleTool, Stack
 
 pytestmark = pytest.mark.stack
 
-RANDOM_SIZE = (1 << 30) if THOROUGH else (64 << 20)
+RANDOM_SIZE = 64 << 20
 
 
 def make_flipped(path: Path) -> Path:
@@ -116,7 +115,7 @@ def good(stack: Stack, tiny_sif: Path, tmp_path_factory: pytest.TempPathFactory)
 
 
 OF_EACH_EXIT_CODE = [
-    fault for fault in FAULTS if THOROUGH or fault.id in ("one byte flipped", "a text file", "another architecture")
+    fault for fault in FAULTS if fault.id in ("one byte flipped", "a text file", "another architecture")
 ]
 
 
@@ -124,7 +123,7 @@ OF_EACH_EXIT_CODE = [
 def test_a_broken_image_leaves_the_installed_one_as_it_was(
     good: EasyBuild, stack: Stack, tmp_path: Path, broken: Broken, exit_code: int, message: str
 ) -> None:
-    """Try one fault per exit code, as the exit code shows where it is detected; all faults with HPCMOD_THOROUGH=1."""
+    """Try one fault per exit code, which shows where it is detected."""
     image = good.prefix / "software/Toy/1.0" / TOY_IMAGE
     before = image.stat()
     easyconfig = write_easyconfig(tmp_path, checksums=broken.checksum)

@@ -14,7 +14,6 @@ import pytest
 from tests.integration.conftest import (
     LUMI_EASYCONFIG,
     LUMI_IMAGE,
-    THOROUGH,
     TOY_IMAGE,
     installed,
     leftovers,
@@ -131,8 +130,8 @@ KINDS = ("framework", "full")
 
 
 def of_kind(kind: str) -> pytest.MarkDecorator:
-    """Run a test in a venv of this kind, or in both kinds with HPCMOD_THOROUGH=1; together, the tests use both."""
-    return pytest.mark.parametrize("venv", KINDS if THOROUGH else [kind], indirect=True)
+    """Run a test in a venv of this kind; together, the tests use both."""
+    return pytest.mark.parametrize("venv", [kind], indirect=True)
 
 
 @pytest.fixture

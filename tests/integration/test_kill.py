@@ -16,7 +16,6 @@ import pytest
 
 from hpcmod.core.lock import lock_name
 from tests.integration.conftest import (
-    THOROUGH,
     TOY_IMAGE,
     installed,
     leftovers,
@@ -32,8 +31,8 @@ from tests.stack import EasyBuild, ModuleTool
 
 pytestmark = pytest.mark.stack
 
-POINTS = 100 if THOROUGH else 3
-MEGABYTES = 500 if THOROUGH else 40
+POINTS = 3
+MEGABYTES = 40
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import LUMI_IMAGE, PYTORCH, SNAPSHOT, THOROUGH, TOY, Loader, away
+from tests.integration.conftest import LUMI_IMAGE, PYTORCH, SNAPSHOT, TOY, Loader, away
 
 pytestmark = pytest.mark.stack
 
@@ -53,7 +53,7 @@ WAYS = [
 CASES = [
     pytest.param(*pair.values, *user.values, *way.values, id=f"{pair.id}-{user.id}-{way.id}")
     for number, (pair, user) in enumerate(itertools.product(PAIRS, USERS))
-    for way in (WAYS if THOROUGH else [WAYS[number % 2]])
+    for way in [WAYS[number % 2]]
 ]
 
 
@@ -61,7 +61,7 @@ CASES = [
 def test_only_one_of_two_container_modules_is_loaded(
     loader: Loader, first: str, second: str, variables: dict[str, str], load_both: str
 ) -> None:
-    """Pairwise coverage of pair, user and way for each module tool; all combinations with HPCMOD_THOROUGH=1."""
+    """Pairwise coverage of pair, user and way for each module tool."""
     # if it may not swap, Lmod loads neither of two modules given in one command
     may_be_none = [["none"]] if "LMOD_AUTO_SWAP" in variables else []
     done = loader(f"load_both() {{ {load_both}; }}\n{LOAD_BOTH}", FIRST=first, SECOND=second, **variables)

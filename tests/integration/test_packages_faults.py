@@ -12,20 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import (
-    THOROUGH,
-    TOY,
-    Loader,
-    installed,
-    make_images,
-    moments,
-    use_image,
-    write_easyconfig,
-)
-from tests.integration.test_disk_full import KIB, MIB, SmallDisk, disk
+from tests.integration.conftest import TOY, Loader, moments
+from tests.integration.test_disk_full import disk
 from tests.integration.test_user_packages import SHOW, Mine, mine, only_lmod
-from tests.stack import Done, EasyBuild, ModuleTool
-from tests.wheels import make_wheel
 
 __all__ = ["disk", "mine"]
 
@@ -84,7 +73,7 @@ COMMANDS: Mapping[str, Killed] = {
 
 
 @only_lmod
-@pytest.mark.parametrize("name", list(COMMANDS) if THOROUGH else ["add"])
+@pytest.mark.parametrize("name", ["add"])
 def test_a_kill_leaves_the_state_before_or_the_new_one(mine: Mine, name: str) -> None:
     """At any time, the active state is complete, and the command works when run again and leaves nothing behind."""
     killed, copy, baked = COMMANDS[name], mine.home / "before", mine.home / "mine.sif"
@@ -94,7 +83,7 @@ def test_a_kill_leaves_the_state_before_or_the_new_one(mine: Mine, name: str) ->
     mine.must(*killed.words)
     whole = time.monotonic() - began
     seen = {killed.before: 0, killed.after: 0}
-    for number, moment in enumerate(moments(100 if THOROUGH else 2)):
+    for number, moment in enumerate(moments(2)):
         shutil.rmtree(mine.packages)
         shutil.copytree(copy, mine.packages, symlinks=True)
         baked.unlink(missing_ok=True)
@@ -172,59 +161,3 @@ def start(loader: Loader, program: str, **env: str) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         text=True,
     )
-
-
-if THOROUGH:
-
-    @only_lmod
-    @pytest.mark.parametrize("full", ["HPCMOD_PACKAGES_DIR", "TMPDIR"])
-    def test_a_full_disk_leaves_the_packages_as_they_were(mine: Mine, disk: SmallDisk, full: str) -> None:
-        import random
-
-        noise = random.Random(1).randbytes(2 * MIB).hex()  # noqa: S311 - for a test
-        make_wheel(mine.wheels, "large", "1.0", files={"large.py": f"version = '1.0'\nnoise = '{noise}'\n"})
-
-        def hpcmod(*words: str) -> Done:
-            return disk(*mine.argv(*words), env=mine.environment(**{full: str(disk.place)}))
-
-        assert hpcmod("add", "Toy", "einops").returncode == 0
-        before = hpcmod("packages", "Toy").stdout
-        for free in (0, 64 * KIB, MIB):
-            disk.leave_free(free)
-            failed = hpcmod("add", "Toy", "large")
-            assert (failed.returncode, "o space left" in failed.stderr or "free" in failed.stderr) == (5, True), failed
-            assert "Traceback" not in failed.stderr
-            assert hpcmod("packages", "Toy").stdout == before
-            assert "large" not in disk("find", str(disk.place)).stdout
-            assert "hpcmod-part" not in disk("find", str(disk.place)).stdout
-        disk.leave_free(64 * MIB)
-        assert hpcmod("add", "Toy", "large").returncode == 0
-        assert hpcmod("exec", "Toy", "python", "-c", "import einops, large; print(large.version)").stdout == "1.0\n"
-
-    def test_packages_that_are_edited_while_the_image_is_replaced_are_taken_over(
-        eb: EasyBuild, lmod: ModuleTool, tiny_sif: Path, tmp_path: Path
-    ) -> None:
-        one, two = make_images(tiny_sif, tmp_path, "one", "two", megabytes=1)
-        use_image(eb, one)
-        easyconfig = write_easyconfig(tmp_path)
-        installed(eb, easyconfig, HPCMOD_SITE="generic")
-        mine = Mine(Loader(lmod, eb), tmp_path / "wheels")
-        for version in (OLD, NEW):
-            make_wheel(mine.wheels, "einops", version)
-        make_wheel(mine.wheels, "tried", "1.0")
-        mine.must("add", "Toy", f"einops=={OLD}")
-        pip = ("python", "-m", "pip", "install", "-q", "--no-index", "--find-links", mine.wheels)
-        assert mine("edit", "Toy", "--", *pip, "tried", "missing").returncode == 1
-        assert mine("edit", "Toy", "--", "sh", "-c", f"{' '.join(map(str, pip))} tried; exit 1").returncode == 1
-        files = next(mine.packages.glob("default/edit-*/user-software"))
-        use_image(eb, two)
-        installed(eb, easyconfig, "--rebuild", HPCMOD_SITE="generic")
-        loaded = mine.loader(f"module load {TOY}")
-        assert "hpcmod rebase Toy" in " ".join(loaded.stderr.split())
-        take = f"hpcmod add Toy --from {files}"
-        for words in (("packages", "Toy"), ("edit", "Toy", "--discard"), ("rebase", "Toy", "--dry-run")):
-            assert take in " ".join(mine(*words).stderr.split()), words
-        done = mine("add", "Toy", "--from", files)
-        assert done.stdout.splitlines() == [f"einops: same {OLD}", "tried: same 1.0"], done.stderr
-        assert mine.must("exec", "Toy", "python", "-c", "import einops, tried; print(einops.version)") == f"{OLD}\n"
-        assert files.exists()

@@ -17,16 +17,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import THOROUGH, make_images, moments
+from tests.integration.conftest import make_images, moments
 from tests.integration.publishing import Site, make_site
 from tests.integration.test_disk_full import MIB, SmallDisk, disk  # noqa: F401 - a fixture
 from tests.stack import ModuleTool
 
 pytestmark = pytest.mark.stack
 
-POINTS = 50 if THOROUGH else 3
-MEGABYTES = 100 if THOROUGH else 20
-CHANGES = 100 if THOROUGH else 6
+POINTS = 3
+MEGABYTES = 20
+CHANGES = 6
 
 
 @pytest.fixture(scope="module")

@@ -19,10 +19,9 @@ from hpcmod.images.registry import fetch_artifact, open_registry_image, resolve
 from hpcmod.images.web import client
 from hpcmod.images.web.repository import Access
 from tests.fault_proxy import Fault, Proxy, run_proxy
-from tests.integration.conftest import THOROUGH
 from tests.registry import INDEX, MANIFEST, Registry
 
-MORE_CUTS = 200 if THOROUGH else 0
+MORE_CUTS = 0
 NOISE = random.Random(7)  # noqa: S311 - noise for a test, the same each time
 LAYERS = [NOISE.randbytes(900_000), NOISE.randbytes(300_000), b"small", NOISE.randbytes(300_000)]
 SIF = NOISE.randbytes(500_000)

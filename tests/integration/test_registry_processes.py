@@ -18,7 +18,7 @@ from hpcmod.core.lock import read_holder
 from hpcmod.images.cache import Cache
 from hpcmod.images.web.client import _CHUNK
 from tests.fault_proxy import Fault, Proxy, run_proxy
-from tests.integration.conftest import THOROUGH, moments
+from tests.integration.conftest import moments
 from tests.integration.test_disk_full import SmallDisk, disk  # noqa: F401 - a fixture
 from tests.registry import Registry
 from tests.stack import CHECKOUT
@@ -26,7 +26,7 @@ from tests.stack import CHECKOUT
 NOISE = random.Random(13)  # noqa: S311 - noise for a test, the same each time
 LAYERS = [NOISE.randbytes(size) for size in (2_000_000, 1_000_000, 3_000_000, 500_000, 1_500_000)]
 SUMS = [hashlib.sha256(layer).hexdigest() for layer in LAYERS]
-POINTS = 100 if THOROUGH else 5
+POINTS = 5
 RATE = 6_000_000  # bytes per second and connection, slow enough to hit a given point in time
 MIB = 1 << 20
 ON_THE_WAY = 4 * 4 * _CHUNK

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from hpcmod.packages.values.requirement import normalize_package
-from tests.integration.conftest import THOROUGH
 from tests.stack import Stack, run
 from tests.wheels import make_wheel, sha256_of
 
@@ -131,7 +130,7 @@ def make_wheels(wheels: Path) -> None:
     make_wheel(wheels, "markupsafe", "2.1.5")
 
 
-CASES = [hashes, includes, *([markers, urls, editable] if THOROUGH else [])]
+CASES = [hashes, includes, *([])]
 
 
 @pytest.mark.parametrize("write", CASES, ids=lambda write: write.__name__)

@@ -16,7 +16,7 @@ from hpcmod.modules.store import install_files
 from hpcmod.modules.text.modulefile import SUFFIXES, render_body, render_description
 from hpcmod.modules.values.plan import make_plan
 from hpcmod.modules.values.spec import InstallSpec
-from tests.integration.conftest import LOADERS, SNAPSHOT, THOROUGH, Loader
+from tests.integration.conftest import LOADERS, SNAPSHOT, Loader
 from tests.stack import EasyBuild, ModuleTool, Stack
 from tests.walkthroughs import blocks
 
@@ -90,9 +90,7 @@ SOME = [(order, ORDERS[(number * 2 + 1) % 6]) for number, order in enumerate(ORD
 
 
 def choose_pairs(loader: str, bare: bool) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Return some of the 36 pairs of orders, which together cover every order; all with HPCMOD_THOROUGH=1."""
-    if THOROUGH:
-        return list(itertools.product(ORDERS, ORDERS))
+    """Return some of the 36 pairs of orders, which together cover every order."""
     first = 2 * list(LOADERS).index(loader)
     return SOME[first : first + 1] if bare else SOME[first + 1 : first + 2]
 

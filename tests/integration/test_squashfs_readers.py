@@ -16,7 +16,6 @@ from hpcmod.images.squashfs.nodes import read_tree
 from hpcmod.images.squashfs.tree import Node
 from hpcmod.images.squashfs.writer import SquashfsWriter
 from tests.corpus import pack
-from tests.integration.conftest import THOROUGH
 from tests.squashfs_trees import (
     BLOCK,
     RICH,
@@ -136,7 +135,7 @@ def trees(draw: st.DrawFn) -> Tree:
     return same_names({path: (entry.same_as or path, entry) for path, entry in tree.items()})
 
 
-@settings(max_examples=500 if THOROUGH else 60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     tree=trees(),
     compression=st.sampled_from(["zstd", "gzip", "lz4", "none"]),

@@ -13,7 +13,7 @@ from hpcmod.compat.install_netstack import plan_capture, write_capture
 from hpcmod.machine.values.bind import ON_HOST
 from hpcmod.modules.values.swap import make_library_path
 from tests.fabric import closure_of, make_fabric_image, missing_fabric
-from tests.integration.conftest import THOROUGH, TOY, Loader, away, installed, write_easyconfig, write_site
+from tests.integration.conftest import TOY, Loader, away, installed, write_easyconfig, write_site
 from tests.stack import Done, EasyBuild, ModuleTool, Stack
 
 pytestmark = pytest.mark.stack
@@ -113,13 +113,10 @@ ONE_OF_EACH_KIND = ("exec", "shell", "wrapper", "start-shell", "exec with a clea
 
 @pytest.mark.parametrize(
     ("module", "way"),
-    [
-        *(("Fabric", way) for way in WAYS),
-        *(("Bare", way) for way in WAYS if THOROUGH or way in ONE_OF_EACH_KIND),
-    ],
+    [*(("Fabric", way) for way in WAYS), *(("Bare", way) for way in ONE_OF_EACH_KIND)],
 )
 def test_with_the_module_the_hosts_is_loaded(fabric_loader: Loader, way: str, module: str) -> None:
-    """Every way with captured libraries; without a capture, one of each kind, or all with HPCMOD_THOROUGH=1."""
+    """Every way with captured libraries; without a capture, one of each kind."""
     done = loaded(fabric_loader, WAYS[way], module, APPTAINERENV_LD_DEBUG="libs")
     assert release_of(done) == HOST
     assert set(re.findall(r"calling init: (\S*libfabric\S*)", done.stderr)) == {"/host/lib/libfabric.so.1"}

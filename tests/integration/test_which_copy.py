@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import THOROUGH, make_images
+from tests.integration.conftest import make_images
 from tests.integration.publishing import Site, make_site
 from tests.integration.test_wrappers import make_wheel
 from tests.stack import Done, ModuleTool, Stack
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.stack
 
 TOY = "Toy/1.0"
 
-one_tool = pytest.mark.parametrize("student", ["lmod", "envmodules"] if THOROUGH else ["lmod"], indirect=True)
+one_tool = pytest.mark.parametrize("student", ["lmod"], indirect=True)
 """For verbs that do not ask the module tool, or ask it what other tests here ask both."""
 
 
@@ -95,9 +95,9 @@ CASES = [
 
 
 def test_every_verb_means_the_copy_that_module_load_takes(student: Student) -> None:
-    """Each case runs with one of the two module tools (pairwise coverage), or with both if HPCMOD_THOROUGH=1."""
+    """Each case runs with one of the two module tools (pairwise coverage)."""
     first = 0 if student.site.tool.name == "lmod" else 1
-    for case in CASES if THOROUGH else CASES[first::2]:
+    for case in CASES[first::2]:
         loaded, *verbs = copies_meant(student, *case)
         assert verbs == [loaded] * 3, case
 
@@ -181,7 +181,7 @@ def commands_of(page: str, **words: object) -> str:
     return script
 
 
-@pytest.mark.parametrize("student", ["lmod", "envmodules"] if THOROUGH else ["envmodules"], indirect=True)
+@pytest.mark.parametrize("student", ["envmodules"], indirect=True)
 def test_the_page_on_private_copies_works_as_written(student: Student, tmp_path: Path) -> None:
     wheel = tmp_path / "mine-1.0-py3-none-any.whl"
     make_wheel(wheel)

@@ -17,10 +17,7 @@ PROGRAM = Path(sys.executable).with_name("hpcmod")
 
 
 @pytest.mark.parametrize("words", [["--version"], ["nonsense"], ["site", "show", "--site", "here.toml"]])
-def test_a_call_ends_and_prints_as_a_new_process(
-    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("HPCMOD_THOROUGH", raising=False)
+def test_a_call_ends_and_prints_as_a_new_process(words: list[str], tmp_path: Path) -> None:
     (tmp_path / "here.toml").write_text('name = "here"\nextends = "generic"\n')
     argv = [str(PROGRAM), *words]
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "LC_ALL": "C.UTF-8"}
@@ -28,8 +25,7 @@ def test_a_call_ends_and_prints_as_a_new_process(
     assert done and (done.returncode, done.stdout, done.stderr) == (new.returncode, new.stdout, new.stderr)
 
 
-def test_a_call_has_its_own_umask_and_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("HPCMOD_THOROUGH", raising=False)
+def test_a_call_has_its_own_umask_and_variables(tmp_path: Path) -> None:
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "HPCMOD_SITE": "lumi"}
     argv = [str(PROGRAM), "site", "netstack", "capture", "libcrypto.so.3", "--output"]
     for umask, mode in ((0o077, 0o700), (0o022, 0o755)):
@@ -40,9 +36,6 @@ def test_a_call_has_its_own_umask_and_variables(tmp_path: Path, monkeypatch: pyt
     assert shown and "lumi" in shown.stdout
 
 
-def test_python_starts_where_a_variable_is_its_own_and_in_thorough_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("HPCMOD_THOROUGH", raising=False)
+def test_python_starts_where_a_variable_is_its_own() -> None:
     argv = [str(PROGRAM), "--version"]
     assert call(Path(sys.executable), HPCMOD, argv, {"PYTHONPATH": "/x"}, Path("/")) is None
-    monkeypatch.setenv("HPCMOD_THOROUGH", "1")
-    assert call(Path(sys.executable), HPCMOD, argv, {}, Path("/")) is None

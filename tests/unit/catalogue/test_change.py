@@ -29,7 +29,7 @@ from tests.unit.catalogue.stage import ADA, ONE, TWO, killed_at, make_toys, modu
 
 pytestmark = pytest.mark.slow
 
-STRIDE = 1 if os.environ.get("HPCMOD_THOROUGH") == "1" else 5
+STRIDE = 5
 """Kill at every N-th file system call."""
 
 

@@ -78,11 +78,10 @@ KINDS: dict[str, Callable[[Path], object]] = {
     "tar": write(b"x" * 512),
 }
 SUFFIXES = (".sif", ".eb", ".toml", ".sh")
-THOROUGH = os.environ.get("HPCMOD_THOROUGH") == "1"
 BY_NAME = ("bake", "build", "bundle", "doctor", "fetch", "info", "install", "job", "lint", "publish")
 """Verbs that read a file according to its suffix: they get each kind of bad file with two suffixes, in turn.
 
-Other verbs get each kind of bad file once, with the suffixes in turn; with HPCMOD_THOROUGH=1, all combinations.
+Other verbs get each kind of bad file once, with the suffixes in turn.
 """
 
 
@@ -149,8 +148,8 @@ def suffixes_of(kind: str, name: str) -> dict[str, bool]:
     """Return the suffixes of a verb's bad files of one kind, each with whether options get that file as well."""
     number = list(KINDS).index(kind) + list(COMMANDS).index(name)
     turn, next_turn = SUFFIXES[number % len(SUFFIXES)], SUFFIXES[(number + 1) % len(SUFFIXES)]
-    of_arguments = SUFFIXES if THOROUGH else (turn, next_turn) if name.split()[0] in BY_NAME else (turn,)
-    return {suffix: THOROUGH or suffix == turn for suffix in of_arguments}
+    of_arguments = (turn, next_turn) if name.split()[0] in BY_NAME else (turn,)
+    return {suffix: suffix == turn for suffix in of_arguments}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -18,7 +18,6 @@ from tests.programs import make_program
 
 TEMPLATES = runscript_files()
 RENDERED = ("environment.sh", "runscripts/lib/settings.bash")
-THOROUGH = os.environ.get("HPCMOD_THOROUGH") == "1"
 PLANS = {
     "lumi": make_example("lumi"),
     "frontier": make_example("frontier"),
@@ -29,7 +28,7 @@ CHECKED = {
     **{name: PLANS[name] for name in ("lumi", "frontier", "no image")},
     "all hostile texts": make_plan_of("\n".join(text for text in HOSTILE.values() if len(text) < 1000)),
 }
-"""Plans for shellcheck, which takes half a second; with HPCMOD_THOROUGH=1, also each hostile text on its own."""
+"""Plans for shellcheck, which takes half a second."""
 SHELLS = [pytest.param(shell, id=shell) for shell in ("bash", "dash", "zsh") if shutil.which(shell)]
 
 
@@ -53,7 +52,7 @@ def read_environment(shell: str, line: str, **env: str) -> dict[str, str]:
     return dict(entry.partition("=")[::2] for entry in done.stdout.split("\0") if entry)
 
 
-@pytest.mark.parametrize("name", {**CHECKED, **PLANS} if THOROUGH else CHECKED)
+@pytest.mark.parametrize("name", CHECKED)
 @pytest.mark.slow
 def test_shellcheck_finds_nothing(name: str, tmp_path: Path) -> None:
     root = write_scripts({**CHECKED, **PLANS}[name], tmp_path / "root")
