@@ -10,8 +10,9 @@ import click
 
 from hpcmod.core.cli.flags import with_flags
 from hpcmod.core.cli.output import print_data, tell
-from hpcmod.core.errors import LackingError, NotFoundError
+from hpcmod.core.errors import BadInputError, LackingError, NotFoundError
 from hpcmod.core.process import become
+from hpcmod.core.text.quote import sh_word
 from hpcmod.core.values.facts import COMMAND
 from hpcmod.images import find_entry
 from hpcmod.jobs.cli.run_options import CommandOfProgram, RunFlags, find_own_mpi, of_a_run, runtime_name
@@ -23,7 +24,7 @@ from hpcmod.jobs.values.slurm import check_scheduler, step_in_job
 from hpcmod.jobs.values.step import Step, make_step
 from hpcmod.machine import machine
 from hpcmod.machine.values.site import Site
-from hpcmod.modules.installed import read_record
+from hpcmod.modules.installed import find_installed, module_trees, read_record
 from hpcmod.modules.own_site import site_of
 
 
@@ -56,6 +57,7 @@ def launch(flags: LaunchFlags) -> None:
     here = machine.find_machine(None, os.environ, flag=flags.site).site
     record = read_record(Path(os.environ.get("CONTAINERROOT") or os.devnull))
     site = site_of(record, here, os.environ, asked=flags.site, tell=tell)
+    _check_program(flags.program)
     allocation = _find_allocation(site)
     image = os.environ.get("SIF", "")
     request = _make_request(flags, site, allocation, image, own_mpi=find_own_mpi(record))
@@ -68,6 +70,24 @@ def launch(flags: LaunchFlags) -> None:
         print_data(render_step(step))
         return
     become(make_argv(step, image=image, runscripts=os.environ.get("RUNSCRIPTS", "")))
+
+
+def _check_program(program: tuple[str, ...]) -> None:
+    """Check that the program is not the name of a container, as `hpcmod job` takes it.
+
+    Raises
+    ------
+    BadInputError
+        If it is.
+    """
+    name = program[0]
+    installed = next(find_installed(module_trees(os.environ), name.partition("/")[0]), None)
+    if installed and not Path(name).exists() and name in (installed.name, installed.module):
+        rest = " ".join(map(sh_word, program[1:])) or "PROGRAM"
+        raise BadInputError(
+            f"{name} is a container, and launch runs a program in the one that is loaded",
+            f"module load {name}; hpcmod launch [OPTIONS] -- {rest}",
+        )
 
 
 def _stage(flags: LaunchFlags, request: JobRequest, site: Site, image: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.text import quote
 from hpcmod.jobs.values.job import JobPlan
-from hpcmod.jobs.values.request import JobModule
+from hpcmod.jobs.values.request import JobModule, has_shell
 from hpcmod.jobs.values.requeue import MOST_REQUEUES, Requeue
 from hpcmod.jobs.values.step import PYTHON, Step
 
@@ -137,7 +137,9 @@ def _render_step(plan: JobPlan) -> Iterator[str]:
         yield from ("mark step", "export HPCMOD_TIMING=1")
     yield f"# {quote.sh_comment(step.why)}"
     if any("$" in word or "`" in word for word in step.program):
-        yield from ("# The ranks expand variables in single quotes, not this shell.", "# shellcheck disable=SC2016")
+        if has_shell(step.program):
+            yield "# The ranks expand variables in single quotes, not this shell."
+        yield "# shellcheck disable=SC2016"
     yield f"{'run ' if plan.requeue else ''}{render_step(step)}"
 
 

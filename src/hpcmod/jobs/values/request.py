@@ -18,6 +18,12 @@ OPTIONS = ("job-name", "account", "qos", "time", "partition", "constraint")
 CHECKS = ("stop", "resubmit")
 """What a job does if one of its nodes should not be used: end, or end and submit itself again without the node."""
 
+SHELLS = ("bash", "sh", "zsh")
+"""Programs that expand variables in the word after -c."""
+
+ONE_PER_NODE = "one-per-node"
+"""How containers may start: one per node, in which its ranks are forked."""
+
 _STAGED = re.compile(r".+\.(?:tar(?:\.\w+)?|tgz|tbz2?|txz|tzst|squashfs|sqsh|sqfs)")
 _ANY_VALUE = re.compile(r"[A-Za-z0-9_.,:=@%+*/?\[\]()|&-]+")
 
@@ -130,6 +136,11 @@ def check_request(request: JobRequest) -> None:
             raise BadInputError(f"{name} cannot be staged", "Pack it as NAME.tar, NAME.tar.gz or NAME.squashfs.")
     if not request.program:
         raise BadInputError("no program to run", "Add it at the end: ... -- train.py ARGUMENTS")
+    if request.report and request.start == ONE_PER_NODE:
+        raise BadInputError(
+            f"--report measures how each container starts, and --start {ONE_PER_NODE} starts one for all ranks",
+            "Leave out one of the two.",
+        )
     launcher = _find_launcher(request.program)
     if launcher:
         raise BadInputError(
@@ -161,6 +172,11 @@ def is_command_line(program: tuple[str, ...]) -> bool:
     """Return whether the first word is a command in the image rather than a file or an option for its Python."""
     first = program[0]
     return not (first.startswith("-") or first.endswith(".py") or first in ("python", "python3"))
+
+
+def has_shell(program: tuple[str, ...]) -> bool:
+    """Return whether a shell in each rank reads the command line, and expands its variables."""
+    return any(word.rpartition("/")[2] in SHELLS and option == "-c" for word, option in zip(program, program[1:]))
 
 
 def with_options(request: JobRequest, options: Mapping[str, str]) -> JobRequest:

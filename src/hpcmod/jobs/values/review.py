@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 
 from hpcmod.jobs.values.layout import Layout
-from hpcmod.jobs.values.request import JobRequest
+from hpcmod.jobs.values.request import SHELLS, JobRequest, has_shell, is_command
 from hpcmod.jobs.values.step import STARTS, can_share
 from hpcmod.machine.values.site import Site
 
-_SHELLS = ("bash", "sh", "zsh")
+_OF_RANK = re.compile(r"\$\{?(?:SLURM_|LOCAL_|PMI_|RANK\b|WORLD_SIZE\b|NODE_RANK\b)")
 
 
 def review_job(request: JobRequest, site: Site, layout: Layout) -> Iterator[str]:
@@ -22,6 +22,7 @@ def review_job(request: JobRequest, site: Site, layout: Layout) -> Iterator[str]
         yield from _ranks_apart(request, ranks)
     if request.start == STARTS[1] and not can_share(request, layout):
         yield f"--start {STARTS[1]} has no effect: it needs Python and several tasks per node."
+    yield from _kept_variables(request)
     reason = dict(site.launcher.discouraged).get(layout.launcher)
     if reason:
         yield f"{layout.launcher} is not recommended here: {reason}."
@@ -48,10 +49,18 @@ def _shared_gpus(request: JobRequest, site: Site, layout: Layout) -> Iterator[st
     yield f"{layout.tasks} ranks share {layout.gpus} GPUs on each node{mps}; NCCL refuses two ranks on one GPU."
 
 
+def _kept_variables(request: JobRequest) -> Iterator[str]:
+    """Yield a warning about variables of a rank in arguments that no shell reads."""
+    kept = [] if has_shell(request.program) else [word for word in request.program if _OF_RANK.search(word)]
+    if kept:
+        line = " ".join(request.program if is_command(request) else ("conda-python-distributed", *request.program))
+        yield f"No shell reads {kept[0]}, so the program gets it as it is. For each rank's own: -- bash -c '{line}'"
+
+
 def _ranks_apart(request: JobRequest, ranks: int) -> Iterator[str]:
     """Yield a warning if a shell starts Python in each rank, bypassing the run script that sets its rank."""
     program = request.program
-    script = program[2] if len(program) > 2 and program[0] in _SHELLS and program[1] == "-c" else ""
+    script = program[2] if len(program) > 2 and program[0] in SHELLS and program[1] == "-c" else ""
     if re.search(r"(?:^|[\s;&|(])(?:python3?|torchrun|accelerate|deepspeed)\s", script):
         yield (
             f"{program[0]} -c starts its programs {ranks} times, and none of them knows its rank. Write "

@@ -10,14 +10,14 @@ from hpcmod.core.errors import BadInputError, HpcmodError
 from hpcmod.core.values.facts import COMMAND as COMMAND_LINE
 from hpcmod.jobs.values.layout import Layout
 from hpcmod.jobs.values.masks import cpu_masks
-from hpcmod.jobs.values.request import JobRequest, is_command
+from hpcmod.jobs.values.request import ONE_PER_NODE, JobRequest, is_command
 from hpcmod.machine.values.site import RAY, Site
 
 PYTHON = "conda-python-distributed"
 COMMAND = "run-in-env"
 """The run scripts that start a Python program and any other command."""
 
-STARTS = ("one-per-rank", "one-per-node")
+STARTS = ("one-per-rank", ONE_PER_NODE)
 """How the containers of a node start: one for each rank, or one in which the ranks are forked."""
 
 _GPUS_OF_TASK = "--gpus-per-task="

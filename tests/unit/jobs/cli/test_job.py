@@ -16,6 +16,7 @@ from hpcmod.compat import fit
 from hpcmod.core import process
 from hpcmod.jobs.cli import job, launch
 from tests.calls import hpcmod
+from tests.installations import install
 from tests.programs import make_program
 
 LUMI = ("--site", "lumi", "-A", "project_1")
@@ -463,3 +464,14 @@ finally:
     ours = "check.compat check.jobs.lint image.inspect.contents model.plan model.nodes.cluster model.jobs.facts"
     heavy = {"requests", "easybuild", *(f"hpcmod.{name}" for name in ours.split())}
     assert heavy & set(done.stderr.split()) == set()
+
+
+def test_launch_says_what_to_type_instead_of_the_name_of_a_container(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, "PyTorch/2.7")
+    monkeypatch.setenv("MODULEPATH", str(tmp_path / "modules/all"))
+    for name in ("PyTorch", "PyTorch/2.7"):
+        done = hpcmod("launch", name, "--launcher", "accelerate", "--", "x.py", "--lr", "3")
+        assert done.exit_code == 2
+        assert f"module load {name}; hpcmod launch [OPTIONS] -- x.py --lr 3" in done.stderr

@@ -66,6 +66,8 @@ def test_a_path_may_contain_variables_but_no_commands(tmp_path: Path) -> None:
 def test_shellcheck_knows_variables_for_the_ranks() -> None:
     assert "disable=SC2016" in rendered(made(("bash", "-c", "echo $SLURM_PROCID")))
     assert "disable=SC2016" not in rendered(made())
+    assert "expand variables in single quotes" in rendered(made(("bash", "-c", "echo $SLURM_PROCID")))
+    assert "expand variables in single quotes" not in rendered(made(("train.py", "--gpu", "$SLURM_LOCALID")))
 
 
 def test_the_site_s_own_lines_come_before_the_module(tmp_path: Path) -> None:

@@ -321,3 +321,23 @@ def test_names_no_run_script_where_the_image_has_no_bash(program: tuple[str, ...
 def test_what_needs_a_run_script_is_refused_where_the_image_has_no_bash(asked: dict[str, object]) -> None:
     with pytest.raises(BadInputError, match="no bash"):
         plan(has_bash=False, **asked)
+
+
+@pytest.mark.parametrize(
+    ("program", "told"),
+    [
+        (("t.py", "--gpu", "$SLURM_LOCALID"), "-- bash -c 'conda-python-distributed t.py --gpu $SLURM_LOCALID'"),
+        (("solver", "${LOCAL_RANK}"), "-- bash -c 'solver ${LOCAL_RANK}'"),
+        (("bash", "-c", "solver $LOCAL_RANK"), ""),
+        (("t.py", "--pattern", "^a$"), ""),
+    ],
+)
+def test_variables_that_no_shell_expands_are_told(program: tuple[str, ...], told: str) -> None:
+    notes = [note for note in plan(*program).notes if "No shell reads" in note]
+    assert bool(notes) == bool(told) and told in "".join(notes)
+
+
+def test_one_container_for_all_ranks_is_not_measured() -> None:
+    with pytest.raises(BadInputError, match="--report measures how each container starts") as caught:
+        plan(report=True, start="one-per-node")
+    assert caught.value.cure == "Leave out one of the two."

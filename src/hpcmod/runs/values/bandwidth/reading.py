@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from hpcmod.core.values.finding import UNKNOWN, Finding
+from hpcmod.core.values.finding import FAIL, UNKNOWN, Finding
 from hpcmod.runs.values.bandwidth.measurement import Measurement, TableReading
 from hpcmod.runs.values.bandwidth.nccl_tests import read_nccl_tests
 from hpcmod.runs.values.bandwidth.osu import read_osu
@@ -31,7 +31,7 @@ def read_bandwidths(text: str, *, collective: str = "", nodes: int = 0) -> Table
     findings = [finding for reading in readings for finding in reading.findings]
     if not measurements and not findings:
         formats = "Readable: the output of nccl-tests, rccl-tests and the OSU Micro-Benchmarks."
-        findings.append(Finding(UNKNOWN, "table", "no table of a known benchmark", formats, "log"))
+        findings.append(Finding(FAIL, "table", "no table of a known benchmark", formats, "log"))
     return TableReading(measurements, (*findings, *_explain_unknown(measurements)))
 
 
