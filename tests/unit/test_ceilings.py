@@ -24,7 +24,7 @@ CEILINGS = {
     "src/hpcmod/compat": 3730,  # 10 more: `compat` takes the name of a container; 15: names for other rooms
     # 25: words, which core had
     "src/hpcmod/catalogue": 12400,  # 275 more: a module of an image in one command; 5: a shell of another machine
-    "src/hpcmod/jobs": 3485,  # 155 more: limits, entry scripts, MPI of users, variables that no shell expands, launch NAME
+    "src/hpcmod/jobs": 3485,  # 155 more: limits, entry scripts, MPI of users, kept variables, launch NAME
     "src/hpcmod/doctor": 2060,  # 80 more: `site check --sources` compares with clones which sources changed
     "src/hpcmod/packages": 7500,  # 35 more: the MPI that users added
     "src/hpcmod/building": 3095,  # 30: its recipes, which core read
