@@ -34,6 +34,15 @@ def test_directories_above_count_too(tmp_path: Path) -> None:
     assert not others_may_replace(tmp_path / "a/b/file")
 
 
+@pytest.mark.parametrize(("mode", "they_may"), [(0o644, False), (0o664, True), (0o646, True)])
+def test_a_file_that_others_write_is_theirs_below_private_directories(
+    tmp_path: Path, mode: int, they_may: bool
+) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "file").chmod(mode)
+    assert others_may_replace(tmp_path / "file") is they_may
+
+
 def test_the_target_of_a_link_counts(tmp_path: Path) -> None:
     (tmp_path / "shared").mkdir(mode=0o777)
     (tmp_path / "shared").chmod(0o777)

@@ -85,6 +85,8 @@ def test_reads_a_sparse_file_whose_map_continues_in_further_blocks() -> None:
     last_block = (b"".join(b"%011o\0%011o\0" % each for each in pieces[25:])).ljust(512, b"\0")
     tar = first + next_block + last_block + b"D" * 512 * 30 + bytes(1024)
     assert contents([tar]) == {b"many": (b"D" * 512 + bytes(512)) * 30}
+    with pytest.raises(BadInputError, match="does not end"):
+        contents([first + next_block * 3200 + tar[1024:]])
 
 
 @pytest.mark.parametrize(
@@ -149,6 +151,7 @@ def patched(tar: bytes, at: int, piece: bytes) -> bytes:
             tar_bytes([f("a", "no number", pax=((b"GNU.sparse.major", b"1"), (b"GNU.sparse.realsize", b"3")))]),
             "own content",
         ),
+        (tar_bytes([f("a", b"1" * 1536, pax=((b"GNU.sparse.major", b"1"),))]), "list of numbers"),
         (tar_bytes([f("a", b"9" * 18 + b"\n" + bytes(512), pax=((b"GNU.sparse.major", b"1"),))]), "pieces"),
         (header(Member(b"x", b"x"), 9) + padded(b"99 a=b\n") + ONE, "extended header"),
         (header(Member(b"x", b"x"), 7) + padded(b"7 abc=\0") + ONE, "extended header"),

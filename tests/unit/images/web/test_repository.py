@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import closing
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from hpcmod.images.values.oci import CONFIG_LIMIT, MANIFEST_LIMIT, OciDescriptor
 from hpcmod.images.web import client
 from hpcmod.images.web.credentials import Credentials
 from hpcmod.images.web.repository import Access, Repository
+from hpcmod.images.web.upload import Counted, WritableRepository
 from tests.fault_proxy import Fault, Proxy, run_proxy
 from tests.registry import PASSWORD, USER, Registry, make_certificate, run_registry, why_no_registry
 
@@ -198,6 +200,21 @@ def test_a_login_is_found_and_used_and_required(
         fault = refusal(at(locked.host, session, find_credentials=found))
         assert (fault.exit_code, says in fault.message, bool(fault.cure)) == (8, True, True)
         assert PASSWORD not in str(fault)
+
+
+def test_a_blob_is_sent_whole_again_after_its_login_expired(
+    locked: Registry, session: requests.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(locked.ca))
+    reference = ImageReference.parse(f"docker://{locked.host}/{NAME}:1")
+    repository = WritableRepository(reference, session, Access(find_credentials=somebody))
+    place = repository.send("POST", "blobs/uploads/", {}, b"")["Location"]
+    content = b"x" * 100_000
+    digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
+    monkeypatch.setattr(repository._found()[1], "_header", "Bearer expired")
+    monkeypatch.setattr(client, "_SEND_TIMEOUT", (5.0, 5.0))  # the registry waits for what is not sent
+    repository.send("PUT", f"{place}&digest={digest}", {}, Counted(BytesIO(content), len(content), None))
+    assert repository.has_blob(digest)
 
 
 def test_a_certificate_of_an_unknown_authority_is_refused(locked: Registry, session: requests.Session) -> None:

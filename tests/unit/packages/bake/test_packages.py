@@ -6,15 +6,19 @@ import pytest
 
 from hpcmod.core.errors import BadInputError, NotFoundError
 from hpcmod.packages.bake.packages import open_packages
+from tests import corpus
 
 
-def test_files_get_root_as_owner_and_are_readable_by_all(tmp_path: Path) -> None:
-    (tmp_path / "program").write_text("x")
-    (tmp_path / "program").chmod(0o4700)
-    (tmp_path / "secret").write_text("x")
-    (tmp_path / "secret").chmod(0o600)
-    (tmp_path / "link").symlink_to("./a//b")
-    with open_packages(tmp_path) as found:
+@pytest.mark.parametrize("packed", [False, True])
+def test_files_get_root_as_owner_and_are_readable_by_all(tmp_path: Path, packed: bool) -> None:
+    top = tmp_path / "packages"
+    top.mkdir()
+    (top / "program").write_text("x")
+    (top / "program").chmod(0o4700)
+    (top / "secret").write_text("x")
+    (top / "secret").chmod(0o600)
+    (top / "link").symlink_to("./a//b")
+    with open_packages(corpus.pack(top, tmp_path / "packed.squashfs") if packed else top) as found:
         nodes = found.root.children
         assert {name: node.mode for name, node in nodes.items()} == {
             b"program": 0o755,

@@ -127,7 +127,8 @@ def test_a_rank_in_its_own_code(state: str, cpu: float, words: str) -> None:
 
 
 def test_without_a_stack_the_state_and_the_cpu_are_reported() -> None:
-    (rank,) = ranks_of_answers(answer("n", {0: None}, state="D", wchan="cl_sync_io_wait"))
+    (rank,) = ranks_of_answers(answer("n", {0: None}, state="D", wchan="cl_sync_io_wait", problem="not\nallowed"))
+    assert rank.problem == "not allowed"
     assert describe(rank) == ("waiting for a disk or a file system, uses no CPU, in cl_sync_io_wait", False)
     groups = group_ranks([rank])
     assert tell_groups(groups) == ["rank 0 (n) is waiting for a disk or a file system, uses no CPU, in cl_sync_io_wait"]

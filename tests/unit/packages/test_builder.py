@@ -1,0 +1,10 @@
+from __future__ import annotations
+
+from hpcmod.packages.builder import make_builder
+
+
+def test_pip_is_run_without_the_wrappers_of_a_loaded_module() -> None:
+    path = "/sw/x/bin:/usr/bin:/sw/y/bin"
+    loaded = make_builder({"PATH": path, "CONTAINERROOT": "/sw/x"}, starts=False)
+    assert loaded.environ["PATH"] == "/usr/bin:/sw/y/bin"
+    assert make_builder({"PATH": path}, starts=False).environ["PATH"] == path
