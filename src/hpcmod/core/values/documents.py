@@ -57,7 +57,7 @@ def load_yaml(text: str, where: str) -> Any:
     try:
         import yaml
     except ImportError as err:
-        raise LackingError(f"{where}: PyYAML is not installed", "pip install 'hpcmod[shpc]'") from err
+        raise LackingError(f"{where}: PyYAML is not installed", "pip install PyYAML") from err
 
     if len(text) > _LONGEST:
         raise BadInputError(f"{where}: {len(text)} characters, which is too long", "")

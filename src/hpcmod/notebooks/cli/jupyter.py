@@ -186,10 +186,11 @@ def _cancel(number: str) -> None:
 
 
 def _explain_end(session: Session, subject: str) -> CheckFailedError:
-    said = "\n".join(session.read_log()[-_SAID:]) or "it wrote no log"
+    said = "\n".join(session.read_log()[-_SAID:])
+    fix = "Fix the reported problem" if said else f"Ask what Slurm knows of it: hpcmod why {subject.rpartition(' ')[2]}"
     return CheckFailedError(
-        f"{subject} ended before its Jupyter server ran:\n{said}",
-        "Fix the reported problem, and run the command again.",
+        f"{subject} ended before its Jupyter server ran:\n{said or 'it wrote no log'}",
+        f"{fix}, and run the command again.",
     )
 
 
