@@ -86,11 +86,6 @@ EIGHT = [f"{local} 8 2 {node} nid00{node + 1}" for node in range(4) for local in
 UNEVEN = ["0 4 3 0 nid001", "1 4 3 0 nid001", "2 4 3 0 nid001", "0 4 1 1 nid002"]
 
 
-def test_eight_ranks_on_four_nodes_reduce(run: Runner) -> None:
-    ranks = ranks_of(run("srun -N4 -n8 --ntasks-per-node=2", MEET, "0"))
-    assert places(ranks) == EIGHT and {rank["total"] for rank in ranks} == {28}
-
-
 def test_three_ranks_and_one_reduce(run: Runner) -> None:
     # Slurm fills the first of two shared nodes, except for one task
     ranks = ranks_of(run("srun -w nid[001-002] -N2 -n4", MEET, "0"))
@@ -98,7 +93,6 @@ def test_three_ranks_and_one_reduce(run: Runner) -> None:
 
 
 def test_torchrun_starts_a_rank_on_each_of_two_nodes(run: Runner, torch_sif: Path) -> None:
-    """tests/e2e/test_walkthroughs.py has several ranks on each node, which do not meet."""
     options = ("--launcher", "torchrun", "--ranks-per-node", "1")
     ranks = ranks_of(run("srun -N2 -n2 --ntasks-per-node=1", *options, ALL_REDUCE, image=torch_sif))
     assert places(ranks) == ["0 2 1 0 nid001", "0 2 1 1 nid002"]
@@ -201,9 +195,7 @@ def test_scancel_reaches_python_and_leaves_no_process(run: Runner, tmp_path: Pat
     ("options", "seen"),
     [
         pytest.param("--gpus-per-node=4", ["0", "1", "2", "3"], id="all four, so one each"),
-        pytest.param("--gpus-per-node=4 --gpu-bind=none", ["0", "1", "2", "3"], id="unbound, so one each"),
         pytest.param("--gpus-per-task=1 --gpu-bind=closest", None, id="one a task, the closest"),
-        pytest.param("--gpus-per-task=1", None, id="one a task, as Slurm chose"),
         pytest.param("--gpus-per-node=4 --gpu-bind=single:1", None, id="bound, as Slurm chose"),
     ],
 )

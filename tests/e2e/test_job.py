@@ -25,19 +25,19 @@ def program(jobs: Jobs, source: Path, name: str = "train.py") -> str:
     return name
 
 
-def test_eight_ranks_on_four_nodes_meet_while_four_with_torch_on_two_of_them_reduce(
+def test_eight_ranks_on_four_nodes_meet_while_two_with_torch_on_two_of_them_reduce(
     tiny_jobs: Jobs, torch_jobs: Jobs
 ) -> None:
     eight = tiny_jobs.submit("-N", "4", *SHARED, "-J", "eight", "--", program(tiny_jobs, MEET), "0")
     reduce = program(torch_jobs, ALL_REDUCE, "reduce.py")
-    four = torch_jobs.submit("-N", "2", *SHARED, "-J", "four", "--", reduce)
-    torch_jobs.wait(eight, four)
+    two = torch_jobs.submit("-N", "2", *SHARED, "--ranks-per-node", "1", "-J", "two", "--", reduce)
+    torch_jobs.wait(eight, two)
     ranks = tiny_jobs.ranks(eight)
     assert places(ranks) == equal_shares(4, 2)
     assert {rank["total"] for rank in ranks} == {28}
-    others = torch_jobs.ranks(four)
-    assert places(others) == equal_shares(2, 2)
-    assert {rank["total"] for rank in others} == {6}
+    others = torch_jobs.ranks(two)
+    assert places(others) == equal_shares(2, 1)
+    assert {rank["total"] for rank in others} == {1}
 
 
 IMPORT = """import einops, json, os

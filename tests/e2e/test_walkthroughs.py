@@ -2,7 +2,8 @@
 
 All jobs are submitted at once, each from its own directory. Their scripts are the golden files, except that the staging
 directory and the data set are those of the virtual machine. Not run: 64 nodes (stage-1, stage-2), DeepSpeed's launcher
-(lumi-8), which none of the images has (see test_launchers.py), and the smoke test (lumi-1), which needs GPUs.
+(lumi-8), which none of the images has (see test_launchers.py), torchrun (see test_distributed.py), and the smoke test
+(lumi-1), which needs GPUs.
 """
 
 from __future__ import annotations
@@ -37,11 +38,6 @@ os.environ.update(MASTER_ADDR=told.master_addr, MASTER_PORT=told.master_port)
 sys.argv[1:] = ["0"]
 runpy.run_path("meet.py")
 """
-FACTS = """# Stands for a program that torchrun starts: the port is its own, so the ranks only say who they are.
-import json, os
-told = json.dumps({name: os.environ[name] for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR")})
-print(told + chr(10), end="")  # in one piece: all ranks of a node share a pipe
-"""
 BENCHMARK = "#!/bin/bash\n# Stands for nccl-tests.\necho rank $SLURM_PROCID of $SLURM_NTASKS: $*\n"
 ROCPROF = """#!/bin/bash
 # Stands for rocprof.
@@ -59,6 +55,7 @@ DATA = "/flash/project_465000001/data-sets/data-resnet-small.tar"
 SHAPES = {
     "lumi-5.sh": (2, 8),
     "lumi-9.sh": (1, 8),
+    "marenostrum5-3.sh": (2, 4),
     "frontier-3.sh": (2, 8),
     "cray-ex-2.sh": (2, 4),
 }
@@ -83,7 +80,7 @@ def submit(jobs: Jobs, command: Command, directory: Path) -> tuple[Jobs, str]:
     mine = replace(jobs, directory=directory)
     program = directory / program_of(command)
     program.parent.mkdir(parents=True, exist_ok=True)
-    stand_in = FACTS if command.name == "marenostrum5-2.sh" else OLCFS if "--master_port" in str(command) else STAND_IN
+    stand_in = OLCFS if "--master_port" in str(command) else STAND_IN
     program.write_text(stand_in if program.suffix == ".py" else BENCHMARK)
     program.chmod(0o755)
     shutil.copy(MEET, directory)
@@ -114,18 +111,11 @@ def submit(jobs: Jobs, command: Command, directory: Path) -> tuple[Jobs, str]:
 
 
 @pytest.fixture(scope="module")
-def ran(
-    tiny_installed: Jobs, torch_installed: Jobs, tmp_path_factory: pytest.TempPathFactory
-) -> Mapping[str, tuple[Jobs, str]]:
+def ran(tiny_installed: Jobs, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[Jobs, str]]:
     """Submit all scripts and wait for them; return the directory and the job ID of each."""
-    names = [*SHAPES, "cray-ex-1.sh", "marenostrum5-2.sh"]
     started = {
-        name: submit(
-            torch_installed if name == "marenostrum5-2.sh" else tiny_installed,
-            BY_NAME[name],
-            tmp_path_factory.mktemp(name.partition(".")[0]),
-        )
-        for name in names
+        name: submit(tiny_installed, BY_NAME[name], tmp_path_factory.mktemp(name.partition(".")[0]))
+        for name in (*SHAPES, "cray-ex-1.sh")
     }
     tiny_installed.wait(*(number for _, number in started.values()))
     return started
@@ -148,13 +138,6 @@ def test_only_images_of_hpe_are_entered_by_their_own_script(ran: Mapping[str, tu
     assert {name: count for name, count in entered.items() if count} == {
         name: 8 for name in ran if name.startswith("cray-ex")
     }
-
-
-def test_torchrun_starts_the_ranks_of_marenostrum(ran: Mapping[str, tuple[Jobs, str]]) -> None:
-    jobs, number = ran["marenostrum5-2.sh"]
-    ranks = jobs.ranks(number)
-    assert [rank["LOCAL_RANK"] for rank in ranks] == list("01230123")
-    assert {(rank["WORLD_SIZE"], rank["MASTER_ADDR"]) for rank in ranks} == {("8", ranks[0]["MASTER_ADDR"])}
 
 
 def test_one_rank_is_profiled(ran: Mapping[str, tuple[Jobs, str]]) -> None:

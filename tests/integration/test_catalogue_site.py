@@ -282,8 +282,7 @@ def test_a_deprecated_container_shows_its_successor_and_its_problem(listing: Bro
     WebDriverWait(page, 30).until(lambda now: NEW in now.title)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("module", ["", NEW, OLD])
+@pytest.mark.parametrize(("module", "scheme"), [("", "light"), ("", "dark"), (NEW, "dark"), (OLD, "light")])
 def test_the_pages_are_accessible(listing: Browser, module: str, scheme: str) -> None:
     features = [{"name": "prefers-color-scheme", "value": scheme}]
     listing.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
@@ -348,6 +347,17 @@ def hostile_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_site(make_catalogue(top / "catalogue", *map(hostile, range(len(texts)), texts)), top / "site")
 
 
+SHOWN = """
+for (const details of document.querySelectorAll('details')) details.querySelector('summary').click();
+return [
+  window.pwned === undefined && !document.querySelector('img, svg, iframe'),
+  [...document.querySelectorAll('[href], [src]')].map(e => e.href || e.src),
+  performance.getEntriesByType('resource').map(one => one.name),
+];
+"""
+"""Opens what is folded; returns whether no text became code, the links, and what was loaded."""
+
+
 def test_hostile_texts_are_shown_and_never_run(browser: Browser, hostile_site: Path) -> None:
     pages = [hostile_site / "index.html", *sorted(hostile_site.glob("containers/*/*.html"))]
     assert len(pages) > len(HOSTILE)
@@ -355,16 +365,9 @@ def test_hostile_texts_are_shown_and_never_run(browser: Browser, hostile_site: P
     browser.get_log("browser")
     for page in pages:
         browser.get(page.as_uri())  # a dialog would make the next call fail
-        for details in browser.find_elements(By.TAG_NAME, "details"):
-            details.click()
-        assert browser.execute_script(
-            "return window.pwned === undefined && !document.querySelector('img, svg, iframe')"
-        )
-        links = browser.execute_script(
-            "return [...document.querySelectorAll('[href], [src]')].map(e => e.href || e.src)"
-        )
+        is_safe, links, loaded = browser.execute_script(SHOWN)
+        assert is_safe, page
         assert {link.partition(":")[0] for link in links} <= {"file", "https"}
-        loaded = browser.execute_script("return performance.getEntriesByType('resource').map(one => one.name)")
         assert {name.partition(":")[0] for name in loaded} <= {"file"}
     assert complaints(browser) == []
     browser.get(pages[0].as_uri())
@@ -384,18 +387,18 @@ def test_the_validator_finds_errors(tmp_path: Path) -> None:
     assert subprocess.run(["tidy", "-errors", "-quiet", str(page)], capture_output=True).returncode != 0
 
 
-def test_two_thousand_containers_can_be_searched(browser: Browser, tmp_path: Path) -> None:
+def test_five_hundred_containers_can_be_searched(browser: Browser, tmp_path: Path) -> None:
     records = [
         make_record(
             f"Tool{number % 100}/{number}", packages=(Package(f"package-{number}", "1.0"), Package("numpy", "2.1"))
         )
-        for number in range(2000)
+        for number in range(500)
     ]
     top = write_site(make_catalogue(tmp_path / "catalogue", *records), tmp_path / "site")
     browser.get((top / "index.html").as_uri())
-    assert browser.find_element(By.ID, "count").text == "2000 containers"
-    assert search(browser, "package-1234") == ["Tool34/1234"]
-    assert len(list(top.glob("containers/*/*.html"))) == 2000
+    assert browser.find_element(By.ID, "count").text == "500 containers"
+    assert search(browser, "package-434") == ["Tool34/434"]
+    assert len(list(top.glob("containers/*/*.html"))) == 500
 
 
 def test_odd_containers_have_pages_that_fit_a_narrow_screen(browser: Browser, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import re
 import shutil
 import stat
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -359,9 +359,12 @@ Its trials with killed or concurrent processes and with full disks are in test_p
 
 
 @pytest.fixture(scope="module")
-def busy_site(published_sites: Callable[[str], Site]) -> Site:
+def busy_site(published_sites: Callable[[str], Site]) -> Iterator[Site]:
     """A site with Toy 1.0 published, for trials that do not change it."""
-    return as_published(published_sites("lmod"))
+    site = as_published(published_sites("lmod"))
+    yield site
+    assert site.loaded("Toy/1.0") == "one"
+    assert site.does("verify", "Toy/1.0")
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
@@ -369,8 +372,6 @@ def test_faults_that_break_other_tools_do_not_break_us(
     busy_site: Site, images: list[Path], tmp_path: Path, row: Row
 ) -> None:
     row(busy_site, images[0], tmp_path)
-    assert busy_site.loaded("Toy/1.0") == "one"
-    assert busy_site.does("verify", "Toy/1.0")
 
 
 def written_as_planned(site: Site, image: Path, *more: str | Path) -> tuple[str, list[str]]:
