@@ -34,10 +34,10 @@ def plant_on_nodes(top: Path, path: str) -> dict[str, str]:
 
     The caller adds FAULTS, which lists them: "nid002=full:/tmp:1m nid003=mask:0".
     """
-    for name in ("bin", "clock", "bound/data", "local/mine"):
+    for name in ("bin", "bound/data", "local/mine"):
         (top / name).mkdir(parents=True, exist_ok=True)
     shutil.copy(HERE / "python3", top / "bin")
-    (top / "clock" / "sitecustomize.py").write_text(CLOCK)
+    (top / "clock.py").write_text(CLOCK)
     site = top / "checked.toml"
     site.write_text(CHECKED.format(top=top, cores=os.cpu_count()))
     own = {"PATH": f"{top / 'bin'}:{path}", "HPCMOD_SITE": str(site), "TOP": str(top)}

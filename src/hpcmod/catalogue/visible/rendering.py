@@ -159,7 +159,8 @@ def _render_record(before: str, plan: InstallPlan, scripts: Mapping[str, str], t
     record = parse_install_record(before.encode())
     files = tuple((name, "") for name in scripts)
     own = describe_own_packages(plan)
-    return render_install_record(replace(record, hpcmod=tool, site=plan.site.name, files=files, own_packages=own))
+    made_for = replace(record, site=plan.site.name, profile=plan.site.profile)
+    return render_install_record(replace(made_for, hpcmod=tool, files=files, own_packages=own))
 
 
 def stamp(record: str, rendering: str) -> str:

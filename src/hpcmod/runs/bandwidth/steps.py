@@ -10,7 +10,8 @@ from pathlib import Path
 from hpcmod.compat import find_image_mpi
 from hpcmod.core.errors import HpcmodError
 from hpcmod.core.process import Completed, run
-from hpcmod.images import read_commands
+from hpcmod.core.values.facts import COMMAND
+from hpcmod.images import find_entry, read_commands
 from hpcmod.jobs.values.allocation import Allocation
 from hpcmod.jobs.values.layout import make_layout
 from hpcmod.jobs.values.request import JobRequest
@@ -104,6 +105,7 @@ def make_benchmark_steps(
     partition = allocation.partition
     mpi = find_image_mpi(container, site, os.environ) if request.library == NCCL_TESTS else ""
     runtime = Path(find_runtime(os.environ) or "singularity").name
+    entry = find_entry(Path(container.image.path)) if site.launcher.verb == "run" else COMMAND
     for program in _make_programs(request, site):
         job = JobRequest(
             program=program,
@@ -115,6 +117,7 @@ def make_benchmark_steps(
             launcher=BY_TASKS,
             options=(("partition", partition),) if partition else (),
             image_mpi=mpi,
+            entry=entry,
             runtime=runtime,
         )
         layout = make_layout(job, site)

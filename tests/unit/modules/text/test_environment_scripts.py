@@ -150,6 +150,7 @@ def test_the_runtime_passes_gpus_only_on_a_node_that_has_them(verb: str, tmp_pat
         pytest.param(
             "shell", ["exec", "--nv", "-B", "/a b:/c", "SIF", "FIRST", "bash", "x", "--", "$y", ""], id="shell"
         ),
+        pytest.param("run", ["run", "--nv", "-B", "/a b:/c", "SIF", "x", "--", "$y", ""], id="run"),
     ],
 )
 def test_the_runtime_gets_options_image_and_arguments_word_by_word(
