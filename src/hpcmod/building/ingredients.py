@@ -22,7 +22,7 @@ from hpcmod.core.fs.tree import write_file
 from hpcmod.core.lock import hold, tidy
 from hpcmod.core.values.reference import ImageReference
 from hpcmod.images import Progress, file_sha256, open_root
-from hpcmod.images.acquire.fetch import fetch_file
+from hpcmod.images.acquire.fetch import FileRequest, fetch_file
 from hpcmod.images.registry import resolve
 from hpcmod.images.web.repository import Access
 
@@ -270,7 +270,7 @@ def _download(source: Download, store: SourceStore, progress: Progress | None) -
     store.downloads.mkdir(parents=True, exist_ok=True)
     final = store.downloads / source.file_name
     with scratch(final, resumable=True) as made:
-        fetch_file(source.url, made.path, checksum=source.sha256 or None, progress=progress, tell=store.tell)
+        fetch_file(FileRequest(source.url, made.path, source.sha256 or None), progress=progress, tell=store.tell)
         made.put()
     return final
 

@@ -31,14 +31,11 @@ def make_options(
     environ: Mapping[str, str],
     *,
     tool: str,
-    checksum: str | None = None,
-    compression: str = "",
-    max_memory: int = 0,
     use_cache: bool = True,
     allow_http: bool = False,
     tell: Callable[[str], None] = lambda _: None,
 ) -> ObtainOptions:
-    """Make the options from the site profile, the environment, and the command line.
+    """Make the options from the site profile and the environment.
 
     Parameters
     ----------
@@ -46,10 +43,6 @@ def make_options(
         HPCMOD_CACHE, HPCMOD_MAX_MEMORY and the usual variables for caches are read; child processes get all.
     tool
         Name and version of this program.
-    compression
-        Overrides `images.compression` of the profile.
-    max_memory
-        Most MB for the entries of an image during conversion; 0 for $HPCMOD_MAX_MEMORY or the default.
 
     Raises
     ------
@@ -60,15 +53,11 @@ def make_options(
         architecture=architecture_name(platform.machine()),
         tool=tool,
         environ=environ,
-        checksum=checksum,
         policy=site.trust,
         striping=site.images.striping,
         cache=open_cache(site, environ) if use_cache else None,
         access=Access(allow_http=allow_http, announce=cache(tell)),  # once per message
-        conversion=_with_memory(
-            parse_compression(compression or site.images.compression),
-            max_memory or environ.get("HPCMOD_MAX_MEMORY", ""),
-        ),
+        conversion=make_conversion(site, environ),
         tell=tell,
     )
 
@@ -90,10 +79,28 @@ def parse_compression(text: str) -> ConvertOptions:
     return ConvertOptions(compression=chosen.name, level=chosen.level)
 
 
-def _with_memory(options: ConvertOptions, megabytes: int | str) -> ConvertOptions:
-    if megabytes == "":
+def make_conversion(
+    site: Site, environ: Mapping[str, str], *, compression: str | None = None, max_memory: int | None = None
+) -> ConvertOptions:
+    """Make the options of a conversion.
+
+    Parameters
+    ----------
+    compression
+        Overrides `images.compression` of the profile.
+    max_memory
+        Most MB for the entries of an image; it overrides $HPCMOD_MAX_MEMORY.
+
+    Raises
+    ------
+    HpcmodError
+        If the compressor or level is unknown, its library is missing, or the memory is not a number.
+    """
+    options = parse_compression(compression or site.images.compression)
+    megabytes = str(max_memory or environ.get("HPCMOD_MAX_MEMORY", ""))
+    if not megabytes:
         return options
-    if not re.fullmatch(r"[1-9][0-9]{0,8}", str(megabytes)):
+    if not re.fullmatch(r"[1-9][0-9]{0,8}", megabytes):
         raise BadInputError(f"HPCMOD_MAX_MEMORY is {megabytes!r}, expected a number of MB", "HPCMOD_MAX_MEMORY=2000")
     return replace(options, most_memory=int(megabytes) * 10**6)
 

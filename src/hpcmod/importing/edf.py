@@ -112,9 +112,13 @@ def convert_edf(edf: EnvironmentFile, path: Path, image: str = "") -> ImportedEa
         description=f"Environment {name}: {reference.repository.rpartition('/')[2]} from {reference.registry}",
         url="",
         commands=None,
-        environment=_environment(edf, said),
     )
-    easyconfig = replace(easyconfig, bind_paths=_binds(edf, said), netstack=_netstack(dict(edf.annotations), said))
+    easyconfig = replace(
+        easyconfig,
+        environment=tuple(_environment(edf, said)),
+        bind_paths=_binds(edf, said),
+        netstack=_netstack(dict(edf.annotations), said),
+    )
     _report_devices(edf, said)
     _report_start(edf, said)
     said.left_out += [*left_out, *(f"the unknown key {key}" for key in edf.unknown)]

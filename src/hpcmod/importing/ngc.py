@@ -79,14 +79,15 @@ def convert_module(text: str, path: Path) -> ImportedEasyconfig:
     listed = [_string(*found) for found in re.findall(_STRING, programs[1])] if programs else []
     said = Findings(notes=[] if reference.pinned else [UNPINNED])
     start = _start(code, texts, said)
+    starts_program = not start or _STARTS_PROGRAM.search(code)
+    commands = {name: (*start, name) if starts_program else start for name in listed}
     easyconfig, left_out = describe_registry_image(
         name,
         version,
         reference,
         description=whatis.get("description", ""),
         url=whatis.get("url", ""),
-        commands=listed if programs else None,
-        words={one: (*start, one) if _STARTS_PROGRAM.search(code) else start for one in listed} if start else None,
+        commands=commands if programs else None,
     )
     easyconfig = replace(easyconfig, **_settings(code, said))
     notes = said.notes

@@ -153,18 +153,14 @@ def describe_registry_image(
     *,
     description: str,
     url: str,
-    commands: Iterable[str] | None,
-    words: Mapping[str, tuple[str, ...]] | None = None,
-    environment: Iterable[tuple[str, str]] = (),
+    commands: Mapping[str, tuple[str, ...]] | None,
 ) -> tuple[EasyconfigText, list[str]]:
     """Return the easyconfig of an image in a registry, and notes on what cannot be converted.
 
     Parameters
     ----------
     commands
-        Commands to wrap; None: the default ones that the image has.
-    words
-        Arguments of the commands that run something other than the program of their name.
+        Commands to wrap, each with the program that it runs and its arguments; None: the default ones of the image.
 
     Raises
     ------
@@ -181,8 +177,9 @@ def describe_registry_image(
         description=line or f"{name} {version}, from {reference.registry}",
         homepage=homepage,
         wrapped_commands=None if commands is None else wrapped,
-        command_words=tuple((command, words[command]) for command in wrapped if command in words) if words else (),
-        environment=tuple(environment),
+        command_words=tuple((name, commands[name]) for name in wrapped if commands[name] != (name,))
+        if commands
+        else (),
         moduleclass="tools",
     )
     return easyconfig, [*of_commands, *of_description, *of_homepage]

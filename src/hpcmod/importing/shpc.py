@@ -100,11 +100,12 @@ def _convert_tag(recipe: ContainerYaml, tag: str, digest: str, path: Path) -> Im
         description=recipe.description,
         url=recipe.url,
         commands=commands,
-        words={name: words for name, words in commands.items() if words != (name,)},
-        environment=[pair for pair in recipe.environment if not why_no_variable(*pair)],
     )
-    if recipe.maintainer:
-        easyconfig = replace(easyconfig, parameters=(("upstream_contacts", [recipe.maintainer]),))
+    easyconfig = replace(
+        easyconfig,
+        environment=tuple(pair for pair in recipe.environment if not why_no_variable(*pair)),
+        parameters=(("upstream_contacts", [recipe.maintainer]),) if recipe.maintainer else (),
+    )
     _report(recipe, said)
     other = _OTHER_MACHINE.search(tag)
     if other:

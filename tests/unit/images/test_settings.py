@@ -10,7 +10,7 @@ import pytest
 
 from hpcmod.core.errors import HpcmodError, LackingError
 from hpcmod.core.values.trust import TrustPolicy
-from hpcmod.images.settings import make_options, open_cache, parse_compression
+from hpcmod.images.settings import make_conversion, make_options, open_cache, parse_compression
 from hpcmod.machine.values.site import Images, Site
 
 SITE = Site("x")
@@ -91,9 +91,10 @@ def test_the_users_options_override_the_profile(tmp_path: Path) -> None:
     policy = TrustPolicy(("digest",))
     site = Site("x", images=Images(compression="gzip:1"), trust=policy)
     plain = make_options(site, {"HOME": str(tmp_path)}, tool="t")
-    asked = make_options(site, {}, tool="t", compression="zstd:2", use_cache=False, allow_http=True)
+    asked = make_options(site, {}, tool="t", use_cache=False, allow_http=True)
     assert (plain.conversion.level, plain.policy, plain.access.allow_http) == (1, policy, False)
-    assert (asked.conversion.compression, asked.cache, asked.access.allow_http) == ("zstd", None, True)
+    assert (asked.cache, asked.access.allow_http) == (None, True)
+    assert make_conversion(site, {}, compression="zstd:2").compression == "zstd"
 
 
 def test_a_cache_that_cannot_get_its_group_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

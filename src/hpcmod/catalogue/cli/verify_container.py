@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import nullcontext, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -80,13 +80,9 @@ def verify(
         _verify_container(image, site=site, repeat=checks, as_json=as_json)
     from hpcmod.images import make_options, verify_image
 
-    options = make_options(
-        machine.find_machine(None, os.environ, flag=site).site,
-        os.environ,
-        tool=f"hpcmod {hpcmod.__version__}",
-        checksum=parse_sha256(checksum) if checksum else None,
-        allow_http=allow_http,
-    )
+    profile = machine.find_machine(None, os.environ, flag=site).site
+    options = make_options(profile, os.environ, tool=f"hpcmod {hpcmod.__version__}", allow_http=allow_http)
+    options = replace(options, checksum=parse_sha256(checksum) if checksum else None)
     names = tuple(str(key.absolute()) for key in keys)
     with ProgressLine(image) if not as_json else nullcontext() as progress:
         found = verify_image(reference, options=options, keys=names, progress=progress)

@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hpcmod.core.errors import BusyError, HpcmodError, LackingError, RemoteError, VerificationError
 from hpcmod.core.values.reference import check_address, redact
@@ -44,16 +44,30 @@ class FetchResult:
     """Bytes reused from an earlier, interrupted download."""
 
 
+class FileRequest(NamedTuple):
+    """A file to download, and to which temporary path."""
+
+    url: str
+    """https; http only for this machine, or with `allow_http`. A user and password in it are sent to that server
+    only, and never shown in messages."""
+    partial: Path
+    """Temporary path, the same each time. An interrupted download leaves it, with a note beside it, and the next
+    download of that address resumes there. It is removed if the content is wrong or the disk is full."""
+    checksum: str | None = None
+    """Expected sha256 of the file."""
+    keep_note: bool = False
+    """Whether the note (`note_of`) is kept beside the complete file too, so that as long as both exist, the next
+    download only asks the server whether the file has changed."""
+    allow_http: bool = False
+    check_head: Callable[[bytes], None] = lambda _: None
+    """Called with the first HEAD bytes of the file before the rest is downloaded; raises an error if invalid."""
+
+
 def fetch_file(
-    url: str,
-    partial: Path | str,
+    request: FileRequest,
     *,
-    checksum: str | None = None,
     session_factory: Callable[[], requests.Session] = open_session,
     progress: Progress | None = None,
-    keep_note: bool = False,
-    allow_http: bool = False,
-    check_head: Callable[[bytes], None] = lambda _: None,
     sleep: Callable[[float], None] = time.sleep,
     tell: Callable[[str], None] = lambda _: None,
 ) -> FetchResult:
@@ -61,23 +75,10 @@ def fetch_file(
 
     Parameters
     ----------
-    url
-        https; http only for this machine, or with `allow_http`. A user and password in it are sent to that server
-        only, and never shown in messages.
-    partial
-        Temporary path, the same each time. An interrupted download leaves it, with a note beside it, and the next
-        download of that address resumes there. It is removed if the content is wrong or the disk is full.
-    checksum
-        Expected sha256 of the file.
     session_factory
         Returns the session for all requests.
     progress
         Called with the bytes done and the total (0 if unknown), at most ten times a second.
-    keep_note
-        Keep the note (`note_of`) beside the complete file too, so that as long as both exist, the next download only
-        asks the server whether the file has changed.
-    check_head
-        Called with the first bytes of the file, up to 4 KiB, before the rest is downloaded; raises an error if invalid.
     sleep
         Sleeps for the given seconds before the next attempt.
     tell
@@ -96,14 +97,11 @@ def fetch_file(
     HpcmodError
         If the sha256 differs, the file does not fit, or cannot be written.
     """
-    check_address(url, allow_http=allow_http)
-    expected = parse_sha256(checksum) if checksum is not None else None
+    check_address(request.url, allow_http=request.allow_http)
     with closing(session_factory()) as session:
-        client = Client(session, allow_http=allow_http)
-        fetch = _Fetch(url, Path(partial), keep_note=keep_note, expected=expected, client=client, progress=progress)
-        fetch.check_head = check_head
+        fetch = _Fetch(request, Client(session, allow_http=request.allow_http), progress)
         with _disk_faults(fetch), _alone(fetch):
-            return insist(fetch.attempt, url, done=lambda: fetch.done, sleep=sleep, tell=tell)
+            return insist(fetch.attempt, request.url, done=lambda: fetch.done, sleep=sleep, tell=tell)
 
 
 def note_of(partial: Path) -> Path:
@@ -114,31 +112,19 @@ def note_of(partial: Path) -> Path:
 class _Fetch:
     """The download of one file: the bytes at the temporary path, and their hash."""
 
-    def __init__(
-        self,
-        url: str,
-        partial: Path,
-        *,
-        keep_note: bool,
-        expected: str | None,
-        client: Client,
-        progress: Progress | None,
-    ) -> None:
-        self.partial = partial
+    def __init__(self, request: FileRequest, client: Client, progress: Progress | None) -> None:
+        self.partial = request.partial
+        self.note = note_of(request.partial)
         self.done = 0
         """Bytes at the temporary path that have been hashed."""
         self.total = 0
         """Size of the complete file in bytes; 0 if unknown."""
-        self.check_head: Callable[[bytes], None] = lambda _: None
-        """Called with the first bytes of the file."""
-        self._url = url
-        self._keep_note = keep_note
-        self._expected = expected
+        self._request, self._url = request, request.url
+        self._expected = parse_sha256(request.checksum) if request.checksum is not None else None
         self._client = client
         self._progress = progress
         self._sha256 = hashlib.sha256()
         self._resumed_from = 0
-        self.note = note_of(partial)
 
     def attempt(self) -> FetchResult:
         """Request and receive the missing bytes.
@@ -256,7 +242,7 @@ class _Fetch:
         if self.done + len(chunk) < HEAD:
             return
         try:
-            self.check_head((os.pread(file.fileno(), self.done, 0) + chunk)[:HEAD])
+            self._request.check_head((os.pread(file.fileno(), self.done, 0) + chunk)[:HEAD])
         except HpcmodError:
             self.forget()
             raise
@@ -273,7 +259,7 @@ class _Fetch:
             if resumed:  # the partial download may be the cause
                 raise Retry("the resumed download has the wrong sha256") from err
             raise
-        if not self._keep_note:
+        if not self._request.keep_note:
             self.note.write_text("")
         return FetchResult(found, self.done, self._resumed_from)
 

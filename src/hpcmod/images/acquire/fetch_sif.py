@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hpcmod.core.values.reference import OCI_KINDS, ImageReference, redact
 from hpcmod.core.values.trust import ANYTHING, TrustEvidence, TrustPolicy, TrustRule
-from hpcmod.images.acquire.fetch import fetch_file
+from hpcmod.images.acquire.fetch import FileRequest, fetch_file
 from hpcmod.images.cache import Cache
 from hpcmod.images.convert import ConvertOptions, convert_image
 from hpcmod.images.copy import copy_image
@@ -198,16 +198,15 @@ def _copy_path(task: FetchTask) -> FetchedSif:
 
 def _fetch_url(task: FetchTask) -> FetchedSif:
     options, shown = task.options, task.reference.canonical
-    fetched = fetch_file(
+    request = FileRequest(
         task.reference.text,
         task.staged,
-        keep_note=True,
         checksum=options.checksum,
-        progress=task.progress,
+        keep_note=True,
         allow_http=options.access.allow_http,
         check_head=partial(check_start, redact(task.reference.text)),
-        tell=options.tell,
     )
+    fetched = fetch_file(request, progress=task.progress, tell=options.tell)
     if options.checksum is None:
         options.tell(f"{shown}: no checksum was given; the file has sha256:{fetched.sha256}")
     return FetchedSif(fetched.sha256)

@@ -99,22 +99,17 @@ def fetch(flags: FetchFlags) -> None:
       hpcmod fetch -o torch.sif --checksum 3f79...d1 https://example.org/torch.sif
     """
     from hpcmod.images.acquire.obtain import obtain
-    from hpcmod.images.settings import make_options
+    from hpcmod.images.settings import make_conversion, make_options
 
     reference = recognize(ImageReference.parse(flags.image.rstrip("/") or flags.image))
     _check_exists(reference, flags.image)
     out = flags.output or Path(reference.file_name)
     out = out / reference.file_name if out.is_dir() else out
-    options = make_options(
-        machine.find_machine(None, os.environ, flag=flags.site).site,
-        os.environ,
-        tool=TOOL,
+    site = machine.find_machine(None, os.environ, flag=flags.site).site
+    options = replace(
+        make_options(site, os.environ, tool=TOOL, use_cache=not flags.no_cache, allow_http=flags.allow_http, tell=tell),
         checksum=parse_sha256(flags.checksum) if flags.checksum else None,
-        use_cache=not flags.no_cache,
-        tell=tell,
-        compression=flags.compression or "",
-        max_memory=flags.max_memory or 0,
-        allow_http=flags.allow_http,
+        conversion=make_conversion(site, os.environ, compression=flags.compression, max_memory=flags.max_memory),
     )
     if flags.dry_run:
         _print_fetch_plan(reference, out, options, flags.as_json)

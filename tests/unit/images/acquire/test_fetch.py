@@ -23,7 +23,7 @@ from hpcmod.core.errors import (
     VerificationError,
 )
 from hpcmod.images.acquire import fetch as fetching
-from hpcmod.images.acquire.fetch import FetchResult, fetch_file, note_of
+from hpcmod.images.acquire.fetch import FetchResult, FileRequest, fetch_file, note_of
 from tests.unit.images.file_server import Answer, Server, serve
 
 pytestmark = pytest.mark.slow
@@ -54,7 +54,8 @@ def fetch(server: Server, partial: Path, waits: list[float]) -> Any:
     """Fetch the served file; waits are recorded instead of slept."""
 
     def call(url: str | None = None, **options: Any) -> FetchResult:
-        return fetch_file(url or server.url, partial, **{"sleep": waits.append, **options})
+        asked = {name: options.pop(name) for name in FileRequest._fields if name in options}
+        return fetch_file(FileRequest(url or server.url, partial, **asked), **{"sleep": waits.append, **options})
 
     return call
 
@@ -200,7 +201,7 @@ def test_a_wrong_checksum_leaves_nothing(fetch: Any, server: Server, partial: Pa
 @pytest.mark.parametrize("url", ["http://192.0.2.1/x.sif", "ftp://host/x", "x.sif", "https:///x", "https://[x/y", ""])
 def test_addresses_that_are_not_fetched_are_refused(fetch: Any, url: str, partial: Path) -> None:
     with pytest.raises(BadInputError):
-        fetch_file(url, partial)
+        fetch_file(FileRequest(url, partial))
 
 
 def test_no_message_holds_a_key(fetch: Any, server: Server, partial: Path) -> None:
@@ -249,7 +250,7 @@ def test_a_disk_that_fills_up_leaves_no_files(fetch: Any, partial: Path, monkeyp
 
 def test_a_missing_directory_is_reported(server: Server, tmp_path: Path) -> None:
     with pytest.raises(LackingError, match="No such file"):
-        fetch_file(server.url, tmp_path / "none" / "x")
+        fetch_file(FileRequest(server.url, tmp_path / "none" / "x"))
 
 
 def test_two_at_once_do_not_mix(fetch: Any, partial: Path) -> None:
