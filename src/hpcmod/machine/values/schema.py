@@ -238,7 +238,8 @@ SCHEMA: Mapping[str, Key] = {
     "launcher.verb": Key(
         check.one_of("exec", "run"),
         "`exec` or `run`",
-        "verb of the container runtime; `run` if images need their own entry script, e.g. to use the host's libraries",
+        "verb of the container runtime; `run` if images need their own entry script, e.g. to use the host's libraries: "
+        "jobs use it for images whose run script starts a program",
     ),
     "launcher.srun": Key(check.options, "list of strings", "flags that every srun needs here"),
     "launcher.cpu_bind": Key(
