@@ -55,7 +55,6 @@ DATA = "/flash/project_465000001/data-sets/data-resnet-small.tar"
 SHAPES = {
     "lumi-5.sh": (2, 8),
     "lumi-9.sh": (1, 8),
-    "marenostrum5-3.sh": (2, 4),
     "frontier-3.sh": (2, 8),
     "cray-ex-2.sh": (2, 4),
 }

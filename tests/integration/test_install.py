@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from hpcmod.core.cli.reference.man import man_pages
 from tests.integration.conftest import (
     LUMI_EASYCONFIG,
     LUMI_IMAGE,
@@ -116,6 +118,11 @@ def wheel(stack: Stack, checkout: Path, tmp_path_factory: pytest.TempPathFactory
     assert done.returncode == 0, done.stdout + done.stderr
     (built,) = top.glob("hpcmod-*.whl")
     return built
+
+
+def test_the_wheel_contains_the_man_pages(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {Path(name).name for name in names if "/share/man/man1/" in name} == set(man_pages())
 
 
 def make_venv(stack: Stack, root: Path, library: Path) -> Venv:

@@ -81,7 +81,7 @@ SUFFIXES = (".sif", ".eb", ".toml", ".sh")
 BY_NAME = ("bake", "build", "bundle", "doctor", "fetch", "info", "install", "job", "lint", "publish")
 """Verbs that read a file according to its suffix: they get each kind of bad file with two suffixes, in turn.
 
-Other verbs get each kind of bad file once, with the suffixes in turn.
+Other verbs get every second kind of bad file once, with the suffixes in turn: they read files with the same functions.
 """
 
 
@@ -147,9 +147,10 @@ def first_files_only(monkeypatch: pytest.MonkeyPatch) -> None:
 def suffixes_of(kind: str, name: str) -> dict[str, bool]:
     """Return the suffixes of a verb's bad files of one kind, each with whether options get that file as well."""
     number = list(KINDS).index(kind) + list(COMMANDS).index(name)
+    if name.split()[0] not in BY_NAME:
+        return {} if number % 2 else {SUFFIXES[number // 2 % len(SUFFIXES)]: True}
     turn, next_turn = SUFFIXES[number % len(SUFFIXES)], SUFFIXES[(number + 1) % len(SUFFIXES)]
-    of_arguments = (turn, next_turn) if name.split()[0] in BY_NAME else (turn,)
-    return {suffix: suffix == turn for suffix in of_arguments}
+    return {turn: True, next_turn: False}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -173,7 +174,6 @@ def test_every_verb_is_given_a_file_of_each_name() -> None:
         assert set(turns) == set(SUFFIXES), name
     for kind in KINDS:
         assert {suffix for name in COMMANDS for suffix in suffixes_of(kind, name)} == set(SUFFIXES), kind
-        assert all(any(suffixes_of(kind, name).values()) for name in COMMANDS), kind
     assert set(BY_NAME) <= {name.split()[0] for name in COMMANDS}
 
 

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import sys
-import zipfile
 from functools import cache
-from pathlib import Path
-
-import pytest
 
 from hpcmod.core.cli.reference import man
 from hpcmod.core.cli.reference.commands import every_command, names_of, options_of
 from hpcmod.core.cli.reference.man import escape
-from tests.stack import CHECKOUT, run
 
 
 @cache
@@ -51,16 +43,3 @@ def test_examples_keep_their_lines() -> None:
 def test_text_that_roff_would_interpret_is_escaped() -> None:
     assert escape(".so /etc/passwd") == "\\&.so /etc/passwd"
     assert escape(r"a\fB 'b'") == r"a\efB \(aqb\(aq"
-
-
-@pytest.mark.slow
-def test_the_wheel_contains_the_pages(tmp_path: Path) -> None:
-    """Build it in a copy, without pip's isolation, because this environment has what the build needs."""
-    copy = tmp_path / "checkout"
-    shutil.copytree(CHECKOUT, copy, ignore=shutil.ignore_patterns(".git", "__pycache__", "docs", "tests", "build"))
-    pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index"]
-    built = run([*pip, "-w", str(tmp_path), str(copy)], os.environ)
-    assert built.returncode == 0, built.stderr
-    (wheel,) = tmp_path.glob("hpcmod-*.whl")
-    names = zipfile.ZipFile(wheel).namelist()
-    assert {Path(name).name for name in names if "/share/man/man1/" in name} == set(man_pages())
