@@ -88,16 +88,15 @@ find_own_packages() {
   [[ ! $state ]] || REPLY=$place/states/$state-$_packages_tag.squashfs
   [[ ! -e $REPLY ]] || return 0
   REPLY=''
-  # loading the module has already printed this
-  [[ ${_HPCMOD_CONTAINER-} != *" $_module" ]] || return 0
-  if [[ ! -d $place ]]; then
-    [[ ! $choice || $name == /* ]] || problem="you have no set of packages \`$name\`; see: hpcmod packages $container"
+  if [[ $choice && ! -d $place && ! ($name == /* && -d $name) ]]; then
+    problem="you have no set of packages \`$name\`; see: hpcmod packages $container"
   elif [[ $state ]]; then
-    problem="state $state of your packages \`$name\` does not fit this image, so they are off; see: hpcmod packages --history $container"
-  elif has_other_packages "$place"; then
-    problem="your packages \`$name\` were made for another image, so they are off; to make them fit: hpcmod rebase $container"
+    problem="your packages \`$name\` have no state $state that fits this image; see: hpcmod packages $container --history"
   fi
-  [[ ! $problem ]] || warn "$problem"
+  [[ ! $problem ]] || stop 3 "HPCMOD_PACKAGES=$choice: $problem; to run without your packages: HPCMOD_PACKAGES=none"
+  # loading the module has already printed this
+  [[ ${_HPCMOD_CONTAINER-} != *" $_module" ]] && has_other_packages "$place" || return 0
+  warn "your packages \`$name\` were made for another image, so they are off; to make them fit: hpcmod rebase $container"
 }
 
 has_other_packages() { # DIRECTORY

@@ -76,15 +76,15 @@ function files.own_packages(own)
     local known, entries, directory = pcall(lfs.dir, place)
     if not known then
         if not is_path and chosen ~= "" then
-            message("you have no set of packages `" .. name .. "`; see: hpcmod packages " .. own.name)
+            message("you have no set of packages `" .. name .. "`, so no container will start; see: hpcmod packages " .. own.name)
         end
         return
     end
     local has_other = false
     for entry in entries, directory do has_other = has_other or string.find(entry, "^active%-") ~= nil end
     if state then
-        message("state " .. state .. " of your packages `" .. name
-            .. "` does not fit this image, so they are off; see: hpcmod packages --history " .. own.name)
+        message("your packages `" .. name .. "` have no state " .. state
+            .. " that fits this image, so no container will start; see: hpcmod packages --history " .. own.name)
     elseif has_other then
         message("your packages `" .. name .. "` were made for another image, so they are off; to make them fit: hpcmod rebase "
             .. own.name)

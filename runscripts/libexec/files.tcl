@@ -126,9 +126,9 @@ proc hpcmod::own_packages {container fits} {
     if {[file exists $file]} { return $file }
     set said ""
     if {![file isdirectory $place]} {
-        if {!$is_path && $chosen ne ""} { set said "you have no set of packages `$name`; see: hpcmod packages" }
+        if {!$is_path && $chosen ne ""} { set said "you have no set of packages `$name`, so no container will start; see: hpcmod packages" }
     } elseif {$state ne ""} {
-        set said "state $state of your packages `$name` does not fit this image, so they are off; see: hpcmod packages --history"
+        set said "your packages `$name` have no state $state that fits this image, so no container will start; see: hpcmod packages --history"
     } elseif {[llength [glob -nocomplain -directory $place -types {} -- active-*]]} {
         set said "your packages `$name` were made for another image, so they are off; to make them fit: hpcmod rebase"
     }

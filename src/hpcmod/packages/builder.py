@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,6 +37,8 @@ class Builder:
     """Node-local directory for pip's files."""
     now: str
     user: str
+    tell: Callable[[str], None] = lambda _: None
+    """Told what takes long."""
 
 
 def container_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -52,7 +54,9 @@ def container_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return {**kept, **prefixed}
 
 
-def make_builder(environ: Mapping[str, str], *, starts: bool = True) -> Builder:
+def make_builder(
+    environ: Mapping[str, str], *, starts: bool = True, tell: Callable[[str], None] = lambda _: None
+) -> Builder:
     """Return the tools and directories of this machine that building a state needs.
 
     Parameters
@@ -73,7 +77,7 @@ def make_builder(environ: Mapping[str, str], *, starts: bool = True) -> Builder:
             "Add apptainer or singularity to PATH, or run this on a node that has one.",
         )
     temporary = Path(environ.get("TMPDIR") or _DEFAULT_TEMPORARY)
-    return Builder(runtime or "", environ, temporary, now_text(), getpass.getuser())
+    return Builder(runtime or "", environ, temporary, now_text(), getpass.getuser(), tell)
 
 
 def _without_module(environ: Mapping[str, str]) -> str:

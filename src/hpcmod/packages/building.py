@@ -3,38 +3,42 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import importlib.util
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hpcmod.core.errors import LackingError, VerificationError
+from hpcmod.core.errors import HpcmodError, LackingError, VerificationError
 from hpcmod.core.fs.reading import read_file
 from hpcmod.core.fs.replacing import replacing, scratch
 from hpcmod.core.fs.temporary import clear_leftovers
-from hpcmod.core.process import run
+from hpcmod.core.process import follow, run
 from hpcmod.images import Need, check_room, file_sha256, pack_directory, unpack
 from hpcmod.machine.values.bind import Bind
 from hpcmod.modules.user_layer import write_venv
 from hpcmod.modules.values.place import SOURCE_TIME, USER_LAYER_IN_CONTAINER, state_file
 from hpcmod.packages.builder import Builder, container_environment
 from hpcmod.packages.pip_settings import find_settings, find_unread
+from hpcmod.packages.programs import copy_programs, read_pip_lists
 from hpcmod.packages.sets import PackageSet
 from hpcmod.packages.values.compare import find_in_image
 from hpcmod.packages.values.conda import CondaPart
 from hpcmod.packages.values.lockfile import find_changed
 from hpcmod.packages.values.plan import OWN_PIP, PackageTarget, StatePlan
 from hpcmod.packages.values.report import explain_failure, explain_full, parse_pip_report
-from hpcmod.packages.values.requirement import normalize_package, without_credentials, without_logins
+from hpcmod.packages.values.requirement import without_credentials, without_logins
 from hpcmod.packages.values.state import Locked, State
 
 _SCRATCH = "hpcmod-packages"
 _REPORT_LIMIT = 256 << 20  # bytes of pip's report
-_RECORD_LIMIT = 64 << 20  # bytes of a package's list of files
+_LOG_LIMIT = 64 << 20  # bytes of what pip prints
 _PACKED_MODE = 0o444
+_SILENCE = 10.0  # seconds between two lines about pip
+_DOING = ("Collecting ", "Downloading ", "Building ", "Installing ")
+_LONGEST_TOLD = 120  # characters
 _PROJECT = ("pyproject.toml", "setup.py")
 """Files of which a directory with the source of a package has one."""
 
@@ -60,6 +64,9 @@ def build_state(
     check_room_for(plan.target, found)
     with scratch_layer(builder.temporary) as layer:
         _write_venv(plan, layer)
+        if plan.lines or plan.conda.requirements:
+            with contextlib.suppress(HpcmodError):  # pip cannot start in a damaged image, and says why
+                copy_programs(plan.target, layer / plan.target.venv_path)
         _place_files(plan, layer, found)
         plan = _install_conda(plan, layer, builder)
         locked = _install(plan, layer, builder) if plan.lines else ()
@@ -104,10 +111,10 @@ def pack_layer(plan: StatePlan, locked: tuple[Locked, ...], layer: Path, found: 
     packages = venv / "lib" / f"python{plan.target.python.version}" / "site-packages"
     if locked or plan.conda.packages:
         _compile(plan, layer, packages, builder)
-    sizes = _read_sizes(packages)
+    sizes, programs = read_pip_lists(packages)
     state = _make_state(plan, tuple(replace(one, size=sizes.get(one.name, 0)) for one in locked), builder)
     size, sha256 = _pack(layer, plan, found)
-    return replace(state, size=size, sha256=sha256)
+    return replace(state, programs=programs, size=size, sha256=sha256)
 
 
 @dataclass(frozen=True)
@@ -189,13 +196,27 @@ def _run_pip(plan: StatePlan, layer: Path, builder: Builder, *more: str) -> tupl
     work = layer / ".hpcmod"
     for name, lines in (("requirements", plan.requirements_file), ("constraints", plan.constraints_file)):
         (work / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    argv = [*_container(plan, layer, builder), *plan.argv, *more]
-    done = run(argv, env=container_environment(builder.environ), stdin="", tied=True)
-    if done.status != 0:
-        said = f"{done.stdout}\n{done.stderr}"
+    argv, log = [*_container(plan, layer, builder), *plan.argv, *more], work / "pip.log"
+    environ = container_environment(builder.environ)
+    if follow(argv, log=log, env=environ, cwd=layer, on_line=_Progress(builder.tell), tied=True) != 0:
+        said = read_file(log, _LOG_LIMIT).decode(errors="replace")
         raise explain_failure(plan, said, temporary=str(builder.temporary), unread=find_unread())
     report = work / "report.json"
     return parse_pip_report(read_file(report, _REPORT_LIMIT), plan.parent, builder.now)
+
+
+class _Progress:
+    """Tells from time to time what pip does, from the lines that it prints."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell, self._told, self._collected = tell, time.monotonic(), 0
+
+    def __call__(self, line: str) -> None:
+        doing = line.strip()
+        self._collected += doing.startswith("Collecting ")
+        if time.monotonic() - self._told >= _SILENCE and doing.startswith(_DOING):
+            self._told = time.monotonic()
+            self._tell(f"pip, {self._collected} packages so far: {without_logins(doing)[:_LONGEST_TOLD]}")
 
 
 def _container(plan: StatePlan, layer: Path, builder: Builder) -> list[str]:
@@ -248,17 +269,6 @@ def _compile(plan: StatePlan, layer: Path, packages: Path, builder: Builder) -> 
     full = explain_full(f"{done.stdout}\n{done.stderr}", str(builder.temporary)) if done.status != 0 else None
     if full:
         raise full
-
-
-def _read_sizes(packages: Path) -> dict[str, int]:
-    """Return the installed bytes of each package, by its normalized name, from the lists of files that pip writes."""
-    found = {}
-    for info in sorted(packages.glob("*.dist-info")):
-        with contextlib.suppress(OSError, ValueError, csv.Error):
-            rows = csv.reader(read_file(info / "RECORD", _RECORD_LIMIT).decode().splitlines())
-            name = normalize_package(info.name.split("-")[0])
-            found[name] = sum(int(row[2]) for row in rows if len(row) > 2 and row[2].isdigit())
-    return found
 
 
 def _make_state(plan: StatePlan, locked: tuple[Locked, ...], builder: Builder) -> State:

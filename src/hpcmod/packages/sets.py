@@ -34,6 +34,8 @@ _ORIGIN = ("parent", "image", "module", "user")
 """Fields that are also equal if a state is what an interrupted run of the same command recorded."""
 _LIMIT = 8 << 20  # bytes of a record
 _RECORD_MODE = 0o644
+_ALL_OTHERS = 0o1002
+"""Permissions of directories such as /tmp that a set below them does not get."""
 
 
 @dataclass(frozen=True)
@@ -270,9 +272,9 @@ def make_set(found: PackageSet, data: Path | None) -> None:
         If the set exists and its data is elsewhere.
     """
     if found.choice.directory:
-        parent = found.directory.parent
-        parent.mkdir(parents=True, exist_ok=True)
-        Tree(parent).make_directory(found.directory.name, mode=stat.S_IMODE(parent.stat().st_mode))
+        above = next(path for path in found.directory.parents if path.is_dir())  # its group may write a new set, too
+        mode = stat.S_IMODE(above.stat().st_mode) & ~_ALL_OTHERS
+        Tree(above).make_directory(found.directory.relative_to(above), mode=mode)
     elif data is None or data == found.directory:
         found.directory.mkdir(parents=True, exist_ok=True)
     else:

@@ -9,6 +9,6 @@ module load PyTorch/2.2.0-rocm-5.6.1-python-3.10-singularity-20240209
 
 singularity exec $SIF bash <<'END'
 $WITH_CONDA
-which python
+python -c "import sys; print(sys.base_prefix)"
 python -c 'import packaging; print(packaging.__name__)'
 END

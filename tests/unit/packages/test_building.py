@@ -87,7 +87,7 @@ def test_what_a_killed_run_left_in_the_temporary_directory_is_removed(
     found = write_set(tmp_path / "default")
     child = os.fork()
     if child == 0:
-        monkeypatch.setattr(building, "run", lambda *_, **__: os._exit(9))
+        monkeypatch.setattr(building, "follow", lambda *_, **__: os._exit(9))
         build_state(plan_of(found.directory, "x"), found, builder)
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9

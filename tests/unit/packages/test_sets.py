@@ -104,6 +104,17 @@ def test_a_shared_set_keeps_the_permissions_of_its_directory(tmp_path: Path) -> 
     assert modes == [0o2770, 0o2770]
 
 
+def test_the_group_of_a_project_may_write_a_set_in_a_new_directory(tmp_path: Path) -> None:
+    for mode, wanted in ((0o2770, 0o2770), (0o1777, 0o775)):
+        project = tmp_path / f"{mode:o}"
+        project.mkdir()
+        project.chmod(mode)
+        found = open_set("PyTorch", SetChoice("", str(project / "new/ai")), {})
+        make_set(found, None)
+        modes = {stat.S_IMODE(path.stat().st_mode) for path in (project / "new", project / "new/ai", found.directory)}
+        assert modes == {wanted}
+
+
 def test_a_link_in_the_place_of_a_shared_set_is_refused(tmp_path: Path) -> None:
     (tmp_path / "ai").mkdir()
     (tmp_path / "home").mkdir()

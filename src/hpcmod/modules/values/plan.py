@@ -170,7 +170,7 @@ def make_plan(facts: ImageFacts | None, site: Site, spec: InstallSpec) -> Instal
     """Return the plan of an installation; facts are None if no image could be read."""
     layer = _make_user_layer(facts, spec)
     container = (
-        *_make_layer_variables(layer),
+        *_make_layer_variables(facts, layer),
         *_make_conda_variables(facts),
         *_make_library_path(facts, site),
         *_make_container_variables(tuple(pair for pair in spec.environment if pair[0] in HOST_PYTHON)),
@@ -291,13 +291,15 @@ def _make_conda_variables(facts: ImageFacts | None) -> Defaults:
     return _make_container_variables((("CONDA_PREFIX", python.prefix), ("CONDA_DEFAULT_ENV", words[-1]), *conda))
 
 
-def _make_layer_variables(layer: UserLayer | None) -> Defaults:
-    """Return the variables of the user layer; scripts for LUMI start with `$WITH_VENV`, often after `$WITH_CONDA`."""
+def _make_layer_variables(facts: ImageFacts | None, layer: UserLayer | None) -> Defaults:
+    """Return the variables of the user layer; scripts for LUMI start with `$WITH_CONDA`, `$WITH_VENV` or both."""
     if layer is None:
         return ()
     activate = f". {RUNSCRIPTS_IN_CONTAINER}/init-conda-venv"  # `source` would exclude sh
+    of_image = dict(facts.environment).get("WITH_CONDA", "") if facts else ""
+    conda = (("WITH_CONDA", f"{activate} --with {of_image}"),) if of_image else ()
     return _make_container_variables(
-        (("VIRTUAL_ENV", layer.venv), ("WITH_VENV", activate), ("WITH_CONDA_VENV", activate))
+        (("VIRTUAL_ENV", layer.venv), *conda, ("WITH_VENV", activate), ("WITH_CONDA_VENV", activate))
     )
 
 

@@ -18,7 +18,7 @@ from hpcmod.packages.builder import make_builder
 from hpcmod.packages.changing import make_change, plan_change
 from hpcmod.packages.cli.importing import add_from
 from hpcmod.packages.cli.outputs import ImportedPackages, PackagesChange
-from hpcmod.packages.cli.show import find_changes, show_change, tell_active
+from hpcmod.packages.cli.show import find_changes, show_change, tell_active, tell_programs
 from hpcmod.packages.cli.target import Found, SetFlags, choose_data, find_set, package_options, tell_hidden, tell_loaded
 from hpcmod.packages.cli.wanted import PipFlags, WantedFlags, index_options, read_wanted, tell_conda, wanted_options
 from hpcmod.packages.sets import make_set
@@ -172,7 +172,7 @@ def change_set(found: Found, change: PackageChange, flags: DropFlags, *, prefix:
         raise NotFoundError(
             f"you have added no packages to {found.target.module}", f"See: hpcmod packages {found.name}"
         )
-    builder = make_builder(os.environ)
+    builder = make_builder(os.environ, tell=tell)
     make_set(found.set, data)
     if not is_repeated:
         tell(f"installing with pip of {found.target.module} ...")
@@ -188,6 +188,7 @@ def change_set(found: Found, change: PackageChange, flags: DropFlags, *, prefix:
             tell(f"{pin.replace('==', ' ')} is in the image")
         tell_conda(state)
         tell_active(found, state)
+        tell_programs(found, before, state)
     tell_loaded(found, is_first=is_first)
 
 

@@ -93,7 +93,7 @@ def bake_verb(flags: BakeFlags) -> None:
     new = NewFile(flags.output, _TOOL, force=flags.force, environ=os.environ)
     site = machine.find_machine(None, os.environ, flag=flags.site).site
     lock = Path(flags.lock_file) if flags.lock_file else None
-    builder = make_builder(os.environ) if wanted.adds else None
+    builder = make_builder(os.environ, tell=tell) if wanted.adds else None
     with terminate_cleanly():
         base, installed = _read_base(flags, site, hashed=builder is not None)
         if builder is None:

@@ -25,7 +25,7 @@ def add_from(
     """Take over the packages of a path, or print what that would do, and report what becomes of each."""
     data = choose_data(found, prefix)
     source = read_source(Path(origin))
-    builder = make_builder(os.environ)
+    builder = make_builder(os.environ, tell=tell)
     is_first = found.set.active_number(found.target.place.tag) is None
     if not as_json:
         for left in source.left_out:

@@ -45,6 +45,8 @@ class ShownState:
     """Packages of the image that the set may replace."""
     packages: tuple[Locked, ...]
     conda: CondaPart
+    programs: tuple[str, ...]
+    """Programs that the packages have brought."""
     size: int
     """Bytes of its file."""
     sha256: str
@@ -70,6 +72,7 @@ class ShownState:
             replaces=state.allowed,
             packages=state.locked,
             conda=state.conda,
+            programs=state.programs,
             size=state.size,
             sha256=state.sha256,
             files=state.files,

@@ -55,7 +55,7 @@ def rebase_verb(flags: RebaseFlags) -> None:
     found = find_set(flags)
     if not found.set.exists:
         raise NotFoundError(f"you have added no packages to {found.name}", f"Add some: hpcmod add {found.name} PACKAGE")
-    builder = make_builder(os.environ)
+    builder = make_builder(os.environ, tell=tell)
     state = choose_source(found.target, found.set, flags.source)
     with terminate_cleanly():
         change = PackageChange(

@@ -62,6 +62,13 @@ def tell_active(found: Found, state: State) -> None:
     )
 
 
+def tell_programs(found: Found, before: State | None, state: State) -> None:
+    """Tell which programs a new state has in addition, and how to start them from the host."""
+    new = [name for name in state.programs if before is None or name not in before.programs]
+    if new:
+        tell(f"programs: {', '.join(new)}; to start one: singularity exec $SIF {new[0]}")
+
+
 def print_packages(state: State) -> None:
     """Print the packages of a state as a table: name, version, who asked for it, since when, size, source."""
     rows = [_row(package, state.names, _source(package)) for package in state.locked]

@@ -82,6 +82,8 @@ class State:
     """Plain files beside the packages, sorted by place."""
     conda: CondaPart = NO_CONDA
     """conda packages beside those of pip."""
+    programs: tuple[str, ...] = ()
+    """Names of the programs that the packages of pip have brought."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -142,7 +144,8 @@ def _check(state: State, origin: str) -> None:
     wrong += [("tag", state.tag, "a Python and an image")] if parse_active_link(active_link(state.tag)) is None else []
     wrong += [("image", state.image, "a sha256")] if not _SHA256.fullmatch(state.image) else []
     wrong += [("python", state.python, "a version")] if not _PYTHON.fullmatch(state.python) else []
-    shown = (*state.options, *state.from_image, state.module, state.time, state.user, state.action, state.reference)
+    shown = [*state.options, *state.from_image, *state.programs, state.action, state.reference]
+    shown += [state.module, state.time, state.user]
     wrong += [("text", text, "printable text") for text in shown if not text.isprintable()]
     for key, value, expected in wrong:
         raise BadInputError(f"{origin}: {key}: expected {expected}, found {show_value(value)}")
