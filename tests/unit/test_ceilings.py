@@ -23,10 +23,10 @@ CEILINGS = {
     "src/hpcmod/modules": 5595,  # 65 more: the machine that an installation was made for decides; 35: names in images
     "src/hpcmod/compat": 3730,  # 10 more: `compat` takes the name of a container; 15: names for other rooms
     # 25: words, which core had
-    "src/hpcmod/catalogue": 12400,  # 275 more: a module of an image in one command; 5: a shell of another machine
+    "src/hpcmod/catalogue": 12420,  # 20 more: `search` finds user packages; 275: a module of an image in one command
     "src/hpcmod/jobs": 3485,  # 155 more: limits, entry scripts, MPI of users, kept variables, launch NAME
     "src/hpcmod/doctor": 2060,  # 80 more: `site check --sources` compares with clones which sources changed
-    "src/hpcmod/packages": 7500,  # 35 more: the MPI that users added
+    "src/hpcmod/packages": 7595,  # 35: MPI of users; 95 more: programs see the packages, what pip does is told
     "src/hpcmod/building": 3095,  # 30: its recipes, which core read
     "src/hpcmod/notebooks": 1095,  # findings of attacks.md and use.md
     "src/hpcmod/runs": 7115,  # 40 more: faults of all nodes are told once; names are filled in

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hpcmod.core.fs.reading import read_file
+from hpcmod.core.fs.tree import write_file
 from hpcmod.images import Squashfs, open_root
 from hpcmod.packages.values.plan import PackageTarget
 from hpcmod.packages.values.requirement import normalize_package
@@ -39,8 +40,7 @@ def copy_programs(target: PackageTarget, venv: Path) -> None:
         for name, text in _find_programs(root, target):
             script = venv / "bin" / name
             if not script.exists():
-                script.write_text(_PYTHON.sub(f"{target.venv}/bin/python", text, count=1), encoding="utf-8")
-                script.chmod(0o755)
+                write_file(script, _PYTHON.sub(f"{target.venv}/bin/python", text, count=1), mode=0o755)
 
 
 def _find_programs(squashfs: Squashfs, target: PackageTarget) -> Iterator[tuple[str, str]]:

@@ -85,7 +85,7 @@ def test_an_image_without_python_gets_condas_own(
         record = json.loads((top / "conda-meta/pure-1.0-h0_0.json").read_text())
         assert record["sha256"] == installed.find("pure").sha256  # type: ignore[union-attr]
     called = (tmp_path / "called").read_text()
-    assert f"{plain.sif} /user-software/prefix/bin/python3.12 -m compileall" in called
+    assert f"{plain.sif} /user-software/prefix/bin/python3.12 -I -m compileall" in called
     assert called.rstrip().endswith(f"-p {CONDA_IN_CONTAINER} /user-software/prefix/lib/python3.12")
     assert not list(builder.temporary.iterdir())
 
@@ -114,7 +114,7 @@ def test_packages_go_to_the_environment_of_a_conda_image(tmp_path: Path, channel
         assert (made.prefix, made.python, made.on_path) == (OF_CONDA, "3.12", False)
         assert made.packages == ("pure-1.0-h0_0",)
         assert not (made.directory / "conda-meta/history").exists()
-    assert f"{OF_CONDA}/bin/python3.12 -m compileall" in (tmp_path / "called").read_text()
+    assert f"{OF_CONDA}/bin/python3.12 -I -m compileall" in (tmp_path / "called").read_text()
     of_pip = replace(base, facts=replace(base.facts, packages=(*base.facts.packages, Package("Pure", "0.9"))))
     with (
         pytest.raises(

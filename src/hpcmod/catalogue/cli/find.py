@@ -40,6 +40,7 @@ from hpcmod.core.text.quote import sh_word
 from hpcmod.core.values.facts import comparable_name
 from hpcmod.modules.installed import Installed
 from hpcmod.modules.values.install_record import InstallRecord
+from hpcmod.modules.values.place import CHOICE_VARIABLE, base_directory
 
 if TYPE_CHECKING:
     from hpcmod.catalogue.finding.compare import ContainerDifference
@@ -124,6 +125,7 @@ def search_verb(text: str, site: str | None, as_json: bool) -> None:
 
     here = look_around(site)
     hits = [hit for hit in search(here.indexes(), text, installed=here.own()) if hit.state != "retired"]
+    hits += _search_added(here, text)
     if as_json:
         print_json(SearchResult(tuple(hits)))
         if not hits:
@@ -325,12 +327,27 @@ def _describe_added(copies: Copies | None) -> Iterator[tuple[str, str]]:
 
 
 def _user_packages(copies: Copies | None) -> tuple[Package, ...]:
-    """Return the packages that the user added to the copy in use."""
+    """Return the packages that the user added to the copy in use, or to a set that is active for it."""
     if copies is None:
         return ()
     from hpcmod.images import read_packages
+    from hpcmod.modules.user_layer import find_packages
 
-    return read_packages(copies.meant.root)
+    return read_packages(find_packages(copies.meant.root, copies.meant.record.own_packages, os.environ))
+
+
+def _search_added(here: Here, text: str) -> list[Hit]:
+    """Return the containers to which the user added a package of this name."""
+    from hpcmod.catalogue.finding.search import search
+
+    base, chosen = Path(base_directory(os.environ)), os.environ.get(CHOICE_VARIABLE)
+    modules = sorted({listed.module for listed in here.containers()})
+    with_sets = (module for module in modules if chosen or (base / module.partition("/")[0]).is_dir())
+    copies = [found for found in map(here.copies, with_sets) if found]
+    added = [
+        replace(found.meant, record=replace(found.meant.record, packages=_user_packages(found))) for found in copies
+    ]
+    return [hit for hit in search((), text, installed=added) if hit.packages]
 
 
 def _show(rows: Iterable[tuple[str, str]]) -> None:

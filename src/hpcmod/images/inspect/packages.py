@@ -11,17 +11,16 @@ from hpcmod.core.values.facts import Package
 from hpcmod.core.values.metadata import METADATA, METADATA_LIMIT, read_package
 
 
-def read_packages(root: Path) -> tuple[Package, ...]:
-    """Return the Python packages that the user added to an installation, sorted by name; from the squashfs if packed.
+def read_packages(packed: Path) -> tuple[Package, ...]:
+    """Return the Python packages of a user in a squashfs or a directory, sorted by name; none if it does not exist.
 
     Raises
     ------
     BadInputError, VerificationError, LackingError
         If the squashfs cannot be read.
     """
-    packed = root / "user-software.squashfs"
     if not packed.is_file():
-        found = _find_packages(f"{root}/user-software", _names_in, _read_start)
+        found = _find_packages(str(packed), _names_in, _read_start)
         return tuple(sorted(found, key=lambda one: one.name.lower()))
     from hpcmod.images.squashfs.reader import Squashfs  # packages are rarely packed
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -152,29 +151,15 @@ def _choose_packages(flags: BakeFlags, installed: Installed | None) -> Path:
             f"{flags.image}: no packages named, and you have none of your own for an image that is not installed",
             "Name them: -r FILE, --conda FILE or --packages PATH; or name an installed container.",
         )
-    own = next((path for path in own_packages(installed) if path.exists()), None)
-    if own is None:
+    from hpcmod.modules.user_layer import find_packages
+
+    own = find_packages(installed.root, installed.record.own_packages, os.environ)
+    if not own.exists():
         raise NotFoundError(
             f"{installed.module}: you have no packages of your own for it",
             f"Add some: hpcmod add {installed.name} PACKAGE; or name them: -r FILE, --conda FILE or --packages PATH",
         )
     return own
-
-
-def own_packages(installed: Installed) -> Iterator[Path]:
-    """Yield the places of a user's packages: the active state of their set, else the installation itself."""
-    if installed.record.own_packages:
-        from hpcmod.modules.values.place import CHOICE_VARIABLE, parse_choice, state_file
-        from hpcmod.packages.changing import read_target
-        from hpcmod.packages.sets import open_set
-
-        place = read_target(installed).place
-        choice = parse_choice(os.environ.get(CHOICE_VARIABLE, ""))
-        chosen = open_set(place.name, choice, os.environ) if choice else None
-        number = chosen.chosen_number(place.tag) if chosen else None
-        if chosen and number is not None:
-            yield chosen.tree.root / state_file(number, place.tag)
-    yield from (installed.root / "user-software.squashfs", installed.root / "user-software")
 
 
 def _report(flags: BakeFlags, baked: Baked) -> None:

@@ -27,18 +27,18 @@ BOTH = (Package("einops", "0.8.1"), Package("Zope.Thing", "2.0"))
 
 
 def test_packages_in_a_directory_are_read(installation: Path) -> None:
-    assert read_packages(installation) == BOTH
+    assert read_packages(installation / "user-software") == BOTH
     assert read_packages_in(installation / "user-software" / PACKAGES) == BOTH
 
 
 @pytest.mark.slow
 def test_packed_packages_are_read(installation: Path) -> None:
     corpus.pack(installation / "user-software", installation / "user-software.squashfs")
-    assert read_packages(installation) == BOTH
+    assert read_packages(installation / "user-software.squashfs") == BOTH
 
 
 def test_an_installation_without_packages_has_none(tmp_path: Path) -> None:
-    assert read_packages(tmp_path) == read_packages_in(tmp_path / "missing") == ()
+    assert read_packages(tmp_path / "user-software") == read_packages_in(tmp_path / "missing") == ()
 
 
 def test_only_the_named_packages_are_read(installation: Path) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from hashlib import sha256
@@ -9,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from hpcmod.catalogue.cli.containers import find_ready, look_around
-from hpcmod.packages.cli.bake import own_packages
+from hpcmod.modules.user_layer import find_packages
 from tests.calls import data, hpcmod, must
+from tests.corpus import make_squashfs
 from tests.package_states import TAG
 
 
@@ -129,13 +131,25 @@ def test_undo_imports_nothing_that_installs_packages_or_changes_catalogues() -> 
     [
         ("", f"2-{TAG}.squashfs"),
         ("default@1", f"1-{TAG}.squashfs"),
-        ("default@3", "user-software.squashfs"),
-        ("none", "user-software.squashfs"),
-        ("other", "user-software.squashfs"),
+        ("default@3", "user-software"),
+        ("none", "user-software"),
+        ("other", "user-software"),
     ],
 )
 def test_bake_takes_the_packages_that_the_module_uses(
     home: Path, monkeypatch: pytest.MonkeyPatch, chosen: str, found: str
 ) -> None:
     monkeypatch.setenv("HPCMOD_PACKAGES", chosen)
-    assert next(own_packages(find_ready(look_around(None), "PyTorch"))).name == found
+    installed = find_ready(look_around(None), "PyTorch")
+    assert find_packages(installed.root, installed.record.own_packages, os.environ).resolve().name == found
+
+
+def test_info_and_search_know_the_packages_that_the_user_added(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = home / f".local/share/hpcmod/packages/PyTorch/default/states/2-{TAG}.squashfs"
+    info = "venv/pytorch/lib/python3.12/site-packages/einops-0.8.1.dist-info/METADATA"
+    monkeypatch.setenv("PATH", os.defpath)
+    make_squashfs(packed, {info: "Metadata-Version: 2.1\nName: einops\nVersion: 0.8.1\n"})
+    assert "your package: einops 0.8.1" in hpcmod("info", "PyTorch").stdout
+    assert "einops 0.8.1" in hpcmod("search", "einops").stdout
+    monkeypatch.setenv("HPCMOD_PACKAGES", "none")
+    assert hpcmod("search", "einops").exit_code == 3
