@@ -17,6 +17,7 @@ import click
 from hpcmod.catalogue.cli.containers import container_argument, find_ready, look_around
 from hpcmod.catalogue.cli.python_module import check_python_module
 from hpcmod.core.cli.arguments import site_option
+from hpcmod.core.cli.flags import with_flags
 from hpcmod.core.cli.output import json_option, print_data, print_json, print_message, tell
 from hpcmod.core.cli.signals import terminate_cleanly
 from hpcmod.core.cli.verbs import HELP_NAMES
@@ -29,7 +30,6 @@ from hpcmod.jobs.queue import NO_ANSWER, cancel_job, find_node, find_state, has_
 from hpcmod.jobs.values.allocation import read_place
 from hpcmod.jobs.values.slurm import TASK_BESIDE
 from hpcmod.machine import machine
-from hpcmod.machine.values.site import Site
 from hpcmod.modules.installed import Installed
 from hpcmod.notebooks.cli.jupyter_session import Session, open_session
 from hpcmod.notebooks.values.server import KINDS, Server, make_ssh_command, make_url
@@ -65,6 +65,21 @@ class JupyterStart:
     """Batch script, or command."""
 
 
+@dataclass(frozen=True)
+class JupyterFlags:
+    """Arguments and options of `hpcmod jupyter`."""
+
+    container: str
+    options: tuple[str, ...]
+    """Those of `hpcmod job`."""
+    kind: str
+    """One of KINDS."""
+    here: bool
+    dry_run: bool
+    site: str | None
+    as_json: bool
+
+
 @click.command("jupyter")
 @container_argument
 @click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[-- JOB OPTIONS]")
@@ -74,9 +89,8 @@ class JupyterStart:
 @click.option("--dry-run", is_flag=True, help="Print the batch script or the command; run nothing.")
 @site_option
 @json_option(JupyterServer, JupyterStart)
-def jupyter_verb(
-    container: str, options: tuple[str, ...], kind: str, here: bool, dry_run: bool, site: str | None, as_json: bool
-) -> None:
+@with_flags(JupyterFlags)
+def jupyter_verb(flags: JupyterFlags) -> None:
     """Run a Jupyter server of a container on a compute node.
 
     Submits a job and waits until the server runs. Then prints the ssh command for your own computer and the address for
@@ -88,47 +102,34 @@ def jupyter_verb(
       hpcmod jupyter PyTorch --notebook -- -t 60
       hpcmod jupyter PyTorch --here
     """
-    if here and options:
+    if flags.here and flags.options:
         raise click.UsageError("--here runs in the current allocation, so job options have no effect")
-    found = find_ready(look_around(site), container)
-    module, _ = KINDS[kind]
-    check_python_module(found, module, module)
-    profile = machine.load_site(site, {} if site else os.environ)
-    with terminate_cleanly(), open_session(keep=dry_run, here=here) as session:
-        if here:
-            _run_here(session, found, kind, dry_run=dry_run, as_json=as_json)
+    installed = find_ready(look_around(flags.site), flags.container)
+    module, _ = KINDS[flags.kind]
+    check_python_module(installed, module, module)
+    with terminate_cleanly(), open_session(keep=flags.dry_run, here=flags.here) as session:
+        if flags.here:
+            _run_here(session, installed, flags)
         else:
-            _run_job(session, container, kind, profile, site, options, dry_run=dry_run, as_json=as_json)
+            _run_job(session, flags)
 
 
-def _run_job(
-    session: Session,
-    container: str,
-    kind: str,
-    profile: Site,
-    site: str | None,
-    options: tuple[str, ...],
-    *,
-    dry_run: bool,
-    as_json: bool,
-) -> None:
-    if not dry_run and not has_queue():
+def _run_job(session: Session, flags: JupyterFlags) -> None:
+    if not flags.dry_run and not has_queue():
         raise LackingError(
-            "no Slurm here: sbatch is missing", f"Run it on this node: hpcmod jupyter {container} --here"
+            "no Slurm here: sbatch is missing", f"Run it on this node: hpcmod jupyter {flags.container} --here"
         )
-    words = ("env", "python", str(session.program), KINDS[kind][0], "node")
-    asked = _job_flags(container, options, session)
-    flags = replace(asked, program=words, site=site, submit=not dry_run, dry_run=dry_run)
-    written = write_job(prepare_job(flags, profile), flags)
-    if dry_run:
-        print_json(JupyterStart(True, written.text)) if as_json else print_data(written.text, nl=False)
+    job_flags = _job_flags(session, flags)
+    profile = machine.load_site(flags.site, {} if flags.site else os.environ)
+    written = write_job(prepare_job(job_flags, profile), job_flags)
+    if flags.dry_run:
+        print_json(JupyterStart(True, written.text)) if flags.as_json else print_data(written.text, nl=False)
         return
     tell(f"submitted job {written.number}; waiting until it starts (Ctrl-C cancels it)")
     try:
         server = _wait_for_server(session, written.number)
         node = find_node(written.number).strip(NO_ANSWER)
-        way = Way(node=node, login=_login(socket.getfqdn()), job=written.number)
-        _print_way(session, server, kind, way, as_json=as_json)
+        _print_way(session, flags, server, node=node, host=socket.getfqdn(), job=written.number)
         while is_waiting_or_running(written.number):
             time.sleep(_ASK)
         tell(f"job {written.number} has ended")
@@ -136,8 +137,8 @@ def _run_job(
         _cancel(written.number)
 
 
-def _job_flags(container: str, options: tuple[str, ...], session: Session) -> JobFlags:
-    """Parse options of `hpcmod job`, with those that a server needs.
+def _job_flags(session: Session, asked: JupyterFlags) -> JobFlags:
+    """Parse options of `hpcmod job`, and add those that a server needs.
 
     Raises
     ------
@@ -145,8 +146,8 @@ def _job_flags(container: str, options: tuple[str, ...], session: Session) -> Jo
         If they request anything other than one server in one job.
     """
     ours = ["--ranks-per-node", "1", f"--sbatch=--output={session.log}", "-o", str(session.directory / "job.sh")]
-    named = [] if {"-J", "--job-name"} & set(options) else ["--job-name", "jupyter"]
-    words = [container, *options, *named, *ours, "--bind", str(session.directory)]
+    named = [] if {"-J", "--job-name"} & set(asked.options) else ["--job-name", "jupyter"]
+    words = [asked.container, *asked.options, *named, *ours, "--bind", str(session.directory)]
     flags = JobFlags(**job.make_context("hpcmod jupyter", words, help_option_names=HELP_NAMES).params)
     unfit = [name for name in ("rerun", "salloc", "requeue_on") if getattr(flags, name)]
     if flags.program or flags.nodes != 1 or unfit:
@@ -154,7 +155,8 @@ def _job_flags(container: str, options: tuple[str, ...], session: Session) -> Jo
             "job options that a Jupyter server cannot use: " + (", ".join(unfit) or "a program, or several nodes"),
             "Give options such as --time, --partition, --account and --gpus.",
         )
-    return flags
+    program = ("env", "python", str(session.program), KINDS[asked.kind][0], "node")
+    return replace(flags, program=program, site=asked.site, submit=not asked.dry_run, dry_run=asked.dry_run)
 
 
 def _wait_for_server(session: Session, number: str) -> Server:
@@ -194,20 +196,20 @@ def _explain_end(session: Session, subject: str) -> CheckFailedError:
     )
 
 
-def _run_here(session: Session, found: Installed, kind: str, *, dry_run: bool, as_json: bool) -> None:
+def _run_here(session: Session, installed: Installed, flags: JupyterFlags) -> None:
     """Run a server on this node, or on the first node of an allocation that this shell is not on."""
     here = read_place(os.environ)
     step = TASK_BESIDE if here.job and not here.node else ()
-    start = [str(found.program), "exec", "--bind", str(session.directory), "--"]
-    argv = [*step, *start, "python", str(session.program), KINDS[kind][0], "node" if here.job else "local", "tied"]
-    if dry_run:
+    start = [str(installed.program), "exec", "--bind", str(session.directory), "--"]
+    server_words = ["python", str(session.program), KINDS[flags.kind][0], "node" if here.job else "local", "tied"]
+    argv = [*step, *start, *server_words]
+    if flags.dry_run:
         command = " ".join(map(sh_word, argv))
-        print_json(JupyterStart(True, command)) if as_json else print_data(command)
+        print_json(JupyterStart(True, command)) if flags.as_json else print_data(command)
         return
-    way = Way(node=here.node, login=_login(here.login or socket.getfqdn()), job=here.job)
 
     def report(server: Server) -> None:
-        _print_way(session, server, kind, way, as_json=as_json)
+        _print_way(session, flags, server, node=here.node, host=here.login or socket.getfqdn(), job=here.job)
 
     with _reporting(session, report) as seen, _pipe_of_ours() as stdin:
         status = call(argv, to_stderr=True, stdin=stdin)
@@ -248,28 +250,12 @@ def _reporting(session: Session, report: Callable[[Server], None]) -> Iterator[t
         thread.join()
 
 
-def _login(host: str) -> str:
-    return f"{getuser()}@{host}"
-
-
-@dataclass(frozen=True)
-class Way:
-    """Location of a server, as seen from the user's computer."""
-
-    node: str
-    """Name of the node; empty if it is unknown, or this one."""
-    login: str
-    """USER@HOST for ssh."""
-    job: str
-    """Number of the job; empty without one."""
-
-
-def _print_way(session: Session, server: Server, kind: str, way: Way, *, as_json: bool) -> None:
-    """Print the command and the address that the user needs."""
-    ssh = " ".join(map(sh_word, make_ssh_command(server, node=way.node, login=way.login)))
-    url = make_url(server, token=session.token, kind=kind)
-    if as_json:
-        print_json(JupyterServer(False, ssh, url, way.node, server.port, way.job))
+def _print_way(session: Session, flags: JupyterFlags, server: Server, *, node: str, host: str, job: str) -> None:
+    """Print the command and the address that the user needs to reach a server on a node, by way of a host."""
+    ssh = " ".join(map(sh_word, make_ssh_command(server, node=node, login=f"{getuser()}@{host}")))
+    url = make_url(server, token=session.token, kind=flags.kind)
+    if flags.as_json:
+        print_json(JupyterServer(False, ssh, url, node, server.port, job))
     else:
         print_message("On your own computer, run this and leave it running:")
         print_data(ssh)
