@@ -10,6 +10,7 @@ from hpcmod.jobs.values.request import SHELLS, JobRequest, has_shell, is_command
 from hpcmod.jobs.values.step import STARTS, can_share
 from hpcmod.machine.values.site import Site
 
+_DEVICE = re.compile(r"(?:--(?:gpu|device|local[-_]rank)[= ]|\bcuda:)\$\{?(?:SLURM_LOCALID|LOCAL_RANK)\b")
 _OF_RANK = re.compile(r"\$\{?(?:SLURM_|LOCAL_|PMI_|RANK\b|WORLD_SIZE\b|NODE_RANK\b)")
 
 
@@ -22,7 +23,7 @@ def review_job(request: JobRequest, site: Site, layout: Layout) -> Iterator[str]
         yield from _ranks_apart(request, ranks)
     if request.start == STARTS[1] and not can_share(request, layout):
         yield f"--start {STARTS[1]} has no effect: it needs Python and several tasks per node."
-    yield from _kept_variables(request)
+    yield from _kept_variables(request, site)
     reason = dict(site.launcher.discouraged).get(layout.launcher)
     if reason:
         yield f"{layout.launcher} is not recommended here: {reason}."
@@ -49,10 +50,12 @@ def _shared_gpus(request: JobRequest, site: Site, layout: Layout) -> Iterator[st
     yield f"{layout.tasks} ranks share {layout.gpus} GPUs on each node{mps}; NCCL refuses two ranks on one GPU."
 
 
-def _kept_variables(request: JobRequest) -> Iterator[str]:
+def _kept_variables(request: JobRequest, site: Site) -> Iterator[str]:
     """Yield a warning about variables of a rank in arguments that no shell reads."""
     kept = [] if has_shell(request.program) else [word for word in request.program if _OF_RANK.search(word)]
-    if kept:
+    if kept and site.gpu.per_rank == "one" and _DEVICE.search(" ".join(request.program)):
+        yield f"No shell reads {kept[0]}, so the program gets it as it is; each rank sees one GPU, so write 0 instead."
+    elif kept:
         line = " ".join(request.program if is_command(request) else ("conda-python-distributed", *request.program))
         yield f"No shell reads {kept[0]}, so the program gets it as it is. For each rank's own: -- bash -c '{line}'"
 

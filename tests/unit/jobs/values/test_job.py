@@ -337,6 +337,12 @@ def test_variables_that_no_shell_expands_are_told(program: tuple[str, ...], told
     assert bool(notes) == bool(told) and told in "".join(notes)
 
 
+def test_a_rank_that_sees_one_gpu_is_told_to_use_it() -> None:
+    one = SITE._replace(gpu=SITE.gpu._replace(per_rank="one"))
+    (note,) = (note for note in plan("t.py", "--gpu", "$SLURM_LOCALID", site=one).notes if "No shell reads" in note)
+    assert note.endswith("each rank sees one GPU, so write 0 instead.")
+
+
 def test_one_container_for_all_ranks_is_not_measured() -> None:
     with pytest.raises(BadInputError, match="--report measures how each container starts") as caught:
         plan(report=True, start="one-per-node")

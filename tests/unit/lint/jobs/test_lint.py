@@ -85,6 +85,7 @@ COMMAND_LINES = [
     ("singularity exec /store/tool:1.2--3 ls\n", []),
     ("if [ $1 ]; then export X=$SLURM_LOCALID; fi\n", []),
     (RUN + "conda-python-distributed t.py --gpu \\$SLURM_LOCALID\n", ["device-of-rank"]),
+    (RUN + "bash -c 'conda-python-distributed t.py --gpu $SLURM_LOCALID'\n", ["device-of-rank"]),
 ]
 """Lines with one fault each, for rules that no script of the corpus violates."""
 DIRECTIVES = [

@@ -195,7 +195,8 @@ def _rank_of_the_batch_shell(look: ScriptContext) -> Iterator[Fault]:
 
 
 def _device_of_rank(look: ScriptContext) -> Iterator[Fault]:
-    for call in look.steps:
+    steps = {call.line for call in look.steps}
+    for call in (call for call in look.calls if call.line in steps):  # what a shell in a step starts, too
         bound = look.option("gpu-bind", call=call)
         ours = call.name == "conda-python-distributed" and look.site.gpu.per_rank == "one"
         free = "gpu-bind=none" in look.text
@@ -206,6 +207,7 @@ def _device_of_rank(look: ScriptContext) -> Iterator[Fault]:
             r"(?:--(?:gpu|device|local[-_]rank)[= ]|\bcuda:)\\?\$\{?(?:SLURM_LOCALID|LOCAL_RANK)\b", call.arguments()
         )
         if alone and found:
+            steps.discard(call.line)
             what = "each rank of this step sees one device, number 0"
             cure = "Use device 0" + ("." if ours else ", or request --gpus-per-node instead of --gpus-per-task.")
             yield call.line, what, cure
