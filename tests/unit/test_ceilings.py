@@ -29,7 +29,7 @@ CEILINGS = {
     "src/hpcmod/packages": 7595,  # 35: MPI of users; 95 more: programs see the packages, what pip does is told
     "src/hpcmod/building": 3095,  # 30: its recipes, which core read
     "src/hpcmod/notebooks": 1095,  # findings of attacks.md and use.md
-    "src/hpcmod/runs": 7135,  # 20: py-spy in packages of users; 40 more: faults of all nodes are told once; names are filled in
+    "src/hpcmod/runs": 7135,  # 20: py-spy of users; 40 more: faults of all nodes once; names are filled in
     "src/hpcmod/lint": 2990,
     "src/hpcmod/importing": 2515,  # 60 more: remarks of many recipes are grouped, --image of an EDF
     "tests": 4735,  # 60 more: what EasyBuild imports, no fsync, and what unit tests share (1,000 less there)
