@@ -14,12 +14,16 @@ code  meaning
 8     a remote server failed
 9     not trusted: no digest, checksum or signature where the site's policy requires one
 10    not trusted: not signed with any of the keys that the site's policy names
+130   interrupted by Ctrl-C
 ====  =====================================================
 """
 
 from __future__ import annotations
 
 import errno
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C: that of shells, 128 and the number of SIGINT."""
 
 
 class HpcmodError(Exception):

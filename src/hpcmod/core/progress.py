@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import threading
@@ -12,7 +13,10 @@ from typing import TextIO
 from hpcmod.core.values.text import terminal_line
 
 _UNITS = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6))
-_QUIET = 10.0  # seconds between two lines in a log; also before the first, so short work prints nothing
+QUIET = "_HPCMOD_QUIET"
+"""Variable that is set after `hpcmod -q`, also for the programs that it starts: no progress, and no messages."""
+
+_SELDOM = 10.0  # seconds between two lines in a log; also before the first, so short work prints nothing
 
 
 class ProgressLine:
@@ -46,9 +50,9 @@ class ProgressLine:
         now, began, before = time.monotonic(), self._began, self._before
         if before < 0:
             self._began, self._before = now, done
-            if now - began >= _QUIET:  # other work came first, and this task has only begun
+            if now - began >= _SELDOM:  # other work came first, and this task has only begun
                 self._shown = now
-        if not self._terminal and now - self._shown < _QUIET:
+        if QUIET in os.environ or (not self._terminal and now - self._shown < _SELDOM):
             return
         self._shown = now
         self._drew = True
@@ -87,7 +91,7 @@ class Working:
 
     def _tick(self) -> None:
         began = time.monotonic()
-        while not self._ended.wait(1.0):
+        while not self._ended.wait(1.0) and QUIET not in os.environ:
             width = shutil.get_terminal_size().columns - 1
             text = f"{terminal_line(self._label)} ... {time.monotonic() - began:.0f} s"
             self._stream.write(f"\r{text[:width]}\x1b[K")

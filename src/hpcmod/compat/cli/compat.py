@@ -52,7 +52,7 @@ class Fit:
 
 
 @click.command()
-@click.argument("image", metavar="IMAGE|NAME[/VERSION]", type=click.Path(path_type=Path))
+@click.argument("image", metavar="NAME[/VERSION]|IMAGE", type=click.Path(path_type=Path))
 @site_option
 @json_option(Fit)
 def compat(image: Path, site: str | None, as_json: bool) -> None:

@@ -20,4 +20,5 @@ def completion(ctx: click.Context, shell: str) -> None:
     """
     kind = get_completion_class(shell)
     if kind:
-        print_data(kind(ctx.find_root().command, {}, "hpcmod", "_HPCMOD_COMPLETE").source())
+        script = kind(ctx.find_root().command, {}, "hpcmod", "_HPCMOD_COMPLETE").source()
+        print_data(script.replace('string split ","', 'string split -m 1 ","'))  # in fish: a text may have commas

@@ -6,18 +6,20 @@ import atexit
 import gc
 import logging
 import os
+import signal
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
 import hpcmod
 from hpcmod.core.cli.groups import LazyGroup
 from hpcmod.core.cli.output import CommandFailure, Failure, print_json, print_message, print_text, tell
-from hpcmod.core.cli.verbs import FIRST, HEADINGS, HELP_NAMES
-from hpcmod.core.errors import ELSEWHERE, HpcmodError, explain_os_error
+from hpcmod.core.cli.verbs import FIRST, HEADINGS, HELP_NAMES, RESUMED
+from hpcmod.core.errors import ELSEWHERE, INTERRUPTED, HpcmodError, explain_os_error
 from hpcmod.core.log import CommandLine, logging_to, read_settings
+from hpcmod.core.progress import QUIET
 from hpcmod.core.text.quote import terminal
 from hpcmod.core.values.text import without_relative_entries
 
@@ -30,6 +32,28 @@ class _Hpcmod(LazyGroup):
     """The command `hpcmod`."""
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
+        """Run a command, print all of its output, and die of Ctrl-C as other programs do, so that shells' loops end."""
+        for name in ("stdout", "stderr"):
+            if getattr(sys, name) is None:  # closed, as by `hpcmod ls >&-`
+                setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 - until the end
+        try:
+            try:
+                return self._main(args, *rest, **options)
+            finally:
+                sys.stdout.flush()
+        except OSError as fault:  # the output has no reader, or no space
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else Python tries again as it ends
+            if isinstance(fault, BrokenPipeError):
+                sys.exit(1)
+            tell(f"the output cannot be written: {os.strerror(fault.errno or 0)}")
+            sys.exit(explain_os_error(fault).exit_code)
+        except SystemExit as end:
+            if end.code == INTERRUPTED and args is None:
+                signal.signal(signal.SIGINT, signal.SIG_DFL)
+                os.kill(os.getpid(), signal.SIGINT)
+            raise
+
+    def _main(self, args: Sequence[str] | None, *rest: Any, **options: Any) -> Any:
         """Run a command; with `--json`, errors that click finds on the command line are JSON too."""
         if "PATH" in os.environ:  # also for libraries that look for programs themselves, as click does
             os.environ["PATH"] = without_relative_entries(os.environ["PATH"])
@@ -42,8 +66,6 @@ class _Hpcmod(LazyGroup):
             print_json(CommandFailure(Failure(fault.exit_code, fault.format_message(), "")))
             fault.show()
             sys.exit(fault.exit_code)
-        except click.Abort:
-            sys.exit(1)
         sys.exit(code if isinstance(code, int) else 0)
 
     def make_context(self, *args: Any, **options: Any) -> click.Context:
@@ -61,16 +83,30 @@ class _Hpcmod(LazyGroup):
             raise _cleaned(fault) from None
         except BrokenPipeError:  # `hpcmod ... | head`: click exits silently, as other programs do
             raise
+        except (KeyboardInterrupt, click.Abort) as fault:
+            interrupted = isinstance(fault, KeyboardInterrupt) or isinstance(fault.__context__, KeyboardInterrupt)
+            self._end(ctx, interrupted)
         except (HpcmodError, OSError) as fault:
             elsewhere = ELSEWHERE if ctx.invoked_subcommand == "install" else ""
             err = explain_os_error(fault, elsewhere) if isinstance(fault, OSError) else fault
             _LOG.debug("exit code %d", err.exit_code, exc_info=True)
             if ctx.obj == _AS_JSON:
                 print_json(CommandFailure(Failure(err.exit_code, err.message, err.cure)))
-            tell(err.message)
+            print_message(f"hpcmod: {err.message}", is_error=True)
             if err.cure:
-                print_message(err.cure)
+                print_message(err.cure, is_error=True)
             sys.exit(err.exit_code)
+
+    def _end(self, ctx: click.Context, interrupted: bool) -> NoReturn:
+        """Say what is left after Ctrl-C, or after a question that was answered with no, and exit."""
+        code = INTERRUPTED if interrupted else 1
+        resumed = "what is complete is kept; to go on, run the same command again"
+        kept = resumed if ctx.invoked_subcommand in RESUMED else "nothing was left behind"
+        message = f"interrupted: {kept}" if interrupted else "nothing was changed"
+        if ctx.obj == _AS_JSON:
+            print_json(CommandFailure(Failure(code, message, "")))
+        tell(message)
+        sys.exit(code)
 
 
 def _cleaned(fault: click.ClickException) -> click.ClickException:
@@ -109,10 +145,11 @@ def _count_values(command: click.Command, word: str) -> int:
     context_settings={"help_option_names": HELP_NAMES},
 )
 @click.option("-v", "--verbose", count=True, help="Log actions to stderr; -vv: also requests, programs, locks.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only errors on stderr: no messages, no progress.")
 @click.option("--log-file", default="", metavar="FILE", help="File to append the full log to.")
 @click.version_option(hpcmod.__version__, "-V", "--version", prog_name="hpcmod")
 @click.pass_context
-def main(ctx: click.Context, verbose: int, log_file: str) -> None:
+def main(ctx: click.Context, verbose: int, quiet: bool, log_file: str) -> None:
     """Container images as modules that a supercomputer's users can load.
 
     \b
@@ -124,12 +161,14 @@ def main(ctx: click.Context, verbose: int, log_file: str) -> None:
 
     Exit codes: 0 ok, 1 a check failed, 2 bad input, 3 not found, 4 verification failed, 5 no space, 6 busy,
     7 the environment is missing something, 8 a remote server failed, 9 not trusted,
-    10 signed by an unknown key.
+    10 signed by an unknown key, 130 interrupted.
     """
     settings = read_settings(os.environ, verbosity=verbose, file=log_file)
     if settings.variables():
         ctx.with_resource(logging_to(settings))
         _LOG.info("hpcmod %s on %s: %s", hpcmod.__version__, os.uname().nodename, CommandLine(sys.argv))
+    if quiet:
+        os.environ[QUIET] = "1"
     if ctx.invoked_subcommand is None:
         _print_first_screen()
 

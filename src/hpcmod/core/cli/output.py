@@ -17,7 +17,9 @@ from typing import Any, TypeVar
 
 import click
 
+from hpcmod.core.progress import QUIET
 from hpcmod.core.text.quote import terminal
+from hpcmod.core.values.finding import FAIL, OK, WARN
 from hpcmod.core.values.json_form import json_form
 
 _LOG = logging.getLogger(__name__)
@@ -87,10 +89,11 @@ def print_json(value: object) -> None:
     print_data(json.dumps({"version": JSON_VERSION, **json_form(value)}, indent=1))
 
 
-def print_message(text: object) -> None:
-    """Print text for people to stderr; control and bidirectional characters become `?`."""
+def print_message(text: object, *, is_error: bool = False) -> None:
+    """Print text for people to stderr, with -q only errors; control and bidirectional characters become `?`."""
     _LOG.info("%s", text)
-    click.echo(terminal(str(text)), err=True)
+    if is_error or QUIET not in os.environ:
+        click.echo(terminal(str(text)), err=True)
 
 
 def tell(line: str) -> None:
@@ -114,7 +117,7 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     lines = list(render_table(headers, listed, width=width))
     heads = len(lines) - len(list(render_table((), listed, width=width))) if width else 0
     for number, line in enumerate(lines):
-        click.echo(_bold(line) if number < heads else line)  # cleaned above, before _bold adds escapes
+        click.echo(_styled(line, bold=True) if number < heads else line)  # cleaned above, before escapes are added
 
 
 def render_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, width: int | None) -> Iterator[str]:
@@ -153,17 +156,22 @@ def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def print_wrapped(text: str, *, indent: int = len(_INDENT)) -> None:
-    """Print one line; on a terminal, wrap it with an indent if it is too long."""
+    """Print one line; on a terminal, wrap it with an indent if it is too long, and colour the level of a finding."""
     width = terminal_width()
     line = terminal(text)
-    if width is None or len(line) <= width:
-        click.echo(line)
-        return
-    click.echo("\n".join(_wrap(line, width, later=" " * indent)))
+    if width is not None and len(line) > width:
+        line = "\n".join(_wrap(line, width, later=" " * indent))
+    level, space, rest = line.partition(" ")
+    colour = _COLOURS.get(level.rstrip(":"), "") if width else ""
+    click.echo(f"{_styled(level, fg=colour)}{space}{rest}" if colour else line)
 
 
-def _bold(text: str) -> str:
-    return text if "NO_COLOR" in os.environ else click.style(text, bold=True)
+_COLOURS = {OK: "green", WARN: "yellow", FAIL: "red"}
+
+
+def _styled(text: str, **style: Any) -> str:
+    plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
+    return text if plain else click.style(text, **style)
 
 
 def format_size(size: int) -> str:

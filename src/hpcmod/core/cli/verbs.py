@@ -31,5 +31,11 @@ FIRST = {
 DESTRUCTIVE = {"remove", "drop", "undo", "deprecate", "retire", "gc"}
 """Commands that are never suggested for a misspelled word."""
 
+RESUMED = {
+    *("fetch", "push", "install", "update", "repair", "publish", "bundle", "build"),
+    *("add", "drop", "rebase", "bake", "edit", "catalogue"),
+}
+"""Commands that go on, or complete what they began, if they are run again after Ctrl-C."""
+
 HELP_NAMES = ["-h", "--help"]
 """Options that show the help of any command; click keeps those that it meets first for a command."""

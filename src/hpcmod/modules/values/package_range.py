@@ -65,16 +65,18 @@ def _holds(version: str, operator: str, limit: str) -> bool:
     }[operator]
 
 
-def _key(version: str) -> tuple[int, tuple[int, ...], int, int, int]:
+def _key(version: str) -> tuple[int, tuple[int, ...], int, int, int, int]:
     """Return a PEP 440 sort key of a version; the local part after `+`, set by the builder, is ignored."""
     match = _VERSION.fullmatch(version.strip().lower().partition("+")[0])
     if match is None:
-        return 0, (), 0, 0, 0
+        return 0, (), 0, 0, 0, 0
     numbers = tuple(map(int, match[2].split(".")))
     while numbers[-1:] == (0,):
         numbers = numbers[:-1]
-    word, rest = match[3] or "", match[5] or ""
-    if not word and re.match(r"[-_.]?dev", rest):
-        return int(match[1] or 0), numbers, -4, 0, 0
-    post = re.search(r"post[-_.]?(\d*)", rest)
-    return int(match[1] or 0), numbers, _BEFORE.get(word, 0), int(match[4] or 0) if word else 0, 1 if post else 0
+    word, number, rest = match[3] or "", match[4] or "", match[5] or ""
+    named = re.search(r"(?:post|rev|r)[-_.]?(\d*)", rest)
+    post = int(named[1] or 0) + 1 if named else int(number) + 1 if number and not word else 0  # 1.0-1 is 1.0.post1
+    dev = re.search(r"dev[-_.]?(\d*)", rest)
+    before = -4 if dev and not word and not post else _BEFORE.get(word, 0)
+    development = int(dev[1] or 0) if dev else 1 << 62  # comes before the version without it
+    return int(match[1] or 0), numbers, before, int(number or 0) if word else 0, post, development

@@ -79,7 +79,7 @@ def test_an_interrupted_bundle_leaves_no_partial_files(
     before = sorted(tmp_path.iterdir())
     monkeypatch.setattr(ProgressLine, "__call__", interrupt)
     result = hpcmod("bundle", "export", "b.tar", f"oci:{layout}")
-    assert (result.exit_code, "Aborted!" in result.stderr) == (1, True), result.output
+    assert (result.exit_code, "interrupted" in result.stderr) == (130, True), result.output
     assert sorted(tmp_path.iterdir()) == before
 
 

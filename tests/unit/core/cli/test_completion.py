@@ -82,3 +82,9 @@ def test_no_program_of_the_working_directory_is_started(
     hpcmod(*verb)
     assert not (tmp_path / "ran").exists()
     assert "." not in os.environ["PATH"].split(":")
+
+
+def test_fish_shows_whole_descriptions() -> None:
+    script = hpcmod("site", "completion", "fish").stdout
+    assert 'string split -m 1 "," $completion' in script
+    assert 'string split ","' not in script

@@ -4,6 +4,7 @@ import inspect
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +21,7 @@ from hpcmod.core.cli.main import asks_for_json, main
 from hpcmod.core.cli.reference.commands import verbs_of
 from hpcmod.core.cli.reference.man import man_pages
 from hpcmod.core.cli.reference.pages import command_pages
+from hpcmod.core.progress import QUIET
 from hpcmod.images.inspect import contents
 from tests import corpus
 from tests.calls import all_commands
@@ -252,3 +254,51 @@ def test_usage_errors_are_cleaned_of_control_characters(line: list[str]) -> None
     done = CliRunner().invoke(main, line)
     assert done.exit_code == 2
     assert not set("\x1b\x07\u202e") & set(done.stderr)
+
+
+def call_for_real(
+    code: str, *words: str, output: str = "/dev/null", tail: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Run hpcmod as a shell does, after some code; `tail` redirects its streams."""
+    program = f"{code}\nfrom hpcmod.core.cli.main import main\nmain()"
+    line = f'exec "$@" >{output} {tail}'
+    argv = ["sh", "-c", line, "sh", sys.executable, "-c", program, *words]
+    return subprocess.run(
+        argv, capture_output=True, text=True, check=False, env={**os.environ, "HPCMOD_SITE": "generic"}
+    )
+
+
+Done = subprocess.CompletedProcess[str]
+
+INTERRUPTED = """
+import hpcmod.catalogue.cli.find as find
+def look_around(*_, **__):
+    raise KeyboardInterrupt
+find.look_around = look_around
+"""
+
+
+def test_ctrl_c_ends_as_in_other_programs_so_that_a_loop_of_a_shell_ends() -> None:
+    done = call_for_real(INTERRUPTED, "ls")
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "hpcmod: interrupted: nothing was left behind\n")
+    assert call_for_real(INTERRUPTED, "ls", "--json").returncode == -signal.SIGINT
+
+
+@pytest.mark.parametrize("words", [("ls", "--json"), ("ls",), ("--help",), ("site", "show")])
+def test_a_full_or_closed_output_is_no_traceback(words: tuple[str, ...]) -> None:
+    full = call_for_real("", *words, output="/dev/full")
+    assert full.returncode == (0 if words == ("ls",) else 5), full.stderr  # `ls` prints nothing here
+    assert "Traceback" not in full.stderr and "Exception ignored" not in full.stderr
+    closed = call_for_real("", *words, tail=">&-")
+    assert (closed.returncode, "Traceback" in closed.stderr) == (0, False), closed.stderr
+    assert call_for_real("", *words, tail=">&- 2>&-").returncode == 0
+
+
+def test_quiet_leaves_only_errors(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(QUIET, "1")
+    monkeypatch.delenv(QUIET)
+    environ = {"HPCMOD_SITE": "generic", "HPCMOD_CATALOGUE": str(tmp_path / "nowhere"), "HOME": str(tmp_path)}
+    assert "nowhere" in CliRunner().invoke(main, ["ls"], env=environ).stderr
+    assert CliRunner().invoke(main, ["-q", "ls"], env=environ).stderr == ""
+    failed = CliRunner().invoke(main, ["-q", "info", "Nope"], env=environ)
+    assert (failed.exit_code, "Nope not found" in failed.stderr) == (3, True)

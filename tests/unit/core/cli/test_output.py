@@ -82,3 +82,20 @@ def test_data_is_unchanged_in_a_pipe_and_cleaned_on_a_terminal(
 )
 def test_a_size_has_the_unit_that_fits(size: int, text: str) -> None:
     assert format_size(size) == text
+
+
+@pytest.mark.parametrize(
+    ("more", "first"), [({}, "\x1b[31mfail\x1b[0m"), ({"NO_COLOR": "1"}, "fail"), ({"TERM": "dumb"}, "fail")]
+)
+def test_the_level_of_a_finding_has_a_colour_on_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, more: dict[str, str], first: str
+) -> None:
+    print_wrapped("fail eb: not on PATH")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    for name, value in more.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    print_wrapped("fail eb: not on PATH")
+    print_wrapped("failing is no level")
+    assert capsys.readouterr().out == f"fail eb: not on PATH\n{first} eb: not on PATH\nfailing is no level\n"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from packaging.version import Version
 
 from hpcmod.core.values.facts import Package
 from hpcmod.modules.values.package_range import has_any, parse_range
@@ -35,3 +36,12 @@ def test_names_are_compared_as_package_indexes_do() -> None:
 def test_refuses_invalid_ranges(text: str) -> None:
     with pytest.raises(ValueError, match=r"must look like torch<2\.6"):
         parse_range(text)
+
+
+def test_versions_are_ordered_as_pip_orders_them() -> None:
+    ends = ("", ".dev1", ".dev2", "a1", "a1.dev3", "b2", "rc1", ".post1", ".post2", ".post2.dev1", "-3")
+    texts = [f"{start}{end}" for start in ("1.0", "1.0.1", "1.10", "1!0.9") for end in ends]
+    for one in texts:
+        for other in texts:
+            expected = Version(one) < Version(other)
+            assert parse_range(f"tool<{other}").has(Package("tool", one)) == expected, (one, other)
