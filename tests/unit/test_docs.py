@@ -150,12 +150,12 @@ def test_the_table_of_exit_codes_is_that_of_the_code() -> None:
     listed = codes_in(page("docs/reference/exit-codes.md"))
     assert listed == codes_in(errors.__doc__ or "")
     kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, HpcmodError)]
-    assert set(listed) == {0} | {kind.exit_code for kind in kinds}
+    assert set(listed) == {0, errors.INTERRUPTED} | {kind.exit_code for kind in kinds}
 
 
 def test_the_readme_lists_the_same_exit_codes_as_the_help() -> None:
-    listed = re.search(r"0 ok.*?key\.", page("README.md"), re.DOTALL)
-    helped = re.search(r"0 ok.*?key\.", main.help or "", re.DOTALL)
+    listed = re.search(r"0 ok.*?interrupted\.", page("README.md"), re.DOTALL)
+    helped = re.search(r"0 ok.*?interrupted\.", main.help or "", re.DOTALL)
     assert listed is not None
     assert helped is not None
     assert listed[0].split() == helped[0].split()
