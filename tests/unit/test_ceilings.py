@@ -15,7 +15,7 @@ from tests.stack import CHECKOUT
 
 CEILINGS = {
     "src/hpcmod": 10,
-    "src/hpcmod/core": 5170,  # python -c without the working directory, and what was raised before
+    "src/hpcmod/core": 5232,  # python -c without the working directory, and what was raised before
     # 115: the program that asks a node, which was in runs
     "src/hpcmod/machine": 4490,  # 410 more: 265 lines of sources, limits and reasons in profiles, and what reads them
     # 85: names for other rooms, open a SIF's files in one step
@@ -43,11 +43,11 @@ CEILINGS = {
     "tests/logs": 1360,
     "tests/lumi": 980,
     "tests/planted": 207,
-    "tests/unit": 55325,  # 120 more: limits, entry scripts, the machine of an installation, MPI of users
+    "tests/unit": 55411,  # findings of attacks.md and use.md, and what was raised before
     "docs": 90,
     "docs/explanation": 980,  # 30 more: five lines for each room
     "docs/how-to": 4290,  # 60 more: the page of that command; 5 more: limits, `site use`
-    "docs/reference": 1705,  # 310 more: a run script, its settings and a modulefile are shown whole
+    "docs/reference": 1708,  # findings of attacks.md and use.md, and what was raised before
     "docs/tutorial": 160,
     "runscripts": 7260,  # 47 more: MPI without PMI; faults of all nodes once; INFO lines
     "easyblocks": 580,  # 5 more: the machine of the record; 10: which syntaxes an installation serves
