@@ -14,7 +14,7 @@ from tests.fuzz.readers import READERS
 from tests.fuzz.run import feed
 
 NEVER_REFUSE = {
-    *("WWW-Authenticate", "bind list", "batch script", "bandwidth table", "earlier bandwidths"),
+    *("WWW-Authenticate", "bind list", "batch script", "easyconfig to check", "bandwidth table", "earlier bandwidths"),
     *("log of NCCL", "log of libfabric and MPI", "log of PyTorch", "report of a rank"),
     *("output of GPU tools", "answer of a node"),
     *("output of a run", "answer about ranks", "facts of a job"),
