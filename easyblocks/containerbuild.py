@@ -8,9 +8,9 @@ EasyBuild support for building a container image from a recipe, and installing i
 @author: the hpcmod authors
 """
 
+import functools
 import os
 import platform
-from functools import cached_property
 from pathlib import Path
 
 from easybuild.easyblocks.generic.containermodule import ContainerModule, boundary
@@ -67,7 +67,7 @@ class ContainerBuild(ContainerModule):
         """Directory for built images, in the first source path."""
         return Path(source_paths()[0], self.name.lower()[0], self.name)
 
-    @cached_property
+    @functools.cached_property
     def request(self):
         """Build request of the easyconfig."""
         from hpcmod.building.values.building import BuildRequest
@@ -113,7 +113,7 @@ class ContainerBuild(ContainerModule):
         entry = {"name": self.image, "path": str(built.path), "cmd": None, "finalpath": self.builddir}
         self.src = [{**entry, "checksum": None, "expected": built.sha256, "image": image}]
 
-    @cached_property
+    @functools.cached_property
     def build_options(self):
         """Build options for this machine."""
         from hpcmod.building.image import BuildOptions

@@ -8,13 +8,15 @@ EasyBuild support for installing a container image (SIF) as a module, implemente
 @author: the hpcmod authors
 """
 
+import functools
 import os
 import stat
+import sys
 import tempfile
-from contextlib import contextmanager, nullcontext
-from dataclasses import replace
-from functools import cached_property
+from contextlib import contextmanager
+from importlib.machinery import PathFinder
 from pathlib import Path
+from types import SimpleNamespace
 
 from easybuild.framework.easyblock import EasyBlock
 from easybuild.framework.easyconfig import CUSTOM
@@ -22,6 +24,35 @@ from easybuild.tools.build_log import EasyBuildError, print_msg, print_warning
 from easybuild.tools.config import build_option, source_paths
 from easybuild.tools.filetools import adjust_permissions, convert_name, det_lock_path, mkdir, remove_dir
 from easybuild.tools.utilities import trace_msg
+
+HERE = Path(__file__).resolve().parent
+LIBRARIES = [str(HERE.parents[2] if HERE.name == "generic" else HERE.parent / "src")]
+LIBRARIES += filter(None, os.environ.get("HPCMOD_LIBRARIES", "").split(":"))
+OURS = {
+    "hpcmod", "click", "jinja2", "markupsafe", "packaging", "requests", "certifi", "charset_normalizer", "idna",
+    "urllib3", "tree_sitter", "tree_sitter_bash", "zstandard", "tomli", "cryptography", "_cffi_backend",
+    "deflate", "isal", "lz4",
+}  # fmt: skip
+
+
+def find_ours(name, path=None, target=None):
+    """Find hpcmod and its libraries where this file is installed; on sys.path, they would add another EasyBuild."""
+    return PathFinder.find_spec(name, LIBRARIES) if name in OURS else None
+
+
+sys.meta_path.insert(0, SimpleNamespace(find_spec=find_ours))
+try:
+    import zstandard  # noqa: F401  # compiled for one version of Python
+
+    import hpcmod.machine.machine
+    import hpcmod.modules.text.modulefile  # noqa: F401
+except (ImportError, SyntaxError) as err:
+    lacks = "too old" if sys.version_info < (3, 9) else f"no {(err.name or str(err)).partition('.')[0]} for it"
+    used = f"Python {sys.version_info[0]}.{sys.version_info[1]} of eb, {sys.executable}"
+    raise ImportError(f"hpcmod does not run with the {used}: {lacks}") from err
+
+from contextlib import nullcontext
+from dataclasses import replace
 
 from hpcmod import __version__
 from hpcmod.catalogue.visible.notices import look_for_notices
@@ -82,7 +113,9 @@ def boundary():
         if isinstance(fault, NoSpaceError) and elsewhere not in fault.cure:
             fault.cure = f"{fault.cure.rstrip('.')}: {elsewhere}"
         report_exit_code(fault.exit_code, os.environ)
-        raise EasyBuildError("%s", terminal(str(fault)), exit_code=fault.exit_code) from err
+        failure = EasyBuildError("%s", terminal(str(fault)))
+        failure.exit_code = fault.exit_code  # no argument: EasyBuild 4 has none
+        raise failure from err
 
 
 def warn(line):
@@ -129,8 +162,11 @@ class ContainerModule(EasyBlock):
             self.cfg["sources"] = [self.cfg["image"]]
         sources = self.cfg["sources"] or [f"{self.name}-{self.version}{self.cfg['versionsuffix']}.sif"]
         self.image = sources[0]["filename"] if isinstance(sources[0], dict) else sources[0]
-        for name in list(self.module_load_environment.vars):
-            self.module_load_environment.remove(name)
+        if hasattr(self, "module_load_environment"):
+            for name in list(self.module_load_environment.vars):
+                self.module_load_environment.remove(name)
+        else:  # EasyBuild 4
+            self.make_module_req_guess = dict
         self._installed = None
         self._fit = None
 
@@ -139,7 +175,7 @@ class ContainerModule(EasyBlock):
         has_digest = "@sha256:" in (self.cfg["image"] or "")
         return [] if has_digest and not self.cfg["checksums"] else super().check_checksums()
 
-    @cached_property
+    @functools.cached_property
     def site(self):
         """Site profile of this machine."""
         with boundary():
@@ -149,12 +185,12 @@ class ContainerModule(EasyBlock):
             site = site_of(record, here, os.environ, asked=asked, tell=self.tell)
             return with_mode(site, self.cfg["netstack"])
 
-    @cached_property
+    @functools.cached_property
     def shared(self):
         """Prefix that others may write, to which `hpcmod` will copy this installation; None if there is none."""
         return read_shared_prefix(os.environ)
 
-    @cached_property
+    @functools.cached_property
     def plan(self):
         """Install plan, made from the installed image if it exists."""
         with boundary():

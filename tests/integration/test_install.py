@@ -212,23 +212,6 @@ def test_hpcmod_install_needs_no_configuration(
     assert "pytorch-cpu: " in recipes.stdout, recipes.stderr
 
 
-@of_kind("framework")
-def test_hpcmod_env_makes_the_eb_of_a_site_work(
-    venv: Venv,
-    stack: Stack,
-    libraries: Path,
-    wheel: Path,
-    eb: EasyBuild,
-    lumi_image: Path,
-    lmod: ModuleTool,
-    tmp_path: Path,
-) -> None:
-    users = make_venv(stack, tmp_path / "users", libraries / "full")
-    users.pip(wheel)
-    done = venv.eb(eb, LUMI_EASYCONFIG.name, before=f'eval "$({users.root}/bin/hpcmod site env)"')
-    assert_module_runs(lmod, eb, done)
-
-
 def test_a_missing_image_is_one_error_with_all_places_and_a_fix(eb: EasyBuild, tmp_path: Path) -> None:
     site = write_site(tmp_path, f'[images]\ncentral = ["{tmp_path}/first", "{tmp_path}/second"]\n')
     easyconfig = write_easyconfig(tmp_path, download_instructions="Ask the operators")

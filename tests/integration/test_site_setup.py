@@ -108,7 +108,7 @@ def test_unloading_gives_back_what_the_user_had(
     assert values["EASYBUILD_ROBOT_PATHS"] == ours + own.get("EASYBUILD_ROBOT_PATHS", "")
     included = f"{CHECKOUT / 'easyblocks'}/container*.py"
     assert values["EASYBUILD_INCLUDE_EASYBLOCKS"] == ",".join(
-        filter(None, [included, own.get("EASYBUILD_INCLUDE_EASYBLOCKS")])
+        filter(None, [own.get("EASYBUILD_INCLUDE_EASYBLOCKS"), included])
     )
     assert values["HPCMOD_CATALOGUE"] == ":".join(filter(None, [own.get("HPCMOD_CATALOGUE"), str(catalogue.directory)]))
     assert values["EB_PYTHON"] == own.get("EB_PYTHON", str(module_env.stack.python))

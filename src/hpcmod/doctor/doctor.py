@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from hpcmod.core.errors import HpcmodError
+from hpcmod.core.errors import HpcmodError, LackingError
 from hpcmod.core.process import run
 from hpcmod.core.values.finding import FAIL, OK, WARN, Finding
-from hpcmod.core.values.text import away_from_here
 from hpcmod.core.which import which
 from hpcmod.machine.machine import load_site
 from hpcmod.machine.module_tool import COMMANDS, EB_SYNTAX, EB_TOOL, LMOD, find_module_tool
-from hpcmod.modules.eb import isolated, run_eb
+from hpcmod.modules.eb import find_eb, run_eb
 from hpcmod.modules.runtime import find_runtime
+from hpcmod.modules.site_eb import PYTHON, why_not
 
 
 def check_machine(environ: Mapping[str, str], easyconfigs: str) -> Iterator[Finding]:
@@ -96,20 +97,17 @@ def _check_tool_of_eb(environ: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _check_eb(environ: Mapping[str, str]) -> Iterator[Finding]:
-    eb = which("eb", environ)
-    if eb is None:
-        yield Finding(FAIL, "eb", "not on PATH", "Activate the Python environment that hpcmod is installed in.")
+    try:
+        eb = find_eb(environ)
+    except LackingError as err:
+        yield Finding(FAIL, "eb", err.message, err.cure)
         return
-    yield Finding(OK, "eb", eb)
+    on_path = which("eb", environ)
+    yield Finding(OK, "eb", eb if on_path else f"{eb}, which `hpcmod install` uses; it is not on PATH")
     yield from _check_tool_of_eb(environ)
-    python = environ.get("EB_PYTHON") or "python3"
-    included = bool(environ.get("EASYBUILD_INCLUDE_EASYBLOCKS"))
-    module = "hpcmod" if included else "easybuild.easyblocks.generic.containermodule"
-    if run([python, "-c", away_from_here(f"import {module}")], env=isolated(environ), cwd=Path("/")).status == 0:
-        yield Finding(OK, "easyblock", f"{python} imports {module}")
-    else:
-        cure = 'Activate the Python environment that hpcmod is installed in, or: eval "$(hpcmod site env)"'
-        yield Finding(FAIL, "easyblock", f"the Python of eb, {python}, cannot import {module}", cure)
+    reason = why_not(environ if on_path else {**environ, PYTHON: sys.executable})
+    known = Finding(OK, "easyblock", f"{eb} knows ContainerModule")
+    yield Finding(FAIL, "easyblock", reason, 'eval "$(hpcmod site env)"') if reason else known
 
 
 def _check_robot_paths(environ: Mapping[str, str], easyconfigs: str) -> Iterator[Finding]:

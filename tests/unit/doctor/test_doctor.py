@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,17 @@ def test_says_how_images_are_striped_if_the_profile_says_that(sound: dict[str, s
     assert found(striped, "striping").found == "lfs setstripe -c 8, for images on Lustre"
 
 
-def test_without_a_runtime_or_a_module_tool_or_eb_that_fails_with_a_cure(sound: dict[str, str], tmp_path: Path) -> None:
+def link_python(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let hpcmod run with a Python in another directory."""
+    directory.mkdir()
+    (directory / "python3").symlink_to(sys.executable)
+    monkeypatch.setattr("sys.executable", f"{directory}/python3")
+
+
+def test_without_a_runtime_or_a_module_tool_or_eb_that_fails_with_a_cure(
+    sound: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link_python(tmp_path / "alone", monkeypatch)
     del sound["LMOD_CMD"]
     sound["PATH"] = str(tmp_path / "nothing")
     for subject in ("runtime", "module tool", "eb"):
@@ -55,16 +66,22 @@ def test_without_a_runtime_or_a_module_tool_or_eb_that_fails_with_a_cure(sound: 
         assert found(sound, subject).cure
 
 
-def test_a_python_of_eb_that_does_not_know_the_easyblock_is_reported(sound: dict[str, str], tmp_path: Path) -> None:
-    (tmp_path / "python3").write_text("#!/bin/sh\nexit 1\n")
+def test_eb_is_asked_for_the_easyblock_and_its_reason_is_reported(sound: dict[str, str], tmp_path: Path) -> None:
+    reason = "hpcmod does not run with the Python 3.12 of eb, /usr/bin/python3.12: no zstandard for it"
+    error = f"ERROR: Failed to import easyblock x from /tmp/x: {reason}"
+    make_program(tmp_path / "eb", f"#!/bin/sh\ncase $* in *ContainerModule*) echo '{error}' >&2; exit 7;; esac\n")
     finding = found(sound, "easyblock")
-    assert (finding.level, "python3" in finding.found) == (FAIL, True)
+    assert (finding.level, finding.found) == (FAIL, reason)
     assert "hpcmod site env" in finding.cure
 
 
-def test_the_python_set_for_eb_counts(sound: dict[str, str], tmp_path: Path) -> None:
-    (tmp_path / "python3").write_text("#!/bin/sh\nexit 1\n")
-    assert "easyblock" not in subjects({**sound, "EB_PYTHON": "/bin/true"})
+def test_an_eb_beside_hpcmod_that_is_not_on_path_is_used(
+    sound: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link_python(tmp_path / "own", monkeypatch)
+    (tmp_path / "eb").rename(tmp_path / "own/eb")
+    assert subjects(sound) == []
+    assert "not on PATH" in found(sound, "eb").found
 
 
 @pytest.mark.parametrize(

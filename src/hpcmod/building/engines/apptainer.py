@@ -13,7 +13,7 @@ from hpcmod.core.values.reference import ImageReference
 from hpcmod.core.which import which
 from hpcmod.images.programs import without_settings
 
-_PACKING = ("--mksquashfs-args", "-comp zstd -Xcompression-level 3")
+_PACKING = ("--mksquashfs-args", "-comp zstd -Xcompression-level 3")  # since Apptainer 1.4; SingularityCE has none
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,8 @@ class Apptainer:
     def build(self, workspace: Workspace, source: BuildSource) -> ImageReference:
         """See `Engine.build`."""
         way, out = WAYS[self.way], workspace.directory / "image.sif"
-        argv = [way.program, "build", *way.flags, *_PACKING, os.fspath(out), os.fspath(source.file)]
+        packing = _PACKING if _PACKING[0] in run([way.program, "build", "--help"], env=workspace.environ).stdout else ()
+        argv = [way.program, "build", *way.flags, *packing, os.fspath(out), os.fspath(source.file)]
         status = replace(workspace, environ=_environment(workspace)).run(argv, cwd=source.context)
         if source.base and not workspace.has_printed("Running post scriptlet"):
             check_base(workspace, status, source.base)

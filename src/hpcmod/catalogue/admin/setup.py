@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from hpcmod.core import resources
 from hpcmod.core.errors import BadInputError, LackingError
 from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.fs.tree import Tree, write_file
+from hpcmod.modules.site_eb import LIBRARIES, base_python, easyblock_files, library_settings
 from hpcmod.modules.text.modulefile import MODULERC, SUFFIXES, render_template
 
 _GROUP_BITS = 0o2020
@@ -27,17 +29,24 @@ class SetupFile:
 
 
 def make_site_module(
-    place: Path, python: Path, catalogues: Sequence[Catalogue], *, version: str, site: str = ""
+    place: Path, catalogues: Sequence[Catalogue], *, version: str, site: str = "", eb: bool = False
 ) -> SiteModule:
-    """Return the description of the module to install in a directory."""
-    pattern = f"{resources.easyblocks_directory()}/container*.py" if resources.is_checkout() else ""
+    """Return the description of the module to install in a directory.
+
+    Parameters
+    ----------
+    eb
+        Whether users get the `eb` of hpcmod's environment, which finds the easyblocks by itself, instead of the site's.
+    """
+    libraries = {} if eb else library_settings()
     return SiteModule(
         version=version,
         bin=str(place / "bin"),
-        python=str(python),
+        python=sys.executable if eb else base_python(),
+        libraries=libraries.get(LIBRARIES, ""),
         easyconfigs=(*(str(one.easyconfigs) for one in catalogues), str(resources.easyconfigs_directory())),
         images=tuple(str(one.images) for one in catalogues),
-        easyblocks=pattern,
+        easyblocks="" if eb else easyblock_files(),
         catalogues=tuple(str(one.directory) for one in catalogues),
         modules=tuple(str(one.modules) for one in catalogues),
         site=site,
@@ -63,7 +72,7 @@ def setup_files(place: Path, module: SiteModule, *, eb: bool) -> tuple[SetupFile
         if ":" in path:
             raise BadInputError(f"{path}: a colon ends an element of PATH", "Choose another directory.")
     programs = ["hpcmod", *(["eb"] if eb else [])]
-    launchers = [_launcher(place, Path(module.python).with_name(name)) for name in programs]
+    launchers = [_launcher(place, Path(sys.executable).with_name(name)) for name in programs]
     texts = resources.runscript_files()
     logic = [SetupFile(place / name, texts[name]) for name in LOGIC]
     return (*launchers, *logic, *_modulefiles(place / "modules" / "hpcmod", module))

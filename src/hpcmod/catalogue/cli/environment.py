@@ -4,37 +4,20 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 import click
 
-from hpcmod.core import resources
-from hpcmod.core.cli.output import json_option, print_data, print_json, print_text
+from hpcmod.core.cli.output import json_option, print_data, print_json, print_text, tell
 from hpcmod.core.errors import CheckFailedError, LackingError, NotFoundError
 from hpcmod.core.process import run
 from hpcmod.core.text.quote import terminal_line
 from hpcmod.core.values.environment import Difference, compare_environments
 from hpcmod.images import read_facts
-from hpcmod.machine.module_tool import eb_settings
 from hpcmod.modules.runtime import find_runtime
-
-
-def eb_environment() -> dict[str, str]:
-    """Return the variables that let any `eb` find hpcmod's easyblocks and easyconfigs and this shell's module tool."""
-    robot = os.environ.get("EASYBUILD_ROBOT_PATHS", "")
-    path = os.environ.get("PYTHONPATH", "")
-    ours = str(resources.easyconfigs_directory())
-    include = {"EASYBUILD_INCLUDE_EASYBLOCKS": f"{resources.easyblocks_directory()}/container*.py"}
-    return {
-        **(include if resources.is_checkout() else {}),
-        "EASYBUILD_ROBOT_PATHS": robot if ours in robot.split(":") else f"{ours}:{robot}",
-        **eb_settings(os.environ),
-        "PYTHONPATH": ":".join(dict.fromkeys([str(resources.import_directory()), *filter(None, path.split(":"))])),
-    }
+from hpcmod.modules.site_eb import eb_environment
 
 
 def environment_of_eb() -> dict[str, str]:
@@ -42,11 +25,7 @@ def environment_of_eb() -> dict[str, str]:
     # unless told otherwise, `eb` starts `python -O`, for which the Python of a system has no byte code that can be
     # reused: each `eb` would compile about a hundred modules of the standard library again
     optimize = os.environ.get("PYTHONOPTIMIZE") or "0"
-    ours = {"EB_PYTHON": sys.executable, "PYTHONOPTIMIZE": optimize, **eb_environment()}
-    if find_spec("easybuild.easyblocks.generic.containermodule"):
-        # not needed, and EasyBuild accepts it only if easybuild-easyblocks is installed as well
-        ours.pop("EASYBUILD_INCLUDE_EASYBLOCKS", None)
-    return {**os.environ, **ours}
+    return {**os.environ, "PYTHONOPTIMIZE": optimize, **eb_environment(os.environ, tell=tell)}
 
 
 @dataclass(frozen=True)
@@ -76,7 +55,7 @@ def env(diff: bool, image: Path | None, everything: bool, as_json: bool) -> None
     if diff:
         _print_diff(_compare(image, os.environ), everything=everything, as_json=as_json)
         return
-    for name, value in eb_environment().items():
+    for name, value in eb_environment(os.environ, again=True, tell=tell).items():
         print_data(f"export {name}={shlex.quote(value)}")
 
 

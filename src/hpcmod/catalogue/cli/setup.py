@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -61,7 +60,7 @@ def site_setup(
         raise BadInputError("no catalogue and no output directory given", "Add --catalogue DIR or --output DIR.")
     opened = [open_catalogue(one.absolute()) for one in catalogues]
     place = output.absolute() if output else opened[0].directory / "site"
-    module = make_site_module(place, Path(sys.executable), opened, version=hpcmod.__version__, site=_checked_site(site))
+    module = make_site_module(place, opened, version=hpcmod.__version__, site=_checked_site(site), eb=eb)
     files = setup_files(place, module, eb=eb)
     if dry_run or show:
         _print(files, contents=show)

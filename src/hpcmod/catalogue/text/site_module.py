@@ -36,13 +36,15 @@ class SiteModule:
     bin: str
     """Directory of the scripts."""
     python: str
-    """The Python that hpcmod is installed in; `eb` runs with it to find hpcmod and its dependencies."""
+    """The Python for `eb`: of the same version as hpcmod's, whose libraries are compiled for it."""
     easyconfigs: tuple[str, ...]
     """Robot paths, in search order."""
     images: tuple[str, ...] = ()
     """Directories of images, searched after the easyconfigs."""
     easyblocks: str = ""
     """Pattern that matches the easyblocks' files; empty: `eb` finds them by itself."""
+    libraries: str = ""
+    """Directories of hpcmod's libraries; empty: beside hpcmod."""
     catalogues: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
     """Directories for MODULEPATH."""
@@ -63,7 +65,7 @@ class SiteModule:
     @property
     def lists(self) -> tuple[PathList, ...]:
         """The lists it adds to."""
-        include = PathList("EASYBUILD_INCLUDE_EASYBLOCKS", (self.easyblocks,), separator=",")
+        include = PathList("EASYBUILD_INCLUDE_EASYBLOCKS", after=(self.easyblocks,), separator=",")
         return (
             PathList("EASYBUILD_ROBOT_PATHS", (*self.easyconfigs, *self.images), ending=True),
             *((include,) if self.easyblocks else ()),
@@ -73,14 +75,14 @@ class SiteModule:
 
 def render_site_module(module: SiteModule, syntax: str, templates: Templates) -> str:
     """Render the modulefile, in one of SYNTAXES; unloading restores the environment exactly."""
-    defaults = [("EB_PYTHON", module.python), *([("HPCMOD_SITE", module.site)] if module.site else [])]
+    given = {"EB_PYTHON": module.python, "HPCMOD_LIBRARIES": module.libraries, "HPCMOD_SITE": module.site}
     values = {
         "help": _help(module),
         "whatis": "Description: container images as modules: hpcmod, and its easyblocks and easyconfigs for eb",
         "memory": MEMORY,
         "bin": module.bin,
         "libexec": module.libexec,
-        "defaults": defaults,
+        "defaults": [(name, value) for name, value in given.items() if value],
         "lists": module.lists,
         "module_directories": module.modules,
     }

@@ -124,9 +124,18 @@ def test_podman_keeps_no_process_of_ours_and_finds_the_logins(workspace: Workspa
 
 
 @pytest.mark.parametrize(("way", "flags"), [("fakeroot", "--fakeroot"), ("rootmapped", "--fakeroot --ignore-subuid")])
-def test_apptainer_writes_only_to_the_workspace_and_hides_host_tmp(workspace: Workspace, way: str, flags: str) -> None:
+@pytest.mark.parametrize(
+    ("options", "packing"),
+    [("--mksquashfs-args string", " --mksquashfs-args -comp zstd "), ("--fix-perms", " /")],
+    ids=["Apptainer 1.4", "older or SingularityCE"],
+)
+def test_apptainer_writes_only_to_the_workspace_and_hides_host_tmp(
+    workspace: Workspace, tmp_path: Path, way: str, flags: str, options: str, packing: str
+) -> None:
+    stand_in(tmp_path, "apptainer", f"case $* in *--help) echo '{options}';; esac")
     Apptainer(way).build(workspace, source(workspace))
-    assert told(workspace)[0].startswith(f"apptainer build {flags} --mksquashfs-args -comp zstd ")
+    asked, build = told(workspace)
+    assert asked == "apptainer build --help " and build.startswith(f"apptainer build {flags}{packing}")
     found = settings(workspace)
     assert found["APPTAINER_TMPDIR"].startswith(str(workspace.directory))
     assert found["APPTAINER_CACHEDIR"].startswith(str(workspace.directory))

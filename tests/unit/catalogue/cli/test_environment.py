@@ -1,12 +1,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from hpcmod.core import resources
 from tests import corpus
 from tests.calls import hpcmod
 from tests.programs import make_program
@@ -20,55 +18,6 @@ export WITH_CONDA=inside
 unset LD_LIBRARY_PATH
 exec env -0
 """
-
-
-@pytest.fixture(autouse=True)
-def no_python_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PYTHONPATH", raising=False)
-
-
-def exports(**env: str) -> dict[str, str]:
-    """Return the environment of a shell after `eval "$(hpcmod site env)"`."""
-    printed = hpcmod("site", "env", **env).stdout
-    script = 'eval "$1"; env -0'
-    done = subprocess.run(["bash", "-c", script, "bash", printed], env=env, capture_output=True, text=True, check=True)
-    return dict(item.split("=", 1) for item in done.stdout.split("\0") if item)
-
-
-def test_env_points_to_our_easyblocks_easyconfigs_and_package() -> None:
-    found = exports()
-    easyblocks = Path(found["EASYBUILD_INCLUDE_EASYBLOCKS"])
-    assert easyblocks.name == "container*.py"
-    assert "EB_PYTHON" not in found
-    assert "containermodule.py" in [path.name for path in easyblocks.parent.glob(easyblocks.name)]
-    assert list(Path(found["EASYBUILD_ROBOT_PATHS"].split(":")[0]).glob("p/PyTorch/*.eb"))
-    assert Path(found["PYTHONPATH"].split(":")[0], "hpcmod", "core", "errors.py").is_file()
-
-
-@pytest.mark.parametrize(
-    ("had", "rest"),
-    [
-        pytest.param(None, [""], id="unset: an empty part stands for EasyBuild's own default"),
-        pytest.param("/x", ["/x"], id="set"),
-        pytest.param("/x:", ["/x", ""], id="set, with the default"),
-    ],
-)
-def test_env_keeps_the_robot_path_and_the_default(had: str | None, rest: list[str]) -> None:
-    ours, *others = exports(**({} if had is None else {"EASYBUILD_ROBOT_PATHS": had}))["EASYBUILD_ROBOT_PATHS"].split(
-        ":"
-    )
-    assert ours == str(resources.easyconfigs_directory())
-    assert others == rest
-
-
-def test_env_keeps_the_python_path() -> None:
-    assert exports(PYTHONPATH="/a:/b c")["PYTHONPATH"].endswith(":/a:/b c")
-
-
-def test_env_twice_changes_nothing_more() -> None:
-    once = exports(PYTHONPATH="/a", EASYBUILD_ROBOT_PATHS="/x")
-    kept = {name: once[name] for name in ("PYTHONPATH", "EASYBUILD_ROBOT_PATHS")}
-    assert {name: exports(**kept)[name] for name in kept} == kept
 
 
 @pytest.fixture

@@ -9,16 +9,10 @@ from pathlib import Path
 import pytest
 
 from hpcmod.catalogue.publishing.candidate import Request, choose_candidate
-from hpcmod.core import resources
 from hpcmod.images.integrity import file_sha256
 from hpcmod.modules.values.easyconfig_text import read_named_image
 from tests import corpus
 from tests.calls import hpcmod
-
-
-@pytest.fixture(autouse=True)
-def no_python_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PYTHONPATH", raising=False)
 
 
 class FakeCall:
@@ -100,20 +94,10 @@ def test_install_ends_with_the_status_of_eb(eb: FakeCall, status: int) -> None:
     assert hpcmod("install", "a.eb").exit_code == status
 
 
-def test_install_names_the_easyblocks_of_a_checkout_to_a_python_that_does_not_find_them(
-    eb: FakeCall, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("hpcmod.catalogue.cli.environment.find_spec", lambda name: None)
-    hpcmod("install", "a.eb")
-    assert eb.env["EASYBUILD_INCLUDE_EASYBLOCKS"] == f"{resources.easyblocks_directory()}/container*.py"
-
-
 def test_install_runs_eb_with_our_python_and_our_easyblocks(eb: FakeCall) -> None:
     hpcmod("install", "a.eb", HOME="/home/u")
     assert eb.env["EB_PYTHON"] == sys.executable
-    assert "EASYBUILD_INCLUDE_EASYBLOCKS" not in eb.env, (
-        "our Python finds them, and EasyBuild's framework alone fails on it"
-    )
+    assert "EASYBUILD_INCLUDE_EASYBLOCKS" not in eb.env, "EasyBuild's framework alone fails on it"
     assert eb.env["HOME"] == "/home/u"
     assert "HPCMOD_SITE" not in eb.env
     hpcmod("install", "a.eb", "--site", "lumi", HPCMOD_SITE="generic")

@@ -26,7 +26,7 @@ FULL = SiteModule(
 def test_the_lists_end_with_easybuilds_own_default_and_images_come_last() -> None:
     assert FULL.lists == (
         PathList("EASYBUILD_ROBOT_PATHS", ("/c1/easyconfigs", "/ours", "/c1/images"), ending=True),
-        PathList("EASYBUILD_INCLUDE_EASYBLOCKS", ("/ours/container*.py",), separator=","),
+        PathList("EASYBUILD_INCLUDE_EASYBLOCKS", after=("/ours/container*.py",), separator=","),
         PathList("HPCMOD_CATALOGUE", after=("/c1", "/c2")),
     )
     assert [one.name for one in PLAIN.lists] == ["EASYBUILD_ROBOT_PATHS"]

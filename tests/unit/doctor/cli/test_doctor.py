@@ -13,7 +13,7 @@ def test_doctor_exits_with_1_and_a_cure_if_something_will_not_work(tmp_path: Pat
     result = hpcmod("doctor", PATH=str(tmp_path))
     assert result.exit_code == 1
     lines = result.stdout.splitlines()
-    at = lines.index("fail eb: not on PATH")
+    at = lines.index("fail runtime: neither singularity nor apptainer on PATH")
     assert lines[at + 1].startswith("     ")
 
 
@@ -33,7 +33,8 @@ def test_doctor_reports_missing_files_unless_the_site_retired_the_container(tmp_
 def test_doctor_gives_one_versioned_object_for_programs(tmp_path: Path) -> None:
     found = json.loads(hpcmod("doctor", "--json", PATH=str(tmp_path)).stdout)
     assert found["version"] == 1
-    assert {"eb", "runtime"} <= {finding["subject"] for finding in found["findings"] if finding["level"] == "fail"}
+    failed = {finding["subject"] for finding in found["findings"] if finding["level"] == "fail"}
+    assert {"easyblock", "runtime"} <= failed
 
 
 def test_doctor_checks_a_shared_directory(tmp_path: Path) -> None:

@@ -1,0 +1,109 @@
+"""Let the `eb` of a site find hpcmod's easyblocks and easyconfigs, and leave everything else of it as it is."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+from hpcmod.core import resources
+from hpcmod.core.errors import LackingError
+from hpcmod.machine.module_tool import eb_settings
+from hpcmod.modules.eb import find_eb, run_eb
+
+INCLUDE, ROBOT_PATHS, PYTHON = "EASYBUILD_INCLUDE_EASYBLOCKS", "EASYBUILD_ROBOT_PATHS", "EB_PYTHON"
+LIBRARIES = "HPCMOD_LIBRARIES"
+"""Variable with the directories in which the easyblocks find hpcmod's libraries, if they are not beside hpcmod."""
+
+_FROM_FILE = re.compile(r"^(include-easyblocks|robot-paths) +\(F\) = (.*)$", re.MULTILINE)
+_LIBRARIES = ("jinja2", "requests", "zstandard")
+
+
+def eb_environment(
+    environ: Mapping[str, str], *, again: bool = False, tell: Callable[[str], None] = lambda line: None
+) -> dict[str, str]:
+    """Return the variables with which `eb` finds hpcmod's easyblocks and easyconfigs and this shell's module tool.
+
+    The `eb` that was installed with hpcmod only needs its Python. Any other is asked whether it can use the easyblock,
+    with hpcmod's Python if not with its own.
+
+    Parameters
+    ----------
+    again
+        Whether to ask it also if the environment already has these variables.
+    tell
+        Gets a line if `eb` must run with another Python.
+
+    Raises
+    ------
+    LackingError
+        If `eb` is missing or cannot use the easyblock.
+    """
+    ours = is_ours(find_eb(environ), environ)
+    robot, include = environ.get(ROBOT_PATHS, ""), environ.get(INCLUDE, "")
+    if not ours and not (robot and include):
+        # the variables would hide the values of EasyBuild's configuration files
+        values = dict(_FROM_FILE.findall(run_eb(["--show-config"], environ).stdout))
+        robot = robot or values.get("robot-paths", "").replace(", ", ":")
+        include = include or values.get("include-easyblocks", "").replace(", ", ",")
+    easyconfigs = str(resources.easyconfigs_directory())
+    robot = robot if easyconfigs in robot.split(":") else f"{easyconfigs}:{robot}"
+    settings = {ROBOT_PATHS: robot, **eb_settings(environ)}
+    if ours:
+        return {**settings, PYTHON: sys.executable}
+    easyblocks = easyblock_files()
+    complete = easyblocks in include.split(",")
+    settings[INCLUDE] = include if complete else ",".join(filter(None, [include, easyblocks]))
+    settings |= library_settings()
+    return settings if complete and not again else {**settings, **_python(environ, settings, tell)}
+
+
+def is_ours(eb: str, environ: Mapping[str, str]) -> bool:
+    """Return whether `eb` was installed with hpcmod, or runs with its Python, and so finds the easyblocks by itself."""
+    beside = {Path(sys.executable).parent, Path(sys.argv[0]).resolve().parent}
+    return Path(eb).resolve().parent in beside or Path(environ.get(PYTHON, "")).parent == Path(sys.executable).parent
+
+
+def easyblock_files() -> str:
+    """Return the pattern of the easyblocks' files, for EasyBuild's --include-easyblocks."""
+    return f"{resources.easyblocks_directory()}/container*.py"
+
+
+def library_settings() -> dict[str, str]:
+    """Return the variable for hpcmod's libraries, if they are not where hpcmod is."""
+    origins = [spec.origin for spec in map(find_spec, _LIBRARIES) if spec and spec.origin]
+    places = dict.fromkeys(Path(origin).parents[1] for origin in origins)
+    others = [str(place) for place in places if place != resources.import_directory()]
+    return {LIBRARIES: ":".join(others)} if others else {}
+
+
+def base_python() -> str:
+    """Return the Python without the packages of hpcmod's virtual environment, whose EasyBuild would mix with eb's."""
+    return str(getattr(sys, "_base_executable", sys.executable))
+
+
+def why_not(environ: Mapping[str, str]) -> str:
+    """Ask `eb` for the parameters of the easyblock; return why it cannot use it, empty if it can."""
+    done = run_eb(["--easyblock=ContainerModule", "--avail-easyconfig-params"], environ)
+    if done.status == 0:
+        return ""
+    said = f"{done.stdout}\n{done.stderr}"
+    reason = re.search(r"hpcmod does not run with .*?(?=[\"']?$)", said, re.MULTILINE)
+    return reason[0] if reason else (said.strip().splitlines() or [f"exit status {done.status}"])[-1]
+
+
+def _python(environ: Mapping[str, str], settings: Mapping[str, str], tell: Callable[[str], None]) -> dict[str, str]:
+    """Return the Python for `eb`, if its own cannot run hpcmod."""
+    reason = why_not({**environ, **settings})
+    if not reason:
+        return {}
+    python = {PYTHON: base_python()}
+    if why_not({**environ, **settings, **python}):
+        raise LackingError(
+            f"{find_eb(environ)} cannot use hpcmod's easyblock: {reason}",
+            "Install hpcmod with a Python that this EasyBuild runs with, or use `hpcmod install` without it on PATH.",
+        )
+    tell(f"{reason}. EB_PYTHON={python[PYTHON]} makes this eb run with that Python")
+    return python
