@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.jobs.needs import find_missing, find_script
-from hpcmod.jobs.values.request import JobRequest
+from hpcmod.jobs.values.request import JobRequest, Staging
 from hpcmod.modules.installed import Installed, read_record
 from tests import corpus
 from tests.programs import make_program
@@ -61,12 +61,12 @@ def test_the_file_that_python_runs_is_found_among_its_options(program: tuple[str
 
 
 def test_accepts_existing_files(here: Path) -> None:
-    request = JobRequest(("train.py",), stage_data=("data.tar", "$SCRATCH/x.tar"))
+    request = JobRequest(("train.py",), staging=Staging(data=("data.tar", "$SCRATCH/x.tar")))
     assert find_missing(request, None) == ()
 
 
 def test_missing_programs_and_data_are_reported_with_the_nearest_names() -> None:
-    request = JobRequest(("trian.py",), stage_data=("nope.squashfs", "data.tgz"))
+    request = JobRequest(("trian.py",), staging=Staging(data=("nope.squashfs", "data.tgz")))
     program, data, near = find_missing(request, None)
     assert program == ("program trian.py not found", "Did you mean train.py?")
     assert data[0] == "data file nope.squashfs not found" and data[1].startswith("Looked in /")

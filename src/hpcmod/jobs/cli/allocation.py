@@ -143,12 +143,7 @@ def run_again(command: Sequence[str]) -> int:
         raise LackingError(f"no Slurm here: {command[0]} is missing", "Run this on a login node, or inside a job.")
     tell(f"requesting nodes: {' '.join(command)}")
     environ = {**os.environ, EXIT_VARIABLE: str(_REFUSED)}
-    status = call([*command, *_own_command()], env=environ, tied=True)
+    status = call([*command, str(Path(sys.argv[0]).absolute()), *sys.argv[1:]], env=environ, tied=True)
     if status == _REFUSED:
         raise LackingError("Slurm gave no nodes", "Its message is above; change the options for nodes.")
     return status
-
-
-def _own_command() -> list[str]:
-    program = Path(sys.argv[0]).absolute()
-    return [str(program), *sys.argv[1:]]

@@ -22,7 +22,7 @@ from hpcmod.jobs.cli.options import JobFlags, make_request, of_a_job
 from hpcmod.jobs.cli.run_options import CommandOfProgram, find_own_mpi, of_a_run, runtime_name
 from hpcmod.jobs.cli.script import RepeatedScript, WrittenScript, save_script
 from hpcmod.jobs.values.job import JobPlan, make_job
-from hpcmod.jobs.values.request import JobRequest, with_options
+from hpcmod.jobs.values.request import JobImage, JobRequest, with_options
 from hpcmod.jobs.values.slurm import VARIABLES, check_scheduler, make_salloc, value_of
 from hpcmod.machine import machine
 from hpcmod.machine.gpus import find_gpu_targets
@@ -108,12 +108,14 @@ def prepare_job(flags: JobFlags, profile: Site) -> PreparedJob:
     loading, installed = find_module(flags.module, profile, chosen=flags.site is not None, elsewhere=elsewhere)
     _check_module(loading.name, flags)
     profile = site_of(installed.record if installed else NO_RECORD, profile, os.environ, asked=flags.site, tell=tell)
-    image_mpi = _image_mpi(installed, profile)
     program = flags.program or (("python",) if flags.salloc else ())
-    request = make_request(replace(flags, program=program), loading, image_mpi=image_mpi, runtime=runtime_name())
     image = _find_image(installed)
-    entry = find_entry(image) if image and profile.launcher.verb == "run" else COMMAND
-    request = replace(request, has_bash=installed is None or installed.has_bash, entry=entry)
+    known = JobImage(
+        mpi=_image_mpi(installed, profile),
+        has_bash=installed is None or installed.has_bash,
+        entry=find_entry(image) if image and profile.launcher.verb == "run" else COMMAND,
+    )
+    request = make_request(replace(flags, program=program), loading, known, runtime=runtime_name())
     variables = {name: os.environ.get(variable, "") for name, variable in VARIABLES.items()}
     request = with_options(request, variables)
     if flags.stage:

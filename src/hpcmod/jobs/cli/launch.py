@@ -17,8 +17,8 @@ from hpcmod.core.values.facts import COMMAND
 from hpcmod.images import find_entry
 from hpcmod.jobs.cli.run_options import CommandOfProgram, RunFlags, find_own_mpi, of_a_run, runtime_name
 from hpcmod.jobs.values.allocation import Allocation, read_allocation
-from hpcmod.jobs.values.layout import Layout, make_layout
-from hpcmod.jobs.values.request import JobRequest, check_request
+from hpcmod.jobs.values.layout import make_layout
+from hpcmod.jobs.values.request import JobImage, JobRequest, check_request
 from hpcmod.jobs.values.review import review_job
 from hpcmod.jobs.values.slurm import check_scheduler, step_in_job
 from hpcmod.jobs.values.step import Step, make_step
@@ -95,9 +95,9 @@ def _stage(flags: LaunchFlags, request: JobRequest, site: Site, image: str) -> s
     from hpcmod.jobs.cli.staging import stage_image, with_staging
 
     request = with_staging(request, flags, site, Path(image) if image else None)
-    for line in request.stage_why:
+    for line in request.staging.why:
         tell(line)
-    return stage_image(request, site, Path(image)) if request.stage and not flags.dry_run else image
+    return stage_image(request, site, Path(image)) if request.staging.place and not flags.dry_run else image
 
 
 def _find_allocation(site: Site) -> Allocation:
@@ -127,8 +127,10 @@ def _make_request(flags: LaunchFlags, site: Site, allocation: Allocation, image:
         options=(("partition", partition),) if partition else (),
         binds=flags.binds,
         mpi=flags.mpi,
-        image_mpi=own_mpi or (read_image_mpi(Path(image), site, os.environ) if image else ""),
-        entry=find_entry(Path(image)) if image and site.launcher.verb == "run" else COMMAND,
+        image=JobImage(
+            mpi=own_mpi or (read_image_mpi(Path(image), site, os.environ) if image else ""),
+            entry=find_entry(Path(image)) if image and site.launcher.verb == "run" else COMMAND,
+        ),
         start=flags.start or "",
         runtime=runtime_name(),
     )
@@ -137,7 +139,9 @@ def _make_request(flags: LaunchFlags, site: Site, allocation: Allocation, image:
 def _make_step(request: JobRequest, site: Site, allocation: Allocation) -> Step:
     """Return the step of a request in the current allocation, and report what looks wrong."""
     check_request(request)
-    layout = _fit(make_layout(request, site), allocation)
+    layout = make_layout(request, site)
+    if allocation.cpus:  # of each node; the number of tasks may differ from the allocation's
+        layout = layout._replace(cpus=allocation.cpus // layout.tasks)
     step = make_step(request, site, layout)
     for note in review_job(request, site, layout):
         tell(note)
@@ -159,9 +163,3 @@ def _tasks_of_allocation(allocation: Allocation) -> int:
     """Return the tasks per node of the allocation; 0 if there is one, or if they are not distributed evenly."""
     tasks, left = divmod(allocation.tasks, max(allocation.nodes, 1))
     return tasks if tasks > 1 and not left else 0
-
-
-def _fit(layout: Layout, allocation: Allocation) -> Layout:
-    """Divide the CPUs per node of the allocation among the tasks, whose number may differ from the allocation's."""
-    cpus = allocation.cpus
-    return layout._replace(cpus=cpus // layout.tasks) if cpus else layout

@@ -10,7 +10,7 @@ import click
 
 from hpcmod.core.errors import BadInputError
 from hpcmod.jobs.cli.run_options import RunFlags
-from hpcmod.jobs.values.request import CHECKS, OPTIONS, JobModule, JobRequest
+from hpcmod.jobs.values.request import CHECKS, OPTIONS, JobImage, JobModule, JobRequest, Staging
 from hpcmod.jobs.values.requeue import parse_requeue
 
 
@@ -90,15 +90,13 @@ def named_options(flags: JobFlags) -> tuple[tuple[str, str], ...]:
     return tuple((name, value) for name, value in pairs if value)
 
 
-def make_request(flags: JobFlags, module: JobModule, *, image_mpi: str, runtime: str) -> JobRequest:
+def make_request(flags: JobFlags, module: JobModule, image: JobImage, *, runtime: str) -> JobRequest:
     """Return the request of a job.
 
     Parameters
     ----------
     module
         The module, as the batch script loads it.
-    image_mpi
-        The MPI of its image; empty if it is not known.
     runtime
         Name of the container runtime.
 
@@ -118,7 +116,7 @@ def make_request(flags: JobFlags, module: JobModule, *, image_mpi: str, runtime:
         launcher=flags.launcher or "",
         options=named_options(flags),
         more=flags.more,
-        stage_data=flags.stage_data,
+        staging=Staging(data=flags.stage_data),
         binds=flags.binds,
         proxy=flags.proxy,
         runtime=runtime,
@@ -127,7 +125,7 @@ def make_request(flags: JobFlags, module: JobModule, *, image_mpi: str, runtime:
         report=flags.report,
         variables=tuple(_parse_variable(text) for text in flags.variables),
         mpi=flags.mpi,
-        image_mpi=image_mpi,
+        image=image,
         start=flags.start or "",
     )
 

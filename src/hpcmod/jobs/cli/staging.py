@@ -44,10 +44,10 @@ def with_staging(request: JobRequest, flags: RunFlags, site: Site, image: Path |
         where = "in its profile" if flags.stage == "auto" else flags.stage
         raise BadInputError(f"{site.name} has no staging place {where}", f"Available: {known}.")
     if flags.stage != "auto":
-        return replace(request, stage=flags.stage)
+        return replace(request, staging=request.staging._replace(place=flags.stage))
     places.sort(key=STAGE_PLACES.index)  # a disk first: files in memory take memory from the job
     decision = decide_staging(_find_facts(request, site, image, places))
-    return replace(request, stage=decision.place, stage_why=decision.lines)
+    return replace(request, staging=request.staging._replace(place=decision.place, why=decision.lines))
 
 
 def _find_facts(request: JobRequest, site: Site, image: Path | None, places: Sequence[str]) -> StagingFacts:
@@ -74,7 +74,7 @@ def stage_image(request: JobRequest, site: Site, image: Path) -> str:
     NotFoundError
         If no container module with run scripts is loaded.
     """
-    place = next(place for place in site.stage_places if place.name == request.stage)
+    place = next(place for place in site.stage_places if place.name == request.staging.place)
     directory = Path(os.path.expandvars(place.directory))
     copy = _find_copy(directory, read_place(os.environ).job, image)
     if copy:

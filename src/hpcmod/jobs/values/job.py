@@ -86,9 +86,9 @@ def make_job(request: JobRequest, site: Site) -> JobPlan:
         commands=site.job.command,
         exports=site.proxies if request.proxy else (),
         variables=request.variables,
-        stage_image=place.directory if place and request.stage else "",
-        stage_why=request.stage_why,
-        stage_data=tuple((place.directory, name) for name in request.stage_data) if place else (),
+        stage_image=place.directory if place and request.staging.place else "",
+        stage_why=request.staging.why,
+        stage_data=tuple((place.directory, name) for name in request.staging.data) if place else (),
         check=request.check,
         report=request.report,
         step=make_step(request, site, layout),
@@ -98,13 +98,13 @@ def make_job(request: JobRequest, site: Site) -> JobPlan:
 
 
 def _find_place(request: JobRequest, site: Site) -> StagePlace | None:
-    if not request.stage and not request.stage_data:
+    if not request.staging.place and not request.staging.data:
         return None
-    places = [place for place in site.stage_places if place.name == request.stage or not request.stage]
+    places = [place for place in site.stage_places if place.name == request.staging.place or not request.staging.place]
     if not places:
         known = ", ".join(place.name for place in site.stage_places) or "none"
         raise BadInputError(
-            f"{site.name} has no staging place {request.stage or 'in its profile'}", f"Available: {known}."
+            f"{site.name} has no staging place {request.staging.place or 'in its profile'}", f"Available: {known}."
         )
     return places[0]
 
@@ -171,20 +171,18 @@ def _explain_tasks(layout: Layout) -> str:
 def _explain_cpus(site: Site, layout: Layout) -> str:
     if site.launcher.cpus_per_gpu and layout.gpus:
         return f"{site.launcher.cpus_per_gpu} for each GPU, as {site.name} requires"
-    return (
-        "all cores that a job may use, divided among the tasks" if layout.tasks > 1 else "all cores that a job may use"
-    )
+    return "all cores that a job may use" + (", divided among the tasks" if layout.tasks > 1 else "")
 
 
 def _make_notes(request: JobRequest, site: Site) -> Iterator[str]:
-    yield from request.stage_why
-    if request.stage and request.nodes == 1:
+    yield from request.staging.why
+    if request.staging.place and request.nodes == 1:
         yield "Staging rarely pays off on one node: it reads the complete image; a run without it reads only parts."
-    if request.report and is_command(request):
+    if request.report and is_command(request.program):
         yield f"{request.program[0]} is not Python: --report measures only what is before the ranks."
-    if site.launcher.verb == "run" and request.entry != COMMAND:
+    if site.launcher.verb == "run" and request.image.entry != COMMAND:
         yield f"{site.name} starts images by their run script, but that of this image starts no programs: exec instead."
-    wrong = explain_mpi(request.image_mpi, site.launcher, choose_mpi(request.image_mpi, site.launcher, request.mpi))
+    wrong = explain_mpi(request.image.mpi, site.launcher, choose_mpi(request.image.mpi, site.launcher, request.mpi))
     if wrong and not request.mpi:
         yield wrong
     if request.proxy and not site.proxies:

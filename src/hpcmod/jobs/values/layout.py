@@ -90,7 +90,7 @@ def _find_node(request: JobRequest, site: Site) -> NodeType:
 
 
 def _choose_launcher(request: JobRequest, site: Site, gpus: int) -> str:
-    by_tasks = is_command(request) or not request.has_bash or not (gpus or request.ranks_per_node)
+    by_tasks = is_command(request.program) or not request.image.has_bash or not (gpus or request.ranks_per_node)
     launcher = request.launcher or (BY_TASKS if by_tasks else site.launcher.kind)
     reason = dict(site.launcher.refused).get(launcher)
     if reason:
@@ -101,7 +101,7 @@ def _choose_launcher(request: JobRequest, site: Site, gpus: int) -> str:
             f"--ranks-per-node counts ranks, and {RAY} starts one program, whose tasks ask for CPUs and GPUs",
             "Leave out --ranks-per-node.",
         )
-    if launcher not in (RAY, BY_TASKS) and is_command(request):
+    if launcher not in (RAY, BY_TASKS) and is_command(request.program):
         raise BadInputError(
             f"{launcher} starts Python programs, and {request.program[0]} is not a Python program",
             "Leave out --launcher.",

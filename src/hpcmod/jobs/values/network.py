@@ -18,7 +18,7 @@ def choose_network(request: JobRequest, site: Site, layout: Layout) -> str:
     words = site.job.network_one_node if request.nodes == 1 else ()
     if request.nodes > 1 and layout.gpus:  # these values are for NCCL and RCCL and may slow down MPI
         words = site.job.network_several_nodes
-    if request.nodes > 1 and (request.stage or request.stage_data):  # staging runs a separate step next to the ranks
+    if request.nodes > 1 and (request.staging.place or request.staging.data):  # staging runs beside the ranks
         words = (*words, *site.job.network_several_steps)
     return ",".join(dict.fromkeys(words))
 

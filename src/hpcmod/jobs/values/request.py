@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.values.facts import COMMAND
@@ -59,6 +60,28 @@ class JobModule:
     """Directory of the container runtime, if it is not a system directory."""
 
 
+class JobImage(NamedTuple):
+    """What is known of the image in which a job runs."""
+
+    mpi: str = ""
+    """The MPI of its programs, as named in hpcmod.compat.values.mpi; empty: not known, or none."""
+    has_bash: bool = True
+    """Whether it has bash; without it, no run script can run in it."""
+    entry: str = COMMAND
+    """What its run script does with a command line, as `ImageFacts.entry`."""
+
+
+class Staging(NamedTuple):
+    """What a job copies to each of its nodes."""
+
+    place: str = ""
+    """Where to stage the image: nvme or ram; empty: it is not staged."""
+    data: tuple[str, ...] = ()
+    """Archives and squashfs files to copy, too."""
+    why: tuple[str, ...] = ()
+    """Why the image is staged or not, in lines; empty if the user decided."""
+
+
 @dataclass(frozen=True)
 class JobRequest:
     """A user's request; 0 and empty values mean what fits the machine."""
@@ -78,23 +101,13 @@ class JobRequest:
     """Options of sbatch, each one of OPTIONS."""
     more: tuple[str, ...] = ()
     """Further options of sbatch, passed unchanged."""
-    stage: str = ""
-    """Where to stage the image: nvme or ram; empty: it is not staged."""
-    stage_why: tuple[str, ...] = ()
-    """Why the image is staged or not, in lines; empty if the user decided."""
-    stage_data: tuple[str, ...] = ()
-    """Archives and squashfs files to copy to every node."""
+    staging: Staging = Staging()  # noqa: RUF009 - a named tuple never changes
     binds: tuple[str, ...] = ()
     variables: tuple[tuple[str, str], ...] = ()
     """Variables that the user sets for the ranks."""
     mpi: str = ""
     """How tasks and the image's MPI connect; empty: whatever the image's MPI needs."""
-    image_mpi: str = ""
-    """The MPI of the image's programs, as named in hpcmod.compat.values.mpi; empty: not known, or none."""
-    has_bash: bool = True
-    """Whether the image has bash; without it, no run script can run in it."""
-    entry: str = COMMAND
-    """What the image's run script does with a command line, as `ImageFacts.entry`."""
+    image: JobImage = JobImage()  # noqa: RUF009 - a named tuple never changes
     proxy: bool = False
     runtime: str = "singularity"
     requeue: Requeue | None = None
@@ -123,7 +136,7 @@ def check_request(request: JobRequest) -> None:
     bad = [value for value in values if value and not _ANY_VALUE.fullmatch(value)]
     if bad:
         raise BadInputError(f"{bad[0]!r} is not allowed in a batch script", "Leave out blanks, quotes and `$`.")
-    for word in (*request.program, *request.stage_data, *request.binds):
+    for word in (*request.program, *request.staging.data, *request.binds):
         check_plain(word, "the command line")
     for name, value in request.variables:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
@@ -131,7 +144,7 @@ def check_request(request: JobRequest) -> None:
         check_plain(value, f"--env {name}")
     if request.nodes < 1 or request.ranks_per_node < 0 or request.gpus < -1:
         raise BadInputError("nodes, ranks and GPUs are counted from 1", "Leave out what you do not want to choose.")
-    for name in request.stage_data:
+    for name in request.staging.data:
         if not _STAGED.fullmatch(name):
             raise BadInputError(f"{name} cannot be staged", "Pack it as NAME.tar, NAME.tar.gz or NAME.squashfs.")
     if not request.program:
@@ -154,7 +167,7 @@ def _find_launcher(program: tuple[str, ...]) -> str:
     first = program[0].rpartition("/")[2]
     if first in LAUNCHERS:
         return first
-    if is_command_line(program):
+    if is_command(program):
         return ""
     options = [number for number, word in enumerate(program) if word == "-m" and number + 1 < len(program)]
     scripts = [number for number, word in enumerate(program) if word.endswith(".py")]
@@ -163,12 +176,7 @@ def _find_launcher(program: tuple[str, ...]) -> str:
     return _LAUNCHER_MODULES.get(program[options[0] + 1], "")
 
 
-def is_command(request: JobRequest) -> bool:
-    """Return whether the program is a command in the image rather than an argument for its Python."""
-    return is_command_line(request.program)
-
-
-def is_command_line(program: tuple[str, ...]) -> bool:
+def is_command(program: tuple[str, ...]) -> bool:
     """Return whether the first word is a command in the image rather than a file or an option for its Python."""
     first = program[0]
     return not (first.startswith("-") or first.endswith(".py") or first in ("python", "python3"))

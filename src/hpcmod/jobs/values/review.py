@@ -56,7 +56,8 @@ def _kept_variables(request: JobRequest, site: Site) -> Iterator[str]:
     if kept and site.gpu.per_rank == "one" and _DEVICE.search(" ".join(request.program)):
         yield f"No shell reads {kept[0]}, so the program gets it as it is; each rank sees one GPU, so write 0 instead."
     elif kept:
-        line = " ".join(request.program if is_command(request) else ("conda-python-distributed", *request.program))
+        starter = () if is_command(request.program) else ("conda-python-distributed",)
+        line = " ".join((*starter, *request.program))
         yield f"No shell reads {kept[0]}, so the program gets it as it is. For each rank's own: -- bash -c '{line}'"
 
 

@@ -20,6 +20,8 @@ COMMAND = "run-in-env"
 STARTS = ("one-per-rank", ONE_PER_NODE)
 """How the containers of a node start: one for each rank, or one in which the ranks are forked."""
 
+_NO_BASH = " The image has no bash: no run script sets ranks, GPUs and caches."
+
 _GPUS_OF_TASK = "--gpus-per-task="
 _OF_RANKS = (_GPUS_OF_TASK, "--gpu-bind")
 """Flags of srun for ranks that are tasks; wrong with one task per node."""
@@ -45,7 +47,7 @@ class Step:
 def make_step(request: JobRequest, site: Site, layout: Layout) -> Step:
     """Return one step of a job with a given layout."""
     binding, why = _choose_binding(request, site, layout)
-    mpi = choose_mpi(request.image_mpi, site.launcher, request.mpi)
+    mpi = choose_mpi(request.image.mpi, site.launcher, request.mpi)
     flags = [flag for flag in _choose_flags(site, layout) if not mpi or not flag.startswith("--mpi=")]
     distribution = site.launcher.distribution
     return Step(
@@ -60,20 +62,20 @@ def make_step(request: JobRequest, site: Site, layout: Layout) -> Step:
         ),
         container=_make_container(request, site, layout),
         program=tuple(_make_program(request, layout)),
-        why=why if request.has_bash else f"{why} The image has no bash: no run script sets ranks, GPUs and caches.",
+        why=f"{why}{'' if request.image.has_bash else _NO_BASH}",
         starter=request.start if request.start == STARTS[1] and can_share(request, layout) else "",
     )
 
 
 def can_share(request: JobRequest, layout: Layout) -> bool:
     """Return whether the ranks of a node can be forked in one container: several tasks that run Python."""
-    return layout.by_tasks and layout.tasks > 1 and not is_command(request)
+    return layout.by_tasks and layout.tasks > 1 and not is_command(request.program)
 
 
 def _make_container(request: JobRequest, site: Site, layout: Layout) -> tuple[str, ...]:
     binds = [word for bind_path in request.binds for word in ("--bind", bind_path)]
     own = ("--pid",) if layout.launcher == RAY else ()  # `ray stop` ends all processes of Ray that it sees
-    verb = site.launcher.verb if request.entry == COMMAND_LINE else "exec"  # run: only if that starts the program
+    verb = site.launcher.verb if request.image.entry == COMMAND_LINE else "exec"  # run: only if that starts the program
     return (request.runtime, verb, *own, *(site.gpu.runtime_flags if layout.gpus else ()), *binds)
 
 
@@ -137,16 +139,16 @@ def _make_masks(layout: Layout) -> tuple[str, ...]:
 
 
 def _make_program(request: JobRequest, layout: Layout) -> Iterator[str]:
-    if not request.has_bash:
+    if not request.image.has_bash:
         yield from _make_bare_program(request, layout)
         return
-    if is_command(request) and layout.launcher != RAY:
+    if is_command(request.program) and layout.launcher != RAY:
         yield COMMAND
     else:
         yield PYTHON
         if not layout.by_tasks:
             yield from ("--launcher", layout.launcher)
-            yield from ("--no-python",) if is_command(request) else ()
+            yield from ("--no-python",) if is_command(request.program) else ()
             if request.ranks_per_node and request.ranks_per_node != layout.gpus:
                 yield from ("--ranks-per-node", str(request.ranks_per_node))
         if not layout.by_tasks and request.program[0].startswith("--"):  # an option of Python: `--` ends the script's
@@ -167,4 +169,4 @@ def _make_bare_program(request: JobRequest, layout: Layout) -> tuple[str, ...]:
             "the image has no bash, which the run scripts that start and measure ranks need",
             "Leave out --launcher, --start and --report: srun starts each rank.",
         )
-    return request.program if is_command(request) else ("python3", *_without_python(request.program))
+    return request.program if is_command(request.program) else ("python3", *_without_python(request.program))

@@ -14,7 +14,7 @@ from hpcmod.core.values.facts import COMMAND
 from hpcmod.images import find_entry, read_commands
 from hpcmod.jobs.values.allocation import Allocation
 from hpcmod.jobs.values.layout import make_layout
-from hpcmod.jobs.values.request import JobRequest
+from hpcmod.jobs.values.request import JobImage, JobRequest
 from hpcmod.jobs.values.slurm import step_in_job
 from hpcmod.jobs.values.step import make_step
 from hpcmod.machine.values.site import BY_TASKS, Site
@@ -103,9 +103,11 @@ def make_benchmark_steps(
         If the request does not fit the machine.
     """
     partition = allocation.partition
-    mpi = find_image_mpi(container, site, os.environ) if request.library == NCCL_TESTS else ""
+    image = JobImage(
+        mpi=find_image_mpi(container, site, os.environ) if request.library == NCCL_TESTS else "",
+        entry=find_entry(Path(container.image.path)) if site.launcher.verb == "run" else COMMAND,
+    )
     runtime = Path(find_runtime(os.environ) or "singularity").name
-    entry = find_entry(Path(container.image.path)) if site.launcher.verb == "run" else COMMAND
     for program in _make_programs(request, site):
         job = JobRequest(
             program=program,
@@ -116,8 +118,7 @@ def make_benchmark_steps(
             node_type=request.node_type,
             launcher=BY_TASKS,
             options=(("partition", partition),) if partition else (),
-            image_mpi=mpi,
-            entry=entry,
+            image=image,
             runtime=runtime,
         )
         layout = make_layout(job, site)

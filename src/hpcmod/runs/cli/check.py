@@ -32,7 +32,7 @@ from hpcmod.jobs.cli.allocation import (
 from hpcmod.jobs.cli.run_options import mpi_option
 from hpcmod.jobs.values.allocation import Allocation
 from hpcmod.jobs.values.layout import Layout, make_layout
-from hpcmod.jobs.values.request import JobRequest
+from hpcmod.jobs.values.request import JobImage, JobRequest
 from hpcmod.jobs.values.slurm import step_in_job
 from hpcmod.jobs.values.step import make_step
 from hpcmod.machine import machine
@@ -210,7 +210,7 @@ def _start_ranks(
         launcher=BY_TASKS,
         options=(("partition", partition),) if partition else (),
         mpi=flags.mpi,
-        image_mpi=image_mpi,
+        image=JobImage(mpi=image_mpi),
     )
     layout = make_layout(request, site)
     step, ranks = make_step(request, site, layout), allocation.nodes * layout.tasks

@@ -10,7 +10,7 @@ import pytest
 from hpcmod.core.errors import BadInputError
 from hpcmod.jobs.text.jobscript import make_argv, render_jobscript, render_step
 from hpcmod.jobs.values.job import JobPlan, make_job
-from hpcmod.jobs.values.request import JobModule, JobRequest
+from hpcmod.jobs.values.request import JobModule, JobRequest, Staging
 from hpcmod.jobs.values.slurm import make_salloc
 from hpcmod.machine.values.site import JobRules, Site, StagePlace
 from tests.programs import make_program
@@ -56,11 +56,11 @@ def test_every_word_reaches_the_program_as_it_is(tmp_path: Path) -> None:
 def test_a_path_may_contain_variables_but_no_commands(tmp_path: Path) -> None:
     make_program(tmp_path / "stage-image", '#!/bin/bash\nprintf "export SIF=%q" "$1/x.sif"\n')
     site = Site("ours", stage_places=(StagePlace("nvme", "/mnt/$USER x"),))
-    text = rendered(made(site=site, stage="nvme"))
+    text = rendered(made(site=site, staging=Staging("nvme")))
     assert "[/mnt/me too x/x.sif]" in run(text, tmp_path, USER="me too", RUNSCRIPTS=str(tmp_path))
     for place in ("/mnt/$(id)", "/mnt/`id`", '/mnt/"x', "/mnt/\\"):
         with pytest.raises(BadInputError):
-            rendered(made(site=site._replace(stage_places=(StagePlace("nvme", place),)), stage="nvme"))
+            rendered(made(site=site._replace(stage_places=(StagePlace("nvme", place),)), staging=Staging("nvme")))
 
 
 def test_shellcheck_knows_variables_for_the_ranks() -> None:
@@ -112,7 +112,7 @@ def test_ranks_that_cannot_share_a_container_start_plainly(program: str, more: d
 
 def test_salloc_asks_for_the_same_nodes() -> None:
     site = Site("ours", stage_places=(StagePlace("nvme", "/mnt", "-C nvme"),))
-    argv = make_salloc(made(site=site, nodes=3, stage="nvme", options=(("account", "a"),)).directives)
+    argv = make_salloc(made(site=site, nodes=3, staging=Staging("nvme"), options=(("account", "a"),)).directives)
     assert argv == ("salloc", "--account=a", "--nodes=3", "--ntasks-per-node=1", "-C", "nvme")
 
 
@@ -124,7 +124,7 @@ def test_the_nodes_are_checked_after_the_module_is_loaded_and_before_anything_is
     check: str, command: str
 ) -> None:
     site = Site("ours", stage_places=(StagePlace("ram", "/tmp"),))
-    lines = rendered(made(site=site, check=check, stage="ram")).splitlines()
+    lines = rendered(made(site=site, check=check, staging=Staging("ram"))).splitlines()
     places = [
         next(i for i, line in enumerate(lines) if text in line) for text in ("module load", command, "stage-image")
     ]

@@ -6,7 +6,7 @@ import pytest
 
 from hpcmod.core.errors import BadInputError
 from hpcmod.jobs.values.job import JobPlan, make_job
-from hpcmod.jobs.values.request import JobModule, JobRequest
+from hpcmod.jobs.values.request import JobImage, JobModule, JobRequest, Staging
 from hpcmod.machine.machine import load_site
 from hpcmod.machine.values.profile import parse_profile
 from hpcmod.machine.values.site import Gpus, JobRules, Launcher, Nodes, NodeType, Site, StagePlace
@@ -116,7 +116,7 @@ def test_the_verb_of_the_runtime_is_the_sites() -> None:
     runs = SITE._replace(launcher=Launcher(verb="run"))
     assert plan(site=runs).step.container[1] == "run"
     for entry in ("own", "none"):  # `run` would start something else, or nothing, and end well
-        made = plan(site=runs, entry=entry)
+        made = plan(site=runs, image=JobImage(entry=entry))
         assert made.step.container[1] == "exec"
         assert any("that of this image starts no programs: exec instead" in note for note in made.notes)
 
@@ -165,7 +165,7 @@ def test_a_node_is_never_asked_for_more_gpus_than_it_has(ranks: int, flag: str) 
 @pytest.mark.parametrize(("users", "both"), [("big", "big&nvme"), ("nvme", "nvme"), ("nvme2&big", "nvme2&big&nvme")])
 def test_the_features_of_the_user_and_of_a_place_are_both_asked_for(flag: str, users: str, both: str) -> None:
     site = SITE._replace(stage_places=(StagePlace("nvme", "/mnt", flag),))
-    made = directives(plan(site=site, stage="nvme", options=(("constraint", users),)))
+    made = directives(plan(site=site, staging=Staging("nvme"), options=(("constraint", users),)))
     assert [each for each in made if each.startswith(("-C", "--constraint"))] == [f"--constraint={both}"]
 
 
@@ -180,7 +180,7 @@ def test_a_job_that_does_not_know_the_cores_does_not_claim_all_of_them() -> None
         ({"gpus": 0}, "asks for none"),
         ({"options": (("time", "1hour"),)}, "'1hour' is not a valid Slurm time limit"),
         ({"more": ("mem=0",)}, "'mem=0' is not an sbatch option"),
-        ({"stage_data": ("/data/x.zip",)}, "cannot be staged"),
+        ({"staging": Staging(data=("/data/x.zip",))}, "cannot be staged"),
     ],
 )
 def test_errors_of_a_job_are_found_before_the_queue(asked: dict[str, object], said: str) -> None:
@@ -236,16 +236,16 @@ def test_fewer_ranks_than_gpus_have_as_many_cores_as_they_ask_for() -> None:
 
 
 def test_staging_sets_its_flag_and_one_node_gets_a_note() -> None:
-    made = plan(stage="nvme", stage_data=("/data/x.tar",))
+    made = plan(staging=Staging("nvme", ("/data/x.tar",)))
     assert "-C nvme" in directives(made)
     assert made.stage_image == "/mnt/$USER"
     assert made.stage_data == (("/mnt/$USER", "/data/x.tar"),)
     assert any("rarely pays off" in note for note in made.notes)
-    assert plan(stage="nvme", nodes=2).notes == ()
+    assert plan(staging=Staging("nvme"), nodes=2).notes == ()
 
 
 def test_data_alone_goes_to_the_sites_first_place() -> None:
-    made = plan(stage_data=("/data/x.tar",))
+    made = plan(staging=Staging(data=("/data/x.tar",)))
     assert (made.stage_image, made.stage_data) == ("", (("/tmp", "/data/x.tar"),))
 
 
@@ -291,7 +291,7 @@ flag = "--tmp=100G"
     from hpcmod.machine.values.profile import make_site
 
     site = make_site([parse_profile(profile, "invented.toml")])
-    made = plan(nodes=2, site=site, stage="nvme", options=(("qos", "normal"),))
+    made = plan(nodes=2, site=site, staging=Staging("nvme"), options=(("qos", "normal"),))
     wanted = {"--partition=tri", "--qos=normal", "--gres=gpu:3", "--signal=TERM@60", "--tmp=100G", "--cpus-per-task=4"}
     assert wanted <= set(directives(made))
     assert made.step.command[-2:] == ("--mpi=pmix", "--cpu-bind=mask_cpu:0xf00,0xf,0xf0")
@@ -312,7 +312,7 @@ def test_lumis_masks_are_those_of_its_documents() -> None:
     ],
 )
 def test_names_no_run_script_where_the_image_has_no_bash(program: tuple[str, ...], line: tuple[str, ...]) -> None:
-    made = plan(*program, has_bash=False)
+    made = plan(*program, image=JobImage(has_bash=False))
     assert made.step.program == line
     assert "The image has no bash" in made.step.why
 
@@ -320,7 +320,7 @@ def test_names_no_run_script_where_the_image_has_no_bash(program: tuple[str, ...
 @pytest.mark.parametrize("asked", [{"launcher": "torchrun"}, {"start": "one-per-node"}, {"report": True}])
 def test_what_needs_a_run_script_is_refused_where_the_image_has_no_bash(asked: dict[str, object]) -> None:
     with pytest.raises(BadInputError, match="no bash"):
-        plan(has_bash=False, **asked)
+        plan(image=JobImage(has_bash=False), **asked)
 
 
 @pytest.mark.parametrize(

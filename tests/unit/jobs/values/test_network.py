@@ -6,7 +6,7 @@ import pytest
 
 from hpcmod.jobs.values.job import make_job
 from hpcmod.jobs.values.network import explain_network
-from hpcmod.jobs.values.request import JobModule, JobRequest
+from hpcmod.jobs.values.request import JobModule, JobRequest, Staging
 from hpcmod.machine.values.site import JobRules, Nodes, NodeType, Site, StagePlace
 
 RULES = JobRules(
@@ -27,7 +27,9 @@ SITE = Site(
     [
         pytest.param({}, "--network=single_node_vni", id="one node"),
         pytest.param({"nodes": 2}, "--network=disable_rdzv_get", id="two nodes"),
-        pytest.param({"nodes": 2, "stage": "ram"}, "--network=disable_rdzv_get,job_vni", id="keepers beside the ranks"),
+        pytest.param(
+            {"nodes": 2, "staging": Staging("ram")}, "--network=disable_rdzv_get,job_vni", id="beside keepers"
+        ),
         pytest.param({"nodes": 2, "node_type": "cpu"}, None, id="nothing of NCCL's without GPUs"),
         pytest.param({"nodes": 2, "more": ("--network=def_acs",)}, "--network=def_acs", id="the user's"),
     ],

@@ -10,7 +10,7 @@ from hpcmod.core.errors import BadInputError, LackingError
 from hpcmod.core.resources import site_profiles
 from hpcmod.jobs.text.jobscript import render_jobscript
 from hpcmod.jobs.values.job import make_job
-from hpcmod.jobs.values.request import JobModule, JobRequest
+from hpcmod.jobs.values.request import JobModule, JobRequest, Staging
 from hpcmod.lint.jobs.lint import lint_job
 from hpcmod.machine.machine import load_site
 from hpcmod.machine.values.site import LAUNCHERS, Site
@@ -55,7 +55,7 @@ def test_our_own_scripts_break_none_of_our_rules(name: str) -> None:
             node_type=kind,
             launcher=launcher,
             options=(*OPTIONS, ("qos", qos_of(site, kind))),
-            stage=stage,
+            staging=Staging(stage),
             **shares,
         )
         try:
