@@ -14,6 +14,7 @@ def test_a_mode_says_whether_others_may_change_a_file(tmp_path: Path, mode: int,
     (tmp_path / "a").touch()
     (tmp_path / "a").chmod(mode)
     assert others_may_change((tmp_path / "a").stat()) is they_may
+    assert others_may_replace(tmp_path / "a") is they_may
 
 
 def test_a_file_of_another_user_is_theirs_to_change_but_roots_is_trusted(
@@ -32,15 +33,6 @@ def test_directories_above_count_too(tmp_path: Path) -> None:
     assert others_may_replace(tmp_path / "a/b/file")
     (tmp_path / "a").chmod(0o1777)
     assert not others_may_replace(tmp_path / "a/b/file")
-
-
-@pytest.mark.parametrize(("mode", "they_may"), [(0o644, False), (0o664, True), (0o646, True)])
-def test_a_file_that_others_write_is_theirs_below_private_directories(
-    tmp_path: Path, mode: int, they_may: bool
-) -> None:
-    (tmp_path / "file").touch()
-    (tmp_path / "file").chmod(mode)
-    assert others_may_replace(tmp_path / "file") is they_may
 
 
 def test_the_target_of_a_link_counts(tmp_path: Path) -> None:
