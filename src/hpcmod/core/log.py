@@ -19,6 +19,9 @@ from typing import NamedTuple
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.text.quote import terminal
 
+QUIET = "_HPCMOD_QUIET"
+"""Variable that is set after `hpcmod -q`, also for the programs that it starts: no progress, and no messages."""
+
 LEVEL_VARIABLE = "HPCMOD_LOG"
 """Variable that sets the log level on stderr: `info` or `debug`."""
 FILE_VARIABLE = "HPCMOD_LOG_FILE"

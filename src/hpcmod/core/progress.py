@@ -10,12 +10,10 @@ import time
 from types import TracebackType
 from typing import TextIO
 
+from hpcmod.core.log import QUIET
 from hpcmod.core.values.text import terminal_line
 
 _UNITS = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6))
-QUIET = "_HPCMOD_QUIET"
-"""Variable that is set after `hpcmod -q`, also for the programs that it starts: no progress, and no messages."""
-
 _SELDOM = 10.0  # seconds between two lines in a log; also before the first, so short work prints nothing
 
 

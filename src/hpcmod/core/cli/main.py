@@ -18,8 +18,7 @@ from hpcmod.core.cli.groups import LazyGroup
 from hpcmod.core.cli.output import CommandFailure, Failure, print_json, print_message, print_text, tell
 from hpcmod.core.cli.verbs import FIRST, HEADINGS, HELP_NAMES, RESUMED
 from hpcmod.core.errors import ELSEWHERE, INTERRUPTED, HpcmodError, explain_os_error
-from hpcmod.core.log import CommandLine, logging_to, read_settings
-from hpcmod.core.progress import QUIET
+from hpcmod.core.log import QUIET, CommandLine, logging_to, read_settings
 from hpcmod.core.text.quote import terminal
 from hpcmod.core.values.text import without_relative_entries
 

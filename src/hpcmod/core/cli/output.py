@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import click
 
-from hpcmod.core.progress import QUIET
+from hpcmod.core.log import QUIET
 from hpcmod.core.text.quote import terminal
 from hpcmod.core.values.finding import FAIL, OK, WARN
 from hpcmod.core.values.json_form import json_form

@@ -21,7 +21,7 @@ from hpcmod.core.cli.main import asks_for_json, main
 from hpcmod.core.cli.reference.commands import verbs_of
 from hpcmod.core.cli.reference.man import man_pages
 from hpcmod.core.cli.reference.pages import command_pages
-from hpcmod.core.progress import QUIET
+from hpcmod.core.log import QUIET
 from hpcmod.images.inspect import contents
 from tests import corpus
 from tests.calls import all_commands
