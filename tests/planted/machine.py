@@ -9,7 +9,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 
 CHECKED = """
-name = "virtual"  # that of the module, whose record decides
+name = "checked"
 extends = "generic"
 [network]
 interfaces = ["hsn0"]
