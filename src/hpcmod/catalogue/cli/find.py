@@ -308,7 +308,8 @@ def _describe(record: CatalogueRecord) -> Iterator[tuple[str, str]]:
     yield "built for", " ".join(record.targets)
     yield "compat", record.compat
     yield "size", format_size(record.size)
-    yield from ((key, getattr(record, key)) for key in ("sha256", "reference", "signature", "easyconfig", "sbom"))
+    yield from (("sha256", record.sha256), ("reference", record.origin))
+    yield from ((key, getattr(record, key)) for key in ("signature", "easyconfig", "sbom"))
     yield "published", f"{record.published} by {record.publisher}" if record.published else ""
     for check in record.checks:
         under = " under Slurm" if check.under else ""

@@ -15,6 +15,7 @@ from hpcmod import __version__
 from hpcmod.catalogue.cli.containers import Here, check_not_loaded
 from hpcmod.catalogue.cli.easyconfigs import EasyconfigFile
 from hpcmod.catalogue.publishing.candidate import Candidate, Request, choose_candidate, make_easyconfig
+from hpcmod.catalogue.publishing.facts import whole_reference
 from hpcmod.core.cli.output import format_size, print_text, tell
 from hpcmod.core.cli.signals import terminate_cleanly
 from hpcmod.core.errors import BadInputError, NotFoundError
@@ -146,9 +147,8 @@ def _text(candidate: Candidate, sif: Path, provenance: Provenance) -> str:
         description=labels.get("org.opencontainers.image.description", ""),
         homepage=labels.get("org.opencontainers.image.url", ""),
     )
-    origin = ImageReference.parse(provenance.reference)
-    exact = replace(origin, digest=provenance.digest).canonical if origin.registry else provenance.reference
-    return make_easyconfig(described, sha256=provenance.sha256, reference=exact, where=_BESIDE)
+    reference = whole_reference(provenance)
+    return make_easyconfig(described, sha256=provenance.sha256, reference=reference, where=_BESIDE)
 
 
 def _read(easyconfig: Path) -> str:

@@ -123,7 +123,7 @@ class ContainerPage:
             ("Host and image", record.compat),
             ("Image", record.sif),
             ("SHA-256", record.sha256),
-            ("From", record.reference),
+            ("From", record.origin),
             ("Signature", record.signature),
             ("List of software inside", record.sbom),
             ("Easyconfig", record.easyconfig),

@@ -99,6 +99,11 @@ class CatalogueRecord:
     """Compatibility verdict for host and image: ok, warn, refuse; empty: not checked."""
 
     @property
+    def origin(self) -> str:
+        """Return where the image came from; of a file only its name, because its directories are its publisher's."""
+        return self.reference if "://" in self.reference else self.reference.rpartition("/")[2]
+
+    @property
     def tested(self) -> bool:
         """Return whether there are checks and all of them passed on this image."""
         return bool(self.checks) and all(check.passed and check.sha256 == self.sha256 for check in self.checks)

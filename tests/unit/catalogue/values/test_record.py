@@ -98,3 +98,16 @@ def test_a_check_on_another_image_proves_nothing() -> None:
     assert RECORD.tested
     assert not replace(RECORD, sha256="cd" * 32).tested
     assert not replace(RECORD, checks=()).tested
+
+
+@pytest.mark.parametrize(
+    ("reference", "origin"),
+    [
+        ("/home/alice/secret/PyTorch.sif", "PyTorch.sif"),
+        ("oci-archive:/home/alice/torch.tar", "torch.tar"),
+        ("docker://example.org/lab/torch:2@sha256:0", "docker://example.org/lab/torch:2@sha256:0"),
+        ("", ""),
+    ],
+)
+def test_pages_do_not_show_the_directories_of_a_publisher(reference: str, origin: str) -> None:
+    assert replace(RECORD, reference=reference).origin == origin
