@@ -12,6 +12,8 @@ from hpcmod.core.errors import HpcmodError
 from hpcmod.jobs.values.request import JobRequest, is_command
 from hpcmod.jobs.values.slurm import value_of
 from hpcmod.modules.installed import Installed
+from hpcmod.modules.values.install_record import OwnPackages
+from hpcmod.modules.values.place import CHOICE_VARIABLE, active_link, parse_choice, set_directory, state_file
 
 if TYPE_CHECKING:
     from hpcmod.images import ImageCommands
@@ -90,9 +92,10 @@ def _nearest(name: str, known: Sequence[str]) -> list[str]:
 
 
 def _read_image(installed: Installed, paths: Sequence[str]) -> ImageCommands | None:
-    """Return the commands of the image; None if they are incomplete because packages in a squashfs may add more."""
+    """Return the commands of the image; None if they are incomplete because packages of the user may add more."""
     image = Path(installed.image.path)
-    if not image.is_file() or (installed.root / "user-software.squashfs").exists():
+    packed = (installed.root / "user-software.squashfs").exists() or _has_packages(installed.record.own_packages)
+    if not image.is_file() or packed:
         return None
     from hpcmod.images import read_commands
 
@@ -102,6 +105,18 @@ def _read_image(installed: Installed, paths: Sequence[str]) -> ImageCommands | N
         return None
 
 
+def _has_packages(own: OwnPackages | None) -> bool:
+    """Return whether packages that the user added are active in this shell; a module reports a choice that is wrong."""
+    try:
+        choice = parse_choice(os.environ.get(CHOICE_VARIABLE, ""))
+    except HpcmodError:
+        return True
+    if own is None or choice is None:
+        return False
+    file = active_link(own.tag) if choice.state is None else state_file(choice.state, own.tag)
+    return Path(set_directory(own.name, choice, os.environ), file).exists()
+
+
 def _find_missing_command(name: str, image: ImageCommands, installed: Installed) -> Iterator[Fault]:
     own = ("runscripts/*", "user-software/venv/*/bin/*")
     known = {path.name for pattern in own for path in installed.root.glob(pattern)}
@@ -109,15 +124,6 @@ def _find_missing_command(name: str, image: ImageCommands, installed: Installed)
     known |= {path.name for place in image.absent for path in Path(place).glob("*")} | image.names
     if name not in known:
         near = _nearest(name, sorted(known))
-        cure = f"Did you mean {near[0]}?" if near else _how_to_add(name, installed)
+        add = f"If it is in a Python package, add that: hpcmod add {installed.module} {name}"
+        cure = f"Did you mean {near[0]}?" if near else add
         yield f"command {name} not found in {installed.module}", cure
-
-
-def _how_to_add(name: str, installed: Installed) -> str:
-    """Return how to add a command; to the site's copy, only the site can add it."""
-    if os.access(installed.root, os.W_OK):
-        return f"If it is a Python package, add it: hpcmod exec {installed.module} pip install {name}"
-    return (
-        f"If it is a Python package, add it to your own copy: run hpcmod install {installed.module}, "
-        f"then the command that it prints, then pip install {name}"
-    )

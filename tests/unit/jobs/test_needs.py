@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from hpcmod.core.values.facts import PythonFacts
 from hpcmod.jobs.needs import find_missing, find_script
 from hpcmod.jobs.values.request import JobRequest, Staging
 from hpcmod.modules.installed import Installed, read_record
+from hpcmod.modules.values.install_record import OwnPackages
 from tests import corpus
+from tests.package_states import TAG, make_state, write_set
 from tests.programs import make_program
 
 needs_mksquashfs = pytest.mark.skipif(not corpus.HAS_MKSQUASHFS, reason="needs mksquashfs (package squashfs-tools)")
@@ -111,12 +115,19 @@ def test_a_missing_command_is_reported_with_the_nearest_one(installed: Installed
 
 
 @needs_mksquashfs
-def test_a_command_may_be_added_to_a_copy_of_the_user(installed: Installed, monkeypatch: pytest.MonkeyPatch) -> None:
-    ((_, cure),) = find_missing(JobRequest(("scalene",)), installed)
-    assert "pip install scalene" in cure
-    monkeypatch.setattr("os.access", lambda path, mode: path != installed.root)  # as if the site had installed it
-    ((_, cure),) = find_missing(JobRequest(("scalene",)), installed)
-    assert "hpcmod install Toy/1.0" in cure
+def test_a_command_may_be_added_or_be_in_packages_that_the_user_added(
+    installed: Installed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = PythonFacts("/usr/bin/python3.12", "3.12", "/usr")
+    own = OwnPackages("Toy", TAG, "/user-software/venv/toy", python)
+    toy = replace(installed, record=replace(installed.record, own_packages=own))
+    monkeypatch.setenv("HPCMOD_PACKAGES_DIR", str(tmp_path))
+    ((_, cure),) = find_missing(JobRequest(("scalene",)), toy)
+    assert cure == "If it is in a Python package, add that: hpcmod add Toy/1.0 scalene"
+    write_set(tmp_path / "packages/Toy/default", make_state(1))
+    assert find_missing(JobRequest(("scalene",)), toy) == ()
+    monkeypatch.setenv("HPCMOD_PACKAGES", "none")
+    assert len(find_missing(JobRequest(("scalene",)), toy)) == 1
 
 
 @needs_mksquashfs
