@@ -23,16 +23,15 @@ def bench(jobs: Jobs, *words: str | Path) -> Done:
 
 def test_two_nodes_are_requested_measured_and_compared(torch_jobs: Jobs) -> None:
     done = bench(torch_jobs, "--sizes", "1K-2K", "--repeat", "2", "--json")
-    assert done.returncode == 1, done.stderr  # gloo is slower than LUMI's network, whose profile this site extends
+    assert done.returncode == 0, done.stderr  # LUMI's value, which this site inherits, is of larger messages
     found = json.loads(done.stdout)
     assert [(one["collective"], one["nodes"], one["ranks"], one["size"], one["runs"]) for one in found["points"]] == [
         (name, 2, 2, size, 2) for name in COLLECTIVES for size in (1024, 2048)
     ]
     assert {one["wrong"] for one in found["points"]} == {0}
     assert all(0 < one["low"] <= one["busbw"] <= one["high"] for one in found["points"])
-    (slow,) = [one for one in found["findings"] if one["level"] == "fail"]
-    assert slow["rule"] == "bandwidth" and slow["subject"].startswith("all_reduce on 2 nodes, ")
+    assert {one["found"] for one in found["findings"]} == {"no reference to compare with"}
     (history,) = (torch_jobs.directory / "state/hpcmod").glob("bandwidth-*.jsonl")
     lines = history.read_text().splitlines()
-    assert len([json.loads(line)["point"]["busbw"] for line in lines]) == 9  # without the one that was too slow
+    assert len([json.loads(line)["point"]["busbw"] for line in lines]) == 10
     assert torch_jobs.left_behind() == [] and torch_jobs.processes("class TorchRanks") == []
