@@ -197,8 +197,8 @@ def _run_pip(plan: StatePlan, layer: Path, builder: Builder, *more: str) -> tupl
     for name, lines in (("requirements", plan.requirements_file), ("constraints", plan.constraints_file)):
         (work / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     argv, log = [*_container(plan, layer, builder), *plan.argv, *more], work / "pip.log"
-    environ = container_environment(builder.environ)
-    if follow(argv, log=log, env=environ, cwd=layer, on_line=_Progress(builder.tell), tied=True) != 0:
+    environ, progress = container_environment(builder.environ), _Progress(builder.tell)
+    if follow(argv, log=log, env=environ, cwd=layer, on_line=progress, tied=True) != 0:
         said = read_file(log, _LOG_LIMIT).decode(errors="replace")
         raise explain_failure(plan, said, temporary=str(builder.temporary), unread=find_unread())
     report = work / "report.json"

@@ -11,6 +11,7 @@ from hpcmod.core.errors import (
     BadInputError,
     CheckFailedError,
     HpcmodError,
+    LackingError,
     NoSpaceError,
     NotFoundError,
     RemoteError,
@@ -25,7 +26,7 @@ _CONSTRAINT = re.compile(r"The user requested \(constraint\) ([A-Za-z0-9._-]+)==
 _UNAVAILABLE = re.compile(r"No matching distribution found for (.+)")
 _MISMATCH = ("THESE PACKAGES DO NOT MATCH THE HASHES", "Hashes are required")
 _FULL = re.compile(r"\[Errno (?:28|122)\] ([^:\n]+)")  # ENOSPC and EDQUOT of Linux
-_RETRIED = re.compile(r"((?:Failed to (?:resolve|establish)|certificate verify failed|[A-Z][a-z ]*timed out)[^()]*)")
+_RETRIED = re.compile(r"((?:Failed to (?:resolve|establish)|certificate verify failed|[A-Z][a-z ]*timed out)[^()\"]*)")
 _NETWORK = ("Connection", "Temporary failure in name resolution", "ReadTimeoutError", "SSLError")
 
 
@@ -105,6 +106,11 @@ def explain_failure(plan: StatePlan, output: str, *, temporary: str, unread: Seq
     if any(text in output for text in _MISMATCH):
         return VerificationError(
             f"a package does not match its hash:\n{detail}", "The file has changed since it was locked: do not use it."
+        )
+    if "Cannot find command 'git'" in output:
+        return LackingError(
+            f"{plan.target.module} has no git: pip in it cannot fetch {_asked(plan)}",
+            f"git clone URL DIRECTORY; hpcmod add {name} --build ./DIRECTORY",
         )
     missing = _UNAVAILABLE.search(output)
     if missing and not any(text in output for text in _NETWORK):

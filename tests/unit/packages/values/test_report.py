@@ -8,6 +8,7 @@ from hpcmod.core.errors import (
     BadInputError,
     CheckFailedError,
     HpcmodError,
+    LackingError,
     NoSpaceError,
     NotFoundError,
     RemoteError,
@@ -54,6 +55,7 @@ def test_an_invalid_report_is_refused(text: str) -> None:
         ("The user requested (constraint) einops==0.8.1", BadInputError, "which you have added before"),
         ("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE", VerificationError, "does not match its hash"),
         ("ERROR: No matching distribution found for x", NotFoundError, "no version of x fits Python 3.12"),
+        ("ERROR: Cannot find command 'git' - do you have it?", LackingError, "has no git: pip in it cannot fetch x"),
         (
             "ReadTimeoutError\nERROR: No matching distribution found for x",
             RemoteError,
