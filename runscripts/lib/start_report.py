@@ -11,23 +11,23 @@ MOST_LINES = 200000
 
 
 def read_lines(lines):
-    """Return marks of the batch script, records of the ranks, energies of nodes, and rows of the scheduler."""
-    marks, records, energies, job, usage = [], [], [], {}, []
+    """Return marks of the batch script, records of the ranks, and rows of the scheduler."""
+    marks, records, job, usage = [], [], {}, []
     for number, line in enumerate(lines):
         kind, _, rest = line.rstrip("\n").partition(" ")
         if number > MOST_LINES:
             break
         if kind == "times":
             marks = [(name, float(value)) for name, value in re.findall(r"(\w+)=(\d{1,12}(?:\.\d{1,9})?)(?!\S)", rest)]
-        elif kind in ("rank", "energy"):
-            (records if kind == "rank" else energies).append(parse_record(rest.split(";")))
+        elif kind == "rank":
+            records.append(parse_record(rest.split(";")))
         elif kind == "usage":
             usage.append(rest.split("|"))
         elif kind == "job":
             job.update(re.findall(r"(\w+)=(\S+)", rest))
     steps = [int(one["step_id"]) for one in records if one.get("step_id", "").isdigit()]
     step = str(max(steps)) if steps else ""
-    return marks, [one for one in records if one.get("step_id") == step], energies, job, usage, step
+    return marks, [one for one in records if one.get("step_id") == step], job, usage, step
 
 
 def parse_time(text):
@@ -79,31 +79,14 @@ def tell_phase(records, title, measure):
 
 def tell_gpus(usage, step):
     """Return the use of the GPUs in per cent, as the scheduler's accounting measured it."""
-    rows = [row[2] for row in usage if len(row) > 2 and row[0].endswith("." + step)]
+    rows = [row[1] for row in usage if len(row) > 1 and row[0].endswith("." + step)]
     found = re.findall(r"gres/gpuutil=(\d+)", "\n".join(rows))
     return "%s %% on average (accounting)" % found[0] if found else "unknown"
 
 
-def tell_energy(usage, energies, step):
-    """Return the energy of the step, by the accounting or else by counters of the nodes."""
-    for row in usage:
-        if len(row) > 1 and row[0].endswith("." + step) and row[1].isdigit() and int(row[1]):
-            return "%s (accounting, full nodes)" % show_energy(int(row[1]))
-    own = [one for one in energies if one.get("step_id") == step]
-    nodes = sum(seconds(one, "energy") or 0 for one in own)
-    gpus = sum(seconds(one, key) or 0 for one in own for key in one if key.startswith("accel"))
-    if nodes:
-        return "%s (counters of the nodes%s)" % (show_energy(nodes), ", GPUs %s" % show_energy(gpus) if gpus else "")
-    return "unknown"
-
-
-def show_energy(joules):
-    return "%.1f kJ" % (joules / 1e3) if joules < 1e7 else "%.2f kWh" % (joules / 3.6e6)
-
-
 def main():
     me = sys.argv[1]
-    marks, records, energies, job, usage, step = read_lines(sys.stdin)
+    marks, records, job, usage, step = read_lines(sys.stdin)
     hosts = set(one.get("host") for one in records)
     head = "%d ranks on %d nodes; seconds: minimum/median/maximum" % (len(records), len(hosts))
     lines = [
@@ -113,8 +96,7 @@ def main():
         ("launch", tell_launch(dict(marks).get("step"), records)),
     ]
     lines += [(title, tell_phase(records, title, measure)) for title, measure in PHASES]
-    use = "utilisation %s, energy %s" % (tell_gpus(usage, step), tell_energy(usage, energies, step))
-    lines.append(("GPUs", use))
+    lines.append(("GPUs", "utilisation " + tell_gpus(usage, step)))
     sys.stdout.write("%s: %s\n" % (me, head if records else "no rank was measured"))
     for title, text in lines if records else lines[:3]:
         sys.stdout.write("  %-14s%s\n" % (title, text))

@@ -45,10 +45,10 @@ read_job() {
   done
 }
 
-# For start-report: lines `usage STEP|JOULES|TRES` of the accounting, which not every machine has.
+# For start-report: lines `usage STEP|TRES` of the accounting, which not every machine has.
 read_usage() {
   local line
-  timeout 20 sacct --noheader --parsable2 --jobs="$_job" --format=JobID,ConsumedEnergyRaw,TRESUsageInAve 2>/dev/null |
+  timeout 20 sacct --noheader --parsable2 --jobs="$_job" --format=JobID,TRESUsageInAve 2>/dev/null |
     while read -r line; do printf 'usage %s\n' "$line"; done
 }
 

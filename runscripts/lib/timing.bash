@@ -41,10 +41,7 @@ start_measuring() {
   is_private "$directory" || return 0
   if [[ $_times ]]; then
     file=$directory/rank-${_step_number:-0}-$RANK
-    if (set -C && write_record >"$file") 2>/dev/null; then
-      _record=$file
-      ((_place)) || note_energy "$directory"
-    fi
+    (set -C && write_record >"$file") 2>/dev/null && _record=$file
   fi
   [[ $_record || $_trace ]] || return 0
   file=$directory/.$$
@@ -57,14 +54,6 @@ start_measuring() {
 write_record() {
   printf 'host %s\nrank %s\nstep_id %s\nscript %s\n' "${_node_name:-${HOSTNAME:-unknown}}" "$RANK" "${_step_number:-0}" "$_times"
   ! find_task_time || printf 'task %s\n' "$REPLY"
-}
-
-# Energy counters of HPE Cray EX nodes, in joules (pm_counters). They count from the start of the node.
-note_energy() { # DIRECTORY
-  local file value
-  for file in /sys/cray/pm_counters/energy /sys/cray/pm_counters/accel[0-9]_energy; do
-    { read -r value _ <"$file"; } 2>/dev/null && printf '%s %s\n' "${file##*/}" "$value"
-  done >"$1/energy-${_step_number:-0}" 2>/dev/null
 }
 
 # Just before Python: what it is told, and restores before the program starts.

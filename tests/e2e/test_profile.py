@@ -49,7 +49,7 @@ def test_the_commands_of_the_page_run_on_virtual_nodes(torch_jobs: Jobs, nodes: 
     phases = {line[2:16].strip(): line[16:] for line in report[1].splitlines()}
     for name in ("launch", "container", "interpreter", "imports", "to first step"):
         assert re.match(r"[0-9.]+/[0-9.]+/[0-9.]+(;|$)", phases[name]), output
-    assert "packages: torch " in phases["imports"] and phases["GPUs"] == "utilisation unknown, energy unknown", output
+    assert "packages: torch " in phases["imports"] and phases["GPUs"] == "utilisation unknown", output
     assert not list((torch_jobs.directory / "caches").iterdir())
     merged = profile(torch_jobs, *(number if word == "4711" else word for word in merge[1:]), "-o", "both.json")
     assert [(one["rank"], one["profiler"]) for one in merged["ranks"]] == [(0, "torch"), (1, "torch")], merged

@@ -141,9 +141,9 @@ echo "   SubmitTime=2026-11-23T05:00:00 EligibleTime=2026-11-23T05:00:01"
 echo "   StartTime=2026-11-23T05:06:40 EndTime=2026-11-23T06:06:40"
 """
 SACCT = """#!/bin/bash
-echo "4711|90000|"
-echo "4711.batch|0|cpu=00:00:01"
-echo "4711.0|82000|cpu=00:01:00,gres/gpumem=6G,gres/gpuutil=87"
+echo "4711|"
+echo "4711.batch|cpu=00:00:01"
+echo "4711.0|cpu=00:01:00,gres/gpumem=6G,gres/gpuutil=87"
 """
 RECORD = """host {host}
 rank {rank}
@@ -193,7 +193,7 @@ def test_the_report_has_ten_lines_and_leaves_nothing_on_the_nodes(scripts: Scrip
         "  interpreter   0.70/0.85/1.00; slowest: rank 0 on nid001",
         "  imports       2.00/3.50/5.00; slowest: rank 3 on nid002; packages: torch 5, numpy 0.10",
         "  to first step 10.0/10.0/10.0",
-        "  GPUs          utilisation 87 % on average (accounting), energy 82.0 kJ (accounting, full nodes)",
+        "  GPUs          utilisation 87 % on average (accounting)",
     ]
     assert list((tmp_path / "caches").iterdir()) == []
 
@@ -204,7 +204,7 @@ def test_what_was_not_measured_is_unknown_and_the_status_is_0(scripts: Scripts, 
         path.write_text("host nid001\nrank x\nstep_id 0\nscript 1e999\nimports nan\npython\n\0\x1b[31m\n")
     ran = report(scripts, tmp_path)
     assert ran.status == 0 and "container     0.60/0.60/0.60 (1 of 2 ranks)" in ran.stderr, ran.stderr
-    assert "energy unknown" in ran.stderr and "\x1b" not in ran.stderr
+    assert "utilisation unknown" in ran.stderr and "\x1b" not in ran.stderr
     silent = report(scripts, tmp_path, SRUN_FAILS="1", HPCMOD_TIMES="")
     assert silent.status == 0 and "no rank was measured" in silent.stderr
     assert [line.split("  ")[1] for line in silent.stderr.splitlines()[1:]] == ["queue", "node check", "staging"]
