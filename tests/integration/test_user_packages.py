@@ -140,14 +140,11 @@ only_lmod = pytest.mark.parametrize("loader", ["lmod-lua"], indirect=True)
 def test_packages_are_active_however_the_container_is_started(mine: Mine) -> None:
     """This holds after undo without reloading the module, and ends with unload."""
     mine.must("add", "Toy", "einops<0.8.1")
-    for command in (
-        "singularity exec $SIF python",
-        "python",
-        "singularity exec $SIF conda-python-simple",
-        "start-shell -c 'exec python \"$@\"' x",
-    ):
+    commands = ["python", "singularity exec $SIF conda-python-simple", "start-shell -c 'exec python \"$@\"' x"]
+    if mine.loader.tool.name == "lmod":  # the scripts are the same for each module tool
+        commands += ["singularity exec $SIF python", "unset SINGULARITY_BINDPATH APPTAINER_BINDPATH; python"]
+    for command in commands:
         assert mine.seen(command) == "0.8.0", command
-    assert mine.seen("unset SINGULARITY_BINDPATH APPTAINER_BINDPATH; python") == "0.8.0"
     hpcmod = " ".join(mine.argv("add", "Toy", "einops"))
     undo = " ".join(mine.argv("undo", "Toy"))
     run = f"singularity exec $SIF python -c '{SHOW}'"
@@ -222,7 +219,7 @@ def test_adding_keeps_existing_packages_and_the_images_packages(mine: Mine) -> N
     assert mine.must("drop", "Toy", "einops") == ""  # needy still requires it
     assert mine.must("drop", "Toy", "needy").splitlines() == ["einops: removed 0.8.0", "needy: removed 1.0"]
     assert mine.must("drop", "Toy", "needy") == "", "the first may have been killed at its very end"
-    assert "needs" in mine("drop", "Toy", "einops").stderr or mine("drop", "Toy", "einops").returncode == 2
+    assert mine("drop", "Toy", "einops").returncode == 2
 
 
 @only_lmod
@@ -288,12 +285,12 @@ def test_two_users_of_one_set_at_once_both_get_their_packages(mine: Mine) -> Non
 
 @only_lmod
 def test_packages_are_rebuilt_for_another_image(mine: Mine) -> None:
-    """The requirements of a state for another image: one fits, one is in the image, three cannot be installed."""
+    """The requirements of a state for another image: one fits, one is in the image, two cannot be installed."""
     mine.must("add", "Toy", "einops==0.8.0")
     make_wheel(mine.wheels, "compiled", "1.0", tag="cp310-cp310-linux_x86_64")
     record = next(mine.packages.glob("default/states/*.json"))
     values = json.loads(record.read_text())
-    other, unfit = "cp310-000000000000", ("clash", "compiled", "lost")
+    other, unfit = "cp310-000000000000", ("clash", "compiled")
     values.update(tag=other, python="3.10", image="0" * 64, requirements=["einops", "packaging", *unfit])
     values["locked"] += [{**values["locked"][0], "name": name} for name in (*unfit, "packaging")]
     record.unlink()
@@ -308,11 +305,10 @@ def test_packages_are_rebuilt_for_another_image(mine: Mine) -> None:
         "clash: conflict 0.8.0",
         "compiled: gone 0.8.0",
         "einops: same 0.8.0",
-        "lost: gone 0.8.0",
         f"packaging: in the image 0.8.0 -> {mine.packaging}",
     ]
     assert "no version of compiled fits Python 3." in lines[1]
-    assert "hpcmod rebase Toy --without clash --without compiled --without lost" in refused.stderr
+    assert "hpcmod rebase Toy --without clash --without compiled" in refused.stderr
     assert len(list(mine.packages.glob("default/states/*"))) == 2
     mine.must("rebase", "Toy", *(word for name in unfit for word in ("--without", name)))
     assert mine.seen() == "0.8.0"
