@@ -67,8 +67,8 @@ def as_value(text: str) -> str:
 
 
 def as_shown(text: str) -> str:
-    """Return the text as help shows it: labels of an image must not send control characters to a terminal."""
-    return re.sub(r"[\x01-\x08\x0b-\x1f\x7f]", "?", text)
+    """Return the text as help shows it: labels of an image must neither control a terminal nor turn its text."""
+    return re.sub(r"[\x01-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]", "?", text)
 
 
 def make_plan_of(text: str) -> InstallPlan:
