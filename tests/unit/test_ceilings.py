@@ -46,7 +46,7 @@ CEILINGS = {
     "tests/lumi": 980,
     "tests/planted": 207,
     # findings of attacks.md and use.md, and what was raised before
-    "tests/unit": 55485,  # 70 more: the eb of a site is asked
+    "tests/unit": 55493,  # 70 more: the eb of a site is asked; findings of attacks.md and use.md
     "docs": 90,
     "docs/explanation": 980,  # 30 more: five lines for each room
     "docs/how-to": 4290,  # 60 more: the page of that command; 5 more: limits, `site use`
