@@ -148,8 +148,10 @@ def remove_verb(container: str, with_packages: bool, dry_run: bool, yes: bool, a
     done = "would remove" if dry_run else "removed"
     tell(f"{done} {found.module}: {len(paths)} files and directories")
     fetched = Path(found.image.source)
-    if fetched.is_file() and fetched.with_suffix(".eb").is_file() and fetched.stat().st_uid == os.geteuid():
-        tell(f"kept, to install it again: {fetched} and its easyconfig; to remove them: rm {sh_word(str(fetched))}*")
+    beside = fetched.with_suffix(".eb")
+    if fetched.is_file() and beside.is_file() and fetched.stat().st_uid == os.geteuid():
+        command = f"rm {sh_word(str(fetched))}* {sh_word(str(beside))}"
+        tell(f"kept, to install it again: {fetched} and its easyconfig; to remove them: {command}")
     for path in packages:
         tell(f"{done} your own packages: {path}")
     for each in dependents:
