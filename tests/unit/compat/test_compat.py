@@ -525,11 +525,7 @@ SCENES = (
         {**BARE, **named("/usr/lib64/libnccl.so.2", stub("libnccl.so.2"), "libnccl.so.2.21.5")},
         (WARN, "slingshot", "NCCL but no network plugin"),
     ),
-    slingshot(
-        "Slingshot, and a plugin that uses InfiniBand",
-        VERBS,
-        (UNKNOWN, "slingshot", "may not be able to use"),
-    ),
+    slingshot("Slingshot, and a plugin that uses InfiniBand", VERBS, (UNKNOWN, "slingshot", "may not be able to use")),
     scene(
         "the same, with a device that is surely not InfiniBand",
         VERBS,

@@ -161,10 +161,10 @@ def test_looks_in_the_customary_places_in_turn(tmp_path: Path, prefixes: tuple[s
     assert python.prefix == prefixes[0]
 
 
-@pytest.mark.parametrize(("prefix", "conda"), [("/opt/conda/envs/x", "/opt/conda"), ("/opt/conda", "/opt/conda")])
-def test_the_conda_of_the_python_is_known_if_it_is_there(tmp_path: Path, prefix: str, conda: str) -> None:
-    assert facts_of(tmp_path, {**python_tree(prefix), f"{conda}/bin/conda": Program()}).conda == conda
-    assert facts_of(tmp_path, python_tree(prefix)).conda == ""
+def test_the_conda_of_the_python_is_known_if_it_is_there(tmp_path: Path) -> None:
+    tree = python_tree("/opt/conda/envs/x")
+    assert facts_of(tmp_path, {**tree, "/opt/conda/bin/conda": Program()}).conda == "/opt/conda"
+    assert facts_of(tmp_path, tree).conda == ""
 
 
 def test_a_venv_lists_its_own_packages(tmp_path: Path) -> None:
