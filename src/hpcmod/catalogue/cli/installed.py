@@ -148,7 +148,7 @@ def remove_verb(container: str, with_packages: bool, dry_run: bool, yes: bool, a
     done = "would remove" if dry_run else "removed"
     tell(f"{done} {found.module}: {len(paths)} files and directories")
     fetched = Path(found.image.source)
-    beside = fetched.with_suffix(".eb")
+    beside = fetched.parent / f"{fetched.stem}.eb"
     if fetched.is_file() and beside.is_file() and fetched.stat().st_uid == os.geteuid():
         command = f"rm {sh_word(str(fetched))}* {sh_word(str(beside))}"
         tell(f"kept, to install it again: {fetched} and its easyconfig; to remove them: {command}")
