@@ -6,6 +6,7 @@ tests/e2e/test_bench.py runs its collectives with a real PyTorch.
 from __future__ import annotations
 
 import ast
+import re
 import sys
 import types
 from collections.abc import Callable
@@ -131,3 +132,8 @@ def test_the_program_needs_only_the_standard_library_and_the_image() -> None:
 
 def test_the_program_runs_on_python_3_8() -> None:
     ast.parse(bandwidth_program(), feature_version=(3, 8))
+
+
+def test_the_program_imports_nothing_from_the_working_directory() -> None:
+    first = r"^from __future__.*\n\nimport sys\n\nsys\.path\[:\] = filter\(None, sys\.path\)"
+    assert re.search(first, bandwidth_program(), re.MULTILINE)
