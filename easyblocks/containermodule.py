@@ -47,6 +47,9 @@ try:
     import hpcmod.machine.machine
     import hpcmod.modules.text.modulefile  # noqa: F401
 except (ImportError, SyntaxError) as err:
+    another = os.environ.pop("HPCMOD_EB_PYTHON", "")
+    if another:  # of `hpcmod site env`, for an eb with a Python of its own, whatever EB_PYTHON says
+        os.execv(another, [another, "-m", "easybuild.main", *sys.argv[1:]])  # noqa: S606
     lacks = "too old" if sys.version_info < (3, 9) else f"no {(err.name or str(err)).partition('.')[0]} for it"
     used = f"Python {sys.version_info[0]}.{sys.version_info[1]} of eb, {sys.executable}"
     raise ImportError(f"hpcmod does not run with the {used}: {lacks}") from err

@@ -16,6 +16,8 @@ from hpcmod.modules.eb import find_eb, run_eb
 INCLUDE, ROBOT_PATHS, PYTHON = "EASYBUILD_INCLUDE_EASYBLOCKS", "EASYBUILD_ROBOT_PATHS", "EB_PYTHON"
 LIBRARIES = "HPCMOD_LIBRARIES"
 """Variable with the directories in which the easyblocks find hpcmod's libraries, if they are not beside hpcmod."""
+RESTART = "HPCMOD_EB_PYTHON"
+"""Variable with the Python in which the easyblock starts an `eb` again that ignores EB_PYTHON, as LUMI's 4.9.4 does."""
 
 _FROM_FILE = re.compile(r"^(include-easyblocks|robot-paths) +\(F\) = (.*)$", re.MULTILINE)
 _LIBRARIES = ("jinja2", "requests", "zstandard")
@@ -99,11 +101,13 @@ def _python(environ: Mapping[str, str], settings: Mapping[str, str], tell: Calla
     reason = why_not({**environ, **settings})
     if not reason:
         return {}
-    python = {PYTHON: base_python()}
-    if why_not({**environ, **settings, **python}):
+    base = base_python()
+    ways = ({PYTHON: base}, {PYTHON: base, RESTART: base})
+    works = next((way for way in ways if not why_not({**environ, **settings, **way})), None)
+    if works is None:
         raise LackingError(
             f"{find_eb(environ)} cannot use hpcmod's easyblock: {reason}",
-            "Install hpcmod with a Python that this EasyBuild runs with, or use `hpcmod install` without it on PATH.",
+            "Install hpcmod with a Python that this EasyBuild runs with, or load another EasyBuild.",
         )
-    tell(f"{reason}. EB_PYTHON={python[PYTHON]} makes this eb run with that Python")
-    return python
+    tell(f"{reason}. EB_PYTHON={base} lets this eb run with that Python")
+    return works

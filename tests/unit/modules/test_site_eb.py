@@ -70,8 +70,15 @@ def test_what_the_site_has_is_kept(tmp_path: Path, config: str, own: dict[str, s
 def test_an_eb_whose_python_cannot_run_hpcmod_gets_another_and_one_line_says_so(tmp_path: Path) -> None:
     site = SiteEb(tmp_path, python=base_python())
     assert site.settings()["EB_PYTHON"] == base_python()
-    assert site.said == [f"{REASON}. EB_PYTHON={base_python()} makes this eb run with that Python"]
+    assert site.said == [f"{REASON}. EB_PYTHON={base_python()} lets this eb run with that Python"]
     assert base_python() != sys.executable or sys.prefix == sys.base_prefix
+
+
+def test_an_eb_that_ignores_eb_python_is_started_again_by_the_easyblock(tmp_path: Path) -> None:
+    site = SiteEb(tmp_path, python=base_python())
+    program = (tmp_path / "eb").read_text().replace("EB_PYTHON:-own", "HPCMOD_EB_PYTHON:-own")
+    (tmp_path / "eb").write_text(program)
+    assert site.settings()["HPCMOD_EB_PYTHON"] == base_python()
 
 
 def test_an_eb_that_cannot_use_the_easyblock_at_all_is_refused(tmp_path: Path) -> None:

@@ -75,7 +75,8 @@ class SiteModule:
 
 def render_site_module(module: SiteModule, syntax: str, templates: Templates) -> str:
     """Render the modulefile, in one of SYNTAXES; unloading restores the environment exactly."""
-    given = {"EB_PYTHON": module.python, "HPCMOD_LIBRARIES": module.libraries, "HPCMOD_SITE": module.site}
+    given = {"EB_PYTHON": module.python, "HPCMOD_EB_PYTHON": module.python, "HPCMOD_LIBRARIES": module.libraries}
+    given["HPCMOD_SITE"] = module.site
     values = {
         "help": _help(module),
         "whatis": "Description: container images as modules: hpcmod, and its easyblocks and easyconfigs for eb",
