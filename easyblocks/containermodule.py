@@ -33,6 +33,9 @@ OURS = {
     "urllib3", "tree_sitter", "tree_sitter_bash", "zstandard", "tomli", "cryptography", "_cffi_backend",
     "deflate", "isal", "lz4",
 }  # fmt: skip
+AGAIN_ELSEWHERE = (
+    "import sys; sys.path[:] = filter(None, sys.path); import runpy; runpy._run_module_as_main('easybuild.main')"
+)
 
 
 def find_ours(name, path=None, target=None):
@@ -49,7 +52,7 @@ try:
 except (ImportError, SyntaxError) as err:
     another = os.environ.pop("HPCMOD_EB_PYTHON", "")
     if another:  # of `hpcmod site env`, for an eb with a Python of its own, whatever EB_PYTHON says
-        os.execv(another, [another, "-m", "easybuild.main", *sys.argv[1:]])  # noqa: S606
+        os.execv(another, [another, "-c", AGAIN_ELSEWHERE, *sys.argv[1:]])  # noqa: S606
     lacks = "too old" if sys.version_info < (3, 9) else f"no {(err.name or str(err)).partition('.')[0]} for it"
     used = f"Python {sys.version_info[0]}.{sys.version_info[1]} of eb, {sys.executable}"
     raise ImportError(f"hpcmod does not run with the {used}: {lacks}") from err

@@ -235,7 +235,8 @@ def test_only_one_module_starts_programs() -> None:
     found = [
         f"{name_of(path)}:{node.lineno}: {node.value.id}.{node.attr}"
         for path in SOURCES
-        if name_of(path) != "src/hpcmod/core/process.py"
+        # the easyblock starts eb again where the Python is too old to import hpcmod
+        if name_of(path) not in ("src/hpcmod/core/process.py", "easyblocks/containermodule.py")
         for node in nodes_of(path)
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
         if node.attr in DOORS.get(node.value.id, ())
@@ -285,6 +286,7 @@ SAFE = "import sys; sys.path[:] = filter(None, sys.path)"
 """Statement of a program for `python -c` that takes the working directory, where others may write, off its path."""
 
 SAFE_ARGUMENTS = {
+    "easyblocks/containermodule.py": "AGAIN_ELSEWHERE",  # begins with the statement
     "src/hpcmod/runs/bandwidth/steps.py": "bandwidth_program()",  # its file begins with the statement
     "src/hpcmod/runs/cli/check.py": "PROGRAM",  # made by away_from_here
     "src/hpcmod/doctor/survey.py": "_OURS",  # made by away_from_here
