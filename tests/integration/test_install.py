@@ -31,7 +31,7 @@ pytestmark = pytest.mark.stack
 
 SOURCE = (
     *("src", "easyblocks", "easyconfigs", "recipes", "runscripts"),
-    *("setup.cfg", "pyproject.toml", "README.md", "LICENSE"),
+    *("setup.py", "setup.cfg", "pyproject.toml", "README.md", "LICENSE"),
 )
 
 
