@@ -16,11 +16,10 @@ from hpcmod.core.cli.arguments import complete_file
 from hpcmod.core.cli.flags import with_flags
 from hpcmod.core.cli.output import json_option, print_data, print_json, tell
 from hpcmod.core.errors import BadInputError, NotFoundError
-from hpcmod.core.values.facts import COMMAND
-from hpcmod.images import find_entry
 from hpcmod.jobs.cli.options import JobFlags, make_request, of_a_job
 from hpcmod.jobs.cli.run_options import CommandOfProgram, find_own_mpi, of_a_run, runtime_name
 from hpcmod.jobs.cli.script import RepeatedScript, WrittenScript, save_script
+from hpcmod.jobs.entry import entry_for
 from hpcmod.jobs.values.job import JobPlan, make_job
 from hpcmod.jobs.values.request import JobImage, JobRequest, with_options
 from hpcmod.jobs.values.slurm import VARIABLES, check_scheduler, make_salloc, value_of
@@ -113,7 +112,7 @@ def prepare_job(flags: JobFlags, profile: Site) -> PreparedJob:
     known = JobImage(
         mpi=_image_mpi(installed, profile),
         has_bash=installed is None or installed.has_bash,
-        entry=find_entry(image) if image and profile.launcher.verb == "run" else COMMAND,
+        entry=entry_for(image, profile),
     )
     request = make_request(replace(flags, program=program), loading, known, runtime=runtime_name())
     variables = {name: os.environ.get(variable, "") for name, variable in VARIABLES.items()}

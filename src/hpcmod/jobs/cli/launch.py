@@ -13,9 +13,8 @@ from hpcmod.core.cli.output import print_data, tell
 from hpcmod.core.errors import BadInputError, LackingError, NotFoundError
 from hpcmod.core.process import become
 from hpcmod.core.text.quote import sh_word
-from hpcmod.core.values.facts import COMMAND
-from hpcmod.images import find_entry
 from hpcmod.jobs.cli.run_options import CommandOfProgram, RunFlags, find_own_mpi, of_a_run, runtime_name
+from hpcmod.jobs.entry import entry_for
 from hpcmod.jobs.values.allocation import Allocation, read_allocation
 from hpcmod.jobs.values.layout import make_layout
 from hpcmod.jobs.values.request import JobImage, JobRequest, check_request
@@ -129,7 +128,7 @@ def _make_request(flags: LaunchFlags, site: Site, allocation: Allocation, image:
         mpi=flags.mpi,
         image=JobImage(
             mpi=own_mpi or (read_image_mpi(Path(image), site, os.environ) if image else ""),
-            entry=find_entry(Path(image)) if image and site.launcher.verb == "run" else COMMAND,
+            entry=entry_for(Path(image) if image else None, site),
         ),
         start=flags.start or "",
         runtime=runtime_name(),

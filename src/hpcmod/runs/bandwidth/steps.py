@@ -10,8 +10,8 @@ from pathlib import Path
 from hpcmod.compat import find_image_mpi
 from hpcmod.core.errors import HpcmodError
 from hpcmod.core.process import Completed, run
-from hpcmod.core.values.facts import COMMAND
-from hpcmod.images import find_entry, read_commands
+from hpcmod.images import read_commands
+from hpcmod.jobs.entry import entry_for
 from hpcmod.jobs.values.allocation import Allocation
 from hpcmod.jobs.values.layout import make_layout
 from hpcmod.jobs.values.request import JobImage, JobRequest
@@ -105,7 +105,7 @@ def make_benchmark_steps(
     partition = allocation.partition
     image = JobImage(
         mpi=find_image_mpi(container, site, os.environ) if request.library == NCCL_TESTS else "",
-        entry=find_entry(Path(container.image.path)) if site.launcher.verb == "run" else COMMAND,
+        entry=entry_for(Path(container.image.path), site),
     )
     runtime = Path(find_runtime(os.environ) or "singularity").name
     for program in _make_programs(request, site):
