@@ -10,8 +10,6 @@ from hpcmod.compat.values.mpi import MPICH, OPEN_MPI_4, OPEN_MPI_5
 from hpcmod.core.errors import HpcmodError
 from hpcmod.modules.values.install_record import InstallRecord
 from hpcmod.modules.values.place import CHOICE_VARIABLE, parse_choice, set_directory
-from hpcmod.packages.sets import PackageSet
-from hpcmod.packages.values.requirement import normalize_package
 
 _LIKE_MPICH = ("mpich", "impi-rt")
 """Packages with an MPI of MPICH's family: those of PyPI and conda, by their normalized names."""
@@ -24,7 +22,13 @@ def find_mpi(record: InstallRecord, environ: Mapping[str, str]) -> str:
         choice = parse_choice(environ.get(CHOICE_VARIABLE, ""))
         if own is None or choice is None:
             return ""
-        kept = PackageSet(own.name, choice, Path(set_directory(own.name, choice, environ)))
+        directory = Path(set_directory(own.name, choice, environ))
+        if not directory.is_dir():
+            return ""
+        from hpcmod.packages.sets import PackageSet  # takes time to import, and most users have no packages
+        from hpcmod.packages.values.requirement import normalize_package
+
+        kept = PackageSet(own.name, choice, directory)
         number = kept.chosen_number(own.tag)
         if number is None:
             return ""
