@@ -15,7 +15,7 @@ from hpcmod.catalogue.cli.containers import loaded_modules
 from hpcmod.catalogue.records.store import find_catalogues
 from hpcmod.core.cli.findings import print_findings
 from hpcmod.core.cli.output import json_option, print_json, print_text, print_wrapped, tell
-from hpcmod.core.errors import NotFoundError
+from hpcmod.core.errors import BadInputError, NotFoundError
 from hpcmod.core.values.json_form import SPLICED
 from hpcmod.jobs.queue import module_of_job, read_job
 from hpcmod.jobs.values.facts import JobFacts
@@ -36,6 +36,7 @@ from hpcmod.runs.values.endings.statuses import explain_status
 
 _JOB = re.compile(r"\d{1,19}(?:_\d{1,19})?")
 """ID of a job, or of one of an array."""
+_CURE = "Give a job ID, or text files with the output of a run that you may read."
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,8 @@ def why_verb(given: tuple[str, ...], stacks: bool, as_json: bool) -> None:
         paths += logs
         unknown += [] if facts.waiting else missing
     found = read_given(paths)
+    if not (facts or found.logs or found.dumps):
+        raise BadInputError(next(iter(found.unknown), "there is no output to read"), _CURE)
     answers = _ask(facts, unknown, name) if facts and facts.running and stacks else ()
     explained = _explain(facts, found, endings, answers, site.network, unknown)
     if as_json:
@@ -200,7 +203,7 @@ def _print(told: Explanation) -> None:
     diagnosis = told.diagnosis
     if diagnosis.cause:
         _print_cause(diagnosis.cause, diagnosis)
-    elif not told.verdict and not told.mismatch and not told.network.slow:
+    elif not told.verdict and not told.mismatch and not told.network.findings:
         print_wrapped(_tell_nothing(told))
     for title, groups in (("Also", diagnosis.others), ("Then", diagnosis.followed), ("Perhaps", diagnosis.hints)):
         for group in groups[:8]:

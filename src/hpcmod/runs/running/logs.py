@@ -54,6 +54,8 @@ def read_given(paths: Iterable[Path]) -> RunFiles:
                 data = read_file(path, LARGEST_DUMP)
                 left -= len(data)
                 dumps.append(parse_dump(data, rank_of_file(path.name), str(path)))
+            elif b"\0" in beginning and "\ufffd" in beginning.decode(errors="replace"):
+                unknown.append(f"{path} was not read: it is no text")
             elif left > 0:
                 log, told = _read_log(path)
                 left -= len(log.text)

@@ -57,7 +57,7 @@ def test_known_causes_have_a_cure_and_a_source(here: Path) -> None:
     (here / "a.out").write_text("[rank2]: torch.OutOfMemoryError: HIP out of memory. Tried to allocate 1 GiB\n")
     done = hpcmod("why", "a.out")
     assert "Cause: rank 2: the memory of a GPU is full" in done.stdout
-    assert "To fix it: Use a smaller batch" in done.stdout and "See https://github.com/" in done.stdout
+    assert "To fix it: Use a smaller batch" in done.stdout and "See https://docs.pytorch.org/" in done.stdout
 
 
 def test_a_log_without_errors(here: Path) -> None:
@@ -129,6 +129,27 @@ def test_the_network_of_mpi_is_judged_too(here: Path, monkeypatch: pytest.Monkey
 def test_every_excerpt_of_the_corpus_gives_valid_output(here: Path) -> None:
     (here / "all.log").write_text("\n".join(excerpt.text for excerpt in excerpts()))
     assert json.loads(hpcmod("why", "all.log", "--json").stdout)["failed"]
+
+
+def test_nothing_known_is_never_said_beside_a_finding(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HPCMOD_SITE", "lumi")
+    found = 0
+    for excerpt in excerpts():
+        (here / "a.log").write_text(excerpt.text)
+        told = hpcmod("why", "a.log").stdout
+        found += "\nfail " in told or "\nwarn " in told
+        assert "Nothing known" not in told or ("\nfail " not in told and "\nwarn " not in told)
+    assert found
+
+
+def test_what_is_no_output_is_an_error_with_a_cure(here: Path) -> None:
+    (here / "program").write_bytes(b"\x7fELF\0\0\xfe\xff")
+    (here / "empty").mkdir()
+    (here / "a.out").write_bytes(b"[rank0]: HIP out of memory\0\0")
+    for name, message in (("program", "it is no text"), ("empty", "no output to read"), ("/dev/null", "not read")):
+        done = hpcmod("why", name)
+        assert done.exit_code == 2 and message in done.output and "Give a job ID, or text files" in done.output
+    assert "Cause: rank 0: the memory of a GPU is full" in hpcmod("why", "a.out", "program").stdout
 
 
 def test_an_ended_job_is_explained_by_its_state_and_output(here: Path) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from hpcmod.runs.values.endings.ending import CAUSE, CONSEQUENCE, HINT, SYMPTOM
-from hpcmod.runs.values.endings.events import EXCEPTION, EXIT, Event
+from hpcmod.runs.values.endings.events import EXCEPTION, EXIT, FAULT, Event
 from hpcmod.runs.values.endings.origin import show_ranks
-from hpcmod.runs.values.endings.statuses import KILLED, TERMINATED
+from hpcmod.runs.values.endings.statuses import ABORTED, KILLED, TERMINATED
 
 _OF_LAUNCHERS = ("rank-taken-down", "step-ended")
 """Known endings that a launcher reports: a rank has not seen another one's failure by them."""
@@ -103,7 +103,7 @@ def diagnose(events: Sequence[Event], *, world: int = 0) -> Diagnosis:
     return Diagnosis(
         cause=_with_victim(chosen, groups) if chosen else None,
         others=tuple(group for group in groups if group.kind in (CAUSE, SYMPTOM) and group is not chosen),
-        followed=tuple(by_kind[CONSEQUENCE]),
+        followed=tuple(one for one in by_kind[CONSEQUENCE] if not _repeats(one, chosen)),
         hints=tuple(group for group in by_kind[HINT] if group is not chosen),
         silent=_find_silent(waiting, world or max((rank + 1 for event in events for rank in event.ranks), default=0)),
         collectives=_find_collectives(waiting),
@@ -131,12 +131,12 @@ def _demote(events: Iterable[Event]) -> Iterable[Event]:
     seen: set[int] = set()
     anonymous = False
     for event in events:
-        general = event.rule in (EXCEPTION, EXIT)
+        general = event.rule in (EXCEPTION, EXIT, FAULT)
         told = all(rank in seen for rank in event.ranks) if event.ranks else anonymous
         explained = event.rule == EXIT and event.code and not event.signal and anonymous
         if event.kind == CAUSE and general and (told or explained):
             event = replace(event, kind=CONSEQUENCE)
-        if event.kind != HINT and event.rule not in (EXIT, *_OF_LAUNCHERS):
+        if event.kind != HINT and event.rule not in (EXIT, FAULT, *_OF_LAUNCHERS):
             seen.update(event.ranks)
             anonymous = anonymous or not event.ranks
         yield event
@@ -145,7 +145,7 @@ def _demote(events: Iterable[Event]) -> Iterable[Event]:
 def _group(events: Iterable[Event]) -> list[Group]:
     found: dict[tuple[str, str, str], list[Event]] = {}
     for event in events:
-        what = f"{event.place} {event.title}" if event.rule in (EXCEPTION, EXIT) else ""
+        what = f"{event.place} {event.title}" if event.rule in (EXCEPTION, EXIT, FAULT) else ""
         found.setdefault((event.kind, event.rule, what), []).append(event)
     return [_make_group(kind, rule, same) for (kind, rule, _), same in found.items()]
 
@@ -173,12 +173,18 @@ def _make_group(kind: str, rule: str, same: Sequence[Event]) -> Group:
 def _choose(causes: Sequence[Group], symptoms: Sequence[Group], hints: Sequence[Group]) -> Group | None:
     """Return what explains a run best: a cause, a death by a signal, a symptom, an exit code, a hint, in this order.
 
-    SIGTERM counts less than a symptom: it is what Slurm sends when a job is cancelled or its time is over.
+    SIGTERM counts less than a symptom: it is what Slurm sends when a job is cancelled or its time is over. So does
+    SIGABRT: a program ends itself so after it has said why.
     """
     named = sorted((one for one in causes if one.rule != EXIT), key=lambda one: _WRAPPED in one.title)
-    killed = [one for one in causes if one.rule == EXIT and one.signal not in (0, TERMINATED)]
+    killed = [one for one in causes if one.rule == EXIT and one.signal not in (0, ABORTED, TERMINATED)]
     ended = [one for one in causes if one.rule == EXIT and one not in killed]
     return next(iter([*named, *killed, *symptoms, *ended, *hints]), None)
+
+
+def _repeats(group: Group, chosen: Group | None) -> bool:
+    """Return whether other ranks failed as the first one did."""
+    return chosen is not None and group.rule == EXCEPTION and (group.title, group.place) == (chosen.title, chosen.place)
 
 
 def _with_victim(group: Group, groups: Iterable[Group]) -> Group:

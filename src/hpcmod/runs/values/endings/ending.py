@@ -34,8 +34,6 @@ class Ending:
     """One of `KINDS`."""
     title: str
     text: str
-    source: str
-    """Where the text was seen or is explained: an https address."""
     lines: tuple[str, ...]
     """Patterns, one of which must be in the line; `*` is any text within the line."""
     without: tuple[str, ...] = ()
@@ -43,6 +41,8 @@ class Ending:
     states: tuple[str, ...] = ()
     """States of a job that say the same, as the scheduler names them."""
     cure: str = ""
+    source: str = ""
+    """Where it is explained by those who know: an https address."""
     set: tuple[tuple[str, str], ...] = ()
     unset: tuple[str, ...] = ()
 
@@ -133,10 +133,6 @@ def _some_patterns(value: Any) -> tuple[str, ...]:
     return _patterns(value)
 
 
-def _without(value: Any) -> tuple[str, ...]:
-    return check.texts(value)
-
-
 def _unset(value: Any) -> tuple[str, ...]:
     return tuple(map(_variable, check.texts(value)))
 
@@ -159,7 +155,7 @@ KEYS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "text": ("text", check.check_text),
     "source": ("source", _address),
     "match.lines": ("lines", _some_patterns),
-    "match.without": ("without", _without),
+    "match.without": ("without", check.texts),
     "match.states": ("states", check.texts),
     "cure.text": ("cure", check.check_text),
     "cure.set": ("set", _set),
@@ -167,7 +163,7 @@ KEYS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
 }
 """For each key of a table: the field of Ending and the check of its value."""
 
-_REQUIRED = ("kind", "title", "text", "source", "match.lines")
+_REQUIRED = ("kind", "title", "text", "match.lines")
 
 
 def line_has(line: str, pattern: str) -> bool:
@@ -186,14 +182,10 @@ def longest_part(pattern: str) -> str:
     return max(pattern.split("*"), key=len)
 
 
-def is_counted(line: str, ending: Ending) -> bool:
-    """Return whether a line is a sign of an ending."""
-    return any(line_has(line, one) for one in ending.lines) and not any(line_has(line, one) for one in ending.without)
-
-
 def match_length(line: str, ending: Ending) -> int:
-    """Return the number of characters of the longest pattern that is in a line."""
-    return max((len(one) for one in ending.lines if line_has(line, one)), default=0)
+    """Return the length of the longest pattern that is in a line; 0 if the line is no sign of the ending."""
+    lengths = [len(pattern) for pattern in ending.lines if line_has(line, pattern)]
+    return max(lengths) if lengths and not any(line_has(line, pattern) for pattern in ending.without) else 0
 
 
 def merge_endings(given: Sequence[Ending]) -> tuple[Ending, ...]:

@@ -7,19 +7,23 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from hpcmod.runs.values.endings.ending import CAUSE, CONSEQUENCE, Ending, is_counted, longest_part, match_length
+from hpcmod.runs.values.endings.ending import CAUSE, CONSEQUENCE, Ending, longest_part, match_length
 from hpcmod.runs.values.endings.origin import Moment, exit_of, host_of, moment_of, ranks_of
+from hpcmod.runs.values.endings.stacks import describe, read_dumped_stacks
 from hpcmod.runs.values.endings.statuses import TERMINATED, explain_status
 from hpcmod.runs.values.endings.traceback import Raised, find_exceptions
 
-EXCEPTION, EXIT = "python-exception", "task-exit"
-"""Names of what is no known ending: an exception of Python, and the exit of tasks."""
+EXCEPTION, EXIT, FAULT = "python-exception", "task-exit", "python-fault"
+"""Names of what is no known ending: an exception of Python, the exit of tasks, a stack of its fault handler."""
+
+_ABORTED = "mpi-aborted"
+"""Known ending of a program that says why in the line above it."""
 
 _MOST = 5000  # lines of one ending that are used
 _SHOWN = 300  # characters of a line
 _NEAR = 6  # lines after an exception in which the rest of its message is
 _COLLECTIVE = re.compile(r"WorkNCCL\((?:[A-Za-z]+=\w+, )*?SeqNum=(\d{1,12}), OpType=(\w{1,60})")
-_EXITS = ("srun: error:", "exitcode", "exits with return code", ": line ", "exited on signal")
+_EXITS = ("srun: error:", "exitcode", "exits with return", "Abort(", "with errorcode", ": line ", "exited on signal")
 _ENDED = ("srun: Terminating", "Job step aborted", "srun: Force Terminated", " CANCELLED AT ")
 
 
@@ -63,15 +67,22 @@ def read_events(log: Log, endings: Sequence[Ending]) -> list[Event]:
     lines = log.text.split("\n")
     found = _most_specific(event for ending in endings for event in _of_ending(log, lines, ending))
     found = _with_exceptions(log, lines, sorted(found, key=lambda event: event.line))
-    found += _exits(log, lines)
+    found += [*_faults(log, lines), *_exits(log, lines)]
     return sorted(_with_moments(found, lines, log), key=lambda event: event.line)
 
 
 def _of_ending(log: Log, lines: Sequence[str], ending: Ending) -> Iterator[Event]:
     for number in sorted(_lines_with(log.text, {longest_part(pattern) for pattern in ending.lines}))[:_MOST]:
-        if number < len(lines) and is_counted(lines[number], ending):
-            event = _event(log, lines, number, ending.kind, ending.name, ending.title)
+        if number < len(lines) and match_length(lines[number], ending):
+            said = _said_before(lines, number) if ending.name == _ABORTED else ""
+            event = _event(log, lines, number, ending.kind, ending.name, f"{ending.title}{said}")
             yield replace(event, ending=ending, collective=_collective(lines[number]))
+
+
+def _said_before(lines: Sequence[str], number: int) -> str:
+    """Return what the program wrote last before a line, e.g. ": input deck invalid"."""
+    above = (re.sub(r"^ {0,6}\d{1,7}: ", "", line).strip() for line in reversed(lines[max(number - _NEAR, 0) : number]))
+    return next((f": {line[:_SHOWN]}" for line in above if re.search(r"\w", line)), "")
 
 
 def _most_specific(events: Iterable[Event]) -> list[Event]:
@@ -147,6 +158,15 @@ def _exception(log: Log, lines: Sequence[str], raised: Raised) -> Event:
     return replace(event, ranks=raised.ranks or event.ranks, place=raised.place)
 
 
+def _faults(log: Log, lines: Sequence[str]) -> Iterator[Event]:
+    """Yield what processes did when a fault ended them; who was aborted while it waited is a consequence."""
+    for number, name, state in read_dumped_stacks(lines):
+        what, waits = describe(state)
+        kind = CONSEQUENCE if waits and name == "Aborted" else CAUSE
+        event = _event(log, lines, number, kind, FAULT, f"Fatal Python error: {name}: {what}")
+        yield replace(event, ranks=event.ranks if state.rank < 0 else (state.rank,))
+
+
 def _exits(log: Log, lines: Sequence[str]) -> Iterator[Event]:
     """Yield the exits of tasks; those after Slurm began to end the step are consequences."""
     ended = False
@@ -160,13 +180,9 @@ def _exits(log: Log, lines: Sequence[str]) -> Iterator[Event]:
         follows = asked or (ended and found.signal == 9)
         title = f"ended with {explain_status(found.code, found.signal)}"
         event = _event(log, lines, number, CONSEQUENCE if follows else CAUSE, EXIT, title)
-        ranks = found.ranks or _rank_before(lines, number)
+        above = lines[max(number - 1, 0)] if line.lstrip().startswith(("exitcode", "with errorcode")) else ""
+        ranks = found.ranks or event.ranks or ranks_of(above)
         yield replace(event, ranks=ranks, host=event.host or found.host, code=found.code, signal=found.signal)
-
-
-def _rank_before(lines: Sequence[str], number: int) -> tuple[int, ...]:
-    """Return the rank that the line above names, as in the summary of the elastic launcher."""
-    return ranks_of(lines[number - 1]) if number else ()
 
 
 def _with_moments(events: Sequence[Event], lines: Sequence[str], log: Log) -> Iterator[Event]:

@@ -15,13 +15,14 @@ _READ = 2000  # characters of a line in which its origin is searched
 _MOST_RANKS = 1 << 20
 _RANK = re.compile(
     r"\[rank(\d{1,7})\]:|\[(?:PG [^\]]{1,200}?)?Rank (\d{1,7})\]|^ {0,6}(\d{1,7}): |^\s+rank\s+: (\d{1,7}) \(local_rank"
+    r"|\(rank (\d{1,7}) in comm |MPI_ABORT was invoked on rank (\d{1,7})|^\[\d{1,9},(\d{1,7})\]<std"
 )
 _SRUN = re.compile(r"srun: error: (\S{1,255}): tasks? ([\d,-]{1,4000}): (.{0,200})")
 _HOST = re.compile(r"^(?:\[[^\]]{0,40}\] ?)?([A-Za-z][\w.-]{0,254}):\d+:\d+ \[\d+\]|\bON (\S{1,255}) CANCELLED AT ")
 _SHELL = re.compile(r"\bline \d{1,7}: +\d{1,9} ((?:Kill|Abort|Seg|Bus|Ill|Float|Term)[a-z ]{2,30})")
 _LAUNCHERS = re.compile(
     r"^\s+exitcode\s+: (-?\d{1,3}) \(pid|\bfailed \(exitcode: (-?\d{1,3})\) local_rank"
-    r"|\bexits with return code = (-?\d{1,3})"
+    r"|\bexits with return code = (-?\d{1,3})|\bAbort\((-?\d{1,3})\) on node|^with errorcode (-?\d{1,3})\b"
 )
 _MPIRUN = re.compile(r"process rank (\d{1,7}) with PID \d{1,9} on node (\S{1,255}) exited on signal (\d{1,2})\b")
 _ISO = re.compile(r"\b\d{4}-(\d\d)-(\d\d)[T_ ](\d\d):(\d\d):(\d\d(?:[.,]\d{1,9})?)")

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hpcmod.runs.values.endings.origin import show_ranks
-from hpcmod.runs.values.endings.traceback import name_place
+from hpcmod.runs.values.endings.origin import ranks_of, show_ranks
+from hpcmod.runs.values.endings.traceback import FRAME, LIBRARIES, name_place
 from hpcmod.runs.values.nodes.answers import AnswerLines
 
 _MOST_RANKS = 100_000
 _MOVING = "moving"
 """Said of ranks that were at several lines while they were watched: they do not wait."""
-
-_LIBRARIES = ("site-packages/", "dist-packages/", "/lib/python3", "<frozen ", "<string>")
 
 WAITS = {
     "init_process_group": "wait for the other ranks to start",
@@ -62,6 +60,10 @@ _MPI_CALL = re.compile(
     rf"\.({'|'.join((*_MPI_NAMES, 'barrier', 'bcast', 'allgather', 'alltoall', 'allreduce', 'sendrecv'))})\("
     rf"|(?i:comm|world)\w*\.({'|'.join(name.lower() for name in _MPI_NAMES)})\("
 )
+
+_FAULT = re.compile(r"Fatal Python error: (.{1,60})")
+_STACK = re.compile(r"Current thread 0x\w{1,16}.{0,80} \(most recent call first\):")
+_DEEPEST = 400  # lines of one stack
 
 _VERBS = ("wait", "sleep", "run", "use")
 
@@ -185,6 +187,26 @@ def _line(value: Any) -> int:
     return value if isinstance(value, int) and 0 <= value < 1 << 31 else 0
 
 
+def read_dumped_stacks(lines: Sequence[str]) -> Iterator[tuple[int, str, RankState]]:
+    """Yield the faults whose stack Python's fault handler printed: line from 0, name, and what the thread did."""
+    begun: dict[str, tuple[int, str]] = {}
+    for number, line in enumerate(lines):
+        fault, stack = _FAULT.search(line), _STACK.search(line)
+        if fault:
+            begun[line[: fault.start()]] = number, fault[1].strip()
+        elif stack and line[: stack.start()] in begun:
+            prefix = line[: stack.start()]
+            frames: list[Frame] = []
+            for below in lines[number + 1 : number + _DEEPEST]:
+                frame = FRAME.match(below[len(prefix) :])
+                if below.startswith(prefix) and frame:
+                    frames.append(Frame(frame[3] or "?", frame[1], int(frame[2])))
+                elif below.startswith(prefix):
+                    break
+            if frames:
+                yield *begun[prefix], RankState(next(iter(ranks_of(line)), -1), "", 0, "R", 1.0, "", tuple(frames))
+
+
 def group_ranks(ranks: Iterable[RankState]) -> tuple[Doing, ...]:
     """Group ranks by what they do; the group that the others wait for, as far as this is known, comes first."""
     groups: dict[tuple[str, bool], list[RankState]] = {}
@@ -209,7 +231,7 @@ def describe(one: RankState) -> tuple[str, bool]:
         usage = "uses a core" if one.cpu > 0.5 else "uses no CPU"
         kernel = f", in {one.kernel}" if re.fullmatch(r"[a-z_]\w{2,}", one.kernel) else ""
         return f"{STATES.get(one.state, 'in an unknown state')}, {usage}{kernel}", False
-    own = next((frame for frame in one.frames if not any(part in frame.file for part in _LIBRARIES)), None)
+    own = next((frame for frame in one.frames if not any(part in frame.file for part in LIBRARIES)), None)
     above = one.frames[: one.frames.index(own)] if own else one.frames
     known = [WAITS[frame.function] for frame in above if frame.function in WAITS] or _mpi_call(one.frames[0])
     place = name_place(own.file, own.line, own.function) if own else name_place(*_at(one.frames[0]))

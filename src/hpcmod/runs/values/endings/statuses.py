@@ -43,7 +43,7 @@ _WORDS = {
 }
 """Signals as srun and bash name them, after strsignal(3)."""
 
-KILLED, TERMINATED = 9, 15
+ABORTED, KILLED, TERMINATED = 6, 9, 15
 
 
 def signal_of(code: int) -> int:

@@ -12,9 +12,9 @@ _BEGIN = "Traceback (most recent call last):"
 _IGNORED = "Exception ignored in"
 _LONGEST = 400  # lines of one traceback
 _MOST = 2000  # tracebacks of one file
-_FRAME = re.compile(r'^\s+File "([^"]{1,500})", line (\d{1,9})(?:, in (.{1,200}))?')
+FRAME = re.compile(r'^\s+File "([^"]{1,500})", line (\d{1,9})(?:,? in (.{1,200}))?')
 _EXCEPTION = re.compile(r"^[A-Za-z_][\w.]{0,200}(?::\s|:?$)")
-_LIBRARIES = ("site-packages/", "dist-packages/", "/lib/python3", "<frozen ")
+LIBRARIES = ("site-packages/", "dist-packages/", "/lib/python3", "<frozen ", "<string>")
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,9 @@ def find_exceptions(lines: Sequence[str]) -> Iterator[Raised]:
         found = _read_one(lines, start)
         if found:
             yield found
+    for number, line in enumerate(lines[1:], 1):  # as the library `rich` prints them, in a box
+        if lines[number - 1].startswith("╰─") and _EXCEPTION.match(line):
+            yield Raised(number, line.strip()[:500], ranks_of(line), "")
 
 
 def _read_one(lines: Sequence[str], start: int) -> Raised | None:
@@ -48,7 +51,7 @@ def _read_one(lines: Sequence[str], start: int) -> Raised | None:
         if not lines[number].startswith(prefix):
             continue  # another rank's line in between
         line = lines[number][len(prefix) :]
-        frame = _FRAME.match(line)
+        frame = FRAME.match(line)
         if frame:
             frames.append((frame[1], frame[2], frame[3] or ""))
         elif frames and _EXCEPTION.match(line):
@@ -61,7 +64,7 @@ def _read_one(lines: Sequence[str], start: int) -> Raised | None:
 
 def _place(frames: Sequence[tuple[str, str, str]]) -> str:
     """Return the innermost frame that is not of a library."""
-    own = [frame for frame in frames if not any(part in frame[0] for part in _LIBRARIES)]
+    own = [frame for frame in frames if not any(part in frame[0] for part in LIBRARIES)]
     return name_place(*own[-1]) if own else ""
 
 

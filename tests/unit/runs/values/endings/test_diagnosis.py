@@ -1,7 +1,12 @@
 from __future__ import annotations
 
+import re
+
+import pytest
+
 from hpcmod.runs.values.endings.diagnosis import Diagnosis, Waiting, diagnose
 from hpcmod.runs.values.endings.events import Log, read_events
+from tests.stack import CHECKOUT
 from tests.unit.runs.values.endings.test_corpus import KNOWN
 
 BEGIN = "Traceback (most recent call last):"
@@ -115,3 +120,90 @@ def test_a_hint_explains_only_if_nothing_else_does() -> None:
     assert (
         beside.cause and beside.cause.rule == "gpu-memory" and [one.rule for one in beside.hints] == ["miopen-database"]
     )
+
+
+DUPLICATE = "nid1:2:3 [0] init.cc:497 NCCL WARN Duplicate GPU detected : rank 2 and rank 0 both on CUDA device 1000"
+ABORT = "Abort(7) on node 1 (rank 1 in comm 0): application called MPI_Abort(MPI_COMM_WORLD, 7) - process 1"
+OPEN_MPI = "MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD\nwith errorcode 7."
+RAY = """conda-python-distributed: Ray runs on 2 nodes at 10.77.0.11:29786
+Traceback (most recent call last):
+  File "b_ray.py", line 9, in <module>
+ray.exceptions.RayTaskError(ValueError): ray::f() (pid=1, ip=10.77.0.11)
+  File "b_ray.py", line 5, in f
+ValueError: bad shard 3
+"""
+BOX = "\u256d\u2500 Traceback (most recent call last) \u2500\u256e\n\u2570\u2500\u2500\u2500\u256f\nKeyError: 'lr'\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "rule", "ranks", "title"),
+    [
+        (DUPLICATE, "gpu-twice", (), "two ranks use the same GPU"),
+        (f"NCCL error in: x.cpp:1, invalid usage, NCCL version 2\n{DUPLICATE}", "gpu-twice", (), "same GPU"),
+        ("[rank6]: RuntimeError: CUDA error: invalid device ordinal", "no-such-gpu", (6,), "does not have"),
+        ("HIP error: invalid device ordinal", "no-such-gpu", (), "does not have"),
+        (f"input deck invalid\n{ABORT}\nsrun: error: n1: tasks 0-1: Killed", "mpi-aborted", (1,), "input deck invalid"),
+        (f"ERROR: density < 0\n------\n{OPEN_MPI}", "mpi-aborted", (1,), "ERROR: density < 0"),
+        (RAY, "python-exception", (), "ValueError: bad shard 3"),
+        (BOX, "python-exception", (), "KeyError: 'lr'"),
+    ],
+)
+def test_what_was_named_wrongly_once(text: str, rule: str, ranks: tuple[int, ...], title: str) -> None:
+    cause = explain(text).cause
+    assert cause and (cause.rule, cause.ranks) == (rule, ranks) and title in cause.title
+
+
+@pytest.mark.parametrize("text", [ABORT, f"x\n{OPEN_MPI}"])
+def test_the_code_of_an_abort_is_told(text: str) -> None:
+    assert [one.title[:22] for one in explain(text).followed if one.ranks == (1,)] == ["ended with exit code 7"]
+
+
+STACK = """{0}: Fatal Python error: {1}
+{0}:
+{0}: Thread 0x00007fdd0d7f66c0 (most recent call first):
+{0}:   File "/usr/lib/python3.11/threading.py", line 982 in run
+{0}:
+{0}: Current thread 0x00007fdd0e638b80 [python3] (most recent call first):
+"""
+WAITING = '{0}:   File "/site-packages/dist.py", line 2 in all_reduce\n{0}:   File "/x/train.py", line 7 in step\n'
+READING = '{0}:   File "/x/train.py", line 5 in read\n'
+
+
+def test_stacks_that_the_fault_handler_printed_name_the_rank_that_others_waited_for() -> None:
+    """The ranks were ended by hand with SIGABRT, which each of them prints and srun reports of all."""
+    ranks = [(STACK + (READING if rank == 1 else WAITING)).format(rank, "Aborted") for rank in range(3)]
+    found = explain("".join(ranks) + "srun: error: nid001: tasks 0-2: Aborted\n")
+    assert found.cause and (found.cause.ranks, found.cause.title) == (
+        (1,),
+        "Fatal Python error: Aborted: run at train.py:5 in read",
+    )
+    assert [(one.ranks, one.title) for one in found.followed] == [
+        ((0, 2), "Fatal Python error: Aborted: wait in all_reduce at train.py:7 in step")
+    ]
+
+
+def test_a_crash_is_a_cause_wherever_it_happens_and_an_abort_after_a_timeout_is_none() -> None:
+    crash = explain((STACK + WAITING).format(0, "Segmentation fault"))
+    assert crash.cause and crash.cause.title.startswith("Fatal Python error: Segmentation fault: ")
+    late = explain(TIMEOUT.format(0, 5, "ALLREDUCE") + "\n" + (STACK + READING).format(0, "Aborted"))
+    assert late.cause and late.cause.rule == "collective-timeout"
+
+
+def test_what_the_run_script_tells_is_no_refusal() -> None:
+    """All of its messages but those that end it."""
+    told = set()
+    for path in [*CHECKOUT.glob("runscripts/lib/*.bash"), *CHECKOUT.glob("runscripts/lib/*.py")]:
+        if path.stem not in ("stage", "tree_copy", "check_node"):
+            told |= set(re.findall(r"""\bsay[ (](?:"((?:[^"\\]|\\.)+)"|'([^']+)')""", path.read_text()))
+    texts = ["".join(pair) for pair in told if "".join(pair) not in ("$2", "cannot run %s: %s")]
+    assert len(texts) > 10
+    taken = [explain(f"conda-python-distributed: {text}").cause for text in texts]
+    assert [cause.text for cause in taken if cause and cause.rule == "launcher-refused"] == []
+    refused = explain("conda-python-distributed: RANK is 3 in task 2. Unset RANK").cause
+    assert refused and refused.rule == "launcher-refused"
+
+
+def test_ranks_that_fail_as_the_first_one_are_not_told_twice() -> None:
+    same = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\nValueError: x\n'
+    found = explain(f"[rank0]: Connection closed by peer\n{same * 3}")
+    assert [one.rule for one in found.followed].count("python-exception") <= 1

@@ -8,12 +8,18 @@ from hpcmod.runs.values.endings.ending import (
     CAUSE,
     KINDS,
     Ending,
-    is_counted,
     line_has,
     longest_part,
+    match_length,
     merge_endings,
     parse_endings,
 )
+
+AUTHORITIES = {
+    *("slurm.schedmd.com", "apptainer.org", "rocm.docs.amd.com", "lmod.readthedocs.io", "huggingface.co"),
+    *("lightning.ai", "www.deepspeed.ai"),
+}
+"""Those who document what they make, beside hosts that begin with `docs.`: no threads of other projects."""
 
 TEXT = """
 [our-licence-server]
@@ -34,8 +40,8 @@ def test_a_file_of_endings_is_read() -> None:
     (found,) = parse_endings(TEXT, "ours.toml")
     assert (found.name, found.kind, found.states) == ("our-licence-server", CAUSE, ("LICENSES",))
     assert found.help == "Wait. (unset OLD; export LICENCE=a b)"
-    assert is_counted("a licence was refused", found) and not is_counted("licence refused, retrying", found)
-    assert not is_counted("refused licence", found)
+    assert match_length("a licence was refused", found) and not match_length("licence refused, retrying", found)
+    assert not match_length("refused licence", found)
 
 
 @pytest.mark.parametrize(
@@ -69,8 +75,8 @@ def test_parts_of_a_pattern_must_be_in_order() -> None:
 
 
 def test_a_site_replaces_an_ending_by_its_name() -> None:
-    ours = Ending("a", CAUSE, "t", "x", "https://a", ("123456",))
-    theirs = Ending("a", CAUSE, "other", "x", "https://a", ("123456",))
+    ours = Ending("a", CAUSE, "t", "x", ("123456",))
+    theirs = Ending("a", CAUSE, "other", "x", ("123456",))
     assert merge_endings([ours, theirs]) == (theirs,)
 
 
@@ -79,3 +85,5 @@ def test_our_own_endings_are_complete() -> None:
     assert len(found) >= 50 and {one.kind for one in found} == set(KINDS)
     assert len({one.name for one in found}) == len(found)
     assert [one.name for one in found if one.kind == CAUSE and not one.cure] == []
+    hosts = {one.source.split("/")[2] for one in found if one.source}
+    assert {host for host in hosts if not host.startswith("docs.")} <= AUTHORITIES

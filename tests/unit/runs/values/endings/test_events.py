@@ -3,7 +3,7 @@ from __future__ import annotations
 from hpcmod.runs.values.endings.ending import CAUSE, CONSEQUENCE, Ending
 from hpcmod.runs.values.endings.events import EXCEPTION, EXIT, Log, read_events
 
-QUOTA = Ending("quota", CAUSE, "quota", "x", "https://a", ("Disk quota exceeded",))
+QUOTA = Ending("quota", CAUSE, "quota", "x", ("Disk quota exceeded",))
 TEXT = """2026-11-22 10:00:00 start
 [rank2]: Traceback (most recent call last):
 [rank2]:   File "/home/me/save.py", line 7, in save
