@@ -173,8 +173,7 @@ def _make_group(kind: str, rule: str, same: Sequence[Event]) -> Group:
 def _choose(causes: Sequence[Group], symptoms: Sequence[Group], hints: Sequence[Group]) -> Group | None:
     """Return what explains a run best: a cause, a death by a signal, a symptom, an exit code, a hint, in this order.
 
-    SIGTERM counts less than a symptom: it is what Slurm sends when a job is cancelled or its time is over. So does
-    SIGABRT: a program ends itself so after it has said why.
+    SIGTERM and SIGABRT count less than a symptom: Slurm ends jobs so, and programs themselves after they said why.
     """
     named = sorted((one for one in causes if one.rule != EXIT), key=lambda one: _WRAPPED in one.title)
     killed = [one for one in causes if one.rule == EXIT and one.signal not in (0, ABORTED, TERMINATED)]

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from hpcmod.runs.values.endings.ending import CAUSE, CONSEQUENCE, Ending, longest_part, match_length
+from hpcmod.runs.values.endings.ending import CAUSE, CONSEQUENCE, SYMPTOM, Ending, longest_part, match_length
 from hpcmod.runs.values.endings.origin import Moment, exit_of, host_of, moment_of, ranks_of
 from hpcmod.runs.values.endings.stacks import describe, read_dumped_stacks
 from hpcmod.runs.values.endings.statuses import TERMINATED, explain_status
@@ -159,11 +159,13 @@ def _exception(log: Log, lines: Sequence[str], raised: Raised) -> Event:
 
 
 def _faults(log: Log, lines: Sequence[str]) -> Iterator[Event]:
-    """Yield what processes did when a fault ended them; who was aborted while it waited is a consequence."""
+    """Yield what processes did when a fault ended them."""
     for number, name, state in read_dumped_stacks(lines):
         what, waits = describe(state)
-        kind = CONSEQUENCE if waits and name == "Aborted" else CAUSE
-        event = _event(log, lines, number, kind, FAULT, f"Fatal Python error: {name}: {what}")
+        aborted = CONSEQUENCE if waits else SYMPTOM  # by hand, or by a library that has said why
+        event = _event(
+            log, lines, number, aborted if name == "Aborted" else CAUSE, FAULT, f"Fatal Python error: {name}: {what}"
+        )
         yield replace(event, ranks=event.ranks if state.rank < 0 else (state.rank,))
 
 
