@@ -163,9 +163,8 @@ def _faults(log: Log, lines: Sequence[str]) -> Iterator[Event]:
     for number, name, state in read_dumped_stacks(lines):
         what, waits = describe(state)
         aborted = CONSEQUENCE if waits else SYMPTOM  # by hand, or by a library that has said why
-        event = _event(
-            log, lines, number, aborted if name == "Aborted" else CAUSE, FAULT, f"Fatal Python error: {name}: {what}"
-        )
+        kind = aborted if name == "Aborted" else CAUSE
+        event = _event(log, lines, number, kind, FAULT, f"Fatal Python error: {name}: {what}")
         yield replace(event, ranks=event.ranks if state.rank < 0 else (state.rank,))
 
 
