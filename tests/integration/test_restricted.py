@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import grp
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from tests.integration.publishing import make_site
+from tests.integration.publishing import Site, make_site
 from tests.stack import ModuleTool
 
 pytestmark = pytest.mark.stack
@@ -48,9 +49,34 @@ def test_a_restricted_container_with_a_licence(module_env: ModuleTool, tiny_sif:
     assert denied.stdout.splitlines()[-1] == "sif="
     assert f"Toy/1.0 is restricted to the group {group}; to get access, ask " in " ".join(denied.stderr.split())
     assert site.record("1.0")["publisher"] in " ".join(denied.stderr.split())
+    text = f"Toy/1.0 is restricted to the group {group}; to get access, ask {site.record('1.0')['publisher']}"
+    for words in (
+        *(["exec", "Toy", "true"], ["add", "Toy", "einops"], ["kernel", "Toy"], ["jupyter", "Toy", "--here"]),
+        *(["job", "Toy", "-N", "1", "true"], ["install", "Toy/1.0"]),
+    ):
+        refused = site.hpcmod(*words, **home)
+        assert (refused.returncode, text in " ".join(refused.stderr.split())) == (7, True), words
+    assert text in " ".join(site.does("info", "Toy", **home).stdout.split())
     for path in (image, sif):
         path.chmod(0o640)
     assert "wrong" not in site.does("catalogue", "verify").stdout
+
+
+def test_a_group_publishes_for_another_group(lmod: ModuleTool, tiny_sif: Path, tmp_path: Path) -> None:
+    """The image has its mode and group when it gets its name: a watcher sees no other."""
+    site, (mine, other) = Site(lmod, tmp_path), [grp.getgrgid(one).gr_name for one in sorted(os.getgroups())[:2]]
+    site.does("catalogue", "init", site.catalogue, "--group", mine)
+    seen, image = set(), site.catalogue / "images/Toy-1.0.sif"
+    with site.start("publish", tiny_sif, "--name", "Toy", "--version", "1.0", "--no-slurm", "--readers", other) as done:
+        while done.poll() is None:
+            with suppress(FileNotFoundError):
+                status = image.stat()
+                seen.add((status.st_mode & 0o777, status.st_gid))
+        assert done.stdout and done.returncode == 0, done.stdout.read()
+    assert seen == {(0o640, grp.getgrnam(other).gr_gid)}
+    linked = site.catalogue / "software/Toy/1.0/Toy-1.0.sif"
+    assert linked.samefile(image)
+    assert "fail" not in site.does("catalogue", "verify").stdout
 
 
 def test_undoing_a_restriction_opens_the_image_again(lmod: ModuleTool, tiny_sif: Path, tmp_path: Path) -> None:

@@ -179,10 +179,10 @@ def find_ready(here: Here, text: str) -> Installed:
     """
     module, container = find_meant(here, text)
     record = container.read() if container else None
-    if record:
-        from hpcmod.catalogue.publishing.terms import check_accepted  # `hpcmod ls` does not need it
+    if container and record:
+        from hpcmod.catalogue.publishing.terms import check_terms  # `hpcmod ls` does not need it
 
-        check_accepted(record, os.environ)
+        check_terms(container.catalogue, record, os.environ)
     copies = here.copies(module)
     ours = copies is not None and here.is_own(copies.meant)
     if record and not ours and record.state == "retired" and record.until <= time.strftime("%Y-%m-%d", time.gmtime()):

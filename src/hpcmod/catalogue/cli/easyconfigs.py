@@ -10,7 +10,7 @@ from pathlib import Path
 from hpcmod.catalogue.cli.containers import Here, name_variant, retired_error
 from hpcmod.catalogue.cli.environment import environment_of_eb
 from hpcmod.catalogue.finding.find import check_architecture, find_container
-from hpcmod.catalogue.publishing.terms import check_accepted
+from hpcmod.catalogue.publishing.terms import check_terms
 from hpcmod.catalogue.values.record import CatalogueRecord
 from hpcmod.core.errors import BadInputError, NotFoundError
 from hpcmod.modules.easyconfigs.files import read_recipe
@@ -78,7 +78,7 @@ def find_recipe(here: Here, text: str) -> EasyconfigFile:
     record = container.read()
     if record.state == "retired":
         raise retired_error(record)
-    check_accepted(record, os.environ)
+    check_terms(container.catalogue, record, os.environ)
     variant = name_variant(here, record.module, record.targets)
     if variant:
         here.say(variant)

@@ -24,7 +24,8 @@ from hpcmod.catalogue.cli.outputs import (
 from hpcmod.catalogue.finding.copies import Copies, loading_commands
 from hpcmod.catalogue.finding.find import NO_CATALOGUE, Container
 from hpcmod.catalogue.finding.listing import ELSEWHERE, Listed
-from hpcmod.catalogue.values.record import CatalogueRecord
+from hpcmod.catalogue.records.store import is_refused
+from hpcmod.catalogue.values.record import CatalogueRecord, refusal
 from hpcmod.core.cli.arguments import site_option
 from hpcmod.core.cli.output import (
     format_size,
@@ -203,6 +204,8 @@ def _show_published(here: Here, published: Container, copies: Copies | None, *, 
         print_json(content)
         return
     command = _loading(copies.meant) if copies else f"hpcmod install {record.module}"
+    if is_refused(published.catalogue, record):
+        command = refusal(record)
     rows = [
         *_describe(record),
         _describe_stripes(_find_stripes(copies)),
@@ -303,6 +306,7 @@ def _describe(record: CatalogueRecord) -> Iterator[tuple[str, str]]:
         (key, getattr(record, key)) for key in ("description", "homepage", "state", "until", "successor", "reason")
     )
     yield "aliases", " ".join(record.aliases)
+    yield "restricted to", record.readers
     yield "machine", record.site
     yield "architecture", record.architecture
     yield "built for", " ".join(record.targets)

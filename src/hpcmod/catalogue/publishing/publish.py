@@ -22,7 +22,7 @@ from hpcmod.catalogue.publishing.publish_plan import (
 )
 from hpcmod.catalogue.publishing.republish import with_aliases
 from hpcmod.catalogue.publishing.staged import Stage, install_staged, place_kept
-from hpcmod.catalogue.publishing.terms import restrict, set_terms
+from hpcmod.catalogue.publishing.terms import find_group, restrict, set_terms
 from hpcmod.catalogue.publishing.trial import EASYBUILD_CHECK, CheckRun, run_checks
 from hpcmod.catalogue.records.sharing import check_writable, shared
 from hpcmod.catalogue.records.store import Catalogue
@@ -109,7 +109,7 @@ def _install_and_check(plan: PublishPlan, context: PublishContext) -> CatalogueR
     stage.clear()
     began = time.time()
     got = _fetch(plan, context)
-    if readers:
+    if readers and not got.fetched:
         restrict(stage.catalogue, got.path, readers)
     plan, record = with_image(plan, got.path, got.provenance, context)
     Tree(stage.directory).make_directory(plan.easyconfig_path.parent)
@@ -128,9 +128,6 @@ def _install_and_check(plan: PublishPlan, context: PublishContext) -> CatalogueR
     places = (stage.software, got.path, sidecar(got.path))
     closed = (candidate.sif,) if readers else ()
     set_modes(stage.catalogue, places, since=began, closed=closed)  # `eb` sets the publisher's own group
-    if readers:
-        restrict(stage.catalogue, got.path, readers)
-        restrict(stage.catalogue, stage.software / candidate.sif, readers)
     return replace(record, checks=tuple(_try(plan, record, context)))
 
 
@@ -138,7 +135,8 @@ def _fetch(plan: PublishPlan, context: PublishContext) -> Obtained:
     """Fetch the image to its final place; without an easyconfig and a record, no one looks for it there."""
     candidate = plan.candidate
     check_given(candidate, context)
-    options = replace(context.options, checksum=candidate.checksum, replace=True, private=bool(plan.request.readers))
+    group = find_group(plan.request.readers) if plan.request.readers else None
+    options = replace(context.options, checksum=candidate.checksum, replace=True, readers=group)
     path = plan.stage.catalogue.images / candidate.sif
     return obtain(candidate.reference, path, options=options, progress=context.progress(candidate.sif))
 

@@ -11,9 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from hpcmod.catalogue.records.sharing import check_readable_by_readers, file_mode
-from hpcmod.catalogue.records.store import Catalogue, software_of
+from hpcmod.catalogue.records.store import Catalogue, is_refused, software_of
 from hpcmod.catalogue.storage.modes import find_wrong_modes, fix_modes
-from hpcmod.catalogue.values.record import CatalogueRecord
+from hpcmod.catalogue.values.record import CatalogueRecord, refusal
 from hpcmod.core.errors import BadInputError, LackingError, NotFoundError
 from hpcmod.core.fs.reading import read_file
 from hpcmod.core.fs.tree import write_file
@@ -104,8 +104,7 @@ def restrict(catalogue: Catalogue, image: Path, readers: str) -> None:
         os.fchown(descriptor, -1, group)
         os.fchmod(descriptor, _READABLE)
     except PermissionError as err:
-        cure = f"Ask a member of {readers} to publish it, and check with: groups"
-        raise LackingError(f"you may not give files to the group {readers}", cure) from err
+        raise LackingError(f"{image}: only its owner can restrict it", f"See who that is: ls -l {image}") from err
     finally:
         os.close(descriptor)
 
@@ -122,17 +121,23 @@ def _check_not_private(catalogue: Catalogue, image: Path, descriptor: int, group
 
 
 def find_group(name: str) -> int:
-    """Return the ID of a group.
+    """Return the ID of a group to which this user may give files.
 
     Raises
     ------
     NotFoundError
         If this machine has no group of that name.
+    LackingError
+        If this user is not a member.
     """
     try:
-        return grp.getgrnam(name).gr_gid
+        group = grp.getgrnam(name).gr_gid
     except KeyError as err:
         raise NotFoundError(f"group {name} not found on this machine", "To list your groups: groups") from err
+    if os.geteuid() and group not in (os.getegid(), *os.getgroups()):
+        cure = f"Ask a member of {name} to publish it, and check with: groups"
+        raise LackingError(f"you may not give files to the group {name}", cure)
+    return group
 
 
 def _read_licence(path: str) -> bytes:
@@ -173,8 +178,10 @@ def is_accepted(record: CatalogueRecord, environ: Mapping[str, str]) -> bool:
     return not record.licence or _marker(record, environ).is_file()
 
 
-def check_accepted(record: CatalogueRecord, environ: Mapping[str, str]) -> None:
-    """Raise LackingError, with the command that helps, if this user has not accepted the licence of a container."""
+def check_terms(catalogue: Catalogue, record: CatalogueRecord, environ: Mapping[str, str]) -> None:
+    """Raise LackingError if this user may not read the image of a container, or has not accepted its licence."""
+    if is_refused(catalogue, record):
+        raise LackingError(refusal(record))
     if not is_accepted(record, environ):
         raise LackingError(
             f"{record.module} has a licence that you have not accepted",

@@ -149,12 +149,17 @@ class Catalogue:
 
     def containers(self) -> tuple[tuple[str, str], ...]:
         """Return name and version of every record, sorted, without opening any."""
-        names = _directories(self.records_directory)
-        return tuple(sorted((name, one) for name in names for one in self.versions(name)))
+        names: list[str] = []
+        with suppress(FileNotFoundError), os.scandir(self.records_directory) as found:
+            names = [one.name for one in found if one.is_dir(follow_symlinks=False) and not one.name.startswith(".")]
+        return tuple(sorted((name, version) for name in names for version in self.versions(name)))
 
     def versions(self, name: str) -> list[str]:
         """Return the versions of a name, in no order, without opening any record."""
-        return _versions(self.records_directory / name)
+        with suppress(FileNotFoundError), os.scandir(self.records_directory / name) as found:
+            names = [entry.name for entry in found if entry.name.endswith(".json") and not entry.name.startswith(".")]
+            return [name[: -len(".json")] for name in names]
+        return []
 
     def records(self) -> Iterator[CatalogueRecord]:
         """Yield every record, in the order of `containers`, except those removed meanwhile.
@@ -202,19 +207,6 @@ class Catalogue:
         if record is None:
             raise NotFoundError(f"{name}/{version} is not in the catalogue {self.directory}", "See: hpcmod ls")
         return record
-
-
-def _directories(place: Path) -> list[str]:
-    with suppress(FileNotFoundError), os.scandir(place) as found:
-        return [entry.name for entry in found if entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".")]
-    return []
-
-
-def _versions(place: Path) -> list[str]:
-    with suppress(FileNotFoundError), os.scandir(place) as found:
-        names = [entry.name for entry in found if entry.name.endswith(".json") and not entry.name.startswith(".")]
-        return [name[: -len(".json")] for name in names]
-    return []
 
 
 def open_catalogue(directory: Path) -> Catalogue:
@@ -286,6 +278,12 @@ def user_catalogue(environ: Mapping[str, str]) -> Path | None:
     """Return where a user's own catalogue belongs; None without a home directory."""
     home = absolute(environ.get("XDG_DATA_HOME")) or (f"{environ['HOME']}/.local/share" if environ.get("HOME") else "")
     return Path(home, "hpcmod", "catalogue") if home else None
+
+
+def is_refused(catalogue: Catalogue, record: CatalogueRecord) -> bool:
+    """Return whether the image of a container is restricted to a group and this user may not read it."""
+    image = catalogue.images / record.sif
+    return bool(record.readers) and os.access(image, os.F_OK) and not os.access(image, os.R_OK)
 
 
 def software_of(catalogue: Catalogue, record: CatalogueRecord) -> Path:

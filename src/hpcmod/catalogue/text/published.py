@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hpcmod.catalogue.values.record import CatalogueRecord
+from hpcmod.catalogue.values.record import CatalogueRecord, refusal
 from hpcmod.core.text.quote import terminal
 from hpcmod.modules.text.modulefile import Templates, render_template
 
@@ -45,12 +45,6 @@ def retirement(record: CatalogueRecord) -> str:
     else:
         lines += ["To list other versions:", f"  hpcmod ls {record.name}"]
     return terminal("\n".join(lines))
-
-
-def refusal(record: CatalogueRecord) -> str:
-    """Return the message for users who may not read the image: one line, with a contact."""
-    ask = record.publisher or "your site's support"
-    return terminal(f"{record.module} is restricted to the group {record.readers}; to get access, ask {ask}")
 
 
 def terms(record: CatalogueRecord) -> str:

@@ -10,7 +10,7 @@ from hpcmod.core.errors import BadInputError
 from hpcmod.core.values.facts import Package
 from hpcmod.core.values.json_form import TABLE, json_form, parse_json
 from hpcmod.core.values.strict_json import Texts, show_value
-from hpcmod.core.values.text import is_file_name
+from hpcmod.core.values.text import is_file_name, terminal
 
 RECORD_VERSION = 1
 STATES = ("published", "deprecated", "retired")
@@ -120,6 +120,12 @@ def parse_record(text: bytes, where: str = "record") -> CatalogueRecord:
     record = parse_json(CatalogueRecord, text, where, limit=RECORD_LIMIT, version=("record", RECORD_VERSION))
     check_record(record, where)
     return record
+
+
+def refusal(record: CatalogueRecord) -> str:
+    """Return the message for users who may not read the image: one line, with a contact."""
+    ask = record.publisher or "your site's support"
+    return terminal(f"{record.module} is restricted to the group {record.readers}; to get access, ask {ask}")
 
 
 def check_record(record: CatalogueRecord, where: str = "record") -> None:

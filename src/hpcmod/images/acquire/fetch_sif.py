@@ -54,8 +54,8 @@ class ObtainOptions:
     """Replace an existing file with different content."""
     striping: str = ""
     """Options of `lfs setstripe` for the SIF; empty: the default of its directory."""
-    private: bool = False
-    """Let only this user read the SIF; the caller lets others read it."""
+    readers: int | None = None
+    """ID of the group that alone may read the SIF, besides its owner; None: those whom the umask allows."""
     tell: Callable[[str], None] = lambda _: None
     """Called with each message for the user."""
     detail: Callable[[str], None] = lambda _: None

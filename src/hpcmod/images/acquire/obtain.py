@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -90,8 +91,9 @@ def obtain(
         provenance = _fetch_checked(task, pinned, subject_of(reference))
         remember(provenance, options.environ)
         write_provenance(made.beside / out.name, provenance)
-        if options.private:
-            made.path.chmod(0o600)
+        if options.readers is not None:  # while no one else can open the file
+            os.chown(made.path, -1, options.readers)
+            made.path.chmod(0o640)
         made.put()  # last, so that no SIF is left without its provenance file
     return Obtained(out, provenance, fetched=True)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.catalogue.publishing.terms import check_accepted, read_licence, set_terms
+from hpcmod.catalogue.publishing.terms import check_terms, read_licence, set_terms
 from hpcmod.core.errors import BadInputError, LackingError, NotFoundError
 from tests.catalogues import make_catalogue, make_record
 
@@ -50,8 +50,8 @@ def test_the_text_of_a_licence_is_kept(tmp_path: Path) -> None:
     assert read_licence(catalogue, record) == "Terms\n"
     assert read_licence(catalogue, make_record("Toy/1")) == ""
     with pytest.raises(LackingError, match="have not accepted"):
-        check_accepted(record, {"HOME": str(tmp_path)})
-    check_accepted(make_record("Toy/1"), {})
+        check_terms(catalogue, record, {"HOME": str(tmp_path)})
+    check_terms(catalogue, make_record("Toy/1"), {})
 
 
 @pytest.mark.parametrize(("content", "error"), [(b"\xff", BadInputError), (None, NotFoundError)])

@@ -57,11 +57,11 @@ def leftovers(directory: Path) -> list[str]:
     return [path.name for path in directory.iterdir() if path.name.startswith(".")]
 
 
-@pytest.mark.parametrize(("private", "mode"), [(True, 0o600), (False, 0o644)])
-def test_a_private_sif_is_never_readable_for_others(
-    tmp_path: Path, options: ObtainOptions, sif: Path, private: bool, mode: int
+@pytest.mark.parametrize(("readers", "mode"), [(os.getegid(), 0o640), (None, 0o644)])
+def test_a_sif_for_a_group_is_never_readable_for_others(
+    tmp_path: Path, options: ObtainOptions, sif: Path, readers: int | None, mode: int
 ) -> None:
-    got = obtain(ImageReference.parse(str(sif)), tmp_path / "x.sif", options=replace(options, private=private))
+    got = obtain(ImageReference.parse(str(sif)), tmp_path / "x.sif", options=replace(options, readers=readers))
     assert got.path.stat().st_mode & 0o777 == mode
 
 
