@@ -233,6 +233,14 @@ def test_a_full_disk_publishes_nothing_and_removes_nothing(
     code, said = hpcmod("catalogue", "deprecate", "Toy/1.0")
     assert (code, "Traceback" in said) == (5, False), said
     assert listed() == before
+    # a disk filled to its last byte can be undone and emptied
+    disk("cp", str(images[1]), str(site.catalogue / "images/Other-1.sif"))
+    disk("sh", "-c", f"cat /dev/zero >{disk.place}/rest; ls >>{disk.place}/rest")
+    assert disk.free() == 0
+    for words in (("undo",), ("undo", "2"), ("gc", "--days", "0")):
+        assert hpcmod("catalogue", *words)[0] == 0, words
+        assert disk.free() > 0 or words[0] == "undo"
+    assert hpcmod("verify", "Toy/1.0")[0] == 0
     disk.leave_free(size + 8 * MIB)
     assert hpcmod("catalogue", "deprecate", "Toy/1.0")[0] == 0
     assert publish("2.0")[0] == 0

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import logging
 import os
+import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcmod.catalogue.records.index import write_index
+from hpcmod.catalogue.records.index import INDEX, PACKAGES, write_index
 from hpcmod.catalogue.records.journal import append_change, last_change
 from hpcmod.catalogue.records.sharing import check_writable, file_mode, shared
 from hpcmod.catalogue.records.store import Catalogue
@@ -32,6 +33,8 @@ from hpcmod.core.values.json_form import json_form, parse_json
 _LOG = logging.getLogger(__name__)
 
 _LIMIT = 256 << 20  # bytes of pending.json
+_RESERVE, _MIB = "reserve", 1 << 20
+_SIZED = (f".locks/{_RESERVE}", INDEX, PACKAGES)
 
 
 @dataclass(frozen=True)
@@ -46,8 +49,13 @@ class Actor:
 
 
 @contextmanager
-def changing(catalogue: Catalogue, actor: Actor) -> Iterator[None]:
+def changing(catalogue: Catalogue, actor: Actor, *, frees: bool = False) -> Iterator[None]:
     """Keep out all other writers while the block runs, after finishing the change of a killed one.
+
+    Parameters
+    ----------
+    frees
+        Whether the change must be possible on a full disk: it gets the space that the others keep free for it.
 
     Raises
     ------
@@ -55,6 +63,9 @@ def changing(catalogue: Catalogue, actor: Actor) -> Iterator[None]:
         If the user may not change the catalogue.
     """
     check_writable(catalogue)
+    if frees:
+        with suppress(OSError):
+            catalogue.tree.remove(catalogue.locks / _RESERVE)
     with (
         shared(catalogue),
         hold(
@@ -66,7 +77,23 @@ def changing(catalogue: Catalogue, actor: Actor) -> Iterator[None]:
         ),
     ):
         _finish_pending(catalogue, actor)
-        yield
+        try:
+            yield
+        finally:
+            _reserve_space(catalogue)
+
+
+def _reserve_space(catalogue: Catalogue) -> None:
+    """Keep space for a lock, a journal and new indexes, if the disk has it; random bytes cannot be compressed away."""
+    sizes = {path: path.stat().st_size for path in map(catalogue.directory.joinpath, _SIZED) if path.is_file()}
+    kept = sizes.pop(catalogue.locks / _RESERVE, 0)
+    size = _MIB * (1 + 2 * sum(sizes.values()) // _MIB)
+    while size > kept:
+        with suppress(OSError):
+            content = random.Random(0).randbytes(size)  # noqa: S311 - the same in each run, for tests
+            catalogue.tree.write(catalogue.locks / _RESERVE, content, mode=0o600)
+            return
+        size = size // 2 if size > _MIB // 16 else 0
 
 
 def is_unfinished(catalogue: Catalogue) -> bool:

@@ -182,7 +182,7 @@ def remove_unused(
     LackingError
         If this user may not remove some of it; then nothing is changed.
     """
-    with changing(catalogue, actor):
+    with changing(catalogue, actor, frees=True):
         found = list(find_unused(catalogue, days=days, now=now))
         gone = [one.what for one in found if one.remove]
         check_removable(catalogue, gone)

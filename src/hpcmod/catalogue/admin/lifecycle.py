@@ -61,7 +61,7 @@ def undo(catalogue: Catalogue, number: int | None, *, actor: Actor, dry_run: boo
     if dry_run:
         change, records, _ = _find_undo(catalogue, number)
         return _preview(catalogue, records, f"undo {change.verb}", actor, change.id)
-    with changing(catalogue, actor):
+    with changing(catalogue, actor, frees=True):
         change, records, back = _find_undo(catalogue, number)
         known = {key: catalogue.find(*key) for key in records}
         undone = commit(catalogue, records, verb=f"undo {change.verb}", actor=actor, undoes=change.id, back=back)
