@@ -16,9 +16,8 @@ import io
 import os
 import re
 import tarfile
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -45,14 +44,6 @@ _FAULTS = (
     MemoryError,
 )  # raised by tarfile for other files
 _SUFFIXES = (".eb", ".sif", ".provenance.json")
-
-
-@dataclass(frozen=True)
-class Unpacked:
-    """The files unpacked from a bundle."""
-
-    easyconfigs: tuple[Path, ...]
-    images: tuple[Path, ...]
 
 
 def write_bundle(
@@ -108,8 +99,12 @@ def _add(tar: tarfile.TarFile, path: Path, size: int, tally: Tally) -> str:
     return source.sha256.hexdigest()
 
 
-def read_bundle(bundle: Path, directory: Path, *, replace: bool = False, progress: Progress | None = None) -> Unpacked:
-    """Unpack a bundle into a directory; each file is created only if its sha256 is right, and identical files are kept.
+def read_bundle(
+    bundle: Path, directory: Path, *, replace: bool = False, progress: Progress | None = None
+) -> list[Path]:
+    """Unpack a bundle into a directory, and return its easyconfigs and images, the easyconfigs first.
+
+    Each file is created only if its sha256 is right, and identical files are kept.
 
     Parameters
     ----------
@@ -139,7 +134,7 @@ def read_bundle(bundle: Path, directory: Path, *, replace: bool = False, progres
         with _whole(bundle):
             _unpack_all(tar, directory, sums, tally, skip=there)
         tally.set(SUMS, whole)
-    return _list(directory, sums)
+    return [directory / name for suffix in _SUFFIXES[:2] for name in sums if name.endswith(suffix)]
 
 
 def _check_there(directory: Path, sums: Mapping[str, str], tally: Tally) -> None:
@@ -156,13 +151,6 @@ def _check_there(directory: Path, sums: Mapping[str, str], tally: Tally) -> None
 
 def _tell(tally: Tally, name: str, done: int, _: int) -> None:
     tally.set(name, done)
-
-
-def _list(directory: Path, names: Iterable[str]) -> Unpacked:
-    paths = [directory / name for name in names]
-    return Unpacked(
-        tuple(path for path in paths if path.suffix == ".eb"), tuple(path for path in paths if path.suffix == ".sif")
-    )
 
 
 @contextmanager

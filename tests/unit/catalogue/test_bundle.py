@@ -33,9 +33,7 @@ def bundle(tmp_path: Path, files: list[Path]) -> Path:
 
 
 def test_round_trip(tmp_path: Path, files: list[Path], bundle: Path) -> None:
-    found = read_bundle(bundle, tmp_path / "to")
-    assert found.easyconfigs == (tmp_path / "to" / "X-1.eb",)
-    assert found.images == (tmp_path / "to" / "x.sif",)
+    assert read_bundle(bundle, tmp_path / "to") == [tmp_path / "to" / "X-1.eb", tmp_path / "to" / "x.sif"]
     assert {path.name: path.read_bytes() for path in (tmp_path / "to").iterdir()} == {
         path.name: path.read_bytes() for path in files
     }

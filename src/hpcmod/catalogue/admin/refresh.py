@@ -15,13 +15,13 @@ from hpcmod.catalogue.change import Actor, changing, commit, is_unfinished
 from hpcmod.catalogue.records.journal import last_change
 from hpcmod.catalogue.records.sharing import check_no_links, check_replaceable, file_mode
 from hpcmod.catalogue.records.store import Catalogue
+from hpcmod.catalogue.text.existing_module import describe_changes
 from hpcmod.catalogue.values.lifecycle import key_of
 from hpcmod.catalogue.values.record import CatalogueRecord
 from hpcmod.catalogue.visible.kept import KEPT_EASYCONFIG, KEPT_FILES, KEPT_MODULE, render_kept_files, rendering_name
 from hpcmod.catalogue.visible.rendering import (
     Rendering,
     changed_files,
-    compare_modules,
     read_rendering,
     render_again,
     stamp,
@@ -48,8 +48,9 @@ class Renewal:
 
     @property
     def module_lines(self) -> tuple[str, ...]:
-        """Return the removed (`-`) and added (`+`) lines of the modulefile."""
-        return tuple(compare_modules(self.before, self.after))
+        """Return what changes in the modulefile, in words; its syntaxes say the same."""
+        syntax = next(iter(self.after.modules))
+        return tuple(describe_changes(self.before.modules[syntax], self.after.modules[syntax]))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn
 
 import click
 from click.shell_completion import CompletionItem
@@ -126,7 +125,7 @@ def advisory_ls(everything: bool, as_json: bool) -> None:
 def _list(*, as_json: bool, everything: bool) -> None:
     found = _known() if everything else _matching()[1]
     if as_json:
-        print_json(AdvisoryList(tuple(map(_show, found))))
+        print_json(AdvisoryList(tuple(ShownAdvisory(one, _expired(one)) for one in found)))
         return
     for one in found:
         end = f"expired {one.expires}" if _expired(one) else f"until {one.expires}"
@@ -143,10 +142,6 @@ def _known() -> Sequence[Advisory]:
 
 def _expired(one: Advisory) -> bool:
     return time.time() >= one.until
-
-
-def _show(advisory: Advisory) -> ShownAdvisory:
-    return ShownAdvisory(advisory, _expired(advisory))
 
 
 def _complete_advisory(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -169,16 +164,14 @@ def advisory_show(name: str, as_json: bool) -> None:
       hpcmod catalogue advisory show gdr-level
     """
     found = _known()
-    one = next((one for one in found if one.name == name), None) or _unknown(name, found)
+    one = next((one for one in found if one.name == name), None)
+    if one is None:
+        known = ", ".join(one.name for one in found) or "none"
+        raise NotFoundError(f"no advisory is named {name!r}", f"Known advisories: {known}.")
     if as_json:
-        print_json(_show(one))
+        print_json(ShownAdvisory(one, _expired(one)))
         return
     print_text(f"{one.title}\n\n{render_advisory(one)}")
-
-
-def _unknown(name: str, found: Sequence[Advisory]) -> NoReturn:
-    known = ", ".join(one.name for one in found) or "none"
-    raise NotFoundError(f"no advisory is named {name!r}", f"Known advisories: {known}.")
 
 
 @advisory.command("refresh")

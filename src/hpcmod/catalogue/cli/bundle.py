@@ -140,8 +140,8 @@ def bundle_import(file: Path, output: Path | None, force: bool, dry_run: bool) -
         print_data(directory)
         return
     with terminate_cleanly(), ProgressLine(file.name) as progress:
-        found = read_bundle(file, directory, replace=force, progress=progress)
-    for path in (*found.easyconfigs, *found.images):
+        unpacked = read_bundle(file, directory, replace=force, progress=progress)
+    for path in unpacked:
         print_data(path)
 
 

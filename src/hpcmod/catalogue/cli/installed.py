@@ -20,7 +20,7 @@ from hpcmod.catalogue.cli.containers import (
     loaded_modules,
     look_around,
 )
-from hpcmod.catalogue.cli.easyconfigs import EasyconfigFile, eb_environ, find_own_recipe
+from hpcmod.catalogue.cli.easyconfigs import eb_environ, find_own_recipe
 from hpcmod.catalogue.finding.outdated import Outdated, find_outdated
 from hpcmod.catalogue.records.store import CATALOGUE
 from hpcmod.core.cli.arguments import site_option
@@ -325,8 +325,14 @@ def _sharing(own: Installed) -> AbstractContextManager[SharedPrefix | None]:
 
 
 def reinstall_command(here: Here, own: Installed) -> list[str]:
-    """Return the command line of `eb` that installs again into the same directories."""
-    return _eb_command(own, find_own_recipe(here, own))
+    """Return the command line of `eb` that installs again into the same directories, whatever EasyBuild's settings."""
+    tree, software = _directories(own)
+    argv = ["eb", str(find_own_recipe(here, own).easyconfig), "--rebuild"]
+    argv += [f"--module-syntax={'Lua' if own.modulefile.suffix == '.lua' else 'Tcl'}"]
+    if tree and software:
+        argv += [f"--installpath-software={software}", f"--installpath-modules={tree.parent}"]
+        argv += [f"--suffix-modules-path={tree.name}"]
+    return argv
 
 
 def _restore_provenance(own: Installed) -> None:
@@ -338,17 +344,6 @@ def _restore_provenance(own: Installed) -> None:
     if known is None or not image.is_file() or own.root not in image.parents or sidecar(image).exists():
         return
     write_provenance(image, known)
-
-
-def _eb_command(own: Installed, recipe: EasyconfigFile) -> list[str]:
-    """Return the command line that installs into the same directories, overriding EasyBuild's configuration."""
-    tree, software = _directories(own)
-    argv = ["eb", str(recipe.easyconfig), "--rebuild"]
-    argv += [f"--module-syntax={'Lua' if own.modulefile.suffix == '.lua' else 'Tcl'}"]
-    if tree and software:
-        argv += [f"--installpath-software={software}", f"--installpath-modules={tree.parent}"]
-        argv += [f"--suffix-modules-path={tree.name}"]
-    return argv
 
 
 def _directories(own: Installed) -> tuple[Path | None, Path | None]:

@@ -6,7 +6,7 @@ import os
 import shlex
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import click
 
@@ -149,21 +149,8 @@ def publish_verb(flags: PublishFlags) -> None:
             progress=_lines(shown),
             working=Working,
         )
-        request = Request(
-            what=flags.what,
-            checksum=checksum,
-            name=flags.name,
-            version=flags.version,
-            aliases=flags.aliases,
-            checks=flags.checks,
-            job_checks=flags.job_checks,
-            commands=flags.commands,
-            description=flags.description,
-            homepage=flags.homepage,
-            misfit=flags.misfit,
-            readers=flags.readers,
-            licence=flags.licence,
-        )
+        given = {one.name: getattr(flags, one.name) for one in fields(Request) if hasattr(flags, one.name)}
+        request = Request(**{**given, "checksum": checksum})
         if not flags.yes:
             _confirm_names(
                 request, found.site.images.central, dry_run=flags.dry_run, ask=not flags.as_json and on_a_terminal()

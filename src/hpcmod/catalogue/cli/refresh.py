@@ -11,9 +11,9 @@ import click
 
 import hpcmod
 from hpcmod.catalogue.admin.refresh import Refreshed, Wanted, refresh_containers
-from hpcmod.catalogue.cli.choosing import choose_records
 from hpcmod.catalogue.cli.containers import complete_container
 from hpcmod.catalogue.cli.options import changing_options, make_actor, open_catalogues
+from hpcmod.catalogue.finding.find import choose_records
 from hpcmod.core.cli.arguments import site_option
 from hpcmod.core.cli.output import print_json, print_text, tell
 from hpcmod.core.errors import CheckFailedError
@@ -27,7 +27,7 @@ class ChangedModule:
     module: str
     files: tuple[str, ...]
     lines: tuple[str, ...]
-    """Removed (-) and added (+) lines of the modulefile."""
+    """What changes in the modulefile, in words."""
 
 
 @dataclass(frozen=True)

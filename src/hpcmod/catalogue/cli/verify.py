@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,11 +10,12 @@ from pathlib import Path
 
 import click
 
-from hpcmod.catalogue.cli.choosing import choose_records
 from hpcmod.catalogue.cli.containers import complete_container
 from hpcmod.catalogue.cli.options import catalogue_option, open_catalogues
+from hpcmod.catalogue.finding.find import choose_records
+from hpcmod.catalogue.records.sharing import owner_of
 from hpcmod.catalogue.records.store import Catalogue
-from hpcmod.catalogue.storage.modes import WrongMode, find_wrong_modes
+from hpcmod.catalogue.storage.modes import UNPROVEN, WrongMode, find_wrong_modes
 from hpcmod.catalogue.storage.modes import fix_modes as set_modes
 from hpcmod.catalogue.verify import verify_container
 from hpcmod.core.cli.findings import Findings, show_findings
@@ -48,35 +50,37 @@ def _check_modes(catalogue: Catalogue, *, fix: bool) -> Iterator[Finding]:
     if not wrong:
         yield Finding(OK, "modes", f"files and directories below {catalogue.directory}")
         return
-    if not fix:
-        yield from (
-            _fail(one, "To set modes and groups: hpcmod catalogue verify --fix-modes") for one in wrong[:_SHOWN]
-        )
-        if len(wrong) > _SHOWN:
-            yield Finding(FAIL, "modes", f"{len(wrong) - _SHOWN} more")
-        return
-    left = list(set_modes(catalogue, wrong))
+    left = list(set_modes(catalogue, wrong)) if fix else [(one, "") for one in wrong]
     for one, reason in left[:_SHOWN]:
-        yield _fail(one, _cure(one, reason))
-    yield Finding(OK, "modes", f"{len(wrong) - len(left)} of {len(wrong)} fixed")
-
-
-def _fail(one: WrongMode, cure: str) -> Finding:
-    return Finding(FAIL, "modes", f"{one.path}: {one.found}, expected {one.wanted}", cure)
+        yield Finding(FAIL, "modes", f"{one.path}: {one.found}, expected {one.wanted}", _cure(one, reason))
+    if len(left) > _SHOWN:
+        yield Finding(FAIL, "modes", f"{len(left) - _SHOWN} more")
+    unproven = [one for one, _ in left if one.anchor is None]
+    if unproven:
+        cure = f"If these files belong to the catalogue: {_setting(unproven)}; otherwise move them away"
+        yield Finding(FAIL, "modes", f"{len(unproven)} of them not set by --fix-modes: {UNPROVEN}", cure)
+    if fix:
+        yield Finding(OK, "modes", f"{len(wrong) - len(left)} of {len(wrong)} fixed")
 
 
 def _cure(one: WrongMode, reason: str) -> str:
-    if one.anchor:
-        return f"{reason}: ask {_owner(one.path)} to run: hpcmod catalogue verify --fix-modes"
-    setting = f"chmod {one.mode:o} {shlex.quote(str(one.path))}"
-    return f"{reason}, so its mode is not changed. If it belongs to the catalogue: {setting}; otherwise move it away"
+    if one.anchor is None:
+        return ""  # one command for all of them follows
+    command, status = "hpcmod catalogue verify --fix-modes", one.path.lstat()
+    if os.geteuid() in (0, status.st_uid) and not reason:
+        return f"To set modes and groups: {command}"
+    return f"{reason or 'not yours'}: ask {owner_of(status)} to run: {command}"
 
 
-def _owner(path: Path) -> str:
-    try:
-        return path.owner()
-    except KeyError:
-        return f"user {path.stat().st_uid}"
+def _setting(wrong: list[WrongMode]) -> str:
+    """Return the command line that sets the intended groups and modes."""
+    files: dict[str, list[str]] = {}
+    for one in wrong:
+        if one.path.lstat().st_gid != one.group:
+            files.setdefault(f"chgrp {one.group}", []).append(shlex.quote(str(one.path)))
+    for one in wrong:
+        files.setdefault(f"chmod {one.mode:o}", []).append(shlex.quote(str(one.path)))
+    return " && ".join(" ".join((command, *paths)) for command, paths in files.items())
 
 
 def _check_containers(catalogue: Catalogue, names: tuple[str, ...], *, images: bool) -> Iterator[Finding]:

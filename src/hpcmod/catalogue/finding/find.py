@@ -202,3 +202,23 @@ def _near_names(name: str, entries: Sequence[IndexEntry]) -> str:
     near = get_close_matches(name.lower(), {one.lower() for one in names}, n=3, cutoff=0.5)
     meant = [one for low in near for one in sorted(names) if one.lower() == low]
     return f"Did you mean {' or '.join(meant)}? See: hpcmod ls" if meant else "See: hpcmod ls"
+
+
+def choose_records(catalogue: Catalogue, names: Sequence[str]) -> list[CatalogueRecord]:
+    """Return all versions of each NAME and the one version of each NAME/VERSION; all containers if no name is given.
+
+    A retired container is included only if its version is named.
+
+    Raises
+    ------
+    NotFoundError
+        If a container does not exist.
+    """
+    if not names:
+        return [record for record in catalogue.records() if record.state != "retired"]
+    chosen: dict[str, CatalogueRecord] = {}
+    for text in names:
+        container = find_container([catalogue], text)
+        named = [container.read()] if "/" in text else catalogue.named(container.name)
+        chosen |= {record.module: record for record in named if "/" in text or record.state != "retired"}
+    return list(chosen.values())

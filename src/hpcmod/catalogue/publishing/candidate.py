@@ -267,7 +267,7 @@ def make_easyconfig(candidate: Candidate, *, sha256: str, reference: str, where:
         Where the image is, if no one else can get it from there.
     """
     if candidate.text:
-        return with_checksum(candidate.text, sha256)
+        return assign_strings(candidate.text, "checksums", [sha256])
     version, dash, suffix = candidate.version.partition("-")
     whole = ImageReference.parse(reference).kind in _WHOLE
     return render_easyconfig(
@@ -286,8 +286,3 @@ def make_easyconfig(candidate: Candidate, *, sha256: str, reference: str, where:
             moduleclass=candidate.moduleclass,
         )
     )
-
-
-def with_checksum(text: str, sha256: str) -> str:
-    """Return an easyconfig with this checksum for its image, otherwise unchanged."""
-    return assign_strings(text, "checksums", [sha256])

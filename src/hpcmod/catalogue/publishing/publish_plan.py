@@ -136,7 +136,10 @@ def plan_candidate(stage: Stage, candidate: Candidate, request: Request, context
     step = find_step(context.eb_environment, use_steps=context.use_steps, needed=needed)
     installed = action != ALIAS
     if installed:
-        _check_owner(stage.catalogue, candidate)
+        owner = find_owner(stage.catalogue, candidate.sif)
+        if owner and owner.module != candidate.module:
+            path = stage.catalogue.images / candidate.sif
+            raise BadInputError(f"{path} belongs to {owner.module}", "Use another image name in the easyconfig.")
     plan = PublishPlan(
         candidate=candidate,
         request=request,
@@ -172,13 +175,6 @@ def _as_before(request: Request, known: CatalogueRecord) -> Request:
     plain = tuple(one.name for one in known.checks if not one.under and one.name != EASYBUILD_CHECK)
     job = tuple(one.name for one in known.checks if one.under and one.name not in plain)
     return replace(request, checks=plain, job_checks=job)
-
-
-def _check_owner(catalogue: Catalogue, candidate: Candidate) -> None:
-    owner = find_owner(catalogue, candidate.sif)
-    if owner and owner.module != candidate.module:
-        path = catalogue.images / candidate.sif
-        raise BadInputError(f"{path} belongs to {owner.module}", "Use another image name in the easyconfig.")
 
 
 def find_owner(catalogue: Catalogue, sif: str) -> CatalogueRecord | None:

@@ -118,11 +118,6 @@ def file_mode(root: Path) -> int:
     return root.stat().st_mode & 0o666
 
 
-def group_may_write(root: Path) -> bool:
-    """Return whether a directory's group may change it."""
-    return bool(root.stat().st_mode & _GROUP_MAY_WRITE)
-
-
 def removal_group(catalogue: Catalogue, path: Path) -> int | None:
     """Return the group that must be able to remove what is at a path, for this user to remove it.
 
@@ -216,7 +211,7 @@ def check_open_directory(catalogue: Catalogue, path: Path, directory: int) -> No
 
 def _closed(path: Path, status: os.stat_result) -> LackingError:
     return LackingError(
-        f"{path}: only {_owner_of(status)} may change this directory, so it may not be the catalogue's",
+        f"{path}: only {owner_of(status)} may change this directory, so it may not be the catalogue's",
         f"Move it back to its owner's directory, or remove it: rm -r {path}",
     )
 
@@ -244,7 +239,8 @@ def check_no_links(catalogue: Catalogue, paths: Iterable[Path]) -> None:
                 )
 
 
-def _owner_of(status: os.stat_result) -> str:
+def owner_of(status: os.stat_result) -> str:
+    """Return the name of the owner of a file; without an entry in passwd, the number."""
     try:
         return pwd.getpwuid(status.st_uid).pw_name
     except KeyError:
@@ -263,7 +259,7 @@ def check_writable(catalogue: Catalogue) -> None:
     check_no_links(catalogue, [catalogue.directory / name for name in (*places, "notices", ".locks", ".trash")])
     if not os.access(catalogue.locks, os.W_OK):
         root = catalogue.directory
-        who = f"the group {root.group()}" if group_may_write(root) else root.owner()
+        who = f"the group {root.group()}" if root.stat().st_mode & _GROUP_MAY_WRITE else root.owner()
         raise LackingError(f"you may not change the catalogue {root}", f"Ask {who}.")
 
 

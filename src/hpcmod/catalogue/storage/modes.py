@@ -59,9 +59,9 @@ def find_wrong_modes(
         File names of images that only a group may read, in addition to those whose records say so.
     """
     evidence = Evidence(catalogue)
-    root = intended(catalogue)
+    root = _intended(catalogue)
     restricted = {*_restricted(catalogue), *closed}
-    yield from _compare_loads(catalogue, root)
+    yield from _compare_loads(catalogue, root[0])
     for path in (one for place in tuple(below) or (catalogue.directory,) for one in _walk(catalogue, place)):
         with suppress(FileNotFoundError):  # removed by a process that is publishing
             is_root = path == catalogue.directory
@@ -78,10 +78,10 @@ def _only_closes(status: os.stat_result, found: WrongMode) -> bool:
     return status.st_gid == found.group and not found.mode & ~stat.S_IMODE(status.st_mode) & _ACCESS
 
 
-def _compare_loads(catalogue: Catalogue, root: Intended) -> Iterator[WrongMode]:
+def _compare_loads(catalogue: Catalogue, root_mode: int) -> Iterator[WrongMode]:
     with suppress(OSError):
         status = catalogue.loads.lstat()
-        mode = loads_mode(root.mode)
+        mode = loads_mode(root_mode)
         if stat.S_IMODE(status.st_mode) != mode:
             expected = _show(stat.S_IFMT(status.st_mode) | mode, status.st_gid)
             found = _show(status.st_mode, status.st_gid)
@@ -90,21 +90,13 @@ def _compare_loads(catalogue: Catalogue, root: Intended) -> Iterator[WrongMode]:
             )
 
 
-@dataclass(frozen=True)
-class Intended:
-    """Mode and group of a catalogue's directory, as they were when it was created."""
-
-    mode: int
-    group: int
-
-
-def intended(catalogue: Catalogue) -> Intended:
-    """Return the intended mode and group of a catalogue's directory: as recorded, else its current ones."""
+def _intended(catalogue: Catalogue) -> tuple[int, int]:
+    """Return mode and group ID of a catalogue's directory as they were when it was created, else its current ones."""
     status = catalogue.directory.stat()
     group = status.st_gid
     with suppress(KeyError):
         group = grp.getgrnam(catalogue.group).gr_gid if catalogue.group else group
-    return Intended(stat.S_IMODE(catalogue.mode or status.st_mode), group)
+    return stat.S_IMODE(catalogue.mode or status.st_mode), group
 
 
 def _restricted(catalogue: Catalogue) -> Iterator[str]:
@@ -178,16 +170,19 @@ def _walk(catalogue: Catalogue, place: Path) -> Iterator[Path]:
         yield from (Path(directory, name) for name in sorted((*directories, *files)))
 
 
-def _compare(path: Path, status: os.stat_result, root: Intended, *, closed: bool, is_root: bool) -> WrongMode | None:
+def _compare(
+    path: Path, status: os.stat_result, root: tuple[int, int], *, closed: bool, is_root: bool
+) -> WrongMode | None:
     """Compare a path with the catalogue's directory; `closed` for an image that only a group may read."""
     if not (stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode)):
         return None
-    mode, shared = stat.S_IMODE(status.st_mode), bool(root.mode & stat.S_ISGID)
-    wanted = _wanted_bits(status.st_mode, root.mode)
-    wrong_group = shared and not closed and status.st_gid != root.group
+    root_mode, root_group = root
+    mode, shared = stat.S_IMODE(status.st_mode), bool(root_mode & stat.S_ISGID)
+    wanted = _wanted_bits(status.st_mode, root_mode)
+    wrong_group = shared and not closed and status.st_gid != root_group
     new = (mode & ~0o2077) | (0o040 if closed else wanted)
-    new = root.mode if is_root else new
-    group = root.group if shared and not closed else status.st_gid
+    new = root_mode if is_root else new
+    group = root_group if shared and not closed else status.st_gid
     if new == mode and not wrong_group:
         return None
     found, wanted_text = _show(status.st_mode, status.st_gid), _show(stat.S_IFMT(status.st_mode) | new, group)

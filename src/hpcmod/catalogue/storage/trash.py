@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcmod.catalogue.records.sharing import removal_group
+from hpcmod.catalogue.records.sharing import owner_of, removal_group
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.core.errors import BadInputError, LackingError
 from hpcmod.core.fs.tree import Tree
@@ -74,7 +73,7 @@ def check_removable(catalogue: Catalogue, paths: Iterable[str]) -> None:
     """
     closed = sorted({place for path in paths for place in _closed(catalogue.directory / path)})
     if closed:
-        owners = sorted({place.owner() if _has_name(place) else str(place.stat().st_uid) for place in closed})
+        owners = sorted({owner_of(place.stat()) for place in closed})
         raise LackingError(
             f"you may not remove files in {_listed(map(str, closed))}; nothing was removed",
             f"Ask {' or '.join(owners)} to run: hpcmod catalogue verify --fix-modes",
@@ -119,12 +118,6 @@ def _closed(path: Path) -> Iterator[Path]:
         for place, _, _ in os.walk(path):
             if not os.access(place, os.R_OK | os.W_OK | os.X_OK):
                 yield Path(place)
-
-
-def _has_name(path: Path) -> bool:
-    with suppress(KeyError):
-        return bool(path.owner())
-    return False
 
 
 def _listed(paths: Iterable[str]) -> str:

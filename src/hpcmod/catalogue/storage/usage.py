@@ -39,12 +39,12 @@ def read_counts(catalogue: Catalogue, now: float | None = None) -> tuple[Count, 
     LackingError
         If this user cannot list the loads.
     """
-    totals = _read_totals(catalogue)
     try:
+        totals = _read_totals(catalogue)
         loads = list(_read_loads(catalogue, totals, now))
     except PermissionError as err:
         raise LackingError(
-            f"you cannot list {catalogue.loads}",
+            f"only admins of {catalogue.directory} can see who loaded what",
             f"Ask {catalogue.directory.owner()}, or another admin.",
         ) from err
     return add_up((*totals.counts, *(one for _, one in loads)), replace)

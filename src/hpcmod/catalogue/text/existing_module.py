@@ -16,6 +16,19 @@ _DESCRIPTION = {
 }
 """The last line of hpcmod's description; no outside text can contain it, because literals have no line ends."""
 _VARIABLE = re.compile(r'^(?:set container\(mark\)| *mark =) "([A-Z0-9_]+)"', re.MULTILINE)
+_ENTRY = re.compile(r"^(?: {4}|(?:set|lappend) container\()(\w+)(?: =|\)) ")
+"""What begins a value of the data in a modulefile, in both syntaxes."""
+_PUNCTUATION = re.compile(r'[{}"\[\],]|\blist\b|\\$')
+_WORDS = {
+    "image": "image",
+    "binds": "bind path",
+    "variables": "variable",
+    "in_container": "variable in the container",
+    "in_container_unless_set": "variable in the container, unless set on the host",
+    "path": "PATH in the container",
+    "keep_out": "variable kept out of the container",
+    "notices": "messages of the site",
+}
 
 
 @dataclass(frozen=True)
@@ -59,3 +72,35 @@ def parse_module(text: str, syntax: str, where: str) -> ExistingModule:
     end = text.rfind(_END[syntax])
     tail = text[end + 1 :] if end > beginning else ""
     return ExistingModule(_HEAD[syntax], text[described.end() : beginning], tail, variable[1])
+
+
+def describe_changes(before: str, after: str) -> list[str]:
+    """Return what differs between two modulefiles of one syntax, in words for people."""
+    old, new = _read_entries(before), _read_entries(after)
+    lines = []
+    for (section, name), (value, reason) in new.items():
+        known = old.pop((section, name), ("", ""))[0]
+        change = (
+            f"changed {section}: {known} -> {value.removeprefix(f'{name} ')}" if known else f"added {section}: {value}"
+        )
+        lines += [f"{change} ({reason})" if reason else change] if known != value else []
+    lines += [f"removed {section}: {value}" for (section, _), (value, _) in old.items()]
+    return lines if lines or before == after else ["changed help, comments or order"]
+
+
+def _read_entries(text: str) -> dict[tuple[str, str], tuple[str, str]]:
+    """Return the values in a modulefile's data with their reasons, by kind and by the path or variable meant."""
+    found: dict[tuple[str, str], tuple[str, str]] = {}
+    section = ""
+    for line in text.splitlines():
+        begins = _ENTRY.match(line)
+        if begins:
+            section = _WORDS.get(begins[1], begins[1])
+        elif not line.startswith((" ", "]")):
+            section = ""
+        code, _, reason = re.sub(" (--|;#) ", "\0", line[begins.end() if begins else 0 :]).partition("\0")
+        value = " ".join(_PUNCTUATION.sub(" ", code).replace(" = true", "").split())
+        name = value.partition(" ")[0] if section in _WORDS.values() else ""
+        if section and value:
+            found[section, value if (section, name) in found else name] = value, reason
+    return found

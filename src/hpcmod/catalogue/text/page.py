@@ -83,5 +83,7 @@ def presentable(value: Any) -> Any:
         return value
     lines = value.replace("\r\n", "\n").replace("\r", "\n")
     return re.sub(
-        "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]", "\ufffd", lines
+        "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]",
+        "\ufffd",
+        lines,
     )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -173,12 +172,3 @@ def changed_files(now: Rendering, new: Rendering) -> tuple[str, ...]:
     modules = [f"module ({one})" for one in SYNTAXES if now.modules.get(one) != new.modules.get(one)]
     names = sorted({*now.files, *new.files} - {RECORD})
     return (*modules, *(name for name in names if now.files.get(name) != new.files.get(name)))
-
-
-def compare_modules(now: Rendering, new: Rendering) -> Iterator[str]:
-    """Yield the removed (`-`) and added (`+`) lines of the modulefiles."""
-    for syntax in new.modules:
-        before, after = (one.modules.get(syntax, "").splitlines() for one in (now, new))
-        for line in difflib.unified_diff(before, after, n=0, lineterm=""):
-            if not line.startswith(("---", "+++", "@@")):
-                yield line

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -36,7 +38,7 @@ def test_refresh_tells_what_it_changed_and_how_to_revert_it(shop: Catalogue, tmp
     site = profile(tmp_path)
     dry = call(shop.directory, "refresh", "--dry-run", site=site)
     assert "Toy/1.0: module (Lua), " in dry.stdout
-    assert [line for line in dry.stdout.splitlines() if line.startswith("  +") and "/scratch2" in line]
+    assert "  added bind path: /scratch2 (site profile site.toml)\n" in dry.stdout
     done = json.loads(call(shop.directory, "refresh", "Toy", "--json", site=site).stdout)
     assert (done["change"], [one["module"] for one in done["changed"]]) == (2, ["Toy/1.0"])
     assert "up to date" in call(shop.directory, "refresh", site=site).stderr
@@ -59,6 +61,24 @@ def test_verify_names_wrong_modes_and_fixes_them(shop: Catalogue) -> None:
     found = {one["subject"]: one["found"] for one in json.loads(done.stdout)["findings"]}
     assert found["modes"].endswith(" fixed")
     assert (shop.software / "Toy/1.0").stat().st_mode & 0o777 == 0o755
+
+
+def test_what_fix_modes_leaves_is_set_by_one_command_that_verify_names_at_once(shop: Catalogue) -> None:
+    """Others may write these directories, so the files may be others'."""
+    for place in (shop.directory, shop.images, shop.software / "Toy/1.0", shop.easyconfigs):
+        place.chmod(0o2775)
+    call(shop.directory, "init", str(shop.directory))
+    call(shop.directory, "verify", "--fix-modes")
+    for path in (shop.images / "new.sif", shop.software / "Toy/1.0/it's mine", shop.easyconfigs / "x.eb"):
+        path.touch(0o600)
+        os.chown(path, -1, shop.directory.stat().st_gid)
+    for words in (("verify",), ("verify", "--fix-modes"), ("verify",)):
+        done = call(shop.directory, *words)
+        assert (done.exit_code, "To set modes" in done.stdout) == (1, False)
+        command = done.stdout.partition("If these files belong to the catalogue: ")[2].partition("; otherwise")[0]
+        assert command.startswith("chmod 664 ")
+    subprocess.run(["bash", "-c", command], check=True)
+    assert "fail modes" not in " ".join(call(shop.directory, "verify").stdout.split())
 
 
 def test_verify_notices_a_copy_and_rebuild_repairs_it(shop: Catalogue, tmp_path: Path) -> None:

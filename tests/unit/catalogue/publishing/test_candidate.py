@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.catalogue.publishing.candidate import Request, choose_candidate, make_easyconfig, with_checksum
+from hpcmod.catalogue.publishing.candidate import Request, choose_candidate, make_easyconfig
 from hpcmod.core.errors import BadInputError, NotFoundError
 from hpcmod.modules.values.easyconfig_text import CONSTANTS
+from hpcmod.modules.values.python_text import assign_strings
 from hpcmod.modules.values.static_values import read_static_values
 from tests import corpus
 
@@ -45,7 +46,7 @@ def test_an_easyconfig_says_what_it_makes(easyconfig: Path) -> None:
 def test_an_easyconfig_is_published_as_it_is_but_for_the_checksum(easyconfig: Path) -> None:
     text = make_easyconfig(choose_candidate(Request(str(easyconfig))), sha256=SHA256, reference="/toy.sif")
     assert text == OURS.replace("checksums = [\n    None,  # not known\n]\n", f"checksums = ['{SHA256}']\n")
-    assert with_checksum("name = 'x'", SHA256) == f"name = 'x'\n\nchecksums = ['{SHA256}']\n"
+    assert assign_strings("name = 'x'", "checksums", [SHA256]) == f"name = 'x'\n\nchecksums = ['{SHA256}']\n"
 
 
 def test_an_easyconfig_whose_image_is_nowhere_is_refused(easyconfig: Path) -> None:
@@ -142,7 +143,7 @@ def test_an_image_of_a_registry_can_be_got_from_there_by_others() -> None:
 def test_the_checksum_lands_where_python_sees_the_assignment(character: str) -> None:
     text = OURS.replace("name = 'Toy'", f"# old{character}new\nname = 'Toy'")
     expected = text.replace("checksums = [\n    None,  # not known\n]\n", f"checksums = ['{SHA256}']\n")
-    assert with_checksum(text, SHA256) == expected
+    assert assign_strings(text, "checksums", [SHA256]) == expected
 
 
 def test_commands_of_an_image_are_written_into_its_easyconfig(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcmod.catalogue.text.existing_module import parse_module
+from hpcmod.catalogue.text.existing_module import describe_changes, parse_module
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.resources import module_templates
 from hpcmod.modules.text.modulefile import SYNTAXES, render_body, render_description
@@ -34,6 +34,20 @@ def test_only_our_own_parts_are_replaced(syntax: str) -> None:
     assert (found.variable, found.between, found.tail) == ("PYTORCH", BETWEEN[syntax], TAIL[syntax])
     assert found.with_parts(*parts(old, syntax)) == whole(old, syntax)
     assert found.with_parts(*parts(new, syntax)) == whole(new, syntax)
+
+
+@pytest.mark.parametrize("syntax", SYNTAXES)
+def test_changes_are_told_in_words(syntax: str) -> None:
+    before = whole(make_example("lumi"), syntax)
+    after = before.replace('"hsn"', '"hsn0"').replace('"/pfs"', '"/pfs2"').replace('"ai_container"', '"ai"')
+    assert list(describe_changes(before, after)) == [
+        "changed family: ai_container -> ai",
+        "added bind path: /pfs2 (lumi.toml: links in /scratch, /flash, ... point there (LUMI))",
+        "changed variable: NCCL_SOCKET_IFNAME hsn -> hsn0 (start RCCL over the Slingshot interfaces (LUMI))",
+        "removed bind path: /pfs",
+    ]
+    assert list(describe_changes(before, before.replace("Kept out", "Not in"))) == ["changed help, comments or order"]
+    assert list(describe_changes(before, before)) == []
 
 
 @pytest.mark.slow
