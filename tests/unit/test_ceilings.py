@@ -31,7 +31,7 @@ CEILINGS = {
     "src/hpcmod/building": 3095,  # 30: its recipes, which core read
     "src/hpcmod/notebooks": 1095,  # findings of attacks.md and use.md
     "src/hpcmod/runs": 7465,  # 290: causes as entries; 45: stacks and MPI_Abort in `why`; 60: findings of use.md
-    "src/hpcmod/lint": 2990,
+    "src/hpcmod/lint": 2950,
     "src/hpcmod/importing": 2515,  # 60 more: remarks of many recipes are grouped, --image of an EDF
     "tests": 4735,  # 60 more: what EasyBuild imports, no fsync, and what unit tests share (1,000 less there)
     "tests/bench": 1173,
@@ -41,12 +41,12 @@ CEILINGS = {
     "tests/fuzz": 710,
     # image to module, planted modules, and what was raised before
     "tests/integration": 13218,  # 29 more: images of groups, a full disk; 72: other EasyBuilds
-    "tests/jobs": 2690,
+    "tests/jobs": 2635,
     "tests/logs": 1360,
     "tests/lumi": 980,
     "tests/planted": 207,
     # findings of attacks.md and use.md, and what was raised before
-    "tests/unit": 55647,  # 38: verify, refresh in words; 116: `why`; 70 more: the eb of a site
+    "tests/unit": 55665,  # 18: rules of lint; 38: verify, refresh in words; 116: `why`; 70 more: the eb of a site
     "docs": 90,
     "docs/explanation": 982,  # 2 more: how often `why` is right; 30 more: five lines for each room
     "docs/how-to": 4290,  # 60 more: the page of that command; 5 more: limits, `site use`

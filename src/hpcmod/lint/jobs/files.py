@@ -11,7 +11,7 @@ from hpcmod.core.fs.reading import UnusableFileError, read_file
 LARGEST = 1 << 18
 """Bytes; Slurm accepts up to 4 MiB by default (slurm.conf(5), max_script_size), but no one writes that much."""
 SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm", ".job", ".batch")
-_OTHERS = (".eb", ".yaml", ".toml")  # recipes and site profiles
+_OTHERS = (".eb", ".yaml", ".toml", ".ftl", ".tpl", ".tmpl", ".j2", ".jinja", ".in")  # recipes, profiles, templates
 _FIRST_LINES = re.compile(rb"#!.*sh\b|(?:.*\n)*?#SBATCH ")
 _LONGEST_LINE = 1 << 17  # bytes; Linux accepts 128 KiB for one argument of a command line
 

@@ -53,9 +53,10 @@ def _literal_sif(look: ScriptContext) -> Iterator[Fault]:
 
 
 def _bind_replaced(look: ScriptContext) -> Iterator[Fault]:
+    ours = any(_module_variable(call) for call in look.calls)
     for call in look.calls:
         for variable in call.variables:
-            loaded = any(line < variable.line for line, _ in look.loads)
+            loaded = any(line < variable.line and (ours or "bind" in name) for line, name in look.loads)
             if variable.name in _BIND_VARIABLES and loaded and "$" not in variable.value:
                 what = f"{variable.name} is overwritten: the module's own binds are lost"
                 cure = f'export {variable.name}="${variable.name},{variable.value}", under both names.'

@@ -32,7 +32,7 @@ def _signals(look: ScriptContext) -> Iterator[Fault]:
     before = option.value.partition("@")[2]
     if before and not before.isdecimal():
         yield option.line, f"--signal={option.value}: the time before the end is in seconds", "Write USR1@300."
-    elif before and int(before) < 30:
+    elif before and int(before) < 30 and not _traps(look):
         what = f"the signal comes {before} seconds before the end, which is too late to write a checkpoint"
         yield option.line, what, f"Write {option.value.partition('@')[0]}@300: the number is in seconds."
     to_shell = re.match(r"[RB]*B[RB]*:", option.value) is not None
@@ -55,18 +55,6 @@ def _signals(look: ScriptContext) -> Iterator[Fault]:
 def _replaced(look: ScriptContext) -> bool:
     """Return whether the last command replaces the shell, and so gets its signals."""
     return any(call.words and call.words[0].plain == "exec" for call in look.calls)
-
-
-def _trap_waits(look: ScriptContext) -> Iterator[Fault]:
-    option = look.option("signal")
-    traps = [call for call, signals in _traps(look) if signals - {"EXIT", "ERR", "DEBUG", "0"}]
-    asked = option and "B" in option.value.partition(":")[0] and ":" in option.value
-    if not asked or not traps:
-        return
-    after = [call for call in look.steps if call.line > traps[0].line and not call.inner]
-    if after and not any(call.background for call in after):
-        what = "bash runs the trap only after srun has ended, and srun in the foreground runs until the time limit"
-        yield after[-1].line, what, "Write srun ... & and, on the next line, wait."
 
 
 def _no_wait(look: ScriptContext) -> Iterator[Fault]:
@@ -115,7 +103,6 @@ def _install_in_job(look: ScriptContext) -> Iterator[Fault]:
 
 RULES: dict[str, Rule] = {
     "signal": _signals,
-    "trap-waits": _trap_waits,
     "no-wait": _no_wait,
     "registry-image": _registry_image,
     "install-in-job": _install_in_job,

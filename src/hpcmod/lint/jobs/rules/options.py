@@ -19,6 +19,7 @@ _FORMER = {
     "job_name": "job-name",
     "walltime": "time",
     "queue": "partition",
+    "mem-per-task": "mem-per-cpu",
 }
 _TIME = re.compile(r"\d+(?::\d+){0,2}|\d+-\d+(?::\d+){0,2}|INFINITE|UNLIMITED", re.IGNORECASE)
 
@@ -45,7 +46,7 @@ def _value(option: Option) -> str:
 def _bad_value(look: ScriptContext) -> Iterator[Fault]:
     for option in look.script.options:
         value = option.value
-        if not value or re.search(r"[$=]", value.removeprefix("gpu=")):
+        if not value or re.search(r"[$=!@]|__|\{\{", value.removeprefix("gpu=")):  # or a program fills it in
             continue
         if option.name in _NUMBERS and not value.isdecimal():
             yield option.line, f"--{option.name}={value} is not a number: sbatch refuses the script", _number(option)
@@ -58,6 +59,9 @@ def _bad_value(look: ScriptContext) -> Iterator[Fault]:
             what = f"--{option.name}={value}: `gpu` would be the type of the GPU; sbatch refuses the job"
             cure = f"Write --{option.name}={value.rpartition(':')[2].lstrip('gpus=')}, or --gres={value}."
             yield option.line, what, cure
+        elif re.match(r"gres=gpu:[\w.-]+:[A-Za-z]|gpus[\w-]*=[\w.-]+:[A-Za-z]", f"{option.name}={value}"):
+            what = f"--{option.name}={value} does not end in a number: sbatch refuses the script"
+            yield option.line, what, f"Write --{option.name}={value.rpartition(':')[0]}:NUMBER."
         elif option.name == "gres" and not re.match(r"[A-Za-z]", value):
             yield option.line, f"--gres={value} does not name a resource", f"Write --gres=gpu:{value}."
         elif option.name == "gres" and re.match(r"gpus?[=]|gpus:", value):
@@ -149,7 +153,8 @@ def _log_directory(look: ScriptContext) -> Iterator[Fault]:
 
 def _array_log(look: ScriptContext) -> Iterator[Fault]:
     array, option = look.option("array"), look.option("output")
-    several = array and not re.fullmatch(r"\d+|\d+-\d+.*%1", array.value)
+    appends = (mode := look.option("open-mode")) and mode.value.startswith("a")
+    several = array and not appends and not re.fullmatch(r"\d+|\d+-\d+.*%1", array.value)
     if several and option and not re.search(r"%[0-9]*[aAjJu]|/dev/null", option.value):
         what = f"all tasks of the array write to {option.value} at the same time"
         yield option.line, what, f"Add the task to the name: {_with_task(option.value)}."

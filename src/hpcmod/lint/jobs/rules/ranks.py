@@ -12,6 +12,8 @@ from hpcmod.lint.jobs.reading.look import Fault, Rule, ScriptContext, is_unescap
 _FIRST_NODE = 'export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1), before srun.'
 _NOTHING_TO_SET = "Omit it: conda-python-distributed sets it correctly on every rank."
 _OF_A_TASK = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID")
+_NUMBERS_NODES = re.compile(r"--rdzv[-_]backend[= ]+[\"']?(?:c10d|etcd)")
+"""Torchrun then numbers the nodes itself, and ignores --node-rank."""
 
 
 def _no_srun(look: ScriptContext) -> Iterator[Fault]:
@@ -109,14 +111,6 @@ def _masks_of(look: ScriptContext, call: Call) -> list[str]:
     return []
 
 
-def _mask_count(look: ScriptContext) -> Iterator[Fault]:
-    for call in look.steps:
-        masks, ranks = _masks_of(look, call), look.ranks_per_node(call)
-        if masks and ranks and len(masks) < ranks and not masks[0].startswith("$"):
-            what = f"{len(masks)} masks for {ranks} ranks per node: Slurm reuses the first masks, and ranks share cores"
-            yield call.line, what, "Use one mask per rank; `hpcmod job` computes them."
-
-
 def _mask_reserved(look: ScriptContext) -> Iterator[Fault]:
     for call in look.steps:
         kind = look.node_type()
@@ -165,7 +159,8 @@ def _early_expansion(look: ScriptContext) -> Iterator[Fault]:
     for command in look.script.commands:
         if not any(word.plain.rpartition("/")[2] == "srun" for word in command.words):
             continue
-        for word in command.words:
+        numbered = _NUMBERS_NODES.search(" ".join(word.text for word in command.words))
+        for word in () if numbered else command.words:
             early = [name for name in _OF_A_TASK if is_unescaped(word.text, name)]
             if early:
                 what = f"${early[0]} is expanded by the batch shell, before srun: all ranks get 0"
@@ -189,7 +184,8 @@ def _rank_of_the_batch_shell(look: ScriptContext) -> Iterator[Fault]:
             continue
         for word in call.words:
             early = [name for name in _OF_A_TASK if is_unescaped(word.text, name)]
-            if early and not word.text.endswith("_VISIBLE_DEVICES") and "VISIBLE" not in word.text:
+            harmless = re.search(r"VISIBLE|=[\"']?/tmp/.*SLURM_NODEID", word.text) or _NUMBERS_NODES.search(word.text)
+            if early and not harmless:
                 what = f"${early[0]} is 0 in the batch script, which runs once, on the first node"
                 yield word.line, what, "Read it in the step: srun bash -c '...' in single quotes."
 
@@ -216,7 +212,6 @@ def _device_of_rank(look: ScriptContext) -> Iterator[Fault]:
 RULES: dict[str, Rule] = {
     "no-srun": _no_srun,
     "master-addr": _master_addr,
-    "mask-count": _mask_count,
     "mask-reserved": _mask_reserved,
     "changing-port": _changing_port,
     "refused-launcher": _refused_launcher,

@@ -42,42 +42,6 @@ def _unknown_setting(look: ScriptContext) -> Iterator[Fault]:
             yield variable.line, f"the runtime does not read {variable.name}", f"Write {right}."
 
 
-def _devices(look: ScriptContext) -> Iterator[Fault]:
-    kind = look.node_type()
-    for name, variable in _settings(look):
-        value = look.expand(variable.value)
-        if (
-            not name.endswith("_VISIBLE_DEVICES")
-            or not re.fullmatch(r"\d+(?:,\d+)*", value)
-            or not kind
-            or not kind.gpus
-        ):
-            continue
-        given = look.gpus_per_node() or kind.gpus
-        if max(int(one) for one in value.split(",")) >= given:
-            what = f"{name}={value}, but each node of the job has {given} GPU{'s' * (given > 1)}"
-            yield variable.line, what, "Remove it: Slurm sets the GPUs of the job."
-
-
-def _device_of_global_rank(look: ScriptContext) -> Iterator[Fault]:
-    for call in (*look.calls, *look.written):
-        several = (look.nodes(call) or 1) > 1
-        for variable in call.variables:
-            name = _PREFIX.sub("", variable.name)
-            local = name.endswith("_VISIBLE_DEVICES") or name == "LOCAL_RANK"
-            if variable.in_step and several and local and re.fullmatch(r"\$\{?SLURM_PROCID\}?", variable.value):
-                what = f"{name}=$SLURM_PROCID continues across nodes: the second node has no such device"
-                yield variable.line, what, f"Write {variable.name}=$SLURM_LOCALID."
-            if (
-                variable.in_step
-                and several
-                and name == "RANK"
-                and re.fullmatch(r"\$\{?SLURM_LOCALID\}?", variable.value)
-            ):
-                what = "RANK=$SLURM_LOCALID begins at 0 on every node: several ranks have the same number"
-                yield variable.line, what, f"Write {variable.name}=$SLURM_PROCID."
-
-
 def _device_twice(look: ScriptContext) -> Iterator[Fault]:
     rocr = {
         call.inner
@@ -104,7 +68,5 @@ def _device_twice(look: ScriptContext) -> Iterator[Fault]:
 RULES: dict[str, Rule] = {
     "wrong-interface": _wrong_interface,
     "unknown-setting": _unknown_setting,
-    "too-many-devices": _devices,
-    "rank-mixed-up": _device_of_global_rank,
     "device-twice": _device_twice,
 }

@@ -31,7 +31,7 @@ def _blank_in_assignment(look: ScriptContext) -> Iterator[Fault]:
             texts = texts[1:]
         if len(texts) < 2 or call.inner:
             continue
-        if re.fullmatch(r"[A-Za-z_]\w*", texts[0]) and texts[1].startswith("=") and texts[1] != "==":
+        if re.fullmatch(r"[A-Za-z_]\w*", texts[0]) and re.match(r"=(?!=)", texts[1]):
             value = texts[1][1:] or (texts[2] if len(texts) > 2 else "")
             yield call.line, f"spaces around `=`: bash runs {texts[0]} as a program", f"Write {texts[0]}={value}"
         elif re.fullmatch(r"\$\w+=.*", texts[0]):
@@ -75,12 +75,23 @@ def _uses(look: ScriptContext) -> Iterator[tuple[str, int, str]]:
                 yield found[1] or found[3], line, found[2] or ""
 
 
+_OF_OTHERS = {
+    "PBS_JOBID": "SLURM_JOB_ID", "PBS_O_WORKDIR": "SLURM_SUBMIT_DIR", "PBS_ARRAYID": "SLURM_ARRAY_TASK_ID",
+    "JOB_ID": "SLURM_JOB_ID", "SGE_TASK_ID": "SLURM_ARRAY_TASK_ID", "NSLOTS": "SLURM_NTASKS",
+}  # fmt: skip
+
+
 def _slurm_variable(look: ScriptContext) -> Iterator[Fault]:
     if look.sources:
         return
     seen: set[str] = set()
     for name, line, more in _uses(look):
-        if not name.startswith("SLURM") or name in seen or name in look.names or more.startswith((":", "-", "+", "?")):
+        if name in seen or name in look.names or more.startswith((":", "-", "+", "?")):
+            continue
+        if name in _OF_OTHERS and not re.search(rf"-[nzv] +\"?(?:\$\{{?)?{name}|#PBS|#\$ |qsub", look.text):
+            seen.add(name)
+            yield line, f"${name} is a variable of another scheduler, so it is empty", f"Write ${_OF_OTHERS[name]}."
+        if not name.startswith("SLURM"):
             continue
         unknown = name not in VARIABLES and not name.startswith("SLURM_SPANK") and "_HET_" not in name
         if unknown and (near := get_close_matches(name, VARIABLES, 1, 0.8)):
@@ -89,8 +100,8 @@ def _slurm_variable(look: ScriptContext) -> Iterator[Fault]:
 
 
 _FOR_PROGRAMS = re.compile(
-    r"(?:NCCL|RCCL|FI|MIOPEN|HSA|HIP|ROCR|CUDA|OMP|MPICH|UCX|GLOO|TORCH|PYTORCH|TRITON|HF|WANDB|SINGULARITYENV|"
-    r"APPTAINERENV|SINGULARITY|APPTAINER|TOKENIZERS)_\w+|MASTER_(?:ADDR|PORT)|HF_HOME|PYTHONPATH"
+    r"(?:NCCL|RCCL|FI|MIOPEN|HSA|HIP|ROCR|CUDA|OMP|MPICH|UCX|GLOO|TORCH|PYTORCH|TRITON|WANDB|SINGULARITYENV|"
+    r"APPTAINERENV|SINGULARITY|APPTAINER|TOKENIZERS)_\w+|MASTER_(?:ADDR|PORT)|HF_(?:HOME|TOKEN|(?:HUB|DATASETS)_\w+)|PYTHONPATH"
 )
 _OF_THE_RUNTIME = re.compile(
     r"(?:SINGULARITY|APPTAINER)_(?:IMAGE|FILE|PATH|SIF|CONTAINER|CMD|EXEC|ARGS|OPTS|OPTIONS)\w*"
@@ -122,7 +133,8 @@ def _script_directory(look: ScriptContext) -> Iterator[Fault]:
     for call in () if knows else look.calls:
         for word in () if call.inner or call.places else call.words:
             if re.search(
-                r"dirname\s+(?:--\s+)?[\"']?\$(?:0\b|\{0\}|\{?BASH_SOURCE)|\$\{(?:0|BASH_SOURCE(?:\[0\])?)%/", word.text
+                r"dirname\s+(?:--\s+)?[\"']?\$(?:0\b|\{0\}|\{?BASH_SOURCE)|(?:readlink|realpath)\s[^()]*\$\{?(?:0\b|BASH_SOURCE)|\$\{(?:0|BASH_SOURCE(?:\[0\])?)%/",
+                word.text,
             ):
                 what = "Slurm runs a copy of the script: this is its spool directory, not where your script is"
                 yield word.line, what, "Use $SLURM_SUBMIT_DIR, the directory that sbatch was called in."

@@ -23,7 +23,8 @@ def _line_end(look: ScriptContext) -> Iterator[Fault]:
 
 
 def _late_directive(look: ScriptContext) -> Iterator[Fault]:
-    for number in look.script.late:
+    excerpt = re.search(r"^(?:\.\.\.|@\w+@)$", look.text, re.MULTILINE)  # of a page, or a template
+    for number in () if excerpt else look.script.late:
         what = "sbatch stops reading #SBATCH at the first command, so this option does nothing"
         yield number, what, "Move it to the other #SBATCH lines."
 
@@ -34,7 +35,10 @@ def _misspelt_directive(look: ScriptContext) -> Iterator[Fault]:
         other = re.match(r"#(?:PBS|BSUB|COBALT)\s+-", line)
         if other and number not in look.script.documents:
             yield number, "an option of another scheduler, which sbatch does not read", "Write it as #SBATCH --..."
-        if looks_like_one and not line.startswith("#SBATCH") and number not in look.script.documents:
+        right = re.match(
+            r"#SBATCH|#[ \t]+SBATCH[ \t]+--(?:exclusive|mem|mail)", line
+        )  # or switched off, as these often are
+        if looks_like_one and not right and number not in look.script.documents:
             yield number, "for sbatch this is a comment", "Begin the line with #SBATCH; to switch it off, ##SBATCH."
 
 
@@ -125,14 +129,14 @@ def _export_none(look: ScriptContext) -> Iterator[Fault]:
         yield asked.line, what, "Add `unset SLURM_EXPORT_ENV` before the first srun, or srun --export=ALL."
     for call in look.steps:
         given = [option for option in call.srun or () if option.name == "export"]
-        if given and not _exports_all(call.srun):
+        if given and not _exports_all(call.srun) and not look.option("container-image", call=call):
             what = f"srun --export={given[-1].value} hides all other variables, including the module's, from the ranks"
             yield given[-1].line, what, "Write --export=ALL,NAME=value, or export the variable before."
 
 
 def _exports_all(srun: tuple[Option, ...] | None) -> bool:
     given = [option.value for option in srun or () if option.name == "export"]
-    return bool(given) and given[-1].split(",")[0].upper() == "ALL"
+    return bool(given) and (given[-1].split(",")[0].upper() == "ALL" or given[-1].startswith("$"))
 
 
 def _step_too_big(look: ScriptContext) -> Iterator[Fault]:

@@ -72,14 +72,12 @@ def _host_command(look: ScriptContext) -> Iterator[Fault]:
     for call in look.calls:
         if not call.container:
             continue
-        name = _ON_THE_HOST.get(call.name)
-        inner = re.search(
-            r"[`(]\s*(scontrol|squeue)\b", " ".join(word.text for word in call.words) if call.inner else ""
-        )
-        if name or inner:
-            tool = name or (inner[1] if inner else "")
-            what = f"{tool} is a command of the host, which is missing in the container"
-            yield (call.program or call.words)[0].line, what, _outside(tool)
+        where = {_ON_THE_HOST[call.name]: call.program[0].line} if call.name in _ON_THE_HOST else {}
+        for word in () if call.inner else call.program:  # what the batch shell does not expand
+            if found := re.search(r"^'[^']*[`(]\s*(scontrol|squeue)\b|\\(?:`|\$\()\s*(scontrol|squeue)\b", word.text):
+                where[found[1] or found[2]] = word.line + word.text.count("\n", 0, found.end())
+        for tool, line in where.items():
+            yield line, f"{tool} is a command of the host, which is missing in the container", _outside(tool)
 
 
 def _outside(tool: str) -> str:
