@@ -39,14 +39,12 @@ def read_counts(catalogue: Catalogue, now: float | None = None) -> tuple[Count, 
     LackingError
         If this user cannot list the loads.
     """
-    try:
-        totals = _read_totals(catalogue)
-        loads = list(_read_loads(catalogue, totals, now))
-    except PermissionError as err:
-        raise LackingError(
-            f"only admins of {catalogue.directory} can see who loaded what",
-            f"Ask {catalogue.directory.owner()}, or another admin.",
-        ) from err
+    files = (catalogue.usage / _TOTALS, catalogue.loads)
+    if not all(os.access(path, os.R_OK) or not os.access(path, os.F_OK) for path in files):
+        cure = f"Ask {catalogue.directory.owner()}, or another admin."
+        raise LackingError(f"only admins of {catalogue.directory} can see who loaded what", cure)
+    totals = _read_totals(catalogue)
+    loads = list(_read_loads(catalogue, totals, now))
     return add_up((*totals.counts, *(one for _, one in loads)), replace)
 
 
