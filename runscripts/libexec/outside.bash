@@ -124,7 +124,7 @@ offer_host_commands() { # -> _host_directory
     start_host_helper
   else
     say "no command of the host is available in the container: the site profile has no host_commands.allowed. To add it: a line
-  allowed = [\"squeue\"] below [host_commands] in the profile, then: hpcmod install --rebuild $_module"
+  allowed = [\"COMMAND\"] below [host_commands] in the profile, then: hpcmod install --rebuild $_module"
   fi
 }
 

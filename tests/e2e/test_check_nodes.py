@@ -54,8 +54,13 @@ class Checked:
         named = " ".join(f"{node}={KINDS[kind]}" for node, kind in pairs)
         return {**self.planting, "FAULTS": named.format(top=self.jobs.directory, image=self.image)}
 
+    @property
+    def site(self) -> tuple[str, str]:
+        """Return the option that chooses the profile of these nodes, since the module's would decide."""
+        return "--site", self.planting["HPCMOD_SITE"]
+
     def check(self, *words: str, faults: str = "") -> tuple[int, dict[str, Any]]:
-        done = self.jobs("hpcmod", "check", *words, "--json", **self.environment(faults))
+        done = self.jobs("hpcmod", "check", *words, *self.site, "--json", **self.environment(faults))
         return done.returncode, json.loads(done.stdout or "{}") or {"stderr": done.stderr}
 
 
@@ -105,12 +110,12 @@ def test_the_commands_of_the_page_pass_on_healthy_nodes(checked: Checked, nodes:
     more, ranks = ([], 2) if nodes == 2 else (["-N", "4"], 8)  # as written, both ranks of --affinity run on one node
     assert [words[1] for words in commands] == ["check", "check", "check", "job"]
     first, _, affinity, _ = commands
-    done = must(checked.jobs(*first, *more, **checked.environment()))
+    done = must(checked.jobs(*first, *more, *checked.site, **checked.environment()))
     assert len(set(re.findall(r"^(nid00\d)  (?:ok|warn) ", done.stdout, re.MULTILINE))) == nodes
     warned = re.findall(r"^warn +\w+: (.*)$", done.stdout, re.MULTILINE)
     busy = re.compile("a process gets|computes at")  # warnings that a busy machine causes
     assert [text for text in warned if not busy.match(text)] == []
-    done = must(checked.jobs(*affinity, *more, **checked.environment()))
+    done = must(checked.jobs(*affinity, *more, *checked.site, **checked.environment()))
     assert re.findall(r"^(\d)  nid00\d  \d", done.stdout, re.MULTILINE) == [str(rank) for rank in range(ranks)]
 
 

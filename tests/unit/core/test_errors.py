@@ -22,10 +22,10 @@ def test_every_kind_keeps_message_and_cure(kind: type[HpcmodError]) -> None:
     assert (err.message, err.cure, str(err)) == ("found x", "do y", "found x\ndo y")
 
 
-def test_the_listed_exit_codes_are_those_of_the_kinds_and_zero() -> None:
+def test_the_listed_exit_codes_are_zero_those_of_the_kinds_and_that_of_an_interruption() -> None:
     listed = [int(code) for code in re.findall(r"^(\d+) ", errors.__doc__ or "", re.MULTILINE)]
     assert listed == sorted(listed)
-    assert set(listed) == {0} | {kind.exit_code for kind in KINDS}
+    assert set(listed) == {0, 130} | {kind.exit_code for kind in KINDS}
 
 
 def test_no_two_kinds_share_an_exit_code_but_bad_input_and_the_base() -> None:
