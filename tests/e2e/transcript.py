@@ -17,7 +17,10 @@ CHANGING = (
     (r"\b(reflink|copy_file_range|copy loop|loop)(?=, sha256)", "copy_file_range"),
     (r"python3\.\d+", "python3.11"),
 )
-TIMES = ((r"\[[\d.]+ s\]", "[time]"), (r"\b(took|total:|in) (< )?[\d.]+ (secs?|mins?|s)\b", r"\1 <time>"))
+TIMES = (
+    (r"\[[\d.]+ s\]", "[time]"),
+    (r"\b(took|total:|in) (< )?[\d.]+ (secs?|mins?|s)\b( \d+ secs?\b)?", r"\1 <time>"),
+)
 
 
 def tidy(log: str, folder: str) -> str:
