@@ -80,7 +80,8 @@ class ImageRequest:
 def fetch_with_easyconfig(here: Here, request: ImageRequest) -> EasyconfigFile:
     """Fetch an image, and write the easyconfig that installs it beside it.
 
-    An easyconfig that is there for the same image is kept, because the user may have changed it.
+    An easyconfig that is there for the same image is kept, because the user may have changed it. Below a prefix that
+    others may write, it is written anew: an easyconfig is code.
 
     Raises
     ------
@@ -94,9 +95,10 @@ def fetch_with_easyconfig(here: Here, request: ImageRequest) -> EasyconfigFile:
     check_not_loaded(candidate.module)
     place = request.place(candidate)
     easyconfig, sif = place / candidate.easyconfig, place / candidate.sif
-    kept = "" if request.rebuild else _read(easyconfig)
+    is_own = not request.shared  # below another prefix, a member of the group may have written what is there
+    kept = read_text(easyconfig, _LIMIT) if is_own and not request.rebuild and easyconfig.is_file() else ""
     identity = identify(recognize(candidate.reference), options)
-    known = read_provenance(sif) if sif.is_file() else None
+    known = read_provenance(sif) if is_own and sif.is_file() else None
     same = known is not None and identity in ("", known.digest, known.sha256)
     if kept and known and not same:
         raise _other_image(request, candidate, f"{sif} is {known.digest or known.sha256}, not {identity}")
@@ -149,13 +151,6 @@ def _text(candidate: Candidate, sif: Path, provenance: Provenance) -> str:
     )
     reference = whole_reference(provenance)
     return make_easyconfig(described, sha256=provenance.sha256, reference=reference, where=_BESIDE)
-
-
-def _read(easyconfig: Path) -> str:
-    try:
-        return read_text(easyconfig, _LIMIT)
-    except FileNotFoundError:
-        return ""
 
 
 def _other_image(request: ImageRequest, candidate: Candidate, message: str) -> BadInputError:

@@ -22,8 +22,10 @@ class FakeCall:
         self.status = status
         self.argv: list[str] = []
         self.env: dict[str, str] = {}
+        self.texts: list[str] = []  # of the easyconfigs that are there
 
     def __call__(self, arguments: Sequence[str], environ: Mapping[str, str], *, to_stderr: bool = False) -> int:
+        self.texts = [Path(word).read_text() for word in arguments if word.endswith(".eb") and Path(word).is_file()]
         self.argv, self.env = ["eb", *arguments], dict(environ)
         return self.status
 
@@ -142,6 +144,16 @@ def test_an_image_is_installed_from_an_easyconfig_beside_its_copy(eb: FakeCall, 
     easyconfig.write_text(easyconfig.read_text() + "wrapped_commands = ['tool']\n")
     assert hpcmod("install", str(sif)).exit_code == 0
     assert "wrapped_commands" in easyconfig.read_text(), "the user's changes are kept"
+
+
+def test_an_easyconfig_that_others_may_write_is_not_run(eb: FakeCall, sif: Path, tmp_path: Path) -> None:
+    prefix = tmp_path / "project"
+    planted = prefix / "sources/t/Tool/Tool-1.0.eb"
+    planted.parent.mkdir(parents=True)
+    prefix.chmod(0o2775)
+    planted.write_text(f"checksums = ['{file_sha256(sif)}']\nsources = ['Tool-1.0.sif']\nimport os\n")
+    assert hpcmod("install", str(sif), "--prefix", str(prefix)).exit_code == 0
+    assert ["import os" in text for text in eb.texts] == [False]
 
 
 def test_another_image_does_not_take_the_name_of_one_that_is_there(eb: FakeCall, sif: Path) -> None:
