@@ -19,9 +19,9 @@ from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.fs.tree import Tree
 from hpcmod.core.lock import hold, lock_name
 from hpcmod.machine.machine import state_directory
-from hpcmod.modules import user_layer
 from hpcmod.modules.eb import call_eb
 from hpcmod.modules.installed import RECORD, read_record
+from hpcmod.modules.own_packages import DIRECTORY
 from hpcmod.modules.placed import PrivateInstallation
 from hpcmod.modules.values.install_record import NO_RECORD, InstalledModule, InstallRecord
 
@@ -197,7 +197,7 @@ class OwnInstallation(PrivateInstallation):
 
 
 def _is_expected(name: str) -> bool:
-    return name == RECORD or name.startswith((".", user_layer.DIRECTORY))
+    return name == RECORD or name.startswith((".", DIRECTORY))
 
 
 @contextmanager

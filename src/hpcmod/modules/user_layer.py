@@ -6,11 +6,10 @@ because a virtual environment based on another one does not see them.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -24,22 +23,9 @@ from hpcmod.core.values.facts import PythonFacts
 from hpcmod.core.values.json_form import TABLE, parse_json
 from hpcmod.core.values.strict_json import Texts
 from hpcmod.images import file_sha256
-from hpcmod.modules.values.install_record import OwnPackages
-from hpcmod.modules.values.place import (
-    CHOICE_VARIABLE,
-    USER_LAYER_IN_CONTAINER,
-    active_link,
-    parse_choice,
-    set_directory,
-    state_file,
-)
+from hpcmod.modules.own_packages import DIRECTORY, PACKED
+from hpcmod.modules.values.place import USER_LAYER_IN_CONTAINER
 from hpcmod.modules.values.plan import UserLayer
-
-DIRECTORY = "user-software"
-"""The directory of an installation that has the user's own packages."""
-
-PACKED = f"{DIRECTORY}.squashfs"
-"""The file with packages that containers use instead of the directory."""
 
 DESCRIBED = f"{DIRECTORY}.json"
 """Describes the packed packages that an easyconfig names."""
@@ -82,21 +68,6 @@ fi
 hash -r
 """
 """The parts of Python's own script of this name that scripts rely on. Paths in the container need no quotes."""
-
-
-def find_packages(root: Path, place: OwnPackages | None, environ: Mapping[str, str]) -> Path:
-    """Return the file or directory with the packages that a user added to an installation, which may not exist.
-
-    That is the active state of the chosen set, else the one of the installation itself.
-    """
-    with contextlib.suppress(BadInputError):
-        choice = parse_choice(environ.get(CHOICE_VARIABLE, "")) if place else None
-        if place and choice:
-            state = active_link(place.tag) if choice.state is None else state_file(choice.state, place.tag)
-            path = Path(set_directory(place.name, choice, environ), state)
-            if path.is_file():
-                return path
-    return root / PACKED if (root / PACKED).is_file() else root / DIRECTORY
 
 
 def make(layer: UserLayer) -> None:

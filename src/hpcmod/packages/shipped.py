@@ -21,15 +21,8 @@ from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.fs.tree import Tree
 from hpcmod.core.values.json_form import json_form
 from hpcmod.images import file_sha256
-from hpcmod.modules.user_layer import (
-    DESCRIBED,
-    DIRECTORY,
-    PACKED,
-    PackedPackages,
-    has_additions,
-    is_shipped,
-    read_shipped,
-)
+from hpcmod.modules.own_packages import DIRECTORY, PACKED
+from hpcmod.modules.user_layer import DESCRIBED, PackedPackages, has_additions, is_shipped, read_shipped
 from hpcmod.modules.values.install_record import InstalledImage
 from hpcmod.modules.values.place import SetChoice, state_file
 from hpcmod.modules.values.plan import InstallPlan, with_own_packages

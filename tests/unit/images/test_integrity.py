@@ -53,7 +53,3 @@ def test_progress_comes_seldom_but_always_at_the_end() -> None:
     assert told[0] == (1, 1000)
     assert told[-1] == (1000, 1000)
     assert len(told) < 10
-
-
-def test_no_progress_is_fine() -> None:
-    Ticker(None, 10).tick(10)

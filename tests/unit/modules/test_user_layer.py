@@ -10,6 +10,7 @@ import pytest
 
 from hpcmod.core.values.facts import PythonFacts
 from hpcmod.modules import user_layer
+from hpcmod.modules.own_packages import PACKED
 from hpcmod.modules.values.plan import UserLayer
 
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -150,4 +151,4 @@ def test_a_damaged_or_planted_description_describes_nothing(tmp_path: Path, plan
     else:
         described.write_text({"nested": "[" * 100_000, "list": "[]", "large": " " * (17 << 20) + "{}"}[planted])
     assert user_layer.read_shipped(tmp_path) is None
-    assert not user_layer.is_shipped(tmp_path / user_layer.PACKED)
+    assert not user_layer.is_shipped(tmp_path / PACKED)

@@ -336,7 +336,7 @@ def _user_packages(copies: Copies | None) -> tuple[Package, ...]:
     if copies is None:
         return ()
     from hpcmod.images import read_packages
-    from hpcmod.modules.user_layer import find_packages
+    from hpcmod.modules.own_packages import find_packages
 
     return read_packages(find_packages(copies.meant.root, copies.meant.record.own_packages, os.environ))
 

@@ -21,6 +21,7 @@ from hpcmod.catalogue.finding.copies import loading_commands
 from hpcmod.catalogue.values.lifecycle import choose_default
 from hpcmod.catalogue.values.order import release_key
 from hpcmod.core.cli.arguments import site_option
+from hpcmod.core.cli.flags import with_flags
 from hpcmod.core.cli.output import json_option, print_data, print_json, tell
 from hpcmod.core.text.quote import sh_word
 from hpcmod.images import names_image
@@ -54,6 +55,22 @@ class InstallResult:
     """Containers that were named."""
 
 
+@dataclass(frozen=True)
+class InstallFlags:
+    """Arguments and options of `hpcmod install`."""
+
+    containers: tuple[str, ...]
+    name: str
+    version: str
+    prefix: Path | None
+    dry_run: bool
+    rebuild: bool
+    accept_licence: bool
+    yes: bool
+    site: str | None
+    as_json: bool
+
+
 @click.command()
 @click.argument(
     "containers", metavar="NAME[/VERSION]|IMAGE|EASYCONFIG...", nargs=-1, required=True, shell_complete=complete_image
@@ -74,18 +91,8 @@ class InstallResult:
 @click.option("-y", "--yes", is_flag=True, help="With --accept-licence: accept without a question.")
 @site_option
 @json_option(InstallResult, AcceptedLicences)
-def install(
-    containers: tuple[str, ...],
-    name: str,
-    version: str,
-    prefix: Path | None,
-    dry_run: bool,
-    rebuild: bool,
-    accept_licence: bool,
-    yes: bool,
-    site: str | None,
-    as_json: bool,
-) -> None:
+@with_flags(InstallFlags)
+def install(flags: InstallFlags) -> None:
     """Install container modules by name, image or easyconfig.
 
     Names are those of the catalogues; NAME/ALIAS works, too. You get your own copy, separate from the site's, and the
@@ -107,51 +114,65 @@ def install(
       hpcmod install --dry-run --site lumi PyTorch-2.7.1-rocm-6.2.4-singularity.eb
       hpcmod install --accept-licence Solver/3.1
     """
-    here = look_around(site)
-    if accept_licence:
-        accept_licences(here, containers, yes=yes, as_json=as_json)
+    here = look_around(flags.site)
+    if flags.accept_licence:
+        accept_licences(here, flags.containers, yes=flags.yes, as_json=flags.as_json)
         return
-    chosen = choose_prefix(here.site, os.environ, asked=prefix)
-    images = [text for text in containers if names_image(text)]
-    if (name or version) and (len(images), len(containers)) != (1, 1):
+    prefix = choose_prefix(here.site, os.environ, asked=flags.prefix)
+    given = tuple(dict.fromkeys(flags.containers))
+    images = [text for text in given if names_image(text)]
+    if (flags.name or flags.version) and (len(images), len(given)) != (1, 1):
         raise click.UsageError("--name and --version name the module of one image: give one image, and nothing else")
-    names = [text for text in containers if text not in images and not is_easyconfig(text)]
-    recipes = {text: find_recipe(here, text) for text in names}
-    for recipe in recipes.values():
+    names = [text for text in given if text not in images and not is_easyconfig(text)]
+    recipes = [find_recipe(here, text) for text in names]
+    for recipe in recipes:
         check_not_loaded(recipe.module)
-    files = [find_easyconfig(text) for text in containers if text not in (*recipes, *images)]
-    status = 0
-    with TemporaryDirectory(prefix="hpcmod-") as plans, nullcontext() if dry_run else _sharing(chosen) as shared:
+    files = [find_easyconfig(text) for text in given if text not in (*names, *images)]
+    with TemporaryDirectory(prefix="hpcmod-") as plans, nullcontext() if flags.dry_run else _sharing(prefix) as shared:
+        sources = source_directories(prefix, os.environ)[0]
         for text in images:
-            sources = source_directories(chosen, os.environ)[0]
-            request = ImageRequest(text, name, version, sources, shared, rebuild)
-            planned = plan_with_easyconfig(here, request, Path(plans)) if dry_run else None
-            recipes[text] = planned or fetch_with_easyconfig(here, request)
-        written = [str(recipes[text].images / recipes[text].easyconfig.name) for text in images if not dry_run]
-        environ = eb_environ(site, [recipe.images for recipe in recipes.values()])
-        wanted = [one for one in recipes.values() if rebuild or dry_run or not _is_installed(here, one, asked=prefix)]
-        flags = [*_place(chosen, shared), *["--extended-dry-run"] * dry_run]
-        run = partial(install_with_eb, environ=environ, shared=shared, tell=tell, to_stderr=as_json)
-        if files:
-            status = run([*files, *flags, *["--rebuild"] * rebuild])
-        if wanted and not status:
-            # the site's module is on MODULEPATH, and without --rebuild `eb` would take it for the copy to install
-            again = ["--rebuild", "--module-naming-scheme=EasyBuildMNS"]
-            status = run([*(str(one.easyconfig) for one in wanted), *flags, *again])
-    made = () if status or dry_run else recipes.values()
-    copies = {one.module: _find_made(look_around(site), one, chosen) for one in made}
+            request = ImageRequest(text, flags.name, flags.version, sources, shared, flags.rebuild)
+            planned = plan_with_easyconfig(here, request, Path(plans)) if flags.dry_run else None
+            recipes.append(planned or fetch_with_easyconfig(here, request))
+        status = _run_eb(here, flags, files, recipes, (prefix, shared))
+    made = [] if status or flags.dry_run else recipes
+    copies = {recipe.module: _find_made(look_around(flags.site), recipe, prefix) for recipe in made}
     for module, own in copies.items():
         if own and _is_default(here, module):
             mark_default(own, shared)
-        if not as_json:
+        if not flags.as_json:
             _show_how_to_load(module, own)
-    if as_json:
-        listed = tuple(
-            NewCopy(module, own.root, tuple(_loading(own))) if own else NewCopy(module, None, ())
-            for module, own in copies.items()
-        )
-        print_json(InstallResult(status, dry_run, (*files, *written), listed))
+    if flags.as_json:
+        written = [] if flags.dry_run else [str(one.images / one.easyconfig.name) for one in recipes[len(names) :]]
+        listed = tuple(_new_copy(module, own) for module, own in copies.items())
+        print_json(InstallResult(status, flags.dry_run, (*files, *written), listed))
     sys.exit(status)
+
+
+def _run_eb(
+    here: Here,
+    flags: InstallFlags,
+    files: Sequence[str],
+    recipes: Sequence[EasyconfigFile],
+    place: tuple[Path | None, SharedPrefix | None],
+) -> int:
+    """Install easyconfigs, and what is not installed yet of containers and images; return the exit status of `eb`."""
+    prefix, shared = place
+    environ = eb_environ(flags.site, [recipe.images for recipe in recipes])
+    again = flags.rebuild or flags.dry_run
+    wanted = [one for one in recipes if again or not _is_installed(here, one, asked=flags.prefix)]
+    options = [*_place(prefix, shared), *["--extended-dry-run"] * flags.dry_run]
+    run = partial(install_with_eb, environ=environ, shared=shared, tell=tell, to_stderr=flags.as_json)
+    status = run([*files, *options, *["--rebuild"] * flags.rebuild]) if files else 0
+    if status or not wanted:
+        return status
+    # the site's module is on MODULEPATH, and without --rebuild `eb` would take it for the copy to install
+    rebuild = ["--rebuild", "--module-naming-scheme=EasyBuildMNS"]
+    return run([*(str(one.easyconfig) for one in wanted), *options, *rebuild])
+
+
+def _new_copy(module: str, own: Installed | None) -> NewCopy:
+    return NewCopy(module, own.root, tuple(_loading(own))) if own else NewCopy(module, None, ())
 
 
 def _place(prefix: Path | None, shared: SharedPrefix | None) -> list[str]:
@@ -184,8 +205,7 @@ def _find(trees: Iterable[Path], module: str) -> Installed | None:
 
 def _find_made(here: Here, recipe: EasyconfigFile, prefix: Path | None) -> Installed | None:
     """Return the copy that was just installed; None if EasyBuild's configuration puts modules elsewhere."""
-    trees: Sequence[Path] = [prefix / MODULES] if prefix else own_trees(here.trees)
-    return _find(trees, recipe.module) or _find(own_trees(here.trees), recipe.module)
+    return _find([*([prefix / MODULES] if prefix else []), *own_trees(here.trees)], recipe.module)
 
 
 def _show_how_to_load(module: str, own: Installed | None) -> None:

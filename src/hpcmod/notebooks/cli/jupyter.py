@@ -15,7 +15,6 @@ from getpass import getuser
 import click
 
 from hpcmod.catalogue.cli.containers import container_argument, find_ready, look_around
-from hpcmod.catalogue.cli.python_module import check_python_module
 from hpcmod.core.cli.arguments import site_option
 from hpcmod.core.cli.flags import with_flags
 from hpcmod.core.cli.output import json_option, print_data, print_json, print_message, tell
@@ -31,6 +30,7 @@ from hpcmod.jobs.values.allocation import read_place
 from hpcmod.jobs.values.slurm import TASK_BESIDE
 from hpcmod.machine import machine
 from hpcmod.modules.installed import Installed
+from hpcmod.modules.python_module import check_python_module
 from hpcmod.notebooks.cli.jupyter_session import Session, open_session
 from hpcmod.notebooks.values.server import KINDS, Server, make_ssh_command, make_url
 

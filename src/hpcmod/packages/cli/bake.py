@@ -151,7 +151,7 @@ def _choose_packages(flags: BakeFlags, installed: Installed | None) -> Path:
             f"{flags.image}: no packages named, and you have none of your own for an image that is not installed",
             "Name them: -r FILE, --conda FILE or --packages PATH; or name an installed container.",
         )
-    from hpcmod.modules.user_layer import find_packages
+    from hpcmod.modules.own_packages import find_packages
 
     own = find_packages(installed.root, installed.record.own_packages, os.environ)
     if not own.exists():

@@ -15,6 +15,7 @@ from hpcmod.core.cli.output import json_option, tell
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.text.quote import sh_word
 from hpcmod.modules.installed import Installed
+from hpcmod.modules.own_packages import DIRECTORY, PACKED
 from hpcmod.modules.values.place import (
     CHOICE_VARIABLE,
     DEFAULT_SET,
@@ -149,10 +150,10 @@ def choose_data(found: Found, prefix: Path | None) -> Path | None:
 
 def find_hidden(found: Found) -> Path | None:
     """Return where packages were installed by hand next to the image, which those of a set hide; None if nowhere."""
-    from hpcmod.modules.user_layer import DIRECTORY, has_additions  # slow to import, and `undo` does not need it
+    from hpcmod.modules.user_layer import has_additions  # slow to import, and `undo` does not need it
 
     root = found.installed.root
-    paths = (root / f"{DIRECTORY}.squashfs", root / DIRECTORY)
+    paths = (root / PACKED, root / DIRECTORY)
     return next((path for path in paths if path.exists() and has_additions(path)), None)
 
 

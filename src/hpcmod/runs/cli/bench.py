@@ -14,7 +14,6 @@ import click
 from click.shell_completion import CompletionItem
 
 from hpcmod.catalogue.cli.containers import complete_container, find_ready, look_around
-from hpcmod.catalogue.cli.python_module import check_python_module
 from hpcmod.core.cli.arguments import complete_file
 from hpcmod.core.cli.flags import with_flags
 from hpcmod.core.cli.output import json_option, tell
@@ -38,6 +37,7 @@ from hpcmod.machine import machine
 from hpcmod.machine.values.site import Site
 from hpcmod.modules.installed import Installed
 from hpcmod.modules.own_site import site_of
+from hpcmod.modules.python_module import check_python_module
 from hpcmod.runs.bandwidth.history import MeasuredWith
 from hpcmod.runs.bandwidth.steps import (
     LIBRARIES,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.catalogue.cli.containers import find_ready, look_around
-from hpcmod.modules.user_layer import find_packages
+from hpcmod.modules.own_packages import find_packages
 from tests.calls import data, hpcmod, must
 from tests.corpus import make_squashfs
 from tests.package_states import TAG

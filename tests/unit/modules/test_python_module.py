@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.catalogue.cli.python_module import check_python_module
 from hpcmod.core.errors import LackingError
 from hpcmod.core.values.facts import Package
 from hpcmod.modules.installed import Installed
+from hpcmod.modules.python_module import check_python_module
 from hpcmod.modules.values.install_record import NO_RECORD, InstallRecord
 from tests.programs import make_program
 
