@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 OURS = "ours"
-"""The tag of a choice that hpcmod made, which is no fact of the machine."""
+"""The tag of a choice that hpcmod made, which is not a fact about the machine."""
 
 _PLACE = re.compile(
     r"(?:(?P<repository>[\w.-]+/[\w.-]+)(?:@(?P<commit>[0-9a-f]{12})[0-9a-f]*:(?P<path>[^\s:]+)|#(?P<number>\d+))"

@@ -55,7 +55,7 @@ def read_given(paths: Iterable[Path]) -> RunFiles:
                 left -= len(data)
                 dumps.append(parse_dump(data, rank_of_file(path.name), str(path)))
             elif b"\0" in beginning and "\ufffd" in beginning.decode(errors="replace"):
-                unknown.append(f"{path} was not read: it is no text")
+                unknown.append(f"{path} was not read: it is not a text file")
             elif left > 0:
                 log, told = _read_log(path)
                 left -= len(log.text)

@@ -146,7 +146,7 @@ def test_what_is_no_output_is_an_error_with_a_cure(here: Path) -> None:
     (here / "program").write_bytes(b"\x7fELF\0\0\xfe\xff")
     (here / "empty").mkdir()
     (here / "a.out").write_bytes(b"[rank0]: HIP out of memory\0\0")
-    for name, message in (("program", "it is no text"), ("empty", "no output to read"), ("/dev/null", "not read")):
+    for name, message in (("program", "not a text file"), ("empty", "no output to read"), ("/dev/null", "not read")):
         done = hpcmod("why", name)
         assert done.exit_code == 2 and message in done.output and "Give a job ID, or text files" in done.output
     assert "Cause: rank 0: the memory of a GPU is full" in hpcmod("why", "a.out", "program").stdout

@@ -14,7 +14,7 @@ from hpcmod.runs.values.endings.statuses import TERMINATED, explain_status
 from hpcmod.runs.values.endings.traceback import Raised, find_exceptions
 
 EXCEPTION, EXIT, FAULT = "python-exception", "task-exit", "python-fault"
-"""Names of what is no known ending: an exception of Python, the exit of tasks, a stack of its fault handler."""
+"""Names of endings that no rule knows: an exception of Python, the exit of tasks, a stack of its fault handler."""
 
 _ABORTED = "mpi-aborted"
 """Known ending of a program that says why in the line above it."""
