@@ -40,7 +40,7 @@ CEILINGS = {
     "tests/logs": 1360,
     "tests/lumi": 980,
     "tests/planted": 210,
-    "tests/unit": 55670,  # 1,270 more: what the rooms above got; 140 came from fuzz
+    "tests/unit": 55680,  # 1,280 more: what the rooms above got; 140 came from fuzz
     "docs": 90,
     "docs/explanation": 985,
     "docs/how-to": 4290,  # 90 more: a module of an image, images from Python
@@ -50,7 +50,7 @@ CEILINGS = {
     "easyblocks": 625,  # 50 more: they find hpcmod under the Python of the site's eb
     "easyconfigs": 2130,
     "recipes": 1430,
-    "dev": 1975,  # 225 more: dev/matrix; dev/without
+    "dev": 1980,  # 225 more: dev/matrix; dev/without
 }
 """Lines of each folder with all that is below it, except folders that have a line of their own."""
 

@@ -98,8 +98,8 @@ def find_record(image: Path, site: Site, environ: Mapping[str, str]) -> InstallR
     if image.exists():
         return read_record(image.absolute().parent)
     trees = module_trees(environ, more=own_module_trees(site, environ))
-    found = find_installed(trees, image.parts[0]) if image.parts else iter(())
-    return next((one.record for one in found if one.module.startswith(str(image))), NO_RECORD)
+    found = find_installed(trees, str(image).partition("/")[0])
+    return next((one.record for one in found if str(image) in (one.name, one.module)), NO_RECORD)
 
 
 def explain_module(found: Installed | None, site: Site, environ: Mapping[str, str]) -> Iterator[str]:

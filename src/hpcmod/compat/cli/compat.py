@@ -17,7 +17,7 @@ from hpcmod.compat.values.verdict import HostFacts, Loaded, judge
 from hpcmod.core.cli.arguments import site_option
 from hpcmod.core.cli.findings import print_findings
 from hpcmod.core.cli.output import json_option, print_json, print_text, tell
-from hpcmod.core.errors import CheckFailedError
+from hpcmod.core.errors import CheckFailedError, NotFoundError
 from hpcmod.core.values.finding import FAIL, Finding
 from hpcmod.core.values.json_form import SPLICED
 from hpcmod.machine import machine
@@ -74,7 +74,10 @@ def compat(image: Path, site: str | None, as_json: bool) -> None:
     """
     profile = machine.find_machine(None, os.environ, flag=site).site
     record = find_record(image, profile, os.environ)
-    image = image if image.exists() or not record.image.path else Path(record.image.path)
+    if not image.exists():
+        if not record.image.path:
+            raise NotFoundError(f"{image}: no such image or installed container", "See hpcmod ls, or hpcmod fetch.")
+        image = Path(record.image.path)
     case = make_case(image, site_of(record, profile, os.environ, asked=site, tell=tell), os.environ)
     verdict = judge(case, RULES)
     if as_json:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.calls import hpcmod
+from tests.installations import install
 from tests.stacks import fabric, glibc, make_stack, mpich, plugin
 
 pytestmark = pytest.mark.usefixtures("image_places")
@@ -31,6 +32,16 @@ def test_the_verb_prints_findings_and_verdict_and_exits_with_one_where_it_refuse
     warned = hpcmod("compat", "--site", site, good)
     assert (warned.exit_code, warned.stdout.splitlines()[-1]) == (0, f"warn: {good} on here")
     assert hpcmod("compat", tmp_path / "none.sif").exit_code == 3
+
+
+def test_a_container_is_named_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path, "Tool/1.10")
+    good = make_stack(tmp_path / "software/Tool/1.10/x.sif", GOOD)
+    monkeypatch.setenv("MODULEPATH", str(tmp_path / "modules/all"))
+    for name in ("Tool", "Tool/1.10"):
+        assert hpcmod("compat", name).stdout.splitlines()[-1] == f"ok: {good} on generic"
+    missing = hpcmod("compat", "Tool/1.1")
+    assert (missing.exit_code, "Tool/1.1: no such image or installed container" in missing.stderr) == (3, True)
 
 
 def test_the_verb_speaks_json_with_the_source_of_every_finding(tmp_path: Path) -> None:
