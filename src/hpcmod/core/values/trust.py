@@ -91,11 +91,13 @@ class TrustPolicy(NamedTuple):
     """How images must be verified before use."""
 
     needs: tuple[str, ...] = ()
-    """Rule for sources that no other rule matches."""
+    """Verification that an image needs if no rule matches its source: `digest`, `checksum`, `signature`; empty:
+    none."""
     keys: tuple[str, ...] = ()
-    """Files of public keys: PEM (SIF and cosign) or PGP (SIF)."""
+    """Files of public keys, PEM or PGP; a signed image must be signed with one of them."""
     rules: tuple[TrustRule, ...] = ()
-    """The first rule that matches applies."""
+    """`{ source = "docker://HOST/*", needs = ["signature"], keys = [] }`: the first rule that matches applies; `*`
+    matches any characters, except `/` in a host. Optional `identities`: image names in the signatures of a mirror."""
     also: TrustPolicy | None = None
     """Another policy that must also hold: the system profile's, which other profiles can tighten but not relax."""
 

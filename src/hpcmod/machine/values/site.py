@@ -1,4 +1,7 @@
-"""Facts about one machine: node types, directories, binds, settings, launcher and job rules."""
+"""Facts about one machine, by the tables of its profile.
+
+The string below each field is its meaning in the reference of profiles and in the JSON Schema of `hpcmod site show`.
+"""
 
 from __future__ import annotations
 
@@ -64,15 +67,16 @@ class NodeType(NamedTuple):
     gpus: int = 0
     """GPUs as the scheduler counts them: on LUMI-G the 8 halves (GCDs) of 4 MI250X."""
     gpu_cores: tuple[tuple[int, ...], ...] = ()
-    """For each GPU, in the runtime's order: the nearby physical cores that a job may use; empty: not known."""
+    """For each GPU, in the order of the runtime: the nearby cores that a job may use, e.g. `"1-7"`; used for masks.
+    Empty: not known."""
     reserved_cores: tuple[int, ...] = ()
-    """Physical cores reserved for the system."""
+    """Cores reserved for the system, e.g. `"0,8,16"`."""
     partitions: tuple[str, ...] = ()
     """Slurm partitions with such nodes, the default first."""
     qos: tuple[str, ...] = ()
-    """Qualities of service that provide such nodes; `*` matches any characters."""
+    """Qualities of service (`--qos`) that provide such nodes; `*` matches any characters."""
     memory_gib: int = 0
-    """Memory that a job may use, in GiB; 0: not known."""
+    """Memory that a job may use, in GiB: a job requests all of it, or its share by GPUs. 0: not known."""
 
     def has_qos(self, name: str) -> bool:
         """Return whether a quality of service provides such nodes."""
@@ -88,25 +92,26 @@ class Launcher(NamedTuple):
     """How the ranks of a job are started here: `[launcher]`."""
 
     kind: str = BY_TASKS
-    """One of LAUNCHERS; the default."""
+    """What starts the ranks of a job that names no launcher."""
     verb: str = "exec"
-    """Verb of the container runtime. run: the image's entry script starts the program; exec: no entry script."""
+    """Verb of the container runtime: `exec`, or `run` if images need their own entry script, e.g. to use the host's
+    libraries: jobs use it for images whose run script starts a program."""
     srun: tuple[str, ...] = ()
-    """Flags that every srun needs on this machine, e.g. --mpi=pmi2, --gpu-bind=closest."""
+    """Flags that every srun needs here, e.g. `--mpi=pmi2`."""
     cpu_bind: str = "none"
-    """mask: the computed masks; cores, socket: srun's own; none: left to Slurm."""
+    """`mask`: the masks computed from `gpu_cores`; `cores`, `socket`: srun's own; `none`: left to Slurm."""
     distribution: str = ""
-    """Value of srun's --distribution; empty: left to Slurm."""
+    """Value of srun's `--distribution`; empty: left to Slurm."""
     cpus_per_gpu: int = 0
     """CPUs that a job must request for each GPU; 0: no such rule."""
     refused: tuple[tuple[str, str], ...] = ()
     """Launchers that must not be used here, each with the reason."""
     discouraged: tuple[tuple[str, str], ...] = ()
-    """Launchers that the site advises against, each with the reason; they still work, with a warning."""
+    """Launchers that the site advises against, each with the reason, which jobs print."""
     mpi: tuple[str, ...] = ()
-    """MPI types that srun supports here, as listed by `srun --mpi=list`; empty: not known."""
+    """Types of MPI that srun offers, as `srun --mpi=list` names them: pmix, pmi2, ...; empty: not known."""
     mpi_default: str = ""
-    """MPI type for images whose MPI is not known or does not need one; empty: srun's own default."""
+    """`--mpi` for images whose MPI is unknown or does not need it; empty: srun's own."""
 
 
 class Tunable(NamedTuple):
@@ -125,7 +130,7 @@ class StagePlace(NamedTuple):
     name: str
     """nvme: a disk of the node; ram: its memory, which counts towards the job's memory."""
     directory: str
-    """May contain $USER or $SLURM_JOB_ID, expanded by the job."""
+    """A node-local directory that a job may fill, `nvme` (a disk) or `ram`; may contain variables, e.g. `$USER`."""
     flag: str = ""
     """Option of sbatch that a job needs to get this storage, e.g. `-C nvme`; empty: always available."""
 
@@ -135,13 +140,14 @@ class Limits(NamedTuple):
 
     name: str
     nodes: int = 0
-    """Largest number of nodes of a job; 0: not known."""
+    """Largest number of nodes of a job in the partition or quality of service `NAME`; 0: not known."""
     hours: tuple[tuple[int, float], ...] = ()
-    """Longest time limit, each with the smallest number of nodes that it applies to, in order; empty: not known."""
+    """Longest time limit in hours, by the smallest number of nodes: `{ 1 = 2, 92 = 6 }`: 2 hours, from 92 nodes on 6.
+    Empty: not known."""
     cores: int = 0
-    """Largest number of cores of a job; 0: not known."""
+    """Largest number of cores of a job there, on all nodes together; 0: not known."""
     required: tuple[str, ...] = ()
-    """Long options of sbatch, without dashes, that the user must give here."""
+    """As `job.required`, for jobs there."""
 
     def hours_of(self, nodes: int) -> float:
         """Return the longest time limit of a job on a number of nodes, in hours; 0: not known."""
@@ -152,34 +158,36 @@ class JobRules(NamedTuple):
     """Required content of batch scripts: `[job]`."""
 
     scheduler: str = SLURM
-    """Name of the scheduler, one of SCHEDULERS."""
+    """Scheduler of the machine, `slurm`, `pbs` or `flux`; hpcmod writes jobs for Slurm only."""
     required: tuple[str, ...] = ()
-    """Long options of sbatch, without dashes, that the user must give: account, qos, time."""
+    """Options of sbatch, without dashes, that the user must give: `account`, `qos`, `time`, ..."""
     lines: tuple[str, ...] = ()
-    """Options that every batch script gets, as written after #SBATCH."""
+    """Options that every batch script gets, as written after `#SBATCH`."""
     gpus: str = "--gpus-per-node={gpus}"
-    """Option that requests GPUs; {gpus}: GPUs per node. Empty: a node always comes with all of them."""
+    """Option that requests GPUs; `{gpus}`: GPUs per node. Empty: a node always comes with all of them."""
     exclusive: tuple[str, ...] = ()
     """Partitions that allocate only full nodes, where CPU masks are always correct."""
     command: tuple[str, ...] = ()
     """Lines of bash that every batch script needs before the first srun."""
     module_init: str = ""
-    """File that defines the `module` command, for batch scripts; empty: the one of the shell that writes the script."""
+    """File that defines the `module` command in bash, sourced by batch scripts if undefined; empty: the file of the
+    shell in which `hpcmod job` runs."""
     network_one_node: tuple[str, ...] = ()
-    """Values of sbatch's --network for jobs on one node, e.g. single_node_vni."""
+    """Values of sbatch's `--network` for jobs on one node, e.g. `single_node_vni`."""
     network_several_nodes: tuple[str, ...] = ()
-    """Values of sbatch's --network for jobs on several nodes."""
+    """Values of sbatch's `--network` for jobs on several nodes."""
     network_several_steps: tuple[str, ...] = ()
-    """Values of sbatch's --network for jobs with concurrent steps, e.g. job_vni."""
+    """Values of sbatch's `--network` for jobs with concurrent steps, e.g. `job_vni`."""
     slurm: str = ""
-    """Release of Slurm, e.g. 24.11; empty: not known."""
+    """Release of Slurm, e.g. `24.11`, for `hpcmod lint`; empty: not known."""
 
 
 class HostCommands(NamedTuple):
     """Commands of the host that programs in a container may run if the user asks for it: `[host_commands]`."""
 
     allowed: tuple[str, ...] = ()
-    """Names, or absolute paths; empty: none."""
+    """Commands of the host, by name or absolute path, that programs in a container may run if the user sets
+    `HPCMOD_HOST_COMMANDS=1`; empty: none."""
     environment: tuple[str, ...] = (
         "SLURM_*",
         "SBATCH_*",
@@ -190,9 +198,9 @@ class HostCommands(NamedTuple):
         "COLUMNS",
         "LINES",
     )
-    """Variables that such a command takes from the container instead of from the host; `*` matches any characters."""
+    """Variables that these commands take from the container instead of from the host; `*` matches any characters."""
     refused_options: tuple[str, ...] = ("--prolog", "--epilog", "--task-prolog", "--task-epilog")
-    """Options that are refused: they make a scheduler run programs besides the job's own."""
+    """Options that are refused for these commands: they make a scheduler run programs besides the job's own."""
 
 
 class Bandwidth(NamedTuple):
@@ -211,24 +219,27 @@ class Netstack(NamedTuple):
     """The host's network libraries in containers: `[netstack]`."""
 
     directory: tuple[Bind, ...] = ()
-    """Candidates, of which the first that exists is bound; empty: containers use only their own libraries."""
+    """Directories with the host's network libraries, as created by `hpcmod site netstack capture`: the first that
+    exists is bound to `/host/lib` and searched first. Patterns work as in binds. Empty: containers use only their
+    own libraries."""
     mode: str = "auto"
-    """swap: the host's come first; off: never; auto: swap, except for images that contain all they need."""
+    """`swap`: the host's libraries precede the image's; `off`: never; `auto`: swap, except for images whose label says
+    that they contain all they need, or need none."""
     libraries: tuple[str, ...] = ()
-    """Libraries that `hpcmod site netstack capture` copies; empty: its default."""
+    """Names or paths of the libraries that `hpcmod site netstack capture` copies; empty: its default."""
     leave_out: tuple[str, ...] = ()
-    """Libraries that it leaves out; `*` matches any characters."""
+    """Names of libraries that it leaves out, in addition to glibc's; `*` matches any characters."""
     search_last: tuple[str, ...] = ()
-    """Container directories that are searched after the image's own LD_LIBRARY_PATH."""
+    """Container directories to search after the image's own, e.g. `/host/usr/lib64`."""
 
 
 class Detection(NamedTuple):
     """How this machine is recognised: `[detect]`; any of these is enough."""
 
     paths: tuple[str, ...] = ()
-    """Paths of which one exists."""
+    """The profile is selected if one of these exists; read only from profiles that come with hpcmod."""
     variables: tuple[tuple[str, str], ...] = ()
-    """Variables of which one has this value."""
+    """The profile is selected if one of these variables has this value."""
 
 
 class Images(NamedTuple):
@@ -237,14 +248,18 @@ class Images(NamedTuple):
     central: tuple[str, ...] = ()
     """Directories with the site's images, searched in order."""
     install_mode: str = "copy"
+    """A private copy, a hard link, or the site's file: the meaning of `install_mode = 'auto'` in an easyconfig."""
     places: tuple[str, ...] = ()
-    """Where users' own images belong, best first; may contain $USER and other variables, shown to people."""
+    """Where users' private copies belong, best first; may contain variables. `hpcmod install` uses the first that the
+    user can write to, or the project's directory in it, which is named after the project's group."""
     compression: str = ""
-    """Compressor for SIFs made here, see model.compression, and its level: `gzip:6`; empty: hpcmod's default."""
+    """Compression of SIFs made here: zstd, gzip, lz4 or none, optionally followed by a colon and a level. Empty:
+    hpcmod's default."""
     striping: str = ""
-    """Options of `lfs setstripe` for images on Lustre; empty: the default of their directory."""
+    """Options of `lfs setstripe` for images that hpcmod writes to Lustre, e.g. `-c 8`: over how many servers it
+    distributes them. Empty: the default of their directory."""
     cache: str = ""
-    """Directory of the blob cache; may contain variables. Empty: the user's own cache."""
+    """Cache of downloads from registries; may contain variables. Empty: the user's own."""
     cache_group: str = ""
     """Group that shares the cache; empty: the user's own cache."""
 
@@ -253,9 +268,11 @@ class SiteBinds(NamedTuple):
     """Candidates for bind paths, in order: only those whose source exists on the node are bound. `[binds]`."""
 
     required: Binds = ()
+    """Bind paths that a job needs; the module and the wrappers warn if one is missing."""
     optional: Binds = ()
+    """Bind paths that are bound if they exist."""
     when: tuple[tuple[Condition, Binds], ...] = ()
-    """Further candidates, each for images that satisfy a condition."""
+    """Optional bind paths for images that satisfy a condition: `"rocm<6.2" = [...]`."""
 
     @property
     def always(self) -> Binds:
@@ -267,45 +284,51 @@ class Network(NamedTuple):
     """The fast network between nodes: `[network]`."""
 
     interfaces: tuple[str, ...] = ()
-    """Network interfaces for GPU traffic, in order, e.g. hsn0, hsn1."""
+    """Network interfaces for traffic between GPUs, in order, e.g. hsn0, hsn1."""
     host_suffix: str = ""
-    """Suffix of the host names of this network: `i` if node1 is node1i there; empty: none."""
+    """Suffix of the host names of the fast network: `i` if `node1` is `node1i` there. `MASTER_ADDR` and the output of
+    `get-master` have it, unless you set `MASTER_ADDR`."""
     fabric: str = ""
-    """One of FABRICS; empty: not known."""
+    """The fast network: a provider of libfabric (`cxi`: HPE Slingshot, `efa`: AWS), or `ib` for InfiniBand and RoCE
+    through verbs. `hpcmod check --network` compares logs with it. Empty: not known."""
 
 
 class Gpus(NamedTuple):
     """The GPUs of all nodes that have any: `[gpu]`."""
 
     vendor: str = ""
-    """amd or nvidia; empty: no GPUs."""
+    """Vendor of the GPUs."""
     targets: tuple[str, ...] = ()
-    """Micro-architectures, such as gfx90a or sm_90; empty: not known."""
+    """Micro-architectures of all GPUs of the machine, e.g. `gfx90a` or `sm_90`: of several versions of a container,
+    those built for them count first. Empty: those of the node's GPUs."""
     visibility: tuple[str, ...] = ()
     """Variables that select GPUs, Slurm's own first; empty: no GPUs."""
     per_rank: str = "all"
-    """Which GPUs a rank sees: `all` of its node, as under torchrun, or `one`."""
+    """GPUs that a rank sees if Slurm gives it several. `all`: all of them, and `LOCAL_RANK` is its index on the node,
+    as under torchrun; `one`: the GPU with its index, and `LOCAL_RANK` is 0."""
     runtime_flags: tuple[str, ...] = ()
-    """Flags that Apptainer and SingularityCE need here for GPUs: --nv, --rocm, or none."""
+    """Flags that the container runtime needs on nodes with GPUs; none if the site has configured this."""
 
 
 class Caches(NamedTuple):
     """Directories for caches: `[caches]`."""
 
     node_local: str = "/tmp"  # noqa: S108 - every Linux has it; a profile names a better place
+    """Node-local directory for compiler caches (MIOpen, Triton, ...), with a subdirectory for each job."""
     root: str = ""
-    """Where large caches (models, data sets) belong instead of $HOME; may contain variables, expanded by bash."""
+    """Where large caches (models, data sets) belong instead of `$HOME`; may contain variables, expanded by bash."""
 
 
 class ModuleRules(NamedTuple):
     """What all modules have: `[module]`."""
 
     family: str = "ai_container"
-    """Lmod family: only one module of a family can be loaded; empty: any number of containers."""
+    """Lmod family: only one module of a family can be loaded; `""`: any number of containers."""
     keep_env: tuple[str, ...] = ()
-    """Variables of the host's Python that modules pass to the container, as if they were in HPCMOD_KEEP_ENV."""
+    """Variables of the host's Python that modules pass to the container, as if they were in `$HPCMOD_KEEP_ENV`;
+    `PYTHONNOUSERSITE`: the packages in `~/.local`."""
     bind_variable: str = ""
-    """Another variable with the binds of modules, for scripts that read it: SINGULARITY_BIND; empty: none."""
+    """Another variable that modules set to their binds, for scripts that read or extend it; empty: none."""
 
 
 class Nodes(NamedTuple):
@@ -313,7 +336,7 @@ class Nodes(NamedTuple):
 
     types: tuple[NodeType, ...] = ()
     default: str = ""
-    """Default node type for jobs; empty: the first."""
+    """The node type for jobs that do not request one; empty: the first."""
 
     @property
     def usual(self) -> NodeType:
@@ -330,19 +353,21 @@ class Usage(NamedTuple):
     """How loads of modules are counted: `[usage]`."""
 
     names: str = "groups"
-    """Granularity: `groups` or `users`."""
+    """Granularity of `hpcmod catalogue usage`, if modules count loads."""
 
 
 class Site(NamedTuple):
     """The facts of one machine that an installation or a job depends on, by the tables of its profile."""
 
     name: str
+    """Name of the profile, the only required key."""
     description: str = ""
+    """One line, for people."""
     profile: str = ""
     """By which the profile is found again: the name of a shipped one, or a path; empty: it was not read from one."""
     detect: Detection = Detection()
     catalogues: tuple[str, ...] = ()
-    """Directories of the site's catalogues, highest priority first."""
+    """Directories of catalogues, highest priority first; `$HPCMOD_CATALOGUE` precedes them."""
     usage: Usage = Usage()
     images: Images = Images()
     trust: TrustPolicy = ANYTHING

@@ -73,7 +73,7 @@ def _describe_object(kind: type, parts: dict[str, Any], first: dict[str, Any]) -
 
 
 def _properties(kind: type, parts: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    hints, described = _types_of(kind), _descriptions_of(kind)
+    hints, described = _types_of(kind), descriptions_of(kind)
     for name, way in _ways_of(kind).items():
         hint = hints[name]
         if way == "spliced":
@@ -156,7 +156,7 @@ def _names_for_types(module: str) -> dict[str, Any]:
     }
 
 
-def _descriptions_of(kind: type) -> dict[str, str]:
+def descriptions_of(kind: type) -> dict[str, str]:
     """Return the string below each field in the source of a dataclass and of those that it extends."""
     described: dict[str, str] = {}
     for base in reversed(_bases_of(kind)):
