@@ -143,11 +143,7 @@ def own_profile(environ: Mapping[str, str]) -> Path:
     LackingError
         If there is no home directory.
     """
-    home = absolute(environ.get("HOME"))
-    configuration = absolute(environ.get("XDG_CONFIG_HOME")) or (f"{home}/.config" if home else "")
-    if not configuration:
-        raise LackingError("home directory unknown", "Set HOME, or XDG_CONFIG_HOME.")
-    return Path(configuration, "hpcmod", "site.toml")
+    return _home_of(environ, "XDG_CONFIG_HOME", ".config") / "site.toml"
 
 
 def state_directory(environ: Mapping[str, str]) -> Path:
@@ -158,11 +154,16 @@ def state_directory(environ: Mapping[str, str]) -> Path:
     LackingError
         If there is no home directory.
     """
+    return _home_of(environ, "XDG_STATE_HOME", ".local/state")
+
+
+def _home_of(environ: Mapping[str, str], variable: str, usual: str) -> Path:
+    """Return hpcmod's directory in one of the user's, which a variable names."""
     home = absolute(environ.get("HOME"))
-    state = absolute(environ.get("XDG_STATE_HOME")) or (f"{home}/.local/state" if home else "")
-    if not state:
-        raise LackingError("home directory unknown", "Set HOME, or XDG_STATE_HOME.")
-    return Path(state, "hpcmod")
+    directory = absolute(environ.get(variable)) or (f"{home}/{usual}" if home else "")
+    if not directory:
+        raise LackingError("home directory unknown", f"Set HOME, or {variable}.")
+    return Path(directory, "hpcmod")
 
 
 def detect(environ: Mapping[str, str]) -> Iterator[Choice]:

@@ -44,11 +44,6 @@ def with_one_tool(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environ.items() if name not in former}
 
 
-def has_module_tool(environ: Mapping[str, str]) -> bool:
-    """Return whether the environment has a module tool."""
-    return bool(find_module_tool(environ))
-
-
 def eb_settings(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that make `eb` use this shell's module tool; empty if its defaults are right.
 

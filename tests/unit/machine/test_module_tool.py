@@ -12,7 +12,6 @@ from hpcmod.machine.module_tool import (
     eb_settings,
     find_module_tool,
     find_modulefile,
-    has_module_tool,
     module_name,
     with_one_tool,
 )
@@ -87,7 +86,6 @@ def test_eb_gets_settings_where_its_defaults_are_wrong(environ: dict[str, str], 
 )
 def test_no_answer_of_the_module_tool_means_no_file(environ: dict[str, str]) -> None:
     assert find_modulefile("Toy", environ) is None
-    assert has_module_tool(environ) == bool(environ)
 
 
 def test_an_option_is_never_asked_for(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from hpcmod.catalogue.finding.copies import loading_commands
 from hpcmod.core.cli.output import tell
 from hpcmod.core.errors import HpcmodError, NotFoundError
 from hpcmod.jobs.values.request import JobModule
-from hpcmod.machine.module_tool import find_init, find_modulefile, has_module_tool, module_name
+from hpcmod.machine.module_tool import find_init, find_module_tool, find_modulefile, module_name
 from hpcmod.machine.values.site import Site
 from hpcmod.modules.installed import Installed, find_installed
 from hpcmod.modules.runtime import find_runtime
@@ -49,7 +49,7 @@ def find_module(text: str, site: Site, *, chosen: bool, elsewhere: bool) -> tupl
         name = module_name(modulefile, os.environ) if modulefile else ""
         if modulefile and name:  # a container module not made by hpcmod that sets SIF, as LUMI's do
             return replace(shell, name=name, trees=(str(modulefile.parents[name.count("/")]),)), None
-        if has_module_tool(os.environ) or here.catalogues or next(find_installed(here.trees), None):
+        if find_module_tool(os.environ) or here.catalogues or next(find_installed(here.trees), None):
             raise
         tell(f"no module tool and no catalogue found, so the module {text} was not checked")
         return shell, None

@@ -133,12 +133,7 @@ def hours(value: Any) -> tuple[tuple[int, float], ...]:
     return tuple(sorted(parsed))
 
 
-def _check_variable_name(name: str) -> str:
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-        raise ValueError(f"{name!r} is not a valid environment variable name")
-    return name
-
-
+_check_variable_name = matching("[A-Za-z_][A-Za-z0-9_]*", "the name of an environment variable")
 variable_names = list_of(_check_variable_name)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-THROTTLING = {
+_THROTTLING = {
     0x8: "hardware slowdown",
     0x20: "software thermal slowdown",
     0x40: "hardware thermal slowdown",
@@ -22,14 +22,6 @@ THROTTLING = {
 
 Idle, application clocks, power cap and sync boost are normal in a well-run machine.
 """
-
-_REASONS = {
-    "hw_slowdown": THROTTLING[0x8],
-    "sw_thermal_slowdown": THROTTLING[0x20],
-    "hw_thermal_slowdown": THROTTLING[0x40],
-    "hw_power_brake_slowdown": THROTTLING[0x80],
-}
-"""The same in the XML of nvidia-smi, after clocks_throttle_reason_ (drivers before 535) or clocks_event_reason_."""
 
 _MIB = 1 << 20
 
@@ -61,11 +53,8 @@ class GpuState:
 
 def parse_gpus(outputs: Mapping[str, str]) -> tuple[GpuState, ...]:
     """Return the GPUs in the outputs of the vendors' tools, by name of the tool; empty if nothing can be read."""
-    nvidia = outputs.get("nvidia-smi", "")
-    if nvidia.lstrip().startswith("<"):
-        return tuple(_parse_nvidia_xml(nvidia))
-    if nvidia:
-        return tuple(_parse_nvidia_csv(nvidia))
+    if outputs.get("nvidia-smi"):
+        return tuple(_parse_nvidia_csv(outputs["nvidia-smi"]))
     if outputs.get("amd-smi"):
         return tuple(_parse_amd_smi(outputs["amd-smi"]))
     return tuple(_parse_rocm_smi(outputs.get("rocm-smi", "")))
@@ -103,54 +92,7 @@ def _parse_mask(text: str | None) -> tuple[str, ...] | None:
     if not text or not re.fullmatch(r"0x[0-9A-Fa-f]+", text):
         return None
     mask = int(text, 16)
-    return tuple(reason for bit, reason in THROTTLING.items() if mask & bit)
-
-
-def _parse_nvidia_xml(text: str) -> Iterator[GpuState]:
-    """Yield the GPUs of `nvidia-smi -q -x`.
-
-    The text is searched rather than parsed as XML: an XML parser would expand entities, and the tags needed here are
-    unambiguous within their section. Devices of MIG come before the values of the GPU, so they are cut out.
-    """
-    driver = _tag(text, "driver_version")
-    for number, match in enumerate(
-        re.finditer(r'<gpu id="([^"]*)">(.*?)</gpu>\s*(?=<gpu id=|</nvidia_smi_log>|$)', text, re.S)
-    ):
-        body = re.sub(r"<mig_devices>.*?</mig_devices>", "", match[2], flags=re.DOTALL)
-        volatile = _section(_section(body, "ecc_errors"), "volatile")
-        counts = [_number(value) for value in re.findall(r"<\w+_uncorrectable\w*>([^<]*)<", volatile)]
-        known = [count for count in counts if count is not None]
-        yield GpuState(
-            index=number,
-            name=_tag(body, "product_name"),
-            address=_address(match[1]),
-            driver=driver,
-            memory_total=_bytes(_tag(_section(body, "fb_memory_usage"), "total")),
-            memory_used=_bytes(_tag(_section(body, "fb_memory_usage"), "used")),
-            use=_number(_tag(body, "gpu_util")),
-            temperature=_number(_tag(body, "gpu_temp")),
-            clock=_number(_tag(_section(body, "clocks"), "sm_clock")),
-            max_clock=_number(_tag(_section(body, "max_clocks"), "sm_clock")),
-            uncorrected=sum(known) if known else None,
-            throttled=_parse_reasons(body),
-        )
-
-
-def _section(text: str, name: str) -> str:
-    match = re.search(rf"<{name}>(.*?)</{name}>", text, re.DOTALL)
-    return match[1] if match else ""
-
-
-def _tag(text: str, name: str) -> str:
-    match = re.search(rf"<{name}>([^<]*)</{name}>", text)
-    return match[1].strip() if match else ""
-
-
-def _parse_reasons(body: str) -> tuple[str, ...] | None:
-    found = dict(re.findall(r"<clocks_(?:throttle|event)_reason_(\w+)>([^<]*)<", body))
-    if not found:
-        return None
-    return tuple(reason for name, reason in _REASONS.items() if found.get(name, "").strip() == "Active")
+    return tuple(reason for bit, reason in _THROTTLING.items() if mask & bit)
 
 
 def _parse_rocm_smi(text: str) -> Iterator[GpuState]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -222,39 +222,37 @@ def _fill(table: Any, values: Mapping[str, Any]) -> Any:
 
 def merge_profiles(profiles: Sequence[Profile]) -> dict[str, Any]:
     """Merge the values of profiles by dotted key, the most general first; NOT_INHERITED keys only of the last."""
-    merged: dict[str, Any] = {}
-    for profile in profiles:
-        for key, value in profile.values.items():
-            if key.startswith(NOT_INHERITED) and profile is not profiles[-1]:
-                continue
-            if value is None:  # KEY = false
-                merged.pop(key, None)
-                continue
-            adds = key in TABLES_THAT_ADD or pattern_of(key) == "bandwidth.*"
-            merged[key] = tuple({**dict(merged.get(key, ())), **dict(value)}.items()) if adds else value
-    return merged
+    merged = _merge(profiles, lambda profile: profile.values)
+    return {key: tuple(value.items()) if isinstance(value, dict) else value for key, value in merged.items()}
 
 
 def merge_written(profiles: Sequence[Profile]) -> dict[str, Any]:
     """Merge profiles like `merge_profiles`, into the nested values of a single TOML file without `extends`."""
-    merged: dict[str, Any] = {}
-    for profile in profiles:
-        for key, value in profile.written.items():
-            if value is False:
-                merged.pop(key, None)
-                continue
-            if key == "extends" or (key.startswith(NOT_INHERITED) and profile is not profiles[-1]):
-                continue
-            adds = key in TABLES_THAT_ADD or pattern_of(key) == "bandwidth.*"
-            merged[key] = {**merged.get(key, {}), **value} if adds else value
+    merged = _merge(profiles, lambda profile: profile.written)
+    merged.pop("extends", None)
     tree: dict[str, Any] = {}
     for key, value in merged.items():
         *tables, last = key.split(".")
-        place = tree
+        branch = tree
         for name in tables:
-            place = place.setdefault(name, {})
-        place[last] = value
+            branch = branch.setdefault(name, {})
+        branch[last] = value
     return tree
+
+
+def _merge(profiles: Sequence[Profile], values_of: Callable[[Profile], Mapping[str, Any]]) -> dict[str, Any]:
+    merged: dict[str, Any] = {}
+    for profile in profiles:
+        for key, value in values_of(profile).items():
+            if key.startswith(NOT_INHERITED) and profile is not profiles[-1]:
+                continue
+            if value is None or value is False:  # KEY = false
+                merged.pop(key, None)
+            elif key in TABLES_THAT_ADD or pattern_of(key) == "bandwidth.*":
+                merged[key] = {**merged.get(key, {}), **dict(value)}
+            else:
+                merged[key] = value
+    return merged
 
 
 def _below(merged: Mapping[str, Any], table: str) -> dict[str, Any]:

@@ -67,8 +67,7 @@ class NodeType(NamedTuple):
     gpus: int = 0
     """GPUs as the scheduler counts them: on LUMI-G the 8 halves (GCDs) of 4 MI250X."""
     gpu_cores: tuple[tuple[int, ...], ...] = ()
-    """For each GPU, in the order of the runtime: the nearby cores that a job may use, e.g. `"1-7"`; used for masks.
-    Empty: not known."""
+    """For each GPU, in the order of the runtime: the nearby cores that a job may use, e.g. `"1-7"`; used for masks."""
     reserved_cores: tuple[int, ...] = ()
     """Cores reserved for the system, e.g. `"0,8,16"`."""
     partitions: tuple[str, ...] = ()
@@ -142,8 +141,7 @@ class Limits(NamedTuple):
     nodes: int = 0
     """Largest number of nodes of a job in the partition or quality of service `NAME`; 0: not known."""
     hours: tuple[tuple[int, float], ...] = ()
-    """Longest time limit in hours, by the smallest number of nodes: `{ 1 = 2, 92 = 6 }`: 2 hours, from 92 nodes on 6.
-    Empty: not known."""
+    """Longest time limit in hours, by the smallest number of nodes; `{ 1 = 2, 92 = 6 }`: 6 hours from 92 nodes on."""
     cores: int = 0
     """Largest number of cores of a job there, on all nodes together; 0: not known."""
     required: tuple[str, ...] = ()
