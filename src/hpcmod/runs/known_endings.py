@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.resources import read_texts
-from hpcmod.runs.values.endings.ending import Ending, merge_endings, parse_endings
+from hpcmod.runs.values.endings.ending import Ending, parse_endings
 
 _LIMIT = 1 << 20  # bytes of a file
 
@@ -18,19 +19,27 @@ def shipped_endings() -> dict[str, str]:
     return read_texts(Path(__file__).with_name("endings"), ".toml")
 
 
-def read_known_endings(catalogues: Iterable[Catalogue]) -> tuple[tuple[Ending, ...], list[str]]:
+def read_known_endings(
+    catalogues: Iterable[Catalogue], *, module: str = "NAME"
+) -> tuple[tuple[Ending, ...], list[str]]:
     """Return all known endings, and a message for each file that is not valid.
 
     A catalogue has them in `advisories/endings`; one with the name of ours replaces it.
+
+    Parameters
+    ----------
+    module
+        Name of the container, for NAME in what to do.
     """
-    found = [one for name, text in shipped_endings().items() for one in parse_endings(text, f"{name}.toml")]
+    endings = [ending for name, text in shipped_endings().items() for ending in parse_endings(text, f"{name}.toml")]
     faults = []
     for catalogue in catalogues:
         for path in sorted((catalogue.advisories / "endings").glob("[!.]*.toml")):
             try:
-                found += parse_endings(catalogue.read_file(path, _LIMIT).decode(), str(path))
+                endings += parse_endings(catalogue.read_file(path, _LIMIT).decode(), str(path))
             except BadInputError as err:
                 faults.append(err.message)
             except (OSError, UnicodeDecodeError) as err:
                 faults.append(f"known endings {path} cannot be read: {err}")
-    return merge_endings(found), faults
+    by_name = {ending.name: replace(ending, cure=ending.cure.replace("NAME", module)) for ending in endings}
+    return tuple(by_name.values()), faults

@@ -21,11 +21,11 @@ from hpcmod.runs.values.endings.flight import find_mismatch, parse_dump
 from hpcmod.runs.values.endings.stacks import group_ranks, judge_hang, parse_answers, tell_groups
 from hpcmod.runs.values.logs.allreduce import MARK, Results, judge_results
 from hpcmod.runs.values.logs.network import describe_network, judge_network
-from hpcmod.runs.values.logs.reading import read_log
+from hpcmod.runs.values.logs.reading import Reading, read_log
 from hpcmod.runs.values.nodes.verdicts import judge_nodes
 from tests.fuzz.mutations import flip, mutate
 from tests.fuzz.reader import Reader, read_all, reader, text_of, texts
-from tests.logs import excerpts
+from tests.logs import ENDINGS, excerpts
 from tests.unit.machine.values.test_facts import ANSWER as NODE
 
 if sys.version_info >= (3, 11):
@@ -69,7 +69,7 @@ texts("answer of a node", _judge_node, [json.dumps(NODE).encode()])
 
 
 def _read_log(data: bytes) -> None:
-    reading = read_log(text_of(data), file="x.log")
+    reading = read_log(text_of(data), Reading(ENDINGS), file="x.log")
     for expected in (Network(), Network(("hsn0",), fabric="cxi"), Network(fabric="ib")):
         list(judge_network(reading, expected))
     describe_network(reading)
@@ -109,7 +109,6 @@ def _read_dump(data: bytes) -> None:
     find_mismatch([one, parse_dump(DUMPS[0], 1, "trace_1")])
 
 
-ENDINGS = [one for name, text in shipped_endings().items() for one in parse_endings(text, name)]
 EXCERPTS = [one["text"].encode() for one in tomllib.loads((ENDINGS_TESTS / "corpus.toml").read_text())["excerpt"]]
 DUMPS = [path.read_bytes() for path in sorted((ENDINGS_TESTS / "flight").iterdir())]
 STACK = {"thread_name": "MainThread", "frames": [{"name": "all_reduce", "filename": "a.py", "line": 1}]}

@@ -13,12 +13,14 @@ def test_a_catalogue_adds_endings_and_replaces_ours(tmp_path: Path) -> None:
     (place / "site.toml").write_text(TEXT + TEXT.replace("our-licence-server", "quota"))
     (place / "wrong.toml").write_text("[x]\nkind = 1\n")
     (place / ".site.toml.swp.toml").write_text("rubbish")
-    found, faults = read_known_endings([Catalogue(tmp_path)])
-    by_name = {one.name: one for one in found}
-    assert by_name["our-licence-server"].cure == by_name["quota"].cure == "Wait."
+    endings, faults = read_known_endings([Catalogue(tmp_path)])
+    cures = {ending.name: ending.cure for ending in endings}
+    assert cures["our-licence-server"] == cures["quota"] == "Wait."
     assert len(faults) == 1 and "wrong.toml" in faults[0] and "kind: must be one of" in faults[0]
 
 
-def test_without_a_catalogue_there_are_ours() -> None:
-    found, faults = read_known_endings([])
-    assert len(found) > 50 and faults == []
+def test_without_a_catalogue_there_are_ours_for_the_container() -> None:
+    endings, faults = read_known_endings([], module="PyTorch/2.7.1")
+    assert len(endings) > 50 and faults == []
+    cures = {ending.name: ending.cure for ending in endings}
+    assert "hpcmod compat PyTorch/2.7.1" in cures["mpich-endpoint"]

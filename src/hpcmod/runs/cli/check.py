@@ -152,7 +152,7 @@ def check_verb(flags: CheckFlags) -> None:
         start = _start_ranks(flags, site, allocation, ("-c", PROGRAM, str(flags.timeout)), image_mpi=mpi)
         command = (*start.command, str(container.program), "exec", "--", *start.program)
         if not flags.dry_run:
-            prove_network(command, site, ranks=start.ranks, as_json=flags.as_json)
+            prove_network(command, site, module=container.module, ranks=start.ranks, as_json=flags.as_json)
     else:
         command = make_step_on_nodes(allocation, whole=flags.digest)
         if not flags.dry_run:

@@ -8,12 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
+from hpcmod.catalogue.records.store import find_catalogues
 from hpcmod.core.cli.findings import print_findings
 from hpcmod.core.cli.output import print_json, tell
 from hpcmod.core.cli.signals import terminate_cleanly
 from hpcmod.core.values.finding import FAIL, UNKNOWN, Finding
 from hpcmod.jobs.values.step import PYTHON
 from hpcmod.machine.values.site import Site
+from hpcmod.runs.known_endings import read_known_endings
 from hpcmod.runs.network.run import Run, run_allreduce
 from hpcmod.runs.values.logs.allreduce import RankResult, judge_results
 from hpcmod.runs.values.logs.network import describe_network, judge_network
@@ -43,16 +45,21 @@ class ProvedNetwork:
     findings: tuple[Finding, ...]
 
 
-def prove_network(command: Sequence[str], site: Site, *, ranks: int, as_json: bool) -> NoReturn:
+def prove_network(command: Sequence[str], site: Site, *, module: str, ranks: int, as_json: bool) -> NoReturn:
     """Run the command that starts all ranks, print which network they used, and exit: with 1 if it is not the fast one.
 
     Parameters
     ----------
+    module
+        Name of the container.
     ranks
         Number of ranks that the command starts.
     """
+    endings, faults = read_known_endings(find_catalogues(site, os.environ, tell=tell), module=module)
+    for fault in faults:
+        tell(fault)
     with terminate_cleanly():
-        run = run_allreduce(command, environ=os.environ)
+        run = run_allreduce(command, endings, environ=os.environ)
     findings = list(_judge(run, site, ranks))
     if as_json:
         reading = run.reading

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
@@ -29,10 +29,10 @@ from hpcmod.runs.values.endings.diagnosis import Diagnosis, Group, diagnose
 from hpcmod.runs.values.endings.ending import CAUSE, SYMPTOM, Ending
 from hpcmod.runs.values.endings.events import EXIT, Event, read_events
 from hpcmod.runs.values.endings.flight import Mismatch, find_mismatch
-from hpcmod.runs.values.endings.network import NetworkUsed, find_network
 from hpcmod.runs.values.endings.origin import show_ranks
 from hpcmod.runs.values.endings.stacks import Doing, NodeAnswer, group_ranks, judge_hang, tell_groups
 from hpcmod.runs.values.endings.statuses import explain_status
+from hpcmod.runs.values.logs.network import NetworkUsed, find_network
 
 _JOB = re.compile(r"\d{1,19}(?:_\d{1,19})?")
 """ID of a job, or of one of an array."""
@@ -79,17 +79,15 @@ def why_verb(given: tuple[str, ...], stacks: bool, as_json: bool) -> None:
       hpcmod why 4711 --json | jq -r .cause.title
     """
     site = load_site(None, os.environ)
-    endings, faults = read_known_endings(find_catalogues(site, os.environ, tell=tell))
     numbers = [text for text in given if _JOB.fullmatch(text) and not Path(text).exists()]
     paths = [Path(text) for text in given if text not in numbers]
     if len(numbers) > 1:
         raise click.UsageError("give one job ID")
-    unknown = list(faults)
+    name = (module_of_job(numbers[0]) if numbers else "") or next(iter(loaded_modules()), "NAME")
+    endings, unknown = read_known_endings(find_catalogues(site, os.environ, tell=tell), module=name)
     if numbers:
         check_scheduler(site)
     facts = _find_job(numbers[0], unknown) if numbers else None
-    name = (module_of_job(numbers[0]) if numbers else "") or next(iter(loaded_modules()), "NAME")
-    endings = tuple(replace(ending, cure=ending.cure.replace("NAME", name)) for ending in endings)
     if facts:
         logs, missing = find_logs(facts)
         paths += logs

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from hpcmod.core.process import follow
 from hpcmod.runs.network.program import DEBUG
+from hpcmod.runs.values.endings.ending import Ending
 from hpcmod.runs.values.logs.allreduce import Results
 from hpcmod.runs.values.logs.reading import Reading, read_line
 
@@ -19,27 +20,29 @@ _KEPT = 60  # last lines of output that are kept for people
 class Run:
     """What a run printed."""
 
-    reading: Reading = field(default_factory=Reading)
+    reading: Reading
     results: Results = field(default_factory=Results)
     said: list[str] = field(default_factory=list)
     """The last lines that are neither a report nor a line of a library that the log reader knows."""
     status: int = 0
 
 
-def run_allreduce(step: Sequence[str], *, environ: Mapping[str, str]) -> Run:
+def run_allreduce(step: Sequence[str], endings: Sequence[Ending], *, environ: Mapping[str, str]) -> Run:
     """Run a step to its end, and read its output as it arrives.
 
     Parameters
     ----------
     step
         Command that starts all ranks. It gets SIGTERM when this process ends.
+    endings
+        Known problems to look for in its output.
 
     Raises
     ------
     LackingError
         If the command is not on this machine.
     """
-    run = Run()
+    run = Run(Reading(endings))
 
     def read(line: str) -> None:
         if run.results.add(line):

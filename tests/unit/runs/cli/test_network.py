@@ -12,7 +12,7 @@ from hpcmod.modules.values.install_record import NO_RECORD
 from hpcmod.runs.cli import check, network
 from hpcmod.runs.network.run import Run
 from hpcmod.runs.values.logs.allreduce import MARK
-from hpcmod.runs.values.logs.reading import read_line
+from hpcmod.runs.values.logs.reading import Reading, read_line
 from tests.calls import hpcmod
 
 
@@ -64,7 +64,7 @@ def test_more_nodes_than_the_allocation_has_is_an_error() -> None:
 @pytest.mark.usefixtures("job")
 @pytest.mark.parametrize(("library", "status", "rule"), [("nccl", 1, "network"), ("gloo", 0, "network")])
 def test_rates_the_output_of_the_ranks(monkeypatch: pytest.MonkeyPatch, library: str, status: int, rule: str) -> None:
-    run = Run()
+    run = Run(Reading())
     for rank in range(2):
         report = {"rank": rank, "host": f"nid{rank}", "library": library, "size": 2, "error": "", "seconds": 0.1}
         run.results.add(f"{MARK}{json.dumps({**report, 'interface': 'hsn0'})}")

@@ -19,7 +19,7 @@ exit 3
 
 @pytest.mark.slow
 def test_sorts_the_lines_of_a_run() -> None:
-    run = run_allreduce(["bash", "-c", OUTPUT], environ=os.environ)
+    run = run_allreduce(["bash", "-c", OUTPUT], (), environ=os.environ)
     assert run.status == 3
     assert run.reading.values("network") == ("Socket",)
     assert [result.host for result in run.results.of("gloo")] == ["n"]

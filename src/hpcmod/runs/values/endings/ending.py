@@ -6,7 +6,7 @@ Their files have the keys of advisories where both have them; a table of the fil
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -188,6 +188,7 @@ def match_length(line: str, ending: Ending) -> int:
     return max(lengths) if lengths and not any(line_has(line, pattern) for pattern in ending.without) else 0
 
 
-def merge_endings(given: Sequence[Ending]) -> tuple[Ending, ...]:
-    """Return endings by name, of which the last one counts: a site replaces ours by writing its own."""
-    return tuple({one.name: one for one in given}.values())
+def find_ending(line: str, endings: Iterable[Ending]) -> Ending | None:
+    """Return the ending of which a line is a sign, that with the longest pattern; None if there is none."""
+    longest = max(endings, key=lambda ending: match_length(line, ending), default=None)
+    return longest if longest and match_length(line, longest) else None

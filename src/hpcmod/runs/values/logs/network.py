@@ -1,21 +1,20 @@
-"""Compare the network that logs show with the network that a machine has: findings with reasons and cures."""
+"""The network that the logs of a run show, compared with that of the machine: findings with reasons and cures."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from hpcmod.core.values.finding import FAIL, OK, UNKNOWN, WARN, Finding
 from hpcmod.machine.values.site import Network
-from hpcmod.runs.values.logs.reading import Reading, Seen
-from hpcmod.runs.values.logs.rule import PROBLEM, REASON, Rule
+from hpcmod.runs.values.endings.ending import HINT
+from hpcmod.runs.values.endings.events import Log
+from hpcmod.runs.values.logs.reading import Reading, Seen, read_log
 
 _SHOWN = 10  # warnings that no rule knows
 _SLOW = ("tcp", "sockets", "tcp;ofi_rxm", "udp", "udp;ofi_rxd", "net")
 _FAST_UCX = ("rc", "dc", "ud", "srd")
-_LOCAL_UCX = (
-    *("self", "sysv", "posix", "cma", "knem", "xpmem", "mm"),
-    *("cuda_copy", "cuda_ipc", "rocm_copy", "rocm_ipc"),
-)
+_LOCAL_UCX = ["self", "sysv", "posix", "cma", "knem", "xpmem", "mm", "cuda_copy", "cuda_ipc", "rocm_copy", "rocm_ipc"]
 _TRY = "Run it with NCCL_DEBUG=INFO: `hpcmod check NAME --network`, or `hpcmod job --env HPCMOD_DEBUG=nccl`."
 
 
@@ -32,22 +31,17 @@ def judge_network(reading: Reading, expected: Network, *, worked: bool = False) 
         yield _judge_nccl(reading, networks, expected)
         yield from _judge_details(reading, networks, expected)
     yield from _judge_mpi(reading, expected)
-    yield from _report_problems(reading, WARN if worked else FAIL)
+    yield from _report_problems(reading, worked=worked)
     yield from _report_unknown(reading)
     if not reading.lines:
         yield Finding(UNKNOWN, "network", "no line of NCCL, RCCL, libfabric, MPI, UCX or gloo found", _TRY)
-    elif not networks and not _mpi_transports(reading) and not _noted(reading, PROBLEM):
+    elif not networks and not _mpi_transports(reading) and not reading.problems:
         yield Finding(UNKNOWN, "network", "the logs do not say which network was used", _TRY)
 
 
 def networks_of(reading: Reading) -> tuple[str, ...]:
     """Return the networks that NCCL or RCCL used, the most frequent first: OFI, IB, Socket, or another name."""
     return reading.values("network") or reading.values("via")
-
-
-def names_network(reading: Reading) -> bool:
-    """Return whether the logs name the network of NCCL, RCCL or MPI."""
-    return bool(networks_of(reading) or _mpi_transports(reading))
 
 
 def describe_network(reading: Reading) -> str:
@@ -95,10 +89,11 @@ def _judge_nccl(reading: Reading, networks: Sequence[str], expected: Network) ->
     if set(networks) == {wanted} and (wanted == "IB" or providers == {expected.fabric}):
         return Finding(OK, "network", found)
     name = "InfiniBand or RoCE" if wanted == "IB" else f"OFI through {expected.fabric}"
-    reasons = [rule for rule in _noted(reading, REASON) if rule.hinders in ("", wanted)]
-    causes = [*_noted(reading, PROBLEM), *reasons]
-    because = "; because " + ", and ".join(rule.meaning for rule in causes) if causes else "; the logs do not say why"
-    cure = causes[0].cure if causes else _TRY
+    causes = [(seen.ending.title, seen.ending.help) for seen in reading.problems.values() if seen.ending]
+    reasons = [reason for reason in reading.reasons.values() if reason.hinders in ("", wanted)]
+    causes += [(reason.meaning, reason.cure) for reason in reasons]
+    because = "; because " + ", and ".join(why for why, _ in causes) if causes else "; the logs do not say why"
+    cure = causes[0][1] if causes else _TRY
     return Finding(FAIL, "network", f"{found}; this machine has {name}{because}", cure)
 
 
@@ -165,14 +160,12 @@ def _ucx_between_nodes(reading: Reading) -> tuple[str, ...]:
     return tuple(name for name in reading.values("ucx") if name not in _LOCAL_UCX)
 
 
-def _noted(reading: Reading, kind: str) -> list[Rule]:
-    return [seen.rule for seen in reading.noted.values() if seen.rule and seen.rule.kind == kind]
-
-
-def _report_problems(reading: Reading, level: str) -> Iterator[Finding]:
-    for seen in reading.noted.values():
-        if seen.rule and seen.rule.kind == PROBLEM:
-            yield _about(seen, level, seen.rule.name, f"{seen.rule.meaning}: {seen.text}", seen.rule.cure)
+def _report_problems(reading: Reading, *, worked: bool) -> Iterator[Finding]:
+    for name, seen in reading.problems.items():
+        ending = seen.ending
+        if ending:
+            level = WARN if worked or ending.kind == HINT else FAIL
+            yield _about(seen, level, name, f"{ending.title}: {seen.text}", ending.help)
 
 
 def _report_unknown(reading: Reading) -> Iterator[Finding]:
@@ -185,3 +178,32 @@ def _report_unknown(reading: Reading) -> Iterator[Finding]:
 
 def _about(seen: Seen, level: str, rule: str, found: str, cure: str) -> Finding:
     return Finding(level, rule, found[:500], cure, subject=seen.file, line=seen.line if seen.file else 0)
+
+
+@dataclass(frozen=True)
+class NetworkUsed:
+    """What the logs of a run say of its network; empty if they do not name it."""
+
+    used: str = ""
+    """The network of NCCL or RCCL, in one line."""
+    facts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """By field and value: the number of lines."""
+    findings: tuple[Finding, ...] = ()
+    """What is worse than this machine's network should be, with reasons and cures."""
+
+    @property
+    def slow(self) -> bool:
+        """Return whether a slower network than the machine's was used."""
+        return any(finding.level == FAIL for finding in self.findings)
+
+
+def find_network(logs: Iterable[Log], expected: Network) -> NetworkUsed:
+    """Return the network of a run."""
+    reading = Reading()
+    for log in logs:
+        read_log(log.text, reading, file=log.name)
+    if not networks_of(reading) and not _mpi_transports(reading):
+        return NetworkUsed()
+    judged = judge_network(reading, expected)
+    findings = tuple(finding for finding in judged if finding.level in (FAIL, WARN))
+    return NetworkUsed(describe_network(reading), reading.facts, findings)

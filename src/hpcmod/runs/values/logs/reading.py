@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from hpcmod.runs.values.logs import libfabric, mpi, nccl, torch
-from hpcmod.runs.values.logs.rule import FACT, Rule
-
-RULES: tuple[Rule, ...] = (*nccl.RULES, *libfabric.RULES, *mpi.RULES, *torch.RULES)
+from hpcmod.runs.values.endings.ending import Ending, find_ending
+from hpcmod.runs.values.logs.rules import REASONS, RULES, Reason
 
 LONGEST = 2000
 """Characters of a line that are read."""
 
 MOST_KEPT = 200
-"""Problems and unknown warnings that are kept; all are counted."""
+"""Unknown warnings that are kept; all are counted."""
 
 _MOST_VALUES = 1000  # of a field
 
@@ -24,40 +23,40 @@ _OURS = re.compile(
 )
 """Lines of the libraries that the rules are about."""
 
-_MARKS = {rule.mark for rule in RULES if rule.mark} | {
-    *("CCL ", "NET", "libfabric:", "UCX", "MPI", "mca:", "[c10d", "loo", "INFO ", "WARN "),
-    *("ofi-nccl", "remote peer", "Call to recv", "interface found", "ncclSocketInit", "NCCL error", "Error"),
-    *("tcp_endpoint", "cannot be retrieved", "getaddrinfo"),
-}
+_WORDS = ("CCL ", "NET", "libfabric:", "UCX", "MPI", "mca:", "[c10d", "loo", "INFO ", "WARN ")
+_MARKS = {*_WORDS, *(rule.mark for rule in (*RULES, *(reason.rule for reason in REASONS)))}
 """Texts of which each such line contains one: much faster to find."""
 
 _WARNS = re.compile(r"\bWARN(?:ING)?\b|<warn>|\bERROR\b|\[[WE]\d* ")
 
-
-_PLACE = re.compile(r"[\w./()*, -]{1,300}:\d+")
+_SOURCE_LINE = re.compile(r"[\w./()*, -]{1,300}:\d+")
 """File or function, and line, of NCCL's source."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A line of a log, and the rule that it matched."""
+    """A warning or problem in a log."""
 
-    rule: Rule | None
-    """None: a warning that no rule knows."""
     text: str
     file: str
     line: int
     """Number of the line, from 1."""
+    ending: Ending | None = None
+    """None: a warning that is not known."""
 
 
 @dataclass
 class Reading:
     """What logs say; several can be read one after the other."""
 
+    endings: Sequence[Ending] = ()
+    """Known problems to look for."""
     facts: dict[str, dict[str, int]] = field(default_factory=dict)
-    """By field and value: the number of lines."""
-    noted: dict[str, Seen] = field(default_factory=dict)
-    """First line of each reason and problem, by the rule's name."""
+    """By field and value: the number of lines; `reason` and `problem` have the names of those below."""
+    reasons: dict[str, Reason] = field(default_factory=dict)
+    """By name, in the order of their first lines."""
+    problems: dict[str, Seen] = field(default_factory=dict)
+    """First line of each known ending, by its name."""
     unknown: list[Seen] = field(default_factory=list)
     """Warnings that no rule knows, each text once; at most MOST_KEPT."""
     lines: int = 0
@@ -69,46 +68,55 @@ class Reading:
 
     def values(self, name: str) -> tuple[str, ...]:
         """Return the values of a field, the most frequent first."""
-        found = self.facts.get(name, {})
-        return tuple(sorted(found, key=lambda value: -found[value]))
+        counts = self.facts.get(name, {})
+        return tuple(sorted(counts, key=lambda value: -counts[value]))
+
+    def count(self, name: str, value: str) -> None:
+        """Add a line that has a value of a field."""
+        counts = self.facts.setdefault(name, {})
+        if value in counts or len(counts) < _MOST_VALUES:
+            counts[value] = counts.get(value, 0) + 1
 
 
-def read_log(text: str, *, file: str = "", into: Reading | None = None) -> Reading:
-    """Read the lines of a log that a rule may be about.
+def read_log(text: str, into: Reading, *, file: str = "") -> Reading:
+    """Read the lines of a log that a rule may be about, and return the reading.
 
     Parameters
     ----------
+    into
+        The reading to add to; with known endings, all lines are looked at.
     file
         Name of the log, for people.
-    into
-        An earlier reading to add to.
     """
-    reading = Reading() if into is None else into
     marks = [mark for mark in _MARKS if mark in text]
-    for number, line in enumerate(text.split("\n") if marks else (), 1):
-        if any(mark in line for mark in marks):
-            read_line(reading, line, file=file, number=number)
-    return reading
+    for number, line in enumerate(text.split("\n"), 1):
+        if into.endings or any(mark in line for mark in marks):
+            read_line(into, line, file=file, number=number)
+    return into
 
 
 def read_line(reading: Reading, line: str, *, file: str = "", number: int = 0) -> None:
     """Add one line of a log to a reading."""
     text = line[:LONGEST].rstrip()
-    known = [(rule, found) for rule in RULES if (found := rule.match(text)) is not None]
-    for rule, found in known:
-        for name, value in found:
-            values = reading.facts.setdefault(name, {})
-            if value in values or len(values) < _MOST_VALUES:
-                values[value] = values.get(value, 0) + 1
-        if rule.kind != FACT:
-            reading.noted.setdefault(rule.name, Seen(rule, _without_rank(text), file, number))
-    if known or _OURS.search(text):
-        reading.lines += 1
-    if not known and _OURS.search(text):
+    matches = [match for rule in RULES if (match := rule.match(text)) is not None]
+    for name, value in (pair for match in matches for pair in match):
+        reading.count(name, value)
+    reasons = [reason for reason in REASONS if reason.rule.match(text) is not None]
+    for reason in reasons:
+        reading.count("reason", reason.name)
+        reading.reasons.setdefault(reason.name, reason)
+    ending = None if any(matches) or reasons else find_ending(text, reading.endings)
+    if ending:
+        reading.count("problem", ending.name)
+        reading.problems.setdefault(ending.name, Seen(_without_rank(text), file, number, ending))
+    is_ours = _OURS.search(text) is not None
+    is_known = bool(matches or reasons or ending)
+    reading.lines += bool(is_ours or matches or reasons)
+    if is_ours and not is_known:
         reading.unread += 1
         if _WARNS.search(text):
             reading.warnings += 1
-            _keep_unknown(reading, Seen(None, _without_rank(text), file, number))
+            _keep_unknown(reading, Seen(_without_rank(text), file, number))
 
 
 def _keep_unknown(reading: Reading, seen: Seen) -> None:
@@ -119,8 +127,8 @@ def _keep_unknown(reading: Reading, seen: Seen) -> None:
 def _without_rank(line: str) -> str:
     """Return a line without the host, process and time in front, which differ between ranks."""
     for mark in ("NCCL WARN ", "NCCL INFO "):
-        before, found, after = line.partition(mark)
-        if found:
+        before, is_there, after = line.partition(mark)
+        if is_there:
             last = (before.split() or [""])[-1]
-            return f"{last} {mark}{after}" if _PLACE.fullmatch(last) else f"{mark}{after}"
+            return f"{last} {mark}{after}" if _SOURCE_LINE.fullmatch(last) else f"{mark}{after}"
     return re.sub(r"^libfabric:[\d:]+", "", line).strip()

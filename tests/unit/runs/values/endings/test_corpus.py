@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from hpcmod.runs.known_endings import shipped_endings
+from hpcmod.runs.known_endings import read_known_endings
 from hpcmod.runs.values.endings.diagnosis import Diagnosis, diagnose
-from hpcmod.runs.values.endings.ending import HINT, Ending, parse_endings
+from hpcmod.runs.values.endings.ending import HINT
 from hpcmod.runs.values.endings.events import Log, read_events
 
 if sys.version_info >= (3, 11):
@@ -20,9 +20,7 @@ else:
 
 HERE = Path(__file__).parent
 CHECKOUT = HERE.parents[4]
-KNOWN: tuple[Ending, ...] = tuple(
-    one for name, text in shipped_endings().items() for one in parse_endings(text, f"{name}.toml")
-)
+KNOWN, _ = read_known_endings(())
 
 
 def excerpts(name: str) -> list[dict[str, Any]]:

@@ -7,17 +7,15 @@ from hpcmod.runs.known_endings import shipped_endings
 from hpcmod.runs.values.endings.ending import (
     CAUSE,
     KINDS,
-    Ending,
     line_has,
     longest_part,
     match_length,
-    merge_endings,
     parse_endings,
 )
 
 AUTHORITIES = {
     *("slurm.schedmd.com", "apptainer.org", "rocm.docs.amd.com", "lmod.readthedocs.io", "huggingface.co"),
-    *("lightning.ai", "www.deepspeed.ai"),
+    *("lightning.ai", "www.deepspeed.ai", "cpe.ext.hpe.com"),
 }
 """Those who document what they make, beside hosts that begin with `docs.`: no threads of other projects."""
 
@@ -72,12 +70,6 @@ def test_a_value_where_a_table_must_be_is_refused() -> None:
 def test_parts_of_a_pattern_must_be_in_order() -> None:
     assert line_has("abc def", "abc*def") and not line_has("def abc", "abc*def")
     assert longest_part("ab*abcd*c") == "abcd"
-
-
-def test_a_site_replaces_an_ending_by_its_name() -> None:
-    ours = Ending("a", CAUSE, "t", "x", ("123456",))
-    theirs = Ending("a", CAUSE, "other", "x", ("123456",))
-    assert merge_endings([ours, theirs]) == (theirs,)
 
 
 def test_our_own_endings_are_complete() -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from hpcmod.machine.values.site import Network
-from hpcmod.runs.values.logs.network import describe_network, judge_network
-from hpcmod.runs.values.logs.reading import read_log
+from hpcmod.runs.values.endings.events import Log
+from hpcmod.runs.values.logs.network import NetworkUsed, describe_network, find_network, judge_network
+from hpcmod.runs.values.logs.reading import Reading
+from hpcmod.runs.values.logs.reading import read_log as read_into
+from tests.logs import ENDINGS
 
 HSN = ("hsn0", "hsn1", "hsn2", "hsn3")
 SLINGSHOT, INFINIBAND = Network(HSN, fabric="cxi"), Network(fabric="ib")
@@ -30,6 +33,10 @@ IB = """\
 NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB ib0:10.1.1.1<0>
 NCCL INFO Using network IB
 """
+
+
+def read_log(text: str) -> Reading:
+    return read_into(text, Reading(ENDINGS))
 
 
 def levels(text: str, expected: Network, *, worked: bool = False) -> list[tuple[str, str]]:
@@ -127,3 +134,10 @@ def test_logs_without_a_network_are_unknown(text: str) -> None:
 def test_mpi_is_rated_by_its_provider_or_transports(line: str, level: str) -> None:
     assert levels(line, SLINGSHOT) == [(level, "mpi-network")]
     assert levels(line, Network()) == [("unknown", "mpi-network")]
+
+
+def test_the_network_of_a_run_is_compared_with_the_machines() -> None:
+    used = find_network([Log("a.out", SOCKETS)], SLINGSHOT)
+    assert "TCP" in used.used and used.slow
+    assert [finding.level for finding in used.findings] == ["fail"]
+    assert find_network([Log("a.out", "epoch 1\nNCCL INFO cudaDriverVersion 12000\n")], SLINGSHOT) == NetworkUsed()

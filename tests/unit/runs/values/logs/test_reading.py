@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from hpcmod.runs.values.logs.reading import LONGEST, MOST_KEPT, RULES, Reading, read_line, read_log
-from hpcmod.runs.values.logs.rule import FACT, PROBLEM, REASON
-from tests.logs import HELD_OUT, Excerpt, excerpts, found
+from hpcmod.runs.values.logs.reading import LONGEST, MOST_KEPT, Reading, read_line
+from hpcmod.runs.values.logs.reading import read_log as read_into
+from hpcmod.runs.values.logs.rules import REASONS, Rule, name_network
+from tests.logs import ENDINGS, HELD_OUT, Excerpt, excerpts, facts_of, found
 
 EXCERPTS = excerpts()
+
+
+def read_log(text: str) -> Reading:
+    return read_into(text, Reading(ENDINGS))
 
 
 @pytest.mark.parametrize("excerpt", EXCERPTS, ids=[excerpt.name for excerpt in EXCERPTS])
@@ -24,14 +29,71 @@ def test_the_corpus_is_large_and_its_held_out_third_is_chosen_by_hash() -> None:
     assert 3 * sum(excerpt.is_held_out for excerpt in EXCERPTS) >= len(EXCERPTS)
 
 
-def test_every_reason_and_problem_has_a_meaning_a_cure_and_a_source() -> None:
-    assert not [rule.name for rule in RULES if rule.kind != FACT and not (rule.meaning and rule.cure and rule.source)]
-    assert {rule.kind for rule in RULES} == {FACT, REASON, PROBLEM}
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("NET/OFI Selected provider is cxi, fabric is cxi (found 4 nics)", {"provider": ("cxi",), "nics": ("4",)}),
+        ("NCCL INFO Connected all rings, use ring PXN 0 GDR 1", {"gdr": ("on",)}),
+        ("NCCL INFO Connected all rings, use ring PXN 0 GDR 0", {"gdr": ("off",)}),
+        ("NCCL INFO AllReduce: 1048576 Bytes -> Algo RING proto LL128 channel", {"algorithm": ("RING LL128",)}),
+        ("NCCL INFO NCCL_ALGO set by environment to Tree", {"algorithm": ("Tree",)}),
+        ("NCCL INFO NCCL_NET set by environment to Socket", {"reason": ("network-forced",)}),
+        ("NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0", {"via": ("IB",), "gdr": ("off",)}),
+        ("plugin/net.cc:306 NCCL WARN Failed to initialize any NET plugin", {"problem": ("nccl-plugin-init",)}),
+        ("NCCL INFO NET/OFI No eligible providers were found", {"problem": ("nccl-plugin-provider",)}),
+        ("libfabric:1:2::cxi:core:check():611<info> Invalid memory registration mode", {"reason": ("mr-mode",)}),
+        ("x UCX  INFO  ep_cfg[1]: tag(rc_mlx5/mlx5_0:1 tcp/eth0);", {"ucx": ("rc_mlx5", "tcp")}),
+        ("libfabric provider: tcp;ofi_rxm - 10.1.0.0/16", {"mpi_provider": ("tcp;ofi_rxm",)}),
+        ("[0] MPI startup(): libfabric provider: psm2", {"mpi_provider": ("psm2",)}),
+        ("[c1:7] mtl_ofi_component.c:336: mtl:ofi:prov: tcp;ofi_rxm", {"mpi_provider": ("tcp;ofi_rxm",)}),
+        ("[c1:7] mtl_ofi_component.c:371: mtl:ofi:provider:domain: cxi0", {"mpi_domain": ("cxi0",)}),
+        ("[c1:7] mtl_ofi_component.c:360: mtl:ofi:provider: hsn0", {"mpi_domain": ("hsn0",)}),
+        ("MPICH Slingshot Network Summary: 0 network timeouts", {}),
+        ("MPICH Slingshot Network Summary: 12 network timeouts", {"problem": ("slingshot-timeouts",)}),
+        ("Timed out after 61 seconds waiting for clients. 1/2 clients joined.", {"problem": ("barrier-missed",)}),
+        (
+            "[Gloo] Rank 0 is connected to 3 peer ranks. Expected number of connected peer ranks is : 3",
+            {"peers": ("3 of 3",)},
+        ),
+        (
+            "[/x/gloo/transport/tcp/pair.cc:1] connect [10.1.1.1]:3210: Connection refused",
+            {"problem": ("gloo-connect",)},
+        ),
+        (
+            "[/x/gloo/transport/tcp/pair.cc:1] connect [127.0.1.1]:3210: Connection refused",
+            {"problem": ("gloo-loopback",)},
+        ),
+        (
+            "[/x/gloo/transport/tcp/pair.cc:152] timed out connecting: Connection refused, remote=[127.0.0.1]:3$0",
+            {"problem": ("gloo-loopback",)},
+        ),
+        (
+            "[/x/gloo/transport/tcp/debug_logger.cc:9] ERROR failed to connect, willRetry=0, rank=0, "
+            "local=[10.0.0.1]:8914, remote=[10.0.0.2]:30627$0, error=SO_ERROR: Connection refused",
+            {"problem": ("gloo-connect",)},
+        ),
+    ],
+)
+def test_reads_lines_that_the_corpus_lacks(line: str, expected: dict[str, tuple[str, ...]]) -> None:
+    assert facts_of(read_log(line)) == expected
 
 
-def test_one_name_is_one_meaning_of_one_library() -> None:
-    names = [(rule.name, rule.library) for rule in RULES]
-    assert len(names) == len(set(names))
+def test_a_rule_reads_facts_lists_and_counts() -> None:
+    rule = Rule("Using", r"Using (?P<first>\w+)", {"first": "the {first}"}, many={"all": r"\w+"}, counted={"n": "a"})
+    assert rule.match("Using abba") == [("first", "the abba"), ("all", "Using"), ("all", "abba"), ("n", "2")]
+    assert rule.match("using abba") is None and rule.match("Using ?") is None
+
+
+@pytest.mark.parametrize(
+    ("printed", "name"),
+    [("AWS Libfabric", "OFI"), ("OFI", "OFI"), ("IBext_v8", "IB"), ("Socket", "Socket"), ("FastSocket", "FastSocket")],
+)
+def test_names_networks(printed: str, name: str) -> None:
+    assert name_network(printed) == name
+
+
+def test_one_name_is_one_reason() -> None:
+    assert len({reason.name for reason in REASONS}) == len(REASONS)
 
 
 def test_counts_lines_of_libraries_and_those_that_no_rule_knows() -> None:
@@ -61,10 +123,10 @@ def test_adds_to_an_earlier_reading_and_puts_the_most_frequent_first() -> None:
     for network in ("Socket", "IB", "IB"):
         read_line(reading, f"NCCL INFO Using network {network}")
     assert reading.values("network") == ("IB", "Socket")
-    assert read_log("NCCL version 2.20.5", into=reading).values("version") == ("NCCL 2.20.5",)
+    assert read_into("NCCL version 2.20.5", reading).values("version") == ("NCCL 2.20.5",)
 
 
 def test_names_file_and_line_of_a_problem() -> None:
     text = "\nNCCL WARN Bootstrap : no socket interface found"
-    seen = read_log(text, file="a.log").noted["no-socket-interface"]
+    seen = read_into(text, Reading(ENDINGS), file="a.log").problems["no-interface"]
     assert (seen.file, seen.line, seen.text) == ("a.log", 2, "NCCL WARN Bootstrap : no socket interface found")

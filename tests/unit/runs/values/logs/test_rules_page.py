@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from hpcmod.runs.values.logs.reading import RULES
-from hpcmod.runs.values.logs.rule import PROBLEM, REASON, Rule
+from hpcmod.runs.values.logs.rules import REASONS, RULES
 from tests.logs import excerpts
 
 PAGE = Path(__file__).resolve().parents[5] / "docs" / "reference" / "log-rules.md"
@@ -15,8 +14,9 @@ HEAD = """\
 # Rules about logs of communication libraries
 
 `hpcmod check --network` and `hpcmod why` read the logs of NCCL, RCCL and their network plugins, libfabric, UCX, MPICH,
-Open MPI, PyTorch and gloo by these rules. A line that no rule knows is counted; if it is a warning, `check` shows it
-without judging it. See
+Open MPI, PyTorch and gloo by these rules. Problems are known endings, as in `hpcmod why`: they come with hpcmod
+(`src/hpcmod/runs/endings`), and [a site can add its own](../how-to/known-endings.md). A line that no rule knows is
+counted; if it is a warning, `check` shows it without judging it. See
 [Check the nodes and the network before a job uses them](../how-to/check-nodes.md).
 
 The rules are tested on {excerpts} excerpts of logs from {threads} public pages (`tests/logs`). A third of them was
@@ -27,35 +27,18 @@ The rules were extended for the 6 afterwards.
 """
 
 
-def _table(kind: str) -> str:
-    rows = [
-        f"| `{rule.name}` | {rule.library} | {rule.meaning} | {rule.cure} | {_source(rule)} |"
-        for rule in RULES
-        if rule.kind == kind
-    ]
-    return "\n".join(["| rule | library | meaning | what to do | source |", "|---|---|---|---|---|", *rows]) + "\n"
-
-
-def _source(rule: Rule) -> str:
-    return f"[{rule.source.removeprefix('https://').removeprefix('github.com/')}]({rule.source})"
-
-
-def _facts() -> str:
-    fields: dict[str, list[str]] = {}
-    for rule in RULES:
-        for field in dict.fromkeys(name for name, _ in (*rule.facts, *rule.many, *rule.counted)):
-            fields.setdefault(field, []).append(f"`{rule.name}`")
-    rows = [f"| `{field}` | {', '.join(names)} |" for field, names in sorted(fields.items())]
-    return "\n".join(["| field in `facts` | rules |", "|---|---|", *rows]) + "\n"
-
-
 def test_the_page_is_that_of_the_rules(golden: Callable[[Path, str], None]) -> None:
     corpus = excerpts()
-    head = HEAD.format(
+    text = HEAD.format(
         excerpts=len(corpus),
         threads=len({excerpt.source for excerpt in corpus}),
         held_out=sum(excerpt.is_held_out for excerpt in corpus),
     )
-    problems = "## Problems\n\nCommunication failed, or may fail.\n\n" + _table(PROBLEM)
-    reasons = "\n## Reasons\n\nHarmless, but they explain why a slower network is used.\n\n" + _table(REASON)
-    golden(PAGE, head + problems + reasons + "\n## Facts\n\n" + _facts())
+    text += "## Reasons\n\nHarmless, but they explain why a slower network is used.\n\n"
+    text += "| reason | meaning | what to do | source |\n|---|---|---|---|\n"
+    for reason in REASONS:
+        shown = reason.source.removeprefix("https://").removeprefix("github.com/")
+        text += f"| `{reason.name}` | {reason.meaning} | {reason.cure} | [{shown}]({reason.source}) |\n"
+    fields = sorted({field for rule in RULES for field in (*rule.facts, *rule.many, *rule.counted)})
+    text += f"\n## Facts\n\nThe fields of `facts`: {', '.join(f'`{field}`' for field in fields)}.\n"
+    golden(PAGE, text)
