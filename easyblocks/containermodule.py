@@ -402,7 +402,7 @@ class ContainerModule(EasyBlock):
         kwargs.setdefault("custom_paths", {"files": files, "dirs": []})
         kwargs.setdefault("custom_commands", runtime.start_commands(os.environ, self.plan.trial, warn=warn))
         with boundary():
-            self._fit = check_fit(self.plan, os.environ, version=__version__, warn=warn)
+            self._fit = check_fit(self.plan, os.environ, warn=warn)
         super().sanity_check_step(*args, **kwargs)
 
     def make_module_description(self):

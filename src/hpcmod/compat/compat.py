@@ -19,9 +19,25 @@ from hpcmod.compat.inspect.library_path import INJECTED
 from hpcmod.compat.inspect.search import find_search
 from hpcmod.compat.inspect.stack import find_directories, find_stack, open_files
 from hpcmod.compat.values.loader import Closure, Library, Search, find_closure, find_library
+from hpcmod.compat.values.mpi import HOST, MPICH, OPEN_MPI_4, OPEN_MPI_5
 from hpcmod.compat.values.rules import RULES
-from hpcmod.compat.values.stack import COLLECTIVES, DRIVER, FABRIC, MPI, MPI4PY, PART, PLUGIN, Fabric, Mpi, StackFacts
+from hpcmod.compat.values.stack import (
+    COLLECTIVES,
+    DRIVER,
+    FABRIC,
+    MPI,
+    MPI4PY,
+    OPEN_MPI,
+    PART,
+    PLUGIN,
+    Fabric,
+    Mpi,
+    StackFacts,
+)
+from hpcmod.compat.values.stack import MPICH as MPICH_FAMILY
 from hpcmod.compat.values.verdict import Case, HostFacts, Loaded, Unmet, Verdict, find_unmet, judge
+from hpcmod.core.errors import HpcmodError
+from hpcmod.core.values.finding import FAIL, WARN, Finding
 from hpcmod.images import read_facts
 from hpcmod.machine.values.bind import Bind
 from hpcmod.machine.values.site import IN_CONTAINER, Site
@@ -35,6 +51,43 @@ _FOLLOWED = re.compile(r"lib(?:fabric|mpi|mpich|mpi_abi|cxi)\.so")  # libraries 
 def check_compat(sif: Path, site: Site, environ: Mapping[str, str], *, binds: Sequence[Bind] = ()) -> Verdict:
     """Return whether an image fits this machine; parameters and errors are those of make_case."""
     return judge(make_case(sif, site, environ, binds=binds), RULES)
+
+
+def explain_image(image: Path, site: Site, environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield a line for each problem of an image on this machine."""
+    try:
+        verdict = check_compat(image, site, environ)
+    except HpcmodError as err:
+        yield err.message
+        return
+    yield from map(describe_finding, (*verdict.at(FAIL), *verdict.at(WARN)))
+
+
+def describe_finding(finding: Finding) -> str:
+    """Return a finding with its level and cure, in a line."""
+    return f"{finding.level}: {finding.found}. {finding.cure}".strip()
+
+
+def read_image_mpi(image: Path, site: Site, environ: Mapping[str, str]) -> str:
+    """Return the name of an image's MPI from hpcmod.compat.values.mpi; empty if it has none, or cannot be read."""
+    if not image.is_file():
+        return ""
+    try:
+        return name_mpi(make_case(image, site, environ))
+    except HpcmodError:  # the checks of the image report the error
+        return ""
+
+
+def name_mpi(case: Case) -> str:
+    """Return the name of the MPI that programs use, from everything known about an image on a machine."""
+    own = case.image.mpi
+    if own is None:
+        return ""
+    if any((one.family, one.soname) == (own.family, own.soname) for one in case.host.mpis):
+        return HOST
+    if own.family == OPEN_MPI:
+        return OPEN_MPI_4 if own.has_orte else OPEN_MPI_5
+    return MPICH if own.family == MPICH_FAMILY else ""
 
 
 def make_case(

@@ -7,18 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcmod.compat.compat import check_compat, make_case
+from hpcmod.compat.compat import check_compat, describe_finding, make_case, name_mpi
 from hpcmod.compat.recorded_fit import fingerprint
-from hpcmod.compat.values.mpi import HOST, MPICH, OPEN_MPI_4, OPEN_MPI_5
 from hpcmod.compat.values.rules import RULES
-from hpcmod.compat.values.stack import MPICH as MPICH_FAMILY
-from hpcmod.compat.values.stack import OPEN_MPI
-from hpcmod.compat.values.verdict import Case, Verdict, judge
+from hpcmod.compat.values.verdict import Verdict, judge
 from hpcmod.core.errors import CheckFailedError, HpcmodError
 from hpcmod.core.values.finding import FAIL, OK, WARN, Finding
 from hpcmod.machine.machine import load_site
 from hpcmod.machine.values.site import Site
-from hpcmod.modules.installed import Installed, find_installed, module_trees, read_record
+from hpcmod.modules.installed import find_installed, module_trees, read_record
 from hpcmod.modules.own_place import own_module_trees
 from hpcmod.modules.values.install_record import NO_RECORD, Fit, InstallRecord
 
@@ -26,15 +23,8 @@ if TYPE_CHECKING:  # only an installation has a plan, whose parts take time to i
     from hpcmod.modules.values.plan import InstallPlan
 
 
-def check_fit(
-    plan: InstallPlan, environ: Mapping[str, str], *, version: str, warn: Callable[[str], None]
-) -> Fit | None:
+def check_fit(plan: InstallPlan, environ: Mapping[str, str], *, warn: Callable[[str], None]) -> Fit | None:
     """Check that the image of an installation fits this machine; report possible problems to `warn`.
-
-    Parameters
-    ----------
-    version
-        The version of hpcmod that runs, whose rules these are.
 
     Returns
     -------
@@ -66,9 +56,9 @@ def check_fit(
         return known
     return replace(
         known,
-        fingerprint=fingerprint(Path(image), plan.site, environ, version),
+        fingerprint=fingerprint(Path(image), plan.site, environ),
         mpi=name_mpi(case),
-        problems=tuple(_describe(one) for one in verdict.at(WARN)),
+        problems=tuple(describe_finding(one) for one in verdict.at(WARN)),
     )
 
 
@@ -100,53 +90,6 @@ def find_record(image: Path, site: Site, environ: Mapping[str, str]) -> InstallR
     trees = module_trees(environ, more=own_module_trees(site, environ))
     found = find_installed(trees, str(image).partition("/")[0])
     return next((one.record for one in found if str(image) in (one.name, one.module)), NO_RECORD)
-
-
-def explain_module(found: Installed | None, site: Site, environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield a line for each problem of an installed module's image on this machine."""
-    image = Path(found.image.path) if found else None
-    if found is None or image is None or not image.is_file():
-        return
-    try:
-        verdict = check_compat(image, site, environ)
-    except HpcmodError as err:
-        yield f"{found.module}: {err.message}"
-        return
-    for one in (*verdict.at(FAIL), *verdict.at(WARN)):
-        yield f"{found.module}: {_describe(one)}"
-
-
-def _describe(finding: Finding) -> str:
-    return f"{finding.level}: {finding.found}. {finding.cure}".strip()
-
-
-def find_image_mpi(installed: Installed | None, site: Site, environ: Mapping[str, str]) -> str:
-    """Return a name from hpcmod.compat.values.mpi; empty if nothing is installed here, or the image has no MPI."""
-    if installed is None or installed.record.fit.has_mpi is False:
-        return ""
-    return read_image_mpi(Path(installed.image.path), site, environ)
-
-
-def read_image_mpi(image: Path, site: Site, environ: Mapping[str, str]) -> str:
-    """Return the name of an image's MPI from hpcmod.compat.values.mpi; empty if it has none, or cannot be read."""
-    if not image.is_file():
-        return ""
-    try:
-        return name_mpi(make_case(image, site, environ))
-    except HpcmodError:  # the checks of the image report the error
-        return ""
-
-
-def name_mpi(case: Case) -> str:
-    """Return the name of the MPI that programs use, from everything known about an image on a machine."""
-    own = case.image.mpi
-    if own is None:
-        return ""
-    if any((one.family, one.soname) == (own.family, own.soname) for one in case.host.mpis):
-        return HOST
-    if own.family == OPEN_MPI:
-        return OPEN_MPI_4 if own.has_orte else OPEN_MPI_5
-    return MPICH if own.family == MPICH_FAMILY else ""
 
 
 def _look(subject: str, image: Path, site: Site, environ: Mapping[str, str]) -> Finding:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from hpcmod import __version__
 from hpcmod.compat.values.mpi import HOST, MPICH, OPEN_MPI_4, OPEN_MPI_5
 from hpcmod.machine.gpus import read_gpu_targets
 from hpcmod.machine.values.site import Site
@@ -23,12 +24,13 @@ _DEVICES = ("sys/class/cxi", "dev/cxi0")
 _MPIS = (HOST, MPICH, OPEN_MPI_4, OPEN_MPI_5, "")
 
 
-def fingerprint(image: Path, site: Site, environ: Mapping[str, str], version: str, *, root: Path = Path("/")) -> str:
+def fingerprint(image: Path, site: Site, environ: Mapping[str, str], *, root: Path = Path("/")) -> str:
     """Return a digest of everything that a verdict depends on, without reading the image.
 
-    That is: the `version` of hpcmod; size and time of the image; the site profile; the binds that exist on this node,
-    each with its time; the loader's cache, drivers, GPUs and Slingshot devices of the host. A library that is replaced
-    deeper in a bound directory, without a new entry in the directory itself, does not change it.
+    That is: the version of hpcmod, which has the rules; size and time of the image; the site profile; the binds that
+    exist on this node, each with its time; the loader's cache, drivers, GPUs and Slingshot devices of the host. A
+    library that is replaced deeper in a bound directory, without a new entry in the directory itself, does not change
+    it.
 
     Raises
     ------
@@ -38,7 +40,7 @@ def fingerprint(image: Path, site: Site, environ: Mapping[str, str], version: st
     state = image.stat()
     kept = [one.bind for one in explain_binds(_all_binds(site), environ) if one.kept]
     parts = (
-        (version, os.uname().machine, state.st_size, state.st_mtime_ns),
+        (__version__, os.uname().machine, state.st_size, state.st_mtime_ns),
         site,
         [(bind.place, bind.source, _stamp(Path(bind.source))) for bind in kept],
         [_stamp(root / name) for name in _STAMPED],
@@ -69,24 +71,36 @@ def _read(path: Path) -> str:
         return ""
 
 
-def read_recorded_fit(installed: Installed, site: Site, environ: Mapping[str, str], version: str) -> Fit | None:
-    """Return the verdict that the installation of a module recorded; None if there is none that is still valid.
-
-    Parameters
-    ----------
-    version
-        The version of hpcmod that runs: another one may have other rules.
-    """
+def find_recorded(installed: Installed, site: Site, environ: Mapping[str, str]) -> Fit | None:
+    """Return the verdict that the installation of a module recorded; None if there is none that is still valid."""
     fit = installed.record.fit
     if not fit.fingerprint or fit.mpi not in _MPIS:
         return None
     try:
-        now = fingerprint(Path(installed.image.path), site, environ, version)
+        now = fingerprint(Path(installed.image.path), site, environ)
     except OSError:
         return None
     return fit if fit.fingerprint == now else None
 
 
-def explain_recorded(installed: Installed, fit: Fit) -> Iterator[str]:
-    """Yield a line for each recorded problem, as explain_module does."""
-    return (f"{installed.module}: {one}" for one in fit.problems)
+def find_image_mpi(installed: Installed, site: Site, environ: Mapping[str, str]) -> str:
+    """Return the MPI of an installed image, named as in hpcmod.compat.values.mpi; empty if it has none."""
+    if installed.record.fit.has_mpi is False:
+        return ""
+    fit = find_recorded(installed, site, environ)
+    if fit is not None:
+        return fit.mpi
+    from hpcmod.compat.compat import read_image_mpi  # importing this takes as long as reading the image
+
+    return read_image_mpi(Path(installed.image.path), site, environ)
+
+
+def explain_module(installed: Installed, site: Site, environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield a line for each problem of an installed module's image on this machine."""
+    fit = find_recorded(installed, site, environ)
+    problems: Iterable[str] = fit.problems if fit else ()
+    if fit is None and Path(installed.image.path).is_file():
+        from hpcmod.compat.compat import explain_image
+
+        problems = explain_image(Path(installed.image.path), site, environ)
+    return (f"{installed.module}: {problem}" for problem in problems)

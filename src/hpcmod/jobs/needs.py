@@ -39,7 +39,7 @@ def find_missing(request: JobRequest, installed: Installed | None) -> tuple[Faul
     start = Path(value_of(request.more, "chdir", "D") or ".")
     name = request.program[0] if is_command(request.program) else find_script(request.program)
     is_file = not is_command(request.program) or "/" in name
-    missing = [name] if is_file and name and not _is_on_host(name, start, request.binds) else []
+    missing = [name] if is_file and name and not _is_on_host(name, start, request.container.binds) else []
     image = _read_image(installed, missing) if installed and (missing or not is_file) else None
     data = [file for file in request.staging.data if "$" not in file and not (start / file).is_file()]
     return (

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from hpcmod import __version__
-from hpcmod.compat.recorded_fit import explain_recorded, fingerprint, read_recorded_fit
+from hpcmod.compat import recorded_fit
+from hpcmod.compat.recorded_fit import explain_module, find_recorded, fingerprint
 from hpcmod.compat.values.mpi import MPICH
 from hpcmod.machine.values.bind import Bind
 from hpcmod.machine.values.site import Network, Site, SiteBinds
@@ -38,7 +38,7 @@ def made(tmp_path: Path, **change: Any) -> Installed:
 
 def test_a_recorded_verdict_is_what_reading_the_image_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     installed = made(tmp_path)
-    fit = read_recorded_fit(installed, SITE, {}, __version__)
+    fit = find_recorded(installed, SITE, {})
     assert fit is not None and fit.mpi == MPICH
     site = tmp_path / "here.toml"
     site.write_text('name = "here"\n[network]\ninterfaces = ["hsn0"]\n')
@@ -46,7 +46,7 @@ def test_a_recorded_verdict_is_what_reading_the_image_finds(tmp_path: Path, monk
     monkeypatch.setenv("MODULEPATH", str(tmp_path / "modules"))
     told = hpcmod("job", "Torch/1", "--", "python", "-V")
     assert told.exit_code == 0, told.output
-    lines = list(explain_recorded(installed, fit))
+    lines = list(explain_module(installed, SITE, {}))
     assert len(lines) == 2
     assert [line for line in told.stderr.splitlines() if ": warn: " in line] == [f"hpcmod: {line}" for line in lines]
 
@@ -71,16 +71,16 @@ def test_after_a_change_a_recorded_verdict_no_longer_holds(
     installed = made(tmp_path)
     if change:
         change(installed)
-    assert read_recorded_fit(installed, site, environ, __version__) is None
+    assert find_recorded(installed, site, environ) is None
 
 
 def test_an_unknown_mpi_in_a_record_is_no_verdict(tmp_path: Path) -> None:
     installed = made(tmp_path)
     other = replace(installed.record, fit=replace(installed.record.fit, mpi="unknown"))
-    assert read_recorded_fit(replace(installed, record=other), SITE, {}, __version__) is None
+    assert find_recorded(replace(installed, record=other), SITE, {}) is None
 
 
-def test_changes_of_the_host_change_the_fingerprint(tmp_path: Path) -> None:
+def test_changes_of_the_host_change_the_fingerprint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     image, tree = tmp_path / "a.sif", tmp_path / "libraries"
     image.write_bytes(b"image")
     gpu = "sys/class/kfd/kfd/topology/nodes/1"
@@ -97,12 +97,13 @@ def test_changes_of_the_host_change_the_fingerprint(tmp_path: Path) -> None:
         lambda: (tree / "libfabric.so.1").write_bytes(b""),
         lambda: tree.rename(tmp_path / "elsewhere"),
     ]
-    seen = [fingerprint(image, site, {}, "1", root=tmp_path)]
-    assert seen == [fingerprint(image, site, {}, "1", root=tmp_path)]
+    seen = [fingerprint(image, site, {}, root=tmp_path)]
+    assert seen == [fingerprint(image, site, {}, root=tmp_path)]
     for step in steps:
         step()
-        seen.append(fingerprint(image, site, {}, "1", root=tmp_path))
-    seen.append(fingerprint(image, site, {}, "2", root=tmp_path))
+        seen.append(fingerprint(image, site, {}, root=tmp_path))
+    monkeypatch.setattr(recorded_fit, "__version__", "2")
+    seen.append(fingerprint(image, site, {}, root=tmp_path))
     assert len(set(seen)) == len(steps) + 2
 
 

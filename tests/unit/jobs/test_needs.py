@@ -8,7 +8,7 @@ import pytest
 
 from hpcmod.core.values.facts import PythonFacts
 from hpcmod.jobs.needs import find_missing, find_script
-from hpcmod.jobs.values.request import JobRequest, Staging
+from hpcmod.jobs.values.request import JobContainer, JobRequest, Staging
 from hpcmod.modules.installed import Installed, read_record
 from hpcmod.modules.values.install_record import OwnPackages
 from tests import corpus
@@ -87,7 +87,7 @@ def test_missing_programs_and_data_are_reported_with_the_nearest_names() -> None
     ],
 )
 def test_a_program_is_looked_for_where_the_job_shows_it(path: str, binds: tuple[str, ...]) -> None:
-    assert find_missing(JobRequest((path,), binds=binds), None) == ()
+    assert find_missing(JobRequest((path,), container=JobContainer(binds=binds)), None) == ()
 
 
 def test_a_program_is_looked_for_from_where_the_job_starts(here: Path) -> None:

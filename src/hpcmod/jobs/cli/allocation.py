@@ -4,68 +4,38 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-import click
-
-from hpcmod.core.cli.arguments import site_option
+from hpcmod.core.cli.flags import nested
 from hpcmod.core.cli.output import print_data, print_json, tell
 from hpcmod.core.errors import LackingError
 from hpcmod.core.process import call
 from hpcmod.core.text.quote import sh_word
+from hpcmod.jobs.cli.run_options import NODE_OPTIONS, SLURM_OPTIONS, SlurmFlags, with_options
 from hpcmod.jobs.queue import has_queue
 from hpcmod.jobs.values.allocation import Allocation, read_allocation
 from hpcmod.jobs.values.job import make_job
-from hpcmod.jobs.values.request import JobRequest, with_options
-from hpcmod.jobs.values.slurm import EXIT_VARIABLE, VARIABLES, check_scheduler, make_salloc
+from hpcmod.jobs.values.request import JobRequest, Ranks
+from hpcmod.jobs.values.slurm import EXIT_VARIABLE, check_scheduler, make_salloc, usual_options
 from hpcmod.machine.values.site import Site
 
 _REFUSED = 77  # exit status of a refused request; this command itself has no such status
-_NAMES = ("account", "qos", "time", "partition", "constraint")
+
+place_options = with_options(SLURM_OPTIONS, NODE_OPTIONS)
+"""Decorator that adds the options of PlaceFlags."""
 
 
 @dataclass(frozen=True)
 class PlaceFlags:
     """Options that say which nodes to request, with the names and meanings of `hpcmod job`."""
 
-    account: str
-    qos: str
-    time: str
-    partition: str
-    constraint: str
-    more: tuple[str, ...]
-    """Other options in sbatch's own words."""
+    slurm: SlurmFlags = field(metadata=nested(SlurmFlags))
     node_type: str
     gpus: int
     """Per node; -1: all."""
     site: str | None
-
-
-@dataclass(frozen=True)
-class AllocationFlags(PlaceFlags):
-    """Options that request nodes, with the names and meanings of `hpcmod job`."""
-
-    nodes: int | None
-    """None: all of the current allocation, or one in a new one."""
-
-
-def place_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that say which nodes to request."""
-    for option in (
-        site_option,
-        click.option("--gpus", default=-1, help="GPUs per node (default: all)."),
-        click.option("--node-type", default="", help="Node type, as named in the site profile."),
-        click.option("--sbatch", "more", multiple=True, help="Any other sbatch option, e.g. --sbatch=--mem=0."),
-        click.option("-C", "--constraint", default="", help="Features that the nodes must have."),
-        click.option("-p", "--partition", default="", help="Partition (default: the first with such nodes)."),
-        click.option("-t", "--time", default="", help="Time limit, as HH:MM:SS or in minutes."),
-        click.option("-q", "--qos", default="", help="Quality of service."),
-        click.option("-A", "--account", default="", help="Slurm account."),
-    ):
-        command = option(command)
-    return command
 
 
 @dataclass(frozen=True)
@@ -97,7 +67,9 @@ def find_allocation(site: Site) -> Allocation | None:
     return read_allocation(os.environ)
 
 
-def make_allocation(flags: AllocationFlags, site: Site, *, minutes: int, ranks_per_node: int = 0) -> tuple[str, ...]:
+def make_allocation(
+    flags: PlaceFlags, site: Site, *, nodes: int, minutes: int, ranks_per_node: int = 0
+) -> tuple[str, ...]:
     """Return the command that requests the nodes and runs a command in them.
 
     Parameters
@@ -112,18 +84,16 @@ def make_allocation(flags: AllocationFlags, site: Site, *, minutes: int, ranks_p
     BadInputError
         If the request does not fit the machine.
     """
-    given = {"time": str(minutes), **{key: getattr(flags, key) for key in _NAMES if getattr(flags, key)}}
-    variables = {key: os.environ.get(variable, "") for key, variable in VARIABLES.items() if key != "time"}
+    options = {**usual_options(os.environ), "time": str(minutes), **flags.slurm.named}
     request = JobRequest(
         program=("hpcmod",),
-        nodes=flags.nodes or 1,
-        ranks_per_node=ranks_per_node,
-        gpus=flags.gpus,
+        nodes=nodes,
         node_type=flags.node_type,
-        options=tuple(given.items()),
-        more=flags.more,
+        ranks=Ranks(per_node=ranks_per_node, gpus=flags.gpus),
+        options=tuple(options.items()),
+        more=flags.slurm.more,
     )
-    return make_salloc(make_job(with_options(request, variables), site).directives)
+    return make_salloc(make_job(request, site).directives)
 
 
 def run_again(command: Sequence[str]) -> int:

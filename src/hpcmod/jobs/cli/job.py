@@ -5,24 +5,29 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from hpcmod import __version__
 from hpcmod.catalogue.cli.containers import complete_container, look_around, name_variant
 from hpcmod.core.cli.arguments import complete_file
 from hpcmod.core.cli.flags import with_flags
 from hpcmod.core.cli.output import json_option, print_data, print_json, tell
 from hpcmod.core.errors import BadInputError, NotFoundError
-from hpcmod.jobs.cli.options import JobFlags, make_request, of_a_job
-from hpcmod.jobs.cli.run_options import CommandOfProgram, find_own_mpi, of_a_run, runtime_name
+from hpcmod.jobs.cli.options import JOB_OPTIONS, JobFlags, make_request
+from hpcmod.jobs.cli.run_options import (
+    RUN_OPTIONS,
+    SLURM_OPTIONS,
+    CommandOfProgram,
+    find_own_mpi,
+    make_container,
+    with_options,
+)
 from hpcmod.jobs.cli.script import RepeatedScript, WrittenScript, save_script
-from hpcmod.jobs.entry import entry_for
 from hpcmod.jobs.values.job import JobPlan, make_job
-from hpcmod.jobs.values.request import JobImage, JobRequest, with_options
-from hpcmod.jobs.values.slurm import VARIABLES, check_scheduler, make_salloc, value_of
+from hpcmod.jobs.values.request import JobRequest
+from hpcmod.jobs.values.slurm import check_scheduler, make_salloc, usual_options, value_of
 from hpcmod.machine import machine
 from hpcmod.machine.gpus import find_gpu_targets
 from hpcmod.machine.values.site import Site
@@ -35,9 +40,8 @@ from hpcmod.modules.values.install_record import NO_RECORD
 @click.command(cls=CommandOfProgram, context_settings={"allow_interspersed_args": True})
 @click.argument("module", metavar="[NAME[/VERSION]]", required=False, default="", shell_complete=complete_container)
 @click.argument("program", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_file)
-@of_a_job
+@with_options(JOB_OPTIONS, SLURM_OPTIONS, RUN_OPTIONS)
 @json_option(WrittenScript, RepeatedScript)
-@of_a_run
 @with_flags(JobFlags)
 def job(flags: JobFlags) -> None:
     """Write a batch script for this machine and submit it.
@@ -54,17 +58,17 @@ def job(flags: JobFlags) -> None:
       hpcmod job --rerun train.sh --submit
     """
     profile = machine.find_machine(None, os.environ, flag=flags.site).site
-    if flags.rerun:
+    if flags.output.rerun:
         check_scheduler(profile)
         from hpcmod.jobs.cli.rerun import rerun_job
 
         rerun_job(flags)
         return
     prepared = prepare_job(flags, profile)
-    if flags.salloc:
-        _allocate(prepared.request, prepared.site, submit=flags.submit)
+    if flags.output.salloc:
+        _allocate(prepared.request, prepared.site, submit=flags.output.submit)
         return
-    _print(write_job(prepared, flags), as_json=flags.as_json)
+    _print(write_job(prepared, flags), as_json=flags.output.as_json)
 
 
 @dataclass(frozen=True)
@@ -107,20 +111,15 @@ def prepare_job(flags: JobFlags, profile: Site) -> PreparedJob:
     loading, installed = find_module(flags.module, profile, chosen=flags.site is not None, elsewhere=elsewhere)
     _check_module(loading.name, flags)
     profile = site_of(installed.record if installed else NO_RECORD, profile, os.environ, asked=flags.site, tell=tell)
-    program = flags.program or (("python",) if flags.salloc else ())
+    program = flags.program or (("python",) if flags.output.salloc else ())
     image = _find_image(installed)
-    known = JobImage(
-        mpi=_image_mpi(installed, profile),
-        has_bash=installed is None or installed.has_bash,
-        entry=entry_for(image, profile),
-    )
-    request = make_request(replace(flags, program=program), loading, known, runtime=runtime_name())
-    variables = {name: os.environ.get(variable, "") for name, variable in VARIABLES.items()}
-    request = with_options(request, variables)
-    if flags.stage:
+    container = make_container(image, profile, _find_mpi(installed, profile))
+    container = container._replace(has_bash=installed is None or installed.has_bash)
+    request = make_request(flags, program, loading, container, usual_options(os.environ))
+    if flags.run.stage:
         from hpcmod.jobs.cli.staging import with_staging
 
-        request = with_staging(request, flags, profile, image)
+        request = with_staging(request, flags.run.stage, profile, image)
     return PreparedJob(request, profile, installed, elsewhere)
 
 
@@ -130,21 +129,11 @@ def _find_image(installed: Installed | None) -> Path | None:
     return image if image and image.is_file() else None
 
 
-def _image_mpi(installed: Installed | None, site: Site) -> str:
+def _find_mpi(installed: Installed | None, site: Site) -> str:
     """Return the MPI that users added, else the image's; empty if there is none or nothing is installed here."""
-    if installed is None:
-        return ""
-    own = find_own_mpi(installed.record)
-    if own or installed.record.fit.has_mpi is False:
-        return own
-    from hpcmod.compat import read_recorded_fit
-
-    fit = read_recorded_fit(installed, site, os.environ, __version__)
-    if fit is not None:  # else an import follows that takes as long as reading the image
-        return fit.mpi
     from hpcmod.compat import find_image_mpi
 
-    return find_image_mpi(installed, site, os.environ)
+    return (find_own_mpi(installed.record) or find_image_mpi(installed, site, os.environ)) if installed else ""
 
 
 def _check_module(module: str, flags: JobFlags) -> None:
@@ -152,7 +141,7 @@ def _check_module(module: str, flags: JobFlags) -> None:
         raise BadInputError(
             f"no module given: {module} is in its place", f"hpcmod job NAME[/VERSION] ... -- {module} ARGUMENTS"
         )
-    if not module and not flags.salloc:  # an allocation may be for anything, e.g. to build an image
+    if not module and not flags.output.salloc:  # an allocation may be for anything, e.g. to build an image
         raise BadInputError("no module given", "hpcmod job NAME[/VERSION] ... -- train.py ARGUMENTS")
 
 
@@ -175,15 +164,17 @@ def write_job(job: PreparedJob, flags: JobFlags) -> JobScript:
     tested = "" if job.elsewhere else test_script(text, must=submit)
     missing = () if job.elsewhere else find_missing(request, installed)
     if missing and submit and flags.site is None:
-        raise NotFoundError("\n".join(found for found, _ in missing), missing[0][1])
-    path = None if flags.dry_run else save_script(text, flags.script or (Path(f"{plan.name}.sh") if submit else None))
+        raise NotFoundError("\n".join(fault for fault, _ in missing), missing[0][1])
+    path = None
+    if not flags.output.dry_run:
+        path = save_script(text, flags.output.script or (Path(f"{plan.name}.sh") if submit else None))
     number = submit_script(path) if submit and path else ""
-    unfit = () if job.elsewhere or installed is None else _explain_module(installed, site)
-    variant = () if job.elsewhere or installed is None else _name_variant(installed, site)
-    unsaid = () if job.elsewhere else _explain_output(request)
-    lacking = (f"{found}. {cure}" for found, cure in missing)
-    for note in (*plan.notes, *filter(None, [tested]), *lacking, *unsaid, *unfit, *variant):
-        tell(f"{note}")
+    notes = [*plan.notes, *filter(None, [tested]), *(f"{fault}. {cure}" for fault, cure in missing)]
+    if not job.elsewhere:
+        notes += _explain_output(request)
+        notes += _explain_module(installed, site) if installed else ()
+    for note in notes:
+        tell(note)
     return JobScript(text, plan, path, number, tested)
 
 
@@ -197,18 +188,10 @@ def _print(job: JobScript, *, as_json: bool) -> None:
 
 
 def _explain_module(installed: Installed, site: Site) -> Iterator[str]:
-    from hpcmod.compat import explain_recorded, read_recorded_fit
-
-    fit = read_recorded_fit(installed, site, os.environ, __version__)
-    if fit is not None:
-        return explain_recorded(installed, fit)
+    """Yield what does not fit this machine, and the published variant for its GPUs if the image is for others."""
     from hpcmod.compat import explain_module
 
-    return explain_module(installed, site, os.environ)
-
-
-def _name_variant(installed: Installed, site: Site) -> Iterator[str]:
-    """Yield the published variant for the GPUs of this machine, if the image of a module is for others."""
+    yield from explain_module(installed, site, os.environ)
     targets = installed.record.fit.targets
     if runs_on(targets, find_gpu_targets(site)) is False:  # else the catalogues need not be read
         yield from filter(None, [name_variant(look_around(None, profile=site), installed.module, targets)])

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import click
 
-from hpcmod.core.cli.flags import with_flags
+from hpcmod.core.cli.flags import nested, with_flags
 from hpcmod.core.cli.output import print_data, tell
 from hpcmod.core.errors import BadInputError, LackingError, NotFoundError
 from hpcmod.core.process import become
 from hpcmod.core.text.quote import sh_word
-from hpcmod.jobs.cli.run_options import CommandOfProgram, RunFlags, find_own_mpi, of_a_run, runtime_name
-from hpcmod.jobs.entry import entry_for
+from hpcmod.jobs.cli.options import make_ranks
+from hpcmod.jobs.cli.run_options import (
+    RUN_OPTIONS,
+    CommandOfProgram,
+    RunFlags,
+    find_own_mpi,
+    make_container,
+    with_options,
+)
 from hpcmod.jobs.values.allocation import Allocation, read_allocation
-from hpcmod.jobs.values.layout import make_layout
-from hpcmod.jobs.values.request import JobImage, JobRequest, check_request
+from hpcmod.jobs.values.inside import fit_allocation, make_inner_step
+from hpcmod.jobs.values.request import JobRequest, check_request
 from hpcmod.jobs.values.review import review_job
 from hpcmod.jobs.values.slurm import check_scheduler, step_in_job
-from hpcmod.jobs.values.step import Step, make_step
+from hpcmod.jobs.values.step import Step
 from hpcmod.machine import machine
 from hpcmod.machine.values.site import Site
 from hpcmod.modules.installed import find_installed, module_trees, read_record
@@ -28,9 +35,11 @@ from hpcmod.modules.own_site import site_of
 
 
 @dataclass(frozen=True)
-class LaunchFlags(RunFlags):
+class LaunchFlags:
     """Arguments and options of `hpcmod launch`."""
 
+    run: RunFlags = field(metadata=nested(RunFlags))
+    site: str | None
     program: tuple[str, ...]
     dry_run: bool
 
@@ -38,7 +47,7 @@ class LaunchFlags(RunFlags):
 @click.command(cls=CommandOfProgram)
 @click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option("--dry-run", is_flag=True, help="Print the srun command; run nothing.")
-@of_a_run
+@with_options(RUN_OPTIONS)
 @with_flags(LaunchFlags)
 def launch(flags: LaunchFlags) -> None:
     """Run a program in your current Slurm allocation.
@@ -63,7 +72,7 @@ def launch(flags: LaunchFlags) -> None:
     step = _make_step(request, site, allocation)
     if not image and not flags.dry_run:
         raise NotFoundError("SIF is not set: no container module is loaded", "module load NAME/VERSION")
-    if flags.stage:
+    if flags.run.stage:
         image = _stage(flags, request, site, image)
     if flags.dry_run:
         print_data(render_step(step))
@@ -93,7 +102,7 @@ def _stage(flags: LaunchFlags, request: JobRequest, site: Site, image: str) -> s
     """Stage the image as the options ask for, say why, and return its path; a dry run stages nothing."""
     from hpcmod.jobs.cli.staging import stage_image, with_staging
 
-    request = with_staging(request, flags, site, Path(image) if image else None)
+    request = with_staging(request, flags.run.stage or "off", site, Path(image) if image else None)
     for line in request.staging.why:
         tell(line)
     return stage_image(request, site, Path(image)) if request.staging.place and not flags.dry_run else image
@@ -113,52 +122,25 @@ def _find_allocation(site: Site) -> Allocation:
 def _make_request(flags: LaunchFlags, site: Site, allocation: Allocation, image: str, *, own_mpi: str) -> JobRequest:
     from hpcmod.compat import read_image_mpi
 
-    partition = allocation.partition
-    gpus = _gpus_of_allocation(allocation, site) if flags.gpus < 0 else flags.gpus
-    return JobRequest(
+    sif = Path(image) if image else None
+    mpi = own_mpi or (read_image_mpi(sif, site, os.environ) if sif else "")
+    request = JobRequest(
         program=flags.program,
-        nodes=allocation.nodes,
-        ranks_per_node=flags.ranks_per_node or (0 if gpus else _tasks_of_allocation(allocation)),
-        gpus=gpus,
-        cpus=-1 if partition in site.job.exclusive else 0,
-        node_type=flags.node_type,
-        launcher=flags.launcher or "",
-        options=(("partition", partition),) if partition else (),
-        binds=flags.binds,
-        mpi=flags.mpi,
-        image=JobImage(
-            mpi=own_mpi or (read_image_mpi(Path(image), site, os.environ) if image else ""),
-            entry=entry_for(Path(image) if image else None, site),
-        ),
-        start=flags.start or "",
-        runtime=runtime_name(),
+        container=make_container(sif, site, mpi)._replace(binds=flags.run.binds),
+        node_type=flags.run.node_type,
+        ranks=make_ranks(flags.run),
     )
+    return fit_allocation(request, allocation, site)
 
 
 def _make_step(request: JobRequest, site: Site, allocation: Allocation) -> Step:
     """Return the step of a request in the current allocation, and report what looks wrong."""
     check_request(request)
-    layout = make_layout(request, site)
-    if allocation.cpus:  # of each node; the number of tasks may differ from the allocation's
-        layout = layout._replace(cpus=allocation.cpus // layout.tasks)
-    step = make_step(request, site, layout)
+    layout, step, ranks = make_inner_step(request, allocation, site)
     for note in review_job(request, site, layout):
         tell(note)
     if allocation.in_task:  # that step holds all resources, so another would wait forever
         tell(f"inside an {step.command[0]} step: the new step shares its CPUs and GPUs.")
-    tasks = request.nodes * layout.tasks
-    if allocation.in_task or allocation.tasks not in (0, tasks):
-        step = replace(step, command=step_in_job(step.command, tasks=tasks, overlap=allocation.in_task))
+    if allocation.in_task or allocation.tasks not in (0, ranks):
+        step = replace(step, command=step_in_job(step.command, tasks=ranks, overlap=allocation.in_task))
     return step
-
-
-def _gpus_of_allocation(allocation: Allocation, site: Site) -> int:
-    """Return the number of GPUs per node of the allocation; -1 means as many as the profile says."""
-    unsaid = -1 if any(node.gpus for node in site.nodes.types) else 0
-    return allocation.gpus or unsaid
-
-
-def _tasks_of_allocation(allocation: Allocation) -> int:
-    """Return the tasks per node of the allocation; 0 if there is one, or if they are not distributed evenly."""
-    tasks, left = divmod(allocation.tasks, max(allocation.nodes, 1))
-    return tasks if tasks > 1 and not left else 0

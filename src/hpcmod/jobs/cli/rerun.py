@@ -8,15 +8,13 @@ from pathlib import Path
 from hpcmod.core.cli.output import print_data, print_json, tell
 from hpcmod.core.errors import BadInputError, NotFoundError, VerificationError
 from hpcmod.core.fs.reading import UnusableFileError, read_text
-from hpcmod.jobs.cli.options import JobFlags, named_options
-from hpcmod.jobs.cli.script import MARK, RepeatedScript, save_script
+from hpcmod.jobs.cli.options import JobFlags
+from hpcmod.jobs.cli.script import LARGEST, MARK, RepeatedScript, save_script
 from hpcmod.jobs.queue import read_script_of_job, submit_script, test_script
 from hpcmod.jobs.values.slurm import spell_options
 from hpcmod.jobs.values.written import WrittenJob, read_written_job
 from hpcmod.machine.module_tool import find_modulefile
 from hpcmod.modules.installed import Installed, find_in_tree
-
-_LARGEST_SCRIPT = 4 << 20  # bytes; Slurm's default limit
 
 
 def rerun_job(flags: JobFlags) -> None:
@@ -31,18 +29,18 @@ def rerun_job(flags: JobFlags) -> None:
     VerificationError
         If its module has a different image now.
     """
-    text = flags.rerun
+    text, output = flags.output.rerun, flags.output
     script, origin = _read_script(text)
     written = read_written_job(script)
     if MARK not in script or not written.module:
         raise BadInputError(f"{origin} was not written by `hpcmod job`", f"Submit it yourself: sbatch {origin}")
     installed = _check_module(written, origin)
-    options = [*spell_options(dict(named_options(flags))), *flags.more]
+    options = [*spell_options(flags.named), *flags.slurm.more]
     submit = flags.submits
     tested = test_script(script, must=submit, options=options)
     default = Path(f"{written.name or 'rerun'}.sh") if submit else None
     same = Path(text) if Path(text).is_file() else None
-    path = None if flags.dry_run else flags.script or same or default
+    path = None if output.dry_run else output.script or same or default
     if path and path != same:
         save_script(script, path)
     number = submit_script(path, options) if submit and path else ""
@@ -50,7 +48,7 @@ def rerun_job(flags: JobFlags) -> None:
         tell(f"{written.module} has the image that the job was written for: sha256 {written.sha256 or 'not recorded'}")
     if tested:
         tell(tested)
-    if flags.as_json:
+    if output.as_json:
         print_json(RepeatedScript(path, number or None, tested or None, script))
     else:
         print_data(number or script, nl=bool(number))
@@ -60,7 +58,7 @@ def _read_script(text: str) -> tuple[str, str]:
     """Return a batch script, from a file or from a job that Slurm remembers, and a name for it in messages."""
     if not text.isdigit():
         try:
-            return read_text(text, _LARGEST_SCRIPT), text
+            return read_text(text, LARGEST), text
         except FileNotFoundError as err:
             raise NotFoundError(f"{text}: no such batch script", "Give a file or a job ID.") from err
         except UnusableFileError as err:

@@ -1,19 +1,22 @@
-"""Options that `hpcmod job` and `hpcmod launch` share, and how both print theirs."""
+"""Options that several commands of jobs share, and how they print theirs."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
 from hpcmod.core.cli.arguments import site_option
 from hpcmod.core.cli.output import tell
 from hpcmod.core.registry import offered
+from hpcmod.core.values.facts import COMMAND
+from hpcmod.jobs.values.request import JobContainer
 from hpcmod.jobs.values.step import STARTS
-from hpcmod.machine.values.site import LAUNCHERS, RAY, STAGE_PLACES
+from hpcmod.machine.values.site import LAUNCHERS, RAY, STAGE_PLACES, Site
 from hpcmod.modules.runtime import find_runtime
 from hpcmod.modules.values.install_record import InstallRecord
 
@@ -29,12 +32,32 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 }
 """Headings of the help page, each with the names of its options; the others come last."""
 
+Option = Callable[[Callable[..., None]], Callable[..., None]]
+"""A decorator that adds an option to a command."""
+
+
+@dataclass(frozen=True)
+class SlurmFlags:
+    """Options of sbatch, with its names and meanings."""
+
+    account: str
+    qos: str
+    time: str
+    partition: str
+    constraint: str
+    more: tuple[str, ...]
+    """Other options in sbatch's own words."""
+
+    @property
+    def named(self) -> dict[str, str]:
+        """Return the options that were given, by long name, but for `more`."""
+        return {name: value for name, value in vars(self).items() if value and name != "more"}
+
 
 @dataclass(frozen=True)
 class RunFlags:
     """Options that `hpcmod job` and `hpcmod launch` share."""
 
-    site: str | None
     node_type: str
     launcher: str | None
     ranks_per_node: int
@@ -80,6 +103,17 @@ class CommandOfProgram(click.Command):
                     formatter.write_dl(shown)
 
 
+def with_options(*groups: Sequence[Option]) -> Callable[[Callable[..., None]], Any]:
+    """Return a decorator that adds options to a command; the help shows them in this order."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        for option in reversed([option for group in groups for option in group]):
+            command = option(command)
+        return command
+
+    return decorate
+
+
 mpi_option = click.option(
     "--mpi",
     default="",
@@ -89,32 +123,43 @@ mpi_option = click.option(
 )
 """The option of every command that starts ranks which may use MPI."""
 
+SLURM_OPTIONS: Sequence[Option] = (
+    click.option("-A", "--account", default="", help="Slurm account."),
+    click.option("-q", "--qos", default="", help="Quality of service."),
+    click.option("-t", "--time", default="", help="Time limit, as HH:MM:SS or in minutes."),
+    click.option("-p", "--partition", default="", help="Partition (default: the first with such nodes)."),
+    click.option("-C", "--constraint", default="", help="Features that the nodes must have."),
+    click.option("--sbatch", "more", multiple=True, help="Any other sbatch option, e.g. --sbatch=--mem=0."),
+)
+"""The options of SlurmFlags."""
 
-def of_a_run(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that `hpcmod job` and `hpcmod launch` share."""
-    for option in (
-        site_option,
-        click.option("--node-type", default="", help="Node type, as named in the site profile."),
-        click.option(
-            "--launcher",
-            default=None,
-            type=click.Choice((*LAUNCHERS, RAY)),
-            help="Launcher that starts the ranks; ray: a Ray cluster for one program.",
-        ),
-        click.option("--ranks-per-node", default=0, help="Ranks per node (default: one per GPU)."),
-        mpi_option,
-        click.option("--gpus", default=-1, help="GPUs per node (default: all)."),
-        click.option("-B", "--bind", "binds", multiple=True, help="Additional bind path."),
-        click.option(
-            "--stage",
-            default=None,
-            type=click.Choice((*STAGE_PLACES, "auto", "off")),
-            help="Copy the image to a disk or the memory of each node; auto: if that is faster (default: off).",
-        ),
-        click.option("--start", default=None, type=click.Choice(STARTS), help="Containers (default: one-per-rank)."),
-    ):  # fmt: skip
-        command = option(command)
-    return command
+NODE_OPTIONS: Sequence[Option] = (
+    click.option("--node-type", default="", help="Node type, as named in the site profile."),
+    click.option("--gpus", default=-1, help="GPUs per node (default: all)."),
+    site_option,
+)
+"""Options of every command that chooses nodes."""
+
+RUN_OPTIONS: Sequence[Option] = (
+    click.option("--start", default=None, type=click.Choice(STARTS), help="Containers (default: one-per-rank)."),
+    click.option(
+        "--stage",
+        default=None,
+        type=click.Choice((*STAGE_PLACES, "auto", "off")),
+        help="Copy the image to a disk or the memory of each node; auto: if that is faster (default: off).",
+    ),
+    click.option("-B", "--bind", "binds", multiple=True, help="Additional bind path."),
+    mpi_option,
+    click.option("--ranks-per-node", default=0, help="Ranks per node (default: one per GPU)."),
+    click.option(
+        "--launcher",
+        default=None,
+        type=click.Choice((*LAUNCHERS, RAY)),
+        help="Launcher that starts the ranks; ray: a Ray cluster for one program.",
+    ),
+    *NODE_OPTIONS,
+)
+"""The options of RunFlags, and --site."""
 
 
 def find_own_mpi(record: InstallRecord) -> str:
@@ -122,6 +167,12 @@ def find_own_mpi(record: InstallRecord) -> str:
     return next(filter(None, (find(record, os.environ) for find in offered("mpis"))), "")
 
 
-def runtime_name() -> str:
-    """Return the container runtime of this machine; if missing, `singularity`, which both runtimes answer to."""
-    return Path(find_runtime(os.environ) or "singularity").name
+def make_container(image: Path | None, site: Site, mpi: str) -> JobContainer:
+    """Return how a job starts the container of an image, None if that is not known here, whose programs use an MPI."""
+    entry = COMMAND
+    if image and site.launcher.verb == "run":
+        from hpcmod.images import find_entry  # what reads images takes time to import
+
+        entry = find_entry(image)
+    runtime = Path(find_runtime(os.environ) or "singularity").name  # both runtimes answer to this name
+    return JobContainer(runtime, mpi=mpi, entry=entry)

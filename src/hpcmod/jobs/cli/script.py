@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 MARK = "Written by `hpcmod job`"
 """Text in the first comment of every batch script that hpcmod writes."""
 
-_LARGEST = 4 << 20  # maximum size of a batch script in bytes; Slurm's default limit
+LARGEST = 4 << 20
+"""Maximum size of a batch script in bytes; Slurm's default limit."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,6 @@ def save_script(text: str, path: Path | None) -> Path | None:
 
 def _written(path: Path) -> str:
     try:
-        return read_text(path, _LARGEST, errors="replace")
+        return read_text(path, LARGEST, errors="replace")
     except UnusableFileError as err:
         raise BadInputError(f"{path}: {err.strerror}", "Choose another file: -o FILE") from err

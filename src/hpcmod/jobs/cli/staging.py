@@ -12,7 +12,6 @@ from hpcmod.core.errors import BadInputError, NotFoundError
 from hpcmod.core.fs.mounts import find_file_system
 from hpcmod.core.fs.striping import find_stripes
 from hpcmod.core.process import run
-from hpcmod.jobs.cli.run_options import RunFlags
 from hpcmod.jobs.values.allocation import read_place
 from hpcmod.jobs.values.layout import make_layout
 from hpcmod.jobs.values.request import JobRequest
@@ -23,11 +22,13 @@ _MEMORY_PART = 4
 """An image may take one part in this many of a job's memory."""
 
 
-def with_staging(request: JobRequest, flags: RunFlags, site: Site, image: Path | None) -> JobRequest:
-    """Return a request with the staging that the options ask for; with `--stage auto`, as estimates say.
+def with_staging(request: JobRequest, stage: str, site: Site, image: Path | None) -> JobRequest:
+    """Return a request with the staging that was asked for; with `auto`, as estimates say.
 
     Parameters
     ----------
+    stage
+        One of STAGE_PLACES, auto or off.
     image
         The image of the module; None if it is not known here.
 
@@ -36,15 +37,15 @@ def with_staging(request: JobRequest, flags: RunFlags, site: Site, image: Path |
     BadInputError
         If the machine has no such storage on its nodes.
     """
-    if flags.stage in (None, "off"):
+    if stage == "off":
         return request
-    places = [place.name for place in site.stage_places if flags.stage in ("auto", place.name)]
+    places = [place.name for place in site.stage_places if stage in ("auto", place.name)]
     if not places:
         known = ", ".join(place.name for place in site.stage_places) or "none"
-        where = "in its profile" if flags.stage == "auto" else flags.stage
+        where = "in its profile" if stage == "auto" else stage
         raise BadInputError(f"{site.name} has no staging place {where}", f"Available: {known}.")
-    if flags.stage != "auto":
-        return replace(request, staging=request.staging._replace(place=flags.stage))
+    if stage != "auto":
+        return replace(request, staging=request.staging._replace(place=stage))
     places.sort(key=STAGE_PLACES.index)  # a disk first: files in memory take memory from the job
     decision = decide_staging(_find_facts(request, site, image, places))
     return replace(request, staging=request.staging._replace(place=decision.place, why=decision.lines))

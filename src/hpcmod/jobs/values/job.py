@@ -180,10 +180,12 @@ def _make_notes(request: JobRequest, site: Site) -> Iterator[str]:
         yield "Staging rarely pays off on one node: it reads the complete image; a run without it reads only parts."
     if request.report and is_command(request.program):
         yield f"{request.program[0]} is not Python: --report measures only what is before the ranks."
-    if site.launcher.verb == "run" and request.image.entry != COMMAND:
+    if site.launcher.verb == "run" and request.container.entry != COMMAND:
         yield f"{site.name} starts images by their run script, but that of this image starts no programs: exec instead."
-    wrong = explain_mpi(request.image.mpi, site.launcher, choose_mpi(request.image.mpi, site.launcher, request.mpi))
-    if wrong and not request.mpi:
+    wrong = explain_mpi(
+        request.container.mpi, site.launcher, choose_mpi(request.container.mpi, site.launcher, request.ranks.mpi)
+    )
+    if wrong and not request.ranks.mpi:
         yield wrong
     if request.proxy and not site.proxies:
         yield f"--proxy has no effect: the profile of {site.name} has no [proxy]."

@@ -41,8 +41,8 @@ def make_layout(request: JobRequest, site: Site) -> Layout:
     node = _find_node(request, site)
     gpus = _count_gpus(request, site, node)
     launcher = _choose_launcher(request, site, gpus)
-    tasks = 1 if launcher != BY_TASKS else request.ranks_per_node or gpus or 1
-    cpus = _count_cpus(node, gpus, tasks, site.launcher.cpus_per_gpu) if request.cpus < 0 else request.cpus
+    tasks = 1 if launcher != BY_TASKS else request.ranks.per_node or gpus or 1
+    cpus = _count_cpus(node, gpus, tasks, site.launcher.cpus_per_gpu) if request.ranks.cpus < 0 else request.ranks.cpus
     whole = gpus == node.gpus and (
         choose_partition(request, site, node) in site.job.exclusive
         or "--exclusive" in (*site.job.lines, *request.more)
@@ -54,9 +54,9 @@ def make_layout(request: JobRequest, site: Site) -> Layout:
 
 def _count_gpus(request: JobRequest, site: Site, node: NodeType) -> int:
     """Return the GPUs per node of a job."""
-    gpus = node.gpus if request.gpus < 0 else request.gpus
+    gpus = node.gpus if request.ranks.gpus < 0 else request.ranks.gpus
     others = [f"--node-type {each.name}" for each in site.nodes.types if each.gpus]
-    if request.gpus < 0 and site.gpu.vendor and not others and not request.node_type:
+    if request.ranks.gpus < 0 and site.gpu.vendor and not others and not request.node_type:
         raise BadInputError(
             f"the profile of {site.name} does not say how many GPUs a node has",
             "Give the number of GPUs per node: --gpus 4 (--gpus 0 for none), or write a profile with [nodes].",
@@ -90,13 +90,13 @@ def _find_node(request: JobRequest, site: Site) -> NodeType:
 
 
 def _choose_launcher(request: JobRequest, site: Site, gpus: int) -> str:
-    by_tasks = is_command(request.program) or not request.image.has_bash or not (gpus or request.ranks_per_node)
-    launcher = request.launcher or (BY_TASKS if by_tasks else site.launcher.kind)
+    by_tasks = is_command(request.program) or not request.container.has_bash or not (gpus or request.ranks.per_node)
+    launcher = request.ranks.launcher or (BY_TASKS if by_tasks else site.launcher.kind)
     reason = dict(site.launcher.refused).get(launcher)
     if reason:
         others = [name for name in LAUNCHERS if name not in dict(site.launcher.refused)]
         raise BadInputError(f"{launcher} must not be used: {reason}", f"Use one of {', '.join(others)}.")
-    if launcher == RAY and request.ranks_per_node:
+    if launcher == RAY and request.ranks.per_node:
         raise BadInputError(
             f"--ranks-per-node counts ranks, and {RAY} starts one program, whose tasks ask for CPUs and GPUs",
             "Leave out --ranks-per-node.",
@@ -125,5 +125,5 @@ def choose_partition(request: JobRequest, site: Site, node: NodeType) -> str:
 
     For part of a node, prefer a shared partition: elsewhere the full node is charged.
     """
-    shared = [name for name in node.partitions if name not in site.job.exclusive and 0 < request.gpus < node.gpus]
+    shared = [name for name in node.partitions if name not in site.job.exclusive and 0 < request.ranks.gpus < node.gpus]
     return request.option("partition") or next(iter([*shared, *node.partitions]), "")

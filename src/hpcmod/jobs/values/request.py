@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from hpcmod.core.errors import BadInputError
@@ -12,9 +11,6 @@ from hpcmod.core.values.facts import COMMAND
 from hpcmod.core.values.text import check_plain
 from hpcmod.jobs.values.requeue import Requeue
 from hpcmod.machine.values.site import LAUNCHERS
-
-OPTIONS = ("job-name", "account", "qos", "time", "partition", "constraint")
-"""The options of sbatch that `hpcmod job` has, by their long name; all others come as `more`."""
 
 CHECKS = ("stop", "resubmit")
 """What a job does if one of its nodes should not be used: end, or end and submit itself again without the node."""
@@ -60,15 +56,32 @@ class JobModule:
     """Directory of the container runtime, if it is not a system directory."""
 
 
-class JobImage(NamedTuple):
-    """What is known of the image in which a job runs."""
+class JobContainer(NamedTuple):
+    """How a job's container is started, and what is known of its image."""
 
+    runtime: str = "singularity"
+    binds: tuple[str, ...] = ()
     mpi: str = ""
     """The MPI of its programs, as named in hpcmod.compat.values.mpi; empty: not known, or none."""
     has_bash: bool = True
     """Whether it has bash; without it, no run script can run in it."""
     entry: str = COMMAND
     """What its run script does with a command line, as `ImageFacts.entry`."""
+
+
+class Ranks(NamedTuple):
+    """How many ranks a job has on each node, and how they start; 0, -1 and empty mean what fits the machine."""
+
+    per_node: int = 0
+    gpus: int = -1
+    """GPUs per node; -1: all that the node type has."""
+    cpus: int = -1
+    """CPUs per task; -1: an equal share of the usable cores; 0: left to Slurm."""
+    launcher: str = ""
+    mpi: str = ""
+    """How tasks and the image's MPI connect; empty: whatever the image's MPI needs."""
+    start: str = ""
+    """How containers start, one of hpcmod.jobs.values.step.STARTS; empty: one per rank."""
 
 
 class Staging(NamedTuple):
@@ -84,40 +97,29 @@ class Staging(NamedTuple):
 
 @dataclass(frozen=True)
 class JobRequest:
-    """A user's request; 0 and empty values mean what fits the machine."""
+    """A user's request; empty values mean what fits the machine."""
 
     program: tuple[str, ...]
     """A Python file and its arguments, after any options of Python; or a command in the image."""
     module: JobModule = JobModule("")
+    container: JobContainer = JobContainer()  # noqa: RUF009 - a named tuple never changes
     nodes: int = 1
-    ranks_per_node: int = 0
-    gpus: int = -1
-    """GPUs per node; -1: all that the node type has."""
-    cpus: int = -1
-    """CPUs per task; -1: an equal share of the usable cores; 0: left to Slurm."""
     node_type: str = ""
-    launcher: str = ""
+    ranks: Ranks = Ranks()  # noqa: RUF009 - a named tuple never changes
     options: tuple[tuple[str, str], ...] = ()
-    """Options of sbatch, each one of OPTIONS."""
+    """Options of sbatch that `hpcmod job` has itself, by their long names."""
     more: tuple[str, ...] = ()
     """Further options of sbatch, passed unchanged."""
     staging: Staging = Staging()  # noqa: RUF009 - a named tuple never changes
-    binds: tuple[str, ...] = ()
     variables: tuple[tuple[str, str], ...] = ()
     """Variables that the user sets for the ranks."""
-    mpi: str = ""
-    """How tasks and the image's MPI connect; empty: whatever the image's MPI needs."""
-    image: JobImage = JobImage()  # noqa: RUF009 - a named tuple never changes
     proxy: bool = False
-    runtime: str = "singularity"
     requeue: Requeue | None = None
     """What to do shortly before the time limit; None: nothing."""
     check: str = ""
     """What to do if a node should not be used, one of CHECKS; empty: the nodes are not checked."""
     report: bool = False
     """Whether the job prints a summary of its start when it ends."""
-    start: str = ""
-    """How containers start, one of hpcmod.jobs.values.step.STARTS; empty: one per rank."""
 
     def option(self, name: str) -> str:
         """Return the value of an option of sbatch; empty if not given."""
@@ -132,24 +134,24 @@ def check_request(request: JobRequest) -> None:
     BadInputError
         For the first error found.
     """
-    values = [*(value for _, value in request.options), *request.more, request.module.name, request.mpi]
+    values = [*(value for _, value in request.options), *request.more, request.module.name, request.ranks.mpi]
     bad = [value for value in values if value and not _ANY_VALUE.fullmatch(value)]
     if bad:
         raise BadInputError(f"{bad[0]!r} is not allowed in a batch script", "Leave out blanks, quotes and `$`.")
-    for word in (*request.program, *request.staging.data, *request.binds):
+    for word in (*request.program, *request.staging.data, *request.container.binds):
         check_plain(word, "the command line")
     for name, value in request.variables:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
             raise BadInputError(f"--env {name!r} is not a valid variable name", "Write --env NAME=VALUE.")
         check_plain(value, f"--env {name}")
-    if request.nodes < 1 or request.ranks_per_node < 0 or request.gpus < -1:
+    if request.nodes < 1 or request.ranks.per_node < 0 or request.ranks.gpus < -1:
         raise BadInputError("nodes, ranks and GPUs are counted from 1", "Leave out what you do not want to choose.")
     for name in request.staging.data:
         if not _STAGED.fullmatch(name):
             raise BadInputError(f"{name} cannot be staged", "Pack it as NAME.tar, NAME.tar.gz or NAME.squashfs.")
     if not request.program:
         raise BadInputError("no program to run", "Add it at the end: ... -- train.py ARGUMENTS")
-    if request.report and request.start == ONE_PER_NODE:
+    if request.report and request.ranks.start == ONE_PER_NODE:
         raise BadInputError(
             f"--report measures how each container starts, and --start {ONE_PER_NODE} starts one for all ranks",
             "Leave out one of the two.",
@@ -185,9 +187,3 @@ def is_command(program: tuple[str, ...]) -> bool:
 def has_shell(program: tuple[str, ...]) -> bool:
     """Return whether a shell in each rank reads the command line, and expands its variables."""
     return any(word.rpartition("/")[2] in SHELLS and option == "-c" for word, option in zip(program, program[1:]))
-
-
-def with_options(request: JobRequest, options: Mapping[str, str]) -> JobRequest:
-    """Add options of sbatch that a request does not have yet."""
-    named = {**{name: value for name, value in options.items() if value}, **dict(request.options)}
-    return replace(request, options=tuple(named.items()))

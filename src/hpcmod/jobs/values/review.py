@@ -21,14 +21,14 @@ def review_job(request: JobRequest, site: Site, layout: Layout) -> Iterator[str]
     yield from _shared_gpus(request, site, layout)
     if layout.by_tasks and ranks > 1:
         yield from _ranks_apart(request, ranks)
-    if request.start == STARTS[1] and not can_share(request, layout):
+    if request.ranks.start == STARTS[1] and not can_share(request, layout):
         yield f"--start {STARTS[1]} has no effect: it needs Python and several tasks per node."
     yield from _kept_variables(request, site)
     reason = dict(site.launcher.discouraged).get(layout.launcher)
     if reason:
         yield f"{layout.launcher} is not recommended here: {reason}."
     ratio = site.launcher.cpus_per_gpu
-    if request.cpus > 0 and ratio and layout.gpus and request.cpus * layout.tasks != ratio * layout.gpus:
+    if request.ranks.cpus > 0 and ratio and layout.gpus and request.ranks.cpus * layout.tasks != ratio * layout.gpus:
         yield f"{site.name} expects {ratio} CPUs per GPU, so {ratio * layout.gpus} per node for {layout.gpus} GPUs."
 
 

@@ -46,6 +46,11 @@ class Directive:
     why: str = ""
 
 
+def usual_options(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of sbatch that the user has set once for all jobs, by long name."""
+    return {name: value for name, variable in VARIABLES.items() if (value := environ.get(variable))}
+
+
 def check_scheduler(site: Site) -> None:
     """Check that jobs of a machine are those of Slurm.
 

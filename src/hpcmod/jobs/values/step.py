@@ -47,7 +47,7 @@ class Step:
 def make_step(request: JobRequest, site: Site, layout: Layout) -> Step:
     """Return one step of a job with a given layout."""
     binding, why = _choose_binding(request, site, layout)
-    mpi = choose_mpi(request.image.mpi, site.launcher, request.mpi)
+    mpi = choose_mpi(request.container.mpi, site.launcher, request.ranks.mpi)
     flags = [flag for flag in _choose_flags(site, layout) if not mpi or not flag.startswith("--mpi=")]
     distribution = site.launcher.distribution
     return Step(
@@ -62,8 +62,8 @@ def make_step(request: JobRequest, site: Site, layout: Layout) -> Step:
         ),
         container=_make_container(request, site, layout),
         program=tuple(_make_program(request, layout)),
-        why=f"{why}{'' if request.image.has_bash else _NO_BASH}",
-        starter=request.start if request.start == STARTS[1] and can_share(request, layout) else "",
+        why=f"{why}{'' if request.container.has_bash else _NO_BASH}",
+        starter=request.ranks.start if request.ranks.start == STARTS[1] and can_share(request, layout) else "",
     )
 
 
@@ -73,10 +73,12 @@ def can_share(request: JobRequest, layout: Layout) -> bool:
 
 
 def _make_container(request: JobRequest, site: Site, layout: Layout) -> tuple[str, ...]:
-    binds = [word for bind_path in request.binds for word in ("--bind", bind_path)]
+    binds = [word for bind_path in request.container.binds for word in ("--bind", bind_path)]
     own = ("--pid",) if layout.launcher == RAY else ()  # `ray stop` ends all processes of Ray that it sees
-    verb = site.launcher.verb if request.image.entry == COMMAND_LINE else "exec"  # run: only if that starts the program
-    return (request.runtime, verb, *own, *(site.gpu.runtime_flags if layout.gpus else ()), *binds)
+    verb = (
+        site.launcher.verb if request.container.entry == COMMAND_LINE else "exec"
+    )  # run: only if that starts the program
+    return (request.container.runtime, verb, *own, *(site.gpu.runtime_flags if layout.gpus else ()), *binds)
 
 
 def _without_python(program: tuple[str, ...]) -> tuple[str, ...]:
@@ -108,8 +110,8 @@ def _choose_binding(request: JobRequest, site: Site, layout: Layout) -> tuple[st
         return "", "Slurm chooses the cores of each rank."
     if kind != "mask":
         return kind, f"Slurm binds each rank: {kind}."
-    if request.cpus > 0:
-        return "", f"No masks: each rank has the {request.cpus} CPUs that were requested."
+    if request.ranks.cpus > 0:
+        return "", f"No masks: each rank has the {request.ranks.cpus} CPUs that were requested."
     if not layout.whole:
         return "", "No masks: these need full nodes. Ranks that may use all cores bind themselves."
     try:
@@ -139,7 +141,7 @@ def _make_masks(layout: Layout) -> tuple[str, ...]:
 
 
 def _make_program(request: JobRequest, layout: Layout) -> Iterator[str]:
-    if not request.image.has_bash:
+    if not request.container.has_bash:
         yield from _make_bare_program(request, layout)
         return
     if is_command(request.program) and layout.launcher != RAY:
@@ -149,8 +151,8 @@ def _make_program(request: JobRequest, layout: Layout) -> Iterator[str]:
         if not layout.by_tasks:
             yield from ("--launcher", layout.launcher)
             yield from ("--no-python",) if is_command(request.program) else ()
-            if request.ranks_per_node and request.ranks_per_node != layout.gpus:
-                yield from ("--ranks-per-node", str(request.ranks_per_node))
+            if request.ranks.per_node and request.ranks.per_node != layout.gpus:
+                yield from ("--ranks-per-node", str(request.ranks.per_node))
         if not layout.by_tasks and request.program[0].startswith("--"):  # an option of Python: `--` ends the script's
             yield "--"
     yield from _without_python(request.program)
@@ -164,7 +166,7 @@ def _make_bare_program(request: JobRequest, layout: Layout) -> tuple[str, ...]:
     BadInputError
         If an option needs a run script in the image.
     """
-    if not layout.by_tasks or request.start == STARTS[1] or request.report:
+    if not layout.by_tasks or request.ranks.start == STARTS[1] or request.report:
         raise BadInputError(
             "the image has no bash, which the run scripts that start and measure ranks need",
             "Leave out --launcher, --start and --report: srun starts each rank.",

@@ -16,7 +16,7 @@ import click
 
 from hpcmod.catalogue.cli.containers import container_argument, find_ready, look_around
 from hpcmod.core.cli.arguments import site_option
-from hpcmod.core.cli.flags import with_flags
+from hpcmod.core.cli.flags import make_flags, with_flags
 from hpcmod.core.cli.output import json_option, print_data, print_json, print_message, tell
 from hpcmod.core.cli.signals import terminate_cleanly
 from hpcmod.core.cli.verbs import HELP_NAMES
@@ -148,15 +148,17 @@ def _job_flags(session: Session, asked: JupyterFlags) -> JobFlags:
     ours = ["--ranks-per-node", "1", f"--sbatch=--output={session.log}", "-o", str(session.directory / "job.sh")]
     named = [] if {"-J", "--job-name"} & set(asked.options) else ["--job-name", "jupyter"]
     words = [asked.container, *asked.options, *named, *ours, "--bind", str(session.directory)]
-    flags = JobFlags(**job.make_context("hpcmod jupyter", words, help_option_names=HELP_NAMES).params)
-    unfit = [name for name in ("rerun", "salloc", "requeue_on") if getattr(flags, name)]
+    given = job.make_context("hpcmod jupyter", words, help_option_names=HELP_NAMES).params
+    flags = make_flags(JobFlags, given)
+    unfit = [name for name in ("rerun", "salloc", "requeue_on") if given[name]]
     if flags.program or flags.nodes != 1 or unfit:
         raise BadInputError(
             "job options that a Jupyter server cannot use: " + (", ".join(unfit) or "a program, or several nodes"),
             "Give options such as --time, --partition, --account and --gpus.",
         )
     program = ("env", "python", str(session.program), KINDS[asked.kind][0], "node")
-    return replace(flags, program=program, site=asked.site, submit=not asked.dry_run, dry_run=asked.dry_run)
+    output = replace(flags.output, submit=not asked.dry_run, dry_run=asked.dry_run)
+    return replace(flags, program=program, site=asked.site, output=output)
 
 
 def _wait_for_server(session: Session, number: str) -> Server:

@@ -11,15 +11,13 @@ from hpcmod.compat import find_image_mpi
 from hpcmod.core.errors import HpcmodError
 from hpcmod.core.process import Completed, run
 from hpcmod.images import read_commands
-from hpcmod.jobs.entry import entry_for
+from hpcmod.jobs.cli.run_options import make_container
 from hpcmod.jobs.values.allocation import Allocation
-from hpcmod.jobs.values.layout import make_layout
-from hpcmod.jobs.values.request import JobImage, JobRequest
+from hpcmod.jobs.values.inside import fit_allocation, make_inner_step
+from hpcmod.jobs.values.request import JobRequest, Ranks
 from hpcmod.jobs.values.slurm import step_in_job
-from hpcmod.jobs.values.step import make_step
 from hpcmod.machine.values.site import BY_TASKS, Site
 from hpcmod.modules.installed import Installed
-from hpcmod.modules.runtime import find_runtime
 from hpcmod.runs.values.bandwidth.collectives import PROGRAMS
 
 NCCL_TESTS, TORCH = "nccl-tests", "torch"
@@ -102,32 +100,16 @@ def make_benchmark_steps(
     BadInputError
         If the request does not fit the machine.
     """
-    partition = allocation.partition
-    image = JobImage(
-        mpi=find_image_mpi(container, site, os.environ) if request.library == NCCL_TESTS else "",
-        entry=entry_for(Path(container.image.path), site),
-    )
-    runtime = Path(find_runtime(os.environ) or "singularity").name
+    allocation = allocation._replace(nodes=nodes, tasks=0)  # without GPUs one rank a node, whatever its tasks
+    mpi = find_image_mpi(container, site, os.environ) if request.library == NCCL_TESTS else ""
+    image = make_container(Path(container.image.path), site, mpi)
+    ranks = Ranks(per_node=request.ranks_per_node, gpus=request.gpus, launcher=BY_TASKS)
     for program in _make_programs(request, site):
-        job = JobRequest(
-            program=program,
-            nodes=nodes,
-            ranks_per_node=request.ranks_per_node,
-            gpus=request.gpus if request.gpus >= 0 or any(node.gpus for node in site.nodes.types) else 0,
-            cpus=-1 if partition in site.job.exclusive else 0,
-            node_type=request.node_type,
-            launcher=BY_TASKS,
-            options=(("partition", partition),) if partition else (),
-            image=image,
-            runtime=runtime,
-        )
-        layout = make_layout(job, site)
-        if allocation.cpus:
-            layout = layout._replace(cpus=allocation.cpus // layout.tasks)
-        step, ranks = make_step(job, site, layout), nodes * layout.tasks
-        command = step_in_job(step.command, tasks=ranks)
+        job = JobRequest(program=program, container=image, node_type=request.node_type, ranks=ranks)
+        _, step, number = make_inner_step(fit_allocation(job, allocation, site), allocation, site)
+        command = step_in_job(step.command, tasks=number)
         argv = (*command, str(container.program), *step.container[1:], "--", *step.program)
-        yield BenchmarkStep(nodes, ranks, argv)
+        yield BenchmarkStep(nodes, number, argv)
 
 
 def _make_programs(request: BenchmarkRequest, site: Site) -> Iterator[tuple[str, ...]]:

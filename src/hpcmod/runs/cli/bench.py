@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -23,7 +23,6 @@ from hpcmod.core.fs.reading import UnusableFileError, read_text
 from hpcmod.core.process import Completed
 from hpcmod.core.values.finding import FAIL, Finding
 from hpcmod.jobs.cli.allocation import (
-    AllocationFlags,
     DryRun,
     PlaceFlags,
     find_allocation,
@@ -211,9 +210,7 @@ def _make_steps(
 
 def _run_in_allocation(flags: BenchFlags, site: Site, *, nodes: int) -> NoReturn:
     """Request nodes, and run this command again on them."""
-    place = {field.name: getattr(flags, field.name) for field in fields(PlaceFlags)}
-    request = AllocationFlags(**place, nodes=nodes)
-    command = make_allocation(request, site, minutes=_MINUTES, ranks_per_node=flags.ranks_per_node)
+    command = make_allocation(flags, site, nodes=nodes, minutes=_MINUTES, ranks_per_node=flags.ranks_per_node)
     if flags.dry_run:
         print_dry_run([command], as_json=flags.as_json)
         sys.exit()

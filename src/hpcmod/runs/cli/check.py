@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
@@ -21,8 +21,8 @@ from hpcmod.core.errors import BadInputError
 from hpcmod.core.values.finding import FAIL, Finding
 from hpcmod.core.values.json_form import SPLICED
 from hpcmod.jobs.cli.allocation import (
-    AllocationFlags,
     DryRun,
+    PlaceFlags,
     find_allocation,
     make_allocation,
     place_options,
@@ -31,10 +31,9 @@ from hpcmod.jobs.cli.allocation import (
 )
 from hpcmod.jobs.cli.run_options import mpi_option
 from hpcmod.jobs.values.allocation import Allocation
-from hpcmod.jobs.values.layout import Layout, make_layout
-from hpcmod.jobs.values.request import JobImage, JobRequest
+from hpcmod.jobs.values.inside import InnerStep, fit_allocation, make_inner_step
+from hpcmod.jobs.values.request import JobContainer, JobRequest, Ranks
 from hpcmod.jobs.values.slurm import step_in_job
-from hpcmod.jobs.values.step import make_step
 from hpcmod.machine import machine
 from hpcmod.machine.values.facts import NodeFacts, format_cpus
 from hpcmod.machine.values.site import BY_TASKS, Site
@@ -55,9 +54,11 @@ _SAID = 10  # messages of Slurm that are shown
 
 
 @dataclass(frozen=True)
-class CheckFlags(AllocationFlags):
+class CheckFlags(PlaceFlags):
     """Arguments and options of `hpcmod check`."""
 
+    nodes: int | None
+    """None: all of the current allocation, or one in a new one."""
     container: str
     digest: bool
     affinity: bool
@@ -150,7 +151,7 @@ def check_verb(flags: CheckFlags) -> None:
             tell("this allocation has one node, so the network between nodes is not tested")
         mpi = find_image_mpi(container, site, os.environ)
         start = _start_ranks(flags, site, allocation, ("-c", PROGRAM, str(flags.timeout)), image_mpi=mpi)
-        command = (*start.command, str(container.program), "exec", "--", *start.program)
+        command = (*start.step.command, str(container.program), "exec", "--", *start.step.program)
         if not flags.dry_run:
             prove_network(command, site, module=container.module, ranks=start.ranks, as_json=flags.as_json)
     else:
@@ -166,7 +167,7 @@ def _run_in_allocation(flags: CheckFlags, site: Site) -> None:
     if flags.network:
         minutes, nodes = _MINUTES_FOR_NETWORK, nodes or 2
     ranks = flags.ranks_per_node if flags.affinity or flags.network else 0
-    command = make_allocation(replace(flags, nodes=nodes), site, minutes=minutes, ranks_per_node=ranks)
+    command = make_allocation(flags, site, nodes=nodes or 1, minutes=minutes, ranks_per_node=ranks)
     if flags.dry_run:
         print_dry_run([command], as_json=flags.as_json)
         return
@@ -184,37 +185,18 @@ def _choose_nodes(allocation: Allocation, nodes: int | None) -> Allocation:
     return allocation._replace(nodes=nodes)
 
 
-class _RankStep(NamedTuple):
-    """How ranks are started as a job would start them."""
-
-    layout: Layout
-    command: tuple[str, ...]
-    """What starts the tasks."""
-    program: tuple[str, ...]
-    """What each of them runs in the container."""
-    ranks: int
-
-
 def _start_ranks(
     flags: CheckFlags, site: Site, allocation: Allocation, program: tuple[str, ...], *, image_mpi: str = ""
-) -> _RankStep:
-    partition = allocation.partition
-    has_gpus = any(node.gpus for node in site.nodes.types)
+) -> InnerStep:
+    """Return how ranks are started, as `hpcmod launch` starts them."""
     request = JobRequest(
         program=program,
-        nodes=allocation.nodes,
-        ranks_per_node=flags.ranks_per_node,
-        gpus=flags.gpus if flags.gpus >= 0 else allocation.gpus or (-1 if has_gpus else 0),
-        cpus=-1 if partition in site.job.exclusive else 0,
+        container=JobContainer(mpi=image_mpi),
         node_type=flags.node_type,
-        launcher=BY_TASKS,
-        options=(("partition", partition),) if partition else (),
-        mpi=flags.mpi,
-        image=JobImage(mpi=image_mpi),
+        ranks=Ranks(per_node=flags.ranks_per_node, gpus=flags.gpus, launcher=BY_TASKS, mpi=flags.mpi),
     )
-    layout = make_layout(request, site)
-    step, ranks = make_step(request, site, layout), allocation.nodes * layout.tasks
-    return _RankStep(layout, step_in_job(step.command, tasks=ranks), step.program, ranks)
+    inner = make_inner_step(fit_allocation(request, allocation, site), allocation, site)
+    return inner._replace(step=replace(inner.step, command=step_in_job(inner.step.command, tasks=inner.ranks)))
 
 
 def _check(flags: CheckFlags, site: Site, allocation: Allocation, found: Installed | None) -> None:
@@ -270,7 +252,7 @@ def _find_ranks(flags: CheckFlags, site: Site, allocation: Allocation) -> tuple[
     """Start ranks as `hpcmod launch` does, and return where they run."""
     start = _start_ranks(flags, site, allocation, ("python",))
     return find_ranks(
-        start.command,
+        start.step.command,
         node=start.layout.node,
         ranks=start.layout.tasks,
         interfaces=site.network.interfaces,

@@ -6,18 +6,13 @@ from pathlib import Path
 import pytest
 
 from hpcmod.core.errors import LackingError
-from hpcmod.jobs.cli.allocation import AllocationFlags, find_allocation, make_allocation, run_again
+from hpcmod.jobs.cli.allocation import PlaceFlags, find_allocation, make_allocation, run_again
+from hpcmod.jobs.cli.run_options import SlurmFlags
 from hpcmod.machine.machine import load_site
 from tests.programs import make_program
 
-FLAGS = AllocationFlags(
-    nodes=None,
-    account="project_1",
-    qos="",
-    time="",
-    partition="",
-    constraint="",
-    more=(),
+FLAGS = PlaceFlags(
+    SlurmFlags("project_1", "", "", "", "", ()),
     node_type="",
     gpus=-1,
     site=None,
@@ -25,7 +20,7 @@ FLAGS = AllocationFlags(
 
 
 def test_the_request_is_that_of_a_job_of_the_machine() -> None:
-    words = make_allocation(FLAGS, load_site("lumi", {}), minutes=5)
+    words = make_allocation(FLAGS, load_site("lumi", {}), nodes=1, minutes=5)
     assert words[0] == "salloc"
     assert {"--nodes=1", "--ntasks-per-node=8", "--gpus-per-node=8", "--partition=standard-g", "--time=5"} <= set(words)
 

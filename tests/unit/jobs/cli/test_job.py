@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import pytest
 
-from hpcmod.compat import fit
+from hpcmod.compat import compat
 from hpcmod.core import process
 from hpcmod.jobs.cli import job, launch
 from tests.calls import hpcmod
@@ -201,14 +201,14 @@ def test_mpi_of_the_profile_gives_way_to_the_user_s() -> None:
 
 @pytest.mark.parametrize(("mpi", "flag"), [("Open MPI 5", "pmix"), ("MPICH", "pmi2"), ("", "pmix")])
 def test_mpi_follows_what_the_image_needs(monkeypatch: pytest.MonkeyPatch, mpi: str, flag: str) -> None:
-    monkeypatch.setattr(job, "_image_mpi", lambda *_: mpi)
+    monkeypatch.setattr(job, "_find_mpi", lambda *_: mpi)
     assert f" --mpi={flag} " in hpcmod("job", "P", "--site", "cray-ex-gh200", "--", "t.py").stdout
     under_pmi2 = hpcmod("job", "P", "--site", "cray-ex-gh200", "--mpi", "pmi2", "--", "t.py")
     assert (under_pmi2.exit_code == 2 and "rank 0 of 1" in under_pmi2.stderr) == (mpi == "Open MPI 5")
 
 
 def test_launch_asks_for_what_the_loaded_image_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fit, "read_image_mpi", lambda *_: "MPICH")
+    monkeypatch.setattr(compat, "read_image_mpi", lambda *_: "MPICH")
     cray = ("launch", "--dry-run", "--site", "cray-ex-gh200")
     assert " --mpi=pmi2 " in hpcmod(*cray, "--", "t.py", SIF="/a.sif", **ALLOCATION).stdout
     assert " --mpi=pmix " in hpcmod(*cray, "--mpi", "pmix", "--", "t.py", SIF="/a.sif", **ALLOCATION).stdout

@@ -10,10 +10,11 @@ import pytest
 from hpcmod.core.errors import BadInputError
 from hpcmod.jobs.text.jobscript import make_argv, render_jobscript, render_step
 from hpcmod.jobs.values.job import JobPlan, make_job
-from hpcmod.jobs.values.request import JobModule, JobRequest, Staging
+from hpcmod.jobs.values.request import Staging
 from hpcmod.jobs.values.slurm import make_salloc
 from hpcmod.machine.values.site import JobRules, Site, StagePlace
 from tests.programs import make_program
+from tests.unit.jobs.requests import make_request
 
 ODD = ("train.py", "a b", "$HOME", "it's", '"', "`id`", "*", "", "\\", "--x=$(id)", "é", "x" * 300)
 
@@ -25,7 +26,7 @@ export -f module srun
 
 
 def made(program: tuple[str, ...] = ("train.py",), site: Site | None = None, **request: object) -> JobPlan:
-    return make_job(JobRequest(program, JobModule("X/1.0"), **request), site or Site("ours"))  # type: ignore[arg-type]
+    return make_job(make_request(*program, **request), site or Site("ours"))
 
 
 def rendered(plan: JobPlan) -> str:
@@ -90,7 +91,7 @@ def test_the_words_of_a_step_are_those_of_its_text(tmp_path: Path) -> None:
 
 
 def test_ranks_may_share_one_container_per_node() -> None:
-    step = made(gpus=0, ranks_per_node=2, start="one-per-node").step
+    step = made(gpus=0, per_node=2, start="one-per-node").step
     assert '"$RUNSCRIPTS"/one-per-node singularity exec "$SIF"' in render_step(step)
     argv = make_argv(step, image="/x.sif", runscripts="/r")
     assert argv[argv.index("/r/one-per-node") + 1] == "singularity"
@@ -99,13 +100,13 @@ def test_ranks_may_share_one_container_per_node() -> None:
 @pytest.mark.parametrize(
     ("program", "more"),
     [
-        pytest.param("train.py", {"ranks_per_node": 1}, id="one rank"),
+        pytest.param("train.py", {"per_node": 1}, id="one rank"),
         pytest.param("hostname", {}, id="no Python"),
         pytest.param("train.py", {"launcher": "torchrun"}, id="torchrun"),
     ],
 )
 def test_ranks_that_cannot_share_a_container_start_plainly(program: str, more: dict[str, object]) -> None:
-    plan = made((program,), **{"gpus": 0, "ranks_per_node": 2, "start": "one-per-node", **more})  # type: ignore[arg-type]
+    plan = made((program,), **{"gpus": 0, "per_node": 2, "start": "one-per-node", **more})  # type: ignore[arg-type]
     assert "one-per-node" not in render_step(plan.step)
     assert any("--start one-per-node has no effect" in note for note in plan.notes)
 

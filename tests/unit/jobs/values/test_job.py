@@ -6,10 +6,11 @@ import pytest
 
 from hpcmod.core.errors import BadInputError
 from hpcmod.jobs.values.job import JobPlan, make_job
-from hpcmod.jobs.values.request import JobImage, JobModule, JobRequest, Staging
+from hpcmod.jobs.values.request import JobContainer, Staging
 from hpcmod.machine.machine import load_site
 from hpcmod.machine.values.profile import parse_profile
 from hpcmod.machine.values.site import Gpus, JobRules, Launcher, Nodes, NodeType, Site, StagePlace
+from tests.unit.jobs.requests import make_request
 
 GPU_NODE = NodeType("gpu", cores=8, gpus=4, gpu_cores=((6, 7), (4, 5), (2, 3), (0, 1)), partitions=("whole", "shared"))
 CPU_NODE = NodeType("cpu", cores=16, partitions=("cpu",))
@@ -24,7 +25,7 @@ SITE = Site(
 
 
 def plan(*program: str, site: Site = SITE, **request: object) -> JobPlan:
-    return make_job(JobRequest(program or ("train.py",), JobModule("X"), **request), site)  # type: ignore[arg-type]
+    return make_job(make_request(*program, **request), site)
 
 
 def directives(made: JobPlan) -> list[str]:
@@ -75,7 +76,7 @@ def test_a_node_type_is_found_by_name_or_partition_and_has_no_gpu_flags_if_it_ha
 
 
 def test_ranks_without_gpus_share_the_cores() -> None:
-    made = plan(node_type="cpu", ranks_per_node=4, more=("--exclusive",))
+    made = plan(node_type="cpu", per_node=4, more=("--exclusive",))
     assert made.step.command[-1] == "--cpu-bind=mask_cpu:0xf,0xf0,0xf00,0xf000"
 
 
@@ -89,7 +90,7 @@ def test_other_launchers_get_one_task_a_node_and_no_flags_of_ranks() -> None:
 def test_a_ratio_of_the_site_goes_before_the_cores() -> None:
     site = SITE._replace(launcher=Launcher(cpus_per_gpu=20))
     assert "--cpus-per-task=20" in directives(plan(site=site))
-    assert "--cpus-per-task=40" in directives(plan(site=site, gpus=2, ranks_per_node=1))
+    assert "--cpus-per-task=40" in directives(plan(site=site, gpus=2, per_node=1))
 
 
 @pytest.mark.parametrize(
@@ -116,7 +117,7 @@ def test_the_verb_of_the_runtime_is_the_sites() -> None:
     runs = SITE._replace(launcher=Launcher(verb="run"))
     assert plan(site=runs).step.container[1] == "run"
     for entry in ("own", "none"):  # `run` would start something else, or nothing, and end well
-        made = plan(site=runs, image=JobImage(entry=entry))
+        made = plan(site=runs, container=JobContainer(entry=entry))
         assert made.step.container[1] == "exec"
         assert any("that of this image starts no programs: exec instead" in note for note in made.notes)
 
@@ -132,7 +133,7 @@ def test_ray_starts_one_program_of_any_kind_from_one_task_per_node() -> None:
 
 def test_ray_has_no_ranks() -> None:
     with pytest.raises(BadInputError, match="counts ranks, and ray starts one program"):
-        plan("a.py", launcher="ray", ranks_per_node=2)
+        plan("a.py", launcher="ray", per_node=2)
 
 
 @pytest.mark.parametrize("launcher", ["accelerate", "deepspeed"])
@@ -157,7 +158,7 @@ def test_a_launcher_on_a_machine_that_gives_gpus_by_task_gets_them_all(launcher:
 )
 def test_a_node_is_never_asked_for_more_gpus_than_it_has(ranks: int, flag: str) -> None:
     site = SITE._replace(launcher=Launcher(srun=("--gpus-per-task=1", "--gpu-bind=closest")))
-    asked = [word for word in plan(site=site, ranks_per_node=ranks).step.command if word.startswith("--gpus")]
+    asked = [word for word in plan(site=site, per_node=ranks).step.command if word.startswith("--gpus")]
     assert asked == [flag]
 
 
@@ -170,7 +171,7 @@ def test_the_features_of_the_user_and_of_a_place_are_both_asked_for(flag: str, u
 
 
 def test_a_job_that_does_not_know_the_cores_does_not_claim_all_of_them() -> None:
-    assert plan(ranks_per_node=1).step.why == "One task per node, with all its cores."
+    assert plan(per_node=1).step.why == "One task per node, with all its cores."
     assert "--cpus-per-task=N" in plan(site=Site("generic")).step.why
 
 
@@ -204,7 +205,7 @@ def test_an_unknown_way_to_the_internet_is_reported() -> None:
 @pytest.mark.parametrize(("ranks", "kept"), [(0, True), (2, False), (8, False)])
 def test_one_task_a_socket_is_for_one_task_a_gpu(ranks: int, kept: bool) -> None:
     site = SITE._replace(launcher=Launcher(srun=("--ntasks-per-socket=1",), cpu_bind="socket"))
-    assert ("--ntasks-per-socket=1" in plan(site=site, ranks_per_node=ranks).step.command) is kept
+    assert ("--ntasks-per-socket=1" in plan(site=site, per_node=ranks).step.command) is kept
     assert "--ntasks-per-socket=1" not in plan(site=site, launcher="torchrun", gpus=1).step.command
 
 
@@ -229,10 +230,10 @@ def test_unknown_memory_is_not_mentioned() -> None:
 
 
 def test_fewer_ranks_than_gpus_have_as_many_cores_as_they_ask_for() -> None:
-    made = plan(ranks_per_node=2)
+    made = plan(per_node=2)
     assert "--cpus-per-task=4" in made.step.command
     assert made.step.command[-1] == "--cpu-bind=mask_cpu:0xcc,0x33"  # near GPUs 0 and 2; near GPUs 1 and 3
-    assert "mask_cpu" not in plan(ranks_per_node=3).step.command[-1]
+    assert "mask_cpu" not in plan(per_node=3).step.command[-1]
 
 
 def test_staging_sets_its_flag_and_one_node_gets_a_note() -> None:
@@ -298,7 +299,7 @@ flag = "--tmp=100G"
 
 
 def test_lumis_masks_are_those_of_its_documents() -> None:
-    made = make_job(JobRequest(("t.py",), JobModule("X"), options=(("account", "a"),)), load_site("lumi", {}))
+    made = plan(options=(("account", "a"),), site=load_site("lumi", {}))
     eight = "0xfe000000000000,0xfe00000000000000,0xfe0000,0xfe000000,0xfe,0xfe00,0xfe00000000,0xfe0000000000"
     assert made.step.command[-1] == f"--cpu-bind=mask_cpu:{eight}"
 
@@ -312,7 +313,7 @@ def test_lumis_masks_are_those_of_its_documents() -> None:
     ],
 )
 def test_names_no_run_script_where_the_image_has_no_bash(program: tuple[str, ...], line: tuple[str, ...]) -> None:
-    made = plan(*program, image=JobImage(has_bash=False))
+    made = plan(*program, container=JobContainer(has_bash=False))
     assert made.step.program == line
     assert "The image has no bash" in made.step.why
 
@@ -320,7 +321,7 @@ def test_names_no_run_script_where_the_image_has_no_bash(program: tuple[str, ...
 @pytest.mark.parametrize("asked", [{"launcher": "torchrun"}, {"start": "one-per-node"}, {"report": True}])
 def test_what_needs_a_run_script_is_refused_where_the_image_has_no_bash(asked: dict[str, object]) -> None:
     with pytest.raises(BadInputError, match="no bash"):
-        plan(image=JobImage(has_bash=False), **asked)
+        plan(container=JobContainer(has_bash=False), **asked)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ import pytest
 
 from hpcmod.jobs.values.job import make_job
 from hpcmod.jobs.values.network import explain_network
-from hpcmod.jobs.values.request import JobModule, JobRequest, Staging
+from hpcmod.jobs.values.request import Staging
 from hpcmod.machine.values.site import JobRules, Nodes, NodeType, Site, StagePlace
+from tests.unit.jobs.requests import make_request
 
 RULES = JobRules(
     network_one_node=("single_node_vni",),
@@ -35,7 +36,7 @@ SITE = Site(
     ],
 )
 def test_network_of_a_job(asked: dict[str, object], option: str | None) -> None:
-    made = make_job(JobRequest(("t.py",), JobModule("X"), **asked), SITE)  # type: ignore[arg-type]
+    made = make_job(make_request("t.py", **asked), SITE)
     found = [each.option for each in made.directives if each.option.startswith("--network")]
     assert found == ([option] if option else [])
 

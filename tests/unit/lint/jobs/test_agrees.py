@@ -10,7 +10,7 @@ from hpcmod.core.errors import BadInputError, LackingError
 from hpcmod.core.resources import site_profiles
 from hpcmod.jobs.text.jobscript import render_jobscript
 from hpcmod.jobs.values.job import make_job
-from hpcmod.jobs.values.request import JobModule, JobRequest, Staging
+from hpcmod.jobs.values.request import JobModule, JobRequest, Ranks, Staging
 from hpcmod.lint.jobs.lint import lint_job
 from hpcmod.machine.machine import load_site
 from hpcmod.machine.values.site import LAUNCHERS, Site
@@ -42,21 +42,19 @@ def test_our_own_scripts_break_none_of_our_rules(name: str) -> None:
         (1, 4),
         places,
         ("t.py", "./a.out"),
-        ({}, {"ranks_per_node": 1}, {"ranks_per_node": 16}),
+        (0, 1, 16),
     )
-    for kind, launcher, gpus, nodes, stage, program, shares in islice(requests, 0, None, EVERY):
+    for kind, launcher, gpus, nodes, stage, program, share in islice(requests, 0, None, EVERY):
         if launcher in dict(site.launcher.discouraged):  # the job already warns about it
             continue
         request = JobRequest(
             (program,),
             JobModule("X/1"),
             nodes=nodes,
-            gpus=gpus,
             node_type=kind,
-            launcher=launcher,
+            ranks=Ranks(gpus=gpus, launcher=launcher, per_node=share),
             options=(*OPTIONS, ("qos", qos_of(site, kind))),
             staging=Staging(stage),
-            **shares,
         )
         try:
             text = render_jobscript(make_job(request, site))
@@ -64,7 +62,7 @@ def test_our_own_scripts_break_none_of_our_rules(name: str) -> None:
             continue
         written += 1
         # ranks that share GPUs are the user's choice, and lint reports them
-        chosen = {"shared-gpus"} if shares else set()
+        chosen = {"shared-gpus"} if share else set()
         assert [fault for fault in lint_job(text, site) if fault.rule not in chosen] == [], text
     assert written >= 12 / EVERY
 

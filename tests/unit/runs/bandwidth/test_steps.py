@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.images.inspect.commands import ImageCommands
+from hpcmod.jobs.cli import run_options
 from hpcmod.jobs.values.allocation import Allocation
 from hpcmod.machine.machine import load_site
 from hpcmod.modules.installed import Installed
@@ -39,7 +40,7 @@ def image(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     monkeypatch.setattr(steps, "read_commands", lambda _: ImageCommands(frozenset(names), (), frozenset()))
     monkeypatch.setattr(steps, "find_image_mpi", lambda *_: "")
-    monkeypatch.setattr(steps, "find_runtime", lambda _: "/usr/bin/apptainer")
+    monkeypatch.setattr(run_options, "find_runtime", lambda _: "/usr/bin/apptainer")
     return names
 
 

@@ -3,21 +3,15 @@ from __future__ import annotations
 import json
 import os
 import sys
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
-from hpcmod.runs.cli.check import CheckFlags, check_verb
 from tests.calls import hpcmod
 from tests.programs import make_program
 from tests.unit.runs.nodes.test_report import SCONTROL, SRUN
 
 JOB = {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_PARTITION": "small"}
-
-
-def test_the_flags_are_the_options_of_the_command() -> None:
-    assert {field.name for field in fields(CheckFlags)} == {parameter.name for parameter in check_verb.params}
 
 
 def test_outside_an_allocation_the_dry_run_prints_what_requests_one(monkeypatch: pytest.MonkeyPatch) -> None:
