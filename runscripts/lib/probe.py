@@ -12,7 +12,7 @@ import sys
 import time
 
 CLOCK = 7  # CLOCK_BOOTTIME, as /proc/uptime; Python 3.6 has no name for it
-MOST = 10  # packages in a record
+MOST = 3  # packages in a record
 COLLECTIVES = (
     "allgather _allgather_base allgather_coalesced allgather_into_tensor_coalesced allreduce allreduce_coalesced alltoall "
     "alltoall_base barrier broadcast gather reduce reduce_scatter _reduce_scatter_base reduce_scatter_tensor_coalesced scatter"
@@ -92,9 +92,9 @@ class Imports(object):
             _frozen_importlib._find_and_load = self.original
 
     def slowest(self):
-        """Return the packages that took longest, as NAME=SECONDS,..."""
+        """Return the packages that took longest, as `NAME SECONDS, ...`."""
         plain = [(took, name) for name, took in self.own.items() if name.replace("_", "a").isalnum() and len(name) < 40]
-        return ",".join("%s=%.2f" % (name, took) for took, name in sorted(plain, reverse=True)[:MOST] if took >= 0.005)
+        return ", ".join("%s %.2f" % (name, took) for took, name in sorted(plain, reverse=True)[:MOST] if took >= 0.005)
 
 
 class Watch(object):
@@ -121,7 +121,7 @@ class Start(Watch):
 
     def __init__(self, path, summary):
         self.path, self.summary, self.wrapped = path, summary, {}
-        self.found = {"python": "%.3f" % clock(), "boot": "%.3f" % (time.time() - clock())}
+        self.found = {"python": "%.3f" % clock()}
         self.write()
         Watch.__init__(self)
 
@@ -174,7 +174,7 @@ class Start(Watch):
             self.imports.stop()
 
     def exit(self):
-        """Complete the record; rank 0 prints the summary of its node, unless the batch script prints one of all."""
+        """Complete the record; rank 0 prints the summary of its node."""
         try:
             self.finish()
             if self.summary:
@@ -229,6 +229,46 @@ class Trace(Watch):
         self.stop()
 
 
+def seconds(record, key):
+    """Return a time of a record; None if it is missing or not a number."""
+    try:
+        value = float(record[key].split(" ")[0])
+    except (KeyError, ValueError):
+        return None
+    return value if 0 <= value < 1e12 else None
+
+
+def took(record, begin, end):
+    """Return the seconds between two times of a record; None if one is missing."""
+    first, last = seconds(record, begin), seconds(record, end)
+    return None if None in (first, last) else max(last - first, 0.0)
+
+
+PHASES = (
+    ("container", lambda record: took(record, "task", "script")),
+    ("interpreter", lambda record: took(record, "script", "python")),
+    ("imports", lambda record: seconds(record, "imports")),
+    # of the optimizer, or else until the first collective
+    ("to first step", lambda one: took(one, "task" if "task" in one else "script", "step" if "step" in one else "collective")),
+)
+
+
+def show(value):
+    """Return seconds for people."""
+    return "%.0f" % value if value >= 100 else "%.1f" % value if value >= 10 else "%.2f" % value
+
+
+def spread(records, measure):
+    """Return minimum, median and maximum over the ranks as text, and the slowest record; None if none has it."""
+    found = sorted(((measure(one), number) for number, one in enumerate(records) if measure(one) is not None))
+    if not found:
+        return "unknown", None
+    middle = (found[(len(found) - 1) // 2][0] + found[len(found) // 2][0]) / 2
+    text = "/".join(show(value) for value in (found[0][0], middle, found[-1][0]))
+    few = "" if len(found) == len(records) else " (%d of %d ranks)" % (len(found), len(records))
+    return text + few, records[found[-1][1]]
+
+
 def print_summary(beginning):
     """Print one line about the ranks of this step on this node, whose records begin with a path."""
     records, phases = [], []
@@ -236,10 +276,10 @@ def print_summary(beginning):
     for name in sorted(os.listdir(directory))[:4096]:
         if name.startswith(start):
             with open(os.path.join(directory, name)) as file:
-                records.append(parse_record(file.read(4096).splitlines()))
+                records.append(dict(line.split(" ", 1) for line in file.read(4096).splitlines() if " " in line))
     for title, measure in PHASES:
         text, slowest = spread(records, measure)
-        packages = name_packages(slowest, 3) if title == "imports" and slowest else ""
+        packages = slowest.get("packages", "") if title == "imports" and slowest else ""
         phases.append("%s %s%s" % (title, text, " (%s)" % packages if packages else ""))
     host = records[0].get("host", "this node") if records else "this node"
     ranks = "%d rank%s on %s" % (len(records), "s"[len(records) == 1 :], host)
@@ -265,7 +305,7 @@ def begin():
             steps, _, path = trace.partition(":")
             Trace(int(steps), path)
         if record:
-            Start(record, os.environ.get("RANK") == "0" and not os.environ.get("HPCMOD_TIMES"))
+            Start(record, os.environ.get("RANK") == "0")
     except Exception:
         pass
     ours = sys.modules.pop("sitecustomize", None)

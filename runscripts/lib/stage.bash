@@ -63,7 +63,6 @@ read_line() {
 hear() { # LINE
   IFS=' ' read -r node word text <<<"$1"
   _seen[$node]=$SECONDS
-  [[ $word != note ]] || say "$node: $text"
   [[ $word == good || $word == bad ]] || return 0
   replied[$node]=1 missing=$((missing - 1))
   _answers+=("$text") _answered+=("$node")
@@ -89,29 +88,19 @@ end_keepers() {
   wait "$_keepers" 2>/dev/null
 }
 
-# Each node passes the file on to the next ones: see tree_copy.py.
+# The scheduler sends the file to all nodes, and reads the shared file system once. Each copy is compared with the file by sha256,
+# because one may be cut short without an error.
 send_file() { # NAME: of the file on the nodes
-  local secret nodes
-  secret=$(head -c 32 /dev/urandom | od -An -v -tx1 | tr -d ' \n')
-  tell "serve $secret" && all_answer || return 1
-  nodes=$(list_servers | sort -V | paste -s -d ,)
-  tell "tree $_size ${nodes:--} $_file" && all_answer && place_equal "$1"
-}
-
-list_servers() {
-  local i
-  for ((i = 0; i < ${#_answers[@]}; i++)); do
-    [[ ${_answers[i]} == - ]] || printf '%s:%s\n' "${_answered[i]}" "${_answers[i]}"
-  done
-}
-
-# All nodes have replied with the sha256 of their copy.
-place_equal() { # NAME
-  local i
-  for ((i = 1; i < ${#_answers[@]}; i++)); do
-    [[ ${_answers[i]} == "${_answers[0]}" ]] && continue
-    say "the copies of ${_answered[0]} and ${_answered[i]} differ"
-    return 1
+  local i sum sums
+  exec {sums}< <(sha256sum <"$_file")
+  if ! send_to_nodes "$_file" "$_directory/.part"; then
+    say 'each node copies the file itself'
+    tell "copy $_file" && all_answer || return 1
+  fi
+  tell sum && all_answer && IFS=' ' read -r -u "$sums" sum _ || return 1
+  exec {sums}<&-
+  for i in "${!_answers[@]}"; do
+    [[ ${_answers[i]} == "$sum" ]] || { say "the copy of ${_answered[i]} differs from $_file" && return 1; }
   done
   tell "place $1" && all_answer
 }
@@ -136,14 +125,14 @@ keep() { # DIRECTORY BYTES
   _directory=$1
   trap 'exit 0' TERM INT HUP
   trap 'end_beats; remove_staged' EXIT
-  trap '' PIPE # a helper may end at any time
+  trap '' PIPE # the caller may end first
   beat &
   _beats=$!
   answer make_directory "$2" || return
   while IFS=' ' read -r word arguments; do
     case $word in
-      serve) answer start_helper "$arguments" ;;
-      tree) answer receive_file "$arguments" ;;
+      copy) answer copy_file "$arguments" ;;
+      sum) answer read_sum ;;
       place) answer place_file "$arguments" ;;
       unpack) answer unpack_file "$arguments" ;;
       keep) wait_for_end ;;
@@ -185,62 +174,18 @@ enough_memory() { # BYTES -> REPLY
 }
 
 place_file() { # NAME -> REPLY: error message
-  end_helper
   REPLY="cannot rename the copy"
   chmod a-w,a+r -- "$_directory/.part" && mv -- "$_directory/.part" "$_directory/$1" && REPLY=
 }
 
-copy_file() { # FILE -> REPLY: sha256, or an error message
+copy_file() { # FILE -> REPLY: error message
   REPLY="cannot copy $1"
-  rm -f -- "$_directory/.part" && cp -- "$1" "$_directory/.part" || return 1
-  cmp -s -- "$1" "$_directory/.part" || { REPLY="the copy differs from $1" && return 1; }
-  REPLY=$(sha256sum <"$_directory/.part") || return 1
-  REPLY=${REPLY%% *}
+  rm -f -- "$_directory/.part" && cp -- "$1" "$_directory/.part" && REPLY=
 }
 
-_helper='' _to_helper='' _from_helper=''
-
-start_helper() { # SECRET -> REPLY: its port; -: there is none
-  local word='' port=''
-  if find_program python3; then
-    coproc HELPER { exec "$REPLY" -I -S -c "$(<"$_lib/tree_copy.py")" "$_directory/.part" "${_node_name:-$HOSTNAME}" "$_host_suffix"; } 2>/dev/null
-    _helper=$!
-    # bash unsets HELPER when it ends
-    [[ ${HELPER[1]-} ]] && _from_helper=${HELPER[0]} _to_helper=${HELPER[1]} || _helper=
-  fi
-  if [[ $_helper ]]; then
-    { printf '%s\n' "$1" >&"$_to_helper"; } 2>/dev/null
-    IFS=' ' read -r -u "$_from_helper" word port
-  fi
-  REPLY=-
-  [[ $word != port ]] || REPLY=$port
+read_sum() { # -> REPLY: sha256 of the copy
+  REPLY=$(sha256sum <"$_directory/.part") && REPLY=${REPLY%% *}
 }
-
-end_helper() {
-  [[ $_helper ]] || return 0
-  exec {_to_helper}>&- {_from_helper}<&-
-  wait "$_helper" 2>/dev/null
-  _helper=
-}
-
-receive_file() { # "SIZE NODES FILE" -> REPLY: sha256, or an error message
-  local word
-  if [[ $_helper ]]; then
-    { printf '%s\n' "$1" >&"$_to_helper"; } 2>/dev/null
-    while IFS=' ' read -r -u "$_from_helper" word REPLY; do
-      case $word in
-        good) return 0 ;;
-        note) note "$REPLY" ;;
-        bad) note "$REPLY" && break ;;
-      esac
-    done
-  fi
-  note 'copying the file itself'
-  end_helper
-  copy_file "${1#* * }"
-}
-
-note() { printf '%s note %s\n' "${_node_name:-$HOSTNAME}" "$1"; }
 
 unpack_file() { # FILE -> REPLY: the number of entries, or an error message
   REPLY=$(set -o pipefail && tar -C "$_directory" -xvf "$1" 2>"$_directory/.errors" | wc -l) ||

@@ -37,20 +37,8 @@ talk_to_nodes() { # NAME COMMAND ARGS
     --job-name="$1" "${@:2}"
 }
 
-# For start-report: lines `job KEY=VALUE ...` with the times of this job.
-read_job() {
-  local line
-  scontrol show job "$_job" 2>/dev/null | while read -r line; do
-    [[ $line != *Time=* ]] || printf 'job %s\n' "$line"
-  done
-}
-
-# For start-report: lines `usage STEP|TRES` of the accounting, which not every machine has.
-read_usage() {
-  local line
-  timeout 20 sacct --noheader --parsable2 --jobs="$_job" --format=JobID,TRESUsageInAve 2>/dev/null |
-    while read -r line; do printf 'usage %s\n' "$line"; done
-}
+# Copy a file from here to the same path on each node of this job.
+send_to_nodes() { sbcast --force -- "$1" "$2"; } # FILE PATH
 
 # NODES -> REPLY: command that submits a batch script without them.
 explain_exclusion() { REPLY="sbatch --exclude=$1"; }

@@ -46,13 +46,13 @@ start_measuring() {
   [[ $_record || $_trace ]] || return 0
   file=$directory/.$$
   if [[ ! -f $directory/sitecustomize.py ]]; then
-    { cat -- "$_lib/start_times.py" "$_lib/probe.py" >"$file" && mv -f -- "$file" "$directory/sitecustomize.py"; } 2>/dev/null || return 0
+    { cat -- "$_lib/probe.py" >"$file" && mv -f -- "$file" "$directory/sitecustomize.py"; } 2>/dev/null || return 0
   fi
   _probe=$directory _last=(export_probe)
 }
 
 write_record() {
-  printf 'host %s\nrank %s\nstep_id %s\nscript %s\n' "${_node_name:-${HOSTNAME:-unknown}}" "$RANK" "${_step_number:-0}" "$_times"
+  printf 'host %s\nscript %s\n' "${_node_name:-${HOSTNAME:-unknown}}" "$_times"
   ! find_task_time || printf 'task %s\n' "$REPLY"
 }
 

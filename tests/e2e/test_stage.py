@@ -115,11 +115,11 @@ def find_batch_shells(jobs: Jobs, number: str) -> list[int]:
 
 
 def test_a_broken_copy_is_detected_and_the_job_continues_without_it(tiny_jobs: Jobs) -> None:
-    # stand in for the nodes' python3, which is missing, and for cp, which changes one byte of each copy
+    # stand in for sbcast, as if it could not send, and for cp, which changes one byte of each copy
     programs = tiny_jobs.directory / "bin"
     programs.mkdir()
     flip = 'printf X | dd of="${!#}" bs=1 seek=4096 conv=notrunc status=none'
-    for name, code in (("python3", "exit 1"), ("cp", f'/usr/bin/cp "$@" && {flip}')):
+    for name, code in (("sbcast", "exit 1"), ("cp", f'/usr/bin/cp "$@" && {flip}')):
         (programs / name).write_text(f"#!/bin/bash\n{code}\n")
         (programs / name).chmod(0o755)
     env = {"BASH_ENV": f"{tiny_jobs.directory}/env"}
@@ -129,7 +129,7 @@ def test_a_broken_copy_is_detected_and_the_job_continues_without_it(tiny_jobs: J
     ranks = tiny_jobs.ranks(number)
     assert {Path(rank["sif"]).name for rank in ranks} == {"tiny.sif"}
     assert str(tiny_jobs.local) not in ranks[0]["sif"]
-    assert "the copy differs from" in tiny_jobs.output(number)
+    assert re.search(r"the copy of nid00\d differs from", tiny_jobs.output(number))
     assert "continuing without a staged image" in tiny_jobs.output(number)
     assert tiny_jobs.left_behind() == []
 
@@ -148,7 +148,7 @@ def test_an_archive_that_is_cut_short_ends_the_job(tiny_jobs: Jobs) -> None:
     assert tiny_jobs.left_behind() == []
 
 
-def test_nodes_pass_the_image_on_to_each_other(tiny_jobs: Jobs) -> None:
+def test_slurm_sends_the_image_to_all_nodes(tiny_jobs: Jobs) -> None:
     script = tiny_jobs.directory / "stage.sh"
     script.write_text(
         "#!/bin/bash\nmodule load PyTorch || exit\n"

@@ -19,7 +19,7 @@ OWNERS = {
 }
 """The parts that contain terms of a scheduler."""
 
-WORDS = re.compile(r"\bSLURMD?_|\$\{?PBS_JOBID|\bLSB_JOBID|\b(?:srun|sbatch|salloc|scontrol|squeue|scancel|sacct)\b")
+WORDS = re.compile(r"\bSLURMD?_|\$\{?PBS_JOBID|\bLSB_JOBID|\b(?:srun|sbatch|salloc|scontrol|squeue|scancel|sacct|sbcast)\b")
 
 
 def without_help(template: str) -> str:

@@ -22,10 +22,9 @@ SRUN = """#!/bin/bash
 while [[ $1 == -* ]]; do shift; done
 SLURMD_NODENAME=nid001 exec "$@" 2>/dev/null
 """
-DAMAGE = """#!/bin/bash
-# In place of a node's python3: writes a wrong byte at the end of each block.
-wrong='os.pwrite(self.descriptor, bytes(data)[:-1] + bytes(1),'
-exec /usr/bin/python3 "${@:1:3}" "${4/"os.pwrite(self.descriptor, data,"/"$wrong"}" "${@:5}"
+SBCAST = """#!/bin/bash
+# A fake sbcast on one node: copies the file, and damages the copy as SEND says.
+[[ "$1 $2" == '--force --' ]] && /usr/bin/cp -- "$3" "$4" && eval "${SEND-:}"
 """
 SPOIL = """#!/bin/bash
 # In place of cp: damages the copy as SPOIL says.
@@ -73,6 +72,7 @@ def stage(scripts: Scripts, tmp_path: Path) -> Iterator[Stage]:
     made = Stage(scripts, tmp_path)
     made.place.mkdir()
     make_program(tmp_path / "bin" / "srun", SRUN)
+    make_program(tmp_path / "bin" / "sbcast", SBCAST)
     (tmp_path / "an image.sif").write_bytes(os.urandom(5000))
     yield made
     made.end_job()
@@ -100,30 +100,26 @@ def test_it_says_when_it_does_not_pay(stage: Stage) -> None:
     assert "starts as fast without staging" in said
 
 
-@pytest.mark.parametrize(
-    ("python", "said"), [(DAMAGE, "block 0 of the copy is damaged"), ("#!/bin/bash\nexit 1\n", "copying the file")]
-)
-def test_a_damaged_copy_is_noticed_and_made_again_without_python(stage: Stage, python: str, said: str) -> None:
-    make_program(stage.top / "bin" / "python3", python)
-    done = stage("stage-image", stage.place)
-    assert said in done.stderr and "copying the file itself" in done.stderr
+def test_nodes_copy_the_image_themselves_if_slurm_does_not_send_it(stage: Stage) -> None:
+    done = stage("stage-image", stage.place, SEND="false")
+    assert "each node copies the file itself" in done.stderr
     (sif,) = evaluated(done.stdout, "SIF")
     assert Path(sif).read_bytes() == (stage.top / "an image.sif").read_bytes()
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("env", "said"),
     [
-        pytest.param('truncate -s 4096 "${!#}"', "the copy differs from ", id="cut short"),
-        pytest.param('printf XX | dd of="${!#}" seek=9 conv=notrunc', "the copy differs from ", id="a byte is wrong"),
-        pytest.param("exit 1", "cannot copy ", id="cp fails"),
-        pytest.param('pkill -f -- "--keep ${3%/*} "; sleep 0.2', "a node ended before it", id="a node ends"),
+        pytest.param({"SEND": 'truncate -s 4096 "$4"'}, "the copy of nid001 differs", id="cut short"),
+        pytest.param({"SEND": 'printf XX | dd of="$4" seek=9 conv=notrunc'}, "the copy of nid001 differs", id="wrong"),
+        pytest.param({"SEND": 'pkill -f -- "--keep ${4%/*} "; sleep 0.2'}, "a node ended before it", id="a node ends"),
+        pytest.param({"SEND": "false", "SPOIL": "exit 1"}, "cannot copy ", id="cp fails"),
+        pytest.param({"SEND": "false", "SPOIL": 'truncate -s 9 "${!#}"'}, "the copy of nid001 differs", id="wrong cp"),
     ],
 )
-def test_a_wrong_copy_is_reported_and_the_image_is_unchanged(stage: Stage, spoil: str, said: str) -> None:
-    make_program(stage.top / "bin" / "python3", "#!/bin/bash\nexit 1\n")
+def test_a_wrong_copy_is_reported_and_the_image_is_unchanged(stage: Stage, env: dict[str, str], said: str) -> None:
     make_program(stage.top / "bin" / "cp", SPOIL)
-    done = stage("stage-image", stage.place, SPOIL=spoil)
+    done = stage("stage-image", stage.place, **env)
     assert (done.status, done.stdout) == (0, "")
     assert said in done.stderr
     assert "continuing without a staged image" in done.stderr
@@ -201,8 +197,6 @@ def test_a_squashfs_is_copied_else_mounted_from_where_it_is(stage: Stage) -> Non
     packed.write_bytes(os.urandom(100))
     (bind,) = evaluated(stage("stage-data", stage.place, packed).stdout, "APPTAINER_BINDPATH")
     assert bind.endswith("/data.squashfs:/staged-data/set:image-src=/") and bind.startswith(str(stage.place))
-    make_program(stage.top / "bin" / "python3", "#!/bin/bash\nexit 1\n")
-    make_program(stage.top / "bin" / "cp", SPOIL)
-    done = stage("stage-data", stage.place, packed, SPOIL='truncate -s 9 "${!#}"')
+    done = stage("stage-data", stage.place, packed, SEND='truncate -s 9 "$4"')
     assert evaluated(done.stdout, "APPTAINER_BINDPATH") == [f"{packed}:/staged-data/set:image-src=/"]
     assert f"using {packed} itself" in done.stderr

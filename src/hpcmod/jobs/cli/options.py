@@ -45,7 +45,6 @@ class JobFlags:
     stage_data: tuple[str, ...]
     check: str | None
     requeue_on: str
-    report: bool
 
     @property
     def submits(self) -> bool:
@@ -72,7 +71,6 @@ JOB_OPTIONS: Sequence[Option] = (
         help="Check the nodes first; if one is bad: end the job, or submit it again without the node.",
     ),
     click.option("--requeue-on", default="", metavar="SIG@SECONDS", help="Signal for a checkpoint, then requeue."),
-    click.option("--report", is_flag=True, help="Print at the end how long the ranks took to start."),
     click.option(
         "-o", "script", metavar="FILE", type=click.Path(path_type=Path), help="File to write (default: stdout)."
     ),
@@ -118,7 +116,6 @@ def make_request(
         proxy=flags.proxy,
         requeue=parse_requeue(flags.requeue_on) if flags.requeue_on else None,
         check=flags.check or "",
-        report=flags.report,
     )
 
 

@@ -28,7 +28,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Slurm": ("account", "qos", "time", "partition", "constraint", "job_name", "more"),
     "Ranks and their containers": ("launcher", "mpi", "start", "binds", "variables", "proxy"),
     "Copies on the nodes": ("stage", "stage_data"),
-    "What the script also does": ("check", "requeue_on", "report"),
+    "What the script also does": ("check", "requeue_on"),
 }
 """Headings of the help page, each with the names of its options; the others come last."""
 

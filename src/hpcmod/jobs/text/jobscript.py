@@ -26,7 +26,6 @@ def render_jobscript(plan: JobPlan) -> str:
     sections = (
         _render_head(plan),
         _render_setup(plan),
-        [_REPORT] if plan.report else [],
         _render_check(plan),
         _render_staging(plan),
         _render_requeue(plan.requeue),
@@ -54,18 +53,6 @@ def _render_setup(plan: JobPlan) -> list[str]:
     ]
 
 
-_REPORT = """\
-# Measure how long the ranks take to start, and print a summary when this script ends.
-mark() { export HPCMOD_TIMES="${HPCMOD_TIMES-} $1=$(date +%s.%N)"; }
-trap '"$RUNSCRIPTS"/start-report' EXIT
-mark script"""
-
-
-def _mark(plan: JobPlan, name: str) -> list[str]:
-    """Return the line that notes when a part of the script begins, if the start is measured."""
-    return [f"mark {name}"] if plan.report else []
-
-
 _CHECKS = {
     "stop": ("and say which to leave out.", '"$RUNSCRIPTS"/check-nodes || exit'),
     "resubmit": ("and submit this script again without it.", '"$RUNSCRIPTS"/check-nodes --resubmit "$0" || exit'),
@@ -77,7 +64,7 @@ def _render_check(plan: JobPlan) -> list[str]:
         return []
     then, command = _CHECKS[plan.check]
     why = f"# Check all nodes before the ranks start. If one should not be used, end the job {then}"
-    return [why, *_mark(plan, "check"), command]
+    return [why, command]
 
 
 def _render_staging(plan: JobPlan) -> list[str]:
@@ -90,7 +77,6 @@ def _render_staging(plan: JobPlan) -> list[str]:
         *why,
         '# Copies on every node, verified there and removed when the job ends. "$SIF" then points to the copy; if',
         "# copying fails, it is unchanged.",
-        *_mark(plan, "stage"),
         *(line for command in commands for line in (f'staged=$("$RUNSCRIPTS"/{command}) || exit', 'eval "$staged"')),
     ]
 
@@ -133,8 +119,6 @@ def _render_step(plan: JobPlan) -> Iterator[str]:
     step = plan.step
     if step.program[0] == PYTHON:
         yield from (_EPILOG, "")
-    if plan.report:
-        yield from ("mark step", "export HPCMOD_TIMING=1")
     yield f"# {quote.sh_comment(step.why)}"
     if any("$" in word or "`" in word for word in step.program):
         if has_shell(step.program):

@@ -52,8 +52,6 @@ class JobPlan:
     """Pairs of directory and file."""
     check: str
     """What to do if a node should not be used, one of CHECKS; empty: the nodes are not checked."""
-    report: bool
-    """Whether the script measures the start of the ranks, and prints a summary at its end."""
     step: Step
     requeue: Requeue | None
     """What the script does shortly before its time limit; None: nothing."""
@@ -90,7 +88,6 @@ def make_job(request: JobRequest, site: Site) -> JobPlan:
         stage_why=request.staging.why,
         stage_data=tuple((place.directory, name) for name in request.staging.data) if place else (),
         check=request.check,
-        report=request.report,
         step=make_step(request, site, layout),
         requeue=request.requeue,
         notes=(*_make_notes(request, site), *review_job(request, site, layout)),
@@ -178,8 +175,6 @@ def _make_notes(request: JobRequest, site: Site) -> Iterator[str]:
     yield from request.staging.why
     if request.staging.place and request.nodes == 1:
         yield "Staging rarely pays off on one node: it reads the complete image; a run without it reads only parts."
-    if request.report and is_command(request.program):
-        yield f"{request.program[0]} is not Python: --report measures only what is before the ranks."
     if site.launcher.verb == "run" and request.container.entry != COMMAND:
         yield f"{site.name} starts images by their run script, but that of this image starts no programs: exec instead."
     wrong = explain_mpi(

@@ -118,8 +118,6 @@ class JobRequest:
     """What to do shortly before the time limit; None: nothing."""
     check: str = ""
     """What to do if a node should not be used, one of CHECKS; empty: the nodes are not checked."""
-    report: bool = False
-    """Whether the job prints a summary of its start when it ends."""
 
     def option(self, name: str) -> str:
         """Return the value of an option of sbatch; empty if not given."""
@@ -151,11 +149,6 @@ def check_request(request: JobRequest) -> None:
             raise BadInputError(f"{name} cannot be staged", "Pack it as NAME.tar, NAME.tar.gz or NAME.squashfs.")
     if not request.program:
         raise BadInputError("no program to run", "Add it at the end: ... -- train.py ARGUMENTS")
-    if request.report and request.ranks.start == ONE_PER_NODE:
-        raise BadInputError(
-            f"--report measures how each container starts, and --start {ONE_PER_NODE} starts one for all ranks",
-            "Leave out one of the two.",
-        )
     launcher = _find_launcher(request.program)
     if launcher:
         raise BadInputError(

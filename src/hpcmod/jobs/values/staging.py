@@ -1,8 +1,7 @@
-"""Decide whether the nodes of a job read the image in place, or get copies that they pass on to each other."""
+"""Decide whether the nodes of a job read the image in place, or get copies that Slurm sends them."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -16,16 +15,13 @@ RATES = {"lustre": 4e9, "gpfs": 4e9, "beegfs": 4e9, "nfs": 1e9, "nfs4": 1e9}
 
 OTHER_RATE = 1e9
 STREAM = 1e9
-"""Assumed bytes per second of one node that reads a file, and of one connection between two nodes."""
+"""Assumed bytes per second of one node that reads a file."""
 
 PART = 0.25
 """Assumed part of the image that a program reads while it starts."""
 
-CHILDREN = 2
-"""Nodes to which each node of the tree passes the image on."""
-
-BLOCK = 4 << 20
-"""Bytes that a node of the tree has before it passes them on."""
+SEND = 500e6
+"""Assumed bytes per second at which sbcast sends a file to all nodes together."""
 
 SETUP = 3.0
 """Assumed seconds until the nodes are ready to copy."""
@@ -141,11 +137,8 @@ def _estimate_plain(facts: StagingFacts, size: int) -> tuple[float, str]:
 
 def _estimate_copies(facts: StagingFacts, size: int) -> tuple[float, str]:
     """Return the estimated seconds until all nodes have a copy, and the arithmetic."""
-    onward = min(RATES.get(facts.file_system, OTHER_RATE), STREAM, STREAM / CHILDREN)
-    levels = max(1, math.ceil(math.log2(facts.nodes + 1)) - 1)
-    deep = f"{levels} level{'s'[levels == 1 :]} x {_write_size(BLOCK)}"
-    text = f"{SETUP:.0f} s + ({_write_size(size)} + {deep}) / {_write_size(onward)}/s"
-    return SETUP + (size + levels * BLOCK) / onward, text
+    rate = min(RATES.get(facts.file_system, OTHER_RATE), SEND)
+    return SETUP + size / rate, f"{SETUP:.0f} s + {_write_size(size)} / {_write_size(rate)}/s"
 
 
 def _write_size(size: float) -> str:

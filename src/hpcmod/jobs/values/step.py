@@ -166,9 +166,9 @@ def _make_bare_program(request: JobRequest, layout: Layout) -> tuple[str, ...]:
     BadInputError
         If an option needs a run script in the image.
     """
-    if not layout.by_tasks or request.ranks.start == STARTS[1] or request.report:
+    if not layout.by_tasks or request.ranks.start == STARTS[1]:
         raise BadInputError(
-            "the image has no bash, which the run scripts that start and measure ranks need",
-            "Leave out --launcher, --start and --report: srun starts each rank.",
+            "the image has no bash, which the run scripts that start ranks need",
+            "Leave out --launcher and --start: srun starts each rank.",
         )
     return request.program if is_command(request.program) else ("python3", *_without_python(request.program))

@@ -30,7 +30,6 @@ RUNSCRIPTS = (
     "signal-ranks",
     "stage-data",
     "stage-image",
-    "start-report",
 )
 """Names of the scripts in the run script directory; the wrappers call run-in-env."""
 
@@ -41,7 +40,6 @@ IN_BASH_OF_IMAGE = (
     "list-packages",
     "python-conda-simple",
     "run-in-env",
-    "start-report",
 )
 """Those of RUNSCRIPTS that only run in the container, with the image's bash."""
 

@@ -141,18 +141,3 @@ def test_a_bad_node_ends_the_script_before_the_ranks_start(tmp_path: Path) -> No
     with pytest.raises(subprocess.CalledProcessError) as failed:
         run(rendered(made(check="stop")), tmp_path, RUNSCRIPTS=str(tmp_path))
     assert (failed.value.returncode, failed.value.stdout) == (1, "module load X/1.0\n")
-
-
-def test_a_report_is_printed_at_the_end_and_leaves_the_exit_code(tmp_path: Path) -> None:
-    make_program(tmp_path / "start-report", '#!/bin/bash\nprintf "|%s" $HPCMOD_TIMES | sed "s/=[^|]*//g"; exit 5\n')
-    make_program(tmp_path / "check-nodes", "#!/bin/bash\n")
-    text = rendered(made(("a.py",), check="stop", report=True)).replace("a.py", "$HPCMOD_TIMING.py")
-    with pytest.raises(subprocess.CalledProcessError) as failed:
-        run(f"{text}exit 3\n", tmp_path, RUNSCRIPTS=str(tmp_path))
-    assert failed.value.returncode == 3
-    step = "[/an image.sif][conda-python-distributed][1.py]"
-    assert failed.value.stdout == f"module load X/1.0\n{step}|script|check|step"
-
-
-def test_nothing_is_measured_unless_asked() -> None:
-    assert not [word for word in ("HPCMOD_TIM", "start-report", "mark ") if word in rendered(made())]

@@ -318,7 +318,7 @@ def test_names_no_run_script_where_the_image_has_no_bash(program: tuple[str, ...
     assert "The image has no bash" in made.step.why
 
 
-@pytest.mark.parametrize("asked", [{"launcher": "torchrun"}, {"start": "one-per-node"}, {"report": True}])
+@pytest.mark.parametrize("asked", [{"launcher": "torchrun"}, {"start": "one-per-node"}])
 def test_what_needs_a_run_script_is_refused_where_the_image_has_no_bash(asked: dict[str, object]) -> None:
     with pytest.raises(BadInputError, match="no bash"):
         plan(container=JobContainer(has_bash=False), **asked)
@@ -342,9 +342,3 @@ def test_a_rank_that_sees_one_gpu_is_told_to_use_it() -> None:
     one = SITE._replace(gpu=SITE.gpu._replace(per_rank="one"))
     (note,) = (note for note in plan("t.py", "--gpu", "$SLURM_LOCALID", site=one).notes if "No shell reads" in note)
     assert note.endswith("each rank sees one GPU, so write 0 instead.")
-
-
-def test_one_container_for_all_ranks_is_not_measured() -> None:
-    with pytest.raises(BadInputError, match="--report measures how each container starts") as caught:
-        plan(report=True, start="one-per-node")
-    assert caught.value.cure == "Leave out one of the two."
