@@ -70,7 +70,7 @@ is_wrapper() { # FILE
 
 # According to the scheduler or the launcher; see above and ranks.bash.
 is_multi_node() {
-  local nodes=${_step_nodes:-${PET_NNODES:-${OMPI_MCA_orte_num_nodes-}}}
+  local nodes=${_step_nodes:-${OMPI_MCA_orte_num_nodes-}}
   [[ ${OMPI_COMM_WORLD_SIZE-} == "${OMPI_COMM_WORLD_LOCAL_SIZE-}" ]] || return 0
   [[ ! ${MPI_LOCALNRANKS-} || ${PMI_SIZE-} == "$MPI_LOCALNRANKS" ]] || return 0
   [[ ! ${PALS_LOCAL_SIZE-} || ${PALS_SIZE:-${PMI_SIZE-}} == "$PALS_LOCAL_SIZE" ]] || return 0

@@ -9,7 +9,6 @@ choose_launch() { # -> _launch
   ((LOCAL_WORLD_SIZE == 1)) ||
     refuse "$name starts the ranks of a node itself, but there are $LOCAL_WORLD_SIZE tasks per node. Use $_task_launcher --ntasks-per-node=1"
   [[ ${NODE_RANK-} ]] || refuse "${_launcher:-your environment} does not provide the node's number. Set NODE_RANK"
-  [[ $_launcher != PET ]] || nodes=$PET_NNODES
   if [[ $name == ray ]]; then
     source "$_lib/ray.bash"
     launch_by_ray "$nodes"
@@ -88,7 +87,6 @@ count_cores() { # RANGES -> REPLY
 count_ranks_of_node() { # -> REPLY
   find_node_type
   REPLY=${_asked[ranks-per-node]}
-  [[ $REPLY ]] || ! is_number "${PET_NPROC_PER_NODE-}" || REPLY=$PET_NPROC_PER_NODE
   [[ $REPLY ]] || REPLY=$_devices
   ((REPLY)) || REPLY=${_gpus_here:-$_node_gpus}
   { is_number "$REPLY" && ((REPLY)); } || refuse 'no GPUs found to start one rank each. Set the number of ranks: --ranks-per-node N'

@@ -19,25 +19,12 @@ find_place() {
   fi
 }
 
-# Hosts if Slurm provides no list: variables and files as documented by each scheduler.
-#   LSB_MCPU_HOSTS  IBM Spectrum LSF, "Environment variables": each host and its slots. jsrun starts nothing on the first
-#                   one, which is the launch node
-#   PBS_NODEFILE    PBS, pbs_run(7B): a file with one host per line
-#   MASTER_ADDR     set by torchrun for its workers
-#   PET_*           options of torchrun: --master_addr or --rdzv_endpoint
-# -> REPLY, empty if unknown
+# The first host if Slurm provides no list: as torchrun set it for its workers, or the first line of PBS's file of hosts
+# (pbs_run(7B)). -> REPLY, empty if unknown
 other_first_host() {
-  local IFS=$' \t\n'
-  local -a words
   REPLY=
   if [[ ${TORCHELASTIC_RUN_ID-} ]]; then
     REPLY=${MASTER_ADDR-}
-  elif [[ ${PET_MASTER_ADDR:-${PET_RDZV_ENDPOINT-}} ]]; then
-    REPLY=${PET_MASTER_ADDR:-${PET_RDZV_ENDPOINT%:*}}
-  elif [[ ${LSB_MCPU_HOSTS:-${LSB_HOSTS-}} ]]; then
-    read -ra words <<<"${LSB_MCPU_HOSTS:-$LSB_HOSTS}"
-    [[ ! ${JSM_NAMESPACE_RANK-} || ! ${LSB_MCPU_HOSTS-} || ${#words[@]} -lt 4 ]] || words=("${words[@]:2}")
-    REPLY=${words[0]-}
   elif [[ ${PBS_NODEFILE-} && -r $PBS_NODEFILE ]]; then
     IFS= read -r REPLY <"$PBS_NODEFILE"
   elif is_all_here; then
@@ -45,7 +32,7 @@ other_first_host() {
     read -r REPLY </proc/sys/kernel/hostname
   fi
   [[ $REPLY =~ ^[A-Za-z0-9][A-Za-z0-9._:-]*$ ]] || REPLY=
-  [[ ${TORCHELASTIC_RUN_ID-}${PET_MASTER_ADDR-}${PET_RDZV_ENDPOINT-} ]] || add_host_suffix "$REPLY"
+  [[ ${TORCHELASTIC_RUN_ID-} ]] || add_host_suffix "$REPLY"
 }
 
 # Open MPI, Flux and PALS do not list the hosts; but if all ranks are on one node, it is this one.
@@ -58,14 +45,10 @@ is_all_here() {
 
 offer_port_of_run() { # RUN
   local run=$1
-  if [[ $_launcher == PET && ${PET_MASTER_PORT-} ]]; then
-    offer MASTER_PORT "$PET_MASTER_PORT" PET_MASTER_PORT
-  else
-    number_of "$_launcher ${run:-$UID}" 2>/dev/null
-    port "$REPLY"
-    [[ ! $run ]] || run="${_by[RUN]} '$run'"
-    offer MASTER_PORT "$REPLY" "from ${run:-the user ID, $UID, because the run has no ID}"
-  fi
+  number_of "$_launcher ${run:-$UID}" 2>/dev/null
+  port "$REPLY"
+  [[ ! $run ]] || run="${_by[RUN]} '$run'"
+  offer MASTER_PORT "$REPLY" "from ${run:-the user ID, $UID, because the run has no ID}"
 }
 
 # A successful connection means that the port is in use; the only rank need not agree with others on the choice.
@@ -112,13 +95,18 @@ LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT; if it is 
 
 # -> REPLY: evidence of other ranks, or empty
 find_signs_of_others() {
-  local IFS=$' \t\n' host
+  local IFS=$' \t\n' host variable
   local -A hosts=()
   REPLY=
-  if is_number "${PMI_SIZE-}" && ((10#$PMI_SIZE > 1)); then
-    REPLY="PMI_SIZE is $PMI_SIZE"
-  elif [[ ${PMIX_RANK-} ]]; then
-    REPLY="PMIX_RANK is $PMIX_RANK"
+  # jsrun, MVAPICH2's mpirun_rsh, Kubeflow, an indexed Job of Kubernetes: not in the table of launchers
+  for variable in PMI_SIZE JSM_NAMESPACE_SIZE MV2_COMM_WORLD_SIZE PET_NNODES; do
+    [[ ${!variable:-1} == 1 ]] || REPLY="$variable is ${!variable}"
+  done
+  for variable in PMIX_RANK JOB_COMPLETION_INDEX; do
+    [[ ! ${!variable-} ]] || REPLY="$variable is ${!variable}"
+  done
+  if [[ $REPLY ]]; then
+    return
   elif is_number "${NHOSTS-}" && [[ ${PE_HOSTFILE-} ]] && ((10#$NHOSTS > 1)); then
     REPLY="this Grid Engine job has $NHOSTS hosts"
   elif [[ ${PBS_NODEFILE-} && -r $PBS_NODEFILE ]]; then
@@ -126,10 +114,7 @@ find_signs_of_others() {
     ((${#hosts[@]} < 2)) || REPLY="this PBS job has ${#hosts[@]} hosts"
   elif [[ ${PBS_NODEFILE-} ]]; then
     say "cannot read $PBS_NODEFILE: bind it to make the hosts of the job known. Running as the only rank"
-  elif [[ ${LSB_MCPU_HOSTS-} ]]; then
-    for host in $LSB_MCPU_HOSTS; do
-      is_number "$host" || hosts[$host]=1
-    done
-    ((${#hosts[@]} < 2)) || REPLY="this LSF job has ${#hosts[@]} hosts"
+  elif [[ ${LSB_MCPU_HOSTS-} == *' '*' '*' '* ]]; then # each host and its slots
+    REPLY="this LSF job has several hosts"
   fi
 }

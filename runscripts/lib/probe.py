@@ -13,21 +13,10 @@ import time
 
 CLOCK = 7  # CLOCK_BOOTTIME, as /proc/uptime; Python 3.6 has no name for it
 MOST = 3  # packages in a record
-COLLECTIVES = (
-    "allgather _allgather_base allgather_coalesced allgather_into_tensor_coalesced allreduce allreduce_coalesced alltoall "
-    "alltoall_base barrier broadcast gather reduce reduce_scatter _reduce_scatter_base reduce_scatter_tensor_coalesced scatter"
-).split()
-
 
 def clock():
     """Return the seconds since the node was started."""
     return time.clock_gettime(CLOCK)
-
-
-def make(text, filename, **names):
-    """Return the function in a text, shown in tracebacks as part of a file that is not the program's."""
-    exec(compile(text, filename, "exec"), names)
-    return names["made"]
 
 
 IMPORT = """
@@ -40,12 +29,6 @@ def made(name, import_):
     finally:
         end(name, outer)
 """
-COLLECTIVE = """
-def made(*words, **named):
-    before()
-    return method(*words, **named)
-"""
-
 
 def is_complete(name):
     """Return whether a module was imported to its end."""
@@ -61,9 +44,10 @@ class Imports(object):
         self.loaded = loaded
         self.original = _frozen_importlib._find_and_load
         names = {"get_ident": _thread.get_ident, "thread": _thread.get_ident(), "begin": self.begin, "end": self.end}
+        names["original"] = self.original
         # tracebacks leave out lines of Python's own import system
-        self.ours = make(IMPORT, "<frozen importlib._bootstrap>", original=self.original, **names)
-        _frozen_importlib._find_and_load = self.ours
+        exec(compile(IMPORT, "<frozen importlib._bootstrap>", "exec"), names)
+        _frozen_importlib._find_and_load = self.ours = names["made"]
 
     def begin(self):
         """Return the inner time of the enclosing import, and when this one began."""
@@ -120,7 +104,7 @@ class Start(Watch):
     """The record of this rank."""
 
     def __init__(self, path, summary):
-        self.path, self.summary, self.wrapped = path, summary, {}
+        self.path, self.summary = path, summary
         self.found = {"python": "%.3f" % clock()}
         self.write()
         Watch.__init__(self)
@@ -137,11 +121,6 @@ class Start(Watch):
         except OSError:
             pass
 
-    def note(self, key):
-        """Note that something happened for the first time."""
-        self.found[key] = "%.3f" % clock()
-        self.finish()
-
     def finish(self):
         """Write all that is known so far."""
         self.found["imports"] = "%.3f %d" % (self.imports.total, self.imports.count)
@@ -149,28 +128,16 @@ class Start(Watch):
         self.write()
 
     def hook(self):
-        """Notice the first optimizer step, and the first collective of Python code."""
+        """Notice the first optimizer step."""
         try:
             self.hook_steps()
-            group = getattr(sys.modules.get("torch._C._distributed_c10d"), "ProcessGroup", None)
-            for name in COLLECTIVES if group else ():
-                if name in vars(group):
-                    self.wrapped[name] = (group, vars(group)[name])
-                    setattr(group, name, make(COLLECTIVE, "<string>", before=self.before_collective, method=getattr(group, name)))
         except Exception:
             pass
 
-    def before_collective(self):
-        """Put the methods back; later collectives run as without us."""
-        wrapped, self.wrapped = self.wrapped, {}
-        for name, (group, method) in wrapped.items():
-            setattr(group, name, method)
-        if wrapped and os.getpid() == self.process:
-            self.note("collective")
-
     def after_step(self):
         if "step" not in self.found:  # the hook stays: PyTorch iterates over its hooks here
-            self.note("step")
+            self.found["step"] = "%.3f" % clock()
+            self.finish()
             self.imports.stop()
 
     def exit(self):
@@ -248,8 +215,7 @@ PHASES = (
     ("container", lambda record: took(record, "task", "script")),
     ("interpreter", lambda record: took(record, "script", "python")),
     ("imports", lambda record: seconds(record, "imports")),
-    # of the optimizer, or else until the first collective
-    ("to first step", lambda one: took(one, "task" if "task" in one else "script", "step" if "step" in one else "collective")),
+    ("to first step", lambda record: took(record, "task" if "task" in record else "script", "step")),
 )
 
 

@@ -130,8 +130,6 @@ check_ranks() {
   done
   ((MASTER_PORT > 0 && MASTER_PORT < 65536)) || refuse "MASTER_PORT is $MASTER_PORT, which is not a port"
   check_sources
-  [[ $_launcher != PET || ${PET_NPROC_PER_NODE:-1} == 1 || ${_asked[launcher]-} == torchrun ]] ||
-    refuse "PET_NPROC_PER_NODE is $PET_NPROC_PER_NODE, which makes torchrun start the ranks. Add --launcher torchrun"
   check_below RANK WORLD_SIZE
   check_below LOCAL_RANK LOCAL_WORLD_SIZE
   _place=$LOCAL_RANK
@@ -181,29 +179,21 @@ warn_of_missing_mpi() { # ARGS
 
 # Variables that each launcher documents: a line has the launcher's name, the variable that identifies it, then those of
 # rank, local rank, size, local size, node number and number of nodes, and one that is the same in all processes of a run
-# and differs between runs. Of several variables, the first that is set counts; - means none, =N a number for all processes.
+# and differs between runs. Of several variables, the first that is set counts; - means none.
 # The innermost launcher comes first: a task of the scheduler may have started an mpirun that starts the ranks.
 #   torchrun   PyTorch's page on torchrun, "Environment Variables"
 #   Open MPI   docs.open-mpi.org, "Environment variables set for MPI applications"; its *_NODE_RANK is the index
 #              among all processes of a node. That page has neither PMIx's id nor the number of nodes (Open MPI 4)
 #   MPICH      mpiexec of Hydra, Intel MPI's too ("Environment Variables Not Propagated by Hydra" lists them)
-#   MVAPICH2   user guide, "MV2_COMM_WORLD_*": mpirun_rsh
-#   jsrun      IBM Job Step Manager, as PyTorch Lightning's LSFEnvironment reads it
 #   Flux       flux-environment(7)
 #   PALS       no public page: as HPE's mpiexec sets them at ALCF, where PALS_SIZE is missing
-#   PET        PyTorch's page on torchrun: PET_* are its options, as set by Kubeflow: one process per node
-#   Kubernetes "Indexed Job for parallel processing with static work assignment"; you have to set WORLD_SIZE
 _launchers=(
   'torchrun|TORCHELASTIC_RUN_ID|RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|GROUP_RANK|GROUP_WORLD_SIZE|TORCHELASTIC_RUN_ID'
   'mpirun|OMPI_COMM_WORLD_SIZE|OMPI_COMM_WORLD_RANK|OMPI_COMM_WORLD_LOCAL_RANK|OMPI_COMM_WORLD_SIZE|OMPI_COMM_WORLD_LOCAL_SIZE|-|OMPI_MCA_orte_num_nodes|PMIX_NAMESPACE OMPI_MCA_ess_base_jobid'
   "mpiexec|MPI_LOCALNRANKS|PMI_RANK|MPI_LOCALRANKID|PMI_SIZE|MPI_LOCALNRANKS|-|-|$_run_variables"
-  "mpirun_rsh|MV2_COMM_WORLD_SIZE|MV2_COMM_WORLD_RANK|MV2_COMM_WORLD_LOCAL_RANK|MV2_COMM_WORLD_SIZE|MV2_COMM_WORLD_LOCAL_SIZE|-|-|$_run_variables"
-  'jsrun|JSM_NAMESPACE_SIZE|JSM_NAMESPACE_RANK|JSM_NAMESPACE_LOCAL_RANK|JSM_NAMESPACE_SIZE|JSM_NAMESPACE_LOCAL_SIZE|-|-|LSB_JOBID'
   'flux|FLUX_TASK_RANK|FLUX_TASK_RANK|FLUX_TASK_LOCAL_ID|FLUX_JOB_SIZE|-|-|FLUX_JOB_NNODES|FLUX_JOB_ID'
   "$_task_launcher|_step|$_task_variables"
   'PALS|PALS_RANKID|PALS_RANKID|PALS_LOCAL_RANKID|PALS_SIZE PMI_SIZE|PALS_LOCAL_SIZE|PALS_NODEID|-|PALS_APID'
-  'PET|PET_NNODES|PET_NODE_RANK|=0|PET_NNODES|=1|PET_NODE_RANK|PET_NNODES|PET_RDZV_ID'
-  'Kubernetes|JOB_COMPLETION_INDEX|JOB_COMPLETION_INDEX|=0|WORLD_SIZE|=1|JOB_COMPLETION_INDEX|WORLD_SIZE|-'
 )
 
 _parts=(MARK RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK NODES RUN)
@@ -234,13 +224,9 @@ read_variables() { # NAME VARIABLES...
     shift
     for variable in $1; do
       _by[$part]=$variable
-      [[ $variable == [-=]* || ! ${!variable-} ]] || break
+      [[ $variable == - || ! ${!variable-} ]] || break
     done
-    case $variable in
-      -) ;;
-      =*) _told[$part]=${variable#=} _by[$part]="always so with $_launcher" ;;
-      *) _told[$part]=${!variable-} ;;
-    esac
+    [[ $variable == - ]] || _told[$part]=${!variable-}
   done
 }
 

@@ -7,54 +7,12 @@ restore_caches() {
     [[ ${RANK:-0} != 0 ]] || say "no caches to restore: $archive not found"
     return
   fi
-  if hash flock 2>/dev/null; then
-    exec {lock}>"$_cache/lock"
-    flock "$lock"
-    [[ -e $_cache/restored ]] || unpack_caches "$archive"
-    exec {lock}>&-
-  elif mkdir -- "$_cache/lock" 2>/dev/null; then
-    unpack_caches "$archive"
-  fi
+  exec {lock}>"$_cache/lock"
+  flock "$lock"
+  [[ -e $_cache/restored ]] ||
+    { tar -C "$_cache" -xf "$archive" && : >"$_cache/restored"; } || say "cannot restore all caches from $archive"
+  exec {lock}>&-
 }
-
-unpack_caches() { # ARCHIVE
-  { unpack "$1" && : >"$_cache/restored"; } || say "cannot restore all caches from $1"
-}
-
-# Small images may lack tar, but all have Python.
-unpack() { # ARCHIVE
-  if hash tar 2>/dev/null; then
-    tar -C "$_cache" -xf "$1"
-  else
-    run_helper -c "$_unpack" "$1" "$_cache"
-  fi
-}
-
-run_helper() { # ARGS
-  local _before=() _last=() # no profiler
-  (run_python "$@")
-}
-
-pack() { # write the archive to stdout
-  if hash tar 2>/dev/null; then
-    tar -C "$_cache" --exclude=./lock --exclude=./restored --exclude=./.space --exclude=./timing --exclude='./.rank-*' -cf - .
-  else
-    run_helper -c "$_pack" "$_cache"
-  fi
-}
-
-# Caches are plain files. Links, and paths that lead out of the directory, were not written by us.
-_unpack='import sys, tarfile
-def is_cache(entry):
-    return (entry.isfile() or entry.isdir()) and entry.name[:1] != "/" and ".." not in entry.name.split("/")
-with tarfile.open(sys.argv[1]) as archive:
-    archive.extractall(sys.argv[2], filter(is_cache, archive))'
-
-_pack='import sys, tarfile
-def own(entry):
-    return None if entry.name in ("./lock", "./restored", "./timing") or entry.name.startswith("./.") else entry
-with tarfile.open(fileobj=sys.stdout.buffer, mode="w|") as archive:
-    archive.add(sys.argv[1], ".", filter=own)'
 
 # The first rank of the first node runs Python as a child, to save the caches afterwards, and forwards signals.
 runs_in_front() { [[ ! ${_asked[save-caches]} || $_place != 0 || ${NODE_RANK:-${RANK:-0}} != 0 ]]; }
@@ -87,7 +45,8 @@ write_archive() { # DIRECTORY
   local private=$1/.hpcmod-caches.$$.$RANDOM$RANDOM status=0
   [[ ! -d $1/hpcmod-caches.tar ]] || return
   mkdir -p -- "$1" && mkdir -m 700 -- "$private" && cd -- "$private" && is_private . || return
-  pack >hpcmod-caches.tar || status=$?
+  tar -C "$_cache" --exclude=./lock --exclude=./restored --exclude=./.space --exclude=./timing --exclude='./.rank-*' -cf - . \
+    >hpcmod-caches.tar || status=$?
   # 1: a file changed while being read, because other ranks of the node may still be running
   ((status <= 1)) && mv -f -- hpcmod-caches.tar "$1" || status=2
   rm -f -- hpcmod-caches.tar

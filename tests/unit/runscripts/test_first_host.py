@@ -106,9 +106,6 @@ def test_without_an_argument_the_list_is_of_the_step_or_the_job(
     ("env", "host"),
     [
         pytest.param({"TORCHELASTIC_RUN_ID": "x", "MASTER_ADDR": "nid7"}, "nid7", id="torchrun"),
-        pytest.param({"LSB_MCPU_HOSTS": "hosta 4 hostb 4"}, "hosta", id="LSF"),
-        pytest.param({"LSB_HOSTS": "hosta hosta hostb"}, "hosta", id="LSF, every slot"),
-        pytest.param({"LSB_MCPU_HOSTS": "batch1 1 a01 42", "JSM_NAMESPACE_RANK": "0"}, "a01", id="jsrun"),
         pytest.param({**openmpi(3, 4, 4), "HOSTNAME": "login1"}, socket.gethostname(), id="Open MPI on one node"),
         pytest.param({**mpich(3, 4, 4), "HOSTNAME": "login1"}, socket.gethostname(), id="MPICH on one node"),
         pytest.param({**pals(3, 4, 4), "HOSTNAME": "login1"}, socket.gethostname(), id="PALS on one node"),
@@ -135,9 +132,7 @@ def test_a_file_of_pbs_names_the_first_host(scripts: Scripts, tmp_path: Path) ->
         pytest.param("i", ["n1.site,n2.site"], {}, "n1i.site", id="a host with a domain"),
         pytest.param("i.site", ["n1.site"], {}, "n1i.site", id="a domain of both"),
         pytest.param("i", ["10.13.23.40"], {}, "10.13.23.40", id="an address"),
-        pytest.param("i", [], {"LSB_MCPU_HOSTS": "hosta 4 hostb 4"}, "hostai", id="LSF"),
         pytest.param("i", [], {"TORCHELASTIC_RUN_ID": "x", "MASTER_ADDR": "nid7"}, "nid7", id="torchrun's own"),
-        pytest.param("i", [], {"PET_MASTER_ADDR": "nid7"}, "nid7", id="an option of torchrun"),
     ],
 )
 def test_a_host_has_its_name_in_the_fast_network(
@@ -153,8 +148,8 @@ def test_a_host_has_its_name_in_the_fast_network(
     [
         pytest.param(openmpi(3, 2, 4), [], id="Open MPI"),
         pytest.param(flux(3, 2, 4), [], id="Flux"),
-        pytest.param({"LSB_MCPU_HOSTS": "$(id) 4"}, [], id="no host"),
         pytest.param({"PBS_NODEFILE": "/nowhere"}, [], id="no file"),
+        pytest.param({"PBS_NODEFILE": "/proc/self/status"}, [], id="no host"),
         pytest.param({}, [], id="no list"),
         pytest.param({}, ["nid001", "nid002"], id="two lists"),
     ],

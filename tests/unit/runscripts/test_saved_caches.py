@@ -1,15 +1,12 @@
 from __future__ import annotations
 
-import shutil
 import signal
 import subprocess
-import sys
 import tarfile
 from pathlib import Path
 
 import pytest
 
-from hpcmod.core.resources import runscript_files
 from tests.unit.runscripts.scripts import DISTRIBUTED, PATIENT_PROGRAM, Rank, Scripts, make_program, task
 
 pytestmark = pytest.mark.slow
@@ -52,21 +49,6 @@ def test_caches_are_not_saved_through_links_that_others_planted(rank: Rank, tmp_
     assert (
         tarfile.is_tarfile(tmp_path / "to/hpcmod-caches.tar") and not (tmp_path / "to/hpcmod-caches.tar").is_symlink()
     )
-
-
-def test_an_archive_of_others_writes_nothing_outside_the_caches(scripts: Scripts, tmp_path: Path) -> None:
-    part = runscript_files()["lib/saved-caches.bash"]
-    (tmp_path / "cache").mkdir()
-    with tarfile.open(tmp_path / "x.tar", "w") as archive:
-        outside = ("../up", ""), (str(tmp_path / "root"), ""), ("out", str(tmp_path)), ("out/x", "")
-        for name, link in (*outside, ("a", "")):
-            entry = tarfile.TarInfo(name)
-            entry.type, entry.linkname = (tarfile.SYMTYPE, link) if link else (tarfile.REGTYPE, "")
-            archive.addfile(entry)
-    run = f'run_python() {{ {sys.executable} "$@"; }}; hash() {{ false; }}\n{part}\n_cache=$1; unpack "$2"'
-    subprocess.run(["bash", "-c", run, "bash", tmp_path / "cache", tmp_path / "x.tar"], check=True)
-    assert sorted(path.name for path in (tmp_path / "cache").rglob("*")) == ["a", "out", "x"]
-    assert sorted(path.name for path in tmp_path.iterdir() if path.name in ("up", "root", "x")) == []
 
 
 @pytest.mark.parametrize("number", [1, 3])
@@ -136,21 +118,3 @@ def test_python_reads_its_stdin_though_another_waits_for_it(scripts: Scripts, py
     script = str(scripts.root / "runscripts" / DISTRIBUTED)
     done = subprocess.run([script], input="given\n", env=env, capture_output=True, text=True, timeout=30)
     assert (done.stdout, done.stderr) == ("given\n", "")
-
-
-def test_an_image_without_tar_saves_and_restores_by_its_python(scripts: Scripts, tmp_path: Path) -> None:
-    for name in ("bash", "mkdir", "mv", "rm", "rmdir", "ls", "flock"):
-        (tmp_path / "tools").mkdir(exist_ok=True)
-        (tmp_path / "tools" / name).symlink_to(shutil.which(name) or name)
-    text = f'#!/bin/bash\n[[ $1 != -c ]] || exec {sys.executable} "$@"\n'
-    make_program(tmp_path / "tools" / "python", text + 'read -r kernel <"$TRITON_CACHE_DIR/kernel"; echo "$kernel"\n')
-    rank = Rank(scripts, str(tmp_path / "tools"))
-    place = tmp_path / "caches" / "alice-hpcmod-4711-nid001" / "triton" / "kernel"
-    place.parent.mkdir(parents=True)
-    place.write_text("compiled\n")
-    ran = rank(task(0), "--save-caches", str(tmp_path / "kept"), "x.py")
-    assert (ran.status, ran.stdout, ran.stderr) == (0, "compiled\n", "")
-    with tarfile.open(tmp_path / "kept" / "hpcmod-caches.tar") as archive:
-        assert "./triton/kernel" in archive.getnames() and not [name for name in archive.getnames() if "rank-" in name]
-    other = rank(task(0, SLURM_JOB_ID="4712"), "--restore-caches", str(tmp_path / "kept"), "x.py")
-    assert (other.status, other.stdout, other.stderr) == (0, "compiled\n", "")

@@ -19,7 +19,9 @@ OWNERS = {
 }
 """The parts that contain terms of a scheduler."""
 
-WORDS = re.compile(r"\bSLURMD?_|\$\{?PBS_JOBID|\bLSB_JOBID|\b(?:srun|sbatch|salloc|scontrol|squeue|scancel|sacct|sbcast)\b")
+WORDS = re.compile(
+    r"\bSLURMD?_|\$\{?PBS_JOBID|\bLSB_JOBID|\b(?:srun|sbatch|salloc|scontrol|squeue|scancel|sacct|sbcast)\b"
+)
 
 
 def without_help(template: str) -> str:
@@ -29,9 +31,7 @@ def without_help(template: str) -> str:
 
 def test_only_these_parts_of_the_run_scripts_know_the_words_of_schedulers() -> None:
     knowing = {name for name, text in runscript_files().items() if WORDS.search(without_help(text))}
-    # the table of launchers has LSF's job ID, because jsrun is LSF's launcher
-    assert knowing - {"lib/ranks.bash"} == set(OWNERS)
-    assert WORDS.findall(runscript_files()["lib/ranks.bash"]) == ["LSB_JOBID"]
+    assert knowing == set(OWNERS)
 
 
 def read_job(env: Mapping[str, str], *names: str) -> list[str]:

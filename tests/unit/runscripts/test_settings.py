@@ -70,7 +70,6 @@ def test_a_value_of_the_users_wins(started: Started, way: str, value: str) -> No
         pytest.param(mpich(0, 4, 8), True, id="MPICH"),
         pytest.param(pals(0, 4, 8), True, id="PALS"),
         pytest.param(flux(0, 2, 8), True, id="Flux"),
-        pytest.param({"PET_NNODES": "2"}, True, id="variables of torchrun"),
         pytest.param({"SLURM_NNODES": "2"}, True, id="a batch script of two nodes"),
     ],
 )

@@ -13,7 +13,7 @@ from hpcmod.core.values.facts import COMMAND
 from hpcmod.jobs.values.layout import Layout, choose_partition, make_layout
 from hpcmod.jobs.values.limits import check_limits
 from hpcmod.jobs.values.network import choose_network, explain_network
-from hpcmod.jobs.values.request import JobModule, JobRequest, check_request, is_command
+from hpcmod.jobs.values.request import JobModule, JobRequest, check_request
 from hpcmod.jobs.values.requeue import Requeue
 from hpcmod.jobs.values.review import review_job
 from hpcmod.jobs.values.slurm import (
