@@ -86,7 +86,7 @@ def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     image = tmp_path / "an [image].sif"
     image.write_bytes(b"SIF")
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    monkeypatch.setattr("hpcmod.compat.fit.read_image_mpi", lambda *_: "")
+    monkeypatch.setattr("hpcmod.compat.read_image_mpi", lambda *_: "")
     variables = {"SIF": str(image), "SIFPYTORCH": str(image), "RUNSCRIPTS": str(script.parent)}
     return {**ALLOCATION, **variables, "SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "2"}
 
