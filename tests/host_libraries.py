@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from pathlib import Path
+from unittest.mock import patch
 
 from hpcmod.compat.install_netstack import plan_capture, write_capture
 from hpcmod.compat.values.netstack import Capture
@@ -38,4 +39,6 @@ def planned(host: Path, *asked: str, leave_out: tuple[str, ...] = ()) -> Capture
 
 
 def written(plan: Capture, out: Path, name: str = "1") -> tuple[Path, bool]:
-    return write_capture(plan, out, name=name, version="0", tell=print)
+    """Capture libraries into a directory of that name."""
+    with patch("hpcmod.compat.install_netstack._name_by_time", lambda _: name):
+        return write_capture(plan, out, tell=print)

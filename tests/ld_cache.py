@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 
-def make_cache(entries: list[tuple[str, str, int]], levels: tuple[str, ...] = (), *, old: int = 0) -> bytes:
+def make_cache(entries: list[tuple[str, str, int]], *, old: int = 0) -> bytes:
     """Return a cache. An entry is a soname, a path and a level number (0 for none, 1 for the first level); `old` is the
     number of entries in the old format.
     """
@@ -17,15 +17,8 @@ def make_cache(entries: list[tuple[str, str, int]], levels: tuple[str, ...] = ()
             places.append(at + len(texts))
             texts += text.encode() + b"\0"
         rows += struct.pack("=IIIIQ", 0x303, *places, 0, (1 << 62 | level - 1) if level else 0)
-    names = b""
-    for text in levels:
-        names += struct.pack("=I", at + len(texts))
-        texts += text.encode() + b"\0"
-    texts += bytes(-len(texts) % 4)
-    extensions = at + len(texts) if levels else 0
-    section = struct.pack("=IIIIII", 0xEAA42174, 1, 1, 0, extensions + 24, len(names)) + names if levels else b""
-    head = b"glibc-ld.so.cache1.1" + struct.pack("=IIB3xI12x", len(entries), len(texts), 2, extensions)
-    new = head + rows + texts + section
+    head = b"glibc-ld.so.cache1.1" + struct.pack("=IIB3xI12x", len(entries), len(texts), 2, 0)
+    new = head + rows + texts
     if not old:
         return new
     before = b"ld.so-1.7.0\0" + struct.pack("=I", old) + bytes(12 * old)

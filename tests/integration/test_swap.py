@@ -50,7 +50,7 @@ def fabric(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> EasyBuild:
     work.mkdir()
     make_fabric_image(stack, work).rename(eb.central / "fabric.sif")
     shutil.rmtree(work)
-    write_capture(plan_capture(["libfabric.so.1"], {}), top / "netstack", name="1", version="0", tell=print)
+    write_capture(plan_capture(["libfabric.so.1"], {}), top / "netstack", tell=print)
     plant_bare(top)
     common = {"sources": ["fabric.sif"], "wrapped_commands": ["fi_info"]}
     captured = write_site(top, SITE.format(top=top))

@@ -52,15 +52,13 @@ def _read_elf(path: str) -> ElfFile | None:
     return found
 
 
-def read_search(environ: Mapping[str, str], *, hwcaps: tuple[str, ...] = ()) -> Search:
+def read_search(environ: Mapping[str, str]) -> Search:
     """Return where this machine's loader searches.
 
     Parameters
     ----------
     environ
         LD_LIBRARY_PATH is taken from it.
-    hwcaps
-        Processor levels whose libraries to include, best first. None: libraries that run on every node.
 
     Notes
     -----
@@ -73,16 +71,15 @@ def read_search(environ: Mapping[str, str], *, hwcaps: tuple[str, ...] = ()) -> 
     return Search(
         # without empty entries, which would mean the current directory
         library_path=tuple(filter(None, re.split("[:;]", environ.get("LD_LIBRARY_PATH", "")))),
-        cache=_read_cache(hwcaps),
+        cache=_read_cache(),
         defaults=(*named, "/lib", "/usr/lib"),
-        hwcaps=hwcaps,
         lib=f"lib/{triplet}" if is_multiarch else "lib64",
         platform=platform.machine(),
     )
 
 
-def _read_cache(hwcaps: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+def _read_cache() -> tuple[tuple[str, str], ...]:
     try:
-        return parse_ld_cache(Path(_CACHE).read_bytes(), hwcaps)
+        return parse_ld_cache(Path(_CACHE).read_bytes())
     except FileNotFoundError:
         return ()

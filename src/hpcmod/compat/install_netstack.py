@@ -35,9 +35,7 @@ from hpcmod.core.text.quote import sh_word
 from hpcmod.images import Progress, copy_image, file_sha256
 from hpcmod.machine.values.bind import ON_HOST, version_key
 
-_BUILD_ID = re.compile(rb"\x04\0\0\0[\x08-\x40]\0\0\0\x03\0\0\0GNU\0")  # header of the note, little-endian
 _LIMIT = 16 << 20  # bytes; size limit of a capture's record
-_NOTES_WITHIN = 8192  # linkers put notes right after the program headers
 
 
 def plan_capture(asked: Sequence[str], environ: Mapping[str, str], *, leave_out: Sequence[str] = ()) -> Capture:
@@ -70,9 +68,9 @@ def plan_capture(asked: Sequence[str], environ: Mapping[str, str], *, leave_out:
             f"{path}: {why}; this machine's own loader would fail on it",
             "Fix or remove the file, or remove its directory from LD_LIBRARY_PATH.",
         )
-    found = make_capture(roots, closure, leave_out=leave_out)
-    libraries = tuple(_look_at(one) for one in found.libraries)
-    return replace(found, libraries=libraries, library_path=search.library_path, host=_describe_host())
+    planned = make_capture(roots, closure, leave_out=leave_out)
+    sized = tuple(replace(library, size=Path(library.source).stat().st_size) for library in planned.libraries)
+    return replace(planned, libraries=sized, library_path=search.library_path, host=_describe_host())
 
 
 def _find_root(asked: str, files: HostFiles, search: Search) -> str:
@@ -110,14 +108,6 @@ def _check_root(path: str, files: HostFiles) -> None:
         )
 
 
-def _look_at(library: CapturedLibrary) -> CapturedLibrary:
-    with Path(library.source).open("rb") as file:
-        head = file.read(_NOTES_WITHIN)
-    note = _BUILD_ID.search(head)
-    build_id = head[note.end() : note.end() + head[note.start() + 4]].hex() if note else ""
-    return replace(library, size=Path(library.source).stat().st_size, build_id=build_id)
-
-
 def _describe_host() -> tuple[tuple[str, str], ...]:
     release = Path("/etc/os-release")
     text = release.read_text(encoding="utf-8", errors="replace") if release.is_file() else ""
@@ -131,13 +121,7 @@ def _describe_host() -> tuple[tuple[str, str], ...]:
 
 
 def write_capture(
-    capture: Capture,
-    out: Path,
-    *,
-    name: str,
-    version: str,
-    tell: Callable[[str], None],
-    progress: Progress | None = None,
+    capture: Capture, out: Path, *, tell: Callable[[str], None], progress: Progress | None = None
 ) -> tuple[Path, bool]:
     """Copy the planned libraries into a new directory below `out`; return its path, and whether it is new.
 
@@ -151,7 +135,7 @@ def write_capture(
     BadInputError
         If a name is not valid Unicode and so cannot be recorded.
     """
-    parse_netstack(render_record(capture, version=version, time="").encode(), "the capture")
+    parse_netstack(render_record(capture, time="").encode(), "the capture")
     with _own_cure(out):
         out.mkdir(parents=True, exist_ok=True)
         with hold(out / ".hpcmod-lock", limit=None, tell=tell, on_stale=lambda: None):
@@ -160,9 +144,9 @@ def write_capture(
             newest = next(iter(captured_directories(out)), None)
             if newest and _holds(newest, complete):
                 return newest, False
-            final = _free_name(out / name)
+            final = _free_name(out / _name_by_time(capture))
             with replacing_directory(final) as partial:
-                _fill(partial, complete, version, progress)
+                _fill(partial, complete, progress)
     return final, True
 
 
@@ -214,7 +198,7 @@ def _free_name(wanted: Path) -> Path:
     return final
 
 
-def _fill(directory: Path, capture: Capture, version: str, progress: Progress | None) -> None:
+def _fill(directory: Path, capture: Capture, progress: Progress | None) -> None:
     total, done = sum(one.size for one in capture.libraries), 0
     for one in capture.libraries:
         copy_image(one.source, directory / one.file, checksum=one.sha256)
@@ -224,12 +208,11 @@ def _fill(directory: Path, capture: Capture, version: str, progress: Progress | 
         if progress:
             progress(done, total)
     (directory / ON_HOST).symlink_to(original(capture))
-    now = now_text()
-    write_file(directory / RECORD, render_record(capture, version=version, time=now))
+    write_file(directory / RECORD, render_record(capture, time=now_text()))
     directory.chmod(0o755)  # regardless of the umask: users of the module need it
 
 
-def default_name(capture: Capture) -> str:
+def _name_by_time(capture: Capture) -> str:
     """Return a directory name that sorts by time of capture: timestamp and first library."""
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
     return f"{stamp}-{re.sub(r'[^A-Za-z0-9._+-]', '_', capture.libraries[0].file)}"

@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from hpcmod.compat.install_netstack import captured_directories, default_name, read_capture, write_capture
+from hpcmod.compat.install_netstack import captured_directories, read_capture, write_capture
 from hpcmod.compat.values.netstack import RECORD, Capture, CapturedLibrary, render_record
 from hpcmod.core.errors import BadInputError, HpcmodError, LackingError, NotFoundError
 from hpcmod.core.fs.temporary import PRIVATE
@@ -201,17 +202,15 @@ def test_a_capture_that_fails_leaves_nothing(host: Path, tmp_path: Path, change:
         change(host / "cxi/libcxi.so.1.5.0")
 
     with pytest.raises(HpcmodError):
-        write_capture(plan, out, name="1", version="0", tell=print, progress=surprise)
+        write_capture(plan, out, tell=print, progress=surprise)
     assert captured_directories(out) == []
     assert [path.name for path in out.iterdir() if not path.name.endswith((".guard", "-lock"))] == []
 
 
-def test_names_of_directories_sort_by_time(host: Path) -> None:
-    name = default_name(planned(host))
-    assert name.endswith("-libfabric.so.1.25.0")
-    assert name[:8].isdigit()
+def test_names_of_directories_sort_by_time(host: Path, tmp_path: Path) -> None:
     (host / "odd:\n.so").write_bytes(elf("libodd.so", machine=MACHINE))
-    assert default_name(planned(host, f"{host}/odd:\n.so")).endswith("-odd__.so")
+    directory, _ = write_capture(planned(host, f"{host}/odd:\n.so"), tmp_path / "out", tell=print)
+    assert re.fullmatch(r"\d{8}-\d{6}-odd__.so", directory.name)
 
 
 def test_two_libraries_of_one_file_name_keep_each_its_own(host: Path) -> None:
@@ -247,7 +246,7 @@ def test_distinguishes_a_captured_directory_from_others(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["../x", "/x", ".", "..", ""])
 def test_a_record_names_no_file_outside_of_its_directory(tmp_path: Path, name: str) -> None:
     capture = Capture((), (CapturedLibrary(name, (), "/x", ""),), (), (), ())
-    (tmp_path / RECORD).write_text(render_record(capture, version="1", time=""))
+    (tmp_path / RECORD).write_text(render_record(capture, time=""))
     with pytest.raises(BadInputError, match="libraries: file: expected a name without a slash"):
         read_capture(tmp_path)
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
 
-from hpcmod import __version__
-from hpcmod.compat.install_netstack import default_name, plan_capture, read_capture, write_capture
+from hpcmod.compat.install_netstack import plan_capture, read_capture, write_capture
 from hpcmod.compat.netstack import check_capture
 from hpcmod.compat.values.netstack import DEFAULT_LIBRARIES, Capture
 from hpcmod.core.cli.findings import Findings, show_findings
 from hpcmod.core.cli.groups import CommandGroup
 from hpcmod.core.cli.output import json_option, print_data, print_json, print_message, print_text
-from hpcmod.core.errors import BadInputError, CheckFailedError, NotFoundError
+from hpcmod.core.errors import CheckFailedError, NotFoundError
 from hpcmod.core.progress import ProgressLine
 from hpcmod.core.values.json_form import SPLICED
 from hpcmod.machine.machine import load_site
@@ -58,7 +56,6 @@ def netstack() -> None:
     type=click.Path(path_type=Path),
     help="Directory to write to (default: that of the profile).",
 )
-@click.option("--name", help="Name of the new directory (default: time and file name of the first library).")
 @click.option(
     "--leave-out",
     multiple=True,
@@ -71,7 +68,6 @@ def netstack() -> None:
 def capture(
     libraries: tuple[str, ...],
     output: Path | None,
-    name: str | None,
     leave_out: tuple[str, ...],
     allow_missing: bool,
     dry_run: bool,
@@ -88,10 +84,6 @@ def capture(
       hpcmod site netstack capture --output /appl/netstack '/opt/cray/libfabric/*/lib64/libfabric.so.1' libcxi.so.1
       module load cray-mpich-abi; hpcmod site netstack capture --output /appl/netstack libmpi.so.12 libfabric.so.1
     """
-    if name is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", name):
-        raise BadInputError(
-            f"--name {name!r} is not a valid directory name", "Use letters, digits and ._+-, e.g. shs-14."
-        )
     known = load_site(None, os.environ).netstack
     asked = libraries or known.libraries or DEFAULT_LIBRARIES
     plan = plan_capture(asked, os.environ, leave_out=tuple(dict.fromkeys((*known.leave_out, *leave_out))))
@@ -103,14 +95,8 @@ def capture(
         _print_capture(plan, None, as_json=as_json)
         return
     with ProgressLine("netstack") as progress:
-        directory, made = write_capture(
-            plan,
-            output or _default_output(known),
-            name=name or default_name(plan),
-            version=__version__,
-            tell=print_message,
-            progress=progress,
-        )
+        out = output or _default_output(known)
+        directory, made = write_capture(plan, out, tell=print_message, progress=progress)
     if not made:
         print_message(f"nothing to do: {directory} has the same libraries")
     if as_json:

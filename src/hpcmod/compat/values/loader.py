@@ -18,17 +18,8 @@ from hpcmod.compat.values.elf import ElfFile
 GLIBC = frozenset(
     f"lib{name}"
     for name in (
-        *(
-            "c.so.6",
-            "m.so.6",
-            "dl.so.2",
-            "pthread.so.0",
-            "rt.so.1",
-            "util.so.1",
-            "resolv.so.2",
-            "anl.so.1",
-            "mvec.so.1",
-        ),
+        *("c.so.6", "m.so.6", "dl.so.2", "pthread.so.0", "rt.so.1", "util.so.1", "resolv.so.2", "anl.so.1"),
+        "mvec.so.1",
         *("nsl.so.1", "BrokenLocale.so.1", "thread_db.so.1", "c_malloc_debug.so.0", "memusage.so", "pcprofile.so"),
         *("SegFault.so", *(f"nss_{service}.so.2" for service in ("compat", "db", "dns", "files", "hesiod"))),
     )
@@ -57,8 +48,6 @@ class Search:
     cache: tuple[tuple[str, str], ...] = ()
     """/etc/ld.so.cache: soname and path, the preferred one of a name first."""
     defaults: tuple[str, ...] = ("/lib64", "/usr/lib64", "/lib", "/usr/lib")
-    hwcaps: tuple[str, ...] = ()
-    """Subdirectories of glibc-hwcaps that this processor may use, best first; empty: only generic libraries."""
     lib: str = "lib64"
     """Value of $LIB."""
     platform: str = "x86_64"
@@ -234,6 +223,4 @@ class _Walk:
 
     def _below(self, directories: Iterable[str], name: str) -> Iterator[str]:
         for directory in directories:
-            for level in self.search.hwcaps:
-                yield posixpath.join(directory, "glibc-hwcaps", level, name)
             yield posixpath.join(directory or ".", name)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from hpcmod import __version__
 from hpcmod.compat.values.loader import Closure, Library, is_executable_name, is_glibc
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.values.json_form import TABLE, json_form, parse_json
@@ -70,8 +71,6 @@ class CapturedLibrary:
     size: int = 0
     """Bytes."""
     sha256: str = ""
-    build_id: str = ""
-    """Build ID from the linker in hexadecimal; empty if there is none."""
 
 
 @dataclass(frozen=True)
@@ -200,11 +199,11 @@ def _warnings(library: Library) -> Iterable[str]:
         yield f"{library.real} belongs to Open MPI, whose components (mca_*.so) are opened by path and are not captured"
 
 
-def render_record(capture: Capture, *, version: str, time: str) -> str:
+def render_record(capture: Capture, *, time: str) -> str:
     """Render the record as a JSON object."""
     values = {
         "record": RECORD_VERSION,
-        "hpcmod": version,
+        "hpcmod": __version__,
         "time": time,
         **json_form(capture),
         "glibc_needed": capture.glibc_needed,

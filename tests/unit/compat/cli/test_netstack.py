@@ -28,20 +28,15 @@ def call(host: Path, site: Path | None, *args: str) -> Result:
 
 
 def test_capture_prints_the_new_directory_and_show_and_check_find_it(host: Path, site: Path, tmp_path: Path) -> None:
-    done = call(host, site, "capture", "--name", "7")
-    assert (done.exit_code, done.stdout) == (0, f"{tmp_path}/netstack/7\n")
+    done = call(host, site, "capture")
+    (directory,) = (tmp_path / "netstack").glob("[0-9]*")
+    assert (done.exit_code, done.stdout) == (0, f"{directory}\n")
     shown = call(host, site, "show")
-    assert shown.stdout.splitlines()[0] == f"directory: {tmp_path}/netstack/7"
+    assert shown.stdout.splitlines()[0] == f"directory: {directory}"
     assert "libfabric.so.1.25.0\t" in shown.stdout
     assert call(host, site, "check").exit_code == 0
     again = call(host, site, "capture")
     assert (again.stdout, "nothing to do" in again.stderr) == (done.stdout, True)
-
-
-def test_the_newest_is_shown(host: Path, site: Path, tmp_path: Path) -> None:
-    call(host, site, "capture", "--name", "9")
-    call(host, site, "capture", "--name", "10", "libcxi.so.1")
-    assert call(host, site, "show").stdout.splitlines()[0] == f"directory: {tmp_path}/netstack/10"
 
 
 def test_a_dry_run_writes_nothing_and_prints_the_same(host: Path, site: Path, tmp_path: Path) -> None:
@@ -91,10 +86,6 @@ def test_stale_libraries_give_exit_code_1(host: Path, site: Path) -> None:
         (("check",), 3, "has no directory in [netstack]"),
         (("show", "/nonexistent"), 3, "was not created by"),
         (("capture", "libnowhere.so"), 3, "libnowhere.so: not found on this machine"),
-        *(
-            (("capture", "--name", name, "--dry-run"), 2, "is not a valid directory name")
-            for name in ("../x", "a:b", "a\nb", "", ".x", "a,b")
-        ),
     ],
 )
 def test_a_mistake_is_reported_with_its_code(host: Path, args: tuple[str, ...], code: int, said: str) -> None:

@@ -103,12 +103,6 @@ def test_lib_and_platform_stand_for_the_machines_words_and_longer_names_for_them
     assert paths(disk, "/p") == ["/$LIBRARY/liba.so"]
 
 
-def test_levels_of_the_processor_come_first_in_each_directory() -> None:
-    disk = Disk({"/p": program("liba.so"), "/usr/lib/liba.so": lib(), "/usr/lib/glibc-hwcaps/v3/liba.so": lib()})
-    assert paths(disk, "/p", hwcaps=("v4", "v3")) == ["/usr/lib/glibc-hwcaps/v3/liba.so"]
-    assert paths(disk, "/p") == ["/usr/lib/liba.so"]
-
-
 def test_a_file_of_another_machine_is_skipped() -> None:
     disk = Disk({"/p": program("liba.so"), "/env/liba.so": lib(machine="arm64"), "/usr/lib/liba.so": lib()})
     assert paths(disk, "/p", library_path=("/env",)) == ["/usr/lib/liba.so"]
