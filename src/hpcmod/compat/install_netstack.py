@@ -74,13 +74,7 @@ def plan_capture(asked: Sequence[str], environ: Mapping[str, str], *, leave_out:
 
 
 def _find_root(asked: str, files: HostFiles, search: Search) -> str:
-    """Find a requested library or program.
-
-    Raises
-    ------
-    NotFoundError
-        If it is not on this machine.
-    """
+    """Find a requested library or program."""
     if "/" in asked:
         pattern = asked.replace("[", "[[]")  # as in a profile, only `*` and `?` are special
         fits = [path for path in glob.glob(pattern) if Path(path).is_file()]  # noqa: PTH207 - it is absolute

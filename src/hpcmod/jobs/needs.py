@@ -12,8 +12,7 @@ from hpcmod.core.errors import HpcmodError
 from hpcmod.jobs.values.request import JobRequest, is_command
 from hpcmod.jobs.values.slurm import value_of
 from hpcmod.modules.installed import Installed
-from hpcmod.modules.values.install_record import OwnPackages
-from hpcmod.modules.values.place import CHOICE_VARIABLE, active_link, parse_choice, set_directory, state_file
+from hpcmod.modules.own_packages import find_packages
 
 if TYPE_CHECKING:
     from hpcmod.images import ImageCommands
@@ -94,8 +93,8 @@ def _nearest(name: str, known: Sequence[str]) -> list[str]:
 def _read_image(installed: Installed, paths: Sequence[str]) -> ImageCommands | None:
     """Return the commands of the image; None if they are incomplete because packages of the user may add more."""
     image = Path(installed.image.path)
-    packed = (installed.root / "user-software.squashfs").exists() or _has_packages(installed.record.own_packages)
-    if not image.is_file() or packed:
+    packages = find_packages(installed.root, installed.record.own_packages, os.environ)
+    if not image.is_file() or packages.is_file():
         return None
     from hpcmod.images import read_commands
 
@@ -103,18 +102,6 @@ def _read_image(installed: Installed, paths: Sequence[str]) -> ImageCommands | N
         return read_commands(image, [path for path in paths if path.startswith("/")])
     except HpcmodError:  # the checks of the image report the error
         return None
-
-
-def _has_packages(own: OwnPackages | None) -> bool:
-    """Return whether packages that the user added are active in this shell; a module reports a choice that is wrong."""
-    try:
-        choice = parse_choice(os.environ.get(CHOICE_VARIABLE, ""))
-    except HpcmodError:
-        return True
-    if own is None or choice is None:
-        return False
-    file = active_link(own.tag) if choice.state is None else state_file(choice.state, own.tag)
-    return Path(set_directory(own.name, choice, os.environ), file).exists()
 
 
 def _find_missing_command(name: str, image: ImageCommands, installed: Installed) -> Iterator[Fault]:

@@ -131,16 +131,10 @@ def read_job(number: str, environ: Mapping[str, str]) -> tuple[JobFacts | None, 
     """Return what is known of a job, and what Slurm did not answer."""
     from hpcmod.jobs.values.facts import ACCOUNTED, parse_job_facts  # what writes a script need not import it
 
-    answers: list[str] = []
-    unknown: list[str] = []
-    for command in (
-        ("scontrol", "show", "job", number),
-        ("sacct", "--noheader", "--parsable2", f"--jobs={number}", f"--format={','.join(ACCOUNTED)}"),
-    ):
-        answer, problem = _ask_about_job(command, environ)
-        answers.append(answer)
-        unknown += filter(None, [problem])
-    return parse_job_facts(*answers), unknown
+    control, silent = _ask_about_job(("scontrol", "show", "job", number), environ)
+    columns = f"--format={','.join(ACCOUNTED)}"
+    accounted, quiet = _ask_about_job(("sacct", "--noheader", "--parsable2", f"--jobs={number}", columns), environ)
+    return parse_job_facts(control, accounted), [*filter(None, (silent, quiet))]
 
 
 def _ask_about_job(command: Sequence[str], environ: Mapping[str, str]) -> tuple[str, str]:

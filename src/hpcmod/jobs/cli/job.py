@@ -25,7 +25,7 @@ from hpcmod.jobs.cli.run_options import (
     with_options,
 )
 from hpcmod.jobs.cli.script import RepeatedScript, WrittenScript, save_script
-from hpcmod.jobs.values.job import JobPlan, make_job
+from hpcmod.jobs.values.job import make_job
 from hpcmod.jobs.values.request import JobRequest
 from hpcmod.jobs.values.slurm import check_scheduler, make_salloc, usual_options, value_of
 from hpcmod.machine import machine
@@ -68,7 +68,11 @@ def job(flags: JobFlags) -> None:
     if flags.output.salloc:
         _allocate(prepared.request, prepared.site, submit=flags.output.submit)
         return
-    _print(write_job(prepared, flags), as_json=flags.output.as_json)
+    written = write_job(prepared, flags)
+    if flags.output.as_json:
+        print_json(written)
+    elif written.job or written.file is None:
+        print_data(written.job or written.script, nl=bool(written.job))
 
 
 @dataclass(frozen=True)
@@ -81,20 +85,6 @@ class PreparedJob:
     """The installation of the module; None if hpcmod did not install it or it is not known here."""
     elsewhere: bool
     """Whether the job is for another machine, where only the profile is known."""
-
-
-@dataclass(frozen=True)
-class JobScript:
-    """A batch script, and what became of it."""
-
-    text: str
-    plan: JobPlan
-    path: Path | None
-    """File it was written to; None if it was not."""
-    number: str
-    """Number of the job; empty if it was not submitted."""
-    tested: str
-    """Answer of the scheduler to a test of the script; empty without one."""
 
 
 def prepare_job(flags: JobFlags, profile: Site) -> PreparedJob:
@@ -145,7 +135,7 @@ def _check_module(module: str, flags: JobFlags) -> None:
         raise BadInputError("no module given", "hpcmod job NAME[/VERSION] ... -- train.py ARGUMENTS")
 
 
-def write_job(job: PreparedJob, flags: JobFlags) -> JobScript:
+def write_job(job: PreparedJob, flags: JobFlags) -> WrittenScript:
     """Write the batch script of a job, submit it if that was asked for, and report notes to the user.
 
     Raises
@@ -175,16 +165,7 @@ def write_job(job: PreparedJob, flags: JobFlags) -> JobScript:
         notes += _explain_module(installed, site) if installed else ()
     for note in notes:
         tell(note)
-    return JobScript(text, plan, path, number, tested)
-
-
-def _print(job: JobScript, *, as_json: bool) -> None:
-    if as_json:
-        print_json(WrittenScript(job.path, job.number or None, job.tested or None, job.text, job.plan))
-    elif job.number:
-        print_data(job.number)
-    elif job.path is None:
-        print_data(job.text, nl=False)
+    return WrittenScript(path, number or None, tested or None, text, plan)
 
 
 def _explain_module(installed: Installed, site: Site) -> Iterator[str]:

@@ -81,13 +81,7 @@ def launch(flags: LaunchFlags) -> None:
 
 
 def _check_program(program: tuple[str, ...]) -> None:
-    """Check that the program is not the name of a container, as `hpcmod job` takes it.
-
-    Raises
-    ------
-    BadInputError
-        If it is.
-    """
+    """Check that the program is not the name of a container, as `hpcmod job` takes it."""
     name = program[0]
     installed = next(find_installed(module_trees(os.environ), name.partition("/")[0]), None)
     if installed and not Path(name).exists() and name in (installed.name, installed.module):

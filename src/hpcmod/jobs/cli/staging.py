@@ -10,7 +10,6 @@ from pathlib import Path
 from hpcmod.core.cli.output import tell
 from hpcmod.core.errors import BadInputError, NotFoundError
 from hpcmod.core.fs.mounts import find_file_system
-from hpcmod.core.fs.striping import find_stripes
 from hpcmod.core.process import run
 from hpcmod.jobs.values.allocation import read_place
 from hpcmod.jobs.values.layout import make_layout
@@ -60,7 +59,6 @@ def _find_facts(request: JobRequest, site: Site, image: Path | None, places: Seq
         file_system=find_file_system(image) if image else "",
         nodes=request.nodes,
         places=tuple(PlaceFacts(name, free.get(name)) for name in places),
-        stripes=find_stripes(image) if image else None,
     )
 
 

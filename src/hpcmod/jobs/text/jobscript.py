@@ -191,13 +191,7 @@ def _wrap(words: Sequence[str]) -> Iterator[str]:
 
 
 def _place(directory: str) -> str:
-    """Quote a directory whose variables the job's shell must expand.
-
-    Raises
-    ------
-    BadInputError
-        If it contains anything else that a shell would expand.
-    """
+    """Quote a directory whose variables the job's shell must expand; refuse all else that a shell would expand."""
     if not re.fullmatch(r"(?:[^\"\\`$]|\$\w+|\$\{\w+\})+", directory):
         raise BadInputError(f"{directory!r} is not a valid staging directory", "It may contain variables, e.g. $USER.")
     return f'"{directory}"' if "$" in directory else quote.sh_word(directory)

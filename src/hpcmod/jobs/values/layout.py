@@ -71,13 +71,7 @@ def _count_gpus(request: JobRequest, site: Site, node: NodeType) -> int:
 
 
 def _find_node(request: JobRequest, site: Site) -> NodeType:
-    """Return the node type of a request: the one it names, that of its partition or qos, or the site's default.
-
-    Raises
-    ------
-    BadInputError
-        If the site has no node type of that name.
-    """
+    """Return the node type of a request: the one it names, that of its partition or qos, or the site's default."""
     if request.node_type:
         named = [node for node in site.nodes.types if node.name == request.node_type]
         if not named:

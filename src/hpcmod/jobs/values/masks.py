@@ -9,7 +9,8 @@ from hpcmod.machine.values.site import NodeType
 def cpu_masks(node: NodeType, ranks: int) -> tuple[str, ...]:
     """Return the masks of a full node, one per rank, in the order of local ranks.
 
-    Rank r works with GPU r, and gets the cores near it; without GPUs, the ranks divide all cores equally.
+    Rank r works with GPU r, and gets the cores near it; without GPUs, the ranks divide all cores equally, and leftovers
+    stay unused.
 
     Returns
     -------
@@ -21,11 +22,6 @@ def cpu_masks(node: NodeType, ranks: int) -> tuple[str, ...]:
     BadInputError
         If the profile does not list the cores, or they cannot be divided that way.
     """
-    return tuple(hex(sum(1 << core for core in cores)) for cores in cores_by_rank(node, ranks))
-
-
-def cores_by_rank(node: NodeType, ranks: int) -> tuple[tuple[int, ...], ...]:
-    """Return the physical cores for each local rank; leftovers stay unused."""
     cores = tuple(core for core in range(node.all_cores) if core not in node.reserved_cores)
     most = node.gpus or len(cores)
     if not 0 < ranks <= most:
@@ -35,10 +31,12 @@ def cores_by_rank(node: NodeType, ranks: int) -> tuple[tuple[int, ...], ...]:
         )
     if not node.gpus:
         each = len(cores) // ranks
-        return tuple(cores[rank * each : (rank + 1) * each] for rank in range(ranks))
-    if not node.gpu_cores:
+        shares = [cores[rank * each : (rank + 1) * each] for rank in range(ranks)]
+    elif node.gpu_cores:
+        shares = list(node.gpu_cores[:ranks])
+    else:
         raise BadInputError(
             f"it is not known which cores of node type {node.name} are near which GPU",
             f"Add gpu_cores to [nodes.{node.name}] of the site profile; see `lstopo` or `nvidia-smi topo -m`.",
         )
-    return node.gpu_cores[:ranks]
+    return tuple(hex(sum(1 << core for core in share)) for share in shares)

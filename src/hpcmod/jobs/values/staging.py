@@ -33,13 +33,6 @@ SMALL = 256_000_000
 """Bytes up to which an image starts as fast without staging."""
 
 
-STRIPED = "lustre"
-"""File system whose files lie on as many servers as their directory asked for when they were written."""
-
-MANY = 16
-"""Nodes from which a file on a single server is worth a hint."""
-
-
 class PlaceFacts(NamedTuple):
     """Node-local storage that may hold the copy."""
 
@@ -58,8 +51,6 @@ class StagingFacts(NamedTuple):
     nodes: int
     places: tuple[PlaceFacts, ...]
     """In order of preference."""
-    stripes: int | None = None
-    """Servers over which Lustre has distributed the image; None: not known."""
 
 
 class StagingDecision(NamedTuple):
@@ -70,33 +61,15 @@ class StagingDecision(NamedTuple):
     why: str
     arithmetic: tuple[str, ...] = ()
     """The estimated seconds without and with copies."""
-    hint: str = ""
-    """What else would make the start faster; empty: nothing known."""
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """Return the decision, the reason, the arithmetic and a hint, for people."""
-        first = f"--stage auto: {self.place or 'off'}, because {self.why}"
-        return (first, *self.arithmetic, *filter(None, [self.hint]))
+        """Return the decision, the reason and the arithmetic, for people."""
+        return (f"--stage auto: {self.place or 'off'}, because {self.why}", *self.arithmetic)
 
 
 def decide_staging(facts: StagingFacts) -> StagingDecision:
     """Return where to stage, by estimates from assumed rates; nowhere if it saves less than LEAST_GAIN seconds."""
-    decision = _choose(facts)
-    return decision if decision.place else decision._replace(hint=_hint(facts))  # copies need only one reader
-
-
-def _hint(facts: StagingFacts) -> str:
-    """Return what to do about many nodes that read one file from a single server; empty if they do not."""
-    if facts.stripes != 1 or facts.file_system != STRIPED or facts.nodes < MANY or (facts.size or 0) <= SMALL:
-        return ""
-    return (
-        f"{facts.nodes} nodes read the image from one server of Lustre: set a stripe count for its directory with "
-        "`lfs setstripe`, and install it again"
-    )
-
-
-def _choose(facts: StagingFacts) -> StagingDecision:
     reason = "".join(list(_find_reasons(facts))[:1])
     fitting = [place for place in facts.places if place.free is None or place.free >= (facts.size or 0)]
     if reason or facts.size is None:

@@ -124,13 +124,7 @@ def _choose_binding(request: JobRequest, site: Site, layout: Layout) -> tuple[st
 
 
 def _make_masks(layout: Layout) -> tuple[str, ...]:
-    """Return the masks for equal shares; with fewer ranks than GPUs, the remaining GPUs' cores are divided too.
-
-    Raises
-    ------
-    HpcmodError
-        If the cores cannot be divided that way.
-    """
+    """Return the masks for equal shares; with fewer ranks than GPUs, the remaining GPUs' cores are divided too."""
     gpus, tasks = layout.gpus, layout.tasks
     if tasks >= gpus:
         return cpu_masks(layout.node, tasks)
@@ -159,13 +153,7 @@ def _make_program(request: JobRequest, layout: Layout) -> Iterator[str]:
 
 
 def _make_bare_program(request: JobRequest, layout: Layout) -> tuple[str, ...]:
-    """Return the command line for an image without bash, in which no run script can start it.
-
-    Raises
-    ------
-    BadInputError
-        If an option needs a run script in the image.
-    """
+    """Return the command line for an image without bash, in which no run script can start it."""
     if not layout.by_tasks or request.ranks.start == STARTS[1]:
         raise BadInputError(
             "the image has no bash, which the run scripts that start ranks need",

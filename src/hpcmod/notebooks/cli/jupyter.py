@@ -123,18 +123,19 @@ def _run_job(session: Session, flags: JupyterFlags) -> None:
     profile = machine.load_site(flags.site, {} if flags.site else os.environ)
     written = write_job(prepare_job(job_flags, profile), job_flags)
     if flags.dry_run:
-        print_json(JupyterStart(True, written.text)) if flags.as_json else print_data(written.text, nl=False)
+        print_json(JupyterStart(True, written.script)) if flags.as_json else print_data(written.script, nl=False)
         return
-    tell(f"submitted job {written.number}; waiting until it starts (Ctrl-C cancels it)")
+    number = written.job or ""
+    tell(f"submitted job {number}; waiting until it starts (Ctrl-C cancels it)")
     try:
-        server = _wait_for_server(session, written.number)
-        node = find_node(written.number).strip(NO_ANSWER)
-        _print_way(session, flags, server, node=node, host=socket.getfqdn(), job=written.number)
-        while is_waiting_or_running(written.number):
+        server = _wait_for_server(session, number)
+        node = find_node(number).strip(NO_ANSWER)
+        _print_way(session, flags, server, node=node, host=socket.getfqdn(), job=number)
+        while is_waiting_or_running(number):
             time.sleep(_ASK)
-        tell(f"job {written.number} has ended")
+        tell(f"job {number} has ended")
     finally:
-        _cancel(written.number)
+        _cancel(number)
 
 
 def _job_flags(session: Session, asked: JupyterFlags) -> JobFlags:

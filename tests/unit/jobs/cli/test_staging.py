@@ -132,22 +132,6 @@ def test_launch_decides_and_says_why(site: str, loaded: dict[str, str], monkeypa
     assert "copies: 3 s + " in said
 
 
-def test_auto_says_if_many_nodes_would_read_from_one_server_of_lustre(
-    site: str, loaded: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in ("hpcmod.jobs.cli.staging", "hpcmod.core.fs.striping"):
-        monkeypatch.setattr(f"{module}.find_file_system", lambda _: "lustre")
-    monkeypatch.setattr("hpcmod.jobs.values.staging.SMALL", 0)
-    (tmp_path / "lfs").write_text("#!/bin/sh\necho lmm_stripe_count: ${STRIPES-1}\n")  # stand-in for Lustre's tool
-    (tmp_path / "lfs").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    hint = "nodes read the image from one server of Lustre"
-    many = {**loaded, "SLURM_JOB_NUM_NODES": "64"}
-    assert f"64 {hint}" in run_launch(site, many, "--stage", "auto")[1]
-    assert hint not in run_launch(site, loaded, "--stage", "auto")[1]
-    assert hint not in run_launch(site, {**many, "STRIPES": "8"}, "--stage", "auto")[1]
-
-
 def test_a_copy_of_another_size_is_not_used(site: str, loaded: dict[str, str], tmp_path: Path) -> None:
     other = tmp_path / "ram" / f"hpcmod-{os.getuid()}-7-0"
     other.mkdir()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hpcmod.core.errors import BadInputError
-from hpcmod.jobs.values.masks import cores_by_rank, cpu_masks
+from hpcmod.jobs.values.masks import cpu_masks
 from hpcmod.machine.machine import load_site
 from hpcmod.machine.values.site import NodeType
 
@@ -45,15 +45,13 @@ def test_frontiers_masks_are_its_table_of_cores(ranks: int) -> None:
 
 @pytest.mark.parametrize("ranks", [4, 2, 1])
 def test_a_gh200_gets_the_cores_of_its_own_cpu(ranks: int) -> None:
-    affinity = ["0-71", "72-143", "144-215", "216-287"]  # nvidia-smi topo -m, as printed on HPE's page
-    found = cores_by_rank(GH200, ranks)
-    assert [f"{cores[0]}-{cores[-1]}" for cores in found] == affinity[:ranks]
-    assert {len(cores) for cores in found} == {72}, "-c 72 in HPE's srun line"
+    firsts = [0, 72, 144, 216]  # nvidia-smi topo -m, as printed on HPE's page, with -c 72 in its srun line
+    assert numbers(cpu_masks(GH200, ranks)) == [((1 << 72) - 1) << first for first in firsts[:ranks]]
 
 
 def test_without_gpus_the_cores_are_dealt_out_evenly() -> None:
     node = NodeType("cpu", cores=6, reserved_cores=(0, 4), threads_per_core=2)
-    assert cores_by_rank(node, 4) == ((1,), (2,), (3,), (5,))
+    assert cpu_masks(node, 4) == ("0x2", "0x4", "0x8", "0x20")
     assert cpu_masks(node, 3) == ("0x6", "0x28", "0xc0")
 
 
