@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 
 from hpcmod.core.errors import HpcmodError, LackingError
@@ -29,8 +28,7 @@ def check_machine(environ: Mapping[str, str], easyconfigs: str) -> Iterator[Find
     easyconfigs
         Directory of hpcmod's easyconfigs, which must be on EasyBuild's robot path.
     """
-    yield _check_site(environ)
-    yield from _check_striping(environ)
+    yield from _check_site(environ)
     yield _check_runtime(environ)
     yield _check_module_tool(environ)
     yield from _check_eb(environ)
@@ -39,30 +37,27 @@ def check_machine(environ: Mapping[str, str], easyconfigs: str) -> Iterator[Find
     yield from _check_bind_pairs(environ)
 
 
-def _check_site(environ: Mapping[str, str]) -> Finding:
+def _check_site(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Report the site profile, how it stripes images on Lustre, and a missing tool for that."""
     try:
-        return Finding(OK, "site profile", load_site(None, environ).name)
+        site = load_site(None, environ)
     except HpcmodError as err:
-        return Finding(FAIL, "site profile", err.message, err.cure)
-
-
-def _check_striping(environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Report how images on Lustre are striped, if the site profile says that, and a missing tool for it."""
-    with suppress(HpcmodError):  # of the profile, which is reported
-        striping = load_site(None, environ).images.striping
-        if striping and which("lfs", environ):
-            yield Finding(OK, "striping", f"lfs setstripe {striping}, for images on Lustre")
-        elif striping:
-            found = f"the site profile has images.striping = {striping!r}, but lfs is not on PATH"
-            yield Finding(WARN, "striping", found, "Install images where lfs is on PATH, e.g. on a login node.")
+        yield Finding(FAIL, "site profile", err.message, err.cure)
+        return
+    yield Finding(OK, "site profile", site.name)
+    striping = site.images.striping
+    if striping and which("lfs", environ):
+        yield Finding(OK, "striping", f"lfs setstripe {striping}, for images on Lustre")
+    elif striping:
+        found = f"the site profile has images.striping = {striping!r}, but lfs is not on PATH"
+        yield Finding(WARN, "striping", found, "Install images where lfs is on PATH, e.g. on a login node.")
 
 
 def _check_runtime(environ: Mapping[str, str]) -> Finding:
     runtime = find_runtime(environ)
     if runtime is None:
-        return Finding(
-            FAIL, "runtime", "neither singularity nor apptainer on PATH", "Install Apptainer, or add it to PATH."
-        )
+        cure = "Install Apptainer, or add it to PATH."
+        return Finding(FAIL, "runtime", "neither singularity nor apptainer on PATH", cure)
     return Finding(OK, "runtime", f"{runtime}, {run([runtime, '--version']).stdout.strip()}")
 
 
@@ -91,9 +86,8 @@ def _check_tool_of_eb(environ: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding(FAIL, "module tool of eb", f"{used}, {syntax}; this shell has {tool}", cure)
     else:
         found = f"{used}, {syntax}; this shell has {tool}. `hpcmod install` and `publish` pass the right ones to eb"
-        yield Finding(
-            WARN, "module tool of eb", found, 'For a plain eb: eval "$(hpcmod site env)", or module load hpcmod'
-        )
+        cure = 'For a plain eb: eval "$(hpcmod site env)", or module load hpcmod'
+        yield Finding(WARN, "module tool of eb", found, cure)
 
 
 def _check_eb(environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -132,6 +126,5 @@ def _check_bind_pairs(environ: Mapping[str, str]) -> Iterator[Finding]:
         legacy, current = environ.get(f"SINGULARITY_{name}"), environ.get(f"APPTAINER_{name}")
         if legacy and current is not None and legacy != current:
             found = f"SINGULARITY_{name} and APPTAINER_{name} differ, so Apptainer ignores the first one"
-            yield Finding(
-                WARN, "binds", found, f'export SINGULARITY_{name}="$APPTAINER_{name}", or the other way round.'
-            )
+            cure = f'export SINGULARITY_{name}="$APPTAINER_{name}", or the other way round.'
+            yield Finding(WARN, "binds", found, cure)

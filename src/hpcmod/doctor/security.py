@@ -7,10 +7,10 @@ import os
 import pwd
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from hpcmod.core.errors import HpcmodError
+from hpcmod.core.fs.ownership import group_name, user_name
 from hpcmod.core.values.finding import FAIL, OK, WARN, Finding
 from hpcmod.machine import machine
 
@@ -36,19 +36,6 @@ _PROBLEMS = {
 """Level, reason and cure for each kind of problem, in the order of the report."""
 
 
-@dataclass
-class _Tally:
-    """Paths with one kind of problem: the first few, and how many there are."""
-
-    count: int = 0
-    paths: list[str] = field(default_factory=list)
-
-    def add(self, path: str) -> None:
-        self.count += 1
-        if len(self.paths) < _EXAMPLES:
-            self.paths.append(path)
-
-
 def check_directory(directory: Path) -> Iterator[Finding]:
     """Check a shared directory and everything below it; links are not followed.
 
@@ -60,27 +47,27 @@ def check_directory(directory: Path) -> Iterator[Finding]:
     root = directory.stat()
     yield Finding(OK, "directory", _describe(root), subject=str(directory))
     yield from _check_above(directory)
-    found = {kind: _Tally() for kind in _PROBLEMS}
+    found: dict[str, list[str]] = {kind: [] for kind in _PROBLEMS}
     whole, looked = os.path.realpath(directory), 0
     team = _members(root)
     for path, status in _walk(whole):
         looked += 1
         for kind in _problems(path, status, root, team=team, whole=whole):
-            found[kind].add(os.path.relpath(path, whole))
+            found[kind].append(path)
     for kind, (level, why, cure) in _PROBLEMS.items():
-        if found[kind].count:
-            rest = ", ..." * (found[kind].count > _EXAMPLES)
-            listed = f"{found[kind].count} ({why}): {', '.join(found[kind].paths)}{rest}"
-            yield Finding(level, kind, listed, f"{cure} PATH")
+        if paths := found[kind]:
+            rest = ", ..." * (len(paths) > _EXAMPLES)
+            shown = ", ".join(os.path.relpath(path, whole) for path in paths[:_EXAMPLES])
+            yield Finding(level, kind, f"{len(paths)} ({why}): {shown}{rest}", f"{cure} PATH")
     if looked >= _MOST:
         checked = f"only the first {_MOST} files were checked"
         yield Finding(WARN, "directory", checked, "Check its subdirectories separately.", subject=str(directory))
 
 
 def _describe(status: os.stat_result) -> str:
-    mode, group = stat.S_IMODE(status.st_mode), _group_name(status.st_gid)
+    mode, group = stat.S_IMODE(status.st_mode), group_name(status.st_gid)
     who = f"and the group {group} " if mode & stat.S_IWGRP else ""
-    return f"mode {mode:04o}; its owner {_user_name(status.st_uid)} {who}can change it"
+    return f"mode {mode:04o}; its owner {user_name(status.st_uid)} {who}can change it"
 
 
 def _check_above(directory: Path) -> Iterator[Finding]:
@@ -89,13 +76,10 @@ def _check_above(directory: Path) -> Iterator[Finding]:
     for above in Path(os.path.realpath(directory)).parents:
         status = above.stat()
         if _others_write(status) or status.st_uid not in (0, owner):
+            seen = f"mode {stat.S_IMODE(status.st_mode):04o}, owner {user_name(status.st_uid)}"
+            cure = f"chmod +t {above}, or remove write access"
             yield Finding(
-                WARN,
-                "directories above",
-                f"mode {stat.S_IMODE(status.st_mode):04o}, owner {_user_name(status.st_uid)}: others can replace "
-                f"everything below it",
-                f"chmod +t {above}, or remove write access",
-                subject=str(above),
+                WARN, "directories above", f"{seen}: others can replace everything below it", cure, str(above)
             )
 
 
@@ -154,20 +138,6 @@ def _members(root: os.stat_result) -> set[int]:
     return found
 
 
-def _user_name(number: int) -> str:
-    try:
-        return pwd.getpwuid(number).pw_name
-    except KeyError:
-        return f"user {number}"
-
-
-def _group_name(number: int) -> str:
-    try:
-        return grp.getgrgid(number).gr_name
-    except KeyError:
-        return f"group {number}"
-
-
 def check_policy(environ: Mapping[str, str]) -> Iterator[Finding]:
     """Check this machine's trust policy: who can change it, and whether another profile is used as well."""
     profile = machine.SYSTEM_PROFILE
@@ -177,33 +147,27 @@ def check_policy(environ: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding(FAIL, "trust policy", err.message, err.cure)
         return
     if policy is None:
-        yield Finding(
-            WARN, "trust policy", f"{profile} has none: every image is trusted", 'Add one: [trust] needs = ["digest"]'
-        )
+        cure = 'Add one: [trust] needs = ["digest"]'
+        yield Finding(WARN, "trust policy", f"{profile} has none: every image is trusted", cure)
         return
     yield Finding(OK, "trust policy", f"{profile}; by default it requires {', '.join(policy.needs) or 'nothing'}")
     keys = [*policy.keys, *(key for rule in policy.rules for key in rule.keys)]
     for path in dict.fromkeys([str(profile), *keys]):
         yield from _check_guarded(path)
     if found.site.trust.also:
-        yield Finding(
-            WARN,
-            "trust policy",
-            f"the profile {found.choice.profile} ({found.choice.reason}) is used; it can make the policy stricter, "
-            f"but not weaker",
-        )
+        used = f"the profile {found.choice.profile} ({found.choice.reason}) is used"
+        yield Finding(WARN, "trust policy", f"{used}; it can make the policy stricter, but not weaker")
 
 
 def _check_guarded(path: str) -> Iterator[Finding]:
     """Report users other than root who can change a file of the trust policy."""
     try:
-        chain = [Path(os.path.realpath(path)), *Path(os.path.realpath(path)).parents]
-        for one in chain:
-            status = one.stat()
+        whole = Path(os.path.realpath(path))
+        for part in (whole, *whole.parents):
+            status = part.stat()
             if status.st_uid != 0 or _others_write(status):
-                mode, owner = stat.S_IMODE(status.st_mode), _user_name(status.st_uid)
-                what = f"{one} has mode {mode:04o} and owner {owner}: users other than root can change what is trusted"
-                yield Finding(FAIL, "trust policy", what, f"chown root {one}; chmod go-w {one}", subject=path)
+                mode, owner = stat.S_IMODE(status.st_mode), user_name(status.st_uid)
+                seen = f"{part} has mode {mode:04o} and owner {owner}: users other than root can change what is trusted"
+                yield Finding(FAIL, "trust policy", seen, f"chown root {part}; chmod go-w {part}", subject=path)
     except OSError as err:
-        what = f"cannot be read: {err.strerror}"
-        yield Finding(FAIL, "trust policy", what, "Fix the trust policy.", subject=path)
+        yield Finding(FAIL, "trust policy", f"cannot be read: {err.strerror}", "Fix the trust policy.", subject=path)

@@ -141,19 +141,15 @@ def _check_mpi(site: Site, environ: Mapping[str, str]) -> Iterator[Finding]:
 
 def _check_places(site: Site, environ: Mapping[str, str]) -> Iterator[Finding]:
     places = {"caches": site.caches.node_local, **{f"stage {one.name}": one.directory for one in site.stage_places}}
-    for what, directory in places.items():
+    for name, directory in places.items():
         path = Path(_expand(directory, environ))
         if not path.is_dir():
-            yield Finding(
-                WARN,
-                what,
-                f"{path} does not exist here",
-                "It may be created for a job, or exist only on compute nodes.",
-            )
+            cure = "It may be created for a job, or exist only on compute nodes."
+            yield Finding(WARN, name, f"{path} does not exist here", cure)
         elif not os.access(path, os.W_OK | os.X_OK):
-            yield Finding(WARN, what, f"{path} is not writable by you", "Set another directory in the profile.")
+            yield Finding(WARN, name, f"{path} is not writable by you", "Set another directory in the profile.")
         else:
-            yield Finding(OK, what, str(path))
+            yield Finding(OK, name, str(path))
 
 
 def _expand(text: str, environ: Mapping[str, str]) -> str:

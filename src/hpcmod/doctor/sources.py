@@ -11,6 +11,17 @@ from hpcmod.machine.values.profile import Profile
 from hpcmod.machine.values.sources import OURS, Entry, ProfileSource, list_entries
 
 
+def check_profile(profile: Profile, text: str) -> Iterator[Finding]:
+    """Check that a comment says where each value is from; `hpcmod site check` has found the keys and values valid."""
+    values = [entry for entry in list_entries(text) if entry.says_something]
+    bare = [entry for entry in values if not entry.comment.strip()]
+    cure = "Write above it who says so: a document with its address, or the command that printed it."
+    for entry in bare:
+        yield Finding(WARN, "no-source", f"{entry.key} has no comment", cure, profile.source, entry.line)
+    count = f"{len(values)} values, {len(values) - len(bare)} with a comment about their source"
+    yield Finding(OK, "profile", count, subject=profile.source)
+
+
 def check_sources(profile: Profile, text: str, checkouts: Path | None) -> Iterator[Finding]:
     """Yield the sources of each value, and then of each source whether its file changed.
 
@@ -19,11 +30,10 @@ def check_sources(profile: Profile, text: str, checkouts: Path | None) -> Iterat
     checkouts
         Directory with clones of the repositories as OWNER/NAME, bare or not; None to compare nothing.
     """
-    known = {
-        key.partition(".")[2]: ProfileSource.parse(str(source))
-        for key, source in profile.values.items()
-        if _is_tag(key)
+    tags = {
+        key.removeprefix("sources."): str(place) for key, place in profile.values.items() if key.startswith("sources.")
     }
+    known = {tag: ProfileSource.parse(place) for tag, place in tags.items()}
     used = [entry for entry in list_entries(text) if entry.says_something]
     yield from (_check_value(entry, known, profile.source) for entry in used)
     named = {tag for entry in used for tag in entry.tags}
@@ -33,10 +43,6 @@ def check_sources(profile: Profile, text: str, checkouts: Path | None) -> Iterat
             yield Finding(WARN, "source", f"{source} is not named by a comment", "Remove it.", subject)
         elif tag in named and checkouts and source.path:
             yield _compare(source, checkouts / source.repository, subject)
-
-
-def _is_tag(key: str) -> bool:
-    return key.startswith("sources.")
 
 
 def _check_value(entry: Entry, known: Mapping[str, ProfileSource], file: str) -> Finding:

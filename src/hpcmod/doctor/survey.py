@@ -7,7 +7,6 @@ import os
 import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,22 +30,20 @@ _PATIENCE = 60.0  # seconds for a program of this node
 _LONG = 600.0  # seconds until a node of a partition is free, and has answered
 _LARGEST = 1 << 20  # bytes that are read of a file
 _NET, _CARDS, _CXI = Path("/sys/class/net"), Path("/sys/class/infiniband"), Path("/sys/class/cxi")
-_OURS = away_from_here("from hpcmod.core.cli.main import main; main()")
-_FACTS = ("site", "new", "--facts")
+_OURS = away_from_here(
+    "import json, os; from hpcmod.doctor.survey import survey_here; print(json.dumps(survey_here(os.environ)))"
+)
 
 
-@dataclass(frozen=True)
-class AskedNodes:
-    """Which nodes to ask, besides this one."""
-
-    partitions: Sequence[str] = ()
-    """A node of each is asked, by a step of a job."""
-    options: Mapping[str, str] = field(default_factory=dict)
-    """Further options of these steps, by long name: account, time, ..."""
-
-
-def find_evidence(asked: AskedNodes, environ: Mapping[str, str]) -> MachineEvidence:
+def find_evidence(environ: Mapping[str, str], partitions: Sequence[str], options: Mapping[str, str]) -> MachineEvidence:
     """Find out what this machine says about itself.
+
+    Parameters
+    ----------
+    partitions
+        A node of each is asked too, by a step of a job.
+    options
+        Further options of these steps, by long name: account, time, ...
 
     Raises
     ------
@@ -58,7 +55,7 @@ def find_evidence(asked: AskedNodes, environ: Mapping[str, str]) -> MachineEvide
     host = environ.get(NODE_VARIABLE) or here["facts"].get("host", "")
     is_compute = cluster is None or cluster.node(host) is not None
     found = [_parse(here)] if is_compute else []
-    found += [_parse(_ask_partition(name, asked.options, environ)) for name in asked.partitions]
+    found += [_parse(_ask_partition(name, options, environ)) for name in partitions]
     init, _ = find_init(environ)
     return MachineEvidence(
         host=socket.gethostname(),
@@ -111,7 +108,7 @@ def _ask_partition(partition: str, options: Mapping[str, str], environ: Mapping[
     if not start:
         raise LackingError("no scheduler answers here", "Leave out --partition, or ask on a login node.")
     words = spell_options({**options, "partition": partition})
-    done = run([*start, *words, sys.executable, "-c", _OURS, *_FACTS], env=environ, timeout=_LONG, tied=True)
+    done = run([*start, *words, sys.executable, "-c", _OURS], env=environ, timeout=_LONG, tied=True)
     line = next((line for line in done.stdout.splitlines() if line.startswith("{")), "")
     try:
         return dict(json.loads(line))

@@ -7,7 +7,7 @@ import pytest
 
 from hpcmod.core import resources
 from hpcmod.core.values.finding import Finding
-from hpcmod.doctor.sources import check_sources
+from hpcmod.doctor.sources import check_profile, check_sources
 from hpcmod.machine.values.profile import parse_profile
 
 
@@ -104,3 +104,10 @@ def test_an_absent_clone_and_an_unknown_commit_are_not_known(cited: str, tmp_pat
 
 def test_issues_and_pages_are_not_compared(tmp_path: Path) -> None:
     assert len(find(profile_of("a/b#1"), tmp_path)) == len(find(profile_of("https://a.b/c"), tmp_path)) == 1
+
+
+def test_a_value_without_a_comment_has_no_source() -> None:
+    text = 'name = "x"\n\n[nodes.gpu]\n# the handbook\ncores = 8\ngpus = 2\n\n[job]\nslurm = "24.11"\n'
+    found = list(check_profile(parse_profile(text, "x.toml"), text))
+    assert [(one.level, one.rule, one.line) for one in found] == [("warn", "no-source", 9), ("ok", "profile", 0)]
+    assert found[-1].found == "3 values, 2 with a comment about their source"

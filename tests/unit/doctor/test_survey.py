@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.core.errors import LackingError
-from hpcmod.doctor.survey import AskedNodes, find_evidence, name_machine, survey_here
+from hpcmod.doctor.survey import find_evidence, name_machine, survey_here
 from hpcmod.jobs.values.cluster import Cluster
 
 
@@ -24,7 +24,7 @@ def programs(tmp_path: Path) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_a_machine_without_a_scheduler_is_asked_itself(programs: dict[str, str]) -> None:
-    found = find_evidence(AskedNodes(), programs)
+    found = find_evidence(programs, (), {})
     assert found.cluster is None
     assert found.silent == "no scontrol on this machine"
     assert [one.cores.cores for one in found.surveys if one.cores] == [2]
@@ -34,7 +34,7 @@ def test_a_machine_without_a_scheduler_is_asked_itself(programs: dict[str, str])
 @pytest.mark.slow
 def test_a_partition_cannot_be_asked_without_a_scheduler(programs: dict[str, str]) -> None:
     with pytest.raises(LackingError, match="no scheduler answers"):
-        find_evidence(AskedNodes(["gpu"]), programs)
+        find_evidence(programs, ["gpu"], {})
 
 
 @pytest.mark.slow

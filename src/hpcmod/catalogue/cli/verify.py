@@ -13,13 +13,13 @@ import click
 from hpcmod.catalogue.cli.containers import complete_container
 from hpcmod.catalogue.cli.options import catalogue_option, open_catalogues
 from hpcmod.catalogue.finding.find import choose_records
-from hpcmod.catalogue.records.sharing import owner_of
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.storage.modes import UNPROVEN, WrongMode, find_wrong_modes
 from hpcmod.catalogue.storage.modes import fix_modes as set_modes
 from hpcmod.catalogue.verify import verify_container
 from hpcmod.core.cli.findings import Findings, show_findings
 from hpcmod.core.cli.output import json_option
+from hpcmod.core.fs.ownership import user_name
 from hpcmod.core.values.finding import FAIL, OK, Finding
 
 _SHOWN = 20  # wrong modes listed individually
@@ -69,7 +69,7 @@ def _cure(one: WrongMode, reason: str) -> str:
     command, status = "hpcmod catalogue verify --fix-modes", one.path.lstat()
     if os.geteuid() in (0, status.st_uid) and not reason:
         return f"To set modes and groups: {command}"
-    return f"{reason or 'not yours'}: ask {owner_of(status)} to run: {command}"
+    return f"{reason or 'not yours'}: ask {user_name(status.st_uid)} to run: {command}"
 
 
 def _setting(wrong: list[WrongMode]) -> str:

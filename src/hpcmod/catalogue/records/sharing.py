@@ -6,7 +6,6 @@ import contextlib
 import errno
 import grp
 import os
-import pwd
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from hpcmod.catalogue.records.store import CATALOGUE, Catalogue, render_catalogue
 from hpcmod.core.errors import BadInputError, LackingError
+from hpcmod.core.fs.ownership import user_name
 from hpcmod.core.fs.removal import find_closed, is_open_to, names_in
 from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.fs.tree import Tree, write_file
@@ -211,7 +211,7 @@ def check_open_directory(catalogue: Catalogue, path: Path, directory: int) -> No
 
 def _closed(path: Path, status: os.stat_result) -> LackingError:
     return LackingError(
-        f"{path}: only {owner_of(status)} may change this directory, so it may not be the catalogue's",
+        f"{path}: only {user_name(status.st_uid)} may change this directory, so it may not be the catalogue's",
         f"Move it back to its owner's directory, or remove it: rm -r {path}",
     )
 
@@ -237,14 +237,6 @@ def check_no_links(catalogue: Catalogue, paths: Iterable[Path]) -> None:
                     f"{path} is a symbolic link or below one, which could point anywhere",
                     f"See who created it: ls -ld {path}. Mount or move the directory there instead of linking it.",
                 )
-
-
-def owner_of(status: os.stat_result) -> str:
-    """Return the name of the owner of a file; without an entry in passwd, the number."""
-    try:
-        return pwd.getpwuid(status.st_uid).pw_name
-    except KeyError:
-        return f"user {status.st_uid}"
 
 
 def check_writable(catalogue: Catalogue) -> None:

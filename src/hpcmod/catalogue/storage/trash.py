@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcmod.catalogue.records.sharing import owner_of, removal_group
+from hpcmod.catalogue.records.sharing import removal_group
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.core.errors import BadInputError, LackingError
+from hpcmod.core.fs.ownership import user_name
 from hpcmod.core.fs.tree import Tree
 
 _SHOWN = 3  # paths named in one message
@@ -73,7 +74,7 @@ def check_removable(catalogue: Catalogue, paths: Iterable[str]) -> None:
     """
     closed = sorted({place for path in paths for place in _closed(catalogue.directory / path)})
     if closed:
-        owners = sorted({owner_of(place.stat()) for place in closed})
+        owners = sorted({user_name(place.stat().st_uid) for place in closed})
         raise LackingError(
             f"you may not remove files in {_listed(map(str, closed))}; nothing was removed",
             f"Ask {' or '.join(owners)} to run: hpcmod catalogue verify --fix-modes",

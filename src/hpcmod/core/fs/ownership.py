@@ -80,8 +80,25 @@ def explain_sticky(path: Path) -> str:
         return ""
     if os.geteuid() in (0, file.st_uid, directory.st_uid) or not directory.st_mode & stat.S_ISVTX:
         return ""
-    try:
-        owner = path.owner()
-    except KeyError:
-        owner = f"user {file.st_uid}"
+    owner = user_name(file.st_uid)
     return f"Only {owner} may remove it from {path.parent}: ask {owner}, or work in another directory."
+
+
+def user_name(number: int) -> str:
+    """Return the name of a user; without an entry in passwd, `user` and the number."""
+    import pwd  # few commands name a user
+
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"user {number}"
+
+
+def group_name(number: int) -> str:
+    """Return the name of a group; without an entry in group, `group` and the number."""
+    import grp
+
+    try:
+        return grp.getgrgid(number).gr_name
+    except KeyError:
+        return f"group {number}"

@@ -18,9 +18,8 @@ from hpcmod.core.cli.output import json_option, print_data, print_json, print_ta
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.text.toml import render_toml
 from hpcmod.core.values.finding import Finding
-from hpcmod.doctor.profiles import check_profile
 from hpcmod.doctor.site import check_site
-from hpcmod.doctor.sources import check_sources
+from hpcmod.doctor.sources import check_profile, check_sources
 from hpcmod.machine import machine
 from hpcmod.machine.values.condition import ALWAYS
 from hpcmod.machine.values.profile import BUILT_IN, merge_profiles, merge_written, parse_profile, pattern_of
@@ -238,4 +237,4 @@ def _check_text(asked: str | None, checkouts: Path | None, *, sources: bool) -> 
     choice, profile = found.choice.profile, found.profiles[-1]
     shipped = resources.site_profiles()
     text = shipped[choice] if choice in shipped else Path(choice).read_text(encoding="utf-8")
-    yield from check_sources(profile, text, checkouts) if sources else check_profile(text, profile.source)
+    yield from check_sources(profile, text, checkouts) if sources else check_profile(profile, text)

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from hpcmod.doctor.values.survey import NodeSurvey, local_disks, shared_paths
 from hpcmod.jobs.values.cluster import Cluster, ListedNode
@@ -16,8 +16,7 @@ _VENDORS = (("amd", r"mi\d{2,3}\w*"), ("nvidia", r"(?:nvidia|tesla|[abhlvpkt]\d{
 """Names that sites give to types of GPUs in their scheduler."""
 
 
-@dataclass(frozen=True)
-class Value:
+class Value(NamedTuple):
     """One value of a profile."""
 
     key: str
@@ -27,8 +26,7 @@ class Value:
     """What said so."""
 
 
-@dataclass(frozen=True)
-class Unknown:
+class Unknown(NamedTuple):
     """A key that could not be found out."""
 
     key: str
@@ -103,11 +101,9 @@ def make_draft(evidence: MachineEvidence, *, name: str, date: str) -> Draft:
         Value("description", _describe(name, evidence, types), ""),
     ]
     unknown = [Unknown("images.central", "directories with the site's images cannot be found out: ask the site")]
-    for one in (one for part in (_binds, _network, _nodes, _launcher, _job) for one in part(evidence, types)):
-        if isinstance(one, Value):
-            found.append(one)
-        else:
-            unknown.append(one)
+    rest = [entry for part in (_binds, _network, _nodes, _launcher, _job) for entry in part(evidence, types)]
+    found += [entry for entry in rest if isinstance(entry, Value)]
+    unknown += [entry for entry in rest if isinstance(entry, Unknown)]
     if not vendor and any(kind.first.gpus for kind in types):
         unknown.append(Unknown("gpu", "the vendor of the GPUs is not known here: see --partition"))
     return Draft(tuple(_notes(evidence, date)), tuple(found), tuple(unknown))
@@ -224,11 +220,8 @@ def _nodes(evidence: MachineEvidence, types: Sequence[_Type]) -> Iterator[Value 
         yield from _describe_type(kind, evidence)
         partitions = placed.get(kind.name, ())
         if partitions:
-            yield Value(
-                f"nodes.{kind.name}.partitions",
-                sorted(partitions, key=lambda name: name != default),
-                f"{evidence.sources[1]}, {evidence.sources[0]}",
-            )
+            source = f"{evidence.sources[1]}, {evidence.sources[0]}"
+            yield Value(f"nodes.{kind.name}.partitions", sorted(partitions, key=lambda name: name != default), source)
         others = sorted({place for node in kind.nodes for place in node.partitions} - set(partitions))
         if others:
             why = f"{', '.join(others)}: also partitions of other node types, which have most of their nodes"
@@ -258,22 +251,13 @@ def _describe_type(kind: _Type, evidence: MachineEvidence) -> Iterator[Value | U
     if node.threads > 1:
         yield Value(f"{table}.threads_per_core", node.threads, source)
     if node.reserved:
-        yield Value(
-            f"{table}.reserved_cores", format_cpus(node.reserved), f"{evidence.sources[0]}: CPUSpecList, by core"
-        )
+        reserved = format_cpus(node.reserved)
+        yield Value(f"{table}.reserved_cores", reserved, f"{evidence.sources[0]}: CPUSpecList, by core")
     if node.gpus:
         yield Value(f"{table}.gpus", node.gpus, source if evidence.cluster else "the GPU driver")
-    if (
-        survey
-        and survey.cores
-        and evidence.cluster
-        and (survey.cores.cores, survey.cores.threads)
-        != (
-            node.cores,
-            node.threads,
-        )
-    ):
-        found = f"lscpu of {survey.facts.name} has {survey.cores.cores} cores with {survey.cores.threads} threads"
+    seen = survey.cores if survey and evidence.cluster else None
+    if survey and seen and (seen.cores, seen.threads) != (node.cores, node.threads):
+        found = f"lscpu of {survey.facts.name} has {seen.cores} cores with {seen.threads} threads"
         yield Unknown(f"{table}.cores", f"{found}, the scheduler other numbers, which are used here")
     if node.gpus:
         yield _near_cores(table, node, survey)

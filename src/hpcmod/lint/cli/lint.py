@@ -1,4 +1,4 @@
-"""The command `hpcmod lint`: find mistakes in batch scripts, easyconfigs and site profiles."""
+"""The command `hpcmod lint`: find mistakes in batch scripts and easyconfigs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from hpcmod.core.cli.findings import print_findings
 from hpcmod.core.cli.output import json_option, print_json, print_message
 from hpcmod.core.errors import HpcmodError, NotFoundError
 from hpcmod.core.values.finding import FAIL, Finding
-from hpcmod.doctor.profiles import is_profile, lint_profile
 from hpcmod.lint.easyconfigs.lint import installs_a_container, lint_easyconfig
 from hpcmod.lint.jobs.files import is_batch_script, read_batch_file
 from hpcmod.lint.jobs.lint import lint_job
@@ -48,18 +47,18 @@ class LintResult:
 @site_option
 @json_option(LintResult)
 def lint(paths: Sequence[Path], site: str | None, as_json: bool) -> None:
-    """Find mistakes in batch scripts, easyconfigs and site profiles.
+    """Find mistakes in batch scripts and easyconfigs.
 
     Files are read, never run; the kind of a file follows from its name and first lines. In batch scripts: options
     that Slurm misreads, ranks that do not find each other, idle GPUs, images without their module. In easyconfigs:
-    names that do not load, missing checksums, moving tags. In site profiles (*.toml): unknown keys and invalid values.
-    Directories are searched for easyconfigs; other files are skipped. Exit code 1 if there are failures.
+    names that do not load, missing checksums, moving tags. Directories are searched for easyconfigs; other files are
+    skipped. Exit code 1 if there are failures.
 
     \b
     Examples:
       hpcmod lint train.sh
       hpcmod lint --site lumi train.sh
-      hpcmod lint easyconfigs ./ours.toml --json
+      hpcmod lint easyconfigs --json
     """
     files = [path for named in paths for path in find_recipes(_check_exists(named), ".eb")]
     wanted = site is not None or any(map(is_batch_script, files))
@@ -88,19 +87,14 @@ def _check_exists(path: Path) -> Path:
 def _lint(path: Path, site: Site) -> LintedFile:
     """Return the mistakes in one file; an unreadable file counts as a mistake, so that the others are still read."""
     is_script = is_batch_script(path)
-    if not is_script and path.suffix not in (".eb", ".toml"):
-        return LintedFile(path, (), "not a batch script, easyconfig or site profile")
+    if not is_script and path.suffix != ".eb":
+        return LintedFile(path, (), "not a batch script or easyconfig")
     try:
         text = read_batch_file(path) if is_script else read_recipe(path)
     except HpcmodError as err:
         cause = err.message.removeprefix(f"{path}: ")
         return LintedFile(path, (Finding(FAIL, "does-not-load", cause, err.cure, subject=str(path), line=1),))
-    if path.suffix == ".toml" and not is_profile(text):
-        return LintedFile(path, (), "not a site profile")
-    if path.suffix == ".eb" and not installs_a_container(text):
+    if not is_script and not installs_a_container(text):
         return LintedFile(path, (), "installs no container")
-    if not is_script:
-        found = lint_profile(text, path.name) if path.suffix == ".toml" else lint_easyconfig(text, path)
-    else:
-        found = lint_job(text, site)
+    found = lint_job(text, site) if is_script else lint_easyconfig(text, path)
     return LintedFile(path, tuple(replace(one, subject=str(path)) for one in found))

@@ -45,7 +45,10 @@ def parse_profile(text: str, source: str) -> Profile:
     BadInputError
         Lists every error in the file with its key and, for an unknown key, the nearest valid one.
     """
-    tree, values, faults = _read_values(text, source)
+    tree = load_toml(text, f"site profile {source}")
+    values: dict[str, Any] = {}
+    faults = [fault for key, value in _flatten(tree) for fault in _check_key(key, value, values)]
+    faults += _check_whole(tree, values)
     if faults:
         listed = "\n".join(f"  {fault}" for fault in faults)
         raise BadInputError(
@@ -66,27 +69,6 @@ def parse_profile(text: str, source: str) -> Profile:
             origins[f"{table}.{name}"] = lines.origin(f"{table}.{name}") or origins[table]
     origins = {key: origin or source for key, origin in origins.items()}
     return Profile(values["name"], source, values.get("extends", ""), values, origins, dict(_flatten(tree)))
-
-
-def find_faults(text: str, source: str) -> tuple[tuple[int, str], ...]:
-    """Return the errors of a profile, each with its line, which is 1 if it is not about a line.
-
-    Raises
-    ------
-    BadInputError
-        If it is not valid TOML.
-    """
-    _, _, faults = _read_values(text, source)
-    lines = _Lines(text, source)
-    return tuple((lines.number(fault.partition(":")[0]) or 1, fault) for fault in faults)
-
-
-def _read_values(text: str, source: str) -> tuple[Mapping[str, Any], dict[str, Any], list[str]]:
-    """Return the nested values of a profile, its checked values by dotted key, and its errors as `key: error`."""
-    tree = load_toml(text, f"site profile {source}")
-    values: dict[str, Any] = {}
-    faults = [fault for key, value in _flatten(tree) for fault in _check_key(key, value, values)]
-    return tree, values, [*faults, *_check_whole(tree, values)]
 
 
 def pattern_of(key: str) -> str:
@@ -152,10 +134,6 @@ class _Lines:
         self._numbers: dict[str, int] = {}
         for entry in list_entries(text):
             self._numbers.setdefault(entry.key, entry.line)
-
-    def number(self, key: str) -> int:
-        """Return the line that sets a key, counted from 1; 0 if not found."""
-        return self._numbers.get(key, 0)
 
     def origin(self, key: str, words: Sequence[str] = ()) -> str:
         """Return where a key, or one of these strings in its value, is set: source and line; empty if not found."""

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,12 +21,12 @@ CLUSTER = Cluster(
 
 
 @pytest.fixture(autouse=True)
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[survey.AskedNodes]:
-    """The questions that were put to the machine, a cluster with one node."""
-    found: list[survey.AskedNodes] = []
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[tuple[str, ...], str]]:
+    """The partitions and accounts that the machine was asked for, a cluster with one node."""
+    found: list[tuple[tuple[str, ...], str]] = []
 
-    def find(asked: survey.AskedNodes, environ: Any) -> MachineEvidence:
-        found.append(asked)
+    def find(_: Mapping[str, str], partitions: Sequence[str], options: Mapping[str, str]) -> MachineEvidence:
+        found.append((tuple(partitions), options["account"]))
         return MachineEvidence("login1", "/home/me", CLUSTER)
 
     monkeypatch.setattr(survey, "find_evidence", find)
@@ -59,20 +59,6 @@ def test_an_existing_file_is_replaced_only_with_force(tmp_path: Path) -> None:
     assert 'name = "ours"' in file.read_text()
 
 
-def test_a_dry_run_prints_the_profile_and_writes_nothing(tmp_path: Path) -> None:
-    done = hpcmod("site", "new", "-o", tmp_path / "ours.toml", "--dry-run")
-    assert 'name = "ours"' in done.stdout
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_programs_get_values_sources_and_what_is_not_known(tmp_path: Path) -> None:
-    found = json.loads(hpcmod("site", "new", "--json", "--name", "mine").stdout)
-    assert (found["name"], found["file"], found["written"]) == ("mine", None, False)
-    assert found["values"]["nodes.cpu.cores"] == {"value": 64, "source": "the list of nodes: 1 node such as n1"}
-    assert "images.central" in {one["key"] for one in found["unknown"]}
-
-
-def test_partitions_are_asked_with_the_account(asked: list[survey.AskedNodes]) -> None:
+def test_partitions_are_asked_with_the_account(asked: list[tuple[tuple[str, ...], str]]) -> None:
     hpcmod("site", "new", "--partition", "gpu", "--partition", "cpu", "--account", "project_1")
-    [one] = asked
-    assert (tuple(one.partitions), one.options["account"]) == (("gpu", "cpu"), "project_1")
+    assert asked == [(("gpu", "cpu"), "project_1")]

@@ -69,8 +69,6 @@ def test_a_correct_batch_script_prints_nothing(tmp_path: Path) -> None:
 def test_files_of_another_kind_are_skipped_with_one_line_for_each_reason(tmp_path: Path) -> None:
     others = {
         "Chart.yaml": "dependencies: []\n",
-        "edf.toml": 'image = "ubuntu"\nmounts = []\n[env]\nA = "b"\n',
-        "pyproject.toml": "[project]\nname = 'x'\n[tool.ruff]\n",
         "a-1.eb": "name = 'a'\nversion = '1'\nsources = ['a-1.tar.gz']\n",
         "b-1.eb": "easyblock = 'MakeCp'\nname = 'b'\n",
     }
@@ -78,22 +76,12 @@ def test_files_of_another_kind_are_skipped_with_one_line_for_each_reason(tmp_pat
     done = hpcmod("lint", *(tmp_path / name for name in others))
     assert (done.exit_code, done.stdout) == (0, "")
     assert done.stderr.splitlines() == [
-        f"{tmp_path}/Chart.yaml: skipped: not a batch script, easyconfig or site profile",
-        "2 files: skipped: not a site profile",
+        f"{tmp_path}/Chart.yaml: skipped: not a batch script or easyconfig",
         "2 files: skipped: installs no container",
         "files read: 0, errors: 0, warnings: 0",
     ]
     reasons = [file["skipped"] for file in json.loads(hpcmod("lint", tmp_path / "b-1.eb", "--json").stdout)["files"]]
     assert reasons == ["installs no container"]
-
-
-def test_a_site_profile_is_known_by_its_suffix(tmp_path: Path) -> None:
-    (tmp_path / "site.toml").write_text('name = "here"\n[gpu]\nvendr = "amd"\n')
-    done = hpcmod("lint", tmp_path / "site.toml")
-    assert done.exit_code == 1
-    assert done.stdout.splitlines()[0] == (
-        f"{tmp_path / 'site.toml'}:3: fail: unknown-key: gpu.vendr: unknown key, did you mean gpu.vendor?"
-    )
 
 
 def test_an_unknown_site_is_one_error_for_all_files(tmp_path: Path) -> None:
