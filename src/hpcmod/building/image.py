@@ -9,8 +9,8 @@ import hashlib
 import logging
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -24,8 +24,7 @@ from hpcmod.building.values.build_plan import BuildPlan
 from hpcmod.core.clock import now_text
 from hpcmod.core.errors import BadInputError, HpcmodError, NotFoundError, explain_os_error
 from hpcmod.core.fs.replacing import Scratch, scratch
-from hpcmod.core.fs.temporary import clear_leftovers
-from hpcmod.core.lock import hold, tidy
+from hpcmod.core.lock import hold_file
 from hpcmod.core.values.facts import Provenance
 from hpcmod.core.values.reference import OCI_KINDS, ImageReference
 from hpcmod.core.values.trust import ANYTHING, TrustPolicy
@@ -119,7 +118,7 @@ def build_image(plan: BuildPlan, out: Path, *, options: BuildOptions, progress: 
     """
     out = out.absolute()
     out.parent.mkdir(parents=True, exist_ok=True)
-    with _alone(out, options):
+    with hold_file(out, sidecar(out), tell=options.tell):
         there = find_built(out, plan.fingerprint, environ=options.environ)
         if there:
             _LOG.info("%s already exists, built from the same plan", out)
@@ -147,7 +146,7 @@ def prepare_build(plan: BuildPlan, out: Path, *, options: BuildOptions) -> Build
     if isinstance(options.engine, str):
         find_engines(options.engine, forms_of(plan))  # report a wrong name even if nothing has to be built
     out.parent.mkdir(parents=True, exist_ok=True)
-    with _alone(out, options):
+    with hold_file(out, sidecar(out), tell=options.tell):
         if find_built(out, plan.fingerprint, environ=options.environ):
             return options
         return replace(options, engine=_Build(plan, out, options, None).prepare())
@@ -164,19 +163,6 @@ def find_built(out: Path, fingerprint: str, *, environ: Mapping[str, str]) -> Bu
         if read_labels(out).get(FINGERPRINT) == fingerprint:
             return Built(out, known.sha256, known.tool.rpartition(" by ")[2], fingerprint, reused=True)
     return None
-
-
-@contextmanager
-def _alone(out: Path, options: BuildOptions) -> Iterator[None]:
-    """Hold the lock for building this file."""
-    lock = out.with_name(f".{out.name}.lock")
-    try:
-        with hold(lock, limit=None, tell=options.tell, on_stale=lambda: None):
-            for name in (out.name, sidecar(out).name):
-                clear_leftovers(out.parent, name, alone=True)
-            yield
-    finally:
-        tidy(lock)
 
 
 class _Build:

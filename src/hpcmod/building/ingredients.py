@@ -19,7 +19,7 @@ from hpcmod.core.errors import BadInputError, HpcmodError, NotFoundError, Verifi
 from hpcmod.core.fs.reading import UnusableFileError, read_text
 from hpcmod.core.fs.replacing import scratch
 from hpcmod.core.fs.tree import write_file
-from hpcmod.core.lock import hold, tidy
+from hpcmod.core.lock import hold
 from hpcmod.core.values.reference import ImageReference
 from hpcmod.images import Progress, file_sha256, open_root
 from hpcmod.images.acquire.fetch import FileRequest, fetch_file
@@ -190,7 +190,6 @@ def record_first_use(used: Sequence[Pin], *, store: SourceStore) -> tuple[Pin, .
         added = new_pins(used, _known_pins(store.lock))
         before = _read(store.lock) if store.lock.exists() else _HEADER
         write_file(store.lock, before + "".join(f"{pin}\n" for pin in added))
-    tidy(holder)
     for pin in added:
         store.tell(f"first use of {pin.name} {pin.version}: sha256 {pin.sha256}, noted in {store.lock}")
     return added

@@ -227,6 +227,16 @@ def hold(
                     anchored.unlink(missing_ok=True)
             finally:
                 os.close(mine)
+                clear_leftovers(anchored.parent, path.name)
+
+
+@contextlib.contextmanager
+def hold_file(path: Path, *beside: Path, tell: Callable[[str], None]) -> Iterator[None]:
+    """Hold the lock for making a file, and remove what killed processes left of it and of those beside it."""
+    with hold(path.with_name(f".{path.name}.lock"), limit=None, tell=tell, on_stale=lambda: None):
+        for file in (path, *beside):
+            clear_leftovers(file.parent, file.name, alone=True)
+        yield
 
 
 def _beat(mine: int, stop: threading.Event) -> None:
@@ -380,8 +390,3 @@ def _alone(path: Path) -> Iterator[bool]:
             yield False
             return
         yield True
-
-
-def tidy(path: Path) -> None:
-    """Remove files that dead processes left next to a lock while taking it."""
-    clear_leftovers(path.parent, path.name)

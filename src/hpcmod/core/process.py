@@ -131,13 +131,9 @@ def call(
     with _start(argv, env=env, cwd=cwd, tied=tied, stdin=stdin, stdout=stdout) as child:
         try:
             status = child.wait()
-        except KeyboardInterrupt:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                child.wait(timeout=_PATIENCE)
-            child.kill()
-            raise
-        except BaseException:
-            child.terminate()
+        except BaseException as err:
+            if not isinstance(err, KeyboardInterrupt):  # the terminal has sent that to the program too
+                child.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.wait(timeout=_PATIENCE)
             child.kill()

@@ -24,7 +24,7 @@ from hpcmod.core.errors import BusyError, HpcmodError, LackingError, NoSpaceErro
 from hpcmod.core.fs.ownership import others_may_change
 from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.fs.tree import Tree
-from hpcmod.core.lock import clear_dead, hold, read_holder, tidy
+from hpcmod.core.lock import clear_dead, hold, read_holder
 from hpcmod.images.cache_entry import CacheEntry, choose, digits_of, is_blob_name
 from hpcmod.images.copy import FULL, free_bytes, write_all_at
 
@@ -316,7 +316,6 @@ class Cache:
             with self.lock(digest, limit=0):
                 size += self.size_of_partial(digest)
                 self.discard_partial(digest)
-                tidy(self._lock(digest))
         except BusyError:
             if not size:
                 raise

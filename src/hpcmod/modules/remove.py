@@ -18,7 +18,7 @@ from hpcmod.core.errors import BadInputError
 from hpcmod.core.fs.anchored import renamed_in_errors
 from hpcmod.core.fs.removal import prune
 from hpcmod.core.fs.tree import Tree
-from hpcmod.core.lock import hold, lock_name, tidy
+from hpcmod.core.lock import hold, lock_name
 from hpcmod.core.values.text import is_file_name
 from hpcmod.images import sidecar
 from hpcmod.modules.installed import DEFINITIONS, RECORD, Installed, read_installed, read_record
@@ -218,7 +218,6 @@ def _alone(installed: Installed, tell: Callable[[str], None]) -> Iterator[None]:
     lock = software / ".locks" / f"{lock_name(str(installed.root))}.lock"
     with ExitStack() as held:
         if os.access(software, os.W_OK):
-            held.callback(tidy, lock)
             held.enter_context(hold(lock, limit=0.0, tell=tell, on_stale=lambda: None))
         yield
 

@@ -18,7 +18,7 @@ import pytest
 
 from hpcmod.core import lock
 from hpcmod.core.errors import BusyError
-from hpcmod.core.lock import Holder, hold, read_holder, tidy
+from hpcmod.core.lock import Holder, hold, read_holder
 
 Start = Callable[..., "subprocess.Popen[str]"]
 
@@ -461,14 +461,7 @@ def test_a_lock_with_a_name_as_long_as_linux_takes_can_be_held_waited_for_and_ti
         hold(longest, limit=0.0, tell=lambda line: None, on_stale=never),
     ):
         pytest.fail("two inside")
-    tidy(longest)
     assert list(path.parent.iterdir()) == []
-
-
-def test_tidying_leaves_a_lock_that_is_held(path: Path) -> None:
-    with hold(path, limit=0.0, tell=pytest.fail, on_stale=never):
-        tidy(path)
-        assert [file.name for file in path.parent.iterdir()] == ["a.lock"]
 
 
 def test_a_directory_of_locks_that_is_a_link_is_not_followed(tmp_path: Path) -> None:

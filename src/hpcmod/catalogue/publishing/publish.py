@@ -31,7 +31,7 @@ from hpcmod.catalogue.values.lifecycle import key_of
 from hpcmod.catalogue.values.record import CatalogueRecord, Check
 from hpcmod.core.clock import now_text
 from hpcmod.core.fs.tree import Tree, write_file
-from hpcmod.core.lock import hold, tidy
+from hpcmod.core.lock import hold
 from hpcmod.images import Obtained, obtain, sidecar
 from hpcmod.machine.machine import is_profile_file
 
@@ -81,7 +81,6 @@ def _alone(stage: Stage, candidate: Candidate, actor: Actor) -> Iterator[None]:
     locks = [stage.catalogue.locks / f"{name}.lock" for name in (stage.title, f"image-{candidate.sif}")]
     with ExitStack() as held:
         for lock in locks:
-            held.callback(tidy, lock)
             below = stage.catalogue.directory
             held.enter_context(hold(lock, limit=None, tell=actor.tell, on_stale=lambda: None, below=below))
         yield

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import lru_cache, partial
 from itertools import groupby
 from pathlib import Path
@@ -33,9 +33,8 @@ from hpcmod.core.fs.ownership import others_may_change
 from hpcmod.core.fs.reading import read_whole
 from hpcmod.core.fs.removal import find_closed
 from hpcmod.core.fs.replacing import replacing_directory
-from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.fs.tree import Tree, write_file
-from hpcmod.core.lock import hold, tidy
+from hpcmod.core.lock import hold_file
 from hpcmod.core.registry import offered
 from hpcmod.core.resources import read_texts
 from hpcmod.machine.machine import load_site
@@ -224,7 +223,7 @@ def write_documentation(
     if final.exists() and not (final.is_dir() and ((final / MARK).is_file() or not any(final.iterdir()))):
         raise BadInputError(f"{final}: directory is not empty", "Choose an empty or new directory.")
     names = []
-    with _alone(final, tell), replacing_directory(final, partial(_check_pages, final)) as new:
+    with hold_file(final, tell=tell), replacing_directory(final, partial(_check_pages, final)) as new:
         for name, text in render_html(documentation, page_files()):
             path = new / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -263,15 +262,3 @@ def _read_mark(old: Path) -> tuple[list[str], bool]:
     with Tree(old).open_file(MARK) as file:
         lines = read_whole(file, old / MARK, _MARK_LIMIT).decode(errors="surrogateescape").splitlines()
         return lines or [""], not others_may_change(os.fstat(file.fileno()))
-
-
-@contextmanager
-def _alone(final: Path, tell: Callable[[str], None]) -> Iterator[None]:
-    """Keep out other writers, and remove what killed ones have left."""
-    lock = final.with_name(f".{final.name}.lock")
-    try:
-        with hold(lock, limit=None, tell=tell, on_stale=lambda: None):
-            clear_leftovers(final.parent, final.name, alone=True)
-            yield
-    finally:
-        tidy(lock)

@@ -49,5 +49,6 @@ def renamed_in_errors(anchored: Path, path: Path) -> Iterator[None]:
         err.args = (err.message,)
         raise
     except OSError as err:
-        err.filename = str(err.filename).replace(hidden, shown) if err.filename else str(path)
+        if err.filename or err.errno:
+            err.filename = str(err.filename or path).replace(hidden, shown)
         raise

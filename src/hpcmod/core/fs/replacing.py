@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from hpcmod.core.errors import HpcmodError
+from hpcmod.core.fs.anchored import renamed_in_errors
 from hpcmod.core.fs.removal import empty, names_in
 from hpcmod.core.fs.temporary import PRIVATE, is_private, resumable_name, temporary_name
 
@@ -69,7 +69,7 @@ def scratch(final: Path | str, *, resumable: bool = False) -> Iterator[Scratch]:
         opened.callback(os.close, private)
         made = Scratch(final, _path_of(private), _path_of(place))
         try:
-            with _naming(made):
+            with renamed_in_errors(made.path, final), renamed_in_errors(made.beside / final.name, final):
                 yield made
         except BaseException:
             if not resumable or not names_in(private):
@@ -182,18 +182,3 @@ def _exchange(one: Path, other: Path) -> bool:
     rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)  # glibc 2.28
     here = -100  # AT_FDCWD
     return rename is not None and rename(here, os.fsencode(one), here, os.fsencode(other), _EXCHANGE) == 0
-
-
-@contextlib.contextmanager
-def _naming(made: Scratch) -> Iterator[None]:
-    """Use the final path in errors, not the path through descriptors."""
-    shown = str(made.final.parent)
-    try:
-        yield
-    except (OSError, HpcmodError) as err:
-        for hidden in (str(made.directory), str(made.beside)):
-            if isinstance(err, HpcmodError):
-                err.message, err.cure = err.message.replace(hidden, shown), err.cure.replace(hidden, shown)
-            elif err.filename is not None:
-                err.filename = str(err.filename).replace(hidden, shown)
-        raise

@@ -13,8 +13,7 @@ from hpcmod.core.clock import now_text
 from hpcmod.core.errors import BadInputError, HpcmodError, LackingError, VerificationError
 from hpcmod.core.fs.replacing import scratch
 from hpcmod.core.fs.striping import set_layout
-from hpcmod.core.fs.temporary import clear_leftovers
-from hpcmod.core.lock import hold, tidy
+from hpcmod.core.lock import hold_file
 from hpcmod.core.values.facts import Provenance
 from hpcmod.core.values.reference import LOCAL_KINDS, OCI_KINDS, ImageReference
 from hpcmod.core.values.trust import TrustEvidence, check_pinned
@@ -79,7 +78,7 @@ def obtain(
         source = reference
     wanted = pin(source, options)
     _LOG.info("obtaining %s as %s", reference.canonical, out)
-    with _alone(out, options), scratch(out, resumable=wanted.kind in RESUMED) as made:
+    with hold_file(out, sidecar(out), tell=options.tell), scratch(out, resumable=wanted.kind in RESUMED) as made:
         task = FetchTask(wanted, out, made.path, rule, options, progress)
         there = _find_there(task, out, subject_of(reference))
         if there:
@@ -149,16 +148,3 @@ def _find_there(task: FetchTask, out: Path, subject: str) -> Provenance | None:
     if not same or checksum not in (None, known.sha256) or not is_met(known, task.rule):
         return None
     return known if file_sha256(out, task.progress) == known.sha256 else None
-
-
-@contextmanager
-def _alone(out: Path, options: ObtainOptions) -> Iterator[None]:
-    """Hold the lock for fetching this file, and remove leftovers of killed processes."""
-    lock = out.with_name(f".{out.name}.lock")
-    try:
-        with hold(lock, limit=None, tell=options.tell, on_stale=lambda: None):
-            for name in (out.name, sidecar(out).name):
-                clear_leftovers(out.parent, name, alone=True)
-            yield
-    finally:
-        tidy(lock)
