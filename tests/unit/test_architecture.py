@@ -50,6 +50,7 @@ PURE_LIBRARIES = {
         "packaging",
         "posixpath",
         "re",
+        "reprlib",
         "shlex",
         "statistics",
         "string",

@@ -12,12 +12,13 @@ from hpcmod.machine.values.facts import parse_facts
 from hpcmod.machine.values.site import Network
 from hpcmod.runs.bandwidth.history import MeasuredWith, read_earlier_points, remember_points
 from hpcmod.runs.known_endings import shipped_endings
+from hpcmod.runs.running.logs import read_dump
 from hpcmod.runs.values.bandwidth.measurement import BandwidthPoint
-from hpcmod.runs.values.bandwidth.reading import read_bandwidths
+from hpcmod.runs.values.bandwidth.nccl_tests import read_bandwidths
 from hpcmod.runs.values.endings.diagnosis import diagnose
 from hpcmod.runs.values.endings.ending import parse_endings
 from hpcmod.runs.values.endings.events import Log, read_events
-from hpcmod.runs.values.endings.flight import find_mismatch, parse_dump
+from hpcmod.runs.values.endings.flight import find_mismatch
 from hpcmod.runs.values.endings.stacks import group_ranks, judge_hang, parse_answers, tell_groups
 from hpcmod.runs.values.logs.allreduce import MARK, Results, judge_results
 from hpcmod.runs.values.logs.network import describe_network, judge_network
@@ -105,8 +106,7 @@ def _read_answers(data: bytes) -> None:
 
 
 def _read_dump(data: bytes) -> None:
-    one = parse_dump(data, 0, "trace_0")
-    find_mismatch([one, parse_dump(DUMPS[0], 1, "trace_1")])
+    find_mismatch([read_dump(data, Path("trace_0")), read_dump(DUMPS[0], Path("trace_1"))])
 
 
 EXCERPTS = [one["text"].encode() for one in tomllib.loads((ENDINGS_TESTS / "corpus.toml").read_text())["excerpt"]]

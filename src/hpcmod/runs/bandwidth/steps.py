@@ -18,7 +18,7 @@ from hpcmod.jobs.values.request import JobRequest, Ranks
 from hpcmod.jobs.values.slurm import step_in_job
 from hpcmod.machine.values.site import BY_TASKS, Site
 from hpcmod.modules.installed import Installed
-from hpcmod.runs.values.bandwidth.collectives import PROGRAMS
+from hpcmod.runs.values.bandwidth.measurement import PROGRAMS
 
 NCCL_TESTS, TORCH = "nccl-tests", "torch"
 LIBRARIES = (NCCL_TESTS, TORCH)

@@ -50,14 +50,14 @@ from hpcmod.runs.bandwidth.steps import (
     run_benchmark_step,
 )
 from hpcmod.runs.cli.bench_results import Bandwidths, Results, find_left_out, show_results
-from hpcmod.runs.values.bandwidth.collectives import COLLECTIVES, USUAL
-from hpcmod.runs.values.bandwidth.measurement import Measurement, TableReading
-from hpcmod.runs.values.bandwidth.reading import read_bandwidths
+from hpcmod.runs.values.bandwidth.measurement import COLLECTIVES, USUAL, Measurement
+from hpcmod.runs.values.bandwidth.nccl_tests import TableReading, read_bandwidths
 from hpcmod.runs.values.bandwidth.sizes import parse_size_range
 
 _LIMIT = 64 << 20  # bytes of a log
 _MINUTES = 30  # time limit of an allocation for this command
 _SAID = 10  # last lines of a step that failed
+_LOG = "Name the output of a benchmark: nccl-tests, rccl-tests, or hpcmod bench's own steps."
 
 
 @dataclass(frozen=True)
@@ -271,6 +271,8 @@ def _read(flags: BenchFlags, site: Site) -> NoReturn:
     findings: list[Finding] = []
     for name in flags.names:
         reading = read_bandwidths(_read_log(Path(name)), collective=collectives[0], nodes=counts[0])
+        if not reading.measurements:
+            raise BadInputError(f"{name}: no table of nccl-tests or rccl-tests", _LOG)
         measurements += reading.measurements
         findings += [replace(finding, subject=f"{name} {finding.subject}") for finding in reading.findings]
     results = Results(MeasuredWith(site.name, "", "", "logs"), tuple(measurements), tuple(findings))
@@ -281,6 +283,6 @@ def _read_log(path: Path) -> str:
     try:
         return read_text(path, _LIMIT, errors="replace")
     except FileNotFoundError as err:
-        raise NotFoundError(f"{path}: no such file", "Name the output of a benchmark.") from err
+        raise NotFoundError(f"{path}: no such file", _LOG) from err
     except UnusableFileError as err:
-        raise BadInputError(f"{path}: {err.strerror}", "Name the output of a benchmark.") from err
+        raise BadInputError(f"{path}: {err.strerror}", _LOG) from err

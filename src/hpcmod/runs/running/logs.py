@@ -10,7 +10,9 @@ from pathlib import Path
 
 from hpcmod.core.errors import BadInputError, NotFoundError
 from hpcmod.core.fs.reading import open_regular, read_file
+from hpcmod.core.values.strict_json import load_json
 from hpcmod.jobs.values.facts import JobFacts
+from hpcmod.runs.running.plain_pickle import parse_plain_pickle
 from hpcmod.runs.values.endings.events import Log
 from hpcmod.runs.values.endings.flight import LARGEST_DUMP, Dump, is_dump, parse_dump, rank_of_file
 
@@ -53,7 +55,7 @@ def read_given(paths: Iterable[Path]) -> RunFiles:
             if is_dump(beginning):
                 data = read_file(path, LARGEST_DUMP)
                 left -= len(data)
-                dumps.append(parse_dump(data, rank_of_file(path.name), str(path)))
+                dumps.append(read_dump(data, path))
             elif b"\0" in beginning and "\ufffd" in beginning.decode(errors="replace"):
                 unknown.append(f"{path} was not read: it is not a text file")
             elif left > 0:
@@ -70,6 +72,19 @@ def read_given(paths: Iterable[Path]) -> RunFiles:
     if len(listed) > _MOST_FILES:
         unknown.append(f"{len(listed) - _MOST_FILES} files were not read: more than {_MOST_FILES}")
     return RunFiles(tuple(logs), tuple(dumps), tuple(unknown))
+
+
+def read_dump(data: bytes, path: Path) -> Dump:
+    """Return a dump of the flight recorder from the content of its file.
+
+    Raises
+    ------
+    BadInputError
+        If it is not one.
+    """
+    where = str(path)
+    values = load_json(data, where, limit=LARGEST_DUMP) if data[:1] == b"{" else parse_plain_pickle(data, where)
+    return parse_dump(values, rank_of_file(path.name), where)
 
 
 def _list_files(paths: Iterable[Path], unknown: list[str]) -> Iterator[Path]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import stat
@@ -80,19 +79,11 @@ def test_processes_that_add_at_once_lose_nothing(path: Path) -> None:
     assert sorted(point.busbw for point in read(path)) == [half / 2 for half in range(60)]
 
 
-LINE = {"date": "2026", "site": HERE.site, "module": "m", "image": "i", "method": HERE.method}
 WRONG = {
     "text": b"hello",
-    "binary": b"\xff\xfe\0",
-    "a list": b"[]",
     "endless": b"[" * 100_000,
-    "without a point": json.dumps(LINE).encode(),
-    **{
-        f"{name} {value}": json.dumps({**LINE, "point": {**POINT.__dict__, name: value}}).encode()
-        for name, value in (("busbw", "fast"), ("busbw", 1e300), ("size", -5), ("size", 1.5), ("collective", 7),
-                            ("time", None), ("nodes", True), ("wrong", -2))
-    },
-}  # fmt: skip
+    "without a point": b'{"date": "2026"}',
+}
 
 
 @pytest.mark.parametrize("line", WRONG.values(), ids=WRONG)

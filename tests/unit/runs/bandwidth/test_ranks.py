@@ -16,7 +16,7 @@ import pytest
 
 from hpcmod.runs.bandwidth import ranks
 from hpcmod.runs.bandwidth.steps import bandwidth_program
-from hpcmod.runs.values.bandwidth.reading import read_bandwidths
+from hpcmod.runs.values.bandwidth.nccl_tests import read_bandwidths
 
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce")
 

@@ -83,6 +83,7 @@ def test_a_log_may_need_a_collective_or_a_node_count(top: Path) -> None:
         (("--read",), 2, "give the logs"),
         (("--read", "none.log"), 3, "no such file"),
         (("--read", "."), 2, "regular file"),
+        (("--read", "/etc/passwd"), 2, "/etc/passwd: no table of nccl-tests or rccl-tests"),
         (("--read", HPE, "-N", "1,2"), 2, "one collective and node count"),
         ((), 2, "NAME of one container"),
         (("PyTorch", "-N", "1"), 2, "one rank has nothing to exchange"),

@@ -51,8 +51,8 @@ class BandwidthVerdict:
 def profile_references(site: Site) -> tuple[BandwidthReference, ...]:
     """Return the references of a site profile: its `[bandwidth]`."""
     return tuple(
-        BandwidthReference(one.collective, one.nodes, one.size, one.busbw, f"profile of {site.name}")
-        for one in site.bandwidths
+        BandwidthReference(known.collective, known.nodes, known.size, known.busbw, f"profile of {site.name}")
+        for known in site.bandwidths
     )
 
 
@@ -62,8 +62,8 @@ def history_references(earlier: Iterable[BandwidthPoint]) -> Iterator[BandwidthR
     The slowest, because runs differ with the load of the network: slower than all of them is a reason to look.
     """
     groups: dict[tuple[str, int, int], list[float]] = {}
-    for one in earlier:
-        groups.setdefault((one.collective, one.nodes, one.size), []).append(one.busbw)
+    for point in earlier:
+        groups.setdefault((point.collective, point.nodes, point.size), []).append(point.busbw)
     for (collective, nodes, size), rates in groups.items():
         if len(rates) >= _FEWEST:
             source = f"slowest of {len(rates)} earlier runs"
@@ -82,14 +82,17 @@ def compare_bandwidths(
     tolerance
         Fraction by which a point may be below its reference.
     """
-    best = {(one.collective, one.nodes): one for one in sorted(points, key=lambda point: point.busbw)}
+    best = {(point.collective, point.nodes): point for point in sorted(points, key=lambda point: point.busbw)}
     verdicts = []
     for point in points:
         is_best = best[point.collective, point.nodes] is point
-        fitting = (one for one in references if one.busbw > 0 and _fits(one, point, points, is_best=is_best))
+        usable = (reference for reference in references if reference.busbw > 0)
+        fitting = (reference for reference in usable if _fits(reference, point, points, is_best=is_best))
         reference = next(fitting, None)
-        slow = reference is not None and point.busbw < reference.busbw * (1 - tolerance)
-        verdicts.append(BandwidthVerdict(point, reference, UNKNOWN if reference is None else FAIL if slow else OK))
+        level = UNKNOWN
+        if reference:
+            level = FAIL if point.busbw < reference.busbw * (1 - tolerance) else OK
+        verdicts.append(BandwidthVerdict(point, reference, level))
     return tuple(verdicts)
 
 
@@ -101,29 +104,29 @@ def _fits(
         return False
     if not reference.size or not point.size:
         return is_best
-    others = [one.size for one in points if (one.collective, one.nodes) == (point.collective, point.nodes)]
-    nearest = min((size for size in others if size), key=lambda size: _distance(size, reference.size))
+    sizes = [each.size for each in points if (each.collective, each.nodes) == (point.collective, point.nodes)]
+    nearest = min((size for size in sizes if size), key=lambda size: _distance(size, reference.size))
     return point.size == nearest and _distance(nearest, reference.size) <= _NEAR
 
 
-def _distance(one: int, other: int) -> float:
-    return max(one, other) / min(one, other)
+def _distance(size: int, other: int) -> float:
+    return max(size, other) / min(size, other)
 
 
 def judge_bandwidths(verdicts: Sequence[BandwidthVerdict], *, tolerance: float) -> Iterator[Finding]:
     """Yield a finding for each point with a reference, and for each collective and node count without one."""
-    for one in verdicts:
-        point = one.point
+    for verdict in verdicts:
+        point = verdict.point
         if point.wrong > 0:
             cure = "Run it on other nodes: wrong values come from broken hardware, a driver or a library."
-            yield Finding(FAIL, "wrong-values", f"{point.wrong} wrong values", cure, describe_point(point))
-        if one.reference:
-            yield _judge(one, one.reference, tolerance)
-    judged = {(one.point.collective, one.point.nodes) for one in verdicts if one.reference}
-    for collective, nodes in dict.fromkeys((one.point.collective, one.point.nodes) for one in verdicts):
-        if (collective, nodes) not in judged:
-            subject = describe_group(collective, nodes)
-            yield Finding(UNKNOWN, "bandwidth", "no reference to compare with", _NO_REFERENCE, subject)
+            yield Finding(FAIL, "wrong-values", f"{point.wrong} wrong values", cure, _describe(point))
+        if verdict.reference:
+            yield _judge(verdict, verdict.reference, tolerance)
+    groups = dict.fromkeys((verdict.point.collective, verdict.point.nodes) for verdict in verdicts)
+    judged = {(verdict.point.collective, verdict.point.nodes) for verdict in verdicts if verdict.reference}
+    for collective, nodes in (group for group in groups if group not in judged):
+        subject = _describe_group(collective, nodes)
+        yield Finding(UNKNOWN, "bandwidth", "no reference to compare with", _NO_REFERENCE, subject)
 
 
 _NO_REFERENCE = "Add one to [bandwidth] of the site profile, or repeat: from the fourth run on, earlier ones count."
@@ -133,19 +136,19 @@ def _judge(verdict: BandwidthVerdict, reference: BandwidthReference, tolerance: 
     compared = f"{verdict.share:.0%} of {reference.busbw:g} GB/s ({reference.source})"
     found = f"{format_rate(verdict.point.busbw)} GB/s, {compared}; expected at least {1 - tolerance:.0%}"
     cure = _SLOW if verdict.level == FAIL else ""
-    return Finding(verdict.level, "bandwidth", found, cure, describe_point(verdict.point))
+    return Finding(verdict.level, "bandwidth", found, cure, _describe(verdict.point))
 
 
 _SLOW = "Check that the fast network is used: hpcmod check NAME --network; then repeat on other nodes."
 
 
-def describe_group(collective: str, nodes: int) -> str:
+def _describe_group(collective: str, nodes: int) -> str:
     """Return a collective and its number of nodes, for people."""
     where = f" on {nodes} node{'s' * (nodes > 1)}" if nodes else ""
     return f"{collective or 'unknown collective'}{where}"
 
 
-def describe_point(point: BandwidthPoint) -> str:
+def _describe(point: BandwidthPoint) -> str:
     """Return collective, nodes and size of a point, for people."""
     size = f", {format_binary_size(point.size)}" if point.size else ""
-    return f"{describe_group(point.collective, point.nodes)}{size}"
+    return f"{_describe_group(point.collective, point.nodes)}{size}"

@@ -8,13 +8,13 @@ the rows, except that a blank redop or root leaves none (src/util.cu and src/all
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from hpcmod.core.values.finding import FAIL, Finding
-from hpcmod.runs.values.bandwidth.collectives import PROGRAMS
-from hpcmod.runs.values.bandwidth.measurement import Measurement, TableReading, parse_number, plain_lines
+from hpcmod.core.values.finding import FAIL, UNKNOWN, Finding
+from hpcmod.runs.values.bandwidth.measurement import PROGRAMS, Measurement
 
 _HALF = ("time", "algbw", "busbw", "#wrong")
 _HEAD = re.compile(r"#?\s*size\s+count\s+type\b")
@@ -25,7 +25,21 @@ _BOUNDS = re.compile(r"#?\s*Out of bounds values\s*:\s*(\d{1,19})\s+(\w+)")
 _NODES = re.compile(r"\s(?:-N|--nodes)[= ]?(\d{1,6})\b")
 _TASKS = re.compile(r"\s(?:-n|--ntasks)[= ]?(\d{1,7})\b")
 _SHARES = re.compile(r"\s--(?:n?tasks)-per-node[= ](\d{1,6})\b")
+_LABEL = re.compile(r"^\s*(?:\d{1,7}:|\[[^\s\]]*\]:)")
+"""The rank in front of a line, by `srun --label` or torchrun."""
+
+_LONGEST = 4096  # characters of a line
+_MOST = 1e9  # GB/s or microseconds; what is beyond it is an error of the text
+_MOST_MEASUREMENTS = 100_000
 _MOST_RANKS = 1 << 20
+
+
+@dataclass(frozen=True)
+class TableReading:
+    """The measurements in a text, in its order, and what is wrong or unknown about them."""
+
+    measurements: tuple[Measurement, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
 
 @dataclass
@@ -42,36 +56,57 @@ class _Table:
     rows: list[Measurement] = field(default_factory=list)
 
 
-def read_nccl_tests(text: str) -> TableReading:
-    """Read all tables in a log; other lines, e.g. of NCCL_DEBUG, are skipped."""
-    found: list[Measurement] = []
+def read_bandwidths(text: str, *, collective: str = "", nodes: int = 0) -> TableReading:
+    """Read all tables in a log; other lines, e.g. of NCCL_DEBUG, are skipped.
+
+    Parameters
+    ----------
+    collective, nodes
+        Fill what the text does not say; what it says is not changed.
+    """
+    rows, findings = _read_tables(text)
+    measurements = tuple(
+        replace(row, collective=row.collective or collective, nodes=row.nodes or nodes)
+        for row in rows[:_MOST_MEASUREMENTS]
+    )
+    if any(not each.collective for each in measurements):
+        cure = "Name it: --ops all_gather"
+        findings.append(Finding(UNKNOWN, "collective", "a table does not name its collective", cure, "log"))
+    if any(not each.nodes for each in measurements):
+        cure = "Give it: --nodes 2"
+        findings.append(Finding(UNKNOWN, "nodes", "the number of nodes is not in the text", cure, "log"))
+    return TableReading(measurements, tuple(findings))
+
+
+def _read_tables(text: str) -> tuple[list[Measurement], list[Finding]]:
+    rows: list[Measurement] = []
     findings: list[Finding] = []
     table = _Table()
-    for line in plain_lines(text):
+    for line in (_LABEL.sub("", line, count=1) for line in text.splitlines() if len(line) <= _LONGEST):
         row = _ROW.match(line)
         if row:
             table.rows += _read_row(line, table)
         elif _HEAD.match(line.lstrip()):
             table.measured, table.stamped = _columns(line)
         elif "nThread" in line and "minBytes" in line:
-            found += _finish(table)
+            rows += _finish(table)
             table = _Table(table.collective, table.nodes)
         elif device := _DEVICE.match(line.lstrip()):
             table.ranks.add(int(device[1]))
             table.hosts.add(device[2])
         elif bounds := _BOUNDS.match(line.lstrip()):
             findings += _check_bounds(bounds, table)
-            found += _finish(table)
+            rows += _finish(table)
             table = _Table()
         else:
             program = _PROGRAM.search(line)
             if program and table.rows:  # the table ended without its last lines
-                found += _finish(table)
+                rows += _finish(table)
                 table = _Table()
             table.collective = PROGRAMS[program[1]] if program else table.collective
             table.nodes = _count_nodes(line) or table.nodes
-    found += _finish(table)
-    return TableReading(tuple(found), tuple(findings))
+    rows += _finish(table)
+    return rows, findings
 
 
 def _columns(line: str) -> tuple[tuple[str, ...], bool]:
@@ -93,18 +128,27 @@ def _read_row(line: str, table: _Table) -> Iterator[Measurement]:
     starts = [number for number, name in enumerate(table.measured) if name == "time"]
     for half, start in enumerate(starts):
         end = starts[half + 1] if half + 1 < len(starts) else width
-        one = _read_half(dict(zip(table.measured[start:end], values[start:end])))
-        if one is not None:
-            yield replace(one, size=int(words[0]), in_place=half > 0)
+        measurement = _read_half(dict(zip(table.measured[start:end], values[start:end])))
+        if measurement is not None:
+            yield replace(measurement, size=int(words[0]), in_place=half > 0)
 
 
 def _read_half(values: dict[str, str]) -> Measurement | None:
-    numbers = [parse_number(values.get(name, "")) for name in ("time", "algbw", "busbw")]
+    numbers = [_parse_number(values.get(name, "")) for name in ("time", "algbw", "busbw")]
     if None in numbers:
         return None
     time, algbw, busbw = (number or 0.0 for number in numbers)
-    wrong = parse_number(values.get("#wrong", ""))
+    wrong = _parse_number(values.get("#wrong", ""))
     return Measurement("", 0, 0, 0, time, algbw, busbw, wrong=-1 if wrong is None else int(wrong))
+
+
+def _parse_number(text: str) -> float | None:
+    """Return a number of a table; None if it is not one, or cannot be true."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and 0 <= number <= _MOST else None
 
 
 def _finish(table: _Table) -> Iterator[Measurement]:

@@ -7,20 +7,22 @@ JSON, with the collectives in the order in which the rank called them.
 from __future__ import annotations
 
 import re
+import reprlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hpcmod.core.errors import BadInputError
-from hpcmod.core.values.strict_json import load_json
-from hpcmod.runs.values.endings.plain_pickle import parse_plain_pickle
 from hpcmod.runs.values.endings.traceback import name_place
 
 LARGEST_DUMP = 64 << 20
 """Bytes of one file; 2000 collectives with their stacks are about 2 MB."""
 
 _MOST_ENTRIES = 200_000
+_BRIEF = reprlib.Repr()  # a dump may refer to one list many times, and would be huge in full
+_BRIEF.maxlist = _BRIEF.maxtuple = 20
+_BRIEF.maxlevel = 3
 _LIBRARIES = ("site-packages/", "dist-packages/", "/lib/python3", "<frozen ", "torch/distributed/")
 
 
@@ -91,16 +93,14 @@ def is_dump(data: bytes) -> bool:
     return data[:1] == b"\x80" or (data[:1] == b"{" and b'"entries"' in data[:LARGEST_DUMP])
 
 
-def parse_dump(data: bytes, rank: int, where: str) -> Dump:
-    """Parse the dump of one rank.
+def parse_dump(values: Any, rank: int, where: str) -> Dump:
+    """Parse the dump of one rank, which was a pickle or JSON.
 
     Raises
     ------
     BadInputError
         If it is not a dump of the flight recorder.
     """
-    is_json = data[:1] == b"{"
-    values = load_json(data, where, limit=LARGEST_DUMP) if is_json else parse_plain_pickle(data, where)
     entries = values.get("entries") if isinstance(values, dict) else None
     if not isinstance(entries, list) or len(entries) > _MOST_ENTRIES:
         raise BadInputError(f"{where}: not a dump of PyTorch's flight recorder: no list of entries")
@@ -115,34 +115,38 @@ def parse_dump(data: bytes, rank: int, where: str) -> Dump:
 def _name_group(entry: Mapping[Any, Any]) -> str:
     group = entry.get("process_group")
     parts = group if isinstance(group, (list, tuple)) else [entry.get("pg_id", "?")]
-    return " ".join(str(part)[:80] for part in parts[:4] if part != "").strip() or "?"
+    return " ".join(_text(part) for part in parts[:4] if part != "").strip() or "?"
 
 
 def _parse_call(entry: Mapping[Any, Any]) -> Collective:
-    sizes = [_short(entry.get("input_sizes")), _words(entry.get("input_dtypes"))]
+    sizes, types = entry.get("input_sizes"), entry.get("input_dtypes")
+    shown = [
+        _text(sizes) if isinstance(sizes, list) and sizes else "",
+        ",".join(sorted(set(map(_text, types))))[:80] if isinstance(types, list) else "",
+    ]
     return Collective(
         number=int(entry["collective_seq_id"]),
-        operation=str(entry.get("profiling_name", "?")).rpartition(":")[2][:80],
-        sizes=" ".join(part for part in sizes if part),
-        state=str(entry.get("state", ""))[:40],
+        operation=_text(entry.get("profiling_name", "?")).rpartition(":")[2],
+        sizes=" ".join(filter(None, shown)),
+        state=_text(entry.get("state", "")),
         place=_find_place(entry.get("frames")),
     )
 
 
-def _short(value: Any) -> str:
-    return str(value)[:80] if isinstance(value, list) and value else ""
-
-
-def _words(value: Any) -> str:
-    return ",".join(sorted({str(one)[:20] for one in value}))[:80] if isinstance(value, list) else ""
+def _text(value: Any) -> str:
+    """Return a value as one short text, however large it is, and whatever characters it has."""
+    text = value if isinstance(value, str) else _BRIEF.repr(value)
+    return text[:80].encode(errors="replace").decode()
 
 
 def _find_place(frames: Any) -> str:
     """Return the innermost frame of the user's code; the recorder lists the innermost one first."""
     for frame in frames if isinstance(frames, list) else ():
-        file = str(frame.get("filename", "")) if isinstance(frame, dict) else ""
+        file = str(frame.get("filename", ""))[:500] if isinstance(frame, dict) else ""
         if file and not any(part in file for part in _LIBRARIES):
-            return name_place(file[:500], str(frame.get("line", "?"))[:9], str(frame.get("name", ""))[:80])
+            return name_place(
+                _text(file.rpartition("/")[2]), _text(frame.get("line", "?")), _text(frame.get("name", ""))
+            )
     return ""
 
 
@@ -152,8 +156,8 @@ def find_mismatch(dumps: Sequence[Dump]) -> Mismatch | None:
     A rank has not called a collective if its record ends before it; what it has forgotten does not count.
     """
     names = sorted({name for dump in dumps for name in dump.groups})
-    found = (one for name in names if (one := _of_group(name, dumps)))
-    return min(found, key=lambda one: (one.group.split()[0] != "0", one.number), default=None)
+    mismatches = (mismatch for name in names if (mismatch := _of_group(name, dumps)))
+    return min(mismatches, key=lambda mismatch: (mismatch.group.split()[0] != "0", mismatch.number), default=None)
 
 
 def _of_group(group: str, dumps: Sequence[Dump]) -> Mismatch | None:

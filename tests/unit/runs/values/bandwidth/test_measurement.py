@@ -1,10 +1,8 @@
-"""Measurements, their summary, and parsing their lines and numbers."""
+"""Measurements and their summary."""
 
 from __future__ import annotations
 
-import pytest
-
-from hpcmod.runs.values.bandwidth.measurement import Measurement, median_of, parse_number, plain_lines, summarize
+from hpcmod.runs.values.bandwidth.measurement import Measurement, summarize
 
 
 def measured(busbw: float, **more: object) -> Measurement:
@@ -30,27 +28,3 @@ def test_points_are_in_order_of_collective_nodes_and_size() -> None:
         ("all_reduce", 2, 8),
         ("all_reduce", 4, 1024),
     ]
-
-
-@pytest.mark.parametrize(("numbers", "median"), [([3], 3), ([1, 2], 1.5), ([9, 1, 5], 5)])
-def test_the_median_is_in_the_middle(numbers: list[float], median: float) -> None:
-    assert median_of(numbers) == median
-
-
-@pytest.mark.parametrize(
-    ("text", "number"),
-    [("12174", 12174), ("1.2e+07", 1.2e7), ("0", 0), ("N/A", None), ("nan", None), ("1e999", None), ("-1", None)],
-)
-def test_numbers_are_believed_only_if_they_can_be_true(text: str, number: float | None) -> None:
-    assert parse_number(text) == number
-
-
-@pytest.mark.parametrize(
-    "line", ["row 1", "0: row 1", "12:row 1", " 3: row 1", "[nid001:0]:row 1", "[node-a:3]: row 1"]
-)
-def test_labels_of_ranks_are_removed(line: str) -> None:
-    assert [found.strip() for found in plain_lines(line)] == ["row 1"]
-
-
-def test_lines_without_a_label_and_endless_ones() -> None:
-    assert list(plain_lines("a: b\n[x] y\n" + "z" * 5000)) == ["a: b", "[x] y"]

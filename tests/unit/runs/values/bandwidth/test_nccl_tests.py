@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcmod.runs.values.bandwidth.nccl_tests import read_nccl_tests
+from hpcmod.runs.values.bandwidth.nccl_tests import read_bandwidths
 
 HALF = "time   algbw   busbw #wrong"
 ROW = "1048576  262144  float  sum  -1"
@@ -42,12 +42,12 @@ ROW = "1048576  262144  float  sum  -1"
     ],
 )
 def test_columns_are_those_of_the_header(header: str, row: str) -> None:
-    first = read_nccl_tests(f"{header}\n{row}\n").measurements[0]
+    first = read_bandwidths(f"{header}\n{row}\n").measurements[0]
     assert (first.size, first.time, first.algbw, first.busbw, first.in_place) == (1 << 20, 10.5, 99.8, 174.7, False)
 
 
 def test_both_halves_of_a_row_are_read() -> None:
-    found = read_nccl_tests(f"{ROW} 10.5 99.8 174.7 0 9.5 100.2 175.4 N/A").measurements
+    found = read_bandwidths(f"{ROW} 10.5 99.8 174.7 0 9.5 100.2 175.4 N/A").measurements
     assert [(one.in_place, one.busbw, one.wrong) for one in found] == [(False, 174.7, 0), (True, 175.4, -1)]
 
 
@@ -61,7 +61,7 @@ def test_several_tables_have_their_own_collective_and_ranks() -> None:
         for name, hosts in (("all_gather_perf", "ab"), ("alltoall_perf", "aabbc"))
     ]
     text = tables[0] + tables[1]
-    found = read_nccl_tests(text.replace(f"{ROW} 10.5 9.98 9.98 0", f"{ROW} 10.5 9.98 9.98 0 10.5 9.98 9.98 0"))
+    found = read_bandwidths(text.replace(f"{ROW} 10.5 9.98 9.98 0", f"{ROW} 10.5 9.98 9.98 0 10.5 9.98 9.98 0"))
     assert {(one.collective, one.nodes, one.ranks) for one in found.measurements} == {
         ("all_gather", 2, 2),
         ("all_to_all", 3, 5),
@@ -73,7 +73,7 @@ def test_a_table_without_an_end_keeps_its_collective() -> None:
         f"# Collective test starting: {name}_perf\n{ROW} 10.5 9.98 9.98 0 9.5 9.98 9.98 0\n"
         for name in ("all_reduce", "reduce")
     )
-    found = [one.collective for one in read_nccl_tests(text).measurements if not one.in_place]
+    found = [one.collective for one in read_bandwidths(text).measurements if not one.in_place]
     assert found == ["all_reduce", "reduce"]
 
 
@@ -87,12 +87,12 @@ def test_a_table_without_an_end_keeps_its_collective() -> None:
     ],
 )
 def test_the_command_line_names_collective_and_nodes(command: str, nodes: int) -> None:
-    (one, _) = read_nccl_tests(f"{command}\n{ROW} 10.5 9.98 9.98 0 9.5 9.98 9.98 0").measurements
+    (one, _) = read_bandwidths(f"{command}\n{ROW} 10.5 9.98 9.98 0 9.5 9.98 9.98 0").measurements
     assert (one.collective, one.nodes) == ("all_reduce", nodes)
 
 
 def test_wrong_values_are_a_failure() -> None:
-    (finding,) = read_nccl_tests("# Out of bounds values : 12 FAILED\n").findings
+    (finding,) = read_bandwidths("# Out of bounds values : 12 FAILED\n").findings
     assert (finding.level, finding.rule) == ("fail", "wrong-values")
 
 
@@ -100,4 +100,9 @@ def test_wrong_values_are_a_failure() -> None:
     "line", [f"{ROW} a b c d", f"{ROW} 1e999 1 1 0 1e999 1 1 0", "1 2 float", f"{ROW} -1 1 1 0 -1 1 1 0"]
 )
 def test_lines_that_are_not_rows_are_skipped(line: str) -> None:
-    assert read_nccl_tests(line).measurements == ()
+    assert read_bandwidths(line).measurements == ()
+
+
+@pytest.mark.parametrize("label", ["0: ", "12:", " 3: ", "[nid001:0]:", "[node-a:3]: "])
+def test_labels_of_ranks_are_removed(label: str) -> None:
+    assert len(read_bandwidths(f"{label}{ROW} 10.5 1 1 0 10.5 1 1 0\n{'z' * 5000}").measurements) == 2

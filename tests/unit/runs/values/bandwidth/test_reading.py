@@ -10,7 +10,7 @@ import pytest
 from hpcmod.machine.machine import load_site
 from hpcmod.runs.values.bandwidth.comparison import compare_bandwidths, profile_references
 from hpcmod.runs.values.bandwidth.measurement import Measurement, summarize
-from hpcmod.runs.values.bandwidth.reading import read_bandwidths
+from hpcmod.runs.values.bandwidth.nccl_tests import read_bandwidths
 
 CORPUS = Path(__file__).parent / "corpus"
 
@@ -32,7 +32,10 @@ class Published:
 PUBLISHED = {
     "hpe-ai-environments": Published(
         "crickett-hpe/hpc-ai-envs, README.md (commit 7dd16ac)",
-        *(28, "all_reduce", 2, 0),  # its lines of devices are missing
+        28,
+        "all_reduce",
+        2,
+        0,  # its lines of devices are missing
         first=(1 << 20, 105.9, 9.90, 17.33),
         last=(8 << 30, 94730, 90.68, 158.69),
     ),
@@ -59,18 +62,6 @@ PUBLISHED = {
         *(2, "broadcast", 2, 2),
         first=(8, 45.82, 0.0, 0.0),
         last=(8, 38.17, 0.0, 0.0),
-    ),
-    "eessi-716": Published(
-        "https://github.com/EESSI/software-layer/pull/716; three of its rows",
-        *(3, "sendrecv", 0, 2),
-        first=(1, 0.9901, 0.00101, 0.00101),
-        last=(32 << 20, 360.30, 93.13052, 93.13052),
-    ),
-    "ompi-12318": Published(
-        "https://github.com/open-mpi/ompi/pull/12318; two of its rows",
-        *(2, "reduce", 0, 0),
-        first=(1, 50.89, 1.965e-05, 1.965e-05),
-        last=(512, 46.62, 0.010982, 0.010982),
     ),
 }
 
@@ -118,7 +109,3 @@ def test_what_is_missing_is_reported_and_can_be_given() -> None:
     told = read_bandwidths(text, collective="all_reduce", nodes=4)
     assert told.findings == () and {(one.collective, one.nodes) for one in told.measurements} == {("all_reduce", 4)}
     assert {one.nodes for one in read("hpe-ai-environments", nodes=4)} == {2}  # the number in the text wins
-
-
-def test_a_text_without_a_table_is_reported() -> None:
-    assert [one.rule for one in read_bandwidths("hello\n").findings] == ["table"]

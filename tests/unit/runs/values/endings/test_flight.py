@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import json
-import pickle
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hpcmod.core.errors import BadInputError
+from hpcmod.runs.running.logs import read_dump
 from hpcmod.runs.values.endings.flight import (
     DifferentCall,
     Dump,
@@ -41,12 +41,12 @@ def entry(number: int, operation: str = "all_reduce", sizes: Any = ((3, 4),), li
 
 
 def dump(rank: int, *entries: dict[str, Any]) -> Dump:
-    return parse_dump(pickle.dumps({"version": "2.5", "entries": list(entries)}, 2), rank, "x")
+    return parse_dump({"version": "2.5", "entries": list(entries)}, rank, "x")
 
 
 def test_dumps_of_pytorch_itself_are_read() -> None:
     files = sorted(HERE.iterdir())
-    found = find_mismatch([parse_dump(file.read_bytes(), rank_of_file(file.name), file.name) for file in files])
+    found = find_mismatch([read_dump(file.read_bytes(), file) for file in files])
     assert found and (found.group, found.number, found.missing) == ("0 default_pg", 2, ())
     assert tuple((one.call, one.ranks) for one in found.calls) == (
         ("all_reduce [[3, 4]] Float at why9_fr.py:10", (0,)),
@@ -80,21 +80,30 @@ def test_entries_that_a_rank_has_overwritten_do_not_count() -> None:
 
 def test_json_is_read_too() -> None:
     data = json.dumps({"entries": [entry(1)]}).encode()
-    assert is_dump(data) and parse_dump(data, 0, "x").groups["0 default_pg"][1].operation == "all_reduce"
+    assert is_dump(data) and read_dump(data, Path("x0")).groups["0 default_pg"][1].operation == "all_reduce"
 
 
 @pytest.mark.parametrize("value", [{"a": 1}, [], {"entries": 3}])
 def test_other_data_is_refused(value: Any) -> None:
     with pytest.raises(BadInputError, match="not a dump"):
-        parse_dump(pickle.dumps(value, 2), 0, "x")
+        parse_dump(value, 0, "x")
 
 
 def test_odd_entries_are_left_out() -> None:
     odd = [3, {}, {"collective_seq_id": "x"}, {**entry(1), "frames": 3, "process_group": "", "input_sizes": None}]
-    found = parse_dump(pickle.dumps({"entries": odd}, 2), 0, "x")
+    found = parse_dump({"entries": odd}, 0, "x")
     assert list(found.groups) == ["?"] and found.groups["?"][1].place == ""
 
 
 @pytest.mark.parametrize(("name", "rank"), [("nccl_trace_rank_12", 12), ("trace_3", 3), ("fr_4.json", 4), ("x", -1)])
 def test_the_rank_is_in_the_name(name: str, rank: int) -> None:
     assert rank_of_file(name) == rank
+
+
+def test_a_dump_of_strange_values_is_shown_briefly() -> None:
+    huge: list[Any] = [1]
+    for _ in range(100):
+        huge = [huge, huge]
+    strange = {**entry(1), "input_sizes": huge, "profiling_name": "nccl:\ud800"}
+    found = find_mismatch([dump(0, entry(1)), dump(1, strange)])
+    assert found and found.calls[1].call.startswith("? [[[[...], [...]], ")
