@@ -397,7 +397,7 @@ class ContainerModule(EasyBlock):
     def sanity_check_step(self, *args, **kwargs):
         """Check that image and run scripts exist, and that the image fits the machine and starts with the module."""
         packed = [PACKED] if self.cfg["user_packages"] else []
-        scripts = ["runscripts/conda-python-simple", "bin/start-shell"] if self.plan.runscripts.has_bash else []
+        scripts = ["runscripts/conda-python-simple", "bin/start-shell"] if self.plan.has_bash else []
         files = [self.plan.sif_places, "runscripts/get-master", *scripts, *packed]
         kwargs.setdefault("custom_paths", {"files": files, "dirs": []})
         kwargs.setdefault("custom_commands", runtime.start_commands(os.environ, self.plan.trial, warn=warn))

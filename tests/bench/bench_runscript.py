@@ -30,7 +30,9 @@ STEP = {
     "ROCR_VISIBLE_DEVICES": "0,1,2,3,4,5,6,7",
 }
 ON_LUMI = make_plan(FACTS, load_site("lumi", {}), SPEC).runscripts
-SETTINGS = ON_LUMI._replace(module="bench/1", sif_variable="SIFBENCH", python_bin="")
+SETTINGS = ON_LUMI._replace(
+    module="bench/1", sif_variable="SIFBENCH", container=ON_LUMI.container._replace(python_bin="")
+)
 FLOOR = "bash -c 'exec true'"
 LUMI = """#!/bin/bash
 sleep 2

@@ -295,10 +295,14 @@ def _writable(directory: Path) -> Iterator[None]:
 
 def _name_commands(plan: InstallPlan) -> Iterator[str]:
     yield from (*plan.commands, *RUNTIMES)
-    if plan.runscripts.has_bash:
+    if plan.has_bash:
         yield "start-shell"
     if plan.user_layer:
-        yield from (*(["list-packages"] if plan.runscripts.has_bash else []), "make-squashfs", "unmake-squashfs")
+        yield from (
+            *(["list-packages"] if plan.has_bash else []),
+            "make-squashfs",
+            "unmake-squashfs",
+        )
 
 
 def _remove_disowned(root: Path, owned: set[str]) -> None:

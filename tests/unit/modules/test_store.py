@@ -20,7 +20,7 @@ from hpcmod.modules import store
 from hpcmod.modules.installed import is_started
 from hpcmod.modules.store import InstalledImage, VerifiedSif, install, install_files, install_image
 from hpcmod.modules.values.install_record import NO_RECORD, Fit, InstalledModule
-from hpcmod.modules.values.plan import InstallPlan, make_plan
+from hpcmod.modules.values.plan import ContainerSettings, InstallPlan, make_plan
 from hpcmod.modules.values.spec import OWN_COMMANDS, InstallSpec
 from tests import corpus
 from tests.lustre import pretend_lustre
@@ -295,7 +295,10 @@ def test_files_of_an_earlier_installation_go_and_those_of_the_user_stay(plan: In
 
 
 def test_without_bash_in_the_image_only_scripts_for_the_host_are_installed(plan: InstallPlan, root: Path) -> None:
-    install_files(replace(plan, runscripts=plan.runscripts._replace(has_bash=False)), runscript_files())
+    install_files(
+        replace(plan, runscripts=plan.runscripts._replace(container=ContainerSettings(has_bash=False))),
+        runscript_files(),
+    )
     assert {"get-master", "init-conda-venv", "stage-image"} <= set(names(root / "runscripts"))
     assert not {"conda-python-simple", "run-in-env"} & set(names(root / "runscripts"))
     assert not {"start-shell", "list-packages"} & set(names(root / "bin"))

@@ -14,7 +14,7 @@ from hpcmod.core.resources import runscript_files
 from hpcmod.machine.values.site import RUNTIMES, Gpus, Site
 from hpcmod.modules.installed import link_of
 from hpcmod.modules.text.runscript import LIBEXEC, render_runscripts
-from hpcmod.modules.values.plan import RunscriptSettings
+from hpcmod.modules.values.plan import ContainerSettings, RunscriptSettings
 from hpcmod.modules.values.versions import ChosenTunables
 
 SYSTEM_PATH = "/usr/bin:/bin"
@@ -103,8 +103,9 @@ class Scripts:
         return self
 
     def change(self, **settings: Any) -> None:
-        """Write them again with other settings than SETTINGS."""
-        self.write(SETTINGS._replace(**settings))
+        """Write them again with other settings than SETTINGS, of the machine or of the image."""
+        of_image = {name: settings.pop(name) for name in ContainerSettings._fields if name in settings}
+        self.write(SETTINGS._replace(container=ContainerSettings(**of_image), **settings))
 
     def change_site(self, **tables: Any) -> None:
         """Write them again for a machine with other tables than that of SETTINGS."""

@@ -9,7 +9,7 @@ import pytest
 from hpcmod.core.values.facts import ImageFacts
 from hpcmod.machine.values.site import HOST_PYTHON, USER_SITE
 from hpcmod.modules.values.guard import ALWAYS, kind_of, make_guard
-from hpcmod.modules.values.plan import RunscriptSettings
+from hpcmod.modules.values.plan import ContainerSettings, RunscriptSettings
 from tests.unit.runscripts.scripts import SYSTEM_PATH, Rank, Scripts, make_program
 
 USER_PACKAGES = "lib/python3.12/site-packages"
@@ -23,7 +23,7 @@ NOTES = {f"_HPCMOD_PYTORCH_{name}": POISON.get(name, "/home/me/.local/lib") for 
 @pytest.fixture
 def scripts(settings: RunscriptSettings, tmp_path: Path) -> Scripts:
     given = settings._replace(
-        guard=make_guard(None), user_site=USER_PACKAGES, container_variables=("APPTAINERENV_WITH_VENV",)
+        container=ContainerSettings(make_guard(None), USER_PACKAGES, variables=("APPTAINERENV_WITH_VENV",))
     )
     return Scripts(tmp_path).write(given)
 

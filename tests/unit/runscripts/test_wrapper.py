@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.modules.values.plan import RunscriptSettings
+from hpcmod.modules.values.plan import ContainerSettings, RunscriptSettings
 from tests.unit.runscripts.scripts import PATIENT_PROGRAM, SYSTEM_PATH, Ran, Scripts, make_program
 
 COMMANDS = [
@@ -233,7 +233,7 @@ def test_a_wrapper_puts_its_own_arguments_before_those_of_the_user(
     settings: RunscriptSettings, outside: dict[str, str], tmp_path: Path, program: str
 ) -> None:
     lines = (("knife", ("spoon",)), ("fork", (program, *WORDS)), ("plate", ("x", "fork", "1", "y")))
-    scripts = Scripts(tmp_path).write(settings._replace(command_lines=lines), ["fork"])
+    scripts = Scripts(tmp_path).write(settings._replace(container=ContainerSettings(command_lines=lines)), ["fork"])
     ran = scripts("fork", "-x", "c d", env=outside)
     assert (ran.status, ran.stderr) == (0, "")
     assert ran.arguments == ["exec", outside["SIFPYTORCH"], "/runscripts/run-in-env", program, *WORDS, "-x", "c d"]
@@ -243,7 +243,9 @@ def test_a_wrapper_puts_its_own_arguments_before_those_of_the_user(
 def test_also_runs_them_inside(settings: RunscriptSettings, tmp_path: Path, by_path: bool) -> None:
     program = make_program(tmp_path / "in the image" / "salad")
     words = (str(program) if by_path else "salad", *WORDS)
-    scripts = Scripts(tmp_path).write(settings._replace(command_lines=(("fork", words),)), ["fork"])
+    scripts = Scripts(tmp_path).write(
+        settings._replace(container=ContainerSettings(command_lines=(("fork", words),))), ["fork"]
+    )
     inside = {"APPTAINER_CONTAINER": "/x.sif", "PATH": f"{tmp_path}/bin:{program.parent}:{SYSTEM_PATH}"}
     ran = scripts("fork", "-x", env=inside)
     assert (ran.status, ran.stderr) == (0, "")

@@ -92,8 +92,8 @@ def render_body(plan: InstallPlan, syntax: str, templates: Templates) -> str:
         ],
         "environment": plan.environment,
         "path": plan.container_path,
-        "guard": [(*pair, kind_of(pair[0], settings.user_site)) for pair in settings.guard],
-        "user_site": settings.user_site,
+        "guard": [(*pair, kind_of(pair[0], settings.container.user_site)) for pair in settings.container.guard],
+        "user_site": settings.container.user_site,
         "notices": plan.notice_places,
     }
     return render_template("module", syntax, templates, values)
@@ -188,7 +188,7 @@ def render_help(plan: InstallPlan) -> str:
         ("Examples", told.examples),
         ("Citing", told.citing),
         ("Use", _usage(plan)),
-        ("Commands", ", ".join((*plan.commands, *(["start-shell"] if plan.runscripts.has_bash else [])))),
+        ("Commands", ", ".join((*plan.commands, *(["start-shell"] if plan.has_bash else [])))),
         ("Image", "The first of:\n" + "\n".join(plan.sif_places)),
         ("Image labels", "\n".join(f"{key}: {value}" for key, value in plan.labels)),
         ("More information", "\n".join(filter(None, [plan.spec.homepage, *list_references(told, root)]))),
@@ -214,7 +214,7 @@ def _wrap(text: str) -> str:
 
 def _usage(plan: InstallPlan) -> str:
     """Render the commands, each with its meaning on a separate line: the commands are too long for columns."""
-    variable, has_bash = plan.spec.variable, plan.runscripts.has_bash
+    variable, has_bash = plan.spec.variable, plan.has_bash
     python = {
         "singularity exec $SIF conda-python-simple ARGS": "one process with the image's Python",
         "srun ... singularity exec $SIF conda-python-distributed ARGS": "one rank of a distributed job",

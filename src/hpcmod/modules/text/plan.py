@@ -17,7 +17,7 @@ def render_plan(plan: InstallPlan) -> Iterator[str]:
     else:
         yield f"image: {plan.own_sif} ({plan.image_mode})"
     yield from (f"image searched at load: {place}" for place in plan.sif_places)
-    has_bash = plan.runscripts.has_bash
+    has_bash = plan.has_bash
     runscripts = [name for name in RUNSCRIPTS if has_bash or name not in IN_BASH_OF_IMAGE]
     yield from (f"run script: {plan.runscripts_directory}/{name}" for name in runscripts)
     wrappers = (*plan.commands, *RUNTIMES, *(["start-shell"] if has_bash else []))

@@ -74,7 +74,7 @@ def render_runscripts(
     BadInputError
         If a setting cannot be written into a script.
     """
-    left_out = () if settings.has_bash else IN_BASH_OF_IMAGE
+    left_out = () if settings.container.has_bash else IN_BASH_OF_IMAGE
     plain = {
         name: text
         for name, text in templates.items()
@@ -169,7 +169,7 @@ def _environment(templates: tuple[tuple[str, str], ...]) -> jinja2.Environment:
         sh_comment=lambda text: _Literal(quote.sh_comment(text)),
         variable=_variable,
         words=_words,
-        guard_kind=lambda name, settings: kind_of(name, settings.user_site),
+        guard_kind=lambda name, settings: kind_of(name, settings.container.user_site),
     )
     return environment
 

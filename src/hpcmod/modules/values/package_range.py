@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+
+from packaging.version import InvalidVersion, Version
 
 from hpcmod.core.values.facts import Package, comparable_name
 
 _RANGE = re.compile(r"\s*([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*((?:(?:>=|<=|==|>|<).*)?)")
 _BOUND = re.compile(r"\s*(>=|<=|==|>|<)\s*([0-9][A-Za-z0-9.!+_-]*)\s*")
-_VERSION = re.compile(r"v?(?:(\d+)!)?(\d+(?:\.\d+)*)[-_.]?(a|b|rc|alpha|beta|c|pre|preview)?[-_.]?(\d*)(.*)")
-_BEFORE = {"a": -3, "alpha": -3, "b": -2, "beta": -2, "rc": -1, "c": -1, "pre": -1, "preview": -1}
+_OPERATORS = {">=": operator.ge, "<=": operator.le, "==": operator.eq, ">": operator.gt, "<": operator.lt}
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class PackageRange:
     def has(self, package: Package) -> bool:
         """Return whether a package is in the range."""
         return comparable_name(package.name) == self.name and all(
-            _holds(package.version, operator, limit) for operator, limit in self.bounds
+            _holds(package.version, sign, limit) for sign, limit in self.bounds
         )
 
 
@@ -54,29 +56,14 @@ def has_any(packages: Iterable[Package], ranges: Iterable[PackageRange]) -> bool
     )
 
 
-def _holds(version: str, operator: str, limit: str) -> bool:
-    ours, theirs = _key(version), _key(limit)
-    return {
-        ">=": ours >= theirs,
-        "<=": ours <= theirs,
-        "==": ours == theirs,
-        ">": ours > theirs,
-        "<": ours < theirs,
-    }[operator]
+def _holds(version: str, sign: str, limit: str) -> bool:
+    """Compare versions by PEP 440, without the local part after `+`, which the builder sets."""
+    return bool(_OPERATORS[sign](_parse_version(version), _parse_version(limit)))
 
 
-def _key(version: str) -> tuple[int, tuple[int, ...], int, int, int, int]:
-    """Return a PEP 440 sort key of a version; the local part after `+`, set by the builder, is ignored."""
-    match = _VERSION.fullmatch(version.strip().lower().partition("+")[0])
-    if match is None:
-        return 0, (), 0, 0, 0, 0
-    numbers = tuple(map(int, match[2].split(".")))
-    while numbers[-1:] == (0,):
-        numbers = numbers[:-1]
-    word, number, rest = match[3] or "", match[4] or "", match[5] or ""
-    named = re.search(r"(?:post|rev|r)[-_.]?(\d*)", rest)
-    post = int(named[1] or 0) + 1 if named else int(number) + 1 if number and not word else 0  # 1.0-1 is 1.0.post1
-    dev = re.search(r"dev[-_.]?(\d*)", rest)
-    before = -4 if dev and not word and not post else _BEFORE.get(word, 0)
-    development = int(dev[1] or 0) if dev else 1 << 62  # comes before the version without it
-    return int(match[1] or 0), numbers, before, int(number or 0) if word else 0, post, development
+def _parse_version(text: str) -> Version:
+    """Return a version; one that is none counts as the oldest."""
+    try:
+        return Version(text.partition("+")[0])
+    except InvalidVersion:
+        return Version("0.dev0")

@@ -36,6 +36,29 @@ Defaults = tuple[tuple[tuple[str, ...], str], ...]
 """Names of one variable (for different runtimes), and its value."""
 
 
+class ContainerSettings(NamedTuple):
+    """What the run scripts of an installation know of its image."""
+
+    guard: tuple[tuple[str, str], ...] = ()
+    """Variables that keep the host's Python out of the container, by their names inside; see guard.py."""
+    user_site: str = ""
+    """Directory of the packages of the image's Python below ~/.local; empty without a Python in the image."""
+    venv: str = ""
+    """The virtual environment of the user's packages in the container; empty without a Python in the image."""
+    variables: tuple[str, ...] = ()
+    """Other variables that the module sets for the container, with their prefix, e.g. APPTAINERENV_VIRTUAL_ENV."""
+    own_packages: PackagePlace | None = None
+    """Where the user's own packages are looked for; None without a Python in the image."""
+    python_bin: str = ""
+    """Directory added to the container's PATH instead of activating the image's Python; empty: activation is needed."""
+    has_bash: bool = True
+    """Whether the image has bash; without it, commands are started directly, not by run-in-env."""
+    has_entry: bool = True
+    """Whether the image has a run script, without which `singularity run` does nothing."""
+    command_lines: Commands = START_SHELL
+    """Commands in bin/ that are not the image's command of that name, each with the program and its first arguments."""
+
+
 class RunscriptSettings(NamedTuple):
     """Values for rendering the run scripts of one installation."""
 
@@ -55,24 +78,7 @@ class RunscriptSettings(NamedTuple):
     """GPU flags by their names in the runtime's variables (`NV` of APPTAINER_NV), and a device of nodes with GPUs."""
     profilers: tuple[str, ...] = ("py-spy",)
     """Default profilers of --profile-rank: the first one in the image is used."""
-    guard: tuple[tuple[str, str], ...] = ()
-    """Variables that keep the host's Python out of the container, by their names inside; see guard.py."""
-    user_site: str = ""
-    """Directory of the packages of the image's Python below ~/.local; empty without a Python in the image."""
-    venv: str = ""
-    """The virtual environment of the user's packages in the container; empty without a Python in the image."""
-    container_variables: tuple[str, ...] = ()
-    """Other variables that the module sets for the container, with their prefix, e.g. APPTAINERENV_VIRTUAL_ENV."""
-    own_packages: PackagePlace | None = None
-    """Where the user's own packages are looked for; None without a Python in the image."""
-    python_bin: str = ""
-    """Directory added to the container's PATH instead of activating the image's Python; empty: activation is needed."""
-    has_bash: bool = True
-    """Whether the image has bash; without it, commands are started directly, not by run-in-env."""
-    has_entry: bool = True
-    """Whether the image has a run script, without which `singularity run` does nothing."""
-    command_lines: Commands = START_SHELL
-    """Commands in bin/ that are not the image's command of that name, each with the program and its first arguments."""
+    container: ContainerSettings = ContainerSettings()
 
 
 @dataclass(frozen=True)
@@ -120,6 +126,11 @@ class InstallPlan:
     """Where the module looks for the user's own packages; None if the image has no Python, or is not known yet."""
     notice_places: tuple[str, ...] = ()
     """Files with notices from the catalogues about the image; the module reads them when it loads."""
+
+    @property
+    def has_bash(self) -> bool:
+        """Return whether the image has bash."""
+        return self.runscripts.container.has_bash
 
     @property
     def runscripts_directory(self) -> str:
@@ -181,6 +192,16 @@ def make_plan(facts: ImageFacts | None, site: Site, spec: InstallSpec) -> Instal
     passed = (*site.module.keep_env, *(name for name, _ in spec.environment))
     own = (name for names, _ in _make_container_variables(spec.environment) for name in names)
     has_bash = facts.has_bash if facts else True
+    in_container = ContainerSettings(
+        guard=tuple(pair for pair in make_guard(facts, without=passed) if f"APPTAINERENV_{pair[0]}" not in names),
+        user_site=f"lib/python{layer.python.version}/site-packages" if layer else "",
+        venv=layer.venv if layer else "",
+        variables=(*names, *own),
+        python_bin=_python_bin(facts),
+        has_bash=has_bash,
+        has_entry=not facts or facts.entry != NO_ENTRY,
+        command_lines=_make_command_lines(spec, START_SHELL if has_bash else ()),
+    )
     runscripts = RunscriptSettings(
         module=spec.module,
         sif_variable=f"SIF{spec.variable}",
@@ -190,14 +211,7 @@ def make_plan(facts: ImageFacts | None, site: Site, spec: InstallSpec) -> Instal
         tunables=tunables,
         gpu_flags=tuple(_GPU_FLAGS[flag] for flag in site.gpu.runtime_flags),
         profilers=_PROFILERS.get(site.gpu.vendor, ("py-spy",)),
-        guard=tuple(pair for pair in make_guard(facts, without=passed) if f"APPTAINERENV_{pair[0]}" not in names),
-        user_site=f"lib/python{layer.python.version}/site-packages" if layer else "",
-        venv=layer.venv if layer else "",
-        container_variables=(*names, *own),
-        python_bin=_python_bin(facts),
-        has_bash=has_bash,
-        has_entry=not facts or facts.entry != NO_ENTRY,
-        command_lines=_make_command_lines(spec, START_SHELL if has_bash else ()),
+        container=in_container,
     )
     return InstallPlan(
         spec=spec,
@@ -230,7 +244,8 @@ def with_own_packages(plan: InstallPlan, sha256: str) -> InstallPlan:
     if plan.user_layer is None or not sha256:
         return plan
     place = PackagePlace(plan.spec.module.rpartition("/")[0], make_tag(plan.user_layer.python.version, sha256))
-    return replace(plan, own_packages=place, runscripts=plan.runscripts._replace(own_packages=place))
+    in_container = plan.runscripts.container._replace(own_packages=place)
+    return replace(plan, own_packages=place, runscripts=plan.runscripts._replace(container=in_container))
 
 
 def _make_sif_places(site: Site, spec: InstallSpec) -> tuple[str, ...]:

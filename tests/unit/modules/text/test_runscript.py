@@ -15,7 +15,7 @@ from hpcmod.core.resources import runscript_files
 from hpcmod.machine.values.bind import Bind
 from hpcmod.machine.values.site import Caches, Gpus, Launcher, Network, Nodes, NodeType, Site
 from hpcmod.modules.text.runscript import LIBEXEC, RUNSCRIPTS, SETTINGS_FILE, render_runscripts
-from hpcmod.modules.values.plan import RunscriptSettings
+from hpcmod.modules.values.plan import ContainerSettings, RunscriptSettings
 from hpcmod.modules.values.versions import ChosenTunables
 from tests.unit.runscripts.scripts import write_runscripts
 
@@ -35,8 +35,9 @@ SETTINGS = RunscriptSettings(
         (("NCCL_SOCKET_IFNAME", "hsn"), ("NCCL_NET_GDR_LEVEL", "3")), (("FI_CXI_RDZV_PROTO", "alt_read"),)
     ),
     profilers=("rocprofv3", "rocprof"),
-    guard=(("PYTHONPATH", ""), ("PYTHONNOUSERSITE", "1")),
-    container_variables=("APPTAINERENV_VIRTUAL_ENV",),
+    container=ContainerSettings(
+        guard=(("PYTHONPATH", ""), ("PYTHONNOUSERSITE", "1")), variables=("APPTAINERENV_VIRTUAL_ENV",)
+    ),
 )
 BARE = RunscriptSettings(module="jax/0.4", sif_variable="SIFJAX")
 HOSTILE = RunscriptSettings(
@@ -53,7 +54,7 @@ HOSTILE = RunscriptSettings(
         (("NCCL_IB_HCA", "mlx5_0:1,'$(touch pwned)'\n\"\\"),), (("NCCL_IB_HCA", "'$(touch pwned)'\n"),)
     ),
     profilers=("'; touch pwned",),
-    guard=(("PYTHONPATH", "'$(touch pwned)"),),
+    container=ContainerSettings(guard=(("PYTHONPATH", "'$(touch pwned)"),)),
     binds=(
         (Bind("/a'$(touch pwned)'\n\"\\", "/b `id`", "ro"), Bind("/c[x]/*/{uname_r}", required=True, pattern=True)),
     ),

@@ -24,8 +24,8 @@ def test_variables_that_the_image_may_assign_are_left_to_it() -> None:
 
 def test_variables_set_by_the_module_are_not_emptied() -> None:
     settings = settings_of("lumi")
-    assert "APPTAINERENV_VIRTUAL_ENV" in settings.container_variables
-    assert "VIRTUAL_ENV" not in dict(settings.guard) and "PYTHONPATH" in dict(settings.guard)
+    assert "APPTAINERENV_VIRTUAL_ENV" in settings.container.variables
+    assert "VIRTUAL_ENV" not in dict(settings.container.guard) and "PYTHONPATH" in dict(settings.container.guard)
 
 
 def test_run_scripts_know_the_nodes_the_default_one_first() -> None:

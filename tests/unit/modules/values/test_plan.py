@@ -119,7 +119,7 @@ def test_run_scripts_come_first_on_the_containers_path_then_the_users_python_the
 def test_a_python_that_path_alone_does_not_activate_is_not_put_on_it(python: PythonFacts) -> None:
     plan = make_plan(replace(FACTS, python=python, environment=WITH_CONDA), SITE, SPEC)
     assert plan.container_path == ("/runscripts", "/user-software/venv/pytorch/bin")
-    assert plan.runscripts.python_bin == ""
+    assert plan.runscripts.container.python_bin == ""
     assert not any("SINGULARITYENV_CONDA_PREFIX" in names for names, _ in plan.defaults)
 
 
@@ -127,7 +127,7 @@ def test_reports_an_active_conda_environment_on_the_path() -> None:
     plan = make_plan(replace(FACTS, environment=WITH_CONDA), SITE, SPEC)
     assert (("SINGULARITYENV_CONDA_PREFIX", "APPTAINERENV_CONDA_PREFIX"), "/opt/env") in plan.defaults
     assert (("SINGULARITYENV_CONDA_DEFAULT_ENV", "APPTAINERENV_CONDA_DEFAULT_ENV"), "env") in plan.defaults
-    assert plan.runscripts.python_bin == "/opt/env/bin"
+    assert plan.runscripts.container.python_bin == "/opt/env/bin"
 
 
 def test_a_python_outside_conda_is_not_reported_as_condas() -> None:
@@ -219,4 +219,4 @@ def test_a_conditional_setting_goes_to_the_module_or_the_run_script_or_nowhere()
 
 def test_variables_of_the_container_are_kept_out_of_what_the_user_builds() -> None:
     settings = make_plan(FACTS, SITE, replace(SPEC, environment=(("OMP_NUM_THREADS", "4"),))).runscripts
-    assert {"SINGULARITYENV_OMP_NUM_THREADS", "APPTAINERENV_OMP_NUM_THREADS"} <= set(settings.container_variables)
+    assert {"SINGULARITYENV_OMP_NUM_THREADS", "APPTAINERENV_OMP_NUM_THREADS"} <= set(settings.container.variables)

@@ -58,7 +58,7 @@ def test_a_swap_is_one_bind_before_all_others_and_one_variable() -> None:
     assert plan.binds[0] == (HOST,)
     value = "/host/lib:${LD_LIBRARY_PATH:-/host/lib}:/host/usr/lib64"
     assert (NAMES, value) in plan.defaults
-    assert set(NAMES) <= set(plan.runscripts.container_variables), (
+    assert set(NAMES) <= set(plan.runscripts.container.variables), (
         "or an image could not be built with the module loaded"
     )
     assert plan.runscripts.binds == plan.binds
