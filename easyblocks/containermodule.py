@@ -380,8 +380,7 @@ class ContainerModule(EasyBlock):
             for addition in additions:
                 addition.check(self.shared.final(self.installdir) if self.shared else Path(self.installdir))
             prove = runtime.prover(os.environ, self.plan.trial)
-            ways = {"prove": prove, "shared": self.shared, "progress": progress, "tell": self.tell}
-            image = store.install(self.plan, sif, version=__version__, **ways)
+            image = store.install(self.plan, sif, store.Ways(prove, self.shared, progress, self.tell))
         if source["checksum"] not in (None, image.sha256):
             print_warning("Ignoring the checksum mismatch: the sha256 of %s is %s", source["path"], image.sha256)
         self.tell(f"image {image.path}: {image.method}, sha256 {image.sha256}")

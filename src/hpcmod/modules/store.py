@@ -14,6 +14,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from hpcmod import __version__
 from hpcmod.core.clock import now_text
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.fs.replacing import replacing
@@ -68,31 +69,31 @@ class VerifiedSif:
     """Called with the file to be used, before it gets its final name; raises to reject it."""
 
 
-def install(
-    plan: InstallPlan,
-    source: VerifiedSif,
-    *,
-    version: str,
-    prove: Callable[[Path], None],
-    shared: SharedPrefix | None = None,
-    progress: Progress | None = None,
-    tell: Callable[[str], None] = lambda _: None,
-) -> InstalledImage:
+@dataclass(frozen=True)
+class Ways:
+    """How an image is put in place."""
+
+    prove: Callable[[Path], None] = lambda _: None
+    """Called with the new image under its temporary name if it will replace another; raises to reject it."""
+    shared: SharedPrefix | None = None
+    """Where the rest of the installation will be copied. A private copy of the image goes there directly, and the
+    plan's path becomes a link to it."""
+    progress: Progress | None = None
+    tell: Callable[[str], None] = lambda _: None
+    """Called with each message for the user."""
+
+
+def install(plan: InstallPlan, source: VerifiedSif, ways: Ways) -> InstalledImage:
     """Install the image, the run scripts and the wrappers, then the record; the caller must hold the lock.
 
-    Parameters
-    ----------
-    version
-        Version of hpcmod, for the record.
-    prove, shared, tell
-        See `install_image`, which also lists the exceptions.
+    `install_image` lists the exceptions.
     """
     clear_parts(Path(plan.spec.root), alone=True)
-    image = install_image(plan, source, prove=prove, shared=shared, progress=progress, tell=tell)
+    image = install_image(plan, source, ways)
     plan = with_own_packages(plan, image.sha256)
     write_definition(plan, Path(image.path))
     files = install_files(plan, runscript_files())
-    write_record(plan, image, files, version, provenance=source.provenance)
+    write_record(plan, image, files, provenance=source.provenance)
     return image
 
 
@@ -111,26 +112,8 @@ def write_definition(plan: InstallPlan, image: Path) -> None:
         tree.write(Path(DEFINITIONS, f"{Path(plan.spec.image).stem}.def"), definition)
 
 
-def install_image(
-    plan: InstallPlan,
-    source: VerifiedSif,
-    *,
-    prove: Callable[[Path], None],
-    shared: SharedPrefix | None = None,
-    progress: Progress | None = None,
-    tell: Callable[[str], None] = lambda _: None,
-) -> InstalledImage:
+def install_image(plan: InstallPlan, source: VerifiedSif, ways: Ways) -> InstalledImage:
     """Check an image and put it in place; the previous image works until the new one is complete.
-
-    Parameters
-    ----------
-    prove
-        Called with the new image under its temporary name if it will replace another; raises to reject it.
-    shared
-        Where the rest of the installation will be copied. A private copy of the image goes there directly, and the
-        plan's path becomes a link to it.
-    tell
-        Called with each message for the user.
 
     Raises
     ------
@@ -138,23 +121,24 @@ def install_image(
         If the image is not a SIF for this machine, its checksum does not match, or it does not fit on the disk.
     """
     check_sif(read_sif(source.path), architecture=source.architecture)
+    shared = ways.shared
     own = shared.final(plan.own_sif) if shared else Path(plan.own_sif)
     if plan.image_mode == "central" and _is_found_by_module(plan, source.path):
-        return _use_central(own, source, prove, progress)
+        return _use_central(own, source, ways)
     if shared:
         Tree(Path(plan.spec.root)).symlink(plan.own_sif, str(own))
-    kept = _find_unchanged(own, source, progress)
+    kept = _find_unchanged(own, source, ways.progress)
     if kept:
         source.verify(own)
         return _make_installed(own, kept, source, "kept", 0)
     may_link = source.ours and plan.image_mode == "copy" and plan.spec.install_mode == "auto"
     mode = "share" if may_link else plan.image_mode.replace("central", "copy")
     with shared.anchored(own) if shared else nullcontext(own) as anchored, replacing(anchored) as partial:
-        set_layout(partial.parent, plan.site.images.striping, tell)
-        result = copy_image(source.path, partial, checksum=source.checksum, method=mode, progress=progress)
+        set_layout(partial.parent, plan.site.images.striping, ways.tell)
+        result = copy_image(source.path, partial, checksum=source.checksum, method=mode, progress=ways.progress)
         source.verify(partial)
         if own.exists():
-            prove(partial)
+            ways.prove(partial)
     return _make_installed(own, result.sha256, source, result.method, result.bytes_written)
 
 
@@ -171,15 +155,13 @@ def _is_found_by_module(plan: InstallPlan, image: Path) -> bool:
     return found
 
 
-def _use_central(
-    own: Path, source: VerifiedSif, prove: Callable[[Path], None], progress: Progress | None
-) -> InstalledImage:
+def _use_central(own: Path, source: VerifiedSif, ways: Ways) -> InstalledImage:
     """Use the site's file in place; an existing private copy is kept until the new module is in place."""
-    found = _recorded(own.parent, source.path, source) or file_sha256(source.path, progress)
+    found = _recorded(own.parent, source.path, source) or file_sha256(source.path, ways.progress)
     check_sha256(source.path, expected=source.checksum, found=found)
     source.verify(source.path)
     if own.exists():
-        prove(source.path)
+        ways.prove(source.path)
     return _make_installed(source.path, found, source, "central", 0)
 
 
@@ -315,7 +297,6 @@ def write_record(
     plan: InstallPlan,
     image: InstalledImage,
     files: Mapping[str, str],
-    version: str,
     *,
     provenance: Provenance | None = None,
 ) -> None:
@@ -327,7 +308,7 @@ def write_record(
         The sha256 of each script and wrapper, by its path relative to the root.
     """
     record = InstallRecord(
-        hpcmod=version,
+        hpcmod=__version__,
         time=now_text(),
         module=plan.spec.module,
         site=plan.site.name,

@@ -8,9 +8,11 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from hpcmod import __version__
 from hpcmod.core.errors import CheckFailedError, HpcmodError, LackingError, UntrustedError, VerificationError
 from hpcmod.core.resources import runscript_files
 from hpcmod.core.values.facts import ImageFacts, Package, PythonFacts
@@ -18,7 +20,7 @@ from hpcmod.images.sif.reader import architecture_name
 from hpcmod.machine.values.site import Images, Site
 from hpcmod.modules import store
 from hpcmod.modules.installed import is_started
-from hpcmod.modules.store import InstalledImage, VerifiedSif, install, install_files, install_image
+from hpcmod.modules.store import InstalledImage, VerifiedSif, Ways, install, install_files, install_image
 from hpcmod.modules.values.install_record import NO_RECORD, Fit, InstalledModule
 from hpcmod.modules.values.plan import ContainerSettings, InstallPlan, make_plan
 from hpcmod.modules.values.spec import OWN_COMMANDS, InstallSpec
@@ -67,6 +69,11 @@ def no_proof(path: Path) -> None:
     raise AssertionError(f"nothing is replaced, so {path} needs no proof")
 
 
+def put(plan: InstallPlan, source: VerifiedSif, **ways: Any) -> InstalledImage:
+    """Put an image in place; nothing is replaced unless a proof is given."""
+    return install_image(plan, source, Ways(**{"prove": no_proof, **ways}))
+
+
 def names(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.iterdir())
 
@@ -77,7 +84,7 @@ def other_image(tmp_path: Path) -> Path:
 
 
 def test_a_first_image_is_copied_and_its_digest_reported(plan: InstallPlan, root: Path, image: Path) -> None:
-    done = install_image(plan, source(image), prove=no_proof)
+    done = put(plan, source(image))
     assert (done.path, done.sha256, done.source) == (str(root / "torch.sif"), sha256(image), str(image))
     assert (root / "torch.sif").read_bytes() == image.read_bytes()
     assert done.size == image.stat().st_size
@@ -89,8 +96,8 @@ def test_an_image_is_striped_as_the_profile_says_before_it_is_written(
 ) -> None:
     log, said = pretend_lustre(monkeypatch, tmp_path / "lustre"), list[str]()
     plan = replace(plan, site=plan.site._replace(images=Images(striping="-c 8 -S 4M")))
-    install_image(plan, source(image), prove=no_proof, tell=said.append)
-    install_image(plan, source(image), prove=no_proof, tell=said.append)  # the image stays
+    put(plan, source(image), tell=said.append)
+    put(plan, source(image), tell=said.append)  # the image stays
     (line,) = log.read_text().splitlines()
     assert line.startswith("setstripe -c 8 -S 4M /proc/") and line.endswith(": ")  # a private, empty directory
     assert (names(root), said) == (["torch.sif"], [])
@@ -102,13 +109,13 @@ def test_an_image_that_cannot_be_striped_is_installed_and_that_is_said(
     pretend_lustre(monkeypatch, tmp_path / "lustre", status=22, error="invalid")
     said: list[str] = []
     plan = replace(plan, site=plan.site._replace(images=Images(striping="-c 800")))
-    install_image(plan, source(image), prove=no_proof, tell=said.append)
+    put(plan, source(image), tell=said.append)
     assert said == ["the image gets the default layout of Lustre, because lfs setstripe -c 800 failed: invalid"]
     assert names(root) == ["torch.sif"]
 
 
 def test_a_hard_link_writes_nothing(plan: InstallPlan, root: Path, image: Path) -> None:
-    done = install_image(replace(plan, image_mode="link"), source(image), prove=no_proof)
+    done = put(replace(plan, image_mode="link"), source(image))
     assert (done.method, done.bytes_written) == ("hardlink", 0)
     assert (root / "torch.sif").samefile(image)
 
@@ -119,7 +126,7 @@ def test_a_central_image_is_used_in_place_and_the_private_copy_stays_until_the_m
     (root / "torch.sif").write_text("former")
     plan = replace(plan, image_mode="central")
     proven: list[Path] = []
-    done = install_image(plan, source(image), prove=proven.append)
+    done = put(plan, source(image), prove=proven.append)
     assert (done.method, done.path, done.sha256, done.bytes_written) == ("central", str(image), sha256(image), 0)
     assert proven == [image]
     assert names(root) == ["torch.sif"]
@@ -138,7 +145,7 @@ def test_an_image_that_the_module_would_not_find_is_not_used_in_place(
     (root / "torch.sif").write_text("former")
     with pytest.raises(HpcmodError):
         asked = replace(plan, image_mode="central", spec=replace(plan.spec, install_mode="central"))
-        install_image(asked, source(other_image(tmp_path)), prove=lambda _: None)
+        put(asked, source(other_image(tmp_path)), prove=lambda _: None)
     assert (root / "torch.sif").read_text() == "former"
 
 
@@ -146,7 +153,7 @@ def test_a_site_that_uses_images_in_place_has_one_from_elsewhere_copied(
     plan: InstallPlan, root: Path, tmp_path: Path
 ) -> None:
     image = other_image(tmp_path)
-    done = install_image(replace(plan, image_mode="central"), source(image), prove=lambda _: None)
+    done = put(replace(plan, image_mode="central"), source(image), prove=lambda _: None)
     assert done.path == str(root / "torch.sif")
     assert (root / "torch.sif").read_bytes() == image.read_bytes()
 
@@ -156,7 +163,7 @@ def test_a_central_image_with_another_checksum_is_refused_and_the_private_copy_s
 ) -> None:
     (root / "torch.sif").write_text("former")
     with pytest.raises(VerificationError):
-        install_image(replace(plan, image_mode="central"), source(image, checksum="0" * 64), prove=no_proof)
+        put(replace(plan, image_mode="central"), source(image, checksum="0" * 64))
     assert (root / "torch.sif").read_text() == "former"
 
 
@@ -170,14 +177,14 @@ def test_the_same_file_that_will_be_used_is_verified_before_it_has_its_name(
         raise UntrustedError("no")
 
     with pytest.raises(UntrustedError):
-        install_image(plan, source(image, verify=refuse), prove=no_proof)
+        put(plan, source(image, verify=refuse))
     assert [path.name for path in seen] == ["torch.sif"]
     assert seen != [root / "torch.sif"]
     assert names(root) == []
-    install_image(plan, source(image), prove=no_proof)
+    put(plan, source(image))
     for mode, used in (("copy", root / "torch.sif"), ("central", image)):
         with pytest.raises(UntrustedError):
-            install_image(replace(plan, image_mode=mode), source(image, verify=refuse), prove=no_proof)
+            put(replace(plan, image_mode=mode), source(image, verify=refuse))
         assert seen[-1] == used
 
 
@@ -185,19 +192,19 @@ def test_the_same_file_that_will_be_used_is_verified_before_it_has_its_name(
 def test_an_unchanged_image_is_kept_as_the_same_file(
     plan: InstallPlan, root: Path, image: Path, checksum: bool
 ) -> None:
-    install_image(plan, source(image), prove=no_proof)
+    put(plan, source(image))
     before = (root / "torch.sif").stat()
     wanted = source(image) if checksum else source(image, checksum=None)
-    done = install_image(plan, wanted, prove=no_proof)
+    done = put(plan, wanted)
     assert (done.method, done.bytes_written, done.sha256) == ("kept", 0, sha256(image))
     after = (root / "torch.sif").stat()
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
 def test_an_image_of_the_same_size_with_other_bytes_is_replaced(plan: InstallPlan, root: Path, image: Path) -> None:
-    install_image(plan, source(image), prove=no_proof)
+    put(plan, source(image))
     corpus.flip_byte(root / "torch.sif")
-    done = install_image(plan, source(image), prove=lambda _: None)
+    done = put(plan, source(image), prove=lambda _: None)
     assert done.method != "kept"
     assert sha256(root / "torch.sif") == sha256(image)
 
@@ -205,10 +212,10 @@ def test_an_image_of_the_same_size_with_other_bytes_is_replaced(plan: InstallPla
 def test_an_image_that_replaces_another_is_proven_under_its_temporary_name_first(
     plan: InstallPlan, root: Path, image: Path, tmp_path: Path
 ) -> None:
-    install_image(plan, source(image), prove=no_proof)
+    put(plan, source(image))
     new = other_image(tmp_path)
     seen: list[tuple[bool, bool]] = []
-    install_image(
+    put(
         plan,
         source(new),
         prove=lambda path: seen.append((sha256(path) == sha256(new), sha256(root / "torch.sif") == sha256(image))),
@@ -223,9 +230,9 @@ def test_an_image_whose_proof_fails_leaves_the_old_one(
     def refuse(path: Path) -> None:
         raise CheckFailedError(f"{path} does not start")
 
-    install_image(plan, source(image), prove=no_proof)
+    put(plan, source(image))
     with pytest.raises(CheckFailedError):
-        install_image(plan, source(other_image(tmp_path)), prove=refuse)
+        put(plan, source(other_image(tmp_path)), prove=refuse)
     assert sha256(root / "torch.sif") == sha256(image)
     assert names(root) == ["torch.sif"]
 
@@ -239,7 +246,7 @@ def test_no_broken_image_is_installed_in_any_mode(
     (root / "torch.sif").write_text("old")
     broken = make(tmp_path / "broken.sif")
     with pytest.raises(HpcmodError) as caught:
-        install_image(replace(plan, image_mode=mode), source(broken), prove=no_proof)
+        put(replace(plan, image_mode=mode), source(broken))
     assert (caught.value.exit_code, words in caught.value.message) == (code, True), caught.value.message
     assert (root / "torch.sif").read_text() == "old"
     assert names(root) == ["torch.sif"]
@@ -247,20 +254,20 @@ def test_no_broken_image_is_installed_in_any_mode(
 
 def test_an_image_for_another_machine_is_refused(plan: InstallPlan, root: Path, image: Path) -> None:
     with pytest.raises(LackingError, match="amd64"):
-        install_image(plan, source(image, architecture="arm64"), prove=no_proof)
+        put(plan, source(image, architecture="arm64"))
     assert names(root) == []
 
 
 @pytest.mark.parametrize("mode", ["copy", "link"])
 def test_a_wrong_checksum_leaves_nothing(plan: InstallPlan, root: Path, image: Path, mode: str) -> None:
     with pytest.raises(VerificationError, match="sha256"):
-        install_image(replace(plan, image_mode=mode), source(image, checksum="0" * 64), prove=no_proof)
+        put(replace(plan, image_mode=mode), source(image, checksum="0" * 64))
     assert names(root) == []
 
 
 def test_progress_of_a_copy_is_reported_to_the_end(plan: InstallPlan, image: Path) -> None:
     told: list[tuple[int, int]] = []
-    install_image(plan, source(image), prove=no_proof, progress=lambda done, total: told.append((done, total)))
+    put(plan, source(image), progress=lambda done, total: told.append((done, total)))
     assert told[-1] == (image.stat().st_size, image.stat().st_size)
 
 
@@ -287,7 +294,7 @@ def test_files_are_the_listed_ones_and_no_others(plan: InstallPlan, root: Path) 
 
 def test_files_of_an_earlier_installation_go_and_those_of_the_user_stay(plan: InstallPlan, root: Path) -> None:
     written = install_files(plan, runscript_files())
-    store.write_record(plan, InstalledImage("a", "b", 1, "c", "copy", 1), written, "0.1")
+    store.write_record(plan, InstalledImage("a", "b", 1, "c", "copy", 1), written)
     (root / "bin" / "mine").write_text("keep")
     install_files(replace(plan, commands=("python",)), runscript_files())
     packing = ["list-packages", "make-squashfs", "unmake-squashfs"]
@@ -323,7 +330,7 @@ def test_a_modulefile_in_the_other_syntax_gets_its_logic_in_a_read_only_installa
     plan: InstallPlan, root: Path
 ) -> None:
     written = install_files(in_syntaxes(plan, "Lua"), runscript_files())
-    store.write_record(plan, InstalledImage("a", "b", 1, "c", "copy", 1), written, "0.1")
+    store.write_record(plan, InstalledImage("a", "b", 1, "c", "copy", 1), written)
     for directory in (root / "libexec", root):
         directory.chmod(0o555)
     store.add_logic(in_syntaxes(plan, "Tcl", "Lua"), runscript_files())
@@ -344,7 +351,7 @@ def test_nothing_is_added_to_an_installation_of_someone_else(
     plan: InstallPlan, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written = install_files(in_syntaxes(plan, "Lua"), runscript_files())
-    store.write_record(plan, InstalledImage("a", "b", 1, "c", "copy", 1), written, "0.1")
+    store.write_record(plan, InstalledImage("a", "b", 1, "c", "copy", 1), written)
     monkeypatch.setattr("hpcmod.modules.store.os.geteuid", lambda: 4242)
     store.add_logic(in_syntaxes(plan, "Tcl"), runscript_files())
     assert "module.tcl" not in logic(root)
@@ -370,9 +377,9 @@ def test_a_record_cannot_have_anything_else_removed(plan: InstallPlan, root: Pat
 
 def test_the_record_says_what_was_installed(plan: InstallPlan, root: Path) -> None:
     image = InstalledImage(str(root / "torch.sif"), "ab" * 32, 7, "/central/torch.sif", "reflink", 0)
-    store.write_record(plan, image, {"bin/python": "cd" * 32}, "0.1.0")
+    store.write_record(plan, image, {"bin/python": "cd" * 32})
     record = store.read_record(root)
-    assert (record.record, record.hpcmod, record.module, record.site) == (1, "0.1.0", "PyTorch/2.7.1", "x1")
+    assert (record.record, record.hpcmod, record.module, record.site) == (1, __version__, "PyTorch/2.7.1", "x1")
     assert (record.image, record.unfinished) == (image, True)
     assert record.files == (("bin/python", "cd" * 32),)
     assert record.packages == (Package("torch", "2.7.1"),)
@@ -380,7 +387,7 @@ def test_the_record_says_what_was_installed(plan: InstallPlan, root: Path) -> No
 
 
 def test_the_modulefile_is_added_to_the_record_of_a_read_only_installation(plan: InstallPlan, root: Path) -> None:
-    store.write_record(plan, InstalledImage("a", "b", 1, "c", "copy", 1), {}, "0.1")
+    store.write_record(plan, InstalledImage("a", "b", 1, "c", "copy", 1), {})
     root.chmod(0o555)
     store.complete_record(root, Path("/modules/Toy/1.lua"), b"text", fit=Fit(has_mpi=False))
     found = store.read_record(root)
@@ -403,9 +410,9 @@ def test_an_installation_removes_leftovers_and_records_itself(plan: InstallPlan,
     for directory in ("", "bin", "runscripts"):
         (root / directory).mkdir(exist_ok=True)
         (root / directory / ".x.hpcmod-part-99999").touch()
-    done = install(plan, source(image), version="0.1", prove=no_proof)
+    done = install(plan, source(image), Ways())
     record = store.read_record(root)
-    assert (record.image.sha256, record.hpcmod) == (done.sha256, "0.1")
+    assert record.image.sha256 == done.sha256
     assert {"bin/start-shell", "runscripts/get-master"} <= record.scripts
     assert list(root.rglob("*hpcmod-part*")) == []
 
@@ -414,7 +421,7 @@ def test_an_installation_whose_image_is_refused_writes_no_script_and_no_record(
     plan: InstallPlan, root: Path, image: Path
 ) -> None:
     with pytest.raises(VerificationError):
-        install(plan, source(image, checksum="0" * 64), version="0.1", prove=no_proof)
+        install(plan, source(image, checksum="0" * 64), Ways())
     assert names(root) == []
 
 

@@ -188,7 +188,6 @@ KEYS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "expires": ("expires", _day),
     "match.digests": ("digests", _digests),
     "match.modules": ("modules", _modules),
-    "match.package": ("packages", _packages),
     "match.packages": ("packages", _packages),
     "match.host": ("host", lambda value: _each(value, _host)),
     "match.environment": ("environment", lambda value: _each(value, _wanted)),
