@@ -432,7 +432,6 @@ SCENES: dict[str, Scene] = {
 """Scenes by command."""
 
 NOT_TRIED = {
-    "core": {"site completion"},
     "images": {"cache ls", "push"},
     "compat": {"compat", "site netstack check", "site netstack show"},
     "catalogue": {
@@ -440,7 +439,10 @@ NOT_TRIED = {
         *("catalogue journal", "catalogue advisory ls", "catalogue advisory show"),
     },
     "jobs": {"launch"},
-    "doctor": {"doctor", *(f"site {name}" for name in ("check", "detect", "ls", "settings", "show", "binds"))},
+    "doctor": {
+        "doctor",
+        *(f"site {name}" for name in ("check", "detect", "ls", "settings", "show", "binds", "completion")),
+    },
     "notebooks": {"jupyter"},
     "runs": {"check", "why", "bench"},
     "lint": {"lint"},

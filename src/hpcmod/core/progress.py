@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import threading
 import time
 from types import TracebackType
 from typing import TextIO
@@ -62,38 +61,6 @@ class ProgressLine:
         self._stream.write("\r\x1b[K" if ended else "")
         self._drew = not ended
         self._stream.flush()
-
-
-class Working:
-    """Shows on a terminal that work of unknown length is running, and for how many seconds."""
-
-    def __init__(self, label: str, stream: TextIO | None = None) -> None:
-        self._label = label
-        self._stream = stream or sys.stderr
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._tick, daemon=True)
-
-    def __enter__(self) -> Working:
-        if self._stream.isatty():
-            self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._ended.set()
-        if self._thread.ident:
-            self._thread.join()
-            self._stream.write("\r\x1b[K")
-            self._stream.flush()
-
-    def _tick(self) -> None:
-        began = time.monotonic()
-        while not self._ended.wait(1.0) and QUIET not in os.environ:
-            width = shutil.get_terminal_size().columns - 1
-            text = f"{terminal_line(self._label)} ... {time.monotonic() - began:.0f} s"
-            self._stream.write(f"\r{text[:width]}\x1b[K")
-            self._stream.flush()
 
 
 def render_progress(done: int, total: int, seconds: float, *, before: int = 0) -> str:

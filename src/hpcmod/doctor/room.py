@@ -23,9 +23,11 @@ ROOM = Room(
             "new": ("cli.new:site_new", "Write a profile of this machine from what its scheduler and its nodes say."),
             "settings": ("cli.settings:site_settings", "Explain the variables that a profile sets for a run."),
             "binds": ("cli.binds:binds", "Print the bind paths of this node, one per line."),
+            "completion": ("cli.completion:completion", "Print the completion script for a shell."),
         },
     },
     words={
+        "version": ("print the version", "hpcmod --version"),
         "config": ("show the settings of this machine", "hpcmod site show"),
     },
 )

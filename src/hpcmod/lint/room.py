@@ -8,7 +8,7 @@ ROOM = Room(
     "lint",
     commands={
         "Recipes": {
-            "lint": ("cli.lint:lint", "Find mistakes in batch scripts, easyconfigs and site profiles."),
+            "lint": ("cli.lint:lint", "Find mistakes in batch scripts and easyconfigs."),
         },
     },
 )

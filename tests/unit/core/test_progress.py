@@ -5,7 +5,7 @@ import io
 import pytest
 
 from hpcmod.core import progress
-from hpcmod.core.progress import ProgressLine, Working, render_progress
+from hpcmod.core.progress import ProgressLine, render_progress
 from tests.calls import Terminal
 
 GB = 1_000_000_000
@@ -131,19 +131,6 @@ def test_a_complete_line_is_cleared_for_the_next_message(clock: Clock) -> None:
         clock.now += 1
         line(10, 10)
         assert stream.getvalue().endswith("\r\x1b[K")
-
-
-@pytest.mark.slow
-def test_work_without_known_progress_says_so_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown, stream = Terminal(), io.StringIO()
-    with Working("installing X/1", shown) as work:
-        monkeypatch.setattr(work._ended, "wait", lambda _: bool(shown.getvalue()))
-        while "installing X/1 ... " not in shown.getvalue():
-            pass
-    assert shown.getvalue().endswith("\r\x1b[K")
-    with Working("installing X/1", stream):
-        pass
-    assert stream.getvalue() == ""
 
 
 def test_names_of_others_are_cleaned_of_control_characters(clock: Clock) -> None:

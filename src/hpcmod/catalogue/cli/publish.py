@@ -23,7 +23,7 @@ from hpcmod.core.cli.flags import with_flags
 from hpcmod.core.cli.output import print_data, print_json, print_text, tell
 from hpcmod.core.cli.signals import terminate_cleanly
 from hpcmod.core.errors import BadInputError
-from hpcmod.core.progress import ProgressLine, Working
+from hpcmod.core.progress import ProgressLine
 from hpcmod.core.text.quote import terminal
 from hpcmod.images import FetchPlan, Progress, make_options, parse_sha256
 from hpcmod.machine import machine
@@ -147,7 +147,6 @@ def publish_verb(flags: PublishFlags) -> None:
             step_options=tuple(shlex.split(flags.slurm)),
             use_steps=not flags.no_slurm,
             progress=_lines(shown),
-            working=Working,
         )
         given = {one.name: getattr(flags, one.name) for one in fields(Request) if hasattr(flags, one.name)}
         request = Request(**{**given, "checksum": checksum})

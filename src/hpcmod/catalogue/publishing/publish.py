@@ -115,15 +115,14 @@ def _install_and_check(plan: PublishPlan, context: PublishContext) -> CatalogueR
     write_file(plan.easyconfig_path, plan.easyconfig)
     context.actor.tell(f"installing {candidate.module} with eb")
     profile = context.machine.choice.profile
-    with context.working(f"installing {candidate.module}"):
-        install_staged(
-            stage,
-            plan.easyconfig_path,
-            plan.command,
-            profile=str(Path(profile).absolute()) if is_profile_file(profile) else profile,
-            site=context.machine.site.name,
-            environ=context.eb_environment,
-        )
+    install_staged(
+        stage,
+        plan.easyconfig_path,
+        plan.command,
+        profile=str(Path(profile).absolute()) if is_profile_file(profile) else profile,
+        site=context.machine.site.name,
+        environ=context.eb_environment,
+    )
     places = (stage.software, got.path, sidecar(got.path))
     closed = (candidate.sif,) if readers else ()
     set_modes(stage.catalogue, places, since=began, closed=closed)  # `eb` sets the publisher's own group
@@ -151,12 +150,7 @@ def _try(plan: PublishPlan, record: CatalogueRecord, context: PublishContext) ->
         use_steps=context.use_steps,
         tell=context.actor.tell,
     )
-    checks = run_checks(trial, plan.checks, plan.job_checks, step=plan.step)
-    while True:
-        with context.working(f"checking {record.module}"):
-            check = next(checks, None)
-        if check is None:
-            return
+    for check in run_checks(trial, plan.checks, plan.job_checks, step=plan.step):
         context.actor.tell(f"passed{' under Slurm' if check.under else ''}: {check.name}")
         yield check
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -63,8 +62,6 @@ class PublishContext:
     """If False, no check runs as a job step."""
     progress: Callable[[str], Progress | None] = lambda _: None
     """Returns the progress display of a task, by its label."""
-    working: Callable[[str], AbstractContextManager[object]] = lambda _: nullcontext()
-    """Returns the display for a task of unknown length, by its label."""
 
 
 @dataclass(frozen=True)

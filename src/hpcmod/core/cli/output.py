@@ -113,11 +113,8 @@ def terminal_width() -> int | None:
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print rows of text under their headers, fitted to the terminal."""
     listed = [[terminal(" ".join(cell.split())) for cell in row] for row in rows]
-    width = terminal_width()
-    lines = list(render_table(headers, listed, width=width))
-    heads = len(lines) - len(list(render_table((), listed, width=width))) if width else 0
-    for number, line in enumerate(lines):
-        click.echo(_styled(line, bold=True) if number < heads else line)  # cleaned above, before escapes are added
+    for line in render_table(headers, listed, width=terminal_width()):
+        click.echo(line)
 
 
 def render_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, width: int | None) -> Iterator[str]:
@@ -163,15 +160,11 @@ def print_wrapped(text: str, *, indent: int = len(_INDENT)) -> None:
         line = "\n".join(_wrap(line, width, later=" " * indent))
     level, space, rest = line.partition(" ")
     colour = _COLOURS.get(level.rstrip(":"), "") if width else ""
-    click.echo(f"{_styled(level, fg=colour)}{space}{rest}" if colour else line)
+    plain = not colour or "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
+    click.echo(line if plain else f"{click.style(level, fg=colour)}{space}{rest}")
 
 
 _COLOURS = {OK: "green", WARN: "yellow", FAIL: "red"}
-
-
-def _styled(text: str, **style: Any) -> str:
-    plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
-    return text if plain else click.style(text, **style)
 
 
 def format_size(size: int) -> str:

@@ -1,4 +1,7 @@
-"""Quoting: one function per language, each returns a literal with exactly the given meaning."""
+"""Quoting: one function per language, each returns a literal with exactly the given meaning.
+
+All raise BadInputError if the text contains a NUL, or is not Unicode.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,7 @@ _TCL_ESCAPES = {**{char: f"\\{char}" for char in '\\"$[]{}'}, "\n": "\\n", "\r":
 
 
 def sh(text: str) -> str:
-    r"""Quote for a POSIX shell: one word, whatever it contains.
-
-    Raises
-    ------
-    BadInputError
-        If the text contains a NUL, or is not Unicode.
-    """
+    r"""Quote for a POSIX shell: one word, whatever it contains."""
     return "'" + _checked(text).replace("'", "'\\''") + "'"
 
 
@@ -34,13 +31,7 @@ def sh_comment(text: str) -> str:
 
 
 def lua(text: str) -> str:
-    r"""Quote for Lua 5.1 and newer: a string in double quotes.
-
-    Raises
-    ------
-    BadInputError
-        If the text contains a NUL, or is not Unicode.
-    """
+    r"""Quote for Lua 5.1 and newer: a string in double quotes."""
     return '"' + _escaped(text, _LUA_ESCAPES, "\\{:03d}") + '"'
 
 
@@ -53,11 +44,6 @@ def unquote_lua(literal: str) -> str:
 def tcl(text: str) -> str:
     r"""Quote for Tcl 8.5 and newer: a word in double quotes, which may also be used within braces.
 
-    Raises
-    ------
-    BadInputError
-        If the text contains a NUL, or is not Unicode.
-
     Notes
     -----
     Octal escapes end after three digits; in Tcl 8.5, hexadecimal ones consume all following digits.
@@ -67,11 +53,6 @@ def tcl(text: str) -> str:
 
 def python_literal(text: str) -> str:
     r"""Quote for Python: a string on one line, of printable characters only.
-
-    Raises
-    ------
-    BadInputError
-        If the text contains a NUL, or is not Unicode.
 
     Notes
     -----

@@ -9,8 +9,6 @@ from hpcmod.core.errors import BadInputError
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+~-]{0,199}")  # Linux allows 255; prefixes and suffixes are added
 
-_DIGITS = 18  # less than 2**63
-
 
 def is_file_name(text: str) -> bool:
     """Return whether a string is safe as a file name, and so valid as the name, version or alias of a container."""
@@ -58,14 +56,6 @@ def terminal_line(text: str) -> str:
 def without_relative_entries(path: str) -> str:
     """Return a PATH without empty and relative entries, because these depend on the working directory."""
     return ":".join(entry for entry in path.split(":") if entry.startswith("/")) or "/bin:/usr/bin"
-
-
-def whole_number(text: str) -> int:
-    """Return the number that a string of at most 18 digits means; 0 for any other string.
-
-    `int` raises ValueError for longer ones, and for some characters that `str.isdigit` accepts.
-    """
-    return int(text) if text.isdecimal() and len(text) <= _DIGITS else 0
 
 
 def absolute(path: str | None) -> str:

@@ -6,8 +6,6 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from hpcmod.core.values.text import whole_number
-
 NODE_VARIABLE = "SLURMD_NODENAME"
 """Variable of a task: the name of its node."""
 
@@ -88,3 +86,11 @@ def is_of_job(variable: str) -> bool:
 def _number(environ: Mapping[str, str], variable: str) -> int:
     """Return the number in a variable, which may follow a type, as in a100:4; 0 without one."""
     return whole_number(environ.get(variable, "").rpartition(":")[2])
+
+
+def whole_number(text: str) -> int:
+    """Return the number that a string of at most 18 digits means, which is less than 2**63; 0 for any other string.
+
+    `int` raises ValueError for longer ones, and for some characters that `str.isdigit` accepts.
+    """
+    return int(text) if text.isdecimal() and len(text) <= 18 else 0

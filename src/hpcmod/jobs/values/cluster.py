@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from hpcmod.core.values.text import whole_number
+from hpcmod.jobs.values.allocation import whole_number
 from hpcmod.machine.values.facts import parse_cpu_list
 
 _WORD = re.compile(r"(?:^|\s)([A-Z]\w*(?:\[\d+\])?)=")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hpcmod.core.values.text import whole_number
+from hpcmod.jobs.values.allocation import whole_number
 
 ACCOUNTED = (
     *("JobID", "JobName", "State", "ExitCode", "MaxRSS", "NodeList", "Elapsed", "Timelimit", "NTasks", "WorkDir"),

@@ -95,7 +95,7 @@ finally:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=line != "uninstall")
     modules = set(done.stderr.split())
     assert HEAVY & modules == set()
-    called = {"hpcmod.doctor.cli.site", "hpcmod.core.cli.completion"} if "site" in line else set()
+    called = {"hpcmod.doctor.cli.site", "hpcmod.doctor.cli.completion"} if "site" in line else set()
     assert {one for one in modules if re.match(r"hpcmod\.(?!core\.)\w+\.(?!room$)", one)} <= called | {
         "hpcmod.doctor.cli"
     }

@@ -1,9 +1,0 @@
-"""What machine/ offers to the command line and to other rooms; see hpcmod.core.registry."""
-
-from __future__ import annotations
-
-from hpcmod.core.registry import Room
-
-ROOM = Room(
-    "machine",
-)
