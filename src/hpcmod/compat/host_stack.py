@@ -19,7 +19,6 @@ from hpcmod.machine.gpus import read_gpu_targets
 from hpcmod.machine.values.site import Site
 
 _NVIDIA = "proc/driver/nvidia/version"
-_AMD = "sys/module/amdgpu/version"
 _CXI = ("sys/class/cxi", "dev/cxi0")
 
 NVIDIA_LIBRARIES = ("libcuda.so", "libnvidia-ml.so", "libnvidia-ptxjitcompiler.so", "libnvidia-nvvm.so", "libOpenCL.so")
@@ -60,7 +59,6 @@ def read_host(libraries: HostLibraries, *, root: Path = Path("/")) -> HostFacts:
     return HostFacts(
         architecture=architecture_name(platform.machine()),
         cuda_driver=_nvidia_driver(_read_text(root / _NVIDIA)),
-        amd_driver=_read_text(root / _AMD).strip(),
         gpu_targets=read_gpu_targets(root),
         has_cxi=any((root / place).exists() for place in _CXI),
         cxi_library=_cxi_library(libraries),

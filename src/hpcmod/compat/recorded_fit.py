@@ -19,7 +19,7 @@ from hpcmod.modules.values.install_record import Fit
 _STAMPED = ("etc/ld.so.cache", "etc/apptainer/rocmliblist.conf", "etc/singularity/rocmliblist.conf")
 """Files of the host that every change of its libraries, or of the runtime's lists of them, writes anew."""
 
-_READ = ("proc/driver/nvidia/version", "sys/module/amdgpu/version")
+_DRIVER = "proc/driver/nvidia/version"
 _DEVICES = ("sys/class/cxi", "dev/cxi0")
 _MPIS = (HOST, MPICH, OPEN_MPI_4, OPEN_MPI_5, "")
 
@@ -28,7 +28,7 @@ def fingerprint(image: Path, site: Site, environ: Mapping[str, str], *, root: Pa
     """Return a digest of everything that a verdict depends on, without reading the image.
 
     That is: the version of hpcmod, which has the rules; size and time of the image; the site profile; the binds that
-    exist on this node, each with its time; the loader's cache, drivers, GPUs and Slingshot devices of the host. A
+    exist on this node, each with its time; the loader's cache, driver, GPUs and Slingshot devices of the host. A
     library that is replaced deeper in a bound directory, without a new entry in the directory itself, does not change
     it.
 
@@ -44,7 +44,7 @@ def fingerprint(image: Path, site: Site, environ: Mapping[str, str], *, root: Pa
         site,
         [(bind.place, bind.source, _stamp(Path(bind.source))) for bind in kept],
         [_stamp(root / name) for name in _STAMPED],
-        [_read(root / name) for name in _READ],
+        _read(root / _DRIVER),
         [(root / name).exists() for name in _DEVICES],
         read_gpu_targets(root),
     )

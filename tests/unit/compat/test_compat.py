@@ -596,25 +596,6 @@ SCENES = (
     amd("CUDA on AMD's GPUs", CUDA_12, (WARN, "gpu-vendor", "it sees none"), silent=("cuda-driver",)),
     nvidia("ROCm on NVIDIA's GPUs", {**BARE, **ROCM_ENV}, (WARN, "gpu-vendor", "ROCm")),
     amd(
-        "ROCm on a driver whose table is known",
-        {**BARE, ENV: "export ROCM_VERSION=7.1.1\n"},
-        (OK, "rocm-driver", "amdgpu 30.30.2"),
-        host={"/sys/module/amdgpu/version": "30.30.2\n"},
-    ),
-    amd(
-        "ROCm that this driver is not said to run",
-        {**BARE, ENV: "export ROCM_VERSION=5.7.1\n"},
-        (WARN, "rocm-driver", "5.7.1"),
-        host={"/sys/module/amdgpu/version": "30.30.2\n"},
-    ),
-    amd(
-        "ROCm on a driver of which no source tells",
-        {**BARE, **ROCM_ENV},
-        (UNKNOWN, "rocm-driver", "6.3.6"),
-        host={"/sys/module/amdgpu/version": "6.3.6\n"},
-    ),
-    amd("ROCm on a driver without a version", {**BARE, **ROCM_ENV}, (UNKNOWN, "rocm-driver", "no version")),
-    amd(
         "GPU code for other GPUs of the vendor",
         {**BARE, ENV: 'export ROCM_VERSION=6.2.4\nexport PYTORCH_ROCM_ARCH="gfx90a;gfx942"\n'},
         (WARN, "gpu-target", "built for gfx90a gfx942, the GPUs here are gfx1100"),

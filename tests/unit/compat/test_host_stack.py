@@ -32,14 +32,13 @@ def test_reads_the_driver_of_nvidia_as_its_file_is_written(tmp_path: Path, line:
 def test_missing_facts_stay_unknown(tmp_path: Path) -> None:
     bare = read_host(make_host(tmp_path / "bare", {}), root=tmp_path / "bare")
     assert bare.architecture == architecture_name(platform.machine())
-    assert (bare.cuda_driver, bare.amd_driver, bare.has_cxi, bare.cxi_library) == ("", "", False, "")
+    assert (bare.cuda_driver, bare.has_cxi, bare.cxi_library) == ("", False, "")
     host: Stubs = {
-        "/sys/module/amdgpu/version": "6.8.5\n",
         "/dev/cxi0": "",
         **named("/usr/lib64/libcxi.so.1", stub("libcxi.so.1"), "libcxi.so.1.5.0"),
     }
     found = read_host(make_host(tmp_path / "full", host), root=tmp_path / "full")
-    assert (found.amd_driver, found.has_cxi, found.cxi_library) == ("6.8.5", True, "1.5.0")
+    assert (found.has_cxi, found.cxi_library) == (True, "1.5.0")
 
 
 def test_flags_bring_in_the_libraries_that_apptainer_lists_and_the_host_has(tmp_path: Path) -> None:

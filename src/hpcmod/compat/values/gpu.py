@@ -1,4 +1,4 @@
-"""The rules about CUDA, ROCm and the drivers of GPUs."""
+"""The rules about GPUs, CUDA and its driver."""
 
 from __future__ import annotations
 
@@ -11,11 +11,6 @@ from hpcmod.machine.values.targets import runs_on, select_gpu_targets
 
 CUDA_DRIVERS = {11: 450, 12: 525, 13: 580}
 """For each major release of CUDA: the oldest driver branch that runs all its minor releases."""
-
-ROCM_DRIVERS: dict[tuple[int, ...], tuple[tuple[int, int], ...]] = {
-    (30, 30): ((6, 3), (6, 4), (7, 0), (7, 1), (7, 2)),
-}
-"""For each amdgpu version: the releases of ROCm documented as compatible with it."""
 
 _INJECTED = "/.singularity.d/libs/"
 
@@ -73,29 +68,6 @@ def _newest_for(branch: int) -> str:
     return f"{max(fitting)}.x or older" if fitting else "10 or older"
 
 
-def _rocm(case: Case) -> Iterator[Finding]:
-    release, driver = numbers(case.image.rocm)[:2], numbers(case.host.amd_driver)
-    if not release or case.site.gpu.vendor == "nvidia":
-        return
-    if not driver:
-        found = f"amdgpu reports no version on this node; the image has ROCm {case.image.rocm}"
-        yield Finding(UNKNOWN, "rocm-driver", found)
-        return
-    fitting = ROCM_DRIVERS.get(driver[:2])
-    if fitting is None:
-        found = (
-            f"ROCm releases compatible with amdgpu {case.host.amd_driver} are not known; "
-            f"the image has ROCm {case.image.rocm}"
-        )
-        yield Finding(UNKNOWN, "rocm-driver", found, "AMD supports two releases before and after the driver's own.")
-    elif release in fitting:
-        yield Finding(OK, "rocm-driver", f"ROCm {case.image.rocm} on amdgpu {case.host.amd_driver}")
-    else:
-        listed = ", ".join(".".join(map(str, one)) for one in fitting)
-        found = f"amdgpu {case.host.amd_driver} is compatible with ROCm {listed}; the image has {case.image.rocm}"
-        yield Finding(WARN, "rocm-driver", found, "Use an image with one of these releases.")
-
-
 def _injected(case: Case) -> Iterator[Finding]:
     clashes = {host: own for library in case.loaded for host, own in library.replaced if host.startswith(_INJECTED)}
     if clashes:
@@ -143,14 +115,6 @@ GPU_RULES: tuple[CompatRule, ...] = (
         "docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html, table 1: CUDA 11 450, 12 525, "
         "13 580 (found in November 2026)",
         _cuda,
-    ),
-    CompatRule(
-        "rocm-driver",
-        "Does this node's driver support the image's ROCm?",
-        "warn",
-        "ROCm/amdgpu-docs pull request 97: amdgpu 30.30 with ROCm 6.3 to 7.2; for older drivers AMD's table names the "
-        "release of ROCm, and no source was found that maps it to amdgpu",
-        _rocm,
     ),
     CompatRule(
         "driver-first",

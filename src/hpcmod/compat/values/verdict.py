@@ -70,8 +70,6 @@ class HostFacts:
     """GOARCH name."""
     cuda_driver: str = ""
     """NVIDIA driver version, e.g. 550.54.15."""
-    amd_driver: str = ""
-    """amdgpu's own version, e.g. 6.8.5; a driver that is part of the kernel has none."""
     gpu_targets: tuple[str, ...] = ()
     """Micro-architectures of this node's GPUs, e.g. gfx90a, sm_90."""
     has_cxi: bool = False
