@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from hpcmod.core.errors import BadInputError
@@ -25,13 +24,14 @@ from hpcmod.importing.outcome import (
     ImportedEasyconfig,
     Outcome,
     convert_files,
-    describe_registry_image,
+    of_registry,
     settle_names,
     shell_text,
     shown_text,
     with_registry,
 )
 from hpcmod.machine.values.bind import KERNEL, Bind, can_be_bound
+from hpcmod.modules.text.easyconfig import EasyconfigText
 from hpcmod.modules.values.spec import why_no_variable
 
 _TRUE, _FALSE = "true", "false"
@@ -84,9 +84,11 @@ def import_edf(
         The directory to which relative paths of `base_environment` refer.
     """
     search = EdfPath.of(environ, working)
-    return settle_names(
-        convert_files(paths, ".toml", lambda text, path: [convert_edf(read_edf(text, path, search), path, image)])
-    )
+
+    def convert(text: str, path: Path) -> list[Outcome]:
+        return [convert_edf(read_edf(text, path, search), path, image)]
+
+    return settle_names(convert_files(paths, ".toml", convert))
 
 
 def convert_edf(edf: EnvironmentFile, path: Path, image: str = "") -> ImportedEasyconfig:
@@ -105,28 +107,22 @@ def convert_edf(edf: EnvironmentFile, path: Path, image: str = "") -> ImportedEa
     said = Findings(notes=list(edf.notes))
     reference = _image(edf.image, image, said)
     name = path.name.removesuffix(".toml")
-    easyconfig, left_out = describe_registry_image(
+    easyconfig = EasyconfigText(
         name,
         _version(reference),
-        reference,
-        description=f"Environment {name}: {reference.repository.rpartition('/')[2]} from {reference.registry}",
-        url="",
-        commands=None,
-    )
-    easyconfig = replace(
-        easyconfig,
+        "",
+        f"Environment {name}: {reference.repository.rpartition('/')[2]} from {reference.registry}",
         environment=tuple(_environment(edf, said)),
         bind_paths=_binds(edf, said),
         netstack=_netstack(dict(edf.annotations), said),
     )
     _report_devices(edf, said)
     _report_start(edf, said)
-    said.left_out += [*left_out, *(f"the unknown key {key}" for key in edf.unknown)]
+    easyconfig = of_registry(easyconfig, reference, None, said)
+    said.left_out += [f"the unknown key {key}" for key in edf.unknown]
     if not reference.pinned:
         said.notes.append(UNPINNED)
-    return ImportedEasyconfig(
-        str(path), easyconfig, tuple(said.left_out), tuple(said.notes), changed=tuple(said.changed)
-    )
+    return said.outcome(path, easyconfig)
 
 
 def _image(given: str, packed: str, said: Findings) -> ImageReference:
@@ -260,7 +256,9 @@ def _bind(source: str, destination: str, flags: Sequence[str]) -> str:
 
 def _option(flags: Sequence[str]) -> str:
     """Return the option of a bind for the flags of a mount."""
-    return _SQUASHFS if "sqsh" in flags else "ro" if "ro" in flags else ""
+    if "sqsh" in flags:
+        return _SQUASHFS
+    return "ro" if "ro" in flags else ""
 
 
 def _bind_by_hand(mount: str) -> str:

@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.values.documents import load_toml
+from hpcmod.core.values.strict_json import JsonObject
 from hpcmod.modules.easyconfigs.files import read_recipe
 
 LEVELS = 10
@@ -23,7 +23,6 @@ LEVELS = 10
 _MOST_FILES = 100  # files that one file inherits from: each level may name several
 _DEEPEST = 20  # levels of an annotation's name
 _KEYS = ("annotations", "base_environment", "devices", "entrypoint", "env", "image", "mounts", "workdir", "writable")
-_KINDS = {str: "a string", bool: "true or false"}
 _DOLLARS = re.compile(r"\$\$|(?P<variable>\$\{[^}]*\}?)|\$[A-Za-z_]\w*")
 
 
@@ -59,10 +58,8 @@ class EdfPath:
     @classmethod
     def of(cls, environ: Mapping[str, str], working: Path) -> EdfPath:
         """Return the search path of a user; EDF_PATH lists absolute paths."""
-        listed = environ.get("EDF_PATH", "")
-        home = environ.get("HOME", "")
-        directories = [one for one in listed.split(":") if one.startswith("/")]
-        return cls(tuple(map(Path, directories if listed else [f"{home}/.edf"] if home else [])), working)
+        listed = environ.get("EDF_PATH") or (f"{environ['HOME']}/.edf" if environ.get("HOME") else "")
+        return cls(tuple(Path(path) for path in listed.split(":") if path.startswith("/")), working)
 
     def find(self, name: str, beside: Path) -> tuple[Path, str]:
         """Return the file that a name or path means, and a note if it is only found next to the file that names it.
@@ -77,13 +74,13 @@ class EdfPath:
         if name.startswith((".", "/")) or name.endswith(".toml"):
             places, own = [self.working / name], beside.parent / name
         else:
-            places, own = [one / f"{name}.toml" for one in self.directories], beside.parent / f"{name}.toml"
-        found = next(filter(is_file, places), None)
-        if found:
-            return found, ""
+            places, own = [path / f"{name}.toml" for path in self.directories], beside.parent / f"{name}.toml"
+        known = next(filter(is_file, places), None)
+        if known:
+            return known, ""
         if is_file(own):
             return own, f"base_environment {name} was found next to the file that names it, not in the search path"
-        searched = ", ".join(dict.fromkeys(str(one.parent) for one in (*places, own)))
+        searched = ", ".join(dict.fromkeys(str(path.parent) for path in (*places, own)))
         raise BadInputError(f"base_environment {name!r} is not in {searched}; set EDF_PATH", "")
 
 
@@ -115,72 +112,40 @@ def is_file(path: Path) -> bool:
 
 
 def parse_edf(text: str, where: str) -> EnvironmentFile:
-    """Parse one file; report all errors together.
+    """Parse one file.
 
     Raises
     ------
     BadInputError
         If it is not TOML, or a key has a value of the wrong type.
     """
-    tree = load_toml(text, where)
-    faults = list(_faults(tree))
-    annotations, too_deep = _flatten(tree.get("annotations"))
-    if faults or too_deep:
-        raise BadInputError(f"{where}: {'; '.join([*faults, *too_deep])}", "")
-    base = tree.get("base_environment", [])
+    values = load_toml(text, where)
+    base = values.get("base_environment")
+    tree = JsonObject({**values, "base_environment": [base] if isinstance(base, str) else base}, where)
     return EnvironmentFile(
-        bases=tuple([base] if isinstance(base, str) else base),
-        image=tree.get("image", ""),
-        workdir=tree.get("workdir", ""),
-        entrypoint=tree.get("entrypoint"),
-        writable=tree.get("writable"),
-        mounts=tuple(tree.get("mounts", ())),
-        devices=tuple(tree.get("devices", ())),
-        env=tuple(tree.get("env", {}).items()),
-        annotations=tuple(annotations),
-        unknown=tuple(key for key in tree if key not in _KEYS),
+        bases=tree.texts("base_environment"),
+        image=tree.text("image"),
+        workdir=tree.text("workdir"),
+        entrypoint=tree.flag("entrypoint") if "entrypoint" in values else None,
+        writable=tree.flag("writable") if "writable" in values else None,
+        mounts=tree.texts("mounts"),
+        devices=tree.texts("devices"),
+        env=tree.table("env"),
+        annotations=tuple(_flatten(tree.object("annotations"))),
+        unknown=tuple(key for key in values if key not in _KEYS),
     )
 
 
-def _faults(tree: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the keys whose values have the wrong type."""
-    for key, kind in (("image", str), ("workdir", str), ("entrypoint", bool), ("writable", bool)):
-        if key in tree and not isinstance(tree[key], kind):
-            yield f"{key} is not {_KINDS[kind]}"
-    for key in ("base_environment", "mounts", "devices"):
-        value = tree.get(key, [])
-        if key == "base_environment" and isinstance(value, str):
-            continue
-        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-            yield f"{key} is not a list of strings"
-    for key in ("env", "annotations"):
-        if not isinstance(tree.get(key, {}), dict):
-            yield f"{key} is not a table"
-    env = tree.get("env")
-    for name, value in env.items() if isinstance(env, dict) else ():
-        if not isinstance(value, str):
-            yield f"env.{name} is not a string"
-
-
-def _flatten(table: object) -> tuple[list[tuple[str, str]], list[str]]:
-    """Return nested tables as pairs of full name and value, and what is wrong with them."""
-    found: list[tuple[str, str]] = []
-    faults: list[str] = []
-    waiting: list[tuple[str, object, int]] = [("", table if isinstance(table, dict) else {}, 0)]
-    while waiting:
-        name, value, depth = waiting.pop()
-        if depth > _DEEPEST:
-            return [], [f"the annotation {name[:80]} is nested too deeply"]
+def _flatten(table: JsonObject, above: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
+    """Yield nested tables as pairs of full name and value."""
+    if depth > _DEEPEST:
+        raise BadInputError(f"{table.where}: the annotation {above[:80]} is nested too deeply", "")
+    for key, value in table.values.items():
+        name = f"{above}.{key}" if above else key
         if isinstance(value, dict):
-            parts = [(f"{name}.{key}" if name else key, one, depth + 1) for key, one in value.items()]
-            waiting += reversed(parts)
-        elif isinstance(value, bool):
-            found.append((name, str(value).lower()))
-        elif isinstance(value, str):
-            found.append((name, value))
+            yield from _flatten(JsonObject(value, table.where), name, depth + 1)
         else:
-            faults.append(f"the annotation {name} is not a string")
-    return found, faults
+            yield name, str(value).lower() if isinstance(value, bool) else table.text(key)
 
 
 def read_edf(text: str, path: Path, search: EdfPath) -> EnvironmentFile:
@@ -206,12 +171,12 @@ class _Reader:
             raise BadInputError(f"base_environment has more than {LEVELS} levels", "")
         below = EnvironmentFile()
         for name in top.bases:
-            found, note = self.search.find(literal_text(name), path)
+            file, note = self.search.find(literal_text(name), path)
             self.count += 1
             if self.count > _MOST_FILES:
                 raise BadInputError(f"base_environment leads to more than {_MOST_FILES} files", "")
-            base = self.merged(parse_edf(read_recipe(found), str(found)), found, (*above, path))
-            below = merge(below, replace(base, notes=(*base.notes, *([note] if note else []))))
+            base = self.merged(parse_edf(read_recipe(file), str(file)), file, (*above, path))
+            below = merge(below, replace(base, notes=(*base.notes, note) if note else base.notes))
         return merge(below, top)
 
 

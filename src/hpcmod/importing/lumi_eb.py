@@ -52,20 +52,19 @@ _LUA_CALLS = re.compile(
 
 _PIP_ONLY = re.compile(r"^\s*(?:pip\S*|python\S* -m pip)\s+install\b[^;&|]*$")
 _PIP = re.compile(r"\bpip\S*\s+install\b")
-_CARRIED = (
-    *("docurls", "docpaths", "usage", "examples", "citing", "site_contacts", "upstream_contacts", "whatis"),
-    *("modextrapaths", "modaliases", "modloadmsg", "modunloadmsg", "modtclfooter", "software_license_urls"),
+_CARRIED = re.compile(
+    "docurls|docpaths|usage|examples|citing|site_contacts|upstream_contacts|whatis"
+    "|modextrapaths|modaliases|modloadmsg|modunloadmsg|modtclfooter|software_license_urls"
 )
 """Parameters that ContainerModule takes as they are."""
 
-_OF_COPYING = ("easyblock", "toolchain", "skipsteps", "files_to_copy", "start_dir", "unpack_sources")
-"""Parameters that say how MakeCp copies the image."""
-
-_READ = (
-    *("name", "version", "versionsuffix", "homepage", "description", "sources", "source_urls", "checksums"),
-    *("download_instructions", "moduleclass", "modextravars", "modluafooter", "postinstallcmds"),
-    *("sanity_check_commands", "sanity_check_paths"),
+_READ = re.compile(
+    "name|version|versionsuffix|homepage|description|sources|source_urls|checksums|download_instructions|moduleclass"
+    "|modextravars|modluafooter|postinstallcmds|sanity_check_commands|sanity_check_paths"
+    "|easyblock|toolchain|skipsteps|files_to_copy|start_dir|unpack_sources"
 )
+"""Parameters that are read here, and those that say how MakeCp copies the image."""
+
 _CURES = {
     "dependencies": "if a module of the site is needed, add it",
     "builddependencies": "nothing is built",
@@ -111,16 +110,13 @@ def convert_easyconfig(text: str, path: Path) -> ImportedEasyconfig:
             "",
         )
     said = Findings()
-    description, of_description = full_description(_text(values, "description"))
-    homepage, of_homepage = secure_homepage(_text(values, "homepage"))
-    said.left_out += [*of_description, *of_homepage]
     easyconfig = EasyconfigText(
         name=_needed(read, values, "name"),
         version=_needed(read, values, "version"),
         versionsuffix=_needed(read, values, "versionsuffix") if "versionsuffix" in text else "",
         image=sif,
-        description=description,
-        homepage=homepage,
+        description=full_description(_text(values, "description"), said),
+        homepage=secure_homepage(_text(values, "homepage"), said),
         source_urls=tuple(_strings(values.get("source_urls"))),
         download_instructions=_text(values, "download_instructions")
         or f"Copy {sif} to a source path, or to one of the site's image directories",
@@ -132,7 +128,9 @@ def convert_easyconfig(text: str, path: Path) -> ImportedEasyconfig:
     if scripts.replaced:
         said.changed.append(f"hpcmod's own scripts replace those of the recipe: {', '.join(scripts.replaced)}")
     variables, environment, binds = _variables(read.known, footer, said)
-    parameters = [(name, _templated(read.known[name])) for name in _CARRIED if _is_plain(read.known.get(name))]
+    parameters = [
+        (name, _templated(value)) for name, value in read.known.items() if _CARRIED.fullmatch(name) and _is_plain(value)
+    ]
     parameters += [("modextravars", variables)] if variables else []
     parameters += _code(footer, said)
     parameters += _checks(read.known, scripts, said)
@@ -142,13 +140,7 @@ def convert_easyconfig(text: str, path: Path) -> ImportedEasyconfig:
     if path.name != easyconfig.file_name:
         said.notes.append(f"the file is called {path.name}, but makes {easyconfig.module}: correct its versionsuffix")
     easyconfig = replace(easyconfig, environment=environment, bind_paths=binds, parameters=tuple(parameters))
-    return ImportedEasyconfig(
-        str(path),
-        easyconfig,
-        tuple(said.left_out),
-        tuple(said.notes),
-        tuple(said.changed),
-    )
+    return said.outcome(path, easyconfig)
 
 
 def _module_class(name: str, said: Findings) -> str:
@@ -171,19 +163,21 @@ def _needed(read: StaticValues, values: Mapping[str, Any], name: str) -> str:
 def _find_sif(read: StaticValues, values: Mapping[str, Any]) -> str:
     if "sources" in read.unknown:
         raise BadInputError(f"its sources cannot be determined without running it: {read.unknown['sources']}", "")
-    sources = values.get("sources")
-    names = [
-        name
-        for one in (sources if isinstance(sources, list) else ())
-        if isinstance(name := one.get("filename") if isinstance(one, dict) else one, str)
-    ]
-    found = [name for name in names if name.endswith(".sif")]
-    if len(found) != 1:
+    names = _source_names(values)
+    images = [name for name in names if name.endswith(".sif")]
+    if len(images) != 1:
         shown = ", ".join(names)[:120] or "nothing"
         raise BadInputError(f"its sources must be a single SIF, found: {shown}", "")
-    if "/" in found[0] or "%(" in found[0]:
-        raise BadInputError(f"its source {found[0][:80]!r} is not a file name", "")
-    return found[0]
+    if "/" in images[0] or "%(" in images[0]:
+        raise BadInputError(f"its source {images[0][:80]!r} is not a file name", "")
+    return images[0]
+
+
+def _source_names(values: Mapping[str, Any]) -> list[str]:
+    """Return the file names of the sources, each of which may be a table."""
+    sources = values.get("sources")
+    listed = sources if isinstance(sources, list) else []
+    return _strings([source.get("filename") if isinstance(source, dict) else source for source in listed])
 
 
 def _checksum(values: Mapping[str, Any]) -> str:
@@ -196,8 +190,7 @@ def _commands(read: StaticValues, scripts: ShellCommands, said: Findings) -> tup
     """Return the commands that the recipe wraps; None, the default ones, if they cannot be determined."""
     if "postinstallcmds" in read.unknown:
         return None
-    commands, lost = choose_commands(scripts.wrapped)
-    said.left_out += lost
+    commands = choose_commands(scripts.wrapped, said)
     if commands:
         said.changed.append("the commands on PATH are hpcmod's wrappers, and work in the container too")
     return commands
@@ -292,15 +285,13 @@ def _lost_scripts(scripts: ShellCommands) -> Iterator[str]:
 
 
 def _left_out(read: StaticValues, values: Mapping[str, Any]) -> Iterator[str]:
-    sources = values.get("sources")
-    for one in sources if isinstance(sources, list) else ():
-        name = one.get("filename") if isinstance(one, dict) else one
-        if isinstance(name, str) and not name.endswith(".sif"):
+    for name in _source_names(values):
+        if not name.endswith(".sif"):
             yield f"hpcmod installs the image alone, so keep other sources in a directory for documents: {name}"
     for name, value in values.items():
-        if name in _CARRIED and value and not _is_plain(value):
+        if _CARRIED.fullmatch(name) and value and not _is_plain(value):
             yield f"{name}, whose value is not plain: {shown_text(repr(value))}"
-        elif name not in (*_CARRIED, *_READ, *_OF_COPYING) and not name.startswith("_") and value:
+        elif not (_CARRIED.fullmatch(name) or _READ.fullmatch(name) or name.startswith("_")) and value:
             cure = f" ({_CURES[name]})" if name in _CURES else ""
             yield f"{name}: {shown_text(repr(value))}{cure}"
     for name, reason in read.unknown.items():

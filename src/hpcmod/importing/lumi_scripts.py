@@ -73,40 +73,37 @@ def _written(command: str, found: ShellCommands) -> bool:
     if match is None:
         return False
     path = match["path"] or match["late"]
+    _sort_script(command, path, found, is_wrapper=_is_wrapper(command, path.rpartition("/")[2]))
+    return True
+
+
+def _linked(command: str, found: ShellCommands) -> bool:
+    """Sort a command that links a name to a script; return whether it is one."""
+    match = _LINKS.match(command) or _LINKS_IN.match(command)
+    if match is None:
+        return False
+    directory = match.groupdict().get("directory")
+    path = f"{directory}/{match['path']}" if directory else match["path"]
+    _sort_script(command, path, found, is_wrapper=match["to"].rpartition("/")[2] in found.wrapped)
+    return True
+
+
+def _sort_script(command: str, path: str, found: ShellCommands, *, is_wrapper: bool) -> None:
+    """Sort a command that makes a script."""
     name = path.rpartition("/")[2]
     if name in OUR_SCRIPTS:
         found.replaced.append(path)
-    elif path.startswith("bin/") and _is_wrapper(command, name):
+    elif is_wrapper and path.startswith("bin/"):
         found.wrapped.append(name)
     else:
         found.extra.append(path)
         found.kept.append(command)
-    return True
 
 
 def _is_wrapper(script: str, name: str) -> bool:
     """Return whether a script runs the command of its own name in the image."""
     ran = re.search(rf"exec\s+\S+\s+(?:\S*basename|\S+/)?{re.escape(name)}\b", script)
     return _RUNS_IN_IMAGE.search(script) is not None and ("basename" in script or ran is not None)
-
-
-def _linked(command: str, found: ShellCommands) -> bool:
-    """Sort a command that links a name to a script; return whether it is one."""
-    match = _LINKS.match(command)
-    inside = _LINKS_IN.match(command)
-    if match is None and inside is None:
-        return False
-    to = (match or inside)["to"].rpartition("/")[2]  # type: ignore[index]
-    path = match["path"] if match else f"{inside['directory']}/{inside['path']}"  # type: ignore[index]
-    name = path.rpartition("/")[2]
-    if name in OUR_SCRIPTS:
-        found.replaced.append(path)
-    elif to in found.wrapped and path.startswith("bin/"):
-        found.wrapped.append(name)
-    else:
-        found.extra.append(path)
-        found.kept.append(command)
-    return True
 
 
 def _packages(command: str) -> Iterator[str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +21,10 @@ from hpcmod.importing.outcome import (
     ImportedEasyconfig,
     Outcome,
     convert_files,
-    describe_registry_image,
+    of_registry,
     settle_names,
 )
-from hpcmod.modules.text.easyconfig import ParameterValue
+from hpcmod.modules.text.easyconfig import EasyconfigText, ParameterValue
 from hpcmod.modules.values.spec import why_no_variable
 
 _STRING = r""""((?:[^"\\\n]|\\.)*)"|'((?:[^'\\\n]|\\.)*)'"""
@@ -81,26 +80,14 @@ def convert_module(text: str, path: Path) -> ImportedEasyconfig:
     start = _start(code, texts, said)
     starts_program = not start or _STARTS_PROGRAM.search(code)
     commands = {name: (*start, name) if starts_program else start for name in listed}
-    easyconfig, left_out = describe_registry_image(
-        name,
-        version,
-        reference,
-        description=whatis.get("description", ""),
-        url=whatis.get("url", ""),
-        commands=commands if programs else None,
+    easyconfig = EasyconfigText(
+        name, version, "", whatis.get("description", ""), homepage=whatis.get("url", ""), **_settings(code, said)
     )
-    easyconfig = replace(easyconfig, **_settings(code, said))
-    notes = said.notes
+    easyconfig = of_registry(easyconfig, reference, commands if programs else None, said)
+    _report(code, said, has_programs=bool(listed))
     if whatis.get("version", version) != version:
-        notes.append(f"it calls itself version {whatis['version']}")
-    return ImportedEasyconfig(
-        str(path),
-        easyconfig,
-        (*left_out, *said.left_out, *_left_out(code, has_programs=bool(listed))),
-        tuple(notes),
-        (*said.changed, *_changed(code, has_programs=bool(listed))),
-        namespace=tuple(path.absolute().parts[-3:-2]),
-    )
+        said.notes.append(f"it calls itself version {whatis['version']}")
+    return said.outcome(path, easyconfig, namespace=path.absolute().parts[-3:-2])
 
 
 def _find_image(texts: dict[str, str], path: Path) -> ImageReference:
@@ -168,23 +155,22 @@ def _settings(code: str, said: Findings) -> dict[str, Any]:
     return {"environment": tuple(container), "bind_paths": tuple(binds), "parameters": tuple(parameters)}
 
 
-def _changed(code: str, *, has_programs: bool) -> Iterator[str]:
+def _report(code: str, said: Findings, *, has_programs: bool) -> None:
     if has_programs:
-        yield "commands are programs on PATH, not shell functions: scripts and job launchers find them"
+        said.changed.append("commands are programs on PATH, not shell functions: scripts and job launchers find them")
+    else:
+        said.left_out.append("its commands: list of programs not found")
     loads = [line.strip() for line in _LOADS.findall(code)]
     if loads:
-        yield f"no other module is loaded; singularity or apptainer must be on PATH: {'; '.join(loads)}"
+        needs = "no other module is loaded; singularity or apptainer must be on PATH"
+        said.changed.append(f"{needs}: {'; '.join(loads)}")
     if _MESSAGES.search(code) or "NGC_IMAGE_DIR" in code:
-        yield "the image is fetched when the module is installed, not at first use: NGC_IMAGE_DIR is not read"
-
-
-def _left_out(code: str, *, has_programs: bool) -> Iterator[str]:
-    if not has_programs:
-        yield "its commands: list of programs not found"
+        when = "the image is fetched when the module is installed, not at first use"
+        said.changed.append(f"{when}: NGC_IMAGE_DIR is not read")
     rest = (line.strip() for line in _PROGRAMS.sub("", code).splitlines())
     unknown = [line for line in rest if line and not _OF_THE_PATTERN.fullmatch(line)]
     if unknown:
-        yield f"{len(unknown)} other lines of Lua: {'; '.join(unknown)}"
+        said.left_out.append(f"{len(unknown)} other lines of Lua: {'; '.join(unknown)}")
 
 
 def _string(double: str | None, single: str | None) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Union
 
-from hpcmod.core.errors import HpcmodError
+from hpcmod.core.errors import HpcmodError, explain_os_error
 from hpcmod.core.values.reference import ImageReference
 from hpcmod.modules.easyconfigs.files import find_recipes, read_recipe
 from hpcmod.modules.text.easyconfig import EasyconfigText
@@ -65,11 +65,18 @@ Outcome = Union[ImportedEasyconfig, Refused]
 
 @dataclass
 class Findings:
-    """What is not the same in the easyconfig, one clause each."""
+    """What is not the same in the easyconfig, one clause each; fields as in ImportedEasyconfig."""
 
     left_out: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+    def outcome(
+        self, origin: object, easyconfig: EasyconfigText, namespace: tuple[str, ...] = ()
+    ) -> ImportedEasyconfig:
+        """Return an easyconfig with these findings."""
+        clauses = (tuple(self.left_out), tuple(self.notes), tuple(self.changed))
+        return ImportedEasyconfig(str(origin), easyconfig, *clauses, namespace)
 
 
 def settle_names(outcomes: Sequence[Outcome], *, full_names: bool = False) -> tuple[Outcome, ...]:
@@ -104,33 +111,35 @@ def _note_namesakes(one: Outcome, spaces: Mapping[str, Mapping[tuple[str, ...], 
     return replace(one, notes=(*one.notes, said))
 
 
-def choose_commands(names: Iterable[str]) -> tuple[tuple[str, ...], list[str]]:
-    """Return the commands that can be wrapped, each once, and a description of the others."""
-    wanted = tuple(dict.fromkeys(names))
-    hiding = [name for name in wanted if name in HOST_COMMANDS]
-    odd = [name for name in wanted if not COMMAND_NAME.fullmatch(name)]
-    said = [
-        f"the command {name}, which would hide the host's command: run it by `singularity exec $SIF {name}`"
-        for name in hiding
-    ]
-    said += [f"the command {name!r}, which is not a valid file name" for name in odd]
-    return tuple(name for name in wanted if name not in (*hiding, *odd)), said
+def choose_commands(names: Iterable[str], said: Findings) -> tuple[str, ...]:
+    """Return the commands that can be wrapped, each once; report the others."""
+    chosen = []
+    for name in dict.fromkeys(names):
+        if name in HOST_COMMANDS:
+            cure = f"run it by `singularity exec $SIF {name}`"
+            said.left_out.append(f"the command {name}, which would hide the host's command: {cure}")
+        elif not COMMAND_NAME.fullmatch(name):
+            said.left_out.append(f"the command {name!r}, which is not a valid file name")
+        else:
+            chosen.append(name)
+    return tuple(chosen)
 
 
-def full_description(text: str) -> tuple[str, list[str]]:
-    """Return a description, and a note if it is so long that it has to be cut."""
+def full_description(text: str, said: Findings) -> str:
+    """Return a description; report that it is cut if it is as long as a book."""
     stripped = text.strip()
     if len(stripped) <= _LONGEST:
-        return stripped, []
-    return f"{stripped[:_LONGEST].rpartition(' ')[0] or stripped[:_LONGEST]} ...", [
-        f"the description after {_LONGEST} characters: it stays in the recipe"
-    ]
+        return stripped
+    said.left_out.append(f"the description after {_LONGEST} characters: it stays in the recipe")
+    return f"{stripped[:_LONGEST].rpartition(' ')[0] or stripped[:_LONGEST]} ..."
 
 
-def secure_homepage(url: str) -> tuple[str, list[str]]:
-    """Return an address that a module may show, and a note if it is not usable."""
-    usable = url.startswith(("https://", "http://")) and url.isprintable() and " " not in url
-    return (url, []) if usable else ("", [f"the address {url!r}, which is not a web address"] if url else [])
+def secure_homepage(url: str, said: Findings) -> str:
+    """Return an address that a module may show; empty, with a report, if it is not usable."""
+    if url.startswith(("https://", "http://")) and url.isprintable() and " " not in url:
+        return url
+    said.left_out += [f"the address {url!r}, which is not a web address"] if url else []
+    return ""
 
 
 def convert_files(
@@ -146,43 +155,32 @@ def convert_files(
     return outcomes
 
 
-def describe_registry_image(
-    name: str,
-    version: str,
+def of_registry(
+    easyconfig: EasyconfigText,
     reference: ImageReference,
-    *,
-    description: str,
-    url: str,
     commands: Mapping[str, tuple[str, ...]] | None,
-) -> tuple[EasyconfigText, list[str]]:
-    """Return the easyconfig of an image in a registry, and notes on what cannot be converted.
+    said: Findings,
+) -> EasyconfigText:
+    """Complete the easyconfig of an image in a registry; report what of it cannot be converted.
 
     Parameters
     ----------
+    easyconfig
+        With description and address as they are in the recipe.
     commands
         Commands to wrap, each with the program that it runs and its arguments; None: the default ones of the image.
-
-    Raises
-    ------
-    BadInputError
-        If name or version is not valid in a module name.
     """
-    line, of_description = full_description(description)
-    homepage, of_homepage = secure_homepage(url)
-    wrapped, of_commands = choose_commands(commands or ())
-    easyconfig = EasyconfigText(
-        name=name,
-        version=version,
+    wrapped = choose_commands(commands or (), said)
+    description = full_description(easyconfig.description, said)
+    return replace(
+        easyconfig,
         image=reference.text,
-        description=line or f"{name} {version}, from {reference.registry}",
-        homepage=homepage,
+        description=description or f"{easyconfig.name} {easyconfig.version}, from {reference.registry}",
+        homepage=secure_homepage(easyconfig.homepage, said),
         wrapped_commands=None if commands is None else wrapped,
-        command_words=tuple((name, commands[name]) for name in wrapped if commands[name] != (name,))
-        if commands
-        else (),
+        command_words=tuple((name, words) for name in wrapped if (words := (commands or {})[name]) != (name,)),
         moduleclass="tools",
     )
-    return easyconfig, [*of_commands, *of_description, *of_homepage]
 
 
 def with_registry(image: str) -> str:
@@ -192,9 +190,10 @@ def with_registry(image: str) -> str:
     return image if named else f"docker.io/{image if slash else f'library/{image}'}"
 
 
-def refused(origin: object, err: HpcmodError) -> Refused:
+def refused(origin: object, err: HpcmodError | OSError) -> Refused:
     """Return the refusal for an error."""
-    return Refused(str(origin), err.message.removeprefix(f"{origin}: ")[:_LONGEST_REASON])
+    error = explain_os_error(err) if isinstance(err, OSError) else err
+    return Refused(str(origin), error.message.removeprefix(f"{origin}: ")[:_LONGEST_REASON])
 
 
 def shown_text(text: str) -> str:

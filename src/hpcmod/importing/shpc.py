@@ -20,7 +20,7 @@ from hpcmod.importing.outcome import (
     Outcome,
     Refused,
     convert_files,
-    describe_registry_image,
+    of_registry,
     refused,
     settle_names,
     shell_text,
@@ -29,6 +29,7 @@ from hpcmod.importing.outcome import (
 )
 from hpcmod.importing.values.container_yaml import Alias, ContainerYaml, override_recipe, parse_container_yaml
 from hpcmod.modules.easyconfigs.files import read_recipe
+from hpcmod.modules.text.easyconfig import EasyconfigText
 from hpcmod.modules.values.spec import is_program, why_no_variable
 
 _SHELL = re.compile(r"[$`&|;<>(){}*?~\\\n]|^\s*(?:\.|source)\s|^\w+=")
@@ -93,31 +94,21 @@ def _convert_tag(recipe: ContainerYaml, tag: str, digest: str, path: Path) -> Im
         f"`inspect` with $SIF: {standard}"
     )
     said.changed.append("$SINGULARITY_CONTAINER is not set by the module: write $SIF")
-    easyconfig, left_out = describe_registry_image(
+    easyconfig = EasyconfigText(
         name,
         f"{tag}-{digest[7:15]}" if tag == "latest" else tag,
-        reference,
-        description=recipe.description,
-        url=recipe.url,
-        commands=commands,
-    )
-    easyconfig = replace(
-        easyconfig,
+        "",
+        recipe.description,
+        homepage=recipe.url,
         environment=tuple(pair for pair in recipe.environment if not why_no_variable(*pair)),
         parameters=(("upstream_contacts", [recipe.maintainer]),) if recipe.maintainer else (),
     )
     _report(recipe, said)
+    easyconfig = of_registry(easyconfig, reference, commands, said)
     other = _OTHER_MACHINE.search(tag)
     if other:
         said.notes.append(f"the tag names another architecture, {other[1]}")
-    return ImportedEasyconfig(
-        f"{path}: {tag}",
-        easyconfig,
-        (*said.left_out, *left_out),
-        tuple(said.notes),
-        tuple(said.changed),
-        namespace=(reference.registry, *parts[:-1]),
-    )
+    return said.outcome(f"{path}: {tag}", easyconfig, namespace=(reference.registry, *parts[:-1]))
 
 
 def _overridden(recipe: ContainerYaml, tag: str, path: Path, said: Findings) -> ContainerYaml:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
-from hpcmod.core.errors import BadInputError, HpcmodError, explain_os_error
+from hpcmod.core.errors import BadInputError, HpcmodError
 from hpcmod.core.values.facts import ImageFacts
 from hpcmod.images import file_sha256, read_facts
 from hpcmod.importing.formats import ImportFormat, Watch
 from hpcmod.importing.outcome import (
+    Findings,
     ImportedEasyconfig,
     Outcome,
     full_description,
@@ -45,31 +45,26 @@ def import_sif(paths: Iterable[Path], watch: Watch) -> Iterator[Outcome]:
     -----
     Each is hashed when it is requested: finished ones are kept if the user interrupts a run over many large ones.
     """
-    found = [path for named in paths for path in find_recipes(named, ".sif")]
-    for one in settle_names([_outcome(path, partial(_describe, path)) for path in found]):
-        if isinstance(one, ImportedEasyconfig):
-            yield _outcome(Path(one.origin), partial(_with_checksum, one, watch))
-        else:
-            yield one
+    found = [_describe(path) for named in paths for path in find_recipes(named, ".sif")]
+    for outcome in settle_names(found):
+        yield _with_checksum(outcome, watch) if isinstance(outcome, ImportedEasyconfig) else outcome
 
 
-def _outcome(path: Path, make: Callable[[], ImportedEasyconfig]) -> Outcome:
+def _describe(path: Path) -> Outcome:
     try:
-        return make()
-    except OSError as err:
-        return refused(path, explain_os_error(err))
-    except HpcmodError as err:
+        return describe_sif(read_facts(path), path)
+    except (HpcmodError, OSError) as err:
         return refused(path, err)
 
 
-def _describe(path: Path) -> ImportedEasyconfig:
-    return describe_sif(read_facts(path), path)
-
-
-def _with_checksum(one: ImportedEasyconfig, watch: Watch) -> ImportedEasyconfig:
-    with watch(f"hashing {Path(one.origin).name}") as progress:
-        checksum = file_sha256(Path(one.origin), progress)
-    return replace(one, easyconfig=replace(one.easyconfig, checksum=checksum))
+def _with_checksum(described: ImportedEasyconfig, watch: Watch) -> Outcome:
+    path = Path(described.origin)
+    try:
+        with watch(f"hashing {path.name}") as progress:
+            checksum = file_sha256(path, progress)
+    except (HpcmodError, OSError) as err:
+        return refused(path, err)
+    return replace(described, easyconfig=replace(described.easyconfig, checksum=checksum))
 
 
 def describe_sif(facts: ImageFacts, path: Path) -> ImportedEasyconfig:
@@ -82,34 +77,27 @@ def describe_sif(facts: ImageFacts, path: Path) -> ImportedEasyconfig:
     """
     if ":" in str(path.absolute().parent):
         raise BadInputError(f"{path}: the runtime takes a colon for the end of a path: rename the directory", "")
-    name, version, suffix, said = _name_and_version(path, facts)
+    said = Findings()
+    name, version, suffix = _name_and_version(path, facts, said)
     if ":" in path.name:
-        said = [*said, "its name contains a colon, which ends a path for the runtime: the module has its own copy"]
+        said.notes.append("its name contains a colon, which ends a path for the runtime: the module has its own copy")
     labels = dict(facts.labels)
-    described, of_description = full_description(
-        labels.get(f"{_OCI}description", "") or _contents(name, version, facts)
+    described = labels.get(f"{_OCI}description", "") or _contents(name, version, facts)
+    easyconfig = EasyconfigText(
+        name=name,
+        version=version,
+        versionsuffix=suffix,
+        image=str(path.absolute()),
+        description=full_description(described, said),
+        homepage=secure_homepage(labels.get(f"{_OCI}url", "") or labels.get(f"{_OCI}source", ""), said),
+        parameters=(("install_mode", "copy"),) if ":" in path.name else (),
+        moduleclass="ai" if any(package.name.lower() in _TOLD for package in facts.packages) else "tools",
     )
-    homepage, of_homepage = secure_homepage(labels.get(f"{_OCI}url", "") or labels.get(f"{_OCI}source", ""))
-    return ImportedEasyconfig(
-        str(path),
-        EasyconfigText(
-            name=name,
-            version=version,
-            versionsuffix=suffix,
-            image=str(path.absolute()),
-            description=described,
-            homepage=homepage,
-            parameters=(("install_mode", "copy"),) if ":" in path.name else (),
-            moduleclass="ai" if any(one.name.lower() in _TOLD for one in facts.packages) else "tools",
-        ),
-        (*of_description, *of_homepage),
-        tuple(said),
-        namespace=(path.absolute().parent.name,),
-    )
+    return said.outcome(path, easyconfig, namespace=(path.absolute().parent.name,))
 
 
-def _name_and_version(path: Path, facts: ImageFacts) -> tuple[str, str, str, list[str]]:
-    """Return name, version and version suffix, and notes where they do not come from the file's name.
+def _name_and_version(path: Path, facts: ImageFacts, said: Findings) -> tuple[str, str, str]:
+    """Return name, version and version suffix; note where they do not come from the file's name.
 
     Notes
     -----
@@ -118,18 +106,20 @@ def _name_and_version(path: Path, facts: ImageFacts) -> tuple[str, str, str, lis
     stem = path.name.removesuffix(".sif")
     twice = _TOOL_TWICE.fullmatch(stem)
     if twice:
-        return twice["name"], twice["version"], f"-{twice['between']}", []
+        return twice["name"], twice["version"], f"-{twice['between']}"
     split = split_name(stem)
     if split:
-        return (*split, "", [])
+        return (*split, "")
     if not _NAME.fullmatch(stem):
         raise BadInputError(f"{path}: {stem[:80]!r} is not valid as a module name: rename it to NAME_VERSION.sif", "")
     package = _version_of(_PACKAGES.get(stem.lower(), stem.lower()), facts)
     if package:
-        return stem, package, "", [f"the version is that of its package {package}"]
+        said.notes.append(f"the version is that of its package {package}")
+        return stem, package, ""
     label = dict(facts.labels).get(f"{_OCI}version", "")
     if _NAME.fullmatch(label):
-        return stem, label, "", [f"the version comes from a label, perhaps inherited from the base image: {label}"]
+        said.notes.append(f"the version comes from a label, perhaps inherited from the base image: {label}")
+        return stem, label, ""
     raise BadInputError(f"{path}: neither its name nor its content gives a version: rename it to NAME_VERSION.sif", "")
 
 

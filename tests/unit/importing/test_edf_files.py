@@ -35,15 +35,21 @@ def test_annotations_have_full_names_however_they_are_nested(text: str) -> None:
     assert sorted(found) == [("com.hooks.ssh.enabled", "true"), ("com.hooks.ssh.port", "1")]
 
 
-def test_all_errors_are_reported_together() -> None:
-    text = 'image = 1\nwritable = "no"\nmounts = "/a"\ndevices = [1]\nenv = {A = 1}\nannotations = {a = 1}\n'
+@pytest.mark.parametrize(
+    ("text", "clause"),
+    [
+        ("image = 1", "x.toml: image: expected a string, found 1"),
+        ('writable = "no"', "writable: expected true or false"),
+        ('mounts = "/a"', "mounts: expected a list"),
+        ("devices = [1]", "devices: expected a string"),
+        ("env = {A = 1}", "env: expected a string"),
+        ("annotations = {a = {b = 1}}", "annotations: b: expected a string"),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_named(text: str, clause: str) -> None:
     with pytest.raises(BadInputError) as caught:
         parse_edf(text, "x.toml")
-    for clause in (
-        *("image is not a string", "writable is not true or false", "mounts is not a list of strings"),
-        *("devices is not a list of strings", "env.A is not a string", "the annotation a is not a string"),
-    ):
-        assert clause in caught.value.message
+    assert clause in caught.value.message
 
 
 @pytest.mark.parametrize("text", ["image = [", "env = 1", "annotations = []", "annotations." + "a." * 30 + "b = 'x'"])

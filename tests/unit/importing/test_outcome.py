@@ -6,6 +6,7 @@ import subprocess
 import pytest
 
 from hpcmod.importing.outcome import (
+    Findings,
     ImportedEasyconfig,
     Refused,
     choose_commands,
@@ -55,23 +56,24 @@ def test_refusals_stay_as_they_are() -> None:
 
 
 def test_commands_come_once_and_none_hides_the_hosts() -> None:
-    chosen, said = choose_commands(["a", "b", "a", "module", "x/y", "-n", ""])
-    assert chosen == ("a", "b")
-    assert len(said) == 4
+    said = Findings()
+    assert choose_commands(["a", "b", "a", "module", "x/y", "-n", ""], said) == ("a", "b")
+    assert len(said.left_out) == 4
     assert {"bash", "env", "sh", "module", "singularity"} <= HOST_COMMANDS
 
 
 def test_a_description_is_kept_as_it_is_unless_it_is_a_book() -> None:
-    assert full_description(" a\n b ") == ("a\n b", [])
-    text, said = full_description("word " * 10_000)
-    assert text.endswith("word ...")
-    assert said == ["the description after 20000 characters: it stays in the recipe"]
+    said = Findings()
+    assert full_description(" a\n b ", said) == "a\n b" and not said.left_out
+    assert full_description("word " * 10_000, said).endswith("word ...")
+    assert said.left_out == ["the description after 20000 characters: it stays in the recipe"]
 
 
 @pytest.mark.parametrize("url", ["javascript:alert(1)", "https://a b", "https://a\nb", "x"])
 def test_only_addresses_are_homepages(url: str) -> None:
-    assert secure_homepage(url)[0] == ""
-    assert secure_homepage(url)[1]
+    said = Findings()
+    assert secure_homepage(url, said) == "" and len(said.left_out) == 1
+    assert secure_homepage("https://example.org/a", said) == "https://example.org/a" and len(said.left_out) == 1
 
 
 def test_very_long_text_is_cut() -> None:

@@ -9,23 +9,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import shorten
-from typing import NoReturn
 
 import click
 
 from hpcmod.core.cli.groups import CommandGroup
-from hpcmod.core.cli.output import json_option, print_json, print_message, print_text, tell
-from hpcmod.core.errors import BadInputError, LackingError, NotFoundError
+from hpcmod.core.cli.output import json_option, print_json, print_message, print_text
+from hpcmod.core.errors import BadInputError, NotFoundError
 from hpcmod.core.progress import ProgressLine
-from hpcmod.importing.formats import (
-    BUILT_IN,
-    ImportFormat,
-    ImportOption,
-    ListedFormat,
-    find_format,
-    guess_format,
-    list_formats,
-)
+from hpcmod.importing.formats import FORMATS, ImportFormat, ImportOption, load_format
 from hpcmod.importing.outcome import Outcome
 from hpcmod.importing.writing import CONVERTED, EXISTS, REFUSED, UNCHANGED, ImportRow, write_easyconfigs
 
@@ -41,34 +32,20 @@ _WIDEST = 140  # characters of a line
 
 
 class _Formats(CommandGroup):
-    """A subcommand for each format, of hpcmod and of other distributions, which is imported when it is called."""
+    """A subcommand for each format, which is imported when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return all formats that can be loaded; for each other one print a warning."""
-        names = []
-        for listed in list_formats():
-            try:
-                listed.load()
-            except LackingError as err:
-                tell(f"{err.message}. {err.cure}")
-            else:
-                names.append(listed.name)
-        return names
+        """Return the names of all formats."""
+        return list(FORMATS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        listed = find_format(cmd_name)
-        if listed is None:
-            return None
-        try:
-            return _make_command(listed, listed.load())
-        except LackingError as err:
-            return _make_failing_command(cmd_name, err)
+        return _make_command(cmd_name, load_format(cmd_name)) if cmd_name in FORMATS else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Choose the format by the file's name if a file is given instead of a format."""
-        if find_format(args[0]) is None and not ctx.resilient_parsing:
+        if args[0] not in FORMATS and not ctx.resilient_parsing:
             args = [_format_of(args[0]), *args]
         return super().resolve_command(ctx, args)
 
@@ -79,11 +56,11 @@ def _format_of(given: str) -> str:
     Raises
     ------
     BadInputError
-        If none of hpcmod's formats has such files.
+        If no format has such files.
     """
-    guessed = guess_format(Path(given))
+    guessed = next((name for name, suffix in FORMATS.items() if given.endswith(suffix)), "")
     if not guessed:
-        known = ", ".join(f"{name} ({suffix})" for name, suffix in BUILT_IN.items())
+        known = ", ".join(f"{name} ({suffix})" for name, suffix in FORMATS.items())
         raise BadInputError(
             f"{given}: neither a format nor a file that hpcmod import reads: {known}",
             "Directories and other file names need the format: hpcmod import FORMAT PATH. "
@@ -109,7 +86,7 @@ class ImportResult:
 def importing() -> None:
     """Make easyconfigs from recipes of other tools, or a SIF.
 
-    Without a format, the file's name decides. The recipes are read, never run. Other Python packages can add formats.
+    Without a format, the file's name decides. The recipes are read, never run.
     More than 20 recipes: equal remarks are grouped. Each easyconfig has its own at the top, and --json has all.
     Exit code 1: a recipe was refused, or a different easyconfig already exists.
 
@@ -123,20 +100,10 @@ def importing() -> None:
     """
 
 
-def _make_failing_command(name: str, err: LackingError) -> click.Command:
-    """Return the subcommand of a format that cannot be loaded: it raises the error, whatever its arguments."""
-
-    def fail() -> NoReturn:
-        raise err
-
-    settings = {"ignore_unknown_options": True, "allow_extra_args": True}
-    return click.Command(name, callback=fail, context_settings=settings, add_help_option=False)
-
-
-def _make_command(listed: ListedFormat, loaded: ImportFormat) -> click.Command:
+def _make_command(name: str, loaded: ImportFormat) -> click.Command:
     """Return the subcommand of a format."""
 
-    @click.command(listed.name, help=_help(listed.name, loaded))
+    @click.command(name, help=_help(name, loaded))
     @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
     @click.option(
         "-o",
@@ -152,8 +119,8 @@ def _make_command(listed: ListedFormat, loaded: ImportFormat) -> click.Command:
     def convert(
         paths: Sequence[Path], output: Path, force: bool, dry_run: bool, as_json: bool, **own: bool | str
     ) -> None:
-        outcomes = listed.run(loaded, _check_exist(paths), ProgressLine, **own)
-        _import(listed.name, outcomes, output=output, force=force, dry_run=dry_run, as_json=as_json)
+        outcomes = loaded.convert(_check_exist(paths), ProgressLine, **own)
+        _import(name, outcomes, output=output, force=force, dry_run=dry_run, as_json=as_json)
 
     convert.params[1:1] = [_make_option(option) for option in loaded.options]
     return convert
@@ -166,8 +133,6 @@ def _make_option(option: ImportOption) -> click.Option:
 
 
 def _help(name: str, loaded: ImportFormat) -> str:
-    if not loaded.examples:
-        return loaded.summary
     lines = "\n".join(f"  hpcmod import {name} {example}" for example in loaded.examples)
     return f"{loaded.summary}\n\n\b\nExamples:\n{lines}"
 

@@ -6,7 +6,7 @@ Fields: singularity-hpc 0.1.32, docs "Developer Guide" and shpc/main/schemas.py,
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from hpcmod.core.errors import BadInputError
@@ -54,15 +54,12 @@ class ContainerYaml:
     maintainer: str = ""
     unknown: tuple[str, ...] = ()
     """Keys unknown to recipes of 0.1.32."""
+    values: Mapping[Any, Any] = field(default_factory=dict)
+    """The recipe as it is written."""
 
 
-def parse_container_yaml(text: str, where: str, *, base: ContainerYaml | None = None) -> ContainerYaml:
+def parse_container_yaml(text: str, where: str) -> ContainerYaml:
     """Parse the text of a recipe.
-
-    Parameters
-    ----------
-    base
-        The recipe that this text overrides: its image counts if the text has none.
 
     Raises
     ------
@@ -71,9 +68,10 @@ def parse_container_yaml(text: str, where: str, *, base: ContainerYaml | None = 
     LackingError
         If PyYAML is not installed.
     """
-    values = load_yaml(text, where)
-    if base is not None and isinstance(values, dict) and not any(_text(values, key) for key in SOURCES):
-        values = {**values, base.kind: base.source}
+    return _parse(load_yaml(text, where), where)
+
+
+def _parse(values: Any, where: str) -> ContainerYaml:
     if not isinstance(values, dict) or not any(_text(values, key) for key in SOURCES):
         raise BadInputError(f"{where}: no image source", f"A recipe needs one of the keys {', '.join(SOURCES)}.")
     kinds = [key for key in SOURCES if _text(values, key)]
@@ -94,6 +92,7 @@ def parse_container_yaml(text: str, where: str, *, base: ContainerYaml | None = 
         filters=tuple(map(_shown, found)) if isinstance(found := values.get("filter"), list) else (),
         maintainer=_text(values, "maintainer"),
         unknown=tuple(str(key) for key in values if key not in (*_READ, *_SCRIPTS, "overrides")),
+        values=values,
     )
 
 
@@ -135,15 +134,9 @@ def override_recipe(recipe: ContainerYaml, text: str, where: str) -> ContainerYa
     values = load_yaml(text, where)
     if not isinstance(values, dict):
         raise BadInputError(f"{where}: not a table of keys", "An override file has the keys of a recipe.")
-    whole = parse_container_yaml(text, where, base=recipe)
-    fields = {
-        "url": "url", "description": "description", "aliases": "aliases", "env": "environment", "features": "features",
-        "maintainer": "maintainer",
-    }  # fmt: skip
-    given = {field: getattr(whole, field) for key, field in fields.items() if key in values}
-    if any(values.get(key) for key in _SCRIPTS):
-        given["scripts"] = whole.scripts
-    return replace(recipe, **given, unknown=tuple(dict.fromkeys((*recipe.unknown, *whole.unknown))))
+    fixed = (*SOURCES, "tags", "latest", "filter", "overrides")
+    changed = {key: value for key, value in values.items() if key not in fixed}
+    return _parse({**recipe.values, **changed}, where)
 
 
 def _aliases(given: Any) -> Iterator[Alias]:

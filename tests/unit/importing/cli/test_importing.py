@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from hpcmod.importing.formats import BUILT_IN
+from hpcmod.importing.formats import FORMATS
 from tests.calls import hpcmod
 from tests.foreign_recipes import (
     LUMI_NAME,
@@ -17,7 +18,6 @@ from tests.foreign_recipes import (
     write_shpc,
     write_tree,
 )
-from tests.importers import add_distribution
 
 
 def test_a_table_says_what_became_of_each_and_why(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_json_holds_all_of_the_table(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("kind", sorted(BUILT_IN))
+@pytest.mark.parametrize("kind", sorted(FORMATS))
 def test_a_missing_file_is_an_error(kind: str, tmp_path: Path) -> None:
     done = hpcmod("import", kind, tmp_path / "nowhere")
     assert done.exit_code == 3
@@ -91,38 +91,22 @@ def test_an_empty_directory_holds_no_recipe(tmp_path: Path) -> None:
     assert "no recipes found" in hpcmod("import", "ngc", tmp_path / "empty").stderr
 
 
-@pytest.fixture
-def own_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.delitem(sys.modules, "site_lists", raising=False)
-
-
-def test_a_format_of_another_distribution_is_a_subcommand(tmp_path: Path, own_path: None) -> None:
-    add_distribution(tmp_path, "site-lists", "site_lists", {"ourlist": "site_lists:FORMAT"})
+def test_every_format_is_a_subcommand_with_examples() -> None:
     listed = hpcmod("import", "--help").stdout
-    assert all(name in listed for name in BUILT_IN)
-    assert "ourlist  Convert the list of a site's containers." in listed
-    assert "hpcmod import ourlist ours.list" in hpcmod("import", "ourlist", "--help").stdout
-    (tmp_path / "a.list").write_text("samtools 1.10 docker://quay.io/biocontainers/samtools:1.10\n")
-    done = hpcmod("import", "ourlist", tmp_path / "a.list", "--output", tmp_path / "out")
-    assert (done.exit_code, done.stdout) == (0, "converted samtools/1.10\n")
-    assert "made by hpcmod import ourlist" in (tmp_path / "out/s/samtools/samtools-1.10.eb").read_text()
+    for name in FORMATS:
+        assert f"  {name} " in listed
+        assert f"  hpcmod import {name} " in hpcmod("import", name, "--help").stdout
 
 
-def test_a_broken_format_is_one_warning_and_the_others_work(tmp_path: Path, own_path: None) -> None:
-    add_distribution(tmp_path, "site-lists", "site_lists", {"ourlist": "site_lists.broken:FORMAT"})
-    listed = hpcmod("import", "--help")
-    assert listed.exit_code == 0
-    assert "ourlist" not in listed.stdout
-    assert listed.stderr.splitlines() == [
-        "hpcmod: the import format ourlist of site-lists does not work: ZeroDivisionError: division by zero. "
-        "Update or uninstall site-lists."
-    ]
-    called = hpcmod("import", "ourlist", tmp_path)
-    assert called.exit_code == 7
-    assert "Traceback" not in called.stderr and "site-lists does not work" in called.stderr
-    write_tree(tmp_path / "in", {"pytorch/1.lua": NGC})
-    assert hpcmod("import", "ngc", tmp_path / "in", "--output", tmp_path / "out").exit_code == 0
+def test_a_format_imports_no_other_format() -> None:
+    program = (
+        "import sys\n"
+        "from hpcmod.importing.formats import load_format\n"
+        "load_format('ngc')\n"
+        "print([name for name in sys.modules if name in ('hpcmod.importing.sif', 'hpcmod.importing.shpc', 'yaml')])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
 def test_options_of_a_format_are_given_to_it(tmp_path: Path) -> None:
@@ -159,5 +143,5 @@ def test_what_no_format_reads_is_one_error_with_the_commands_to_use(name: str, t
     assert (done.exit_code, done.stdout) == (2, "")
     message, *cure = done.stderr.splitlines()
     assert message.startswith(f"hpcmod: {tmp_path / name}: neither a format nor a file")
-    assert all(known in message for known in BUILT_IN)
+    assert all(known in message for known in FORMATS)
     assert "hpcmod build" in "".join(cure) and "hpcmod lint" in "".join(cure)
