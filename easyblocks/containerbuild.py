@@ -20,7 +20,6 @@ from easybuild.tools.build_log import EasyBuildError
 from easybuild.tools.config import build_option, build_path, source_paths
 from easybuild.tools.filetools import mkdir
 
-from hpcmod import __version__
 from hpcmod.core.progress import ProgressLine
 from hpcmod.images import architecture_name, find_source, make_source
 
@@ -121,7 +120,6 @@ class ContainerBuild(ContainerModule):
 
         return BuildOptions(
             environ={"HPCMOD_BUILD_DIR": build_path(), **os.environ},
-            tool=f"hpcmod {__version__}",
             engine=self.cfg["engine"],
             conversion=parse_compression(self.site.images.compression),
             tell=self.tell,

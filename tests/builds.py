@@ -42,7 +42,7 @@ def build(
 ) -> Built:
     """Build as `hpcmod build` does, but keep the state next to the image, not in the user's home."""
     state = {"XDG_STATE_HOME": str(out.parent / "state")}
-    options = BuildOptions({**(environ or os.environ), **state}, "hpcmod in a test", engine=engine, tell=tell)
+    options = BuildOptions({**(environ or os.environ), **state}, engine=engine, tell=tell)
     return build_image(plan, out, options=options)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from hpcmod.core.values.facts import Package, PythonFacts
 from hpcmod.modules.values.place import PackagePlace, SetChoice, make_tag
 from hpcmod.packages.sets import PackageSet, make_set
 from hpcmod.packages.values.plan import PackageTarget
-from hpcmod.packages.values.state import Locked, State
+from hpcmod.packages.values.state import Locked, State, StateOrigin
 
 SHA256 = "5" * 64
 TAG = make_tag("3.12", SHA256)
@@ -32,18 +33,12 @@ NEEDY = Locked("needy", "1.0", "b" * 64, "file:///wheels/needy-1.0-py3-none-any.
 
 def make_state(number: int = 1, *locked: Locked, tag: str = TAG, parent: int | None = None, **more: Any) -> State:
     """Make a state in which the user asked for each of the packages."""
-    values: dict[str, Any] = {
-        "requirements": tuple(one.name for one in locked),
-        "module": "PyTorch/2.7.1",
-        "image": SHA256,
-        "python": "3.12",
-        "time": "2026-01-01T00:00:00Z",
-        "user": "alice",
-        "action": "add " + " ".join(one.name for one in locked),
-        "size": 4096,
-        **more,
-    }
-    return State(number=number, tag=tag, locked=locked, parent=parent, **values)
+    names = tuple(one.name for one in locked)
+    action = " ".join(["add", *names])
+    origin = StateOrigin("PyTorch/2.7.1", SHA256, "3.12", "2026-01-01T00:00:00Z", "alice", action)
+    own = {key: more.pop(key) for key in list(more) if key in StateOrigin.__dataclass_fields__}
+    values = {"requirements": names, "size": 4096, **more}
+    return State(number=number, tag=tag, locked=locked, parent=parent, origin=replace(origin, **own), **values)
 
 
 def write_set(directory: Path, *states: State, active: int | None = None, name: str = "default") -> PackageSet:

@@ -3,31 +3,17 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from pathlib import Path
 
 import pytest
 
 from tests.integration.conftest import installed, sha256_of, use_image, write_easyconfig
 from tests.stack import Done, EasyBuild, ModuleTool, run
+from tests.wheels import make_wheel
 
 pytestmark = pytest.mark.stack
 
 LOOK = "import mine, packaging, sys; print(mine.__file__, packaging.__version__, sys.prefix)"
-
-
-def make_wheel(directory: Path, name: str, version: str, *, command: str = "") -> Path:
-    """Write a wheel with one module and optionally a command that prints its version."""
-    path = directory / f"{name}-{version}-py3-none-any.whl"
-    info = f"{name}-{version}.dist-info"
-    with zipfile.ZipFile(path, "w") as wheel:
-        wheel.writestr(f"{name}/__init__.py", f"__version__ = {version!r}\ndef say():\n    print(__version__)\n")
-        wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        if command:
-            wheel.writestr(f"{info}/entry_points.txt", f"[console_scripts]\n{command} = {name}:say\n")
-        wheel.writestr(f"{info}/RECORD", "")
-    return path
 
 
 @pytest.fixture
@@ -45,7 +31,12 @@ def test_packages_are_baked_into_an_image_that_works_alone_and_as_a_module(  # t
     eb: EasyBuild, toy: Path, lmod: ModuleTool, tmp_path: Path, hpcmod
 ) -> None:
     installed(eb, toy, HPCMOD_SITE="generic")
-    wheels = [make_wheel(tmp_path, "mine", "1.0", command="mine-says"), make_wheel(tmp_path, "packaging", "99.0")]
+    mine = {"mine.py": "def say():\n    print('1.0')\n"}
+    newer = {"packaging/__init__.py": "__version__ = '99.0'\n"}
+    wheels = [
+        make_wheel(tmp_path, "mine", "1.0", files=mine, scripts={"mine-says": "mine:say"}),
+        make_wheel(tmp_path, "packaging", "99.0", files=newer),
+    ]
     done = lmod(f"module load Toy && pip install -q --no-index {' '.join(map(str, wheels))}", eb.modules)
     assert done.returncode == 0, done.stderr
 

@@ -1,4 +1,4 @@
-"""Packages from people whom a user does not trust: locks, records of shared sets, environments, and URLs."""
+"""Packages from people whom a user does not trust: locks, records of shared sets, and URLs."""
 
 from __future__ import annotations
 
@@ -51,15 +51,6 @@ class Attack:
     def requirements_file(self) -> Done:
         (self.mine.home / "r.txt").write_text(f"{self.index.files}{self.evil.name}#egg=evilpkg\n")
         return self.mine("add", "Toy", "-r", self.mine.home / "r.txt")
-
-    def environment(self) -> Done:
-        info = self.mine.home / "venv/lib/python3.11/site-packages/evilpkg-1.0.dist-info"
-        info.mkdir(parents=True)
-        (info / "METADATA").write_text("Name: evilpkg\nVersion: 1.0\n")
-        (info / "REQUESTED").touch()
-        url = {"url": f"{self.index.files}{self.evil.name}", "archive_info": {}}
-        (info / "direct_url.json").write_text(json.dumps(url))
-        return self.mine("add", "Toy", "--from", self.mine.home / "venv", "--dry-run")
 
     def lock(self) -> Done:
         wheel = self.mine.wheels / "einops-0.8.1-py3-none-any.whl"

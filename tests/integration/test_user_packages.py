@@ -17,7 +17,7 @@ from tests.preloaded import HPCMOD, call
 from tests.registry import PASSWORD, make_certificate
 from tests.stack import Done, run
 from tests.walkthroughs import blocks
-from tests.wheels import make_source, make_wheel, sha256_of
+from tests.wheels import make_source, make_wheel
 
 pytestmark = pytest.mark.stack
 
@@ -136,8 +136,10 @@ two_loaders = pytest.mark.parametrize("loader", ["lmod-lua", "envmodules-tcl"], 
 only_lmod = pytest.mark.parametrize("loader", ["lmod-lua"], indirect=True)
 
 
-@pytest.mark.parametrize("loader", ["lmod-lua", "envmodules-tcl"], indirect=True)
-def test_packages_are_active_however_the_container_is_started(mine: Mine) -> None:
+@two_loaders
+def test_packages_are_active_however_the_container_is_started_and_as_the_user_chooses(
+    mine: Mine, tmp_path: Path
+) -> None:
     """This holds after undo without reloading the module, and ends with unload."""
     mine.must("add", "Toy", "einops<0.8.1")
     commands = ["python", "singularity exec $SIF conda-python-simple", "start-shell -c 'exec python \"$@\"' x"]
@@ -157,47 +159,37 @@ def test_packages_are_active_however_the_container_is_started(mine: Mine) -> Non
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["0.8.0", "0.8.1", "0.8.0", "1", "0"], done.stderr
     assert "not writable" not in done.stderr  # a warning of Apptainer in each process
     assert mine.must("exec", "Toy", "python", "-c", SHOW).split()[0] == "0.8.0"
+    check_choices(mine, tmp_path / "project")
+    check_off_for_another_image(mine)
 
 
-@two_loaders
-def test_a_set_is_chosen_by_name_state_or_directory(mine: Mine, tmp_path: Path) -> None:
-    mine.must("add", "Toy", "einops==0.8.0")
-    mine.must("add", "Toy", "einops==0.8.1")
-    mine.must("add", "Toy", "einops==0.8.0", "--shared", tmp_path / "project")
-    seen = {
-        chosen: mine.seen(HPCMOD_PACKAGES=chosen)
-        for chosen in ("", "default@1", "default@2", "none", str(tmp_path / "project"))
-    }
-    assert list(seen.values()) == ["0.8.1", "0.8.0", "0.8.1", "", "0.8.0"]
+def check_choices(mine: Mine, shared: Path) -> None:
+    """Choose a set by name, state or directory; the user's set has einops 0.8.0 in state 1, which is active."""
+    mine.must("add", "Toy", "einops==0.8.1", "--shared", shared)
+    seen = {chosen: mine.seen(HPCMOD_PACKAGES=chosen) for chosen in ("default@1", "default@2", "none", str(shared))}
+    assert list(seen.values()) == ["0.8.0", "0.8.1", "", "0.8.1"]
+    nowhere = str(shared.with_name("nowhere"))
     for chosen, said in (
         ("typo", "you have no set of packages `typo`"),
         ("default@7", "your packages `default` have no state 7 that fits this image"),
-        (str(tmp_path / "nowhere"), f"you have no set of packages `{tmp_path}/nowhere`"),
+        (nowhere, f"you have no set of packages `{nowhere}`"),
     ):
         for command in ("python -c 1", "singularity exec $SIF true"):
             done = mine.loader(f"module load {TOY} && {command}", HPCMOD_PACKAGES=chosen)
             assert (done.returncode, said in " ".join(done.stderr.split())) == (3, True), done.stderr
         done = mine("exec", "Toy", "true", HPCMOD_PACKAGES=chosen)
-        assert (done.returncode, said in done.stderr, "HPCMOD_PACKAGES=none" in done.stderr) == (3, True, True), (
-            done.stderr
-        )
+        assert (done.returncode, said in done.stderr) == (3, True), done.stderr
+        assert "HPCMOD_PACKAGES=none" in done.stderr
 
 
-@two_loaders
-def test_packages_for_another_image_are_off_and_named_at_load(mine: Mine) -> None:
-    mine.must("add", "Toy", "einops")
-    for name in ("active-cp311-000000000000.squashfs",):
-        link = next(mine.packages.glob("default/active-*"))
-        link.rename(link.with_name(name))
+def check_off_for_another_image(mine: Mine) -> None:
+    """Load the module with packages that were made for another image: they are off, and it says so once."""
+    link = next(mine.packages.glob("default/active-*"))
+    link.rename(link.with_name("active-cp311-000000000000.squashfs"))
     done = mine.loader(f"module load {TOY}; singularity exec $SIF python -c 'import einops'")
     assert "No module named 'einops'" in done.stderr
-    said = " ".join(done.stderr.split())
-    assert (
-        said.count(
-            "your packages `default` were made for another image, so they are off; to make them fit: hpcmod rebase Toy"
-        )
-        == 1
-    )
+    off = "your packages `default` were made for another image, so they are off; to make them fit: hpcmod rebase Toy"
+    assert " ".join(done.stderr.split()).count(off) == 1
 
 
 @only_lmod
@@ -223,24 +215,16 @@ def test_adding_keeps_existing_packages_and_the_images_packages(mine: Mine) -> N
 
 
 @only_lmod
-def test_one_file_for_each_state_and_the_same_bytes_from_the_same_packages(mine: Mine) -> None:
-    for name in ("default", "again"):
-        mine.must("add", "Toy", "needy", "--set", name)
-    one, other = (next(mine.packages.glob(f"{name}/states/1-*.squashfs")) for name in ("default", "again"))
-    assert sha256_of(one) == sha256_of(other)
-    assert sum(path.is_file() and not path.is_symlink() for path in (mine.packages / "default").rglob("*")) == 2
-    assert not list(Path("/tmp").glob(f".hpcmod-packages.hpcmod-part*{os.getpid()}*"))
-
-
-@only_lmod
-def test_a_lock_installs_the_same_files_and_refuses_others(mine: Mine) -> None:
+def test_a_lock_gives_the_same_bytes_in_one_file_and_refuses_other_packages(mine: Mine) -> None:
     mine.must("add", "Toy", "needy", "einops<0.8.1")
     lock = mine.home / "pylock.toml"
     lock.write_text(mine.must("packages", "Toy", "--lock"))
     mine.must("add", "Toy", "--set", "copy", "--lock", lock)
     ours, theirs = (mine.state(HPCMOD_PACKAGES=name) for name in ("default", "copy"))
-    assert [{**one, "since": ""} for one in ours["packages"]] == [{**one, "since": ""} for one in theirs["packages"]]  # type: ignore[attr-defined]
-    assert ours["requirements"] == theirs["requirements"]
+    for key in ("requirements", "sha256"):
+        assert ours[key] == theirs[key]
+    assert sum(path.is_file() and not path.is_symlink() for path in (mine.packages / "copy").rglob("*")) == 2
+    assert not list(Path("/tmp").glob(f".hpcmod-packages.hpcmod-part*{os.getpid()}*"))
     make_wheel(mine.wheels, "needy", "1.0", requires=["einops", "click"], files={"needy.py": "evil = True\n"})
     changed = mine("add", "Toy", "--set", "copy", "--lock", lock)
     assert (changed.returncode, "does not match its hash" in changed.stderr) == (4, True), changed.stderr
@@ -254,21 +238,11 @@ def test_nothing_hostile_reaches_the_host(mine: Mine, tmp_path: Path) -> None:
     make_wheel(mine.wheels, "dots", "1.0", files={f"../../../../../../../..{outside}": "x", "dots.py": ""})
     make_wheel(mine.wheels, "slash", "1.0", files={str(outside): "x", "slash.py": ""})
     make_source(mine.wheels, "mycode", "1.0", CODE)
-    for name in (
-        "dots",
-        "slash",
-        "--target=/x",
-        "a b",
-        "-e .",
-        "x;touch pwned",
-        "$(touch pwned)",
-        "../../etc",
-    ):
-        done = mine("add", "Toy", "--", name) if name.startswith("-") else mine("add", "Toy", name)
+    for name in ("dots", "slash"):
+        done = mine("add", "Toy", name)
         assert done.returncode in (1, 2, 3), (name, done.stdout, done.stderr)
         assert "Traceback" not in done.stderr
     assert not outside.exists()
-    assert not list(mine.home.rglob("pwned"))
     mine.must("add", "Toy", "mycode", "--build")
     assert mine.must("exec", "Toy", *BUILT) == "in a container\n"
 
@@ -291,7 +265,8 @@ def test_packages_are_rebuilt_for_another_image(mine: Mine) -> None:
     record = next(mine.packages.glob("default/states/*.json"))
     values = json.loads(record.read_text())
     other, unfit = "cp310-000000000000", ("clash", "compiled")
-    values.update(tag=other, python="3.10", image="0" * 64, requirements=["einops", "packaging", *unfit])
+    values.update(tag=other, requirements=["einops", "packaging", *unfit])
+    values["origin"].update(python="3.10", image="0" * 64)
     values["locked"] += [{**values["locked"][0], "name": name} for name in (*unfit, "packaging")]
     record.unlink()
     record.with_name(f"1-{other}.json").write_text(json.dumps(values))
@@ -321,10 +296,12 @@ def test_packages_of_other_places_are_taken_over(mine: Mine) -> None:
     by_hand = f"python -m pip install -q --no-index --find-links {mine.wheels} needy einops==0.8.0"
     done = mine.loader(f"module load {TOY} && singularity exec $SIF {by_hand}")
     assert done.returncode == 0, done.stderr
-    place = mine.loader.eb.prefix / "software" / TOY / "user-software"
-    hidden = mine("add", TOY, "einops", "--dry-run")
-    assert f"hpcmod add Toy --from {place}" in " ".join(hidden.stderr.split())
-    done = mine("add", TOY, "--from", place)
+    said = " ".join(mine("add", TOY, "einops", "--dry-run").stderr.split())
+    freeze, _, add = said.partition("to take them over: ")[2].partition("; ")
+    assert add == f"hpcmod add {TOY} --from frozen.txt"
+    done = run(["bash", "-c", freeze.replace("hpcmod", mine.argv("")[0])], mine.environment(), mine.home)
+    assert done.returncode == 0, done.stderr
+    done = mine("add", TOY, "--from", mine.home / "frozen.txt")
     remove = "python -m pip uninstall -q -y needy einops"
     assert mine.loader(f"module load {TOY} && singularity exec $SIF {remove}", HPCMOD_PACKAGES="none").returncode == 0
     assert done.stdout.splitlines() == ["einops: same 0.8.0", "needy: same 1.0"], done.stderr
@@ -332,7 +309,7 @@ def test_packages_of_other_places_are_taken_over(mine: Mine) -> None:
     assert mine.seen() == "0.8.0"
 
 
-@pytest.mark.parametrize("loader", ["lmod-lua"], indirect=True)
+@only_lmod
 def test_the_page_on_packages_works_as_written(mine: Mine, tmp_path: Path) -> None:
     """Run the numbered steps in one shell.
 
@@ -340,13 +317,8 @@ def test_the_page_on_packages_works_as_written(mine: Mine, tmp_path: Path) -> No
     """
     make_wheel(mine.wheels, "transformers", "4.57.3")
     mine.write_code()
-    info = mine.home / "old-venv/lib/python3.11/site-packages/needy-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Name: needy\nVersion: 1.0\n")
     steps = blocks("user-packages", "console")[:5]
     lines = [line.strip()[2:] for block in steps for line in block.splitlines()]
-    (mine.home / "R/library").mkdir(parents=True)
-    (mine.home / "R/library/DESCRIPTION").write_text("Package: mine")
     commands = "\n".join(lines).replace("PyTorch", "Toy").replace("/projappl", str(tmp_path / "projappl"))
     with run_index(mine.wheels, make_certificate(tmp_path / "tls"), login=True) as index:
         done = mine.loader(

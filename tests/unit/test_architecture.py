@@ -178,7 +178,6 @@ PAST_NAMES = {
     ),
     "packages/conda/image.py": ("images.inspect.contents",),
     "packages/environment.py": ("images.inspect.contents",),
-    "packages/importing.py": ("images.inspect.contents",),
 }
 """Files that import from inside of these rooms; this list only becomes shorter."""
 

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from hpcmod import __version__
 from hpcmod.building.base_image import verify_bases
 from hpcmod.building.context import write_context
 from hpcmod.building.engines.engine import BuildSource, Engine
@@ -65,8 +66,6 @@ class BuildOptions:
 
     environ: Mapping[str, str]
     """Environment of child processes; HPCMOD_BUILD_DIR is for intermediate files (default: beside the SIF)."""
-    tool: str
-    """Name and version of this program, for the provenance file."""
     engine: str | Engine | None = None
     """Engine or its name; None for the first that works."""
     conversion: ConvertOptions = field(default_factory=ConvertOptions)
@@ -250,7 +249,7 @@ class _Build:
             sha256=sha256,
             size=made.path.stat().st_size,
             time=now_text(),
-            tool=f"{options.tool} by {engine.name}",
+            tool=f"hpcmod {__version__} by {engine.name}",
         )
         remember(provenance, options.environ)
         write_provenance(made.beside / self._out.name, provenance)

@@ -3,35 +3,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hpcmod.core.errors import BadInputError, LackingError
 from hpcmod.core.fs.replacing import scratch
-from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.fs.tree import write_file
+from hpcmod.core.values.json_form import SPLICED
 from hpcmod.images import Progress, file_sha256
-from hpcmod.modules.values.place import USER_LAYER_IN_CONTAINER, PackagePlace, SetChoice, make_tag, state_file
+from hpcmod.modules.values.place import USER_LAYER_IN_CONTAINER, PackagePlace, make_tag, state_file
 from hpcmod.packages.bake.environment import write_environment
-from hpcmod.packages.bake.image import BaseImage, bake, read_base
+from hpcmod.packages.bake.image import BakedPackages, BaseImage, bake, read_base
 from hpcmod.packages.bake.writing import NewFile, check_free
 from hpcmod.packages.builder import Builder
 from hpcmod.packages.building import build_state, resolve_packages
 from hpcmod.packages.changing import plan_change
-from hpcmod.packages.sets import PackageSet, make_set
+from hpcmod.packages.sets import TEMPORARY, PackageSet, set_in, temporary_set
 from hpcmod.packages.values.conda import NO_CONDA, CondaPackage, CondaPart
 from hpcmod.packages.values.lockfile import render_package_lock
 from hpcmod.packages.values.plan import PackageChange, PackageTarget, StatePlan
-from hpcmod.packages.values.sources import Editable
-from hpcmod.packages.values.state import State
+from hpcmod.packages.values.state import State, StateOrigin
 
-_SCRATCH = "hpcmod-bake"
 _BETWEEN = "conda.sif"
 """Name of the image with the conda packages, to which pip adds its own."""
-_NAME = "packages"
-_VENV = f"{USER_LAYER_IN_CONTAINER}/venv/{_NAME}"
+_VENV = f"{USER_LAYER_IN_CONTAINER}/venv/{TEMPORARY}"
 
 
 @dataclass(frozen=True)
@@ -57,6 +52,16 @@ class BakeRequest:
 
 
 @dataclass(frozen=True)
+class CondaAdded:
+    """What conda added to an image, or would add."""
+
+    conda: tuple[CondaPackage, ...] = ()
+    conda_prefix: str = ""
+    replaced: tuple[str, ...] = ()
+    """Files of the base that conda packages replace."""
+
+
+@dataclass(frozen=True)
 class Baked:
     """A new image with packages, or the plan for one."""
 
@@ -64,33 +69,15 @@ class Baked:
     base_sha256: str
     """Empty if it is not needed."""
     path: str
-    sha256: str = ""
-    """Empty in a plan."""
-    size: int = 0
-    """Bytes; in a plan at most, or 0 if unknown."""
+    image: BakedPackages = field(default=BakedPackages(), metadata=SPLICED)
     packages: str = ""
     """The user's own packages that are added; empty for others."""
     requirements: tuple[str, ...] = ()
     """Requirements for pip."""
-    added: tuple[str, ...] | None = ()
-    """Packages of pip, as NAME==VERSION; None in a plan that installs conda packages first."""
     in_base: tuple[str, ...] = ()
     """Packages required of pip that the base or conda has, as NAME==VERSION."""
-    python: str = ""
-    """Version of the image's Python; empty if it has none, or in a plan."""
-    prefix: str = ""
-    """Where the packages of pip are in the image."""
-    commands: tuple[str, ...] = ()
-    """Commands of pip's packages that are added next to the image's Python."""
     conda_requirements: tuple[str, ...] = ()
-    conda: tuple[CondaPackage, ...] = ()
-    conda_prefix: str = ""
-    replaced: tuple[str, ...] = ()
-    """Files of the base that conda packages replace."""
-    left_out: tuple[str, ...] = ()
-    """Parts of the base that are left out: its signatures."""
-    editable: tuple[Editable, ...] = ()
-    """Packages whose code is not in the image, because it is elsewhere."""
+    of_conda: CondaAdded = field(default=CondaAdded(), metadata=SPLICED)
     lock: str = ""
     """Lock file with the versions and hashes; empty for the user's own packages."""
 
@@ -106,15 +93,15 @@ def bake_own(
         As `bake`.
     """
     new = replace(new, sha256=base.sha256)
-    result = bake(Path(base.sif), packages, new, venv=venv, dry_run=dry_run, progress=progress)
-    return Baked(base.shown, base.sha256, str(new.out), packages=str(packages), **vars(result))
+    image = bake(Path(base.sif), packages, new, venv=venv, dry_run=dry_run, progress=progress)
+    return Baked(base.shown, base.sha256, str(new.out), image, packages=str(packages))
 
 
 def _begin(request: BakeRequest) -> Baked:
-    change = request.change
+    base, change = request.base, request.change
     return Baked(
-        request.base.shown,
-        request.base.sha256,
+        base.shown,
+        base.sha256,
         str(request.new.out),
         requirements=change.added.lines,
         conda_requirements=change.conda.requirements,
@@ -133,12 +120,14 @@ def plan_packages(request: BakeRequest, builder: Builder) -> Baked:
     check_free(request.new.out, force=request.new.force)
     baked = _begin(request)
     if not request.change.conda.requirements:
-        plan = _plan_pip(request, request.base, _set_in(builder.temporary))
-        return replace(baked, added=tuple(one.pin for one in resolve_packages(plan, builder).locked))
+        plan = _plan_pip(request, request.base, set_in(builder.temporary))
+        added = tuple(package.pin for package in resolve_packages(plan, builder).locked)
+        return replace(baked, image=BakedPackages(added=added))
     from hpcmod.packages.environment import choose_packages  # needs an optional library
 
     chosen = choose_packages(request.base, request.change.conda, builder)
-    return replace(baked, conda=chosen, added=None if request.needs_pip else ())
+    image = BakedPackages(added=None if request.needs_pip else ())
+    return replace(baked, image=image, of_conda=CondaAdded(chosen))
 
 
 def bake_packages(request: BakeRequest, builder: Builder, *, progress: Progress | None = None) -> Baked:
@@ -164,7 +153,7 @@ def bake_packages(request: BakeRequest, builder: Builder, *, progress: Progress 
     with scratch(out) as made:
         path = Path(os.path.realpath(made.directory), _BETWEEN)
         between = _add_with_conda(request, path, baked, builder, progress)
-        base = read_base(path, request.base.shown, sha256=between.sha256)
+        base = read_base(path, request.base.shown, sha256=between.image.sha256)
         return _add_with_pip(request, base, between, builder, progress)
 
 
@@ -179,38 +168,19 @@ def _add_with_conda(
     linking = linked_environment(base, request.change.conda, builder, may_be_empty=not is_last)
     with linking as (environment, part):
         if is_last:
-            lock = _write_lock(request, _make_state(request, part, environment.python, builder))
+            origin = StateOrigin(base.shown, base.sha256, environment.python, builder.now, builder.user, "bake")
+            lock = _write_lock(request, State(1, "", (), (), origin, conda=part))
             new = replace(new, reference=base.origin, lock=lock)
         else:
             new = replace(new, environ={})  # so that the provenance of this file is not remembered
         written, replaced, left_out = write_environment(Path(base.sif), environment, new, progress)
-    return replace(
-        baked,
-        sha256=written.sha256,
-        size=written.size,
+    image = BakedPackages(
         python=environment.python or (base.facts.python.version if base.facts.python else ""),
-        conda=part.packages,
-        conda_prefix=environment.prefix,
-        replaced=replaced,
         left_out=left_out,
+        size=written.size,
+        sha256=written.sha256,
     )
-
-
-def _make_state(request: BakeRequest, part: CondaPart, python: str, builder: Builder) -> State:
-    """Return the record of an image without packages of pip, for the lock file."""
-    return State(
-        number=1,
-        tag="",
-        requirements=(),
-        locked=(),
-        module=request.base.shown,
-        image=request.base.sha256,
-        python=python,
-        time=builder.now,
-        user=builder.user,
-        action="bake",
-        conda=part,
-    )
+    return replace(baked, image=image, of_conda=CondaAdded(part.packages, environment.prefix, replaced))
 
 
 def _write_lock(request: BakeRequest, state: State) -> str:
@@ -224,20 +194,20 @@ def _add_with_pip(
     request: BakeRequest, base: BaseImage, baked: Baked, builder: Builder, progress: Progress | None
 ) -> Baked:
     """Write the image of the request, from one that has the conda packages already."""
-    origin = request.base
-    with _temporary_set(builder.temporary) as made:
+    with temporary_set(builder.temporary) as made:
         state = build_state(_plan_pip(request, base, made), made, builder)
         if not state.locked:
             raise BadInputError(
                 f"{base.shown} has all of these packages: {', '.join(state.from_image)}", "Leave them out."
             )
-        part = CondaPart(baked.conda_requirements, request.change.conda.channels, baked.conda)
-        lock = _write_lock(request, replace(state, module=origin.shown, image=origin.sha256, conda=part))
-        new = replace(request.new, sha256=base.sha256, reference=origin.origin, lock=lock)
+        part = CondaPart(baked.conda_requirements, request.change.conda.channels, baked.of_conda.conda)
+        origin = replace(state.origin, module=request.base.shown, image=request.base.sha256)
+        lock = _write_lock(request, replace(state, origin=origin, conda=part))
+        new = replace(request.new, sha256=base.sha256, reference=request.base.origin, lock=lock)
         packages = made.tree.root / state_file(state.number, state.tag)
-        result = bake(Path(base.sif), packages, new, venv=_NAME, progress=progress)
-    values = {**vars(result), "left_out": baked.left_out or result.left_out}
-    return replace(baked, in_base=state.from_image, **values)
+        image = bake(Path(base.sif), packages, new, venv=TEMPORARY, progress=progress)
+    left_out = baked.image.left_out or image.left_out
+    return replace(baked, in_base=state.from_image, image=replace(image, left_out=left_out))
 
 
 def _plan_pip(request: BakeRequest, base: BaseImage, made: PackageSet) -> StatePlan:
@@ -264,22 +234,6 @@ def make_target(base: BaseImage) -> PackageTarget:
         sha256=base.sha256,
         python=python,
         venv=_VENV,
-        place=PackagePlace(_NAME, make_tag(python.version, base.sha256)),
+        place=PackagePlace(TEMPORARY, make_tag(python.version, base.sha256)),
         packages=base.facts.packages,
     )
-
-
-def _set_in(directory: Path) -> PackageSet:
-    return PackageSet(_NAME, SetChoice("", str(directory)), directory / _NAME)
-
-
-@contextmanager
-def _temporary_set(temporary: Path) -> Iterator[PackageSet]:
-    """Yield an empty set of packages, removed after the block; one that a killed process left is removed first."""
-    if not temporary.is_dir():
-        raise LackingError(f"{temporary}: no such directory for temporary files", "Set TMPDIR to a directory.")
-    clear_leftovers(temporary, _SCRATCH)
-    with scratch(temporary / _SCRATCH) as private:
-        made = _set_in(Path(os.path.realpath(private.directory)))
-        make_set(made, None)
-        yield made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import posixpath
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +17,9 @@ from hpcmod.packages.values.plan import WORK
 
 _DEFAULT_TEMPORARY = "/tmp"  # noqa: S108 - node-local on every Linux; TMPDIR names a better place
 _NOT_PASSED = ("SINGULARITY", "APPTAINER")
-_PIP_NOT_PASSED = frozenset(
-    f"PIP_{name}"
-    for name in (
-        *("TARGET", "PREFIX", "ROOT", "USER", "REQUIRE_VIRTUALENV", "CONSTRAINT", "REQUIREMENT", "EDITABLE", "REPORT"),
-        *("DRY_RUN", "IGNORE_INSTALLED", "FORCE_REINSTALL", "NO_DEPS", "ONLY_BINARY", "NO_BINARY", "PYTHON", "SRC"),
-    )
+_PIP_NOT_PASSED = re.compile(
+    r"PIP_(?:TARGET|PREFIX|ROOT|USER|REQUIRE_VIRTUALENV|CONSTRAINT|REQUIREMENT|EDITABLE|REPORT|DRY_RUN|PYTHON|SRC"
+    r"|IGNORE_INSTALLED|FORCE_REINSTALL|NO_DEPS|ONLY_BINARY|NO_BINARY)"
 )
 """Variables that would make pip install other packages than planned, or in another place."""
 
@@ -46,7 +44,7 @@ def container_environment(environ: Mapping[str, str]) -> dict[str, str]:
     kept = {
         name: value
         for name, value in environ.items()
-        if not name.startswith(_NOT_PASSED) and name not in _PIP_NOT_PASSED and name not in HOST_PYTHON
+        if not name.startswith(_NOT_PASSED) and not _PIP_NOT_PASSED.fullmatch(name) and name not in HOST_PYTHON
     }
     inside = {"PYTHONNOUSERSITE": "1", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
     inside["TMPDIR"] = posixpath.join(WORK, "tmp")
@@ -67,7 +65,7 @@ def make_builder(
     Raises
     ------
     LackingError
-        If there is no container runtime.
+        If there is no container runtime, or no directory for temporary files.
     """
     environ = {**environ, "PATH": _without_module(environ)}
     runtime = find_runtime(environ)
@@ -77,6 +75,8 @@ def make_builder(
             "Add apptainer or singularity to PATH, or run this on a node that has one.",
         )
     temporary = Path(environ.get("TMPDIR") or _DEFAULT_TEMPORARY)
+    if not temporary.is_dir():
+        raise LackingError(f"{temporary}: no such directory for temporary files", "Set TMPDIR to a directory.")
     return Builder(runtime or "", environ, temporary, now_text(), getpass.getuser(), tell)
 
 

@@ -11,26 +11,25 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hpcmod.core.errors import HpcmodError, LackingError, VerificationError
+from hpcmod.core.errors import HpcmodError, LackingError
 from hpcmod.core.fs.reading import read_file
 from hpcmod.core.fs.replacing import replacing, scratch
 from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.process import follow, run
-from hpcmod.images import Need, check_room, file_sha256, pack_directory, unpack
+from hpcmod.images import Need, check_room, file_sha256, pack_directory
 from hpcmod.machine.values.bind import Bind
 from hpcmod.modules.user_layer import write_venv
-from hpcmod.modules.values.place import SOURCE_TIME, USER_LAYER_IN_CONTAINER, state_file
+from hpcmod.modules.values.place import SOURCE_TIME, USER_LAYER_IN_CONTAINER
 from hpcmod.packages.builder import Builder, container_environment
 from hpcmod.packages.pip_settings import find_settings, find_unread
 from hpcmod.packages.programs import copy_programs, read_pip_lists
 from hpcmod.packages.sets import PackageSet
-from hpcmod.packages.values.compare import find_in_image
+from hpcmod.packages.values.compare import check_unchanged, find_in_image
 from hpcmod.packages.values.conda import CondaPart
-from hpcmod.packages.values.lockfile import find_changed
 from hpcmod.packages.values.plan import OWN_PIP, PackageTarget, StatePlan
 from hpcmod.packages.values.report import explain_failure, explain_full, parse_pip_report
 from hpcmod.packages.values.requirement import without_credentials, without_logins
-from hpcmod.packages.values.state import Locked, State
+from hpcmod.packages.values.state import Locked, State, StateOrigin
 
 _SCRATCH = "hpcmod-packages"
 _REPORT_LIMIT = 256 << 20  # bytes of pip's report
@@ -67,9 +66,9 @@ def build_state(
         if plan.lines or plan.conda.requirements:
             with contextlib.suppress(HpcmodError):  # pip cannot start in a damaged image, and says why
                 copy_programs(plan.target, layer / plan.target.venv_path)
-        _place_files(plan, layer, found)
         plan = _install_conda(plan, layer, builder)
-        locked = _install(plan, layer, builder) if plan.lines else ()
+        locked = _run_pip(plan, layer, builder) if plan.lines else ()
+        check_unchanged(plan.parent.locked if plan.parent else (), locked, "index")
         return settle(pack_layer(plan, locked, layer, found, builder))
 
 
@@ -77,21 +76,6 @@ def _write_venv(plan: StatePlan, layer: Path) -> None:
     venv = layer / plan.target.venv_path
     venv.parent.mkdir()
     write_venv(plan.target.python, plan.target.venv, venv)
-
-
-def _place_files(plan: StatePlan, layer: Path, found: PackageSet) -> None:
-    """Copy new plain files from their sources, and the others from the parent's file."""
-    for one in plan.files:
-        target = layer / one.relative
-        target.parent.mkdir(parents=True, exist_ok=True)
-        before = plan.files_parent
-        if one not in plan.new_files and before:
-            with found.tree.open_file(state_file(before.number, before.tag)) as packed:
-                unpack(packed, target, below=one.relative)
-        elif Path(one.source).is_dir():
-            shutil.copytree(one.source, target, symlinks=True)
-        else:
-            shutil.copy2(one.source, target)
 
 
 def pack_layer(plan: StatePlan, locked: tuple[Locked, ...], layer: Path, found: PackageSet, builder: Builder) -> State:
@@ -157,8 +141,6 @@ def scratch_layer(temporary: Path) -> Iterator[Path]:
 
     Only `.hpcmod` is in it, which is not packed. The directory of a killed process is removed first.
     """
-    if not temporary.is_dir():
-        raise LackingError(f"{temporary}: no such directory for temporary files", "Set TMPDIR to a directory.")
     clear_leftovers(temporary, _SCRATCH)
     with scratch(temporary / _SCRATCH) as made:
         layer = Path(os.path.realpath(made.directory)) / "layer"  # the runtime cannot follow a path through /proc
@@ -178,18 +160,6 @@ def _install_conda(plan: StatePlan, layer: Path, builder: Builder) -> StatePlan:
     return install_conda(
         plan, layer / plan.target.venv_path, work, builder.now, cuda=builder.environ.get(CUDA_VARIABLE, "")
     )
-
-
-def _install(plan: StatePlan, layer: Path, builder: Builder) -> tuple[Locked, ...]:
-    locked = _run_pip(plan, layer, builder)
-    changed = find_changed(plan.parent.locked if plan.parent else (), locked)
-    if changed:
-        lines = [f"  {new.pin}: expected sha256 {old.sha256}, got {new.sha256} from {new.url}" for old, new in changed]
-        raise VerificationError(
-            "\n".join(["the index serves other files than when you added these packages:", *lines]),
-            "Do not use them before you know why. To accept them: hpcmod drop them, and add them again.",
-        )
-    return locked
 
 
 def _run_pip(plan: StatePlan, layer: Path, builder: Builder, *more: str) -> tuple[Locked, ...]:
@@ -272,24 +242,26 @@ def _compile(plan: StatePlan, layer: Path, packages: Path, builder: Builder) -> 
 
 
 def _make_state(plan: StatePlan, locked: tuple[Locked, ...], builder: Builder) -> State:
+    target, parent = plan.target, plan.parent
     return State(
         number=plan.number,
-        tag=plan.target.place.tag,
+        tag=target.place.tag,
         requirements=tuple(map(without_logins, plan.requirements)),
         locked=locked,
-        module=plan.target.module,
-        image=plan.target.sha256,
-        python=plan.target.python.version,
-        time=builder.now,
-        user=builder.user,
-        action=without_logins(plan.action),
-        files=plan.files,
-        conda=plan.conda,
-        parent=plan.parent.number if plan.parent and plan.parent.tag == plan.target.place.tag else None,
-        reference=plan.target.reference,
-        options=tuple(map(without_credentials, plan.pip.words)),
+        origin=StateOrigin(
+            module=target.module,
+            image=target.sha256,
+            python=target.python.version,
+            time=builder.now,
+            user=builder.user,
+            action=without_logins(plan.action),
+            reference=target.reference,
+            options=tuple(map(without_credentials, plan.pip.words)),
+        ),
+        parent=parent.number if parent and parent.tag == target.place.tag else None,
         allowed=plan.allowed,
-        from_image=find_in_image(plan.requirements, locked, plan.target),
+        from_image=find_in_image(plan.requirements, locked, target),
+        conda=plan.conda,
     )
 
 

@@ -9,8 +9,7 @@ from hpcmod.core.errors import BadInputError, LackingError, NotFoundError
 from hpcmod.modules.installed import Installed
 from hpcmod.modules.values.place import PackagePlace
 from hpcmod.packages.builder import Builder
-from hpcmod.packages.edits import find_edit
-from hpcmod.packages.sets import PackageSet
+from hpcmod.packages.sets import PackageSet, find_edit
 from hpcmod.packages.values.plan import PackageChange, PackageTarget, StatePlan, check_known, make_state_plan
 from hpcmod.packages.values.state import State
 
@@ -55,7 +54,7 @@ def plan_change(target: PackageTarget, found: PackageSet, change: PackageChange)
 
 
 def make_change(
-    target: PackageTarget, found: PackageSet, change: PackageChange, builder: Builder, tell: Callable[[str], None]
+    target: PackageTarget, found: PackageSet, change: PackageChange, builder: Builder
 ) -> tuple[State | None, State]:
     """Build the state of a change and make it the active one; return the state before, and the new one.
 
@@ -66,7 +65,7 @@ def make_change(
     """
     from hpcmod.packages.building import build_state  # slow to import, and `undo` does not need it
 
-    with found.locked(tell):
+    with found.locked(builder.tell):
         found.check_not_edited(target.place.tag)
         before = found.active(target.place.tag)
         if before and change.is_done(before):
@@ -76,9 +75,7 @@ def make_change(
     return before, state
 
 
-def undo_change(
-    target: PackageTarget, found: PackageSet, builder: Builder, tell: Callable[[str], None]
-) -> tuple[State, State]:
+def undo_change(target: PackageTarget, found: PackageSet, builder: Builder) -> tuple[State, State]:
     """Make the state before the active one active again; return both. Before the first is a state without packages.
 
     Raises
@@ -86,7 +83,7 @@ def undo_change(
     NotFoundError
         If there is nothing to undo.
     """
-    with found.locked(tell):
+    with found.locked(builder.tell):
         active = found.active(target.place.tag)
         if active is None or (active.parent is None and active.is_empty):
             raise NotFoundError(
@@ -123,8 +120,9 @@ def use(target: PackageTarget, found: PackageSet, number: int, tell: Callable[[s
     with found.locked(tell):
         state = found.read(number)
         if state.tag != target.place.tag:
+            made = state.origin
             raise BadInputError(
-                f"state {number} was made for {state.module} (Python {state.python}), not for {target.module}",
+                f"state {number} was made for {made.module} (Python {made.python}), not for {target.module}",
                 f"Rebuild its packages: hpcmod rebase {found.name} --from {number}",
             )
         found.switch(state)

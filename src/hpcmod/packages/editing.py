@@ -26,10 +26,8 @@ from hpcmod.modules.user_layer import write_venv
 from hpcmod.modules.values.place import edit_directory, state_file
 from hpcmod.packages.builder import Builder
 from hpcmod.packages.building import check_room_for, pack_layer, scratch_layer
-from hpcmod.packages.conda.prefix_records import find_conda_metadata
-from hpcmod.packages.edits import FILES, RECORD, WritableState, find_edit
-from hpcmod.packages.importing import read_installed_metadata
-from hpcmod.packages.sets import LOCK, PackageSet
+from hpcmod.packages.programs import find_conda_metadata, read_pip_metadata
+from hpcmod.packages.sets import EDIT_RECORD, FILES, LOCK, PackageSet, WritableState, find_edit
 from hpcmod.packages.values.edited import Edited, describe_edited
 from hpcmod.packages.values.plan import PackageChange, PackageTarget, PipOptions, make_constraints, make_state_plan
 from hpcmod.packages.values.requirement import Requirements
@@ -52,9 +50,7 @@ class Packing:
     edited: Edited
 
 
-def begin_edit(
-    target: PackageTarget, found: PackageSet, builder: Builder, tell: Callable[[str], None]
-) -> WritableState:
+def begin_edit(target: PackageTarget, found: PackageSet, builder: Builder) -> WritableState:
     """Return the edited state of an image; if there is none, make one from the active state.
 
     Raises
@@ -62,7 +58,7 @@ def begin_edit(
     HpcmodError
         If there is no space, or the file of the active state is damaged.
     """
-    with found.locked(tell):
+    with found.locked(builder.tell):
         begun = find_edit(found, target.place.tag)
         if begun:
             _check_own(found, target.place.tag, begun, FILES)
@@ -76,7 +72,7 @@ def begin_edit(
             files.mkdir()
             _fill(target, found, base, files)
             made = WritableState(found.directory / name, base.number if base else None, builder.now, builder.user)
-            (new / RECORD).write_text(json.dumps(json_form(made)), encoding="utf-8")
+            (new / EDIT_RECORD).write_text(json.dumps(json_form(made)), encoding="utf-8")
     return made
 
 
@@ -157,7 +153,7 @@ def _check_not_in_use(found: PackageSet, edit: WritableState) -> None:
         raise BusyError(f"your packages `{found.choice.shown}` are being edited by {holder}", "Wait until it ends.")
 
 
-def pack_edit(target: PackageTarget, found: PackageSet, builder: Builder, tell: Callable[[str], None]) -> Packing:
+def pack_edit(target: PackageTarget, found: PackageSet, builder: Builder) -> Packing:
     """Pack the edited state into one file, make it active, and remove its directory.
 
     Raises
@@ -165,14 +161,16 @@ def pack_edit(target: PackageTarget, found: PackageSet, builder: Builder, tell: 
     HpcmodError
         If no state is being edited, or there is no space; the directory is then as it was.
     """
-    with found.locked(tell):
+    with found.locked(builder.tell):
         edit = find_edit(found, target.place.tag)
         if edit is None:
             raise NotFoundError(f"{found.directory / edit_directory(target.place.tag)}: no such directory")
         _check_own(found, target.place.tag, edit, FILES)
         base = found.read(edit.base) if edit.base in found.numbers() else None
-        of_conda = find_conda_metadata(edit.files / target.venv_path)
-        installed = [one for one in read_installed_metadata(edit.files) if (one.name, one.version) not in of_conda]
+        venv = edit.files / target.venv_path
+        of_conda = find_conda_metadata(venv)
+        site = venv / f"lib/python{target.python.version}/site-packages"
+        installed = [one for one in read_pip_metadata(site) if (one.name, one.version) not in of_conda]
         edited = describe_edited(installed, base, target, builder.now)
         change = PackageChange(
             added=Requirements(edited.requirements),

@@ -1,29 +1,32 @@
-"""The programs beside a user's packages: those of the image, which must see the packages, and those that they bring."""
+"""The programs beside a user's packages, and what pip and conda have noted about the packages."""
 
 from __future__ import annotations
 
 import contextlib
 import csv
+import json
 import posixpath
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from hpcmod.core.fs.reading import read_file
+from hpcmod.core.fs.reading import open_regular, read_file
 from hpcmod.core.fs.tree import write_file
-from hpcmod.images import Squashfs, open_root
+from hpcmod.core.values.metadata import METADATA, read_package
+from hpcmod.images import Squashfs, open_root, read_packages_in
 from hpcmod.packages.values.plan import PackageTarget
 from hpcmod.packages.values.requirement import normalize_package
+from hpcmod.packages.values.sources import PipMetadata
 
 _PYTHON = re.compile(r"/[^\s'\"]*/python[0-9.]*")
 _SCRIPT = re.compile(rf"#! *({_PYTHON.pattern})|#!/bin/sh\n'''exec' \"?({_PYTHON.pattern})")
 """The start of a program as pip writes it, the second form where the path is long."""
 _OF_VENV = re.compile(r"(?:python|pip|activate|Activate)[0-9.]*(?:\..*)?|.*/.*")
-_LONGEST = 1 << 16  # bytes of a script that starts a Python package
+_LONGEST = 1 << 16  # bytes of a script that starts a Python package, and of a file of metadata
 _BIN = "../../../bin/"
 """The directory of programs, relative to site-packages."""
 _OF_SYSTEM = ("/usr", "/usr/local")
-_RECORD_LIMIT = 64 << 20  # bytes of a package's list of files
+_RECORD_LIMIT = 64 << 20  # bytes of a package's list of files, of pip or conda
 
 
 def copy_programs(target: PackageTarget, venv: Path) -> None:
@@ -77,3 +80,46 @@ def read_pip_lists(packages: Path) -> tuple[dict[str, int], tuple[str, ...]]:
             sizes[name] = sum(int(row[2]) for row in rows if len(row) > 2 and row[2].isdigit())
             programs |= {row[0].removeprefix(_BIN) for row in rows if row and row[0].startswith(_BIN)}
     return sizes, tuple(sorted(name for name in programs if not _OF_VENV.fullmatch(name)))
+
+
+def read_pip_metadata(packages: Path) -> Iterator[PipMetadata]:
+    """Yield what pip has written about the packages in a directory site-packages, sorted by name."""
+    for info in sorted(path for path in packages.iterdir() if path.name.endswith(METADATA)):
+        package = read_package(str(info), _read_start)
+        if package:
+            url = _read_start(f"{info}/direct_url.json")
+            yield PipMetadata(package.name, package.version, (info / "REQUESTED").exists(), url)
+
+
+def _read_start(path: str) -> str:
+    """Return the start of a file; empty if there is none."""
+    try:
+        with open_regular(path) as file:
+            return file.read(_LONGEST).decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def find_conda_metadata(prefix: Path) -> frozenset[tuple[str, str]]:
+    """Return name and version of the Python packages that conda has installed in a prefix.
+
+    A damaged record counts as one without packages.
+    """
+    directories = {
+        str(parent)
+        for record in sorted((prefix / "conda-meta").glob("*.json"))
+        for name in _files_of(record)
+        for parent in Path(name).parents
+        if parent.name.endswith(METADATA)
+    }
+    sites = {(prefix / directory).parent for directory in directories}
+    kept = {(prefix / directory).name for directory in directories}
+    return frozenset((package.name, package.version) for site in sites for package in read_packages_in(site, only=kept))
+
+
+def _files_of(record: Path) -> list[str]:
+    try:
+        listed = json.loads(read_file(record, _RECORD_LIMIT))["files"]
+        return [name for name in listed if isinstance(name, str)]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -16,7 +16,6 @@ from hpcmod.packages.values.compare import (
     GONE,
     SAME,
     PackageDifference,
-    compare_conda_with_image,
     compare_with_image,
 )
 from hpcmod.packages.values.conda import NO_CONDA
@@ -38,7 +37,7 @@ class Rebase:
     @property
     def failures(self) -> list[PackageDifference]:
         """Return the packages that cannot be installed."""
-        return [one for one in self.differences if one.verdict in (GONE, CONFLICT)]
+        return [difference for difference in self.differences if difference.verdict in (GONE, CONFLICT)]
 
 
 def choose_source(target: PackageTarget, found: PackageSet, wanted: str) -> State:
@@ -59,14 +58,14 @@ def choose_source(target: PackageTarget, found: PackageSet, wanted: str) -> Stat
         return found.read(int(wanted))
     states, active = found.states(), found.active_numbers()
     if wanted:
-        states = [one for one in states if one.module.partition("/")[2].startswith(wanted)]
+        states = [one for one in states if one.origin.module.partition("/")[2].startswith(wanted)]
     elif found.active_number(target.place.tag) is not None:
         states = [found.read(found.active_number(target.place.tag) or 0)]
     chosen = [one for one in states if one.number in active] or states
     if not chosen:
-        what = f" for version {wanted}" if wanted else ""
+        version = f" for version {wanted}" if wanted else ""
         raise NotFoundError(
-            f"you have no packages `{found.choice.shown}`{what} of {found.name}",
+            f"you have no packages `{found.choice.shown}`{version} of {found.name}",
             f"See: hpcmod packages {found.name} --history",
         )
     return chosen[-1]
@@ -109,15 +108,15 @@ def plan_rebase(
         except (BadInputError, NotFoundError) as err:
             fault = err
             continue
-        of_conda = compare_conda_with_image(source.conda, resolved.conda)
-        return Rebase(source, plan, (*of_conda, *compare_with_image(source, resolved.locked, target)))
-    differences = tuple(_try_each(plans, source, builder))
-    if not any(difference.verdict in (GONE, CONFLICT) for difference in differences) and fault:
+        differences = compare_with_image(source, resolved.locked, resolved.conda, target)
+        return Rebase(source, plan, tuple(differences))
+    rebase = Rebase(source, plan, tuple(_try_each(plans, source, builder)))
+    if fault and not rebase.failures:
         raise fault
-    return Rebase(source, plan, differences)
+    return rebase
 
 
-def carry_out(rebase: Rebase, found: PackageSet, builder: Builder, tell: Callable[[str], None]) -> State:
+def carry_out(rebase: Rebase, found: PackageSet, builder: Builder) -> State:
     """Build the state of a rebuild and make it active; the states before stay.
 
     Raises
@@ -125,7 +124,7 @@ def carry_out(rebase: Rebase, found: PackageSet, builder: Builder, tell: Callabl
     HpcmodError
         As `build_state`; the set is then as it was.
     """
-    with found.locked(tell):
+    with found.locked(builder.tell):
         found.check_not_edited(rebase.plan.target.place.tag)
         plan = replace(rebase.plan, number=found.next_number())
         before = found.active(plan.target.place.tag)
@@ -145,9 +144,10 @@ def _try_each(plans: Sequence[StatePlan], source: State, builder: Builder) -> It
         except BadInputError as err:
             yield PackageDifference(name, CONFLICT, version, detail=err.message.splitlines()[0].removesuffix(":"))
         else:
-            alone = replace(source, requirements=(line,))
-            found = [one for one in compare_with_image(alone, locked, plans[0].target) if one.name == name]
-            yield found[0] if found else PackageDifference(name, SAME, version)
+            alone = replace(source, requirements=(line,), conda=NO_CONDA)
+            changes = compare_with_image(alone, locked, NO_CONDA, plans[0].target)
+            own = [change for change in changes if change.name == name]
+            yield own[0] if own else PackageDifference(name, SAME, version)
 
 
 def _resolve_first(plans: Sequence[StatePlan], line: str, builder: Builder) -> tuple[Locked, ...]:

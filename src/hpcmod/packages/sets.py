@@ -1,4 +1,4 @@
-"""A package set on disk: its states, the link to the active one, and the lock that every change takes."""
+"""A package set on disk: its states, the active and the edited one, and the lock that every change takes."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import contextlib
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from hpcmod.core.errors import BadInputError, BusyError, HpcmodError, NotFoundError
+from hpcmod.core.fs.replacing import scratch
 from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.fs.tree import Tree
 from hpcmod.core.lock import hold
+from hpcmod.core.values.json_form import HIDDEN, parse_json
 from hpcmod.modules.values.place import (
     STATES,
     SetChoice,
@@ -28,10 +30,14 @@ from hpcmod.modules.values.place import (
 from hpcmod.packages.values.state import State, parse_state, render_state
 
 LOCK = ".lock"
-_CONTENT = ("tag", "sha256", "requirements", "allowed", "files", "conda")
+TEMPORARY = "packages"
+"""Name of a set that is not kept."""
+_SCRATCH = "hpcmod-set"
+FILES = "user-software"
+"""Directory with the files of an edited state."""
+EDIT_RECORD = "edit.json"
+_CONTENT = ("tag", "sha256", "requirements", "allowed", "conda")
 """Fields that are equal if two states are the same."""
-_ORIGIN = ("parent", "image", "module", "user")
-"""Fields that are also equal if a state is what an interrupted run of the same command recorded."""
 _LIMIT = 8 << 20  # bytes of a record
 _RECORD_MODE = 0o644
 _ALL_OTHERS = 0o1002
@@ -165,10 +171,10 @@ class PackageSet:
         and link has left a complete state, which gets the new file and becomes the active one. A state that cannot
         become the active one is removed. The caller must hold the lock. A state's file without a record is a leftover.
         """
-        if before and _are_equal(before, state, _CONTENT):
+        if before and _are_equal(before, state):
             self.tree.remove(state_file(state.number, state.tag))
             return before
-        recorded = next((one for one in self.states() if _are_equal(one, state, (*_CONTENT, *_ORIGIN))), None)
+        recorded = next((earlier for earlier in self.states() if _is_repeated(earlier, state)), None)
         if recorded:
             self.tree.rename(state_file(state.number, state.tag), state_file(recorded.number, recorded.tag))
             self.switch(recorded)
@@ -233,8 +239,15 @@ class PackageSet:
                 self.tree.remove(state_file(number, tag))
 
 
-def _are_equal(one: State, other: State, fields: tuple[str, ...]) -> bool:
-    return bool(one.sha256) and all(getattr(one, name) == getattr(other, name) for name in fields)
+def _are_equal(before: State, state: State) -> bool:
+    return bool(before.sha256) and all(getattr(before, name) == getattr(state, name) for name in _CONTENT)
+
+
+def _is_repeated(earlier: State, state: State) -> bool:
+    """Return whether a state is what an interrupted run of the same command recorded."""
+    old, new = earlier.origin, state.origin
+    is_same = (earlier.parent, old.image, old.module, old.user) == (state.parent, new.image, new.module, new.user)
+    return is_same and _are_equal(earlier, state)
 
 
 def open_set(name: str, choice: SetChoice, environ: Mapping[str, str]) -> PackageSet:
@@ -256,6 +269,21 @@ def find_sets(name: str, environ: Mapping[str, str]) -> list[PackageSet]:
         names = sorted(path.name for path in parent.iterdir() if path.is_dir() and not path.name.startswith("."))
         return [open_set(name, SetChoice(one), environ) for one in names]
     return []
+
+
+def set_in(directory: Path) -> PackageSet:
+    """Return a set in a directory of this process alone."""
+    return PackageSet(TEMPORARY, SetChoice("", str(directory)), directory / TEMPORARY)
+
+
+@contextlib.contextmanager
+def temporary_set(temporary: Path) -> Iterator[PackageSet]:
+    """Yield an empty set of packages, removed after the block; one that a killed process left is removed first."""
+    clear_leftovers(temporary, _SCRATCH)
+    with scratch(temporary / _SCRATCH) as private:
+        made = set_in(Path(os.path.realpath(private.directory)))
+        make_set(made, None)
+        yield made
 
 
 def make_set(found: PackageSet, data: Path | None) -> None:
@@ -288,3 +316,32 @@ def make_set(found: PackageSet, data: Path | None) -> None:
             found.directory.parent.mkdir(parents=True, exist_ok=True)
             Tree(found.directory.parent).symlink(found.directory.name, str(data.resolve()))
     found.make()
+
+
+@dataclass(frozen=True)
+class WritableState:
+    """A state that is being edited."""
+
+    directory: Path = field(metadata=HIDDEN)
+    base: int | None = None
+    """Number of the state that it started from; None for no packages."""
+    time: str = "an unknown time"
+    user: str = "an unknown user"
+
+    @property
+    def files(self) -> Path:
+        """Return the directory that a container sees at /user-software."""
+        return self.directory / FILES
+
+
+def find_edit(found: PackageSet, tag: str) -> WritableState | None:
+    """Return the state that is being edited for an image; None if there is none."""
+    name = edit_directory(tag)
+    if not found.exists or name not in found.tree.names():
+        return None
+    directory = found.directory / name
+    try:
+        text = found.tree.read(f"{name}/{EDIT_RECORD}", _LIMIT)
+        return parse_json(WritableState, text, EDIT_RECORD, limit=_LIMIT, directory=directory)
+    except (OSError, BadInputError):
+        return WritableState(directory)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hpcmod.core.errors import BadInputError, LackingError
-from hpcmod.core.fs.replacing import replacing, scratch
+from hpcmod.core.fs.replacing import replacing
 from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.fs.tree import Tree
 from hpcmod.core.values.json_form import json_form
@@ -24,19 +24,18 @@ from hpcmod.images import file_sha256
 from hpcmod.modules.own_packages import DIRECTORY, PACKED
 from hpcmod.modules.user_layer import DESCRIBED, PackedPackages, has_additions, is_shipped, read_shipped
 from hpcmod.modules.values.install_record import InstalledImage
-from hpcmod.modules.values.place import SetChoice, state_file
+from hpcmod.modules.values.place import state_file
 from hpcmod.modules.values.plan import InstallPlan, with_own_packages
 from hpcmod.packages.builder import make_builder
 from hpcmod.packages.building import build_state
 from hpcmod.packages.importing import read_requirements
-from hpcmod.packages.sets import PackageSet, make_set
+from hpcmod.packages.sets import temporary_set
 from hpcmod.packages.values.plan import PackageChange, PackageTarget, make_state_plan
 from hpcmod.packages.values.requirement import NOTHING, Requirements, parse_file
 from hpcmod.packages.values.state import State
 
 _PARAMETER = "user_packages"
 _PACKED_MODE = 0o444
-_SCRATCH = "hpcmod-user-packages"
 
 
 @dataclass(frozen=True)
@@ -114,10 +113,7 @@ class ShippedPackages:
         target = _make_target(plan, image)
         builder = make_builder(environ)
         tell(f"installing with pip of {plan.spec.module}: {', '.join(self.wanted.lines)}")
-        clear_leftovers(builder.temporary, _SCRATCH)
-        with scratch(builder.temporary / _SCRATCH) as private:
-            made = PackageSet(plan.spec.name, SetChoice(_PARAMETER), Path(os.path.realpath(private.directory), "set"))
-            make_set(made, None)
+        with temporary_set(builder.temporary) as made:
             change = PackageChange(added=self.wanted, action=_PARAMETER)
             planned = make_state_plan(target, change, directory=str(made.directory), number=1, parent=None)
             state = build_state(planned, made, builder)
@@ -147,7 +143,7 @@ def _make_target(plan: InstallPlan, image: InstalledImage) -> PackageTarget:
 def _put(root: Path, state: State, packed: Path, asked: tuple[str, ...]) -> None:
     """Put packed packages in place, and before them what describes both them and those that they replace."""
     described = PackedPackages(
-        image=state.image,
+        image=state.origin.image,
         requirements=asked,
         packages=tuple((one.name, one.version) for one in state.locked),
         sha256=state.sha256,

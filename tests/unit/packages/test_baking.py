@@ -37,7 +37,7 @@ def builder(builder: Builder, tmp_path: Path) -> Builder:
 def request_(tmp_path: Path) -> BakeRequest:
     base = read_base(corpus.make_image(tmp_path / "image.sif"), "image.sif")
     change = PackageChange(added=Requirements(("einops",)))
-    return BakeRequest(base, change, NewFile(tmp_path / "mine.sif", "hpcmod test"))
+    return BakeRequest(base, change, NewFile(tmp_path / "mine.sif"))
 
 
 def test_the_base_is_read_with_its_python_packages_and_checksum(tmp_path: Path) -> None:

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from hpcmod.core.errors import CheckFailedError, LackingError
-from hpcmod.images.squashfs.pack import unpack
+from hpcmod.core.errors import CheckFailedError
 from hpcmod.packages import building
 from hpcmod.packages.builder import Builder
 from hpcmod.packages.building import build_state, resolve_packages
-from hpcmod.packages.sets import PackageSet
-from hpcmod.packages.values.files import PlacedFiles
 from hpcmod.packages.values.plan import PackageChange, PipOptions, StatePlan, make_state_plan
 from hpcmod.packages.values.requirement import Requirements
 from hpcmod.packages.values.state import State
@@ -109,12 +105,6 @@ def test_a_state_is_active_before_the_temporary_directory_is_removed(tmp_path: P
     assert during and found.active(state.tag) == state
 
 
-def test_reports_a_missing_temporary_directory(tmp_path: Path, builder: Builder) -> None:
-    builder.temporary.rmdir()
-    with pytest.raises(LackingError, match="no such directory"):
-        resolve_packages(plan_of(tmp_path, "x"), builder)
-
-
 def test_an_image_without_pip_gets_ours(tmp_path: Path, builder: Builder) -> None:
     plan = plan_of(tmp_path, "x")
     with pytest.raises(CheckFailedError):
@@ -122,41 +112,3 @@ def test_an_image_without_pip_gets_ours(tmp_path: Path, builder: Builder) -> Non
     called = (tmp_path / "arguments").read_text()
     assert "/pip:/user-software/.hpcmod/pip:ro\n" in called
     assert "\n/user-software/venv/pytorch/bin/python\n/user-software/.hpcmod/pip\ninstall\n" in called
-
-
-def test_plain_files_are_in_every_later_state_until_they_are_dropped(tmp_path: Path, builder: Builder) -> None:
-    found = write_set(tmp_path / "default")
-    source = tmp_path / "R"
-    (source / "sub").mkdir(parents=True)
-    (source / "sub/data").write_text("one")
-    (source / "link").symlink_to("sub/data")
-    (tmp_path / "notes").write_text("notes")
-    placed = [
-        PlacedFiles("/user-software/R/library", str(source)),
-        PlacedFiles("/user-software/notes", str(tmp_path / "notes")),
-    ]
-    first = build_state(plan_files(found.directory, None, files=placed), found, builder)
-    assert set(content_of(found, first, tmp_path / "1")) == {"R/library/sub/data", "R/library/link", "notes"}
-    (source / "sub/data").write_text("two")
-    second = build_state(plan_files(found.directory, first), found, builder)
-    assert second.files == tuple(placed)
-    assert content_of(found, second, tmp_path / "2") == content_of(found, first, tmp_path / "again")
-    third = build_state(
-        plan_files(found.directory, second, files=placed[:1], drop="/user-software/notes"), found, builder
-    )
-    assert content_of(found, third, tmp_path / "3")["R/library/sub/data"] == "two"
-    assert third.files == (placed[0],)
-
-
-def plan_files(
-    directory: Path, parent: State | None, *, files: Sequence[PlacedFiles] = (), drop: str = ""
-) -> StatePlan:
-    change = PackageChange(files=tuple(files), dropped_files=(drop,) if drop else (), action="add")
-    number = parent.number + 1 if parent else 1
-    return make_state_plan(TARGET, change, directory=str(directory), number=number, parent=parent)
-
-
-def content_of(found: PackageSet, state: State, target: Path) -> dict[str, str]:
-    with found.tree.open_file(f"states/{state.number}-{state.tag}.squashfs") as file:
-        unpack(file, target, skipped=["venv"])
-    return {str(path.relative_to(target)): path.read_text() for path in target.rglob("*") if path.is_file()}

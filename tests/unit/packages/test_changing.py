@@ -12,7 +12,6 @@ from hpcmod.modules.installed import Installed
 from hpcmod.modules.values.install_record import InstalledImage, InstallRecord, OwnPackages
 from hpcmod.packages.builder import Builder
 from hpcmod.packages.changing import collect, make_change, plan_change, read_target, undo_change, use
-from hpcmod.packages.values.files import PlacedFiles
 from hpcmod.packages.values.lockfile import Lock, LockedState
 from hpcmod.packages.values.plan import PackageChange
 from hpcmod.packages.values.requirement import Requirements
@@ -46,11 +45,11 @@ def test_the_target_comes_from_the_record_of_the_installation() -> None:
 def test_undo_follows_the_parents_and_ends_without_packages(tmp_path: Path, builder: Builder) -> None:
     one, two = make_state(1, EINOPS), make_state(2, EINOPS, NEEDY, parent=1)
     found = write_set(tmp_path / "default", one, two)
-    assert undo_change(TARGET, found, builder, no_talk) == (two, one)
-    before, empty = undo_change(TARGET, found, builder, no_talk)
+    assert undo_change(TARGET, found, builder) == (two, one)
+    before, empty = undo_change(TARGET, found, builder)
     assert (before, empty.number, empty.locked, found.active(TAG)) == (one, 3, (), empty)
     with pytest.raises(NotFoundError, match="nothing to undo"):
-        undo_change(TARGET, found, builder, no_talk)
+        undo_change(TARGET, found, builder)
     assert list(builder.temporary.iterdir()) == []
     with (found.directory / f"states/3-{TAG}.squashfs").open("rb") as file:
         packed = Squashfs(file, 0, empty.size)
@@ -60,7 +59,7 @@ def test_undo_follows_the_parents_and_ends_without_packages(tmp_path: Path, buil
 def test_undo_says_so_if_the_state_before_was_removed(tmp_path: Path, builder: Builder) -> None:
     found = write_set(tmp_path / "default", make_state(2, EINOPS, parent=1))
     with pytest.raises(NotFoundError, match="state 1 not found"):
-        undo_change(TARGET, found, builder, no_talk)
+        undo_change(TARGET, found, builder)
 
 
 def test_only_states_for_this_image_can_be_used(tmp_path: Path) -> None:
@@ -93,7 +92,7 @@ def test_a_change_that_fails_leaves_the_set_as_it_was(tmp_path: Path, builder: B
     found = write_set(tmp_path / "default", make_state(1, EINOPS))
     names = sorted((found.directory / "states").iterdir())
     with pytest.raises(CheckFailedError):
-        make_change(TARGET, found, PackageChange(added=Requirements(("x",)), action="add x"), builder, no_talk)
+        make_change(TARGET, found, PackageChange(added=Requirements(("x",)), action="add x"), builder)
     assert found.active(TAG) == make_state(1, EINOPS)
     assert sorted((found.directory / "states").iterdir()) == names
     assert list(builder.temporary.iterdir()) == []
@@ -110,12 +109,3 @@ def test_a_package_that_was_not_added_cannot_be_dropped(tmp_path: Path) -> None:
     found = write_set(tmp_path / "default", replace(make_state(1, EINOPS, NEEDY), requirements=("needy",)))
     with pytest.raises(BadInputError, match="another package"):
         plan_change(TARGET, found, PackageChange(dropped=("einops",)))
-
-
-def test_a_lock_replaces_packages_and_keeps_plain_files(tmp_path: Path) -> None:
-    placed = PlacedFiles("/user-software/R", "/r")
-    state = make_state(1, EINOPS, files=(placed,))
-    found = write_set(tmp_path / "default", state)
-    plan = plan_change(TARGET, found, PackageChange(Requirements(LOCK.state.requirements), locked=LOCK.lines))
-    assert (plan.parent, plan.requirements) == (None, ("needy==1.0",))
-    assert (plan.files, plan.new_files, plan.files_parent) == ((placed,), (), state)

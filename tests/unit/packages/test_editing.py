@@ -16,12 +16,21 @@ from hpcmod.packages import building
 from hpcmod.packages.builder import Builder
 from hpcmod.packages.changing import collect, make_change
 from hpcmod.packages.editing import begin_edit, discard_edit, pack_edit
-from hpcmod.packages.edits import find_edit
-from hpcmod.packages.sets import PackageSet
+from hpcmod.packages.sets import PackageSet, find_edit
 from hpcmod.packages.values.plan import PackageChange
 from tests.package_states import EINOPS, TAG, TARGET, make_state, write_set
-from tests.unit.packages.test_importing import write_venv
 from tests.unit.packages.values.test_conda import PART
+
+
+def write_venv(venv: Path, **packages: bool) -> None:
+    """Write a virtual environment with packages in version 1.0; True marks packages that the user requested."""
+    site = venv / "lib/python3.12/site-packages"
+    for name, requested in packages.items():
+        info = site / f"{name}-1.0.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text(f"Name: {name}\nVersion: 1.0\n")
+        if requested:
+            (info / "REQUESTED").touch()
 
 
 @pytest.fixture(autouse=True)
@@ -49,19 +58,19 @@ def names(directory: Path) -> list[str]:
 
 
 def test_the_active_state_becomes_writable_without_compiled_modules(found: PackageSet, builder: Builder) -> None:
-    edit = begin_edit(TARGET, found, builder, print)
+    edit = begin_edit(TARGET, found, builder)
     assert (edit.base, edit.user) == (1, "alice")
     info = "venv/pytorch/lib/python3.12/site-packages/einops-1.0.dist-info"
     assert names(edit.files) == ["constraints.txt", f"{info}/METADATA", f"{info}/REQUESTED"]
     assert "torch==2.7.1+rocm6.2.4\n" in (edit.files / "constraints.txt").read_text()
     (edit.files / "mine").touch()
-    assert begin_edit(TARGET, found, builder, print) == edit
+    assert begin_edit(TARGET, found, builder) == edit
     assert (edit.files / "mine").exists()
 
 
 def test_without_packages_it_begins_with_an_empty_environment(tmp_path: Path, builder: Builder) -> None:
     empty = write_set(tmp_path / "empty")
-    edit = begin_edit(TARGET, empty, builder, print)
+    edit = begin_edit(TARGET, empty, builder)
     assert edit.base is None
     assert (edit.files / "venv/pytorch/pyvenv.cfg").is_file()
 
@@ -69,13 +78,13 @@ def test_without_packages_it_begins_with_an_empty_environment(tmp_path: Path, bu
 def test_it_becomes_one_file_with_the_packages_installed_now(
     tmp_path: Path, found: PackageSet, builder: Builder
 ) -> None:
-    edit = begin_edit(TARGET, found, builder, print)
+    edit = begin_edit(TARGET, found, builder)
     write_venv(edit.files / "venv/pytorch", new=True, needed=False)
     (edit.files / "notes").write_text("mine")
-    done = pack_edit(TARGET, found, builder, print)
+    done = pack_edit(TARGET, found, builder)
     state = found.active(TAG)
     assert state == done.state
-    assert state is not None and (state.number, state.parent, state.action) == (2, 1, "edit")
+    assert state is not None and (state.number, state.parent, state.origin.action) == (2, 1, "edit")
     assert state.requirements == ("einops", "new")
     assert [one.pin for one in state.locked] == ["einops==1.0", "needed==1.0", "new==1.0"]
     assert find_edit(found, TAG) is None
@@ -88,19 +97,19 @@ def test_it_becomes_one_file_with_the_packages_installed_now(
 
 
 def test_meanwhile_nothing_else_changes_the_packages(found: PackageSet, builder: Builder) -> None:
-    begin_edit(TARGET, found, builder, print)
+    begin_edit(TARGET, found, builder)
     with pytest.raises(BusyError, match="being edited"):
-        make_change(TARGET, found, PackageChange(dropped=("einops",)), builder, print)
+        make_change(TARGET, found, PackageChange(dropped=("einops",)), builder)
     discard_edit(found, TAG, print)
-    assert make_change(TARGET, found, PackageChange(dropped=("einops",)), builder, print)[1].number == 2
+    assert make_change(TARGET, found, PackageChange(dropped=("einops",)), builder)[1].number == 2
     with pytest.raises(NotFoundError, match="no such directory"):
-        pack_edit(TARGET, found, builder, print)
+        pack_edit(TARGET, found, builder)
 
 
 def test_a_kill_while_it_is_removed_leaves_no_part_that_could_be_packed(
     found: PackageSet, builder: Builder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begin_edit(TARGET, found, builder, print)
+    begin_edit(TARGET, found, builder)
     child = os.fork()
     if child == 0:
         monkeypatch.setattr("hpcmod.core.fs.tree.Tree.remove_all", lambda *_: os._exit(9))
@@ -109,20 +118,20 @@ def test_a_kill_while_it_is_removed_leaves_no_part_that_could_be_packed(
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
     assert find_edit(found, TAG) is None
     assert list(found.directory.glob(".edit-*"))
-    make_change(TARGET, found, PackageChange(dropped=("einops",)), builder, print)
+    make_change(TARGET, found, PackageChange(dropped=("einops",)), builder)
     assert sorted(path.name for path in found.directory.iterdir()) == [f"active-{TAG}.squashfs", "states"]
 
 
 def test_what_was_packed_already_makes_no_second_state(
     found: PackageSet, builder: Builder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begin_edit(TARGET, found, builder, print)
+    begin_edit(TARGET, found, builder)
     with monkeypatch.context() as patch:
         patch.setattr("hpcmod.core.fs.tree.Tree.rename", lambda *_: os.open("/nonexistent", os.O_RDONLY))
         with pytest.raises(FileNotFoundError):
-            pack_edit(TARGET, found, builder, print)
+            pack_edit(TARGET, found, builder)
     assert found.active_number(TAG) == 2
-    done = pack_edit(TARGET, found, builder, print)
+    done = pack_edit(TARGET, found, builder)
     assert done.state is not None and done.state.number == 2
     assert list(found.numbers()) == [1, 2]
     assert find_edit(found, TAG) is None
@@ -139,15 +148,15 @@ def test_a_link_that_another_member_planted_is_not_followed(
     (edit / name if name else edit).symlink_to(tmp_path / "private")
     for change in (pack_edit, begin_edit):
         with pytest.raises(BusyError, match="another user"):
-            change(TARGET, found, builder, print)
+            change(TARGET, found, builder)
     assert found.active_number(TAG) == 1
 
 
 def test_a_damaged_record_does_not_block_the_set(found: PackageSet, builder: Builder) -> None:
-    edit = begin_edit(TARGET, found, builder, print)
+    edit = begin_edit(TARGET, found, builder)
     (edit.directory / "edit.json").write_text("{")
     assert collect(found, keep=0, tell=print, dry_run=True) == []
-    assert pack_edit(TARGET, found, builder, print).state is not None
+    assert pack_edit(TARGET, found, builder).state is not None
 
 
 @pytest.mark.parametrize("name", ["unpack", "pack_layer"])
@@ -155,17 +164,17 @@ def test_a_kill_leaves_what_was_there(
     found: PackageSet, builder: Builder, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     if name == "pack_layer":
-        begin_edit(TARGET, found, builder, print)
+        begin_edit(TARGET, found, builder)
     child = os.fork()
     if child == 0:
         monkeypatch.setattr(f"hpcmod.packages.editing.{name}", lambda *_, **__: os._exit(9))
-        (begin_edit if name == "unpack" else pack_edit)(TARGET, found, builder, print)
+        (begin_edit if name == "unpack" else pack_edit)(TARGET, found, builder)
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
     assert found.active_number(TAG) == 1
     assert (find_edit(found, TAG) is None) == (name == "unpack")
-    begin_edit(TARGET, found, builder, print)
-    assert pack_edit(TARGET, found, builder, print).state is not None
+    begin_edit(TARGET, found, builder)
+    assert pack_edit(TARGET, found, builder).state is not None
     assert sorted(path.name for path in found.directory.iterdir()) == [f"active-{TAG}.squashfs", "states"]
     assert list(builder.temporary.iterdir()) == []
 
@@ -175,14 +184,15 @@ def test_python_packages_of_conda_stay_condas_when_a_state_is_packed(found: Pack
     state = found.active(TAG)
     assert state is not None
     found.add(replace(state, conda=PART))
-    edit = begin_edit(TARGET, found, builder, print)
+    edit = begin_edit(TARGET, found, builder)
     venv = edit.files / "venv/pytorch"
     info = "lib/python3.12/site-packages/pure-1.0.dist-info"
     (venv / info).mkdir()
     (venv / info / "METADATA").write_text("Metadata-Version: 2.1\nName: pure\nVersion: 1.0\n")
     (venv / "conda-meta").mkdir()
-    (venv / "conda-meta/pure-1.0-0.json").write_text(json.dumps({"files": [f"{info}/METADATA"]}))
-    packed = pack_edit(TARGET, found, builder, print).state
+    (venv / "conda-meta/pure-1.0-0.json").write_text(json.dumps({"files": ["bin/x", f"{info}/METADATA", 1]}))
+    (venv / "conda-meta/damaged-1.0-0.json").write_text("{")
+    packed = pack_edit(TARGET, found, builder).state
     assert packed is not None
     assert [one.name for one in packed.locked] == ["einops"]
     assert packed.conda == PART

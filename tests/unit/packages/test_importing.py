@@ -1,14 +1,11 @@
 from __future__ import annotations
 
-import io
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hpcmod.core.errors import BadInputError, NotFoundError
-from hpcmod.images.squashfs.pack import pack_directory
 from hpcmod.packages.builder import Builder
 from hpcmod.packages.importing import plan_import, read_list, read_source
 from hpcmod.packages.values.plan import PackageChange, StatePlan
@@ -21,39 +18,6 @@ from tests.unit.packages.conftest import Answer
 CHANGE = PackageChange(action="add --from x")
 
 
-def write_venv(venv: Path, **packages: bool) -> None:
-    """Write a virtual environment with packages in version 1.0; True marks packages that the user requested."""
-    site = venv / "lib/python3.12/site-packages"
-    for name, requested in packages.items():
-        info = site / f"{name}-1.0.dist-info"
-        info.mkdir(parents=True)
-        (info / "METADATA").write_text(f"Name: {name}\nVersion: 1.0\n")
-        if requested:
-            (info / "REQUESTED").touch()
-
-
-@pytest.mark.parametrize("kind", ["user-software", "squashfs", "venv"])
-def test_reads_installed_packages_from_a_directory_or_squashfs(tmp_path: Path, kind: str) -> None:
-    top = tmp_path / "user-software"
-    write_venv(top / "venv/torch", one=True, two=False)
-    path = {"user-software": top, "venv": top / "venv/torch"}.get(kind)
-    if path is None:
-        packed = io.BytesIO()
-        pack_directory(top, packed, compression="gzip", mtime=0)
-        path = tmp_path / "user-software.squashfs"
-        path.write_bytes(packed.getvalue())
-    found = read_source(path)
-    assert found.asked.lines == ("one",)
-    assert found.versions == (("one", "1.0"), ("two", "1.0"))
-
-
-def test_reports_packages_from_elsewhere(tmp_path: Path) -> None:
-    write_venv(tmp_path, mine=True)
-    url = {"url": "file:///code", "dir_info": {"editable": True}}
-    (tmp_path / "lib/python3.12/site-packages/mine-1.0.dist-info/direct_url.json").write_text(json.dumps(url))
-    assert read_source(tmp_path).left_out[0].reason == "editable, from /code"
-
-
 def test_a_list_may_include_others(tmp_path: Path) -> None:
     (tmp_path / "freeze.txt").write_text("one==1\n")
     (tmp_path / "list.txt").write_text("two\n-r freeze.txt\n")
@@ -61,10 +25,14 @@ def test_a_list_may_include_others(tmp_path: Path) -> None:
 
 
 def test_what_has_no_packages_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInputError, match="no installed Python packages"):
+    with pytest.raises(BadInputError, match="is a directory") as caught:
         read_source(tmp_path)
+    assert f"{tmp_path}/bin/python -m pip freeze --local" in caught.value.cure
     with pytest.raises(NotFoundError):
         read_source(tmp_path / "missing")
+    (tmp_path / "empty").write_text("-e /mine\n")
+    with pytest.raises(BadInputError, match="names no package"):
+        read_source(tmp_path / "empty")
     (tmp_path / "binary").write_bytes(b"\x80\xff")
     with pytest.raises(BadInputError, match="UTF-8"):
         read_source(tmp_path / "binary")

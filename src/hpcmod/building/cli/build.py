@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
-import hpcmod
 from hpcmod.building.shipped import shipped_recipes
 from hpcmod.building.values.recipe import ARCHITECTURES, CHOICES, Recipe, parse_recipe
 from hpcmod.core.cli.arguments import site_option
@@ -25,7 +24,6 @@ from hpcmod.core.values.compression import ANY_OF
 from hpcmod.machine import machine
 
 if TYPE_CHECKING:
-    from hpcmod.building.engines.engine import EngineFinding
     from hpcmod.building.image import BuildOptions
     from hpcmod.building.ingredients import SourceStore
     from hpcmod.building.values.build_plan import BuildPlan
@@ -53,7 +51,6 @@ class BuildFlags:
     dockerfile: Path | None
     arch: str | None
     engine: str | None
-    engines: bool
     listed: bool
     printed: str | None
     dry_run: bool
@@ -68,13 +65,6 @@ class RecipeList:
     """With --list: the recipes."""
 
     recipes: tuple[Recipe, ...]
-
-
-@dataclass(frozen=True)
-class EngineList:
-    """With --engines: the build engines."""
-
-    engines: tuple[EngineFinding, ...]
 
 
 def complete_recipe(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -129,7 +119,6 @@ def complete_recipe(ctx: click.Context, param: click.Parameter, incomplete: str)
     help="Architecture of a plan (default: this machine's).",
 )
 @click.option("--engine", metavar="NAME", help="Build engine (default: the first that works).")
-@click.option("--engines", is_flag=True, help="Try all engines, and report which work here.")
 @click.option("--list", "listed", is_flag=True, help="List the recipes.")
 @click.option(
     "--print",
@@ -141,7 +130,7 @@ def complete_recipe(ctx: click.Context, param: click.Parameter, incomplete: str)
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @click.option("--compression", metavar="NAME[:LEVEL]", help=f"{ANY_OF} (default: the site's).")
 @site_option
-@json_option("hpcmod.building.image:Built", "hpcmod.building.values.build_plan:BuildPlan", RecipeList, EngineList)
+@json_option("hpcmod.building.image:Built", "hpcmod.building.values.build_plan:BuildPlan", RecipeList)
 @with_flags(BuildFlags)
 def build(flags: BuildFlags) -> None:
     """Build an image with MPI, libfabric and the network plugin.
@@ -164,9 +153,6 @@ def build(flags: BuildFlags) -> None:
     """
     if flags.listed:
         _list(flags.as_json)
-    elif flags.engines:
-        with terminate_cleanly():
-            _print_engines(flags.as_json)
     elif not flags.source:
         cure = "List the recipes with hpcmod build --list, or give a directory with a Dockerfile, or a definition file."
         raise BadInputError("nothing to build: no recipe given", cure)
@@ -184,19 +170,8 @@ def _list(as_json: bool) -> None:
     if as_json:
         print_json(RecipeList(tuple(recipes)))
         return
-    for one in recipes:
-        print_text(f"{one.name}: {one.summary}")
-
-
-def _print_engines(as_json: bool) -> None:
-    from hpcmod.building.engines.probe import probe_engines
-
-    found = probe_engines(os.environ, at=Path.cwd())
-    if as_json:
-        print_json(EngineList(tuple(found)))
-        return
-    for one in found:
-        print_text(f"{one.name}: {'works' if one.works else 'does not work'}: {one.why}")
+    for recipe in recipes:
+        print_text(f"{recipe.name}: {recipe.summary}")
 
 
 def _print_file(plan: BuildPlan, form: str, as_json: bool) -> None:
@@ -310,7 +285,6 @@ def _options(flags: BuildFlags) -> BuildOptions:
     site = machine.find_machine(None, os.environ, flag=flags.site).site
     return BuildOptions(
         environ=os.environ,
-        tool=f"hpcmod {hpcmod.__version__}",
         engine=flags.engine,
         conversion=parse_compression(flags.compression or site.images.compression),
         policy=site.trust,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hpcmod.building.engines.engine import BuildSource, check_base, check_done, exact
 from hpcmod.building.engines.workspace import Workspace
+from hpcmod.building.values.dockerfile import images_of
 from hpcmod.core.errors import HpcmodError
 from hpcmod.core.fs.reading import read_text
 from hpcmod.core.values.reference import ImageReference, is_loopback
@@ -21,10 +22,6 @@ _BUILT = "oci:image:built"
 _ID = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
 _FUSE = "fuse-overlayfs"
 _LIMIT = 1 << 20  # bytes of a Dockerfile
-_IMAGES = re.compile(
-    r"^[ \t]*(?:FROM\s+(?:--\S+\s+)*(?P<base>\S+)|(?:COPY|ADD)\s+(?:--\S+\s+)*?--from=(?P<other>\S+))",
-    re.IGNORECASE | re.MULTILINE,
-)
 
 
 @dataclass(frozen=True)
@@ -52,7 +49,7 @@ class Buildah:
     def build(self, workspace: Workspace, source: BuildSource) -> ImageReference:
         """See `Engine.build`."""
         base = ["--from", self._pull(workspace, source.base)] if source.base else []
-        for reference in _local_images(source.file, replaced=bool(source.base)):
+        for reference in () if source.base else _local_images(source.file):
             self._pull(workspace, reference)
         argv = [*self._call(workspace), self.verb, "--isolation=chroot", "--layers=false", *base]
         status = workspace.run([*argv, "-f", os.fspath(source.file), "-t", _BUILT, os.fspath(source.context)])
@@ -83,22 +80,13 @@ class Buildah:
         return ids[-1]
 
 
-def _local_images(file: Path, *, replaced: bool) -> list[ImageReference]:
-    """Return the images that a Dockerfile starts with or copies from and that are in registries on this machine.
+def _local_images(file: Path) -> list[ImageReference]:
+    """Return the images that a user's Dockerfile names and that are in registries on this machine.
 
-    Parameters
-    ----------
-    replaced
-        Whether the build starts with another image than the first that the file names.
-
-    Notes
-    -----
     Such a registry uses plain http, for which buildah and podman would need an entry in registries.conf. These images
     are therefore pulled into the storage before the build.
     """
-    found = list(_IMAGES.finditer(read_text(file, _LIMIT)))
-    bases = [one["base"] for one in found if one["base"]][int(replaced) :]
-    names = dict.fromkeys([*bases, *(one["other"] for one in found if one["other"])])
+    names = images_of(read_text(file, _LIMIT))
     return [ImageReference.parse(f"docker://{name}") for name in names if _is_local(name.partition("/")[0])]
 
 

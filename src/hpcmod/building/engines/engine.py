@@ -15,16 +15,6 @@ _FULL = "No space left on device"
 
 
 @dataclass(frozen=True)
-class EngineFinding:
-    """The result of testing an engine."""
-
-    name: str
-    works: bool
-    why: str
-    """The method that works, or why the engine does not work."""
-
-
-@dataclass(frozen=True)
 class BuildSource:
     """The input of a build."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from pathlib import Path
 
 from hpcmod.building.engines.apptainer import WAYS, Apptainer
 from hpcmod.building.engines.buildah import Buildah
-from hpcmod.building.engines.engine import BuildSource, Engine, EngineFinding
+from hpcmod.building.engines.engine import BuildSource, Engine
 from hpcmod.building.engines.podman import Podman
 from hpcmod.building.engines.workspace import open_workspace
 from hpcmod.core.errors import BadInputError, HpcmodError, LackingError, explain_os_error
@@ -53,18 +52,6 @@ class EngineTrial:
     environ: Mapping[str, str]
 
 
-def probe_engines(environ: Mapping[str, str], *, at: Path) -> tuple[EngineFinding, ...]:
-    """Test every engine.
-
-    Parameters
-    ----------
-    at
-        Directory for the test builds, on the disk where images will be built: not every file system supports layers.
-    """
-    trial = EngineTrial(at, f"trial-{os.getpid()}", environ)
-    return tuple(_try_ways(name, trial)[1] for name in ENGINES)
-
-
 def choose_engine(asked: str | None, trial: EngineTrial, *, forms: Sequence[str]) -> Engine:
     """Return the first engine that works here, or check the requested engine.
 
@@ -84,12 +71,16 @@ def choose_engine(asked: str | None, trial: EngineTrial, *, forms: Sequence[str]
     """
     findings = []
     for name in find_engines(asked, forms):
-        engine, finding = _try_ways(name, trial)
-        if engine:
-            _LOG.info("building with %s (%s)", name, engine.way)
-            return engine
-        _LOG.info("%s does not work here: %s", name, finding.why)
-        findings.append(f"  {finding.name}: {finding.why}")
+        reasons = {}
+        for engine in ENGINES[name]:
+            reasons[engine.way] = _why_not(engine, trial)
+            if not reasons[engine.way]:
+                _LOG.info("building with %s (%s)", name, engine.way)
+                return engine
+        same = set(reasons.values())
+        why = same.pop() if len(same) == 1 else "; ".join(f"{way}: {reason}" for way, reason in reasons.items())
+        _LOG.info("%s does not work here: %s", name, why)
+        findings.append(f"  {name}: {why}")
     raise LackingError(
         f"no build engine works in {trial.at}:\n" + "\n".join(findings),
         "Install or load one of them (buildah needs no daemon); if the disk does not support layers, set "
@@ -103,7 +94,7 @@ def find_engines(asked: str | None, forms: Sequence[str]) -> list[str]:
     Raises
     ------
     BadInputError
-    If there is no such engine, or it cannot build from any of the forms.
+        If there is no such engine, or it cannot build from any of the forms.
     """
     names = [name for name in ENGINES if asked in (None, name) or name.startswith(f"{asked}-")]
     if not names:
@@ -115,18 +106,6 @@ def find_engines(asked: str | None, forms: Sequence[str]) -> list[str]:
             "Leave out --engine to choose one automatically.",
         )
     return fitting
-
-
-def _try_ways(name: str, trial: EngineTrial) -> tuple[Engine | None, EngineFinding]:
-    """Test the methods of an engine until one works."""
-    reasons = []
-    for engine in ENGINES[name]:
-        why_not = _why_not(engine, trial)
-        if not why_not:
-            return engine, EngineFinding(name, True, engine.way)
-        reasons.append(f"{engine.way}: {why_not}" if len(ENGINES[name]) > 1 else why_not)
-    said = [reasons[0].partition(": ")[2]] if len({one.partition(": ")[2] for one in reasons}) == 1 else reasons
-    return None, EngineFinding(name, False, "; ".join(said if len(reasons) > 1 else reasons))
 
 
 def _why_not(engine: Engine, trial: EngineTrial) -> str:

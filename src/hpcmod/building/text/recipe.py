@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import jinja2
 
@@ -16,19 +15,6 @@ from hpcmod.core.text import quote
 from hpcmod.core.values.reference import ImageReference
 
 _PLACES = ("sources", "wheels", "host-libs", "files")
-
-
-@dataclass(frozen=True)
-class _Step:
-    """One component as seen by the templates."""
-
-    path: str
-    """Path in the build context."""
-    file: str
-    """Path relative to BUILD_ROOT."""
-    command: str
-    mounts: tuple[str, ...]
-    """Names of directories with its sources."""
 
 
 def render_dockerfile(plan: BuildPlan, *, templates: Mapping[str, str]) -> str:
@@ -99,19 +85,19 @@ def _rendered(name: str, plan: BuildPlan, templates: Mapping[str, str], **values
     )
     places = [place for place in _PLACES if any(inside.startswith(f"hpcmod/{place}") for _, inside in plan.inputs)]
     text = environment.from_string(templates[name]).render(
-        plan=plan, root=BUILD_ROOT, steps=list(_steps(plan, tuple(places))), places=places, **values
+        plan=plan, root=BUILD_ROOT, steps=list(_steps(plan)), places=places, **values
     )
     return re.sub(r"\n{3,}", "\n\n", text)
 
 
-def _steps(plan: BuildPlan, places: tuple[str, ...]) -> Iterator[_Step]:
+def _steps(plan: BuildPlan) -> Iterator[tuple[str, str, str]]:
+    """Yield the path of each component's script in the build context, its name in BUILD_ROOT, and its command."""
     for number, step in enumerate(plan.steps, 1):
         path = plan.script_path(number)
         file = path.rpartition("/")[2]
-        variables = [
-            f"{_variable(name)}={_value(value)}" for name, value in (*step.environment, ("ARCH", plan.architecture))
-        ]
-        yield _Step(path, file, " ".join(["env", *variables, "bash", f"{BUILD_ROOT}/{file}"]), places)
+        variables = (*step.environment, ("ARCH", plan.architecture))
+        settings = [f"{_variable(name)}={_value(value)}" for name, value in variables]
+        yield path, file, " ".join(["env", *settings, "bash", f"{BUILD_ROOT}/{file}"])
 
 
 def _word(text: str) -> str:

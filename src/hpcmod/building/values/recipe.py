@@ -6,11 +6,11 @@ import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from hpcmod.core.errors import BadInputError, HpcmodError
 from hpcmod.core.values.documents import load_toml
 from hpcmod.core.values.reference import ImageReference
+from hpcmod.core.values.strict_json import JsonObject, Texts
 
 CHOICES = {"mpi": ("ompi", "mpich", "none"), "ofi": ("builtin", "swap", "none")}
 """Valid values of --mpi and --ofi; a recipe lists those it supports, its default first."""
@@ -23,6 +23,7 @@ ARCHITECTURES = ("amd64", "arm64")
 
 _KEYS = ("summary", "gpu", "base", "choices", "with", "set", "needs", "environment", "search", "files", "steps")
 _STEP_KEYS = ("component", "when", "sources", "environment")
+_MOST = 1000  # entries of a list
 _VALUE = re.compile(r"[A-Za-z0-9._+:/=,@~<>!\[\] -]*")
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 _PLACEHOLDER = re.compile(r"\{[a-z][a-z0-9_-]*\}")
@@ -85,28 +86,101 @@ def parse_recipe(text: str, name: str) -> Recipe:
     Raises
     ------
     BadInputError
-        Lists every error in the file.
+        Names the key of the first mistake.
     """
-    tree = load_toml(text, f"recipe {name}")
-    faults = list(_faults(tree))
-    if faults:
-        listed = "\n".join(f"  {fault}" for fault in faults)
-        raise BadInputError(f"recipe {name}:\n{listed}", "Fix these keys; see docs/reference/recipes.md.")
-    return Recipe(
+    try:
+        return _make_recipe(JsonObject(load_toml(text, f"recipe {name}"), f"recipe {name}"), name)
+    except BadInputError as err:
+        raise BadInputError(err.message, err.cure or "Fix this key; see docs/reference/recipes.md.") from err
+
+
+def _make_recipe(tree: JsonObject, name: str) -> Recipe:
+    _check_keys(tree, _KEYS)
+    recipe = Recipe(
         name=name,
-        summary=tree["summary"],
-        gpu=tree.get("gpu", "none"),
-        bases=tuple(tree["base"].items()),
-        choices=tuple((key, tuple(values)) for key, values in tree.get("choices", {}).items()),
-        extras=tuple(tree.get("with", ())),
-        settings=tuple(tree.get("set", {}).items()),
-        needs=tuple(tree.get("needs", {}).items()),
-        environment=tuple(tree.get("environment", {}).items()),
-        search_paths=tuple(
-            SearchPath(entry["variable"], tuple(entry["directories"]), _when(entry)) for entry in tree.get("search", ())
-        ),
-        steps=tuple(_make_step(step) for step in tree["steps"]),
-        files=tuple(tree.get("files", {}).items()),
+        summary=_text(tree, "summary", re.compile(r"[^\x00-\x1f\x7f]+"), "a string"),
+        gpu=tree.text("gpu") or "none",
+        bases=tree.table("base"),
+        choices=_choices(tree.object("choices")),
+        extras=tree.texts("with"),
+        settings=_values(tree, "set"),
+        needs=_values(tree, "needs"),
+        environment=_values(tree, "environment"),
+        search_paths=tuple(map(_make_search_path, _entries(tree, "search"))),
+        steps=tuple(map(_make_step, _entries(tree, "steps"))),
+        files=tree.table("files"),
+    )
+    if recipe.gpu not in GPUS:
+        raise tree.bad("gpu", f"one of {', '.join(GPUS)}", recipe.gpu)
+    if not recipe.bases or not dict(recipe.bases).keys() <= set(ARCHITECTURES):
+        raise tree.bad("base", f"an image reference for each of {', '.join(ARCHITECTURES)}", dict(recipe.bases))
+    for architecture, base in recipe.bases:
+        try:
+            parse_base(fill_in(base, dict(recipe.settings)))
+        except HpcmodError as err:
+            raise BadInputError(f"{tree.where}: base.{architecture}: {err.message}", err.cure) from err
+    for path, _ in recipe.files:
+        if path.startswith("/") or not path.isprintable() or {"", ".", ".."} & set(path.split("/")):
+            raise BadInputError(f"{tree.where}: files: {path!r} is not a relative path without . and ..")
+    if not recipe.steps:
+        raise BadInputError(f"{tree.where}: steps: expected at least one [[steps]]")
+    return recipe
+
+
+def _check_keys(table: JsonObject, known: Iterable[str]) -> None:
+    for key in table.values:
+        if key not in known:
+            raise BadInputError(f"{table.where}: {key}: unknown key{nearest(key, known)}")
+
+
+def _entries(tree: JsonObject, key: str) -> Iterator[JsonObject]:
+    """Yield the tables of a list; their location has a number."""
+    for number, entry in enumerate(tree.objects(key, _MOST), 1):
+        yield JsonObject(entry.values, f"{entry.where}, number {number}")
+
+
+def _text(table: JsonObject, key: str, pattern: re.Pattern[str], expected: str) -> str:
+    value = table.text(key)
+    if not pattern.fullmatch(value):
+        raise table.bad(key, expected, value)
+    return value
+
+
+def _values(table: JsonObject, key: str) -> Texts:
+    """Return a table of strings that a script, a Dockerfile and a definition file may contain."""
+    texts = table.table(key)
+    for name, value in texts:
+        check_value(_PLACEHOLDER.sub("", value), f"{table.where}: {key}.{name}:")
+    return texts
+
+
+def _choices(table: JsonObject) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    _check_keys(table, CHOICES)
+    for name, known in CHOICES.items():
+        values = table.texts(name)
+        if not values or not set(values) <= set(known):
+            raise table.bad(name, f"a list of {', '.join(known)}, the default first", list(values))
+    return tuple((name, table.texts(name)) for name in table.values)
+
+
+def _when(entry: JsonObject) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    table = entry.object("when")
+    _check_keys(table, CONDITIONS)
+    return tuple((key, (value,) if isinstance(value, str) else table.texts(key)) for key, value in table.values.items())
+
+
+def _make_search_path(entry: JsonObject) -> SearchPath:
+    variable = _text(entry, "variable", re.compile("PATH|LD_LIBRARY_PATH"), "PATH or LD_LIBRARY_PATH")
+    return SearchPath(variable, entry.texts("directories"), _when(entry))
+
+
+def _make_step(entry: JsonObject) -> RecipeStep:
+    _check_keys(entry, _STEP_KEYS)
+    return RecipeStep(
+        component=_text(entry, "component", _NAME, "the name of a component"),
+        when=_when(entry),
+        sources=_values(entry, "sources"),
+        environment=_values(entry, "environment"),
     )
 
 
@@ -170,124 +244,6 @@ def check_value(value: str, what: str) -> str:
     return value
 
 
-def _when(table: Mapping[str, Any]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    conditions = table.get("when", {}).items()
-    return tuple((key, (value,) if isinstance(value, str) else tuple(value)) for key, value in conditions)
-
-
-def _make_step(step: Mapping[str, Any]) -> RecipeStep:
-    return RecipeStep(
-        component=step["component"],
-        when=_when(step),
-        sources=tuple(step.get("sources", {}).items()),
-        environment=tuple(step.get("environment", {}).items()),
-    )
-
-
-def _faults(tree: Mapping[str, Any]) -> Iterator[str]:
-    for key in tree:
-        if key not in _KEYS:
-            yield f"{key}: unknown key{nearest(key, _KEYS)}"
-    if not _is_text(tree.get("summary")):
-        yield "summary: expected a string"
-    if tree.get("gpu", "none") not in GPUS:
-        yield f"gpu: expected one of {', '.join(GPUS)}"
-    for key in ("set", "needs", "environment"):
-        yield from _faults_of_texts(key, tree.get(key, {}))
-    yield from _faults_of_files(tree.get("files", {}))
-    yield from _faults_of_choices(tree)
-    yield from _faults_of_search(tree)
-    yield from _faults_of_base(tree)
-    yield from _faults_of_steps(tree)
-
-
-def _faults_of_texts(key: str, table: Any) -> Iterator[str]:
-    if not _is_table_of_texts(table):
-        yield f"{key}: expected a table of strings"
-        return
-    for name, value in table.items():
-        try:
-            check_value(_PLACEHOLDER.sub("", value), f"{key}.{name}:")
-        except HpcmodError as err:
-            yield err.message
-
-
-def _faults_of_files(files: Any) -> Iterator[str]:
-    if not _is_table_of_texts(files):
-        yield "files: expected a table of strings"
-        return
-    for name in files:
-        if not _is_text(name) or name.startswith("/") or {"", ".", ".."} & set(name.split("/")):
-            yield f"files: {name!r} is not a relative path without . and .."
-
-
-def _faults_of_choices(tree: Mapping[str, Any]) -> Iterator[str]:
-    choices = tree.get("choices", {})
-    for name, known in CHOICES.items():
-        values = choices.get(name) if isinstance(choices, dict) else None
-        if not _is_list_of_texts(values) or not values or not set(values) <= set(known):
-            yield f"choices.{name}: expected a list of {', '.join(known)}, the default first"
-    for name in choices if isinstance(choices, dict) else ():
-        if name not in CHOICES:
-            yield f"choices.{name}: unknown key{nearest(name, CHOICES)}"
-    if not _is_list_of_texts(tree.get("with", [])):
-        yield "with: expected a list of names"
-
-
-def _faults_of_search(tree: Mapping[str, Any]) -> Iterator[str]:
-    search = tree.get("search", [])
-    if not _is_list_of_tables(search):
-        yield "search: expected tables, [[search]]"
-        return
-    for number, entry in enumerate(search, 1):
-        if entry.get("variable") not in ("PATH", "LD_LIBRARY_PATH") or not _is_list_of_texts(entry.get("directories")):
-            yield f"search, number {number}: expected variable (PATH or LD_LIBRARY_PATH) and directories (a list)"
-        yield from _faults_of_when(f"search, number {number}", entry.get("when", {}))
-
-
-def _faults_of_base(tree: Mapping[str, Any]) -> Iterator[str]:
-    base = tree.get("base")
-    if not isinstance(base, dict) or not base or not set(base) <= set(ARCHITECTURES):
-        yield f"base: expected an image reference for each of {', '.join(ARCHITECTURES)}"
-        return
-    settings = tree.get("set", {})
-    for architecture, text in base.items():
-        if not isinstance(text, str):
-            yield f"base.{architecture}: expected an image reference"
-            continue
-        try:
-            parse_base(fill_in(text, settings if _is_table_of_texts(settings) else {}))
-        except HpcmodError as err:
-            yield f"base.{architecture}: {err.message}"
-
-
-def _faults_of_steps(tree: Mapping[str, Any]) -> Iterator[str]:
-    steps = tree.get("steps")
-    if not _is_list_of_tables(steps) or not steps:
-        yield "steps: expected at least one [[steps]]"
-        return
-    for number, step in enumerate(steps, 1):
-        for key in step:
-            if key not in _STEP_KEYS:
-                yield f"steps, number {number}: unknown key {key}{nearest(key, _STEP_KEYS)}"
-        if not _NAME.fullmatch(str(step.get("component", ""))):
-            yield f"steps, number {number}: expected the name of a component"
-        yield from _faults_of_when(f"steps, number {number}", step.get("when", {}))
-        yield from _faults_of_texts(f"steps, number {number}: sources", step.get("sources", {}))
-        yield from _faults_of_texts(f"steps, number {number}: environment", step.get("environment", {}))
-
-
-def _faults_of_when(place: str, when: Any) -> Iterator[str]:
-    if not isinstance(when, dict):
-        yield f"{place}: when: expected a table"
-        return
-    for key, value in when.items():
-        if key not in CONDITIONS:
-            yield f"{place}: when.{key}: unknown key{nearest(key, CONDITIONS)}"
-        if not isinstance(value, str) and not _is_list_of_texts(value):
-            yield f"{place}: when.{key}: expected a string or a list of strings"
-
-
 def fill_in(text: str, values: Mapping[str, str]) -> str:
     """Substitute each `{KEY}` in a text by its value.
 
@@ -308,19 +264,3 @@ def fill_in(text: str, values: Mapping[str, str]) -> str:
 def placeholders(text: str) -> set[str]:
     """Return each KEY that occurs in a text as `{KEY}`."""
     return {placeholder[1:-1] for placeholder in _PLACEHOLDER.findall(text)}
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value) and not re.search(r"[\x00-\x1f\x7f]", value)
-
-
-def _is_table_of_texts(value: object) -> bool:
-    return isinstance(value, dict) and all(_is_text(item) for item in value.values())
-
-
-def _is_list_of_texts(value: object) -> bool:
-    return isinstance(value, list) and all(_is_text(item) for item in value)
-
-
-def _is_list_of_tables(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(item, dict) for item in value)

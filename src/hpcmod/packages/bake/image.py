@@ -63,22 +63,22 @@ def read_base(sif: Path, shown: str, *, sha256: str | None = None) -> BaseImage:
 class BakedPackages:
     """What a bake adds to an image, or would add."""
 
-    python: str
-    """Version of the image's Python."""
-    prefix: str
-    """Prefix of the added packages in the image."""
-    added: tuple[str, ...]
-    """Packages, as NAME==VERSION."""
-    commands: tuple[str, ...]
-    """Commands added next to the image's Python."""
-    left_out: tuple[str, ...]
+    python: str = ""
+    """Version of the image's Python; empty if it has none, or in the plan for packages of an index."""
+    prefix: str = ""
+    """Where the packages of pip are in the image."""
+    added: tuple[str, ...] | None = ()
+    """Packages of pip, as NAME==VERSION; None in a plan that installs conda packages first."""
+    commands: tuple[str, ...] = ()
+    """Commands of pip's packages that are added next to the image's Python."""
+    left_out: tuple[str, ...] = ()
     """Parts of the image that are left out of the new SIF: its signatures."""
-    editable: tuple[Editable, ...]
+    editable: tuple[Editable, ...] = ()
     """Packages whose code is not in the new SIF, because it is elsewhere."""
-    size: int
-    """Bytes of the new SIF; the most that is expected in a dry run."""
+    size: int = 0
+    """Bytes of the new SIF; in a plan at most, or 0 if unknown."""
     sha256: str = ""
-    """Of the new SIF; empty in a dry run."""
+    """Of the new SIF; empty in a plan."""
 
 
 def bake(

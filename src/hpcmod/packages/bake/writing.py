@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
+from hpcmod import __version__
 from hpcmod.core.clock import now_text
 from hpcmod.core.errors import BadInputError, explain_os_error
 from hpcmod.core.fs.replacing import scratch
@@ -97,8 +98,6 @@ class NewFile:
     """Where a new image is written, and what its provenance file says."""
 
     out: Path
-    tool: str
-    """Name and version of this program."""
     sha256: str = ""
     """Expected checksum of the old image; empty if unknown."""
     force: bool = False
@@ -181,7 +180,7 @@ def write_image(source: SourceImage, addition: Addition, new: NewFile, progress:
             sha256=sha256,
             size=made.path.stat().st_size,
             time=now_text(),
-            tool=new.tool,
+            tool=f"hpcmod {__version__}",
             lock=new.lock,
         )
         remember(provenance, new.environ)

@@ -16,13 +16,14 @@ from hpcmod.core.errors import NotFoundError
 from hpcmod.core.text.quote import sh_word
 from hpcmod.packages.builder import make_builder
 from hpcmod.packages.changing import make_change, plan_change
-from hpcmod.packages.cli.importing import add_from
 from hpcmod.packages.cli.outputs import ImportedPackages, PackagesChange
+from hpcmod.packages.cli.rebase import refuse
 from hpcmod.packages.cli.show import find_changes, show_change, tell_active, tell_programs
 from hpcmod.packages.cli.target import Found, SetFlags, choose_data, find_set, package_options, tell_hidden, tell_loaded
 from hpcmod.packages.cli.wanted import PipFlags, WantedFlags, index_options, read_wanted, tell_conda, wanted_options
+from hpcmod.packages.importing import import_packages, plan_import, read_source
 from hpcmod.packages.sets import make_set
-from hpcmod.packages.values.files import PlacedFiles, parse_placed
+from hpcmod.packages.values.compare import SAME
 from hpcmod.packages.values.plan import PackageChange, StatePlan, render_state_plan
 
 
@@ -38,7 +39,6 @@ class DropFlags(PipFlags, SetFlags):
 class AddFlags(WantedFlags, DropFlags):
     """Arguments and options of `hpcmod add`."""
 
-    placed: tuple[str, ...]
     origin: str | None
     without: tuple[str, ...]
     prefix: Path | None
@@ -49,19 +49,11 @@ class AddFlags(WantedFlags, DropFlags):
 @click.argument("packages", nargs=-1)
 @wanted_options
 @click.option(
-    "--files",
-    "placed",
-    multiple=True,
-    metavar="DIRECTORY:/user-software/PLACE",
-    shell_complete=complete_file,
-    help="Plain files to copy, for example a library of R or Julia, and where the container sees them.",
-)
-@click.option(
     "--from",
     "origin",
-    metavar="PATH",
+    metavar="FILE",
     shell_complete=complete_file,
-    help="Packages of a user-software directory or squashfs, a virtual environment, or pip freeze.",
+    help="Packages of a file that `pip freeze` wrote.",
 )
 @click.option("--without", multiple=True, metavar="PACKAGE", help="With --from: package to leave out.")
 @index_options
@@ -79,7 +71,8 @@ def add_verb(flags: AddFlags) -> None:
     pip in the container installs them next to the image, which is not changed. They are packed into one file, and every
     container that starts after that has them. --conda installs conda packages, also programs that are not Python.
     Packages of the image, and those you added before, keep their versions.
-    --from takes over what you have elsewhere: versions are kept where they fit, and what becomes of each is reported.
+    --from takes over what you have elsewhere, as `pip freeze` lists it: versions are kept where they fit, and what
+    becomes of each is reported.
 
     \b
     Examples:
@@ -88,15 +81,13 @@ def add_verb(flags: AddFlags) -> None:
       hpcmod add PyTorch --conda samtools=1.19 --channel bioconda --channel conda-forge
       hpcmod add PyTorch --conda environment.yml
       hpcmod add PyTorch --lock pylock.toml
-      hpcmod add PyTorch --from ~/old-venv
-      hpcmod add PyTorch --files ~/R/library:/user-software/R
+      hpcmod add PyTorch --from frozen.txt
     """
     words = ["add", *flags.packages]
     for option, values in (
         ("-r", flags.requirement_files),
         ("--conda", flags.conda),
         ("--channel", flags.channels),
-        ("--files", flags.placed),
         ("--lock", filter(None, [flags.lock_file])),
     ):
         words += [word for value in values for word in (option, value)]
@@ -107,16 +98,11 @@ def add_verb(flags: AddFlags) -> None:
         return
     if flags.without:
         raise click.UsageError("--without is for --from")
-    if flags.lock_file and flags.placed:
-        raise click.UsageError("--lock has all of the packages: give no others")
     wanted = read_wanted(flags, flags.packages)
-    files = tuple(_parse_placed(text) for text in flags.placed)
-    if not (wanted.adds or files):
-        raise click.UsageError(
-            "give packages, --conda PACKAGE, -r FILE, --lock FILE, --from PATH or --files DIRECTORY:/PLACE"
-        )
-    change = replace(wanted, files=files, action=" ".join(map(sh_word, words)))
-    change_set(find_set(flags), change, flags, prefix=flags.prefix)
+    if not wanted.adds:
+        raise click.UsageError("give packages, --conda PACKAGE, -r FILE, --lock FILE or --from FILE")
+    change = replace(wanted, action=" ".join(map(sh_word, words)))
+    _change_set(find_set(flags), change, flags, prefix=flags.prefix)
 
 
 @click.command("drop")
@@ -128,24 +114,23 @@ def add_verb(flags: AddFlags) -> None:
 def drop_verb(flags: DropFlags) -> None:
     """Remove packages that you added to a container.
 
-    Packages that only they needed are removed too; plain files are named by their place: /user-software/R. The state
-    before is kept: `hpcmod undo` brings it back.
+    Packages that only they needed are removed too. The state before is kept: `hpcmod undo` brings it back.
 
     \b
     Example:
       hpcmod drop PyTorch einops
     """
     change = PackageChange(
-        dropped=tuple(name for name in flags.packages if not name.startswith("/")),
-        dropped_files=tuple(name for name in flags.packages if name.startswith("/")),
+        dropped=flags.packages,
         pip=flags.pip_options(),
         allowed=flags.allow_replace,
         action=" ".join(map(sh_word, ["drop", *flags.packages])),
     )
-    change_set(find_set(flags), change, flags, prefix=None)
+    _change_set(find_set(flags), change, flags, prefix=None)
 
 
 def _add_from(flags: AddFlags, origin: str) -> None:
+    """Take over the packages of a list, or print what that would do, and report what becomes of each."""
     left_out = [word for name in flags.without for word in ("--without", name)]
     words = ["add", "--from", str(Path(origin).absolute()), *left_out]
     change = PackageChange(
@@ -154,21 +139,52 @@ def _add_from(flags: AddFlags, origin: str) -> None:
         allowed=flags.allow_replace,
         action=" ".join(map(sh_word, words)),
     )
-    add_from(find_set(flags), origin, change, prefix=flags.prefix, dry_run=flags.dry_run, as_json=flags.as_json)
+    found = find_set(flags)
+    data = choose_data(found, flags.prefix)
+    source = read_source(Path(origin))
+    builder = make_builder(os.environ, tell=tell)
+    is_first = found.set.active_number(found.target.place.tag) is None
+    if not flags.as_json:
+        for left in source.left_out:
+            tell(f"not taken over: {left.name} ({left.reason})")
+    tell(f"resolving {len(source.asked.lines)} packages with pip of {found.target.module} ...")
+    with terminate_cleanly():
+        if flags.dry_run:
+            rebase, state = plan_import(found.target, found.set, source, change, builder), None
+        else:
+            make_set(found.set, data)
+            rebase, state = import_packages(found.target, found.set, source, change, builder)
+    if not flags.as_json:
+        for difference in rebase.differences:
+            print_text(str(difference))
+        same = sum(difference.verdict == SAME for difference in rebase.differences)
+        tell(f"{same} of {len(rebase.differences)} packages keep their versions")
+    if rebase.failures:
+        command = f"hpcmod add {sh_word(found.name)} --from {sh_word(origin)}"
+        refuse(found, rebase, command, without=flags.without, as_json=flags.as_json)
+    if flags.as_json:
+        parent = rebase.plan.parent
+        before = parent if parent and parent.number else None
+        shown = show_change(found, before=before, state=state, changes=rebase.differences, dry_run=flags.dry_run)
+        print_json(ImportedPackages(shown, source.left_out))
+    elif state:
+        tell_active(found, state)
+    if state:
+        tell_loaded(found, is_first=is_first)
 
 
-def change_set(found: Found, change: PackageChange, flags: DropFlags, *, prefix: Path | None) -> None:
+def _change_set(found: Found, change: PackageChange, flags: DropFlags, *, prefix: Path | None) -> None:
     """Make a change of a set, or print its plan, and report what has changed."""
     data = choose_data(found, prefix)
     is_first = found.set.active_number(found.target.place.tag) is None
-    if not change.drops:
-        tell_hidden(found, is_first=is_first)
+    if is_first and not change.dropped:
+        tell_hidden(found)
     is_repeated = change.is_done(found.set.active(found.target.place.tag))
     plan = None if is_repeated else plan_change(found.target, found.set, change)
     if flags.dry_run:
         _print_plan(found, plan, as_json=flags.as_json)
         return
-    if change.drops and not found.set.exists:
+    if change.dropped and not found.set.exists:
         raise NotFoundError(
             f"you have added no packages to {found.target.module}", f"See: hpcmod packages {found.name}"
         )
@@ -177,13 +193,13 @@ def change_set(found: Found, change: PackageChange, flags: DropFlags, *, prefix:
     if not is_repeated:
         tell(f"installing with pip of {found.target.module} ...")
     with terminate_cleanly():
-        before, state = make_change(found.target, found.set, change, builder, tell)
+        before, state = make_change(found.target, found.set, change, builder)
     changes = find_changes(before, state)
     if flags.as_json:
         print_json(show_change(found, before=before, state=state, changes=changes))
     else:
-        for one in changes:
-            print_text(str(one))
+        for difference in changes:
+            print_text(str(difference))
         for pin in state.from_image:
             tell(f"{pin.replace('==', ' ')} is in the image")
         tell_conda(state)
@@ -200,10 +216,3 @@ def _print_plan(found: Found, plan: StatePlan | None, *, as_json: bool) -> None:
         return
     for line in lines:
         print_text(line)
-
-
-def _parse_placed(text: str) -> PlacedFiles:
-    found = parse_placed(text, str(Path.cwd()))
-    if not os.path.exists(found.source):  # noqa: PTH110 - as parse_typed
-        raise NotFoundError(f"{found.source}: no such file or directory", "Check the path before the colon in --files.")
-    return found

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-import hpcmod
 from hpcmod.catalogue.cli.containers import complete_image, find_ready, look_around
 from hpcmod.core.cli.arguments import complete_file, site_option
 from hpcmod.core.cli.flags import with_flags
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from hpcmod.packages.baking import Baked
 
 _MOST_TOLD = 5
-_TOOL = f"hpcmod {hpcmod.__version__}"
 
 
 @dataclass(frozen=True)
@@ -89,7 +87,7 @@ def bake_verb(flags: BakeFlags) -> None:
         raise click.UsageError("--packages and -r, --conda or --lock exclude each other")
     if not wanted.adds and (flags.requirement_files or flags.conda):
         raise BadInputError("the files name no package", "Add a line for each package.")
-    new = NewFile(flags.output, _TOOL, force=flags.force, environ=os.environ)
+    new = NewFile(flags.output, force=flags.force, environ=os.environ)
     site = machine.find_machine(None, os.environ, flag=flags.site).site
     lock = Path(flags.lock_file) if flags.lock_file else None
     builder = make_builder(os.environ, tell=tell) if wanted.adds else None
@@ -163,31 +161,33 @@ def _choose_packages(flags: BakeFlags, installed: Installed | None) -> Path:
 
 
 def _report(flags: BakeFlags, baked: Baked) -> None:
-    for part in baked.left_out:
+    image = baked.image
+    for part in image.left_out:
         tell(f"left out, because it does not fit the new image: {part}")
     for pin in baked.in_base:
         tell(f"{pin.replace('==', ' ')} is in the image")
-    for package in baked.editable:
+    for package in image.editable:
         tell(
             f"{package.name} is editable: its code stays in {package.path}, and is not in the image; "
             "install it without -e"
         )
-    tell_not_run(baked.conda)
-    if baked.replaced:
-        tell(f"conda packages replace files of the image: {', '.join(baked.replaced[:_MOST_TOLD])}")
+    tell_not_run(baked.of_conda.conda)
+    if baked.of_conda.replaced:
+        tell(f"conda packages replace files of the image: {', '.join(baked.of_conda.replaced[:_MOST_TOLD])}")
     if flags.as_json:
         print_json(baked)
     elif flags.dry_run:
         _print_plan(baked)
     else:
-        count = len(baked.added or ()) + len(baked.conda)
-        tell(f"added {count} packages; {format_size(baked.size)}, sha256 {baked.sha256}")
+        count = len(image.added or ()) + len(baked.of_conda.conda)
+        tell(f"added {count} packages; {format_size(image.size)}, sha256 {image.sha256}")
         if baked.lock:
             tell(f"versions and hashes are in {baked.lock}")
         print_data(baked.path)
 
 
 def _print_plan(baked: Baked) -> None:
+    image = baked.image
     print_text(f"image: {baked.base}{f' (sha256 {baked.base_sha256})' if baked.base_sha256 else ''}")
     if baked.packages:
         print_text(f"packages: {baked.packages}")
@@ -195,16 +195,16 @@ def _print_plan(baked: Baked) -> None:
         print_text(f"requirement: {line} (conda)")
     for line in baked.requirements:
         print_text(f"requirement: {line}")
-    if baked.conda:
-        print_wrapped(f"added by conda: {', '.join(f'{one.name}=={one.version}' for one in baked.conda)}")
-    if baked.added is None:
+    if baked.of_conda.conda:
+        print_wrapped(f"added by conda: {', '.join(f'{one.name}=={one.version}' for one in baked.of_conda.conda)}")
+    if image.added is None:
         print_text("added: known when the conda packages are installed")
     else:
-        print_wrapped(f"added: {', '.join(baked.added) or 'no Python packages'}")
-    if baked.commands:
-        print_wrapped(f"commands: {', '.join(baked.commands)}")
-    if baked.prefix:
-        print_text(f"in the image: {baked.prefix}, for Python {baked.python}")
+        print_wrapped(f"added: {', '.join(image.added) or 'no Python packages'}")
+    if image.commands:
+        print_wrapped(f"commands: {', '.join(image.commands)}")
+    if image.prefix:
+        print_text(f"in the image: {image.prefix}, for Python {image.python}")
     if baked.lock:
         print_text(f"lock: {baked.lock}")
-    print_text(f"path: {baked.path}{f', at most {format_size(baked.size)}' if baked.size else ''}")
+    print_text(f"path: {baked.path}{f', at most {format_size(image.size)}' if image.size else ''}")

@@ -21,8 +21,7 @@ from hpcmod.packages.cli.outputs import DiscardedEdit, EditedPackages, ShownEdit
 from hpcmod.packages.cli.show import find_locked_changes, show_change, tell_active
 from hpcmod.packages.cli.target import Found, SetFlags, choose_data, find_set, package_options, tell_loaded
 from hpcmod.packages.editing import CONSTRAINTS, Packing, begin_edit, discard_edit, hold_edit, pack_edit
-from hpcmod.packages.edits import WritableState, find_edit
-from hpcmod.packages.sets import make_set
+from hpcmod.packages.sets import WritableState, find_edit, make_set
 
 _BINDS = ("SINGULARITY_BINDPATH", "APPTAINER_BINDPATH")
 _INSIDE = ("SINGULARITYENV_PIP_CONSTRAINT", "APPTAINERENV_PIP_CONSTRAINT")
@@ -62,19 +61,19 @@ def edit_verb(flags: EditFlags) -> None:
     if flags.discard:
         _discard(found, edit, as_json=flags.as_json)
         return
-    builder = make_builder(os.environ)
+    builder = make_builder(os.environ, tell=tell)
     program = found.installed.program
     found.installed.check_program()
     is_first = found.set.active_number(found.target.place.tag) is None
     make_set(found.set, choose_data(found, None))
     argv = [str(program), "exec", "--", *flags.command] if flags.command else [str(program), "shell", "--"]
     with terminate_cleanly():
-        edit = begin_edit(found.target, found.set, builder, tell)
+        edit = begin_edit(found.target, found.set, builder)
         left = _say_what_is_left(found, edit)
         with hold_edit(found.set, edit, tell):
             try:
                 status = _run(argv, edit, to_stderr=flags.as_json)
-                done = None if status else pack_edit(found.target, found.set, builder, tell)
+                done = None if status else pack_edit(found.target, found.set, builder)
             except BaseException:
                 tell(left)
                 raise

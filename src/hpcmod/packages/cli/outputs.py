@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 
 from hpcmod.core.values.json_form import SPLICED
 from hpcmod.modules.values.place import state_file
-from hpcmod.packages.edits import WritableState
-from hpcmod.packages.sets import PackageSet
+from hpcmod.packages.sets import PackageSet, WritableState
 from hpcmod.packages.values.compare import PackageDifference
 from hpcmod.packages.values.conda import CondaPart
-from hpcmod.packages.values.files import PlacedFiles
-from hpcmod.packages.values.state import Locked, State
+from hpcmod.packages.values.state import Locked, State, StateOrigin
 
 if TYPE_CHECKING:
     from hpcmod.packages.values.sources import Editable, LeftOut
@@ -27,16 +25,7 @@ class ShownState:
     active: bool
     parent: int | None
     """Number of the state that it was made from; null for the first."""
-    module: str
-    """The module that it was made for."""
-    image: str
-    """sha256 of the image."""
-    python: str
-    """Python of the image, e.g. 3.12."""
-    time: str
-    user: str
-    action: str
-    """Command that made it, as typed."""
+    origin: StateOrigin = field(metadata=SPLICED)
     requirements: tuple[str, ...]
     """As typed, one per package; paths are absolute."""
     in_image: tuple[str, ...]
@@ -51,7 +40,6 @@ class ShownState:
     """Bytes of its file."""
     sha256: str
     """Of its file; empty if there is none."""
-    files: tuple[PlacedFiles, ...]
     file: Path
 
     @classmethod
@@ -61,12 +49,7 @@ class ShownState:
             number=state.number,
             active=owner.active_number(state.tag) == state.number,
             parent=state.parent,
-            module=state.module,
-            image=state.image,
-            python=state.python,
-            time=state.time,
-            user=state.user,
-            action=state.action,
+            origin=state.origin,
             requirements=state.requirements,
             in_image=state.from_image,
             replaces=state.allowed,
@@ -75,7 +58,6 @@ class ShownState:
             programs=state.programs,
             size=state.size,
             sha256=state.sha256,
-            files=state.files,
             file=owner.directory / state_file(state.number, state.tag),
         )
 

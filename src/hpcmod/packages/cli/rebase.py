@@ -62,18 +62,18 @@ def rebase_verb(flags: RebaseFlags) -> None:
             dropped=flags.without,
             pip=flags.pip_options(),
             allowed=flags.allow_replace,
-            action=f"rebase from {state.number} ({state.module})",
+            action=f"rebase from {state.number} ({state.origin.module})",
         )
         rebase = plan_rebase(found.target, found.set, state, change, builder)
         if not flags.as_json:
-            tell(f"state {state.number}, made for {state.module}, on {found.target.module}:")
+            tell(f"state {state.number}, made for {state.origin.module}, on {found.target.module}:")
             for difference in rebase.differences:
                 print_text(str(difference))
         if rebase.failures:
             refuse(found, rebase, f"hpcmod rebase {found.name}", without=flags.without, as_json=flags.as_json)
         if not (flags.dry_run or flags.yes or flags.as_json) and on_a_terminal():
             click.confirm(f"Rebuild your packages for {found.target.module}?", abort=True, err=True)
-        new = None if flags.dry_run else carry_out(rebase, found.set, builder, tell)
+        new = None if flags.dry_run else carry_out(rebase, found.set, builder)
     if flags.as_json:
         shown = show_change(found, before=rebase.source, state=new, changes=rebase.differences, dry_run=new is None)
         print_json(shown)

@@ -7,21 +7,21 @@ from collections.abc import Sequence
 from hpcmod.core.cli.output import format_size, print_table, tell
 from hpcmod.packages.cli.outputs import PackagesChange, ShownState
 from hpcmod.packages.cli.target import Found
-from hpcmod.packages.values.compare import SAME, PackageDifference, compare_conda, compare_locked
-from hpcmod.packages.values.conda import NO_CONDA, CondaPackage
+from hpcmod.packages.values.compare import SAME, PackageDifference, compare_packages
+from hpcmod.packages.values.conda import CondaPackage
 from hpcmod.packages.values.state import Locked, State
 
 
 def find_changes(before: State | None, after: State) -> tuple[PackageDifference, ...]:
     """Return the packages that differ between two states."""
-    of_conda = compare_conda(before.conda if before else NO_CONDA, after.conda)
+    of_conda = compare_packages(before.conda.packages if before else (), after.conda.packages, "conda")
     return (*(change for change in of_conda if change.verdict != SAME), *find_locked_changes(before, after.locked))
 
 
 def find_locked_changes(before: State | None, after: Sequence[Locked]) -> tuple[PackageDifference, ...]:
     """Return the packages that differ between a state and what is installed now."""
     old = before.locked if before else ()
-    return tuple(change for change in compare_locked(old, after) if change.verdict != SAME)
+    return tuple(change for change in compare_packages(old, after) if change.verdict != SAME)
 
 
 def show_change(
@@ -74,7 +74,6 @@ def print_packages(state: State) -> None:
     rows = [_row(package, state.names, _source(package)) for package in state.locked]
     rows += [_row(package, state.conda.names, f"conda: {_source(package)}") for package in state.conda.packages]
     rows += [[*one.split("==", 1), "in the image", "", "", ""] for one in state.from_image]
-    rows += [[one.place, "", "yours", "", "", one.source] for one in state.files]
     print_table(("package", "version", "from you", "since", "size", "source"), rows)
 
 

@@ -25,8 +25,7 @@ from hpcmod.packages.cli.outputs import (
 )
 from hpcmod.packages.cli.show import find_changes, print_packages, show_change
 from hpcmod.packages.cli.target import Found, SetFlags, find_set, package_options, set_options
-from hpcmod.packages.edits import find_edit
-from hpcmod.packages.sets import find_names, find_sets
+from hpcmod.packages.sets import find_edit, find_names, find_sets
 from hpcmod.packages.values.lockfile import render_package_lock
 from hpcmod.packages.values.state import State
 
@@ -127,7 +126,7 @@ def undo_verb(flags: UndoFlags) -> None:
         before = found.set.read(active.parent) if active.parent is not None else None
         _print_switched(found, active, before, as_json=as_json, dry_run=True)
         return
-    before, state = undo_change(found.target, found.set, make_builder(os.environ, starts=False), tell)
+    before, state = undo_change(found.target, found.set, make_builder(os.environ, starts=False, tell=tell))
     _print_switched(found, before, state, as_json=as_json)
 
 
@@ -187,12 +186,12 @@ def _print_history(found: Found) -> None:
     rows = [
         [
             f"{state.number}{' *' if found.set.active_number(state.tag) == state.number else ''}",
-            state.time,
-            state.user,
-            state.module,
+            state.origin.time,
+            state.origin.user,
+            state.origin.module,
             str(state.count),
             format_size(state.size),
-            state.action,
+            state.origin.action,
         ]
         for state in found.set.states()
     ]

@@ -148,25 +148,18 @@ def choose_data(found: Found, prefix: Path | None) -> Path | None:
     return places[0] / "packages" / found.name / chosen.name if places else None
 
 
-def find_hidden(found: Found) -> Path | None:
-    """Return where packages were installed by hand next to the image, which those of a set hide; None if nowhere."""
-    from hpcmod.modules.user_layer import has_additions  # slow to import, and `undo` does not need it
+def tell_hidden(found: Found) -> None:
+    """Tell that a set hides packages that were installed next to the image, and how to take them over."""
+    from hpcmod.modules.user_layer import has_additions, is_shipped  # slow to import, and `undo` does not need it
 
-    root = found.installed.root
-    paths = (root / PACKED, root / DIRECTORY)
-    return next((path for path in paths if path.exists() and has_additions(path)), None)
-
-
-def tell_hidden(found: Found, *, is_first: bool) -> None:
-    """Tell that a first state hides packages that were installed by hand, and how to take them over."""
-    hidden = find_hidden(found) if is_first else None
+    root, module = found.installed.root, sh_word(found.target.module)
+    hidden = next((path for path in (root / PACKED, root / DIRECTORY) if path.exists() and has_additions(path)), None)
     if hidden:
-        from hpcmod.modules.user_layer import is_shipped
-
         origin = "of the easyconfig, in" if is_shipped(hidden) else "installed by hand in"
         tell(
-            f"hidden while these packages are active: those {origin} {hidden}; "
-            f"to take them over: hpcmod add {sh_word(found.name)} --from {sh_word(str(hidden))}"
+            f"hidden while these packages are active: those {origin} {hidden}; to take them over: "
+            f"{CHOICE_VARIABLE}=none hpcmod exec {module} python -m pip freeze --local > frozen.txt; "
+            f"hpcmod add {module} --from frozen.txt"
         )
 
 

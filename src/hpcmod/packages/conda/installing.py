@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from hpcmod.core.errors import BadInputError, VerificationError
+from hpcmod.core.errors import BadInputError
 from hpcmod.core.text.quote import sh_word
 from hpcmod.core.values.facts import Package
 from hpcmod.images import read_packages_in
 from hpcmod.packages.conda.image import read_conda_image
 from hpcmod.packages.conda.linking import Prefix, link_conda, link_libraries
 from hpcmod.packages.conda.solving import check_no_python, fetch_conda, solve_conda
-from hpcmod.packages.values.conda import CondaPart, find_changed_files, with_times
+from hpcmod.packages.values.compare import check_unchanged
+from hpcmod.packages.values.conda import CondaPart, with_times
 from hpcmod.packages.values.plan import StatePlan
 from hpcmod.packages.values.requirement import normalize_package
 
@@ -47,13 +48,7 @@ def install_conda(plan: StatePlan, venv: Path, scratch: Path, now: str, *, cuda:
     check_no_python(chosen, plan.conda, module=module, cure=_NO_PYTHON)
     archives = fetch_conda(chosen, scratch / "archives")
     before = plan.parent.conda if plan.parent else CondaPart()
-    changed = find_changed_files(before, [one.package for one in archives])
-    if changed:
-        lines = [f"  {new.spec}: expected sha256 {old.sha256}, got {new.sha256}" for old, new in changed]
-        raise VerificationError(
-            "\n".join(["the channel serves other files than when you added these packages:", *lines]),
-            "Do not use them before you know why. To accept them: hpcmod drop them, and add them again.",
-        )
+    check_unchanged(before.packages, [one.package for one in archives], "channel")
     prefix = Prefix(venv, plan.target.venv, plan.target.python.version)
     packages = link_conda(archives, prefix, scratch)
     if packages:

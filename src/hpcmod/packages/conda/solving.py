@@ -88,7 +88,7 @@ def solve_conda(
         return part.packages
     rattler = import_rattler()
     own = [_as_record(one, scratch) for one in image.records]
-    constraints = [one.spec for one in part.packages if one.name not in image.names]
+    constraints = [one.pin for one in part.packages if one.name not in image.names]
     listed = (one["constrains"] for one in image.records if isinstance(one["constrains"], list))
     constraints += [str(text) for texts in listed for text in texts]
 

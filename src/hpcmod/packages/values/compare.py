@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
+from typing import Union
 
-from hpcmod.packages.values.conda import CondaPart
+from hpcmod.core.errors import VerificationError
+from hpcmod.packages.values.conda import CondaPackage, CondaPart
 from hpcmod.packages.values.plan import PackageTarget
-from hpcmod.packages.values.requirement import name_of
+from hpcmod.packages.values.requirement import name_of, normalize_package
 from hpcmod.packages.values.state import Locked, State
 
 SAME, CHANGED, ADDED, REMOVED, IN_IMAGE, GONE, CONFLICT = (
     "same", "changed", "added", "removed", "in the image", "gone", "conflict",
 )  # fmt: skip
+
+
+Packages = Union[Sequence[Locked], Sequence[CondaPackage]]
 
 
 @dataclass(frozen=True)
@@ -33,52 +38,69 @@ class PackageDifference:
         return f"{self.name}: {' '.join(filter(None, [self.verdict, versions]))}{detail}"
 
 
-def compare_locked(before: Sequence[Locked], after: Sequence[Locked]) -> Iterator[PackageDifference]:
-    """Yield a difference for each package of two states, sorted by name."""
-    old, new = ({package.name: package.version for package in packages} for packages in (before, after))
-    for name in sorted({*old, *new}):
-        yield _compare(name, old.get(name, ""), new.get(name, ""))
-
-
-def compare_conda(before: CondaPart, after: CondaPart) -> Iterator[PackageDifference]:
-    """Yield a difference for each conda package of two states, sorted by name; another build is a change, too."""
-    old, new = ({package.name: package for package in part.packages} for part in (before, after))
+def compare_packages(before: Packages, after: Packages, detail: str = "") -> Iterator[PackageDifference]:
+    """Yield a difference for each package of two states, sorted by name; another build of conda is a change, too."""
+    old, new = ({package.name: package for package in packages} for packages in (before, after))
     for name in sorted({*old, *new}):
         was, now = old.get(name), new.get(name)
-        if was and now and was.version == now.version and was.build != now.build:
-            yield PackageDifference(name, CHANGED, f"{was.version} {was.build}", f"{now.version} {now.build}", "conda")
+        if not (was and now):
+            verdict = REMOVED if was else ADDED
+            yield PackageDifference(name, verdict, was.version if was else "", now.version if now else "", detail)
+        elif was.version != now.version:
+            yield PackageDifference(name, CHANGED, was.version, now.version, detail)
+        elif was.pin != now.pin:
+            old_build, new_build = (package.pin.partition("==")[2] for package in (was, now))
+            yield PackageDifference(name, CHANGED, old_build, new_build, detail)
         else:
-            yield replace(_compare(name, was.version if was else "", now.version if now else ""), detail="conda")
+            yield PackageDifference(name, SAME, was.version, now.version, detail)
 
 
-def _compare(name: str, before: str, after: str) -> PackageDifference:
-    """Return the difference between two versions of a package; an empty one means that it is not there."""
-    if not (before and after):
-        return PackageDifference(name, REMOVED if before else ADDED, before, after)
-    return PackageDifference(name, SAME if before == after else CHANGED, before, after)
+def compare_with_image(
+    before: State, locked: Sequence[Locked], conda: CondaPart, target: PackageTarget
+) -> Iterator[PackageDifference]:
+    """Yield what becomes of each package of a state on another image, sorted by name, those of conda first."""
+    of_conda = compare_packages(before.conda.packages, conda.packages, "conda")
+    in_conda = dict.fromkeys(conda.names, "")
+    yield from _find_inside(of_conda, before.conda.names, in_conda.get)
+    inside = {normalize_package(package.name): package.version for package in reversed(target.packages)}
+    yield from _find_inside(compare_packages(before.locked, locked), before.names, inside.get)
 
 
-def compare_conda_with_image(before: CondaPart, after: CondaPart) -> Iterator[PackageDifference]:
-    """Yield what becomes of each conda package of a state on another image, sorted by name."""
-    for found in compare_conda(before, after):
-        if found.verdict == REMOVED and found.name in after.names:
-            yield replace(found, verdict=IN_IMAGE)
-        elif found.verdict == REMOVED and found.name not in before.names:
-            yield replace(found, detail="conda; no longer needed")
+def _find_inside(
+    changes: Iterable[PackageDifference], requested: Set[str], version_inside: Callable[[str], str | None]
+) -> Iterator[PackageDifference]:
+    """Yield differences, with those of removed packages that the image has, or that nothing needs any more."""
+    for change in changes:
+        inside = version_inside(change.name) if change.verdict == REMOVED else None
+        if inside is not None:
+            yield replace(change, verdict=IN_IMAGE, after=inside)
+        elif change.verdict == REMOVED and change.name not in requested:
+            yield replace(change, detail="; ".join(filter(None, [change.detail, "no longer needed"])))
         else:
-            yield found
+            yield change
 
 
-def compare_with_image(before: State, after: Sequence[Locked], target: PackageTarget) -> Iterator[PackageDifference]:
-    """Yield what becomes of each package of a state on another image, sorted by name."""
-    for found in compare_locked(before.locked, after):
-        inside = target.find(found.name) if found.verdict == REMOVED else None
-        if inside:
-            yield PackageDifference(found.name, IN_IMAGE, found.before, inside.version)
-        elif found.verdict == REMOVED and found.name not in before.names:
-            yield PackageDifference(found.name, REMOVED, found.before, detail="no longer needed")
-        else:
-            yield found
+def check_unchanged(old: Packages, new: Packages, origin: str) -> None:
+    """Check that no file has other content than before, which an index or a channel should never serve.
+
+    Files are compared by name: another Python or platform gets another wheel of the same version.
+
+    Raises
+    ------
+    VerificationError
+        If one has.
+    """
+    known = {(one.pin, one.url.rpartition("/")[2]): one.sha256 for one in old if one.sha256}
+    lines = []
+    for package in new:
+        before = known.get((package.pin, package.url.rpartition("/")[2]))
+        if before and package.sha256 and before != package.sha256:
+            lines.append(f"  {package.pin}: expected sha256 {before}, got {package.sha256} from {package.url}")
+    if lines:
+        raise VerificationError(
+            "\n".join([f"the {origin} serves other files than when you added these packages:", *lines]),
+            "Do not use them before you know why. To accept them: hpcmod drop them, and add them again.",
+        )
 
 
 def find_in_image(requirements: Sequence[str], locked: Sequence[Locked], target: PackageTarget) -> tuple[str, ...]:

@@ -41,7 +41,7 @@ class CondaPackage:
     """Its scripts for installation and activation, which hpcmod does not run."""
 
     @property
-    def spec(self) -> str:
+    def pin(self) -> str:
         """Return the requirement that only this build meets."""
         return f"{self.name} =={self.version} {self.build}"
 
@@ -187,7 +187,7 @@ def check_conda(part: CondaPart) -> None:
         if package.sha256 and not _SHA256.fullmatch(package.sha256):
             raise BadInputError(f"{package.name}: sha256: {package.sha256[:80]!r} is not 64 hexadecimal digits")
         if (known.name, known.version, known.build) != (package.name, package.version, package.build):
-            raise BadInputError(f"{package.spec!r} is not the conda package of {package.url}")
+            raise BadInputError(f"{package.pin!r} is not the conda package of {package.url}")
 
 
 def with_times(packages: Sequence[CondaPackage], before: CondaPart, now: str) -> tuple[CondaPackage, ...]:
@@ -195,16 +195,5 @@ def with_times(packages: Sequence[CondaPackage], before: CondaPart, now: str) ->
     found = []
     for one in sorted(packages, key=lambda one: one.name):
         old = before.find(one.name)
-        found.append(replace(one, since=old.since if old and old.spec == one.spec else now))
+        found.append(replace(one, since=old.since if old and old.pin == one.pin else now))
     return tuple(found)
-
-
-def find_changed_files(before: CondaPart, after: Sequence[CondaPackage]) -> list[tuple[CondaPackage, CondaPackage]]:
-    """Return the packages whose file has other content than before, which a channel should never serve."""
-    known = {one.spec: one for one in before.packages if one.sha256}
-    pairs = ((known.get(one.spec), one) for one in after)
-    return [
-        (old, new)
-        for old, new in pairs
-        if old and old.sha256 != new.sha256 and old.url.rpartition("/")[2] == new.url.rpartition("/")[2]
-    ]

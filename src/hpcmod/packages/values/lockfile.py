@@ -70,11 +70,12 @@ def render_package_lock(state: State) -> str:
             f"no hash is known for {', '.join(without)}, so a lock file cannot guarantee the same files",
             "Install it from a package index or a wheel; for all packages that are there: hpcmod rebase NAME",
         )
-    own = json_form(LockedState(state.requirements, state.allowed, state.conda, state.module, state.image))
+    origin = state.origin
+    own = json_form(LockedState(state.requirements, state.allowed, state.conda, origin.module, origin.image))
     try:
         lock = Pylock(
             lock_version=Version("1.0"),
-            requires_python=SpecifierSet(f"=={state.python}.*") if state.python else None,
+            requires_python=SpecifierSet(f"=={origin.python}.*") if origin.python else None,
             created_by=_TOOL,
             packages=[_make_package(package) for package in state.locked],
             tool={_TOOL: {key: value for key, value in own.items() if key != "conda" or state.conda.requirements}},
@@ -148,17 +149,3 @@ def _make_line(package: Package, origin: str) -> str:
         raise BadInputError(f"{origin}: {package.name} has no version", _CURE)
     line = check_line(f"{target} ; {marker}" if marker else target)
     return " ".join([line, *(f"--hash=sha256:{sha256}" for sha256 in hashes)])
-
-
-def find_changed(old: tuple[Locked, ...], new: tuple[Locked, ...]) -> list[tuple[Locked, Locked]]:
-    """Return the packages whose file has other content than before, which an index should never serve.
-
-    Files are compared by name: another Python or platform gets another wheel of the same version.
-    """
-    known = {(one.name, one.version, _file_of(one)): one for one in old if one.sha256}
-    pairs = ((known.get((one.name, one.version, _file_of(one))), one) for one in new if one.sha256)
-    return [(before, after) for before, after in pairs if before and before.sha256 != after.sha256]
-
-
-def _file_of(one: Locked) -> str:
-    return one.url.rpartition("/")[2]

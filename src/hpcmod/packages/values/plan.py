@@ -10,7 +10,6 @@ from hpcmod.core.errors import BadInputError
 from hpcmod.core.values.facts import Package, PythonFacts
 from hpcmod.modules.values.place import USER_LAYER_IN_CONTAINER, PackagePlace, active_link, state_file
 from hpcmod.packages.values.conda import NO_CONDA, CondaPart, merge_conda
-from hpcmod.packages.values.files import PlacedFiles, merge_placed
 from hpcmod.packages.values.requirement import (
     NOTHING,
     Requirements,
@@ -85,10 +84,6 @@ class PackageChange:
     """Packages to remove, of pip or conda."""
     locked: tuple[str, ...] | None = None
     """Lines of a lock file, which pip gets instead of the requirements; all earlier packages are then replaced."""
-    files: tuple[PlacedFiles, ...] = ()
-    """Plain files to add."""
-    dropped_files: tuple[str, ...] = ()
-    """Places of plain files to remove."""
     pip: PipOptions = NO_OPTIONS
     allowed: tuple[str, ...] = ()
     """Packages of the image that may be replaced."""
@@ -100,14 +95,9 @@ class PackageChange:
         """Return whether packages are added."""
         return bool(self.added.lines or self.conda.requirements) or self.locked is not None
 
-    @property
-    def drops(self) -> bool:
-        """Return whether packages or files are removed."""
-        return bool(self.dropped or self.dropped_files)
-
     def is_done(self, active: State | None) -> bool:
         """Return whether the active state is the result of the same removal, which may have been killed at its end."""
-        return active is not None and self.drops and active.action == self.action
+        return active is not None and bool(self.dropped) and active.origin.action == self.action
 
 
 @dataclass(frozen=True)
@@ -127,12 +117,6 @@ class StatePlan:
     pip: PipOptions
     allowed: tuple[str, ...]
     action: str
-    files: tuple[PlacedFiles, ...] = ()
-    """Plain files of the new state."""
-    new_files: tuple[PlacedFiles, ...] = ()
-    """Those of them that are copied from their sources; the others come from `files_parent`."""
-    files_parent: State | None = None
-    """The parent, or with a lock the active state, which is not the parent of the packages then."""
     conda: CondaPart = NO_CONDA
     """conda packages to install before pip's."""
 
@@ -229,8 +213,7 @@ def make_state_plan(
     Raises
     ------
     BadInputError
-        If there are no files at a place to drop, or one place is inside another; or something would have to be built,
-        which was not allowed.
+        If something would have to be built, which was not allowed.
     """
     before = parent if change.locked is None else None
     requirements = _merge_requirements(before, change)
@@ -252,9 +235,6 @@ def make_state_plan(
         pip=PipOptions((*change.pip.words, *change.added.options), change.pip.build),
         allowed=allowed,
         action=change.action,
-        files=merge_placed(parent.files if parent else (), change.files, change.dropped_files),
-        new_files=change.files,
-        files_parent=parent,
         conda=merge_conda(before.conda if before else NO_CONDA, change.conda, change.dropped, keep=keep),
     )
     for line in (*plan.lines, *plan.constraints):
@@ -319,14 +299,12 @@ def render_state_plan(plan: StatePlan) -> Iterator[str]:
     yield from (f"conda requirement: {line}" for line in plan.conda.requirements)
     yield from (f"conda channel: {one}" for one in plan.conda.channels)
     kept = "conda package of the lock" if plan.conda.exact else "conda package kept"
-    yield from (f"{kept}: {one.spec}" for one in plan.conda.packages)
+    yield from (f"{kept}: {one.pin}" for one in plan.conda.packages)
     yield from (f"for pip: {without_logins(line)}" for line in plan.lines if line not in plan.requirements)
     yield from (f"option for pip: {without_credentials(word)}" for word in plan.pip.words)
     own = len(make_constraints(plan.target.packages, plan.allowed))
     yield f"constraints: {own} packages of the image"
     yield from (f"constraint: {line}" for line in plan.constraints[own:])
-    yield from (f"files: {one.place} from {one.source}" for one in plan.new_files)
-    yield from (f"files: {one.place}, as before" for one in plan.files if one not in plan.new_files)
     yield from (f"may replace: {name}" for name in plan.allowed)
     yield from (f"read by pip: {place}" for place in plan.places)
     yield f"in the container: {' '.join(plan.argv)}"

@@ -1,4 +1,4 @@
-"""Read packages that are installed or listed elsewhere as requirements: virtual environments, pip freeze."""
+"""Read packages that are listed elsewhere as requirements, and where an installed package came from."""
 
 from __future__ import annotations
 
@@ -7,14 +7,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from hpcmod.core.errors import BadInputError
 from hpcmod.packages.values.requirement import (
     NOTHING,
     Requirements,
-    check_line,
-    exact_line,
     name_of,
-    needs_build,
     normalize_package,
     parse_file,
     without_credentials,
@@ -40,7 +36,7 @@ class Source:
     asked: Requirements = NOTHING
     """Requirements there, without the versions in `versions`."""
     versions: tuple[tuple[str, str], ...] = ()
-    """Normalized name and version of all packages, requested or not."""
+    """Normalized name and version of the packages that are listed with one."""
     left_out: tuple[LeftOut, ...] = ()
 
 
@@ -112,39 +108,6 @@ def find_editable(name: str, direct_url: str) -> Editable | None:
     """Return an editable installation, from the text of its direct_url.json; None if it is something else."""
     direct = DirectUrl.parse(direct_url)
     return Editable(name, direct.path) if direct.kind == "editable" else None
-
-
-def make_installed_source(found: Sequence[PipMetadata]) -> Source:
-    """Return installed packages as a source; if none is marked as requested, all of them are."""
-    lines, versions, left_out = [], [], []
-    is_known = any(one.is_requested for one in found)
-    for one in found:
-        line, reason = _choose_line(one)
-        if reason:
-            left_out.append(LeftOut(one.name, reason))
-            continue
-        if line == one.name:
-            versions.append((normalize_package(one.name), one.version))
-        if one.is_requested or not is_known or line != one.name:
-            lines.append(line)
-    return Source(Requirements(tuple(lines)), tuple(versions), tuple(left_out))
-
-
-def _choose_line(package: PipMetadata) -> tuple[str, str]:
-    """Return the requirement for an installed package; or an empty one, and why it cannot be taken over."""
-    direct = DirectUrl.parse(package.direct_url)
-    if direct.kind == "editable":
-        return "", f"editable, from {direct.path}"
-    if direct.kind == "directory":
-        return "", f"from {direct.path}; to install a copy: --build {direct.path}"
-    line = (
-        f"{package.name} @ {direct.requirement}" if direct.commit or direct.url.startswith("https://") else package.name
-    )
-    try:
-        check_line(exact_line(package.name, package.version))
-        return ("", f"to build it: --build '{line}'") if needs_build(line) else (line, "")
-    except BadInputError:
-        return "", "its metadata is damaged"
 
 
 def parse_list(path: str, read: Callable[[str], str], exists: Callable[[str], bool], directory: str = "") -> Source:

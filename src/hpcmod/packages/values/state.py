@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.values.json_form import parse_json
 from hpcmod.core.values.strict_json import show_value
 from hpcmod.modules.values.place import active_link, parse_active_link
 from hpcmod.packages.values.conda import NO_CONDA, CondaPart, check_conda
-from hpcmod.packages.values.files import PlacedFiles, parse_placed
 from hpcmod.packages.values.requirement import check_line, exact_line, is_package, name_of, normalize_package
 
 STATE_VERSION = 1
@@ -45,6 +44,26 @@ class Locked:
 
 
 @dataclass(frozen=True)
+class StateOrigin:
+    """What a state was made for, when, by whom, and how."""
+
+    module: str
+    """The module that it was made for."""
+    image: str
+    """sha256 of the image."""
+    python: str
+    """Python of the image, e.g. 3.12."""
+    time: str
+    user: str
+    action: str
+    """Command that made it, as typed."""
+    reference: str = ""
+    """Where the image came from; empty if unknown."""
+    options: tuple[str, ...] = ()
+    """Options of pip that were used, without credentials."""
+
+
+@dataclass(frozen=True)
 class State:
     """A state of a set."""
 
@@ -54,32 +73,17 @@ class State:
     """As typed, one per package; paths are absolute."""
     locked: tuple[Locked, ...]
     """Sorted by name."""
-    module: str
-    """Full name of the module that it was made for."""
-    image: str
-    """sha256 of the image."""
-    python: str
-    """Python of the image, e.g. 3.12."""
-    time: str
-    user: str
-    action: str
-    """Command that made it, as typed: add einops."""
+    origin: StateOrigin
     parent: int | None = None
     """Number of the state that it was made from; None for the first."""
-    reference: str = ""
-    """Where the image came from; empty if unknown."""
-    options: tuple[str, ...] = ()
-    """Options of pip that were used, without credentials."""
     allowed: tuple[str, ...] = ()
     """Packages of the image that the set may replace."""
     size: int = 0
     """Bytes of the state's file."""
-    from_image: tuple[str, ...] = field(default=())
-    """Required packages that the image has, as name==version."""
     sha256: str = ""
     """Of the state's file; empty if there is none."""
-    files: tuple[PlacedFiles, ...] = ()
-    """Plain files beside the packages, sorted by place."""
+    from_image: tuple[str, ...] = ()
+    """Required packages that the image has, as name==version."""
     conda: CondaPart = NO_CONDA
     """conda packages beside those of pip."""
     programs: tuple[str, ...] = ()
@@ -93,7 +97,7 @@ class State:
     @property
     def is_empty(self) -> bool:
         """Return whether nothing was requested."""
-        return not (self.requirements or self.files or self.conda.requirements)
+        return not (self.requirements or self.conda.requirements)
 
     @property
     def count(self) -> int:
@@ -123,8 +127,7 @@ def parse_state(text: bytes, origin: str) -> State:
         state = parse_json(State, text, origin, limit=_LIMIT, version=("state", STATE_VERSION))
         _check(state, origin)
         check_conda(state.conda)
-        files = tuple(parse_placed(f"{each.source}:{each.place}", "/") for each in state.files)
-        return replace(state, parent=state.parent or None, files=files)
+        return replace(state, parent=state.parent or None)
     except BadInputError as err:
         raise BadInputError(
             f"the record of this state is damaged: {err.message}", "Use another state: hpcmod packages NAME --use N"
@@ -138,14 +141,15 @@ def _check(state: State, origin: str) -> None:
     for package in state.locked:
         if not package.pin or package.name != normalize_package(package.name):
             raise BadInputError(f"{origin}: {package.name!r} {package.version!r} is not a package and its version")
+    made = state.origin
     sums = (state.sha256, *(package.sha256 for package in state.locked))
     wrong = [("sha256", sha256, "64 hexadecimal digits") for sha256 in sums if sha256 and not _SHA256.fullmatch(sha256)]
     wrong += [("allowed", name, "the name of a package") for name in state.allowed if not is_package(name)]
     wrong += [("tag", state.tag, "a Python and an image")] if parse_active_link(active_link(state.tag)) is None else []
-    wrong += [("image", state.image, "a sha256")] if not _SHA256.fullmatch(state.image) else []
-    wrong += [("python", state.python, "a version")] if not _PYTHON.fullmatch(state.python) else []
-    shown = [*state.options, *state.from_image, *state.programs, state.action, state.reference]
-    shown += [state.module, state.time, state.user]
+    wrong += [("image", made.image, "a sha256")] if not _SHA256.fullmatch(made.image) else []
+    wrong += [("python", made.python, "a version")] if not _PYTHON.fullmatch(made.python) else []
+    shown = [*made.options, *state.from_image, *state.programs, made.action, made.reference]
+    shown += [made.module, made.time, made.user]
     wrong += [("text", text, "printable text") for text in shown if not text.isprintable()]
     for key, value, expected in wrong:
         raise BadInputError(f"{origin}: {key}: expected {expected}, found {show_value(value)}")

@@ -41,7 +41,7 @@ def plain(tmp_path: Path) -> Path:
 
 
 def new(path: Path, **more: object) -> NewFile:
-    return NewFile(path, "hpcmod test", **more)  # type: ignore[arg-type]
+    return NewFile(path, **more)  # type: ignore[arg-type]
 
 
 def test_an_image_without_python_gets_one_that_comes_first(

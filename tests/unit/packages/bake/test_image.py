@@ -56,7 +56,7 @@ def packages(tmp_path: Path) -> Path:
 
 
 def new(out: Path, **more: object) -> NewFile:
-    return NewFile(out, "hpcmod test", **more)  # type: ignore[arg-type]
+    return NewFile(out, **more)  # type: ignore[arg-type]
 
 
 def make(image: Path, packages: Path, out: Path, **more: object) -> Path:

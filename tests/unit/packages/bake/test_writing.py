@@ -27,14 +27,14 @@ def test_the_same_addition_gives_the_same_image(tmp_path: Path) -> None:
     written = []
     for name in ("1.sif", "2.sif"):
         with open_image(image) as source:
-            written.append(write_image(source, addition(), NewFile(tmp_path / name, "test")))
+            written.append(write_image(source, addition(), NewFile(tmp_path / name)))
     assert written[0].sha256 == written[1].sha256 == file_sha256(tmp_path / "2.sif")
 
 
 def test_an_image_that_lacks_something_gets_no_name(tmp_path: Path) -> None:
     image = corpus.make_image(tmp_path / "image.sif", {"etc/motd": "hello"})
     with open_image(image) as source, pytest.raises(VerificationError):
-        write_image(source, addition(fails=True), NewFile(tmp_path / "new.sif", "test"))
+        write_image(source, addition(fails=True), NewFile(tmp_path / "new.sif"))
     assert [path.name for path in tmp_path.iterdir()] == ["image.sif"]
 
 

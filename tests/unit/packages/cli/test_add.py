@@ -56,15 +56,27 @@ def test_manually_installed_packages_are_reported_before_they_are_hidden(home: P
     (venv / "mine.py").touch()
     said = " ".join(hpcmod(*first).stderr.split())
     assert "hidden while these packages are active: those installed by hand in " in said
-    assert f"hpcmod add PyTorch --from {home.parent}/software/PyTorch/2.7.1/user-software" in said
+    assert f"in {home.parent}/software/PyTorch/2.7.1/user-software; to take them over: HPCMOD_PACKAGES=none " in said
     assert "by hand" not in hpcmod("add", "PyTorch", "x", "--dry-run").stderr  # already hidden by the active set
 
 
-def test_plain_files_are_added_and_dropped_by_their_place(home: Path, tmp_path: Path) -> None:
-    (tmp_path / "R").mkdir()
-    placed = f"{tmp_path}/R:/user-software/R"
-    lines = must("add", "PyTorch", "--files", placed, "--dry-run").splitlines()
-    assert f"files: /user-software/R from {tmp_path}/R" in lines
-    assert hpcmod("add", "PyTorch", "--files", f"{tmp_path}/missing:/user-software/R").exit_code == 3
-    refused = hpcmod("drop", "PyTorch", "/user-software/R")
-    assert (refused.exit_code, "no files of yours at /user-software/R" in refused.stderr) == (2, True)
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("--from", "missing"), 3, "no such file"),
+        (("--from", "list.txt", "einops"), 2, "give --from alone"),
+        (("--from", "list.txt", "--lock", "x"), 2, "give --from alone"),
+        (("einops", "--without", "x"), 2, "--without is for --from"),
+        (("--from", "list.txt"), 7, "no container runtime"),
+        (("--from", "."), 2, "is a directory"),
+    ],
+)
+def test_mistakes_with_from_say_what_to_do_and_change_nothing(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], code: int, said: str
+) -> None:
+    (tmp_path / "list.txt").write_text("einops==0.8\n")
+    monkeypatch.chdir(tmp_path)
+    before = sorted(home.rglob("*"))
+    result = hpcmod("add", "PyTorch", *words)
+    assert (result.exit_code, said in result.output) == (code, True), result.output
+    assert sorted(home.rglob("*")) == before

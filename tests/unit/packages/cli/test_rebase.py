@@ -26,7 +26,7 @@ def no_needy(monkeypatch: pytest.MonkeyPatch) -> None:
         return (EINOPS,) if "einops" in plan.lines else ()
 
     monkeypatch.setattr(rebasing, "resolve_packages", lambda plan, _: Resolution(resolve(plan), plan.conda))
-    monkeypatch.setattr(building, "_install", lambda plan, *_: resolve(plan))
+    monkeypatch.setattr(building, "_run_pip", lambda plan, *_: resolve(plan))
     monkeypatch.setattr("hpcmod.packages.builder.find_runtime", lambda _: "/bin/false")
 
 

@@ -14,7 +14,6 @@ from hpcmod.packages.values.conda import (
     CondaPart,
     check_conda,
     conda_name,
-    find_changed_files,
     merge_conda,
     package_of_url,
     parse_channels,
@@ -132,10 +131,3 @@ def test_the_url_of_something_else_is_refused() -> None:
 def test_a_package_keeps_its_time_while_its_build_stays() -> None:
     again = with_times([replace(SAMTOOLS, since=""), replace(HTSLIB, since="", build="h6_0")], PART, "2026-02-02")
     assert [(one.name, one.since) for one in again] == [("htslib", "2026-02-02"), ("samtools", "2026-01-01")]
-
-
-def test_a_file_with_other_content_than_before_is_found() -> None:
-    changed = replace(SAMTOOLS, sha256="c" * 64)
-    assert find_changed_files(PART, [changed, HTSLIB]) == [(SAMTOOLS, changed)]
-    other_format = replace(changed, url=changed.url.replace(".conda", ".tar.bz2"))
-    assert find_changed_files(PART, [other_format]) == []

@@ -108,6 +108,7 @@ def test_the_name_of_a_requirement(line: str, name: str) -> None:
         ("../../etc", "/w/requirements.txt:1"),
         ("$(touch pwned)", "not a requirement"),
         ("a b", "not a requirement"),
+        ("x;touch pwned", "not a requirement"),
         ("-r /w/requirements.txt", "includes itself"),
         ("x\x1b[31m", "not a requirement"),
         ("x @ file:///w/x-1.0.whl#sha256=aa", "/w/x-1.0.whl: no such file"),

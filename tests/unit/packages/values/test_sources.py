@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from hpcmod.packages.values.sources import PipMetadata, Source, make_installed_source, parse_list
+from hpcmod.packages.values.sources import DirectUrl, Editable, Source, find_editable, parse_list
 
 
 def read(texts: dict[str, str], path: str = "/p/list.txt") -> Source:
@@ -15,34 +15,21 @@ def left_out(source: Source) -> dict[str, str]:
     return {one.name: one.reason for one in source.left_out}
 
 
-def test_installed_packages_are_taken_with_their_versions() -> None:
-    found = make_installed_source([PipMetadata("Needy", "1.0", True, ""), PipMetadata("einops", "0.8", False, "")])
-    assert found.asked.lines == ("Needy",)
-    assert found.versions == (("needy", "1.0"), ("einops", "0.8"))
-    nothing_known = make_installed_source([PipMetadata("a", "1", False, ""), PipMetadata("b", "2", False, "[]")])
-    assert nothing_known.asked.lines == ("a", "b")
-
-
 @pytest.mark.parametrize(
-    ("values", "line", "reason"),
+    ("values", "expected"),
     [
-        ({"url": "file:///me/code", "dir_info": {"editable": True}}, None, "editable, from /me/code"),
-        ({"url": "file:///me/code", "dir_info": {}}, None, "from /me/code; to install a copy: --build /me/code"),
-        (
-            {"url": "https://x/y", "vcs_info": {"vcs": "git", "commit_id": "abc"}},
-            None,
-            "to build it: --build 'x @ git+https://x/y@abc'",
-        ),
-        ({"url": "https://x/x.whl", "archive_info": {}}, "x @ https://x/x.whl", None),
-        ({"url": "file:///tmp/x.whl", "archive_info": {}}, "x", None),
-        ({"url": "https://x/x.tar.gz", "archive_info": {}}, None, "to build it: --build 'x @ https://x/x.tar.gz'"),
-        ({"url": "https://x/x.whl -e /evil", "archive_info": {}}, None, "its metadata is damaged"),
+        ({"url": "file:///me/code", "dir_info": {"editable": True}}, DirectUrl("file:///me/code", "editable")),
+        ({"url": "file:///me/code", "dir_info": {}}, DirectUrl("file:///me/code", "directory")),
+        ({"url": "https://x/y", "vcs_info": {"vcs": "git", "commit_id": "a"}}, DirectUrl("https://x/y", "git", "a")),
+        ({"url": "https://u:p@x/x.whl?s", "archive_info": {}}, DirectUrl("https://x/x.whl", "archive")),
+        ([], DirectUrl()),
+        ({"vcs_info": {"vcs": "git"}}, DirectUrl()),
     ],
 )
-def test_where_a_package_came_from_decides(values: dict[str, object], line: str | None, reason: str | None) -> None:
-    found = make_installed_source([PipMetadata("x", "1", True, json.dumps(values))])
-    assert found.asked.lines == ((line,) if line else ())
-    assert left_out(found) == ({"x": reason} if reason else {})
+def test_where_a_package_came_from(values: object, expected: DirectUrl) -> None:
+    assert DirectUrl.parse(json.dumps(values)) == expected
+    found = find_editable("x", json.dumps(values))
+    assert found == (Editable("x", "/me/code") if expected.kind == "editable" else None)
 
 
 def test_a_freeze_is_taken_and_its_versions_need_not_be_met() -> None:
