@@ -226,8 +226,8 @@ class _Build:
             least = sum(layer.size for layer in image.layers) // _MOST_RATIO
             check_room([Need(self._out.parent, least, 2, "the SIF at least", _OTHER_PATH)])
             converted = convert_image(image, staged, options=self._options.conversion, progress=self._progress)
-        for what in converted.left_out:
-            self._options.tell(f"left out: {what}")
+        for part in converted.left_out:
+            self._options.tell(f"left out: {part}")
 
     def _with_log(self, err: HpcmodError, workspace: Workspace) -> HpcmodError:
         """Save the engine's output and add the log's path to the error."""

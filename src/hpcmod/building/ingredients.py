@@ -218,7 +218,7 @@ def _load(name: str, lock: Path) -> tuple[Recipe, Shipped]:
     missing = [path for _, path in files if not Path(path).exists()]
     if missing:
         raise NotFoundError(f"{file}: {missing[0]} does not exist", "Correct [files] in the recipe.")
-    scripts = {one.stem: _read(one) for one in sorted((directory / "components").glob("*.sh"))}
+    scripts = {script.stem: _read(script) for script in sorted((directory / "components").glob("*.sh"))}
     own = replace(shipped, components={**shipped.components, **scripts})
     return replace(recipe, files=files), own
 

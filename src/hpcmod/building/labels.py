@@ -26,8 +26,8 @@ def measure_labels(sif: Path) -> dict[str, str]:
     facts = read_facts(sif)
     with open_files(sif) as files:
         stack = find_stack(files, facts)
-        users = [one.path for one in stack.mpis] + [one.path for one in stack.plugins]
-        users += [path for what, path in stack.others if what == PART]
+        users = [part.path for part in stack.mpis] + [part.path for part in stack.plugins]
+        users += [path for kind, path in stack.others if kind == PART]
         needed = [version for path in users if (elf := files.elf(path)) for _, version in elf.versions_needed]
     labels = {
         f"{_PREFIX}.versions": " ".join(_versions(facts, stack)),
@@ -39,14 +39,14 @@ def measure_labels(sif: Path) -> dict[str, str]:
 
 def _versions(facts: ImageFacts, stack: StackFacts) -> Iterator[str]:
     """Return NAME=VERSION of what determines where the image runs, and of the best-known packages."""
-    libfabric = next((one.release for one in stack.fabrics), "")
+    libfabric = next((fabric.release for fabric in stack.fabrics), "")
     found = {
         "python": facts.python.version if facts.python else "",
         "glibc": stack.glibc,
         "libfabric": libfabric,
         "cuda": stack.cuda,
         "rocm": stack.rocm,
-        **{one.name: one.version for one in facts.packages if one.name in _LABELLED},
+        **{package.name: package.version for package in facts.packages if package.name in _LABELLED},
     }
     yield from (f"{name}={version}" for name, version in found.items() if version)
     yield from (f"mpi={mpi.soname}" for mpi in stack.mpis[:1])

@@ -43,7 +43,7 @@ _PROJECT = ("pyproject.toml", "setup.py")
 
 
 def build_state(
-    plan: StatePlan, found: PackageSet, builder: Builder, *, settle: Callable[[State], State] = lambda state: state
+    plan: StatePlan, own_set: PackageSet, builder: Builder, *, settle: Callable[[State], State] = lambda state: state
 ) -> State:
     """Install the packages of a plan, pack them into the set and return the state, which has no record yet.
 
@@ -60,7 +60,7 @@ def build_state(
     HpcmodError
         If pip refuses the plan, the index serves other files than before, or there is no space.
     """
-    check_room_for(plan.target, found)
+    check_room_for(plan.target, own_set)
     with scratch_layer(builder.temporary) as layer:
         _write_venv(plan, layer)
         if plan.lines or plan.conda.requirements:
@@ -69,7 +69,7 @@ def build_state(
         plan = _install_conda(plan, layer, builder)
         locked = _run_pip(plan, layer, builder) if plan.lines else ()
         check_unchanged(plan.parent.locked if plan.parent else (), locked, "index")
-        return settle(pack_layer(plan, locked, layer, found, builder))
+        return settle(pack_layer(plan, locked, layer, own_set, builder))
 
 
 def _write_venv(plan: StatePlan, layer: Path) -> None:
@@ -78,7 +78,9 @@ def _write_venv(plan: StatePlan, layer: Path) -> None:
     write_venv(plan.target.python, plan.target.venv, venv)
 
 
-def pack_layer(plan: StatePlan, locked: tuple[Locked, ...], layer: Path, found: PackageSet, builder: Builder) -> State:
+def pack_layer(
+    plan: StatePlan, locked: tuple[Locked, ...], layer: Path, own_set: PackageSet, builder: Builder
+) -> State:
     """Compile and pack what is installed in a directory as the state of a plan, which has no record yet.
 
     Parameters
@@ -96,8 +98,8 @@ def pack_layer(plan: StatePlan, locked: tuple[Locked, ...], layer: Path, found: 
     if locked or plan.conda.packages:
         _compile(plan, layer, packages, builder)
     sizes, programs = read_pip_lists(packages)
-    state = _make_state(plan, tuple(replace(one, size=sizes.get(one.name, 0)) for one in locked), builder)
-    size, sha256 = _pack(layer, plan, found)
+    state = _make_state(plan, tuple(replace(package, size=sizes.get(package.name, 0)) for package in locked), builder)
+    size, sha256 = _pack(layer, plan, own_set)
     return replace(state, programs=programs, size=size, sha256=sha256)
 
 
@@ -123,7 +125,7 @@ def resolve_packages(plan: StatePlan, builder: Builder) -> Resolution:
         return Resolution(_run_pip(plan, layer, builder, "--dry-run") if plan.lines else (), plan.conda)
 
 
-def check_room_for(target: PackageTarget, found: PackageSet) -> None:
+def check_room_for(target: PackageTarget, own_set: PackageSet) -> None:
     """Check that a set has space for another state.
 
     Raises
@@ -131,8 +133,8 @@ def check_room_for(target: PackageTarget, found: PackageSet) -> None:
     HpcmodError
         If the file system or a quota is full.
     """
-    cure = f"keep it elsewhere: hpcmod add {found.name} --prefix DIRECTORY"
-    check_room([Need(found.tree.root, 1 << 20, 4, f"packages for {target.module}", cure)])
+    cure = f"keep it elsewhere: hpcmod add {own_set.name} --prefix DIRECTORY"
+    check_room([Need(own_set.tree.root, 1 << 20, 4, f"packages for {target.module}", cure)])
 
 
 @contextlib.contextmanager
@@ -265,7 +267,7 @@ def _make_state(plan: StatePlan, locked: tuple[Locked, ...], builder: Builder) -
     )
 
 
-def _pack(layer: Path, plan: StatePlan, found: PackageSet) -> tuple[int, str]:
+def _pack(layer: Path, plan: StatePlan, own_set: PackageSet) -> tuple[int, str]:
     """Write the squashfs of a state into the set and return its size and sha256.
 
     Its name appears when it is complete and on disk.
@@ -276,7 +278,7 @@ def _pack(layer: Path, plan: StatePlan, found: PackageSet) -> tuple[int, str]:
         if path != top.parent:
             path.rename(top / path.name)
     with contextlib.ExitStack() as opened:
-        place, name = opened.enter_context(found.tree.parent(plan.file))
+        place, name = opened.enter_context(own_set.tree.parent(plan.file))
         partial = opened.enter_context(replacing(Path(f"/proc/self/fd/{place}", name)))
         with partial.open("x+b") as file:
             packed = pack_directory(top, file, compression="zstd", mtime=SOURCE_TIME)

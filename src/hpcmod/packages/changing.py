@@ -40,7 +40,7 @@ def read_target(installed: Installed) -> PackageTarget:
     )
 
 
-def plan_change(target: PackageTarget, found: PackageSet, change: PackageChange) -> StatePlan:
+def plan_change(target: PackageTarget, own_set: PackageSet, change: PackageChange) -> StatePlan:
     """Return the plan of the state that a change makes, from the set as it is now.
 
     Raises
@@ -48,13 +48,15 @@ def plan_change(target: PackageTarget, found: PackageSet, change: PackageChange)
     BadInputError
         If a package to drop was not added.
     """
-    parent = found.active(target.place.tag)
+    parent = own_set.active(target.place.tag)
     check_known(parent, change.dropped, target.module)
-    return make_state_plan(target, change, directory=str(found.directory), number=found.next_number(), parent=parent)
+    return make_state_plan(
+        target, change, directory=str(own_set.directory), number=own_set.next_number(), parent=parent
+    )
 
 
 def make_change(
-    target: PackageTarget, found: PackageSet, change: PackageChange, builder: Builder
+    target: PackageTarget, own_set: PackageSet, change: PackageChange, builder: Builder
 ) -> tuple[State | None, State]:
     """Build the state of a change and make it the active one; return the state before, and the new one.
 
@@ -65,17 +67,17 @@ def make_change(
     """
     from hpcmod.packages.building import build_state  # slow to import, and `undo` does not need it
 
-    with found.locked(builder.tell):
-        found.check_not_edited(target.place.tag)
-        before = found.active(target.place.tag)
+    with own_set.locked(builder.tell):
+        own_set.check_not_edited(target.place.tag)
+        before = own_set.active(target.place.tag)
         if before and change.is_done(before):
             return before, before
-        plan = plan_change(target, found, change)
-        state = build_state(plan, found, builder, settle=partial(found.settle, before))
+        plan = plan_change(target, own_set, change)
+        state = build_state(plan, own_set, builder, settle=partial(own_set.settle, before))
     return before, state
 
 
-def undo_change(target: PackageTarget, found: PackageSet, builder: Builder) -> tuple[State, State]:
+def undo_change(target: PackageTarget, own_set: PackageSet, builder: Builder) -> tuple[State, State]:
     """Make the state before the active one active again; return both. Before the first is a state without packages.
 
     Raises
@@ -83,31 +85,31 @@ def undo_change(target: PackageTarget, found: PackageSet, builder: Builder) -> t
     NotFoundError
         If there is nothing to undo.
     """
-    with found.locked(builder.tell):
-        active = found.active(target.place.tag)
+    with own_set.locked(builder.tell):
+        active = own_set.active(target.place.tag)
         if active is None or (active.parent is None and active.is_empty):
             raise NotFoundError(
-                f"there is nothing to undo in your packages `{found.choice.shown}` for {target.module}",
-                f"See: hpcmod packages {found.name} --history",
+                f"there is nothing to undo in your packages `{own_set.choice.shown}` for {target.module}",
+                f"See: hpcmod packages {own_set.name} --history",
             )
         if active.parent is not None:
-            state = found.read(active.parent)
+            state = own_set.read(active.parent)
         else:
             from hpcmod.packages.building import build_state
 
             empty = make_state_plan(
                 target,
                 PackageChange(action="undo"),
-                directory=str(found.directory),
-                number=found.next_number(),
+                directory=str(own_set.directory),
+                number=own_set.next_number(),
                 parent=None,
             )
-            return active, build_state(empty, found, builder, settle=partial(found.settle, None))
-        found.switch(state)
+            return active, build_state(empty, own_set, builder, settle=partial(own_set.settle, None))
+        own_set.switch(state)
     return active, state
 
 
-def use(target: PackageTarget, found: PackageSet, number: int, tell: Callable[[str], None]) -> State:
+def use(target: PackageTarget, own_set: PackageSet, number: int, tell: Callable[[str], None]) -> State:
     """Make a state active and return it.
 
     Raises
@@ -117,32 +119,32 @@ def use(target: PackageTarget, found: PackageSet, number: int, tell: Callable[[s
     BadInputError
         If it was made for another image.
     """
-    with found.locked(tell):
-        state = found.read(number)
+    with own_set.locked(tell):
+        state = own_set.read(number)
         if state.tag != target.place.tag:
             made = state.origin
             raise BadInputError(
                 f"state {number} was made for {made.module} (Python {made.python}), not for {target.module}",
-                f"Rebuild its packages: hpcmod rebase {found.name} --from {number}",
+                f"Rebuild its packages: hpcmod rebase {own_set.name} --from {number}",
             )
-        found.switch(state)
+        own_set.switch(state)
     return state
 
 
-def collect(found: PackageSet, *, keep: int, tell: Callable[[str], None], dry_run: bool) -> list[tuple[int, int]]:
+def collect(own_set: PackageSet, *, keep: int, tell: Callable[[str], None], dry_run: bool) -> list[tuple[int, int]]:
     """Remove old states except the newest, active and edited ones, and parents of active ones; return what was removed.
 
     For each of them its number and bytes.
 
     A running container keeps the file of its state open, so it is not affected.
     """
-    with found.locked(tell):
-        numbers = found.numbers()
-        active = found.active_numbers()
-        parents = {state.parent for state in found.states() if state.number in active}
-        edited = {edit.base for tag in numbers.values() if (edit := find_edit(found, tag))}
+    with own_set.locked(tell):
+        numbers = own_set.numbers()
+        active = own_set.active_numbers()
+        parents = {state.parent for state in own_set.states() if state.number in active}
+        edited = {edit.base for tag in numbers.values() if (edit := find_edit(own_set, tag))}
         wanted = {*list(numbers)[max(0, len(numbers) - keep) :], *active, *parents, *edited}
         old = [(number, tag) for number, tag in numbers.items() if number not in wanted]
         if dry_run:
-            return [(number, found.size(number, tag)) for number, tag in old]
-        return [(number, found.remove(number, tag)) for number, tag in old]
+            return [(number, own_set.size(number, tag)) for number, tag in old]
+        return [(number, own_set.remove(number, tag)) for number, tag in old]

@@ -50,7 +50,7 @@ class Packing:
     edited: Edited
 
 
-def begin_edit(target: PackageTarget, found: PackageSet, builder: Builder) -> WritableState:
+def begin_edit(target: PackageTarget, own_set: PackageSet, builder: Builder) -> WritableState:
     """Return the edited state of an image; if there is none, make one from the active state.
 
     Raises
@@ -58,27 +58,27 @@ def begin_edit(target: PackageTarget, found: PackageSet, builder: Builder) -> Wr
     HpcmodError
         If there is no space, or the file of the active state is damaged.
     """
-    with found.locked(builder.tell):
-        begun = find_edit(found, target.place.tag)
+    with own_set.locked(builder.tell):
+        begun = find_edit(own_set, target.place.tag)
         if begun:
-            _check_own(found, target.place.tag, begun, FILES)
+            _check_own(own_set, target.place.tag, begun, FILES)
             return begun
-        check_room_for(target, found)
-        base = found.active(target.place.tag)
+        check_room_for(target, own_set)
+        base = own_set.active(target.place.tag)
         with contextlib.ExitStack() as opened:
-            place, name = opened.enter_context(found.tree.parent(edit_directory(target.place.tag)))
+            place, name = opened.enter_context(own_set.tree.parent(edit_directory(target.place.tag)))
             new = opened.enter_context(replacing_directory(Path(f"/proc/self/fd/{place}", name)))
             files = new / FILES
             files.mkdir()
-            _fill(target, found, base, files)
-            made = WritableState(found.directory / name, base.number if base else None, builder.now, builder.user)
+            _fill(target, own_set, base, files)
+            made = WritableState(own_set.directory / name, base.number if base else None, builder.now, builder.user)
             (new / EDIT_RECORD).write_text(json.dumps(json_form(made)), encoding="utf-8")
     return made
 
 
-def _fill(target: PackageTarget, found: PackageSet, base: State | None, files: Path) -> None:
+def _fill(target: PackageTarget, own_set: PackageSet, base: State | None, files: Path) -> None:
     if base:
-        with found.tree.open_file(state_file(base.number, base.tag)) as packed:
+        with own_set.tree.open_file(state_file(base.number, base.tag)) as packed:
             unpack(packed, files, skipped=[_CACHE])  # compiled modules of a state are used even if the source changes
     else:
         venv = files / target.venv_path
@@ -88,7 +88,7 @@ def _fill(target: PackageTarget, found: PackageSet, base: State | None, files: P
     (files / CONSTRAINTS).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
-def _check_own(found: PackageSet, tag: str, edit: WritableState, *below: str) -> None:
+def _check_own(own_set: PackageSet, tag: str, edit: WritableState, *below: str) -> None:
     """Check that an edited state consists of this user's own directories.
 
     In a shared set, a link in their place could make this user pack private files for others.
@@ -99,8 +99,8 @@ def _check_own(found: PackageSet, tag: str, edit: WritableState, *below: str) ->
         If another user edits it.
     """
     name = edit_directory(tag)
-    for path in (name, *(f"{name}/{one}" for one in below)):
-        status = found.tree.status(path)
+    for path in (name, *(f"{name}/{inner}" for inner in below)):
+        status = own_set.tree.status(path)
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
             raise BusyError(
                 f"{edit.directory}: another user is editing these packages since {edit.time}",
@@ -108,7 +108,7 @@ def _check_own(found: PackageSet, tag: str, edit: WritableState, *below: str) ->
             )
 
 
-def discard_edit(found: PackageSet, tag: str, tell: Callable[[str], None]) -> None:
+def discard_edit(own_set: PackageSet, tag: str, tell: Callable[[str], None]) -> None:
     """Remove the edited state of an image; do nothing if there is none.
 
     Raises
@@ -116,25 +116,25 @@ def discard_edit(found: PackageSet, tag: str, tell: Callable[[str], None]) -> No
     BusyError
         If another user edits it.
     """
-    with found.locked(tell):
-        edit = find_edit(found, tag)
+    with own_set.locked(tell):
+        edit = find_edit(own_set, tag)
         if edit:
-            _check_own(found, tag, edit)
-            _check_not_in_use(found, edit)
-            _remove(found, tag)
+            _check_own(own_set, tag, edit)
+            _check_not_in_use(own_set, edit)
+            _remove(own_set, tag)
 
 
-def _remove(found: PackageSet, tag: str) -> None:
+def _remove(own_set: PackageSet, tag: str) -> None:
     """Remove an edited state, which is gone at once: a later run removes what a killed one leaves of it."""
     name = edit_directory(tag)
     gone = temporary_name(name)
-    found.tree.change_mode(name, PRIVATE)
-    found.tree.rename(name, gone)
-    found.tree.remove_all(gone)
+    own_set.tree.change_mode(name, PRIVATE)
+    own_set.tree.rename(name, gone)
+    own_set.tree.remove_all(gone)
 
 
 @contextlib.contextmanager
-def hold_edit(found: PackageSet, edit: WritableState, tell: Callable[[str], None]) -> Iterator[None]:
+def hold_edit(own_set: PackageSet, edit: WritableState, tell: Callable[[str], None]) -> Iterator[None]:
     """Keep other processes from editing the same state while the block runs.
 
     Raises
@@ -142,18 +142,18 @@ def hold_edit(found: PackageSet, edit: WritableState, tell: Callable[[str], None
     BusyError
         If one does already.
     """
-    _check_not_in_use(found, edit)
-    with hold(edit.directory / LOCK, limit=0, tell=tell, on_stale=lambda: None, below=found.tree.root):
+    _check_not_in_use(own_set, edit)
+    with hold(edit.directory / LOCK, limit=0, tell=tell, on_stale=lambda: None, below=own_set.tree.root):
         yield
 
 
-def _check_not_in_use(found: PackageSet, edit: WritableState) -> None:
+def _check_not_in_use(own_set: PackageSet, edit: WritableState) -> None:
     holder = read_holder(edit.directory / LOCK)
     if holder and not holder.is_dead():
-        raise BusyError(f"your packages `{found.choice.shown}` are being edited by {holder}", "Wait until it ends.")
+        raise BusyError(f"your packages `{own_set.choice.shown}` are being edited by {holder}", "Wait until it ends.")
 
 
-def pack_edit(target: PackageTarget, found: PackageSet, builder: Builder) -> Packing:
+def pack_edit(target: PackageTarget, own_set: PackageSet, builder: Builder) -> Packing:
     """Pack the edited state into one file, make it active, and remove its directory.
 
     Raises
@@ -161,16 +161,16 @@ def pack_edit(target: PackageTarget, found: PackageSet, builder: Builder) -> Pac
     HpcmodError
         If no state is being edited, or there is no space; the directory is then as it was.
     """
-    with found.locked(builder.tell):
-        edit = find_edit(found, target.place.tag)
+    with own_set.locked(builder.tell):
+        edit = find_edit(own_set, target.place.tag)
         if edit is None:
-            raise NotFoundError(f"{found.directory / edit_directory(target.place.tag)}: no such directory")
-        _check_own(found, target.place.tag, edit, FILES)
-        base = found.read(edit.base) if edit.base in found.numbers() else None
+            raise NotFoundError(f"{own_set.directory / edit_directory(target.place.tag)}: no such directory")
+        _check_own(own_set, target.place.tag, edit, FILES)
+        base = own_set.read(edit.base) if edit.base in own_set.numbers() else None
         venv = edit.files / target.venv_path
         of_conda = find_conda_metadata(venv)
         site = venv / f"lib/python{target.python.version}/site-packages"
-        installed = [one for one in read_pip_metadata(site) if (one.name, one.version) not in of_conda]
+        installed = [package for package in read_pip_metadata(site) if (package.name, package.version) not in of_conda]
         edited = describe_edited(installed, base, target, builder.now)
         change = PackageChange(
             added=Requirements(edited.requirements),
@@ -179,14 +179,16 @@ def pack_edit(target: PackageTarget, found: PackageSet, builder: Builder) -> Pac
             allowed=edited.replaced,
             action="edit",
         )
-        plan = make_state_plan(target, change, directory=str(found.directory), number=found.next_number(), parent=base)
-        before = found.active(target.place.tag)
-        files = found.tree.root / edit_directory(target.place.tag) / FILES
-        check_room_for(target, found)
+        plan = make_state_plan(
+            target, change, directory=str(own_set.directory), number=own_set.next_number(), parent=base
+        )
+        before = own_set.active(target.place.tag)
+        files = own_set.tree.root / edit_directory(target.place.tag) / FILES
+        check_room_for(target, own_set)
         with scratch_layer(builder.temporary) as layer:
             _copy(files, layer)
-            state = found.settle(before, pack_layer(plan, edited.locked, layer, found, builder))
-        _remove(found, target.place.tag)
+            state = own_set.settle(before, pack_layer(plan, edited.locked, layer, own_set, builder))
+        _remove(own_set, target.place.tag)
     return Packing(before, state, edited)
 
 

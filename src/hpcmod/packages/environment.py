@@ -88,7 +88,7 @@ def linked_environment(
         if not (chosen.packages or may_be_empty):
             raise BadInputError(f"{base.shown} has all of these packages: {', '.join(part.requirements)}", "")
         archives = fetch_conda(chosen.packages, work / "archives")
-        ordered = tuple(sorted(archives, key=lambda one: one.package.name))  # as in a lock file
+        ordered = tuple(sorted(archives, key=lambda archive: archive.package.name))  # as in a lock file
         prefix = Prefix(directory, chosen.prefix, chosen.python, is_venv=False)
         packages = link_conda(ordered, prefix, work)
         _check_not_replaced(base, prefix, is_new=chosen.is_new)
@@ -101,7 +101,7 @@ def linked_environment(
         environment = Environment(
             directory,
             chosen.prefix,
-            tuple(f"{one.name}-{one.version}-{one.build}" for one in packages),
+            tuple(f"{package.name}-{package.version}-{package.build}" for package in packages),
             python=chosen.python,
             on_path=chosen.prefix == CONDA_IN_CONTAINER,
         )
@@ -124,12 +124,12 @@ def _choose(base: BaseImage, part: CondaPart, scratch: Path, builder: Builder) -
 
 def _check_same(base: BaseImage, image: CondaImage, packages: tuple[CondaPackage, ...]) -> None:
     """Check that the base has the builds of a lock file, where it has these packages."""
-    builds = {str(one["name"]): f"{one['version']} {one['build']}" for one in image.records}
-    for one in packages:
-        inside = builds.get(one.name)
-        if inside not in (None, f"{one.version} {one.build}"):
+    builds = {str(record["name"]): f"{record['version']} {record['build']}" for record in image.records}
+    for package in packages:
+        inside = builds.get(package.name)
+        if inside not in (None, f"{package.version} {package.build}"):
             raise BadInputError(
-                f"{one.name} {one.version} {one.build} does not fit {base.shown}, which has {inside}",
+                f"{package.name} {package.version} {package.build} does not fit {base.shown}, which has {inside}",
                 "Use the image that the lock file is for, or resolve the packages again: --conda FILE.",
             )
 
@@ -138,9 +138,9 @@ def _check_not_replaced(base: BaseImage, prefix: Prefix, *, is_new: bool) -> Non
     """Check that no Python package is replaced that pip installed in the environment of the base."""
     if is_new or not prefix.python:
         return
-    inside = {normalize_package(one.name): one.version for one in base.facts.packages}
-    found = read_packages_in(prefix.directory / prefix.site_packages)
-    bad = [(one.name, inside[normalize_package(one.name)]) for one in found if normalize_package(one.name) in inside]
+    inside = {normalize_package(package.name): package.version for package in base.facts.packages}
+    names = [package.name for package in read_packages_in(prefix.directory / prefix.site_packages)]
+    bad = [(name, inside[normalize_package(name)]) for name in names if normalize_package(name) in inside]
     if bad:
         listed = ", ".join(f"{name} (the image has {version})" for name, version in bad)
         raise BadInputError(

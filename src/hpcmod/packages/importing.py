@@ -70,7 +70,7 @@ def read_requirements(path: str) -> str:
 
 
 def plan_import(
-    target: PackageTarget, found: PackageSet, source: Source, change: PackageChange, builder: Builder
+    target: PackageTarget, own_set: PackageSet, source: Source, change: PackageChange, builder: Builder
 ) -> Rebase:
     """Return what taking over packages would do; nothing is changed.
 
@@ -85,12 +85,12 @@ def plan_import(
         If pip cannot ask the index.
     """
     asked = Requirements((), source.asked.constraints, source.asked.options)
-    merged = _merge(target, found.active(target.place.tag), source, builder.now)
-    return plan_rebase(target, found, merged, replace(change, added=asked), builder, keeps=(True, False))
+    merged = _merge(target, own_set.active(target.place.tag), source, builder.now)
+    return plan_rebase(target, own_set, merged, replace(change, added=asked), builder, keeps=(True, False))
 
 
 def import_packages(
-    target: PackageTarget, found: PackageSet, source: Source, change: PackageChange, builder: Builder
+    target: PackageTarget, own_set: PackageSet, source: Source, change: PackageChange, builder: Builder
 ) -> tuple[Rebase, State | None]:
     """Take packages over into a new state and make it active, unless some cannot be installed.
 
@@ -101,13 +101,13 @@ def import_packages(
     HpcmodError
         As `build_state`; the set is then as it was.
     """
-    with found.locked(builder.tell):
-        found.check_not_edited(target.place.tag)
-        rebase = plan_import(target, found, source, change, builder)
+    with own_set.locked(builder.tell):
+        own_set.check_not_edited(target.place.tag)
+        rebase = plan_import(target, own_set, source, change, builder)
         if rebase.failures:
             return rebase, None
-        before = found.active(target.place.tag)
-        return rebase, build_state(rebase.plan, found, builder, settle=partial(found.settle, before))
+        before = own_set.active(target.place.tag)
+        return rebase, build_state(rebase.plan, own_set, builder, settle=partial(own_set.settle, before))
 
 
 def _merge(target: PackageTarget, active: State | None, source: Source, now: str) -> State:

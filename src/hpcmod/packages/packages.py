@@ -37,32 +37,32 @@ def check_packages(sets: Iterable[PackageSet], tag: str) -> Iterator[Finding]:
     tag
         Python and image; states for others are left out.
     """
-    for found in sets:
-        for number, its_tag in found.numbers().items():
+    for own_set in sets:
+        for number, its_tag in own_set.numbers().items():
             if its_tag == tag:
-                yield _check_state(found, number)
+                yield _check_state(own_set, number)
 
 
-def _check_state(found: PackageSet, number: int) -> Finding:
-    shown = f"state {number} of `{found.choice.shown}`"
+def _check_state(own_set: PackageSet, number: int) -> Finding:
+    shown = f"state {number} of `{own_set.choice.shown}`"
     try:
-        state = found.read(number)
-        path = found.directory / state_file(number, state.tag)
-        digest = _sha256(found, state) if state.sha256 else ""
+        state = own_set.read(number)
+        path = own_set.directory / state_file(number, state.tag)
+        digest = _sha256(own_set, state) if state.sha256 else ""
     except (HpcmodError, OSError) as err:
-        return Finding(FAIL, PACKAGES, f"{shown} cannot be read: {err}", _cure(found, number, None))
+        return Finding(FAIL, PACKAGES, f"{shown} cannot be read: {err}", _cure(own_set, number, None))
     if not state.sha256:
-        cure = f"To record one, build the state again: hpcmod rebase {sh_word(found.name)}{_set_option(found)}"
+        cure = f"To record one, build the state again: hpcmod rebase {sh_word(own_set.name)}{_set_option(own_set)}"
         return Finding(UNKNOWN, PACKAGES, f"{shown}: no sha256 in its record", cure)
     if digest != state.sha256:
         wrong = f"{shown}: {path}: expected sha256 {state.sha256} as installed, found {digest}"
-        return Finding(FAIL, PACKAGES, wrong, _cure(found, number, state))
+        return Finding(FAIL, PACKAGES, wrong, _cure(own_set, number, state))
     return Finding(OK, PACKAGES, f"{shown}: {path}, sha256 {digest}")
 
 
-def _cure(found: PackageSet, number: int, state: State | None) -> str:
-    name, option = sh_word(found.name), _set_option(found)
-    if state is None or found.active_number(state.tag) != number:
+def _cure(own_set: PackageSet, number: int, state: State | None) -> str:
+    name, option = sh_word(own_set.name), _set_option(own_set)
+    if state is None or own_set.active_number(state.tag) != number:
         return f"Do not use this state. Old states are removed by: hpcmod packages {name}{option} --gc --keep 0"
     return (
         f"Install the same packages again: hpcmod packages {name}{option} --lock > pylock.toml; "
@@ -70,16 +70,16 @@ def _cure(found: PackageSet, number: int, state: State | None) -> str:
     )
 
 
-def _set_option(found: PackageSet) -> str:
-    choice = found.choice
+def _set_option(own_set: PackageSet) -> str:
+    choice = own_set.choice
     if choice.directory:
         return f" --shared {sh_word(choice.directory)}"
     return "" if choice.name == DEFAULT_SET else f" --set {choice.name}"
 
 
-def _sha256(found: PackageSet, state: State) -> str:
+def _sha256(own_set: PackageSet, state: State) -> str:
     digest = sha256()
-    with found.tree.open_file(state_file(state.number, state.tag)) as file:
+    with own_set.tree.open_file(state_file(state.number, state.tag)) as file:
         while piece := file.read(_PIECE):
             digest.update(piece)
     return digest.hexdigest()

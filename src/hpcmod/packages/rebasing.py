@@ -40,7 +40,7 @@ class Rebase:
         return [difference for difference in self.differences if difference.verdict in (GONE, CONFLICT)]
 
 
-def choose_source(target: PackageTarget, found: PackageSet, wanted: str) -> State:
+def choose_source(target: PackageTarget, own_set: PackageSet, wanted: str) -> State:
     """Return the state whose requirements are to be resolved again.
 
     Parameters
@@ -54,26 +54,26 @@ def choose_source(target: PackageTarget, found: PackageSet, wanted: str) -> Stat
     NotFoundError
         If there is none.
     """
-    if wanted.isdecimal() and int(wanted) in found.numbers():
-        return found.read(int(wanted))
-    states, active = found.states(), found.active_numbers()
+    if wanted.isdecimal() and int(wanted) in own_set.numbers():
+        return own_set.read(int(wanted))
+    states, active = own_set.states(), own_set.active_numbers()
     if wanted:
-        states = [one for one in states if one.origin.module.partition("/")[2].startswith(wanted)]
-    elif found.active_number(target.place.tag) is not None:
-        states = [found.read(found.active_number(target.place.tag) or 0)]
-    chosen = [one for one in states if one.number in active] or states
+        states = [state for state in states if state.origin.module.partition("/")[2].startswith(wanted)]
+    elif own_set.active_number(target.place.tag) is not None:
+        states = [own_set.read(own_set.active_number(target.place.tag) or 0)]
+    chosen = [state for state in states if state.number in active] or states
     if not chosen:
         version = f" for version {wanted}" if wanted else ""
         raise NotFoundError(
-            f"you have no packages `{found.choice.shown}`{version} of {found.name}",
-            f"See: hpcmod packages {found.name} --history",
+            f"you have no packages `{own_set.choice.shown}`{version} of {own_set.name}",
+            f"See: hpcmod packages {own_set.name} --history",
         )
     return chosen[-1]
 
 
 def plan_rebase(
     target: PackageTarget,
-    found: PackageSet,
+    own_set: PackageSet,
     source: State,
     change: PackageChange,
     builder: Builder,
@@ -100,7 +100,7 @@ def plan_rebase(
     plans = []
     for keep in keeps or ((False,) if source.tag == target.place.tag else (True, False)):
         plan = make_state_plan(
-            target, change, directory=str(found.directory), number=found.next_number(), parent=source, keep=keep
+            target, change, directory=str(own_set.directory), number=own_set.next_number(), parent=source, keep=keep
         )
         plans.append(plan)
         try:
@@ -116,7 +116,7 @@ def plan_rebase(
     return rebase
 
 
-def carry_out(rebase: Rebase, found: PackageSet, builder: Builder) -> State:
+def carry_out(rebase: Rebase, own_set: PackageSet, builder: Builder) -> State:
     """Build the state of a rebuild and make it active; the states before stay.
 
     Raises
@@ -124,11 +124,11 @@ def carry_out(rebase: Rebase, found: PackageSet, builder: Builder) -> State:
     HpcmodError
         As `build_state`; the set is then as it was.
     """
-    with found.locked(builder.tell):
-        found.check_not_edited(rebase.plan.target.place.tag)
-        plan = replace(rebase.plan, number=found.next_number())
-        before = found.active(plan.target.place.tag)
-        return build_state(plan, found, builder, settle=partial(found.settle, before))
+    with own_set.locked(builder.tell):
+        own_set.check_not_edited(rebase.plan.target.place.tag)
+        plan = replace(rebase.plan, number=own_set.next_number())
+        before = own_set.active(plan.target.place.tag)
+        return build_state(plan, own_set, builder, settle=partial(own_set.settle, before))
 
 
 def _try_each(plans: Sequence[StatePlan], source: State, builder: Builder) -> Iterator[PackageDifference]:

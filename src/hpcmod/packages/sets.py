@@ -267,7 +267,7 @@ def find_sets(name: str, environ: Mapping[str, str]) -> list[PackageSet]:
     parent = Path(set_directory(name, SetChoice("x"), environ)).parent
     with contextlib.suppress(OSError):
         names = sorted(path.name for path in parent.iterdir() if path.is_dir() and not path.name.startswith("."))
-        return [open_set(name, SetChoice(one), environ) for one in names]
+        return [open_set(name, SetChoice(set_name), environ) for set_name in names]
     return []
 
 

@@ -80,8 +80,8 @@ class ShippedPackages:
             If it has.
         """
         packed, directory = root / PACKED, root / DIRECTORY
-        others = packed if packed.exists() and not is_shipped(packed) else directory if directory.exists() else None
-        if self.wanted.lines and others is not None and has_additions(others):
+        others = directory if not packed.exists() or is_shipped(packed) else packed
+        if self.wanted.lines and others.exists() and has_additions(others):
             raise BadInputError(
                 f"{_PARAMETER} would hide the packages in {others}, which are not from the easyconfig",
                 f"Move them away, or remove {_PARAMETER} from the easyconfig.",
@@ -145,7 +145,7 @@ def _put(root: Path, state: State, packed: Path, asked: tuple[str, ...]) -> None
     described = PackedPackages(
         image=state.origin.image,
         requirements=asked,
-        packages=tuple((one.name, one.version) for one in state.locked),
+        packages=tuple((package.name, package.version) for package in state.locked),
         sha256=state.sha256,
         replaces=file_sha256(root / PACKED) if (root / PACKED).exists() else "",
     )

@@ -49,7 +49,7 @@ class Apptainer:
     def lacks(self, environ: Mapping[str, str]) -> str:
         """See `Engine.lacks`."""
         way = WAYS[self.way]
-        missing = [one for one in (way.program, way.companion) if not which(one, environ)]
+        missing = [program for program in (way.program, way.companion) if not which(program, environ)]
         if missing:
             return f"{missing[0]} not found on PATH"
         if self.way == "proot" and "singularity-ce" not in run(["singularity", "--version"], env=environ).stdout:

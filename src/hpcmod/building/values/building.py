@@ -226,7 +226,7 @@ def _build_step(
         )
     environment = tuple((name, check_value(fill_in(text, values), name)) for name, text in step.environment)
     made_from = [source for source in sources if (source.name, source.version) in _versions(step, values)]
-    where = ((f"{_variable(source.name)}_{what}", text) for source in made_from for what, text in _where(source))
+    where = ((f"{_variable(source.name)}_{key}", text) for source in made_from for key, text in _where(source))
     return BuildStep(step.component, components[step.component], (*where, *environment))
 
 

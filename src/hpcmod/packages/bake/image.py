@@ -114,7 +114,7 @@ def bake(
     with open_image(image) as source, open_packages(packages) as files:
         target = _find_target(source.squashfs, image)
         chosen = _choose_venv(files, target.python, packages, venv)
-        added = tuple(f"{one.name}=={one.version}" for one in files.packages(chosen.site))
+        added = tuple(f"{package.name}=={package.version}" for package in files.packages(chosen.site))
         addition = Addition(
             label=_LABEL,
             packages=added,
@@ -189,7 +189,7 @@ def _choose_venv(packages: PackageTree, python: PythonFacts, path: Path, preferr
 def _check(path: Path, *, python: PythonFacts, added: tuple[str, ...]) -> None:
     """Check that a new image has the Python and all added packages."""
     facts = read_facts(path)
-    inside = {f"{one.name}=={one.version}" for one in facts.packages}
+    inside = {f"{package.name}=={package.version}" for package in facts.packages}
     missing = [name for name in added if name not in inside]
     if facts.python != python or missing:
         raise VerificationError(

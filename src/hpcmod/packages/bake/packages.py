@@ -95,7 +95,7 @@ class PackageTree:
     def packages(self, site: Node) -> tuple[Package, ...]:
         """Return the Python packages in a directory site-packages, sorted by name."""
         found = (self._package(os.fsdecode(name), node) for name, node in site.children.items())
-        return tuple(sorted(filter(None, found), key=lambda one: (one.name.lower(), one.name)))
+        return tuple(sorted(filter(None, found), key=lambda package: (package.name.lower(), package.name)))
 
     def editable(self, site: Node) -> tuple[Editable, ...]:
         """Return the packages in a directory site-packages whose code is elsewhere, sorted by name."""
@@ -104,7 +104,7 @@ class PackageTree:
             for name, node in site.children.items()
             if (package := self._package(os.fsdecode(name), node))
         )
-        return tuple(sorted(filter(None, found), key=lambda one: one.name))
+        return tuple(sorted(filter(None, found), key=lambda package: package.name))
 
     def _package(self, name: str, node: Node) -> Package | None:
         if not name.endswith(METADATA):
@@ -113,9 +113,12 @@ class PackageTree:
 
     def _read_metadata(self, node: Node, inner: bytes) -> str:
         """Return the text of a file in a package's directory of metadata, or of that itself if `inner` is empty."""
-        file = node.children.get(inner) if inner and node.kind == "dir" else node if not inner else None
-        is_file = file is not None and file.kind == "file"
-        return self.read(file, METADATA_LIMIT).decode(errors="replace") if file and is_file else ""
+        file: Node | None = node
+        if inner:
+            file = node.children.get(inner) if node.kind == "dir" else None
+        if file is None or file.kind != "file":
+            return ""
+        return self.read(file, METADATA_LIMIT).decode(errors="replace")
 
 
 @contextmanager
@@ -180,7 +183,7 @@ def _read_directory(path: Path) -> PackageTree:
     todo = [(root, path)]
     while todo:
         above, place = todo.pop()
-        for entry in sorted(os.scandir(place), key=lambda one: os.fsencode(one.name)):
+        for entry in sorted(os.scandir(place), key=lambda entry: os.fsencode(entry.name)):
             status = entry.stat(follow_symlinks=False)
             node = known.get((status.st_dev, status.st_ino)) or _make_node(status, entry.path)
             if node is None:

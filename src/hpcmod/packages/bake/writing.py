@@ -69,8 +69,8 @@ class SourceImage:
     @property
     def left_out(self) -> tuple[str, ...]:
         """Return the parts of the image that are left out of a new one: its signatures."""
-        left = [one for one in self.sif.descriptors if not one.primary and not _is_copied(one)]
-        return tuple(f"{one.kind} {one.name}".rstrip() for one in left)
+        others = (descriptor for descriptor in self.sif.descriptors if not descriptor.primary)
+        return tuple(f"{other.kind} {other.name}".rstrip() for other in others if not _is_copied(other))
 
 
 @dataclass(frozen=True)
@@ -209,7 +209,7 @@ def _write(
                 architecture=source.sif.architecture,
                 created=source.sif.created,
                 uuid=uuid.uuid5(_NAMESPACE, f"{old} {addition.prefix} {named} {addition.size}").bytes,
-                objects=[_copy_object(source, one, labels) for one in source.sif.descriptors if _is_copied(one)],
+                objects=[_copy_object(source, kept, labels) for kept in filter(_is_copied, source.sif.descriptors)],
                 write_partition=lambda into: _write_squashfs(
                     source, addition, labels, into, lambda done: ticker.tick(size + min(done, size))
                 ),
@@ -221,13 +221,13 @@ def _write(
     return old, sha256
 
 
-def _copy_object(source: SourceImage, one: SifDescriptor, labels: Mapping[str, str]) -> SifObject:
-    if one.size > _LARGEST_OBJECT:
-        raise BadInputError(f"{source.sif.path}: {one.kind} {one.name} has {one.size} bytes")
-    data = os.pread(source.file.fileno(), one.size, one.offset)
-    if one.kind == "json" and one.name == METADATA:
+def _copy_object(source: SourceImage, descriptor: SifDescriptor, labels: Mapping[str, str]) -> SifObject:
+    if descriptor.size > _LARGEST_OBJECT:
+        raise BadInputError(f"{source.sif.path}: {descriptor.kind} {descriptor.name} has {descriptor.size} bytes")
+    data = os.pread(source.file.fileno(), descriptor.size, descriptor.offset)
+    if descriptor.kind == "json" and descriptor.name == METADATA:
         data = with_labels(data, dict(labels))
-    return SifObject(one.kind, one.name, data)
+    return SifObject(descriptor.kind, descriptor.name, data)
 
 
 def _write_squashfs(
@@ -274,5 +274,5 @@ def _read_labels(squashfs: Squashfs) -> dict[str, object]:
     return labels if isinstance(labels, dict) else {}
 
 
-def _is_copied(one: SifDescriptor) -> bool:
-    return one.kind not in _NOT_COPIED and not one.kind.startswith("0x")
+def _is_copied(descriptor: SifDescriptor) -> bool:
+    return descriptor.kind not in _NOT_COPIED and not descriptor.kind.startswith("0x")

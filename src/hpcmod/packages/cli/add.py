@@ -19,7 +19,15 @@ from hpcmod.packages.changing import make_change, plan_change
 from hpcmod.packages.cli.outputs import ImportedPackages, PackagesChange
 from hpcmod.packages.cli.rebase import refuse
 from hpcmod.packages.cli.show import find_changes, show_change, tell_active, tell_programs
-from hpcmod.packages.cli.target import Found, SetFlags, choose_data, find_set, package_options, tell_hidden, tell_loaded
+from hpcmod.packages.cli.target import (
+    OwnSet,
+    SetFlags,
+    choose_data,
+    find_set,
+    package_options,
+    tell_hidden,
+    tell_loaded,
+)
 from hpcmod.packages.cli.wanted import PipFlags, WantedFlags, index_options, read_wanted, tell_conda, wanted_options
 from hpcmod.packages.importing import import_packages, plan_import, read_source
 from hpcmod.packages.sets import make_set
@@ -139,80 +147,78 @@ def _add_from(flags: AddFlags, origin: str) -> None:
         allowed=flags.allow_replace,
         action=" ".join(map(sh_word, words)),
     )
-    found = find_set(flags)
-    data = choose_data(found, flags.prefix)
+    own = find_set(flags)
+    data = choose_data(own, flags.prefix)
     source = read_source(Path(origin))
     builder = make_builder(os.environ, tell=tell)
-    is_first = found.set.active_number(found.target.place.tag) is None
+    is_first = own.set.active_number(own.target.place.tag) is None
     if not flags.as_json:
         for left in source.left_out:
             tell(f"not taken over: {left.name} ({left.reason})")
-    tell(f"resolving {len(source.asked.lines)} packages with pip of {found.target.module} ...")
+    tell(f"resolving {len(source.asked.lines)} packages with pip of {own.target.module} ...")
     with terminate_cleanly():
         if flags.dry_run:
-            rebase, state = plan_import(found.target, found.set, source, change, builder), None
+            rebase, state = plan_import(own.target, own.set, source, change, builder), None
         else:
-            make_set(found.set, data)
-            rebase, state = import_packages(found.target, found.set, source, change, builder)
+            make_set(own.set, data)
+            rebase, state = import_packages(own.target, own.set, source, change, builder)
     if not flags.as_json:
         for difference in rebase.differences:
             print_text(str(difference))
         same = sum(difference.verdict == SAME for difference in rebase.differences)
         tell(f"{same} of {len(rebase.differences)} packages keep their versions")
     if rebase.failures:
-        command = f"hpcmod add {sh_word(found.name)} --from {sh_word(origin)}"
-        refuse(found, rebase, command, without=flags.without, as_json=flags.as_json)
+        command = f"hpcmod add {sh_word(own.name)} --from {sh_word(origin)}"
+        refuse(own, rebase, command, without=flags.without, as_json=flags.as_json)
     if flags.as_json:
         parent = rebase.plan.parent
         before = parent if parent and parent.number else None
-        shown = show_change(found, before=before, state=state, changes=rebase.differences, dry_run=flags.dry_run)
+        shown = show_change(own, before=before, state=state, changes=rebase.differences, dry_run=flags.dry_run)
         print_json(ImportedPackages(shown, source.left_out))
     elif state:
-        tell_active(found, state)
+        tell_active(own, state)
     if state:
-        tell_loaded(found, is_first=is_first)
+        tell_loaded(own, is_first=is_first)
 
 
-def _change_set(found: Found, change: PackageChange, flags: DropFlags, *, prefix: Path | None) -> None:
+def _change_set(own: OwnSet, change: PackageChange, flags: DropFlags, *, prefix: Path | None) -> None:
     """Make a change of a set, or print its plan, and report what has changed."""
-    data = choose_data(found, prefix)
-    is_first = found.set.active_number(found.target.place.tag) is None
+    data = choose_data(own, prefix)
+    is_first = own.set.active_number(own.target.place.tag) is None
     if is_first and not change.dropped:
-        tell_hidden(found)
-    is_repeated = change.is_done(found.set.active(found.target.place.tag))
-    plan = None if is_repeated else plan_change(found.target, found.set, change)
+        tell_hidden(own)
+    is_repeated = change.is_done(own.set.active(own.target.place.tag))
+    plan = None if is_repeated else plan_change(own.target, own.set, change)
     if flags.dry_run:
-        _print_plan(found, plan, as_json=flags.as_json)
+        _print_plan(own, plan, as_json=flags.as_json)
         return
-    if change.dropped and not found.set.exists:
-        raise NotFoundError(
-            f"you have added no packages to {found.target.module}", f"See: hpcmod packages {found.name}"
-        )
+    if change.dropped and not own.set.exists:
+        raise NotFoundError(f"you have added no packages to {own.target.module}", f"See: hpcmod packages {own.name}")
     builder = make_builder(os.environ, tell=tell)
-    make_set(found.set, data)
+    make_set(own.set, data)
     if not is_repeated:
-        tell(f"installing with pip of {found.target.module} ...")
+        tell(f"installing with pip of {own.target.module} ...")
     with terminate_cleanly():
-        before, state = make_change(found.target, found.set, change, builder)
+        before, state = make_change(own.target, own.set, change, builder)
     changes = find_changes(before, state)
     if flags.as_json:
-        print_json(show_change(found, before=before, state=state, changes=changes))
+        print_json(show_change(own, before=before, state=state, changes=changes))
     else:
         for difference in changes:
             print_text(str(difference))
         for pin in state.from_image:
             tell(f"{pin.replace('==', ' ')} is in the image")
         tell_conda(state)
-        tell_active(found, state)
-        tell_programs(found, before, state)
-    tell_loaded(found, is_first=is_first)
+        tell_active(own, state)
+        tell_programs(own, before, state)
+    tell_loaded(own, is_first=is_first)
 
 
-def _print_plan(found: Found, plan: StatePlan | None, *, as_json: bool) -> None:
+def _print_plan(own: OwnSet, plan: StatePlan | None, *, as_json: bool) -> None:
     lines = list(render_state_plan(plan)) if plan else []
     if as_json:
-        active = found.set.active(found.target.place.tag)
-        print_json(show_change(found, before=active, dry_run=True, plan=lines))
+        active = own.set.active(own.target.place.tag)
+        print_json(show_change(own, before=active, dry_run=True, plan=lines))
         return
     for line in lines:
         print_text(line)

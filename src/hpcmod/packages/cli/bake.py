@@ -196,7 +196,8 @@ def _print_plan(baked: Baked) -> None:
     for line in baked.requirements:
         print_text(f"requirement: {line}")
     if baked.of_conda.conda:
-        print_wrapped(f"added by conda: {', '.join(f'{one.name}=={one.version}' for one in baked.of_conda.conda)}")
+        pins = ", ".join(f"{package.name}=={package.version}" for package in baked.of_conda.conda)
+        print_wrapped(f"added by conda: {pins}")
     if image.added is None:
         print_text("added: known when the conda packages are installed")
     else:

@@ -19,7 +19,7 @@ from hpcmod.modules.values.place import USER_LAYER_IN_CONTAINER
 from hpcmod.packages.builder import make_builder
 from hpcmod.packages.cli.outputs import DiscardedEdit, EditedPackages, ShownEdit
 from hpcmod.packages.cli.show import find_locked_changes, show_change, tell_active
-from hpcmod.packages.cli.target import Found, SetFlags, choose_data, find_set, package_options, tell_loaded
+from hpcmod.packages.cli.target import OwnSet, SetFlags, choose_data, find_set, package_options, tell_loaded
 from hpcmod.packages.editing import CONSTRAINTS, Packing, begin_edit, discard_edit, hold_edit, pack_edit
 from hpcmod.packages.sets import WritableState, find_edit, make_set
 
@@ -56,36 +56,36 @@ def edit_verb(flags: EditFlags) -> None:
     """
     if flags.command and flags.discard:
         raise click.UsageError("give a command or --discard, not both")
-    found = find_set(flags)
-    edit = find_edit(found.set, found.target.place.tag)
+    own = find_set(flags)
+    edit = find_edit(own.set, own.target.place.tag)
     if flags.discard:
-        _discard(found, edit, as_json=flags.as_json)
+        _discard(own, edit, as_json=flags.as_json)
         return
     builder = make_builder(os.environ, tell=tell)
-    program = found.installed.program
-    found.installed.check_program()
-    is_first = found.set.active_number(found.target.place.tag) is None
-    make_set(found.set, choose_data(found, None))
+    program = own.installed.program
+    own.installed.check_program()
+    is_first = own.set.active_number(own.target.place.tag) is None
+    make_set(own.set, choose_data(own, None))
     argv = [str(program), "exec", "--", *flags.command] if flags.command else [str(program), "shell", "--"]
     with terminate_cleanly():
-        edit = begin_edit(found.target, found.set, builder)
-        left = _say_what_is_left(found, edit)
-        with hold_edit(found.set, edit, tell):
+        edit = begin_edit(own.target, own.set, builder)
+        left = _say_what_is_left(own, edit)
+        with hold_edit(own.set, edit, tell):
             try:
                 status = _run(argv, edit, to_stderr=flags.as_json)
-                done = None if status else pack_edit(found.target, found.set, builder)
+                done = None if status else pack_edit(own.target, own.set, builder)
             except BaseException:
                 tell(left)
                 raise
     if done is None:
         shown = " ".join(map(sh_word, flags.command)) if flags.command else "the shell"
         raise CheckFailedError(f"{shown} ended with status {status}, so nothing was packed", left)
-    _report(found, done, as_json=flags.as_json)
-    tell_loaded(found, is_first=is_first)
+    _report(own, done, as_json=flags.as_json)
+    tell_loaded(own, is_first=is_first)
 
 
-def _say_what_is_left(found: Found, edit: WritableState) -> str:
-    name = sh_word(found.name)
+def _say_what_is_left(own: OwnSet, edit: WritableState) -> str:
+    name = sh_word(own.name)
     return (
         f"Your changes are in {edit.files}; modules and jobs use your packages as they were. To go on: hpcmod edit "
         f"{name}; to pack them as they are: hpcmod edit {name} -- true; to discard them: hpcmod edit {name} --discard"
@@ -102,24 +102,24 @@ def _run(argv: Sequence[str], edit: WritableState, *, to_stderr: bool) -> int:
         return call(argv, env=environ, tied=True, to_stderr=to_stderr)
 
 
-def _discard(found: Found, edit: WritableState | None, *, as_json: bool) -> None:
+def _discard(own: OwnSet, edit: WritableState | None, *, as_json: bool) -> None:
     if edit is None:
         raise NotFoundError(
-            f"no packages `{found.set.choice.shown}` for {found.target.module} are being edited",
-            f"See: hpcmod packages {found.name}",
+            f"no packages `{own.set.choice.shown}` for {own.target.module} are being edited",
+            f"See: hpcmod packages {own.name}",
         )
-    discard_edit(found.set, found.target.place.tag, tell)
+    discard_edit(own.set, own.target.place.tag, tell)
     if as_json:
-        print_json(DiscardedEdit(found.target.module, found.set.choice.shown, ShownEdit.make(edit)))
+        print_json(DiscardedEdit(own.target.module, own.set.choice.shown, ShownEdit.make(edit)))
         return
     print_data(edit.directory)
     tell(f"discarded the changes since {edit.time}")
 
 
-def _report(found: Found, done: Packing, *, as_json: bool) -> None:
+def _report(own: OwnSet, done: Packing, *, as_json: bool) -> None:
     changes = find_locked_changes(done.before, done.edited.locked)
     if as_json:
-        shown = show_change(found, before=done.before, state=done.state, changes=changes)
+        shown = show_change(own, before=done.before, state=done.state, changes=changes)
         print_json(EditedPackages(shown, done.edited.editable))
         return
     for change in changes:
@@ -130,7 +130,7 @@ def _report(found: Found, done: Packing, *, as_json: bool) -> None:
             "packages"
         )
     for name in done.edited.replaced:
-        inside = found.target.find(name)
+        inside = own.target.find(name)
         version = inside.version if inside else ""
         tell(f"{name} {version} of the image is replaced, which may break packages built for it")
-    tell_active(found, done.state)
+    tell_active(own, done.state)

@@ -17,7 +17,7 @@ from hpcmod.core.errors import CheckFailedError, NotFoundError
 from hpcmod.packages.builder import make_builder
 from hpcmod.packages.cli.outputs import PackagesChange
 from hpcmod.packages.cli.show import show_change, tell_active
-from hpcmod.packages.cli.target import Found, SetFlags, find_set, package_options
+from hpcmod.packages.cli.target import OwnSet, SetFlags, find_set, package_options
 from hpcmod.packages.cli.wanted import PipFlags, index_options
 from hpcmod.packages.rebasing import Rebase, carry_out, choose_source, plan_rebase
 from hpcmod.packages.values.plan import PackageChange
@@ -52,11 +52,11 @@ def rebase_verb(flags: RebaseFlags) -> None:
       hpcmod rebase PyTorch --dry-run
       hpcmod rebase PyTorch --from 2.7.1-rocm-6.2.4-singularity
     """
-    found = find_set(flags)
-    if not found.set.exists:
-        raise NotFoundError(f"you have added no packages to {found.name}", f"Add some: hpcmod add {found.name} PACKAGE")
+    own = find_set(flags)
+    if not own.set.exists:
+        raise NotFoundError(f"you have added no packages to {own.name}", f"Add some: hpcmod add {own.name} PACKAGE")
     builder = make_builder(os.environ, tell=tell)
-    state = choose_source(found.target, found.set, flags.source)
+    state = choose_source(own.target, own.set, flags.source)
     with terminate_cleanly():
         change = PackageChange(
             dropped=flags.without,
@@ -64,24 +64,24 @@ def rebase_verb(flags: RebaseFlags) -> None:
             allowed=flags.allow_replace,
             action=f"rebase from {state.number} ({state.origin.module})",
         )
-        rebase = plan_rebase(found.target, found.set, state, change, builder)
+        rebase = plan_rebase(own.target, own.set, state, change, builder)
         if not flags.as_json:
-            tell(f"state {state.number}, made for {state.origin.module}, on {found.target.module}:")
+            tell(f"state {state.number}, made for {state.origin.module}, on {own.target.module}:")
             for difference in rebase.differences:
                 print_text(str(difference))
         if rebase.failures:
-            refuse(found, rebase, f"hpcmod rebase {found.name}", without=flags.without, as_json=flags.as_json)
+            refuse(own, rebase, f"hpcmod rebase {own.name}", without=flags.without, as_json=flags.as_json)
         if not (flags.dry_run or flags.yes or flags.as_json) and on_a_terminal():
-            click.confirm(f"Rebuild your packages for {found.target.module}?", abort=True, err=True)
-        new = None if flags.dry_run else carry_out(rebase, found.set, builder)
+            click.confirm(f"Rebuild your packages for {own.target.module}?", abort=True, err=True)
+        new = None if flags.dry_run else carry_out(rebase, own.set, builder)
     if flags.as_json:
-        shown = show_change(found, before=rebase.source, state=new, changes=rebase.differences, dry_run=new is None)
+        shown = show_change(own, before=rebase.source, state=new, changes=rebase.differences, dry_run=new is None)
         print_json(shown)
     elif new:
-        tell_active(found, new)
+        tell_active(own, new)
 
 
-def refuse(found: Found, rebase: Rebase, command: str, *, without: Sequence[str], as_json: bool) -> NoReturn:
+def refuse(own: OwnSet, rebase: Rebase, command: str, *, without: Sequence[str], as_json: bool) -> NoReturn:
     """Raise CheckFailedError for the packages that cannot be installed; its cure is the command without them.
 
     Parameters
@@ -90,7 +90,7 @@ def refuse(found: Found, rebase: Rebase, command: str, *, without: Sequence[str]
         Packages that are left out already.
     """
     names = [failure.name for failure in rebase.failures]
-    message = f"{', '.join(names)} cannot be installed for {found.target.module}; nothing was changed"
+    message = f"{', '.join(names)} cannot be installed for {own.target.module}; nothing was changed"
     detail = "".join(f"\n  {failure}" for failure in rebase.failures) if as_json else ""
     leave_out = " ".join(f"--without {name}" for name in (*without, *names))
     raise CheckFailedError(f"{message}{detail}", f"Leave it out: {command} {leave_out}")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hpcmod.core.cli.output import format_size, print_table, tell
 from hpcmod.packages.cli.outputs import PackagesChange, ShownState
-from hpcmod.packages.cli.target import Found
+from hpcmod.packages.cli.target import OwnSet
 from hpcmod.packages.values.compare import SAME, PackageDifference, compare_packages
 from hpcmod.packages.values.conda import CondaPackage
 from hpcmod.packages.values.state import Locked, State
@@ -25,7 +25,7 @@ def find_locked_changes(before: State | None, after: Sequence[Locked]) -> tuple[
 
 
 def show_change(
-    found: Found,
+    own: OwnSet,
     *,
     before: State | None,
     state: State | None = None,
@@ -43,26 +43,26 @@ def show_change(
         Lines of a plan that is not carried out.
     """
     return PackagesChange(
-        module=found.target.module,
-        set=found.set.choice.shown,
-        directory=found.set.directory,
+        module=own.target.module,
+        set=own.set.choice.shown,
+        directory=own.set.directory,
         dry_run=dry_run,
         plan=tuple(plan),
         before=before.number if before else None,
-        state=ShownState.make(found.set, state) if state else None,
+        state=ShownState.make(own.set, state) if state else None,
         changes=tuple(changes),
     )
 
 
-def tell_active(found: Found, state: State) -> None:
+def tell_active(own: OwnSet, state: State) -> None:
     """Tell that a new state is active."""
     tell(
-        f"state {state.number} of `{found.set.choice.shown}` for {found.target.module} is active: "
+        f"state {state.number} of `{own.set.choice.shown}` for {own.target.module} is active: "
         f"{state.count} packages, one file of {format_size(state.size)}"
     )
 
 
-def tell_programs(found: Found, before: State | None, state: State) -> None:
+def tell_programs(own: OwnSet, before: State | None, state: State) -> None:
     """Tell which programs a new state has in addition, and how to start them from the host."""
     new = [name for name in state.programs if before is None or name not in before.programs]
     if new:
@@ -73,7 +73,7 @@ def print_packages(state: State) -> None:
     """Print the packages of a state as a table: name, version, who asked for it, since when, size, source."""
     rows = [_row(package, state.names, _source(package)) for package in state.locked]
     rows += [_row(package, state.conda.names, f"conda: {_source(package)}") for package in state.conda.packages]
-    rows += [[*one.split("==", 1), "in the image", "", "", ""] for one in state.from_image]
+    rows += [[*pin.split("==", 1), "in the image", "", "", ""] for pin in state.from_image]
     print_table(("package", "version", "from you", "since", "size", "source"), rows)
 
 
@@ -82,7 +82,7 @@ def _row(package: Locked | CondaPackage, names: frozenset[str], source: str) -> 
     return [package.name, package.version, wanted, package.since[:10], format_size(package.size), source]
 
 
-def _source(one: Locked | CondaPackage) -> str:
+def _source(package: Locked | CondaPackage) -> str:
     """Return the host or directory that a package came from."""
-    scheme, _, rest = one.url.partition("://")
+    scheme, _, rest = package.url.partition("://")
     return rest.rpartition("/")[0] if scheme == "file" else rest.partition("/")[0]

@@ -24,7 +24,7 @@ from hpcmod.packages.cli.outputs import (
     StateDifference,
 )
 from hpcmod.packages.cli.show import find_changes, print_packages, show_change
-from hpcmod.packages.cli.target import Found, SetFlags, find_set, package_options, set_options
+from hpcmod.packages.cli.target import OwnSet, SetFlags, find_set, package_options, set_options
 from hpcmod.packages.sets import find_edit, find_names, find_sets
 from hpcmod.packages.values.lockfile import render_package_lock
 from hpcmod.packages.values.state import State
@@ -75,20 +75,20 @@ def packages_verb(flags: PackagesFlags) -> None:
     chosen = [name for name in _ONE_OF if getattr(flags, name) not in (None, False)]
     if len(chosen) > 1:
         raise click.UsageError(f"give only one of {', '.join(f'--{name}' for name in chosen)}")
-    found = find_set(flags)
+    own = find_set(flags)
     if flags.gc:
-        _collect(found, keep=flags.keep, dry_run=flags.dry_run, as_json=flags.as_json)
+        _collect(own, keep=flags.keep, dry_run=flags.dry_run, as_json=flags.as_json)
     elif flags.use is not None:
-        state = use(found.target, _existing(found).set, flags.use, tell)
-        _print_switched(found, None, state, as_json=flags.as_json)
+        state = use(own.target, _existing(own).set, flags.use, tell)
+        _print_switched(own, None, state, as_json=flags.as_json)
     elif flags.diff:
-        _print_difference(_existing(found), *flags.diff, as_json=flags.as_json)
+        _print_difference(_existing(own), *flags.diff, as_json=flags.as_json)
     elif flags.lock and not flags.as_json:
-        print_data(render_package_lock(_active(found)), nl=False)
+        print_data(render_package_lock(_active(own)), nl=False)
     elif flags.history and not flags.as_json:
-        _print_history(_existing(found))
+        _print_history(_existing(own))
     else:
-        _print_state(found, flags)
+        _print_state(own, flags)
 
 
 @dataclass(frozen=True)
@@ -114,56 +114,56 @@ def undo_verb(flags: UndoFlags) -> None:
       hpcmod undo PyTorch
     """
     if not flags.container or flags.container.isdecimal():
-        own = " or ".join(f"hpcmod undo {sh_word(name)}" for name in find_names(os.environ)) or "hpcmod undo NAME"
+        known = " or ".join(f"hpcmod undo {sh_word(name)}" for name in find_names(os.environ)) or "hpcmod undo NAME"
         number = f" {flags.container}" if flags.container else ""
         raise click.UsageError(
-            f"name a container to undo the last change of your packages: {own}\n"
+            f"name a container to undo the last change of your packages: {known}\n"
             f"To undo a change of the site's catalogue: hpcmod catalogue undo{number}"
         )
-    found, as_json = find_set(flags), flags.as_json
-    active = _active(found)
+    own, as_json = find_set(flags), flags.as_json
+    active = _active(own)
     if flags.dry_run:
-        before = found.set.read(active.parent) if active.parent is not None else None
-        _print_switched(found, active, before, as_json=as_json, dry_run=True)
+        before = own.set.read(active.parent) if active.parent is not None else None
+        _print_switched(own, active, before, as_json=as_json, dry_run=True)
         return
-    before, state = undo_change(found.target, found.set, make_builder(os.environ, starts=False, tell=tell))
-    _print_switched(found, before, state, as_json=as_json)
+    before, state = undo_change(own.target, own.set, make_builder(os.environ, starts=False, tell=tell))
+    _print_switched(own, before, state, as_json=as_json)
 
 
-def _existing(found: Found) -> Found:
-    if not found.set.numbers():
-        known = ", ".join(one.choice.name for one in find_sets(found.name, os.environ) if one.numbers())
+def _existing(own: OwnSet) -> OwnSet:
+    if not own.set.numbers():
+        known = ", ".join(owned.choice.name for owned in find_sets(own.name, os.environ) if owned.numbers())
         more = f"; your sets: {known}" if known else ""
         raise NotFoundError(
-            f"you have no packages `{found.set.choice.shown}` for {found.target.module}{more}",
-            f"Add some: hpcmod add {found.name} PACKAGE",
+            f"you have no packages `{own.set.choice.shown}` for {own.target.module}{more}",
+            f"Add some: hpcmod add {own.name} PACKAGE",
         )
-    return found
+    return own
 
 
-def _active(found: Found) -> State:
-    state = _existing(found).set.active(found.target.place.tag)
+def _active(own: OwnSet) -> State:
+    state = _existing(own).set.active(own.target.place.tag)
     if state is None:
         raise NotFoundError(
-            f"none of your packages `{found.set.choice.shown}` fit the image of {found.target.module}",
-            f"Rebuild them for it: hpcmod rebase {found.name}; or add some: hpcmod add {found.name} PACKAGE",
+            f"none of your packages `{own.set.choice.shown}` fit the image of {own.target.module}",
+            f"Rebuild them for it: hpcmod rebase {own.name}; or add some: hpcmod add {own.name} PACKAGE",
         )
     return state
 
 
-def _print_state(found: Found, flags: PackagesFlags) -> None:
-    edit = find_edit(found.set, found.target.place.tag)
-    has_state = not (edit and edit.base is None) and (found.set.exists or not flags.as_json)
-    state = _active(found) if has_state else None
+def _print_state(own: OwnSet, flags: PackagesFlags) -> None:
+    edit = find_edit(own.set, own.target.place.tag)
+    has_state = not (edit and edit.base is None) and (own.set.exists or not flags.as_json)
+    state = _active(own) if has_state else None
     if flags.as_json:
-        states = found.set.states() if flags.history else []
+        states = own.set.states() if flags.history else []
         listed = PackagesList(
-            module=found.target.module,
-            set=found.set.choice.shown,
-            sets=tuple(other.choice.name for other in find_sets(found.name, os.environ)),
-            directory=found.set.directory,
-            state=ShownState.make(found.set, state) if state else None,
-            history=tuple(ShownState.make(found.set, earlier) for earlier in states),
+            module=own.target.module,
+            set=own.set.choice.shown,
+            sets=tuple(other.choice.name for other in find_sets(own.name, os.environ)),
+            directory=own.set.directory,
+            state=ShownState.make(own.set, state) if state else None,
+            history=tuple(ShownState.make(own.set, earlier) for earlier in states),
             lock=render_package_lock(state) if state and flags.lock else "",
             edited=ShownEdit.make(edit) if edit else None,
         )
@@ -171,21 +171,21 @@ def _print_state(found: Found, flags: PackagesFlags) -> None:
     elif state:
         print_packages(state)
         tell(
-            f"state {state.number} of `{found.set.choice.shown}` for {found.target.module}: "
-            f"{state.count} packages, {format_size(state.size)}; the image has {len(found.target.packages)} more"
+            f"state {state.number} of `{own.set.choice.shown}` for {own.target.module}: "
+            f"{state.count} packages, {format_size(state.size)}; the image has {len(own.target.packages)} more"
         )
     if edit and not flags.as_json:
         base = f"state {edit.base}" if edit.base else "no packages"
         tell(
             f"being edited since {edit.time} by {edit.user}, from {base}, in {edit.files}; "
-            f"to finish: hpcmod edit {found.name}; to discard the changes: hpcmod edit {found.name} --discard"
+            f"to finish: hpcmod edit {own.name}; to discard the changes: hpcmod edit {own.name} --discard"
         )
 
 
-def _print_history(found: Found) -> None:
+def _print_history(own: OwnSet) -> None:
     rows = [
         [
-            f"{state.number}{' *' if found.set.active_number(state.tag) == state.number else ''}",
+            f"{state.number}{' *' if own.set.active_number(state.tag) == state.number else ''}",
             state.origin.time,
             state.origin.user,
             state.origin.module,
@@ -193,41 +193,41 @@ def _print_history(found: Found) -> None:
             format_size(state.size),
             state.origin.action,
         ]
-        for state in found.set.states()
+        for state in own.set.states()
     ]
     print_table(("state", "time", "user", "for", "packages", "size", "action"), rows)
 
 
-def _print_difference(found: Found, one: int, other: int, *, as_json: bool) -> None:
-    before, after = found.set.read(one), found.set.read(other)
+def _print_difference(own: OwnSet, first: int, second: int, *, as_json: bool) -> None:
+    before, after = own.set.read(first), own.set.read(second)
     changes = find_changes(before, after)
     if as_json:
-        print_json(StateDifference(found.target.module, found.set.choice.shown, one, other, changes))
+        print_json(StateDifference(own.target.module, own.set.choice.shown, first, second, changes))
         return
     for change in changes:
         print_text(str(change))
     if not changes:
-        tell(f"states {one} and {other} have the same packages")
+        tell(f"states {first} and {second} have the same packages")
 
 
 def _print_switched(
-    found: Found, before: State | None, state: State | None, *, as_json: bool, dry_run: bool = False
+    own: OwnSet, before: State | None, state: State | None, *, as_json: bool, dry_run: bool = False
 ) -> None:
     changes = find_changes(before, state) if before and state else ()
     if as_json:
-        print_json(show_change(found, before=before, state=state, changes=changes, dry_run=dry_run))
+        print_json(show_change(own, before=before, state=state, changes=changes, dry_run=dry_run))
         return
     for change in changes:
         print_text(str(change))
-    what = f"state {state.number}" if state else "a state without packages"
-    tell(f"{what} of `{found.set.choice.shown}` for {found.target.module} {'would be' if dry_run else 'is'} active")
+    shown = f"state {state.number}" if state else "a state without packages"
+    tell(f"{shown} of `{own.set.choice.shown}` for {own.target.module} {'would be' if dry_run else 'is'} active")
 
 
-def _collect(found: Found, *, keep: int, dry_run: bool, as_json: bool) -> None:
-    removed = collect(_existing(found).set, keep=keep, tell=tell, dry_run=dry_run)
+def _collect(own: OwnSet, *, keep: int, dry_run: bool, as_json: bool) -> None:
+    removed = collect(_existing(own).set, keep=keep, tell=tell, dry_run=dry_run)
     if as_json:
         states = tuple(RemovedState(number, size) for number, size in removed)
-        print_json(RemovedStates(found.target.module, found.set.choice.shown, dry_run, states))
+        print_json(RemovedStates(own.target.module, own.set.choice.shown, dry_run, states))
         return
     for number, size in removed:
         print_text(f"{number}  {format_size(size)}")

@@ -75,7 +75,7 @@ class SetFlags:
 
 
 @dataclass(frozen=True)
-class Found:
+class OwnSet:
     """A container and a set of packages for it."""
 
     here: Here
@@ -89,7 +89,7 @@ class Found:
         return self.target.place.name
 
 
-def find_set(flags: SetFlags) -> Found:
+def find_set(flags: SetFlags) -> OwnSet:
     """Return a container and its set, which may not exist yet.
 
     Raises
@@ -101,7 +101,7 @@ def find_set(flags: SetFlags) -> Found:
     installed = find_ready(here, flags.container)
     target = read_target(installed)
     chosen = choose_set(flags.set_name, flags.shared)
-    return Found(here, installed, target, open_set(target.place.name, chosen, os.environ))
+    return OwnSet(here, installed, target, open_set(target.place.name, chosen, os.environ))
 
 
 def choose_set(set_name: str | None, shared: Path | None) -> SetChoice:
@@ -120,7 +120,7 @@ def choose_set(set_name: str | None, shared: Path | None) -> SetChoice:
     return SetChoice(chosen.name, chosen.directory) if chosen else SetChoice(DEFAULT_SET)
 
 
-def choose_data(found: Found, prefix: Path | None) -> Path | None:
+def choose_data(own: OwnSet, prefix: Path | None) -> Path | None:
     """Return the directory for the data of a new set; None for the directory where modules look.
 
     The site profile's directories for images come before the home directory, whose quota is small.
@@ -132,27 +132,27 @@ def choose_data(found: Found, prefix: Path | None) -> Path | None:
     """
     from hpcmod.modules.own_place import own_prefixes
 
-    chosen = found.set.choice
-    if chosen.directory or (found.set.exists and not prefix):
+    chosen = own.set.choice
+    if chosen.directory or (own.set.exists and not prefix):
         return None
     if prefix:
-        return prefix.absolute() / "packages" / found.name / chosen.name
+        return prefix.absolute() / "packages" / own.name / chosen.name
     if os.environ.get(DIRECTORY_VARIABLE, "").startswith("/"):
         return None
-    places = list(dict.fromkeys(own.parent / "hpcmod" for own in own_prefixes(found.here.site, os.environ)))
-    if len(places) > 1:
-        listed = "\n".join(f"  {place}" for place in places)
+    prefixes = list(dict.fromkeys(top.parent / "hpcmod" for top in own_prefixes(own.here.site, os.environ)))
+    if len(prefixes) > 1:
+        listed = "\n".join(f"  {directory}" for directory in prefixes)
         raise BadInputError(
-            f"your packages could go to several directories:\n{listed}", f"Choose one: --prefix {places[0]}"
+            f"your packages could go to several directories:\n{listed}", f"Choose one: --prefix {prefixes[0]}"
         )
-    return places[0] / "packages" / found.name / chosen.name if places else None
+    return prefixes[0] / "packages" / own.name / chosen.name if prefixes else None
 
 
-def tell_hidden(found: Found) -> None:
+def tell_hidden(own: OwnSet) -> None:
     """Tell that a set hides packages that were installed next to the image, and how to take them over."""
     from hpcmod.modules.user_layer import has_additions, is_shipped  # slow to import, and `undo` does not need it
 
-    root, module = found.installed.root, sh_word(found.target.module)
+    root, module = own.installed.root, sh_word(own.target.module)
     hidden = next((path for path in (root / PACKED, root / DIRECTORY) if path.exists() and has_additions(path)), None)
     if hidden:
         origin = "of the easyconfig, in" if is_shipped(hidden) else "installed by hand in"
@@ -163,11 +163,11 @@ def tell_hidden(found: Found) -> None:
         )
 
 
-def tell_loaded(found: Found, *, is_first: bool) -> None:
+def tell_loaded(own: OwnSet, *, is_first: bool) -> None:
     """Print how to make the packages active, unless they already are."""
     loaded = os.environ.get("_HPCMOD_CONTAINER", "").rpartition(" ")[2]
-    if is_first and loaded == found.target.module:
-        tell(f"to use them in this shell: module load {found.target.module}")
+    if is_first and loaded == own.target.module:
+        tell(f"to use them in this shell: module load {own.target.module}")
     chosen = os.environ.get(CHOICE_VARIABLE, "")
-    if found.set.choice.shown not in (chosen.rpartition("@")[0] or chosen or DEFAULT_SET, chosen):
-        tell(f"to use this set: export {CHOICE_VARIABLE}={found.set.choice.shown}")
+    if own.set.choice.shown not in (chosen.rpartition("@")[0] or chosen or DEFAULT_SET, chosen):
+        tell(f"to use this set: export {CHOICE_VARIABLE}={own.set.choice.shown}")

@@ -36,7 +36,7 @@ class CondaImage:
     @property
     def names(self) -> frozenset[str]:
         """Return the names of its conda packages."""
-        return frozenset(str(one["name"]) for one in self.records)
+        return frozenset(str(record["name"]) for record in self.records)
 
     @property
     def is_conda(self) -> bool:

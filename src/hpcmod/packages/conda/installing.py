@@ -48,7 +48,7 @@ def install_conda(plan: StatePlan, venv: Path, scratch: Path, now: str, *, cuda:
     check_no_python(chosen, plan.conda, module=module, cure=_NO_PYTHON)
     archives = fetch_conda(chosen, scratch / "archives")
     before = plan.parent.conda if plan.parent else CondaPart()
-    check_unchanged(before.packages, [one.package for one in archives], "channel")
+    check_unchanged(before.packages, [archive.package for archive in archives], "channel")
     prefix = Prefix(venv, plan.target.venv, plan.target.python.version)
     packages = link_conda(archives, prefix, scratch)
     if packages:
@@ -56,7 +56,7 @@ def install_conda(plan: StatePlan, venv: Path, scratch: Path, now: str, *, cuda:
     python_packages = read_packages_in(venv / prefix.site_packages)
     check_not_replaced(python_packages, plan)
     part = replace(plan.conda, packages=with_times(packages, before, now), exact=False)
-    pins = tuple(f"{one.name}=={one.version}" for one in python_packages)
+    pins = tuple(f"{package.name}=={package.version}" for package in python_packages)
     return replace(plan, conda=part, constraints=(*plan.constraints, *pins))
 
 
@@ -68,12 +68,12 @@ def check_not_replaced(installed: tuple[Package, ...], plan: StatePlan) -> None:
     BadInputError
         If one does: conda does not know the packages that pip has installed in the image.
     """
-    found = [(one, plan.target.find(one.name)) for one in installed if normalize_package(one.name) not in plan.allowed]
-    bad = [(one, inside.version) for one, inside in found if inside]
+    kept = [package for package in installed if normalize_package(package.name) not in plan.allowed]
+    bad = [(package, inside.version) for package in kept if (inside := plan.target.find(package.name))]
     if bad:
         name = sh_word(plan.target.place.name)
-        listed = ", ".join(f"{one.name} {one.version} (the image has {inside})" for one, inside in bad if inside)
-        options = " ".join(f"--allow-replace {normalize_package(one.name)}" for one, _ in bad)
+        listed = ", ".join(f"{package.name} {package.version} (the image has {inside})" for package, inside in bad)
+        options = " ".join(f"--allow-replace {normalize_package(package.name)}" for package, _ in bad)
         raise BadInputError(
             f"conda would install packages that {plan.target.module} already has: {listed}",
             f"Use pip, which keeps them: hpcmod add {name} PACKAGE. To replace what the image has, which may break "

@@ -111,10 +111,10 @@ def _link(archive: CondaArchive, prefix: Prefix, directory: Path) -> CondaPackag
     is_python, entry_points = _read_link_json(directory / "info" / "link.json", package)
     files = list(_read_files(directory, package, prefix, is_python=is_python))
     size = 0
-    for one in files:
-        _check_path(one, package, prefix)
-        size += _put(one, prefix, package, unpacked)
-    paths = [one.path for one in files]
+    for file in files:
+        _check_path(file, package, prefix)
+        size += _put(file, prefix, package, unpacked)
+    paths = [file.path for file in files]
     for text in entry_points:
         paths.append(_write_entry_point(text, prefix, package))
     _write_record(directory, paths, prefix, package)
@@ -153,7 +153,7 @@ def _read_link_json(path: Path, package: CondaPackage) -> tuple[bool, list[str]]
     """Return whether a package is for every Python, and its entry points."""
     try:
         noarch = json.loads(path.read_text(encoding="utf-8")).get("noarch") or {}
-        return noarch.get("type") == "python", [str(one) for one in noarch.get("entry_points") or []]
+        return noarch.get("type") == "python", [str(text) for text in noarch.get("entry_points") or []]
     except FileNotFoundError:
         return False, []
     except (ValueError, AttributeError, TypeError, RecursionError) as err:
@@ -191,49 +191,50 @@ def _check_plain(path: str, package: CondaPackage) -> None:
         )
 
 
-def _check_path(one: _File, package: CondaPackage, prefix: Prefix) -> None:
-    if prefix.reserved.fullmatch(one.path):
+def _check_path(file: _File, package: CondaPackage, prefix: Prefix) -> None:
+    if prefix.reserved.fullmatch(file.path):
         whose = "the image's Python" if prefix.is_venv else "conda"
         raise BadInputError(
-            f"{package.name} {package.version} has the file {one.path}, which belongs to {whose}",
+            f"{package.name} {package.version} has the file {file.path}, which belongs to {whose}",
             "It needs a conda environment of its own: hpcmod bake IMAGE --conda PACKAGE -o OUT.sif"
             if prefix.is_venv
             else "Choose another build.",
         )
-    parent = os.path.realpath((prefix.directory / one.path).parent)
+    parent = os.path.realpath((prefix.directory / file.path).parent)
     if not f"{parent}/".startswith(f"{os.path.realpath(prefix.directory)}/"):
-        raise _leads_out(one.path, package.url)
+        raise _leads_out(file.path, package.url)
 
 
-def _put(one: _File, prefix: Prefix, package: CondaPackage, unpacked: tuple[int, int]) -> int:
+def _put(file: _File, prefix: Prefix, package: CondaPackage, unpacked: tuple[int, int]) -> int:
     """Put one file in its place, instead of that of an earlier package, and return its bytes."""
     try:
-        status = one.source.lstat()
+        status = file.source.lstat()
     except OSError as err:
-        raise BadInputError(f"{package.url}: the file {one.path} is missing", "Choose another build.") from err
-    if os.path.realpath(one.source.parent) != str(one.source.parent):  # through a link of the package
-        raise _leads_out(one.path, package.url)
-    target = prefix.directory / one.path
+        raise BadInputError(f"{package.url}: the file {file.path} is missing", "Choose another build.") from err
+    if os.path.realpath(file.source.parent) != str(file.source.parent):  # through a link of the package
+        raise _leads_out(file.path, package.url)
+    target = prefix.directory / file.path
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.is_symlink() or target.is_file():
         target.unlink()
     if stat.S_ISLNK(status.st_mode):
-        one.source.rename(target)
+        file.source.rename(target)
         return 0
     if not stat.S_ISREG(status.st_mode):
-        raise _leads_out(one.path, package.url)
+        raise _leads_out(file.path, package.url)
     if unpacked[0] <= status.st_mtime_ns <= unpacked[1]:  # rattler ignores errors of utimensat
         raise VerificationError(
-            f"{package.url}: {one.path} has lost its time while it was unpacked in {one.source.parent}",
+            f"{package.url}: {file.path} has lost its time while it was unpacked in {file.source.parent}",
             "Check the quota and the disk there, or set TMPDIR to another directory.",
         )
     mode = 0o755 if status.st_mode & stat.S_IXUSR else 0o644
-    if one.placeholder:
-        data = _replace_prefix(one.source.read_bytes(), one.placeholder.encode(), prefix.inside.encode(), one.is_text)
+    if file.placeholder:
+        old, new = file.placeholder.encode(), prefix.inside.encode()
+        data = _replace_prefix(file.source.read_bytes(), old, new, file.is_text)
         target.write_bytes(data)
         os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
     else:
-        one.source.rename(target)
+        file.source.rename(target)
     target.chmod(mode)
     return status.st_size
 
@@ -286,7 +287,7 @@ def _check_links(prefix: Prefix) -> None:
     """Check that no link of the packages leads out of the prefix, where pip in the container could then write."""
     top = os.path.realpath(prefix.directory)
     for path, _, files in os.walk(top):
-        for name in [*files, *(one.name for one in os.scandir(path) if one.is_symlink())]:
+        for name in [*files, *(entry.name for entry in os.scandir(path) if entry.is_symlink())]:
             link = Path(path, name)
             relative = str(link.relative_to(top))
             if not link.is_symlink() or (prefix.is_venv and _RESERVED.fullmatch(relative)):

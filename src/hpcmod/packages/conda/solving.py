@@ -87,9 +87,9 @@ def solve_conda(
     if part.exact:
         return part.packages
     rattler = import_rattler()
-    own = [_as_record(one, scratch) for one in image.records]
-    constraints = [one.pin for one in part.packages if one.name not in image.names]
-    listed = (one["constrains"] for one in image.records if isinstance(one["constrains"], list))
+    own = [_as_record(record, scratch) for record in image.records]
+    constraints = [package.pin for package in part.packages if package.name not in image.names]
+    listed = (record["constrains"] for record in image.records if isinstance(record["constrains"], list))
     constraints += [str(text) for texts in listed for text in texts]
 
     async def solve() -> list[RepoDataRecord]:
@@ -112,8 +112,8 @@ def solve_conda(
         raise BadInputError(f"{CUDA_VARIABLE}={cuda}: not a version", "For example: 12.4") from err
     except (rattler.exceptions.InvalidMatchSpecError, rattler.exceptions.InvalidChannelError) as err:
         raise BadInputError(f"conda requirement or channel: {err}", "Write it as conda does: 'samtools=1.19'.") from err
-    by_name = {one.name.normalized: one for one in records}
-    ordered = [one.name.normalized for one in rattler.PackageRecord.sort_topologically(records)]
+    by_name = {record.name.normalized: record for record in records}
+    ordered = [record.name.normalized for record in rattler.PackageRecord.sort_topologically(records)]
     return tuple(_as_package(by_name[name]) for name in ordered if name not in image.names)
 
 
@@ -125,7 +125,7 @@ def check_no_python(packages: Sequence[CondaPackage], part: CondaPart, *, module
     BadInputError
         If they do: it would be a second one in the container.
     """
-    if any(one.name == "python" for one in packages):
+    if any(package.name == "python" for package in packages):
         asked = ", ".join(part.requirements)
         raise BadInputError(
             f"{asked}: needs conda's Python, but the Python of {module} is not conda's",
@@ -139,8 +139,8 @@ def _explain(err: Exception, part: CondaPart, image: CondaImage, module: str, cu
     asked = ", ".join(part.requirements)
     if type(err).__name__ == "GatewayError":
         return RemoteError(f"a conda channel cannot be read:\n{detail}", "Check --channel, and the proxy.")
-    missing = [f"No candidates were found for {conda_name(one)} " for one in part.requirements]
-    if any(f"{one}{end}" in text for one in missing for end in ("*", "[channel=")):
+    missing = [f"No candidates were found for {conda_name(spec)} " for spec in part.requirements]
+    if any(f"{start}{end}" in text for start in missing for end in ("*", "[channel=")):
         return NotFoundError(
             f"{asked}: not found in {', '.join(part.channels)}:\n{detail}", "Check the name, or --channel."
         )
@@ -189,7 +189,7 @@ def fetch_conda(packages: Sequence[CondaPackage], directory: Path) -> tuple[Cond
         return CondaArchive(replace(package, sha256=found), path)
 
     async def fetch_all() -> list[CondaArchive]:
-        return await asyncio.gather(*(fetch(number, one) for number, one in enumerate(packages)))
+        return await asyncio.gather(*(fetch(number, package) for number, package in enumerate(packages)))
 
     return tuple(asyncio.run(fetch_all()))
 

@@ -90,7 +90,7 @@ def check_unchanged(old: Packages, new: Packages, origin: str) -> None:
     VerificationError
         If one has.
     """
-    known = {(one.pin, one.url.rpartition("/")[2]): one.sha256 for one in old if one.sha256}
+    known = {(package.pin, package.url.rpartition("/")[2]): package.sha256 for package in old if package.sha256}
     lines = []
     for package in new:
         before = known.get((package.pin, package.url.rpartition("/")[2]))
@@ -105,7 +105,7 @@ def check_unchanged(old: Packages, new: Packages, origin: str) -> None:
 
 def find_in_image(requirements: Sequence[str], locked: Sequence[Locked], target: PackageTarget) -> tuple[str, ...]:
     """Return the required packages that the image already has, as name==version."""
-    installed = {one.name for one in locked}
+    installed = {package.name for package in locked}
     names = [name for line in requirements if (name := name_of(line)) and name not in installed]
     found = (target.find(name) for name in names)
-    return tuple(f"{one.name}=={one.version}" for one in found if one)
+    return tuple(f"{package.name}=={package.version}" for package in found if package)

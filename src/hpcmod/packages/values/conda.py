@@ -66,7 +66,7 @@ class CondaPart:
 
     def find(self, name: str) -> CondaPackage | None:
         """Return an installed package by its name."""
-        return next((one for one in self.packages if one.name == name.lower()), None)
+        return next((package for package in self.packages if package.name == name.lower()), None)
 
 
 NO_CONDA = CondaPart()
@@ -148,13 +148,13 @@ def merge_conda(before: CondaPart, added: CondaPart, dropped: Sequence[str] = ()
     if added.exact:
         return added
     gone = {name.lower() for name in dropped} | added.names
-    kept = tuple(one for one in before.requirements if conda_name(one) not in gone)
+    kept = tuple(requirement for requirement in before.requirements if conda_name(requirement) not in gone)
     requirements = tuple(dict.fromkeys((*kept, *added.requirements)))
     if not requirements:
         return NO_CONDA
     given = (*added.channels, *before.channels) or DEFAULT_CHANNELS
     channels = tuple(dict.fromkeys((*given, *filter(None, map(_channel_of, requirements)))))
-    pins = tuple(one for one in before.packages if one.name not in added.names) if keep else ()
+    pins = tuple(package for package in before.packages if package.name not in added.names) if keep else ()
     return CondaPart(requirements, channels, pins)
 
 
@@ -193,7 +193,7 @@ def check_conda(part: CondaPart) -> None:
 def with_times(packages: Sequence[CondaPackage], before: CondaPart, now: str) -> tuple[CondaPackage, ...]:
     """Return packages sorted by name, those with the same build as before with the time of that."""
     found = []
-    for one in sorted(packages, key=lambda one: one.name):
-        old = before.find(one.name)
-        found.append(replace(one, since=old.since if old and old.pin == one.pin else now))
+    for package in sorted(packages, key=lambda package: package.name):
+        old = before.find(package.name)
+        found.append(replace(package, since=old.since if old and old.pin == package.pin else now))
     return tuple(found)

@@ -52,13 +52,13 @@ def parse_conda_file(
     if not isinstance(listed, list):
         raise BadInputError(f"{path}: no list `dependencies`", "Write one with: conda env export")
     specs, pip = [], []
-    for one in listed:
-        if isinstance(one, str):
-            specs.append(one.strip())
-        elif isinstance(one, dict) and set(one) == {"pip"} and isinstance(one["pip"], list):
-            pip += [line for line in one["pip"] if isinstance(line, str)]
+    for entry in listed:
+        if isinstance(entry, str):
+            specs.append(entry.strip())
+        elif isinstance(entry, dict) and set(entry) == {"pip"} and isinstance(entry["pip"], list):
+            pip += [line for line in entry["pip"] if isinstance(line, str)]
         else:
-            raise BadInputError(f"{path}: {str(one)[:200]!r} is neither a package nor `pip:`", "Remove it.")
+            raise BadInputError(f"{path}: {str(entry)[:200]!r} is neither a package nor `pip:`", "Remove it.")
 
     def read_pip(file: str) -> str:
         return "\n".join(pip) if file == path else read(file)
@@ -70,10 +70,10 @@ def parse_conda_file(
     left_out += [LeftOut(f"variable {name}", "set it in the shell") for name in names]
     named = values.get("channels")
     channels = [name for name in named if isinstance(name, str)] if isinstance(named, list) else []
-    left_out += [LeftOut(one, "not the name of a channel; see --channel") for one in channels if one == "defaults"]
+    left_out += [LeftOut(name, "not the name of a channel; see --channel") for name in channels if name == "defaults"]
     return CondaFile(
         tuple(spec for spec in specs if conda_name(spec) not in of_image),
-        tuple(one for one in channels if one not in _NOT_CHANNELS),
+        tuple(channel for channel in channels if channel not in _NOT_CHANNELS),
         parse_file(path, read_pip, exists),
         tuple(left_out),
     )

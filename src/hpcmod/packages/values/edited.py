@@ -37,27 +37,27 @@ def describe_edited(found: Sequence[PipMetadata], base: State | None, target: Pa
         Time recorded for packages that the base does not have.
     """
     locked, lines = [], []
-    for one in found:
-        name, direct = normalize_package(one.name), DirectUrl.parse(one.direct_url)
+    for package in found:
+        name, direct = normalize_package(package.name), DirectUrl.parse(package.direct_url)
         before = base.find(name) if base else None
-        if before and before.version == one.version and direct.url in ("", before.url):
+        if before and before.version == package.version and direct.url in ("", before.url):
             locked.append(before)
         else:
-            locked.append(Locked(name, one.version, direct.sha256, direct.url, since=now))
+            locked.append(Locked(name, package.version, direct.sha256, direct.url, since=now))
             is_known = base is not None and name in base.names
-            if one.is_requested or is_known:
+            if package.is_requested or is_known:
                 lines.append(f"{name} @ {direct.requirement}" if direct.url and not direct.is_here else name)
-    names = {one.name for one in locked}
+    names = {package.name for package in locked}
     asked = base.names if base else frozenset[str]()
     return Edited(
-        locked=tuple(sorted(locked, key=lambda one: one.name)),
+        locked=tuple(sorted(locked, key=lambda package: package.name)),
         requirements=tuple(sorted(lines, key=name_of)),
         dropped=tuple(sorted(name for name in asked - names if base and base.find(name))),
         replaced=tuple(sorted(name for name in names if _is_replaced(name, locked, target))),
-        editable=tuple(filter(None, (find_editable(normalize_package(one.name), one.direct_url) for one in found))),
+        editable=tuple(filter(None, (find_editable(package.name, package.direct_url) for package in found))),
     )
 
 
 def _is_replaced(name: str, locked: Sequence[Locked], target: PackageTarget) -> bool:
     inside = target.find(name)
-    return inside is not None and any(one.name == name and one.version != inside.version for one in locked)
+    return inside is not None and any(package.name == name and package.version != inside.version for package in locked)

@@ -57,7 +57,8 @@ class PackageTarget:
 
     def find(self, name: str) -> Package | None:
         """Return a package of the image by its name."""
-        return next((one for one in self.packages if normalize_package(one.name) == normalize_package(name)), None)
+        wanted = normalize_package(name)
+        return next((package for package in self.packages if normalize_package(package.name) == wanted), None)
 
 
 @dataclass(frozen=True)
@@ -185,9 +186,9 @@ def make_constraints(packages: Sequence[Package], allowed: Sequence[str]) -> tup
     """Return constraints that keep the image's packages as they are, except those that may be replaced."""
     free = {normalize_package(name) for name in allowed}
     found = {
-        normalize_package(one.name): line
-        for one in reversed(packages)  # of two with one name, Python imports the first
-        if (line := exact_line(one.name, one.version))
+        normalize_package(package.name): line
+        for package in reversed(packages)  # of two with one name, Python imports the first
+        if (line := exact_line(package.name, package.version))
     }
     return tuple(text for name, text in sorted(found.items()) if name not in free)
 
@@ -297,9 +298,9 @@ def render_state_plan(plan: StatePlan) -> Iterator[str]:
     yield f"active link: {plan.directory}/{active_link(plan.target.place.tag)}"
     yield from (f"requirement: {without_logins(line)}" for line in plan.requirements)
     yield from (f"conda requirement: {line}" for line in plan.conda.requirements)
-    yield from (f"conda channel: {one}" for one in plan.conda.channels)
+    yield from (f"conda channel: {channel}" for channel in plan.conda.channels)
     kept = "conda package of the lock" if plan.conda.exact else "conda package kept"
-    yield from (f"{kept}: {one.pin}" for one in plan.conda.packages)
+    yield from (f"{kept}: {package.pin}" for package in plan.conda.packages)
     yield from (f"for pip: {without_logins(line)}" for line in plan.lines if line not in plan.requirements)
     yield from (f"option for pip: {without_credentials(word)}" for word in plan.pip.words)
     own = len(make_constraints(plan.target.packages, plan.allowed))

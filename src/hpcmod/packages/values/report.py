@@ -45,14 +45,14 @@ def parse_pip_report(text: str | bytes, parent: State | None, now: str) -> tuple
     """
     try:
         listed = json.loads(text)["install"]
-        found = [_make_locked(one, parent, now) for one in listed]
+        found = [_make_locked(item, parent, now) for item in listed]
     except (ValueError, KeyError, TypeError, RecursionError) as err:
         raise BadInputError(f"pip's report cannot be read: {err}", "Update pip in the image to 22.2 or newer.") from err
-    return tuple(sorted(found, key=lambda one: one.name))
+    return tuple(sorted(found, key=lambda package: package.name))
 
 
-def _make_locked(one: dict[str, Any], parent: State | None, now: str) -> Locked:
-    info, metadata = one["download_info"], one["metadata"]
+def _make_locked(item: dict[str, Any], parent: State | None, now: str) -> Locked:
+    info, metadata = item["download_info"], item["metadata"]
     archive = info.get("archive_info") or {}
     sha256 = (archive.get("hashes") or {}).get("sha256") or str(archive.get("hash", "")).partition("sha256=")[2]
     name, version = normalize_package(str(metadata["name"])), str(metadata["version"])
@@ -89,16 +89,16 @@ def explain_failure(plan: StatePlan, output: str, *, temporary: str, unread: Seq
     lines = list(_reasons(output))
     detail = "\n".join(f"  {line}" for line in lines[-_KEPT_LINES:])
     constrained = list(dict.fromkeys(_CONSTRAINT.findall(output)))
-    conflicts = [(one, version) for one, version in constrained if plan.target.find(one)]
+    conflicts = [(package, version) for package, version in constrained if plan.target.find(package)]
     if conflicts:
-        listed = ", ".join(f"{one} {version}" for one, version in conflicts)
-        options = " ".join(f"--allow-replace {one}" for one, _ in conflicts)
+        listed = ", ".join(f"{package} {version}" for package, version in conflicts)
+        options = " ".join(f"--allow-replace {package}" for package, _ in conflicts)
         return BadInputError(
             f"{_asked(plan)} conflicts with {listed} of the image {plan.target.module}:\n{detail}",
             f"Choose other versions. To replace what the image has, which may break packages built for it: {options}",
         )
     if constrained:
-        listed = ", ".join(f"{one} {version}" for one, version in constrained)
+        listed = ", ".join(f"{package} {version}" for package, version in constrained)
         return BadInputError(
             f"{_asked(plan)} conflicts with {listed}, which you have added before:\n{detail}",
             f"Resolve all of your packages again: hpcmod rebase {name}",

@@ -151,8 +151,9 @@ def needs_build(line: str) -> bool:
 def place_of(line: str) -> str:
     """Return the path on the host that a requirement or an option names; empty if it names none."""
     value = line.partition("=")[2] if line.startswith("--") else _parse_line(line).place
-    path = value.removeprefix("file://")
-    return unquote(path.partition("#")[0]) if path != value else value if value.startswith("/") else ""
+    if value.startswith("file://"):
+        return unquote(value.removeprefix("file://").partition("#")[0])
+    return value if value.startswith("/") else ""
 
 
 def check_option(word: str) -> str:
@@ -166,7 +167,8 @@ def check_option(word: str) -> str:
     name, equals, value = word.partition("=")
     if name not in _PASSED.values() or not word.isprintable() or "\\" in word:
         raise BadInputError(f"{word!r} is not an option for pip", "")
-    return f"{name}{equals}{value if VARIABLE.search(value) else shlex.quote(value) if value else ''}"
+    quoted = value if VARIABLE.search(value) or not value else shlex.quote(value)
+    return f"{name}{equals}{quoted}"
 
 
 def name_of(line: str) -> str:
@@ -253,7 +255,7 @@ def _parse(
                 more = _as_constraints(below) if line.startswith(("-c", "--constraint")) else below
             elif line.startswith("-"):
                 places = (beside, directory or beside)
-                more = join(*(_parse_option(one, places, exists) for one in _NEXT_OPTION.split(line)))
+                more = join(*(_parse_option(option, places, exists) for option in _NEXT_OPTION.split(line)))
             else:
                 more = Requirements((_check(line, (directory or beside, beside), exists),))
             found = join(found, more)
@@ -268,13 +270,13 @@ def _parse(
 def join(*all_of: Requirements) -> Requirements:
     """Return all requirements together, each line once."""
 
-    def merged(what: Callable[[Requirements], tuple[str, ...]]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(word for one in all_of for word in what(one)))
+    def merged(part: Callable[[Requirements], tuple[str, ...]]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(word for requirements in all_of for word in part(requirements)))
 
     return Requirements(
-        merged(lambda one: one.lines),
-        merged(lambda one: one.constraints),
-        merged(lambda one: one.options),
+        merged(lambda requirements: requirements.lines),
+        merged(lambda requirements: requirements.constraints),
+        merged(lambda requirements: requirements.options),
     )
 
 

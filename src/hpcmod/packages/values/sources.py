@@ -107,7 +107,7 @@ class DirectUrl:
 def find_editable(name: str, direct_url: str) -> Editable | None:
     """Return an editable installation, from the text of its direct_url.json; None if it is something else."""
     direct = DirectUrl.parse(direct_url)
-    return Editable(name, direct.path) if direct.kind == "editable" else None
+    return Editable(normalize_package(name), direct.path) if direct.kind == "editable" else None
 
 
 def parse_list(path: str, read: Callable[[str], str], exists: Callable[[str], bool], directory: str = "") -> Source:

@@ -106,7 +106,7 @@ class State:
 
     def find(self, name: str) -> Locked | None:
         """Return an installed package by its name."""
-        return next((one for one in self.locked if one.name == normalize_package(name)), None)
+        return next((package for package in self.locked if package.name == normalize_package(name)), None)
 
 
 def render_state(state: State) -> bytes:
