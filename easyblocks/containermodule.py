@@ -47,7 +47,7 @@ sys.meta_path.insert(0, SimpleNamespace(find_spec=find_ours))
 try:
     import zstandard  # noqa: F401  # compiled for one version of Python
 
-    import hpcmod.machine.machine
+    import hpcmod.machine.values.profile
     import hpcmod.modules.text.modulefile  # noqa: F401
 except (ImportError, SyntaxError) as err:
     another = os.environ.pop("HPCMOD_EB_PYTHON", "")
@@ -86,7 +86,7 @@ from hpcmod.images import (
     read_facts,
     verify_sif_trust,
 )
-from hpcmod.machine.machine import load_site
+from hpcmod.machine import load_site
 from hpcmod.machine.values.bind import Bind
 from hpcmod.modules import runtime, store
 from hpcmod.modules.commands import check_wrapped_commands

@@ -12,7 +12,7 @@ from hpcmod.catalogue.visible.advisories import matching_advisories, read_adviso
 from hpcmod.core.errors import BadInputError, HpcmodError
 from hpcmod.core.values.facts import Package
 from hpcmod.core.values.finding import OK, WARN, Finding
-from hpcmod.machine.machine import load_site
+from hpcmod.machine import load_site
 from hpcmod.modules.installed import read_record
 
 

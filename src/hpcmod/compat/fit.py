@@ -13,7 +13,7 @@ from hpcmod.compat.values.rules import RULES
 from hpcmod.compat.values.verdict import Verdict, judge
 from hpcmod.core.errors import CheckFailedError, HpcmodError
 from hpcmod.core.values.finding import FAIL, OK, WARN, Finding
-from hpcmod.machine.machine import load_site
+from hpcmod.machine import load_site
 from hpcmod.machine.values.site import Site
 from hpcmod.modules.installed import find_installed, module_trees, read_record
 from hpcmod.modules.own_place import own_module_trees

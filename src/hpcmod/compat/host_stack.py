@@ -15,7 +15,7 @@ from hpcmod.compat.inspect.library_path import INJECTED
 from hpcmod.compat.values.loader import Files, Search, find_library
 from hpcmod.compat.values.verdict import HostFacts
 from hpcmod.images import architecture_name
-from hpcmod.machine.gpus import read_gpu_targets
+from hpcmod.machine import read_gpu_targets
 from hpcmod.machine.values.site import Site
 
 _NVIDIA = "proc/driver/nvidia/version"

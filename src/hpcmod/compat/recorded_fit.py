@@ -10,7 +10,7 @@ from typing import Any
 
 from hpcmod import __version__
 from hpcmod.compat.values.mpi import HOST, MPICH, OPEN_MPI_4, OPEN_MPI_5
-from hpcmod.machine.gpus import read_gpu_targets
+from hpcmod.machine import read_gpu_targets
 from hpcmod.machine.values.site import Site
 from hpcmod.modules.binds import explain_binds
 from hpcmod.modules.installed import Installed

@@ -11,8 +11,7 @@ from hpcmod.core.errors import HpcmodError, LackingError
 from hpcmod.core.process import run
 from hpcmod.core.values.finding import FAIL, OK, WARN, Finding
 from hpcmod.core.which import which
-from hpcmod.machine.machine import load_site
-from hpcmod.machine.module_tool import COMMANDS, EB_SYNTAX, EB_TOOL, LMOD, find_module_tool
+from hpcmod.machine import COMMANDS, EB_SYNTAX, EB_TOOL, LMOD, find_module_tool, load_site
 from hpcmod.modules.eb import find_eb, run_eb
 from hpcmod.modules.runtime import find_runtime
 from hpcmod.modules.site_eb import PYTHON, why_not

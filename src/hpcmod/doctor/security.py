@@ -12,7 +12,7 @@ from pathlib import Path
 from hpcmod.core.errors import HpcmodError
 from hpcmod.core.fs.ownership import group_name, user_name
 from hpcmod.core.values.finding import FAIL, OK, WARN, Finding
-from hpcmod.machine import machine
+from hpcmod.machine import SYSTEM_PROFILE, find_machine, system_policy
 
 _EXAMPLES = 5
 """Number of paths listed for each kind of problem."""
@@ -140,9 +140,9 @@ def _members(root: os.stat_result) -> set[int]:
 
 def check_policy(environ: Mapping[str, str]) -> Iterator[Finding]:
     """Check this machine's trust policy: who can change it, and whether another profile is used as well."""
-    profile = machine.SYSTEM_PROFILE
+    profile = SYSTEM_PROFILE
     try:
-        policy, found = machine.system_policy(environ), machine.find_machine(None, environ)
+        policy, found = system_policy(environ), find_machine(None, environ)
     except HpcmodError as err:
         yield Finding(FAIL, "trust policy", err.message, err.cure)
         return

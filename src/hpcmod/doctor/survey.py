@@ -20,8 +20,7 @@ from hpcmod.jobs.queue import find_mpi_types, list_machine
 from hpcmod.jobs.values.allocation import NODE_VARIABLE
 from hpcmod.jobs.values.cluster import Cluster
 from hpcmod.jobs.values.slurm import spell_options
-from hpcmod.machine.module_tool import LMOD, find_init, find_module_tool
-from hpcmod.machine.node_program import node_program
+from hpcmod.machine import LMOD, find_init, find_module_tool, node_program
 from hpcmod.machine.values.facts import parse_facts
 from hpcmod.modules.runtime import find_runtime
 from hpcmod.modules.step import find_check_step

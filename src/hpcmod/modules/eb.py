@@ -13,7 +13,7 @@ from hpcmod.core.log import current_settings
 from hpcmod.core.process import Completed, call, run
 from hpcmod.core.values.text import without_relative_entries
 from hpcmod.core.which import which
-from hpcmod.machine.machine import is_profile_file
+from hpcmod.machine import is_profile_file
 
 _NEUTRAL = Path("/")
 """Working directory of `eb`: it runs as `python -m`, which searches there for modules and easyconfigs."""

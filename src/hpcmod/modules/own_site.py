@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from hpcmod.core.errors import BadInputError, HpcmodError
 from hpcmod.core.text.quote import sh_word
-from hpcmod.machine.machine import FALLBACK, find_machine
+from hpcmod.machine import FALLBACK, find_machine
 from hpcmod.machine.values.site import Site
 from hpcmod.modules.values.install_record import InstallRecord
 

@@ -18,7 +18,7 @@ from hpcmod.core.fs.replacing import scratch
 from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.fs.tree import Tree
 from hpcmod.core.lock import hold, lock_name
-from hpcmod.machine.machine import state_directory
+from hpcmod.machine import state_directory
 from hpcmod.modules.eb import call_eb
 from hpcmod.modules.installed import RECORD, read_record
 from hpcmod.modules.own_packages import DIRECTORY

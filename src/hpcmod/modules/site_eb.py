@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hpcmod.core import resources
 from hpcmod.core.errors import LackingError
-from hpcmod.machine.module_tool import eb_settings
+from hpcmod.machine import eb_settings
 from hpcmod.modules.eb import find_eb, run_eb
 
 INCLUDE, ROBOT_PATHS, PYTHON = "EASYBUILD_INCLUDE_EASYBLOCKS", "EASYBUILD_ROBOT_PATHS", "EB_PYTHON"

@@ -101,7 +101,8 @@ def test_a_directory_above_in_which_others_can_replace_it_is_found(tmp_path: Pat
 
 def policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, **environ: str) -> dict[str, str]:
     path = tmp_path / "site.toml"
-    monkeypatch.setattr(machine, "SYSTEM_PROFILE", path)
+    for module in (machine, security):
+        monkeypatch.setattr(module, "SYSTEM_PROFILE", path)
     if text is not None:
         path.write_text(text)
     return {f"{one.level} {one.subject}": one.found for one in check_policy(environ)}

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from hpcmod.machine.node_program import node_program
+from hpcmod.machine.node import node_program
 from hpcmod.modules.values.plan import RunscriptSettings
 from tests.unit.runscripts.scripts import SYSTEM_PATH, Ran, Scripts, make_program
 

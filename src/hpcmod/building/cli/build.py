@@ -21,7 +21,7 @@ from hpcmod.core.errors import BadInputError, LackingError
 from hpcmod.core.progress import ProgressLine
 from hpcmod.core.resources import module_templates
 from hpcmod.core.values.compression import ANY_OF
-from hpcmod.machine import machine
+from hpcmod.machine import find_machine
 
 if TYPE_CHECKING:
     from hpcmod.building.image import BuildOptions
@@ -239,7 +239,7 @@ def _source_store(flags: BuildFlags) -> SourceStore:
     from hpcmod.building.ingredients import SourceStore, default_lock
     from hpcmod.images import open_cache
 
-    cache = open_cache(machine.find_machine(None, os.environ, flag=flags.site).site, os.environ)
+    cache = open_cache(find_machine(None, os.environ, flag=flags.site).site, os.environ)
     return SourceStore(
         lock=flags.lock or default_lock(os.environ),
         downloads=cache.directory / "sources",
@@ -282,7 +282,7 @@ def _options(flags: BuildFlags) -> BuildOptions:
     from hpcmod.images import parse_compression
     from hpcmod.images.web.repository import Access
 
-    site = machine.find_machine(None, os.environ, flag=flags.site).site
+    site = find_machine(None, os.environ, flag=flags.site).site
     return BuildOptions(
         environ=os.environ,
         engine=flags.engine,

@@ -22,7 +22,7 @@ from hpcmod.core.cli.groups import CommandGroup
 from hpcmod.core.cli.output import json_option, print_json, print_text, tell
 from hpcmod.core.errors import BadInputError, HpcmodError, NotFoundError
 from hpcmod.core.values.json_form import SPLICED
-from hpcmod.machine.machine import load_site
+from hpcmod.machine import load_site
 from hpcmod.modules.values.advisory import Advisory
 
 

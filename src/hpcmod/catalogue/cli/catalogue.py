@@ -18,7 +18,7 @@ from hpcmod.catalogue.values.journal import Change
 from hpcmod.core.cli.arguments import site_option
 from hpcmod.core.cli.output import json_option, print_data, print_json, print_table, tell
 from hpcmod.core.errors import NotFoundError
-from hpcmod.machine import machine
+from hpcmod.machine import find_machine
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def init(directory: Path, name: str, group: str, count_use: bool | None, site: s
     """
     place = directory.absolute()
     known = open_catalogue(place) if (place / "catalogue.json").is_file() else Catalogue(place, place.name)
-    found = machine.find_machine(None, os.environ, flag=site).site
+    found = find_machine(None, os.environ, flag=site).site
     made = Catalogue(
         place,
         name or known.name,

@@ -20,7 +20,7 @@ from hpcmod.core.cli.arguments import complete_file
 from hpcmod.core.cli.output import tell
 from hpcmod.core.errors import BusyError, HpcmodError, NotFoundError, explain_os_error
 from hpcmod.core.text.quote import sh_word
-from hpcmod.machine import machine
+from hpcmod.machine import find_machine
 from hpcmod.machine.values.site import Site
 from hpcmod.machine.values.targets import runs_on
 from hpcmod.modules.installed import Installed, find_installed, find_without_modulefile, module_trees, own_trees
@@ -52,7 +52,7 @@ class Here:
 
     def gpu_targets(self) -> tuple[str, ...]:
         """Return the micro-architectures of this machine's GPUs; empty if not known."""
-        from hpcmod.machine.gpus import find_gpu_targets  # few commands ask
+        from hpcmod.machine import find_gpu_targets  # few commands ask
 
         return find_gpu_targets(self.site)
 
@@ -110,7 +110,7 @@ def look_around(site: str | None, *, say: Callable[[str], None] | None = None, p
     HpcmodError
         If the site profile is not valid.
     """
-    found = profile or machine.find_machine(None, os.environ, flag=site).site
+    found = profile or find_machine(None, os.environ, flag=site).site
     catalogues = []
     for directory in catalogue_directories(found, os.environ):
         try:

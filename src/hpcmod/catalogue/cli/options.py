@@ -16,7 +16,7 @@ from hpcmod.catalogue.records.store import Catalogue, find_catalogues, open_cata
 from hpcmod.catalogue.values.journal import Change
 from hpcmod.core.cli.output import json_option, print_json, print_text, tell
 from hpcmod.core.errors import NotFoundError
-from hpcmod.machine import machine
+from hpcmod.machine import load_site
 
 if TYPE_CHECKING:
     from hpcmod.catalogue.change import Actor
@@ -75,7 +75,7 @@ def open_catalogues(directory: Path | None) -> tuple[Catalogue, ...]:
     """
     if directory:
         return (open_catalogue(directory.absolute()),)
-    found = find_catalogues(machine.load_site(None, os.environ), os.environ, tell=tell)
+    found = find_catalogues(load_site(None, os.environ), os.environ, tell=tell)
     if not found:
         raise NotFoundError(
             "no catalogue: --catalogue, $HPCMOD_CATALOGUE and `catalogues` of the site profile are all unset",

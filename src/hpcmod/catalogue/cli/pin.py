@@ -16,7 +16,7 @@ from hpcmod.core.cli.output import json_option, print_json, print_text, tell
 from hpcmod.core.errors import HpcmodError
 from hpcmod.core.fs.tree import write_file
 from hpcmod.core.values.reference import ImageReference
-from hpcmod.machine import machine
+from hpcmod.machine import find_machine
 from hpcmod.modules.easyconfigs.files import read_recipe
 from hpcmod.modules.values.easyconfig_text import read_named_image
 
@@ -63,7 +63,7 @@ def pin_verb(easyconfigs: tuple[Path, ...], allow_http: bool, dry_run: bool, sit
     """
     from hpcmod.images import make_options
 
-    profile = machine.find_machine(None, os.environ, flag=site).site
+    profile = find_machine(None, os.environ, flag=site).site
     tool = f"hpcmod {hpcmod.__version__}"
     options = make_options(profile, os.environ, tool=tool, use_cache=False, allow_http=allow_http, tell=tell)
     rows, failed = [], 0

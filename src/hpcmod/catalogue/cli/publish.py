@@ -26,7 +26,7 @@ from hpcmod.core.errors import BadInputError
 from hpcmod.core.progress import ProgressLine
 from hpcmod.core.text.quote import terminal
 from hpcmod.images import FetchPlan, Progress, make_options, parse_sha256
-from hpcmod.machine import machine
+from hpcmod.machine import find_machine
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def publish_verb(flags: PublishFlags) -> None:
       hpcmod publish PyTorch-2.7.1-rocm-6.2.4-singularity.eb --slurm "-A project_465000001 -p dev-g -t 10"
     """
     catalogue = open_catalogues(flags.directory)[0]
-    found = machine.find_machine(None, os.environ, flag=flags.site)
+    found = find_machine(None, os.environ, flag=flags.site)
     checksum = parse_sha256(flags.checksum) if flags.checksum else None
     tool = f"hpcmod {hpcmod.__version__}"
     with ExitStack() as shown:

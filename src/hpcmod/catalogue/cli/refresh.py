@@ -17,7 +17,7 @@ from hpcmod.catalogue.finding.find import choose_records
 from hpcmod.core.cli.arguments import site_option
 from hpcmod.core.cli.output import print_json, print_text, tell
 from hpcmod.core.errors import CheckFailedError
-from hpcmod.machine import machine
+from hpcmod.machine import find_machine
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def refresh(
       hpcmod catalogue refresh PyTorch -m "new bind for /scratch2"
     """
     catalogue = open_catalogues(directory)[0]
-    found = machine.find_machine(None, os.environ, flag=site).site
+    found = find_machine(None, os.environ, flag=site).site
     done = refresh_containers(
         catalogue,
         choose_records(catalogue, names),

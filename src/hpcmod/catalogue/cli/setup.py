@@ -14,7 +14,7 @@ from hpcmod.core.cli.arguments import complete_site
 from hpcmod.core.cli.output import print_data, print_message, print_text
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.text.quote import sh_word
-from hpcmod.machine.machine import find_machine
+from hpcmod.machine import find_machine
 
 
 @click.command("setup")

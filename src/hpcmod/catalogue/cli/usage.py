@@ -18,7 +18,7 @@ from hpcmod.catalogue.storage.usage import fold, read_counts
 from hpcmod.catalogue.values.usage import Count, add_up
 from hpcmod.core.cli.output import json_option, print_json, print_text, tell
 from hpcmod.core.errors import BadInputError
-from hpcmod.machine.machine import load_site
+from hpcmod.machine import load_site
 
 
 @dataclass(frozen=True)

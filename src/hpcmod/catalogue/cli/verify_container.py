@@ -29,7 +29,7 @@ from hpcmod.core.registry import offered
 from hpcmod.core.values.finding import FAIL, OK, Finding
 from hpcmod.core.values.reference import LOCAL_KINDS, ImageReference
 from hpcmod.images import parse_sha256
-from hpcmod.machine import machine
+from hpcmod.machine import find_machine
 from hpcmod.modules.installed import Installed
 from hpcmod.modules.verify import check_installation, check_recorded, exit_code_of
 
@@ -80,7 +80,7 @@ def verify(
         _verify_container(image, site=site, repeat=checks, as_json=as_json)
     from hpcmod.images import make_options, verify_image
 
-    profile = machine.find_machine(None, os.environ, flag=site).site
+    profile = find_machine(None, os.environ, flag=site).site
     options = make_options(profile, os.environ, tool=f"hpcmod {hpcmod.__version__}", allow_http=allow_http)
     options = replace(options, checksum=parse_sha256(checksum) if checksum else None)
     names = tuple(str(key.absolute()) for key in keys)
@@ -113,7 +113,7 @@ def _verify_container(text: str, *, site: str | None, repeat: bool, as_json: boo
         installed = find_copy(here, text)
     if installed and not any(one.modules in installed.modulefile.parents for one in here.catalogues):
         _verify_own(installed, as_json=as_json)
-    catalogues = find_catalogues(machine.find_machine(None, os.environ, flag=site).site, os.environ, tell=tell)
+    catalogues = find_catalogues(find_machine(None, os.environ, flag=site).site, os.environ, tell=tell)
     if not catalogues:
         return
     container = find_container(catalogues, text)

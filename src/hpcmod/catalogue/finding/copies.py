@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from hpcmod.machine.module_tool import find_modulefile, module_name
+from hpcmod.machine import find_modulefile, module_name
 from hpcmod.modules.installed import Installed, find_in_tree, read_installed
 
 

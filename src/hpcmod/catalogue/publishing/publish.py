@@ -33,7 +33,7 @@ from hpcmod.core.clock import now_text
 from hpcmod.core.fs.tree import Tree, write_file
 from hpcmod.core.lock import hold
 from hpcmod.images import Obtained, obtain, sidecar
-from hpcmod.machine.machine import is_profile_file
+from hpcmod.machine import is_profile_file
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ from hpcmod.images import (
     recognize,
     sidecar,
 )
-from hpcmod.machine.machine import Machine, state_directory
+from hpcmod.machine import Machine, state_directory
 from hpcmod.machine.values.site import Site
 from hpcmod.modules.commands import find_missing_programs
 

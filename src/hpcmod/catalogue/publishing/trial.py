@@ -11,7 +11,7 @@ from hpcmod.catalogue.values.record import Check
 from hpcmod.core.clock import now_text
 from hpcmod.core.errors import CheckFailedError, LackingError
 from hpcmod.core.process import Completed, run
-from hpcmod.machine.module_tool import with_one_tool
+from hpcmod.machine import with_one_tool
 from hpcmod.machine.values.site import SLURM
 from hpcmod.modules.step import find_check_step, has_step_program
 from hpcmod.modules.text.checkscript import NO_MODULE_TOOL, render_check

@@ -37,7 +37,7 @@ from hpcmod.core.fs.tree import Tree, write_file
 from hpcmod.core.lock import hold_file
 from hpcmod.core.registry import offered
 from hpcmod.core.resources import read_texts
-from hpcmod.machine.machine import load_site
+from hpcmod.machine import load_site
 from hpcmod.machine.values.site import Site
 from hpcmod.modules.text.modulefile import read_help
 from hpcmod.modules.values.advisory import Advisory

@@ -20,7 +20,7 @@ from hpcmod.core.cli.output import json_option, print_json, print_text, tell
 from hpcmod.core.errors import CheckFailedError, NotFoundError
 from hpcmod.core.values.finding import FAIL, Finding
 from hpcmod.core.values.json_form import SPLICED
-from hpcmod.machine import machine
+from hpcmod.machine import find_machine
 from hpcmod.modules.own_site import site_of
 
 
@@ -72,7 +72,7 @@ def compat(image: Path, site: str | None, as_json: bool) -> None:
       hpcmod compat PyTorch
       hpcmod compat --site lumi --json "$SIF" | jq -r .level
     """
-    profile = machine.find_machine(None, os.environ, flag=site).site
+    profile = find_machine(None, os.environ, flag=site).site
     record = find_record(image, profile, os.environ)
     if not image.exists():
         if not record.image.path:

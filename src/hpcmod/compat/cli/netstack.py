@@ -17,7 +17,7 @@ from hpcmod.core.cli.output import json_option, print_data, print_json, print_me
 from hpcmod.core.errors import CheckFailedError, NotFoundError
 from hpcmod.core.progress import ProgressLine
 from hpcmod.core.values.json_form import SPLICED
-from hpcmod.machine.machine import load_site
+from hpcmod.machine import load_site
 from hpcmod.machine.values.site import Netstack
 from hpcmod.modules.binds import explain_binds
 

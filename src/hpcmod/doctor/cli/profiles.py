@@ -20,7 +20,7 @@ from hpcmod.core.text.toml import render_toml
 from hpcmod.core.values.finding import Finding
 from hpcmod.doctor.site import check_site
 from hpcmod.doctor.sources import check_profile, check_sources
-from hpcmod.machine import machine
+from hpcmod.machine import SYSTEM_PROFILE, Choice, Machine, detect, find_machine
 from hpcmod.machine.values.condition import ALWAYS
 from hpcmod.machine.values.profile import BUILT_IN, merge_profiles, merge_written, parse_profile, pattern_of
 from hpcmod.machine.values.schema import SCHEMA, TABLES_THAT_ADD
@@ -67,8 +67,8 @@ class ProfileOrigins:
 class DetectedProfiles:
     """The profile that is used here, and all that match."""
 
-    used: machine.Choice
-    fits: tuple[machine.Choice, ...]
+    used: Choice
+    fits: tuple[Choice, ...]
     """The most specific first."""
 
 
@@ -120,15 +120,15 @@ def site_show(name: str | None, origin: bool, site: str | None, as_json: bool) -
     print_data(render_toml(merge_written(found.profiles)), nl=False)
 
 
-def find_site(asked: str | None) -> machine.Machine:
+def find_site(asked: str | None) -> Machine:
     """Return the asked site profile or this machine's, and report a trust policy that it cannot relax."""
-    found = machine.find_machine(None, os.environ, flag=asked)
+    found = find_machine(None, os.environ, flag=asked)
     if found.site.trust.also:
-        tell(f"the trust policy of {machine.SYSTEM_PROFILE} applies too, and this profile cannot relax it")
+        tell(f"the trust policy of {SYSTEM_PROFILE} applies too, and this profile cannot relax it")
     return found
 
 
-def _show_origins(found: machine.Machine, *, as_json: bool) -> None:
+def _show_origins(found: Machine, *, as_json: bool) -> None:
     rows = list(_rows(found))
     if as_json:
         values = {key: ValueOrigin(value, origin) for key, value, origin in rows}
@@ -138,7 +138,7 @@ def _show_origins(found: machine.Machine, *, as_json: bool) -> None:
         print_data(f"{key} = {json.dumps(value, default=str)}  # {origin}")
 
 
-def _rows(found: machine.Machine) -> Iterator[tuple[str, Any, str]]:
+def _rows(found: Machine) -> Iterator[tuple[str, Any, str]]:
     """Yield key, value and origin of everything that is set or has a default, in the order of the schema."""
     merged = merge_profiles(found.profiles)
     for pattern in SCHEMA:
@@ -180,7 +180,7 @@ def site_detect(as_json: bool) -> None:
       hpcmod site detect
     """
     used = find_site(None)
-    fits = list(machine.detect(os.environ))
+    fits = list(detect(os.environ))
     if as_json:
         print_json(DetectedProfiles(used.choice, tuple(fits)))
         return

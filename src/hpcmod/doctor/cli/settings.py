@@ -13,7 +13,7 @@ from hpcmod.core.cli.output import json_option, print_data, print_json, print_te
 from hpcmod.core.errors import NotFoundError
 from hpcmod.core.values.json_form import SPLICED
 from hpcmod.images import read_facts
-from hpcmod.machine import machine
+from hpcmod.machine import find_machine
 from hpcmod.machine.values.settings import Setting, explain_settings
 from hpcmod.modules.values.versions import said_versions
 
@@ -58,7 +58,7 @@ def site_settings(name: str | None, image: Path | None, nodes: int | None, site:
       hpcmod site settings -N 2 --image pytorch.sif
       hpcmod site settings --json | jq -r '.settings[] | select(.verdict == "set") | .name + "=" + .value'
     """
-    found = machine.find_machine(None, os.environ, flag=name or site)
+    found = find_machine(None, os.environ, flag=name or site)
     path = image or (Path(os.environ["SIF"]) if os.environ.get("SIF") and not (name or site) else None)
     if path and not path.is_file():
         raise NotFoundError(f"{path}: no such image", "Give one with --image FILE, or leave it out.")

@@ -14,7 +14,7 @@ from hpcmod.core.errors import BadInputError
 from hpcmod.core.fs.reading import UnusableFileError, read_text
 from hpcmod.core.fs.tree import write_file
 from hpcmod.core.text.toml import render_toml
-from hpcmod.machine import machine
+from hpcmod.machine import find_machine, own_profile
 
 _MARK = "# Written by `hpcmod site use`; remove this file to have the machine detected again.\n"
 _LIMIT = 1 << 20  # bytes of a site profile
@@ -43,8 +43,8 @@ def site_use(name: str, as_json: bool) -> None:
       hpcmod site use polaris
       hpcmod site use ./ours.toml
     """
-    found = machine.find_machine(None, os.environ, flag=name).site
-    path = machine.own_profile(os.environ)
+    found = find_machine(None, os.environ, flag=name).site
+    path = own_profile(os.environ)
     try:
         if path.exists() and not read_text(path, _LIMIT, errors="replace").startswith(_MARK):
             raise BadInputError(f"{path} exists: it is a profile of your own", "Move it away, or edit it.")

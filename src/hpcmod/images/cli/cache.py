@@ -16,7 +16,7 @@ from hpcmod.core.cli.output import format_size, json_option, print_json, print_t
 from hpcmod.core.errors import BadInputError
 from hpcmod.images.cache import Cache
 from hpcmod.images.cache_entry import CacheEntry
-from hpcmod.machine import machine
+from hpcmod.machine import load_site
 
 _DAY = 86_400.0
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
@@ -103,7 +103,7 @@ def parse_size(text: str) -> int:
 def _open() -> Cache:
     from hpcmod.images.settings import open_cache  # slow to import: see image.py
 
-    return open_cache(machine.load_site(None, os.environ), os.environ)
+    return open_cache(load_site(None, os.environ), os.environ)
 
 
 def _print(entries: Sequence[CacheEntry], as_json: bool, *, directory: Path, done: str) -> None:

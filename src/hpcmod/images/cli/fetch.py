@@ -26,7 +26,7 @@ from hpcmod.core.values.reference import LOCAL_KINDS, ImageReference
 from hpcmod.images.acquire.locate import recognize
 from hpcmod.images.integrity import parse_sha256
 from hpcmod.images.trust.provenance import render_provenance
-from hpcmod.machine import machine
+from hpcmod.machine import find_machine
 
 if TYPE_CHECKING:
     from hpcmod.images.acquire.fetch_sif import ObtainOptions
@@ -105,7 +105,7 @@ def fetch(flags: FetchFlags) -> None:
     _check_exists(reference, flags.image)
     out = flags.output or Path(reference.file_name)
     out = out / reference.file_name if out.is_dir() else out
-    site = machine.find_machine(None, os.environ, flag=flags.site).site
+    site = find_machine(None, os.environ, flag=flags.site).site
     options = replace(
         make_options(site, os.environ, tool=TOOL, use_cache=not flags.no_cache, allow_http=flags.allow_http, tell=tell),
         checksum=parse_sha256(flags.checksum) if flags.checksum else None,

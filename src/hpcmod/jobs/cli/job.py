@@ -28,8 +28,7 @@ from hpcmod.jobs.cli.script import RepeatedScript, WrittenScript, save_script
 from hpcmod.jobs.values.job import make_job
 from hpcmod.jobs.values.request import JobRequest
 from hpcmod.jobs.values.slurm import check_scheduler, make_salloc, usual_options, value_of
-from hpcmod.machine import machine
-from hpcmod.machine.gpus import find_gpu_targets
+from hpcmod.machine import find_gpu_targets, find_machine
 from hpcmod.machine.values.site import Site
 from hpcmod.machine.values.targets import runs_on
 from hpcmod.modules.installed import Installed
@@ -57,7 +56,7 @@ def job(flags: JobFlags) -> None:
       hpcmod job PyTorch -N 2 --salloc
       hpcmod job --rerun train.sh --submit
     """
-    profile = machine.find_machine(None, os.environ, flag=flags.site).site
+    profile = find_machine(None, os.environ, flag=flags.site).site
     if flags.output.rerun:
         check_scheduler(profile)
         from hpcmod.jobs.cli.rerun import rerun_job

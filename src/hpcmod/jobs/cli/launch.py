@@ -28,7 +28,7 @@ from hpcmod.jobs.values.request import JobRequest, check_request
 from hpcmod.jobs.values.review import review_job
 from hpcmod.jobs.values.slurm import check_scheduler, step_in_job
 from hpcmod.jobs.values.step import Step
-from hpcmod.machine import machine
+from hpcmod.machine import find_machine
 from hpcmod.machine.values.site import Site
 from hpcmod.modules.installed import find_installed, module_trees, read_record
 from hpcmod.modules.own_site import site_of
@@ -62,7 +62,7 @@ def launch(flags: LaunchFlags) -> None:
     """
     from hpcmod.jobs.text.jobscript import make_argv, render_step
 
-    here = machine.find_machine(None, os.environ, flag=flags.site).site
+    here = find_machine(None, os.environ, flag=flags.site).site
     record = read_record(Path(os.environ.get("CONTAINERROOT") or os.devnull))
     site = site_of(record, here, os.environ, asked=flags.site, tell=tell)
     _check_program(flags.program)

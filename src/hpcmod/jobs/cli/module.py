@@ -11,7 +11,7 @@ from hpcmod.catalogue.finding.copies import loading_commands
 from hpcmod.core.cli.output import tell
 from hpcmod.core.errors import HpcmodError, NotFoundError
 from hpcmod.jobs.values.request import JobModule
-from hpcmod.machine.module_tool import find_init, find_module_tool, find_modulefile, module_name
+from hpcmod.machine import find_init, find_module_tool, find_modulefile, module_name
 from hpcmod.machine.values.site import Site
 from hpcmod.modules.installed import Installed, find_installed
 from hpcmod.modules.runtime import find_runtime

@@ -13,7 +13,7 @@ from hpcmod.jobs.cli.script import LARGEST, MARK, RepeatedScript, save_script
 from hpcmod.jobs.queue import read_script_of_job, submit_script, test_script
 from hpcmod.jobs.values.slurm import spell_options
 from hpcmod.jobs.values.written import WrittenJob, read_written_job
-from hpcmod.machine.module_tool import find_modulefile
+from hpcmod.machine import find_modulefile
 from hpcmod.modules.installed import Installed, find_in_tree
 
 

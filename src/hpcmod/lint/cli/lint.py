@@ -18,7 +18,7 @@ from hpcmod.core.values.finding import FAIL, Finding
 from hpcmod.lint.easyconfigs.lint import installs_a_container, lint_easyconfig
 from hpcmod.lint.jobs.files import is_batch_script, read_batch_file
 from hpcmod.lint.jobs.lint import lint_job
-from hpcmod.machine import machine
+from hpcmod.machine import load_site
 from hpcmod.machine.values.site import Site
 from hpcmod.modules.easyconfigs.files import find_recipes, read_recipe
 
@@ -62,7 +62,7 @@ def lint(paths: Sequence[Path], site: str | None, as_json: bool) -> None:
     """
     files = [path for named in paths for path in find_recipes(_check_exists(named), ".eb")]
     wanted = site is not None or any(map(is_batch_script, files))
-    profile = machine.load_site(site, {} if site else os.environ) if wanted else Site("")
+    profile = load_site(site, {} if site else os.environ) if wanted else Site("")
     linted = [_lint(path, profile) for path in files]
     listed = [one for file in linted for one in file.findings]
     if as_json:

@@ -28,7 +28,7 @@ from hpcmod.jobs.cli.options import JobFlags
 from hpcmod.jobs.queue import NO_ANSWER, cancel_job, find_node, find_state, has_queue, is_waiting_or_running
 from hpcmod.jobs.values.allocation import read_place
 from hpcmod.jobs.values.slurm import TASK_BESIDE
-from hpcmod.machine import machine
+from hpcmod.machine import load_site
 from hpcmod.modules.installed import Installed
 from hpcmod.modules.python_module import check_python_module
 from hpcmod.notebooks.cli.jupyter_session import Session, open_session
@@ -120,7 +120,7 @@ def _run_job(session: Session, flags: JupyterFlags) -> None:
             "no Slurm here: sbatch is missing", f"Run it on this node: hpcmod jupyter {flags.container} --here"
         )
     job_flags = _job_flags(session, flags)
-    profile = machine.load_site(flags.site, {} if flags.site else os.environ)
+    profile = load_site(flags.site, {} if flags.site else os.environ)
     written = write_job(prepare_job(job_flags, profile), job_flags)
     if flags.dry_run:
         print_json(JupyterStart(True, written.script)) if flags.as_json else print_data(written.script, nl=False)

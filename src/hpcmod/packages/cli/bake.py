@@ -18,7 +18,7 @@ from hpcmod.core.errors import BadInputError, NotFoundError
 from hpcmod.core.progress import ProgressLine
 from hpcmod.core.text.quote import sh_word
 from hpcmod.core.values.reference import LOCAL_KINDS, ImageReference
-from hpcmod.machine import machine
+from hpcmod.machine import find_machine
 from hpcmod.modules.installed import Installed
 from hpcmod.packages.cli.wanted import WantedFlags, index_options, read_wanted, tell_not_run, wanted_options
 
@@ -88,7 +88,7 @@ def bake_verb(flags: BakeFlags) -> None:
     if not wanted.adds and (flags.requirement_files or flags.conda):
         raise BadInputError("the files name no package", "Add a line for each package.")
     new = NewFile(flags.output, force=flags.force, environ=os.environ)
-    site = machine.find_machine(None, os.environ, flag=flags.site).site
+    site = find_machine(None, os.environ, flag=flags.site).site
     lock = Path(flags.lock_file) if flags.lock_file else None
     builder = make_builder(os.environ, tell=tell) if wanted.adds else None
     with terminate_cleanly():

@@ -32,7 +32,7 @@ from hpcmod.jobs.cli.allocation import (
     run_again,
 )
 from hpcmod.jobs.values.allocation import Allocation
-from hpcmod.machine import machine
+from hpcmod.machine import find_machine
 from hpcmod.machine.values.site import Site
 from hpcmod.modules.installed import Installed
 from hpcmod.modules.own_site import site_of
@@ -131,7 +131,7 @@ def bench_verb(flags: BenchFlags) -> None:
       hpcmod bench PyTorch --ops all_reduce --sizes 8M-1G --json
       hpcmod bench --read slurm-4711.out --site cray-ex-gh200
     """
-    site = machine.find_machine(None, os.environ, flag=flags.site).site
+    site = find_machine(None, os.environ, flag=flags.site).site
     if flags.read:
         _read(flags, site)
     if len(flags.names) != 1:

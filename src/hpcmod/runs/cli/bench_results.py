@@ -16,7 +16,7 @@ from hpcmod.core.clock import now_text
 from hpcmod.core.errors import HpcmodError
 from hpcmod.core.values.finding import FAIL, UNKNOWN, Finding
 from hpcmod.core.values.json_form import SPLICED
-from hpcmod.machine.machine import state_directory
+from hpcmod.machine import state_directory
 from hpcmod.machine.values.site import Site
 from hpcmod.runs.bandwidth.history import MeasuredWith, history_file, read_earlier_points, remember_points
 from hpcmod.runs.values.bandwidth.comparison import (

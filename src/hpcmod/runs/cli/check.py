@@ -34,7 +34,7 @@ from hpcmod.jobs.values.allocation import Allocation
 from hpcmod.jobs.values.inside import InnerStep, fit_allocation, make_inner_step
 from hpcmod.jobs.values.request import JobContainer, JobRequest, Ranks
 from hpcmod.jobs.values.slurm import step_in_job
-from hpcmod.machine import machine
+from hpcmod.machine import find_machine
 from hpcmod.machine.values.facts import NodeFacts, format_cpus
 from hpcmod.machine.values.site import BY_TASKS, Site
 from hpcmod.modules.installed import Installed, read_record
@@ -134,7 +134,7 @@ def check_verb(flags: CheckFlags) -> None:
       hpcmod check PyTorch --network -N 2 -A project_465000001 -p standard-g
       hpcmod check PyTorch --json | jq -r '.findings[] | select(.level == "fail") | .subject'
     """
-    site = machine.find_machine(None, os.environ, flag=flags.site).site
+    site = find_machine(None, os.environ, flag=flags.site).site
     if flags.network and (flags.digest or flags.affinity):
         raise click.UsageError("--network is another check: leave out --digest and --affinity")
     if flags.network and not flags.container:

@@ -20,7 +20,7 @@ from hpcmod.core.values.json_form import SPLICED
 from hpcmod.jobs.queue import module_of_job, read_job
 from hpcmod.jobs.values.facts import JobFacts
 from hpcmod.jobs.values.slurm import check_scheduler
-from hpcmod.machine.machine import load_site
+from hpcmod.machine import load_site
 from hpcmod.machine.values.site import Network
 from hpcmod.runs.known_endings import read_known_endings
 from hpcmod.runs.running.logs import RunFiles, find_logs, read_given

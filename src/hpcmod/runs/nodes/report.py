@@ -13,7 +13,7 @@ from hpcmod.core.values.finding import Finding
 from hpcmod.jobs.queue import list_hosts
 from hpcmod.jobs.values.allocation import Allocation, environment_of_step
 from hpcmod.jobs.values.slurm import step_on_nodes
-from hpcmod.machine.node_program import node_program
+from hpcmod.machine import node_program
 from hpcmod.machine.values.facts import NodeFacts, parse_facts
 from hpcmod.machine.values.site import NodeType
 from hpcmod.runs.nodes.fanout import TaskAnswers, ask_tasks
