@@ -83,7 +83,7 @@ def name_mpi(case: Case) -> str:
     own = case.image.mpi
     if own is None:
         return ""
-    if any((one.family, one.soname) == (own.family, own.soname) for one in case.host.mpis):
+    if any((mpi.family, mpi.soname) == (own.family, own.soname) for mpi in case.host.mpis):
         return HOST
     if own.family == OPEN_MPI:
         return OPEN_MPI_4 if own.has_orte else OPEN_MPI_5
@@ -140,21 +140,22 @@ def _find_binds(
 ) -> tuple[tuple[str, str], ...]:
     """Return what is bound on this node: path in the container, and source."""
     groups = (*(site.all_binds if swaps else site.binds.always), *((bind,) for bind in binds))
-    return tuple((one.bind.place, one.bind.source) for one in explain_binds(groups, environ) if one.kept)
+    kept = [finding.bind for finding in explain_binds(groups, environ) if finding.kept]
+    return tuple((bind.place, bind.source) for bind in kept)
 
 
 def _with_last(search: Search, last: Sequence[str]) -> Search:
-    path = [one for one in search.library_path if one != INJECTED]
+    path = [directory for directory in search.library_path if directory != INJECTED]
     return replace(search, library_path=(*path, *last, INJECTED))
 
 
 def _see_host(host: HostFacts, seen: StackFacts, view: ContainerFiles, search: Search, netstack: str) -> HostFacts:
     """Return the facts with what containers see of the host's libraries."""
-    mpis = [one for one in seen.mpis if view.on_host(view.real(one.path))]
+    mpis = [mpi for mpi in seen.mpis if view.on_host(view.real(mpi.path))]
     return replace(
         host,
-        mpis=tuple(one for one in mpis if view.real(find_library(one.soname, view, search)) == view.real(one.path)),
-        fabrics=tuple(one for one in seen.fabrics if view.on_host(view.real(one.path))),
+        mpis=tuple(mpi for mpi in mpis if view.real(find_library(mpi.soname, view, search)) == view.real(mpi.path)),
+        fabrics=tuple(fabric for fabric in seen.fabrics if view.on_host(view.real(fabric.path))),
         netstack=netstack,
     )
 
@@ -165,18 +166,18 @@ def _find_hidden(netstack: str, own: ContainerFiles, view: ContainerFiles, searc
         path = find_library(name, own, search)
         mine, theirs = own.elf(path) if path else None, view.elf(f"{netstack}/{name}")
         if mine and theirs and theirs.versions_defined and not _FOLLOWED.match(name):
-            missing = [one for one in mine.versions_defined if one not in theirs.versions_defined]
-            yield from (Unmet(one, f"{netstack}/{name}", path) for one in missing if "PRIVATE" not in one)
+            missing = [version for version in mine.versions_defined if version not in theirs.versions_defined]
+            yield from (Unmet(version, f"{netstack}/{name}", path) for version in missing if "PRIVATE" not in version)
 
 
 def _load_all(image: StackFacts, loader: _Loader, injected: Sequence[tuple[str, str]]) -> Iterator[Loaded]:
     if image.mpi is not None:
         yield loader.load(MPI, image.mpi.soname, image.mpi.path)
     plugins = [loader.load(PLUGIN, plugin.path.rpartition("/")[2], plugin.path) for plugin in image.plugins]
-    yield from {one.path: one for one in plugins}.values()  # if several have the same name, NCCL gets the first
-    others = [loader.load(what, "", path, before=_before(what, image)) for what, path in image.others]
-    yield from (one for one in others if one.what != MPI4PY)
-    yield from _variants([one for one in others if one.what == MPI4PY])
+    yield from {loaded.path: loaded for loaded in plugins}.values()  # of several with one name, NCCL gets the first
+    others = [loader.load(kind, "", path, before=_before(kind, image)) for kind, path in image.others]
+    yield from (loaded for loaded in others if loaded.what != MPI4PY)
+    yield from _variants([loaded for loaded in others if loaded.what == MPI4PY])
     if image.fabric is not None:
         yield loader.load(FABRIC, "libfabric.so.1", image.fabric.path)
     for place, _ in injected:
@@ -190,7 +191,7 @@ def _before(what: str, image: StackFacts) -> tuple[str, ...]:
 
 def _variants(found: Sequence[Loaded]) -> Sequence[Loaded]:
     """Return the variants of mpi4py, one for each family of MPI, that work; the first if none does."""
-    return [one for one in found if not one.missing and not one.unmet] or found[:1]
+    return [loaded for loaded in found if not loaded.missing and not loaded.unmet] or found[:1]
 
 
 class _Loader:
@@ -245,10 +246,10 @@ class _Loader:
         return next((replace(kind, path=path) for kind, path in found), None)
 
     def _replaced(self, closure: Closure) -> Iterator[tuple[str, str]]:
-        for one in closure.libraries:
-            own = self._own_instead(one) if self._view.on_host(one.real) else ""
+        for library in closure.libraries:
+            own = self._own_instead(library) if self._view.on_host(library.real) else ""
             if own:
-                yield one.path, own
+                yield library.path, own
 
     def _own_instead(self, library: Library) -> str:
         return find_library(library.name, self._own, self._search)

@@ -41,11 +41,11 @@ def check_fit(plan: InstallPlan, environ: Mapping[str, str], *, warn: Callable[[
         return None
     case = make_case(Path(image), plan.site, environ, binds=plan.spec.binds)
     verdict = judge(case, RULES)
-    for one in verdict.at(WARN):
-        warn(f"{one.rule}: {one.found}. {one.cure}".strip())
+    for finding in verdict.at(WARN):
+        warn(f"{finding.rule}: {finding.found}. {finding.cure}".strip())
     refused = verdict.at(FAIL)
     if refused:
-        reasons = "\n".join(f"  {one.rule}: {one.found}" for one in refused)
+        reasons = "\n".join(f"  {finding.rule}: {finding.found}" for finding in refused)
         raise CheckFailedError(
             f"{image} does not fit this machine ({plan.site.name}):\n{reasons}",
             f"{refused[0].cure}\nFor the full report: hpcmod compat {image}. To install it anyway: "
@@ -58,7 +58,7 @@ def check_fit(plan: InstallPlan, environ: Mapping[str, str], *, warn: Callable[[
         known,
         fingerprint=fingerprint(Path(image), plan.site, environ),
         mpi=name_mpi(case),
-        problems=tuple(describe_finding(one) for one in verdict.at(WARN)),
+        problems=tuple(describe_finding(finding) for finding in verdict.at(WARN)),
     )
 
 
@@ -76,11 +76,11 @@ def check_fits(images: Sequence[Path], environ: Mapping[str, str]) -> Iterator[F
 def _installed(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
     """Yield module and image of what is installed, each image once."""
     seen = set()
-    for one in find_installed(module_trees(environ)):
-        image = Path(one.image.path)
+    for installed in find_installed(module_trees(environ)):
+        image = Path(installed.image.path)
         if image.is_file() and image not in seen:
             seen.add(image)
-            yield one.module, image
+            yield installed.module, image
 
 
 def find_record(image: Path, site: Site, environ: Mapping[str, str]) -> InstallRecord:
@@ -89,7 +89,7 @@ def find_record(image: Path, site: Site, environ: Mapping[str, str]) -> InstallR
         return read_record(image.absolute().parent)
     trees = module_trees(environ, more=own_module_trees(site, environ))
     found = find_installed(trees, str(image).partition("/")[0])
-    return next((one.record for one in found if str(image) in (one.name, one.module)), NO_RECORD)
+    return next((each.record for each in found if str(image) in (each.name, each.module)), NO_RECORD)
 
 
 def _look(subject: str, image: Path, site: Site, environ: Mapping[str, str]) -> Finding:
@@ -102,6 +102,6 @@ def _look(subject: str, image: Path, site: Site, environ: Mapping[str, str]) -> 
 
 def _as_finding(subject: str, image: Path, verdict: Verdict) -> Finding:
     worst = verdict.at(verdict.level) if verdict.level != OK else ()
-    said = "; ".join(one.found for one in worst) or "fits this machine, as far as known"
+    said = "; ".join(finding.found for finding in worst) or "fits this machine, as far as known"
     cure = f"{worst[0].cure}\n     For the full report: hpcmod compat {image}".strip() if worst else ""
     return Finding(verdict.level, "image", said, cure, subject=f"image {subject}")

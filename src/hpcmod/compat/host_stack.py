@@ -82,15 +82,15 @@ def _rocm_libraries(root: Path) -> tuple[str, ...]:
 
 def _nvidia_driver(text: str) -> str:
     """Return the release in `NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  555.42.06  Release Build ...`."""
-    found = re.search(r"^NVRM version:.*?\s(\d{2,}\.\d+(?:\.\d+)?)\s", text, re.MULTILINE)
-    return found[1] if found else ""
+    match = re.search(r"^NVRM version:.*?\s(\d{2,}\.\d+(?:\.\d+)?)\s", text, re.MULTILINE)
+    return match[1] if match else ""
 
 
 def _cxi_library(libraries: HostLibraries) -> str:
     path = find_library("libcxi.so.1", libraries.files, libraries.search)
     name = posixpath.basename(libraries.files.real(path)) if path else ""
-    found = re.search(r"\.so\.(\d[\d.]*)$", name)
-    return found[1] if found else ""
+    match = re.search(r"\.so\.(\d[\d.]*)$", name)
+    return match[1] if match else ""
 
 
 def _read_text(path: Path) -> str:

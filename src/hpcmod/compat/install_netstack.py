@@ -78,16 +78,16 @@ def _find_root(asked: str, files: HostFiles, search: Search) -> str:
     if "/" in asked:
         pattern = asked.replace("[", "[[]")  # as in a profile, only `*` and `?` are special
         fits = [path for path in glob.glob(pattern) if Path(path).is_file()]  # noqa: PTH207 - it is absolute
-        found = max(fits, key=version_key, default="")
+        path = max(fits, key=version_key, default="")
     else:
-        found = find_library(asked, files, search)
-    if not found:
+        path = find_library(asked, files, search)
+    if not path:
         raise NotFoundError(
             f"{asked}: not found on this machine",
             "Load the module that provides it (LD_LIBRARY_PATH is searched), or give the path: "
             "hpcmod site netstack capture /path/libfabric.so.1",
         )
-    return found
+    return path
 
 
 def _check_root(path: str, files: HostFiles) -> None:
@@ -156,14 +156,14 @@ def _own_cure(out: Path) -> Iterator[None]:
 
 
 def _with_sums(libraries: Iterable[CapturedLibrary]) -> Iterator[CapturedLibrary]:
-    for one in libraries:
-        yield replace(one, sha256=file_sha256(one.source))
+    for library in libraries:
+        yield replace(library, sha256=file_sha256(library.source))
 
 
 def captured_directories(out: Path) -> list[Path]:
     """Return the captured directories below a directory, newest first."""
-    found = [path.parent for path in out.glob(f"[!.]*/{RECORD}")]
-    return sorted(found, key=lambda path: version_key(str(path)), reverse=True)
+    directories = [path.parent for path in out.glob(f"[!.]*/{RECORD}")]
+    return sorted(directories, key=lambda path: version_key(str(path)), reverse=True)
 
 
 def _holds(directory: Path, capture: Capture) -> bool:
@@ -171,7 +171,7 @@ def _holds(directory: Path, capture: Capture) -> bool:
         known = read_capture(directory)
     except (BadInputError, LackingError):
         return False
-    return _contents(known) == _contents(capture) and all(is_whole(directory, one) for one in known.libraries)
+    return _contents(known) == _contents(capture) and all(is_whole(directory, library) for library in known.libraries)
 
 
 def is_whole(directory: Path, library: CapturedLibrary) -> bool:
@@ -182,7 +182,7 @@ def is_whole(directory: Path, library: CapturedLibrary) -> bool:
 
 
 def _contents(capture: Capture) -> set[tuple[str, tuple[str, ...], str]]:
-    return {(one.file, one.links, one.sha256) for one in capture.libraries}
+    return {(library.file, library.links, library.sha256) for library in capture.libraries}
 
 
 def _free_name(wanted: Path) -> Path:
@@ -193,12 +193,12 @@ def _free_name(wanted: Path) -> Path:
 
 
 def _fill(directory: Path, capture: Capture, progress: Progress | None) -> None:
-    total, done = sum(one.size for one in capture.libraries), 0
-    for one in capture.libraries:
-        copy_image(one.source, directory / one.file, checksum=one.sha256)
-        for link in one.links:
-            (directory / link).symlink_to(one.file)
-        done += one.size
+    total, done = sum(library.size for library in capture.libraries), 0
+    for library in capture.libraries:
+        copy_image(library.source, directory / library.file, checksum=library.sha256)
+        for link in library.links:
+            (directory / link).symlink_to(library.file)
+        done += library.size
         if progress:
             progress(done, total)
     (directory / ON_HOST).symlink_to(original(capture))

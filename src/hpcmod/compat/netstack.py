@@ -48,10 +48,10 @@ def _cure(directory: Path, capture: Capture) -> str:
 
 
 def _check_copies(directory: Path, capture: Capture, cure: str) -> Iterator[Finding]:
-    damaged = [one for one in capture.libraries if not is_whole(directory, one)]
-    for one in damaged:
+    damaged = [library for library in capture.libraries if not is_whole(directory, library)]
+    for library in damaged:
         found = "the copy or a link to it is missing, or differs from the captured file"
-        yield Finding(FAIL, "copies", found, cure, subject=one.file)
+        yield Finding(FAIL, "copies", found, cure, subject=library.file)
     if not damaged:
         yield Finding(OK, "copies", f"{len(capture.libraries)} libraries in {directory}, all intact")
 
@@ -68,19 +68,21 @@ def _check_host(capture: Capture, now: Capture, cure: str) -> Iterator[Finding]:
 
 
 def _by_name(capture: Capture) -> dict[str, CapturedLibrary]:
-    return {one.soname or one.file: one for one in capture.libraries}
+    return {library.soname or library.file: library for library in capture.libraries}
 
 
 def _stale(capture: Capture, now: Capture, cure: str) -> Iterator[Finding]:
     had, has, missing = _by_name(capture), _by_name(now), dict(now.missing)
-    for name, one in has.items():
+    for name, library in has.items():
         if name not in had:
-            yield Finding(FAIL, "host", f"the host now needs {one.source}, which was not captured", cure, subject=name)
-        elif file_sha256(one.source) != had[name].sha256:
+            yield Finding(
+                FAIL, "host", f"the host now needs {library.source}, which was not captured", cure, subject=name
+            )
+        elif file_sha256(library.source) != had[name].sha256:
             yield Finding(
                 FAIL,
                 "host",
-                f"stale: captured from {had[name].source}, the host now has another {one.source}",
+                f"stale: captured from {had[name].source}, the host now has another {library.source}",
                 cure,
                 subject=name,
             )

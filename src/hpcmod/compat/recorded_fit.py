@@ -38,7 +38,7 @@ def fingerprint(image: Path, site: Site, environ: Mapping[str, str], *, root: Pa
         If there is no image.
     """
     state = image.stat()
-    kept = [one.bind for one in explain_binds(_all_binds(site), environ) if one.kept]
+    kept = [finding.bind for finding in explain_binds(_all_binds(site), environ) if finding.kept]
     parts = (
         (__version__, os.uname().machine, state.st_size, state.st_mtime_ns),
         site,

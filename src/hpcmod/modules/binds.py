@@ -39,9 +39,9 @@ def explain_binds(groups: Binds, environ: Mapping[str, str]) -> list[BindFinding
     """Decide about each candidate as a module and its wrappers do, including the user's own binds in `environ`."""
     kernel = os.uname().release
     users = list(_users_binds(groups, environ, kernel))
-    taken = {_trimmed(one.bind.place): one.bind.origin for one in users}
-    found = [finding for group in groups for finding in _explain_group(group, taken, kernel)]
-    return [*_follow_links(found, taken), *found, *users]
+    taken = {_trimmed(finding.bind.place): finding.bind.origin for finding in users}
+    findings = [finding for group in groups for finding in _explain_group(group, taken, kernel)]
+    return [*_follow_links(findings, taken), *findings, *users]
 
 
 def _users_binds(groups: Binds, environ: Mapping[str, str], kernel: str) -> Iterator[BindFinding]:
@@ -56,7 +56,7 @@ def _users_binds(groups: Binds, environ: Mapping[str, str], kernel: str) -> Iter
     for name in VARIABLES:
         for bind in parse_elements(environ.get(name, ""), origin=f"${name}"):
             known = bind.source in trees and not bind.destination
-            if known or _trimmed(bind.place) in seen or any(one.stands_for(bind, kernel) for one in candidates):
+            if known or _trimmed(bind.place) in seen or any(each.stands_for(bind, kernel) for each in candidates):
                 continue
             seen.add(_trimmed(bind.place))
             absent = _absence(bind.source)
@@ -110,8 +110,8 @@ def _fits(candidate: Bind, kernel: str) -> list[str]:
 
 
 def _existing(pattern: str) -> list[str]:
-    found = glob.glob(re.sub(r"\[", "[[]", pattern))  # noqa: PTH207 - Path.glob only works relative to a directory
-    return sorted((path for path in found if Path(path).exists()), key=_preference, reverse=True)
+    paths = glob.glob(re.sub(r"\[", "[[]", pattern))  # noqa: PTH207 - Path.glob only works relative to a directory
+    return sorted((path for path in paths if Path(path).exists()), key=_preference, reverse=True)
 
 
 def _preference(path: str) -> tuple[bool, str]:

@@ -21,13 +21,13 @@ def find_missing_programs(commands: Commands, image: Path, binds: Binds) -> dict
     programs = {name: words[0] for name, words in commands}
     if not programs:
         return {}
-    found = read_commands(image, [path for path in programs.values() if path.startswith("/")])
-    bound = (RUNSCRIPTS_IN_CONTAINER, *(bind.place for group in binds for bind in group), *found.absent)
+    commands_of_image = read_commands(image, [path for path in programs.values() if path.startswith("/")])
+    bound = (RUNSCRIPTS_IN_CONTAINER, *(bind.place for group in binds for bind in group), *commands_of_image.absent)
     return {
         name: program
         for name, program in programs.items()
-        if program not in found.files
-        and program not in found.names
+        if program not in commands_of_image.files
+        and program not in commands_of_image.names
         and not any(f"{program}/".startswith(f"{place}/") for place in bound)
     }
 

@@ -83,10 +83,10 @@ def find_eb(environ: Mapping[str, str]) -> str:
     LackingError
         If it is missing.
     """
-    found = which("eb", environ)
+    eb = which("eb", environ)
     beside = Path(sys.executable).with_name("eb")
-    if found or beside.is_file():
-        return found or str(beside)
+    if eb or beside.is_file():
+        return eb or str(beside)
     raise LackingError(
         "EasyBuild's command `eb` is missing", f"Load the site's EasyBuild module, or install EasyBuild as {beside}."
     )
@@ -97,8 +97,8 @@ def isolated(environ: Mapping[str, str]) -> dict[str, str]:
 
     Relative paths in hpcmod's own variables are made absolute, because `eb` runs in another directory.
     """
-    paths = [one for one in environ.get("PYTHONPATH", "").split(":") if one.startswith("/")]
-    found = {
+    paths = [path for path in environ.get("PYTHONPATH", "").split(":") if path.startswith("/")]
+    ours = {
         **environ,
         **current_settings().variables(),  # the easyblocks use the same log settings
         "PATH": without_relative_entries(environ.get("PATH", "")),
@@ -106,9 +106,9 @@ def isolated(environ: Mapping[str, str]) -> dict[str, str]:
         "PYTHONSAFEPATH": "1",  # Python 3.11; older versions are protected by the neutral directory
     }
     for name in _FILES:
-        if found.get(name):
-            found[name] = str(Path(found[name]).absolute())
-    if is_profile_file(found.get("HPCMOD_SITE", "")):
-        found["HPCMOD_SITE"] = str(Path(found["HPCMOD_SITE"]).absolute())
-    catalogues = [str(Path(one).absolute()) for one in found.get("HPCMOD_CATALOGUE", "").split(":") if one]
-    return {**found, "HPCMOD_CATALOGUE": ":".join(catalogues)} if catalogues else found
+        if ours.get(name):
+            ours[name] = str(Path(ours[name]).absolute())
+    if is_profile_file(ours.get("HPCMOD_SITE", "")):
+        ours["HPCMOD_SITE"] = str(Path(ours["HPCMOD_SITE"]).absolute())
+    catalogues = [str(Path(path).absolute()) for path in ours.get("HPCMOD_CATALOGUE", "").split(":") if path]
+    return {**ours, "HPCMOD_CATALOGUE": ":".join(catalogues)} if catalogues else ours

@@ -128,11 +128,11 @@ def module_trees(
 ) -> tuple[Path, ...]:
     """Return directories of modulefiles, in order: $MODULEPATH, this user's EasyBuild prefix, and more."""
     named = [Path(place) for place in environ.get("MODULEPATH", "").split(":") if place.startswith("/")]
-    found = [Path(environ[name], below) for name, below in _EASYBUILD if environ.get(name)]
+    trees = [Path(environ[name], below) for name, below in _EASYBUILD if environ.get(name)]
     prefix = environ.get("EASYBUILD_PREFIX") or (f"{environ['HOME']}/.local/easybuild" if environ.get("HOME") else "")
-    found += [Path(prefix, "modules/all")] if prefix else []
+    trees += [Path(prefix, "modules/all")] if prefix else []
     unwanted = {os.path.realpath(place) for place in without}
-    return tuple(place for place in dict.fromkeys([*named, *found, *more]) if os.path.realpath(place) not in unwanted)
+    return tuple(place for place in dict.fromkeys([*named, *trees, *more]) if os.path.realpath(place) not in unwanted)
 
 
 def find_installed(trees: Iterable[Path], name: str | None = None) -> Iterator[Installed]:
@@ -140,11 +140,11 @@ def find_installed(trees: Iterable[Path], name: str | None = None) -> Iterator[I
     seen = set()
     for tree in trees:
         names = [name] if name else _directories(tree)
-        for module, path in sorted(pair for one in names for pair in _modulefiles(tree, one)):
-            found = read_installed(path, module)
-            if found and module not in seen:
+        for module, path in sorted(pair for each in names for pair in _modulefiles(tree, each)):
+            installed = read_installed(path, module)
+            if installed and module not in seen:
                 seen.add(module)
-                yield found
+                yield installed
 
 
 def find_without_modulefile(software: Iterable[Path], text: str) -> Iterator[Installed]:
@@ -187,8 +187,8 @@ def _modulefiles(tree: Path, name: str) -> Iterator[tuple[str, Path]]:
 
 def find_in_tree(tree: Path, module: str) -> Installed | None:
     """Find a module in one tree by its full name."""
-    found = (read_installed(tree / f"{module}{end}", module) for end in (".lua", ""))
-    return next((one for one in found if one), None)
+    copies = (read_installed(tree / f"{module}{end}", module) for end in (".lua", ""))
+    return next((copy for copy in copies if copy), None)
 
 
 def read_installed(modulefile: Path, module: str) -> Installed | None:
@@ -205,8 +205,8 @@ def read_installed(modulefile: Path, module: str) -> Installed | None:
 
 def find_root(modulefile: bytes) -> Path | None:
     """Return the installation directory that a modulefile loads; None if hpcmod did not write the modulefile."""
-    found = _ROOT.search(modulefile)
-    if _MARK not in modulefile or found is None:
+    match = _ROOT.search(modulefile)
+    if _MARK not in modulefile or match is None:
         return None
     # an installation path has no control characters, so a backslash only escapes the next character
-    return Path(os.fsdecode(re.sub(rb"\\(.)", rb"\1", found[1])))
+    return Path(os.fsdecode(re.sub(rb"\\(.)", rb"\1", match[1])))

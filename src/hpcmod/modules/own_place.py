@@ -44,8 +44,8 @@ def choose_prefix(site: Site, environ: Mapping[str, str], *, asked: Path | None 
         return asked.absolute()
     if any(environ.get(name) for name in _CHOSEN_BY) or _is_configured(environ):
         return None
-    found = tuple(dict.fromkeys(own_prefixes(site, environ)))
-    used = [prefix for prefix in found if (prefix / MODULES).is_dir()] or list(found)
+    prefixes = tuple(dict.fromkeys(own_prefixes(site, environ)))
+    used = [prefix for prefix in prefixes if (prefix / MODULES).is_dir()] or list(prefixes)
     if len(used) > 1:
         listed = "\n".join(f"  {prefix}" for prefix in used)
         raise BadInputError(
@@ -69,7 +69,7 @@ def configured_places(environ: Mapping[str, str]) -> tuple[Path, Path] | None:
 def source_directories(prefix: Path | None, environ: Mapping[str, str]) -> list[Path]:
     """Return the directories in which EasyBuild looks for sources, as far as its variables say."""
     base = prefix or environ.get("EASYBUILD_PREFIX") or f"{environ.get('HOME', '')}/.local/easybuild"
-    return [Path(one).absolute() for one in (environ.get("EASYBUILD_SOURCEPATH") or f"{base}/sources").split(":")]
+    return [Path(path).absolute() for path in (environ.get("EASYBUILD_SOURCEPATH") or f"{base}/sources").split(":")]
 
 
 def _check_writable(prefix: Path) -> None:

@@ -33,7 +33,7 @@ def site_of(
     if asked or not record.site or record.site == here.name:
         return here
     try:
-        found = find_machine(None, environ, flag=record.profile or record.site).site
+        site = find_machine(None, environ, flag=record.profile or record.site).site
     except HpcmodError as err:
         raise BadInputError(
             f"{record.module} was installed for {record.site}, whose profile cannot be read: {err.message}",
@@ -42,7 +42,7 @@ def site_of(
     if says_another(record, here, environ):
         other = f"for {here.name}: --site {sh_word(here.profile)}"
         tell(f"using {record.site}, for which {record.module} was installed; {other}")
-    return found._replace(name=record.site)
+    return site._replace(name=record.site)
 
 
 def says_another(record: InstallRecord, here: Site, environ: Mapping[str, str]) -> bool:

@@ -23,7 +23,7 @@ def check_python_module(installed: Installed, module: str, package: str) -> None
         If the module is missing, or the container does not start.
     """
     installed.check_program()
-    if any(one.name.lower() == package for one in installed.record.packages):
+    if any(known.name.lower() == package for known in installed.record.packages):
         return
     code = f"import importlib.util; print(importlib.util.find_spec({module!r}) is None)"
     done = run([str(installed.program), "exec", "--", "python", "-c", away_from_here(code)])

@@ -195,9 +195,9 @@ def find_unfinished(trees: Iterable[Path], module: str) -> Installed | None:
         return None
     for tree in trees:
         for end in (".lua", ""):
-            found = read_installed(_unfinished_name(tree / f"{module}{end}"), module)
-            if found:
-                return found
+            installed = read_installed(_unfinished_name(tree / f"{module}{end}"), module)
+            if installed:
+                return installed
     return None
 
 

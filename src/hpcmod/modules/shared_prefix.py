@@ -80,9 +80,9 @@ class SharedPrefix:
 
     def arguments(self, given: Sequence[str], environ: Mapping[str, str]) -> list[str]:
         """Return the arguments with which `eb` writes only below the private directory; images keep their place."""
-        starts = ((one, next((start for start in _REDIRECTED if one.startswith(start)), "")) for one in given)
-        moved = [f"{start}{self.private}{one[len(start) :]}" if start else one for one, start in starts]
-        if any(one.startswith("--prefix=") for one in given) and not environ.get("EASYBUILD_SOURCEPATH"):
+        starts = ((word, next((start for start in _REDIRECTED if word.startswith(start)), "")) for word in given)
+        moved = [f"{start}{self.private}{word[len(start) :]}" if start else word for word, start in starts]
+        if any(word.startswith("--prefix=") for word in given) and not environ.get("EASYBUILD_SOURCEPATH"):
             moved.append(f"--sourcepath={self.prefix}/sources")
         return [
             *(*moved, f"--buildpath={self.private}/build", f"--repositorypath={self.private}/repository"),
@@ -160,7 +160,7 @@ class OwnInstallation(PrivateInstallation):
         if status.st_uid != os.geteuid() or not names_in(directory):
             return  # in another user's directory, the system decides what this user may change
         if path == self.at:
-            ours = {one.name for one in self.root.iterdir()}
+            ours = {entry.name for entry in self.root.iterdir()}
             others = [name for name in names_in(directory) if name not in ours and not _is_expected(name)]
             is_ours = read_record(path) != NO_RECORD or not others
         else:
@@ -217,7 +217,7 @@ def sharing(software: Path, modules: Path, environ: Mapping[str, str]) -> Iterat
     prefix = os.path.commonpath([software, modules])
     real = os.path.realpath(prefix)
     top = first_shared(real)
-    if top is None and any(first_shared(one) for one in (software, modules, modules / "all")):
+    if top is None and any(first_shared(directory) for directory in (software, modules, modules / "all")):
         top = Path(real)
     state = state_directory(environ) / "staging" if top else None
     if top is None or state is None or prefix == "/":

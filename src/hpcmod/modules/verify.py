@@ -29,8 +29,8 @@ def find_damage(installed: Installed) -> str:
     """Return what is missing or changed in an installation; empty if nothing is. The image is not read."""
     if installed.record == NO_RECORD:
         return f"{installed.root} has no record of what was installed"
-    found = chain(_check_image_size(installed), _check_scripts(installed), _check_modulefile(installed))
-    return next((finding.found for finding in found if finding.level == FAIL), "")
+    findings = chain(_check_image_size(installed), _check_scripts(installed), _check_modulefile(installed))
+    return next((finding.found for finding in findings if finding.level == FAIL), "")
 
 
 def _check_image_size(installed: Installed) -> Iterator[Finding]:
@@ -115,10 +115,10 @@ def check_installation(
         return
     name = sh_word(installed.module)
     cures = {FAIL: f"Repair it: hpcmod repair {name}", UNKNOWN: f"To record checksums: hpcmod update {name}"}
-    found: Iterable[Finding] = chain(
+    findings: Iterable[Finding] = chain(
         _check_image(installed, progress, read=read_image), _check_scripts(installed), _check_modulefile(installed)
     )
-    for finding in found:
+    for finding in findings:
         yield replace(finding, cure=cures.get(finding.level, ""))
 
 
@@ -141,7 +141,7 @@ def _differs(image: Path, expected: str, found: str) -> str:
 
 def exit_code_of(findings: Iterable[Finding]) -> int:
     """Return the exit code for failed findings: 4 if the image or a state of packages is damaged, else 1."""
-    damaged = any(one.rule in (IMAGE, PACKAGES) and one.level == FAIL for one in findings)
+    damaged = any(finding.rule in (IMAGE, PACKAGES) and finding.level == FAIL for finding in findings)
     return VerificationError.exit_code if damaged else 1
 
 
@@ -153,11 +153,11 @@ def check_installations(environ: Mapping[str, str], *, retired: Collection[Path]
     retired
         Roots of installations that a site has retired: their modules refuse to load, and `catalogue gc` removes them.
     """
-    for one in find_installed(module_trees(environ)):
-        damage = "" if one.root in retired and not one.root.exists() else find_damage(one)
+    for installed in find_installed(module_trees(environ)):
+        damage = "" if installed.root in retired and not installed.root.exists() else find_damage(installed)
         if damage:
-            cure = f"hpcmod repair {sh_word(one.module)}, if it is your own; else ask its owner."
-            yield Finding(FAIL, "installation", damage, cure, subject=f"installation {one.module}")
+            cure = f"hpcmod repair {sh_word(installed.module)}, if it is your own; else ask its owner."
+            yield Finding(FAIL, "installation", damage, cure, subject=f"installation {installed.module}")
 
 
 def check_recorded(image: Path, sha256: str) -> None:

@@ -159,7 +159,7 @@ def check(directory: Path | None, as_json: bool) -> None:
 def _bound_directory() -> Path:
     """Return the captured directory that a module loaded on this node binds."""
     candidates = load_site(None, os.environ).netstack.directory
-    kept = [one for one in explain_binds((candidates,), {}) if one.kept]
+    kept = [finding for finding in explain_binds((candidates,), {}) if finding.kept]
     if not kept:
         raise NotFoundError(
             "none of the directories in [netstack] of the site profile exists here"
@@ -170,16 +170,16 @@ def _bound_directory() -> Path:
     return Path(kept[0].bind.source)
 
 
-def _print_capture(found: Capture, directory: Path | None, *, as_json: bool) -> None:
+def _print_capture(capture: Capture, directory: Path | None, *, as_json: bool) -> None:
     if as_json:
-        print_json(CapturedStack(directory, found, found.glibc_needed))
+        print_json(CapturedStack(directory, capture, capture.glibc_needed))
         return
     if directory:
         print_text(f"directory: {directory}")
-    print_text(f"host: {', '.join(value for _, value in found.host if value)}")
-    left_out = ", ".join(sorted(set(found.left_out))) or "no library"
-    print_text(f"needed from the container: glibc {found.glibc_needed or 'unknown'}; {left_out}")
-    for one in found.libraries:
-        print_text(f"{one.file}\t{one.source}\t{' '.join(one.defines)}")
-    for name, by in found.missing:
+    print_text(f"host: {', '.join(value for _, value in capture.host if value)}")
+    left_out = ", ".join(sorted(set(capture.left_out))) or "no library"
+    print_text(f"needed from the container: glibc {capture.glibc_needed or 'unknown'}; {left_out}")
+    for library in capture.libraries:
+        print_text(f"{library.file}\t{library.source}\t{' '.join(library.defines)}")
+    for name, by in capture.missing:
         print_text(f"{name}\tnot found, needed by {by}\t")

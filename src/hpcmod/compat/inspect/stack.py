@@ -160,8 +160,8 @@ class _Look:
     def number(self, pattern: re.Pattern[str]) -> str:
         """Return the version after `.so.` of the first file found, links followed; empty if missing."""
         path = next(self.paths(pattern), "")
-        found = _NUMBERED.search(self._files.real(path)) if path else None
-        return found[1] if found else ""
+        match = _NUMBERED.search(self._files.real(path)) if path else None
+        return match[1] if match else ""
 
 
 def find_directories(files: ContainerFiles, search: Search, facts: ImageFacts) -> list[str]:
@@ -215,7 +215,7 @@ def _mpi4py(files: ContainerFiles, facts: ImageFacts) -> Iterator[str]:
 
 
 def _glibc_needed(files: ContainerFiles, found: Sequence[Mpi | Fabric | Plugin]) -> str:
-    elves = [elf for one in found if (elf := files.elf(one.path)) is not None]
+    elves = [elf for fact in found if (elf := files.elf(fact.path)) is not None]
     needed = (version for elf in elves for _, version in elf.versions_needed)
     return newest_version(needed, "GLIBC_").removeprefix("GLIBC_")
 
@@ -232,7 +232,7 @@ def _cuda_compat(files: ContainerFiles) -> str:
 
 def _rocm(files: ContainerFiles) -> str:
     for place in ("/opt/rocm", *(f"/opt/{name}" for name in files.listdir("/opt") if name.startswith("rocm-"))):
-        found = re.match(rb"\d[\d.]*", files.read_bytes(f"{place}/.info/version", 64))
-        if found:
-            return found[0].decode()
+        match = re.match(rb"\d[\d.]*", files.read_bytes(f"{place}/.info/version", 64))
+        if match:
+            return match[0].decode()
     return ""

@@ -167,13 +167,13 @@ class _Walk:
 
     def _add(self, library: Library, by: _Loaded | None) -> None:
         known = self._by_file.get(library.real)
-        one = known or _Loaded(library, posixpath.dirname(library.path), by)
+        loaded = known or _Loaded(library, posixpath.dirname(library.path), by)
         if known is None:
-            self._by_file[library.real] = one
-            self.loaded.append(one)
+            self._by_file[library.real] = loaded
+            self.loaded.append(loaded)
         for name in (library.name, library.elf.soname):
             if name:
-                self._by_name.setdefault(name, one)
+                self._by_name.setdefault(name, loaded)
 
     def find(self, name: str, by: _Loaded | None) -> Library | None:
         """Return the file for a name that another file needs; None if there is none."""
@@ -205,9 +205,9 @@ class _Walk:
             by = by.by
         if main is not None and main not in chain and is_executable_name(main.library.elf):
             chain.append(main)
-        for one in chain:
-            if not one.library.elf.runpath:
-                yield from self._expanded(one.library.elf.rpath, one)
+        for loaded in chain:
+            if not loaded.library.elf.runpath:
+                yield from self._expanded(loaded.library.elf.rpath, loaded)
 
     def _expanded(self, directories: Iterable[str], owner: _Loaded | None) -> Iterator[str]:
         """Substitute $ORIGIN, $LIB and $PLATFORM; without an owner, $ORIGIN has no meaning."""

@@ -43,7 +43,7 @@ def find_module(text: str, site: Site, *, chosen: bool, elsewhere: bool) -> tupl
     init, modulecmd = find_init(os.environ)
     shell = JobModule(text, init=site.job.module_init or init, modulecmd=modulecmd, path=_runtime_directory())
     try:
-        found = find_ready(here, text)
+        installed = find_ready(here, text)
     except NotFoundError:
         modulefile = find_modulefile(text, os.environ)
         name = module_name(modulefile, os.environ) if modulefile else ""
@@ -53,15 +53,15 @@ def find_module(text: str, site: Site, *, chosen: bool, elsewhere: bool) -> tupl
             raise
         tell(f"no module tool and no catalogue found, so the module {text} was not checked")
         return shell, None
-    commands = loading_commands(found, os.environ, fresh=True)
+    commands = loading_commands(installed, os.environ, fresh=True)
     return replace(
         shell,
-        name=found.module,
+        name=installed.module,
         trees=tuple(words[2] for words in commands if words[1] == "use"),
         unused=tuple(words[2] for words in commands if words[1] == "unuse"),
-        sha256=found.image.sha256,
-        source=_source(found),
-    ), found
+        sha256=installed.image.sha256,
+        source=_source(installed),
+    ), installed
 
 
 def _find_quietly(text: str) -> Installed | None:
@@ -87,6 +87,6 @@ def _runtime_directory() -> str:
     """Return the directory of the container runtime, if a fresh shell might not have it on PATH."""
     path = os.environ.get("PATH", "").split(":")
     own = f"{os.environ.get('CONTAINERROOT', '')}/bin"  # the wrappers of a loaded module
-    found = find_runtime({"PATH": ":".join(place for place in path if place != own)})
-    directory = str(Path(found).parent) if found else ""
+    runtime = find_runtime({"PATH": ":".join(place for place in path if place != own)})
+    directory = str(Path(runtime).parent) if runtime else ""
     return "" if directory in _SYSTEM else directory

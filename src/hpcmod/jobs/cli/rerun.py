@@ -76,7 +76,7 @@ def _read_script(text: str) -> tuple[str, str]:
 
 def _check_module(written: WrittenJob, origin: str) -> Installed | None:
     """Check that the module of a job still exists with the same image; return None if hpcmod did not install it."""
-    found = next((one for tree in written.trees if (one := find_in_tree(Path(tree), written.module))), None)
+    found = next((candidate for tree in written.trees if (candidate := find_in_tree(Path(tree), written.module))), None)
     if found is None and (written.trees or not find_modulefile(written.module, os.environ)):
         where = f" in {' '.join(written.trees)}" if written.trees else ""
         raise NotFoundError(

@@ -61,7 +61,7 @@ class Cluster:
 
     def node(self, name: str) -> ListedNode | None:
         """Return the node with a name; None if there is none."""
-        return next((one for one in self.nodes if one.name == name), None)
+        return next((node for node in self.nodes if node.name == name), None)
 
 
 def parse_cluster(nodes: str, partitions: str, settings: str) -> Cluster:

@@ -49,9 +49,9 @@ def _assignments(text: str, where: str) -> dict[str, ast.Assign]:
         body = ast.parse(text).body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as err:
         raise BadInputError(f"{where}: not a valid easyconfig: {err}") from err
-    found = [node for node in body if isinstance(node, ast.Assign)]
-    names = [ast.unparse(node.targets[0]) for node in found]
-    return {name: node for name, node in zip(names, found) if names.count(name) == 1}
+    assignments = [node for node in body if isinstance(node, ast.Assign)]
+    names = [ast.unparse(node.targets[0]) for node in assignments]
+    return {name: node for name, node in zip(names, assignments) if names.count(name) == 1}
 
 
 def _assign(reference: str, digest: str) -> list[str]:

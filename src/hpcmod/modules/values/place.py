@@ -105,14 +105,14 @@ def record_file(number: int, tag: str) -> str:
 
 def parse_state_file(name: str) -> tuple[int, str] | None:
     """Return the number and tag of a state from its file name; None if it is not one."""
-    found = _STATE_FILE.fullmatch(name)
-    return (int(found[1]), found[2]) if found else None
+    match = _STATE_FILE.fullmatch(name)
+    return (int(match[1]), match[2]) if match else None
 
 
 def parse_active_link(name: str) -> str | None:
     """Return the tag from the name of a link to an active state; None if it is not one."""
-    found = _ACTIVE.fullmatch(name)
-    return found[1] if found else None
+    match = _ACTIVE.fullmatch(name)
+    return match[1] if match else None
 
 
 def check_set_name(name: str) -> str:

@@ -231,6 +231,6 @@ def list_references(texts: HelpTexts, root_variable: str) -> Iterator[str]:
 def _strings_of(name: str, value: object) -> tuple[str, ...]:
     if isinstance(value, str):
         return (value,) if value else ()
-    if not isinstance(value, (list, tuple)) or not all(isinstance(one, str) for one in value):
+    if not isinstance(value, (list, tuple)) or not all(isinstance(text, str) for text in value):
         raise BadInputError(f"{name}: {value!r} is not a list of strings", "Write ['...', '...'].")
     return tuple(value)

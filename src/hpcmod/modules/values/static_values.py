@@ -116,11 +116,11 @@ def _bounded(value: Any) -> Any:
 
 def _elements(value: Any) -> Iterator[Any]:
     """Yield all elements of a list, tuple or dictionary, including nested ones."""
-    for one in (
+    for element in (
         (*value, *value.values()) if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
     ):
-        yield one
-        yield from _elements(one)
+        yield element
+        yield from _elements(element)
 
 
 def _constant(node: ast.Constant, _: Mapping[str, Any]) -> Any:

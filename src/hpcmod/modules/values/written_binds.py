@@ -17,6 +17,8 @@ LUA_BINDS = re.compile(
 def binds_of(variables: Mapping[str, str], footer: str) -> tuple[str, ...]:
     """Return the binds that a LUMI easyconfig sets, by a variable of its module or in its Lua footer."""
     lists = [value for name, value in variables.items() if re.search(r"_BIND(PATH)?$", name)]
-    set_in_lua = (one[1:-1] for one in LUA_BINDS.findall(footer))
-    listed = (one for text in (*lists, *_FOOTER_BINDS.findall(footer), *set_in_lua) for one in text.split(",") if one)
+    set_in_lua = (bind[1:-1] for bind in LUA_BINDS.findall(footer))
+    listed = (
+        bind for text in (*lists, *_FOOTER_BINDS.findall(footer), *set_in_lua) for bind in text.split(",") if bind
+    )
     return tuple(dict.fromkeys(listed))
