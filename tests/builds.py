@@ -24,10 +24,6 @@ def make_plan(base: Path | str, *scripts: str, inputs: tuple[tuple[str, str], ..
         environment=(("TRIAL", "of the recipe"),),
         search_paths=(("PATH", "/opt/trial/bin"),),
         inputs=inputs,
-        sources=(),
-        lock="",
-        library="",
-        fingerprint="",
     )
     return with_fingerprint(plan, contents="")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,9 +64,6 @@ def test_the_image_says_what_is_inside(built: BuiltModule) -> None:
     labels = labels["data"]["attributes"]["labels"]
     assert labels["org.hpcmod.recipe"] == "pytorch-cpu"
     assert "mpi=ompi" in labels["org.hpcmod.options"] and labels["org.hpcmod.ofi"] == "swap"
-    python = f"python={sys.version_info.major}.{sys.version_info.minor}"  # the base is of the machine's own release
-    assert {"torch=2.13.0+cpu", python} <= set(labels["org.hpcmod.versions"].split())
-    assert labels["org.hpcmod.needs.glibc"].startswith("2.") and labels["org.hpcmod.needs.fabric"].startswith("1.")
     listed = run([apptainer, "-q", "exec", str(built.sif), "cat", "/opt/hpcmod/sbom.cdx.json"], environment)
     components = {one["name"]: one["version"] for one in json.loads(listed.stdout)["components"]}
     assert components["torch"] == "2.13.0+cpu" and {"libc6", "libfabric1", "mpi4py", "numpy"} <= set(components)

@@ -20,7 +20,6 @@ from hpcmod.building.context import write_context
 from hpcmod.building.engines.engine import BuildSource, Engine
 from hpcmod.building.engines.probe import EngineTrial, choose_engine, find_engines
 from hpcmod.building.engines.workspace import ELSEWHERE, Workspace, open_workspace
-from hpcmod.building.labels import measure_labels
 from hpcmod.building.values.build_plan import BuildPlan
 from hpcmod.core.clock import now_text
 from hpcmod.core.errors import BadInputError, HpcmodError, NotFoundError, explain_os_error
@@ -241,7 +240,7 @@ class _Build:
         """Check and label the SIF, write its provenance file, and move it to its final path."""
         plan, options = self._plan, self._options
         check_sif(read_sif(made.path, shown=self._out), architecture=plan.architecture)
-        add_labels(made.path, {**dict(plan.labels), **measure_labels(made.path)})
+        add_labels(made.path, dict(plan.labels))
         sha256 = file_sha256(made.path, self._progress)
         provenance = Provenance(
             reference=f"recipe:{plan.recipe}",
@@ -267,13 +266,7 @@ def forms_of(plan: BuildPlan) -> Sequence[str]:
 
 
 def _unpacked_size(base: ImageReference, architecture: str) -> int:
-    """Return a lower bound of the bytes that a base's layers unpack to; 0 if unknown before it is fetched.
-
-    Raises
-    ------
-    NotFoundError
-        If the base is a local path that does not exist.
-    """
+    """Return a lower bound of the bytes that a base's layers unpack to; 0 if unknown before it is fetched."""
     if not base.path:
         return 0
     if not Path(base.path).exists():

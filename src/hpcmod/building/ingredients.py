@@ -238,13 +238,7 @@ def _known_pins(lock: Path) -> tuple[Pin, ...]:
 
 
 def _find_all(sources: Sequence[Download], store: SourceStore) -> dict[Download, Path | None]:
-    """Find the sources on disk; None for those to download.
-
-    Raises
-    ------
-    NotFoundError
-        If sources are missing and downloads are forbidden.
-    """
+    """Find the sources on disk; None for those to download."""
     found = {source: _find(source, store) for source in sources}
     missing = [source for source, path in found.items() if path is None]
     if missing and store.offline:
@@ -289,13 +283,7 @@ def _pin_base(text: str, store: SourceStore) -> list[Pin]:
 
 
 def _pin(source: Download, path: Path) -> Pin:
-    """Return the lock file entry of a source.
-
-    Raises
-    ------
-    VerificationError
-        If the file does not have the checksum in the lock file.
-    """
+    """Return the lock file entry of a source."""
     found = file_sha256(path)
     if source.sha256 and source.sha256 != found:
         raise VerificationError(
@@ -306,13 +294,7 @@ def _pin(source: Download, path: Path) -> Pin:
 
 
 def _contents(request: BuildRequest, recipe: Recipe) -> str:
-    """Return a digest of the content of the directories that are copied into the image.
-
-    Raises
-    ------
-    NotFoundError
-        If one is missing or empty.
-    """
+    """Return a digest of the content of the directories that are copied into the image."""
     digests = [_mark_of_base(request.base)] if request.base else []
     for option, place in (("--wheel-dir", request.wheels), ("--host-libs", request.host_libs)):
         directory = Path(place)

@@ -226,11 +226,6 @@ def _compile(plan: StatePlan, layer: Path, packages: Path, builder: Builder) -> 
     """Compile all modules; those with errors, such as templates, are left as they are.
 
     The image's Python does that without `site`, which would run the code in .pth files of the packages.
-
-    Raises
-    ------
-    NoSpaceError
-        If the disk is full: without some of the compiled modules, equal packages would not give equal files.
     """
     inside = f"{USER_LAYER_IN_CONTAINER}/{packages.relative_to(layer)}"
     argv = [plan.target.python.executable, "-I", "-S", "-m", "compileall", "-q", "-f", "-j", "0"]

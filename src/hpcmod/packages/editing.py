@@ -92,11 +92,6 @@ def _check_own(own_set: PackageSet, tag: str, edit: WritableState, *below: str) 
     """Check that an edited state consists of this user's own directories.
 
     In a shared set, a link in their place could make this user pack private files for others.
-
-    Raises
-    ------
-    BusyError
-        If another user edits it.
     """
     name = edit_directory(tag)
     for path in (name, *(f"{name}/{inner}" for inner in below)):

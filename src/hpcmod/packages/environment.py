@@ -150,15 +150,7 @@ def _check_not_replaced(base: BaseImage, prefix: Prefix, *, is_new: bool) -> Non
 
 
 def _compile(base: BaseImage, layer: Path, prefix: Prefix, builder: Builder) -> None:
-    """Compile all modules, which nobody can do later in a read-only image.
-
-    Raises
-    ------
-    NoSpaceError
-        If the disk is full.
-    CheckFailedError
-        If the Python does not start.
-    """
+    """Compile all modules, which nobody can do later in a read-only image."""
     library = f"lib/python{prefix.python}"
     if not (prefix.directory / library).is_dir():
         return

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from hashlib import sha256
+from pathlib import Path
 
 from hpcmod.core.errors import HpcmodError
 from hpcmod.core.text.quote import sh_word
 from hpcmod.core.values.finding import FAIL, OK, UNKNOWN, Finding
+from hpcmod.images import file_sha256
 from hpcmod.modules.installed import Installed
 from hpcmod.modules.values.place import CHOICE_VARIABLE, DEFAULT_SET, parse_choice, state_file
 from hpcmod.modules.verify import PACKAGES
 from hpcmod.packages.changing import read_target
 from hpcmod.packages.sets import PackageSet, find_sets, open_set
 from hpcmod.packages.values.state import State
-
-_PIECE = 1 << 20  # bytes read at once
 
 
 def verify_packages(installed: Installed, environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -78,8 +77,5 @@ def _set_option(own_set: PackageSet) -> str:
 
 
 def _sha256(own_set: PackageSet, state: State) -> str:
-    digest = sha256()
     with own_set.tree.open_file(state_file(state.number, state.tag)) as file:
-        while piece := file.read(_PIECE):
-            digest.update(piece)
-    return digest.hexdigest()
+        return file_sha256(Path(f"/proc/self/fd/{file.fileno()}"))

@@ -48,27 +48,27 @@ class BuildPlan:
 
     recipe: str
     """Name of the recipe, or of a user's own directory or definition file."""
-    base: str
-    """Reference of the base image, in the syntax of `hpcmod fetch`; empty for a user's own file."""
     architecture: str
     """GOARCH name: amd64, arm64."""
-    steps: tuple[BuildStep, ...]
     options: tuple[tuple[str, str], ...]
     """The chosen options, including defaults: mpi, ofi, with, and each KEY of --set."""
     labels: tuple[tuple[str, str], ...]
     """Labels of the image, including `org.hpcmod.fingerprint`."""
-    environment: tuple[tuple[str, str], ...]
+    base: str = ""
+    """Reference of the base image, in the syntax of `hpcmod fetch`; empty for a user's own file."""
+    steps: tuple[BuildStep, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
     """Set in the image, unchanged."""
-    search_paths: tuple[tuple[str, str], ...]
+    search_paths: tuple[tuple[str, str], ...] = ()
     """Set in the image: for each variable (PATH, LD_LIBRARY_PATH) the directories to prepend, separated by colons."""
-    inputs: tuple[tuple[str, str], ...]
+    inputs: tuple[tuple[str, str], ...] = ()
     """Local path and path in the build context: files, or directories with everything below them."""
-    sources: tuple[Download, ...]
-    lock: str = field(metadata=HIDDEN)
+    sources: tuple[Download, ...] = ()
+    lock: str = field(default="", metadata=HIDDEN)
     """The relevant lines of the lock file; the file `hpcmod/lock` of the build context."""
-    library: str = field(metadata=HIDDEN)
+    library: str = field(default="", metadata=HIDDEN)
     """Functions shared by the components; the file `hpcmod/common.sh` of the build context."""
-    fingerprint: str
+    fingerprint: str = ""
     """sha256 of everything that determines the image's content, in hexadecimal; input paths are not included."""
     own_form: str = ""
     """Kind of a user's own file: `Dockerfile` or `definition`; empty for recipes."""

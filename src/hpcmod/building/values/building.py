@@ -91,7 +91,6 @@ def make_build_plan(
         sources=sources,
         lock=_lock_lines(shipped.pins, sources),
         library=shipped.components["common"],
-        fingerprint="",
     )
     return with_fingerprint(plan, contents=contents)
 
@@ -112,18 +111,9 @@ def make_own_plan(name: str, form: str, text: str, *, context: str, architecture
     """
     plan = BuildPlan(
         recipe=re.sub(r"[^a-z0-9._-]", "-", name.lower()) or "image",
-        base="",
         architecture=architecture,
-        steps=(),
         options=(("arch", architecture),),
         labels=(("org.hpcmod.recipe", form),),
-        environment=(),
-        search_paths=(),
-        inputs=(),
-        sources=(),
-        lock="",
-        library="",
-        fingerprint="",
         own_form=form,
         own_text=text,
         own_context=context,

@@ -80,13 +80,7 @@ def write_environment(
 
 
 def _find_replaced(root: Node, added: Node, prefix: str) -> Iterator[str]:
-    """Yield the files of an image that are replaced below a prefix; directories are merged.
-
-    Raises
-    ------
-    BadInputError
-        If the image has a directory where the packages have a file, or the reverse.
-    """
+    """Yield the files of an image that are replaced below a prefix; directories are merged."""
     try:
         top = find_directory(root, prefix)
     except BadInputError:
