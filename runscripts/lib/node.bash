@@ -3,15 +3,16 @@
 # Choose which GPUs a rank sees, and its LOCAL_RANK, an index into those. all: every GPU of the node, as under torchrun, and
 # LOCAL_RANK is the index of the rank on its node. one: the GPU with that index, and LOCAL_RANK is 0. The index itself is in
 # HPCMOD_LOCAL_RANK, for work that is done once per node. If LOCAL_RANK is already set, nothing is hidden.
-choose_gpus() { # -> _devices: number of GPUs that the variables show to this rank, 0 if unknown
+choose_gpus() { # -> _devices: number of GPUs that the variables show to this rank, 0 if unknown; _gpu: its own, of the node
   local mode=${_asked[gpus-visible]:-$_gpus_per_rank} own='' IFS=,
   local -a devices=() others=()
-  _devices=0
+  _devices=0 _gpu=
   put HPCMOD_LOCAL_RANK "$_place" 'index of this rank on its node'
   is_ours LOCAL_RANK || mode=all
   find_devices
   if [[ $own ]]; then
     put "$own" "${devices[*]}" 'already set'
+    ((LOCAL_WORLD_SIZE > ${#devices[@]})) || _gpu=${devices[_place]}
     [[ $mode == all ]] || hide_other_gpus
     _devices=${#devices[@]}
     mirror_gpus
@@ -20,7 +21,7 @@ choose_gpus() { # -> _devices: number of GPUs that the variables show to this ra
   fi
   [[ ! $own ]] || _gpus_shown="$own=${!own}"
   ((_devices)) && is_ours LOCAL_RANK || return 0
-  ((LOCAL_WORLD_SIZE <= _devices)) || warn_of_shared_gpus
+  [[ $_gpu ]] || ((LOCAL_WORLD_SIZE <= _devices)) || warn_of_shared_gpus
   ((_place < _devices && _devices > 1)) || put LOCAL_RANK "$((_place % _devices))" "one of the $_devices GPU(s) this rank sees"
 }
 
@@ -60,16 +61,17 @@ fix_device_list() { # VARIABLE
 }
 
 hide_other_gpus() {
-  local count=${#devices[@]} number=$_place
+  local i count=${#devices[@]} number=$_place
   if ((count > 1 && LOCAL_WORLD_SIZE <= count)) && find_near_gpu "$count"; then
     number=$REPLY
+    for i in "${!devices[@]}"; do [[ ${devices[i]} != "$REPLY" ]] || number=$i; done
   elif ((LOCAL_WORLD_SIZE > count)); then # share GPUs only if requested
     [[ ${_asked[gpus-visible]-} ]] || return 0
     number=$((_place * count / LOCAL_WORLD_SIZE))
   fi
   ((count > 1 && LOCAL_WORLD_SIZE > 1)) || return 0
   put "$own" "${devices[number]}" "entry $number of ${devices[*]}"
-  devices=("${devices[number]}")
+  _gpu=${devices[number]} devices=("${devices[number]}")
 }
 
 # A rank that Slurm has bound to all cores near one GPU, and to no cores of another, gets that GPU, whatever its index.
@@ -122,14 +124,15 @@ programs without NCCL: --gpus-visible one$mps"
 # Bind a rank to the cores near its GPU if it is not bound yet: it may use all cores of the node type, so no launcher bound
 # it, and the job has the whole node. From inside the task, this does the same as a launcher's masks.
 choose_cpus() { # -> _before
-  local near=${HPCMOD_CPUS:-near} each=1 IFS=' '
+  local near=${HPCMOD_CPUS:-near} each=1 first IFS=' '
   [[ $near == near || $near == all ]] || refuse "HPCMOD_CPUS is '$near', expected near or all"
   find_node_type
   ((_devices == 0 || LOCAL_WORLD_SIZE * _devices > ${#_node_cores[@]})) || each=$_devices
   [[ $near == near ]] && ((LOCAL_WORLD_SIZE > 1 && LOCAL_WORLD_SIZE <= ${#_node_cores[@]})) || return 0
   read_open_cpus && are_open "${_node_cores[*]}" "$REPLY" && hash taskset 2>/dev/null || return 0
-  IFS=,
-  _before+=(taskset -c "${_node_cores[*]:_place * each:each}")
+  first=$((_place * each)) IFS=,
+  ((each > 1)) || ! is_number "$_gpu" || ((10#$_gpu >= ${#_node_cores[@]})) || first=$((10#$_gpu))
+  _before+=(taskset -c "${_node_cores[*]:first:each}")
 }
 
 # The node type of the partition, else the first without partitions; the first if the partition is unknown.

@@ -103,12 +103,12 @@ pass_added() { # VARIABLES
 
 # Slurm sends signals to every process of a step, also to the one that serves the container's root file system: the program
 # would lose its files before it has written its checkpoint. A runtime without its own squashfuse_ll searches PATH for it and
-# finds ours, which ignores signals and ends with the container.
+# finds ours, which ignores signals and ends with the container. Outside a job, this would only cost time.
 _standard_path=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
 keep_mounted() {
   local mine=$_here/libexec real
-  [[ -x $mine/squashfuse_ll ]] && PATH=$_standard_path find_program squashfuse_ll || return 0
+  [[ $_job && -x $mine/squashfuse_ll ]] && PATH=$_standard_path find_program squashfuse_ll || return 0
   real=$REPLY
   ! find_program squashfuse_ll || [[ $REPLY -ef $real ]] || return 0
   export PATH="$mine:$PATH"

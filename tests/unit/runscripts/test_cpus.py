@@ -50,6 +50,20 @@ def test_an_unbound_rank_gets_the_cores_near_its_gpu(bare: Rank, number: int, mo
     assert bound_to(bare, task(number, (2, 2), **more)) == str(NEAR[number][0])
 
 
+@pytest.mark.parametrize("mode", ["one", "all"])
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_gpus_of_the_node_in_another_order_bring_their_cores(bare: Rank, number: int, mode: str) -> None:
+    more = {"ROCR_VISIBLE_DEVICES": "1,0", "HPCMOD_GPUS_VISIBLE": mode}
+    assert bound_to(bare, task(number, (2, 2), **more)) == str(NEAR[1 - number][0])
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_gpus_that_the_scheduler_numbers_for_each_task_do_not_move_it(bare: Rank, number: int) -> None:
+    assert bound_to(bare, task(number, (2, 2), ROCR_VISIBLE_DEVICES="0", SLURM_GPUS_ON_NODE="2")) == str(
+        NEAR[number][0]
+    )
+
+
 @pytest.mark.parametrize(
     "env",
     [
@@ -91,7 +105,7 @@ CHOOSE = """
 {script}
 read_open_cpus() {{ REPLY=$HAS; }}
 refuse() {{ exit 3; }}
-_before=() _devices=$DEVICES
+_before=() _devices=$DEVICES _gpu=
 choose_cpus
 echo "${{_before[*]-}}"
 """

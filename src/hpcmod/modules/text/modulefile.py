@@ -219,9 +219,14 @@ def _usage(plan: InstallPlan) -> str:
         "singularity exec $SIF conda-python-simple ARGS": "one process with the image's Python",
         "srun ... singularity exec $SIF conda-python-distributed ARGS": "one rank of a distributed job",
     }
+    own_packages = {
+        f"hpcmod add {plan.spec.name} PACKAGES": "your own packages, from then on",
+        "HPCMOD_PACKAGES=none": "without them; SET or SET@STATE: with others",
+    }
     usage = {
         **(python if has_bash and _has_python(plan) else {}),
         **({"start-shell [COMMAND ARGS]": "a shell in the container, or one command"} if has_bash else {}),
+        **(own_packages if plan.own_packages else {}),
         f"$SIF, $SIF{variable}": "the image",
         f"$RUNSCRIPTS, $RUNSCRIPTS{variable}": "the run scripts; inside the container: /runscripts",
     }
