@@ -192,13 +192,6 @@ def test_the_network_of_the_profile_gives_way_to_the_user_s() -> None:
     assert "#SBATCH --network=def_acs\n" in asked and "vni" not in asked
 
 
-def test_mpi_of_the_profile_gives_way_to_the_user_s() -> None:
-    cray = ("job", "P", "--site", "cray-ex-gh200")
-    assert " --mpi=pmix " in hpcmod(*cray, "--", "t.py").stdout
-    asked = hpcmod(*cray, "--mpi", "pmi2", "--", "t.py").stdout
-    assert " --mpi=pmi2 " in asked and "pmix" not in asked
-
-
 @pytest.mark.parametrize(("mpi", "flag"), [("Open MPI 5", "pmix"), ("MPICH", "pmi2"), ("", "pmix")])
 def test_mpi_follows_what_the_image_needs(monkeypatch: pytest.MonkeyPatch, mpi: str, flag: str) -> None:
     monkeypatch.setattr(job, "_find_mpi", lambda *_: mpi)
@@ -435,11 +428,6 @@ def test_a_launch_inside_a_step_shares_its_resources(tmp_path: Path) -> None:
         assert done.exit_code == 0, done.output
         found = ("srun --overlap --ntasks=1 " in done.stdout, "inside an srun step" in done.stderr)
         assert found == (shared, shared)
-
-
-def test_options_of_the_run_script_reach_it() -> None:
-    done = hpcmod("job", "P", *LUMI, "--env", "HPCMOD_DEBUG=nccl", "--", "t.py")
-    assert "export HPCMOD_DEBUG=nccl APPTAINERENV_HPCMOD_DEBUG=nccl SINGULARITYENV_HPCMOD_DEBUG=nccl\n" in done.stdout
 
 
 def test_a_job_that_is_requeued_says_so_to_slurm() -> None:

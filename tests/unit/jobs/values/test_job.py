@@ -7,7 +7,6 @@ import pytest
 from hpcmod.core.errors import BadInputError
 from hpcmod.jobs.values.job import JobPlan, make_job
 from hpcmod.jobs.values.request import JobContainer, Staging
-from hpcmod.machine.machine import load_site
 from hpcmod.machine.values.profile import parse_profile
 from hpcmod.machine.values.site import Gpus, JobRules, Launcher, Nodes, NodeType, Site, StagePlace
 from tests.unit.jobs.requests import make_request
@@ -250,14 +249,6 @@ def test_data_alone_goes_to_the_sites_first_place() -> None:
     assert (made.stage_image, made.stage_data) == ("", (("/tmp", "/data/x.tar"),))
 
 
-def test_reports_all_missing_required_options() -> None:
-    site = SITE._replace(job=JobRules(required=("account", "qos", "partition")))
-    with pytest.raises(BadInputError) as caught:
-        plan(site=site)
-    assert "--account and --qos" in caught.value.message  # the node type determines the partition
-    assert "SBATCH_ACCOUNT=... SBATCH_QOS=..." in caught.value.cure
-
-
 @pytest.mark.parametrize("value", ["a b", "a\nb", "$(id)", "a;b", "`id`", "'", '"', "a\\b"])
 def test_an_option_that_a_script_could_not_hold_is_refused(value: str) -> None:
     with pytest.raises(BadInputError):
@@ -296,12 +287,6 @@ flag = "--tmp=100G"
     wanted = {"--partition=tri", "--qos=normal", "--gres=gpu:3", "--signal=TERM@60", "--tmp=100G", "--cpus-per-task=4"}
     assert wanted <= set(directives(made))
     assert made.step.command[-2:] == ("--mpi=pmix", "--cpu-bind=mask_cpu:0xf00,0xf,0xf0")
-
-
-def test_lumis_masks_are_those_of_its_documents() -> None:
-    made = plan(options=(("account", "a"),), site=load_site("lumi", {}))
-    eight = "0xfe000000000000,0xfe00000000000000,0xfe0000,0xfe000000,0xfe,0xfe00,0xfe00000000,0xfe0000000000"
-    assert made.step.command[-1] == f"--cpu-bind=mask_cpu:{eight}"
 
 
 @pytest.mark.parametrize(

@@ -76,14 +76,6 @@ def test_sourcing_sets_every_value_as_it_is(name: str, shell: str, tmp_path: Pat
     assert "_hpcmod_exports" not in seen
 
 
-def test_the_users_values_win(tmp_path: Path) -> None:
-    root = write_scripts(PLANS["lumi"], tmp_path / "root")
-    mine = {"NCCL_SOCKET_IFNAME": "eth7", "NCCL_NET_GDR_LEVEL": "", "APPTAINERENV_VIRTUAL_ENV": "/mine"}
-    seen = read_environment("bash", f". {root}/environment.sh", **mine)
-    assert {name: seen[name] for name in mine} == mine
-    assert "SINGULARITYENV_VIRTUAL_ENV" not in seen
-
-
 def test_sourcing_twice_is_sourcing_once(tmp_path: Path) -> None:
     root = write_scripts(PLANS["lumi"], tmp_path / "root")
     once = read_environment("bash", f". {root}/environment.sh", SINGULARITY_BINDPATH="/etc:/etc2")

@@ -107,17 +107,11 @@ def test_run_scripts_are_the_same_in_each_installation_except_for_the_settings()
 
 
 @pytest.mark.parametrize("name", RUNSCRIPTS)
-def test_a_script_is_short_and_says_what_it_does(name: str) -> None:
-    first, second, *rest = TEMPLATES[name].splitlines()
+def test_a_script_says_what_it_does(name: str) -> None:
+    first, second, *_ = TEMPLATES[name].splitlines()
     assert first == "#!/bin/bash -p"
     assert second.startswith("# ")
-    assert len(rest) <= (58 if name == "get-master" else 98)
-
-
-def test_the_wrapper_is_short_and_known_by_its_start() -> None:
-    text = TEMPLATES[f"{LIBEXEC}wrapper"]
-    assert "# hpcmod wrapper" in text[:60]
-    assert len(text.splitlines()) <= 60
+    assert "# hpcmod wrapper" in TEMPLATES[f"{LIBEXEC}wrapper"][:60], "lib/common.bash looks for it there"
 
 
 @pytest.mark.parametrize("settings", ALL_SETTINGS)

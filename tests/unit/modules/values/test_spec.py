@@ -32,13 +32,9 @@ def test_names_all_bad_commands_at_once() -> None:
         parse_commands(["a/b", "ok", "c d"])
 
 
-@pytest.mark.parametrize("word", ["auto", "copy", "link", "central"])
-def test_knows_the_install_modes(word: str) -> None:
-    assert parse_install_mode(word) == word
-
-
 @pytest.mark.parametrize("word", ["", "Copy", "symlink"])
 def test_refuses_other_install_modes_and_lists_the_right_ones(word: str) -> None:
+    assert parse_install_mode("copy") == "copy"
     with pytest.raises(BadInputError, match="auto, copy, link, central"):
         parse_install_mode(word)
 
@@ -52,11 +48,8 @@ def test_a_table_of_commands_says_what_each_runs() -> None:
 def test_no_wrapper_hides_a_command_of_the_host_or_has_an_odd_name(name: str) -> None:
     with pytest.raises(BadInputError, match="wrapped_commands"):
         parse_commands({"good": ["x"], name: ["x"]})
-
-
-def test_a_list_of_names_is_checked_against_the_same() -> None:
-    with pytest.raises(BadInputError, match="'module' would hide"):
-        parse_commands(["python", "module"])
+    with pytest.raises(BadInputError, match="wrapped_commands"):
+        parse_commands(["good", name])
 
 
 @pytest.mark.parametrize(

@@ -68,10 +68,3 @@ def test_without_a_swap_no_variable_is_set_for_it() -> None:
     plan = make_plan(FACTS, site_with(mode="off"), SPEC)
     assert (HOST,) not in plan.binds
     assert not any(names == NAMES for names, _ in plan.defaults)
-
-
-def test_the_library_path_never_has_an_empty_entry() -> None:
-    ((_, value),) = [pair for pair in make_plan(FACTS, site_with(), SPEC).defaults if pair[0] == NAMES]
-    assert "::" not in value
-    assert not value.startswith(":")
-    assert not value.endswith(":")
