@@ -1,16 +1,9 @@
-"""Install the easyconfigs of the repository from a stand-in image, and load their modules.
-
-`python -m tests.catalogue_easyconfigs` does this for all of them, with Lmod and with Environment Modules, in about five
-minutes; CI installs a few dissimilar ones (tests/integration/test_catalogue_easyconfigs.py).
-"""
+"""Install easyconfigs of the repository from a stand-in image, and load their modules."""
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import shutil
-import sys
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +18,7 @@ from hpcmod.modules.values.spec import parse_commands
 from hpcmod.modules.values.static_values import read_static_values
 from tests.corpus import make_sif, pack
 from tests.integration.conftest import unpack
-from tests.stack import CHECKOUT, EasyBuild, ModuleTool, Stack, find_stack, read_stack
+from tests.stack import CHECKOUT, EasyBuild, ModuleTool
 
 SYNTAXES = {"lmod": "Lua", "envmodules": "Tcl"}
 _FAKE = "#!/bin/sh\nexit 0\n"
@@ -109,9 +102,9 @@ def place_images(easyconfigs: Iterable[Listed], stand_in: Path, central: Path) -
             )
 
 
-def failures(eb: EasyBuild, easyconfigs: Sequence[Listed], *options: str) -> list[str]:
+def failures(eb: EasyBuild, easyconfigs: Sequence[Listed]) -> list[str]:
     """Install them in one run, and load each module; return the failures, one line per module."""
-    done = eb(*options, *(one.path for one in easyconfigs))
+    done = eb(*(one.path for one in easyconfigs))
     if done.returncode:
         return [done.stdout[-4000:]]
     tool = ModuleTool(eb.stack, eb.top, eb.modules_tool)
@@ -123,34 +116,3 @@ def _check(one: Listed) -> str:
     """Return bash that loads a module, and prints an error unless its commands are the first on PATH."""
     ours = " && ".join(f'[ "$(command -v {name})" = "$CONTAINERROOT/bin/{name}" ]' for name in one.commands)
     return f"(module load {one.module} && [ -f $SIF ] && {ours}) || echo 'failed: {one.module}'"
-
-
-def _parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.catalogue_easyconfigs", description=__doc__)
-    parser.add_argument("names", nargs="*", help="prefixes of file names (default: all easyconfigs)")
-    parser.add_argument("--tool", choices=SYNTAXES, help="module tool (default: both, one after the other)")
-    return parser.parse_args()
-
-
-def main() -> int:
-    """Install the easyconfigs with each module tool; return 1 if any fails."""
-    given = _parse()
-    stack: Stack | None = read_stack(find_stack())
-    if stack is None:
-        sys.exit("no test stack: run ./dev/stack, which installs EasyBuild, the module tools and the images")
-    easyconfigs = list_easyconfigs(given.names)
-    wrong = []
-    for tool in [given.tool] if given.tool else SYNTAXES:
-        with tempfile.TemporaryDirectory() as directory:
-            top = Path(directory)
-            eb = EasyBuild(stack, top, top / "central", tool, SYNTAXES[tool])
-            eb.central.mkdir()
-            place_images(easyconfigs, make_stand_in(stack.tiny_sif, top, easyconfigs), eb.central)
-            found = failures(eb, easyconfigs)
-            print(f"{tool}: {len(easyconfigs)} easyconfigs, {len(found)} failures", *found, sep="\n", flush=True)
-            wrong += found
-    return 1 if wrong else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

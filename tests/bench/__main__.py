@@ -12,9 +12,7 @@ from pathlib import Path
 from tests.bench.measure import table
 from tests.stack import find_stack, read_stack
 
-BENCHMARKS = (
-    *("install", "module", "runscript", "get_master", "convert", "commands", "published", "catalogue", "spider"),
-)
+BENCHMARKS = (*("install", "module", "runscript", "convert", "commands", "published", "catalogue", "spider"),)
 ON_DEMAND = "convert"
 """An hour, and 30 GB of test images."""
 

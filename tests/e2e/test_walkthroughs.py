@@ -2,8 +2,8 @@
 
 All jobs are submitted at once, each from its own directory. Their scripts are the golden files, except that the staging
 directory and the data set are those of the virtual machine. Not run: 64 nodes (stage-1, stage-2), DeepSpeed's launcher
-(lumi-8), which none of the images has (see test_launchers.py), torchrun (see test_distributed.py), and the smoke test
-(lumi-1), which needs GPUs.
+(lumi-8), which none of the images has, torchrun (see test_distributed.py), and the smoke test (lumi-1), which needs
+GPUs.
 """
 
 from __future__ import annotations

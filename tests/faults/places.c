@@ -10,7 +10,6 @@
  *   FAULT_AT      "PLACE NUMBER": the call to fail, the NUMBER-th (from 1) at this place in a process
  *   FAULT_KIND    an errno, or 0 to kill
  *   FAULT_ONCE    file created when the fault is injected, so that it happens only once
- *   FAULT_WATCH   abstract socket to which each call is reported, and from which one byte is awaited; see watch.py
  *
  * Before each counted call, faccessat is called with the name MARK/PLACE/NUMBER, which strace shows.
  */
@@ -23,22 +22,19 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #define MARK "/hpcmod-fault"
 #define LONGEST 8192
 #define MOST 4096
 
-static char below[PATH_MAX], ours[PATH_MAX], log_file[PATH_MAX], once[PATH_MAX], watch[PATH_MAX];
+static char below[PATH_MAX], ours[PATH_MAX], log_file[PATH_MAX], once[PATH_MAX];
 static uint64_t fault_place;
 static long fault_number;
 static int fault_kind = -1;
@@ -58,7 +54,6 @@ void fault_arm(void) {
     take(ours, "FAULT_OURS");
     take(log_file, "FAULT_LOG");
     take(once, "FAULT_ONCE");
-    take(watch, "FAULT_WATCH");
     fault_kind = at && kind && sscanf(at, "%lx %ld", &fault_place, &fault_number) == 2 ? atoi(kind) : -1;
     memset(reached, 0, sizeof reached);
     alone = 0;
@@ -199,20 +194,6 @@ static int is_below(int fd, const char *path) {
     return *path == '/' ? counts(path) : descriptor_is_below(fd);
 }
 
-/* Report a call, and wait until the files have been looked at. */
-static void report(uint64_t place, long count) {
-    struct sockaddr_un at = {.sun_family = AF_UNIX};
-    char line[64], answer;
-    size_t name = strnlen(watch, sizeof at.sun_path - 1);
-    int length = snprintf(line, sizeof line, "%016lx %ld", place, count);
-    int calling = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    memcpy(at.sun_path + 1, watch, name);
-    if (!connect(calling, (struct sockaddr *)&at, offsetof(struct sockaddr_un, sun_path) + 1 + name) &&
-        send(calling, line, length, MSG_NOSIGNAL) == length)
-        recv(calling, &answer, 1, 0);
-    close(calling);
-}
-
 /* Count a call at its place; return 0, or an errno if this is the call to fail. */
 static int visit(const char *call) {
     if (alone && getpid() != alone)
@@ -247,8 +228,6 @@ static int visit(const char *call) {
             syscall(SYS_close, file);
         }
     }
-    if (watch[0])
-        report(place, count);
     int fails = 0;
     if (fault_kind >= 0 && place == fault_place && count == fault_number) {
         int file = syscall(SYS_openat, AT_FDCWD, once, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);

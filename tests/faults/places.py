@@ -66,10 +66,6 @@ class Shim:
         kind = 0 if fault == KILL else getattr(errno, fault)
         return {**self.environment(), "FAULT_AT": f"{place} {number}", "FAULT_KIND": str(kind)}
 
-    def watched(self, name: str) -> dict[str, str]:
-        """Return the environment variables that also make the program pause before each call; see `watching`."""
-        return {**self.environment(), "FAULT_WATCH": name}
-
     def lines(self) -> dict[str, str]:
         """Return the recorded places as text, by ID."""
         text = self.log.read_text(errors="replace") if self.log.exists() else ""

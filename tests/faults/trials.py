@@ -19,7 +19,6 @@ from tests.faults.places import Shim, make_shim
 from tests.faults.scenes import SCENES, Ground, Scene
 from tests.faults.snapshot import Snapshot, empty
 from tests.faults.warm import Warm, warmed
-from tests.faults.watch import Call, find_alike, watching
 from tests.stack import Stack
 
 CODES = {0, *(kind.exit_code for kind in (HpcmodError, *HpcmodError.__subclasses__()))}
@@ -37,8 +36,6 @@ class Report:
     """Number of places in the code that make them."""
     missed: int = 0
     """Number of trials in which the system call was not made."""
-    alike: int = 0
-    """Number of kills that were not tried, because nothing had changed since a call at which one was."""
     trials: Counter[str] = field(default_factory=Counter)
     """Number of trials of each fault."""
     bad: list[str] = field(default_factory=list)
@@ -47,12 +44,12 @@ class Report:
     def row(self) -> str:
         """Return a line of the table."""
         others = sum(count for fault, count in self.trials.items() if fault in PLACE_ERRORS)
-        trials = (self.trials[KILL], self.alike, self.trials["ENOSPC"], others)
+        trials = (self.trials[KILL], self.trials["ENOSPC"], others)
         counts = (self.points, self.places, *trials, self.missed, len(self.bad))
         return f"{self.verb:27} {' '.join(f'{count:6}' for count in counts)}"
 
 
-HEAD = f"{'verb':27} points places   KILL  alike ENOSPC others missed    bad"
+HEAD = f"{'verb':27} points places   KILL ENOSPC others missed    bad"
 
 
 @dataclass(frozen=True)
@@ -146,13 +143,7 @@ def _try_verb(
     library = shim.library if shim else None
     with warmed(ground.stack.python, ground.environment(), library, easybuild=scene.easybuild) as warm:
         trials = _Trials(scene, ground, shim, warm, whole)
-        chosen = list(choose(points, choice))
-        alike = trials.find_alike(before) if choice.both else {}
-        killed = {(point.place, point.number) for point, fault in chosen if fault == KILL}
-        for point, fault in chosen:
-            if fault == KILL and alike.get((point.place, point.number)) in killed:
-                report.alike += 1
-                continue
+        for point, fault in choose(points, choice):
             key = (verb, point.place or point.call, str(point.number), fault)
             if key not in done.wrong:
                 _restore(ground, before)
@@ -208,17 +199,6 @@ class _Trials:
     """What was wrong after running the command again, by the state that the fault left: many leave the same one."""
     checked: dict[str, list[str]] = field(default_factory=dict)
     """Results of the checks, by the final state."""
-
-    def find_alike(self, before: Snapshot) -> dict[Call, Call]:
-        """Run the command without a fault, and return the calls before which nothing had changed; see `find_alike`."""
-        ground, shim = self.ground, self.shim
-        if shim is None:
-            return {}
-        _restore(ground, before)
-        with watching(lambda: describe_state(ground.top, ground.temporary)) as (name, visits):
-            env = {**ground.environment(), **shim.watched(name)}
-            self.warm.run(ground.argv(self.scene.words), env=env, cwd=ground.top)
-        return find_alike(visits)
 
     def make(self, point: Point, fault: str) -> list[str] | None:
         """Return what is wrong after a fault; None if the call was not made."""

@@ -17,7 +17,7 @@ SAMPLE = {
     "lmod": ("SAMtools-1.22", "Ollama"),  # pinned, with several commands; by tag only
     "envmodules": ("AlphaFold-3.0.1",),  # a local file, a command with arguments
 }
-"""One easyconfig of each kind; `python -m tests.catalogue_easyconfigs` installs all of them with both module tools."""
+"""One easyconfig of each kind."""
 
 
 @pytest.mark.parametrize("tool", SAMPLE)

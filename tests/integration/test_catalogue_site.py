@@ -161,27 +161,26 @@ def test_the_list_shows_all_containers_that_are_not_retired_newest_version_first
     assert complaints(listing) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        pytest.param("pytorch", [NEW, OLD], id="a name, in any case"),
-        pytest.param("PyTorch 2.7", [NEW], id="a name and a version"),
-        pytest.param("flash-attn", [NEW, "vLLM/0.8.5-cuda-12.8"], id="a package inside"),
-        pytest.param("torch 2.6.0+rocm", [OLD], id="a package and its version"),
-        pytest.param("flash-attn rocm", [NEW], id="a package, and what it is built on"),
-        pytest.param("stable", [NEW], id="an alias"),
-        pytest.param("nothing-of-that-kind", [], id="nothing"),
-    ],
-)
-def test_search_finds_names_versions_and_packages(listing: Browser, text: str, found: list[str]) -> None:
-    assert search(listing, text) == found
-    assert listing.find_element(By.ID, "none").is_displayed() == (not found)
+SEARCHES = {
+    "pytorch": [NEW, OLD],  # a name, in any case
+    "PyTorch 2.7": [NEW],  # a name and a version
+    "flash-attn": [NEW, "vLLM/0.8.5-cuda-12.8"],  # a package inside
+    "torch 2.6.0+rocm": [OLD],  # a package and its version
+    "flash-attn rocm": [NEW],  # a package, and what it is built on
+    "stable": [NEW],  # an alias
+    "nothing-of-that-kind": [],
+}
 
 
-def test_search_says_which_package_was_found(listing: Browser) -> None:
+def test_search_finds_names_versions_and_packages_until_escape_clears_it(listing: Browser) -> None:
+    assert {text: search(listing, text) for text in SEARCHES} == SEARCHES
+    assert listing.find_element(By.ID, "none").is_displayed()
     search(listing, "flash")
     hits = [hit.text for hit in listing.find_elements(By.CLASS_NAME, "hits") if hit.is_displayed()]
     assert hits == ["has flash-attn 2.7.4"] * 2
+    listing.switch_to.active_element.send_keys(Keys.ESCAPE)
+    assert len(shown(listing)) == 4
+    assert not listing.find_element(By.ID, "none").is_displayed()
 
 
 def test_machine_and_state_filter_the_list(listing: Browser) -> None:
@@ -212,12 +211,6 @@ def test_the_keyboard_alone_is_enough(listing: Browser) -> None:
             break
     listing.switch_to.active_element.send_keys(Keys.ENTER)
     WebDriverWait(listing, 30).until(lambda page: NEW in page.title)
-
-
-def test_escape_clears_the_search(listing: Browser) -> None:
-    search(listing, "flash")
-    listing.switch_to.active_element.send_keys(Keys.ESCAPE)
-    assert len(shown(listing)) == 4
 
 
 def open_page(browser: Browser, module: str) -> Browser:
@@ -251,7 +244,7 @@ def test_an_example_is_copied_where_a_browser_has_no_clipboard_for_files(listing
     assert page.find_element(By.ID, "narrow").get_property("value").startswith(f"module load {NEW}")
 
 
-def test_a_page_lists_the_contents_and_the_changes(listing: Browser) -> None:
+def test_a_page_lists_the_contents_which_can_be_narrowed_and_the_changes(listing: Browser) -> None:
     page = open_page(listing, NEW)
     text = page.find_element(By.TAG_NAME, "main").text
     for part in ("torch", "2.7.1+rocm6.2.4", f"Changes since {OLD.partition('/')[2]}", "apex", "21.3 GB", "passed"):
@@ -259,10 +252,6 @@ def test_a_page_lists_the_contents_and_the_changes(listing: Browser) -> None:
     rows = [row.text for row in page.find_elements(By.CSS_SELECTOR, "tbody tr")]
     assert "apex 0.1 \u2013" in rows
     assert "torch 2.6.0+rocm6.2.4 2.7.1+rocm6.2.4" in rows
-
-
-def test_the_packages_of_a_page_can_be_narrowed(listing: Browser) -> None:
-    page = open_page(listing, NEW)
     page.find_element(By.ID, "narrow").send_keys("flash")
     left = [one.text for one in page.find_elements(By.CSS_SELECTOR, "#package-list > li") if one.is_displayed()]
     assert [" ".join(one.split()) for one in left] == ["flash-attn 2.7.4"]

@@ -10,7 +10,6 @@ from tests.faults.inject import find_points, run_plainly, run_with_fault
 from tests.faults.kinds import KILL
 from tests.faults.places import make_shim
 from tests.faults.trials import Choice, Done, try_verbs
-from tests.faults.watch import find_alike, watching
 from tests.stack import Stack
 
 pytestmark = pytest.mark.stack
@@ -77,33 +76,3 @@ def test_one_call_at_a_place_fails(stack: Stack, tmp_path: Path, top: Path) -> N
     ran = run_plainly(argv, env={**env, **shim.failing(at.place, at.number, "ESTALE")}, cwd=tmp_path)
     assert (ran.status, ran.output.splitlines()[:1]) == (0, ["two Stale file handle"])
     assert shim.once.exists()
-
-
-SYNCING = """
-import os, sys
-file = os.open(sys.argv[1] + "/one", os.O_WRONLY | os.O_CREAT, 0o600)
-os.write(file, b"one")
-os.fsync(file)
-os.fchmod(file, 0o600)
-os.fchmod(file, 0o644)
-"""
-
-
-def test_a_program_waits_before_each_call_until_its_files_were_looked_at(
-    stack: Stack, tmp_path: Path, top: Path
-) -> None:
-    shim = make_shim(top, tmp_path, children=True)
-    assert shim is not None
-
-    def describe() -> str:
-        return " ".join(f"{path.name} {path.stat().st_mode:o} {path.read_text()}" for path in top.iterdir())
-
-    (tmp_path / "sync.py").write_text(SYNCING)
-    with watching(describe) as (name, visits):
-        env = {"PATH": "/usr/bin:/bin", **shim.watched(name)}
-        ran = run_plainly([str(stack.python), str(tmp_path / "sync.py"), str(top)], env=env, cwd=tmp_path)
-    assert (ran.status, ran.output) == (0, "")
-    written = "one 100600 one"
-    assert [visit.state for visit in visits] == ["", "one 100600 ", written, written, written]
-    _, _, sync, same, other = (visit.call for visit in visits)
-    assert find_alike(visits) == {same: sync, other: sync}

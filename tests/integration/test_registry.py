@@ -12,42 +12,30 @@ from typing import Any
 import pytest
 import requests
 
-from hpcmod.core.errors import BadInputError, HpcmodError, LackingError, NotFoundError, RemoteError, VerificationError
+from hpcmod.core.errors import HpcmodError, NotFoundError, RemoteError, VerificationError
 from hpcmod.core.values.reference import ImageReference
 from hpcmod.images.cache import Cache
-from hpcmod.images.registry import fetch_artifact, open_registry_image, resolve
+from hpcmod.images.registry import fetch_artifact, open_registry_image
 from hpcmod.images.web import client
 from hpcmod.images.web.repository import Access
 from tests.fault_proxy import Fault, Proxy, run_proxy
-from tests.registry import INDEX, MANIFEST, Registry
+from tests.registry import MANIFEST, Registry
 
-MORE_CUTS = 0
 NOISE = random.Random(7)  # noqa: S311 - noise for a test, the same each time
 LAYERS = [NOISE.randbytes(900_000), NOISE.randbytes(300_000), b"small", NOISE.randbytes(300_000)]
 SIF = NOISE.randbytes(500_000)
 FIRST = f"sha256:{hashlib.sha256(LAYERS[0]).hexdigest()}"
-CUTS = sorted({0, 1, 65_536, 131_072, 500_000, 899_999, *(NOISE.randrange(900_000) for _ in range(MORE_CUTS))})
+CUTS = [0, 1, 131_072, 500_000, 899_999]
 
 
 @pytest.fixture(scope="module")
 def pushed(registry: Registry) -> dict[str, Any]:
-    """Images in the registry: a single one, an index of two, and a SIF as an artifact."""
+    """An image in the registry, and a SIF as an artifact."""
     one = registry.push_image("group/image", LAYERS, Env=["A=1"])
-    arm = registry.push_image("group/image", LAYERS[:1], tag="arm", architecture="arm64")
-    entries = [
-        {**one, "platform": {"architecture": "amd64", "os": "linux"}},
-        {**arm, "platform": {"architecture": "arm64", "os": "linux"}},
-    ]
-    index = {"schemaVersion": 2, "mediaType": INDEX, "manifests": entries}
     config = registry.push_blob("group/sif", b"{}", "application/vnd.sylabs.sif.config.v1+json")
     file = registry.push_blob("group/sif", SIF, "application/vnd.sylabs.sif.layer.v1.sif")
     artifact = {"schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": [file]}
-    return {
-        "one": one["digest"],
-        "arm": arm["digest"],
-        "index": registry.push_manifest("group/image", "many", index)["digest"],
-        "sif": registry.push_manifest("group/sif", "1", artifact)["digest"],
-    }
+    return {"one": one["digest"], "sif": registry.push_manifest("group/sif", "1", artifact)["digest"]}
 
 
 @pytest.fixture
@@ -112,20 +100,6 @@ def test_cached_blobs_are_not_fetched_again(proxy: Proxy, cache: Cache, pushed: 
     assert len(proxy.asked) == asked, "an image by digest that is in the cache needs no registry"
 
 
-def test_the_image_of_an_index_is_chosen_by_architecture(
-    proxy: Proxy, either: Cache | None, pushed: dict[str, Any]
-) -> None:
-    assert fetch(proxy, either, "group/image:many") == LAYERS
-    assert fetch(proxy, either, f"group/image@{pushed['index']}", architecture="arm64") == LAYERS[:1]
-    with pytest.raises(LackingError, match="riscv64"):
-        fetch(proxy, either, "group/image:many", architecture="riscv64")
-
-
-def test_a_tag_is_resolved_to_its_digest(proxy: Proxy, pushed: dict[str, Any]) -> None:
-    assert resolve(reference(proxy)) == pushed["one"]
-    assert resolve(reference(proxy, "group/image:many")) == pushed["index"]
-
-
 def test_a_layer_can_be_opened_again_and_left_early(proxy: Proxy, either: Cache | None) -> None:
     with open_registry_image(reference(proxy), architecture="amd64", cache=either) as image:
         for layer in image.layers:
@@ -174,47 +148,28 @@ def test_a_server_that_knows_no_ranges_sends_all_again(proxy: Proxy, either: Cac
     assert fetch(proxy, either) == LAYERS
 
 
-@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
 @pytest.mark.parametrize("where", ["/blobs/", "/manifests/", "/v2/$"])
-def test_a_failure_that_may_pass_is_tried_again(proxy: Proxy, cache: Cache, status: int, where: str) -> None:
-    proxy.faults = [Fault(where, times=2, status=status)]
+def test_a_failure_that_may_pass_is_tried_again(proxy: Proxy, cache: Cache, where: str) -> None:
+    proxy.faults = [Fault(where, times=2, status=503)]
     assert fetch(proxy, cache) == LAYERS
 
 
-@pytest.mark.parametrize("where", ["/blobs/", "/manifests/"])
-def test_a_failure_that_does_not_pass_is_one_error(proxy: Proxy, either: Cache | None, where: str) -> None:
-    proxy.faults = [Fault(where, times=1000, status=503)]
+def test_a_failure_that_does_not_pass_is_one_error(proxy: Proxy, either: Cache | None) -> None:
+    proxy.faults = [Fault("/blobs/", times=1000, status=503)]
     with pytest.raises(RemoteError, match=r"503.*gave up after 5 attempts") as caught:
         fetch(proxy, either)
     assert caught.value.cure
 
 
-def test_waits_as_long_as_the_server_asks_and_says_so(proxy: Proxy, cache: Cache) -> None:
-    proxy.faults = [Fault(FIRST, status=429, headers={"Retry-After": "3"})]
-    told: list[str] = []
-    began = time.monotonic()
-    assert fetch(proxy, cache, access=Access(announce=told.append)) == LAYERS
-    assert time.monotonic() - began >= 3
-    assert [line for line in told if "as the server asks to wait 3 s" in line]
-
-
 @pytest.mark.parametrize(
-    ("where", "status", "error", "says"),
-    [
-        (FIRST, 403, RemoteError, "403"),
-        (FIRST, 404, NotFoundError, "404"),
-        ("/manifests/", 403, RemoteError, "403"),
-        ("/manifests/", 404, NotFoundError, "has no such image"),
-        ("/v2/$", 404, RemoteError, "not a registry"),
-        (FIRST, 401, RemoteError, "requires a login"),
-        (FIRST, 418, RemoteError, "418"),
-    ],
+    ("status", "error", "says"),
+    [(403, RemoteError, "403"), (404, NotFoundError, "404"), (401, RemoteError, "requires a login")],
 )
 def test_a_refusal_is_one_error_at_once(
-    proxy: Proxy, either: Cache | None, where: str, status: int, error: type[HpcmodError], says: str
+    proxy: Proxy, either: Cache | None, status: int, error: type[HpcmodError], says: str
 ) -> None:
     challenge = {"WWW-Authenticate": 'Basic realm="x"'} if status == 401 else {}
-    proxy.faults = [Fault(where, times=1000, status=status, headers=challenge)]
+    proxy.faults = [Fault(FIRST, times=1000, status=status, headers=challenge)]
     with pytest.raises(error, match=says) as caught:
         fetch(proxy, either)
     assert caught.value.cure
@@ -397,18 +352,6 @@ def test_several_blobs_come_at_once_and_no_more_than_four(registry: Registry, pr
     assert len(proxy.faults) == 0
 
 
-def test_a_blob_that_occurs_twice_in_an_image_is_fetched_once(registry: Registry, proxy: Proxy, cache: Cache) -> None:
-    registry.push_image("group/twice", [LAYERS[1], LAYERS[2], LAYERS[1]])
-    assert fetch(proxy, cache, "group/twice:1") == [LAYERS[1], LAYERS[2], LAYERS[1]]
-    assert len(proxy.blobs()) == 3
-
-
-def test_progress_tells_each_blob(proxy: Proxy, either: Cache | None) -> None:
-    parts: list[str] = []
-    fetch(proxy, either, detail=parts.append)
-    assert parts[-1] == "4 of 4 complete"
-
-
 def test_a_sif_pushed_as_an_artifact_is_fetched_and_verified(
     proxy: Proxy, either: Cache | None, tmp_path: Path, pushed: dict[str, Any]
 ) -> None:
@@ -432,21 +375,6 @@ def test_an_artifact_that_breaks_off_is_resumed_by_the_next_run(proxy: Proxy, tm
     assert out.read_bytes() == SIF
     assert [path.name for path in tmp_path.iterdir()] == ["out.sif"]
     assert 0 < [asked.start for asked in proxy.blobs() if digits in asked.path][-1] <= 300_000
-
-
-def test_an_artifact_is_not_an_image_nor_the_reverse(proxy: Proxy, cache: Cache, tmp_path: Path) -> None:
-    with pytest.raises(BadInputError, match="Write oras://"):
-        fetch(proxy, cache, "group/sif:1")
-    with pytest.raises(BadInputError, match="artifact with 4 files"):
-        fetch_artifact(reference(proxy, kind="oras"), tmp_path / "x.sif", architecture="amd64")
-
-
-def test_a_path_is_in_no_registry(cache: Cache) -> None:
-    with (
-        pytest.raises(BadInputError, match="not in a registry"),
-        open_registry_image(ImageReference.parse("./x.sif"), architecture="amd64", cache=cache),
-    ):
-        pass
 
 
 def test_plain_http_is_for_this_machine_only_or_where_it_is_reported(

@@ -16,7 +16,6 @@ from tests.faults.inject import Point
 from tests.faults.scenes import NOT_TRIED, SCENES
 from tests.faults.snapshot import Snapshot
 from tests.faults.trials import Choice, choose
-from tests.faults.watch import Visit, find_alike
 from tests.stack import ModuleTool, Stack, run
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -47,21 +46,6 @@ def test_both_tries_errors_at_places_and_kills_and_full_disks_at_points() -> Non
     chosen = [(point.number, fault) for point, fault in choose(points, Choice(100, both=True))]
     errors = [(1, "EIO"), (3, "EDQUOT"), (5, "ESTALE"), (9, "EIO"), (9, "EDQUOT"), (9, "ESTALE")]
     assert chosen == [*errors, *((point.number, fault) for point in points for fault in ("KILL", "ENOSPC"))]
-
-
-def test_a_kill_before_which_nothing_changed_is_that_of_the_process_s_previous_call() -> None:
-    visits = [
-        Visit(1, ("open", 1), "empty"),
-        Visit(1, ("write", 1), "opened"),
-        Visit(1, ("fsync", 1), "written"),
-        Visit(1, ("chmod", 1), "written"),
-        Visit(1, ("rename", 1), "written"),
-        Visit(2, ("open", 2), "written"),
-        Visit(1, ("unlink", 1), "written"),  # another process has been at work: it may end otherwise
-        Visit(1, ("unlink", 2), "empty"),
-        Visit(1, ("fsync", 1), "empty"),  # the first call with this name is killed
-    ]
-    assert find_alike(visits) == {("chmod", 1): ("fsync", 1), ("rename", 1): ("fsync", 1)}
 
 
 LOCK = '{"host": "h", "pid": 17, "started": "1", "user": "ada", "since": "2026-11-21 00:00:00", "token": "ab"}'

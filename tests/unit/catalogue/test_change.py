@@ -29,7 +29,7 @@ from tests.unit.catalogue.stage import ADA, ONE, TWO, killed_at, make_toys, modu
 
 pytestmark = pytest.mark.slow
 
-STRIDE = 5
+STRIDE = 11
 """Kill at every N-th file system call."""
 
 

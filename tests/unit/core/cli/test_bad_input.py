@@ -79,17 +79,17 @@ KINDS: dict[str, Callable[[Path], object]] = {
 }
 SUFFIXES = (".sif", ".eb", ".toml", ".sh")
 BY_NAME = ("bake", "build", "bundle", "doctor", "fetch", "info", "install", "job", "lint", "publish")
-"""Verbs that read a file according to its suffix: they get each kind of bad file with two suffixes, in turn.
+"""Verbs that read a file according to its suffix: they get each kind of bad file, with the suffixes in turn.
 
-Other verbs get every second kind of bad file once, with the suffixes in turn: they read files with the same functions.
+Other verbs get every second kind: they read files with the same functions.
 """
 
 
 COMMANDS = {line: command for line, command in all_commands() if not isinstance(command, click.Group)}
 
 
-def lines_of(name: str, path: str, *, options: bool) -> Iterator[list[str]]:
-    """Yield command lines of a verb with a file as its argument and, with `options`, in each option that takes one."""
+def lines_of(name: str, path: str) -> Iterator[list[str]]:
+    """Yield command lines of a verb with a file as its argument, and in each option that takes one."""
     command = COMMANDS[name]
     arguments = [one for one in command.params if isinstance(one, click.Argument)]
     given = [path for one in arguments if one.required or one.nargs == 1 or name == "doctor"]
@@ -98,7 +98,7 @@ def lines_of(name: str, path: str, *, options: bool) -> Iterator[list[str]]:
         takes_file = isinstance(option.type, click.Path) or any(
             word in str(option.metavar) for word in ("FILE", "DIRECTORY")
         )
-        if options and isinstance(option, click.Option) and takes_file:
+        if isinstance(option, click.Option) and takes_file:
             yield [*name.split(), option.opts[0], path, *("missing" for _ in given)]
 
 
@@ -144,36 +144,34 @@ def first_files_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "rglob", lambda path, pattern: islice(whole(path, pattern), 1000))
 
 
-def suffixes_of(kind: str, name: str) -> dict[str, bool]:
-    """Return the suffixes of a verb's bad files of one kind, each with whether options get that file as well."""
+def suffix_of(kind: str, name: str) -> str:
+    """Return the suffix of a verb's bad file of one kind; empty if it gets none."""
     number = list(KINDS).index(kind) + list(COMMANDS).index(name)
     if name.split()[0] not in BY_NAME:
-        return {} if number % 2 else {SUFFIXES[number // 2 % len(SUFFIXES)]: True}
-    turn, next_turn = SUFFIXES[number % len(SUFFIXES)], SUFFIXES[(number + 1) % len(SUFFIXES)]
-    return {turn: True, next_turn: False}
+        return "" if number % 2 else SUFFIXES[number // 2 % len(SUFFIXES)]
+    return SUFFIXES[number % len(SUFFIXES)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_verb_ends_well_with_bad_input(kind: str, tmp_path: Path) -> None:
     bad = []
     for name in COMMANDS:
-        for suffix, options in suffixes_of(kind, name).items():
-            path = tmp_path / f"x{suffix}"
-            if not os.path.lexists(path):
-                KINDS[kind](path)
-            for line in lines_of(name, str(path), options=options):
-                fault = fault_of(line)
-                if fault:
-                    bad.append(f"{' '.join(line)}: {fault}".replace(str(path), "FILE" + suffix))
+        suffix = suffix_of(kind, name)
+        path = tmp_path / f"x{suffix}"
+        if suffix and not os.path.lexists(path):
+            KINDS[kind](path)
+        for line in lines_of(name, str(path)) if suffix else ():
+            fault = fault_of(line)
+            if fault:
+                bad.append(f"{' '.join(line)}: {fault}".replace(str(path), "FILE" + suffix))
     assert not bad, "\n".join(bad)
 
 
 def test_every_verb_is_given_a_file_of_each_name() -> None:
     for name in COMMANDS:
-        turns = [suffix for kind in KINDS for suffix, options in suffixes_of(kind, name).items() if options]
-        assert set(turns) == set(SUFFIXES), name
+        assert {suffix_of(kind, name) for kind in KINDS} - {""} == set(SUFFIXES), name
     for kind in KINDS:
-        assert {suffix for name in COMMANDS for suffix in suffixes_of(kind, name)} == set(SUFFIXES), kind
+        assert {suffix_of(kind, name) for name in COMMANDS} - {""} == set(SUFFIXES), kind
     assert set(BY_NAME) <= {name.split()[0] for name in COMMANDS}
 
 
