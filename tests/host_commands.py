@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hpcmod.core.resources import runscript_files
-from hpcmod.machine.values.site import HostCommands
+from hpcmod.machine.values.tables import HostCommands
 from tests.unit.runscripts.scripts import SYSTEM_PATH, make_program
 
 RULES = HostCommands()

@@ -8,7 +8,8 @@ from dataclasses import replace
 from hpcmod.core.values.facts import ImageFacts, Package, PythonFacts
 from hpcmod.machine.machine import load_site
 from hpcmod.machine.values.bind import Bind
-from hpcmod.machine.values.site import Caches, Images, ModuleRules, Site, SiteBinds, Tunable
+from hpcmod.machine.values.site import Site, Tunable
+from hpcmod.machine.values.tables import Caches, Images, ModuleRules, SiteBinds
 from hpcmod.modules.values.plan import InstallPlan, make_plan, with_notices, with_own_packages
 from hpcmod.modules.values.spec import InstallSpec
 

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.machine.values.site import Gpus, Nodes, NodeType, Site
+from hpcmod.machine.values.site import Nodes, NodeType, Site
+from hpcmod.machine.values.tables import Gpus
 from hpcmod.modules.values.plan import RunscriptSettings
 from tests.stack import CHECKOUT, Cluster, Done, Stack, start_cluster, stop_cluster
 from tests.unit.runscripts.scripts import make_program, write_runscripts

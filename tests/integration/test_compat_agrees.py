@@ -18,7 +18,8 @@ from hpcmod.compat.values.stack import PLUGIN
 from hpcmod.compat.values.verdict import find_unmet
 from hpcmod.core.values.finding import FAIL
 from hpcmod.machine.values.bind import Bind
-from hpcmod.machine.values.site import IN_CONTAINER, Netstack, Network, Site
+from hpcmod.machine.values.site import IN_CONTAINER, Site
+from hpcmod.machine.values.tables import Netstack, Network
 from hpcmod.modules.values.swap import make_library_path
 from tests.fabric import LIBRARIES, make_fabric_image, missing_fabric, pack_image
 from tests.stack import Stack, run

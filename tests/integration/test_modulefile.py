@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.core.resources import module_templates
-from hpcmod.machine.values.site import ModuleRules
+from hpcmod.machine.values.tables import ModuleRules
 from hpcmod.modules.text.modulefile import SYNTAXES, render_body, render_description, render_help
 from hpcmod.modules.values.plan import InstallPlan
 from tests.installations import write_libexec

@@ -11,7 +11,8 @@ import pytest
 
 from hpcmod.core.resources import module_templates, runscript_files
 from hpcmod.machine.values.bind import Bind
-from hpcmod.machine.values.site import Site, SiteBinds, Tunable
+from hpcmod.machine.values.site import Site, Tunable
+from hpcmod.machine.values.tables import SiteBinds
 from hpcmod.modules.store import install_files
 from hpcmod.modules.text.modulefile import SUFFIXES, render_body, render_description
 from hpcmod.modules.values.plan import make_plan

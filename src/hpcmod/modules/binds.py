@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hpcmod.machine.values.bind import KERNEL, ON_HOST, Bind, can_be_bound, parse_elements, version_key
-from hpcmod.machine.values.site import Binds
+from hpcmod.machine.values.tables import Binds
 
 VARIABLES = ("SINGULARITY_BIND", "APPTAINER_BIND", "SINGULARITY_BINDPATH", "APPTAINER_BINDPATH")
 

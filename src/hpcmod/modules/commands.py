@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hpcmod.core.errors import NotFoundError
 from hpcmod.images import read_commands
-from hpcmod.machine.values.site import Binds
+from hpcmod.machine.values.tables import Binds
 from hpcmod.modules.values.plan import RUNSCRIPTS_IN_CONTAINER
 from hpcmod.modules.values.spec import Commands
 

@@ -15,7 +15,8 @@ from hpcmod.compat.values.rules import RULES
 from hpcmod.compat.values.verdict import Verdict, judge
 from hpcmod.core.values.finding import FAIL, OK, UNKNOWN, WARN, Finding, worst_level
 from hpcmod.machine.values.bind import Bind
-from hpcmod.machine.values.site import IN_CONTAINER, Gpus, Launcher, Netstack, Network, Site, SiteBinds
+from hpcmod.machine.values.site import IN_CONTAINER, Launcher, Site
+from hpcmod.machine.values.tables import Gpus, Netstack, Network, SiteBinds
 from tests.corpus import Link
 from tests.elf_files import elf
 from tests.stacks import ARCH, C, Stubs, fabric, glibc, make_host, make_stack, mpich, named, open_mpi, plugin, stub

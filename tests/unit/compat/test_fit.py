@@ -17,7 +17,8 @@ from hpcmod.compat.values.verdict import Case, HostFacts
 from hpcmod.core.errors import CheckFailedError
 from hpcmod.core.values.finding import FAIL, OK, WARN
 from hpcmod.core.values.json_form import json_form
-from hpcmod.machine.values.site import Gpus, Network, Site
+from hpcmod.machine.values.site import Site
+from hpcmod.machine.values.tables import Gpus, Network
 from hpcmod.modules.installed import Installed
 from hpcmod.modules.values.install_record import Fit, InstalledImage, InstallRecord
 from hpcmod.modules.values.plan import make_plan

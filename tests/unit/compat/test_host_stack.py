@@ -7,7 +7,8 @@ import pytest
 
 from hpcmod.compat.host_stack import find_injected, read_host, read_libraries
 from hpcmod.images.sif.reader import architecture_name
-from hpcmod.machine.values.site import Gpus, Site
+from hpcmod.machine.values.site import Site
+from hpcmod.machine.values.tables import Gpus
 from tests.stacks import Stubs, make_host, named, stub
 
 

@@ -14,7 +14,8 @@ from hpcmod.compat import recorded_fit
 from hpcmod.compat.recorded_fit import explain_module, find_recorded, fingerprint
 from hpcmod.compat.values.mpi import MPICH
 from hpcmod.machine.values.bind import Bind
-from hpcmod.machine.values.site import Network, Site, SiteBinds
+from hpcmod.machine.values.site import Site
+from hpcmod.machine.values.tables import Network, SiteBinds
 from hpcmod.modules.installed import Installed, find_in_tree
 from hpcmod.modules.values.install_record import Fit
 from tests.calls import hpcmod

@@ -11,7 +11,8 @@ import pytest
 from hpcmod.core.errors import HpcmodError, LackingError
 from hpcmod.core.values.trust import TrustPolicy
 from hpcmod.images.settings import make_conversion, make_options, open_cache, parse_compression
-from hpcmod.machine.values.site import Images, Site
+from hpcmod.machine.values.site import Site
+from hpcmod.machine.values.tables import Images
 
 SITE = Site("x")
 

@@ -6,7 +6,8 @@ import pytest
 
 from hpcmod.machine import gpus
 from hpcmod.machine.gpus import find_gpu_targets, read_gpu_targets
-from hpcmod.machine.values.site import Gpus, Site
+from hpcmod.machine.values.site import Site
+from hpcmod.machine.values.tables import Gpus
 
 
 def make_gpus(root: Path, amd: list[str], nvidia: list[str]) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from hpcmod.core.errors import BadInputError, LackingError
-from hpcmod.machine.values.site import Images, Site
+from hpcmod.machine.values.site import Site
+from hpcmod.machine.values.tables import Images
 from hpcmod.modules.own_place import choose_prefix, configured_places, own_module_trees, own_prefixes
 
 ALICE = {"USER": "alice", "HOME": "/nowhere"}

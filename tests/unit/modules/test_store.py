@@ -17,7 +17,8 @@ from hpcmod.core.errors import CheckFailedError, HpcmodError, LackingError, Untr
 from hpcmod.core.resources import runscript_files
 from hpcmod.core.values.facts import ImageFacts, Package, PythonFacts
 from hpcmod.images.sif.reader import architecture_name
-from hpcmod.machine.values.site import Images, Site
+from hpcmod.machine.values.site import Site
+from hpcmod.machine.values.tables import Images
 from hpcmod.modules import store
 from hpcmod.modules.installed import is_started
 from hpcmod.modules.store import InstalledImage, VerifiedSif, Ways, install, install_files, install_image

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hpcmod.machine.values.facts import parse_facts
-from hpcmod.machine.values.site import Network
+from hpcmod.machine.values.tables import Network
 from hpcmod.runs.bandwidth.history import MeasuredWith, read_earlier_points, remember_points
 from hpcmod.runs.known_endings import shipped_endings
 from hpcmod.runs.running.logs import read_dump

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from hpcmod.core.resources import runscript_files
-from hpcmod.machine.values.site import RUNTIMES, Gpus, Site
+from hpcmod.machine.values.site import RUNTIMES, Site
+from hpcmod.machine.values.tables import Gpus
 from hpcmod.modules.installed import link_of
 from hpcmod.modules.text.runscript import LIBEXEC, render_runscripts
 from hpcmod.modules.values.plan import ContainerSettings, RunscriptSettings

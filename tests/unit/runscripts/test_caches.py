@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.core.resources import runscript_files
-from hpcmod.machine.values.site import Caches
+from hpcmod.machine.values.tables import Caches
 from tests.unit.runscripts.scripts import DISTRIBUTED, Rank, Scripts, make_program, task
 
 pytestmark = pytest.mark.slow

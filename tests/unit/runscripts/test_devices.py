@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcmod.machine.values.site import Gpus
+from hpcmod.machine.values.tables import Gpus
 from tests.stack import CHECKOUT
 from tests.unit.runscripts.fake_gpus import WAYS, DeviceError, FakeGPUs
 from tests.unit.runscripts.scripts import EIGHT, Rank, task

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.core.resources import runscript_files
-from hpcmod.machine.values.site import Network
+from hpcmod.machine.values.tables import Network
 from tests.unit.runscripts.scripts import Scripts
 from tests.unit.runscripts.test_launchers import flux, mpich, openmpi, pals
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.machine.values.site import Gpus, Nodes, NodeType
+from hpcmod.machine.values.site import Nodes, NodeType
+from hpcmod.machine.values.tables import Gpus
 from hpcmod.modules.values.plan import RunscriptSettings
 from tests.unit.runscripts.scripts import EIGHT, SETTINGS, Rank, Scripts, task
 from tests.unit.runscripts.test_launchers import flux, openmpi, pals

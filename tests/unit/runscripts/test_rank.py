@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.machine.values.site import Network
+from hpcmod.machine.values.tables import Network
 from tests.unit.runscripts.scripts import BATCH, DISTRIBUTED, RANKS, Rank, task
 
 pytestmark = pytest.mark.slow

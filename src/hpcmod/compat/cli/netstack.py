@@ -18,7 +18,7 @@ from hpcmod.core.errors import CheckFailedError, NotFoundError
 from hpcmod.core.progress import ProgressLine
 from hpcmod.core.values.json_form import SPLICED
 from hpcmod.machine import load_site
-from hpcmod.machine.values.site import Netstack
+from hpcmod.machine.values.tables import Netstack
 from hpcmod.modules.binds import explain_binds
 
 _directory = click.argument("directory", required=False, type=click.Path(path_type=Path))

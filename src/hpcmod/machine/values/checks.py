@@ -12,8 +12,9 @@ from hpcmod.core.values.text import check_plain
 from hpcmod.core.values.trust import TrustRule, parse_rules
 from hpcmod.machine.values.bind import Bind
 from hpcmod.machine.values.condition import ALWAYS, Condition
-from hpcmod.machine.values.site import IN_CONTAINER, LAUNCHERS, Binds, Tunable
+from hpcmod.machine.values.site import IN_CONTAINER, LAUNCHERS, Tunable
 from hpcmod.machine.values.sources import ProfileSource
+from hpcmod.machine.values.tables import Binds
 from hpcmod.machine.values.targets import GPU_TARGET
 
 Check = Callable[[Any], Any]

@@ -12,8 +12,9 @@ from typing import Any
 from hpcmod.core.errors import BadInputError, HpcmodError
 from hpcmod.core.values.documents import load_toml
 from hpcmod.machine.values.schema import NOT_INHERITED, SCHEMA, TABLES_THAT_ADD
-from hpcmod.machine.values.site import STAGE_PLACES, TABLES, Bandwidth, Binds, Limits, NodeType, Site, StagePlace
+from hpcmod.machine.values.site import STAGE_PLACES, TABLES, Bandwidth, Limits, NodeType, Site, StagePlace
 from hpcmod.machine.values.sources import list_entries
+from hpcmod.machine.values.tables import Binds
 
 BUILT_IN = "built-in"
 """Origin of a value that is not set in any profile."""

@@ -1,4 +1,4 @@
-"""The schema of site profiles: every key, and how it is checked. What it means is said below its field, in site.py."""
+"""The schema of site profiles: every key, and how it is checked. What it means is said below its field."""
 
 from __future__ import annotations
 

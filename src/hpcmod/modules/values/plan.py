@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from hpcmod.core.values.facts import NO_ENTRY, ImageFacts, Package, PythonFacts, comparable_name
 from hpcmod.machine.values.bind import Bind
-from hpcmod.machine.values.site import HOST_PYTHON, Binds, Site
+from hpcmod.machine.values.site import HOST_PYTHON, Site
+from hpcmod.machine.values.tables import Binds
 from hpcmod.modules.values.guard import make_guard
 from hpcmod.modules.values.place import PACKED_OPTIONS, USER_LAYER_IN_CONTAINER, PackagePlace, make_tag
 from hpcmod.modules.values.spec import COMMAND_NAME, Commands, InstallSpec

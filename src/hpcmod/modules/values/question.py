@@ -7,7 +7,8 @@ from typing import Any
 
 from hpcmod.machine.values.bind import Bind
 from hpcmod.machine.values.facts import format_cpus
-from hpcmod.machine.values.site import Binds, NodeType
+from hpcmod.machine.values.site import NodeType
+from hpcmod.machine.values.tables import Binds
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a name that Linux defines, not a place for our files
 TEMPORARY = "/tmp"  # noqa: S108 - likewise

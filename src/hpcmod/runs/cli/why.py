@@ -21,7 +21,7 @@ from hpcmod.jobs.queue import module_of_job, read_job
 from hpcmod.jobs.values.facts import JobFacts
 from hpcmod.jobs.values.slurm import check_scheduler
 from hpcmod.machine import load_site
-from hpcmod.machine.values.site import Network
+from hpcmod.machine.values.tables import Network
 from hpcmod.runs.known_endings import read_known_endings
 from hpcmod.runs.running.logs import RunFiles, find_logs, read_given
 from hpcmod.runs.running.nodes import ask_ranks

@@ -17,7 +17,8 @@ from hpcmod.core.errors import BadInputError
 from hpcmod.core.fs.tree import Tree
 from hpcmod.machine.machine import load_site
 from hpcmod.machine.values.bind import Bind
-from hpcmod.machine.values.site import Site, SiteBinds
+from hpcmod.machine.values.site import Site
+from hpcmod.machine.values.tables import SiteBinds
 from tests.plans import FACTS
 from tests.unit.catalogue.rendered import make_rendered, visible
 from tests.unit.catalogue.stage import ADA

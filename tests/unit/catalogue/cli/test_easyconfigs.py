@@ -4,7 +4,8 @@ from pathlib import Path
 
 from hpcmod.catalogue.cli.containers import Here
 from hpcmod.catalogue.cli.easyconfigs import find_recipe
-from hpcmod.machine.values.site import Gpus, Site
+from hpcmod.machine.values.site import Site
+from hpcmod.machine.values.tables import Gpus
 from tests.catalogues import make_catalogue, make_record
 
 

@@ -8,7 +8,8 @@ from hpcmod.core.errors import BadInputError
 from hpcmod.jobs.values.job import JobPlan, make_job
 from hpcmod.jobs.values.request import JobContainer, Staging
 from hpcmod.machine.values.profile import parse_profile
-from hpcmod.machine.values.site import Gpus, JobRules, Launcher, Nodes, NodeType, Site, StagePlace
+from hpcmod.machine.values.site import JobRules, Launcher, Nodes, NodeType, Site, StagePlace
+from hpcmod.machine.values.tables import Gpus
 from tests.unit.jobs.requests import make_request
 
 GPU_NODE = NodeType("gpu", cores=8, gpus=4, gpu_cores=((6, 7), (4, 5), (2, 3), (0, 1)), partitions=("whole", "shared"))

@@ -9,7 +9,8 @@ import pytest
 
 from hpcmod.lint.jobs.lint import RULES, lint_job
 from hpcmod.machine.machine import load_site
-from hpcmod.machine.values.site import Gpus, Site
+from hpcmod.machine.values.site import Site
+from hpcmod.machine.values.tables import Gpus
 
 JOBS = Path(__file__).resolve().parents[3] / "jobs"
 DESK = JOBS / "desk"

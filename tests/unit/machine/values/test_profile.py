@@ -8,25 +8,17 @@ from hpcmod.machine.values.bind import Bind
 from hpcmod.machine.values.condition import Bound, Condition
 from hpcmod.machine.values.profile import make_site, merge_profiles, merge_written, parse_profile
 from hpcmod.machine.values.schema import SCHEMA
-from hpcmod.machine.values.site import (
-    Bandwidth,
+from hpcmod.machine.values.site import Bandwidth, JobRules, Launcher, Limits, Nodes, NodeType, Site, StagePlace, Tunable
+from hpcmod.machine.values.tables import (
     Caches,
     Detection,
     Gpus,
     HostCommands,
     Images,
-    JobRules,
-    Launcher,
-    Limits,
     ModuleRules,
     Netstack,
     Network,
-    Nodes,
-    NodeType,
-    Site,
     SiteBinds,
-    StagePlace,
-    Tunable,
     Usage,
 )
 

@@ -13,7 +13,8 @@ import pytest
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.resources import runscript_files
 from hpcmod.machine.values.bind import Bind
-from hpcmod.machine.values.site import Caches, Gpus, Launcher, Network, Nodes, NodeType, Site
+from hpcmod.machine.values.site import Launcher, Nodes, NodeType, Site
+from hpcmod.machine.values.tables import Caches, Gpus, Network
 from hpcmod.modules.text.runscript import LIBEXEC, RUNSCRIPTS, SETTINGS_FILE, render_runscripts
 from hpcmod.modules.values.plan import ContainerSettings, RunscriptSettings
 from hpcmod.modules.values.versions import ChosenTunables

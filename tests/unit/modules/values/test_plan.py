@@ -8,7 +8,8 @@ from hpcmod.core.errors import BadInputError
 from hpcmod.core.values.facts import ImageFacts, Package, PythonFacts
 from hpcmod.machine.values.bind import Bind
 from hpcmod.machine.values.condition import Condition
-from hpcmod.machine.values.site import Caches, Gpus, Images, Site, SiteBinds, Tunable
+from hpcmod.machine.values.site import Site, Tunable
+from hpcmod.machine.values.tables import Caches, Gpus, Images, SiteBinds
 from hpcmod.modules.values.plan import MOST_LISTED, WELL_KNOWN_COMMANDS, WELL_KNOWN_PACKAGES, make_plan
 from hpcmod.modules.values.spec import InstallSpec
 

@@ -6,7 +6,8 @@ import pytest
 
 from hpcmod.core.errors import BadInputError
 from hpcmod.machine.values.bind import Bind
-from hpcmod.machine.values.site import NETSTACK_MODES, Netstack, Site, SiteBinds
+from hpcmod.machine.values.site import NETSTACK_MODES, Site
+from hpcmod.machine.values.tables import Netstack, SiteBinds
 from hpcmod.modules.values.plan import make_plan
 from hpcmod.modules.values.swap import OFI_LABEL, swaps_libraries, with_mode
 from tests.plans import FACTS, SPEC

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from hpcmod.machine.values.facts import NodeFacts
-from hpcmod.machine.values.site import Gpus, Site
+from hpcmod.machine.values.site import Site
+from hpcmod.machine.values.tables import Gpus
 from hpcmod.runs.nodes.drivers import judge_drivers
 from tests.stacks import glibc, make_stack, named, stub
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hpcmod.core.values.finding import FAIL, OK, UNKNOWN, WARN, Finding
-from hpcmod.machine.values.site import Network
+from hpcmod.machine.values.tables import Network
 from hpcmod.runs.values.endings.ending import HINT
 from hpcmod.runs.values.endings.events import Log
 from hpcmod.runs.values.logs.reading import Reading, Seen, read_log

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcmod.machine.values.site import Network
+from hpcmod.machine.values.tables import Network
 from hpcmod.runs.values.endings.events import Log
 from hpcmod.runs.values.logs.network import NetworkUsed, describe_network, find_network, judge_network
 from hpcmod.runs.values.logs.reading import Reading
