@@ -121,7 +121,7 @@ def plan_packages(request: BakeRequest, builder: Builder) -> Baked:
     baked = _begin(request)
     if not request.change.conda.requirements:
         plan = _plan_pip(request, request.base, set_in(builder.temporary))
-        added = tuple(package.pin for package in resolve_packages(plan, builder).locked)
+        added = tuple(package.pin for package in resolve_packages(plan, builder)[0])
         return replace(baked, image=BakedPackages(added=added))
     from hpcmod.packages.environment import choose_packages  # needs an optional library
 
@@ -173,14 +173,10 @@ def _add_with_conda(
             new = replace(new, reference=base.origin, lock=lock)
         else:
             new = replace(new, environ={})  # so that the provenance of this file is not remembered
-        written, replaced, left_out = write_environment(Path(base.sif), environment, new, progress)
-    image = BakedPackages(
-        python=environment.python or (base.facts.python.version if base.facts.python else ""),
-        left_out=left_out,
-        size=written.size,
-        sha256=written.sha256,
-    )
-    return replace(baked, image=image, of_conda=CondaAdded(part.packages, environment.prefix, replaced))
+        image, replaced = write_environment(Path(base.sif), environment, new, progress)
+    python = environment.python or (base.facts.python.version if base.facts.python else "")
+    added = CondaAdded(part.packages, environment.prefix, replaced)
+    return replace(baked, image=replace(image, python=python), of_conda=added)
 
 
 def _write_lock(request: BakeRequest, state: State) -> str:

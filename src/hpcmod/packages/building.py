@@ -7,15 +7,15 @@ import importlib.util
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from hpcmod.core.errors import HpcmodError, LackingError
 from hpcmod.core.fs.reading import read_file
 from hpcmod.core.fs.replacing import replacing, scratch
 from hpcmod.core.fs.temporary import clear_leftovers
-from hpcmod.core.process import follow, run
+from hpcmod.core.process import Completed, follow, run
 from hpcmod.images import Need, check_room, file_sha256, pack_directory
 from hpcmod.machine.values.bind import Bind
 from hpcmod.modules.user_layer import write_venv
@@ -103,16 +103,8 @@ def pack_layer(
     return replace(state, programs=programs, size=size, sha256=sha256)
 
 
-@dataclass(frozen=True)
-class Resolution:
-    """What a plan would install."""
-
-    locked: tuple[Locked, ...]
-    conda: CondaPart
-
-
-def resolve_packages(plan: StatePlan, builder: Builder) -> Resolution:
-    """Return what conda and pip would install for a plan; nothing is kept.
+def resolve_packages(plan: StatePlan, builder: Builder) -> tuple[tuple[Locked, ...], CondaPart]:
+    """Return what pip and conda would install for a plan; nothing is kept.
 
     Raises
     ------
@@ -122,7 +114,7 @@ def resolve_packages(plan: StatePlan, builder: Builder) -> Resolution:
     with scratch_layer(builder.temporary) as layer:
         _write_venv(plan, layer)
         plan = _install_conda(plan, layer, builder)
-        return Resolution(_run_pip(plan, layer, builder, "--dry-run") if plan.lines else (), plan.conda)
+        return _run_pip(plan, layer, builder, "--dry-run") if plan.lines else (), plan.conda
 
 
 def check_room_for(target: PackageTarget, own_set: PackageSet) -> None:
@@ -227,15 +219,25 @@ def _compile(plan: StatePlan, layer: Path, packages: Path, builder: Builder) -> 
 
     The image's Python does that without `site`, which would run the code in .pth files of the packages.
     """
+    python = [plan.target.python.executable, "-S"]
     inside = f"{USER_LAYER_IN_CONTAINER}/{packages.relative_to(layer)}"
-    argv = [plan.target.python.executable, "-I", "-S", "-m", "compileall", "-q", "-f", "-j", "0"]
-    argv += ["--invalidation-mode", "unchecked-hash", inside]
-    done = run(
-        [*_container(plan, layer, builder), *argv], env=container_environment(builder.environ), stdin="", tied=True
-    )
+    run_compileall([*_container(plan, layer, builder), *python], ["-f", inside], builder)
+
+
+def run_compileall(python: Sequence[str], options: Sequence[str], builder: Builder) -> Completed:
+    """Compile modules with a Python in a container, for files that nobody changes; the caller checks the result.
+
+    Raises
+    ------
+    NoSpaceError
+        If the disk is full: without some of the compiled modules, equal packages would not give equal files.
+    """
+    argv = [*python, "-I", "-m", "compileall", "-q", "-j", "0", "--invalidation-mode", "unchecked-hash", *options]
+    done = run(argv, env=container_environment(builder.environ), stdin="", tied=True)
     full = explain_full(f"{done.stdout}\n{done.stderr}", str(builder.temporary)) if done.status != 0 else None
     if full:
         raise full
+    return done
 
 
 def _make_state(plan: StatePlan, locked: tuple[Locked, ...], builder: Builder) -> State:

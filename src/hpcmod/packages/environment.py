@@ -10,20 +10,18 @@ from pathlib import Path
 
 from hpcmod.core.errors import BadInputError, CheckFailedError
 from hpcmod.core.fs.tree import write_file
-from hpcmod.core.process import run
 from hpcmod.images import read_packages_in
 from hpcmod.images.inspect.contents import CONDA_IN_CONTAINER
 from hpcmod.machine.values.bind import Bind
 from hpcmod.modules.values.place import SOURCE_TIME, USER_LAYER_IN_CONTAINER
 from hpcmod.packages.bake.environment import Environment
 from hpcmod.packages.bake.image import BaseImage
-from hpcmod.packages.builder import Builder, container_environment
-from hpcmod.packages.building import scratch_layer
+from hpcmod.packages.builder import Builder
+from hpcmod.packages.building import run_compileall, scratch_layer
 from hpcmod.packages.conda.image import CondaImage, read_conda_image
 from hpcmod.packages.conda.linking import Prefix, link_conda
 from hpcmod.packages.conda.solving import CUDA_VARIABLE, check_no_python, fetch_conda, solve_conda
 from hpcmod.packages.values.conda import NO_CONDA, CondaPackage, CondaPart, merge_conda, with_times
-from hpcmod.packages.values.report import explain_full
 from hpcmod.packages.values.requirement import normalize_package
 
 _DIRECTORY = "prefix"
@@ -157,17 +155,12 @@ def _compile(base: BaseImage, layer: Path, prefix: Prefix, builder: Builder) -> 
     here = f"{USER_LAYER_IN_CONTAINER}/{_DIRECTORY}"
     own = prefix.directory / "bin" / f"python{prefix.python}"
     python = f"{here}/bin/python{prefix.python}" if own.exists() else f"{prefix.inside}/bin/python{prefix.python}"
-    argv = [builder.runtime, "exec", "--bind", str(Bind(str(layer), USER_LAYER_IN_CONTAINER)), base.sif]
-    argv += [python, "-I", "-m", "compileall", "-q", "-j", "0", "--invalidation-mode", "unchecked-hash"]
-    argv += ["-s", here, "-p", prefix.inside, f"{here}/{library}"]
-    done = run(argv, env=container_environment(builder.environ), stdin="", tied=True)
-    said = f"{done.stdout}\n{done.stderr}"
-    full = explain_full(said, str(builder.temporary)) if done.status != 0 else None
-    if full:
-        raise full
+    container = [builder.runtime, "exec", "--bind", str(Bind(str(layer), USER_LAYER_IN_CONTAINER)), base.sif]
+    options = ["-s", here, "-p", prefix.inside, f"{here}/{library}"]
+    done = run_compileall([*container, python], options, builder)
     if done.status not in _COMPILED:
         raise CheckFailedError(
-            f"Python {prefix.python} of conda does not start in {base.shown}: {said.strip()[-500:]}",
+            f"Python {prefix.python} of conda does not start in {base.shown}: {done.stderr.strip()[-500:]}",
             "Choose another image, with a newer glibc.",
         )
 

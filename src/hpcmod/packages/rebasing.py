@@ -104,11 +104,11 @@ def plan_rebase(
         )
         plans.append(plan)
         try:
-            resolved = resolve_packages(plan, builder)
+            locked, conda = resolve_packages(plan, builder)
         except (BadInputError, NotFoundError) as err:
             fault = err
             continue
-        differences = compare_with_image(source, resolved.locked, resolved.conda, target)
+        differences = compare_with_image(source, locked, conda, target)
         return Rebase(source, plan, tuple(differences))
     rebase = Rebase(source, plan, tuple(_try_each(plans, source, builder)))
     if fault and not rebase.failures:
@@ -154,8 +154,8 @@ def _resolve_first(plans: Sequence[StatePlan], line: str, builder: Builder) -> t
     """Return what pip installs for one requirement with the first plan that fits; if none fits, the last error."""
     for plan in plans[:-1]:
         with contextlib.suppress(BadInputError, NotFoundError):
-            return resolve_packages(_alone(plan, line), builder).locked
-    return resolve_packages(_alone(plans[-1], line), builder).locked
+            return resolve_packages(_alone(plan, line), builder)[0]
+    return resolve_packages(_alone(plans[-1], line), builder)[0]
 
 
 def _alone(plan: StatePlan, line: str) -> StatePlan:

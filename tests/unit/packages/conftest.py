@@ -7,7 +7,6 @@ import pytest
 
 from hpcmod.packages import rebasing
 from hpcmod.packages.builder import Builder
-from hpcmod.packages.building import Resolution
 from hpcmod.packages.values.plan import StatePlan
 from hpcmod.packages.values.state import Locked
 
@@ -26,6 +25,6 @@ def answer(monkeypatch: pytest.MonkeyPatch) -> Answer:
     """Return a function that replaces pip's resolver by another function."""
 
     def use(resolve: Callable[[StatePlan], tuple[Locked, ...]]) -> None:
-        monkeypatch.setattr(rebasing, "resolve_packages", lambda plan, _: Resolution(resolve(plan), plan.conda))
+        monkeypatch.setattr(rebasing, "resolve_packages", lambda plan, _: (resolve(plan), plan.conda))
 
     return use

@@ -9,8 +9,8 @@ from hpcmod.core.errors import BadInputError, NotFoundError
 from hpcmod.core.values.facts import Package
 from hpcmod.packages import rebasing
 from hpcmod.packages.builder import Builder
-from hpcmod.packages.building import Resolution
 from hpcmod.packages.rebasing import choose_source, plan_rebase
+from hpcmod.packages.values.conda import CondaPart
 from hpcmod.packages.values.plan import PackageChange, StatePlan
 from hpcmod.packages.values.state import Locked
 from tests.package_states import EINOPS, NEEDY, OTHER_TAG, TARGET, make_state, write_set
@@ -82,13 +82,13 @@ def test_conda_packages_are_resolved_again_and_reported_with_those_of_pip(
     before = replace(OLD, conda=replace(PART, requirements=("samtools=1.19", "htslib")))
     asked = []
 
-    def resolve(plan: StatePlan, _: Builder) -> Resolution:
+    def resolve(plan: StatePlan, _: Builder) -> tuple[tuple[Locked, ...], CondaPart]:
         asked.append(plan.conda.packages)
         if plan.conda.packages:
             raise BadInputError("does not fit with the builds of before")
         if not plan.conda.requirements:
-            return Resolution((EINOPS, NEEDY), plan.conda)
-        return Resolution((EINOPS, NEEDY), replace(plan.conda, packages=(replace(SAMTOOLS, build="h6_0"),)))
+            return (EINOPS, NEEDY), plan.conda
+        return (EINOPS, NEEDY), replace(plan.conda, packages=(replace(SAMTOOLS, build="h6_0"),))
 
     monkeypatch.setattr(rebasing, "resolve_packages", resolve)
     found = write_set(tmp_path / "default", before)

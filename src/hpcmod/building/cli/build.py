@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from click.shell_completion import CompletionItem
 from hpcmod.building.shipped import shipped_recipes
 from hpcmod.building.values.recipe import ARCHITECTURES, CHOICES, Recipe, parse_recipe
 from hpcmod.core.cli.arguments import site_option
-from hpcmod.core.cli.flags import with_flags
+from hpcmod.core.cli.flags import nested, with_flags
 from hpcmod.core.cli.output import json_option, print_data, print_json, print_text, tell
 from hpcmod.core.cli.signals import terminate_cleanly
 from hpcmod.core.errors import BadInputError, LackingError
@@ -33,11 +33,9 @@ _PATH = click.Path(path_type=Path)
 
 
 @dataclass(frozen=True)
-class BuildFlags:
-    """Arguments and options of `hpcmod build`."""
+class RecipeFlags:
+    """Options that choose parts of a recipe."""
 
-    source: str
-    output: Path | None
     mpi: str | None
     ofi: str | None
     extras: tuple[str, ...]
@@ -45,9 +43,25 @@ class BuildFlags:
     base: str
     host_libs: Path | None
     wheel_dir: Path | None
+
+
+@dataclass(frozen=True)
+class SourceFlags:
+    """Options that say where the sources of a recipe come from."""
+
     offline_sources: Path | None
     offline: bool
     lock: Path | None
+
+
+@dataclass(frozen=True)
+class BuildFlags:
+    """Arguments and options of `hpcmod build`."""
+
+    source: str
+    output: Path | None
+    recipe: RecipeFlags = field(metadata=nested(RecipeFlags))
+    sources: SourceFlags = field(metadata=nested(SourceFlags))
     dockerfile: Path | None
     arch: str | None
     engine: str | None
@@ -205,13 +219,13 @@ def _plan(flags: BuildFlags, architecture: str) -> BuildPlan:
     """Return the build plan; download nothing."""
     from hpcmod.building.ingredients import find_recipe, plan_own, plan_recipe
 
-    request, recipe = _request(flags, architecture), find_recipe(flags.source, flags.dockerfile)
+    request, recipe = _request(flags.recipe, architecture), find_recipe(flags.source, flags.dockerfile)
     if recipe:
         return plan_recipe(recipe, request, store=_source_store(flags))
     return plan_own(Path(flags.source), request, dockerfile=flags.dockerfile)
 
 
-def _request(flags: BuildFlags, architecture: str) -> BuildRequest:
+def _request(flags: RecipeFlags, architecture: str) -> BuildRequest:
     from hpcmod.building.values.building import BuildRequest
 
     settings = dict(_setting(text) for text in flags.settings)
@@ -241,10 +255,10 @@ def _source_store(flags: BuildFlags) -> SourceStore:
 
     cache = open_cache(find_machine(None, os.environ, flag=flags.site).site, os.environ)
     return SourceStore(
-        lock=flags.lock or default_lock(os.environ),
+        lock=flags.sources.lock or default_lock(os.environ),
         downloads=cache.directory / "sources",
-        offline_sources=flags.offline_sources,
-        offline=flags.offline,
+        offline_sources=flags.sources.offline_sources,
+        offline=flags.sources.offline,
         tell=tell,
     )
 
@@ -260,10 +274,10 @@ def _build(flags: BuildFlags) -> None:
     plan, options = _plan(flags, here), _options(flags)
     recipe = find_recipe(flags.source, flags.dockerfile)
     if recipe:
-        if not flags.offline:
+        if not flags.sources.offline:
             options = prepare_build(plan, _output(plan, flags), options=options)
         with ProgressLine(flags.source) as progress:
-            plan = gather(recipe, _request(flags, here), store=_source_store(flags), progress=progress)
+            plan = gather(recipe, _request(flags.recipe, here), store=_source_store(flags), progress=progress)
     out = _output(plan, flags)
     with ProgressLine(out.name) as progress:
         built = build_image(plan, out, options=options, progress=progress)

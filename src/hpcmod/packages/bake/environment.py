@@ -11,9 +11,10 @@ from pathlib import Path
 from hpcmod.core.errors import BadInputError, VerificationError
 from hpcmod.images import Progress, Squashfs, open_root, read_facts
 from hpcmod.images.squashfs.tree import Node
+from hpcmod.packages.bake.image import BakedPackages
 from hpcmod.packages.bake.packages import open_packages
 from hpcmod.packages.bake.placement import find_directory, make_directory, overlay
-from hpcmod.packages.bake.writing import Addition, AddText, NewFile, Written, open_image, write_image
+from hpcmod.packages.bake.writing import Addition, AddText, NewFile, open_image, write_image
 
 _LABEL = "org.hpcmod.conda"
 _SCRIPTS = ".singularity.d/env"
@@ -40,17 +41,15 @@ class Environment:
 
 def write_environment(
     image: Path, environment: Environment, new: NewFile, progress: Progress | None = None
-) -> tuple[Written, tuple[str, ...], tuple[str, ...]]:
+) -> tuple[BakedPackages, tuple[str, ...]]:
     """Write a new image that has an environment in addition.
 
     Returns
     -------
-    written
-        The new image.
+    baked
+        The new image, without its Python.
     replaced
         Files of the image that the packages have too, and replace.
-    left_out
-        Parts of the image that are left out of the new SIF: its signatures.
 
     Raises
     ------
@@ -76,7 +75,9 @@ def write_environment(
             write_contents=files.write_contents,
             check=partial(_check, environment=environment),
         )
-        return write_image(source, addition, new, progress), replaced, source.left_out
+        provenance = write_image(source, addition, new, progress)
+        baked = BakedPackages(left_out=source.left_out, size=provenance.size, sha256=provenance.sha256)
+        return baked, replaced
 
 
 def _find_replaced(root: Node, added: Node, prefix: str) -> Iterator[str]:

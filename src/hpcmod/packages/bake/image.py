@@ -135,8 +135,8 @@ def bake(
         )
         if dry_run:
             return planned
-        written = write_image(source, addition, new, progress)
-        return replace(planned, size=written.size, sha256=written.sha256)
+        provenance = write_image(source, addition, new, progress)
+        return replace(planned, size=provenance.size, sha256=provenance.sha256)
 
 
 def _find_target(squashfs: Squashfs, image: Path) -> Target:

@@ -109,15 +109,6 @@ class NewFile:
     """sha256 of the lock file; empty if there is none."""
 
 
-@dataclass(frozen=True)
-class Written:
-    """A new image."""
-
-    path: Path
-    sha256: str
-    size: int
-
-
 @contextmanager
 def open_image(path: Path) -> Iterator[SourceImage]:
     """Open an image and read its tree.
@@ -153,8 +144,8 @@ def needed_room(source: SourceImage, addition: Addition) -> int:
     return source.sif.size + addition.size + _ROOM
 
 
-def write_image(source: SourceImage, addition: Addition, new: NewFile, progress: Progress | None = None) -> Written:
-    """Write the new SIF and its provenance file; it gets its final name once it is complete and checked.
+def write_image(source: SourceImage, addition: Addition, new: NewFile, progress: Progress | None = None) -> Provenance:
+    """Write the new SIF and its provenance file, which is returned; its name appears when it is complete and checked.
 
     Raises
     ------
@@ -187,7 +178,7 @@ def write_image(source: SourceImage, addition: Addition, new: NewFile, progress:
         write_provenance(made.beside / new.out.name, provenance)
         check_free(new.out, force=new.force)
         made.put()
-    return Written(new.out, sha256, provenance.size)
+    return provenance
 
 
 def _write(

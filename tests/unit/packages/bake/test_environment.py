@@ -47,8 +47,8 @@ def new(path: Path, **more: object) -> NewFile:
 def test_an_image_without_python_gets_one_that_comes_first(
     tmp_path: Path, plain: Path, environment: Environment
 ) -> None:
-    written, replaced, _ = write_environment(plain, environment, new(tmp_path / "mine.sif", lock="5" * 64))
-    out = written.path
+    out = tmp_path / "mine.sif"
+    _, replaced = write_environment(plain, environment, new(out, lock="5" * 64))
     python = read_facts(out).python
     assert python is not None
     assert (python.prefix, python.version, replaced) == (OWN, "3.12", ())
@@ -70,23 +70,26 @@ def test_an_image_without_python_gets_one_that_comes_first(
 def test_packages_are_added_to_the_environment_of_the_image(
     tmp_path: Path, plain: Path, environment: Environment
 ) -> None:
-    first = write_environment(plain, environment, new(tmp_path / "1.sif"))[0].path
+    first = tmp_path / "1.sif"
+    write_environment(plain, environment, new(first))
     top = tmp_path / "more"
     for name, text in {"conda-meta/tool-1-0.json": "{}", "bin/tool": "x", "bin/greet": "other"}.items():
         (top / name).parent.mkdir(parents=True, exist_ok=True)
         (top / name).write_text(text)
     more = replace(environment, directory=top, packages=("tool-1-0",))
-    written, replaced, _ = write_environment(first, more, new(tmp_path / "2.sif"))
+    second = tmp_path / "2.sif"
+    _, replaced = write_environment(first, more, new(second))
     assert replaced == (f"{OWN}/bin/greet",)
-    assert read(written.path, f"{OWN}/lib/python3.12/os.py") == b"lib/python3.12/os.py"
-    assert read(written.path, f"{OWN}/bin/tool") == b"x"
+    assert read(second, f"{OWN}/lib/python3.12/os.py") == b"lib/python3.12/os.py"
+    assert read(second, f"{OWN}/bin/tool") == b"x"
 
 
 def test_a_directory_never_replaces_a_file_or_link_of_the_image(
     tmp_path: Path, plain: Path, environment: Environment
 ) -> None:
     (environment.directory / "lib64").symlink_to("lib")
-    first = write_environment(plain, environment, new(tmp_path / "1.sif"))[0].path
+    first = tmp_path / "1.sif"
+    write_environment(plain, environment, new(first))
     top = tmp_path / "more"
     (top / "lib64").mkdir(parents=True)
     (top / "lib64/x").write_text("x")

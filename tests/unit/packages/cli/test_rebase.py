@@ -7,7 +7,6 @@ import pytest
 
 from hpcmod.core.errors import NotFoundError
 from hpcmod.packages import building, rebasing
-from hpcmod.packages.building import Resolution
 from hpcmod.packages.cli import rebase as verb
 from hpcmod.packages.values.plan import StatePlan
 from hpcmod.packages.values.state import Locked
@@ -25,7 +24,7 @@ def no_needy(monkeypatch: pytest.MonkeyPatch) -> None:
             raise NotFoundError("no version of needy fits")
         return (EINOPS,) if "einops" in plan.lines else ()
 
-    monkeypatch.setattr(rebasing, "resolve_packages", lambda plan, _: Resolution(resolve(plan), plan.conda))
+    monkeypatch.setattr(rebasing, "resolve_packages", lambda plan, _: (resolve(plan), plan.conda))
     monkeypatch.setattr(building, "_run_pip", lambda plan, *_: resolve(plan))
     monkeypatch.setattr("hpcmod.packages.builder.find_runtime", lambda _: "/bin/false")
 
