@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.compat.install_netstack import plan_capture, write_capture
+from hpcmod.compat.install_netstack import plan_capture
 from hpcmod.machine.values.bind import ON_HOST
 from hpcmod.modules.values.swap import make_library_path
 from tests.fabric import closure_of, make_fabric_image, missing_fabric
+from tests.host_libraries import written
 from tests.integration.conftest import TOY, Loader, away, installed, write_easyconfig, write_site
 from tests.stack import Done, EasyBuild, ModuleTool, Stack
 
@@ -50,7 +51,7 @@ def fabric(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> EasyBuild:
     work.mkdir()
     make_fabric_image(stack, work).rename(eb.central / "fabric.sif")
     shutil.rmtree(work)
-    write_capture(plan_capture(["libfabric.so.1"], {}), top / "netstack", tell=print)
+    written(plan_capture(["libfabric.so.1"], {}), top / "netstack")
     plant_bare(top)
     common = {"sources": ["fabric.sif"], "wrapped_commands": ["fi_info"]}
     captured = write_site(top, SITE.format(top=top))

@@ -12,7 +12,7 @@ from hpcmod.compat import check_capture
 from hpcmod.compat.values.netstack import RECORD
 from hpcmod.core.errors import HpcmodError
 from hpcmod.core.values.finding import FAIL, OK, WARN, Finding
-from hpcmod.jobs.queue import find_mpi_types
+from hpcmod.jobs import find_mpi_types
 from hpcmod.machine import Machine
 from hpcmod.machine.values.site import Site
 from hpcmod.modules.binds import explain_binds

@@ -16,7 +16,7 @@ from hpcmod.core.values.text import away_from_here
 from hpcmod.core.which import which
 from hpcmod.doctor.values.draft import MachineEvidence
 from hpcmod.doctor.values.survey import NodeSurvey, parse_survey
-from hpcmod.jobs.queue import find_mpi_types, list_machine
+from hpcmod.jobs import find_mpi_types, list_machine
 from hpcmod.jobs.values.allocation import NODE_VARIABLE
 from hpcmod.jobs.values.cluster import Cluster
 from hpcmod.jobs.values.slurm import spell_options

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,7 +12,6 @@ from hpcmod.core.values.facts import Package, comparable_name
 
 _RANGE = re.compile(r"\s*([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*((?:(?:>=|<=|==|>|<).*)?)")
 _BOUND = re.compile(r"\s*(>=|<=|==|>|<)\s*([0-9][A-Za-z0-9.!+_-]*)\s*")
-_OPERATORS = {">=": operator.ge, "<=": operator.le, "==": operator.eq, ">": operator.gt, "<": operator.lt}
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,8 @@ def has_any(packages: Iterable[Package], ranges: Iterable[PackageRange]) -> bool
 
 def _holds(version: str, sign: str, limit: str) -> bool:
     """Compare versions by PEP 440, without the local part after `+`, which the builder sets."""
-    return bool(_OPERATORS[sign](_parse_version(version), _parse_version(limit)))
+    ours, theirs = _parse_version(version), _parse_version(limit)
+    return (ours == theirs and "=" in sign) or (ours < theirs and "<" in sign) or (ours > theirs and ">" in sign)
 
 
 def _parse_version(text: str) -> Version:

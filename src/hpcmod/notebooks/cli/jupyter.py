@@ -23,9 +23,18 @@ from hpcmod.core.cli.verbs import HELP_NAMES
 from hpcmod.core.errors import BadInputError, CheckFailedError, LackingError
 from hpcmod.core.process import call
 from hpcmod.core.text.quote import sh_word
-from hpcmod.jobs.cli.job import job, prepare_job, write_job
-from hpcmod.jobs.cli.options import JobFlags
-from hpcmod.jobs.queue import NO_ANSWER, cancel_job, find_node, find_state, has_queue, is_waiting_or_running
+from hpcmod.jobs import (
+    NO_ANSWER,
+    JobFlags,
+    cancel_job,
+    find_node,
+    find_state,
+    has_queue,
+    is_waiting_or_running,
+    job,
+    prepare_job,
+    write_job,
+)
 from hpcmod.jobs.values.allocation import read_place
 from hpcmod.jobs.values.slurm import TASK_BESIDE
 from hpcmod.machine import load_site

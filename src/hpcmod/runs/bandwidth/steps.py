@@ -11,7 +11,7 @@ from hpcmod.compat import find_image_mpi
 from hpcmod.core.errors import HpcmodError
 from hpcmod.core.process import Completed, run
 from hpcmod.images import read_commands
-from hpcmod.jobs.cli.run_options import make_container
+from hpcmod.jobs import make_container
 from hpcmod.jobs.values.allocation import Allocation
 from hpcmod.jobs.values.inside import fit_allocation, make_inner_step
 from hpcmod.jobs.values.request import JobRequest, Ranks

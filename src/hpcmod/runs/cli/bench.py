@@ -22,15 +22,7 @@ from hpcmod.core.errors import BadInputError, CheckFailedError, NotFoundError
 from hpcmod.core.fs.reading import UnusableFileError, read_text
 from hpcmod.core.process import Completed
 from hpcmod.core.values.finding import FAIL, Finding
-from hpcmod.jobs.cli.allocation import (
-    DryRun,
-    PlaceFlags,
-    find_allocation,
-    make_allocation,
-    place_options,
-    print_dry_run,
-    run_again,
-)
+from hpcmod.jobs import DryRun, PlaceFlags, find_allocation, make_allocation, place_options, print_dry_run, run_again
 from hpcmod.jobs.values.allocation import Allocation
 from hpcmod.machine import find_machine
 from hpcmod.machine.values.site import Site

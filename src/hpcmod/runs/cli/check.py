@@ -20,16 +20,16 @@ from hpcmod.core.cli.signals import terminate_cleanly
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.values.finding import FAIL, Finding
 from hpcmod.core.values.json_form import SPLICED
-from hpcmod.jobs.cli.allocation import (
+from hpcmod.jobs import (
     DryRun,
     PlaceFlags,
     find_allocation,
     make_allocation,
+    mpi_option,
     place_options,
     print_dry_run,
     run_again,
 )
-from hpcmod.jobs.cli.run_options import mpi_option
 from hpcmod.jobs.values.allocation import Allocation
 from hpcmod.jobs.values.inside import InnerStep, fit_allocation, make_inner_step
 from hpcmod.jobs.values.request import JobContainer, JobRequest, Ranks

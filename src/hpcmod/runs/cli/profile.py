@@ -11,7 +11,7 @@ import click
 
 from hpcmod.core.cli.output import json_option, print_data, print_json, tell
 from hpcmod.core.errors import CheckFailedError, NotFoundError
-from hpcmod.jobs.queue import module_of_job, read_job
+from hpcmod.jobs import module_of_job, read_job
 from hpcmod.runs.running.traces import find_profiles, read_profiles, write_trace
 from hpcmod.runs.values.endings.origin import show_ranks
 from hpcmod.runs.values.logs.traces import MergedRank, RankTrace, merge_traces

@@ -17,7 +17,7 @@ from hpcmod.core.cli.findings import print_findings
 from hpcmod.core.cli.output import json_option, print_json, print_text, print_wrapped, tell
 from hpcmod.core.errors import BadInputError, NotFoundError
 from hpcmod.core.values.json_form import SPLICED
-from hpcmod.jobs.queue import module_of_job, read_job
+from hpcmod.jobs import module_of_job, read_job
 from hpcmod.jobs.values.facts import JobFacts
 from hpcmod.jobs.values.slurm import check_scheduler
 from hpcmod.machine import load_site

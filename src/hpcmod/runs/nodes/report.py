@@ -10,7 +10,7 @@ from typing import Any
 
 from hpcmod.core.errors import LackingError
 from hpcmod.core.values.finding import Finding
-from hpcmod.jobs.queue import list_hosts
+from hpcmod.jobs import list_hosts
 from hpcmod.jobs.values.allocation import Allocation, environment_of_step
 from hpcmod.jobs.values.slurm import step_on_nodes
 from hpcmod.machine import node_program

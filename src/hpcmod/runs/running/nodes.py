@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hpcmod.core.errors import LackingError
 from hpcmod.core.which import which
-from hpcmod.jobs.queue import ask_nodes
+from hpcmod.jobs import ask_nodes
 from hpcmod.jobs.values.facts import JobFacts
 from hpcmod.runs.values.endings.stacks import NodeAnswer, parse_answers
 
