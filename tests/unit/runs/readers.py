@@ -19,7 +19,7 @@ from hpcmod.runs.values.endings.diagnosis import diagnose
 from hpcmod.runs.values.endings.ending import parse_endings
 from hpcmod.runs.values.endings.events import Log, read_events
 from hpcmod.runs.values.endings.flight import find_mismatch
-from hpcmod.runs.values.endings.stacks import group_ranks, judge_hang, parse_answers, tell_groups
+from hpcmod.runs.values.endings.stacks import group_ranks, judge_hang, parse_answers, tell_group
 from hpcmod.runs.values.logs.allreduce import MARK, Results, judge_results
 from hpcmod.runs.values.logs.network import describe_network, judge_network
 from hpcmod.runs.values.logs.reading import Reading, read_log
@@ -101,7 +101,7 @@ def _read_output(data: bytes) -> None:
 
 def _read_answers(data: bytes) -> None:
     groups = group_ranks(rank for answer in parse_answers(text_of(data)) for rank in answer.ranks)
-    tell_groups(groups)
+    list(map(tell_group, groups))
     judge_hang(groups, 4)
 
 

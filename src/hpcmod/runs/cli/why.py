@@ -30,7 +30,7 @@ from hpcmod.runs.values.endings.ending import CAUSE, SYMPTOM, Ending
 from hpcmod.runs.values.endings.events import EXIT, Event, read_events
 from hpcmod.runs.values.endings.flight import Mismatch, find_mismatch
 from hpcmod.runs.values.endings.origin import show_ranks
-from hpcmod.runs.values.endings.stacks import Doing, NodeAnswer, group_ranks, judge_hang, tell_groups
+from hpcmod.runs.values.endings.stacks import Doing, NodeAnswer, group_ranks, judge_hang, tell_group
 from hpcmod.runs.values.endings.statuses import explain_status
 from hpcmod.runs.values.logs.network import NetworkUsed, find_network
 
@@ -173,27 +173,26 @@ def _explain(
 
 def _of_state(facts: JobFacts, endings: Sequence[Ending], events: Sequence[Event]) -> list[Event]:
     """Return what the state of a job and of its steps says, unless the logs say it too."""
-    states = {facts.state: facts.nodes, **{step.state: step.nodes for step in facts.steps}}
-    known = [one for one in endings for state in one.states if state in states]
+    states = {facts.state, *(step.state for step in facts.steps)}
     told = {event.rule for event in events}
-    found = [
-        Event(one.kind, one.name, one.title, (), "", f"job {facts.number}", 0, f"state {facts.state}", ending=one)
-        for one in known
-        if one.name not in told
+    job, text = f"job {facts.number}", f"state {facts.state}"
+    of_states = [
+        Event(ending.kind, ending.name, ending.title, (), "", job, 0, text, ending=ending)
+        for ending in endings
+        if states.intersection(ending.states) and ending.name not in told
     ]
-    if not found and not events and (facts.code or facts.signal):
-        title = f"ended with {explain_status(facts.code, facts.signal)}"
-        text = f"exit code {facts.code}, signal {facts.signal}"
-        event = Event(CAUSE, EXIT, title, (), "", f"job {facts.number}", 0, text, signal=facts.signal, code=facts.code)
-        found.append(event)
-    return found
+    if of_states or events or not (facts.code or facts.signal):
+        return of_states
+    title = f"ended with {explain_status(facts.code, facts.signal)}"
+    text = f"exit code {facts.code}, signal {facts.signal}"
+    return [Event(CAUSE, EXIT, title, (), "", job, 0, text, signal=facts.signal, code=facts.code)]
 
 
 def _print(told: Explanation) -> None:
     if told.job:
         print_wrapped(_tell_job(told.job))
-    for sentence in tell_groups(told.doing):
-        print_wrapped(f"  {sentence}")
+    for doing in told.doing:
+        print_wrapped(f"  {tell_group(doing)}")
     if told.verdict:
         print_wrapped(told.verdict)
     if told.mismatch:

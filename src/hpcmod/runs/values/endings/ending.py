@@ -20,7 +20,6 @@ failure as seen by this one; hint: a problem that does not always end a run."""
 
 KINDS = (CAUSE, SYMPTOM, CONSEQUENCE, HINT)
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SHORTEST = 6  # characters between asterisks: a shorter pattern would match almost every line
 _MOST_STARS = 3
 
@@ -66,18 +65,18 @@ def parse_endings(text: str, where: str) -> tuple[Ending, ...]:
     BadInputError
         Lists every error in the file with its key.
     """
-    found, faults = [], []
+    endings, faults = [], []
     for name, table in load_toml(text, f"known endings {where}").items():
         values: dict[str, Any] = {}
         wrong = list(_check_table(name, table, values))
         faults += [f"{name}: {fault}" for fault in wrong]
-        found += [] if wrong else [Ending(name, **values)]
+        endings += [] if wrong else [Ending(name, **values)]
     if faults:
         listed = "\n".join(f"  {fault}" for fault in faults)
         raise BadInputError(
             f"known endings {where}:\n{listed}", "Fix these keys; docs/how-to/known-endings.md has them."
         )
-    return tuple(found)
+    return tuple(endings)
 
 
 def _check_table(name: str, table: Any, values: dict[str, Any]) -> Iterator[str]:
@@ -105,18 +104,6 @@ def _flatten(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         yield from ((f"{key}.{below}", item) for below, item in value.items()) if inner else [(key, value)]
 
 
-def _kind(value: Any) -> str:
-    if value not in KINDS:
-        raise ValueError(f"must be one of {', '.join(KINDS)}, found {value!r}")
-    return str(value)
-
-
-def _address(value: Any) -> str:
-    if not re.fullmatch(r"https://[!-~]{3,500}", check.check_text(value)):
-        raise ValueError(f"must be a URL that begins with https://, found {value!r}")
-    return str(value)
-
-
 def _patterns(value: Any) -> tuple[str, ...]:
     patterns = check.texts(value)
     for pattern in patterns:
@@ -133,33 +120,19 @@ def _some_patterns(value: Any) -> tuple[str, ...]:
     return _patterns(value)
 
 
-def _unset(value: Any) -> tuple[str, ...]:
-    return tuple(map(_variable, check.texts(value)))
-
-
-def _set(value: Any) -> tuple[tuple[str, str], ...]:
-    if not isinstance(value, dict):
-        raise ValueError("must be a table of names and values")
-    return tuple((_variable(name), check.text_or_nothing(item)) for name, item in value.items())
-
-
-def _variable(value: str) -> str:
-    if not _VARIABLE.fullmatch(value):
-        raise ValueError(f"{value!r} is not a valid variable name")
-    return value
-
+_variable = check.matching(r"[A-Za-z_][A-Za-z0-9_]*", "a valid variable name")
 
 KEYS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
-    "kind": ("kind", _kind),
+    "kind": ("kind", check.one_of(*KINDS)),
     "title": ("title", check.check_text),
     "text": ("text", check.check_text),
-    "source": ("source", _address),
+    "source": ("source", check.matching(r"https://[!-~]{3,500}", "a URL that begins with https://")),
     "match.lines": ("lines", _some_patterns),
     "match.without": ("without", check.texts),
     "match.states": ("states", check.texts),
     "cure.text": ("cure", check.check_text),
-    "cure.set": ("set", _set),
-    "cure.unset": ("unset", _unset),
+    "cure.set": ("set", check.texts_by(_variable)),
+    "cure.unset": ("unset", check.list_of(_variable)),
 }
 """For each key of a table: the field of Ending and the check of its value."""
 

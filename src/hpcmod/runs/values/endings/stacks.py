@@ -15,40 +15,27 @@ _MOST_RANKS = 100_000
 _MOVING = "moving"
 """Said of ranks that were at several lines while they were watched: they do not wait."""
 
-WAITS = {
+_WAITS = {
     "init_process_group": "wait for the other ranks to start",
     "_create_c10d_store": "wait for the other ranks to start",
     "rendezvous": "wait for the other ranks to start",
     "destroy_process_group": "wait for the others at their end",
-    "monitored_barrier": "wait in monitored_barrier",
-    "barrier": "wait in barrier",
-    **{
-        name: f"wait in {name}"
-        for name in (
-            *(
-                "all_reduce",
-                "all_gather",
-                "all_gather_into_tensor",
-                "all_gather_object",
-                "all_to_all",
-                "all_to_all_single",
-            ),
-            *("broadcast", "broadcast_object_list", "reduce", "reduce_scatter", "reduce_scatter_tensor", "gather"),
-            *("gather_object", "scatter", "send", "recv", "synchronize", "allreduce", "Allreduce", "Barrier", "Bcast"),
-        )
-    },
-    "backward": "wait in backward",
     "_next_data": "wait for data",
     "_try_get_data": "wait for data of a worker",
     "sleep": "sleep",
 }
 """What it means that a rank is in a certain function of a library."""
 
+_COLLECTIVE = re.compile(
+    r"all_reduce|all_gather(?:_into_tensor|_object)?|all_to_all(?:_single)?|(?:monitored_)?barrier|backward"
+    r"|broadcast(?:_object_list)?|gather(?:_object)?|recv|reduce(?:_scatter(?:_tensor)?)?|scatter|send|synchronize"
+    r"|allreduce|Allreduce|Barrier|Bcast"
+)
+"""Functions of libraries that return when other ranks have done their part."""
+
 _MPI_NAMES = (
-    *("Barrier", "Bcast", "Gather", "Gatherv", "Scatter", "Scatterv", "Allgather", "Allgatherv", "Alltoall"),
-    *("Alltoallv", "Alltoallw", "Reduce", "Allreduce", "Reduce_scatter", "Reduce_scatter_block", "Scan"),
-    *("Exscan", "Send", "Ssend", "Recv", "Sendrecv", "Sendrecv_replace", "Probe", "Mprobe", "Wait", "Waitall"),
-    *("Waitany", "Waitsome"),
+    "Barrier|Bcast|Gatherv?|Scatterv?|Allgatherv?|Alltoall[vw]?|Reduce|Allreduce|Reduce_scatter(?:_block)?|Scan|Exscan"
+    "|Send|Ssend|Recv|Sendrecv(?:_replace)?|Probe|Mprobe|Wait(?:all|any|some)?"
 )
 """Methods of mpi4py that return when other ranks have done their part.
 
@@ -57,8 +44,8 @@ letter. Tensors and sockets have methods with some of these names, so such a cal
 `world`.
 """
 _MPI_CALL = re.compile(
-    rf"\.({'|'.join((*_MPI_NAMES, 'barrier', 'bcast', 'allgather', 'alltoall', 'allreduce', 'sendrecv'))})\("
-    rf"|(?i:comm|world)\w*\.({'|'.join(name.lower() for name in _MPI_NAMES)})\("
+    rf"\.({_MPI_NAMES}|barrier|bcast|allgather|alltoall|allreduce|sendrecv)\("
+    rf"|(?i:comm|world)\w*\.({_MPI_NAMES.lower()})\("
 )
 
 _FAULT = re.compile(r"Fatal Python error: (.{1,60})")
@@ -135,20 +122,20 @@ class Doing:
 
 def parse_answers(output: str) -> tuple[NodeAnswer, ...]:
     """Return the answers of the nodes in the output of srun; lines of others and incomplete answers are left out."""
-    lines, found = AnswerLines(), []
+    lines, answers = AnswerLines(), []
     for line in output.split("\n"):
         lines.add(line)
     for answer in lines.answers():
         try:
-            found.append(_parse_answer(answer.values))
+            answers.append(_parse_answer(answer.values))
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             continue
-    return tuple(found)
+    return tuple(answers)
 
 
 def _parse_answer(values: Mapping[str, Any]) -> NodeAnswer:
     host = str(values["host"])[:255]
-    ranks = tuple(_parse_rank(one, host) for one in values["ranks"][:_MOST_RANKS])
+    ranks = tuple(_parse_rank(rank, host) for rank in values["ranks"][:_MOST_RANKS])
     return NodeAnswer(host, ranks, str(values.get("profiler") or "")[:4096])
 
 
@@ -168,23 +155,19 @@ def _parse_rank(values: Mapping[str, Any], host: str) -> RankState:
 
 def parse_frames(threads: Any) -> tuple[Frame, ...]:
     """Return the frames of the main thread from the JSON of `py-spy dump --json`, the innermost first."""
-    listed = [one for one in threads if isinstance(one, dict)] if isinstance(threads, list) else []
-    main = next((one for one in listed if one.get("thread_name") == "MainThread"), listed[0] if listed else {})
-    frames = main.get("frames")
+    listed = [thread for thread in threads if isinstance(thread, dict)] if isinstance(threads, list) else []
+    named = (thread for thread in listed if thread.get("thread_name") == "MainThread")
+    frames = next(named, listed[0] if listed else {}).get("frames")
     return tuple(
         Frame(
-            str(one.get("name", "?"))[:200],
-            str(one.get("filename", "?"))[:500],
-            _line(one.get("line")),
-            str(one.get("code") or "")[:200],
+            function=str(frame.get("name", "?"))[:200],
+            file=str(frame.get("filename", "?"))[:500],
+            line=line if isinstance(line := frame.get("line"), int) and 0 <= line < 1 << 31 else 0,
+            code=str(frame.get("code") or "")[:200],
         )
-        for one in (frames if isinstance(frames, list) else ())[:500]
-        if isinstance(one, dict)
+        for frame in (frames if isinstance(frames, list) else ())[:500]
+        if isinstance(frame, dict)
     )
-
-
-def _line(value: Any) -> int:
-    return value if isinstance(value, int) and 0 <= value < 1 << 31 else 0
 
 
 def read_dumped_stacks(lines: Sequence[str]) -> Iterator[tuple[int, str, RankState]]:
@@ -210,65 +193,70 @@ def read_dumped_stacks(lines: Sequence[str]) -> Iterator[tuple[int, str, RankSta
 def group_ranks(ranks: Iterable[RankState]) -> tuple[Doing, ...]:
     """Group ranks by what they do; the group that the others wait for, as far as this is known, comes first."""
     groups: dict[tuple[str, bool], list[RankState]] = {}
-    for one in ranks:
-        groups.setdefault(describe(one), []).append(one)
-    found = [
+    for rank in ranks:
+        groups.setdefault(describe(rank), []).append(rank)
+    doing = [
         Doing(
-            ranks=tuple(sorted(one.rank for one in same)),
-            hosts=tuple(sorted({one.host for one in same})),
+            ranks=tuple(sorted(rank.rank for rank in same)),
+            hosts=tuple(sorted({rank.host for rank in same})),
             what=what,
             waits=waits,
-            cpu=sum(one.cpu for one in same) / len(same),
+            cpu=sum(rank.cpu for rank in same) / len(same),
         )
         for (what, waits), same in groups.items()
     ]
-    return tuple(sorted(found, key=lambda one: (one.waits, len(one.ranks), one.ranks)))
+    return tuple(sorted(doing, key=lambda group: (group.waits, len(group.ranks), group.ranks)))
 
 
-def describe(one: RankState) -> tuple[str, bool]:
+def describe(rank: RankState) -> tuple[str, bool]:
     """Return what a rank does, in words, and whether it waits for other ranks."""
-    if not one.frames:
-        usage = "uses a core" if one.cpu > 0.5 else "uses no CPU"
-        kernel = f", in {one.kernel}" if re.fullmatch(r"[a-z_]\w{2,}", one.kernel) else ""
-        return f"{STATES.get(one.state, 'in an unknown state')}, {usage}{kernel}", False
-    own = next((frame for frame in one.frames if not any(part in frame.file for part in LIBRARIES)), None)
-    above = one.frames[: one.frames.index(own)] if own else one.frames
-    known = [WAITS[frame.function] for frame in above if frame.function in WAITS] or _mpi_call(one.frames[0])
-    place = name_place(own.file, own.line, own.function) if own else name_place(*_at(one.frames[0]))
-    what = known[-1] if known else f"in {above[0].function}" if above else _activity(one)
-    if one.moved:
-        return f"{what} at {place} ({_MOVING})", False
-    return f"{what} at {place}", bool(known) and known[-1].startswith("wait ") and "data" not in known[-1]
+    if not rank.frames:
+        usage = "uses a core" if rank.cpu > 0.5 else "uses no CPU"
+        kernel = f", in {rank.kernel}" if re.fullmatch(r"[a-z_]\w{2,}", rank.kernel) else ""
+        return f"{STATES.get(rank.state, 'in an unknown state')}, {usage}{kernel}", False
+    own = next((frame for frame in rank.frames if not any(part in frame.file for part in LIBRARIES)), None)
+    above = rank.frames[: rank.frames.index(own)] if own else rank.frames
+    waits = list(filter(None, (_wait_in(frame.function) for frame in above))) or _mpi_call(rank.frames[0])
+    if waits:
+        activity = waits[-1]
+    elif above:
+        activity = f"in {above[0].function}"
+    else:
+        activity = _own_activity(rank)
+    shown = own or rank.frames[0]
+    text = f"{activity} at {name_place(shown.file, shown.line, shown.function)}"
+    if rank.moved:
+        return f"{text} ({_MOVING})", False
+    return text, bool(waits) and activity.startswith("wait ") and "data" not in activity
+
+
+def _wait_in(function: str) -> str:
+    """Return what a rank in a function of a library waits for; empty if it does not wait."""
+    return _WAITS.get(function) or (f"wait in {function}" if _COLLECTIVE.fullmatch(function) else "")
 
 
 def _mpi_call(frame: Frame) -> list[str]:
     """Return what the line of a frame waits in, if it has one call of mpi4py and no other that waits."""
-    calls = {found[1] or found[2] for found in _MPI_CALL.finditer(frame.code)}
+    calls = {match[1] or match[2] for match in _MPI_CALL.finditer(frame.code)}
     return [f"wait in MPI {calls.pop()}"] if len(calls) == 1 else []
 
 
-def _activity(one: RankState) -> str:
-    """Return what a rank does in its own code."""
-    if one.state == "D":
+def _own_activity(rank: RankState) -> str:
+    if rank.state == "D":
         return "wait for the file system"
-    return "run" if one.cpu > 0.1 else "use no CPU"
+    return "run" if rank.cpu > 0.1 else "use no CPU"
 
 
-def _at(frame: Frame) -> tuple[str, int, str]:
-    return frame.file, frame.line, frame.function
-
-
-def tell_groups(groups: Sequence[Doing]) -> list[str]:
-    """Return one sentence for each group, e.g. "ranks 0-6 wait in all_reduce at train.py:41"."""
-    return [_tell(one) for one in groups]
-
-
-def _tell(one: Doing) -> str:
-    hosts = f" ({one.hosts[0]})" if len(one.hosts) == 1 else ""
-    first, space, rest = one.what.partition(" ")
-    if first not in _VERBS:
-        return f"{show_ranks(one.ranks)}{hosts} {'are' if len(one.ranks) > 1 else 'is'} {one.what}"
-    return f"{show_ranks(one.ranks)}{hosts} {first}{'' if len(one.ranks) > 1 else 's'}{space}{rest}"
+def tell_group(group: Doing) -> str:
+    """Return what a group does in a sentence, e.g. "ranks 0-6 wait in all_reduce at train.py:41"."""
+    hosts = f" ({group.hosts[0]})" if len(group.hosts) == 1 else ""
+    several = len(group.ranks) > 1
+    verb, space, rest = group.what.partition(" ")
+    if verb not in _VERBS:
+        verb, space, rest = "are" if several else "is", " ", group.what
+    elif not several:
+        verb += "s"
+    return f"{show_ranks(group.ranks)}{hosts} {verb}{space}{rest}"
 
 
 @dataclass(frozen=True)
@@ -288,23 +276,23 @@ def judge_hang(groups: Sequence[Doing], world: int) -> HangVerdict:
     world
         Number of ranks that there should be; 0 if unknown.
     """
-    found = {rank for one in groups for rank in one.ranks}
-    gone = [rank for rank in range(min(world, _MOST_RANKS)) if rank not in found]
-    waiting = [rank for one in groups if one.waits for rank in one.ranks]
-    others = [rank for one in groups if not one.waits for rank in one.ranks]
-    unknown = "" if any(one.waits for one in groups) else " Without stacks this is all that can be seen."
-    verb = "wait" if len(waiting) > 1 else "waits"
-    if gone and found:
+    seen = {rank for group in groups for rank in group.ranks}
+    gone = [rank for rank in range(min(world, _MOST_RANKS)) if rank not in seen]
+    waiting = [rank for group in groups if group.waits for rank in group.ranks]
+    others = [rank for group in groups if not group.waits for rank in group.ranks]
+    if gone and seen:
         have = "have" if len(gone) > 1 else "has"
         return HangVerdict(True, f"{show_ranks(gone)} {have} ended, and the others cannot go on alone.")
-    if not waiting and any(one.what.endswith(f"({_MOVING})") for one in groups):
-        return HangVerdict(False, "The ranks go on: none was at the same line each time.")
     if waiting and others:
+        verb = "wait" if len(waiting) > 1 else "waits"
         return HangVerdict(True, f"{show_ranks(waiting)} {verb} for {show_ranks(others)}.")
-    if waiting and len([one for one in groups if one.waits]) > 1:
+    if waiting and len(groups) > 1:
         return HangVerdict(True, "All ranks wait, but not in the same place: they called different collectives.")
     if waiting:
         return HangVerdict(
             True, "All ranks wait in the same place: for the network, or for a rank that is not among them."
         )
-    return HangVerdict(False, f"No rank waits for another in a way that is known.{unknown if groups else ''}")
+    if any(group.what.endswith(f"({_MOVING})") for group in groups):
+        return HangVerdict(False, "The ranks go on: none was at the same line each time.")
+    unknown = " Without stacks this is all that can be seen." if groups else ""
+    return HangVerdict(False, f"No rank waits for another in a way that is known.{unknown}")

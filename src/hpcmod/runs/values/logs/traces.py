@@ -19,6 +19,10 @@ _SINCE_1970 = 1e14
 """Larger times in microseconds count from 1970: the year 1973."""
 
 
+Thread = tuple[str, str]
+"""Numbers of a process and a thread, as an event has them."""
+
+
 @dataclass(frozen=True)
 class RankTrace:
     """The trace of one rank."""
@@ -29,6 +33,9 @@ class RankTrace:
     kind: str
     """torch or other."""
     events: Sequence[Event]
+    """Those that have a time."""
+    names: Mapping[Thread, str]
+    """Of threads; those of a GPU begin with its name."""
     base: int
     """Nanoseconds from 1970 to time 0 of the events; -1: unknown."""
     source: str
@@ -48,36 +55,61 @@ def parse_trace(values: Any, source: str, *, rank: int | None = None) -> RankTra
     BadInputError
         If it is not a known format, or has no rank.
     """
-    listed = values.get("traceEvents") if isinstance(values, dict) else values
-    if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
+    about = values if isinstance(values, dict) else {}
+    listed = about.get("traceEvents") if about else values
+    if not isinstance(listed, list) or not all(isinstance(event, dict) for event in listed):
         raise BadInputError(
             f"{source}: not a trace",
             "Pass JSON files of torch.profiler or rocprof; open those of py-spy at https://www.speedscope.app.",
         )
-    about = values if isinstance(values, dict) else {}
     told = about.get("distributedInfo")
-    own = told.get("rank") if isinstance(told, dict) else None
-    number = rank if rank is not None else own if isinstance(own, int) and own >= 0 else None
-    events = [one for one in listed if one.get("ph") == "M" or (one.get("ph") in _KINDS and _is_number(one.get("ts")))]
-    base = about.get("baseTimeNanoseconds")
-    times = [one["ts"] for one in events if one["ph"] != "M"]
-    absolute = bool(times) and min(times) > _SINCE_1970
-    known = base if isinstance(base, int) and not isinstance(base, bool) and base > 0 else 0 if absolute else -1
-    kind = "torch" if "schemaVersion" in about or "distributedInfo" in about else "other"
-    host = about.get("host_name")
-    return RankTrace(_need_rank(number, source), host if isinstance(host, str) else "", kind, events, known, source)
-
-
-def _need_rank(rank: int | None, source: str) -> int:
-    if rank is None:
+    number = told.get("rank") if rank is None and isinstance(told, dict) else rank
+    if not isinstance(number, int) or number < 0:
         raise BadInputError(
             f"{source}: its rank is unknown", "Rename it, so that its name contains rank0, for example."
         )
-    return rank
+    events = [event for event in listed if event.get("ph") in _KINDS and _is_number(event.get("ts"))]
+    host = about.get("host_name")
+    return RankTrace(
+        rank=number,
+        host=host if isinstance(host, str) else "",
+        kind="torch" if "schemaVersion" in about or "distributedInfo" in about else "other",
+        events=events,
+        names=_name_threads(event for event in listed if event.get("ph") == "M"),
+        base=_find_base(about, events),
+        source=source,
+    )
+
+
+def _find_base(about: Mapping[str, Any], events: Sequence[Event]) -> int:
+    base = about.get("baseTimeNanoseconds")
+    if isinstance(base, int) and not isinstance(base, bool) and base > 0:
+        return base
+    return 0 if events and min(event["ts"] for event in events) > _SINCE_1970 else -1
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and -1e18 < value < 1e18
+
+
+def _name_threads(events: Iterable[Event]) -> dict[Thread, str]:
+    labels: dict[str, str] = {}
+    names: dict[Thread, str] = {}
+    for event in events:
+        args = event.get("args")
+        label, name = (args.get("labels"), args.get("name")) if isinstance(args, dict) else (None, None)
+        if event.get("name") == "process_labels" and isinstance(label, str):
+            labels[_thread(event)[0]] = label[:200]
+        if event.get("name") == "thread_name" and isinstance(name, str):
+            names[_thread(event)] = name[:200]
+    return {
+        thread: f"{labels[thread[0]]}: {name}" if labels.get(thread[0], "").startswith("GPU") else name
+        for thread, name in names.items()
+    }
+
+
+def _thread(event: Event) -> Thread:
+    return str(event.get("pid", ""))[:200], str(event.get("tid", ""))[:200]
 
 
 @dataclass(frozen=True)
@@ -105,80 +137,41 @@ class MergedTrace:
 
 def merge_traces(traces: Sequence[RankTrace]) -> MergedTrace:
     """Return the traces of several ranks as one; a rank is a process, and its threads and GPU streams are below it."""
-    aligned = all(one.base >= 0 for one in traces)
-    first = min((one.base for one in traces), default=0)
-    offsets = [(one.base - first) / 1000 if aligned else 0.0 for one in traces]
-    starts = [min((_time(event) for event in one.events if _is_timed(event)), default=0.0) for one in traces]
+    aligned = all(trace.base >= 0 for trace in traces)
+    first = min((trace.base for trace in traces), default=0)
+    offsets = [(trace.base - first) / 1000 if aligned else 0.0 for trace in traces]
+    starts = [min((event["ts"] for event in trace.events), default=0.0) for trace in traces]
     begin = min((start + offset for start, offset in zip(starts, offsets)), default=0.0)
     events: list[Event] = []
-    ranks = []
-    for number, (one, offset, start) in enumerate(zip(traces, offsets, starts)):
-        shift = offset - begin if aligned else -start
-        own = list(_shift(one, number, len(traces), shift))
-        ranks.append(MergedRank(one.rank, one.host, one.kind, sum(map(_is_timed, own)), one.source))
-        events += own
-    about = {"made by": "hpcmod profile", "aligned": aligned, "sources": [one.source for one in traces]}
+    for number, (trace, offset, start) in enumerate(zip(traces, offsets, starts)):
+        events += _shift(trace, number, len(traces), offset - begin if aligned else -start)
+    about = {"made by": "hpcmod profile", "aligned": aligned, "sources": [trace.source for trace in traces]}
     values = {"displayTimeUnit": "ms", "otherData": about, "traceEvents": events}
+    ranks = (MergedRank(trace.rank, trace.host, trace.kind, len(trace.events), trace.source) for trace in traces)
     return MergedTrace(values, aligned, tuple(ranks))
-
-
-def _time(event: Event) -> float:
-    return float(event["ts"])
-
-
-def _is_timed(event: Event) -> bool:
-    return bool(event["ph"] != "M")
 
 
 def _shift(trace: RankTrace, number: int, count: int, shift: float) -> Iterator[Event]:
     """Yield the events of a rank with its own numbers of process, threads and flows."""
-    names = _name_threads(trace.events)
     host = f" on {trace.host}" if trace.host else ""
     yield _about(trace.rank, 0, "process_name", name=f"rank {trace.rank}{host}")
     yield _about(trace.rank, 0, "process_sort_index", sort_index=trace.rank)
-    threads: dict[tuple[str, str], int] = {}
+    threads: dict[Thread, int] = {}
     flows: dict[str, int] = {}
     for event in trace.events:
-        if not _is_timed(event):
-            continue
         key = _thread(event)
         if key not in threads:
-            threads[key] = len(threads) + 1
-            name, place = names.get(key, key[1]), threads[key]
-            yield _about(trace.rank, place, "thread_name", name=name)
-            yield _about(trace.rank, place, "thread_sort_index", sort_index=_order(name, place))
-        changed = {**event, "pid": trace.rank, "tid": threads[key], "ts": round(_time(event) + shift, 3)}
+            thread = threads[key] = len(threads) + 1
+            name = trace.names.get(key, key[1])
+            order = thread + (1_000_000 if name.startswith("GPU") else 0)
+            yield _about(trace.rank, thread, "thread_name", name=name)
+            yield _about(trace.rank, thread, "thread_sort_index", sort_index=order)
+        changed = {**event, "pid": trace.rank, "tid": threads[key], "ts": round(float(event["ts"]) + shift, 3)}
         if "id" in event:
             flow = f"{event.get('cat')} {event['id']}"
             changed["id"] = flows.setdefault(flow, len(flows)) * count + number
         yield changed
 
 
-def _order(name: str, number: int) -> int:
-    return number + (1_000_000 if name.startswith("GPU") else 0)
-
-
-def _thread(event: Event) -> tuple[str, str]:
-    return str(event.get("pid", ""))[:200], str(event.get("tid", ""))[:200]
-
-
-def _about(process: int, thread: int, what: str, **values: Any) -> Event:
-    return {"ph": "M", "name": what, "pid": process, "tid": thread, "args": values}
-
-
-def _name_threads(events: Iterable[Event]) -> dict[tuple[str, str], str]:
-    """Return the names of threads; those of a GPU begin with its name."""
-    labels: dict[str, str] = {}
-    names: dict[tuple[str, str], str] = {}
-    for event in events:
-        args = event.get("args")
-        if event["ph"] != "M" or not isinstance(args, dict):
-            continue
-        if event.get("name") == "process_labels" and isinstance(args.get("labels"), str):
-            labels[_thread(event)[0]] = args["labels"][:200]
-        if event.get("name") == "thread_name" and isinstance(args.get("name"), str):
-            names[_thread(event)] = args["name"][:200]
-    return {
-        key: f"{labels[key[0]]}: {name}" if labels.get(key[0], "").startswith("GPU") else name
-        for key, name in names.items()
-    }
+def _about(process: int, thread: int, kind: str, **values: Any) -> Event:
+    return {"ph": "M", "name": kind, "pid": process, "tid": thread, "args": values}

@@ -52,7 +52,7 @@ def test_a_file_of_endings_is_read() -> None:
         (("licence * refused", "licence * a * b * c * refused"), "more than 3 asterisks"),
         (('["licence * refused", "no licence left"]', "[]"), "match.lines: must not be empty"),
         (("match.without", "match.not"), "match.not: unknown key"),
-        (("LICENCE =", '"9A" ='), "not a valid variable name"),
+        (("LICENCE =", '"9A" ='), "must be a valid variable name"),
         (("[our-licence-server]", "[Our]"), "a name has lower-case letters"),
     ],
 )

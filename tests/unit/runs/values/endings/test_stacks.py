@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hpcmod.runs.values.endings.stacks import RankState, describe, group_ranks, judge_hang, parse_answers, tell_groups
+from hpcmod.runs.values.endings.stacks import RankState, describe, group_ranks, judge_hang, parse_answers, tell_group
 
 TORCH = "/opt/envs/pytorch/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
 
@@ -42,7 +42,7 @@ def test_ranks_that_wait_and_the_one_that_does_not_are_told_apart() -> None:
         answer("nid002", {4: REDUCE, 5: REDUCE, 6: READ}),
     )
     groups = group_ranks(ranks)
-    assert tell_groups(groups) == [
+    assert list(map(tell_group, groups)) == [
         "rank 6 (nid002) uses no CPU at loader.py:88 in read",
         "ranks 0-5 wait in all_reduce at train.py:41 in step",
     ]
@@ -54,7 +54,7 @@ def test_ranks_that_wait_and_the_one_that_does_not_are_told_apart() -> None:
 def test_ranks_that_move_do_not_wait() -> None:
     first, second = answer("nid001", {0: REDUCE}, moved=True), answer("nid002", {1: READ}, moved=True)
     groups = group_ranks(ranks_of_answers(first, second))
-    assert "rank 0 (nid001) waits in all_reduce at train.py:41 in step (moving)" in tell_groups(groups)
+    assert "rank 0 (nid001) waits in all_reduce at train.py:41 in step (moving)" in list(map(tell_group, groups))
     assert judge_hang(groups, 2).sentence == "The ranks go on: none was at the same line each time."
     assert not judge_hang(groups, 2).hangs and judge_hang(groups, 3).hangs
     groups = group_ranks(ranks_of_answers(answer("nid001", {0: REDUCE}), second))
@@ -123,7 +123,7 @@ def test_describes_a_stack(frames: list[tuple[str, str, int]], what: str, waits:
 )
 def test_a_rank_in_its_own_code(state: str, cpu: float, words: str) -> None:
     ranks = ranks_of_answers(answer("n", {0: READ}, state=state, cpu=cpu))
-    assert tell_groups(group_ranks(ranks))[0].startswith(words)
+    assert tell_group(group_ranks(ranks)[0]).startswith(words)
 
 
 def test_without_a_stack_the_state_and_the_cpu_are_reported() -> None:
@@ -131,7 +131,9 @@ def test_without_a_stack_the_state_and_the_cpu_are_reported() -> None:
     assert rank.problem == "not allowed"
     assert describe(rank) == ("waiting for a disk or a file system, uses no CPU, in cl_sync_io_wait", False)
     groups = group_ranks([rank])
-    assert tell_groups(groups) == ["rank 0 (n) is waiting for a disk or a file system, uses no CPU, in cl_sync_io_wait"]
+    assert list(map(tell_group, groups)) == [
+        "rank 0 (n) is waiting for a disk or a file system, uses no CPU, in cl_sync_io_wait"
+    ]
     assert not judge_hang(groups, 1).hangs and "Without stacks" in judge_hang(groups, 1).sentence
     assert judge_hang((), 4).sentence == "No rank waits for another in a way that is known."
 
