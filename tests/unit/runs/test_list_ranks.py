@@ -22,8 +22,10 @@ def test_py_spy_of_the_users_packages_is_copied_out_of_the_container(
     make_program(tmp_path / "nsenter", '#!/bin/sh\necho "$@"\n')
     monkeypatch.setenv("PATH", str(tmp_path))
     rank = {"pid": 999_999_999, "path": "/usr/bin:/user-software/venv/x/bin", "words": ["python"]}
-    copy = Path(program.find_profiler([rank], ""))
+    path, shown = program.find_profiler([rank], "")
+    assert shown == "/user-software/venv/x/bin/py-spy"
+    copy = Path(path)
     assert copy.read_text().split()[-2:] == ["cat", "/user-software/venv/x/bin/py-spy"]
     assert copy.stat().st_mode & 0o777 == 0o700
     (tmp_path / "nsenter").unlink()
-    assert program.find_profiler([rank], "") == ""
+    assert program.find_profiler([rank], "") == ("", "")

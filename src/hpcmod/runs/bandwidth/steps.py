@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from hpcmod.compat import find_image_mpi
 from hpcmod.core.errors import HpcmodError
-from hpcmod.core.process import Completed, run
 from hpcmod.images import read_commands
 from hpcmod.jobs import make_container
 from hpcmod.jobs.values.allocation import Allocation
@@ -122,8 +121,3 @@ def _make_programs(request: BenchmarkRequest, site: Site) -> Iterator[tuple[str,
                 yield (program_of[collective], "-b", str(first), "-e", str(last), "-f", "2")
     else:
         yield ("-c", bandwidth_program(), *map(str, (first, last, request.repeats)), *request.collectives)
-
-
-def run_benchmark_step(step: BenchmarkStep, environ: Mapping[str, str]) -> Completed:
-    """Run a step to its end; it ends with this process."""
-    return run(step.argv, env=environ, tied=True)

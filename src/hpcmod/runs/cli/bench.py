@@ -20,7 +20,7 @@ from hpcmod.core.cli.output import json_option, tell
 from hpcmod.core.cli.signals import terminate_cleanly
 from hpcmod.core.errors import BadInputError, CheckFailedError, NotFoundError
 from hpcmod.core.fs.reading import UnusableFileError, read_text
-from hpcmod.core.process import Completed
+from hpcmod.core.process import Completed, run
 from hpcmod.core.values.finding import FAIL, Finding
 from hpcmod.jobs import DryRun, PlaceFlags, find_allocation, make_allocation, place_options, print_dry_run, run_again
 from hpcmod.jobs.values.allocation import Allocation
@@ -39,11 +39,10 @@ from hpcmod.runs.bandwidth.steps import (
     choose_library,
     has_gpus,
     make_benchmark_steps,
-    run_benchmark_step,
 )
 from hpcmod.runs.cli.bench_results import Bandwidths, Results, find_left_out, show_results
 from hpcmod.runs.values.bandwidth.measurement import COLLECTIVES, USUAL, Measurement
-from hpcmod.runs.values.bandwidth.nccl_tests import TableReading, read_bandwidths
+from hpcmod.runs.values.bandwidth.nccl_tests import read_bandwidths
 from hpcmod.runs.values.bandwidth.sizes import parse_size_range
 
 _LIMIT = 64 << 20  # bytes of a log
@@ -217,11 +216,14 @@ def _measure(
     findings: list[Finding] = []
     for number, step in enumerate(steps, 1):
         tell(f"step {number} of {len(steps)}: {step.nodes} node{'s' * (step.nodes > 1)}")
-        done = run_benchmark_step(step, os.environ)
+        done = run(step.argv, env=os.environ, tied=True)
         reading = read_bandwidths(done.stdout, nodes=step.nodes)
         measurements += reading.measurements
         findings += [finding for finding in reading.findings if finding.level == FAIL]
-        findings += [*find_left_out(done.stdout), *_explain_failure(done, step), *_find_alone(reading, step)]
+        findings += [*find_left_out(done.stdout), *_explain_failure(done, step)]
+        if step.ranks > 1 and any(measurement.ranks == 1 for measurement in reading.measurements):
+            alone = f"each of {step.ranks} ranks measured only itself: the image's nccl-tests are built without MPI"
+            findings.append(Finding(FAIL, "alone", alone, "Use PyTorch: --library torch", "nccl-tests"))
     if not measurements:
         raise CheckFailedError("nothing was measured:\n" + "\n".join(finding.found for finding in findings))
     measured = MeasuredWith(
@@ -232,12 +234,6 @@ def _measure(
     )
     results = Results(measured, tuple(measurements), tuple(findings))
     show_results(results, site, tolerance=flags.tolerance / 100, as_json=flags.as_json, remember=True)
-
-
-def _find_alone(reading: TableReading, step: BenchmarkStep) -> Iterator[Finding]:
-    if step.ranks > 1 and any(measurement.ranks == 1 for measurement in reading.measurements):
-        found = f"each of {step.ranks} ranks measured only itself: the image's nccl-tests are built without MPI"
-        yield Finding(FAIL, "alone", found, "Use PyTorch: --library torch", "nccl-tests")
 
 
 def _explain_failure(done: Completed, step: BenchmarkStep) -> Iterator[Finding]:

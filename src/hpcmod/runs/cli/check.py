@@ -43,7 +43,7 @@ from hpcmod.modules.values.install_record import NO_RECORD, InstalledImage
 from hpcmod.modules.values.question import make_question
 from hpcmod.runs.cli.network import ProvedNetwork, prove_network
 from hpcmod.runs.network.program import PROGRAM
-from hpcmod.runs.nodes.report import NodeReport, add_image, check_nodes, find_ranks, make_step_on_nodes
+from hpcmod.runs.nodes.report import NodeReport, check_nodes, find_ranks, make_step_on_nodes
 from hpcmod.runs.values.nodes.affinity import RankPlace
 from hpcmod.runs.values.nodes.verdicts import ALL, levels_of
 
@@ -225,11 +225,14 @@ def _make_question(flags: CheckFlags, site: Site, found: Installed | None) -> di
         places=(site.caches.node_local,),
     )
     image = _find_image(found, os.environ)
-    if not image.path:
-        return {**question, "tools": True}
-    return add_image(
-        {**question, "tools": True}, path=image.path, size=image.size, sha256=image.sha256, whole=flags.digest
-    )
+    if image.path:
+        question["image"] = {
+            "path": image.path,
+            "size": image.size,
+            "sha256": image.sha256,
+            "whole": flags.digest,
+        }
+    return {**question, "tools": True}
 
 
 def _find_image(found: Installed | None, environ: Mapping[str, str]) -> InstalledImage:

@@ -1,14 +1,18 @@
-"""Ask all nodes of a job what they have, and where the ranks of a step run."""
+"""Ask all nodes of a job what they have, and where the ranks of a step run: one step, whose tasks run one program."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from hpcmod.core.errors import LackingError
+from hpcmod.core.process import follow
 from hpcmod.core.values.finding import Finding
 from hpcmod.jobs import list_hosts
 from hpcmod.jobs.values.allocation import Allocation, environment_of_step
@@ -16,8 +20,8 @@ from hpcmod.jobs.values.slurm import step_on_nodes
 from hpcmod.machine import node_program
 from hpcmod.machine.values.facts import NodeFacts, parse_facts
 from hpcmod.machine.values.site import NodeType
-from hpcmod.runs.nodes.fanout import TaskAnswers, ask_tasks
 from hpcmod.runs.values.nodes.affinity import RankPlace, judge_ranks, parse_rank
+from hpcmod.runs.values.nodes.answers import AnswerLines, TaskAnswer
 from hpcmod.runs.values.nodes.verdicts import judge_nodes
 
 _MINUTES, _MINUTES_FOR_IMAGE = 2, 10  # until the step ends, whatever happens to a node
@@ -50,13 +54,11 @@ def check_nodes(
     """
     whole = bool((question.get("image") or {}).get("whole"))
     step = make_step_on_nodes(allocation, whole=whole)
-    env = environment_of_step(environ)
-    answers = ask_tasks(step, node_program(), json.dumps(question), environ=env)
-    nodes = tuple(sorted((parse_facts(one.values, one.arrived) for one in answers.answers), key=lambda one: one.name))
+    answers, said = _ask_tasks(step, question, environment_of_step(environ))
+    facts = (parse_facts(answer.values, answer.arrived) for answer in answers)
+    nodes = tuple(sorted(facts, key=lambda node: node.name))
     missing = _find_missing(allocation, nodes, environ) if len(nodes) < allocation.nodes else ()
-    if not nodes:
-        raise _explain_silence(answers)
-    messages = tuple(line for line in answers.messages if not _HARMLESS.search(line))
+    messages = tuple(line for line in said if not _HARMLESS.search(line))
     return NodeReport(nodes, missing, tuple(judge_nodes(nodes, missing=missing, site=site)), messages)
 
 
@@ -80,10 +82,8 @@ def find_ranks(
     LackingError
         If no rank answers.
     """
-    answers = ask_tasks(step, node_program(), json.dumps({"rank": True}), environ=environ)
-    if not answers.answers:
-        raise _explain_silence(answers)
-    places = tuple(parse_rank(one.values, node=node, ranks=ranks, interfaces=interfaces) for one in answers.answers)
+    answers, _ = _ask_tasks(step, {"rank": True}, environ)
+    places = tuple(parse_rank(answer.values, node=node, ranks=ranks, interfaces=interfaces) for answer in answers)
     return places, judge_ranks(places)
 
 
@@ -95,14 +95,40 @@ def _find_missing(allocation: Allocation, nodes: Sequence[NodeFacts], environ: M
     return tuple(missing) if len(missing) == absent else tuple(f"node {number}" for number in range(1, absent + 1))
 
 
-def _explain_silence(answers: TaskAnswers) -> LackingError:
-    said = "\n".join(answers.messages[:_SAID]) or f"exit status {answers.status}"
-    return LackingError(
-        f"no task answered: {said}",
-        "Check that a step starts here (srun hostname), and that the nodes have python3.",
+def _ask_tasks(
+    step: Sequence[str], question: Mapping[str, Any], environ: Mapping[str, str]
+) -> tuple[tuple[TaskAnswer, ...], list[str]]:
+    """Run the program of a node on all tasks of a step; return its answers by rank, and the other lines of the step.
+
+    The program is an argument rather than a file, so that no task reads from a shared directory. The step gets SIGTERM
+    when this process ends.
+
+    Raises
+    ------
+    LackingError
+        If no task answers, or the command that starts tasks is not on this machine.
+    """
+    lines = AnswerLines()
+    status = follow(
+        [*step, "python3", "-I", "-S", "-c", node_program(), json.dumps(question)],
+        log=Path(os.devnull),
+        env=_host_environment(environ),
+        cwd=Path.cwd(),
+        on_line=lambda line: lines.add(line, time.time()),
+        tied=True,
     )
+    answers = tuple(lines.answers())
+    if not answers:
+        said = "\n".join(lines.messages[:_SAID]) or f"exit status {status}"
+        raise LackingError(
+            f"no task answered: {said}",
+            "Check that a step starts here (srun hostname), and that the nodes have python3.",
+        )
+    return answers, lines.messages
 
 
-def add_image(question: Mapping[str, Any], *, path: str, size: int, sha256: str, whole: bool) -> dict[str, Any]:
-    """Return a question that also asks for the image."""
-    return {**question, "image": {"path": path, "size": size, "sha256": sha256, "whole": whole}}
+def _host_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment in which python3 is the host's, not the wrapper of a loaded module."""
+    wrappers = f"{environ.get('CONTAINERROOT', '')}/bin"
+    path = ":".join(directory for directory in environ.get("PATH", "").split(":") if directory != wrappers)
+    return {**environ, "PATH": path}

@@ -33,8 +33,8 @@ def rank_program() -> str:
 
 def ask_ranks(job: JobFacts, environ: Mapping[str, str]) -> Asked:
     """Ask all nodes of a running job; nothing is written anywhere, and the ranks go on."""
-    profiler = _find_py_spy(environ)
-    command = [*_PROGRAM, rank_program(), job.number, *([profiler] if profiler else [])]
+    profiler = which("py-spy", environ)
+    command = [*_PROGRAM, rank_program(), job.number, *([os.path.realpath(profiler)] if profiler else [])]
     try:
         output, errors = ask_nodes(job, command, environ, patience=_PATIENCE)
     except LackingError as err:
@@ -42,9 +42,3 @@ def ask_ranks(job: JobFacts, environ: Mapping[str, str]) -> Asked:
     answers = parse_answers(output)
     said = " ".join(errors.split())[:300]
     return Asked(answers, said if len(answers) < job.node_count else "")
-
-
-def _find_py_spy(environ: Mapping[str, str]) -> str:
-    """Return the path of py-spy here; empty if there is none."""
-    found = which("py-spy", environ)
-    return os.path.realpath(found) if found else ""

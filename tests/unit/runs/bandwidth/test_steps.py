@@ -22,7 +22,6 @@ from hpcmod.runs.bandwidth.steps import (
     BenchmarkStep,
     choose_library,
     make_benchmark_steps,
-    run_benchmark_step,
 )
 
 FOUND = Installed(
@@ -83,9 +82,3 @@ def test_nccl_tests_run_once_for_each_collective_and_repeat() -> None:
 def test_sizes_without_gpus_are_small() -> None:
     (step,) = made(replace(REQUEST, library=TORCH, ranks_per_node=2), "generic", nodes=1)
     assert step.shown[-5:-2] == ("1024", "16777216", "2")
-
-
-@pytest.mark.slow
-def test_the_output_of_a_step_is_kept_apart_from_its_messages() -> None:
-    done = run_benchmark_step(BenchmarkStep(1, 1, ("sh", "-c", "echo row; echo warning >&2; exit 3")), {"PATH": "/bin"})
-    assert (done.status, done.stdout, done.stderr) == (3, "row\n", "warning\n")

@@ -12,7 +12,7 @@ from hpcmod.core.errors import LackingError
 from hpcmod.jobs.values.allocation import Allocation
 from hpcmod.machine.values.site import NodeType
 from hpcmod.modules.values.question import make_question
-from hpcmod.runs.nodes.report import add_image, check_nodes, find_ranks
+from hpcmod.runs.nodes.report import check_nodes, find_ranks
 from tests.programs import make_program
 
 pytestmark = pytest.mark.slow
@@ -37,13 +37,8 @@ def environ(tmp_path: Path) -> dict[str, str]:
 
 def test_nodes_are_compared_with_the_profile(environ: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "image.sif").write_bytes(b"image")
-    question = add_image(
-        make_question([NodeType("big", cores=100_000)], interfaces=("hsn0",)),
-        path=str(tmp_path / "image.sif"),
-        size=5,
-        sha256="0" * 64,
-        whole=False,
-    )
+    question = make_question([NodeType("big", cores=100_000)], interfaces=("hsn0",))
+    question["image"] = {"path": str(tmp_path / "image.sif"), "size": 5, "sha256": "0" * 64, "whole": False}
     report = check_nodes(TWO, question, environ)
     assert [node.name for node in report.nodes] == ["nid001", "nid002"]
     rules = {one.rule for one in report.findings if one.subject == "all nodes" and one.level == "fail"}
@@ -66,3 +61,14 @@ def test_ranks_say_where_they_run(environ: dict[str, str]) -> None:
     places, findings = find_ranks(["srun"], node=NodeType("any"), ranks=1, interfaces=(), environ=environ)
     assert [(place.rank, place.host, place.bound) for place in places] == [(0, "nid001", False), (1, "nid002", False)]
     assert findings == []
+
+
+def test_the_hosts_python_runs_and_not_the_wrapper_of_a_loaded_module(environ: dict[str, str], tmp_path: Path) -> None:
+    wrapper = make_program(tmp_path / "module" / "bin" / "python3", "#!/bin/sh\nexit 1\n")
+    loaded = {"CONTAINERROOT": f"{tmp_path}/module", "PATH": f"{wrapper.parent}:{environ['PATH']}"}
+    assert len(check_nodes(TWO, make_question([]), {**environ, **loaded}).nodes) == 2
+
+
+def test_a_missing_scheduler_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(LackingError, match="srun"):
+        check_nodes(TWO, make_question([]), {"PATH": str(tmp_path)})

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from hpcmod.runs.values.endings.ending import CAUSE, CONSEQUENCE, HINT, SYMPTOM
+from hpcmod.runs.values.endings.ending import CAUSE, CONSEQUENCE, HINT, KINDS, SYMPTOM
 from hpcmod.runs.values.endings.events import EXCEPTION, EXIT, FAULT, Event
 from hpcmod.runs.values.endings.origin import show_ranks
 from hpcmod.runs.values.endings.statuses import ABORTED, KILLED, TERMINATED
+
+_GENERAL = (EXCEPTION, EXIT, FAULT)
+"""What no rule knows: it explains nothing after the failure of another rank."""
 
 _OF_LAUNCHERS = ("rank-taken-down", "step-ended")
 """Known endings that a launcher reports: a rank has not seen another one's failure by them."""
@@ -97,13 +100,13 @@ def diagnose(events: Sequence[Event], *, world: int = 0) -> Diagnosis:
     """
     ordered = _order(_with_hosts(events))
     groups = _group(_demote(ordered))
-    by_kind = {kind: [one for one in groups if one.kind == kind] for kind in (CAUSE, SYMPTOM, CONSEQUENCE, HINT)}
+    by_kind = {kind: [group for group in groups if group.kind == kind] for kind in KINDS}
     chosen = _choose(by_kind[CAUSE], by_kind[SYMPTOM], by_kind[HINT])
     waiting = [event for event in ordered if event.ranks and event.rule == "collective-timeout"]
     return Diagnosis(
         cause=_with_victim(chosen, groups) if chosen else None,
         others=tuple(group for group in groups if group.kind in (CAUSE, SYMPTOM) and group is not chosen),
-        followed=tuple(one for one in by_kind[CONSEQUENCE] if not _repeats(one, chosen)),
+        followed=tuple(group for group in by_kind[CONSEQUENCE] if not _repeats(group, chosen)),
         hints=tuple(group for group in by_kind[HINT] if group is not chosen),
         silent=_find_silent(waiting, world or max((rank + 1 for event in events for rank in event.ranks), default=0)),
         collectives=_find_collectives(waiting),
@@ -131,7 +134,7 @@ def _demote(events: Iterable[Event]) -> Iterable[Event]:
     seen: set[int] = set()
     anonymous = False
     for event in events:
-        general = event.rule in (EXCEPTION, EXIT, FAULT)
+        general = event.rule in _GENERAL
         told = all(rank in seen for rank in event.ranks) if event.ranks else anonymous
         explained = event.rule == EXIT and event.code and not event.signal and anonymous
         if event.kind == CAUSE and general and (told or explained):
@@ -143,18 +146,18 @@ def _demote(events: Iterable[Event]) -> Iterable[Event]:
 
 
 def _group(events: Iterable[Event]) -> list[Group]:
-    found: dict[tuple[str, str, str], list[Event]] = {}
+    groups: dict[tuple[str, str, str], list[Event]] = {}
     for event in events:
-        what = f"{event.place} {event.title}" if event.rule in (EXCEPTION, EXIT, FAULT) else ""
-        found.setdefault((event.kind, event.rule, what), []).append(event)
-    return [_make_group(kind, rule, same) for (kind, rule, _), same in found.items()]
+        own = f"{event.place} {event.title}" if event.rule in _GENERAL else ""
+        groups.setdefault((event.kind, event.rule, own), []).append(event)
+    return list(map(_make_group, groups.values()))
 
 
-def _make_group(kind: str, rule: str, same: Sequence[Event]) -> Group:
+def _make_group(same: Sequence[Event]) -> Group:
     first, ending = same[0], same[0].ending
     return Group(
-        kind=kind,
-        rule=rule,
+        kind=first.kind,
+        rule=first.rule,
         title=first.title,
         ranks=tuple(sorted({rank for event in same for rank in event.ranks})),
         hosts=tuple(sorted({event.host for event in same if event.host})),
@@ -175,9 +178,10 @@ def _choose(causes: Sequence[Group], symptoms: Sequence[Group], hints: Sequence[
 
     SIGTERM and SIGABRT count less than a symptom: Slurm ends jobs so, and programs themselves after they said why.
     """
-    named = sorted((one for one in causes if one.rule != EXIT), key=lambda one: _WRAPPED in one.title)
-    killed = [one for one in causes if one.rule == EXIT and one.signal not in (0, ABORTED, TERMINATED)]
-    ended = [one for one in causes if one.rule == EXIT and one not in killed]
+    named = sorted((cause for cause in causes if cause.rule != EXIT), key=lambda cause: _WRAPPED in cause.title)
+    exits = [cause for cause in causes if cause.rule == EXIT]
+    killed = [cause for cause in exits if cause.signal not in (0, ABORTED, TERMINATED)]
+    ended = [cause for cause in exits if cause not in killed]
     return next(iter([*named, *killed, *symptoms, *ended, *hints]), None)
 
 

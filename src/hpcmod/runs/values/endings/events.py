@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from hpcmod.runs.values.endings.ending import CAUSE, CONSEQUENCE, SYMPTOM, Ending, longest_part, match_length
 from hpcmod.runs.values.endings.origin import Moment, exit_of, host_of, moment_of, ranks_of
 from hpcmod.runs.values.endings.stacks import describe, read_dumped_stacks
-from hpcmod.runs.values.endings.statuses import TERMINATED, explain_status
+from hpcmod.runs.values.endings.statuses import KILLED, TERMINATED, explain_status
 from hpcmod.runs.values.endings.traceback import Raised, find_exceptions
 
 EXCEPTION, EXIT, FAULT = "python-exception", "task-exit", "python-fault"
@@ -65,10 +65,10 @@ class Event:
 def read_events(log: Log, endings: Sequence[Ending]) -> list[Event]:
     """Return the events of a log, in the order of its lines."""
     lines = log.text.split("\n")
-    found = _most_specific(event for ending in endings for event in _of_ending(log, lines, ending))
-    found = _with_exceptions(log, lines, sorted(found, key=lambda event: event.line))
-    found += [*_faults(log, lines), *_exits(log, lines)]
-    return sorted(_with_moments(found, lines, log), key=lambda event: event.line)
+    known = _most_specific(event for ending in endings for event in _of_ending(log, lines, ending))
+    events = _with_exceptions(log, lines, sorted(known, key=lambda event: event.line))
+    events += [*_faults(log, lines), *_exits(log, lines)]
+    return sorted(_with_moments(events, lines), key=lambda event: event.line)
 
 
 def _of_ending(log: Log, lines: Sequence[str], ending: Ending) -> Iterator[Event]:
@@ -76,7 +76,8 @@ def _of_ending(log: Log, lines: Sequence[str], ending: Ending) -> Iterator[Event
         if number < len(lines) and match_length(lines[number], ending):
             said = _said_before(lines, number) if ending.name == _ABORTED else ""
             event = _event(log, lines, number, ending.kind, ending.name, f"{ending.title}{said}")
-            yield replace(event, ending=ending, collective=_collective(lines[number]))
+            call = _COLLECTIVE.search(lines[number])
+            yield replace(event, ending=ending, collective=(int(call[1]), call[2]) if call else None)
 
 
 def _said_before(lines: Sequence[str], number: int) -> str:
@@ -124,11 +125,6 @@ def _event(log: Log, lines: Sequence[str], number: int, kind: str, rule: str, ti
     )
 
 
-def _collective(line: str) -> tuple[int, str] | None:
-    match = _COLLECTIVE.search(line)
-    return (int(match[1]), match[2]) if match else None
-
-
 def _with_exceptions(log: Log, lines: Sequence[str], known: list[Event]) -> list[Event]:
     """Add exceptions; a known ending in the message of one gets its rank and place instead."""
     by_line: dict[int, list[int]] = {}
@@ -142,7 +138,9 @@ def _with_exceptions(log: Log, lines: Sequence[str], known: list[Event]) -> list
                 known[index], ranks=known[index].ranks or raised.ranks, place=known[index].place or raised.place
             )
         if not near:
-            known.append(_exception(log, lines, raised))
+            kind = CONSEQUENCE if raised.text.startswith("KeyboardInterrupt") else CAUSE
+            event = _event(log, lines, raised.line, kind, EXCEPTION, raised.text[:_SHOWN])
+            known.append(replace(event, ranks=raised.ranks or event.ranks, place=raised.place))
     return known
 
 
@@ -150,12 +148,6 @@ def _belongs(event: Event, raised: Raised) -> bool:
     """Return whether a line near an exception is part of its message."""
     same = not raised.ranks or event.ranks in ((), raised.ranks)
     return same and not event.text.startswith(("srun:", "slurmstepd"))
-
-
-def _exception(log: Log, lines: Sequence[str], raised: Raised) -> Event:
-    interrupted = raised.text.startswith("KeyboardInterrupt")
-    event = _event(log, lines, raised.line, CONSEQUENCE if interrupted else CAUSE, EXCEPTION, raised.text[:_SHOWN])
-    return replace(event, ranks=raised.ranks or event.ranks, place=raised.place)
 
 
 def _faults(log: Log, lines: Sequence[str]) -> Iterator[Event]:
@@ -174,19 +166,20 @@ def _exits(log: Log, lines: Sequence[str]) -> Iterator[Event]:
     for number in sorted(_lines_with(log.text, {*_EXITS, *_ENDED})):
         line = lines[number]
         ended = ended or any(part in line for part in _ENDED)
-        found = exit_of(line)
-        if found is None:
+        outcome = exit_of(line)
+        if outcome is None:
             continue
-        asked = found.signal == TERMINATED and (ended or not line.startswith("srun: error:"))
-        follows = asked or (ended and found.signal == 9)
-        title = f"ended with {explain_status(found.code, found.signal)}"
+        asked = outcome.signal == TERMINATED and (ended or not line.startswith("srun: error:"))
+        follows = asked or (ended and outcome.signal == KILLED)
+        title = f"ended with {explain_status(outcome.code, outcome.signal)}"
         event = _event(log, lines, number, CONSEQUENCE if follows else CAUSE, EXIT, title)
         above = lines[max(number - 1, 0)] if line.lstrip().startswith(("exitcode", "with errorcode")) else ""
-        ranks = found.ranks or event.ranks or ranks_of(above)
-        yield replace(event, ranks=ranks, host=event.host or found.host, code=found.code, signal=found.signal)
+        ranks = outcome.ranks or event.ranks or ranks_of(above)
+        host = event.host or outcome.host
+        yield replace(event, ranks=ranks, host=host, code=outcome.code, signal=outcome.signal)
 
 
-def _with_moments(events: Sequence[Event], lines: Sequence[str], log: Log) -> Iterator[Event]:
+def _with_moments(events: Sequence[Event], lines: Sequence[str]) -> Iterator[Event]:
     """Give each event without a time that of the last line before it which has one, among the 50 lines above."""
     for event in events:
         moment, at = event.moment, event.line - 1

@@ -5,7 +5,8 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from functools import partial
+from typing import Any
 
 from hpcmod.core.values.finding import FAIL, WARN, Finding, worst_level
 from hpcmod.machine.values.facts import NodeFacts
@@ -47,7 +48,6 @@ ALIKE = 0.97
 """Share of the median memory that equal nodes have at least: kernels reserve different amounts."""
 
 _BUSY = 10  # percent of a GPU's memory in use before the job has started
-_Value = TypeVar("_Value")
 
 
 def judge_nodes(nodes: Sequence[NodeFacts], *, missing: Sequence[str] = (), site: str = "") -> list[Finding]:
@@ -60,33 +60,29 @@ def judge_nodes(nodes: Sequence[NodeFacts], *, missing: Sequence[str] = (), site
     site
         Name of the site profile that they are compared with.
     """
-    found = [
+    findings = [
         *(_make(name, FAIL, "answer", "the node did not answer") for name in missing),
-        *(_make(node.name, one.level, one.rule, one.found) for node in nodes for one in node.problems),
+        *(_make(node.name, problem.level, problem.rule, problem.found) for node in nodes for problem in node.problems),
         *(finding for node in nodes for finding in _judge_gpus(node)),
         *_compare(nodes),
     ]
-    found = _told_once(_without_repeats(found), len(nodes) + len(missing), site)
+    findings = _told_once(_without_repeats(findings), len(nodes) + len(missing), site)
     order = {name: number for number, name in enumerate([ALL, *missing, *(node.name for node in nodes)])}
-    return sorted(found, key=lambda one: (order[one.subject], one.level != FAIL))
+    return sorted(findings, key=lambda finding: (order[finding.subject], finding.level != FAIL))
 
 
 def _told_once(findings: Sequence[Finding], nodes: int, site: str) -> list[Finding]:
     """Return findings in which what all of several nodes have is told once: no other node would be better."""
-    counts = Counter((one.level, one.rule, one.found) for one in findings)
-    shared = {key for key, count in counts.items() if count == nodes > 1}
+    keys = [(finding.level, finding.rule, finding.found) for finding in findings]
+    shared = dict.fromkeys(key for key, count in Counter(keys).items() if count == nodes > 1)
     cure = _CURE_OF_ALL.replace("{site}", site)
-    together = [
-        Finding(level, rule, found, cure, subject=ALL)
-        for level, rule, found in counts
-        if (level, rule, found) in shared
-    ]
-    return [*together, *(one for one in findings if (one.level, one.rule, one.found) not in shared)]
+    together = [Finding(*key, cure, subject=ALL) for key in shared]
+    return [*together, *(finding for key, finding in zip(keys, findings) if key not in shared)]
 
 
 def levels_of(nodes: Iterable[NodeFacts], findings: Sequence[Finding]) -> dict[str, str]:
     """Return the level of each node: that of its worst finding."""
-    return {node.name: worst_level(one for one in findings if one.subject in (node.name, ALL)) for node in nodes}
+    return {node.name: worst_level(each for each in findings if each.subject in (node.name, ALL)) for node in nodes}
 
 
 def _make(node: str, level: str, rule: str, found: str) -> Finding:
@@ -106,42 +102,44 @@ def _judge_gpus(node: NodeFacts) -> Iterator[Finding]:
             yield _make(node.name, WARN, "gpu-busy", f"{share} % of the memory of GPU {gpu.index} is in use")
 
 
+_ALIKE: tuple[tuple[str, str, Callable[[NodeFacts], Any], str], ...] = (
+    ("cores", WARN, lambda node: node.cpus, "{} CPUs, others have {}"),
+    ("gpus", WARN, lambda node: len(node.gpus), "{} GPUs, others have {}"),
+)
+"""What equal nodes have in common: rule, level, value, and what to say of a node's own and of the usual one."""
+
+_ENOUGH: tuple[tuple[str, Callable[[NodeFacts], float], float, str], ...] = (
+    ("memory", lambda node: node.memory / (1 << 30), ALIKE, "{} GiB of memory, the others have {} GiB"),
+    ("speed", lambda node: node.speed, SLOW, "computes at {} MB/s, the others at {}"),
+    ("memory", lambda node: node.available / (1 << 30), SLOW, "{} GiB of memory available, the others have {} GiB"),
+)
+"""What a node should have at least: rule, value, share of the median of the others, and what to say."""
+
+
 def _compare(nodes: Sequence[NodeFacts]) -> Iterator[Finding]:
     """Yield how nodes stand out from the others."""
-    unlike_record = {node.name for node in nodes for one in node.problems if one.rule == "image"}
+    unlike_record = {node.name for node in nodes for problem in node.problems if problem.rule == "image"}
     others = [node for node in nodes if node.name not in unlike_record]
-    yield from _differ(others, lambda node: node.image, FAIL, "image", _explain_image)
-    yield from _differ(
-        nodes, lambda node: node.cpus, WARN, "cores", lambda mine, usual: f"{mine} CPUs, others have {usual}"
-    )
-    memory = {node.name: node.memory / (1 << 30) for node in nodes}
-    yield from _compare_low(nodes, "memory", memory, "{} GiB of memory, the others have {} GiB", share=ALIKE)
+    image = "the image differs from that of other nodes: {:.12}..., not {:.12}..."
+    yield from _differ(others, lambda node: node.image, FAIL, "image", image)
+    for rule, level, value, text in _ALIKE:
+        yield from _differ(nodes, value, level, rule, text)
     for name in sorted({name for node in nodes for name, version in node.drivers if version}):
-        yield from _compare_drivers(nodes, name)
-    yield from _differ(
-        nodes, lambda node: len(node.gpus), WARN, "gpus", lambda mine, usual: f"{mine} GPUs, others have {usual}"
-    )
+        yield from _differ(nodes, partial(_driver, name), WARN, "driver", f"{name} {{}}, others have {{}}")
     yield from _compare_binds(nodes)
     yield from _compare_interfaces(nodes)
     yield from _compare_clocks(nodes)
-    speed = {node.name: node.speed for node in nodes}
-    yield from _compare_low(nodes, "speed", speed, "computes at {} MB/s, the others at {}")
+    for rule, amount, share, text in _ENOUGH:
+        yield from _compare_low({node.name: amount(node) for node in nodes}, rule, text, share)
     yield from _compare_shares(nodes)
-    available = {node.name: node.available / (1 << 30) for node in nodes}
-    yield from _compare_low(nodes, "memory", available, "{} GiB of memory available, the others have {} GiB")
 
 
-def _compare_drivers(nodes: Sequence[NodeFacts], name: str) -> Iterator[Finding]:
-    explain = f"{name} {{}}, others have {{}}".format
-    return _differ(nodes, lambda node: dict(node.drivers).get(name, ""), WARN, "driver", explain)
+def _driver(name: str, node: NodeFacts) -> str:
+    return dict(node.drivers).get(name, "")
 
 
 def _differ(
-    nodes: Sequence[NodeFacts],
-    value: Callable[[NodeFacts], _Value],
-    level: str,
-    rule: str,
-    explain: Callable[[_Value, _Value], str],
+    nodes: Sequence[NodeFacts], value: Callable[[NodeFacts], Any], level: str, rule: str, text: str
 ) -> Iterator[Finding]:
     """Yield the nodes whose value is not the most common one; if there is a tie, all of them."""
     known = {node.name: value(node) for node in nodes if value(node)}
@@ -152,13 +150,9 @@ def _differ(
     tied = counts[0][1] == counts[1][1]
     for name, mine in known.items():
         if mine != usual:
-            yield _make(name, level, rule, explain(mine, usual))
+            yield _make(name, level, rule, text.format(mine, usual))
         elif tied:
-            yield _make(name, level, rule, explain(mine, counts[1][0]))
-
-
-def _explain_image(mine: str, usual: str) -> str:
-    return f"the image differs from that of other nodes: {mine[:12]}..., not {usual[:12]}..."
+            yield _make(name, level, rule, text.format(mine, counts[1][0]))
 
 
 def _compare_binds(nodes: Sequence[NodeFacts]) -> Iterator[Finding]:
@@ -170,7 +164,7 @@ def _compare_binds(nodes: Sequence[NodeFacts]) -> Iterator[Finding]:
             continue
         usual = there.most_common(1)[0][0]
         for node in nodes:
-            is_known = any(one.rule == "bind" and usual in one.found for one in node.problems)
+            is_known = any(problem.rule == "bind" and usual in problem.found for problem in node.problems)
             if len(node.binds) > number and not node.binds[number] and not is_known:
                 yield _make(node.name, WARN, "bind", f"bind path {usual} is missing here, other nodes have it")
 
@@ -184,8 +178,8 @@ def _compare_interfaces(nodes: Sequence[NodeFacts]) -> Iterator[Finding]:
             continue
         for node in known:
             state = dict(node.interfaces).get(name, "missing")
-            said = any(one.rule == "interface" and f" {name} " in one.found for one in node.problems)
-            if state in ("down", "missing") and not said:
+            is_known = any(problem.rule == "interface" and f" {name} " in problem.found for problem in node.problems)
+            if state in ("down", "missing") and not is_known:
                 yield _make(
                     node.name, WARN, "interface", f"network interface {name} is {state}, on other nodes it is up"
                 )
@@ -203,21 +197,18 @@ def _compare_clocks(nodes: Sequence[NodeFacts]) -> Iterator[Finding]:
             yield _make(node.name, level, "clock", f"its clock is {ahead:+.0f} s off that of the other nodes")
 
 
-def _compare_low(
-    nodes: Sequence[NodeFacts], rule: str, values: Mapping[str, float], text: str, *, share: float = SLOW
-) -> Iterator[Finding]:
+def _compare_low(amounts: Mapping[str, float], rule: str, text: str, share: float) -> Iterator[Finding]:
     """Yield nodes that have less than a share of the median of the others."""
-    for node in nodes:
-        others = [value for name, value in values.items() if name != node.name and value]
-        mine = values[node.name]
+    for name, mine in amounts.items():
+        others = [amount for other, amount in amounts.items() if other != name and amount]
         if others and mine and mine < share * statistics.median(others):
-            yield _make(node.name, WARN, rule, text.format(round(mine), round(statistics.median(others))))
+            yield _make(name, WARN, rule, text.format(round(mine), round(statistics.median(others))))
 
 
 def _compare_shares(nodes: Sequence[NodeFacts]) -> Iterator[Finding]:
     """Yield nodes on which a process gets far less of a core than on every other one."""
     for node in nodes:
-        least = min((one.share for one in nodes if one is not node and one.share), default=0.0)
+        least = min((other.share for other in nodes if other is not node and other.share), default=0.0)
         if 0 < node.share < SLOW * least:
             found = f"a process gets {node.share:.0%} of a core, on every other node at least {least:.0%}"
             yield _make(node.name, WARN, "speed", found)
@@ -225,5 +216,5 @@ def _compare_shares(nodes: Sequence[NodeFacts]) -> Iterator[Finding]:
 
 def _without_repeats(findings: Sequence[Finding]) -> list[Finding]:
     """Return findings without those that another one of the same node and rule makes superfluous."""
-    failed = {(one.subject, one.rule) for one in findings if one.level == FAIL}
-    return [one for one in findings if one.level == FAIL or (one.subject, one.rule) not in failed]
+    failed = {(finding.subject, finding.rule) for finding in findings if finding.level == FAIL}
+    return [each for each in findings if each.level == FAIL or (each.subject, each.rule) not in failed]
