@@ -50,9 +50,7 @@ def plan_change(target: PackageTarget, own_set: PackageSet, change: PackageChang
     """
     parent = own_set.active(target.place.tag)
     check_known(parent, change.dropped, target.module)
-    return make_state_plan(
-        target, change, directory=str(own_set.directory), number=own_set.next_number(), parent=parent
-    )
+    return make_state_plan(target, change, number=own_set.next_number(), parent=parent)
 
 
 def make_change(
@@ -92,19 +90,12 @@ def undo_change(target: PackageTarget, own_set: PackageSet, builder: Builder) ->
                 f"there is nothing to undo in your packages `{own_set.choice.shown}` for {target.module}",
                 f"See: hpcmod packages {own_set.name} --history",
             )
-        if active.parent is not None:
-            state = own_set.read(active.parent)
-        else:
+        if active.parent is None:
             from hpcmod.packages.building import build_state
 
-            empty = make_state_plan(
-                target,
-                PackageChange(action="undo"),
-                directory=str(own_set.directory),
-                number=own_set.next_number(),
-                parent=None,
-            )
+            empty = make_state_plan(target, PackageChange(action="undo"), number=own_set.next_number(), parent=None)
             return active, build_state(empty, own_set, builder, settle=partial(own_set.settle, None))
+        state = own_set.read(active.parent)
         own_set.switch(state)
     return active, state
 

@@ -174,9 +174,7 @@ def pack_edit(target: PackageTarget, own_set: PackageSet, builder: Builder) -> P
             allowed=edited.replaced,
             action="edit",
         )
-        plan = make_state_plan(
-            target, change, directory=str(own_set.directory), number=own_set.next_number(), parent=base
-        )
+        plan = make_state_plan(target, change, number=own_set.next_number(), parent=base)
         before = own_set.active(target.place.tag)
         files = own_set.tree.root / edit_directory(target.place.tag) / FILES
         check_room_for(target, own_set)

@@ -99,9 +99,7 @@ def plan_rebase(
     fault: HpcmodError | None = None
     plans = []
     for keep in keeps or ((False,) if source.tag == target.place.tag else (True, False)):
-        plan = make_state_plan(
-            target, change, directory=str(own_set.directory), number=own_set.next_number(), parent=source, keep=keep
-        )
+        plan = make_state_plan(target, change, number=own_set.next_number(), parent=source, keep=keep)
         plans.append(plan)
         try:
             locked, conda = resolve_packages(plan, builder)

@@ -115,7 +115,7 @@ class ShippedPackages:
         tell(f"installing with pip of {plan.spec.module}: {', '.join(self.wanted.lines)}")
         with temporary_set(builder.temporary) as made:
             change = PackageChange(added=self.wanted, action=_PARAMETER)
-            planned = make_state_plan(target, change, directory=str(made.directory), number=1, parent=None)
+            planned = make_state_plan(target, change, number=1, parent=None)
             state = build_state(planned, made, builder)
             _put(root, state, made.directory / state_file(state.number, state.tag), asked)
         for package in state.locked:

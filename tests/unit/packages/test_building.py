@@ -26,10 +26,10 @@ exit 7
 """A fake runtime that records how it is called."""
 
 
-def plan_of(directory: Path, *lines: str) -> StatePlan:
+def plan_of(*lines: str) -> StatePlan:
     pip = PipOptions(("--no-index", "--find-links=/wheels, with: signs"))
     change = PackageChange(added=Requirements(lines), pip=pip, action="add")
-    return make_state_plan(TARGET, change, directory=str(directory), number=1, parent=None)
+    return make_state_plan(TARGET, change, number=1, parent=None)
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def builder(builder: Builder, tmp_path: Path) -> Builder:
 
 def test_pip_gets_its_own_settings_and_none_of_the_host(tmp_path: Path, builder: Builder) -> None:
     with pytest.raises(CheckFailedError):
-        resolve_packages(plan_of(tmp_path, "x"), builder)
+        resolve_packages(plan_of("x"), builder)
     called = (tmp_path / "arguments").read_text().splitlines()
     assert called[:4] == ["exec", "--pwd", "/", "--bind"]
     assert called[4].startswith(str(builder.temporary)) and called[4].endswith(":/user-software")
@@ -64,7 +64,7 @@ def test_pip_sees_the_files_that_its_settings_name(tmp_path: Path, builder: Buil
     certificates.touch()
     settings = {"PIP_CERT": str(certificates), "SSL_CERT_FILE": str(certificates), "PIP_CONFIG_FILE": "/missing"}
     with pytest.raises(CheckFailedError):
-        resolve_packages(plan_of(tmp_path, "x"), replace(builder, environ={**builder.environ, **settings}))
+        resolve_packages(plan_of("x"), replace(builder, environ={**builder.environ, **settings}))
     called = (tmp_path / "arguments").read_text().splitlines()
     assert f"{certificates}:{certificates}:ro" in called and "/missing" not in called
 
@@ -72,7 +72,7 @@ def test_pip_sees_the_files_that_its_settings_name(tmp_path: Path, builder: Buil
 def test_nothing_is_left_of_a_state_that_fails(tmp_path: Path, builder: Builder) -> None:
     found = write_set(tmp_path / "default")
     with pytest.raises(CheckFailedError, match="pip failed"):
-        build_state(plan_of(found.directory, "x"), found, builder)
+        build_state(plan_of("x"), found, builder)
     assert list((found.directory / "states").iterdir()) == []
     assert list(builder.temporary.iterdir()) == []
 
@@ -84,11 +84,11 @@ def test_what_a_killed_run_left_in_the_temporary_directory_is_removed(
     child = os.fork()
     if child == 0:
         monkeypatch.setattr(building, "follow", lambda *_, **__: os._exit(9))
-        build_state(plan_of(found.directory, "x"), found, builder)
+        build_state(plan_of("x"), found, builder)
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
     assert list(builder.temporary.iterdir())
-    build_state(plan_of(found.directory), found, builder)
+    build_state(plan_of(), found, builder)
     assert list(builder.temporary.iterdir()) == []
 
 
@@ -101,12 +101,12 @@ def test_a_state_is_active_before_the_temporary_directory_is_removed(tmp_path: P
         during.extend(builder.temporary.iterdir())
         return found.settle(None, state)
 
-    state = build_state(plan_of(found.directory), found, builder, settle=settle)
+    state = build_state(plan_of(), found, builder, settle=settle)
     assert during and found.active(state.tag) == state
 
 
 def test_an_image_without_pip_gets_ours(tmp_path: Path, builder: Builder) -> None:
-    plan = plan_of(tmp_path, "x")
+    plan = plan_of("x")
     with pytest.raises(CheckFailedError):
         resolve_packages(replace(plan, target=replace(TARGET, packages=())), builder)
     called = (tmp_path / "arguments").read_text()

@@ -215,7 +215,7 @@ def _change_set(own: OwnSet, change: PackageChange, flags: DropFlags, *, prefix:
 
 
 def _print_plan(own: OwnSet, plan: StatePlan | None, *, as_json: bool) -> None:
-    lines = list(render_state_plan(plan)) if plan else []
+    lines = list(render_state_plan(plan, str(own.set.directory))) if plan else []
     if as_json:
         active = own.set.active(own.target.place.tag)
         print_json(show_change(own, before=active, dry_run=True, plan=lines))

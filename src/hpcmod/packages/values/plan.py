@@ -106,8 +106,6 @@ class StatePlan:
     """Everything that makes a new state."""
 
     target: PackageTarget
-    directory: str
-    """Directory of the set."""
     number: int
     parent: State | None
     requirements: tuple[str, ...]
@@ -197,7 +195,6 @@ def make_state_plan(
     target: PackageTarget,
     change: PackageChange,
     *,
-    directory: str,
     number: int,
     parent: State | None,
     keep: bool = True,
@@ -206,8 +203,6 @@ def make_state_plan(
 
     Parameters
     ----------
-    directory
-        Directory of the set.
     keep
         Keep the parent's versions of all packages that are not requested again.
 
@@ -223,7 +218,6 @@ def make_state_plan(
     lines = requirements if change.locked is None else change.locked
     plan = StatePlan(
         target=target,
-        directory=directory,
         number=number,
         parent=before,
         requirements=requirements,
@@ -290,12 +284,12 @@ def check_known(parent: State | None, names: Sequence[str], module: str) -> None
         )
 
 
-def render_state_plan(plan: StatePlan) -> Iterator[str]:
-    """Yield the lines of `--dry-run`, one fact per line."""
+def render_state_plan(plan: StatePlan, directory: str) -> Iterator[str]:
+    """Yield the lines of `--dry-run` for a set in a directory, one fact per line."""
     yield f"container: {plan.target.module}"
     yield f"image: {plan.target.sif} (sha256 {plan.target.sha256})"
-    yield f"state: {plan.directory}/{plan.file}"
-    yield f"active link: {plan.directory}/{active_link(plan.target.place.tag)}"
+    yield f"state: {directory}/{plan.file}"
+    yield f"active link: {directory}/{active_link(plan.target.place.tag)}"
     yield from (f"requirement: {without_logins(line)}" for line in plan.requirements)
     yield from (f"conda requirement: {line}" for line in plan.conda.requirements)
     yield from (f"conda channel: {channel}" for channel in plan.conda.channels)

@@ -45,7 +45,7 @@ def channel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def plan_of(channel: Path, *specs: str, parent: State | None = None, **more: object) -> StatePlan:
     part = replace(CondaPart(specs, (channel.as_uri(),)), **more)  # type: ignore[arg-type]
-    return make_state_plan(TARGET, PackageChange(conda=part), directory="/x", number=1, parent=parent)
+    return make_state_plan(TARGET, PackageChange(conda=part), number=1, parent=parent)
 
 
 def install(tmp_path: Path, plan: StatePlan, name: str = "1") -> StatePlan:

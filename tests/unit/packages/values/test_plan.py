@@ -26,7 +26,7 @@ PARENT = make_state(1, EINOPS, NEEDY, requirements=("needy",))
 def plan(*added: str, keep: bool = True, **more: Any) -> StatePlan:
     values = {"pip": PipOptions(("--no-index",)), "action": "add", **more}
     change = PackageChange(added=Requirements(added), **values)
-    return make_state_plan(TARGET, change, directory="/sets/default", number=2, parent=PARENT, keep=keep)
+    return make_state_plan(TARGET, change, number=2, parent=PARENT, keep=keep)
 
 
 def test_the_images_packages_are_constraints() -> None:
@@ -50,7 +50,7 @@ def test_existing_packages_keep_their_version_and_newly_requested_ones_do_not() 
 
 def test_a_package_that_the_image_has_now_is_not_pinned() -> None:
     target = replace(TARGET, packages=(*TARGET.packages, Package("einops", "0.9")))
-    made = make_state_plan(target, PackageChange(), directory="/d", number=2, parent=PARENT)
+    made = make_state_plan(target, PackageChange(), number=2, parent=PARENT)
     assert "einops==0.9" in made.constraints
     assert "einops==0.8.1" not in made.constraints
 
@@ -85,7 +85,7 @@ def test_options_with_logins_are_not_in_the_list_of_processes_or_a_plan(login: s
     )
     assert made.requirements_file == (index, "--pre", *made.lines)
     assert not [word for word in made.argv if word in (index, "--pre")]
-    shown = "\n".join(render_state_plan(made))
+    shown = "\n".join(render_state_plan(made, "/sets/default"))
     assert "option for pip: --extra-index-url=https://example.org/simple" in shown and login not in shown
 
 
@@ -105,7 +105,7 @@ def test_without_build_nothing_is_built(line: str, way: str) -> None:
         "state": PackageChange(Requirements(("y",))),
     }[way]
     parent = make_state(1, EINOPS, requirements=(line,)) if way == "state" else None
-    make = partial(make_state_plan, TARGET, directory="/d", number=2, parent=parent)
+    make = partial(make_state_plan, TARGET, number=2, parent=parent)
     with pytest.raises(BadInputError, match="is not a wheel") as caught:
         make(change)
     assert "--build" in caught.value.cure
@@ -138,7 +138,7 @@ def test_pip_can_read_every_local_file_that_is_named() -> None:
 
 
 def test_the_dry_run_says_what_would_be_where() -> None:
-    lines = list(render_state_plan(plan("x", allowed=("torch",))))
+    lines = list(render_state_plan(plan("x", allowed=("torch",)), "/sets/default"))
     assert "state: /sets/default/states/2-cp312-555555555555.squashfs" in lines
     assert "constraints: 2 packages of the image" in lines
     assert "may replace: torch" in lines

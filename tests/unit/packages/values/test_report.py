@@ -22,7 +22,7 @@ from tests.package_states import EINOPS, TARGET, make_state
 
 NOW = "2026-02-02T00:00:00Z"
 CHANGE = PackageChange(added=Requirements(("x",)), action="add x")
-PLAN = make_state_plan(TARGET, CHANGE, directory="/d", number=1, parent=None)
+PLAN = make_state_plan(TARGET, CHANGE, number=1, parent=None)
 
 
 def report(**info: object) -> str:
