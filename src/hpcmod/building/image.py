@@ -17,8 +17,8 @@ from pathlib import Path
 from hpcmod import __version__
 from hpcmod.building.base_image import verify_bases
 from hpcmod.building.context import write_context
-from hpcmod.building.engines.engine import BuildSource, Engine
-from hpcmod.building.engines.probe import EngineTrial, choose_engine, find_engines
+from hpcmod.building.engines.engine import BuildSource
+from hpcmod.building.engines.probe import Engine, EngineTrial, choose_engine, find_engines
 from hpcmod.building.engines.workspace import ELSEWHERE, Workspace, open_workspace
 from hpcmod.building.values.build_plan import BuildPlan
 from hpcmod.core.clock import now_text

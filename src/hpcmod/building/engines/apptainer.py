@@ -47,7 +47,7 @@ class Apptainer:
         return f"{WAYS[self.way].program}-{self.way}"
 
     def lacks(self, environ: Mapping[str, str]) -> str:
-        """See `Engine.lacks`."""
+        """Return what is missing; empty if nothing is."""
         way = WAYS[self.way]
         missing = [program for program in (way.program, way.companion) if not which(program, environ)]
         if missing:
@@ -57,7 +57,7 @@ class Apptainer:
         return ""
 
     def build(self, workspace: Workspace, source: BuildSource) -> ImageReference:
-        """See `Engine.build`."""
+        """Build in the workspace, and return a reference to the SIF; for errors see `Buildah.build`."""
         way, out = WAYS[self.way], workspace.directory / "image.sif"
         packing = _PACKING if _PACKING[0] in run([way.program, "build", "--help"], env=workspace.environ).stdout else ()
         argv = [way.program, "build", *way.flags, *packing, os.fspath(out), os.fspath(source.file)]

@@ -41,13 +41,21 @@ class Buildah:
     form: str = "Dockerfile"
 
     def lacks(self, environ: Mapping[str, str]) -> str:
-        """See `Engine.lacks`."""
+        """Return which required program is missing; empty if none is."""
         needed = (self.name, _FUSE) if self.way == _FUSE else (self.name,)
         missing = [each for each in needed if not which(each, environ)]
         return f"{missing[0]} not found on PATH" if missing else ""
 
     def build(self, workspace: Workspace, source: BuildSource) -> ImageReference:
-        """See `Engine.build`."""
+        """Build in the workspace, and return a reference to the OCI image.
+
+        Raises
+        ------
+        NotFoundError
+            If the base image cannot be fetched.
+        HpcmodError
+            If the build fails.
+        """
         base = ["--from", self._pull(workspace, source.base)] if source.base else []
         for reference in () if source.base else _local_images(source.file):
             self._pull(workspace, reference)

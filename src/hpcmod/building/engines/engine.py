@@ -1,11 +1,9 @@
-"""The interface of all engines: a name, a form to build from, and a method that builds it in a workspace."""
+"""What all engines have in common: their input, and the errors of their programs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 from hpcmod.building.engines.workspace import ELSEWHERE, Workspace
 from hpcmod.core.errors import HpcmodError, NoSpaceError, NotFoundError
@@ -24,36 +22,6 @@ class BuildSource:
     """The Dockerfile or the definition file."""
     base: ImageReference | None
     """The base image; None if only the file names it."""
-
-
-class Engine(Protocol):
-    """One program with one of its methods of building images."""
-
-    @property
-    def name(self) -> str:
-        """Name of the engine for --engine."""
-
-    @property
-    def way(self) -> str:
-        """The method, which distinguishes engines of the same name."""
-
-    @property
-    def form(self) -> str:
-        """The form it builds from: `Dockerfile` or `definition`."""
-
-    def lacks(self, environ: Mapping[str, str]) -> str:
-        """Return which required program is missing; empty if none is."""
-
-    def build(self, workspace: Workspace, source: BuildSource) -> ImageReference:
-        """Build in the workspace; return a reference to a SIF, or to an OCI image that is to be converted.
-
-        Raises
-        ------
-        NotFoundError
-            If the base image cannot be fetched.
-        HpcmodError
-            If the build fails.
-        """
 
 
 def exact(reference: ImageReference) -> ImageReference:

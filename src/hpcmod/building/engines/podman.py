@@ -18,7 +18,7 @@ class Podman(Buildah):
     verb: str = "build"
 
     def build(self, workspace: Workspace, source: BuildSource) -> ImageReference:
-        """See `Engine.build`; also stops the process that keeps podman's user namespace for this build."""
+        """Build as buildah does; also stop the process that keeps podman's user namespace for this build."""
         own = replace(workspace, environ={**_with_login(workspace), "XDG_RUNTIME_DIR": str(workspace.runroot)})
         try:
             return super().build(own, source)

@@ -7,10 +7,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Union
 
 from hpcmod.building.engines.apptainer import WAYS, Apptainer
 from hpcmod.building.engines.buildah import Buildah
-from hpcmod.building.engines.engine import BuildSource, Engine
+from hpcmod.building.engines.engine import BuildSource
 from hpcmod.building.engines.podman import Podman
 from hpcmod.building.engines.workspace import open_workspace
 from hpcmod.core.errors import BadInputError, HpcmodError, LackingError, explain_os_error
@@ -32,6 +33,9 @@ Bootstrap: scratch
 _FAULT = re.compile(r"error|fatal|cannot", re.IGNORECASE)
 _STORAGES = ("overlay", "fuse-overlayfs", "vfs")
 """Storage drivers, fastest first: vfs copies the complete image for each layer."""
+
+Engine = Union[Buildah, Apptainer]
+"""One program with one of its methods of building images."""
 
 ENGINES: Mapping[str, tuple[Engine, ...]] = {
     "buildah": tuple(Buildah(storage) for storage in _STORAGES),

@@ -215,22 +215,17 @@ def _build_step(
             "Fix the recipe, or add the script.",
         )
     environment = tuple((name, check_value(fill_in(text, values), name)) for name, text in step.environment)
-    made_from = [source for source in sources if (source.name, source.version) in _versions(step, values)]
-    where = ((f"{_variable(source.name)}_{key}", text) for source in made_from for key, text in _where(source))
-    return BuildStep(step.component, components[step.component], (*where, *environment))
-
-
-def _where(source: Download) -> tuple[tuple[str, str], ...]:
-    return ("VERSION", check_value(source.version, source.name)), ("URL", check_value(source.url, source.name))
+    variables = []
+    for source in sources:
+        if (source.name, source.version) in _versions(step, values):
+            prefix = re.sub(r"[^A-Z0-9]", "_", source.name.upper())  # as in scripts, e.g. AWS_OFI_NCCL
+            variables.append((f"{prefix}_VERSION", check_value(source.version, source.name)))
+            variables.append((f"{prefix}_URL", check_value(source.url, source.name)))
+    return BuildStep(step.component, components[step.component], (*variables, *environment))
 
 
 def _versions(step: RecipeStep, values: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(name, fill_in(version, values)) for name, version in step.sources]
-
-
-def _variable(name: str) -> str:
-    """Return the prefix of a source's variables in component scripts, e.g. AWS_OFI_NCCL."""
-    return re.sub(r"[^A-Z0-9]", "_", name.upper())
 
 
 def _downloads(steps: Iterable[RecipeStep], values: Mapping[str, str], shipped: Shipped) -> tuple[Download, ...]:
