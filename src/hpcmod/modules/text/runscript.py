@@ -11,6 +11,7 @@ import jinja2
 
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.text import quote
+from hpcmod.machine.values.facts import format_cpus
 from hpcmod.machine.values.site import NodeType
 from hpcmod.modules.values.guard import kind_of
 from hpcmod.modules.values.plan import InstallPlan, RunscriptSettings
@@ -118,37 +119,15 @@ def render_environment(plan: InstallPlan, *, templates: Mapping[str, str]) -> st
 def _rendered(name: str, templates: Mapping[str, str], *, settings: RunscriptSettings, **more: object) -> str:
     template = _environment(tuple(templates.items())).get_template(f"{name}.j2")
     rows = [_node_row(node) for node in settings.site.nodes.usual_first]
-    return template.render(settings=settings, node_rows=rows, reason=_Reasons(settings), **more)
-
-
-class _Reasons:
-    """Why the profile sets a variable to a value, for the comments of settings.bash."""
-
-    def __init__(self, settings: RunscriptSettings) -> None:
-        self._reasons = {(name, value): why for name, value, why in settings.tunables.reasons}
-
-    def __call__(self, name: str, value: str) -> str:
-        why = self._reasons.get((name, value))
-        return f" # {why}" if why else ""
+    return template.render(settings=settings, node_rows=rows, **more)
 
 
 def _node_row(node: NodeType) -> str:
     """Return what a run script needs to know about a node type: partitions, GPUs, and the cores near each GPU."""
     if any(re.search(r"[\s|]", partition) for partition in node.partitions):
         raise BadInputError(f"partitions {node.partitions} of node type {node.name}", "Remove blanks and |.")
-    cores = " ".join(_write_ranges(cores) for cores in node.gpu_cores)
+    cores = " ".join(format_cpus(cores) for cores in node.gpu_cores)
     return f"{' '.join(node.partitions)}|{node.gpus}|{cores}"
-
-
-def _write_ranges(cores: Iterable[int]) -> str:
-    """Return cores in the notation of taskset and Linux: 1-7,9."""
-    ranges: list[list[int]] = []
-    for core in sorted(cores):
-        if ranges and ranges[-1][-1] == core - 1:
-            ranges[-1][1:] = [core]
-        else:
-            ranges.append([core])
-    return ",".join("-".join(map(str, ends)) for ends in ranges)
 
 
 @functools.lru_cache(maxsize=1)  # an installation renders a dozen scripts from the same templates

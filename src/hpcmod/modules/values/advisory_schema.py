@@ -98,12 +98,6 @@ def _day(value: Any) -> str:
     return str(value)
 
 
-def _address(value: Any) -> str:
-    if not re.fullmatch(r"https://[!-~]{3,500}", check.check_text(value)):
-        raise ValueError(f"must be a URL that begins with https://, found {value!r}")
-    return str(value)
-
-
 def _digests(value: Any) -> tuple[str, ...]:
     digests = tuple(text.removeprefix("sha256:") for text in _some(value))
     bad = [text for text in digests if not re.fullmatch("[0-9a-f]{64}", text)]
@@ -118,10 +112,6 @@ def _some(value: Any) -> tuple[str, ...]:
     if not texts:
         raise ValueError("must not be empty; leave out digests and modules if every image is affected")
     return texts
-
-
-def _modules(value: Any) -> tuple[str, ...]:
-    return tuple(map(_pattern, _some(value)))
 
 
 def _packages(value: Any) -> tuple[PackageRange, ...]:
@@ -172,27 +162,19 @@ def _wanted(name: str, value: Any) -> tuple[str, str | None]:
     return _name(name), None if value is False else _pattern(check.text_or_nothing(value))
 
 
-def _unset(value: Any) -> tuple[str, ...]:
-    return tuple(map(_name, check.texts(value)))
-
-
-def _set(name: str, value: Any) -> tuple[str, str]:
-    return _name(name), check.text_or_nothing(value)
-
-
 KEYS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "title": ("title", check.check_text),
     "text": ("text", _lines),
-    "source": ("source", _address),
+    "source": ("source", check.matching(r"https://[!-~]{3,500}", "a URL that begins with https://")),
     "issued": ("issued", _day),
     "expires": ("expires", _day),
     "match.digests": ("digests", _digests),
-    "match.modules": ("modules", _modules),
+    "match.modules": ("modules", lambda value: tuple(map(_pattern, _some(value)))),
     "match.packages": ("packages", _packages),
     "match.host": ("host", lambda value: _each(value, _host)),
     "match.environment": ("environment", lambda value: _each(value, _wanted)),
-    "cure.unset": ("unset", _unset),
-    "cure.set": ("set", lambda value: _each(value, _set)),
+    "cure.unset": ("unset", check.list_of(_name)),
+    "cure.set": ("set", lambda value: _each(value, lambda name, text: (_name(name), check.text_or_nothing(text)))),
 }
 """For each key of the file: the field of Advisory and the check of its value."""
 

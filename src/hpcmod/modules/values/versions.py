@@ -69,6 +69,10 @@ class ChosenTunables(NamedTuple):
     reasons: tuple[tuple[str, str, str], ...] = ()
     """Name, value and reason, for settings whose profile gives a reason."""
 
+    def explain(self, name: str, value: str) -> str:
+        """Return why the profile sets a variable to a value, as the comment behind it; empty if it does not say."""
+        return next((f" # {why}" for *pair, why in self.reasons if pair == [name, value]), "")
+
 
 def choose_tunables(tunables: Iterable[Tunable], versions: Mapping[str, str]) -> ChosenTunables:
     """Choose the settings that fit an image; if several cases of a variable hold, the first is used."""
