@@ -109,7 +109,6 @@ def commit(
     actor: Actor,
     undoes: int = 0,
     removed: Sequence[str] = (),
-    back: Sequence[Move] = (),
 ) -> Change:
     """Carry out a change within `changing`: readers see all of it or none, and it is rolled back if it fails.
 
@@ -121,14 +120,12 @@ def commit(
         ID of the change that this one reverts; 0 for none.
     removed
         Paths below the catalogue's directory to remove.
-    back
-        Renames that restore what the undone change removed.
     """
     old = {key: catalogue.find(*key) for key in new}
     edits = make_edits(old, new)
     number = last_change(catalogue.directory) + 1
-    change = Change(number, now_text(), actor.who, verb, actor.why, edits, undoes, tuple(removed))
-    moves = (*moves_out(number, removed), *back)
+    change = Change(number, now_text(), actor.who, verb, actor.why, edits, undoes)
+    moves = moves_out(number, removed)
     if not edits and not moves:
         return change
     changed = {edit.key: new[edit.key] for edit in edits}

@@ -165,17 +165,10 @@ def _size(path: Path) -> int:
     return sum(_size(Path(entry.path)) for entry in os.scandir(path))
 
 
-def remove_unused(
-    catalogue: Catalogue, *, days: float, now: float, actor: Actor, keep: bool = False
-) -> tuple[list[Unused], int]:
+def remove_unused(catalogue: Catalogue, *, days: float, now: float, actor: Actor) -> tuple[list[Unused], int]:
     """Remove what `find_unused` marks, all or nothing; return all that it found, and the ID of the change.
 
     Files are renamed out of the catalogue as one change of the journal, and only then deleted.
-
-    Parameters
-    ----------
-    keep
-        Whether to keep the files aside, so that the change can be undone until the next removal.
 
     Raises
     ------
@@ -188,8 +181,6 @@ def remove_unused(
         check_removable(catalogue, gone)
         why = ": ".join(filter(None, (actor.why, f"removed {', '.join(gone)}")))
         change = commit(catalogue, {}, verb="gc", actor=replace(actor, why=why), removed=gone)
-        older_than, spare = (now - days * _DAY, change.id) if keep else (float("inf"), 0)
-        left = delete_trash(catalogue, older_than=older_than, spare=spare)
-        for why_not in left:
+        for why_not in delete_trash(catalogue):
             actor.tell(f"removed from the catalogue, but not deleted from the disk: {why_not}; the next gc tries again")
     return found, change.id if gone else 0

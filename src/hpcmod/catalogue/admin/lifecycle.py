@@ -8,7 +8,6 @@ from hpcmod.catalogue.change import Actor, changing, commit
 from hpcmod.catalogue.publishing.terms import set_readers
 from hpcmod.catalogue.records.journal import find_change, last_change, read_journal
 from hpcmod.catalogue.records.store import Catalogue
-from hpcmod.catalogue.storage.trash import Move, moves_back, trash_of
 from hpcmod.catalogue.values.journal import Change, Records, find_undoable, make_edits, make_undo
 from hpcmod.catalogue.values.lifecycle import check_leads, key_of
 from hpcmod.catalogue.values.record import CatalogueRecord
@@ -59,12 +58,12 @@ def undo(catalogue: Catalogue, number: int | None, *, actor: Actor, dry_run: boo
         If a later change has modified the same containers.
     """
     if dry_run:
-        change, records, _ = _find_undo(catalogue, number)
+        change, records = _find_undo(catalogue, number)
         return _preview(catalogue, records, f"undo {change.verb}", actor, change.id)
     with changing(catalogue, actor, frees=True):
-        change, records, back = _find_undo(catalogue, number)
+        change, records = _find_undo(catalogue, number)
         known = {key: catalogue.find(*key) for key in records}
-        undone = commit(catalogue, records, verb=f"undo {change.verb}", actor=actor, undoes=change.id, back=back)
+        undone = commit(catalogue, records, verb=f"undo {change.verb}", actor=actor, undoes=change.id)
         for key, record in records.items():
             before = known[key]
             if record and before and record.readers != before.readers:
@@ -72,17 +71,15 @@ def undo(catalogue: Catalogue, number: int | None, *, actor: Actor, dry_run: boo
         return undone
 
 
-def _find_undo(catalogue: Catalogue, number: int | None) -> tuple[Change, Records, Sequence[Move]]:
+def _find_undo(catalogue: Catalogue, number: int | None) -> tuple[Change, Records]:
     journal = read_journal(catalogue.directory)
-    kept = {int(place.name) for place in trash_of(catalogue) if place.name.isdigit()}
-    change = find_undoable(journal, kept) if number is None else find_change(catalogue.directory, number)
+    change = find_undoable(journal) if number is None else find_change(catalogue.directory, number)
     records = make_undo(change, {edit.key: catalogue.find(*edit.key) for edit in change.edits}, journal)
-    back = moves_back(catalogue, change.id, change.removed)
     _check_there(catalogue, records)
     for name in {edit.name for edit in change.edits}:
         after = {**{key_of(one): one for one in catalogue.named(name)}, **records}
         check_leads(one for one in after.values() if one and one.name == name)
-    return change, records, back
+    return change, records
 
 
 def _preview(catalogue: Catalogue, new: Records, verb: str, actor: Actor, undoes: int = 0) -> Change:

@@ -19,7 +19,7 @@ class UnusedFiles:
 
     dry_run: bool
     change: int
-    """ID of the change with which removed files can be restored; 0 if there is none."""
+    """ID of the change in the journal; 0 if there is none."""
     found: tuple[Unused, ...]
 
 
@@ -31,9 +31,8 @@ class UnusedFiles:
     show_default=True,
     help="Age in days; newer files and modules loaded since then are kept.",
 )
-@click.option("--keep", is_flag=True, help="Set files aside, so that an undo can restore them until the next gc.")
 @changing_options(UnusedFiles)
-def gc(days: float, keep: bool, directory: Path | None, reason: str | None, dry_run: bool, as_json: bool) -> None:
+def gc(days: float, directory: Path | None, reason: str | None, dry_run: bool, as_json: bool) -> None:
     """Remove unused images and report unused modules.
 
     Published modules are never removed, only reported as unused, and only if loads are counted (`hpcmod catalogue init
@@ -41,24 +40,21 @@ def gc(days: float, keep: bool, directory: Path | None, reason: str | None, dry_
     the permission to remove one of the files, nothing is removed.
 
     \b
-    Examples:
+    Example:
       hpcmod catalogue gc --dry-run --days 90
-      hpcmod catalogue gc --keep              # frees no space yet; the next gc without --keep does
     """
     catalogue = open_catalogues(directory)[0]
     change = 0
     if dry_run:
         found = list(find_unused(catalogue, days=days, now=time.time()))
     else:
-        found, change = remove_unused(catalogue, days=days, now=time.time(), actor=make_actor(reason), keep=keep)
+        found, change = remove_unused(catalogue, days=days, now=time.time(), actor=make_actor(reason))
     if as_json:
         print_json(UnusedFiles(dry_run, change, tuple(found)))
         return
     print_table(("ACTION", "PATH OR MODULE", "SIZE", "WHY"), (_make_row(one, dry_run=dry_run) for one in found))
     if not found:
         tell(f"{catalogue.directory}: nothing to remove")
-    if keep and change:
-        tell(f"change {change}; to restore the files: hpcmod catalogue undo {change}")
     if not catalogue.counts_use:
         tell("loads are not counted; to count them: hpcmod catalogue init --count-use DIRECTORY")
 

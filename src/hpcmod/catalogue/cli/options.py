@@ -100,9 +100,7 @@ def show_change(change: Change, *, as_json: bool, dry_run: bool) -> None:
     if as_json:
         print_json(CatalogueChange(dry_run, change))
         return
-    if not change.edits and change.undoes:
-        tell(f"{'would restore' if dry_run else 'restored'} the files that change {change.undoes} removed")
-    elif not change.edits:
+    if not change.edits:
         tell("no change needed")
     for edit in change.edits:
         for line in _render_edit(edit.before, edit.after):

@@ -1,4 +1,4 @@
-"""Remove files from a catalogue by renaming them, so that a removal is all or nothing and can be undone."""
+"""Remove files from a catalogue by renaming them, so that a removal is all or nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hpcmod.catalogue.records.sharing import removal_group
 from hpcmod.catalogue.records.store import Catalogue
-from hpcmod.core.errors import BadInputError, LackingError
+from hpcmod.core.errors import LackingError
 from hpcmod.core.fs.ownership import user_name
 from hpcmod.core.fs.tree import Tree
 
@@ -32,27 +32,6 @@ class Move:
 def moves_out(change: int, paths: Iterable[str]) -> tuple[Move, ...]:
     """Return the renames that remove paths from a catalogue for a change."""
     return tuple(Move(path, f"{_TRASH}/{change}/{path}") for path in paths)
-
-
-def moves_back(catalogue: Catalogue, change: int, paths: Iterable[str]) -> tuple[Move, ...]:
-    """Return the renames that restore what a change removed.
-
-    Raises
-    ------
-    BadInputError
-        If some of it was deleted since, or its path is in use.
-    """
-    back = tuple(one.reversed for one in moves_out(change, paths))
-    gone = [one.target for one in back if not os.path.lexists(catalogue.directory / one.source)]
-    if gone:
-        raise BadInputError(
-            f"change {change} deleted its files for good: {_listed(gone)}",
-            "Publish the containers again: hpcmod publish REFERENCE (the reference is in: hpcmod info NAME/VERSION)",
-        )
-    taken = [one.target for one in back if os.path.lexists(catalogue.directory / one.target)]
-    if taken:
-        raise BadInputError(f"change {change} cannot be undone: {_listed(taken)} exists again", "")
-    return back
 
 
 def move_to_trash(catalogue: Catalogue, moves: Sequence[Move]) -> None:
@@ -81,31 +60,17 @@ def check_removable(catalogue: Catalogue, paths: Iterable[str]) -> None:
         )
 
 
-def delete_trash(catalogue: Catalogue, *, older_than: float, spare: int = 0) -> list[str]:
-    """Delete what changes removed from a catalogue; return what could not be deleted, and why.
-
-    Parameters
-    ----------
-    older_than
-        Seconds since 1970: what was removed later stays.
-    spare
-        A change whose files stay in any case.
-    """
+def delete_trash(catalogue: Catalogue) -> list[str]:
+    """Delete what changes removed from a catalogue; return what could not be deleted, and why."""
     left = []
     group = removal_group(catalogue, catalogue.directory / _TRASH / "0")
-    for place in trash_of(catalogue):
-        if place.name != str(spare) and place.lstat().st_ctime <= older_than:
-            try:
-                catalogue.tree.remove_all(place, open_to=group)
-            except OSError as err:
-                left.append(f"{err.filename or place}: {err.strerror}")
+    for place in (catalogue.directory / _TRASH / name for name in catalogue.tree.names(_TRASH)):
+        try:
+            catalogue.tree.remove_all(place, open_to=group)
+        except OSError as err:
+            left.append(f"{err.filename or place}: {err.strerror}")
     catalogue.tree.remove_empty(_TRASH)
     return left
-
-
-def trash_of(catalogue: Catalogue) -> list[Path]:
-    """Return the directories of what was removed and is not deleted yet, one per change."""
-    return [catalogue.directory / _TRASH / name for name in catalogue.tree.names(_TRASH)]
 
 
 _TRASH = ".trash"

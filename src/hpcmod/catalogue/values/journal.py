@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -54,8 +54,6 @@ class Change:
     edits: tuple[Edit, ...]
     undoes: int = 0
     """The id of the change that this one undoes; 0 if it is not an undo."""
-    removed: tuple[str, ...] = ()
-    """Paths relative to the catalogue's directory that `gc` removed."""
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -92,8 +90,13 @@ def make_undo(change: Change, now: Records, journal: Iterable[Change]) -> dict[K
     Raises
     ------
     BadInputError
-        If the change is already undone, or a later change edited the same fields of one of the records.
+        If the change edited no record or is already undone, or a later one edited the same fields of one of the records.
     """
+    if not change.edits:
+        raise BadInputError(
+            f"change {change.id} ({change.verb}) changed no container, so it cannot be undone",
+            "To publish removed containers again: hpcmod publish REFERENCE. See: hpcmod catalogue journal",
+        )
     _check_standing(change, journal)
     new: dict[Key, CatalogueRecord | None] = {}
     for edit in change.edits:
@@ -183,13 +186,8 @@ def parse_change(line: bytes, where: str) -> Change:
     return parse_json(Change, line, where, limit=_LIMIT)
 
 
-def find_undoable(journal: Iterable[Change], kept: Collection[int] = ()) -> Change:
-    """Return the last change to a record or to files that is neither an undo nor undone.
-
-    Parameters
-    ----------
-    kept
-        Ids of the changes whose removed files can still be restored.
+def find_undoable(journal: Iterable[Change]) -> Change:
+    """Return the last change to a record that is neither an undo nor undone.
 
     Raises
     ------
@@ -198,7 +196,7 @@ def find_undoable(journal: Iterable[Change], kept: Collection[int] = ()) -> Chan
     """
     listed = sorted(journal, key=lambda change: change.id, reverse=True)
     undone = find_undone(listed)
-    counting = (change for change in listed if (change.edits or change.id in kept) and not change.undoes)
+    counting = (change for change in listed if change.edits and not change.undoes)
     latest = next((change for change in counting if change.id not in undone), None)
     if latest is None:
         raise BadInputError("nothing to undo", "See: hpcmod catalogue journal")

@@ -16,7 +16,6 @@ from hpcmod.catalogue.admin.gc import find_unused, remove_unused
 from hpcmod.catalogue.change import changing
 from hpcmod.catalogue.records.journal import read_journal
 from hpcmod.catalogue.records.store import Catalogue
-from hpcmod.catalogue.storage.trash import delete_trash
 from hpcmod.catalogue.values import lifecycle as rules
 from hpcmod.core.errors import BadInputError, LackingError
 from hpcmod.core.lock import hold
@@ -148,29 +147,11 @@ def test_gc_removes_nothing_if_it_may_not_remove_all(shop: Catalogue) -> None:
     private.chmod(0o755)
 
 
-def test_gc_is_a_change_and_what_it_kept_comes_back(shop: Catalogue) -> None:
+def test_gc_is_a_change_that_cannot_be_undone(shop: Catalogue) -> None:
     retire(shop, "1.0", successor="Toy/2.0")
-    before = files(shop) - {"journal.jsonl"}
-    _, number = remove_unused(shop, days=30, now=NOW, actor=ADA, keep=True)
-    assert read_journal(shop.directory)[-1].removed == ("images/Toy-1.0.sif", "software/Toy/1.0")
-    assert not (shop.images / "Toy-1.0.sif").exists()
-    (shop.images / "Toy-1.0.sif").write_text("new")
-    with pytest.raises(BadInputError, match=r"images/Toy-1\.0\.sif exists again"):
-        lifecycle.undo(shop, number, actor=ADA)
-    (shop.images / "Toy-1.0.sif").unlink()
-    lifecycle.undo(shop, number, actor=ADA)
-    assert files(shop) - {"journal.jsonl"} == before
-    with pytest.raises(BadInputError, match="already undone"):
-        lifecycle.undo(shop, number, actor=ADA)
-
-
-def test_gc_deletes_what_an_earlier_one_kept(shop: Catalogue) -> None:
-    retire(shop, "1.0", successor="Toy/2.0")
-    _, number = remove_unused(shop, days=30, now=NOW, actor=ADA, keep=True)
-    assert (delete_trash(shop, older_than=0), (shop.directory / ".trash").exists()) == ([], True)
-    remove_unused(shop, days=30, now=time.time(), actor=ADA)
-    assert not (shop.directory / ".trash").exists()
-    with pytest.raises(BadInputError, match="deleted its files for good"):
+    _, number = remove_unused(shop, days=30, now=NOW, actor=ADA)
+    assert not (shop.images / "Toy-1.0.sif").exists() and not (shop.directory / ".trash").exists()
+    with pytest.raises(BadInputError, match=r"\(gc\) changed no container, so it cannot be undone"):
         lifecycle.undo(shop, number, actor=ADA)
 
 

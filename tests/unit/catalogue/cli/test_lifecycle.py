@@ -135,19 +135,6 @@ def test_making_a_catalogue_again_changes_only_the_given_settings(shop: Catalogu
     }  # fmt: skip
 
 
-def test_undo_without_a_number_restores_what_gc_kept_last(shop: Catalogue) -> None:
-    call(shop, "catalogue", "retire", "Toy/1.0")
-    kept = call(shop, "catalogue", "gc", "--days", "0", "--keep")
-    assert not (shop.images / "Toy-1.0.sif").exists()
-    assert "hpcmod catalogue undo 4" in kept.stderr
-    assert (
-        call(shop, "catalogue", "undo", "--dry-run").stderr == "hpcmod: would restore the files that change 4 removed\n"
-    )
-    assert call(shop, "catalogue", "undo").stderr == "hpcmod: restored the files that change 4 removed\n"
-    assert (shop.images / "Toy-1.0.sif").exists()
-    assert "state: retired -> published" in lines(shop, "catalogue", "undo")[0]
-
-
 def test_gc_reports_what_it_would_remove(shop: Catalogue) -> None:
     call(shop, "catalogue", "undo")
     first = lines(shop, "catalogue", "gc", "--dry-run", "--days", "0")[0]
