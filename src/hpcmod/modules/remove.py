@@ -228,26 +228,6 @@ def software_directories(trees: Iterable[Path]) -> list[Path]:
     return list(dict.fromkeys(prefix / "software" for prefix in prefixes))
 
 
-def find_left_packages(software: Iterable[Path], module: str) -> list[Path]:
-    """Find packages that a user added to an installation that has been removed, by NAME/VERSION or NAME.
-
-    Parameters
-    ----------
-    software
-        Directories that contain installations.
-    """
-    name, _, version = module.partition("/")
-    if not all(map(is_file_name, module.split("/"))):
-        return []
-    roots = (root for place in software for root in sorted(place.glob(f"{name}/{version or '*'}")))
-    return [path for root in roots if _is_removed(root) for path in sorted(root.iterdir()) if is_user_packages(path)]
-
-
-def _is_removed(root: Path) -> bool:
-    """Return whether a directory of this user no longer contains an installation."""
-    return root.is_dir() and _is_owned(root) and not (root / RECORD).exists()
-
-
 def is_user_packages(path: Path) -> bool:
     """Return whether a path in an installation directory is for packages added by the user."""
     return path.name.startswith(USER_LAYER)
@@ -256,23 +236,6 @@ def is_user_packages(path: Path) -> bool:
 def _has_users_packages(path: Path) -> bool:
     """Return whether a path has packages of the user; those of the easyconfig are the installation's."""
     return is_user_packages(path) and not is_shipped(path) and has_additions(path)
-
-
-def remove_left_packages(path: Path) -> None:
-    """Remove packages found by `find_left_packages`, and directories that become empty.
-
-    Raises
-    ------
-    BadInputError
-        If their directory was exchanged since then.
-    """
-    with _open_directory(path.parent) as directory, renamed_in_errors(directory / path.name, path):
-        if not _is_removed(directory):
-            raise BadInputError(f"{path.parent} was exchanged meanwhile", f"See who did it: ls -ld {path.parent}")
-        Tree(directory).remove_all(path.name)
-    for directory in path.parents[:2]:
-        prune(directory)
-    prune_prefix(path.parents[2])
 
 
 def prune_prefix(software: Path) -> None:

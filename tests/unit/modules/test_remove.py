@@ -1,55 +1,22 @@
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 from hpcmod.core.errors import BadInputError
 from hpcmod.modules.installed import find_installed
-from hpcmod.modules.remove import (
-    find_left_packages,
-    make_removal,
-    prune_prefix,
-    remove,
-    remove_left_packages,
-    software_directories,
-)
+from hpcmod.modules.remove import make_removal, prune_prefix, remove, software_directories
 from tests.installations import install
 
 
 @pytest.fixture
 def prefix(tmp_path: Path) -> Path:
-    """A prefix with several installations, one of which is removed except for its user's packages."""
+    """A prefix with an installation."""
     prefix = tmp_path / "easybuild"
-    for name in ("PyTorch/1/user-software/venv/mine", "PyTorch/2/user-software", "Other/1"):
-        (prefix / "software" / name).mkdir(parents=True)
-    (prefix / "software/PyTorch/1/user-software.squashfs").touch()
-    (prefix / "software/PyTorch/2/record.json").touch()
-    for name in ("modules/all", "modules/ai", "build", "ebfiles_repo/PyTorch", "software/.locks"):
+    for name in ("software/PyTorch/2", "modules/all", "build", "ebfiles_repo/PyTorch", "software/.locks"):
         (prefix / name).mkdir(parents=True)
     return prefix
-
-
-@pytest.mark.parametrize(
-    ("module", "count"), [("PyTorch/1", 2), ("PyTorch", 2), ("PyTorch/2", 0), ("Other/1", 0), ("../x", 0)]
-)
-def test_only_packages_of_removed_installations_are_left(prefix: Path, module: str, count: int) -> None:
-    assert len(find_left_packages([prefix / "software"], module)) == count
-
-
-def test_packages_of_other_users_are_not_ours(prefix: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 4242)
-    assert find_left_packages([prefix / "software"], "PyTorch/1") == []
-
-
-def test_nothing_is_left_after_the_last_packages(prefix: Path) -> None:
-    for one in ("PyTorch/2/record.json", "PyTorch/2/user-software", "PyTorch/2", "Other/1", "Other"):
-        path = prefix / "software" / one
-        path.rmdir() if path.is_dir() else path.unlink()
-    for path in find_left_packages([prefix / "software"], "PyTorch/1"):
-        remove_left_packages(path)
-    assert not prefix.exists()
 
 
 def test_a_prefix_in_use_keeps_its_directories(prefix: Path) -> None:
@@ -117,14 +84,3 @@ def test_a_link_that_is_no_longer_a_link_is_kept(tmp_path: Path) -> None:
     remove(found, removal, tell=print)
     assert not modulefile.exists()
     assert link.read_text() == "mine"
-
-
-def test_packages_are_not_removed_from_a_directory_that_took_the_place_of_theirs(prefix: Path) -> None:
-    packages = prefix / "software/PyTorch/1/user-software"
-    packages.parent.rename(prefix / "moved")
-    packages.mkdir(parents=True)
-    (packages / "mine").touch()
-    (packages.parent / "record.json").touch()
-    with pytest.raises(BadInputError, match="was exchanged"):
-        remove_left_packages(packages)
-    assert (packages / "mine").exists()

@@ -6,7 +6,7 @@ The image is not moved.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,13 +19,7 @@ from hpcmod.catalogue.text.existing_module import describe_changes
 from hpcmod.catalogue.values.lifecycle import key_of
 from hpcmod.catalogue.values.record import CatalogueRecord
 from hpcmod.catalogue.visible.kept import KEPT_EASYCONFIG, KEPT_FILES, KEPT_MODULE, render_kept_files, rendering_name
-from hpcmod.catalogue.visible.rendering import (
-    Rendering,
-    changed_files,
-    read_rendering,
-    render_again,
-    stamp,
-)
+from hpcmod.catalogue.visible.rendering import Rendering, changed_files, read_rendering, render_again, stamp
 from hpcmod.core.errors import BadInputError, HpcmodError
 from hpcmod.core.fs.replacing import replacing_directory
 from hpcmod.core.fs.tree import write_file
@@ -34,34 +28,33 @@ from hpcmod.modules.installed import RECORD
 
 
 @dataclass(frozen=True)
-class Renewal:
-    """A container whose module or scripts would differ if it were published now."""
+class ChangedModule:
+    """A module whose text or scripts change."""
 
-    record: CatalogueRecord
-    before: Rendering
-    after: Rendering
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """Return what would change: `module (Lua)`, and paths below the installation."""
-        return changed_files(self.before, self.after)
-
-    @property
-    def module_lines(self) -> tuple[str, ...]:
-        """Return what changes in the modulefile, in words; its syntaxes say the same."""
-        syntax = next(iter(self.after.modules))
-        return tuple(describe_changes(self.before.modules[syntax], self.after.modules[syntax]))
+    module: str
+    files: tuple[str, ...]
+    """`module (Lua)`, and paths below the installation."""
+    lines: tuple[str, ...]
+    """What changes in the modulefile, in words."""
 
 
 @dataclass(frozen=True)
-class Refreshed:
-    """Result of a refresh, or of its dry run."""
+class Fault:
+    """Why a container is not changed."""
 
-    renewals: tuple[Renewal, ...]
-    faults: tuple[HpcmodError, ...]
-    """Why other containers are not changed, each with its name."""
-    change: int = 0
-    """ID of the change in the journal; 0 if nothing was changed."""
+    message: str
+    cure: str
+
+
+@dataclass(frozen=True)
+class RefreshResult:
+    """Regenerated modules."""
+
+    dry_run: bool
+    change: int
+    """ID of the change; 0 if nothing was changed."""
+    changed: tuple[ChangedModule, ...]
+    faults: tuple[Fault, ...]
 
 
 @dataclass(frozen=True)
@@ -74,24 +67,9 @@ class Wanted:
     """Version of hpcmod."""
 
 
-def find_renewals(
-    catalogue: Catalogue, records: Iterable[CatalogueRecord], wanted: Wanted
-) -> Iterator[Renewal | HpcmodError]:
-    """Yield the containers that a refresh would change, and errors for those that cannot be rendered; write nothing."""
-    for record in records:
-        try:
-            before = read_rendering(catalogue, record)
-            after = render_again(catalogue, record, before, wanted.site, wanted.environ, tool=wanted.tool)
-        except HpcmodError as err:
-            yield err
-            continue
-        if changed_files(before, after):
-            yield Renewal(record, before, after)
-
-
 def refresh_containers(
     catalogue: Catalogue, records: Sequence[CatalogueRecord], wanted: Wanted, *, actor: Actor, dry_run: bool = False
-) -> Refreshed:
+) -> RefreshResult:
     """Render the modules and scripts of containers again, all in one change of the journal.
 
     Raises
@@ -102,29 +80,30 @@ def refresh_containers(
         If the user may not change the catalogue.
     """
     _check_site(records, wanted.site)
-    found = tuple(find_renewals(catalogue, records, wanted))
-    renewals = tuple(one for one in found if isinstance(one, Renewal))
-    faults = tuple(one for one in found if isinstance(one, HpcmodError))
+    renewals: list[tuple[CatalogueRecord, Rendering]] = []
+    changed, faults = [], []
+    for record in records:
+        try:
+            before = read_rendering(catalogue, record)
+            after = render_again(catalogue, record, before, wanted.site, wanted.environ, tool=wanted.tool)
+        except HpcmodError as err:
+            faults.append(Fault(err.message, err.cure))
+            continue
+        files = changed_files(before, after)
+        if files:
+            renewals.append((record, after))
+            syntax = next(iter(after.modules))  # both syntaxes say the same
+            lines = tuple(describe_changes(before.modules[syntax], after.modules[syntax]))
+            changed.append(ChangedModule(record.module, files, lines))
+    result = RefreshResult(dry_run, 0, tuple(changed), tuple(faults))
     if dry_run or not (renewals or is_unfinished(catalogue)):
-        return Refreshed(renewals, faults)
+        return result
     with changing(catalogue, actor):
-        if not renewals:
-            return Refreshed(renewals, faults)
-        new = str(last_change(catalogue.directory) + 1)
-        for one in renewals:
-            if catalogue.find(*key_of(one.record)) != one.record:
-                raise BadInputError(
-                    f"{one.record.module} was changed by another process", "Run the same command again."
-                )
-        for one in renewals:
-            _keep(catalogue, one, new)
-        records_now = {key_of(one.record): replace(one.record, rendering=new) for one in renewals}
-        change = commit(catalogue, records_now, verb="refresh", actor=actor)
-    return Refreshed(renewals, faults, change.id)
+        return replace(result, change=_carry_out(catalogue, renewals, actor)) if renewals else result
 
 
 def _check_site(records: Iterable[CatalogueRecord], site: Site) -> None:
-    other = sorted({one.site for one in records if one.site and one.site != site.name})
+    other = sorted({record.site for record in records if record.site and record.site != site.name})
     if other:
         raise BadInputError(
             f"published with the profile {', '.join(other)}, but the profile of this machine is {site.name}",
@@ -132,13 +111,25 @@ def _check_site(records: Iterable[CatalogueRecord], site: Site) -> None:
         )
 
 
-def _keep(catalogue: Catalogue, one: Renewal, rendering: str) -> None:
-    record, mode = one.record, file_mode(catalogue.directory)
-    place = catalogue.kept / record.name / rendering_name(record.version, rendering)
+def _carry_out(catalogue: Catalogue, renewals: Sequence[tuple[CatalogueRecord, Rendering]], actor: Actor) -> int:
+    """Put new renderings in place, within `changing`, and return the ID of the change."""
+    for record, _ in renewals:
+        if catalogue.find(*key_of(record)) != record:
+            raise BadInputError(f"{record.module} was changed by another process", "Run the same command again.")
+    number = str(last_change(catalogue.directory) + 1)
+    for record, rendering in renewals:
+        _keep(catalogue, record, rendering, number)
+    new = {key_of(record): replace(record, rendering=number) for record, _ in renewals}
+    return commit(catalogue, new, verb="refresh", actor=actor).id
+
+
+def _keep(catalogue: Catalogue, record: CatalogueRecord, rendering: Rendering, number: str) -> None:
+    mode = file_mode(catalogue.directory)
+    place = catalogue.kept / record.name / rendering_name(record.version, number)
     check_no_links(catalogue, [place])
     with replacing_directory(place, partial(check_replaceable, catalogue, place)) as directory:
-        texts = {KEPT_MODULE[syntax]: text for syntax, text in one.after.modules.items()}
-        files = {**one.after.files, RECORD: stamp(one.after.files[RECORD], rendering)}
-        texts |= {KEPT_EASYCONFIG: one.after.easyconfig, KEPT_FILES: render_kept_files(files)}
+        texts = {KEPT_MODULE[syntax]: text for syntax, text in rendering.modules.items()}
+        files = {**rendering.files, RECORD: stamp(rendering.files[RECORD], number)}
+        texts |= {KEPT_EASYCONFIG: rendering.easyconfig, KEPT_FILES: render_kept_files(files)}
         for name, text in texts.items():
             write_file(Path(directory, name), text, mode=mode)

@@ -1,4 +1,4 @@
-"""The command `hpcmod catalogue advisory`: list, show, apply and refresh advisories about known problems."""
+"""The command `hpcmod catalogue advisory`: list, apply and refresh advisories about known problems."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
-from click.shell_completion import CompletionItem
 
 from hpcmod.catalogue.change import changing, write_note
 from hpcmod.catalogue.cli.options import changing_options, make_actor, open_catalogues
 from hpcmod.catalogue.records.store import Catalogue, find_catalogues
 from hpcmod.catalogue.session import find_loaded
-from hpcmod.catalogue.text.notice import render_advisory, render_cure
+from hpcmod.catalogue.text.notice import render_cure
 from hpcmod.catalogue.visible.advisories import matching_advisories, read_advisories
-from hpcmod.catalogue.visible.notices import find_crowded, find_silent, make_notices, write_notices
+from hpcmod.catalogue.visible.notices import find_silent, write_notices
 from hpcmod.core.cli.groups import CommandGroup
 from hpcmod.core.cli.output import json_option, print_json, print_text, tell
-from hpcmod.core.errors import BadInputError, HpcmodError, NotFoundError
+from hpcmod.core.errors import BadInputError, NotFoundError
 from hpcmod.core.values.json_form import SPLICED
 from hpcmod.machine import load_site
 from hpcmod.modules.values.advisory import Advisory
@@ -144,36 +143,6 @@ def _expired(one: Advisory) -> bool:
     return time.time() >= one.until
 
 
-def _complete_advisory(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    try:
-        catalogues = find_catalogues(load_site(None, os.environ), os.environ, tell=lambda _: None)
-        found, _faults = _read(catalogues)
-    except (HpcmodError, OSError):  # a shell shows no errors of completion
-        return []
-    return [CompletionItem(one.name) for one in found if one.name.startswith(incomplete)]
-
-
-@advisory.command("show")
-@click.argument("name", shell_complete=_complete_advisory)
-@json_option(ShownAdvisory)
-def advisory_show(name: str, as_json: bool) -> None:
-    """Show one advisory in full, whether or not it applies here.
-
-    \b
-    Example:
-      hpcmod catalogue advisory show gdr-level
-    """
-    found = _known()
-    one = next((one for one in found if one.name == name), None)
-    if one is None:
-        known = ", ".join(one.name for one in found) or "none"
-        raise NotFoundError(f"no advisory is named {name!r}", f"Known advisories: {known}.")
-    if as_json:
-        print_json(ShownAdvisory(one, _expired(one)))
-        return
-    print_text(f"{one.title}\n\n{render_advisory(one)}")
-
-
 @advisory.command("refresh")
 @changing_options(RefreshedAdvisories)
 def advisory_refresh(directory: Path | None, reason: str | None, dry_run: bool, as_json: bool) -> None:
@@ -207,10 +176,7 @@ def advisory_refresh(directory: Path | None, reason: str | None, dry_run: bool, 
         raise BadInputError("\n".join(fault.message for fault in faults), faults[0].cure)
     actor = make_actor(reason)
     changed: tuple[str, ...] = ()
-    if dry_run:
-        for line in find_crowded(catalogue, make_notices(catalogue, advisories)):
-            tell(line)
-    else:
+    if not dry_run:
         with changing(catalogue, actor):
             changed = write_notices(catalogue, tell=tell)
             if changed:

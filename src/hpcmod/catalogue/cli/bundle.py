@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,10 +47,9 @@ def bundle() -> None:
 @bundle.command("export")
 @click.argument("output", metavar="BUNDLE.tar", type=click.Path(path_type=Path))
 @click.argument("what", metavar="NAME[/VERSION]|EASYCONFIG|IMAGE...", nargs=-1, required=True)
-@click.option("--dry-run", is_flag=True, help="Print what the bundle would contain; write nothing.")
 @click.option("--force", is_flag=True, help="Replace an existing bundle.")
 @site_option
-def bundle_export(output: Path, what: tuple[str, ...], dry_run: bool, force: bool, site: str | None) -> None:
+def bundle_export(output: Path, what: tuple[str, ...], force: bool, site: str | None) -> None:
     """Write containers of a catalogue, easyconfigs (files that end in .eb) and images into one tar.
 
     Images are looked for next to their easyconfig, in EasyBuild's source path, in the site's directories and in the
@@ -68,19 +66,19 @@ def bundle_export(output: Path, what: tuple[str, ...], dry_run: bool, force: boo
     _check_output(output, force=force)
     here = look_around(site)
     options = make_options(here.site, os.environ, tool=f"hpcmod {hpcmod.__version__}", tell=tell)
-    central = (*here.site.images.central, *(str(one.images) for one in here.catalogues))
-    named = [str(find_recipe(here, one).easyconfig) if _is_container(one) else one for one in what]
+    central = (*here.site.images.central, *(str(catalogue.images) for catalogue in here.catalogues))
+    named = [str(find_recipe(here, text).easyconfig) if _is_container(text) else text for text in what]
     files: list[Path] = []
-    with terminate_cleanly(), _new_directory(output, dry_run=dry_run) as directory:
+    clear_leftovers(output.absolute().parent, output.name)
+    with terminate_cleanly(), scratch(output.absolute()) as made:
         sums: dict[str, str] = {}
-        for one in named:
-            files += _collect(one, directory, options, central, sums=sums, dry_run=dry_run)
+        for text in named:
+            files += _collect(text, made.directory, options, central, sums)
         files = list({path.absolute(): path for path in files}.values())  # two easyconfigs may name one image
         for path in files:
-            print_data(path.name if path.parent == directory else path)
-        if not dry_run:
-            with ProgressLine(output.name) as progress:
-                write_bundle(files, output, expected=sums, progress=progress)
+            print_data(path.name if path.parent == made.directory else path)
+        with ProgressLine(output.name) as progress:
+            write_bundle(files, output, expected=sums, progress=progress)
 
 
 def _is_container(text: str) -> bool:
@@ -100,17 +98,6 @@ def _check_output(output: Path, *, force: bool) -> None:
         raise BadInputError(f"{output}: already exists", "Choose another name, or replace it with --force.")
 
 
-@contextmanager
-def _new_directory(output: Path, *, dry_run: bool) -> Iterator[Path]:
-    """Yield a temporary directory next to the bundle for fetched images; a dry run creates none."""
-    if dry_run:
-        yield output.absolute().parent / ".hpcmod"
-        return
-    clear_leftovers(output.absolute().parent, output.name)
-    with scratch(output.absolute()) as made:
-        yield made.directory
-
-
 @bundle.command("import")
 @click.argument("file", metavar="BUNDLE.tar", type=click.Path(path_type=Path))
 @click.option(
@@ -121,8 +108,7 @@ def _new_directory(output: Path, *, dry_run: bool) -> Iterator[Path]:
     help="Directory to unpack into (default: the bundle's name).",
 )
 @click.option("--force", is_flag=True, help="Replace existing files.")
-@click.option("--dry-run", is_flag=True, help="Print the directory; write nothing.")
-def bundle_import(file: Path, output: Path | None, force: bool, dry_run: bool) -> None:
+def bundle_import(file: Path, output: Path | None, force: bool) -> None:
     """Verify a bundle and unpack it into one directory, from which `eb` can install.
 
     \b
@@ -136,9 +122,6 @@ def bundle_import(file: Path, output: Path | None, force: bool, dry_run: bool) -
         raise BadInputError(
             f"{directory}: already exists, and is not a directory", "Choose another one with -o DIRECTORY."
         )
-    if dry_run:
-        print_data(directory)
-        return
     with terminate_cleanly(), ProgressLine(file.name) as progress:
         unpacked = read_bundle(file, directory, replace=force, progress=progress)
     for path in unpacked:
@@ -146,20 +129,14 @@ def bundle_import(file: Path, output: Path | None, force: bool, dry_run: bool) -
 
 
 def _collect(
-    text: str,
-    directory: Path,
-    options: ObtainOptions,
-    central: tuple[str, ...],
-    *,
-    sums: dict[str, str],
-    dry_run: bool,
+    text: str, directory: Path, options: ObtainOptions, central: tuple[str, ...], sums: dict[str, str]
 ) -> Iterator[Path]:
     """Yield the files that go into the bundle for one argument; fetch an image that is missing.
 
     The checksum that an easyconfig gives for its image is added to `sums`.
     """
     if not text.endswith(".eb"):
-        yield from _image(make_source(text, [], None), ["."], directory, options, dry_run=dry_run)
+        yield from _image(make_source(text, [], None), ["."], directory, options)
         return
     easyconfig = Path(text)
     try:
@@ -180,7 +157,7 @@ def _collect(
     parents = [str(easyconfig.absolute().parent), *map(str, source_directories(None, options.environ))]
     places = image_directories(parents, named.software or "_", central)
     yield easyconfig
-    image, *beside = _image(source, places, directory, options, dry_run=dry_run)
+    image, *beside = _image(source, places, directory, options)
     if source.checksum and sums.setdefault(image.name, source.checksum) != source.checksum:
         raise VerificationError(
             f"{text}: has checksum {source.checksum} for {image.name}, another easyconfig has {sums[image.name]}",
@@ -189,15 +166,14 @@ def _collect(
     yield from (image, *beside)
 
 
-def _image(
-    source: ImageSource, places: list[str], directory: Path, options: ObtainOptions, *, dry_run: bool
-) -> Iterator[Path]:
+def _image(source: ImageSource, places: list[str], directory: Path, options: ObtainOptions) -> Iterator[Path]:
+    """Yield the image and its provenance file, after fetching an image that is missing to the directory."""
     reference = source.reference
     there = find_image(reference, places)
     if there is None and not source.origins:
         raise nowhere(reference, places)
     sif = there or directory / reference.file_name
-    if there is None and not dry_run:
+    if there is None:
         with ProgressLine(sif.name) as progress:
             shown = replace(options, detail=progress.note)
             get_source(source, directory, options=shown, beside=places, progress=progress)

@@ -30,17 +30,8 @@ from hpcmod.core.registry import offered
 from hpcmod.core.text.quote import sh_word
 from hpcmod.images import sidecar, write_provenance
 from hpcmod.modules.installed import Installed, own_trees
-from hpcmod.modules.own_place import MODULES, own_prefixes
 from hpcmod.modules.own_site import site_of
-from hpcmod.modules.remove import (
-    find_left_packages,
-    find_unfinished,
-    is_user_packages,
-    make_removal,
-    remove,
-    remove_left_packages,
-    software_directories,
-)
+from hpcmod.modules.remove import find_unfinished, is_user_packages, make_removal, remove
 from hpcmod.modules.shared_prefix import SharedPrefix, install_with_eb, sharing
 
 _UPDATE = "HPCMOD_UPDATE"
@@ -122,10 +113,7 @@ def remove_verb(container: str, with_packages: bool, dry_run: bool, yes: bool, a
       hpcmod remove --dry-run PyTorch/2.6.0-rocm-6.2.4-singularity
     """
     here = look_around(None)
-    found = find_unfinished(own_trees(here.trees), container) or _find_to_remove(here, container)
-    if found is None:
-        _remove_left(here, container, with_packages=with_packages, dry_run=dry_run, yes=yes, as_json=as_json)
-        return
+    found = find_unfinished(own_trees(here.trees), container) or find_writable(here, container, only=True)
     _check_unused(here, found)
     removal = make_removal(found, with_packages=with_packages)
     packages = removal.packages  # before they are removed
@@ -158,50 +146,10 @@ def remove_verb(container: str, with_packages: bool, dry_run: bool, yes: bool, a
         stops = "would stop" if dry_run else "stops"
         tell(f"the {each.kind} {each.name} {stops} working; to remove it: {each.removal}")
     for path in removal.kept:
-        why = "these are your own packages (--with-packages removes them)"
-        tell(f"kept, because {why if is_user_packages(path) else 'it was not installed by hpcmod'}: {path}")
-
-
-def _find_to_remove(here: Here, container: str) -> Installed | None:
-    """Return the installation to remove; None if it was removed before and only the user's packages are left."""
-    try:
-        return find_writable(here, container, only=True)
-    except NotFoundError:
-        if _find_left(here, container):
-            return None
-        raise
-
-
-def _find_left(here: Here, container: str) -> list[Path]:
-    prefixes = own_prefixes(here.site, os.environ)
-    software = software_directories([*here.trees, *(prefix / MODULES for prefix in prefixes)])
-    return find_left_packages(software, container)
-
-
-def _remove_left(here: Here, container: str, *, with_packages: bool, dry_run: bool, yes: bool, as_json: bool) -> None:
-    """Remove the user's packages of an installation that was removed before.
-
-    Raises
-    ------
-    NotFoundError
-        If --with-packages was not given.
-    """
-    left = _find_left(here, container)
-    if not with_packages:
-        places = ", ".join(map(str, left))
-        cure = f"To remove them too: hpcmod remove {sh_word(container)} --with-packages"
-        raise NotFoundError(f"{container} is already removed; your own packages are kept in {places}", cure)
-    if not (dry_run or yes or as_json) and on_a_terminal():
-        click.confirm(f"Remove your own packages in {', '.join(map(str, left))}?", abort=True)
-    if not dry_run:
-        for path in left:
-            remove_left_packages(path)
-    if as_json:
-        print_json(Removed(dry_run, container, tuple(left), tuple(left)))
-        return
-    for path in left:
-        print_text(str(path))
-    tell(f"{'would remove' if dry_run else 'removed'} your own packages of {container}")
+        if is_user_packages(path):
+            tell(f"kept your own packages; to remove them: rm -r {sh_word(str(path))}")
+        else:
+            tell(f"kept, because it was not installed by hpcmod: {path}")
 
 
 def on_a_terminal() -> bool:

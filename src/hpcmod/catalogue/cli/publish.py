@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, fields
 
@@ -14,9 +14,9 @@ import hpcmod
 from hpcmod.catalogue.cli.environment import environment_of_eb
 from hpcmod.catalogue.cli.installed import on_a_terminal
 from hpcmod.catalogue.cli.options import ChangeFlags, changing_options, make_actor, open_catalogues
-from hpcmod.catalogue.publishing.candidate import Request, describe_guessed_names
+from hpcmod.catalogue.publishing.candidate import Candidate, Request, choose_candidate
 from hpcmod.catalogue.publishing.publish import Published, publish
-from hpcmod.catalogue.publishing.publish_plan import PublishContext, PublishPlan, plan_publish, preview_publish
+from hpcmod.catalogue.publishing.publish_plan import PublishContext, PublishPlan, plan_publish
 from hpcmod.catalogue.values.record import CatalogueRecord
 from hpcmod.core.cli.arguments import complete_file, site_option
 from hpcmod.core.cli.flags import with_flags
@@ -51,15 +51,6 @@ class PublishFlags(ChangeFlags):
     allow_http: bool
     site: str | None
     yes: bool
-
-
-@dataclass(frozen=True)
-class PublishedImage:
-    """The published container."""
-
-    change: int
-    """ID of the change; 0 if nothing was changed."""
-    record: CatalogueRecord
 
 
 @dataclass(frozen=True)
@@ -120,7 +111,7 @@ class PlannedPublish:
 @click.option("--allow-http", is_flag=True, help="Allow plain http if a server does not offer https.")
 @site_option
 @click.option("-y", "--yes", is_flag=True, help="Accept name and version of the image without a question.")
-@changing_options(PublishedImage, PlannedPublish)
+@changing_options(Published, PlannedPublish)
 @with_flags(PublishFlags)
 def publish_verb(flags: PublishFlags) -> None:
     """Install, test and publish a container for all users.
@@ -150,27 +141,25 @@ def publish_verb(flags: PublishFlags) -> None:
         )
         given = {one.name: getattr(flags, one.name) for one in fields(Request) if hasattr(flags, one.name)}
         request = Request(**{**given, "checksum": checksum})
-        if not flags.yes:
-            _confirm_names(
-                request, found.site.images.central, dry_run=flags.dry_run, ask=not flags.as_json and on_a_terminal()
-            )
+        candidate = choose_candidate(request, central=found.site.images.central)
+        if candidate.guesses and not flags.yes:
+            _confirm_names(candidate, flags)
         if flags.dry_run:
-            plan, fetch = preview_publish(plan_publish(catalogue, request, context), context)
-            _show_publish_plan(plan, fetch, as_json=flags.as_json)
+            _show_publish_plan(*plan_publish(catalogue, candidate, request, context), as_json=flags.as_json)
             return
         shown.enter_context(terminate_cleanly())
-        done = publish(catalogue, request, context)
+        done = publish(catalogue, candidate, request, context)
     _show(done, as_json=flags.as_json)
 
 
-def _confirm_names(request: Request, central: Sequence[str], *, dry_run: bool, ask: bool) -> None:
+def _confirm_names(candidate: Candidate, flags: PublishFlags) -> None:
     """Ask the user to confirm a name or version that the image's reference or labels give."""
-    message = describe_guessed_names(request, central=central)
-    if message and dry_run:
+    message = f"{flags.what} would be published as {candidate.module}: {', and '.join(candidate.guesses)}"
+    if flags.dry_run:
         tell(message)
-    elif message and ask:
+    elif not flags.as_json and on_a_terminal():
         click.confirm(f"{terminal(message)}. Publish it?", abort=True, err=True)
-    elif message:
+    else:
         raise BadInputError(message, "Give --name and --version, or accept these with --yes.")
 
 
@@ -181,7 +170,7 @@ def _lines(shown: ExitStack) -> Callable[[str], Progress]:
 
 def _show(done: Published, *, as_json: bool) -> None:
     if as_json:
-        print_json(PublishedImage(done.change, done.record))
+        print_json(done)
         return
     if done.change:
         tell(f"change {done.change}; to revert it: hpcmod catalogue undo {done.change}")

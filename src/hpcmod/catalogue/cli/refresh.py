@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 import hpcmod
-from hpcmod.catalogue.admin.refresh import Refreshed, Wanted, refresh_containers
+from hpcmod.catalogue.admin.refresh import RefreshResult, Wanted, refresh_containers
 from hpcmod.catalogue.cli.containers import complete_container
 from hpcmod.catalogue.cli.options import changing_options, make_actor, open_catalogues
 from hpcmod.catalogue.finding.find import choose_records
@@ -18,35 +17,6 @@ from hpcmod.core.cli.arguments import site_option
 from hpcmod.core.cli.output import print_json, print_text, tell
 from hpcmod.core.errors import CheckFailedError
 from hpcmod.machine import find_machine
-
-
-@dataclass(frozen=True)
-class ChangedModule:
-    """A module whose text or scripts change."""
-
-    module: str
-    files: tuple[str, ...]
-    lines: tuple[str, ...]
-    """What changes in the modulefile, in words."""
-
-
-@dataclass(frozen=True)
-class Fault:
-    """Why a container is not changed."""
-
-    message: str
-    cure: str
-
-
-@dataclass(frozen=True)
-class RefreshResult:
-    """Regenerated modules."""
-
-    dry_run: bool
-    change: int
-    """ID of the change; 0 if nothing was changed."""
-    changed: tuple[ChangedModule, ...]
-    faults: tuple[Fault, ...]
 
 
 @click.command()
@@ -75,28 +45,24 @@ def refresh(
         actor=make_actor(reason),
         dry_run=dry_run,
     )
-    show = _show_json if as_json else _show
-    show(done, dry_run=dry_run)
+    if as_json:
+        print_json(done)
+    else:
+        _show(done)
     if done.faults:
         sys.exit(CheckFailedError.exit_code)
 
 
-def _show_json(done: Refreshed, *, dry_run: bool) -> None:
-    changed = (ChangedModule(renewal.record.module, renewal.files, renewal.module_lines) for renewal in done.renewals)
-    faults = (Fault(fault.message, fault.cure) for fault in done.faults)
-    print_json(RefreshResult(dry_run, done.change, tuple(changed), tuple(faults)))
-
-
-def _show(done: Refreshed, *, dry_run: bool) -> None:
-    for renewal in done.renewals:
-        print_text(f"{renewal.record.module}: {_count(renewal.files)}")
-        for line in renewal.module_lines if dry_run else ():
+def _show(done: RefreshResult) -> None:
+    for module in done.changed:
+        print_text(f"{module.module}: {_count(module.files)}")
+        for line in module.lines if done.dry_run else ():
             print_text(f"  {line}")
     for fault in done.faults:
         tell(f"not changed: {fault.message}. {fault.cure}")
     if done.change:
         tell(f"change {done.change}; to revert it: hpcmod catalogue undo {done.change}")
-    elif not done.renewals:
+    elif not done.changed:
         tell("modules and scripts are already up to date")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 import hpcmod
-from hpcmod.catalogue.admin.setup import SetupFile, make_site_module, setup_files, write_setup
+from hpcmod.catalogue.admin.setup import make_site_module, setup_files, write_setup
 from hpcmod.catalogue.records.store import open_catalogue
 from hpcmod.core.cli.arguments import complete_site
 from hpcmod.core.cli.output import print_data, print_message, print_text
@@ -41,10 +41,7 @@ from hpcmod.machine import find_machine
 )
 @click.option("--eb", is_flag=True, help="Also put hpcmod's eb on PATH, for a machine without its own.")
 @click.option("--dry-run", is_flag=True, help="Print the names of the files; write nothing.")
-@click.option("--print", "show", is_flag=True, help="Print the files; write nothing.")
-def site_setup(
-    catalogues: Sequence[Path], output: Path | None, site: str | None, eb: bool, dry_run: bool, show: bool
-) -> None:
+def site_setup(catalogues: Sequence[Path], output: Path | None, site: str | None, eb: bool, dry_run: bool) -> None:
     """Write the module that gives hpcmod and a catalogue to users.
 
     With it, `eb` finds the easyconfigs of the catalogue. The module is written in Lua and Tcl. Prints its directory:
@@ -62,8 +59,9 @@ def site_setup(
     place = output.absolute() if output else opened[0].directory / "site"
     module = make_site_module(place, opened, version=hpcmod.__version__, site=_checked_site(site), eb=eb)
     files = setup_files(place, module, eb=eb)
-    if dry_run or show:
-        _print(files, contents=show)
+    if dry_run:
+        for file in files:
+            print_text(f"{file.path} ({file.text.count(chr(10))} lines)")
         return
     write_setup(files)
     modules = place / "modules"
@@ -77,12 +75,3 @@ def _checked_site(asked: str | None) -> str:
         return ""
     find_machine(None, {}, flag=asked)
     return str(Path(asked).absolute()) if Path(asked).is_file() else asked
-
-
-def _print(files: Sequence[SetupFile], *, contents: bool) -> None:
-    for file in files:
-        if contents:
-            print_text(f"==> {file.path} <==")
-            print_data(file.text)
-        else:
-            print_text(f"{file.path} ({file.text.count(chr(10))} lines)")

@@ -16,7 +16,8 @@ from hpcmod.catalogue.change import changing
 from hpcmod.catalogue.cli.options import catalogue_option, make_actor, open_catalogues
 from hpcmod.catalogue.storage.usage import fold, read_counts
 from hpcmod.catalogue.values.usage import Count, add_up
-from hpcmod.core.cli.output import json_option, print_json, print_text, tell
+from hpcmod.core.cli.flags import with_flags
+from hpcmod.core.cli.output import json_option, print_json, print_table, tell
 from hpcmod.core.errors import BadInputError
 from hpcmod.machine import load_site
 
@@ -42,6 +43,19 @@ class UsageList:
     usage: tuple[Usage, ...]
 
 
+@dataclass(frozen=True)
+class UsageFlags:
+    """Argument and options of `hpcmod catalogue usage`."""
+
+    name: str
+    month: str
+    groups: bool
+    users: bool
+    add: bool
+    directory: Path | None
+    as_json: bool
+
+
 @click.command()
 @click.argument("name", metavar="[NAME[/VERSION]]", default="")
 @click.option("--month", default="", metavar="YYYY-MM", help="Month to show (default: all).")
@@ -50,7 +64,8 @@ class UsageList:
 @click.option("--fold", "add", is_flag=True, help="First replace the records of single loads with totals.")
 @catalogue_option
 @json_option(UsageList)
-def usage(name: str, month: str, groups: bool, users: bool, add: bool, directory: Path | None, as_json: bool) -> None:
+@with_flags(UsageFlags)
+def usage(flags: UsageFlags) -> None:
     """Show how often modules were loaded, by container and month, and optionally by group or user.
 
     Loads are counted from `hpcmod catalogue init --count-use` on. User names are shown only if the site profile sets
@@ -62,54 +77,38 @@ def usage(name: str, month: str, groups: bool, users: bool, add: bool, directory
       hpcmod catalogue usage PyTorch --groups --month 2027-01
       hpcmod catalogue usage --fold --json      # once a week, by cron
     """
-    catalogue = open_catalogues(directory)[0]
+    catalogue = open_catalogues(flags.directory)[0]
     allowed = load_site(None, os.environ).usage.names == "users"
-    if users and not allowed:
+    if flags.users and not allowed:
         raise BadInputError(
             "the site profile does not allow user names",
             'To allow them, set names = "users" in [usage] of the profile.',
         )
     if not catalogue.counts_use:
         tell(f"loads are not counted; to count them: hpcmod catalogue init --count-use {catalogue.directory}")
-    if add and catalogue.loads.is_dir():
+    if flags.add and catalogue.loads.is_dir():
         with changing(catalogue, make_actor()):
             fold(catalogue, keep_users=allowed)
+    by_group = flags.groups or flags.users
 
     def key(count: Count) -> Count:
-        return replace(count, group=count.group if groups or users else "", user=count.user if users else "")
+        return replace(count, group=count.group if by_group else "", user=count.user if flags.users else "")
 
-    counts = [
-        count
+    rows = tuple(
+        Usage(count.module, count.month, _group(count.group), _user(count.user), _day(count.last), count.loads)
         for count in add_up(read_counts(catalogue), key)
-        if f"{count.module}/".startswith(f"{name}/" if name else "") and month in ("", count.month)
-    ]
-    if as_json:
-        rows = (
-            Usage(count.module, count.month, _group(count.group), _user(count.user), _day(count.last), count.loads)
-            for count in counts
-        )
-        print_json(UsageList(tuple(rows)))
-    else:
-        _show(counts, groups=groups or users, users=users)
-
-
-def _show(counts: list[Count], *, groups: bool, users: bool) -> None:
-    head = ("CONTAINER", "MONTH", *(["GROUP"] * groups), *(["USER"] * users), "LOADS", "LAST")
-    rows = [
-        (
-            *(count.module, count.month),
-            *([_group(count.group) or "-"] * groups),
-            *([_user(count.user) or "-"] * users),
-            *(str(count.loads), _day(count.last)),
-        )
-        for count in counts
-    ]
-    if not rows:
+        if f"{count.module}/".startswith(f"{flags.name}/" if flags.name else "") and flags.month in ("", count.month)
+    )
+    if flags.as_json:
+        print_json(UsageList(rows))
+    elif not rows:
         tell("no loads counted")
-        return
-    widths = [max(map(len, column)) for column in zip(head, *rows)]
-    for row in (head, *rows):
-        print_text("  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip())
+    else:
+        columns = ["module", "month", *["group"] * by_group, *["user"] * flags.users, "loads", "last"]
+        print_table(
+            ["CONTAINER", *(name.upper() for name in columns[1:])],
+            ([str(getattr(row, name) or "-") for name in columns] for row in rows),
+        )
 
 
 def _group(number: str) -> str:

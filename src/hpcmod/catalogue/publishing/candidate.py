@@ -36,7 +36,6 @@ class Request:
     """With the suffix; name and version are optional if the image's labels or the easyconfig have them."""
     description: str = ""
     homepage: str = ""
-    moduleclass: str = "ai"
     checksum: str | None = None
     aliases: tuple[str, ...] = ()
     """Names that will point to it."""
@@ -128,20 +127,6 @@ def _labels_on_disk(reference: ImageReference) -> Mapping[str, str]:
     return dict(read_facts(str(image)).labels) if image else {}
 
 
-def describe_guessed_names(request: Request, *, central: Sequence[str] = ()) -> str:
-    """Return which of name and version the user did not give, and where they come from; empty if none.
-
-    Raises
-    ------
-    BadInputError
-        As choose_candidate.
-    """
-    if request.what.endswith(".eb") or (request.name and request.version):
-        return ""
-    made = choose_candidate(request, central=central)
-    return f"{request.what} would be published as {made.module}: {', and '.join(made.guesses)}"
-
-
 def sif_on_disk(reference: ImageReference) -> Path | None:
     """Return the path of the SIF that a reference names, if it is a file on this machine and so can be read."""
     path = Path(reference.path)
@@ -184,7 +169,6 @@ def _of_image(
         checksum=request.checksum,
         description=request.description or labels.get(_DESCRIPTION, ""),
         homepage=request.homepage or labels.get(_URL, ""),
-        moduleclass=request.moduleclass,
         commands=_read_commands(request.commands),
         guesses=tuple(f"the {field} {value} comes from {place}" for field, value, given, place in origins if not given),
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hpcmod.catalogue.change import Actor, changing, commit
-from hpcmod.catalogue.publishing.candidate import Candidate, Request, choose_candidate
+from hpcmod.catalogue.publishing.candidate import Candidate, Request
 from hpcmod.catalogue.publishing.publish_plan import (
     ALIAS,
     PublishContext,
@@ -20,14 +20,13 @@ from hpcmod.catalogue.publishing.publish_plan import (
     plan_candidate,
     with_image,
 )
-from hpcmod.catalogue.publishing.republish import with_aliases
 from hpcmod.catalogue.publishing.staged import Stage, install_staged, place_kept
 from hpcmod.catalogue.publishing.terms import find_group, restrict, set_terms
 from hpcmod.catalogue.publishing.trial import EASYBUILD_CHECK, CheckRun, run_checks
 from hpcmod.catalogue.records.sharing import check_writable, shared
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.storage.modes import set_modes
-from hpcmod.catalogue.values.lifecycle import key_of
+from hpcmod.catalogue.values.lifecycle import key_of, with_aliases
 from hpcmod.catalogue.values.record import CatalogueRecord, Check
 from hpcmod.core.clock import now_text
 from hpcmod.core.fs.tree import Tree, write_file
@@ -38,14 +37,14 @@ from hpcmod.machine import is_profile_file
 
 @dataclass(frozen=True)
 class Published:
-    """Result of publishing."""
+    """The published container."""
 
-    record: CatalogueRecord
     change: int
-    """ID of the change in the journal; 0 if nothing was changed."""
+    """ID of the change; 0 if nothing was changed."""
+    record: CatalogueRecord
 
 
-def publish(catalogue: Catalogue, request: Request, context: PublishContext) -> Published:
+def publish(catalogue: Catalogue, candidate: Candidate, request: Request, context: PublishContext) -> Published:
     """Publish a container, all or nothing. If it is already published with the same image, repair it if needed.
 
     Raises
@@ -58,7 +57,6 @@ def publish(catalogue: Catalogue, request: Request, context: PublishContext) -> 
         If the image cannot be fetched, does not fit this machine or is not trusted, or if a check needs a job step and
         the scheduler is not available.
     """
-    candidate = choose_candidate(request, central=context.machine.site.images.central)
     stage = make_stage(catalogue, candidate, context)
     check_writable(catalogue)
     with shared(catalogue), _alone(stage, candidate, context.actor):
@@ -164,7 +162,7 @@ def _make_visible(plan: PublishPlan, record: CatalogueRecord, context: PublishCo
         others = [one for one in catalogue.named(record.name) if key_of(one) != key]
         new = with_aliases((*others, record), record, plan.request.aliases)
         change = commit(catalogue, new, verb=plan.action, actor=context.actor)
-        return Published(catalogue.read(*key), change.id if change.edits else 0)
+        return Published(change.id if change.edits else 0, catalogue.read(*key))
 
 
 def _discard(stage: Stage, candidate: Candidate) -> None:

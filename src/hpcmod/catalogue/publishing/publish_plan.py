@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hpcmod.catalogue.change import Actor
-from hpcmod.catalogue.publishing.candidate import Candidate, Request, choose_candidate, make_easyconfig
+from hpcmod.catalogue.publishing.candidate import Candidate, Request, make_easyconfig, sif_on_disk
 from hpcmod.catalogue.publishing.facts import SBOM, make_record, stack_pairs
-from hpcmod.catalogue.publishing.republish import check_aliases, check_same
 from hpcmod.catalogue.publishing.staged import Stage, eb_command
 from hpcmod.catalogue.publishing.terms import find_group, read_licence_file
 from hpcmod.catalogue.publishing.trial import EASYBUILD_CHECK, find_step
 from hpcmod.catalogue.records.index import INDEX, PACKAGES
 from hpcmod.catalogue.records.journal import JOURNAL
 from hpcmod.catalogue.records.store import Catalogue
+from hpcmod.catalogue.values.lifecycle import check_alias
 from hpcmod.catalogue.values.record import CatalogueRecord
 from hpcmod.catalogue.verify import verify_container
 from hpcmod.catalogue.visible.kept import read_easyconfig
@@ -99,17 +99,35 @@ class PublishPlan:
         return _easyconfig_path(self.stage, self.candidate)
 
 
-def plan_publish(catalogue: Catalogue, request: Request, context: PublishContext) -> PublishPlan:
-    """Decide what `publish` does; nothing is fetched or written.
+def plan_publish(
+    catalogue: Catalogue, candidate: Candidate, request: Request, context: PublishContext
+) -> tuple[PublishPlan, FetchPlan]:
+    """Decide what `publish` does, with all that is known before the image is fetched, and how it would be fetched.
+
+    Nothing is fetched or written.
 
     Raises
     ------
     HpcmodError
-        If the container cannot be published under that name, or if a check needs a job step and the scheduler is not
-        available.
+        If the container cannot be published under that name, its image cannot be fetched, a local one does not fit, or
+        if a check needs a job step and the scheduler is not available.
     """
-    candidate = choose_candidate(request, central=context.machine.site.images.central)
-    return plan_candidate(make_stage(catalogue, candidate, context), candidate, request, context)
+    plan = plan_candidate(make_stage(catalogue, candidate, context), candidate, request, context)
+    candidate = plan.candidate
+    path = catalogue.images / candidate.sif
+    if plan.action == ALIAS and plan.known:
+        text = read_easyconfig(catalogue, plan.known) or ""
+        kept = FetchPlan(plan.known.reference, "", str(path), None, None, 0, "nothing required")
+        return replace(plan, record=plan.known, easyconfig=text), kept
+    fetch = plan_fetch(candidate.reference, path, options=context.options)
+    if recognize(candidate.reference).kind not in LOCAL_KINDS:
+        text = make_easyconfig(candidate, sha256="", reference=fetch.pinned or fetch.reference)
+        return replace(plan, easyconfig=text), fetch
+    check_given(candidate, context)
+    path = Path(candidate.reference.path)
+    digest = file_sha256(path, context.progress(path.name))
+    found = Provenance(str(path.absolute()), "", digest, path.stat().st_size, now_text(), context.options.tool)
+    return with_image(plan, path, found, context)[0], fetch
 
 
 def make_stage(catalogue: Catalogue, candidate: Candidate, context: PublishContext) -> Stage:
@@ -122,7 +140,7 @@ def plan_candidate(stage: Stage, candidate: Candidate, request: Request, context
     if request.readers:
         find_group(request.readers)
     named = stage.catalogue.named(candidate.name)
-    check_aliases(named, candidate, request.aliases)
+    _check_aliases(named, candidate, request.aliases)
     known = next((one for one in named if one.version == candidate.version), None)
     damage = _find_damage(stage.catalogue, candidate, known, context) if known else ()
     action = REPAIR if damage else ALIAS if known else PUBLISH
@@ -161,8 +179,41 @@ def _find_damage(
 ) -> tuple[str, ...]:
     """Compare a published container with the candidate, and its files with its record."""
     progress = context.progress(candidate.sif)
-    check_same(candidate, known, progress)
+    _check_same(candidate, known, progress)
     return tuple(one.found for one in verify_container(catalogue, known, progress=progress) if one.level == FAIL)
+
+
+def _check_aliases(records: Sequence[CatalogueRecord], candidate: Candidate, aliases: Sequence[str]) -> None:
+    """Raise BadInputError for an alias that is a version, or a version that is an alias, of any record of the name."""
+    for alias in aliases:
+        check_alias(alias, records)
+        if alias == candidate.version:
+            raise BadInputError(f"{alias!r} is the version itself", "Choose another alias.")
+    holder = next((one for one in records if candidate.version in one.aliases), None)
+    if holder:
+        raise BadInputError(f"{candidate.version!r} is an alias of {holder.module}", "Choose another version.")
+
+
+def _check_same(candidate: Candidate, known: CatalogueRecord, progress: Progress | None) -> None:
+    """Raise BadInputError for another image under a published name: what users load by that name must not change.
+
+    Also if that is unknown without fetching the image, and if the name is retired.
+    """
+    if known.state == "retired":
+        raise BadInputError(
+            f"{known.module} is retired",
+            f"Restore it: hpcmod catalogue restore {known.module}; or choose another version.",
+        )
+    path = sif_on_disk(candidate.reference)
+    found = candidate.checksum or (file_sha256(path, progress) if path else "")
+    same_place = candidate.reference.canonical in (known.reference, known.reference.partition("@")[0])
+    if candidate.sif == known.sif and (found == known.sha256 or (not found and same_place)):
+        return
+    raise BadInputError(
+        f"{known.module} is published with another image, {known.sif} of sha256 {known.sha256}: what users load must "
+        "not change",
+        "Choose another version: --version; or undo the former publication first: hpcmod catalogue undo",
+    )
 
 
 def _as_before(request: Request, known: CatalogueRecord) -> Request:
@@ -209,31 +260,6 @@ def _is_changed(plan: PublishPlan) -> bool:
     licence = read_licence_file(plan.stage.catalogue, request.licence)[0].name if request.licence else known.licence
     terms = (request.readers or known.readers, licence)
     return terms != (known.readers, known.licence) or bool(set(request.aliases) - set(known.aliases))
-
-
-def preview_publish(plan: PublishPlan, context: PublishContext) -> tuple[PublishPlan, FetchPlan]:
-    """Return a plan with all that is known before the image is fetched, and how it would be fetched.
-
-    Raises
-    ------
-    HpcmodError
-        If the image cannot be fetched, or a local one does not fit.
-    """
-    candidate, catalogue = plan.candidate, plan.stage.catalogue
-    path = catalogue.images / candidate.sif
-    if plan.action == ALIAS and plan.known:
-        text = read_easyconfig(catalogue, plan.known) or ""
-        kept = FetchPlan(plan.known.reference, "", str(path), None, None, 0, "nothing required")
-        return replace(plan, record=plan.known, easyconfig=text), kept
-    fetch = plan_fetch(candidate.reference, path, options=context.options)
-    if recognize(candidate.reference).kind not in LOCAL_KINDS:
-        text = make_easyconfig(candidate, sha256="", reference=fetch.pinned or fetch.reference)
-        return replace(plan, easyconfig=text), fetch
-    check_given(candidate, context)
-    path = Path(candidate.reference.path)
-    digest = file_sha256(path, context.progress(path.name))
-    found = Provenance(str(path.absolute()), "", digest, path.stat().st_size, now_text(), context.options.tool)
-    return with_image(plan, path, found, context)[0], fetch
 
 
 def check_given(candidate: Candidate, context: PublishContext) -> None:

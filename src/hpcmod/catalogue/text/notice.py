@@ -29,26 +29,16 @@ ALL = "all"
 """Name of the file that applies to every image; other files are named by the sha256 of a SIF."""
 
 
-def choose_notices(notices: Iterable[str]) -> list[str]:
-    """Return the notices that fit into a file, without duplicates, in order."""
-    chosen, size = [], len(f"{HEAD}\n")
-    for notice in dict.fromkeys(notices):
-        more = len(_named(notice).encode())
-        if size + more <= LIMIT:
-            chosen.append(notice)
-            size += more
-    return chosen
-
-
 def render_notices(notices: Iterable[str]) -> str:
-    """Render a file of notices, leaving out those that do not fit."""
-    return f"{HEAD}\n{''.join(map(_named, choose_notices(notices)))}"
-
-
-def _named(notice: str) -> str:
+    """Render a file of notices in order, each once, leaving out those that do not fit."""
     import hashlib  # slow to import, and rarely needed
 
-    return f"notice {hashlib.sha256(notice.encode()).hexdigest()[:12]}\n{notice}"
+    text = f"{HEAD}\n"
+    for notice in dict.fromkeys(notices):
+        more = f"notice {hashlib.sha256(notice.encode()).hexdigest()[:12]}\n{notice}"
+        if len(text.encode()) + len(more.encode()) <= LIMIT:
+            text += more
+    return text
 
 
 def render_advisory_notice(advisory: Advisory) -> str:

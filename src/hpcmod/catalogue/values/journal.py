@@ -90,7 +90,7 @@ def make_undo(change: Change, now: Records, journal: Iterable[Change]) -> dict[K
     Raises
     ------
     BadInputError
-        If the change edited no record or is already undone, or a later one edited the same fields of one of the records.
+        If the change edited no record or is already undone, or a later change edited the same fields of a record.
     """
     if not change.edits:
         raise BadInputError(

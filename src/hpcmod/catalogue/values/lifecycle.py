@@ -88,6 +88,16 @@ def move_alias(records: Sequence[CatalogueRecord], key: Key, alias: str) -> Reco
     return {**others, key: replace(target, aliases=tuple(sorted({*target.aliases, alias})))}
 
 
+def with_aliases(records: Sequence[CatalogueRecord], target: CatalogueRecord, aliases: Sequence[str]) -> Records:
+    """Return the new records with aliases pointed at one of them: that one, and the others that change."""
+    now = {key_of(one): one for one in records}
+    for alias in aliases:
+        moved = move_alias(tuple(now.values()), key_of(target), alias)
+        now.update({key: record for key, record in moved.items() if record})
+    before = {key_of(one): one for one in records}
+    return {key: one for key, one in now.items() if one != before[key] or key == key_of(target)}
+
+
 def drop_alias(record: CatalogueRecord, alias: str) -> CatalogueRecord:
     """Return the record without an alias."""
     return replace(record, aliases=tuple(other for other in record.aliases if other != alias))

@@ -14,7 +14,6 @@ from hpcmod.catalogue.records.store import Catalogue, catalogue_directories
 from hpcmod.catalogue.text.notice import (
     ALL,
     LIMIT,
-    choose_notices,
     render_advisory_notice,
     render_notices,
     render_state_notice,
@@ -47,17 +46,14 @@ def write_notices(catalogue: Catalogue, *, tell: Callable[[str], None]) -> tuple
     Parameters
     ----------
     tell
-        Called with a line about each invalid advisory, which no module shows, and each file over the size limit.
+        Called with a line about each invalid advisory, which no module shows.
     """
     read = tuple(read_advisories([catalogue]))
     for fault in read:
         if isinstance(fault, BadInputError):
             tell(f"left out: {fault.message}")
     advisories = [one for one in read if isinstance(one, Advisory)]
-    notices = make_notices(catalogue, advisories)
-    for line in find_crowded(catalogue, notices):
-        tell(line)
-    wanted = {name: render_notices(said) for name, said in notices.items()}
+    wanted = {name: render_notices(notices) for name, notices in make_notices(catalogue, advisories).items()}
     changed = {name for name, text in wanted.items() if _read(catalogue.notices / name) != text}
     for name in changed:
         catalogue.tree.make_directory(catalogue.notices)
@@ -108,17 +104,6 @@ def find_silent(catalogue: Catalogue, advisories: Sequence[Advisory], *, now: fl
             yield f"{one.name}: no container in the catalogue has such a package"
 
 
-def find_crowded(catalogue: Catalogue, notices: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
-    """Yield a line about each image with more notices than a module reads, and what is left out."""
-    for name, said in notices.items():
-        fitting = set(choose_notices(said))
-        left_out = [what for block, what in said.items() if block not in fitting]
-        if left_out:
-            modules = sorted(entry.module for entry in read_index(catalogue).entries if entry.sha256 == name)
-            whose = "every container" if name == ALL else " and ".join(modules) or f"the image sha256:{name}"
-            yield f"notices of {whose} exceed the {LIMIT} bytes that modules read; not shown: {', '.join(left_out)}"
-
-
 def _find_inside(catalogue: Catalogue, advisories: Iterable[Advisory]) -> Mapping[str, list[Package]]:
     """Return the packages that advisories are about, by the module that contains them."""
     names = {wanted.name for one in advisories for wanted in one.packages}
@@ -128,26 +113,25 @@ def _find_inside(catalogue: Catalogue, advisories: Iterable[Advisory]) -> Mappin
     return found
 
 
-def make_notices(catalogue: Catalogue, advisories: Sequence[Advisory]) -> Mapping[str, Mapping[str, str]]:
-    """Return all notices of a catalogue: by file name, the blocks it consists of, each with its subject."""
-    found: dict[str, dict[str, str]] = defaultdict(dict)
-    for one in advisories:
-        for name in (ALL,) if one.for_all else one.digests:
-            found[name].setdefault(render_advisory_notice(one), f"the advisory {one.name}")
+def make_notices(catalogue: Catalogue, advisories: Sequence[Advisory]) -> Mapping[str, list[str]]:
+    """Return all notices of a catalogue by file name."""
+    notices: dict[str, list[str]] = defaultdict(list)
+    for advisory in advisories:
+        for name in (ALL,) if advisory.for_all else advisory.digests:
+            notices[name].append(render_advisory_notice(advisory))
     entries = read_index(catalogue).entries
     images = [entry.sha256 for entry in entries]
     inside = _find_inside(catalogue, advisories)
-    by_name = [one for one in advisories if one.modules or one.packages]
+    by_name = [advisory for advisory in advisories if advisory.modules or advisory.packages]
     for entry in entries:
-        about = [one for one in by_name if one.concerns(entry.module, entry.sha256, inside.get(entry.module, ()))]
-        said = {render_advisory_notice(one): f"the advisory {one.name}" for one in about}
+        for advisory in by_name:
+            if advisory.concerns(entry.module, entry.sha256, inside.get(entry.module, ())):
+                notices[entry.sha256].append(render_advisory_notice(advisory))
         if entry.state != "published":
             # `verify` reports a damaged record; the others get their notices all the same
             with suppress(BadInputError):
                 record = catalogue.find(entry.name, entry.version)
                 if record:
-                    block = render_state_notice(record, named=images.count(record.sha256) > 1)
-                    said[block] = f"the notice that {entry.module} is {entry.state}"
-        if said:
-            found[entry.sha256].update(said)
-    return found
+                    named = images.count(record.sha256) > 1
+                    notices[entry.sha256].append(render_state_notice(record, named=named))
+    return notices

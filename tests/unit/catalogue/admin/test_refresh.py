@@ -9,7 +9,7 @@ import pytest
 
 from hpcmod.catalogue.admin import lifecycle
 from hpcmod.catalogue.admin.gc import find_unused
-from hpcmod.catalogue.admin.refresh import Refreshed, Wanted, refresh_containers
+from hpcmod.catalogue.admin.refresh import RefreshResult, Wanted, refresh_containers
 from hpcmod.catalogue.records.journal import read_journal
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.visible import rendering
@@ -36,23 +36,23 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Catalogue:
     return make_rendered(tmp_path / "shop")
 
 
-def renew(shop: Catalogue, site: Site, *, dry_run: bool = False) -> Refreshed:
+def renew(shop: Catalogue, site: Site, *, dry_run: bool = False) -> RefreshResult:
     wanted = Wanted(site, {}, "0.1")
     return refresh_containers(shop, tuple(shop.records()), wanted, actor=ADA, dry_run=dry_run)
 
 
 def test_up_to_date_installations_are_kept(shop: Catalogue) -> None:
     before = sorted(shop.directory.rglob("*"))
-    assert renew(shop, GENERIC) == Refreshed((), ())
+    assert renew(shop, GENERIC) == RefreshResult(False, 0, (), ())
     assert sorted(shop.directory.rglob("*")) == before
 
 
 def test_a_dry_run_shows_the_lines_and_writes_nothing(shop: Catalogue) -> None:
     before = sorted(shop.directory.rglob("*"))
-    (found,) = renew(shop, BOUND, dry_run=True).renewals
+    (found,) = renew(shop, BOUND, dry_run=True).changed
     assert "module (Lua)" in found.files
     assert "runscripts/lib/settings.bash" in found.files
-    assert found.module_lines == ("added bind path: /scratch2 (the easyconfig)",)
+    assert found.lines == ("added bind path: /scratch2 (the easyconfig)",)
     assert sorted(shop.directory.rglob("*")) == before
 
 
@@ -71,7 +71,7 @@ def test_a_change_whose_description_could_not_be_removed_is_finished_though_noth
         renew(shop, BOUND)
     changes = read_journal(shop.directory)
     assert pending.exists()
-    assert renew(shop, BOUND) == Refreshed((), ())
+    assert renew(shop, BOUND) == RefreshResult(False, 0, (), ())
     assert not pending.exists()
     assert read_journal(shop.directory) == changes
 
@@ -81,7 +81,7 @@ def test_a_new_profile_reaches_users_and_undo_restores_every_byte(shop: Catalogu
     done = renew(shop, BOUND)
     assert done.change == 2
     assert "/scratch2" in visible(shop)["software/Toy/1.0/runscripts/lib/settings.bash"]
-    assert (read_journal(shop.directory)[-1].verb, renew(shop, BOUND).renewals) == ("refresh", ())
+    assert (read_journal(shop.directory)[-1].verb, renew(shop, BOUND).changed) == ("refresh", ())
     lifecycle.undo(shop, 2, actor=ADA)
     assert visible(shop) == before
     lifecycle.undo(shop, 3, actor=ADA)
@@ -99,7 +99,7 @@ def test_the_wrapper_of_a_deleted_command_is_removed(shop: Catalogue, monkeypatc
 def test_a_container_that_cannot_be_rendered_is_reported_and_left(shop: Catalogue) -> None:
     (shop.kept / "Toy/1.0/easyconfig").write_text("import os\nname = 'Toy'\ndescription = os.getcwd()\n")
     done = renew(shop, BOUND)
-    assert (done.renewals, done.change) == ((), 0)
+    assert (done.changed, done.change) == ((), 0)
     assert "description cannot be read" in done.faults[0].message
 
 

@@ -21,12 +21,8 @@ def test_a_bundle_carries_an_easyconfig_and_its_image_and_needs_no_network_then(
     (place / "X-1.eb").write_text("name = 'X'\nversion = '1'\nsources = ['x.sif']\n")
     named = f"name = 'Y'\nversion = '1'\nimage = 'oci:{layout}'\n"
     (place / "Y-1.eb").write_text(named)
-    planned = hpcmod("bundle", "export", "--dry-run", "b.tar", place / "X-1.eb", place / "Y-1.eb")
-    assert planned.exit_code == 0, planned.output
-    assert not (tmp_path / "b.tar").exists()
     done = hpcmod("bundle", "export", "b.tar", place / "X-1.eb", place / "Y-1.eb")
     assert done.exit_code == 0, done.output
-    assert hpcmod("bundle", "import", "--dry-run", "b.tar").stdout == "b\n"
     imported = hpcmod("bundle", "import", "b.tar")
     assert imported.stdout.splitlines() == ["b/X-1.eb", "b/Y-1.eb", "b/x.sif", "b/layout.sif"]
     assert (tmp_path / "b" / "x.sif").read_bytes() == (place / "x.sif").read_bytes()
@@ -113,7 +109,6 @@ EASYCONFIGS = {
         (("export", "none/b.tar", "x.sif"), 3, "none: no such directory"),
         (("export", "--force", ".", "x.sif"), 2, "Give the bundle first"),
         (("import", "none.tar"), 3, "none.tar: no such file"),
-        (("import", "--dry-run", "none.tar"), 3, "none.tar: no such file"),
         (("import", "."), 3, ".: no such file"),
         (("import", "x.sif"), 2, "x.sif: not a bundle"),
         (("import", "plain"), 2, "-o DIRECTORY"),

@@ -29,7 +29,7 @@ def published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setenv("HPCMOD_CATALOGUE", str(tmp_path / "shop"))
     monkeypatch.setenv("HPCMOD_SITE", "generic")
     names: list[str] = []
-    monkeypatch.setattr("hpcmod.catalogue.cli.publish.publish", lambda _, request, __: names.append(request.what))
+    monkeypatch.setattr("hpcmod.catalogue.cli.publish.publish", lambda _, __, request, ___: names.append(request.what))
     monkeypatch.setattr("hpcmod.catalogue.cli.publish._show", lambda *_, **__: None)
     return names
 

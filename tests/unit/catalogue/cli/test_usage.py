@@ -31,23 +31,20 @@ def call(shop: Catalogue, *words: str, site: str = "generic") -> Result:
 
 
 def test_usage_is_a_line_a_container_and_month(shop: Catalogue) -> None:
-    assert call(shop).stdout.splitlines() == [
-        "CONTAINER  MONTH    LOADS  LAST",
-        f"Toy/1.0    2026-05  3      {DAY}",
-    ]
+    assert call(shop).stdout == f"Toy/1.0  2026-05  3  {DAY}\n"
     assert call(shop, "Toy/2.0").stderr == "hpcmod: no loads counted\n"
     assert call(shop, "--month", "2026-06").stdout == ""
 
 
 def test_groups_are_counted_separately_and_users_only_if_the_site_wants_it(shop: Catalogue, tmp_path: Path) -> None:
-    assert "GROUP" in call(shop, "--groups").stdout
+    assert len(call(shop, "--groups").stdout.split()) == 5
     refused = call(shop, "--users")
     assert (refused.exit_code, "does not allow user names" in refused.stderr) == (2, True)
     (row,) = json.loads(call(shop, "--json").stdout)["usage"]
     assert (row["user"], row["loads"]) == ("", 3)
     site = tmp_path / "site.toml"
     site.write_text('name = "here"\nextends = "generic"\n[usage]\nnames = "users"\n')
-    assert "USER" in call(shop, "--users", site=str(site)).stdout
+    assert len(call(shop, "--users", site=str(site)).stdout.split()) == 6
 
 
 def test_fold_adds_up_and_shows_the_same(shop: Catalogue) -> None:

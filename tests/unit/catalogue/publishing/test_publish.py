@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from hpcmod.catalogue.admin import lifecycle
+from hpcmod.catalogue.publishing import publish as publishing
 from hpcmod.catalogue.publishing import publish_plan as room
-from hpcmod.catalogue.publishing.candidate import Request
-from hpcmod.catalogue.publishing.publish import publish
-from hpcmod.catalogue.publishing.publish_plan import PublishContext, PublishPlan, plan_publish, preview_publish
+from hpcmod.catalogue.publishing.candidate import Request, choose_candidate
+from hpcmod.catalogue.publishing.publish_plan import PublishContext, PublishPlan, plan_publish
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.values import lifecycle as rules
 from hpcmod.catalogue.values.journal import Key, Records
@@ -55,7 +55,11 @@ def image(tmp_path: Path) -> Path:
 
 
 def dry_run(shop: Catalogue, request: Request, context: PublishContext) -> PublishPlan:
-    return preview_publish(plan_publish(shop, request, context), context)[0]
+    return plan_publish(shop, choose_candidate(request), request, context)[0]
+
+
+def publish(shop: Catalogue, request: Request, context: PublishContext) -> None:
+    publishing.publish(shop, choose_candidate(request), request, context)
 
 
 def files(shop: Catalogue) -> set[str]:

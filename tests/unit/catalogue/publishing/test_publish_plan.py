@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.catalogue.publishing.candidate import Request
-from hpcmod.catalogue.publishing.publish_plan import PublishContext, plan_publish, preview_publish
+from hpcmod.catalogue.publishing.candidate import Request, choose_candidate
+from hpcmod.catalogue.publishing.publish_plan import PublishContext, PublishPlan, plan_publish
 from hpcmod.catalogue.publishing.trial import EASYBUILD_CHECK
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.values.record import Check
@@ -41,8 +41,12 @@ def asked(tmp_path: Path) -> Request:
     return Request(str(corpus.make_image(tmp_path / "image.sif")), "Toy", "2.0", misfit=True)
 
 
+def plan_of(catalogue: Catalogue, request: Request, context: PublishContext) -> PublishPlan:
+    return plan_publish(catalogue, choose_candidate(request), request, context)[0]
+
+
 def test_lists_every_file_of_a_new_container(catalogue: Catalogue, asked: Request, context: PublishContext) -> None:
-    assert plan_publish(catalogue, asked, context).files == (
+    assert plan_of(catalogue, asked, context).files == (
         *("easyconfigs/t/Toy/Toy-2.0.eb", "images/Toy-2.0.sif", "images/Toy-2.0.sif.provenance.json", "kept/Toy/2.0/"),
         *("modules/all/Toy/", "records/Toy/2.0.json", "software/Toy/2.0/"),
         *("index.json", "journal.jsonl", "packages.json"),
@@ -50,16 +54,15 @@ def test_lists_every_file_of_a_new_container(catalogue: Catalogue, asked: Reques
 
 
 def test_lists_the_record_that_loses_an_alias(catalogue: Catalogue, asked: Request, context: PublishContext) -> None:
-    files = plan_publish(catalogue, replace(asked, aliases=("stable",)), context).files
+    files = plan_of(catalogue, replace(asked, aliases=("stable",)), context).files
     assert [name for name in files if name.startswith("records/")] == ["records/Toy/1.0.json", "records/Toy/2.0.json"]
 
 
 def test_a_preview_pins_the_image_in_the_easyconfig(
     catalogue: Catalogue, asked: Request, context: PublishContext
 ) -> None:
-    plan = plan_publish(catalogue, replace(asked, checks=("true",)), context)
-    assert (plan.record, plan.easyconfig) == (None, "")
-    shown, fetch = preview_publish(plan, context)
+    asked = replace(asked, checks=("true",))
+    shown, fetch = plan_publish(catalogue, choose_candidate(asked), asked, context)
     assert shown.record is not None
     assert shown.record.sha256 in shown.easyconfig
     assert fetch.path == str(catalogue.images / "Toy-2.0.sif")
@@ -74,13 +77,13 @@ def test_repairing_a_damaged_container_repeats_its_checks(
     sha256 = file_sha256(Path(asked.what))
     checks = (Check("true", True, "", sha256), Check(EASYBUILD_CHECK, True, "", sha256))
     put(catalogue, make_record("Toy/2.0", sha256=sha256, checks=checks))
-    plan = plan_publish(catalogue, asked, context)
+    plan = plan_of(catalogue, asked, context)
     assert (plan.action, plan.checks, plan.candidate.checksum) == ("repair", ("true",), sha256)
     assert any("Toy-2.0.sif is missing" in one for one in plan.damage)
     again = replace(checks[0], under="slurm", name="srun hostname")
     put(catalogue, make_record("Toy/2.0", sha256=sha256, checks=(*checks, again)))
     with pytest.raises(LackingError, match="some checks need a job step"):
-        plan_publish(catalogue, asked, context)
+        plan_of(catalogue, asked, context)
 
 
 def test_refuses_a_missing_licence_an_unknown_group_and_another_containers_image(
@@ -88,9 +91,9 @@ def test_refuses_a_missing_licence_an_unknown_group_and_another_containers_image
 ) -> None:
     for wrong in ({"licence": str(tmp_path / "none")}, {"readers": "no-such-group"}):
         with pytest.raises(NotFoundError):
-            plan_publish(catalogue, replace(asked, **wrong), context)
+            plan_of(catalogue, replace(asked, **wrong), context)
     put(catalogue, make_record("Other/1.0", sif="Toy-2.0.sif"))
     catalogue.images.mkdir()
     (catalogue.images / "Toy-2.0.sif").touch()
     with pytest.raises(BadInputError, match=r"belongs to Other/1\.0"):
-        plan_publish(catalogue, asked, context)
+        plan_of(catalogue, asked, context)

@@ -136,21 +136,6 @@ def test_a_broken_advisory_and_a_damaged_record_do_not_hide_others(catalogue: Ca
     assert ["a.toml" in line and "nonsense: unknown key" in line for line in told] == [True]
 
 
-def test_notices_over_the_size_limit_are_reported_to_admins(catalogue: Catalogue) -> None:
-    about = f'[match]\nmodules = ["{OLD.module}"]\n'
-    for number in range(17):
-        text = ADVISORY.replace("on two nodes", str(number) + "é" * 1990)
-        advise(catalogue, about, name=f"a{number:02}", text=text)
-    told: list[str] = []
-    write_notices(catalogue, tell=told.append)
-    (line,) = told
-    assert line.startswith("notices of PyTorch/2.6 exceed the 65536 bytes that modules read; not shown: the advisory a")
-    text = (catalogue.notices / OLD.sha256).read_text()
-    left_out = [number for number in range(17) if f"say {number}é" not in text]
-    assert left_out and all(f"the advisory a{number:02}" in line for number in left_out)
-    assert len(left_out) == line.count("the advisory")
-
-
 def test_a_broken_advisory_gives_its_error_instead_of_its_value(catalogue: Catalogue) -> None:
     advise(catalogue, "nonsense = 1", name="a")
     advise(catalogue, name="b")
