@@ -13,7 +13,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from hpcmod.catalogue.finding.copies import Copies, find_copies, find_loaded_by, loading_commands
-from hpcmod.catalogue.finding.find import Container, find_container, find_variant
+from hpcmod.catalogue.finding.find import Container, did_you_mean, find_container, find_variant
 from hpcmod.catalogue.records.store import Catalogue, catalogue_directories, open_catalogue
 from hpcmod.catalogue.values.order import release_key
 from hpcmod.core.cli.arguments import complete_file
@@ -148,13 +148,10 @@ def find_published(here: Here, text: str) -> Container:
     try:
         return find_container(here.catalogues, text, machine=os.uname().machine, gpus=here.gpu_targets)
     except NotFoundError as err:
-        installed = {one.name for one in find_installed(here.trees)}
-        from difflib import get_close_matches
-
-        near = get_close_matches(text.partition("/")[0], sorted(installed), n=1)
-        if not near or "Did you mean" in err.cure:
+        cure = did_you_mean(text, (copy.name for copy in find_installed(here.trees)))
+        if "Did you mean" in err.cure or "Did you mean" not in cure:
             raise
-        raise NotFoundError(err.message, f"Did you mean {near[0]}, which is installed? See: hpcmod ls") from err
+        raise NotFoundError(err.message, cure) from err
 
 
 def name_variant(here: Here, module: str, targets: Sequence[str]) -> str:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,8 +53,7 @@ def docs(directory: Path, catalogue: Path | None, title: str | None, dry_run: bo
     modules = [page.record.module for page in documentation.pages]
     files = 0
     if not dry_run:
-        with _progress(len(modules)) as tick:
-            files = write_documentation(documentation, directory, tick=tick, tell=tell)
+        files = write_documentation(documentation, directory, tell=tell)
     if as_json:
         print_json(WrittenPages(directory, dry_run, files, tuple(modules)))
     elif dry_run:
@@ -65,13 +61,3 @@ def docs(directory: Path, catalogue: Path | None, title: str | None, dry_run: bo
     else:
         print_data(str(directory / "index.html"))
         tell(f"containers: {len(modules)}, files: {files}")
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Callable[[int], object]]:
-    """Show a progress bar on a terminal, and nothing in a log."""
-    if not sys.stderr.isatty():
-        yield lambda done: None
-        return
-    with click.progressbar(length=total, label="writing", file=sys.stderr) as bar:
-        yield bar.update

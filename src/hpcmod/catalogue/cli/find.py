@@ -22,8 +22,8 @@ from hpcmod.catalogue.cli.outputs import (
     SearchResult,
 )
 from hpcmod.catalogue.finding.copies import Copies, loading_commands
-from hpcmod.catalogue.finding.find import NO_CATALOGUE, Container
-from hpcmod.catalogue.finding.listing import ELSEWHERE, Listed
+from hpcmod.catalogue.finding.find import NO_CATALOGUE, Container, did_you_mean
+from hpcmod.catalogue.finding.listing import ELSEWHERE, READY, Listed
 from hpcmod.catalogue.records.store import is_refused
 from hpcmod.catalogue.values.record import CatalogueRecord, refusal
 from hpcmod.core.cli.arguments import site_option
@@ -69,12 +69,13 @@ def list_verb(text: str, ready: bool, everything: bool, site: str | None, as_jso
       hpcmod ls --json | jq -r '.containers[] | select(.state == "deprecated").module'
     """
     here = look_around(site)
+    listed_here = here.containers()
     found = [
-        one
-        for one in here.containers()
-        if text.lower() in one.module.lower()
-        and (everything or (one.place != ELSEWHERE and one.state != "retired"))
-        and (one.place == "ready" or not ready)
+        listed
+        for listed in listed_here
+        if text.lower() in listed.module.lower()
+        and (everything or (listed.place != ELSEWHERE and listed.state != "retired"))
+        and (listed.place == READY or not ready)
     ]
     if as_json:
         print_json(ContainerList(tuple(found)))
@@ -83,17 +84,8 @@ def list_verb(text: str, ready: bool, everything: bool, site: str | None, as_jso
     elif not text:
         tell("no containers found" if here.catalogues else f"no containers found. {NO_CATALOGUE}")
     if text and not found:
-        raise _nothing_named(here, text)
-
-
-def _nothing_named(here: Here, text: str) -> NotFoundError:
-    """Return the error for a name that no container has, with the closest match as its cure."""
-    names = {one.module.partition("/")[0] for one in here.containers()}
-    from difflib import get_close_matches
-
-    near = get_close_matches(text.partition("/")[0], sorted(names), n=1)
-    cure = f"Did you mean {near[0]}?" if near else "See: hpcmod ls"
-    return NotFoundError(f"no container has {text} in its name", cure)
+        names = (listed.module.partition("/")[0] for listed in listed_here)
+        raise NotFoundError(f"no container has {text} in its name", did_you_mean(text, names))
 
 
 def _row(one: Listed) -> tuple[str, ...]:
@@ -199,7 +191,6 @@ def _show_published(here: Here, published: Container, copies: Copies | None, *, 
             root=copies.meant.root if copies else None,
             copies=_list_copies(here, copies),
             advisories=advisories,
-            stripes=_find_stripes(copies),
         )
         print_json(content)
         return
@@ -208,7 +199,6 @@ def _show_published(here: Here, published: Container, copies: Copies | None, *, 
         command = refusal(record)
     rows = [
         *_describe(record),
-        _describe_stripes(_find_stripes(copies)),
         ("to use it", command if record.state != "retired" else ""),
         *_explain_copies(here, copies),
     ]
@@ -243,14 +233,13 @@ def _loading(copy: Installed) -> str:
 
 
 def _show_image(image: Path, *, as_json: bool) -> None:
-    from hpcmod.core.fs.striping import find_stripes
     from hpcmod.images import read_facts
     from hpcmod.machine.values.targets import find_targets
 
-    facts, stripes = read_facts(image), find_stripes(image)
+    facts = read_facts(image)
     targets = find_targets(facts.labels, facts.environment)
     if as_json:
-        print_json(ImageContent(image, facts, targets, stripes))
+        print_json(ImageContent(image, facts, targets))
         return
     python = f"{facts.python.version} {facts.python.executable}" if facts.python else "none found"
     rows = [
@@ -258,7 +247,6 @@ def _show_image(image: Path, *, as_json: bool) -> None:
         ("architecture", facts.architecture),
         ("built for", " ".join(targets)),
         ("size", f"{format_size(facts.size)}, {facts.size} bytes"),
-        _describe_stripes(stripes),
         ("python", python),
     ]
     rows += [("label", f"{name}: {value}") for name, value in facts.labels]
@@ -276,28 +264,14 @@ def _show_installed(here: Here, copies: Copies, *, as_json: bool) -> None:
             root=own.root,
             copies=_list_copies(here, copies),
             record=own.record,
-            stripes=_find_stripes(copies),
         )
         print_json(content)
         return
     rows = [("module", own.module), ("root", str(own.root)), ("to use it", _loading(own))]
     rows += _explain_copies(here, copies)
     rows += [(key, str(getattr(own.image, key))) for key in ("path", "sha256", "size", "source")]
-    rows += [_describe_stripes(_find_stripes(copies)), ("built for", " ".join(own.record.fit.targets))]
+    rows.append(("built for", " ".join(own.record.fit.targets)))
     _show([*rows, *_packages(own.record), *_describe_added(copies)])
-
-
-def _find_stripes(copies: Copies | None) -> int | None:
-    """Return over how many servers of Lustre the image of the copy in use is distributed; None: not known."""
-    if copies is None:
-        return None
-    from hpcmod.core.fs.striping import find_stripes
-
-    return find_stripes(Path(copies.meant.image.path))
-
-
-def _describe_stripes(count: int | None) -> tuple[str, str]:
-    return "stripes", f"{count}, of Lustre" if count else ""
 
 
 def _describe(record: CatalogueRecord) -> Iterator[tuple[str, str]]:
@@ -393,8 +367,16 @@ def _show_values(change: ContainerDifference, *, brief: bool) -> str:
 
 
 def _describe_known(here: Here, text: str) -> CatalogueRecord:
-    """Return the record of a container with the user's packages added; see `_describe_image`."""
-    record = _describe_image(here, text)
+    """Return the record of a container with the user's packages; one that is only installed is read from its image."""
+    try:
+        record = find_published(here, text).read()
+    except NotFoundError:
+        own = find_own(here, text)
+        if own is None:
+            raise
+        from hpcmod.catalogue.publishing.facts import describe_installed
+
+        record = describe_installed(own)
     copies = here.copies(record.module)
     if copies is None or not here.is_own(copies.meant):
         return record
@@ -403,16 +385,3 @@ def _describe_known(here: Here, text: str) -> CatalogueRecord:
         tell(f"{record.module}: including the packages that you added to your own copy in {copies.meant.root}")
     packages = {comparable_name(package.name): package for package in (*record.packages, *added)}
     return replace(record, packages=tuple(packages.values()))
-
-
-def _describe_image(here: Here, text: str) -> CatalogueRecord:
-    """Return the record of a published container; for one that is only installed, a record made from its image."""
-    try:
-        return find_published(here, text).read()
-    except NotFoundError:
-        own = find_own(here, text)
-        if own is None:
-            raise
-    from hpcmod.catalogue.publishing.facts import describe_installed
-
-    return describe_installed(own)

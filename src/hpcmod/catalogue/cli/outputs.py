@@ -61,8 +61,6 @@ class PublishedContainer:
     """Installed copies, the one in use first."""
     advisories: tuple[str, ...]
     """Known problems, as they are shown at load."""
-    stripes: int | None
-    """Servers of Lustre over which the image is distributed; null: not known, or not on Lustre."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +79,6 @@ class OwnContainer:
     """Installed copies, the one in use first."""
     record: InstallRecord
     """Record of the installation."""
-    stripes: int | None
-    """Servers of Lustre over which the image is distributed; null: not known, or not on Lustre."""
 
 
 @dataclass(frozen=True)
@@ -93,8 +89,6 @@ class ImageContent:
     facts: ImageFacts = field(metadata=SPLICED)
     targets: tuple[str, ...]
     """Micro-architectures that the image says it is built for, sorted; empty: not known."""
-    stripes: int | None
-    """Servers of Lustre over which the image is distributed; null: not known, or not on Lustre."""
 
 
 @dataclass(frozen=True)

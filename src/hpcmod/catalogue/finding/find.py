@@ -189,19 +189,21 @@ def _unknown(text: str, entries: Sequence[IndexEntry], damaged: Sequence[str]) -
         return NotFoundError(f"container {text} not found", f"For an image of Docker Hub: docker://docker.io/{hub}")
     if not entries:
         return NotFoundError(f"container {text} not found: the catalogues are empty", NO_CATALOGUE)
-    return NotFoundError(f"container {text} not found in any catalogue", _near_names(name, entries))
+    return NotFoundError(
+        f"container {text} not found in any catalogue", did_you_mean(name, (entry.name for entry in entries))
+    )
 
 
 NO_CATALOGUE = "Set a catalogue: HPCMOD_CATALOGUE=DIRECTORY, or `catalogues` in the site profile."
 
 
-def _near_names(name: str, entries: Sequence[IndexEntry]) -> str:
+def did_you_mean(text: str, names: Iterable[str]) -> str:
+    """Return a cure with the names nearest to that of a text, ignoring case."""
     from difflib import get_close_matches
 
-    names = {entry.name for entry in entries}
-    near = get_close_matches(name.lower(), {one.lower() for one in names}, n=3, cutoff=0.5)
-    meant = [one for low in near for one in sorted(names) if one.lower() == low]
-    return f"Did you mean {' or '.join(meant)}? See: hpcmod ls" if meant else "See: hpcmod ls"
+    by_low = {name.lower(): name for name in sorted(names, reverse=True)}
+    near = get_close_matches(text.partition("/")[0].lower(), by_low, n=3, cutoff=0.5)
+    return f"Did you mean {' or '.join(map(by_low.__getitem__, near))}? See: hpcmod ls" if near else "See: hpcmod ls"
 
 
 def choose_records(catalogue: Catalogue, names: Sequence[str]) -> list[CatalogueRecord]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import urllib.parse
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from hpcmod.catalogue.values.record import CatalogueRecord
 from hpcmod.modules.values.advisory import VERSION, Advisory
@@ -15,16 +16,14 @@ STATES = (("published", "ready"), ("deprecated", "deprecated"), ("retired", "ret
 _PRODUCTS = {"rocm": "ROCm", "cuda": "CUDA", "mpi": "MPI", "nccl": "NCCL", "rccl": "RCCL"}
 
 
-@dataclass(frozen=True)
-class Example:
+class Example(NamedTuple):
     """A command to copy and run."""
 
     title: str
     text: str
 
 
-@dataclass(frozen=True)
-class PageRow:
+class PageRow(NamedTuple):
     """One difference from the previous version."""
 
     what: str
@@ -33,22 +32,10 @@ class PageRow:
     after: str
 
 
-@dataclass(frozen=True)
-class Changes:
-    """Differences from the previous version."""
-
-    version: str
-    rows: tuple[PageRow, ...]
-
-
-@dataclass(frozen=True)
-class Problem:
+class Problem(NamedTuple):
     """An advisory as shown on a page."""
 
-    title: str
-    text: str
-    source: str
-    expires: str
+    advisory: Advisory
     where: tuple[str, ...]
     """Affected hosts and environments; empty means all."""
     cure: tuple[str, ...]
@@ -64,8 +51,10 @@ class ContainerPage:
     help: str = ""
     """The text of `module help`."""
     advisories: tuple[Problem, ...] = ()
-    changes: Changes | None = None
-    """Changes since the previous version; None if there is no previous version."""
+    previous: str = ""
+    """The previous version; empty if there is none."""
+    changes: tuple[PageRow, ...] = ()
+    """Differences from the previous version."""
     successor: str = ""
     """URL path of the successor's page, relative to the site root; empty if there is no successor."""
 
@@ -173,19 +162,8 @@ def make_problem(advisory: Advisory, cure: Iterable[str]) -> Problem:
     )
     variables = (_tell_variable(name, pattern) for name, pattern in advisory.environment)
     where = (*(f"{text.strip()} is present" for text in host), *variables)
-    return Problem(advisory.title, advisory.text, advisory.source, advisory.expires, where, tuple(cure))
+    return Problem(advisory, where, tuple(cure))
 
 
 def _tell_variable(name: str, pattern: str | None) -> str:
     return {None: f"{name} is not set", "*": f"{name} is set"}.get(pattern, f"{name} is {pattern}")
-
-
-def find_previous(records: Iterable[CatalogueRecord]) -> Mapping[str, CatalogueRecord]:
-    """Map each module to the record of its previous version; records of a name must be in rising version order."""
-    previous: dict[str, CatalogueRecord] = {}
-    last: dict[str, CatalogueRecord] = {}
-    for record in records:
-        if record.name in last:
-            previous[record.module] = last[record.name]
-        last[record.name] = record
-    return previous

@@ -15,11 +15,9 @@ from hpcmod.catalogue.records.store import Catalogue, software_of
 from hpcmod.catalogue.text.notice import render_cure
 from hpcmod.catalogue.text.page import Documentation, render_html
 from hpcmod.catalogue.values.container_page import (
-    Changes,
     ContainerPage,
     Example,
     PageRow,
-    find_previous,
     make_problem,
     page_address,
     write_size,
@@ -73,32 +71,26 @@ def make_documentation(
     tell
         Called with a line for the user about each advisory that cannot be read, and so is on no page.
     """
-    found = {record.module: (one, record) for one in reversed(catalogues) for record in one.records()}
+    found = {record.module: (catalogue, record) for catalogue in reversed(catalogues) for record in catalogue.records()}
     records = [record for _, record in found.values()]
     records.sort(key=lambda record: (record.name.lower(), record.name, release_key(record.version), record.version))
-    previous = find_previous(records)
+    previous = {new.module: old for old, new in zip(records, records[1:]) if old.name == new.name}
     advisories = list(_current(read_advisories(catalogues), now, tell))
-    pages = [
-        ContainerPage(
+
+    def make_page(catalogue: Catalogue, record: CatalogueRecord) -> ContainerPage:
+        site, before = _site_of(record.site, tuple(environ.items())), previous.get(record.module)
+        about = [one for one in advisories if one.concerns(record.module, record.sha256, record.packages)]
+        return ContainerPage(
             record,
-            examples=tuple(
-                make_examples(
-                    record,
-                    _site_of(record.site, tuple(environ.items())),
-                    _commands_on_path(found[record.module][0], record),
-                )
-            ),
-            help=read_help(read_module(found[record.module][0], record, "Lua") or ""),
-            advisories=tuple(
-                make_problem(one, render_cure(one))
-                for one in advisories
-                if one.concerns(record.module, record.sha256, record.packages)
-            ),
-            changes=_changes(previous.get(record.module), record),
+            examples=tuple(make_examples(record, site, _commands_on_path(catalogue, record))),
+            help=read_help(read_module(catalogue, record, "Lua") or ""),
+            advisories=tuple(make_problem(advisory, render_cure(advisory)) for advisory in about),
+            previous=before.version if before else "",
+            changes=tuple(_describe_changes(before, record)) if before else (),
             successor=page_address(record.successor) if record.successor in found else "",
         )
-        for record in records
-    ]
+
+    pages = [make_page(*found[record.module]) for record in records]
     names = groupby(pages, key=lambda page: page.record.name)
     newest_first = [page for _, of_one_name in names for page in reversed(list(of_one_name))]
     return Documentation(title, tuple(newest_first), time.strftime("%Y-%m-%d", time.gmtime(now)))
@@ -117,22 +109,17 @@ def _current(read: Iterable[Advisory | BadInputError], now: float, tell: Callabl
             yield one
 
 
-def _changes(before: CatalogueRecord | None, record: CatalogueRecord) -> Changes | None:
-    if before is None:
-        return None
-    told = [one for one in compare(before, record) if one.name != "sha256"]
-    rows = (PageRow(_name_of(one), _shown(one, one.before), _shown(one, one.after)) for one in told)
-    return Changes(before.version, tuple(rows))
+def _describe_changes(before: CatalogueRecord, record: CatalogueRecord) -> Iterator[PageRow]:
+    for change in compare(before, record):
+        if change.name != "sha256":
+            name = f"{change.kind} {change.name}" if change.kind in ("variable", "command") else change.name
+            yield PageRow(name, _shown(change, change.before), _shown(change, change.after))
 
 
-def _name_of(one: ContainerDifference) -> str:
-    return f"{one.kind} {one.name}" if one.kind in ("variable", "command") else one.name
-
-
-def _shown(one: ContainerDifference, value: str | None) -> str:
+def _shown(change: ContainerDifference, value: str | None) -> str:
     if value is None:
         return ""
-    return write_size(int(value)) if (one.kind, one.name) == ("image", "size") else value or "there"
+    return write_size(int(value)) if (change.kind, change.name) == ("image", "size") else value or "there"
 
 
 @lru_cache(maxsize=8)
@@ -200,7 +187,6 @@ def write_documentation(
     documentation: Documentation,
     directory: Path,
     *,
-    tick: Callable[[int], object] = lambda _: None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> int:
     """Write all pages to a new directory or over former documentation; return the number of files.
@@ -209,8 +195,6 @@ def write_documentation(
 
     Parameters
     ----------
-    tick
-        Called with 1 after each file; there is one per container, and a few more.
     tell
         Called with a line for the user about another process that writes there.
 
@@ -229,7 +213,6 @@ def write_documentation(
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
             names.append(name)
-            tick(1)
         write_file(new / MARK, "".join(f"{line}\n" for line in (_MARK_LINE, *sorted(names))))
     return len(names)
 

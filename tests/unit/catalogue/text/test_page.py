@@ -7,10 +7,11 @@ from html.parser import HTMLParser
 import pytest
 
 from hpcmod.catalogue.text.page import ASSETS, Documentation, render_html, render_packages
-from hpcmod.catalogue.values.container_page import Changes, ContainerPage, Example, PageRow, Problem
+from hpcmod.catalogue.values.container_page import ContainerPage, Example, PageRow, Problem
 from hpcmod.catalogue.values.record import Check
 from hpcmod.catalogue.visible.documentation import page_files
 from hpcmod.core.values.facts import Package
+from hpcmod.modules.values.advisory import Advisory
 from tests.catalogues import make_record
 from tests.plans import HOSTILE
 
@@ -41,8 +42,9 @@ def page_of(text: str) -> ContainerPage:
         record,
         examples=(Example(text, text),),
         help=text,
-        advisories=(Problem(text, text, "https://example.org/1", text, (text,), (text,)),),
-        changes=Changes(text, (PageRow(text, text, text),)),
+        advisories=(Problem(Advisory("x", text, text, "https://example.org/1", text, text), (text,), (text,)),),
+        previous=text,
+        changes=(PageRow(text, text, text),),
         successor="containers/Other/1.html",
     )
 
