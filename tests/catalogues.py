@@ -7,14 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from hpcmod.catalogue.records.store import Catalogue, render_catalogue
-from hpcmod.catalogue.values.record import CatalogueRecord, record_json
+from hpcmod.catalogue.values.record import CatalogueRecord, ContainerContent, Publication, record_json
 from hpcmod.core.values.facts import Package
 
 PACKAGES = (Package("numpy", "2.1.0"), Package("torch", "2.7.1+rocm6.2.4"), Package("torchvision", "0.22.1"))
 
 
 def make_record(module: str, **fields: object) -> CatalogueRecord:
-    """Make a container's record with default values, except for `fields`."""
+    """Make a container's record with default values, except for `fields`, as in its JSON form."""
     name, _, version = module.partition("/")
     record = CatalogueRecord(
         name=name,
@@ -23,11 +23,18 @@ def make_record(module: str, **fields: object) -> CatalogueRecord:
         sif=f"{name}-{version}.sif",
         sha256=hashlib.sha256(module.encode()).hexdigest(),
         size=21_000_000,
-        easyconfig=f"{name}-{version}.eb",
-        description=f"{name} as a container",
-        packages=PACKAGES,
-        python="3.12",
+        content=ContainerContent(packages=PACKAGES, python="3.12"),
+        publication=Publication(easyconfig=f"{name}-{version}.eb", description=f"{name} as a container"),
     )
+    return change_record(record, **fields)
+
+
+def change_record(record: CatalogueRecord, **fields: object) -> CatalogueRecord:
+    """Return a record with other values in some fields, which have the names of its JSON form."""
+    for part in ("content", "publication", "notice"):
+        inner = getattr(record, part)
+        found = {name: fields.pop(name) for name in [*fields] if hasattr(inner, name)}
+        record = replace(record, **{part: replace(inner, **found)})  # type: ignore[arg-type]
     return replace(record, **fields)  # type: ignore[arg-type]
 
 

@@ -21,7 +21,7 @@ from hpcmod.catalogue.bundle import read_bundle, write_bundle
 from hpcmod.catalogue.records.index import INDEX as CATALOGUE_INDEX
 from hpcmod.catalogue.records.index import PACKAGES, read_index, write_index
 from hpcmod.catalogue.values.journal import Change, Edit, parse_change, render_change
-from hpcmod.catalogue.values.record import CatalogueRecord, Check, parse_record, record_json
+from hpcmod.catalogue.values.record import CatalogueRecord, Check, ContainerContent, parse_record, record_json
 from hpcmod.compat.values import netstack
 from hpcmod.compat.values.elf import parse_elf
 from hpcmod.compat.values.ld_cache import parse_ld_cache
@@ -160,9 +160,7 @@ RECORD = CatalogueRecord(
     sif="PyTorch-2.7.1.sif",
     sha256=SHA256,
     size=4096,
-    labels=(("a", "b"),),
-    packages=(Package("torch", "2.7.1"),),
-    commands=("python",),
+    content=ContainerContent(labels=(("a", "b"),), packages=(Package("torch", "2.7.1"),), commands=("python",)),
     aliases=("latest",),
     checks=(Check("true", True, "2026-11-21T00:00:00Z", SHA256, "slurm"),),
 )

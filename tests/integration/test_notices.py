@@ -20,7 +20,7 @@ from hpcmod.modules.binds import find_newest
 from hpcmod.modules.text.modulefile import render_body, render_description
 from hpcmod.modules.values.advisory import Advisory, HostFact
 from hpcmod.modules.values.plan import with_notices
-from tests.catalogues import make_catalogue, make_record, put
+from tests.catalogues import change_record, make_catalogue, make_record, put
 from tests.installations import write_libexec
 from tests.integration.conftest import SNAPSHOT, TOY, installed, sha256_of
 from tests.plans import make_example
@@ -186,16 +186,16 @@ RECORD = CatalogueRecord("PyTorch", MODULE.partition("/")[2], MODULE, "x.sif", S
 
 STATES = [
     pytest.param(
-        replace(RECORD, state="deprecated", until="2027-01-01", successor="A/3", reason="too old"),
+        change_record(RECORD, state="deprecated", until="2027-01-01", successor="A/3", reason="too old"),
         "is deprecated, and may be retired on or after 2027-01-01. Use A/3 instead: module load A/3 Reason: too old",
         id="deprecated",
     ),
     pytest.param(
-        replace(RECORD, state="retired", until="2027-01-01"),
+        change_record(RECORD, state="retired", until="2027-01-01"),
         "and its module does not load from 2027-01-01.",
         id="retired",
     ),
-    pytest.param(replace(RECORD, state="retired", successor="PyTorch/3"), "Use PyTorch/3 instead", id="for good"),
+    pytest.param(change_record(RECORD, state="retired", successor="PyTorch/3"), "Use PyTorch/3 instead", id="for good"),
 ]
 
 

@@ -15,7 +15,7 @@ import pytest
 from hpcmod.catalogue.records.index import write_index
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.values.record import CatalogueRecord
-from tests.catalogues import make_catalogue, make_record, put
+from tests.catalogues import change_record, make_catalogue, make_record, put
 from tests.integration.conftest import TOY_IMAGE, sha256_of, write_easyconfig
 from tests.preloaded import HPCMOD, call
 from tests.stack import Done, EasyBuild, Stack, run, write_eb
@@ -205,14 +205,17 @@ def changed(user: User, record: CatalogueRecord) -> Iterator[CatalogueRecord]:
 
 def test_lists_outdated_installations_with_a_cure(user: User, changed: CatalogueRecord) -> None:
     assert user.data("outdated")["outdated"] == []
-    put(user.catalogue, replace(changed, state="deprecated", until="2027-01-01", successor="Toy/0.9", sha256="0" * 64))
+    put(
+        user.catalogue,
+        change_record(changed, state="deprecated", until="2027-01-01", successor="Toy/0.9", sha256="0" * 64),
+    )
     found = {one["kind"]: one["cure"] for one in user.data("outdated")["outdated"]}  # type: ignore[attr-defined]
     assert found == {"state": "hpcmod install Toy/0.9", "image": f"hpcmod update {MODULE}"}
     assert places(user)[MODULE] == ("ready", "deprecated", True)
 
 
 def test_a_retired_container_is_not_installed_and_names_its_successor(user: User, changed: CatalogueRecord) -> None:
-    put(user.catalogue, replace(changed, state="retired", successor="Toy/2", reason="too old"))
+    put(user.catalogue, change_record(changed, state="retired", successor="Toy/2", reason="too old"))
     done = user("install", MODULE)
     assert done.returncode == 3
     assert f"{MODULE} is retired: too old" in done.stderr and "hpcmod install Toy/2" in done.stderr

@@ -49,7 +49,7 @@ def _place(catalogue: Catalogue, record: CatalogueRecord) -> None:
         variable="TOY",
         root=str(root),
         image=record.sif,
-        easyconfig=record.easyconfig,
+        easyconfig=record.publication.easyconfig,
         found_at=str(catalogue.images / record.sif),
         description="A Toy",
         syntaxes=("Lua",),

@@ -81,7 +81,7 @@ def find_unused(catalogue: Catalogue, *, days: float, now: float) -> Iterator[Un
         idle = use is not None and now - since > days * _DAY
         # retiring wrote the record: queued jobs, and a restore, have as many days from then
         changed = catalogue.record_path(record.name, record.version).stat().st_mtime
-        old = now - max(changed, seconds_of(record.until or "1970-01-01")) > days * _DAY
+        old = now - max(changed, seconds_of(record.notice.until or "1970-01-01")) > days * _DAY
         if record.state == "retired" and old and (use is None or idle):
             for path in (catalogue.images / record.sif, software_of(catalogue, record)):
                 if path.exists():
@@ -146,7 +146,7 @@ def _name(catalogue: Catalogue, path: Path) -> str:
 def _published(record: CatalogueRecord) -> float:
     """Return when a container was published, in seconds since 1970; 0 if unknown."""
     with suppress(ValueError):
-        return float(calendar.timegm(time.strptime(record.published, "%Y-%m-%dT%H:%M:%SZ")))
+        return float(calendar.timegm(time.strptime(record.publication.published, "%Y-%m-%dT%H:%M:%SZ")))
     return 0.0
 
 

@@ -103,7 +103,7 @@ def refresh_containers(
 
 
 def _check_site(records: Iterable[CatalogueRecord], site: Site) -> None:
-    other = sorted({record.site for record in records if record.site and record.site != site.name})
+    other = sorted({record.publication.site for record in records} - {"", site.name})
     if other:
         raise BadInputError(
             f"published with the profile {', '.join(other)}, but the profile of this machine is {site.name}",

@@ -181,13 +181,14 @@ def find_ready(here: Here, text: str) -> Installed:
 
         check_terms(container.catalogue, record, os.environ)
     copies = here.copies(module)
-    ours = copies is not None and here.is_own(copies.meant)
-    if record and not ours and record.state == "retired" and record.until <= time.strftime("%Y-%m-%d", time.gmtime()):
-        raise retired_error(record)
+    today = time.strftime("%Y-%m-%d", time.gmtime())
+    published = None if copies and here.is_own(copies.meant) else record
+    if published and published.state == "retired" and published.notice.until <= today:
+        raise retired_error(published)
     if copies is None:
         raise NotFoundError(f"{module} is not installed here", f"Install it: hpcmod install {module}")
-    if record and not ours:
-        _report_state(record)
+    if published:
+        _report_state(published)
     report_copy(here, copies)
     return copies.meant
 
@@ -259,10 +260,11 @@ def report_copy(here: Here, copies: Copies) -> None:
 
 def _report_state(record: CatalogueRecord) -> None:
     """Report that a container is deprecated or retired, with date, reason and successor."""
+    notice = record.notice
     if record.state != "published":
-        until = f" until {record.until}" if record.until else ""
-        use = f"; use {record.successor}" if record.successor else ""
-        tell(f"{record.module} is {record.state}{until}{f': {record.reason}' if record.reason else ''}{use}")
+        until = f" until {notice.until}" if notice.until else ""
+        use = f"; use {notice.successor}" if notice.successor else ""
+        tell(f"{record.module} is {record.state}{until}{f': {notice.reason}' if notice.reason else ''}{use}")
 
 
 def check_not_loaded(module: str) -> None:
@@ -288,8 +290,9 @@ def loaded_modules() -> tuple[str, ...]:
 
 def retired_error(record: CatalogueRecord) -> NotFoundError:
     """Return the error for a retired container; its cure names the successor."""
-    why = f": {record.reason}" if record.reason else ""
-    cure = f"Use {record.successor}: hpcmod install {record.successor}" if record.successor else "See: hpcmod ls"
+    notice = record.notice
+    why = f": {notice.reason}" if notice.reason else ""
+    cure = f"Use {notice.successor}: hpcmod install {notice.successor}" if notice.successor else "See: hpcmod ls"
     return NotFoundError(f"{record.module} is retired{why}", cure)
 
 

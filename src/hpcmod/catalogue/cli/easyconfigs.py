@@ -79,11 +79,11 @@ def find_recipe(here: Here, text: str) -> EasyconfigFile:
     if record.state == "retired":
         raise retired_error(record)
     check_terms(container.catalogue, record, os.environ)
-    variant = name_variant(here, record.module, record.targets)
+    variant = name_variant(here, record.module, record.content.targets)
     if variant:
         here.say(variant)
-    easyconfig = container.catalogue.easyconfigs_of(record.name) / record.easyconfig
-    if not record.easyconfig or not easyconfig.is_file():
+    easyconfig = container.catalogue.easyconfigs_of(record.name) / record.publication.easyconfig
+    if not record.publication.easyconfig or not easyconfig.is_file():
         raise NotFoundError(f"{record.module} has no easyconfig in {container.catalogue.directory}", "See: hpcmod info")
     return EasyconfigFile(easyconfig, container.catalogue.images, record.module, record.sha256)
 

@@ -25,7 +25,7 @@ from hpcmod.catalogue.finding.copies import Copies, loading_commands
 from hpcmod.catalogue.finding.find import NO_CATALOGUE, Container, did_you_mean
 from hpcmod.catalogue.finding.listing import ELSEWHERE, READY, Listed
 from hpcmod.catalogue.records.store import is_refused
-from hpcmod.catalogue.values.record import CatalogueRecord, refusal
+from hpcmod.catalogue.values.record import CatalogueRecord, ContainerContent, refusal
 from hpcmod.core.cli.arguments import site_option
 from hpcmod.core.cli.output import (
     format_size,
@@ -202,7 +202,7 @@ def _show_published(here: Here, published: Container, copies: Copies | None, *, 
         ("to use it", command if record.state != "retired" else ""),
         *_explain_copies(here, copies),
     ]
-    _show([*rows, *(("advisory", one) for one in advisories), *_packages(record), *_describe_added(copies)])
+    _show([*rows, *(("advisory", one) for one in advisories), *_packages(record.content), *_describe_added(copies)])
 
 
 def _list_copies(here: Here, copies: Copies | None) -> tuple[InstalledCopy, ...]:
@@ -275,29 +275,29 @@ def _show_installed(here: Here, copies: Copies, *, as_json: bool) -> None:
 
 
 def _describe(record: CatalogueRecord) -> Iterator[tuple[str, str]]:
+    content, publication, notice = record.content, record.publication, record.notice
     yield "module", record.module
-    yield from (
-        (key, getattr(record, key)) for key in ("description", "homepage", "state", "until", "successor", "reason")
-    )
+    yield from (("description", publication.description), ("homepage", publication.homepage), ("state", record.state))
+    yield from (("until", notice.until), ("successor", notice.successor), ("reason", notice.reason))
     yield "aliases", " ".join(record.aliases)
     yield "restricted to", record.readers
-    yield "machine", record.site
-    yield "architecture", record.architecture
-    yield "built for", " ".join(record.targets)
-    yield "compat", record.compat
+    yield "machine", publication.site
+    yield "architecture", content.architecture
+    yield "built for", " ".join(content.targets)
+    yield "compat", publication.compat
     yield "size", format_size(record.size)
-    yield from (("sha256", record.sha256), ("reference", record.origin))
-    yield from ((key, getattr(record, key)) for key in ("signature", "easyconfig", "sbom"))
-    yield "published", f"{record.published} by {record.publisher}" if record.published else ""
+    yield from (("sha256", record.sha256), ("reference", publication.origin), ("signature", publication.signature))
+    yield from (("easyconfig", publication.easyconfig), ("sbom", content.sbom))
+    yield "published", f"{publication.published} by {publication.publisher}" if publication.published else ""
     for check in record.checks:
         under = " under Slurm" if check.under else ""
         yield "check", f"{'passed' if check.passed else 'failed'}{under} {check.when}: {check.name}"
-    yield "python", record.python
-    yield from (("stack", f"{name} {version}") for name, version in record.stack)
-    yield "commands", " ".join(record.commands)
+    yield "python", content.python
+    yield from (("stack", f"{name} {version}") for name, version in content.stack)
+    yield "commands", " ".join(content.commands)
 
 
-def _packages(of: CatalogueRecord | InstallRecord | ImageFacts) -> Iterator[tuple[str, str]]:
+def _packages(of: ContainerContent | InstallRecord | ImageFacts) -> Iterator[tuple[str, str]]:
     yield from (("package", f"{package.name} {package.version}") for package in of.packages)
 
 
@@ -340,7 +340,7 @@ def _advisories(here: Here, record: CatalogueRecord) -> tuple[str, ...]:
     from hpcmod.catalogue.visible.advisories import matching_advisories
 
     found = matching_advisories(
-        here.catalogues, record.module, record.sha256, environ=os.environ, packages=record.packages
+        here.catalogues, record.module, record.sha256, environ=os.environ, packages=record.content.packages
     )
     return tuple(f"{one.title}. {render_advisory(one)}" for one in found)
 
@@ -383,5 +383,5 @@ def _describe_known(here: Here, text: str) -> CatalogueRecord:
     added = _user_packages(copies)
     if added:
         tell(f"{record.module}: including the packages that you added to your own copy in {copies.meant.root}")
-    packages = {comparable_name(package.name): package for package in (*record.packages, *added)}
-    return replace(record, packages=tuple(packages.values()))
+    packages = {comparable_name(package.name): package for package in (*record.content.packages, *added)}
+    return replace(record, content=replace(record.content, packages=tuple(packages.values())))

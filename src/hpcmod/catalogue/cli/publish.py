@@ -207,9 +207,10 @@ def _render_publish_plan(plan: PublishPlan, fetch: FetchPlan) -> list[str]:
     if plan.command and fetch.bytes_to_fetch is not None:
         lines.append(f"to fetch: {fetch.bytes_to_fetch} bytes")
     if record:
-        lines += [f"sha256: {record.sha256}", f"size: {record.size} bytes", f"architecture: {record.architecture}"]
-        lines.append(f"python: {record.python or 'none found'}, {len(record.packages)} packages")
-        lines.append(f"fits this machine: {record.compat}")
+        content = record.content
+        lines += [f"sha256: {record.sha256}", f"size: {record.size} bytes", f"architecture: {content.architecture}"]
+        lines.append(f"python: {content.python or 'none found'}, {len(content.packages)} packages")
+        lines.append(f"fits this machine: {record.publication.compat}")
     if plan.command:
         lines.append(f"command: {shlex.join(plan.command)}")
     lines += [f"check: {command}" for command in plan.checks]

@@ -23,28 +23,28 @@ class ContainerDifference:
 
 def compare(first: CatalogueRecord, second: CatalogueRecord) -> tuple[ContainerDifference, ...]:
     """Return the differences between two containers, sorted by kind and by name, ignoring case."""
-    names = {comparable_name(one.name): one.name for record in (first, second) for one in record.packages}
+    names = {comparable_name(one.name): one.name for record in (first, second) for one in record.content.packages}
     return (
         *_changes("image", _image_of(first), _image_of(second)),
-        *_changes("stack", dict(first.stack), dict(second.stack)),
+        *_changes("stack", dict(first.content.stack), dict(second.content.stack)),
         *_changes("package", _packages_of(first), _packages_of(second), names=names),
-        *_changes("variable", dict(first.environment), dict(second.environment)),
-        *_changes("command", dict.fromkeys(first.commands, ""), dict.fromkeys(second.commands, "")),
+        *_changes("variable", dict(first.content.environment), dict(second.content.environment)),
+        *_changes("command", dict.fromkeys(first.content.commands, ""), dict.fromkeys(second.content.commands, "")),
     )
 
 
 def _image_of(record: CatalogueRecord) -> dict[str, str]:
     values = {
         "size": str(record.size),
-        "architecture": record.architecture,
-        "targets": " ".join(record.targets),
-        "python": record.python,
+        "architecture": record.content.architecture,
+        "targets": " ".join(record.content.targets),
+        "python": record.content.python,
     }
     return {"sha256": record.sha256, **{name: value for name, value in values.items() if value}}
 
 
 def _packages_of(record: CatalogueRecord) -> dict[str, str]:
-    return {comparable_name(package.name): package.version for package in record.packages}
+    return {comparable_name(package.name): package.version for package in record.content.packages}
 
 
 def _changes(

@@ -89,7 +89,7 @@ def check_architecture(catalogues: Sequence[Catalogue], found: Container, *, mac
     from hpcmod.catalogue.records.index import read_index
     from hpcmod.images import architecture_name
 
-    here, image = architecture_name(machine), found.read().architecture
+    here, image = architecture_name(machine), found.read().content.architecture
     if image in ("", "unknown", here):
         return
     entries = (read_index(catalogue).entries for catalogue in catalogues)
@@ -201,9 +201,12 @@ def did_you_mean(text: str, names: Iterable[str]) -> str:
     """Return a cure with the names nearest to that of a text, ignoring case."""
     from difflib import get_close_matches
 
-    by_low = {name.lower(): name for name in sorted(names, reverse=True)}
+    by_low: dict[str, list[str]] = {}
+    for name in sorted(set(names)):
+        by_low.setdefault(name.lower(), []).append(name)
     near = get_close_matches(text.partition("/")[0].lower(), by_low, n=3, cutoff=0.5)
-    return f"Did you mean {' or '.join(map(by_low.__getitem__, near))}? See: hpcmod ls" if near else "See: hpcmod ls"
+    meant = [name for low in near for name in by_low[low]]
+    return f"Did you mean {' or '.join(meant)}? See: hpcmod ls" if meant else "See: hpcmod ls"
 
 
 def choose_records(catalogue: Catalogue, names: Sequence[str]) -> list[CatalogueRecord]:

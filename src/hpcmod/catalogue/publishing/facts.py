@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from hpcmod.catalogue.publishing.candidate import Candidate
-from hpcmod.catalogue.values.record import CatalogueRecord
+from hpcmod.catalogue.values.record import CatalogueRecord, ContainerContent, Publication
 from hpcmod.compat import find_stack, open_files
 from hpcmod.compat.values.stack import StackFacts
 from hpcmod.core.errors import NotFoundError
@@ -29,17 +29,20 @@ def make_record(candidate: Candidate, facts: ImageFacts, provenance: Provenance,
         module=candidate.module,
         sif=candidate.sif,
         sha256=provenance.sha256,
-        site=site,
-        reference=whole_reference(provenance),
-        signature="; ".join(provenance.verified),
-        easyconfig=candidate.easyconfig,
-        description=_text(candidate.description),
-        homepage=_text(candidate.homepage),
-        **_of_image(facts),
+        size=facts.size,
+        content=_describe_content(facts),
+        publication=Publication(
+            site=site,
+            reference=whole_reference(provenance),
+            signature="; ".join(provenance.verified),
+            easyconfig=candidate.easyconfig,
+            description=_text(candidate.description),
+            homepage=_text(candidate.homepage),
+        ),
     )
 
 
-def describe_installed(one: Installed) -> CatalogueRecord:
+def describe_installed(copy: Installed) -> CatalogueRecord:
     """Return a record of an installation that is in no catalogue, read from its image.
 
     Raises
@@ -47,37 +50,27 @@ def describe_installed(one: Installed) -> CatalogueRecord:
     NotFoundError, BadInputError, VerificationError, LackingError
         As `hpcmod.images.inspect.contents.read_facts` does.
     """
-    named = one.image.path
-    if not named:
-        cure = f"Install it again: eb {one.name}-{one.version}.eb --rebuild"
-        raise NotFoundError(f"{one.root}: its record names no image", cure)
-    image = Path(named)
+    if not copy.image.path:
+        cure = f"Install it again: eb {copy.name}-{copy.version}.eb --rebuild"
+        raise NotFoundError(f"{copy.root}: its record names no image", cure)
+    image = Path(copy.image.path)
     facts = read_facts(image)
     with open_files(image) as files:
-        stack = find_stack(files, facts)
-    return CatalogueRecord(
-        name=one.name,
-        version=one.version,
-        module=one.module,
-        sif=image.name,
-        sha256=one.image.sha256,
-        stack=stack_pairs(stack),
-        **_of_image(facts),
+        content = replace(_describe_content(facts), stack=stack_pairs(find_stack(files, facts)))
+    sha256 = copy.image.sha256
+    return CatalogueRecord(copy.name, copy.version, copy.module, image.name, sha256, facts.size, content)
+
+
+def _describe_content(facts: ImageFacts) -> ContainerContent:
+    return ContainerContent(
+        architecture=facts.architecture,
+        targets=find_targets(facts.labels, facts.environment),
+        labels=_texts(facts.labels),
+        environment=_texts(facts.environment),
+        packages=tuple(Package(_text(package.name), _text(package.version)) for package in facts.packages),
+        python=facts.python.version if facts.python else "",
+        commands=tuple(sorted({_text(command) for command in (*facts.commands, *facts.tools)})),
     )
-
-
-def _of_image(facts: ImageFacts) -> dict[str, Any]:
-    """Return the fields of a record that describe the image's content."""
-    return {
-        "size": facts.size,
-        "architecture": facts.architecture,
-        "targets": find_targets(facts.labels, facts.environment),
-        "labels": _texts(facts.labels),
-        "environment": _texts(facts.environment),
-        "packages": tuple(Package(_text(one.name), _text(one.version)) for one in facts.packages),
-        "python": facts.python.version if facts.python else "",
-        "commands": tuple(sorted({_text(command) for command in (*facts.commands, *facts.tools)})),
-    }
 
 
 def whole_reference(provenance: Provenance) -> str:

@@ -96,7 +96,8 @@ def _carry_out(plan: PublishPlan, context: PublishContext) -> Published:
     tested = _install_and_check(plan, context)
     if known:
         return _make_visible(plan, replace(known, checks=tested.checks, rendering=""), context)
-    record = replace(tested, published=now_text(), publisher=context.actor.who)
+    publication = replace(tested.publication, published=now_text(), publisher=context.actor.who)
+    record = replace(tested, publication=publication)
     record = set_terms(catalogue, record, readers=request.readers, licence=request.licence)
     return _make_visible(plan, record, context)
 

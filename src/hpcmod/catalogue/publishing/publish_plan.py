@@ -117,7 +117,7 @@ def plan_publish(
     path = catalogue.images / candidate.sif
     if plan.action == ALIAS and plan.known:
         text = read_easyconfig(catalogue, plan.known) or ""
-        kept = FetchPlan(plan.known.reference, "", str(path), None, None, 0, "nothing required")
+        kept = FetchPlan(plan.known.publication.reference, "", str(path), None, None, 0, "nothing required")
         return replace(plan, record=plan.known, easyconfig=text), kept
     fetch = plan_fetch(candidate.reference, path, options=context.options)
     if recognize(candidate.reference).kind not in LOCAL_KINDS:
@@ -206,7 +206,8 @@ def _check_same(candidate: Candidate, known: CatalogueRecord, progress: Progress
         )
     path = sif_on_disk(candidate.reference)
     found = candidate.checksum or (file_sha256(path, progress) if path else "")
-    same_place = candidate.reference.canonical in (known.reference, known.reference.partition("@")[0])
+    reference = known.publication.reference
+    same_place = candidate.reference.canonical in (reference, reference.partition("@")[0])
     if candidate.sif == known.sif and (found == known.sha256 or (not found and same_place)):
         return
     raise BadInputError(
@@ -286,7 +287,7 @@ def with_image(
     check_commands(plan.candidate, image, site)
     untried = make_record(plan.candidate, read_facts(image), provenance, site=site.name)
     record = judge_fit(untried, image, plan.request, context)
-    text = make_easyconfig(plan.candidate, sha256=record.sha256, reference=record.reference)
+    text = make_easyconfig(plan.candidate, sha256=record.sha256, reference=record.publication.reference)
     return replace(plan, record=record, easyconfig=text), record
 
 
@@ -329,4 +330,5 @@ def judge_fit(record: CatalogueRecord, image: Path, request: Request, context: P
         )
     with open_files(image) as files:
         sbom = SBOM if files.real(SBOM) else ""
-    return replace(record, stack=stack_pairs(case.image), compat=verdict.level, sbom=sbom)
+    content = replace(record.content, stack=stack_pairs(case.image), sbom=sbom)
+    return replace(record, content=content, publication=replace(record.publication, compat=verdict.level))

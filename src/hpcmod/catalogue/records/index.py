@@ -180,10 +180,14 @@ def _order(entry: IndexEntry) -> tuple[Any, ...]:
 
 
 def _make_entry(record: CatalogueRecord) -> IndexEntry:
-    values = {name: getattr(record, name) for name in IndexEntry._fields}
-    short = " ".join(record.description.split())[:200]
-    lists = {"aliases": " ".join(record.aliases), "targets": " ".join(record.targets)}
-    return IndexEntry(**{**values, **lists, "description": short})
+    known = {**vars(record.content), **vars(record.publication), **vars(record.notice), **vars(record)}
+    texts = {
+        "aliases": " ".join(record.aliases),
+        "targets": " ".join(record.content.targets),
+        "description": " ".join(record.publication.description.split())[:200],
+    }
+    values = {**known, **texts, "tested": record.tested}
+    return IndexEntry(*(values[name] for name in IndexEntry._fields))
 
 
 def _merge_places(places: _Places, kept: Collection[str], records: Iterable[CatalogueRecord]) -> _Places:
@@ -193,7 +197,7 @@ def _merge_places(places: _Places, kept: Collection[str], records: Iterable[Cata
         for name, text in places.items()
     }
     for record in records:
-        for name, version in {package.name: package.version for package in record.packages}.items():
+        for name, version in {package.name: package.version for package in record.content.packages}.items():
             merged.setdefault(name, []).append(f"{record.module}=={version.replace(' ', _BLANK)}")
     return {name: " ".join(sorted(inside)) for name, inside in sorted(merged.items()) if inside}
 

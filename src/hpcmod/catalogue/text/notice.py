@@ -88,16 +88,17 @@ def render_state_notice(record: CatalogueRecord, *, named: bool) -> str:
 
 
 def _describe_state(record: CatalogueRecord) -> Iterator[str]:
+    notice = record.notice
     if record.state == "retired":
-        grace = f", and its module does not load from {record.until}" if record.until else ""
+        grace = f", and its module does not load from {notice.until}" if notice.until else ""
         yield f"this container is retired: your site no longer maintains it{grace}."
     else:
-        end = f", and may be retired on or after {record.until}" if record.until else ""
+        end = f", and may be retired on or after {notice.until}" if notice.until else ""
         yield f"this container is deprecated{end}."
-    if record.successor:
-        yield f"Use {record.successor} instead: module load {record.successor}"
-    if record.reason:
-        yield f"Reason: {record.reason}"
+    if notice.successor:
+        yield f"Use {notice.successor} instead: module load {notice.successor}"
+    if notice.reason:
+        yield f"Reason: {notice.reason}"
 
 
 def _say_lines(text: str) -> list[str]:

@@ -38,7 +38,7 @@ def render_html(documentation: Documentation, templates: Templates) -> Iterator[
     environment = _html_environment(tuple(templates.items()))
     values = {"title": documentation.title, "made": documentation.made}
     index = environment.get_template("index.html.j2")
-    machines = sorted({page.record.site for page in documentation.pages if page.record.site})
+    machines = sorted({page.record.publication.site for page in documentation.pages} - {""})
     yield "index.html", index.render(values, root="", pages=documentation.pages, machines=machines, states=STATES)
     for name in ASSETS:
         yield f"assets/{name}", templates[name]
@@ -55,8 +55,8 @@ def render_packages(pages: Sequence[ContainerPage]) -> str:
     """
     numbers: dict[str, int] = {}
     of = [
-        [numbers.setdefault(f"{package.name} {package.version}", len(numbers)) for package in page.record.packages]
-        for page in pages
+        [numbers.setdefault(f"{package.name} {package.version}", len(numbers)) for package in packages]
+        for packages in (page.record.content.packages for page in pages)
     ]
     return f"window.hpcmodPackages = {json.dumps({'names': list(numbers), 'of': of}, separators=(',', ':'))};\n"
 

@@ -30,7 +30,7 @@ def render_published(
     retired = retirement(record) if record.state == "retired" else ""
     if not (retired or usage or record.readers or record.licence):
         return text
-    values = {"retired": retired, "until": record.until, "usage": usage, "licence": record.licence}
+    values = {"retired": retired, "until": record.notice.until, "usage": usage, "licence": record.licence}
     values |= {"image": image if record.readers else "", "unreadable": refusal(record), "unaccepted": terms(record)}
     head, rest = text.split("\n", 1) if syntax == "Tcl" else ("", text)  # a Tcl modulefile begins with #%Module
     return f"{head}\n{render_template('published', syntax, templates, values)}{rest}".lstrip("\n")
@@ -38,10 +38,11 @@ def render_published(
 
 def retirement(record: CatalogueRecord) -> str:
     """Return the message that a container is retired, why, and what to use instead."""
-    why = f": {' '.join(record.reason.split())}" if record.reason else ""
+    notice = record.notice
+    why = f": {' '.join(notice.reason.split())}" if notice.reason else ""
     lines = [f"{record.module} was retired{why}."]
-    if record.successor:
-        lines += [f"Use {record.successor} instead:", f"  module load {record.successor}"]
+    if notice.successor:
+        lines += [f"Use {notice.successor} instead:", f"  module load {notice.successor}"]
     else:
         lines += ["To list other versions:", f"  hpcmod ls {record.name}"]
     return terminal("\n".join(lines))

@@ -76,68 +76,71 @@ class ContainerPage:
     @property
     def summary(self) -> str:
         """Return the description on one line."""
-        text = " ".join(self.record.description.split())
+        text = " ".join(self.record.publication.description.split())
         return text if len(text) <= 240 else f"{text[:239]}…"
 
     @property
     def facts(self) -> tuple[str, ...]:
         """Return short facts for lists of containers."""
-        record = self.record
-        built_on = [f"{_PRODUCTS.get(name, name)} {version}" for name, version in record.stack]
-        python = [f"Python {record.python}"] if record.python else []
-        count = len(record.packages)
-        packages = [f"{count} package{'s' if count > 1 else ''}"] if count else []
-        site = [record.site] if record.site else []
-        return (*built_on, *python, *packages, write_size(record.size), *site)
+        content, count = self.record.content, len(self.record.content.packages)
+        facts = (
+            *(f"{_PRODUCTS.get(name, name)} {version}" for name, version in content.stack),
+            f"Python {content.python}" if content.python else "",
+            f"{count} package{'s' * (count > 1)}" if count else "",
+            write_size(self.record.size),
+            self.record.publication.site,
+        )
+        return tuple(filter(None, facts))
 
     @property
     def words(self) -> str:
         """Return the text to search, besides the package names."""
         record = self.record
-        texts = (record.module, self.summary, *record.aliases, *record.targets, *self.facts, self.state)
+        texts = (record.module, self.summary, *record.aliases, *record.content.targets, *self.facts, self.state)
         return " ".join(" ".join(texts).split())
 
     @property
     def table(self) -> tuple[tuple[str, str], ...]:
         """Return the known facts as pairs of label and value."""
-        record = self.record
+        record, content, publication = self.record, self.record.content, self.record.publication
         rows = (
-            ("Machine", record.site),
+            ("Machine", publication.site),
             ("Module", record.module),
-            *((_PRODUCTS.get(name, name), version) for name, version in record.stack),
-            ("Python", record.python),
-            ("Architecture", record.architecture),
-            ("Built for", " ".join(record.targets)),
+            *((_PRODUCTS.get(name, name), version) for name, version in content.stack),
+            ("Python", content.python),
+            ("Architecture", content.architecture),
+            ("Built for", " ".join(content.targets)),
             ("Size", write_size(record.size)),
-            ("Host and image", record.compat),
+            ("Host and image", publication.compat),
             ("Image", record.sif),
             ("SHA-256", record.sha256),
-            ("From", record.origin),
-            ("Signature", record.signature),
-            ("List of software inside", record.sbom),
-            ("Easyconfig", record.easyconfig),
-            ("Published", " by ".join(filter(None, (record.published, record.publisher)))),
+            ("From", publication.origin),
+            ("Signature", publication.signature),
+            ("List of software inside", content.sbom),
+            ("Easyconfig", publication.easyconfig),
+            ("Published", " by ".join(filter(None, (publication.published, publication.publisher)))),
         )
         return tuple((name, value) for name, value in rows if value)
 
     @property
     def pairs(self) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
         """Return the longer tables of names and values, each with its heading."""
-        record = self.record
-        sections = (("Variables of the image", record.environment), ("Image labels", record.labels))
+        content = self.record.content
+        sections = (("Variables of the image", content.environment), ("Image labels", content.labels))
         return tuple((heading, pairs) for heading, pairs in sections if pairs)
 
     @property
     def told(self) -> tuple[str, ...]:
         """Return what users must know about the container's state."""
-        record = self.record
-        if record.state == "published":
+        notice = self.record.notice
+        if self.record.state == "published":
             return ()
-        deprecated = f"It may be retired on or after {record.until}." if record.until else "It will be retired."
-        retired = f"The module does not load from {record.until}." if record.until else "The module does not load."
-        successor = f"Use {record.successor} instead." if record.successor else ""
-        reason = f"Reason: {record.reason}" if record.reason else ""
-        state = retired if record.state == "retired" else deprecated
+        if self.record.state == "retired":
+            state = f"The module does not load{f' from {notice.until}' if notice.until else ''}."
+        else:
+            state = f"It may be retired on or after {notice.until}." if notice.until else "It will be retired."
+        successor = f"Use {notice.successor} instead." if notice.successor else ""
+        reason = f"Reason: {notice.reason}" if notice.reason else ""
         return tuple(filter(None, (state, successor, reason)))
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from hpcmod.catalogue.values.journal import Key, Records
-from hpcmod.catalogue.values.record import CatalogueRecord
+from hpcmod.catalogue.values.record import CatalogueRecord, StateNotice
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.values.text import is_file_name
 from hpcmod.modules.values.advisory import seconds_of
@@ -119,20 +119,13 @@ def remove_alias(records: Sequence[CatalogueRecord], key: Key, alias: str) -> Re
     return {key: drop_alias(record, alias)}
 
 
-def deprecate(
-    records: Sequence[CatalogueRecord],
-    key: Key,
-    *,
-    until: str | None = None,
-    successor: str | None = None,
-    reason: str | None = None,
-) -> Records:
+def deprecate(records: Sequence[CatalogueRecord], key: Key, **said: str | None) -> Records:
     """Mark a container as deprecated: each load prints when it will be retired, and what to use instead.
 
     Parameters
     ----------
-    until, successor, reason
-        None keeps the current value; an empty string clears it.
+    said
+        `until`, `successor` and `reason`: None keeps the current value; an empty string clears it.
 
     Raises
     ------
@@ -142,36 +135,21 @@ def deprecate(
     record = find(records, key)
     if record.state == "retired":
         raise BadInputError(f"{record.module} is already retired", f"hpcmod catalogue restore {record.module}")
-    _check_successor(records, record, successor or "")
-    _check_day(until or "")
-    new = replace(
-        record,
-        state="deprecated",
-        until=record.until if until is None else until,
-        successor=record.successor if successor is None else successor,
-        reason=record.reason if reason is None else reason,
-    )
-    return {key: new}
+    _check_successor(records, record, said.get("successor") or "")
+    _check_day(said.get("until") or "")
+    return {key: replace(record, state="deprecated", notice=_updated(record.notice, said))}
 
 
-def retire(
-    records: Sequence[CatalogueRecord],
-    key: Key,
-    *,
-    until: str | None = None,
-    successor: str | None = None,
-    reason: str | None = None,
-) -> Records:
+def retire(records: Sequence[CatalogueRecord], key: Key, **said: str | None) -> Records:
     """Block loading of a container, now or from a given day. Deprecation notes are kept unless replaced.
 
     Its aliases move to the successor if that is a version of the same name.
 
     Parameters
     ----------
-    until
-        None or empty: the container stops loading now, whatever date was set before.
-    successor, reason
-        None keeps the current value; an empty string clears it.
+    said
+        `successor` and `reason`: None keeps the current value; an empty string clears it. `until`: None or empty: the
+        container stops loading now, whatever date was set before.
 
     Raises
     ------
@@ -179,25 +157,28 @@ def retire(
         If the date is invalid, the successor cannot be loaded, or an alias would point to nothing.
     """
     record = find(records, key)
-    successor = record.successor if successor is None else successor
-    reason = record.reason if reason is None else reason
-    heir = _check_successor(records, record, successor)
-    _check_day(until or "")
+    notice = _updated(record.notice, {**said, "until": said.get("until") or ""})
+    heir = _check_successor(records, record, notice.successor)
+    _check_day(notice.until)
     if record.aliases and heir is None:
         raise BadInputError(
             f"{record.module} has the aliases {', '.join(record.aliases)}, which could no longer be loaded",
             "Name a --successor of the same name, or move them first: hpcmod catalogue promote CONTAINER --alias ALIAS",
         )
-    gone = replace(record, state="retired", aliases=(), until=until or "", successor=successor, reason=reason)
+    gone = replace(record, state="retired", aliases=(), notice=notice)
     if heir is None or not record.aliases:
         return {key: gone}
     return {key: gone, key_of(heir): replace(heir, aliases=tuple(sorted({*heir.aliases, *record.aliases})))}
 
 
+def _updated(notice: StateNotice, said: Mapping[str, str | None]) -> StateNotice:
+    return replace(notice, **{name: text for name, text in said.items() if text is not None})
+
+
 def restore(records: Sequence[CatalogueRecord], key: Key) -> Records:
     """Return a deprecated or retired container to normal; moved aliases stay where they are."""
     record = find(records, key)
-    return {key: replace(record, state="published", until="", successor="", reason="")}
+    return {key: replace(record, state="published", notice=StateNotice())}
 
 
 def check_leads(records: Iterable[CatalogueRecord]) -> None:

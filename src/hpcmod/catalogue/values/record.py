@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.values.facts import Package
-from hpcmod.core.values.json_form import TABLE, json_form, parse_json
+from hpcmod.core.values.json_form import SPLICED, TABLE, json_form, parse_json
 from hpcmod.core.values.strict_json import Texts, show_value
 from hpcmod.core.values.text import is_file_name, terminal
 
@@ -36,6 +36,65 @@ class Check:
 
 
 @dataclass(frozen=True)
+class ContainerContent:
+    """What the image of a container contains."""
+
+    architecture: str = ""
+    """GOARCH name."""
+    targets: tuple[str, ...] = ()
+    """Micro-architectures that the image says it is built for (gfx90a, sm_90, zen3), sorted; empty: not known."""
+    labels: Texts = field(default=(), metadata=TABLE)
+    environment: Texts = field(default=(), metadata=TABLE)
+    packages: tuple[Package, ...] = ()
+    """Python packages in the image, sorted by name, ignoring case."""
+    python: str = ""
+    """Version of Python in the image; empty if none was found."""
+    commands: tuple[str, ...] = ()
+    stack: Texts = field(default=(), metadata=TABLE)
+    """Components it is built on (mpi, libfabric, plugin, cuda, rocm, ...), with their versions."""
+    sbom: str = ""
+    """Path of the software list (SBOM) inside the image; empty if there is none."""
+
+
+@dataclass(frozen=True)
+class Publication:
+    """Where a container comes from, and who published it for which machine."""
+
+    site: str = ""
+    """Name of the site profile it was published with."""
+    reference: str = ""
+    """Where the image came from, with its digest if it has one."""
+    signature: str = ""
+    """How the image was verified, in a few words; empty: not verified."""
+    easyconfig: str = ""
+    """File name relative to easyconfigs/."""
+    description: str = ""
+    homepage: str = ""
+    published: str = ""
+    """Time of publishing, ISO 8601, UTC."""
+    publisher: str = ""
+    compat: str = ""
+    """Compatibility verdict for host and image: ok, warn, refuse; empty: not checked."""
+
+    @property
+    def origin(self) -> str:
+        """Return where the image came from; of a file only its name, because its directories are its publisher's."""
+        return self.reference if "://" in self.reference else self.reference.rpartition("/")[2]
+
+
+@dataclass(frozen=True)
+class StateNotice:
+    """What users are told about a deprecated or retired container."""
+
+    until: str = ""
+    """Date (YYYY-MM-DD) from which a deprecated container may be retired, or a retired one does not load; or empty."""
+    successor: str = ""
+    """Short module name of the replacement, or any text."""
+    reason: str = ""
+    """Why it is deprecated or retired."""
+
+
+@dataclass(frozen=True)
 class CatalogueRecord:
     """One published container. Strings not checked by `check_record` may be hostile: treat as data until quoted."""
 
@@ -50,58 +109,20 @@ class CatalogueRecord:
     """sha256 of the SIF, 64 hexadecimal digits."""
     size: int
     """Size of the SIF in bytes."""
-    state: str = "published"
-    """One of STATES."""
-    site: str = ""
-    """Name of the site profile it was published with."""
-    architecture: str = ""
-    """GOARCH name."""
-    targets: tuple[str, ...] = ()
-    """Micro-architectures that the image says it is built for (gfx90a, sm_90, zen3), sorted; empty: not known."""
-    reference: str = ""
-    """Where the image came from, with its digest if it has one."""
-    signature: str = ""
-    """How the image was verified, in a few words; empty: not verified."""
-    easyconfig: str = ""
-    """File name relative to easyconfigs/."""
-    description: str = ""
-    homepage: str = ""
-    labels: Texts = field(default=(), metadata=TABLE)
-    environment: Texts = field(default=(), metadata=TABLE)
-    packages: tuple[Package, ...] = ()
-    """Python packages in the image, sorted by name, ignoring case."""
-    python: str = ""
-    """Version of Python in the image; empty if none was found."""
-    commands: tuple[str, ...] = ()
-    stack: Texts = field(default=(), metadata=TABLE)
-    """Components it is built on (mpi, libfabric, plugin, cuda, rocm, ...), with their versions."""
-    sbom: str = ""
-    """Path of the software list (SBOM) inside the image; empty if there is none."""
+    content: ContainerContent = field(default=ContainerContent(), metadata=SPLICED)
+    publication: Publication = field(default=Publication(), metadata=SPLICED)
+    checks: tuple[Check, ...] = ()
     aliases: tuple[str, ...] = ()
     """Aliases of this version (stable, latest), sorted; each alias points to one version of a name."""
-    checks: tuple[Check, ...] = ()
-    published: str = ""
-    """Time of publishing, ISO 8601, UTC."""
-    publisher: str = ""
-    until: str = ""
-    """Date (YYYY-MM-DD) from which a deprecated container may be retired, or a retired one does not load; or empty."""
-    successor: str = ""
-    """Short module name of the replacement, or any text."""
-    reason: str = ""
-    """Why it is deprecated or retired."""
+    state: str = "published"
+    """One of STATES."""
+    notice: StateNotice = field(default=StateNotice(), metadata=SPLICED)
     readers: str = ""
     """Group that may read the image; empty: everyone."""
     licence: str = ""
     """sha256 of a licence text that users must accept before loading; empty: none."""
     rendering: str = ""
     """Id of the change that last rendered its module and scripts; empty: publishing did."""
-    compat: str = ""
-    """Compatibility verdict for host and image: ok, warn, refuse; empty: not checked."""
-
-    @property
-    def origin(self) -> str:
-        """Return where the image came from; of a file only its name, because its directories are its publisher's."""
-        return self.reference if "://" in self.reference else self.reference.rpartition("/")[2]
 
     @property
     def tested(self) -> bool:
@@ -124,7 +145,7 @@ def parse_record(text: bytes, where: str = "record") -> CatalogueRecord:
 
 def refusal(record: CatalogueRecord) -> str:
     """Return the message for users who may not read the image: one line, with a contact."""
-    ask = record.publisher or "your site's support"
+    ask = record.publication.publisher or "your site's support"
     return terminal(f"{record.module} is restricted to the group {record.readers}; to get access, ask {ask}")
 
 
@@ -136,31 +157,24 @@ def check_record(record: CatalogueRecord, where: str = "record") -> None:
     BadInputError
         Lists all errors.
     """
-    faults = [
-        f"{key}: not a safe file name: {show_value(value)}"
-        for key, value in [
-            *(("name", record.name), ("version", record.version), ("sif", record.sif)),
-            *(("easyconfig", record.easyconfig or "none"), *(("aliases", alias) for alias in record.aliases)),
-        ]
-        if not is_file_name(value)
-    ]
-    faults += [f"module: expected {record.name}/{record.version}"] * (
-        record.module != f"{record.name}/{record.version}"
+    easyconfig, until = record.publication.easyconfig, record.notice.until
+    names = [("name", record.name), ("version", record.version), ("sif", record.sif)]
+    names += [("easyconfig", easyconfig or "none"), *(("aliases", alias) for alias in record.aliases)]
+    module = f"{record.name}/{record.version}"
+    expected = (
+        *((is_file_name(text), f"{key}: not a safe file name: {show_value(text)}") for key, text in names),
+        (record.module == module, f"module: expected {module}"),
+        (record.state in STATES, f"state: expected one of {', '.join(STATES)}, found {show_value(record.state)}"),
+        (_is_sha256(record.sha256), f"sha256: not 64 hexadecimal digits: {show_value(record.sha256)}"),
+        (re.fullmatch("[0-9]*", record.rendering), f"rendering: not a number: {show_value(record.rendering)}"),
+        (is_file_name(record.readers or "none"), f"readers: not a valid group name: {show_value(record.readers)}"),
+        (
+            not record.licence or _is_sha256(record.licence),
+            f"licence: not 64 hexadecimal digits: {show_value(record.licence)}",
+        ),
+        (_DAY.fullmatch(until), f"until: not a date (YYYY-MM-DD): {show_value(until)}"),
     )
-    faults += [f"state: expected one of {', '.join(STATES)}, found {show_value(record.state)}"] * (
-        record.state not in STATES
-    )
-    faults += [f"sha256: not 64 hexadecimal digits: {show_value(record.sha256)}"] * (not _is_sha256(record.sha256))
-    faults += [f"rendering: not a number: {show_value(record.rendering)}"] * (
-        not re.fullmatch("[0-9]*", record.rendering)
-    )
-    faults += [f"readers: not a valid group name: {show_value(record.readers)}"] * (
-        bool(record.readers) and not is_file_name(record.readers)
-    )
-    faults += [f"licence: not 64 hexadecimal digits: {show_value(record.licence)}"] * (
-        bool(record.licence) and not _is_sha256(record.licence)
-    )
-    faults += [f"until: not a date (YYYY-MM-DD): {show_value(record.until)}"] * (not _DAY.fullmatch(record.until))
+    faults = [fault for is_valid, fault in expected if not is_valid]
     if faults:
         raise BadInputError(f"{where}: {'; '.join(faults)}")
 

@@ -78,8 +78,8 @@ def make_documentation(
     advisories = list(_current(read_advisories(catalogues), now, tell))
 
     def make_page(catalogue: Catalogue, record: CatalogueRecord) -> ContainerPage:
-        site, before = _site_of(record.site, tuple(environ.items())), previous.get(record.module)
-        about = [one for one in advisories if one.concerns(record.module, record.sha256, record.packages)]
+        site, before = _site_of(record.publication.site, tuple(environ.items())), previous.get(record.module)
+        about = [one for one in advisories if one.concerns(record.module, record.sha256, record.content.packages)]
         return ContainerPage(
             record,
             examples=tuple(make_examples(record, site, _commands_on_path(catalogue, record))),
@@ -87,7 +87,7 @@ def make_documentation(
             advisories=tuple(make_problem(advisory, render_cure(advisory)) for advisory in about),
             previous=before.version if before else "",
             changes=tuple(_describe_changes(before, record)) if before else (),
-            successor=page_address(record.successor) if record.successor in found else "",
+            successor=page_address(record.notice.successor) if record.notice.successor in found else "",
         )
 
     pages = [make_page(*found[record.module]) for record in records]
@@ -152,8 +152,8 @@ def make_examples(record: CatalogueRecord, site: Site, on_path: Collection[str] 
         return
     module = record.module
     wrapped = WELL_KNOWN_COMMANDS if on_path is None else on_path
-    python = next((name for name in ("python", "python3") if name in record.commands), "")
-    has_python = bool(record.python and (python or not record.commands))
+    python = next((name for name in ("python", "python3") if name in record.content.commands), "")
+    has_python = bool(record.content.python and (python or not record.content.commands))
     command = f"{python or 'python'} train.py"
     if not has_python or _own_commands(wrapped, record):
         own, title = _choose_command(record, wrapped)
@@ -169,7 +169,7 @@ def make_examples(record: CatalogueRecord, site: Site, on_path: Collection[str] 
 
 def _choose_command(record: CatalogueRecord, wrapped: Collection[str]) -> tuple[str, str]:
     """Choose a command of a tool for an example, and the title of the example."""
-    names = _own_commands(wrapped, record) or [name for name in record.commands if COMMAND_NAME.fullmatch(name)]
+    names = _own_commands(wrapped, record) or [name for name in record.content.commands if COMMAND_NAME.fullmatch(name)]
     chosen = [name for name in names if name.lower() == record.name.lower()] or names
     if len(chosen) == 1 or (chosen[:1] and chosen[0] in wrapped):
         return chosen[0], f"Load it and run {chosen[0]}"
@@ -179,7 +179,7 @@ def _choose_command(record: CatalogueRecord, wrapped: Collection[str]) -> tuple[
 
 def _own_commands(wrapped: Collection[str], record: CatalogueRecord) -> list[str]:
     """Return the commands on PATH that belong to the tool, not to hpcmod or to every Python."""
-    others = {*WELL_KNOWN_COMMANDS, *OWN_COMMANDS, f"python{record.python}", f"pip{record.python}"}
+    others = {*WELL_KNOWN_COMMANDS, *OWN_COMMANDS, f"python{record.content.python}", f"pip{record.content.python}"}
     return [name for name in wrapped if name not in others and COMMAND_NAME.fullmatch(name)]
 
 

@@ -76,8 +76,8 @@ def _show(catalogue: Catalogue, record: CatalogueRecord, *, anew: bool) -> None:
 def visible_files(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[tuple[Path, str]]:
     """Yield what users need of a container besides its scripts: path and text, in the order in which to write them."""
     easyconfig = read_easyconfig(catalogue, record)
-    if easyconfig is not None and record.easyconfig:
-        yield catalogue.easyconfigs_of(record.name) / record.easyconfig, easyconfig
+    if easyconfig is not None and record.publication.easyconfig:
+        yield catalogue.easyconfigs_of(record.name) / record.publication.easyconfig, easyconfig
     usage = load_prefix(catalogue, record) if catalogue.counts_use else ""
     for syntax in SYNTAXES:
         text = read_module(catalogue, record, syntax)

@@ -109,7 +109,7 @@ def _make_plan(
         variable=parts.variable,
         root=str(root),
         image=record.sif,
-        easyconfig=record.easyconfig,
+        easyconfig=record.publication.easyconfig,
         found_at=str(image),
         description=values.get("description", ""),
         homepage=values.get("homepage", ""),
@@ -131,11 +131,11 @@ _PARAMETERS = (
 
 def _read_parameters(easyconfig: str, record: CatalogueRecord) -> dict[str, Any]:
     """Return the module parameters of an easyconfig, without running it."""
-    found = read_static_values(easyconfig, record.easyconfig, constants=CONSTANTS)
+    found = read_static_values(easyconfig, record.publication.easyconfig, constants=CONSTANTS)
     unknown = sorted(set(_PARAMETERS) & set(found.unknown))
     if unknown:
         raise BadInputError(
-            f"{record.easyconfig}: {', '.join(unknown)} cannot be read without running it",
+            f"{record.publication.easyconfig}: {', '.join(unknown)} cannot be read without running it",
             "Use plain values there, and publish the container again.",
         )
     templates = templates_of(found.known)

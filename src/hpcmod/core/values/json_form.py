@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
 from types import SimpleNamespace
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -96,7 +96,7 @@ def parse_form(kind: type[Value], data: JsonObject, **known: Any) -> Value:
     """
     given: dict[str, Any] = {}
     for name, read, default in _readers_of(kind):  # type: ignore[arg-type]
-        value = data.values.get(name)
+        value = data.values if default is _SPLICED else data.values.get(name)
         if name in known or (value is None and default is not MISSING) or value == default:
             continue
         if value is None:
@@ -114,13 +114,21 @@ def _readers_of(kind: Any) -> tuple[tuple[str, Callable[[JsonObject, str], Any],
     # without `| None`, which Python 3.9 cannot evaluate
     written = SimpleNamespace(__annotations__={each.name: each.type.removesuffix(" | None") for each in fields(kind)})
     hints = get_type_hints(written, vars(sys.modules[kind.__module__]))
-    return tuple(
-        (each.name, _reader_of(hints[each.name]), each.default if each.default_factory is MISSING else None)
-        for each in fields(kind)
-    )
+    return tuple((each.name, _reader_of(hints[each.name], each), _default_of(each)) for each in fields(kind))
 
 
-def _reader_of(hint: Any) -> Callable[[JsonObject, str], Any]:
+_SPLICED = object()
+
+
+def _default_of(field: Field[Any]) -> Any:
+    if field.metadata.get("json") == "spliced":
+        return _SPLICED
+    return field.default if field.default_factory is MISSING else None
+
+
+def _reader_of(hint: Any, field: Field[Any] | None = None) -> Callable[[JsonObject, str], Any]:
+    if field and field.metadata.get("json") == "spliced":
+        return lambda data, _: parse_form(hint, data)
     if hint in _SIMPLE:
         return _SIMPLE[hint]
     if get_origin(hint) is tuple:

@@ -14,7 +14,7 @@ def test_a_container_for_other_gpus_is_reported_with_the_variant_for_those_here(
     records = [make_record(module, targets=targets) for module, targets in modules.items()]
     catalogue = make_catalogue(tmp_path / "site", *records)
     for record in records:
-        path = catalogue.easyconfigs_of(record.name) / record.easyconfig
+        path = catalogue.easyconfigs_of(record.name) / record.publication.easyconfig
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
     said: list[str] = []

@@ -51,7 +51,7 @@ def test_deprecating_again_shows_the_changes_and_keeps_the_other_options(shop: C
     assert lines(shop, "catalogue", "deprecate", "Toy/1.0", "--successor", "") == [
         "Toy/1.0: successor: Toy/2.0 -> none"
     ]
-    assert shop.read("Toy", "1.0").reason == "old"
+    assert shop.read("Toy", "1.0").notice.reason == "old"
     assert call(shop, "catalogue", "deprecate", "Toy/1.0").stderr == "hpcmod: no change needed\n"
 
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import os
 import random
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from hpcmod.catalogue.records.index import INDEX, PACKAGES, Index, read_index, w
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.values.record import CatalogueRecord
 from hpcmod.core.values.facts import Package
-from tests.catalogues import make_catalogue, make_record, put
+from tests.catalogues import change_record, make_catalogue, make_record, put
 
 pytestmark = pytest.mark.slow
 
@@ -204,7 +203,7 @@ def test_a_change_right_after_the_index_gets_another_time(catalogue: Catalogue) 
     record = make_record("PyTorch/2.7.1")
     for number in range(5):
         write_index(catalogue)
-        put(catalogue, replace(record, description=f"change {number}"))
+        put(catalogue, change_record(record, description=f"change {number}"))
         assert f"change {number}" in [entry.description for entry in read_index(catalogue).entries]
 
 

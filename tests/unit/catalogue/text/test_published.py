@@ -6,17 +6,17 @@ import pytest
 
 from hpcmod.catalogue.text.published import render_modulerc, render_published, retirement
 from hpcmod.core.resources import module_templates
-from tests.catalogues import make_record
+from tests.catalogues import change_record, make_record
 
 TEXT = {"Lua": 'setenv("A", "1")\n', "Tcl": "#%Module\nsetenv A 1\n"}
 HOSTILE = 'a"; os.execute("touch /tmp/x") --]] [exec touch x] $HOME {\n\x1b[2J'
 
 PUBLISHED = make_record("Toy/1.0")
-RETIRED = replace(PUBLISHED, state="retired", successor="Toy/2.0", reason=HOSTILE)
+RETIRED = change_record(PUBLISHED, state="retired", successor="Toy/2.0", reason=HOSTILE)
 
 
 def rendered(syntax: str, **values: str) -> str:
-    record = replace(RETIRED if "until" in values else PUBLISHED, until=values.get("until", ""))
+    record = change_record(RETIRED if "until" in values else PUBLISHED, until=values.get("until", ""))
     usage = values.get("usage", "")
     return render_published(TEXT[syntax], syntax, module_templates(), record=record, usage=usage, image="/i.sif")
 
@@ -36,7 +36,7 @@ def test_all_of_the_module_stays_below_its_end_so_that_it_can_be_unloaded(syntax
 def test_notices_contain_no_control_characters() -> None:
     assert "\x1b" not in retirement(RETIRED)
     assert retirement(RETIRED).endswith("Use Toy/2.0 instead:\n  module load Toy/2.0")
-    assert "hpcmod ls Toy" in retirement(replace(RETIRED, successor=""))
+    assert "hpcmod ls Toy" in retirement(change_record(RETIRED, successor=""))
 
 
 @pytest.mark.parametrize("syntax", TEXT)

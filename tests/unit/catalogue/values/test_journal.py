@@ -14,7 +14,7 @@ from hpcmod.catalogue.values.journal import (
     render_change,
 )
 from hpcmod.core.errors import BadInputError
-from tests.catalogues import make_record
+from tests.catalogues import change_record, make_record
 
 ONE = make_record("Toy/1.0", aliases=("stable",))
 TWO = make_record("Toy/2.0")
@@ -31,7 +31,7 @@ PAIRS: dict[str, tuple[Records, Records]] = {
     "a new record": ({KEY: None}, {KEY: ONE}),
     "a record that goes": ({KEY: ONE}, {KEY: None}),
     "an alias that moves": ({KEY: ONE, OTHER: TWO}, MOVED),
-    "a new state": ({KEY: ONE}, {KEY: replace(ONE, state="retired", until="2027-01-01")}),
+    "a new state": ({KEY: ONE}, {KEY: change_record(ONE, state="retired", until="2027-01-01")}),
 }
 
 

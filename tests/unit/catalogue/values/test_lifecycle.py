@@ -9,7 +9,7 @@ from hpcmod.catalogue.values import lifecycle as rules
 from hpcmod.catalogue.values.journal import Records
 from hpcmod.catalogue.values.record import CatalogueRecord
 from hpcmod.core.errors import BadInputError
-from tests.catalogues import make_record
+from tests.catalogues import change_record, make_record
 
 ONE = make_record("Toy/1.0", aliases=("stable",))
 TWO = make_record("Toy/2.0", aliases=("latest",))
@@ -58,7 +58,7 @@ def test_deprecating_again_changes_only_the_given_options_and_an_empty_text_remo
 
 
 def test_restoring_removes_the_notice_for_users() -> None:
-    gone = replace(OLD, until="2027-01-01", successor="Toy/2.0", reason="old")
+    gone = change_record(OLD, until="2027-01-01", successor="Toy/2.0", reason="old")
     assert rules.restore((gone,), KEYS["0.9"]) == {KEYS["0.9"]: replace(OLD, state="published")}
 
 

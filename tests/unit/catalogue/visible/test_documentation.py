@@ -44,7 +44,7 @@ def test_pages_come_by_name_and_the_newest_version_first(tmp_path: Path) -> None
 def test_the_first_of_two_catalogues_wins(tmp_path: Path) -> None:
     mine = make_catalogue(tmp_path / "mine", make_record("A/1", description="mine"))
     sites = make_catalogue(tmp_path / "site", make_record("A/1", description="the site's"), make_record("B/1"))
-    assert [one.record.description for one in document(mine, sites).pages] == ["mine", "B as a container"]
+    assert [one.record.publication.description for one in document(mine, sites).pages] == ["mine", "B as a container"]
 
 
 def test_changes_are_those_since_the_version_before(tmp_path: Path) -> None:

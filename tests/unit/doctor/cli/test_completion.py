@@ -13,20 +13,6 @@ from hpcmod.core.process import run
 from tests.calls import all_commands, hpcmod
 from tests.programs import make_program
 
-ADVISORY = """
-title = "It hangs"
-text = "on two nodes"
-source = "https://example.org/1"
-issued = 2026-01-01
-expires = 2099-01-01
-[match]
-modules = ["A/*"]
-[match.environment]
-NCCL_NET_GDR_LEVEL = "*"
-[cure]
-unset = ["NCCL_NET_GDR_LEVEL"]
-"""
-
 
 def complete(*words: str) -> set[tuple[str, str]]:
     completion = ShellComplete(main, {}, "hpcmod", "_HPCMOD_COMPLETE")
@@ -49,17 +35,6 @@ def test_every_site_option_is_completed() -> None:
     assert "catalogue refresh" in found
     context = click.Context(main)
     assert [name for name, one in found.items() if not one.shell_complete(context, "lu")] == []
-
-
-def test_advisories_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    catalogue = tmp_path / "catalogue"
-    init = hpcmod("catalogue", "init", str(catalogue))
-    assert init.exit_code == 0, init.output
-    (catalogue / "advisories").mkdir(exist_ok=True)
-    (catalogue / "advisories" / "gdr-level.toml").write_text(ADVISORY)
-    monkeypatch.setenv("HPCMOD_CATALOGUE", str(catalogue))
-    assert complete("catalogue", "advisory", "show", "g") == {("gdr-level", "plain")}
-    assert not complete("catalogue", "advisory", "show", "x")
 
 
 @pytest.mark.slow
