@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -74,7 +74,7 @@ def record(stack: Stack) -> CatalogueRecord:
 def user(stack: Stack, record: CatalogueRecord, tmp_path_factory: pytest.TempPathFactory) -> User:
     """A user who installed Toy 1.0 from the catalogue; Toy 0.9 is available for installation."""
     top = tmp_path_factory.mktemp("it's $HOME")
-    old = replace(record, version="0.9", module="Toy/0.9", sif="old.sif", aliases=(), easyconfig="Toy-0.9.eb")
+    old = change_record(record, version="0.9", module="Toy/0.9", sif="old.sif", aliases=(), easyconfig="Toy-0.9.eb")
     catalogue = make_catalogue(top / "catalogue", record, old)
     for place in (catalogue.images, catalogue.easyconfigs_of("Toy")):
         place.mkdir(parents=True)

@@ -92,7 +92,6 @@ def _list_sums(sums: Mapping[str, str]) -> bytes:
 
 
 def _add(tar: tarfile.TarFile, path: Path, size: int, tally: Tally) -> str:
-    """Add a file; return its sha256."""
     with open_regular(path) as file:
         source = _Hashed(file, path.name, tally)
         tar.addfile(_member(path.name, size), source)
@@ -138,7 +137,6 @@ def read_bundle(
 
 
 def _check_there(directory: Path, sums: Mapping[str, str], tally: Tally) -> None:
-    """Raise BadInputError if a file of the same name with different content exists."""
     for name, expected in sums.items():
         path = directory / name
         found = file_sha256(path, partial(_tell, tally, name)) if path.is_file() and not path.is_symlink() else ""

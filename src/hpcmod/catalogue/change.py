@@ -178,7 +178,6 @@ def _render_pending(change: Change, records: Records, moves: Sequence[Move]) -> 
 
 
 def _finish_pending(catalogue: Catalogue, actor: Actor) -> None:
-    """Finish the change that a killed process has begun."""
     path = catalogue.directory / _PENDING
     try:
         text = catalogue.read_file(path, _LIMIT)
@@ -232,7 +231,6 @@ def _update(catalogue: Catalogue, names: set[str], actor: Actor, *, anew: bool =
 
 
 def _clear(catalogue: Catalogue) -> None:
-    """Remove the temporary files that a killed writer has left."""
     places = (catalogue.records_directory, catalogue.modules.parent, catalogue.easyconfigs, catalogue.notices)
     for directory in (catalogue.directory, *_directories(*places, catalogue.kept)):
         clear_leftovers(directory, alone=True)

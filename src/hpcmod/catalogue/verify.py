@@ -24,13 +24,7 @@ IMAGE = "image"
 
 
 def check_there(catalogue: Catalogue, record: CatalogueRecord) -> None:
-    """Raise an error if files of a container that is to become visible were removed.
-
-    Raises
-    ------
-    NotFoundError
-        If its image, its installation or its module is missing.
-    """
+    """Raise NotFoundError if files of a container that is to become visible were removed."""
     kept = kept_directory(catalogue, record)
     modules = [kept / name for name in KEPT_MODULE.values()]
     missing = [
@@ -120,7 +114,6 @@ def _verify_visible(catalogue: Catalogue, record: CatalogueRecord) -> Iterator[F
 
 
 def _has(path: Path, text: str) -> bool:
-    """Return whether a file has the given content."""
     try:
         return read_file(path, len(text.encode())) == text.encode()
     except OSError:

@@ -64,7 +64,7 @@ def test_aliases_that_are_not_programs_are_named_and_skipped(outcomes: tuple[Out
         ("R4", ("/usr/bin/R",)),
     )
     lost = "\n".join(one.left_out)
-    for words in ("docker_options of the alias salad: -it", "the alias just a text, which runs", "not a regular file"):
+    for words in ("docker_options of the alias salad: -it", "the alias just a text, which runs", "no such file"):
         assert words in lost
     assert one.notes == ()
 

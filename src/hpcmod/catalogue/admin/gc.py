@@ -5,7 +5,7 @@ from __future__ import annotations
 import calendar
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from hpcmod.catalogue.records.store import Catalogue, software_of
 from hpcmod.catalogue.storage.trash import check_removable, delete_trash
 from hpcmod.catalogue.storage.usage import read_counts
 from hpcmod.catalogue.values.record import CatalogueRecord
-from hpcmod.catalogue.values.usage import add_up
+from hpcmod.catalogue.values.usage import Count, add_up
 from hpcmod.catalogue.visible.kept import rendering_name
 from hpcmod.core.errors import LackingError
 from hpcmod.core.fs.tree import Tree
@@ -42,26 +42,16 @@ class Unused:
     """A directory that only its owner may change, which is why it is not removed."""
 
 
-@dataclass(frozen=True)
-class Use:
-    """How often a module was loaded since the catalogue began to count."""
-
-    loads: int
-    last: float
-    """Seconds since 1970; 0 if it was never loaded."""
-
-
-def read_uses(catalogue: Catalogue, now: float | None = None) -> dict[str, Use]:
-    """Return how often modules were loaded, by name; empty if not counted or if this user may not see the counts."""
+def _read_uses(catalogue: Catalogue, now: float) -> Mapping[str, Count] | None:
+    """Return the loads of each module; None if they are not counted or this user may not see the counts."""
     if not catalogue.counts_use:
-        return {}
+        return None
     try:
         counts = read_counts(catalogue, now)
     except LackingError:
-        return {}
-    totals = add_up(counts, lambda one: replace(one, month="", group="", user=""))
-    counted = {one.module: Use(one.loads, one.last) for one in totals}
-    return {module: counted.get(module, Use(0, 0.0)) for module in ("/".join(key) for key in catalogue.containers())}
+        return None
+    totals = add_up(counts, lambda count: replace(count, month="", group="", user=""))
+    return {count.module: count for count in totals}
 
 
 def find_unused(catalogue: Catalogue, *, days: float, now: float) -> Iterator[Unused]:
@@ -74,9 +64,9 @@ def find_unused(catalogue: Catalogue, *, days: float, now: float) -> Iterator[Un
     """
     records = tuple(catalogue.records())
     yield from _find_leftovers(catalogue, records, days=days, now=now)
-    uses = read_uses(catalogue, now)
+    uses = _read_uses(catalogue, now)
     for record in records:
-        use = uses.get(record.module)
+        use = None if uses is None else uses.get(record.module, Count(record.module, "", "", "", 0, 0))
         since = max(use.last if use else 0.0, _published(record))
         idle = use is not None and now - since > days * _DAY
         # retiring wrote the record: queued jobs, and a restore, have as many days from then
@@ -150,7 +140,7 @@ def _published(record: CatalogueRecord) -> float:
     return 0.0
 
 
-def _describe(use: Use) -> str:
+def _describe(use: Count) -> str:
     if not use.loads:
         return "never loaded since the catalogue began to count"
     day = time.strftime("%Y-%m-%d", time.gmtime(use.last))
@@ -160,8 +150,8 @@ def _describe(use: Use) -> str:
 def _size(path: Path) -> int:
     """Return the bytes on disk that removing a path frees; 0 for a file with two names."""
     if not path.is_dir() or path.is_symlink():
-        found = path.lstat()
-        return found.st_blocks * 512 if found.st_nlink == 1 else 0
+        status = path.lstat()
+        return status.st_blocks * 512 if status.st_nlink == 1 else 0
     return sum(_size(Path(entry.path)) for entry in os.scandir(path))
 
 
@@ -176,11 +166,11 @@ def remove_unused(catalogue: Catalogue, *, days: float, now: float, actor: Actor
         If this user may not remove some of it; then nothing is changed.
     """
     with changing(catalogue, actor, frees=True):
-        found = list(find_unused(catalogue, days=days, now=now))
-        gone = [one.what for one in found if one.remove]
+        unused = list(find_unused(catalogue, days=days, now=now))
+        gone = [item.what for item in unused if item.remove]
         check_removable(catalogue, gone)
         why = ": ".join(filter(None, (actor.why, f"removed {', '.join(gone)}")))
         change = commit(catalogue, {}, verb="gc", actor=replace(actor, why=why), removed=gone)
         for why_not in delete_trash(catalogue):
             actor.tell(f"removed from the catalogue, but not deleted from the disk: {why_not}; the next gc tries again")
-    return found, change.id if gone else 0
+    return unused, change.id if gone else 0

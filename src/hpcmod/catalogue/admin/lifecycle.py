@@ -22,10 +22,7 @@ def change_name(
 ) -> Change:
     """Change the containers of one name, or only preview it; if nothing differs, nothing is added to the journal.
 
-    Raises
-    ------
-    HpcmodError
-        If the change is not possible; then nothing is changed.
+    An error means that the change is not possible and that nothing was changed.
     """
     if dry_run:
         return _preview(catalogue, _decide(catalogue, name, decide), verb, actor)

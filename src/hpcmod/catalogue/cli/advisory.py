@@ -132,7 +132,6 @@ def _list(*, as_json: bool, everything: bool) -> None:
 
 
 def _known() -> Sequence[Advisory]:
-    """Return all valid advisories, and report the invalid ones on stderr."""
     found, faults = _read(_catalogues())
     for fault in faults:
         tell(fault.message)
@@ -190,7 +189,6 @@ def advisory_refresh(directory: Path | None, reason: str | None, dry_run: bool, 
 
 
 def _read(catalogues: Iterable[Catalogue]) -> tuple[list[Advisory], list[BadInputError]]:
-    """Read all advisories: return the valid ones, and the errors of the others."""
     read = tuple(read_advisories(catalogues))
     faults = [one for one in read if isinstance(one, BadInputError)]
     return [one for one in read if isinstance(one, Advisory)], faults

@@ -19,18 +19,16 @@ from hpcmod.core.cli.groups import CommandGroup
 from hpcmod.core.cli.output import print_data, tell
 from hpcmod.core.cli.signals import terminate_cleanly
 from hpcmod.core.errors import BadInputError, NotFoundError, VerificationError
-from hpcmod.core.fs.reading import UnusableFileError, read_text
 from hpcmod.core.fs.replacing import scratch
 from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.progress import ProgressLine
 from hpcmod.images import ImageSource, find_image, get_source, image_directories, make_source, nowhere, sidecar
+from hpcmod.modules.easyconfigs.files import read_recipe
 from hpcmod.modules.own_place import source_directories
 from hpcmod.modules.values.easyconfig_text import read_named_image
 
 if TYPE_CHECKING:
     from hpcmod.images import ObtainOptions
-
-_MOST_TEXT = 1 << 20  # maximum size of an easyconfig in bytes
 
 
 @click.group(cls=CommandGroup)
@@ -139,14 +137,7 @@ def _collect(
         yield from _image(make_source(text, [], None), ["."], directory, options)
         return
     easyconfig = Path(text)
-    try:
-        named = read_named_image(read_text(easyconfig, _MOST_TEXT), text)
-    except FileNotFoundError as err:
-        raise NotFoundError(f"{text}: no such easyconfig", "Give the path of its file.") from err
-    except UnicodeDecodeError as err:
-        raise BadInputError(f"{text}: not valid UTF-8", "Save the file as UTF-8.") from err
-    except UnusableFileError as err:
-        raise BadInputError(f"{text}: {err.strerror}", "Give the path of an easyconfig.") from err
+    named = read_named_image(read_recipe(easyconfig), text)
     source = make_source(named.reference, named.source_urls, named.checksum)
     if source.reference.kind == "path":
         name = Path(named.reference).name

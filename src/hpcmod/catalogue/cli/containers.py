@@ -259,7 +259,6 @@ def report_copy(here: Here, copies: Copies) -> None:
 
 
 def _report_state(record: CatalogueRecord) -> None:
-    """Report that a container is deprecated or retired, with date, reason and successor."""
     notice = record.notice
     if record.state != "published":
         until = f" until {notice.until}" if notice.until else ""
@@ -268,13 +267,7 @@ def _report_state(record: CatalogueRecord) -> None:
 
 
 def check_not_loaded(module: str) -> None:
-    """Check that no version of a module is loaded in this shell; `eb` checks this too, but suggests no fix.
-
-    Raises
-    ------
-    BusyError
-        If a version is loaded.
-    """
+    """Raise BusyError if a version of a module is loaded in this shell; `eb` does so too, but suggests no fix."""
     for loaded in loaded_modules():
         if loaded.partition("/")[0] == module.partition("/")[0]:
             cure = f"module unload {sh_word(loaded)}, and run this again."

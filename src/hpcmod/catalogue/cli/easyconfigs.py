@@ -91,10 +91,7 @@ def find_recipe(here: Here, text: str) -> EasyconfigFile:
 def find_own_recipe(here: Here, own: Installed) -> EasyconfigFile:
     """Return the easyconfig to update an installation with: the catalogue's, else the one it was installed from.
 
-    Raises
-    ------
-    NotFoundError
-        If neither exists.
+    Raise NotFoundError if neither exists.
     """
     for catalogue in here.catalogues:
         record: CatalogueRecord | None = catalogue.find(own.name, own.version)

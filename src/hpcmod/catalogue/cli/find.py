@@ -206,7 +206,6 @@ def _show_published(here: Here, published: Container, copies: Copies | None, *, 
 
 
 def _list_copies(here: Here, copies: Copies | None) -> tuple[InstalledCopy, ...]:
-    """Return the installed copies, the copy in use first."""
     installed = (copies.meant, *copies.others) if copies else ()
     return tuple(
         InstalledCopy(copy.root, copy.modulefile, own=here.is_own(copy), used=copy == installed[0])
@@ -215,7 +214,6 @@ def _list_copies(here: Here, copies: Copies | None) -> tuple[InstalledCopy, ...]
 
 
 def _explain_copies(here: Here, copies: Copies | None) -> Iterator[tuple[str, str]]:
-    """Yield lines that say which copy is used, and how to use another."""
     if copies is None or not (copies.others or here.is_own(copies.meant)):
         return
     yield "copy", f"{_whose(here, copies.meant)}, in {copies.meant.root}"
@@ -228,7 +226,6 @@ def _whose(here: Here, copy: Installed) -> str:
 
 
 def _loading(copy: Installed) -> str:
-    """Return the command line that loads a copy in this shell."""
     return "; ".join(" ".join(map(sh_word, words)) for words in loading_commands(copy, os.environ))
 
 

@@ -176,7 +176,6 @@ def _new_copy(module: str, own: Installed | None) -> NewCopy:
 
 
 def _place(prefix: Path | None, shared: SharedPrefix | None) -> list[str]:
-    """Return the `eb` options that install below a prefix, overriding EasyBuild's configuration."""
     if prefix is None:
         places = (("software", shared.software), ("modules", shared.modules)) if shared else ()
         return [f"--installpath-{name}={path}" for name, path in places]
@@ -209,7 +208,6 @@ def _find_made(here: Here, recipe: EasyconfigFile, prefix: Path | None) -> Insta
 
 
 def _show_how_to_load(module: str, own: Installed | None) -> None:
-    """Print the command that loads the new copy in this shell, in preference to the site's."""
     if own is None:
         tell(f"{module} is installed; before you load it: module use DIRECTORY, the module directory that `eb` printed")
         return

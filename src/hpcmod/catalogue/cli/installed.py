@@ -158,15 +158,7 @@ def on_a_terminal() -> bool:
 
 
 def _check_unused(here: Here, found: Installed) -> None:
-    """Check that an installation is not published, not loaded in this shell, and not needed by another one.
-
-    Raises
-    ------
-    BadInputError
-        If it belongs to a catalogue.
-    BusyError
-        If it is in use.
-    """
+    """Raise an error if an installation is published, loaded in this shell, or needed by another one."""
     for path in (*found.root.resolve().parents, *found.modulefile.resolve().parents):
         if (path / CATALOGUE).is_file():
             cure = f"An admin of the catalogue can retire it: hpcmod catalogue retire {sh_word(found.module)}"
@@ -237,7 +229,6 @@ def update_verb(containers: tuple[str, ...], everything: bool, dry_run: bool, si
 
 
 def _update(here: Here, own: Installed, site: str | None, *, dry_run: bool, as_json: bool) -> int:
-    """Install again into the same directories, and return the exit status of `eb`."""
     argv = reinstall_command(here, own)
     if dry_run:
         command = " ".join(map(sh_word, argv))

@@ -25,7 +25,6 @@ from hpcmod.catalogue.values.record import CatalogueRecord
 from hpcmod.core.cli.flags import with_flags
 from hpcmod.core.cli.output import tell
 from hpcmod.core.errors import BadInputError
-from hpcmod.modules.values.advisory import seconds_of
 
 _Decide = Callable[[Sequence[CatalogueRecord], Key], Records]
 
@@ -104,25 +103,10 @@ def promote(flags: PromoteFlags) -> None:
     _change(flags, lambda records, key: decide(records, key, flags.alias), verb="promote")
 
 
-def _check_day(_: click.Context, __: click.Parameter, day: str | None) -> str | None:
-    try:
-        seconds_of(day or "2000-01-01")
-    except ValueError as err:
-        raise BadInputError(f"--until {day}: not a valid date", "Write it as 2027-03-01.") from err
-    if "" < (day or "") <= time.strftime("%Y-%m-%d", time.gmtime()):
-        tell(f"--until {day}: this date has passed")
-    return day
-
-
 def _leaving_options(command: Callable[..., None]) -> Callable[..., None]:
     for flag in (
         click.option("--successor", metavar="NAME/VERSION", help="Container to use instead, shown to users."),
-        click.option(
-            "--until",
-            metavar="YYYY-MM-DD",
-            callback=_check_day,
-            help="Date (UTC) of retirement; until then the container loads.",
-        ),
+        click.option("--until", metavar="YYYY-MM-DD", help="Date (UTC) of retirement; until then the container loads."),
     ):
         command = flag(command)
     return command
@@ -131,6 +115,8 @@ def _leaving_options(command: Callable[..., None]) -> Callable[..., None]:
 def _change_state(flags: NoticeFlags, decide: Callable[..., Records], *, verb: str) -> None:
     notice = {"until": flags.until, "successor": flags.successor, "reason": flags.reason}
     _change(flags, lambda records, key: decide(records, key, **notice), verb=verb)
+    if "" < (flags.until or "") <= time.strftime("%Y-%m-%d", time.gmtime()):
+        tell(f"--until {flags.until}: this date has passed")
 
 
 @click.command()

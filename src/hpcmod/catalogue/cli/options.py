@@ -66,13 +66,7 @@ class CatalogueChange:
 
 
 def open_catalogues(directory: Path | None) -> tuple[Catalogue, ...]:
-    """Open the given catalogue, or those of this machine, in order of priority.
-
-    Raises
-    ------
-    NotFoundError
-        If there is no catalogue.
-    """
+    """Open the given catalogue, or those of this machine by priority; raise NotFoundError if there is none."""
     if directory:
         return (open_catalogue(directory.absolute()),)
     found = find_catalogues(load_site(None, os.environ), os.environ, tell=tell)

@@ -84,7 +84,6 @@ def pin_verb(easyconfigs: tuple[Path, ...], allow_http: bool, dry_run: bool, sit
 
 
 def _pin(path: Path, options: ObtainOptions, *, dry_run: bool) -> PinnedEasyconfig:
-    """Pin the image of one easyconfig; return its row of the output."""
     from hpcmod.images import pin
     from hpcmod.modules.values.pinning import pin_image
 

@@ -81,7 +81,6 @@ def _find_failures(own: Installed) -> list[Finding]:
 
 
 def _read_again(own: Installed) -> Installed:
-    """Return the installation as it is on disk now."""
     depth = own.module.count("/") + 1
     return find_in_tree(own.modulefile.parents[depth - 1], own.module) or own
 

@@ -23,7 +23,6 @@ Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
 
 def _of_running(metavar: str) -> Decorator:
-    """Add the arguments and options that exec and shell share."""
 
     def add(command: Callable[..., None]) -> Callable[..., None]:
         words = click.argument(
@@ -98,13 +97,7 @@ def _run(verb: str, words: Sequence[str], site: str | None, *, dry_run: bool) ->
 
 
 def split_words(words: Sequence[str]) -> tuple[list[str], str, list[str]]:
-    """Split words into runtime options, the name of the container, and the command to run.
-
-    Raises
-    ------
-    click.UsageError
-        If no container is given.
-    """
+    """Split words into runtime options, the name of the container, which must be there, and the command to run."""
     at = 0
     while at < len(words) and words[at].startswith("-") and words[at] != "--":
         at += 1 + _takes_value(words[at])

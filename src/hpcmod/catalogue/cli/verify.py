@@ -73,7 +73,6 @@ def _cure(one: WrongMode, reason: str) -> str:
 
 
 def _setting(wrong: list[WrongMode]) -> str:
-    """Return the command line that sets the intended groups and modes."""
     files: dict[str, list[str]] = {}
     for one in wrong:
         if one.path.lstat().st_gid != one.group:

@@ -79,13 +79,7 @@ def find_container(
 
 
 def check_architecture(catalogues: Sequence[Catalogue], found: Container, *, machine: str) -> None:
-    """Check that the image of a container is for a machine.
-
-    Raises
-    ------
-    LackingError
-        If it is for another architecture; with the name of a container that fits, if there is one.
-    """
+    """Raise LackingError if a container is for another architecture; its cure names one that fits, if there is one."""
     from hpcmod.catalogue.records.index import read_index
     from hpcmod.images import architecture_name
 
@@ -115,7 +109,6 @@ def find_variant(catalogues: Sequence[Catalogue], name: str, *, machine: str, gp
 
 
 def _named(entries: Iterable[IndexEntry], name: str) -> list[IndexEntry]:
-    """Return the entries of a name, ignoring case."""
     return [entry for entry in entries if entry.name.lower() == name.lower()]
 
 

@@ -90,7 +90,6 @@ def _of_installed(one: Installed) -> Listed:
 
 
 def _visible_modules(catalogue: Catalogue, names: Iterable[str]) -> set[str]:
-    """Return the names of the modules that users of a catalogue can load."""
     tree = str(catalogue.modules)
     return {module for name in names for module in _modules_of(tree, name)}
 

@@ -92,7 +92,6 @@ def _search_installed(
 
 
 def _text_of(entry: IndexEntry) -> str:
-    """Return the text to search in."""
     return _plain(f"{entry.name}/{entry.version} {entry.aliases} {entry.targets} {entry.description}")
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from hpcmod.catalogue.visible.modulefiles import easyconfig_name
 from hpcmod.core.errors import BadInputError, NotFoundError
-from hpcmod.core.fs.reading import UnusableFileError, read_text
 from hpcmod.core.values.reference import LOCAL_KINDS, ImageReference
 from hpcmod.core.values.text import is_file_name
 from hpcmod.images import ImageSource, find_image, image_directories, make_source, read_facts, recognize
+from hpcmod.modules.easyconfigs.files import read_recipe
 from hpcmod.modules.text.easyconfig import EasyconfigText, render_easyconfig
 from hpcmod.modules.values.easyconfig_text import CONSTANTS, fill_templates, read_named_image, templates_of
 from hpcmod.modules.values.image_name import name_of_reference
@@ -19,7 +19,6 @@ from hpcmod.modules.values.python_text import assign_strings
 from hpcmod.modules.values.spec import Commands, parse_commands
 from hpcmod.modules.values.static_values import read_static_values
 
-_LIMIT = 1 << 20  # bytes of an easyconfig
 _WHOLE = ("docker", "oras", "library")
 _DESCRIPTION, _URL = "org.opencontainers.image.description", "org.opencontainers.image.url"
 _TITLE, _VERSION = "org.opencontainers.image.title", "org.opencontainers.image.version"
@@ -182,7 +181,7 @@ def _read_commands(given: Sequence[str]) -> Commands:
 
 def _of_easyconfig(request: Request, central: Sequence[str]) -> Candidate:
     path = Path(request.what)
-    text = _read(path)
+    text = read_recipe(path)
     known = read_static_values(text, str(path), constants=CONSTANTS).known
     templates = templates_of(known)
     values = {name: fill_templates(value, templates) for name, value in known.items() if isinstance(value, str)}
@@ -210,17 +209,6 @@ def _of_easyconfig(request: Request, central: Sequence[str]) -> Candidate:
         moduleclass=values.get("moduleclass", ""),
         text=text,
     )
-
-
-def _read(path: Path) -> str:
-    try:
-        return read_text(path, _LIMIT)
-    except FileNotFoundError as err:
-        raise NotFoundError(f"{path}: no such file", "Give an image or an easyconfig.") from err
-    except UnicodeDecodeError as err:
-        raise BadInputError(f"{path}: not valid UTF-8", "Save it as UTF-8.") from err
-    except UnusableFileError as err:
-        raise BadInputError(f"{path}: {err.strerror}", "Give an easyconfig.") from err
 
 
 def _locate(source: ImageSource, directories: Sequence[str]) -> ImageReference:

@@ -155,7 +155,6 @@ def _try(plan: PublishPlan, record: CatalogueRecord, context: PublishContext) ->
 
 
 def _make_visible(plan: PublishPlan, record: CatalogueRecord, context: PublishContext) -> Published:
-    """Make the container visible to users, in a single step."""
     catalogue, key = plan.stage.catalogue, key_of(record)
     with changing(catalogue, context.actor):
         if plan.action != ALIAS:
@@ -167,7 +166,6 @@ def _make_visible(plan: PublishPlan, record: CatalogueRecord, context: PublishCo
 
 
 def _discard(stage: Stage, candidate: Candidate) -> None:
-    """Restore the catalogue to its former state."""
     stage.discard()
     image = stage.catalogue.images / candidate.sif
     if find_owner(stage.catalogue, candidate.sif) is None:

@@ -177,7 +177,6 @@ def _easyconfig_path(stage: Stage, candidate: Candidate) -> Path:
 def _find_damage(
     catalogue: Catalogue, candidate: Candidate, known: CatalogueRecord, context: PublishContext
 ) -> tuple[str, ...]:
-    """Compare a published container with the candidate, and its files with its record."""
     progress = context.progress(candidate.sif)
     _check_same(candidate, known, progress)
     return tuple(one.found for one in verify_container(catalogue, known, progress=progress) if one.level == FAIL)
@@ -254,7 +253,6 @@ def _files(plan: PublishPlan, named: Sequence[CatalogueRecord]) -> Iterator[str]
 
 
 def _is_changed(plan: PublishPlan) -> bool:
-    """Return whether the record of a published container changes."""
     known, request = plan.known, plan.request
     if known is None:
         return True
@@ -292,13 +290,7 @@ def with_image(
 
 
 def check_commands(candidate: Candidate, image: Path, site: Site) -> None:
-    """Check that the programs of the container's commands exist in its image, unless a bind can provide them.
-
-    Raises
-    ------
-    NotFoundError
-        If a command is missing from the image, or its path does not exist there.
-    """
+    """Raise NotFoundError if a program of the container's commands is neither in its image nor on a bind path."""
     for name, program in find_missing_programs(candidate.commands, image, site.all_binds).items():
         if not program.startswith("/"):
             raise NotFoundError(
@@ -313,10 +305,7 @@ def check_commands(candidate: Candidate, image: Path, site: Site) -> None:
 def judge_fit(record: CatalogueRecord, image: Path, request: Request, context: PublishContext) -> CatalogueRecord:
     """Record what the image is built on, and whether it fits this machine.
 
-    Raises
-    ------
-    CheckFailedError
-        If it does not fit, and the request does not allow that.
+    Raise CheckFailedError if it does not, and the request does not allow that.
     """
     case = make_case(image, context.machine.site, context.options.environ)
     verdict = judge(case, RULES)

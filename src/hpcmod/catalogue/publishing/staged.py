@@ -173,7 +173,6 @@ def install_staged(
 
 
 def _modules_of(stage: Stage) -> dict[str, Path]:
-    """Return the modulefiles that `eb` wrote, by syntax."""
     found = {syntax: path for syntax, path in _modules_below(stage.modules, stage).items() if path.is_file()}
     if not found:
         raise CheckFailedError(
@@ -188,7 +187,6 @@ def _modules_below(tree: Path, stage: Stage) -> dict[str, Path]:
 
 
 def _keep(stage: Stage, easyconfig: Path, modules: Mapping[str, Path]) -> None:
-    """Keep modulefile, easyconfig and scripts for the catalogue."""
     new = stage.directory / _KEPT
     new.mkdir()
     for syntax, path in modules.items():

@@ -57,15 +57,7 @@ def set_terms(catalogue: Catalogue, record: CatalogueRecord, *, readers: str, li
 
 
 def read_licence_file(catalogue: Catalogue, licence: str) -> tuple[Path, bytes]:
-    """Return the path that a licence gets in the catalogue, whose name is its sha256, and its text.
-
-    Raises
-    ------
-    NotFoundError
-        If the file does not exist.
-    BadInputError
-        If it is not valid UTF-8.
-    """
+    """Return the path that a licence gets in the catalogue, whose name is its sha256, and its text."""
     text = _read_licence(licence)
     return _licences(catalogue) / hashlib.sha256(text).hexdigest(), text
 
@@ -152,13 +144,7 @@ def _read_licence(path: str) -> bytes:
 
 
 def read_licence(catalogue: Catalogue, record: CatalogueRecord) -> str:
-    """Return the text of the licence of a container; empty if it has none.
-
-    Raises
-    ------
-    NotFoundError
-        If the file is missing from the catalogue.
-    """
+    """Return the text of the licence of a container; empty if it has none. Raise NotFoundError if it is missing."""
     if not record.licence:
         return ""
     path = _licences(catalogue) / record.licence

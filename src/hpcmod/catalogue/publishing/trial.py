@@ -74,13 +74,7 @@ def run_checks(
 
 
 def repeat_checks(trial: CheckRun, checks: Iterable[Check]) -> Iterator[Check]:
-    """Run the checks of a record again; `eb`'s own check becomes a plain load.
-
-    Raises
-    ------
-    CheckFailedError
-        With the command's output.
-    """
+    """Run the checks of a record again, until one fails; `eb`'s own check becomes a plain load."""
     for check in checks:
         step = find_step(trial.environ, use_steps=trial.use_steps, needed=False) if check.under else ()
         if not check.under or step:
@@ -90,10 +84,7 @@ def repeat_checks(trial: CheckRun, checks: Iterable[Check]) -> Iterator[Check]:
 def find_step(environ: Mapping[str, str], *, use_steps: bool, needed: bool) -> tuple[str, ...]:
     """Return the command that starts a job step; empty if Slurm is not available or not to be used.
 
-    Raises
-    ------
-    LackingError
-        If it is needed and not available.
+    Raise LackingError if it is needed and not available.
     """
     step = find_check_step(environ) if use_steps else ()
     if needed and not step:

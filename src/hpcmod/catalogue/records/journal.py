@@ -18,23 +18,14 @@ _LIMIT = 1 << 30  # bytes; a million changes have 300 MB
 def read_journal(directory: Path) -> tuple[Change, ...]:
     """Return all changes of a catalogue, the oldest first; an incomplete last line is ignored.
 
-    Raises
-    ------
-    BadInputError
-        If a line is damaged.
+    Raise BadInputError if a line is damaged.
     """
     lines = enumerate(_read_lines(directory), 1)
     return tuple(parse_change(line, f"{directory / JOURNAL}:{number}") for number, line in lines)
 
 
 def find_change(directory: Path, number: int) -> Change:
-    """Return a change by its ID.
-
-    Raises
-    ------
-    NotFoundError
-        If it does not exist.
-    """
+    """Return a change by its ID; raise NotFoundError if it does not exist."""
     found = next((change for change in read_journal(directory) if change.id == number), None)
     if found is None:
         raise NotFoundError(f"change {number} not found in {directory / JOURNAL}", "See: hpcmod catalogue journal")
@@ -42,13 +33,7 @@ def find_change(directory: Path, number: int) -> Change:
 
 
 def last_change(directory: Path) -> int:
-    """Return the ID of the last change; 0 if there is none.
-
-    Raises
-    ------
-    BadInputError
-        If its line is damaged.
-    """
+    """Return the ID of the last change; 0 if there is none. Raise BadInputError if its line is damaged."""
     lines = _read_lines(directory)
     return parse_change(lines[-1], str(directory / JOURNAL)).id if lines else 0
 

@@ -217,12 +217,9 @@ def _closed(path: Path, status: os.stat_result) -> LackingError:
 
 
 def check_no_links(catalogue: Catalogue, paths: Iterable[Path]) -> None:
-    """Check that paths of a catalogue do not lead out of it: other programs follow links where we do not.
+    """Raise LackingError for the first path of a catalogue that is a symbolic link or below one.
 
-    Raises
-    ------
-    LackingError
-        For the first path that is a symbolic link or below one.
+    Other programs follow links where we do not, and a link could lead out of the catalogue.
     """
     for path in paths:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
@@ -240,13 +237,7 @@ def check_no_links(catalogue: Catalogue, paths: Iterable[Path]) -> None:
 
 
 def check_writable(catalogue: Catalogue) -> None:
-    """Raise an error if the user may not change a catalogue, before anything is tried.
-
-    Raises
-    ------
-    LackingError
-        With the group or owner that may change it.
-    """
+    """Raise LackingError if the user may not change a catalogue, with the group or owner that may."""
     places = ("images", "software", "kept", "modules", "modules/all", "easyconfigs", "records")
     check_no_links(catalogue, [catalogue.directory / name for name in (*places, "notices", ".locks", ".trash")])
     if not os.access(catalogue.locks, os.W_OK):

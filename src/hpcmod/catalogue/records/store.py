@@ -28,6 +28,16 @@ FORMAT = 1
 _LIMIT = 1 << 20  # bytes of the file that identifies a catalogue
 
 
+class _Below:
+    """A path below the directory of a catalogue."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __get__(self, catalogue: Catalogue, _: type[Catalogue]) -> Path:
+        return catalogue.directory / self._path
+
+
 @dataclass(frozen=True)
 class Catalogue:
     """A directory that contains a catalogue; it can be read at any time without a lock."""
@@ -43,6 +53,31 @@ class Catalogue:
     """Mode that its directory was given; 0 if not recorded."""
     group: str = ""
     """Group that may change it; empty if only the owner may, or if not recorded."""
+
+    records_directory = _Below("records")
+    """One file per container: `records/<Name>/<version>.json`."""
+    images = _Below("images")
+    """The SIFs; on EasyBuild's source path."""
+    easyconfigs = _Below("easyconfigs")
+    """On EasyBuild's robot path: `easyconfigs/<letter>/<Name>/*.eb`."""
+    software = _Below("software")
+    """Run scripts and wrappers of the modules."""
+    modules = _Below("modules/all")
+    """The module tree that users have on MODULEPATH."""
+    notices = _Below("notices")
+    """What modules print when they load: one file per SIF, named by its sha256."""
+    advisories = _Below("advisories")
+    """Dated advisories on known problems: `*.toml`."""
+    kept = _Below("kept")
+    """Original output of `eb`, `kept/<Name>/<version>/`, from which what users see is made."""
+    usage = _Below("usage")
+    """Load counts: totals, and `loads/` with one empty file per load."""
+    loads = _Below("usage/loads")
+    """Every user may add a file, and only its owner may change or remove it."""
+    staging = _Below(".staging")
+    """What is being published, which users do not see."""
+    locks = _Below(".locks")
+    """Locks for changing the catalogue."""
 
     @property
     def tree(self) -> Tree:
@@ -78,66 +113,6 @@ class Catalogue:
                 f"See who put it there: namei -l {path}. An admin of the catalogue can remove or replace it.",
             ) from err
 
-    @property
-    def records_directory(self) -> Path:
-        """Return the directory of the records, one file per container: `records/<Name>/<version>.json`."""
-        return self.directory / "records"
-
-    @property
-    def images(self) -> Path:
-        """Return the directory of the SIFs, which is on EasyBuild's source path."""
-        return self.directory / "images"
-
-    @property
-    def easyconfigs(self) -> Path:
-        """Return the easyconfigs on EasyBuild's robot path: `easyconfigs/<letter>/<Name>/*.eb`."""
-        return self.directory / "easyconfigs"
-
-    @property
-    def software(self) -> Path:
-        """Return the directory of the modules' run scripts and wrappers."""
-        return self.directory / "software"
-
-    @property
-    def modules(self) -> Path:
-        """Return the module tree that users have on MODULEPATH."""
-        return self.directory / "modules" / "all"
-
-    @property
-    def notices(self) -> Path:
-        """Return the directory of what modules print when they load: one file per SIF, named by its sha256."""
-        return self.directory / "notices"
-
-    @property
-    def advisories(self) -> Path:
-        """Return the directory of dated advisories on known problems: `*.toml`."""
-        return self.directory / "advisories"
-
-    @property
-    def kept(self) -> Path:
-        """Return the original output of `eb`, `kept/<Name>/<version>/`, from which what users see is made."""
-        return self.directory / "kept"
-
-    @property
-    def usage(self) -> Path:
-        """Return the directory of load counts: totals, and `loads/` with one empty file per load."""
-        return self.directory / "usage"
-
-    @property
-    def loads(self) -> Path:
-        """Return the directory in which every user may add a file, and only its owner may change or remove it."""
-        return self.usage / "loads"
-
-    @property
-    def staging(self) -> Path:
-        """Return the directory of what is being published, which users do not see."""
-        return self.directory / ".staging"
-
-    @property
-    def locks(self) -> Path:
-        """Return the directory of the locks for changing the catalogue."""
-        return self.directory / ".locks"
-
     def record_path(self, name: str, version: str) -> Path:
         """Return the path of a record, whether or not it exists."""
         return self.records_directory / name / f"{version}.json"
@@ -162,26 +137,14 @@ class Catalogue:
         return []
 
     def records(self) -> Iterator[CatalogueRecord]:
-        """Yield every record, in the order of `containers`, except those removed meanwhile.
-
-        Raises
-        ------
-        BadInputError
-            If a record is damaged.
-        """
+        """Yield every record in the order of `containers`, but those removed since; raise BadInputError if damaged."""
         for name, version in self.containers():
             record = self.find(name, version)
             if record:
                 yield record
 
     def named(self, name: str) -> tuple[CatalogueRecord, ...]:
-        """Return the records of one name, sorted by version.
-
-        Raises
-        ------
-        BadInputError
-            If a record is damaged.
-        """
+        """Return the records of one name, sorted by version; raise BadInputError if one is damaged."""
         found = (self.find(name, version) for version in sorted(self.versions(name)))
         return tuple(record for record in found if record)
 
@@ -196,13 +159,7 @@ class Catalogue:
             return None
 
     def read(self, name: str, version: str) -> CatalogueRecord:
-        """Return a record.
-
-        Raises
-        ------
-        NotFoundError
-            If it does not exist.
-        """
+        """Return a record; raise NotFoundError if it does not exist."""
         record = self.find(name, version)
         if record is None:
             raise NotFoundError(f"{name}/{version} is not in the catalogue {self.directory}", "See: hpcmod ls")

@@ -44,13 +44,7 @@ def move_to_trash(catalogue: Catalogue, moves: Sequence[Move]) -> None:
 
 
 def check_removable(catalogue: Catalogue, paths: Iterable[str]) -> None:
-    """Check that this user may remove everything below some paths, before any of it is touched.
-
-    Raises
-    ------
-    LackingError
-        With the directories that do not allow it, and their owners.
-    """
+    """Raise LackingError, before anything is touched, if this user may not remove everything below some paths."""
     closed = sorted({place for path in paths for place in _closed(catalogue.directory / path)})
     if closed:
         owners = sorted({user_name(place.stat().st_uid) for place in closed})

@@ -176,24 +176,12 @@ def render_change(change: Change) -> str:
 
 
 def parse_change(line: bytes, where: str) -> Change:
-    """Parse a line of the journal.
-
-    Raises
-    ------
-    BadInputError
-        If it is not a valid line.
-    """
+    """Parse a line of the journal; raise BadInputError if it is not valid."""
     return parse_json(Change, line, where, limit=_LIMIT)
 
 
 def find_undoable(journal: Iterable[Change]) -> Change:
-    """Return the last change to a record that is neither an undo nor undone.
-
-    Raises
-    ------
-    BadInputError
-        If there is no such change.
-    """
+    """Return the last change to a record that is neither an undo nor undone; raise BadInputError if there is none."""
     listed = sorted(journal, key=lambda change: change.id, reverse=True)
     undone = find_undone(listed)
     counting = (change for change in listed if change.edits and not change.undoes)

@@ -47,13 +47,7 @@ def choose_default(records: Iterable[CatalogueRecord], *, order: Callable[[str],
 
 
 def check_alias(alias: str, records: Sequence[CatalogueRecord]) -> str:
-    """Return the alias if it is valid and differs from all versions of the name.
-
-    Raises
-    ------
-    BadInputError
-        If it is not.
-    """
+    """Return the alias; raise BadInputError if it is not valid, or a version of the name."""
     if not is_file_name(alias) or alias in _RESERVED:
         raise BadInputError(f"{alias!r} cannot be an alias", "Use letters, digits, `-` and `_`: stable, latest, 2.7.")
     if any(record.version == alias for record in records):
@@ -104,13 +98,7 @@ def drop_alias(record: CatalogueRecord, alias: str) -> CatalogueRecord:
 
 
 def remove_alias(records: Sequence[CatalogueRecord], key: Key, alias: str) -> Records:
-    """Remove an alias.
-
-    Raises
-    ------
-    BadInputError
-        If the alias does not point to the version.
-    """
+    """Remove an alias; raise BadInputError if it does not point to the version."""
     record = find(records, key)
     if alias not in record.aliases:
         raise BadInputError(
@@ -182,13 +170,7 @@ def restore(records: Sequence[CatalogueRecord], key: Key) -> Records:
 
 
 def check_leads(records: Iterable[CatalogueRecord]) -> None:
-    """Check that each alias of a name points to exactly one loadable version; an undo might violate this.
-
-    Raises
-    ------
-    BadInputError
-        If an alias does not.
-    """
+    """Raise BadInputError if an alias of a name does not point to exactly one loadable version, as after some undos."""
     holders: dict[str, CatalogueRecord] = {}
     for record, alias in ((candidate, alias) for candidate in records for alias in candidate.aliases):
         if record.state == "retired":
@@ -227,4 +209,4 @@ def _check_day(day: str) -> None:
     try:
         seconds_of(day or "2000-01-01")
     except ValueError as err:
-        raise BadInputError(f"--until {err}", "Write it as 2027-03-01.") from err
+        raise BadInputError(f"--until {day}: not a valid date", "Write it as 2027-03-01.") from err

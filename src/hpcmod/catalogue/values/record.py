@@ -150,13 +150,7 @@ def refusal(record: CatalogueRecord) -> str:
 
 
 def check_record(record: CatalogueRecord, where: str = "record") -> None:
-    """Check that names stay inside the catalogue and that all words are known.
-
-    Raises
-    ------
-    BadInputError
-        Lists all errors.
-    """
+    """Raise BadInputError, with all errors, if a name leads outside the catalogue or a word is unknown."""
     easyconfig, until = record.publication.easyconfig, record.notice.until
     names = [("name", record.name), ("version", record.version), ("sif", record.sif)]
     names += [("easyconfig", easyconfig or "none"), *(("aliases", alias) for alias in record.aliases)]

@@ -68,13 +68,7 @@ def render_totals(totals: Totals) -> str:
 
 
 def parse_totals(text: bytes, where: str) -> Totals:
-    """Parse the totals file.
-
-    Raises
-    ------
-    BadInputError
-        If it is damaged.
-    """
+    """Parse the totals file; raise BadInputError if it is damaged."""
     data = JsonObject(load_json(text, where, limit=_LIMIT), where)
     counts = tuple(parse_form(Count, count) for count in data.objects("counts", _MOST))
     folded = data.values.get("folded")

@@ -168,7 +168,6 @@ def make_examples(record: CatalogueRecord, site: Site, on_path: Collection[str] 
 
 
 def _choose_command(record: CatalogueRecord, wrapped: Collection[str]) -> tuple[str, str]:
-    """Choose a command of a tool for an example, and the title of the example."""
     names = _own_commands(wrapped, record) or [name for name in record.content.commands if COMMAND_NAME.fullmatch(name)]
     chosen = [name for name in names if name.lower() == record.name.lower()] or names
     if len(chosen) == 1 or (chosen[:1] and chosen[0] in wrapped):
@@ -218,14 +217,9 @@ def write_documentation(
 
 
 def _check_pages(final: Path, old: Path) -> None:
-    """Check that former documentation contains only its pages, before it is removed.
+    """Raise BadInputError if former documentation has other files than its pages, or a mark of another user.
 
     Others who may write the parent directory can rename anything to its name, with a copy of the mark in it.
-
-    Raises
-    ------
-    BadInputError
-        If it contains another file, or the mark does not belong to this user.
     """
     if not any(old.iterdir()):
         return

@@ -46,13 +46,7 @@ class Rendering:
 
 
 def read_rendering(catalogue: Catalogue, record: CatalogueRecord) -> Rendering:
-    """Return the current rendering of a container.
-
-    Raises
-    ------
-    NotFoundError
-        If its installation or its kept files are missing.
-    """
+    """Return the current rendering of a container; raise NotFoundError if its installation or files are missing."""
     modules = {syntax: text for syntax in SYNTAXES if (text := read_module(catalogue, record, syntax)) is not None}
     easyconfig = read_easyconfig(catalogue, record)
     files = read_files(catalogue, record)
@@ -143,7 +137,6 @@ def _read_parameters(easyconfig: str, record: CatalogueRecord) -> dict[str, Any]
 
 
 def _fill(value: Any, templates: Mapping[str, str]) -> Any:
-    """Fill in EasyBuild's templates in all strings."""
     if isinstance(value, str):
         return fill_templates(value, templates)
     if isinstance(value, Mapping):

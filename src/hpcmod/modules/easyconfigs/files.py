@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from hpcmod.core.errors import BadInputError, explain_os_error
+from hpcmod.core.errors import BadInputError, NotFoundError, explain_os_error
 
 _LARGEST = 1 << 20  # bytes; the longest easyconfig of LUMI has 40,000, and so has the longest recipe of singularity-hpc
 
@@ -26,6 +26,8 @@ def read_recipe(path: Path) -> str:
     HpcmodError
         If it cannot be read, is too large for a recipe, or is not text.
     """
+    if not path.exists():
+        raise NotFoundError(f"{path}: no such file", "Give the path of its file.")
     try:
         if not path.is_file():  # reading from a pipe would block
             raise BadInputError(f"{path}: not a regular file", "")

@@ -105,7 +105,7 @@ EASYCONFIGS = {
         (("export", "b.tar", "missing.eb"), 3, "nowhere.sif"),
         (("export", "b.tar", "latin-1.eb"), 2, "UTF-8"),
         (("export", "b.tar", "Nope"), 3, "Nope"),
-        (("export", "b.tar", "none.eb"), 3, "none.eb: no such easyconfig"),
+        (("export", "b.tar", "none.eb"), 3, "none.eb: no such file"),
         (("export", "none/b.tar", "x.sif"), 3, "none: no such directory"),
         (("export", "--force", ".", "x.sif"), 2, "Give the bundle first"),
         (("import", "none.tar"), 3, "none.tar: no such file"),

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hpcmod.catalogue.finding.compare import ContainerDifference, compare
 from hpcmod.core.values.facts import Package
-from tests.catalogues import make_record
+from tests.catalogues import change_record, make_record
 
 OLD = make_record(
     "PyTorch/2.6",
@@ -15,7 +13,7 @@ OLD = make_record(
     stack=(("rocm", "6.2.4"),),
     commands=("python", "torchrun"),
 )
-NEW = replace(
+NEW = change_record(
     OLD,
     sha256="1" * 64,
     size=12,

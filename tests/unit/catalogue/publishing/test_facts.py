@@ -29,4 +29,4 @@ def test_a_record_has_the_targets_that_its_image_names(tmp_path: Path, files: St
     installed = Installed(
         "X/1", tmp_path / "X/1.lua", tmp_path, InstallRecord(image=InstalledImage(str(image), "0" * 64))
     )
-    assert describe_installed(installed).targets == targets
+    assert describe_installed(installed).content.targets == targets

@@ -106,6 +106,6 @@ def test_a_later_change_that_is_undone_is_not_in_the_way() -> None:
 
 
 def test_another_field_of_the_record_does_not_matter() -> None:
-    tested = replace(ONE, homepage="https://example.org")
+    tested = change_record(ONE, homepage="https://example.org")
     changes = journal(({KEY: ONE}, 0), ({KEY: tested}, 0))
     assert make_undo(changes[0], {KEY: tested}, changes) == {KEY: None}

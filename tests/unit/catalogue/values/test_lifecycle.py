@@ -7,7 +7,7 @@ import pytest
 
 from hpcmod.catalogue.values import lifecycle as rules
 from hpcmod.catalogue.values.journal import Records
-from hpcmod.catalogue.values.record import CatalogueRecord
+from hpcmod.catalogue.values.record import CatalogueRecord, StateNotice
 from hpcmod.core.errors import BadInputError
 from tests.catalogues import change_record, make_record
 
@@ -41,7 +41,7 @@ def test_retiring_keeps_the_reason_of_the_deprecation() -> None:
     said = rules.deprecate(ALL, KEYS["1.0"], until="2027-01-01", successor="Toy/2.0", reason="too old")
     gone = rules.retire((*filter(None, said.values()), TWO), KEYS["1.0"])[KEYS["1.0"]]
     assert gone is not None
-    assert (gone.successor, gone.reason, gone.until) == ("Toy/2.0", "too old", "")
+    assert (gone.notice.successor, gone.notice.reason, gone.notice.until) == ("Toy/2.0", "too old", "")
 
 
 def test_deprecating_again_changes_only_the_given_options_and_an_empty_text_removes_one() -> None:
@@ -49,11 +49,11 @@ def test_deprecating_again_changes_only_the_given_options_and_an_empty_text_remo
     now = (*filter(None, first.values()), replace(TWO, state="retired"))  # would require a new successor, but not here
     again = rules.deprecate(now, KEYS["1.0"], until="2027-06-01")[KEYS["1.0"]]
     assert again is not None
-    assert (again.until, again.successor, again.reason) == ("2027-06-01", "Toy/2.0", "too old")
+    assert again.notice == StateNotice("2027-06-01", "Toy/2.0", "too old")
     bare = rules.deprecate((again,), KEYS["1.0"], until="", successor="")[KEYS["1.0"]]
     assert bare is not None
-    assert (bare.until, bare.successor, bare.reason) == ("", "", "too old")
-    gone = rules.retire((replace(ONE, aliases=(), reason="old"),), KEYS["1.0"], successor="", reason="")
+    assert bare.notice == StateNotice(reason="too old")
+    gone = rules.retire((change_record(ONE, aliases=(), reason="old"),), KEYS["1.0"], successor="", reason="")
     assert gone == {KEYS["1.0"]: replace(ONE, state="retired", aliases=())}
 
 
@@ -85,7 +85,7 @@ def test_restoring_removes_the_notice_for_users() -> None:
         pytest.param(
             lambda: rules.deprecate(ALL, KEYS["1.0"], successor="Toy/0.9"), "is retired too", id="retired successor"
         ),
-        pytest.param(lambda: rules.deprecate(ALL, KEYS["1.0"], until="2027-02-30"), "must be a date", id="no such day"),
+        pytest.param(lambda: rules.deprecate(ALL, KEYS["1.0"], until="2027-02-30"), "valid date", id="no such day"),
         pytest.param(lambda: rules.deprecate(ALL, KEYS["0.9"]), "is already retired", id="deprecating a retired one"),
     ],
 )
