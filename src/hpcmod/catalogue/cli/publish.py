@@ -6,7 +6,7 @@ import os
 import shlex
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
 
 import click
 
@@ -17,14 +17,14 @@ from hpcmod.catalogue.cli.options import ChangeFlags, changing_options, make_act
 from hpcmod.catalogue.publishing.candidate import Candidate, Request, choose_candidate
 from hpcmod.catalogue.publishing.publish import Published, publish
 from hpcmod.catalogue.publishing.publish_plan import PublishContext, PublishPlan, plan_publish
-from hpcmod.catalogue.values.record import CatalogueRecord
 from hpcmod.core.cli.arguments import complete_file, site_option
-from hpcmod.core.cli.flags import with_flags
+from hpcmod.core.cli.flags import nested, with_flags
 from hpcmod.core.cli.output import print_data, print_json, print_text, tell
 from hpcmod.core.cli.signals import terminate_cleanly
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.progress import ProgressLine
 from hpcmod.core.text.quote import terminal
+from hpcmod.core.values.json_form import SPLICED
 from hpcmod.images import FetchPlan, Progress, make_options, parse_sha256
 from hpcmod.machine import find_machine
 
@@ -33,21 +33,9 @@ from hpcmod.machine import find_machine
 class PublishFlags(ChangeFlags):
     """Arguments and options of `hpcmod publish`."""
 
-    what: str
-    name: str
-    version: str
-    aliases: tuple[str, ...]
-    checks: tuple[str, ...]
-    job_checks: tuple[str, ...]
-    commands: tuple[str, ...]
+    request: Request = field(metadata=nested(Request))
     slurm: str
     no_slurm: bool
-    readers: str
-    licence: str
-    misfit: bool
-    checksum: str | None
-    description: str
-    homepage: str
     allow_http: bool
     site: str | None
     yes: bool
@@ -58,26 +46,11 @@ class PlannedPublish:
     """With --dry-run: what publishing would do."""
 
     module: str
-    action: str
-    """publish: a new container; repair: one that is published with the same image; alias: only move aliases."""
-    damage: tuple[str, ...]
-    """What a repair fixes."""
     image: FetchPlan
-    record: CatalogueRecord | None
-    """Null until the image is on this machine."""
-    easyconfig: str
-    """Its text."""
-    command: tuple[str, ...]
-    """The command that installs it; empty if nothing is installed."""
-    checks: tuple[str, ...]
-    """Run on this machine."""
-    job_checks: tuple[str, ...]
-    """Run as job steps."""
     aliases: tuple[str, ...]
-    files: tuple[str, ...]
-    """Files to create or replace, relative to the catalogue; a name that ends in / means files in that directory."""
     published: bool
     """Whether it is published already."""
+    plan: PublishPlan = field(metadata=SPLICED)
 
 
 @click.command("publish")
@@ -105,7 +78,12 @@ class PlannedPublish:
 @click.option("--readers", default="", metavar="GROUP", help="Only group that may read the image.")
 @click.option("--licence", default="", metavar="FILE", help="Text that each user must accept once before loading.")
 @click.option("--misfit", is_flag=True, help="Publish even if it does not fit this node.")
-@click.option("--checksum", metavar="SHA256", help="Expected sha256 of the SIF.")
+@click.option(
+    "--checksum",
+    metavar="SHA256",
+    callback=lambda _, __, text: parse_sha256(text) if text else None,
+    help="Expected sha256 of the SIF.",
+)
 @click.option("--description", default="", help="Description in one line.")
 @click.option("--homepage", default="", help="URL of the software.")
 @click.option("--allow-http", is_flag=True, help="Allow plain http if a server does not offer https.")
@@ -127,7 +105,6 @@ def publish_verb(flags: PublishFlags) -> None:
     """
     catalogue = open_catalogues(flags.directory)[0]
     found = find_machine(None, os.environ, flag=flags.site)
-    checksum = parse_sha256(flags.checksum) if flags.checksum else None
     tool = f"hpcmod {hpcmod.__version__}"
     with ExitStack() as shown:
         context = PublishContext(
@@ -139,8 +116,7 @@ def publish_verb(flags: PublishFlags) -> None:
             use_steps=not flags.no_slurm,
             progress=_lines(shown),
         )
-        given = {one.name: getattr(flags, one.name) for one in fields(Request) if hasattr(flags, one.name)}
-        request = Request(**{**given, "checksum": checksum})
+        request = flags.request
         candidate = choose_candidate(request, central=found.site.images.central)
         if candidate.guesses and not flags.yes:
             _confirm_names(candidate, flags)
@@ -154,7 +130,7 @@ def publish_verb(flags: PublishFlags) -> None:
 
 def _confirm_names(candidate: Candidate, flags: PublishFlags) -> None:
     """Ask the user to confirm a name or version that the image's reference or labels give."""
-    message = f"{flags.what} would be published as {candidate.module}: {', and '.join(candidate.guesses)}"
+    message = f"{flags.request.what} would be published as {candidate.module}: {', and '.join(candidate.guesses)}"
     if flags.dry_run:
         tell(message)
     elif not flags.as_json and on_a_terminal():
@@ -179,21 +155,8 @@ def _show(done: Published, *, as_json: bool) -> None:
 
 def _show_publish_plan(plan: PublishPlan, fetch: FetchPlan, *, as_json: bool) -> None:
     if as_json:
-        planned = PlannedPublish(
-            module=plan.candidate.module,
-            action=plan.action,
-            damage=plan.damage,
-            image=fetch,
-            record=plan.record,
-            easyconfig=plan.easyconfig,
-            command=plan.command,
-            checks=plan.checks,
-            job_checks=plan.job_checks,
-            aliases=tuple(plan.request.aliases),
-            files=plan.files,
-            published=plan.known is not None,
-        )
-        print_json(planned)
+        aliases, is_published = plan.request.aliases, plan.known is not None
+        print_json(PlannedPublish(plan.candidate.module, fetch, aliases, is_published, plan))
         return
     print_text("\n".join(_render_publish_plan(plan, fetch)))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import nullcontext, suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -22,6 +22,7 @@ from hpcmod.catalogue.records.store import find_catalogues
 from hpcmod.catalogue.verify import verify_container
 from hpcmod.core.cli.arguments import site_option
 from hpcmod.core.cli.findings import Findings, show_findings
+from hpcmod.core.cli.flags import with_flags
 from hpcmod.core.cli.output import json_option, print_json, print_wrapped, tell
 from hpcmod.core.errors import CheckFailedError, NotFoundError
 from hpcmod.core.progress import ProgressLine
@@ -32,6 +33,19 @@ from hpcmod.images import parse_sha256
 from hpcmod.machine import find_machine
 from hpcmod.modules.installed import Installed
 from hpcmod.modules.verify import check_installation, check_recorded, exit_code_of
+
+
+@dataclass(frozen=True)
+class VerifyFlags:
+    """Argument and options of `hpcmod verify`."""
+
+    image: str
+    checksum: str | None
+    keys: tuple[Path, ...]
+    checks: bool
+    as_json: bool
+    allow_http: bool
+    site: str | None
 
 
 @click.command()
@@ -49,15 +63,8 @@ from hpcmod.modules.verify import check_installation, check_recorded, exit_code_
 @json_option("hpcmod.images.verify:Verified", Findings)
 @click.option("--allow-http", is_flag=True, help="Allow plain http if a registry does not offer https.")
 @site_option
-def verify(
-    image: str,
-    checksum: str | None,
-    keys: tuple[Path, ...],
-    checks: bool,
-    as_json: bool,
-    allow_http: bool,
-    site: str | None,
-) -> None:
+@with_flags(VerifyFlags)
+def verify(flags: VerifyFlags) -> None:
     """Verify an image or an installed container.
 
     Checks that it is complete and unchanged, and that the site's trust policy accepts it.
@@ -75,20 +82,20 @@ def verify(
       hpcmod verify --key cosign.pub docker://ghcr.io/org/image:1
       hpcmod verify --checks PyTorch/2.7.1-rocm-6.2.4-singularity
     """
-    reference = ImageReference.parse(image)
+    image, reference = flags.image, ImageReference.parse(flags.image)
     if reference.kind in LOCAL_KINDS and not Path(image).exists() and not image.endswith(".sif"):
-        _verify_container(image, site=site, repeat=checks, as_json=as_json)
+        _verify_container(flags)
     from hpcmod.images import make_options, verify_image
 
-    profile = find_machine(None, os.environ, flag=site).site
-    options = make_options(profile, os.environ, tool=f"hpcmod {hpcmod.__version__}", allow_http=allow_http)
-    options = replace(options, checksum=parse_sha256(checksum) if checksum else None)
-    names = tuple(str(key.absolute()) for key in keys)
-    with ProgressLine(image) if not as_json else nullcontext() as progress:
+    profile = find_machine(None, os.environ, flag=flags.site).site
+    options = make_options(profile, os.environ, tool=f"hpcmod {hpcmod.__version__}", allow_http=flags.allow_http)
+    options = replace(options, checksum=parse_sha256(flags.checksum) if flags.checksum else None)
+    names = tuple(str(key.absolute()) for key in flags.keys)
+    with ProgressLine(image) if not flags.as_json else nullcontext() as progress:
         found = verify_image(reference, options=options, keys=names, progress=progress)
     if found.sha256:
         check_recorded(Path(image), found.sha256)
-    if as_json:
+    if flags.as_json:
         print_json(found)
         return
     for name, value in asdict(found).items():
@@ -96,33 +103,28 @@ def verify(
             print_wrapped(f"{name}: {value if isinstance(value, str) else '; '.join(value)}")
 
 
-def _verify_container(text: str, *, site: str | None, repeat: bool, as_json: bool) -> None:
+def _verify_container(flags: VerifyFlags) -> None:
     """Compare a container with its record, print the findings, and exit, with 4 if its image or packages differ.
 
     If `module load` would load a copy that is not published, that copy is verified. If there is no such copy and no
     catalogue, return without a result: the text is not the name of a container.
-
-    Parameters
-    ----------
-    repeat
-        Whether to run its checks again.
     """
-    here = look_around(site)
+    here = look_around(flags.site)
     installed: Installed | None = None
     with suppress(NotFoundError):
-        installed = find_copy(here, text)
-    if installed and not any(one.modules in installed.modulefile.parents for one in here.catalogues):
-        _verify_own(installed, as_json=as_json)
-    catalogues = find_catalogues(find_machine(None, os.environ, flag=site).site, os.environ, tell=tell)
+        installed = find_copy(here, flags.image)
+    if installed and not any(catalogue.modules in installed.modulefile.parents for catalogue in here.catalogues):
+        _verify_own(installed, as_json=flags.as_json)
+    catalogues = find_catalogues(here.site, os.environ, tell=tell)
     if not catalogues:
         return
-    container = find_container(catalogues, text)
+    container = find_container(catalogues, flags.image)
     with ProgressLine(container.module) as progress:
-        found = list(verify_container(container.catalogue, container.read(), progress=progress))
-    if repeat:
-        found += _repeat(container)
-    found += _verify_additions(installed) if installed else ()
-    show_findings(found, as_json=as_json, fail_code=exit_code_of(found))
+        findings = list(verify_container(container.catalogue, container.read(), progress=progress))
+    if flags.checks:
+        findings += _repeat(container)
+    findings += _verify_additions(installed) if installed else ()
+    show_findings(findings, as_json=flags.as_json, fail_code=exit_code_of(findings))
 
 
 def _verify_own(found: Installed, *, as_json: bool) -> NoReturn:

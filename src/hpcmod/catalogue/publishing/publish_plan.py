@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hpcmod.catalogue.change import Actor
@@ -27,6 +27,7 @@ from hpcmod.core.errors import BadInputError, CheckFailedError, NotFoundError
 from hpcmod.core.text.quote import sh_word
 from hpcmod.core.values.facts import Provenance
 from hpcmod.core.values.finding import FAIL, WARN
+from hpcmod.core.values.json_form import HIDDEN
 from hpcmod.core.values.reference import LOCAL_KINDS
 from hpcmod.images import (
     FetchPlan,
@@ -68,13 +69,13 @@ class PublishContext:
 class PublishPlan:
     """What publishing a container does."""
 
-    candidate: Candidate
-    request: Request
+    candidate: Candidate = field(metadata=HIDDEN)
+    request: Request = field(metadata=HIDDEN)
     """As the user made it; a repair runs the checks that passed before unless others are requested."""
-    stage: Stage
+    stage: Stage = field(metadata=HIDDEN)
     action: str
     """`publish` a new container; `repair` one that is published with the same image; only move its `alias`."""
-    known: CatalogueRecord | None
+    known: CatalogueRecord | None = field(metadata=HIDDEN)
     """The published container; None if there is none."""
     damage: tuple[str, ...]
     """What a repair fixes."""
@@ -84,7 +85,7 @@ class PublishPlan:
     """Run on this machine."""
     job_checks: tuple[str, ...]
     """Run as job steps, after the others."""
-    step: tuple[str, ...]
+    step: tuple[str, ...] = field(metadata=HIDDEN)
     """The command that starts a job step; empty if there are none."""
     files: tuple[str, ...] = ()
     """Files to create or replace, relative to the catalogue; a name that ends in `/` means files in that directory."""
