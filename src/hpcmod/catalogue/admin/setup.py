@@ -28,38 +28,15 @@ class SetupFile:
     executable: bool = False
 
 
-def make_site_module(
+def setup_files(
     place: Path, catalogues: Sequence[Catalogue], *, version: str, site: str = "", eb: bool = False
-) -> SiteModule:
-    """Return the description of the module to install in a directory.
+) -> Iterator[SetupFile]:
+    """Yield the files of a setup, the modulefiles last: users must not see a module before its files exist.
 
     Parameters
     ----------
     eb
         Whether users get the `eb` of hpcmod's environment, which finds the easyblocks by itself, instead of the site's.
-    """
-    libraries = {} if eb else library_settings()
-    return SiteModule(
-        version=version,
-        bin=str(place / "bin"),
-        python=sys.executable if eb else base_python(),
-        libraries=libraries.get(LIBRARIES, ""),
-        easyconfigs=(*(str(one.easyconfigs) for one in catalogues), str(resources.easyconfigs_directory())),
-        images=tuple(str(one.images) for one in catalogues),
-        easyblocks="" if eb else easyblock_files(),
-        catalogues=tuple(str(one.directory) for one in catalogues),
-        modules=tuple(str(one.modules) for one in catalogues),
-        site=site,
-    )
-
-
-def setup_files(place: Path, module: SiteModule, *, eb: bool) -> tuple[SetupFile, ...]:
-    """Return the files of a setup, the modulefiles last: users must not see a module before its files exist.
-
-    Parameters
-    ----------
-    eb
-        Whether the `eb` next to hpcmod is put on PATH too, for a machine without its own.
 
     Raises
     ------
@@ -68,30 +45,37 @@ def setup_files(place: Path, module: SiteModule, *, eb: bool) -> tuple[SetupFile
     BadInputError
         If a path is not valid as an element of a list.
     """
+    module = SiteModule(
+        version=version,
+        bin=str(place / "bin"),
+        python=sys.executable if eb else base_python(),
+        libraries="" if eb else library_settings().get(LIBRARIES, ""),
+        easyconfigs=(*(str(one.easyconfigs) for one in catalogues), str(resources.easyconfigs_directory())),
+        images=tuple(str(one.images) for one in catalogues),
+        easyblocks="" if eb else easyblock_files(),
+        catalogues=tuple(str(one.directory) for one in catalogues),
+        modules=tuple(str(one.modules) for one in catalogues),
+        site=site,
+    )
     for path in (*module.easyconfigs, *module.images, *module.catalogues, *module.modules, module.bin):
         if ":" in path:
             raise BadInputError(f"{path}: a colon ends an element of PATH", "Choose another directory.")
-    programs = ["hpcmod", *(["eb"] if eb else [])]
-    launchers = [_launcher(place, Path(sys.executable).with_name(name)) for name in programs]
-    texts = resources.runscript_files()
-    logic = [SetupFile(place / name, texts[name]) for name in LOGIC]
-    return (*launchers, *logic, *_modulefiles(place / "modules" / "hpcmod", module))
+    for name in ("hpcmod", "eb") if eb else ("hpcmod",):
+        yield _launcher(place, Path(sys.executable).with_name(name))
+    scripts, templates = resources.runscript_files(), resources.module_templates()
+    yield from (SetupFile(place / name, scripts[name]) for name in LOGIC)
+    directory = place / "modules" / "hpcmod"
+    for syntax, suffix in SUFFIXES.items():
+        yield SetupFile(directory / f"{version}{suffix}", render_site_module(module, syntax, templates))
+    # Only for Lua: for a Tcl module, Lmod 8.6 would start a program at each command, and fail if the path has spaces.
+    values = {"aliases": [(f"hpcmod/{version}", ["default"])], "hidden": []}
+    yield SetupFile(directory / MODULERC["Lua"], render_template("modulerc", "Lua", templates, values))
 
 
 def _launcher(place: Path, program: Path) -> SetupFile:
     if not program.is_file():
         raise LackingError(f"{program} not found", f"Install it there: {program.with_name('pip')} install hpcmod")
     return SetupFile(place / "bin" / program.name, render_launcher(str(program)), executable=True)
-
-
-def _modulefiles(directory: Path, module: SiteModule) -> Iterator[SetupFile]:
-    templates = resources.module_templates()
-    values = {"aliases": [(f"hpcmod/{module.version}", ["default"])], "hidden": []}
-    for syntax in SUFFIXES:
-        text = render_site_module(module, syntax, templates)
-        yield SetupFile(directory / f"{module.version}{SUFFIXES[syntax]}", text)
-    # Only for Lua: for a Tcl module, Lmod 8.6 would start a program at each command, and fail if the path has spaces.
-    yield SetupFile(directory / MODULERC["Lua"], render_template("modulerc", "Lua", templates, values))
 
 
 def write_setup(files: Iterable[SetupFile]) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
-from hpcmod.catalogue.finding.copies import Copies, find_copies, find_loaded_by, loading_commands
+from hpcmod.catalogue.finding.copies import Copies, find_copies, find_loaded_by, loading_lines
 from hpcmod.catalogue.finding.find import Container, did_you_mean, find_container, find_variant
 from hpcmod.catalogue.records.store import Catalogue, catalogue_directories, open_catalogue
 from hpcmod.catalogue.values.order import release_key
@@ -254,7 +254,7 @@ def report_copy(here: Here, copies: Copies) -> None:
         return
     own = next((one for one in copies.others if here.is_own(one)), None)
     if own:
-        line = "; ".join(" ".join(map(sh_word, words)) for words in loading_commands(own, os.environ)[:-1])
+        line = "; ".join(loading_lines(own, os.environ)[:-1])
         tell(f"using the site's copy of {own.module}; to use your own, in {own.root}: {line}")
 
 

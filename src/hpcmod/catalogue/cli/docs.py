@@ -19,7 +19,6 @@ class WrittenPages:
     """The written pages."""
 
     directory: Path
-    dry_run: bool
     files: int
     """Number of written files."""
     containers: tuple[str, ...]
@@ -34,9 +33,8 @@ class WrittenPages:
     help="Directory of the catalogue (default: all catalogues of this machine).",
 )
 @click.option("--title", help="Title of the pages (default: the name of the catalogue).")
-@click.option("--dry-run", is_flag=True, help="Print which containers would be documented; write nothing.")
 @json_option(WrittenPages)
-def docs(directory: Path, catalogue: Path | None, title: str | None, dry_run: bool, as_json: bool) -> None:
+def docs(directory: Path, catalogue: Path | None, title: str | None, as_json: bool) -> None:
     """Write web pages about the containers of a catalogue.
 
     The pages need no server: open index.html. The directory is replaced completely, so it must be new, empty, or
@@ -51,13 +49,9 @@ def docs(directory: Path, catalogue: Path | None, title: str | None, dry_run: bo
     named = title or catalogues[0].name or catalogues[0].directory.name
     documentation = make_documentation(catalogues, os.environ, title=named, now=time.time(), tell=tell)
     modules = [page.record.module for page in documentation.pages]
-    files = 0
-    if not dry_run:
-        files = write_documentation(documentation, directory, tell=tell)
+    files = write_documentation(documentation, directory, tell=tell)
     if as_json:
-        print_json(WrittenPages(directory, dry_run, files, tuple(modules)))
-    elif dry_run:
-        print_data("\n".join(modules))
+        print_json(WrittenPages(directory, files, tuple(modules)))
     else:
         print_data(str(directory / "index.html"))
         tell(f"containers: {len(modules)}, files: {files}")

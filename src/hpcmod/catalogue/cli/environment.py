@@ -36,11 +36,9 @@ class EnvironmentChanges:
 
 
 @click.command()
-@click.option("--diff", is_flag=True, help="Start an image, and compare its environment with this one.")
-@click.option("--image", type=click.Path(path_type=Path), help="Image for --diff (default: $SIF).")
-@click.option("--all", "everything", is_flag=True, help="Include unchanged variables in --diff.")
+@click.option("--diff", is_flag=True, help="Start the image of the loaded module, and compare its environment.")
 @json_option(EnvironmentChanges, when="with --diff")
-def env(diff: bool, image: Path | None, everything: bool, as_json: bool) -> None:
+def env(diff: bool, as_json: bool) -> None:
     """Print the settings that let your site's `eb` find hpcmod.
 
     With --diff: print how variables change from this shell into the container of the loaded module, and what sets them.
@@ -50,21 +48,26 @@ def env(diff: bool, image: Path | None, everything: bool, as_json: bool) -> None
       eval "$(hpcmod site env)"; eb PyTorch-2.7.1-rocm-6.2.4-singularity.eb
       module load PyTorch; hpcmod site env --diff
     """
-    if not diff and (image or everything or as_json):
-        raise click.UsageError("--image, --all and --json need --diff")
     if diff:
-        _print_diff(_compare(image, os.environ), everything=everything, as_json=as_json)
+        changes = _compare(os.environ)
+        if as_json:
+            print_json(EnvironmentChanges(changes))
+        for change in changes if not as_json else ():
+            values = f"{_visible(change.host)} -> {_visible(change.container)}"
+            print_text(terminal_line(f"{change.name}: {values}  # {change.set_by}"))
         return
+    if as_json:
+        raise click.UsageError("--json needs --diff")
     for name, value in eb_environment(os.environ, again=True, tell=tell).items():
         print_data(f"export {name}={shlex.quote(value)}")
 
 
-def _compare(image: Path | None, environ: Mapping[str, str]) -> tuple[Difference, ...]:
-    path = image or Path(environ.get("SIF", ""))
+def _compare(environ: Mapping[str, str]) -> tuple[Difference, ...]:
+    path = Path(environ.get("SIF", ""))
     if not path.is_file():
         raise NotFoundError(
             f"{path}: no such image" if path != Path() else "no image: $SIF is not set",
-            "Load a container module first, or give an image: hpcmod site env --diff --image FILE",
+            "Load a container module first.",
         )
     runtime = find_runtime(environ)
     if runtime is None:
@@ -77,16 +80,8 @@ def _compare(image: Path | None, environ: Mapping[str, str]) -> tuple[Difference
             "Check the image with `hpcmod verify`, and this machine with `hpcmod doctor`.",
         )
     inside = dict(entry.split("=", 1) for entry in done.stdout.split("\0") if "=" in entry)
-    return compare_environments(environ, inside, image=read_facts(path).assigned)
-
-
-def _print_diff(differences: tuple[Difference, ...], *, everything: bool, as_json: bool) -> None:
-    shown = tuple(one for one in differences if everything or one.host != one.container)
-    if as_json:
-        print_json(EnvironmentChanges(shown))
-        return
-    for one in shown:
-        print_text(terminal_line(f"{one.name}: {_visible(one.host)} -> {_visible(one.container)}  # {one.set_by}"))
+    differences = compare_environments(environ, inside, image=read_facts(path).assigned)
+    return tuple(difference for difference in differences if difference.host != difference.container)
 
 
 def _visible(value: str | None) -> str:

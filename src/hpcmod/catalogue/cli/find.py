@@ -21,7 +21,7 @@ from hpcmod.catalogue.cli.outputs import (
     PublishedContainer,
     SearchResult,
 )
-from hpcmod.catalogue.finding.copies import Copies, loading_commands
+from hpcmod.catalogue.finding.copies import Copies, loading_lines
 from hpcmod.catalogue.finding.find import NO_CATALOGUE, Container, did_you_mean
 from hpcmod.catalogue.finding.listing import ELSEWHERE, READY, Listed
 from hpcmod.catalogue.records.store import is_refused
@@ -37,7 +37,6 @@ from hpcmod.core.cli.output import (
     terminal_width,
 )
 from hpcmod.core.errors import NotFoundError
-from hpcmod.core.text.quote import sh_word
 from hpcmod.core.values.facts import comparable_name
 from hpcmod.modules.installed import Installed
 from hpcmod.modules.values.install_record import InstallRecord
@@ -226,7 +225,7 @@ def _whose(here: Here, copy: Installed) -> str:
 
 
 def _loading(copy: Installed) -> str:
-    return "; ".join(" ".join(map(sh_word, words)) for words in loading_commands(copy, os.environ))
+    return "; ".join(loading_lines(copy, os.environ))
 
 
 def _show_image(image: Path, *, as_json: bool) -> None:

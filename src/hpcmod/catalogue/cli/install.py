@@ -17,13 +17,12 @@ from hpcmod.catalogue.cli.accept import AcceptedLicences, accept_licences
 from hpcmod.catalogue.cli.containers import Here, check_not_loaded, complete_image, look_around
 from hpcmod.catalogue.cli.easyconfigs import EasyconfigFile, eb_environ, find_easyconfig, find_recipe, is_easyconfig
 from hpcmod.catalogue.cli.image import ImageRequest, fetch_with_easyconfig, plan_with_easyconfig
-from hpcmod.catalogue.finding.copies import loading_commands
+from hpcmod.catalogue.finding.copies import loading_lines
 from hpcmod.catalogue.values.lifecycle import choose_default
 from hpcmod.catalogue.values.order import release_key
 from hpcmod.core.cli.arguments import site_option
 from hpcmod.core.cli.flags import with_flags
 from hpcmod.core.cli.output import json_option, print_data, print_json, tell
-from hpcmod.core.text.quote import sh_word
 from hpcmod.images import names_image
 from hpcmod.modules.installed import Installed, find_in_tree, own_trees
 from hpcmod.modules.own_default import mark_default
@@ -144,8 +143,11 @@ def install(flags: InstallFlags) -> None:
             _show_how_to_load(module, own)
     if flags.as_json:
         written = [] if flags.dry_run else [str(one.images / one.easyconfig.name) for one in recipes[len(names) :]]
-        listed = tuple(_new_copy(module, own) for module, own in copies.items())
-        print_json(InstallResult(status, flags.dry_run, (*files, *written), listed))
+        listed = [
+            NewCopy(module, own.root if own else None, tuple(loading_lines(own, os.environ) if own else ()))
+            for module, own in copies.items()
+        ]
+        print_json(InstallResult(status, flags.dry_run, (*files, *written), tuple(listed)))
     sys.exit(status)
 
 
@@ -169,10 +171,6 @@ def _run_eb(
     # the site's module is on MODULEPATH, and without --rebuild `eb` would take it for the copy to install
     rebuild = ["--rebuild", "--module-naming-scheme=EasyBuildMNS"]
     return run([*(str(one.easyconfig) for one in wanted), *options, *rebuild])
-
-
-def _new_copy(module: str, own: Installed | None) -> NewCopy:
-    return NewCopy(module, own.root, tuple(_loading(own))) if own else NewCopy(module, None, ())
 
 
 def _place(prefix: Path | None, shared: SharedPrefix | None) -> list[str]:
@@ -212,11 +210,7 @@ def _show_how_to_load(module: str, own: Installed | None) -> None:
         tell(f"{module} is installed; before you load it: module use DIRECTORY, the module directory that `eb` printed")
         return
     tell(f"your own copy is in {own.root}; to load it:")
-    print_data("; ".join(_loading(own)))
-
-
-def _loading(own: Installed) -> list[str]:
-    return [" ".join(map(sh_word, words)) for words in loading_commands(own, os.environ)]
+    print_data("; ".join(loading_lines(own, os.environ)))
 
 
 def _is_default(here: Here, module: str) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 import hpcmod
-from hpcmod.catalogue.admin.setup import make_site_module, setup_files, write_setup
+from hpcmod.catalogue.admin.setup import setup_files, write_setup
 from hpcmod.catalogue.records.store import open_catalogue
 from hpcmod.core.cli.arguments import complete_site
 from hpcmod.core.cli.output import print_data, print_message, print_text
@@ -57,8 +57,7 @@ def site_setup(catalogues: Sequence[Path], output: Path | None, site: str | None
         raise BadInputError("no catalogue and no output directory given", "Add --catalogue DIR or --output DIR.")
     opened = [open_catalogue(one.absolute()) for one in catalogues]
     place = output.absolute() if output else opened[0].directory / "site"
-    module = make_site_module(place, opened, version=hpcmod.__version__, site=_checked_site(site), eb=eb)
-    files = setup_files(place, module, eb=eb)
+    files = list(setup_files(place, opened, version=hpcmod.__version__, site=_checked_site(site), eb=eb))
     if dry_run:
         for file in files:
             print_text(f"{file.path} ({file.text.count(chr(10))} lines)")

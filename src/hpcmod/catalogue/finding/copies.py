@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from hpcmod.core.text.quote import sh_word
 from hpcmod.machine import find_modulefile, module_name
 from hpcmod.modules.installed import Installed, find_in_tree, read_installed
 
@@ -68,3 +69,8 @@ def loading_commands(
     if loaded is None or loaded.samefile(copy.modulefile):
         return (*use, *load)
     return (("module", "unuse", str(loaded.parents[copy.module.count("/")])), *use, *load)
+
+
+def loading_lines(copy: Installed, environ: Mapping[str, str]) -> list[str]:
+    """Return the commands of `loading_commands` as lines for a shell."""
+    return [" ".join(map(sh_word, words)) for words in loading_commands(copy, environ)]

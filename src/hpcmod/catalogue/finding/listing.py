@@ -56,7 +56,7 @@ def list_containers(
     own = {one.module: one for one in installed}
     found: dict[str, Listed] = {}
     for index in indexes:
-        visible = _visible_modules(index.catalogue, {entry.name for entry in index.entries})
+        visible = set(_visible_modules(index.catalogue, {entry.name for entry in index.entries}))
         for entry in index.entries:
             if entry.module not in found:
                 fits = entry.site in ("", site) and entry.architecture in ("", architecture)
@@ -89,13 +89,10 @@ def _of_installed(one: Installed) -> Listed:
     return Listed(one.module, READY, "published", one.image.size, one.record.site, "", (), "", "", "", "", True)
 
 
-def _visible_modules(catalogue: Catalogue, names: Iterable[str]) -> set[str]:
+def _visible_modules(catalogue: Catalogue, names: Iterable[str]) -> Iterator[str]:
     tree = str(catalogue.modules)
-    return {module for name in names for module in _modules_of(tree, name)}
-
-
-def _modules_of(tree: str, name: str) -> Iterator[str]:
-    with suppress(OSError), os.scandir(f"{tree}/{name}") as entries:
-        for entry in entries:
-            if not entry.name.startswith("."):
-                yield f"{name}/{entry.name.removesuffix('.lua')}"
+    for name in names:
+        with suppress(OSError), os.scandir(f"{tree}/{name}") as entries:
+            yield from (
+                f"{name}/{entry.name.removesuffix('.lua')}" for entry in entries if not entry.name.startswith(".")
+            )

@@ -73,8 +73,11 @@ def _search(indexes: Sequence[Index], fits: Callable[[str], bool], version: str,
         if wanted and not version:
             found = (_hit(index, entry) for entry in index.entries if wanted in _text_of(entry))
             named |= {hit.module: hit for hit in found if hit.module not in hidden}
-        packages = _search_packages(index, fits, version)
-        inside |= {module: hit for module, hit in packages.items() if module not in hidden}
+        packages: dict[IndexEntry, list[Package]] = {}
+        for entry, package in index.find_packages(fits):
+            if entry.module not in hidden and package.version.startswith(version):
+                packages.setdefault(entry, []).append(package)
+        inside |= {entry.module: _hit(index, entry, fitting) for entry, fitting in packages.items()}
         hidden |= {entry.module for entry in index.entries}
     first = [inside.get(module, hit) for module, hit in named.items()]
     return [*first, *(hit for module, hit in inside.items() if module not in named)]
@@ -83,12 +86,16 @@ def _search(indexes: Sequence[Index], fits: Callable[[str], bool], version: str,
 def _search_installed(
     installed: Iterable[Installed], fits: Callable[[str], bool], version: str, *, wanted: str
 ) -> Iterator[Hit]:
-    for one in installed:
-        listed, targets = one.record.packages, one.record.fit.targets
-        packages = [pair for pair in listed if fits(comparable_name(pair.name)) and pair.version.startswith(version)]
-        named = bool(wanted) and not version and wanted in _plain(" ".join((one.module, *targets)))
+    for copy in installed:
+        targets = copy.record.fit.targets
+        packages = [
+            package
+            for package in copy.record.packages
+            if fits(comparable_name(package.name)) and package.version.startswith(version)
+        ]
+        named = bool(wanted) and not version and wanted in _plain(" ".join((copy.module, *targets)))
         if named or packages:
-            yield Hit(one.module, "", "published", tuple(packages), targets)
+            yield Hit(copy.module, "", "published", tuple(packages), targets)
 
 
 def _text_of(entry: IndexEntry) -> str:
@@ -98,15 +105,6 @@ def _text_of(entry: IndexEntry) -> str:
 def _plain(text: str) -> str:
     """Normalize a string almost as `comparable_name` does, but fast enough for 10,000 of them."""
     return text.lower().replace("_", "-").replace(".", "-")
-
-
-def _search_packages(index: Index, fits: Callable[[str], bool], version: str) -> dict[str, Hit]:
-    """Search packages; return matches in the order of the containers."""
-    found: dict[IndexEntry, list[Package]] = {}
-    for entry, package in index.find_packages(fits):
-        if package.version.startswith(version):
-            found.setdefault(entry, []).append(package)
-    return {entry.module: _hit(index, entry, packages) for entry, packages in found.items()}
 
 
 def _hit(index: Index, entry: IndexEntry, packages: Iterable[Package] = ()) -> Hit:

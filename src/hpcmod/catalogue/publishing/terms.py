@@ -58,7 +58,13 @@ def set_terms(catalogue: Catalogue, record: CatalogueRecord, *, readers: str, li
 
 def read_licence_file(catalogue: Catalogue, licence: str) -> tuple[Path, bytes]:
     """Return the path that a licence gets in the catalogue, whose name is its sha256, and its text."""
-    text = _read_licence(licence)
+    try:
+        text = read_file(licence, _LIMIT)
+        text.decode()
+    except FileNotFoundError as err:
+        raise NotFoundError(f"{licence}: no such file", "Choose the text file of the licence.") from err
+    except UnicodeDecodeError as err:
+        raise BadInputError(f"{licence}: not valid UTF-8", "Save it as UTF-8.") from err
     return _licences(catalogue) / hashlib.sha256(text).hexdigest(), text
 
 
@@ -130,17 +136,6 @@ def find_group(name: str) -> int:
         cure = f"Ask a member of {name} to publish it, and check with: groups"
         raise LackingError(f"you may not give files to the group {name}", cure)
     return group
-
-
-def _read_licence(path: str) -> bytes:
-    try:
-        text = read_file(path, _LIMIT)
-        text.decode()
-    except FileNotFoundError as err:
-        raise NotFoundError(f"{path}: no such file", "Choose the text file of the licence.") from err
-    except UnicodeDecodeError as err:
-        raise BadInputError(f"{path}: not valid UTF-8", "Save it as UTF-8.") from err
-    return text
 
 
 def read_licence(catalogue: Catalogue, record: CatalogueRecord) -> str:

@@ -23,6 +23,7 @@ _NOT_FOUND = 127  # exit status of bash if a command is not found
 _LINE = re.compile(r"^bash: line \d+: ")
 _MISSING = re.compile(r"^([^\s:]+): command not found$")
 _SAID = 10  # lines of the output of a failed check
+_TIMEOUT = 1800.0  # seconds for one check, including the wait for nodes
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,6 @@ class CheckRun:
     """If False, nothing is run as a job step, even where Slurm is available."""
     tell: Callable[[str], None] = lambda _: None
     """Called with a line for the user."""
-    timeout: float = 1800.0
-    """Seconds for one check, including the wait for nodes."""
 
 
 def run_checks(
@@ -100,9 +99,7 @@ def _run(trial: CheckRun, command: str, step: tuple[str, ...] = ()) -> Check:
     shown = ":" if command == EASYBUILD_CHECK else command
     script = render_check(shown, module=trial.module, modulepath=str(trial.modulepath))
     options = trial.step_options if step else ()
-    done = run(
-        [*step, *options, "bash", "-c", script], env=with_one_tool(trial.environ), stdin="", timeout=trial.timeout
-    )
+    done = run([*step, *options, "bash", "-c", script], env=with_one_tool(trial.environ), stdin="", timeout=_TIMEOUT)
     where = SLURM if step else ""
     if done.status == _NOT_FOUND and done.stderr.strip() == NO_MODULE_TOOL:
         raise LackingError(

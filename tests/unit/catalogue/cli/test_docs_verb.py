@@ -41,9 +41,3 @@ def test_a_broken_advisory_is_reported(catalogue: Path, tmp_path: Path) -> None:
     done = call(tmp_path / "site", "--catalogue", catalogue)
     assert done.exit_code == 0
     assert "did you mean title?" in done.stderr
-
-
-def test_a_dry_run_writes_nothing(catalogue: Path, tmp_path: Path) -> None:
-    done = call(tmp_path / "site", "--catalogue", catalogue, "--dry-run")
-    assert done.stdout == "A/2\nA/1\n"
-    assert not (tmp_path / "site").exists()
