@@ -80,12 +80,6 @@ def test_a_new_profile_reaches_modules_and_scripts_and_undo_takes_it_back(publis
     change_profile(published, "")
 
 
-def test_a_profile_of_another_machine_is_refused(published: Site) -> None:
-    done = published.hpcmod("catalogue", "refresh", "--site", "lumi")
-    assert done.returncode == 2
-    assert "published with the profile here" in done.stderr
-
-
 def test_a_copy_elsewhere_is_noticed_and_works_once_it_is_rebuilt(published: Site, tmp_path: Path) -> None:
     moved = replace(published, top=tmp_path / "elsewhere")
     shutil.copytree(published.catalogue, moved.catalogue, symlinks=True)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import stat
 from pathlib import Path
 
 import pytest
@@ -136,18 +134,3 @@ def test_the_version_that_was_set_up_last_is_the_default(lmod: ModuleTool, catal
     (modules / "hpcmod" / "99.0.lua").write_text("")
     done = in_shell(lmod, modules, 'module load hpcmod; echo "$LOADEDMODULES"')
     assert done.stdout.strip().endswith(f"hpcmod/{__version__}"), done.stderr
-
-
-def test_everybody_can_read_it_and_the_group_that_may_publish_can_write(
-    module_env: ModuleTool, catalogue: Catalogue, tmp_path: Path
-) -> None:
-    place = tmp_path / "shared"
-    place.mkdir()
-    place.chmod(0o2775)
-    setup(module_env, "--catalogue", catalogue.directory, "--output", place / "hpcmod")
-    for path in [place / "hpcmod", *(place / "hpcmod").rglob("*")]:
-        mode = stat.S_IMODE(path.stat().st_mode)
-        executable = path.is_dir() or path.parent.name == "bin"
-        assert mode & 0o777 == (0o775 if executable else 0o664), path
-        assert bool(mode & stat.S_ISGID) == path.is_dir(), path
-        assert path.stat().st_gid == os.getgid()

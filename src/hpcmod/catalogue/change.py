@@ -134,7 +134,7 @@ def commit(
     try:
         catalogue.tree.write(pending, _render_pending(change, changed, moves), mode=file_mode(catalogue.directory))
         _apply(catalogue, changed, moves, actor)
-        _write_journal(catalogue, change)
+        append_change(catalogue.directory, change, mode=file_mode(catalogue.directory))
     except BaseException as err:  # a full disk, Ctrl-C: restore the former state
         _LOG.info("change %d failed and was rolled back: %s", number, err)
         with suppress(OSError, HpcmodError):  # on failure, the next writer completes it
@@ -191,12 +191,8 @@ def _finish_pending(catalogue: Catalogue, actor: Actor) -> None:
         check_record(record, str(path))
     _apply(catalogue, {(each.name, each.version): each.record for each in pending.records}, pending.moves, actor)
     if last_change(catalogue.directory) < change.id:
-        _write_journal(catalogue, change)
+        append_change(catalogue.directory, change, mode=file_mode(catalogue.directory))
     catalogue.tree.remove(path)
-
-
-def _write_journal(catalogue: Catalogue, change: Change) -> None:
-    append_change(catalogue.directory, change, mode=file_mode(catalogue.directory))
 
 
 def _apply(catalogue: Catalogue, records: Records, moves: Sequence[Move], actor: Actor) -> None:
@@ -215,7 +211,8 @@ def _apply(catalogue: Catalogue, records: Records, moves: Sequence[Move], actor:
 def write_note(catalogue: Catalogue, verb: str, what: str, actor: Actor) -> None:
     """Append a line to the journal, within `changing`, about a change that edited no record."""
     why = f"{actor.why}: {what}" if actor.why else what
-    _write_journal(catalogue, Change(last_change(catalogue.directory) + 1, now_text(), actor.who, verb, why, ()))
+    change = Change(last_change(catalogue.directory) + 1, now_text(), actor.who, verb, why, ())
+    append_change(catalogue.directory, change, mode=file_mode(catalogue.directory))
 
 
 def refresh_index(catalogue: Catalogue, actor: Actor) -> None:

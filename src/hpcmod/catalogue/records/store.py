@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcmod.core.errors import BadInputError, NotFoundError
+from hpcmod.core.errors import BadInputError, HpcmodError, NotFoundError
 from hpcmod.core.fs.reading import read_whole
 from hpcmod.core.values.json_form import HIDDEN, json_form, parse_json
 from hpcmod.core.values.text import absolute
@@ -140,6 +140,15 @@ class Catalogue:
         """Yield every record in the order of `containers`, but those removed since; raise BadInputError if damaged."""
         for name, version in self.containers():
             record = self.find(name, version)
+            if record:
+                yield record
+
+    def readable_records(self) -> Iterator[CatalogueRecord]:
+        """Yield every record that can be read; `verify` reports the others."""
+        for name, version in self.containers():
+            record = None
+            with suppress(OSError, HpcmodError):
+                record = self.find(name, version)
             if record:
                 yield record
 

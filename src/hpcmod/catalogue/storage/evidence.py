@@ -102,12 +102,7 @@ class Evidence:
 
     @cached_property
     def _records(self) -> tuple[CatalogueRecord, ...]:
-        found = []
-        for name, version in self._catalogue.containers():
-            with suppress(OSError, HpcmodError):
-                record = self._catalogue.find(name, version)
-                found += [record] if record else []
-        return tuple(found)
+        return tuple(self._catalogue.readable_records())
 
     @cached_property
     def _directories(self) -> frozenset[Path]:

@@ -14,7 +14,6 @@ from pathlib import Path
 from hpcmod.catalogue.records.sharing import loads_mode
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.storage.evidence import Anchor, Evidence, inode_of, is_closed
-from hpcmod.core.errors import HpcmodError
 from hpcmod.core.fs.beneath import open_beneath
 from hpcmod.core.fs.tree import Tree, change_mode
 
@@ -60,7 +59,7 @@ def find_wrong_modes(
     """
     evidence = Evidence(catalogue)
     root = _intended(catalogue)
-    restricted = {*_restricted(catalogue), *closed}
+    restricted = {*(record.sif for record in catalogue.readable_records() if record.readers), *closed}
     yield from _compare_loads(catalogue, root[0])
     for path in (one for place in tuple(below) or (catalogue.directory,) for one in _walk(catalogue, place)):
         with suppress(FileNotFoundError):  # removed by a process that is publishing
@@ -97,15 +96,6 @@ def _intended(catalogue: Catalogue) -> tuple[int, int]:
     with suppress(KeyError):
         group = grp.getgrnam(catalogue.group).gr_gid if catalogue.group else group
     return stat.S_IMODE(catalogue.mode or status.st_mode), group
-
-
-def _restricted(catalogue: Catalogue) -> Iterator[str]:
-    """Yield the images that only a group may read; a record that cannot be read is reported elsewhere."""
-    for name, version in catalogue.containers():
-        with suppress(OSError, HpcmodError):
-            record = catalogue.find(name, version)
-            if record and record.readers:
-                yield record.sif
 
 
 def fix_modes(catalogue: Catalogue, wrong: Iterable[WrongMode]) -> Iterator[tuple[WrongMode, str]]:

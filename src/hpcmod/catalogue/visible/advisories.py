@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.core.errors import BadInputError
@@ -24,20 +23,14 @@ def read_advisories(catalogues: Iterable[Catalogue]) -> Iterator[Advisory | BadI
     for catalogue in catalogues:
         for path in sorted(catalogue.advisories.glob("[!.]*.toml")):
             try:
-                yield parse_advisory(_text(catalogue, path), str(path), path.name[: -len(".toml")])
+                text = catalogue.read_file(path, _LIMIT).decode()
+                yield parse_advisory(text, str(path), path.name[: -len(".toml")])
+            except FileNotFoundError:  # removed meanwhile
+                continue
+            except UnicodeDecodeError as err:
+                yield BadInputError(f"advisory {path} is not valid UTF-8: {err}", "Save it as UTF-8.")
             except BadInputError as err:
                 yield err
-
-
-def _text(catalogue: Catalogue, path: Path) -> str:
-    try:
-        return catalogue.read_file(path, _LIMIT).decode()
-    except UnicodeDecodeError as err:
-        raise BadInputError(f"advisory {path} is not valid UTF-8: {err}", "Save it as UTF-8.") from err
-    except OSError as err:
-        raise BadInputError(
-            f"advisory {path} cannot be read: {err.strerror}", "Make it readable for everyone: chmod a+r"
-        ) from err
 
 
 def matching_advisories(
@@ -59,9 +52,9 @@ def matching_advisories(
         Seconds since 1970; None for the current time.
     """
     moment = time.time() if now is None else now
-    found = (one for one in read_advisories(catalogues) if isinstance(one, Advisory))
+    advisories = (read for read in read_advisories(catalogues) if isinstance(read, Advisory))
     return tuple(
-        one
-        for one in found
-        if one.concerns(module, sha256, packages) and one.holds_in(environ, find_newest, now=moment)
+        advisory
+        for advisory in advisories
+        if advisory.concerns(module, sha256, packages) and advisory.holds_in(environ, find_newest, now=moment)
     )

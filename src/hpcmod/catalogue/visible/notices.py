@@ -24,7 +24,6 @@ from hpcmod.core.fs.reading import read_text
 from hpcmod.core.values.facts import Package
 from hpcmod.modules.installed import read_record
 from hpcmod.modules.values.advisory import Advisory
-from hpcmod.modules.values.package_range import has_any
 from hpcmod.modules.values.plan import InstallPlan, with_notices, with_own_packages
 
 _OURS = re.compile(rf"[0-9a-f]{{64}}|{ALL}")
@@ -86,22 +85,16 @@ def find_silent(catalogue: Catalogue, advisories: Sequence[Advisory], *, now: fl
         Seconds since 1970.
     """
     entries, inside = read_index(catalogue).entries, _find_inside(catalogue, advisories)
-    for one in advisories:
-        if now >= one.until:
-            yield f"{one.name}: expired on {one.expires}, so it is not shown"
-        elif (
-            one.modules
-            and not one.digests
-            and not any(one.concerns(entry.module, entry.sha256, inside.get(entry.module, ())) for entry in entries)
-        ):
-            yield f"{one.name}: no container in the catalogue is called {' or '.join(one.modules)}"
-        elif (
-            one.packages
-            and not one.modules
-            and not one.digests
-            and not any(has_any(inside.get(entry.module, ()), one.packages) for entry in entries)
-        ):
-            yield f"{one.name}: no container in the catalogue has such a package"
+    for advisory in advisories:
+        about = (advisory.concerns(entry.module, entry.sha256, inside.get(entry.module, ())) for entry in entries)
+        if now >= advisory.until:
+            yield f"{advisory.name}: expired on {advisory.expires}, so it is not shown"
+        elif advisory.for_all or advisory.digests or any(about):
+            continue
+        elif advisory.modules:
+            yield f"{advisory.name}: no container in the catalogue is called {' or '.join(advisory.modules)}"
+        else:
+            yield f"{advisory.name}: no container in the catalogue has such a package"
 
 
 def _find_inside(catalogue: Catalogue, advisories: Iterable[Advisory]) -> Mapping[str, list[Package]]:

@@ -13,16 +13,19 @@ from hpcmod.catalogue.publishing import publish as publishing
 from hpcmod.catalogue.publishing import publish_plan as room
 from hpcmod.catalogue.publishing.candidate import Request, choose_candidate
 from hpcmod.catalogue.publishing.publish_plan import PublishContext, PublishPlan, plan_publish
+from hpcmod.catalogue.publishing.trial import EASYBUILD_CHECK
 from hpcmod.catalogue.records.store import Catalogue
 from hpcmod.catalogue.values import lifecycle as rules
 from hpcmod.catalogue.values.journal import Key, Records
-from hpcmod.catalogue.values.record import CatalogueRecord
+from hpcmod.catalogue.values.record import CatalogueRecord, Check
 from hpcmod.compat.values.verdict import Verdict
 from hpcmod.core.errors import BadInputError, CheckFailedError, HpcmodError, LackingError, NotFoundError
 from hpcmod.core.values.finding import Finding
+from hpcmod.images.integrity import file_sha256
 from hpcmod.images.settings import make_options
 from hpcmod.machine.machine import find_machine
 from tests import corpus
+from tests.catalogues import make_record, put
 from tests.unit.catalogue.stage import ADA, make_shop
 
 pytestmark = pytest.mark.slow
@@ -54,6 +57,11 @@ def image(tmp_path: Path) -> Path:
     return corpus.make_image(tmp_path / "image.sif")
 
 
+@pytest.fixture
+def asked(image: Path) -> Request:
+    return Request(str(image), "Toy", "2.0", misfit=True)
+
+
 def dry_run(shop: Catalogue, request: Request, context: PublishContext) -> PublishPlan:
     return plan_publish(shop, choose_candidate(request), request, context)[0]
 
@@ -81,13 +89,13 @@ def test_refuses_an_incompatible_image_and_leaves_nothing(
 
 
 def test_an_installation_that_cannot_begin_leaves_nothing(
-    shop: Catalogue, context: PublishContext, image: Path
+    shop: Catalogue, context: PublishContext, asked: Request
 ) -> None:
     before = files(shop)
     with pytest.raises(Exception, match="eb"):
-        publish(shop, Request(str(image), "Toy", "2.0", misfit=True), context)
+        publish(shop, asked, context)
     assert files(shop) == before
-    assert image.is_file()
+    assert Path(asked.what).is_file()
 
 
 @pytest.mark.parametrize(
@@ -118,7 +126,7 @@ def test_the_dry_run_also_refuses_what_cannot_be_published(
 
 @pytest.mark.parametrize("damage", ["no SIF", "truncated", "no squashfs", "another machine's"])
 def test_errors_use_the_file_name_that_the_user_gave(
-    shop: Catalogue, context: PublishContext, image: Path, damage: str
+    shop: Catalogue, context: PublishContext, image: Path, asked: Request, damage: str
 ) -> None:
     whole = image.read_bytes()
     texts = {"no SIF": b"x" * 5000, "truncated": whole[:-500], "no squashfs": whole.replace(b"hsqs", b"HSQS")}
@@ -127,7 +135,7 @@ def test_errors_use_the_file_name_that_the_user_gave(
         context = replace(context, options=replace(context.options, architecture="riscv64"))
     before = files(shop)
     with pytest.raises(HpcmodError) as caught:
-        publish(shop, Request(str(image), "Toy", "2.0", misfit=True), context)
+        publish(shop, asked, context)
     assert caught.value.message.startswith(f"{image}: ")
     assert files(shop) == before
 
@@ -148,3 +156,54 @@ def test_a_dry_run_of_a_remote_image_prints_what_is_known(
     found = dry_run(shop, Request(archive, "Toy", "2.0", aliases=("new",)), context)
     assert (found.action, found.record, found.request.aliases) == ("publish", None, ("new",))
     assert "checksums = [None]" in found.easyconfig
+
+
+def test_lists_every_file_of_a_new_container(shop: Catalogue, asked: Request, context: PublishContext) -> None:
+    assert dry_run(shop, asked, context).files == (
+        *("easyconfigs/t/Toy/Toy-2.0.eb", "images/Toy-2.0.sif", "images/Toy-2.0.sif.provenance.json", "kept/Toy/2.0/"),
+        *("modules/all/Toy/", "records/Toy/2.0.json", "software/Toy/2.0/"),
+        *("index.json", "journal.jsonl", "packages.json"),
+    )
+
+
+def test_lists_the_record_that_loses_an_alias(shop: Catalogue, asked: Request, context: PublishContext) -> None:
+    files = dry_run(shop, replace(asked, aliases=("stable",)), context).files
+    assert [name for name in files if name.startswith("records/")] == ["records/Toy/1.0.json", "records/Toy/2.0.json"]
+
+
+def test_a_preview_pins_the_image_in_the_easyconfig(shop: Catalogue, asked: Request, context: PublishContext) -> None:
+    asked = replace(asked, checks=("true",))
+    shown, fetch = plan_publish(shop, choose_candidate(asked), asked, context)
+    assert shown.record is not None
+    assert shown.record.sha256 in shown.easyconfig
+    assert fetch.path == str(shop.images / "Toy-2.0.sif")
+    assert str(shown.easyconfig_path) in shown.command
+    assert (shown.action, shown.checks, shown.job_checks) == ("publish", ("true",), ())
+    assert not (shop.images / "Toy-2.0.sif").exists()
+
+
+def test_repairing_a_damaged_container_repeats_its_checks(
+    shop: Catalogue, asked: Request, context: PublishContext
+) -> None:
+    sha256 = file_sha256(Path(asked.what))
+    checks = (Check("true", True, "", sha256), Check(EASYBUILD_CHECK, True, "", sha256))
+    put(shop, make_record("Toy/2.0", sha256=sha256, checks=checks))
+    plan = dry_run(shop, asked, context)
+    assert (plan.action, plan.checks, plan.candidate.checksum) == ("repair", ("true",), sha256)
+    assert any("Toy-2.0.sif is missing" in one for one in plan.damage)
+    again = replace(checks[0], under="slurm", name="srun hostname")
+    put(shop, make_record("Toy/2.0", sha256=sha256, checks=(*checks, again)))
+    with pytest.raises(LackingError, match="some checks need a job step"):
+        dry_run(shop, asked, context)
+
+
+def test_refuses_a_missing_licence_an_unknown_group_and_another_containers_image(
+    shop: Catalogue, asked: Request, context: PublishContext, tmp_path: Path
+) -> None:
+    for wrong in ({"licence": str(tmp_path / "none")}, {"readers": "no-such-group"}):
+        with pytest.raises(NotFoundError):
+            dry_run(shop, replace(asked, **wrong), context)
+    put(shop, make_record("Other/1.0", sif="Toy-2.0.sif"))
+    (shop.images / "Toy-2.0.sif").touch()
+    with pytest.raises(BadInputError, match=r"belongs to Other/1\.0"):
+        dry_run(shop, asked, context)
