@@ -139,7 +139,7 @@ def commit(
         _LOG.info("change %d failed and was rolled back: %s", number, err)
         with suppress(OSError, HpcmodError):  # on failure, the next writer completes it
             if last_change(catalogue.directory) < change.id:  # once its line is in the journal, the change is complete
-                _apply(catalogue, {key: old[key] for key in changed}, [one.reversed for one in moves], actor)
+                _apply(catalogue, {key: old[key] for key in changed}, [move.reversed for move in moves], actor)
             catalogue.tree.remove(pending)
         raise
     catalogue.tree.remove(pending)

@@ -60,8 +60,10 @@ def check_advisories(environ: Mapping[str, str]) -> Iterator[Finding]:
         if loaded.module
         else ()
     )
-    for one in found:
-        yield Finding(WARN, "advisory", f"{loaded.module}: {one.title}", render_advisory(one).replace("\n", "\n     "))
+    for advisory in found:
+        yield Finding(
+            WARN, "advisory", f"{loaded.module}: {advisory.title}", render_advisory(advisory).replace("\n", "\n     ")
+        )
     if not found:
         yield Finding(
             OK, "advisories", f"none for {loaded.module}" if loaded.module else "no container module is loaded"

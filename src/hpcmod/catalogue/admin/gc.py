@@ -90,7 +90,7 @@ def _find_leftovers(
     found = [path for path in _children(catalogue.images) if path.name not in images]
     for place in (catalogue.software, catalogue.kept):
         found += [path for path in _children(place) if path.is_symlink()]
-        for path in (one for name in _children(place) for one in _children(name)):
+        for path in (path for name in _children(place) for path in _children(name)):
             record = known.get((path.parent.name, path.name.partition("@")[0]))
             if record is None:
                 found.append(path)

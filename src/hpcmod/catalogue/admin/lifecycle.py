@@ -74,8 +74,8 @@ def _find_undo(catalogue: Catalogue, number: int | None) -> tuple[Change, Record
     records = make_undo(change, {edit.key: catalogue.find(*edit.key) for edit in change.edits}, journal)
     _check_there(catalogue, records)
     for name in {edit.name for edit in change.edits}:
-        after = {**{key_of(one): one for one in catalogue.named(name)}, **records}
-        check_leads(one for one in after.values() if one and one.name == name)
+        after = {**{key_of(record): record for record in catalogue.named(name)}, **records}
+        check_leads(record for record in after.values() if record and record.name == name)
     return change, records
 
 

@@ -50,11 +50,11 @@ def setup_files(
         bin=str(place / "bin"),
         python=sys.executable if eb else base_python(),
         libraries="" if eb else library_settings().get(LIBRARIES, ""),
-        easyconfigs=(*(str(one.easyconfigs) for one in catalogues), str(resources.easyconfigs_directory())),
-        images=tuple(str(one.images) for one in catalogues),
+        easyconfigs=(*(str(catalogue.easyconfigs) for catalogue in catalogues), str(resources.easyconfigs_directory())),
+        images=tuple(str(catalogue.images) for catalogue in catalogues),
         easyblocks="" if eb else easyblock_files(),
-        catalogues=tuple(str(one.directory) for one in catalogues),
-        modules=tuple(str(one.modules) for one in catalogues),
+        catalogues=tuple(str(catalogue.directory) for catalogue in catalogues),
+        modules=tuple(str(catalogue.modules) for catalogue in catalogues),
         site=site,
     )
     for path in (*module.easyconfigs, *module.images, *module.catalogues, *module.modules, module.bin):

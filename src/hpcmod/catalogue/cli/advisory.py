@@ -84,9 +84,9 @@ def _print_cures() -> None:
     module, found = _matching()
     if not found:
         tell(f"no known problems with {module} on this node")
-    for one in found:
-        lines = render_cure(one)
-        tell(f"{one.title}: {'; '.join(lines) or 'no variable fixes it'}")
+    for advisory in found:
+        lines = render_cure(advisory)
+        tell(f"{advisory.title}: {'; '.join(lines) or 'no variable fixes it'}")
         for line in lines:
             print_text(line)
 
@@ -124,11 +124,11 @@ def advisory_ls(everything: bool, as_json: bool) -> None:
 def _list(*, as_json: bool, everything: bool) -> None:
     found = _known() if everything else _matching()[1]
     if as_json:
-        print_json(AdvisoryList(tuple(ShownAdvisory(one, _expired(one)) for one in found)))
+        print_json(AdvisoryList(tuple(ShownAdvisory(advisory, _expired(advisory)) for advisory in found)))
         return
-    for one in found:
-        end = f"expired {one.expires}" if _expired(one) else f"until {one.expires}"
-        print_text(f"{one.name}\t{end}\t{one.title}")
+    for advisory in found:
+        end = f"expired {advisory.expires}" if _expired(advisory) else f"until {advisory.expires}"
+        print_text(f"{advisory.name}\t{end}\t{advisory.title}")
 
 
 def _known() -> Sequence[Advisory]:

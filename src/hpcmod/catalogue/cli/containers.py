@@ -84,7 +84,7 @@ class Here:
 
         architecture = architecture_name(os.uname().machine)
         found = list_containers(self.indexes(), self.own(), site=self.site.name, architecture=architecture)
-        return [self._with_copy(one) for one in found]
+        return [self._with_copy(listed) for listed in found]
 
     def _with_copy(self, one: Listed) -> Listed:
         """Add which copy of a listed container is used; the module tool is asked only if there are two."""
@@ -119,7 +119,7 @@ def look_around(site: str | None, *, say: Callable[[str], None] | None = None, p
             fault = explain_os_error(err) if isinstance(err, OSError) else err
             (say or tell)(f"{fault.message}; its containers are not listed. Contact your site's support.")
     own = own_module_trees(found, os.environ)
-    published = [one.modules for one in catalogues]
+    published = [catalogue.modules for catalogue in catalogues]
     trees = module_trees(os.environ, more=own, without=published)
     everywhere = module_trees(os.environ, more=[*own, *published])
     return Here(found, tuple(catalogues), trees, everywhere, say or tell)
@@ -130,10 +130,10 @@ def find_own(here: Here, text: str, *, writable: bool = False) -> Installed | No
     name, _, version = text.partition("/")
     trees = own_trees(here.trees) if writable else here.trees
     found = sorted(find_installed(trees, name), key=lambda one: release_key(one.version)) if name else []
-    matching = [one for one in found if one.version.startswith(version)]
-    exact = [one for one in found if one.version == version]
+    matching = [own for own in found if own.version.startswith(version)]
+    exact = [own for own in found if own.version == version]
     if version and len(matching) > 1 and not exact:
-        raise NotFoundError(f"{text} is ambiguous", "Choose one of: " + ", ".join(one.module for one in matching))
+        raise NotFoundError(f"{text} is ambiguous", "Choose one of: " + ", ".join(own.module for own in matching))
     return (exact or matching)[-1] if matching else None
 
 
@@ -208,8 +208,10 @@ def find_meant(here: Here, text: str) -> tuple[str, Container | None]:
     if found is None:
         container = find_published(here, text)
         return container.module, container
-    publishing = (one for one in here.catalogues if one.record_path(found.name, found.version).is_file())
-    return found.module, next((Container(one, found.name, found.version) for one in publishing), None)
+    publishing = (
+        catalogue for catalogue in here.catalogues if catalogue.record_path(found.name, found.version).is_file()
+    )
+    return found.module, next((Container(catalogue, found.name, found.version) for catalogue in publishing), None)
 
 
 def find_copy(here: Here, text: str) -> Installed:
@@ -252,7 +254,7 @@ def report_copy(here: Here, copies: Copies) -> None:
     if here.is_own(copies.meant):
         tell(f"using your own copy of {copies.meant.module}, in {copies.meant.root}")
         return
-    own = next((one for one in copies.others if here.is_own(one)), None)
+    own = next((copy for copy in copies.others if here.is_own(copy)), None)
     if own:
         line = "; ".join(loading_lines(own, os.environ)[:-1])
         tell(f"using the site's copy of {own.module}; to use your own, in {own.root}: {line}")

@@ -201,7 +201,8 @@ def _show_published(here: Here, published: Container, copies: Copies | None, *, 
         ("to use it", command if record.state != "retired" else ""),
         *_explain_copies(here, copies),
     ]
-    _show([*rows, *(("advisory", one) for one in advisories), *_packages(record.content), *_describe_added(copies)])
+    rows += [("advisory", advisory) for advisory in advisories]
+    _show([*rows, *_packages(record.content), *_describe_added(copies)])
 
 
 def _list_copies(here: Here, copies: Copies | None) -> tuple[InstalledCopy, ...]:
@@ -216,8 +217,8 @@ def _explain_copies(here: Here, copies: Copies | None) -> Iterator[tuple[str, st
     if copies is None or not (copies.others or here.is_own(copies.meant)):
         return
     yield "copy", f"{_whose(here, copies.meant)}, in {copies.meant.root}"
-    for one in copies.others:
-        yield "other copy", f"{_whose(here, one)}, in {one.root}; to use it: {_loading(one)}"
+    for copy in copies.others:
+        yield "other copy", f"{_whose(here, copy)}, in {copy.root}; to use it: {_loading(copy)}"
 
 
 def _whose(here: Here, copy: Installed) -> str:
@@ -338,7 +339,7 @@ def _advisories(here: Here, record: CatalogueRecord) -> tuple[str, ...]:
     found = matching_advisories(
         here.catalogues, record.module, record.sha256, environ=os.environ, packages=record.content.packages
     )
-    return tuple(f"{one.title}. {render_advisory(one)}" for one in found)
+    return tuple(f"{advisory.title}. {render_advisory(advisory)}" for advisory in found)
 
 
 def _show_difference(here: Here, first: str, second: str, *, as_json: bool) -> None:

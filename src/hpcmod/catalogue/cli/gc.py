@@ -52,7 +52,7 @@ def gc(days: float, directory: Path | None, reason: str | None, dry_run: bool, a
     if as_json:
         print_json(UnusedFiles(dry_run, change, tuple(found)))
         return
-    print_table(("ACTION", "PATH OR MODULE", "SIZE", "WHY"), (_make_row(one, dry_run=dry_run) for one in found))
+    print_table(("ACTION", "PATH OR MODULE", "SIZE", "WHY"), (_make_row(unused, dry_run=dry_run) for unused in found))
     if not found:
         tell(f"{catalogue.directory}: nothing to remove")
     if not catalogue.counts_use:

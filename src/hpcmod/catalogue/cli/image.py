@@ -107,7 +107,7 @@ def fetch_with_easyconfig(here: Here, request: ImageRequest) -> EasyconfigFile:
     options = replace(options, checksum=local, replace=again)
     with request.anchored(sif) as path:
         provenance = _fetch(candidate.reference, path, options)
-    own = next((one for one in here.own() if one.module == candidate.module), None)
+    own = next((copy for copy in here.own() if copy.module == candidate.module), None)
     if own and own.image.sha256 != provenance.sha256 and not request.rebuild:
         raise _other_image(request, candidate, f"{own.root} is installed from another image")
     if not kept or read_named_image(kept, str(easyconfig)).checksum != provenance.sha256:

@@ -142,7 +142,9 @@ def install(flags: InstallFlags) -> None:
         if not flags.as_json:
             _show_how_to_load(module, own)
     if flags.as_json:
-        written = [] if flags.dry_run else [str(one.images / one.easyconfig.name) for one in recipes[len(names) :]]
+        written = (
+            [] if flags.dry_run else [str(recipe.images / recipe.easyconfig.name) for recipe in recipes[len(names) :]]
+        )
         listed = [
             NewCopy(module, own.root if own else None, tuple(loading_lines(own, os.environ) if own else ()))
             for module, own in copies.items()
@@ -162,7 +164,7 @@ def _run_eb(
     prefix, shared = place
     environ = eb_environ(flags.site, [recipe.images for recipe in recipes])
     again = flags.rebuild or flags.dry_run
-    wanted = [one for one in recipes if again or not _is_installed(here, one, asked=flags.prefix)]
+    wanted = [recipe for recipe in recipes if again or not _is_installed(here, recipe, asked=flags.prefix)]
     options = [*_place(prefix, shared), *["--extended-dry-run"] * flags.dry_run]
     run = partial(install_with_eb, environ=environ, shared=shared, tell=tell, to_stderr=flags.as_json)
     status = run([*files, *options, *["--rebuild"] * flags.rebuild]) if files else 0
@@ -170,7 +172,7 @@ def _run_eb(
         return status
     # the site's module is on MODULEPATH, and without --rebuild `eb` would take it for the copy to install
     rebuild = ["--rebuild", "--module-naming-scheme=EasyBuildMNS"]
-    return run([*(str(one.easyconfig) for one in wanted), *options, *rebuild])
+    return run([*(str(recipe.easyconfig) for recipe in wanted), *options, *rebuild])
 
 
 def _place(prefix: Path | None, shared: SharedPrefix | None) -> list[str]:
@@ -197,7 +199,7 @@ def _is_installed(here: Here, recipe: EasyconfigFile, *, asked: Path | None) -> 
 
 
 def _find(trees: Iterable[Path], module: str) -> Installed | None:
-    return next((one for one in (find_in_tree(tree, module) for tree in trees) if one), None)
+    return next((copy for copy in (find_in_tree(tree, module) for tree in trees) if copy), None)
 
 
 def _find_made(here: Here, recipe: EasyconfigFile, prefix: Path | None) -> Installed | None:
@@ -216,5 +218,5 @@ def _show_how_to_load(module: str, own: Installed | None) -> None:
 def _is_default(here: Here, module: str) -> bool:
     """Return whether a catalogue has this container as the default version of its name."""
     name = module.partition("/")[0]
-    defaults = (choose_default(one.named(name), order=release_key) for one in here.catalogues)
-    return any(one is not None and one.module == module for one in defaults)
+    defaults = (choose_default(catalogue.named(name), order=release_key) for catalogue in here.catalogues)
+    return any(record is not None and record.module == module for record in defaults)

@@ -90,7 +90,7 @@ def find_writable(here: Here, container: str, *, only: bool = False) -> Installe
         raise NotFoundError(
             f"you have no installation of {container}", "Your installations are marked `yours` in: hpcmod ls"
         )
-    versions = [one.module for one in here.own() if one.name == found.name]
+    versions = [copy.module for copy in here.own() if copy.name == found.name]
     if only and container != found.module and len(versions) > 1:
         raise NotFoundError(f"{container} is ambiguous", "Choose one of: " + ", ".join(versions))
     return found
@@ -188,8 +188,8 @@ def outdated_verb(site: str | None, as_json: bool) -> None:
     if as_json:
         print_json(OutdatedList(tuple(found)))
         return
-    for one in found:
-        print_text(f"{one.module}: {one.found}: {one.cure}")
+    for outdated in found:
+        print_text(f"{outdated.module}: {outdated.found}: {outdated.cure}")
     if not found:
         tell("nothing is outdated")
 

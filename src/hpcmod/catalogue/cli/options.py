@@ -110,5 +110,5 @@ def _render_edit(before: Any, after: Any) -> list[str]:
 
 
 def _show(value: Any) -> str:
-    text = ", ".join(value) if isinstance(value, list) and all(isinstance(one, str) for one in value) else value
+    text = ", ".join(value) if isinstance(value, list) and all(isinstance(text, str) for text in value) else value
     return " ".join(str(text).split()) or "none"

@@ -55,7 +55,7 @@ def site_setup(catalogues: Sequence[Path], output: Path | None, site: str | None
     """
     if not catalogues and output is None:
         raise BadInputError("no catalogue and no output directory given", "Add --catalogue DIR or --output DIR.")
-    opened = [open_catalogue(one.absolute()) for one in catalogues]
+    opened = [open_catalogue(directory.absolute()) for directory in catalogues]
     place = output.absolute() if output else opened[0].directory / "site"
     files = list(setup_files(place, opened, version=hpcmod.__version__, site=_checked_site(site), eb=eb))
     if dry_run:

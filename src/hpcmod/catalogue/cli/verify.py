@@ -50,7 +50,7 @@ def _check_modes(catalogue: Catalogue, *, fix: bool) -> Iterator[Finding]:
     if not wrong:
         yield Finding(OK, "modes", f"files and directories below {catalogue.directory}")
         return
-    left = list(set_modes(catalogue, wrong)) if fix else [(one, "") for one in wrong]
+    left = list(set_modes(catalogue, wrong)) if fix else [(wrong_mode, "") for wrong_mode in wrong]
     for one, reason in left[:_SHOWN]:
         yield Finding(FAIL, "modes", f"{one.path}: {one.found}, expected {one.wanted}", _cure(one, reason))
     if len(left) > _SHOWN:
@@ -74,11 +74,11 @@ def _cure(one: WrongMode, reason: str) -> str:
 
 def _setting(wrong: list[WrongMode]) -> str:
     files: dict[str, list[str]] = {}
-    for one in wrong:
-        if one.path.lstat().st_gid != one.group:
-            files.setdefault(f"chgrp {one.group}", []).append(shlex.quote(str(one.path)))
-    for one in wrong:
-        files.setdefault(f"chmod {one.mode:o}", []).append(shlex.quote(str(one.path)))
+    for wrong_mode in wrong:
+        if wrong_mode.path.lstat().st_gid != wrong_mode.group:
+            files.setdefault(f"chgrp {wrong_mode.group}", []).append(shlex.quote(str(wrong_mode.path)))
+    for wrong_mode in wrong:
+        files.setdefault(f"chmod {wrong_mode.mode:o}", []).append(shlex.quote(str(wrong_mode.path)))
     return " && ".join(" ".join((command, *paths)) for command, paths in files.items())
 
 

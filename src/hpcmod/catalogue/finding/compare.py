@@ -23,7 +23,9 @@ class ContainerDifference:
 
 def compare(first: CatalogueRecord, second: CatalogueRecord) -> tuple[ContainerDifference, ...]:
     """Return the differences between two containers, sorted by kind and by name, ignoring case."""
-    names = {comparable_name(one.name): one.name for record in (first, second) for one in record.content.packages}
+    names = {
+        comparable_name(package.name): package.name for record in (first, second) for package in record.content.packages
+    }
     return (
         *_changes("image", _image_of(first), _image_of(second)),
         *_changes("stack", dict(first.content.stack), dict(second.content.stack)),

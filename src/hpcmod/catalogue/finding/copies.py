@@ -30,12 +30,12 @@ def find_copies(module: str, trees: Sequence[Path], environ: Mapping[str, str]) 
     trees
         Directories of modulefiles to search; the first has priority if the module tool does not decide.
     """
-    found = [one for one in (find_in_tree(tree, module) for tree in trees) if one]
+    found = [copy for copy in (find_in_tree(tree, module) for tree in trees) if copy]
     if not found:
         return None
     asked = find_modulefile(module, environ) if len(found) > 1 else None
-    meant = next((one for one in found if asked and one.modulefile.samefile(asked)), found[0])
-    return Copies(meant, tuple(one for one in found if os.path.realpath(one.root) != os.path.realpath(meant.root)))
+    meant = next((copy for copy in found if asked and copy.modulefile.samefile(asked)), found[0])
+    return Copies(meant, tuple(copy for copy in found if os.path.realpath(copy.root) != os.path.realpath(meant.root)))
 
 
 def find_loaded_by(text: str, environ: Mapping[str, str]) -> Installed | None:

@@ -88,7 +88,7 @@ def check_architecture(catalogues: Sequence[Catalogue], found: Container, *, mac
         return
     entries = (read_index(catalogue).entries for catalogue in catalogues)
     others = [choose_entry(_fitting(some, machine), found.name) for some in entries]
-    fits = next((one.module for one in others if one and one.state != "retired"), "")
+    fits = next((entry.module for entry in others if entry and entry.state != "retired"), "")
     raise LackingError(
         f"{found.module} is for {image}, this machine is {here}",
         f"For this machine: {fits}" if fits else f"No version of {found.name} in the catalogues is for {here}.",

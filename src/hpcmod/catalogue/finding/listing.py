@@ -53,7 +53,7 @@ def list_containers(
     site, architecture
         Name of this machine's site profile, and its architecture as a GOARCH value.
     """
-    own = {one.module: one for one in installed}
+    own = {copy.module: copy for copy in installed}
     found: dict[str, Listed] = {}
     for index in indexes:
         visible = set(_visible_modules(index.catalogue, {entry.name for entry in index.entries}))

@@ -33,18 +33,18 @@ def find_outdated(installed: Iterable[Installed], indexes: Sequence[Index], *, v
     version
         Version of this hpcmod.
     """
-    for one in installed:
-        listed = [entry for index in indexes for entry in index.entries if entry.name == one.name]
-        same = next((entry for entry in listed if entry.version == one.version), None)
+    for own in installed:
+        listed = [entry for index in indexes for entry in index.entries if entry.name == own.name]
+        same = next((entry for entry in listed if entry.version == own.version), None)
         if same:
-            yield from _compare(one, same)
-        damage = find_damage(one)
+            yield from _compare(own, same)
+        damage = find_damage(own)
         if damage:
-            yield Outdated(one.module, "damaged", damage, f"hpcmod update {one.module}")
-        if one.record.hpcmod != version:
-            found = f"its scripts were written by hpcmod {one.record.hpcmod or '?'}; this is {version}"
-            yield Outdated(one.module, "scripts", found, f"hpcmod update {one.module}")
-        yield from _find_newer(one, listed)
+            yield Outdated(own.module, "damaged", damage, f"hpcmod update {own.module}")
+        if own.record.hpcmod != version:
+            found = f"its scripts were written by hpcmod {own.record.hpcmod or '?'}; this is {version}"
+            yield Outdated(own.module, "scripts", found, f"hpcmod update {own.module}")
+        yield from _find_newer(own, listed)
 
 
 def _compare(one: Installed, same: IndexEntry) -> Iterator[Outdated]:

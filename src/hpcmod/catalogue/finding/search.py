@@ -42,7 +42,7 @@ def search(indexes: Sequence[Index], text: str, *, installed: Sequence[Installed
     if not wanted:
         return []
     hidden = {entry.module for index in indexes for entry in index.entries}
-    own = [one for one in installed if one.module not in hidden]
+    own = [copy for copy in installed if copy.module not in hidden]
 
     def hits(fits: Callable[[str], bool], wanted: str) -> list[Hit]:
         found = _search(indexes, fits, version.strip(), wanted=wanted)

@@ -142,7 +142,7 @@ def plan_candidate(stage: Stage, candidate: Candidate, request: Request, context
         find_group(request.readers)
     named = stage.catalogue.named(candidate.name)
     _check_aliases(named, candidate, request.aliases)
-    known = next((one for one in named if one.version == candidate.version), None)
+    known = next((record for record in named if record.version == candidate.version), None)
     damage = _find_damage(stage.catalogue, candidate, known, context) if known else ()
     action = REPAIR if damage else ALIAS if known else PUBLISH
     if known and damage:
@@ -180,7 +180,9 @@ def _find_damage(
 ) -> tuple[str, ...]:
     progress = context.progress(candidate.sif)
     _check_same(candidate, known, progress)
-    return tuple(one.found for one in verify_container(catalogue, known, progress=progress) if one.level == FAIL)
+    return tuple(
+        finding.found for finding in verify_container(catalogue, known, progress=progress) if finding.level == FAIL
+    )
 
 
 def _check_aliases(records: Sequence[CatalogueRecord], candidate: Candidate, aliases: Sequence[str]) -> None:
@@ -189,7 +191,7 @@ def _check_aliases(records: Sequence[CatalogueRecord], candidate: Candidate, ali
         check_alias(alias, records)
         if alias == candidate.version:
             raise BadInputError(f"{alias!r} is the version itself", "Choose another alias.")
-    holder = next((one for one in records if candidate.version in one.aliases), None)
+    holder = next((record for record in records if candidate.version in record.aliases), None)
     if holder:
         raise BadInputError(f"{candidate.version!r} is an alias of {holder.module}", "Choose another version.")
 
@@ -221,8 +223,8 @@ def _as_before(request: Request, known: CatalogueRecord) -> Request:
     """Return the request with the checks that passed before, if it has none of its own."""
     if request.checks or request.job_checks:
         return request
-    plain = tuple(one.name for one in known.checks if not one.under and one.name != EASYBUILD_CHECK)
-    job = tuple(one.name for one in known.checks if one.under and one.name not in plain)
+    plain = tuple(check.name for check in known.checks if not check.under and check.name != EASYBUILD_CHECK)
+    job = tuple(check.name for check in known.checks if check.under and check.name not in plain)
     return replace(request, checks=plain, job_checks=job)
 
 
@@ -230,16 +232,16 @@ def find_owner(catalogue: Catalogue, sif: str) -> CatalogueRecord | None:
     """Return the container that an image of the catalogue belongs to; None if there is none."""
     if not (catalogue.images / sif).exists():
         return None
-    return next((one for one in catalogue.records() if one.sif == sif), None)
+    return next((record for record in catalogue.records() if record.sif == sif), None)
 
 
 def _files(plan: PublishPlan, named: Sequence[CatalogueRecord]) -> Iterator[str]:
     """Yield the files that a plan creates or replaces; `named` are all records of the name."""
     catalogue, candidate, request = plan.stage.catalogue, plan.candidate, plan.request
-    moved = [one for one in named if one is not plan.known and set(one.aliases) & set(request.aliases)]
+    moved = [record for record in named if record is not plan.known and set(record.aliases) & set(request.aliases)]
     if plan.action == ALIAS and not moved and not _is_changed(plan):
         return
-    records = [(candidate.name, candidate.version), *((one.name, one.version) for one in moved)]
+    records = [(candidate.name, candidate.version), *((record.name, record.version) for record in moved)]
     files = [catalogue.record_path(*key) for key in records]
     directories = [catalogue.modules / candidate.name]  # of modulefiles and aliases
     if request.licence:
@@ -310,10 +312,10 @@ def judge_fit(record: CatalogueRecord, image: Path, request: Request, context: P
     """
     case = make_case(image, context.machine.site, context.options.environ)
     verdict = judge(case, RULES)
-    for one in verdict.at(WARN):
-        context.actor.tell(f"warning: {one.rule}: {one.found} {one.cure}".rstrip())
+    for finding in verdict.at(WARN):
+        context.actor.tell(f"warning: {finding.rule}: {finding.found} {finding.cure}".rstrip())
     if verdict.level == FAIL and not request.misfit:
-        why = "\n".join(f"  {one.rule}: {one.found} {one.cure}".rstrip() for one in verdict.at(FAIL))
+        why = "\n".join(f"  {finding.rule}: {finding.found} {finding.cure}".rstrip() for finding in verdict.at(FAIL))
         raise CheckFailedError(
             f"{record.module} does not fit this machine:\n{why}",
             "Fix the image; or, if it is for different nodes than this one, use --misfit.",

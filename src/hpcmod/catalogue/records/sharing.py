@@ -127,7 +127,7 @@ def removal_group(catalogue: Catalogue, path: Path) -> int | None:
     root = catalogue.directory.stat()
     trusted = (0, os.geteuid(), root.st_uid)
     below = path.relative_to(catalogue.directory).parents
-    for place in (catalogue.directory / one for one in below):
+    for place in (catalogue.directory / parent for parent in below):
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             status = place.lstat()
             if status.st_uid not in trusted or status.st_mode & _OTHERS_MAY_WRITE:

@@ -126,7 +126,9 @@ class Catalogue:
         """Return name and version of every record, sorted, without opening any."""
         names: list[str] = []
         with suppress(FileNotFoundError), os.scandir(self.records_directory) as found:
-            names = [one.name for one in found if one.is_dir(follow_symlinks=False) and not one.name.startswith(".")]
+            names = [
+                entry.name for entry in found if entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".")
+            ]
         return tuple(sorted((name, version) for name in names for version in self.versions(name)))
 
     def versions(self, name: str) -> list[str]:

@@ -110,7 +110,7 @@ class Evidence:
         root = self._catalogue.directory
         found = {root / name for name in (*_LAYOUT, *_MORE)}
         for path in self._files:
-            found |= {root / one for one in path.relative_to(root).parents}
+            found |= {root / parent for parent in path.relative_to(root).parents}
         for record in self._records:
             software = software_of(self._catalogue, record)
             found |= {software, software.parent}

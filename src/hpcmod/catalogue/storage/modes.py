@@ -61,7 +61,7 @@ def find_wrong_modes(
     root = _intended(catalogue)
     restricted = {*(record.sif for record in catalogue.readable_records() if record.readers), *closed}
     yield from _compare_loads(catalogue, root[0])
-    for path in (one for place in tuple(below) or (catalogue.directory,) for one in _walk(catalogue, place)):
+    for path in (path for place in tuple(below) or (catalogue.directory,) for path in _walk(catalogue, place)):
         with suppress(FileNotFoundError):  # removed by a process that is publishing
             is_root = path == catalogue.directory
             status = path.lstat()
@@ -104,13 +104,13 @@ def fix_modes(catalogue: Catalogue, wrong: Iterable[WrongMode]) -> Iterator[tupl
     What is not proven to be the catalogue's is left unchanged: others may have renamed it into the catalogue.
     """
     tree = Tree(catalogue.directory)
-    for one in sorted(
+    for wrong_mode in sorted(
         wrong, key=lambda one: len(one.path.parts), reverse=True
     ):  # the content of a closed directory first
         try:
-            _set(tree, one)
+            _set(tree, wrong_mode)
         except OSError as err:
-            yield one, err.strerror or str(err)
+            yield wrong_mode, err.strerror or str(err)
 
 
 def set_modes(catalogue: Catalogue, places: Iterable[Path], *, since: float, closed: Iterable[str] = ()) -> None:

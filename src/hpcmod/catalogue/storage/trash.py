@@ -37,10 +37,10 @@ def moves_out(change: int, paths: Iterable[str]) -> tuple[Move, ...]:
 def move_to_trash(catalogue: Catalogue, moves: Sequence[Move]) -> None:
     """Carry out renames, skipping those already done."""
     tree = Tree(catalogue.directory)
-    for one in moves:
-        if os.path.lexists(catalogue.directory / one.source):
-            tree.make_directory(Path(one.target).parent)
-            tree.rename(one.source, one.target, open_to=removal_group(catalogue, catalogue.directory / one.source))
+    for move in moves:
+        if os.path.lexists(catalogue.directory / move.source):
+            tree.make_directory(Path(move.target).parent)
+            tree.rename(move.source, move.target, open_to=removal_group(catalogue, catalogue.directory / move.source))
 
 
 def check_removable(catalogue: Catalogue, paths: Iterable[str]) -> None:

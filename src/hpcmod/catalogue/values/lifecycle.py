@@ -84,11 +84,11 @@ def move_alias(records: Sequence[CatalogueRecord], key: Key, alias: str) -> Reco
 
 def with_aliases(records: Sequence[CatalogueRecord], target: CatalogueRecord, aliases: Sequence[str]) -> Records:
     """Return the new records with aliases pointed at one of them: that one, and the others that change."""
-    now = {key_of(one): one for one in records}
+    now = {key_of(record): record for record in records}
     for alias in aliases:
         moved = move_alias(tuple(now.values()), key_of(target), alias)
         now.update({key: record for key, record in moved.items() if record})
-    before = {key_of(one): one for one in records}
+    before = {key_of(record): record for record in records}
     return {key: one for key, one in now.items() if one != before[key] or key == key_of(target)}
 
 

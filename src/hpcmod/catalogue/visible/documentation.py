@@ -79,7 +79,11 @@ def make_documentation(
 
     def make_page(catalogue: Catalogue, record: CatalogueRecord) -> ContainerPage:
         site, before = _site_of(record.publication.site, tuple(environ.items())), previous.get(record.module)
-        about = [one for one in advisories if one.concerns(record.module, record.sha256, record.content.packages)]
+        about = [
+            advisory
+            for advisory in advisories
+            if advisory.concerns(record.module, record.sha256, record.content.packages)
+        ]
         return ContainerPage(
             record,
             examples=tuple(make_examples(record, site, _commands_on_path(catalogue, record))),
@@ -102,11 +106,11 @@ def page_files() -> dict[str, str]:
 
 
 def _current(read: Iterable[Advisory | BadInputError], now: float, tell: Callable[[str], None]) -> Iterator[Advisory]:
-    for one in read:
-        if isinstance(one, BadInputError):
-            tell(one.message)
-        elif now < one.until:
-            yield one
+    for advisory in read:
+        if isinstance(advisory, BadInputError):
+            tell(advisory.message)
+        elif now < advisory.until:
+            yield advisory
 
 
 def _describe_changes(before: CatalogueRecord, record: CatalogueRecord) -> Iterator[PageRow]:
@@ -229,7 +233,7 @@ def _check_pages(final: Path, old: Path) -> None:
         raise BadInputError(f"{final}: not documentation that you wrote, and only its owner can remove it", cure)
     known = {MARK, *lines[1:]}
     for place, _, files in os.walk(old):
-        for name in (str(Path(place, one).relative_to(old)) for one in files):
+        for name in (str(Path(place, name).relative_to(old)) for name in files):
             if name not in known:
                 raise BadInputError(f"{final}: {name} is not a page that hpcmod catalogue docs wrote", cure)
 

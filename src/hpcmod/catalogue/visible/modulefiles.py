@@ -112,7 +112,7 @@ def _write_scripts(catalogue: Catalogue, record: CatalogueRecord, *, anew: bool)
 
 def _write_modulerc(catalogue: Catalogue, name: str, records: Sequence[CatalogueRecord], syntax: str) -> None:
     path = catalogue.modules / name / MODULERC[syntax]
-    mine = [one for one in records if (kept_directory(catalogue, one) / KEPT_MODULE[syntax]).is_file()]
+    mine = [record for record in records if (kept_directory(catalogue, record) / KEPT_MODULE[syntax]).is_file()]
     if mine:
         default = choose_default(mine, order=release_key)
         _write(catalogue, path, render_modulerc(mine, syntax, module_templates(), default=default))
@@ -122,7 +122,7 @@ def _write_modulerc(catalogue: Catalogue, name: str, records: Sequence[Catalogue
 
 def _remove_unrecorded(catalogue: Catalogue, name: str, records: Sequence[CatalogueRecord]) -> None:
     """Remove what users see of containers without a record; files of others are left alone."""
-    known = {one.version for one in records}
+    known = {record.version for record in records}
     with contextlib.suppress(FileNotFoundError):
         for version in {kept.name.partition("@")[0] for kept in (catalogue.kept / name).iterdir()} - known:
             for syntax in SYNTAXES:

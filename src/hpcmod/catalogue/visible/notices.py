@@ -51,7 +51,7 @@ def write_notices(catalogue: Catalogue, *, tell: Callable[[str], None]) -> tuple
     for fault in read:
         if isinstance(fault, BadInputError):
             tell(f"left out: {fault.message}")
-    advisories = [one for one in read if isinstance(one, Advisory)]
+    advisories = [advisory for advisory in read if isinstance(advisory, Advisory)]
     wanted = {name: render_notices(notices) for name, notices in make_notices(catalogue, advisories).items()}
     changed = {name for name, text in wanted.items() if _read(catalogue.notices / name) != text}
     for name in changed:
@@ -99,7 +99,7 @@ def find_silent(catalogue: Catalogue, advisories: Sequence[Advisory], *, now: fl
 
 def _find_inside(catalogue: Catalogue, advisories: Iterable[Advisory]) -> Mapping[str, list[Package]]:
     """Return the packages that advisories are about, by the module that contains them."""
-    names = {wanted.name for one in advisories for wanted in one.packages}
+    names = {wanted.name for advisory in advisories for wanted in advisory.packages}
     found: dict[str, list[Package]] = defaultdict(list)
     for entry, package in read_index(catalogue).find_packages(names.__contains__) if names else ():
         found[entry.module].append(package)

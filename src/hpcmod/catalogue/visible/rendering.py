@@ -162,6 +162,6 @@ def stamp(record: str, rendering: str) -> str:
 
 def changed_files(now: Rendering, new: Rendering) -> tuple[str, ...]:
     """Return the differences between two renderings: `module (Lua)`, and paths below the installation."""
-    modules = [f"module ({one})" for one in SYNTAXES if now.modules.get(one) != new.modules.get(one)]
+    modules = [f"module ({syntax})" for syntax in SYNTAXES if now.modules.get(syntax) != new.modules.get(syntax)]
     names = sorted({*now.files, *new.files} - {RECORD})
     return (*modules, *(name for name in names if now.files.get(name) != new.files.get(name)))
