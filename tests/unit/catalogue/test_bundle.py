@@ -104,16 +104,11 @@ def test_a_bundle_with_other_members_than_it_lists_is_refused(
     assert not (tmp_path / "escaped.sif").exists()
 
 
-@pytest.mark.parametrize("name", ["x.tar", "-x.sif", "a b.sif", ".x.sif"])
-def test_only_files_of_plain_names_go_in(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["x.tar", "-x.sif", "a b.sif", ".x.sif", "from/x.sif"])
+def test_only_files_of_plain_names_go_in_each_name_once(tmp_path: Path, files: list[Path], name: str) -> None:
     (tmp_path / name).write_text("x")
     with pytest.raises(BadInputError, match="a bundle cannot contain"):
-        write_bundle([tmp_path / name], tmp_path / "b.tar")
-
-
-def test_two_files_of_one_name_are_refused(tmp_path: Path, files: list[Path]) -> None:
-    with pytest.raises(BadInputError, match=r"cannot contain x\.sif"):
-        write_bundle([*files, make_sif(tmp_path / "x.sif")], tmp_path / "b.tar")
+        write_bundle([*files, tmp_path / name], tmp_path / "b.tar")
 
 
 def test_a_bundle_cannot_write_more_than_it_has(tmp_path: Path) -> None:

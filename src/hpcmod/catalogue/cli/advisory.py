@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -76,7 +76,7 @@ def advisory(ctx: click.Context, apply_: bool) -> None:
     if apply_:
         _print_cures()
     else:
-        _list(as_json=False, everything=False)
+        ctx.invoke(advisory_ls)
 
 
 def _print_cures() -> None:
@@ -118,11 +118,12 @@ def advisory_ls(everything: bool, as_json: bool) -> None:
       hpcmod catalogue advisory ls
       hpcmod catalogue advisory ls --all --json | jq -r '.advisories[].title'
     """
-    _list(as_json=as_json, everything=everything)
-
-
-def _list(*, as_json: bool, everything: bool) -> None:
-    found = _known() if everything else _matching()[1]
+    if everything:
+        found, faults = _read(_catalogues())
+        for fault in faults:
+            tell(fault.message)
+    else:
+        found = list(_matching()[1])
     if as_json:
         print_json(AdvisoryList(tuple(ShownAdvisory(advisory, _expired(advisory)) for advisory in found)))
         return
@@ -131,15 +132,8 @@ def _list(*, as_json: bool, everything: bool) -> None:
         print_text(f"{advisory.name}\t{end}\t{advisory.title}")
 
 
-def _known() -> Sequence[Advisory]:
-    found, faults = _read(_catalogues())
-    for fault in faults:
-        tell(fault.message)
-    return found
-
-
-def _expired(one: Advisory) -> bool:
-    return time.time() >= one.until
+def _expired(advisory: Advisory) -> bool:
+    return time.time() >= advisory.until
 
 
 @advisory.command("refresh")

@@ -141,5 +141,5 @@ def journal(container: str, directory: Path | None, as_json: bool) -> None:
 def _row(change: Change) -> tuple[str, str, str]:
     why = f": {change.why}" if change.why else ""
     undone = f" (reverts {change.undoes})" if change.undoes else ""
-    what = f"{change.verb} {', '.join(change.modules)}".strip()
-    return str(change.id), change.when, f"{what}{undone}, by {change.who}{why}"
+    text = f"{change.verb} {', '.join(change.modules)}".strip()
+    return str(change.id), change.when, f"{text}{undone}, by {change.who}{why}"

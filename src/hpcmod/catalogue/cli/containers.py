@@ -86,15 +86,15 @@ class Here:
         found = list_containers(self.indexes(), self.own(), site=self.site.name, architecture=architecture)
         return [self._with_copy(listed) for listed in found]
 
-    def _with_copy(self, one: Listed) -> Listed:
+    def _with_copy(self, listed: Listed) -> Listed:
         """Add which copy of a listed container is used; the module tool is asked only if there are two."""
         from hpcmod.catalogue.finding.listing import READY
 
-        if one.place != READY:
-            return one
-        copies = self.copies(one.module) if one.yours and one.catalogue else None
-        own = self.is_own(copies.meant) if copies else one.yours
-        return replace(one, copy="own" if own else "site")
+        if listed.place != READY:
+            return listed
+        copies = self.copies(listed.module) if listed.yours and listed.catalogue else None
+        own = self.is_own(copies.meant) if copies else listed.yours
+        return replace(listed, copy="own" if own else "site")
 
 
 def look_around(site: str | None, *, say: Callable[[str], None] | None = None, profile: Site | None = None) -> Here:
@@ -129,7 +129,7 @@ def find_own(here: Here, text: str, *, writable: bool = False) -> Installed | No
     """Return the installed module that matches, outside the catalogues; of several versions, the highest."""
     name, _, version = text.partition("/")
     trees = own_trees(here.trees) if writable else here.trees
-    found = sorted(find_installed(trees, name), key=lambda one: release_key(one.version)) if name else []
+    found = sorted(find_installed(trees, name), key=lambda copy: release_key(copy.version)) if name else []
     matching = [own for own in found if own.version.startswith(version)]
     exact = [own for own in found if own.version == version]
     if version and len(matching) > 1 and not exact:

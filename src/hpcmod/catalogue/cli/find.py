@@ -16,6 +16,7 @@ from hpcmod.catalogue.cli.outputs import (
     ContainerComparison,
     ContainerList,
     ImageContent,
+    InstalledCopies,
     InstalledCopy,
     OwnContainer,
     PublishedContainer,
@@ -87,12 +88,12 @@ def list_verb(text: str, ready: bool, everything: bool, site: str | None, as_jso
         raise NotFoundError(f"no container has {text} in its name", did_you_mean(text, names))
 
 
-def _row(one: Listed) -> tuple[str, ...]:
-    word = one.state if one.state != "published" else one.place
-    yours = "yours" if one.copy != "site" else "yours, but the site's is used: hpcmod info"
-    notes = [",".join(one.aliases), yours if one.yours else ""]
-    notes += [f"until {one.until}" if one.until else "", f"use {one.successor}" if one.successor else ""]
-    return one.module, word, format_size(one.size), one.machine or "any", "; ".join(filter(None, notes))
+def _row(listed: Listed) -> tuple[str, ...]:
+    word = listed.state if listed.state != "published" else listed.place
+    yours = "yours" if listed.copy != "site" else "yours, but the site's is used: hpcmod info"
+    notes = [",".join(listed.aliases), yours if listed.yours else ""]
+    notes += [f"until {listed.until}" if listed.until else "", f"use {listed.successor}" if listed.successor else ""]
+    return listed.module, word, format_size(listed.size), listed.machine or "any", "; ".join(filter(None, notes))
 
 
 @click.command("search")
@@ -182,16 +183,8 @@ def _show_published(here: Here, published: Container, copies: Copies | None, *, 
     record = published.read()
     advisories = _advisories(here, record)
     if as_json:
-        content = PublishedContainer(
-            record,
-            tested=record.tested,
-            user_packages=_user_packages(copies),
-            catalogue=published.catalogue.directory,
-            root=copies.meant.root if copies else None,
-            copies=_list_copies(here, copies),
-            advisories=advisories,
-        )
-        print_json(content)
+        place, installed = published.catalogue.directory, _list_copies(here, copies)
+        print_json(PublishedContainer(record, record.tested, place, advisories, installed))
         return
     command = _loading(copies.meant) if copies else f"hpcmod install {record.module}"
     if is_refused(published.catalogue, record):
@@ -205,12 +198,13 @@ def _show_published(here: Here, published: Container, copies: Copies | None, *, 
     _show([*rows, *_packages(record.content), *_describe_added(copies)])
 
 
-def _list_copies(here: Here, copies: Copies | None) -> tuple[InstalledCopy, ...]:
+def _list_copies(here: Here, copies: Copies | None) -> InstalledCopies:
     installed = (copies.meant, *copies.others) if copies else ()
-    return tuple(
+    listed = tuple(
         InstalledCopy(copy.root, copy.modulefile, own=here.is_own(copy), used=copy == installed[0])
         for copy in installed
     )
+    return InstalledCopies(copies.meant.root if copies else None, listed, _user_packages(copies))
 
 
 def _explain_copies(here: Here, copies: Copies | None) -> Iterator[tuple[str, str]]:
@@ -254,15 +248,7 @@ def _show_installed(here: Here, copies: Copies, *, as_json: bool) -> None:
     """Show the record of an installation that is not in a catalogue."""
     own = copies.meant
     if as_json:
-        content = OwnContainer(
-            container=None,
-            module=own.module,
-            user_packages=_user_packages(copies),
-            root=own.root,
-            copies=_list_copies(here, copies),
-            record=own.record,
-        )
-        print_json(content)
+        print_json(OwnContainer(None, own.module, own.record, _list_copies(here, copies)))
         return
     rows = [("module", own.module), ("root", str(own.root)), ("to use it", _loading(own))]
     rows += _explain_copies(here, copies)

@@ -59,9 +59,11 @@ def gc(days: float, directory: Path | None, reason: str | None, dry_run: bool, a
         tell("loads are not counted; to count them: hpcmod catalogue init --count-use DIRECTORY")
 
 
-def _make_row(one: Unused, *, dry_run: bool) -> tuple[str, str, str, str]:
-    if one.private:
-        why = f"{one.why}, but only its owner can change {one.private}: remove it by hand if it is not needed"
-        return "not removed", one.what, format_size(one.size) if one.size else "0 B", why
-    action = ("would remove" if dry_run else "removed") if one.remove else "hardly used"
-    return action, one.what, format_size(one.size) if one.size else "0 B", one.why
+def _make_row(unused: Unused, *, dry_run: bool) -> tuple[str, str, str, str]:
+    size, why = format_size(unused.size) if unused.size else "0 B", unused.why
+    if unused.private:
+        why += f", but only its owner can change {unused.private}: remove it by hand if it is not needed"
+        return "not removed", unused.what, size, why
+    if not unused.remove:
+        return "hardly used", unused.what, size, why
+    return "would remove" if dry_run else "removed", unused.what, size, why

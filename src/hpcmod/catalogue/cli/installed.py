@@ -157,19 +157,17 @@ def on_a_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def _check_unused(here: Here, found: Installed) -> None:
+def _check_unused(here: Here, own: Installed) -> None:
     """Raise an error if an installation is published, loaded in this shell, or needed by another one."""
-    for path in (*found.root.resolve().parents, *found.modulefile.resolve().parents):
+    for path in (*own.root.resolve().parents, *own.modulefile.resolve().parents):
         if (path / CATALOGUE).is_file():
-            cure = f"An admin of the catalogue can retire it: hpcmod catalogue retire {sh_word(found.module)}"
-            raise BadInputError(f"{found.module} is published in the catalogue {path}", cure)
-    if found.module in loaded_modules():
-        raise BusyError(f"{found.module} is loaded in this shell", f"module unload {sh_word(found.module)}")
+            cure = f"An admin of the catalogue can retire it: hpcmod catalogue retire {sh_word(own.module)}"
+            raise BadInputError(f"{own.module} is published in the catalogue {path}", cure)
+    if own.module in loaded_modules():
+        raise BusyError(f"{own.module} is loaded in this shell", f"module unload {sh_word(own.module)}")
     for other in here.own():
-        if other.root != found.root and found.root in Path(other.image.path).parents:
-            raise BusyError(
-                f"{other.module} uses the image of {found.module}", f"hpcmod remove {sh_word(other.module)}"
-            )
+        if other.root != own.root and own.root in Path(other.image.path).parents:
+            raise BusyError(f"{other.module} uses the image of {own.module}", f"hpcmod remove {sh_word(other.module)}")
 
 
 @click.command("outdated")

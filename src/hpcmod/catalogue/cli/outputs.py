@@ -45,22 +45,29 @@ class InstalledCopy:
 
 
 @dataclass(frozen=True)
+class InstalledCopies:
+    """What is installed of a container."""
+
+    root: Path | None
+    """Directory of the copy in use; null if none is installed."""
+    copies: tuple[InstalledCopy, ...]
+    """Installed copies, the one in use first."""
+    user_packages: tuple[Package, ...]
+    """Your own packages in the copy in use."""
+
+
+@dataclass(frozen=True)
 class PublishedContainer:
     """A container of a catalogue."""
 
     container: CatalogueRecord
     tested: bool
     """Whether its checks passed on this image when it was published."""
-    user_packages: tuple[Package, ...]
-    """Your own packages in the copy in use."""
     catalogue: Path
     """Directory of the catalogue."""
-    root: Path | None
-    """Directory of the copy in use; null if none is installed."""
-    copies: tuple[InstalledCopy, ...]
-    """Installed copies, the one in use first."""
     advisories: tuple[str, ...]
     """Known problems, as they are shown at load."""
+    installed: InstalledCopies = field(metadata=SPLICED)
 
 
 @dataclass(frozen=True)
@@ -71,14 +78,9 @@ class OwnContainer:
     """Null: it is in no catalogue."""
     module: str
     """NAME/VERSION."""
-    user_packages: tuple[Package, ...]
-    """Your own packages."""
-    root: Path
-    """Directory of the installation."""
-    copies: tuple[InstalledCopy, ...]
-    """Installed copies, the one in use first."""
     record: InstallRecord
     """Record of the installation."""
+    installed: InstalledCopies = field(metadata=SPLICED)
 
 
 @dataclass(frozen=True)

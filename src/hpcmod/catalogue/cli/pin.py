@@ -76,8 +76,8 @@ def pin_verb(easyconfigs: tuple[Path, ...], allow_http: bool, dry_run: bool, sit
             continue
         rows.append(row)
         if not as_json:
-            what = "pinned" if row.changed else "unchanged" if row.digest else "not in a registry"
-            print_text(f"{what:17} {path}  {row.digest}".rstrip())
+            unchanged = "unchanged" if row.digest else "not in a registry"
+            print_text(f"{'pinned' if row.changed else unchanged:17} {path}  {row.digest}".rstrip())
     if as_json:
         print_json(PinnedEasyconfigs(dry_run, tuple(rows)))
     sys.exit(failed)

@@ -63,10 +63,10 @@ def _check_modes(catalogue: Catalogue, *, fix: bool) -> Iterator[Finding]:
         yield Finding(OK, "modes", f"{len(wrong) - len(left)} of {len(wrong)} fixed")
 
 
-def _cure(one: WrongMode, reason: str) -> str:
-    if one.anchor is None:
+def _cure(wrong: WrongMode, reason: str) -> str:
+    if wrong.anchor is None:
         return ""  # one command for all of them follows
-    command, status = "hpcmod catalogue verify --fix-modes", one.path.lstat()
+    command, status = "hpcmod catalogue verify --fix-modes", wrong.path.lstat()
     if os.geteuid() in (0, status.st_uid) and not reason:
         return f"To set modes and groups: {command}"
     return f"{reason or 'not yours'}: ask {user_name(status.st_uid)} to run: {command}"

@@ -127,10 +127,10 @@ def _verify_container(flags: VerifyFlags) -> None:
     show_findings(findings, as_json=flags.as_json, fail_code=exit_code_of(findings))
 
 
-def _verify_own(found: Installed, *, as_json: bool) -> NoReturn:
+def _verify_own(own: Installed, *, as_json: bool) -> NoReturn:
     """Verify an installed copy that is not published, and exit."""
-    with ProgressLine(found.module) as progress:
-        findings = [*check_installation(found, progress), *_verify_additions(found)]
+    with ProgressLine(own.module) as progress:
+        findings = [*check_installation(own, progress), *_verify_additions(own)]
     show_findings(findings, as_json=as_json, fail_code=exit_code_of(findings))
 
 

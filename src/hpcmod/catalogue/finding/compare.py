@@ -52,6 +52,6 @@ def _packages_of(record: CatalogueRecord) -> dict[str, str]:
 def _changes(
     kind: str, before: Mapping[str, str], after: Mapping[str, str], *, names: Mapping[str, str] | None = None
 ) -> Iterable[ContainerDifference]:
-    for name in sorted({*before, *after}, key=lambda one: (one.lower(), one)):
+    for name in sorted({*before, *after}, key=lambda name: (name.lower(), name)):
         if before.get(name) != after.get(name):
             yield ContainerDifference(kind, (names or {}).get(name, name), before.get(name), after.get(name))

@@ -78,20 +78,20 @@ def find_container(
     raise _unknown(text, [entry for index in indexes for entry in index.entries], damaged)
 
 
-def check_architecture(catalogues: Sequence[Catalogue], found: Container, *, machine: str) -> None:
+def check_architecture(catalogues: Sequence[Catalogue], container: Container, *, machine: str) -> None:
     """Raise LackingError if a container is for another architecture; its cure names one that fits, if there is one."""
     from hpcmod.catalogue.records.index import read_index
     from hpcmod.images import architecture_name
 
-    here, image = architecture_name(machine), found.read().content.architecture
+    here, image = architecture_name(machine), container.read().content.architecture
     if image in ("", "unknown", here):
         return
     entries = (read_index(catalogue).entries for catalogue in catalogues)
-    others = [choose_entry(_fitting(some, machine), found.name) for some in entries]
+    others = [choose_entry(_fitting(some, machine), container.name) for some in entries]
     fits = next((entry.module for entry in others if entry and entry.state != "retired"), "")
     raise LackingError(
-        f"{found.module} is for {image}, this machine is {here}",
-        f"For this machine: {fits}" if fits else f"No version of {found.name} in the catalogues is for {here}.",
+        f"{container.module} is for {image}, this machine is {here}",
+        f"For this machine: {fits}" if fits else f"No version of {container.name} in the catalogues is for {here}.",
     )
 
 

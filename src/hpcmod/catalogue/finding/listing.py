@@ -62,16 +62,19 @@ def list_containers(
                 fits = entry.site in ("", site) and entry.architecture in ("", architecture)
                 here = entry.module in visible and entry.state != "retired"
                 found[entry.module] = _of_entry(entry, index.catalogue, own, fits=fits, here=here)
-    found |= {module: _of_installed(one) for module, one in own.items() if module not in found}
-    return sorted(found.values(), key=lambda one: one.module.rpartition("/")[0].lower())
+    for module, copy in own.items():
+        if module not in found:
+            size, machine = copy.image.size, copy.record.site
+            found[module] = Listed(module, READY, "published", size, machine, "", (), "", "", "", "", True)
+    return sorted(found.values(), key=lambda listed: listed.module.rpartition("/")[0].lower())
 
 
 def _of_entry(entry: IndexEntry, catalogue: Catalogue, own: dict[str, Installed], *, fits: bool, here: bool) -> Listed:
     yours = entry.module in own
-    place = READY if yours or (fits and here) else AVAILABLE if fits else ELSEWHERE
+    place = AVAILABLE if fits else ELSEWHERE
     return Listed(
         entry.module,
-        place,
+        READY if yours or (fits and here) else place,
         entry.state,
         entry.size,
         entry.site,
@@ -83,10 +86,6 @@ def _of_entry(entry: IndexEntry, catalogue: Catalogue, own: dict[str, Installed]
         str(catalogue.directory),
         yours,
     )
-
-
-def _of_installed(one: Installed) -> Listed:
-    return Listed(one.module, READY, "published", one.image.size, one.record.site, "", (), "", "", "", "", True)
 
 
 def _visible_modules(catalogue: Catalogue, names: Iterable[str]) -> Iterator[str]:

@@ -47,16 +47,16 @@ def find_outdated(installed: Iterable[Installed], indexes: Sequence[Index], *, v
         yield from _find_newer(own, listed)
 
 
-def _compare(one: Installed, same: IndexEntry) -> Iterator[Outdated]:
+def _compare(own: Installed, same: IndexEntry) -> Iterator[Outdated]:
     if same.state != "published":
         until = f" until {same.until}" if same.until else ""
         cure = f"hpcmod install {same.successor}" if same.successor else "hpcmod ls"
-        yield Outdated(one.module, "state", f"{same.state}{until}", cure)
-    if one.image.sha256 not in ("", same.sha256) and same.state != "retired":
-        yield Outdated(one.module, "image", "another image is published under this name", f"hpcmod update {one.module}")
+        yield Outdated(own.module, "state", f"{same.state}{until}", cure)
+    if own.image.sha256 not in ("", same.sha256) and same.state != "retired":
+        yield Outdated(own.module, "image", "another image is published under this name", f"hpcmod update {own.module}")
 
 
-def _find_newer(one: Installed, listed: Sequence[IndexEntry]) -> Iterator[Outdated]:
-    meant = choose_entry([entry for entry in listed if entry.state == "published"], one.name)
-    if meant and release_key(meant.version) > release_key(one.version):
-        yield Outdated(one.module, "version", f"{meant.module} is published", f"hpcmod install {meant.module}")
+def _find_newer(own: Installed, listed: Sequence[IndexEntry]) -> Iterator[Outdated]:
+    meant = choose_entry([entry for entry in listed if entry.state == "published"], own.name)
+    if meant and release_key(meant.version) > release_key(own.version):
+        yield Outdated(own.module, "version", f"{meant.module} is published", f"hpcmod install {meant.module}")

@@ -144,8 +144,9 @@ def plan_candidate(stage: Stage, candidate: Candidate, request: Request, context
     _check_aliases(named, candidate, request.aliases)
     known = next((record for record in named if record.version == candidate.version), None)
     damage = _find_damage(stage.catalogue, candidate, known, context) if known else ()
-    action = REPAIR if damage else ALIAS if known else PUBLISH
+    action = ALIAS if known else PUBLISH
     if known and damage:
+        action = REPAIR
         candidate = replace(candidate, checksum=known.sha256)
         request = replace(_as_before(request, known), readers=request.readers or known.readers)
     needed = bool(request.job_checks)

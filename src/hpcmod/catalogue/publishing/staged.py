@@ -118,14 +118,21 @@ def eb_command(stage: Stage, easyconfig: Path) -> list[str]:
     catalogue, place = stage.catalogue, stage.directory
     umask = 0o777 & ~catalogue.directory.stat().st_mode
     software = stage.private.root.parents[1]
-    return [
-        *("eb", str(easyconfig), "--rebuild", "--module-naming-scheme=EasyBuildMNS", f"--umask={umask:03o}"),
-        *(f"--installpath-software={software}", f"--installpath-modules={place / 'modules'}"),
-        *("--suffix-modules-path=all", f"--sourcepath={catalogue.images}", f"--robot-paths={easyconfig.parent}"),
-        *(f"--buildpath={place / 'build'}", f"--repositorypath={place / 'repository'}", f"--tmpdir={place / 'tmp'}"),
-        # the lock's name would be the whole path, and `publish` has its own
-        *("--ignore-locks", "--disable-read-only-installdir"),
-    ]
+    options = {
+        "module-naming-scheme": "EasyBuildMNS",
+        "umask": f"{umask:03o}",
+        "installpath-software": software,
+        "installpath-modules": place / "modules",
+        "suffix-modules-path": "all",
+        "sourcepath": catalogue.images,
+        "robot-paths": easyconfig.parent,
+        "buildpath": place / "build",
+        "repositorypath": place / "repository",
+        "tmpdir": place / "tmp",
+    }
+    command = ["eb", str(easyconfig), "--rebuild", *(f"--{name}={value}" for name, value in options.items())]
+    # the lock's name would be the whole path, and `publish` has its own
+    return [*command, "--ignore-locks", "--disable-read-only-installdir"]
 
 
 def install_staged(

@@ -93,11 +93,11 @@ class Evidence:
         above = None if directory == root else self._look(directory.parent)
         return above or (Anchor(directory, inode_of(status)) if directory in self._directories else None)
 
-    def _is_file_of_ours(self, one: Anchor) -> bool:
-        if one.path not in self._files:
+    def _is_file_of_ours(self, anchor: Anchor) -> bool:
+        if anchor.path not in self._files:
             return False
-        with suppress(OSError, HpcmodError, ValueError), self._catalogue.tree.open_file(one.path) as file:
-            return inode_of(os.fstat(file.fileno())) == one.inode and self._files[one.path](file)
+        with suppress(OSError, HpcmodError, ValueError), self._catalogue.tree.open_file(anchor.path) as file:
+            return inode_of(os.fstat(file.fileno())) == anchor.inode and self._files[anchor.path](file)
         return False
 
     @cached_property

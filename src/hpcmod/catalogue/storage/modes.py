@@ -73,8 +73,8 @@ def find_wrong_modes(
                 yield replace(found, anchor=anchor)
 
 
-def _only_closes(status: os.stat_result, found: WrongMode) -> bool:
-    return status.st_gid == found.group and not found.mode & ~stat.S_IMODE(status.st_mode) & _ACCESS
+def _only_closes(status: os.stat_result, wrong: WrongMode) -> bool:
+    return status.st_gid == wrong.group and not wrong.mode & ~stat.S_IMODE(status.st_mode) & _ACCESS
 
 
 def _compare_loads(catalogue: Catalogue, root_mode: int) -> Iterator[WrongMode]:
@@ -105,7 +105,7 @@ def fix_modes(catalogue: Catalogue, wrong: Iterable[WrongMode]) -> Iterator[tupl
     """
     tree = Tree(catalogue.directory)
     for wrong_mode in sorted(
-        wrong, key=lambda one: len(one.path.parts), reverse=True
+        wrong, key=lambda mode: len(mode.path.parts), reverse=True
     ):  # the content of a closed directory first
         try:
             _set(tree, wrong_mode)
@@ -129,23 +129,23 @@ def set_modes(catalogue: Catalogue, places: Iterable[Path], *, since: float, clo
         pass  # belongs to another publisher, who has set it, or `verify` reports it
 
 
-def _set(tree: Tree, one: WrongMode) -> None:
+def _set(tree: Tree, wrong: WrongMode) -> None:
     """Set mode and group of the file that was checked, whatever else has its name now."""
-    if one.anchor is None:
+    if wrong.anchor is None:
         raise OSError(errno.EPERM, UNPROVEN)
     with ExitStack() as opened:
-        anchor = tree.open(one.anchor.path, os.O_PATH)
+        anchor = tree.open(wrong.anchor.path, os.O_PATH)
         opened.callback(os.close, anchor)
         handle = anchor
-        if one.path != one.anchor.path:
-            handle = open_beneath(anchor, one.path.relative_to(one.anchor.path), os.O_PATH)
+        if wrong.path != wrong.anchor.path:
+            handle = open_beneath(anchor, wrong.path.relative_to(wrong.anchor.path), os.O_PATH)
             opened.callback(os.close, handle)
         status = os.fstat(anchor)
-        if inode_of(status) != one.anchor.inode or (handle != anchor and not is_closed(status)):
+        if inode_of(status) != wrong.anchor.inode or (handle != anchor and not is_closed(status)):
             raise OSError(errno.ESTALE, "was replaced meanwhile")
-        if os.fstat(handle).st_gid != one.group:
-            os.chown(f"/proc/self/fd/{handle}", -1, one.group)
-        change_mode(handle, one.mode)
+        if os.fstat(handle).st_gid != wrong.group:
+            os.chown(f"/proc/self/fd/{handle}", -1, wrong.group)
+        change_mode(handle, wrong.mode)
 
 
 def _walk(catalogue: Catalogue, place: Path) -> Iterator[Path]:

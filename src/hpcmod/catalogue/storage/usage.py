@@ -74,8 +74,8 @@ def fold(catalogue: Catalogue, *, keep_users: bool) -> int:
     present = {f"{catalogue.loads.name}/{name}" for name in catalogue.tree.names(catalogue.loads)}
     files = list(_read_loads(catalogue, totals, None))
 
-    def kept(one: Count) -> Count:
-        return one if keep_users else replace(one, user="")
+    def kept(count: Count) -> Count:
+        return count if keep_users else replace(count, user="")
 
     counts = add_up((*totals.counts, *(one for _, one in files)), kept)
     names = {name for name, _ in files} | totals.folded

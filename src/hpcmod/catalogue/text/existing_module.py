@@ -83,7 +83,8 @@ def describe_changes(before: str, after: str) -> list[str]:
         change = (
             f"changed {section}: {known} -> {value.removeprefix(f'{name} ')}" if known else f"added {section}: {value}"
         )
-        lines += [f"{change} ({reason})" if reason else change] if known != value else []
+        if known != value:
+            lines.append(f"{change} ({reason})" if reason else change)
     lines += [f"removed {section}: {value}" for (section, _), (value, _) in old.items()]
     return lines if lines or before == after else ["changed help, comments or order"]
 

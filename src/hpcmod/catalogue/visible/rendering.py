@@ -117,10 +117,8 @@ def _make_plan(
     return make_plan(read_facts(image), with_mode(site, values.get("netstack", "auto")), spec)
 
 
-_PARAMETERS = (
-    *("description", "homepage", "install_mode", "bind_paths", "wrapped_commands", "environment", "netstack"),
-    *HELP_PARAMETERS,
-)
+_OWN = ("description", "homepage", "install_mode", "bind_paths", "wrapped_commands", "environment", "netstack")
+_PARAMETERS = (*_OWN, *HELP_PARAMETERS)
 
 
 def _read_parameters(easyconfig: str, record: CatalogueRecord) -> dict[str, Any]:
