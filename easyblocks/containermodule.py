@@ -61,7 +61,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 
 from hpcmod import __version__
-from hpcmod.catalogue.visible.notices import look_for_notices
+from hpcmod.catalogue import look_for_notices
 from hpcmod.compat import check_fit
 from hpcmod.core import resources
 from hpcmod.core.errors import ELSEWHERE, HpcmodError, NoSpaceError, explain_os_error

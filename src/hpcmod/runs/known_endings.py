@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from hpcmod.catalogue.records.store import Catalogue
+from hpcmod.catalogue import Catalogue
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.resources import read_texts
 from hpcmod.runs.values.endings.ending import Ending, parse_endings

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import click
 
-from hpcmod.catalogue.cli.containers import complete_image, find_copy, look_around
-from hpcmod.catalogue.session import check_advisories, retired_installations
+from hpcmod.catalogue import check_advisories, complete_image, find_copy, look_around, retired_installations
 from hpcmod.compat import check_fits
 from hpcmod.core import resources
 from hpcmod.core.cli.findings import Findings, show_findings

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from hpcmod.catalogue.cli.containers import complete_container, look_around, name_variant
+from hpcmod.catalogue import complete_container, look_around, name_variant
 from hpcmod.core.cli.arguments import complete_file
 from hpcmod.core.cli.flags import with_flags
 from hpcmod.core.cli.output import json_option, print_data, print_json, tell

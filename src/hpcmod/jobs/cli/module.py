@@ -6,8 +6,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from hpcmod.catalogue.cli.containers import find_meant, find_ready, look_around
-from hpcmod.catalogue.finding.copies import loading_commands
+from hpcmod.catalogue import find_meant, find_ready, loading_commands, look_around
 from hpcmod.core.cli.output import tell
 from hpcmod.core.errors import HpcmodError, NotFoundError
 from hpcmod.jobs.values.request import JobModule

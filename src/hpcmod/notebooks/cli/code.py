@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from hpcmod.catalogue.cli.containers import container_argument, find_ready, look_around
+from hpcmod.catalogue import container_argument, find_ready, look_around
 from hpcmod.core.cli.arguments import site_option
 from hpcmod.core.cli.output import json_option, print_data, print_json, print_text, tell
 from hpcmod.core.errors import BadInputError

@@ -14,7 +14,7 @@ from getpass import getuser
 
 import click
 
-from hpcmod.catalogue.cli.containers import container_argument, find_ready, look_around
+from hpcmod.catalogue import container_argument, find_ready, look_around
 from hpcmod.core.cli.arguments import site_option
 from hpcmod.core.cli.flags import make_flags, with_flags
 from hpcmod.core.cli.output import json_option, print_data, print_json, print_message, tell

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from hpcmod.catalogue.cli.containers import complete_container, find_ready, look_around
+from hpcmod.catalogue import complete_container, find_ready, look_around
 from hpcmod.core.cli.arguments import site_option
 from hpcmod.core.cli.output import json_option, print_data, print_json, print_table, print_text, tell
 from hpcmod.core.errors import NotFoundError

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hpcmod.catalogue.cli.containers import complete_image, find_ready, look_around
+from hpcmod.catalogue import complete_image, find_ready, look_around
 from hpcmod.core.cli.arguments import complete_file, site_option
 from hpcmod.core.cli.flags import with_flags
 from hpcmod.core.cli.output import format_size, json_option, print_data, print_json, print_text, print_wrapped, tell

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import click
 
-from hpcmod.catalogue.cli.installed import on_a_terminal
+from hpcmod.catalogue import on_a_terminal
 from hpcmod.core.cli.flags import with_flags
 from hpcmod.core.cli.output import print_json, print_text, tell
 from hpcmod.core.cli.signals import terminate_cleanly

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import click
 
-from hpcmod.catalogue.cli.containers import complete_container
+from hpcmod.catalogue import complete_container
 from hpcmod.core.cli.flags import with_flags
 from hpcmod.core.cli.output import format_size, print_data, print_json, print_table, print_text, tell
 from hpcmod.core.errors import NotFoundError

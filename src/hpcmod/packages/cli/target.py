@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from hpcmod.catalogue.cli.containers import Here, container_argument, find_ready, look_around
+from hpcmod.catalogue import Here, container_argument, find_ready, look_around
 from hpcmod.core.cli.arguments import site_option
 from hpcmod.core.cli.output import json_option, tell
 from hpcmod.core.errors import BadInputError

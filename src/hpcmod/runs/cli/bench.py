@@ -13,7 +13,7 @@ from typing import NoReturn
 import click
 from click.shell_completion import CompletionItem
 
-from hpcmod.catalogue.cli.containers import complete_container, find_ready, look_around
+from hpcmod.catalogue import complete_container, find_ready, look_around
 from hpcmod.core.cli.arguments import complete_file
 from hpcmod.core.cli.flags import with_flags
 from hpcmod.core.cli.output import json_option, tell

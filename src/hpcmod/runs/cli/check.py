@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from hpcmod.catalogue.cli.containers import complete_container, find_ready, look_around
+from hpcmod.catalogue import complete_container, find_ready, look_around
 from hpcmod.compat import find_image_mpi
 from hpcmod.core.cli.findings import print_findings
 from hpcmod.core.cli.flags import with_flags

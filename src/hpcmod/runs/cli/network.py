@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from hpcmod.catalogue.records.store import find_catalogues
+from hpcmod.catalogue import find_catalogues
 from hpcmod.core.cli.findings import print_findings
 from hpcmod.core.cli.output import print_json, tell
 from hpcmod.core.cli.signals import terminate_cleanly

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import click
 
-from hpcmod.catalogue.cli.containers import loaded_modules
-from hpcmod.catalogue.records.store import find_catalogues
+from hpcmod.catalogue import find_catalogues, loaded_modules
 from hpcmod.core.cli.findings import print_findings
 from hpcmod.core.cli.output import json_option, print_json, print_text, print_wrapped, tell
 from hpcmod.core.errors import BadInputError, NotFoundError
