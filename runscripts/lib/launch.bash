@@ -1,6 +1,5 @@
 # Launchers that start the ranks of a node from one task per node. Each is a module of the image's Python, started with the
-# flags that its documentation gives for several nodes: "torchrun", "accelerate launch", and DeepSpeed's
-# "Launching without passwordless SSH". Ray is in ray.bash.
+# flags that its documentation gives for several nodes: "torchrun", "accelerate launch". Ray is in ray.bash.
 choose_launch() { # -> _launch
   local name=${_asked[launcher]} each nodes=$WORLD_SIZE i
   for ((i = 0; i < ${#_refused[@]}; i += 2)); do
@@ -30,11 +29,6 @@ choose_launch() { # -> _launch
         has_gpus || _launch+=(--cpu)
         ! has_gpus || ((nodes * each == 1)) || _launch+=(--multi_gpu)
       fi
-      ;;
-    deepspeed)
-      _host_file=hostfile-${_step:-0} _slots=$each
-      _launch=(-m deepspeed.launcher.runner --hostfile "$_cache/$_host_file" --no_ssh --node_rank "$NODE_RANK"
-        --master_addr "$MASTER_ADDR" --master_port "$MASTER_PORT")
       ;;
   esac
   share_cores "$each"
@@ -103,20 +97,4 @@ unset_all() { # VARIABLES
   for name; do
     unset "$name" "_why[$name]"
   done
-}
-
-# One file per node, in the cache directory, which make_caches found to be private. DeepSpeed needs all nodes in it.
-write_host_file() {
-  local host
-  [[ $_host_file ]] || return 0
-  own_cache_directory
-  _launch[3]=$_cache/$_host_file
-  _host_file=${_launch[3]}
-  _hosts=("$MASTER_ADDR")
-  source "$_lib/all-hosts.bash"
-  ((! _multi_node)) || all_hosts "$_step_hosts" || refuse "DeepSpeed needs a list of all hosts, found '$_step_hosts'"
-  for host in "${_hosts[@]}"; do
-    printf '%s slots=%s\n' "$host" "$_slots"
-  done >"$_host_file.$$"
-  mv -f -- "$_host_file.$$" "$_host_file" || stop 7 "cannot write $_host_file"
 }

@@ -1,7 +1,7 @@
 # Options of conda-python-distributed, and what they add to a rank. Read if there is an option, or a variable HPCMOD_*.
 
 _extras=1
-_launch=() _ray_head='' _ray_python=() _times='' _trace='' _debug_dir='' _stderr='' _host_file=''
+_launch=() _ray_head='' _ray_python=() _times='' _trace='' _debug_dir='' _stderr=''
 
 _usage='usage: conda-python-distributed [OPTIONS] ARGS
 Run "python ARGS" as one rank of a distributed job: one rank per task of srun, mpirun, mpiexec (MPICH, PALS) or flux run;
@@ -13,7 +13,7 @@ directories, and the settings of the machine.
                         one: it sees the GPU with that index, and LOCAL_RANK is 0 (default: from the site profile)
   --hpcmod-explain      print each variable with its value and origin, and the command; run nothing
   --help                print this help; for the help of Python itself: conda-python-simple --help
-  --launcher NAME       torchrun, deepspeed or accelerate starts the ranks from one task per node; srun: one rank per task;
+  --launcher NAME       torchrun or accelerate starts the ranks from one task per node; srun: one rank per task;
                         ray: start a Ray cluster from one task per node, and run ARGS once, on the first node
   --no-python           ray: ARGS are a command and its arguments, such as vllm serve
   --ranks-per-node N    ranks per node (default: one per GPU)
@@ -80,8 +80,8 @@ is_option() {
 check_options() {
   local debug IFS=,
   case ${_asked[launcher]} in
-    '' | "$_task_launcher" | torchrun | deepspeed | accelerate | ray) ;;
-    *) refuse "--launcher is '${_asked[launcher]}', expected $_task_launcher, torchrun, deepspeed, accelerate or ray" ;;
+    '' | "$_task_launcher" | torchrun | accelerate | ray) ;;
+    *) refuse "--launcher is '${_asked[launcher]}', expected $_task_launcher, torchrun, accelerate or ray" ;;
   esac
   for debug in ${_asked[debug]}; do
     case $debug in
@@ -140,7 +140,6 @@ choose_extras() {
 
 start_extras() {
   [[ ! ${_asked[restore-caches]} ]] || restore_caches
-  [[ ! $_host_file ]] || write_host_file
   [[ ! ${_asked[debug]} ]] || start_debug
   [[ ! ${_asked[profile-rank]} ]] || find_profiler
 }

@@ -1,17 +1,17 @@
-# Compiled kernels of an earlier job, one archive for all nodes. The first rank on a node unpacks it while the others wait for
-# the lock, which is released even if that rank dies.
+# Compiled kernels of an earlier job, one archive for all nodes: --restore-caches and --save-caches.
 restore_caches() {
-  local archive=${_asked[restore-caches]}/hpcmod-caches.tar lock
-  [[ ${_asked[restore-caches]} && -d $_cache ]] || return 0
-  if [[ ! -r $archive ]]; then
-    [[ ${RANK:-0} != 0 ]] || say "no caches to restore: $archive not found"
+  local from=${_asked[restore-caches]}
+  [[ -d $_cache && ! -e $_cache/restored ]] || return 0
+  if [[ ! -r $from/hpcmod-caches.tar ]]; then
+    [[ ${RANK:-0} != 0 ]] || say "no caches to restore: $from/hpcmod-caches.tar not found"
     return
   fi
-  exec {lock}>"$_cache/lock"
-  flock "$lock"
-  [[ -e $_cache/restored ]] ||
-    { tar -C "$_cache" -xf "$archive" && : >"$_cache/restored"; } || say "cannot restore all caches from $archive"
-  exec {lock}>&-
+  run_helper restore "$from" || say "cannot restore all caches from $from"
+}
+
+run_helper() { # VERB DIRECTORY
+  local _before=() _last=() # no profiler
+  (run_python -I "$_lib/saved_caches.py" "$1" "$_cache" "$2")
 }
 
 # The first rank of the first node runs Python as a child, to save the caches afterwards, and forwards signals.
@@ -35,21 +35,6 @@ run_and_save() { # ARGS
 
 save_caches() {
   local to=${_asked[save-caches]}
-  [[ -d $_cache ]] || return 0
   [[ $to == /* ]] || to=$PWD/$to
-  (write_archive "$to") || say "cannot save the caches in $to"
-}
-
-# The directory may be shared by a group. Write the archive to a new private directory, then rename it.
-write_archive() { # DIRECTORY
-  local private=$1/.hpcmod-caches.$$.$RANDOM$RANDOM status=0
-  [[ ! -d $1/hpcmod-caches.tar ]] || return
-  mkdir -p -- "$1" && mkdir -m 700 -- "$private" && cd -- "$private" && is_private . || return
-  tar -C "$_cache" --exclude=./lock --exclude=./restored --exclude=./.space --exclude=./timing --exclude='./.rank-*' -cf - . \
-    >hpcmod-caches.tar || status=$?
-  # 1: a file changed while being read, because other ranks of the node may still be running
-  ((status <= 1)) && mv -f -- hpcmod-caches.tar "$1" || status=2
-  rm -f -- hpcmod-caches.tar
-  cd / && rmdir -- "$private"
-  ((status <= 1))
+  [[ ! -d $_cache ]] || run_helper save "$to" || say "cannot save the caches in $to"
 }

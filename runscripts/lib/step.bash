@@ -37,6 +37,8 @@ talk_to_nodes() { # NAME COMMAND ARGS
     --job-name="$1" "${@:2}"
 }
 
+list_hosts() { scontrol show hostnames "$_job_hosts" 2>/dev/null; }
+
 # Copy a file from here to the same path on each node of this job.
 send_to_nodes() { sbcast --force -- "$1" "$2"; } # FILE PATH
 

@@ -1,9 +1,8 @@
 """Walk-throughs of docs/how-to on real Slurm, in real containers; GPUs, profilers and programs are stand-ins.
 
 All jobs are submitted at once, each from its own directory. Their scripts are the golden files, except that the staging
-directory and the data set are those of the virtual machine. Not run: 64 nodes (stage-1, stage-2), DeepSpeed's launcher
-(lumi-8), which none of the images has, torchrun (see test_distributed.py), and the smoke test (lumi-1), which needs
-GPUs.
+directory and the data set are those of the virtual machine. Not run: 64 nodes (stage-1, stage-2), torchrun (see
+test_distributed.py), and the smoke test (lumi-1), which needs GPUs.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ DATA = "/flash/project_465000001/data-sets/data-resnet-small.tar"
 
 SHAPES = {
     "lumi-5.sh": (2, 8),
-    "lumi-9.sh": (1, 8),
+    "lumi-8.sh": (1, 8),
     "frontier-3.sh": (2, 8),
     "cray-ex-2.sh": (2, 4),
 }

@@ -54,24 +54,6 @@ def ask_us(lists: list[str]) -> list[str]:
     return done.stdout.split("\n")[:-1]
 
 
-def ask_slurm_for_all(lists: list[str], slurm_conf: Path) -> list[list[str]]:
-    """Return all hosts of each list; all lists must be valid."""
-    env = {"PATH": os.environ["PATH"], "SLURM_CONF": str(slurm_conf)}
-    command = "for hosts; do echo = && scontrol show hostnames $hosts; done"
-    done = subprocess.run(["bash", "-c", command, "bash", *lists], env=env, capture_output=True, text=True, timeout=60)
-    return [answer.split() for answer in done.stdout.split("=\n")[1:]]
-
-
-def ask_us_for_all(lists: list[str]) -> list[list[str]]:
-    templates = runscript_files()
-    loop = """while IFS= read -r list; do all_hosts "$list" && printf '%s ' "${_hosts[@]}"; echo; done"""
-    script = f"{templates['lib/common.bash']}\n{templates['lib/all-hosts.bash']}\n{loop}"
-    given = "".join(f"{hosts}\n" for hosts in lists)
-    done = subprocess.run(["bash", "-uc", script], input=given, capture_output=True, text=True, timeout=60)
-    assert done.stderr == ""
-    return [line.split() for line in done.stdout.split("\n")[:-1]]
-
-
 def hosts_at_most(hosts: str) -> int:
     """Return an upper bound for the number of hosts in a list, as Slurm expands them all."""
     spans = [(int(first), int(last)) for first, last in re.findall(r"(\d+)-(\d+)", hosts)]
@@ -150,28 +132,6 @@ def test_a_damaged_list_is_refused_or_read_as_scontrol_does(seed: int, slurm_con
     theirs, ours = ask_slurm(lists, slurm_conf), ask_us(lists)
     wrong = [each for each in zip(lists, theirs, ours) if each[2] not in ("", each[1]) and not is_for_us_alone(each[0])]
     assert wrong == []
-
-
-def test_agrees_with_scontrol_on_all_hosts_of_a_list(slurm_conf: Path) -> None:
-    writer = Writer(42)
-    # Slurm takes the width of a range from its end if that is wider, as in 9-010; nobody writes such ranges.
-    lists = [hosts for _ in range(400) if not re.search(r"(^|,)[-._]", hosts := writer.host_list()) and is_even(hosts)]
-    lists = [hosts for hosts in lists if hosts_at_most(hosts) < 5000 and ",," not in hosts and not falls(hosts)]
-    known = [each for each in zip(lists, ask_slurm_for_all(lists, slurm_conf), ask_us_for_all(lists)) if each[1]]
-    # with three brackets in a host name, Slurm 22.05 varies the second one slowest
-    assert [each for each in known if sorted(each[1]) != sorted(each[2])] == [] and len(known) > 100
-    assert [each for each in known if each[1] != each[2] and not re.search(r"(\[[^]]*\][^],]*){3}", each[0])] == []
-
-
-def test_agrees_with_scontrol_on_all_hosts_of_the_largest_machine(slurm_conf: Path) -> None:
-    lists = ["frontier[00001-09408]", "r[1-3]n[01-12],login[1-3],x7"]
-    assert ask_us_for_all(lists) == ask_slurm_for_all(lists, slurm_conf)
-
-
-def is_even(hosts: str) -> bool:
-    """Return whether both ends of each range have the same number of digits, or neither has leading zeros."""
-    ends = re.findall(r"[\[,](\d+)-(\d+)(?=[\],])", hosts)
-    return all(len(first) == len(last) or not (first.startswith("0") or last.startswith("0")) for first, last in ends)
 
 
 def test_agrees_with_scontrol_on_the_lists_of_the_largest_machine(slurm_conf: Path) -> None:

@@ -157,21 +157,6 @@ def test_a_directory_of_another_user_is_not_used(directory_of_another_user: Path
     assert subprocess.run(["bash", "-c", f'{part}\nis_private "$1"', "bash", directory_of_another_user]).returncode == 1
 
 
-def test_the_host_file_of_deepspeed_is_not_written_through_a_link(rank: Rank, stolen: Path, tmp_path: Path) -> None:
-    (tmp_path / "tmp").mkdir()
-    victim = tmp_path / "thesis.txt"
-    victim.write_text("mine")
-    if stolen.is_symlink():
-        (tmp_path / "elsewhere" / "hostfile-0").symlink_to(victim)
-    env = task(0, (1,), TMPDIR=str(tmp_path / "tmp"))
-    words = rank(env, "--launcher=deepspeed", "--ranks-per-node=2", "x.py").arguments
-    file = Path(words[words.index("--hostfile") + 1])
-    assert file.parent.parent == tmp_path / "tmp" and file.read_text() == "nid001 slots=2\n"
-    assert victim.read_text() == "mine"
-    for path in (tmp_path / "elsewhere").iterdir():
-        path.unlink()
-
-
 @pytest.fixture
 def full(tmp_path: Path) -> Path:
     """A cache directory where directories can be created but nothing can be written: its file of 4 kB is /dev/full."""

@@ -28,7 +28,10 @@ for SLURMD_NODENAME in $ANSWERING; do
   "$@"
 done
 """
-SCONTROL = "#!/bin/bash\necho JobId=7 ExcNodeList=${EXCLUDED-(null)} NodeList=x\n"
+SCONTROL = """#!/bin/bash
+[[ $2 != hostnames ]] || { printf 'nid001\\nnid002\\n' && exit; }
+echo "JobId=7 ExcNodeList=${EXCLUDED-(null)} NodeList=x"
+"""
 SBATCH = '#!/bin/bash\nprintf "%s " "$@" "round $HPCMOD_RESUBMITTED" >"$SUBMITTED"\n'
 JOB = {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_NODELIST": "nid[001-002]"}
 

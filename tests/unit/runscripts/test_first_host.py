@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.core.resources import runscript_files
 from hpcmod.machine.values.tables import Network
 from tests.unit.runscripts.scripts import Scripts
 from tests.unit.runscripts.test_launchers import flux, mpich, openmpi, pals
@@ -190,24 +189,3 @@ def test_a_list_is_not_split_where_the_user_set_ifs(scripts: Scripts) -> None:
         [str(scripts.root / "runscripts" / "get-master"), "n[0-1,4]"], env={"IFS": "0-"}, capture_output=True, text=True
     )
     assert done.stdout == "n0\n"
-
-
-MANY = "1-1," * 260
-"""More ranges than `first_host` compares."""
-
-
-@pytest.mark.parametrize(
-    "hosts",
-    [
-        pytest.param(f"a[{MANY}1-999999999]", id="a long range behind many"),
-        pytest.param(f"a[{MANY}1-99999999999999999999999]", id="a number no shell can count behind many"),
-        pytest.param("a[1-60000]," * 200, id="many lists of hosts", marks=pytest.mark.slow),
-        pytest.param("a[1-9000][1-9000]", id="a product", marks=pytest.mark.slow),
-    ],
-)
-def test_a_list_of_more_hosts_than_any_machine_has_ends_soon(hosts: str) -> None:
-    templates = runscript_files()
-    functions = templates["lib/common.bash"] + templates["lib/all-hosts.bash"]
-    script = f'{functions}\nulimit -v 500000; all_hosts "$1" || echo refused'
-    done = subprocess.run(["bash", "-uc", script, "bash", hosts], capture_output=True, text=True, timeout=60)
-    assert (done.stdout, done.stderr) == ("refused\n", "")

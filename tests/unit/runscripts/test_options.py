@@ -34,7 +34,7 @@ ACCELERATE = [
 def test_a_launcher_is_run_by_the_images_python(
     rank: Rank, name: str, words: list[str], given: tuple[str, ...]
 ) -> None:
-    env = {**TWO, "HPCMOD_LAUNCHER": "deepspeed" if given else name}
+    env = {**TWO, "HPCMOD_LAUNCHER": "ray" if given else name}
     ran = rank(env, *(word.format(name) for word in given), "train.py", "--launcher", "a b")
     assert (ran.status, ran.stderr) == (0, "")
     script = str(rank.scripts.root / "runscripts" / DISTRIBUTED)
@@ -74,21 +74,6 @@ def test_ranks_of_a_launcher_get_no_rank_variables(rank: Rank) -> None:
     seen = rank(TWO, "--launcher", "torchrun", "x.py").environment
     assert not {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"} & set(seen)
     assert (seen["NODE_RANK"], seen["ROCR_VISIBLE_DEVICES"]) == ("1", EIGHT)
-
-
-def test_deepspeed_gets_a_file_of_all_hosts(rank: Rank, tmp_path: Path) -> None:
-    ran = rank({**TWO, "SLURM_STEP_NODELIST": "nid[001,008]"}, "--launcher", "deepspeed", "x.py", "--deepspeed")
-    file = str(tmp_path / "caches" / "alice-hpcmod-7-nid002" / "hostfile-0")
-    assert ran.arguments == [
-        "-m", "deepspeed.launcher.runner", "--hostfile", file, "--no_ssh", "--node_rank", "1",
-        "--master_addr", "nid001", "--master_port", PORT, "x.py", "--deepspeed",
-    ]  # fmt: skip
-    assert Path(file).read_text() == "nid001 slots=8\nnid008 slots=8\n"
-
-
-def test_deepspeed_on_one_node_needs_no_list(rank: Rank, tmp_path: Path) -> None:
-    rank({}, "--launcher=deepspeed", "--ranks-per-node=3", "x.py")
-    assert (tmp_path / "caches/alice-hpcmod-nojob-0/hostfile-0").read_text() == "127.0.0.1 slots=3\n"
 
 
 def test_a_machine_without_gpus_says_how_many_ranks(rank: Rank) -> None:

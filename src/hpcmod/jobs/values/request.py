@@ -151,16 +151,17 @@ def check_request(request: JobRequest) -> None:
         raise BadInputError("no program to run", "Add it at the end: ... -- train.py ARGUMENTS")
     launcher = _find_launcher(request.program)
     if launcher:
+        option = f"--launcher {launcher} " if launcher in LAUNCHERS else ""  # DeepSpeed reads the variables of a rank
         raise BadInputError(
             f"{' '.join(request.program[:3])}: {launcher} is a launcher, but hpcmod starts the ranks itself",
-            f"Write --launcher {launcher} -- train.py ARGUMENTS",
+            f"Write {option}-- train.py ARGUMENTS",
         )
 
 
 def _find_launcher(program: tuple[str, ...]) -> str:
     """Return the name of the launcher that a program is, run directly or with `python -m`; empty if it is none."""
     first = program[0].rpartition("/")[2]
-    if first in LAUNCHERS:
+    if first in (*LAUNCHERS, "deepspeed"):
         return first
     if is_command(program):
         return ""

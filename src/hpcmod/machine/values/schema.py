@@ -97,7 +97,7 @@ SCHEMA: Mapping[str, Key] = {
     "nodes.*.partitions": Key(check.texts, "list of strings"),
     "nodes.*.qos": Key(check.texts, "list of strings"),
     "nodes.*.memory_gib": Key(check.count, "number"),
-    "launcher.kind": Key(check.one_of(*LAUNCHERS), "`srun`, `torchrun`, `deepspeed` or `accelerate`"),
+    "launcher.kind": Key(check.one_of(*LAUNCHERS), "`srun`, `torchrun` or `accelerate`"),
     "launcher.verb": Key(check.one_of("exec", "run"), "`exec` or `run`"),
     "launcher.srun": Key(check.options, "list of strings"),
     "launcher.cpu_bind": Key(check.one_of("mask", "cores", "socket", "none"), "`mask`, `cores`, `socket` or `none`"),

@@ -42,7 +42,7 @@ BY_TASKS = "srun"
 FABRICS = ("cxi", "efa", "ib")
 """Fast networks: providers of libfabric, or InfiniBand and RoCE through verbs."""
 
-LAUNCHERS = (BY_TASKS, "torchrun", "deepspeed", "accelerate")
+LAUNCHERS = (BY_TASKS, "torchrun", "accelerate")
 """Programs that can start the ranks of a job."""
 
 RAY = "ray"

@@ -141,7 +141,7 @@ def test_the_schedulers_of_other_machines_are_refused(words: tuple[str, ...], si
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("launcher", ["torchrun", "accelerate", "deepspeed"])
+@pytest.mark.parametrize("launcher", ["torchrun", "accelerate"])
 def test_a_launcher_that_the_site_advises_against_comes_with_its_reason(launcher: str) -> None:
     done = hpcmod("job", "P", "--site", "frontier", "-A", "x", "--launcher", launcher, "--", "t.py")
     assert done.exit_code == 0

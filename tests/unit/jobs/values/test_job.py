@@ -136,7 +136,7 @@ def test_ray_has_no_ranks() -> None:
         plan("a.py", launcher="ray", per_node=2)
 
 
-@pytest.mark.parametrize("launcher", ["accelerate", "deepspeed"])
+@pytest.mark.parametrize("launcher", ["accelerate", "torchrun"])
 def test_a_launcher_on_a_machine_that_gives_gpus_by_task_gets_them_all(launcher: str) -> None:
     site = SITE._replace(launcher=Launcher(srun=("--gpus-per-task=1", "--gpu-bind=closest")))
     srun = plan(site=site, launcher=launcher).step.command

@@ -104,7 +104,7 @@ cpu_bind = "mask"
 distribution = "*:block"
 cpus_per_gpu = 20
 [launcher.refused]
-deepspeed = "too slow here"
+accelerate = "too slow here"
 [launcher.discouraged]
 torchrun = "srun binds better"
 [job]
@@ -218,7 +218,7 @@ def test_a_profile_becomes_a_site_with_every_key() -> None:
             cpu_bind="mask",
             distribution="*:block",
             cpus_per_gpu=20,
-            refused=(("deepspeed", "too slow here"),),
+            refused=(("accelerate", "too slow here"),),
             discouraged=(("torchrun", "srun binds better"),),
         ),
         job=JobRules(
