@@ -31,10 +31,10 @@ def write_context(plan: BuildPlan, context: Path, *, form: str) -> Path:
     if plan.own_text:
         file.write_text(plan.own_text)
         return file
-    found, templates = replace(plan, base=_from_anywhere(plan.base)), module_templates()
+    placed, templates = replace(plan, base=_from_anywhere(plan.base)), module_templates()
     render = render_dockerfile if form == "Dockerfile" else render_definition
-    file.write_text(render(found, templates=templates))
-    for name, text in render_context(found).items():
+    file.write_text(render(placed, templates=templates))
+    for name, text in render_context(placed).items():
         target = context / name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text)

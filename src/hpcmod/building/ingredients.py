@@ -239,16 +239,16 @@ def _known_pins(lock: Path) -> tuple[Pin, ...]:
 
 def _find_all(sources: Sequence[Download], store: SourceStore) -> dict[Download, Path | None]:
     """Find the sources on disk; None for those to download."""
-    found = {source: _find(source, store) for source in sources}
-    missing = [source for source, path in found.items() if path is None]
+    paths = {source: _find(source, store) for source in sources}
+    missing = [source for source, path in paths.items() if path is None]
     if missing and store.offline:
         listed = "\n".join(f"  {source.file_name}  from {source.url}" for source in missing)
         places = " and ".join(str(place) for place in (store.offline_sources, store.downloads) if place)
         raise NotFoundError(
-            f"{len(missing)} of {len(found)} sources are missing in {places}:\n{listed}",
+            f"{len(missing)} of {len(paths)} sources are missing in {places}:\n{listed}",
             "Download these on a machine with network access, and give their directory: --offline-sources DIR",
         )
-    return found
+    return paths
 
 
 def _find(source: Download, store: SourceStore) -> Path | None:
@@ -284,13 +284,13 @@ def _pin_base(text: str, store: SourceStore) -> list[Pin]:
 
 def _pin(source: Download, path: Path) -> Pin:
     """Return the lock file entry of a source."""
-    found = file_sha256(path)
-    if source.sha256 and source.sha256 != found:
+    digest = file_sha256(path)
+    if source.sha256 and source.sha256 != digest:
         raise VerificationError(
-            f"{path}: wrong checksum for {source.name} {source.version}: the lock has {source.sha256}, found {found}",
+            f"{path}: wrong checksum for {source.name} {source.version}: the lock has {source.sha256}, found {digest}",
             "Download it again; if the file is right, correct its line in the lock file.",
         )
-    return Pin("source", source.name, source.version, found, source.url)
+    return Pin("source", source.name, source.version, digest, source.url)
 
 
 def _contents(request: BuildRequest, recipe: Recipe) -> str:

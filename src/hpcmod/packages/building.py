@@ -185,9 +185,9 @@ class _Progress:
 
 def _container(plan: StatePlan, layer: Path, builder: Builder) -> list[str]:
     binds = [Bind(str(layer), USER_LAYER_IN_CONTAINER)]
-    for place in dict.fromkeys((*plan.places, *find_settings(builder.environ))):
-        copy = _copy_source(place, layer)
-        binds.append(Bind(copy, place, "ro" if copy == place else "rw"))
+    for path in dict.fromkeys((*plan.places, *find_settings(builder.environ))):
+        copy = _copy_source(path, layer)
+        binds.append(Bind(copy, path, "ro" if copy == path else "rw"))
     if not plan.target.find("pip"):
         (layer / ".hpcmod" / "pip").mkdir(exist_ok=True)  # for each container
         binds.append(Bind(_own_pip(), OWN_PIP, "ro"))
@@ -196,22 +196,22 @@ def _container(plan: StatePlan, layer: Path, builder: Builder) -> list[str]:
     return [builder.runtime, "exec", "--pwd", "/", *words, plan.target.sif]
 
 
-def _copy_source(place: str, layer: Path) -> str:
+def _copy_source(path: str, layer: Path) -> str:
     """Return a copy of a package's source, into which its build may write; other paths are returned as they are."""
-    if not any(Path(place, name).exists() for name in _PROJECT):
-        return place
-    copy = layer / ".hpcmod" / "source" / place.strip("/")
+    if not any(Path(path, name).exists() for name in _PROJECT):
+        return path
+    copy = layer / ".hpcmod" / "source" / path.strip("/")
     if not copy.exists():
-        shutil.copytree(place, copy, symlinks=True)
+        shutil.copytree(path, copy, symlinks=True)
     return str(copy)
 
 
 def _own_pip() -> str:
     """Return the directory of the pip that runs hpcmod's Python."""
-    found = importlib.util.find_spec("pip")
-    if found is None or not found.submodule_search_locations:
+    spec = importlib.util.find_spec("pip")
+    if spec is None or not spec.submodule_search_locations:
         raise LackingError("neither the image nor hpcmod's Python has pip", "Install pip for hpcmod's Python.")
-    return str(found.submodule_search_locations[0])
+    return str(spec.submodule_search_locations[0])
 
 
 def _compile(plan: StatePlan, layer: Path, packages: Path, builder: Builder) -> None:
@@ -275,8 +275,8 @@ def _pack(layer: Path, plan: StatePlan, own_set: PackageSet) -> tuple[int, str]:
         if path != top.parent:
             path.rename(top / path.name)
     with contextlib.ExitStack() as opened:
-        place, name = opened.enter_context(own_set.tree.parent(plan.file))
-        partial = opened.enter_context(replacing(Path(f"/proc/self/fd/{place}", name)))
+        descriptor, name = opened.enter_context(own_set.tree.parent(plan.file))
+        partial = opened.enter_context(replacing(Path(f"/proc/self/fd/{descriptor}", name)))
         with partial.open("x+b") as file:
             packed = pack_directory(top, file, compression="zstd", mtime=SOURCE_TIME)
             os.fchmod(file.fileno(), _PACKED_MODE)

@@ -66,8 +66,8 @@ def begin_edit(target: PackageTarget, own_set: PackageSet, builder: Builder) -> 
         check_room_for(target, own_set)
         base = own_set.active(target.place.tag)
         with contextlib.ExitStack() as opened:
-            place, name = opened.enter_context(own_set.tree.parent(edit_directory(target.place.tag)))
-            new = opened.enter_context(replacing_directory(Path(f"/proc/self/fd/{place}", name)))
+            descriptor, name = opened.enter_context(own_set.tree.parent(edit_directory(target.place.tag)))
+            new = opened.enter_context(replacing_directory(Path(f"/proc/self/fd/{descriptor}", name)))
             files = new / FILES
             files.mkdir()
             _fill(target, own_set, base, files)

@@ -170,9 +170,9 @@ def _set_times(directory: Path) -> None:
 
     Files of packages keep their time, which their compiled modules name.
     """
-    for place, directories, files in os.walk(directory):  # the directories may be links
+    for parent, directories, files in os.walk(directory):  # the directories may be links
         for name in (*directories, *files):
-            path = Path(place, name)
-            if path.is_symlink() or path.is_dir() or Path(place).name == "__pycache__":
+            path = Path(parent, name)
+            if path.is_symlink() or path.is_dir() or Path(parent).name == "__pycache__":
                 os.utime(path, (SOURCE_TIME, SOURCE_TIME), follow_symlinks=False)
     os.utime(directory, (SOURCE_TIME, SOURCE_TIME))

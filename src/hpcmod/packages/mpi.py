@@ -33,10 +33,10 @@ def find_mpi(record: InstallRecord, environ: Mapping[str, str]) -> str:
         if number is None:
             return ""
         state = kept.read(number)
-        found = {normalize_package(each.name): each.version for each in state.locked}
-        found.update({each.name: each.version for each in state.conda.packages})
-        if found.keys() & {*_LIKE_MPICH}:
+        versions = {normalize_package(each.name): each.version for each in state.locked}
+        versions.update({each.name: each.version for each in state.conda.packages})
+        if versions.keys() & {*_LIKE_MPICH}:
             return MPICH
-        if "openmpi" in found:
-            return OPEN_MPI_4 if found["openmpi"].startswith(("3.", "4.")) else OPEN_MPI_5
+        if "openmpi" in versions:
+            return OPEN_MPI_4 if versions["openmpi"].startswith(("3.", "4.")) else OPEN_MPI_5
     return ""

@@ -20,12 +20,12 @@ from hpcmod.packages.values.state import State
 def verify_packages(installed: Installed, environ: Mapping[str, str]) -> Iterator[Finding]:
     """Yield the findings about the user's own packages for an installation, in all sets this environment can use."""
     try:
-        place = read_target(installed).place
+        own = read_target(installed).place
         chosen = parse_choice(environ.get(CHOICE_VARIABLE, ""))
     except HpcmodError:  # it cannot have packages, or they are reported when it is used
         return
-    shared = [open_set(place.name, chosen, environ)] if chosen and chosen.directory else []
-    yield from check_packages([*find_sets(place.name, environ), *shared], place.tag)
+    shared = [open_set(own.name, chosen, environ)] if chosen and chosen.directory else []
+    yield from check_packages([*find_sets(own.name, environ), *shared], own.tag)
 
 
 def check_packages(sets: Iterable[PackageSet], tag: str) -> Iterator[Finding]:

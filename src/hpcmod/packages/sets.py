@@ -77,8 +77,8 @@ class PackageSet:
 
     def numbers(self) -> dict[int, str]:
         """Return the tag of each state, by number, whether or not it is complete."""
-        found = (parse_state_file(name) for name in self.tree.names(STATES)) if self.exists else ()
-        return dict(sorted(pair for pair in found if pair))
+        parsed = (parse_state_file(name) for name in self.tree.names(STATES)) if self.exists else ()
+        return dict(sorted(pair for pair in parsed if pair))
 
     def next_number(self) -> int:
         """Return the number of the next state."""
@@ -112,11 +112,11 @@ class PackageSet:
 
     def states(self) -> list[State]:
         """Return all complete states, oldest first; damaged ones are left out."""
-        found = []
+        states = []
         for number in self.numbers():
             with contextlib.suppress(HpcmodError, OSError):
-                found.append(self.read(number))
-        return found
+                states.append(self.read(number))
+        return states
 
     def active_number(self, tag: str) -> int | None:
         """Return the number of the active state of a tag; None if there is none."""
@@ -124,8 +124,8 @@ class PackageSet:
             target = self.tree.read_link(active_link(tag)) if self.exists else ""
         except OSError:
             return None
-        found = parse_state_file(target.removeprefix(f"{STATES}/"))
-        return found[0] if found and target == state_file(*found) and found[0] in self.numbers() else None
+        parsed = parse_state_file(target.removeprefix(f"{STATES}/"))
+        return parsed[0] if parsed and target == state_file(*parsed) and parsed[0] in self.numbers() else None
 
     def chosen_number(self, tag: str) -> int | None:
         """Return the number of the state of a tag that modules use for this choice; None if there is none."""
@@ -142,8 +142,8 @@ class PackageSet:
     def active_numbers(self) -> frozenset[int]:
         """Return the numbers of the active states of all tags."""
         tags = (parse_active_link(name) for name in self.tree.names()) if self.exists else ()
-        found = (self.active_number(tag) for tag in tags if tag)
-        return frozenset(number for number in found if number is not None)
+        numbers = (self.active_number(tag) for tag in tags if tag)
+        return frozenset(number for number in numbers if number is not None)
 
     def check_not_edited(self, tag: str) -> None:
         """Check that no state of a tag is being edited, whose changes a new state would not have.
@@ -228,11 +228,11 @@ class PackageSet:
     def _remove_unfinished(self) -> None:
         """Remove files of states without a record, unless they are active."""
         with contextlib.suppress(OSError):
-            place = self.tree.open(STATES, os.O_RDONLY | os.O_DIRECTORY)
+            descriptor = self.tree.open(STATES, os.O_RDONLY | os.O_DIRECTORY)
             try:
-                clear_leftovers(Path(f"/proc/self/fd/{place}"), alone=True)
+                clear_leftovers(Path(f"/proc/self/fd/{descriptor}"), alone=True)
             finally:
-                os.close(place)
+                os.close(descriptor)
         names, active = set(self.tree.names(STATES)), self.active_numbers()
         for number, tag in self.numbers().items():
             if number not in active and record_file(number, tag).removeprefix(f"{STATES}/") not in names:

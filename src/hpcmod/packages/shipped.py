@@ -152,8 +152,8 @@ def _put(root: Path, state: State, packed: Path, asked: tuple[str, ...]) -> None
     tree = Tree(root)
     tree.write(DESCRIBED, f"{json.dumps(json_form(described), indent=1)}\n".encode())
     with (
-        tree.parent(PACKED) as (place, name),
-        replacing(Path(f"/proc/self/fd/{place}", name)) as partial,
+        tree.parent(PACKED) as (descriptor, name),
+        replacing(Path(f"/proc/self/fd/{descriptor}", name)) as partial,
         packed.open("rb") as source,
         partial.open("xb") as file,
     ):

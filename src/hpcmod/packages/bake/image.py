@@ -144,7 +144,7 @@ def _find_target(squashfs: Squashfs, image: Path) -> Target:
     if python is None:
         raise LackingError(f"{image}: has no Python, so no packages can be added to it")
     baked = baked_prefixes(squashfs)
-    own = [place for place in site_directories(squashfs, python) if not place.startswith(f"{BAKED_IN_CONTAINER}/")]
+    own = [site for site in site_directories(squashfs, python) if not site.startswith(f"{BAKED_IN_CONTAINER}/")]
     commands = squashfs.real_path(f"{python.prefix}/bin")
     if not own or not commands:
         raise LackingError(f"{image}: no directory of packages found for {python.executable}")

@@ -65,13 +65,13 @@ class PackageTree:
         if self.directory is not None:
             with self.directory.open_file(self._paths[node]) as file:
                 return file.read(limit)
-        found = bytearray()
+        content = bytearray()
         if self.source is not None and node.data is not None:
             for piece in copying.read_content(self.source.blocks, node.data):
-                found += piece
-                if len(found) >= limit:
+                content += piece
+                if len(content) >= limit:
                     break
-        return bytes(found[:limit])
+        return bytes(content[:limit])
 
     def write_contents(self, writer: SquashfsWriter, root: Node) -> None:
         """Write the contents of all files, which are in the tree `root` of the new image."""
@@ -84,27 +84,27 @@ class PackageTree:
 
     def venvs(self) -> list[Venv]:
         """Return the virtual environments, sorted by name."""
-        found = []
+        venvs = []
         for name, venv in sorted(_children(self.root, b"venv").items()):
             for version, directory in sorted(_children(venv, b"lib").items()):
                 match, site = _PYTHON.fullmatch(version), directory_in(directory, b"site-packages")
                 if match and site is not None:
-                    found.append(Venv(os.fsdecode(name), match[1].decode(), venv, site))
-        return found
+                    venvs.append(Venv(os.fsdecode(name), match[1].decode(), venv, site))
+        return venvs
 
     def packages(self, site: Node) -> tuple[Package, ...]:
         """Return the Python packages in a directory site-packages, sorted by name."""
-        found = (self._package(os.fsdecode(name), node) for name, node in site.children.items())
-        return tuple(sorted(filter(None, found), key=lambda package: (package.name.lower(), package.name)))
+        packages = (self._package(os.fsdecode(name), node) for name, node in site.children.items())
+        return tuple(sorted(filter(None, packages), key=lambda package: (package.name.lower(), package.name)))
 
     def editable(self, site: Node) -> tuple[Editable, ...]:
         """Return the packages in a directory site-packages whose code is elsewhere, sorted by name."""
-        found = (
+        editable = (
             find_editable(package.name, self._read_metadata(node, b"direct_url.json"))
             for name, node in site.children.items()
             if (package := self._package(os.fsdecode(name), node))
         )
-        return tuple(sorted(filter(None, found), key=lambda package: package.name))
+        return tuple(sorted(filter(None, editable), key=lambda package: package.name))
 
     def _package(self, name: str, node: Node) -> Package | None:
         if not name.endswith(METADATA):
@@ -147,13 +147,13 @@ def open_packages(path: Path) -> Iterator[PackageTree]:
 
 def directory_in(node: Node, name: bytes) -> Node | None:
     """Return a directory in a directory; None if it is missing or something else."""
-    found = node.children.get(name) if node.kind == "dir" else None
-    return found if found is not None and found.kind == "dir" else None
+    child = node.children.get(name) if node.kind == "dir" else None
+    return child if child is not None and child.kind == "dir" else None
 
 
 def _children(node: Node, name: bytes) -> dict[bytes, Node]:
-    found = directory_in(node, name)
-    return found.children if found is not None else {}
+    directory = directory_in(node, name)
+    return directory.children if directory is not None else {}
 
 
 def _read_squashfs(file: BinaryIO) -> PackageTree:
@@ -182,8 +182,8 @@ def _read_directory(path: Path) -> PackageTree:
     files = size = 0
     todo = [(root, path)]
     while todo:
-        above, place = todo.pop()
-        for entry in sorted(os.scandir(place), key=lambda entry: os.fsencode(entry.name)):
+        above, directory = todo.pop()
+        for entry in sorted(os.scandir(directory), key=lambda entry: os.fsencode(entry.name)):
             status = entry.stat(follow_symlinks=False)
             node = known.get((status.st_dev, status.st_ino)) or _make_node(status, entry.path)
             if node is None:

@@ -76,8 +76,8 @@ class Target:
 def find_new_commands(root: Node, venv: Venv, target: Target) -> dict[bytes, Node]:
     """Return the commands of a virtual environment that the image does not have."""
     existing = find_directory(root, target.commands).children
-    found = directory_in(venv.root, b"bin")
-    commands = found.children.items() if found is not None else ()
+    programs = directory_in(venv.root, b"bin")
+    commands = programs.children.items() if programs is not None else ()
     return {
         name: node
         for name, node in sorted(commands)
@@ -128,13 +128,13 @@ def find_directory(root: Node, path: str) -> Node:
     BadInputError
         If there is none.
     """
-    found = root
+    directory = root
     for name in filter(None, path.split("/")):
-        inner = directory_in(found, name.encode("utf-8", "surrogateescape"))
+        inner = directory_in(directory, name.encode("utf-8", "surrogateescape"))
         if inner is None:
             raise BadInputError(f"the image has no directory {path}")
-        found = inner
-    return found
+        directory = inner
+    return directory
 
 
 def make_directory(root: Node, path: str) -> Node:
@@ -145,14 +145,14 @@ def make_directory(root: Node, path: str) -> Node:
     BadInputError
         If the path, or a directory above it, is something else.
     """
-    found = root
+    directory = root
     for name in filter(None, path.split("/")):
-        inner = found.children.setdefault(name.encode(), Node("dir", 0o755, mtime=found.mtime))
+        inner = directory.children.setdefault(name.encode(), Node("dir", 0o755, mtime=directory.mtime))
         if inner.kind != "dir":
             at = posixpath.join("/", path)
             raise BadInputError(f"the image has a {inner.kind} in place of the directory {at}")
-        found = inner
-    return found
+        directory = inner
+    return directory
 
 
 def overlay(target: Node, source: Node, *, without: tuple[bytes, ...] = ()) -> None:

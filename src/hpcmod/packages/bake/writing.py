@@ -255,8 +255,8 @@ def _write_squashfs(
 
 def _read_labels(squashfs: Squashfs) -> dict[str, object]:
     """Return the labels in the image's root file system; empty if it has none, or invalid ones."""
-    found = squashfs.find(f"/{_LABELS}")
-    if found is None or found.kind != "file":
+    file = squashfs.find(f"/{_LABELS}")
+    if file is None or file.kind != "file":
         return {}
     try:
         labels = json.loads(squashfs.read_bytes(f"/{_LABELS}", _LARGEST_LABELS))

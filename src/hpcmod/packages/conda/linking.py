@@ -84,9 +84,9 @@ def link_conda(archives: tuple[CondaArchive, ...], prefix: Prefix, scratch: Path
     BadInputError
         If a package is damaged, or has files of the virtual environment.
     """
-    found = tuple(_link(archive, prefix, scratch / f"extracted-{n}") for n, archive in enumerate(archives))
+    packages = tuple(_link(archive, prefix, scratch / f"extracted-{n}") for n, archive in enumerate(archives))
     _check_links(prefix)
-    return found
+    return packages
 
 
 def link_libraries(libraries: tuple[str, ...], prefix: Prefix) -> None:
@@ -174,10 +174,13 @@ def _read_files(directory: Path, package: CondaPackage, prefix: Prefix, *, is_py
         if is_python:
             target = re.sub(r"^site-packages/", f"{prefix.site_packages}/", path)
             target = re.sub(r"^python-scripts/", "bin/", target)
-        found = entry.prefix_placeholder
+        embedded = entry.prefix_placeholder
         _check_plain(path, package)
         yield _File(
-            directory / path, target, found.placeholder if found else "", found.file_mode.text if found else False
+            directory / path,
+            target,
+            embedded.placeholder if embedded else "",
+            embedded.file_mode.text if embedded else False,
         )
 
 
@@ -254,9 +257,9 @@ def _replace_prefix(data: bytes, old: bytes, new: bytes, is_text: bool) -> bytes
 
 
 def _write_entry_point(text: str, prefix: Prefix, package: CondaPackage) -> str:
-    found = _ENTRY_POINT.fullmatch(text.strip())
-    path = f"bin/{found[1]}" if found else ""
-    if not found or prefix.reserved.fullmatch(path):
+    entry = _ENTRY_POINT.fullmatch(text.strip())
+    path = f"bin/{entry[1]}" if entry else ""
+    if not entry or prefix.reserved.fullmatch(path):
         raise BadInputError(f"{package.url}: has the entry point {text!r}", "Choose another build.")
     target = prefix.directory / path
     _check_path(_File(target, path), package, prefix)
@@ -264,7 +267,7 @@ def _write_entry_point(text: str, prefix: Prefix, package: CondaPackage) -> str:
     if target.is_symlink() or target.exists():
         target.unlink()
     script = _SCRIPT.format(
-        python=f"{prefix.inside}/bin/python", module=found[2], first=found[3].partition(".")[0], function=found[3]
+        python=f"{prefix.inside}/bin/python", module=entry[2], first=entry[3].partition(".")[0], function=entry[3]
     )
     target.write_text(script, encoding="utf-8")
     target.chmod(0o755)

@@ -180,13 +180,13 @@ def fetch_conda(packages: Sequence[CondaPackage], directory: Path) -> tuple[Cond
                     await rattler.package_streaming.download_to_path(client, package.url, path)
                 except (RuntimeError, OSError) as err:
                     raise RemoteError(f"{package.url}: {err}", "Check the channel, and the proxy.") from err
-        found = file_sha256(path)
-        if package.sha256 and found != package.sha256:
+        digest = file_sha256(path)
+        if package.sha256 and digest != package.sha256:
             raise VerificationError(
-                f"{package.url}: expected sha256 {package.sha256}, got {found}",
+                f"{package.url}: expected sha256 {package.sha256}, got {digest}",
                 "The file was changed after the channel was indexed or the lock file written: do not use it.",
             )
-        return CondaArchive(replace(package, sha256=found), path)
+        return CondaArchive(replace(package, sha256=digest), path)
 
     async def fetch_all() -> list[CondaArchive]:
         return await asyncio.gather(*(fetch(number, package) for number, package in enumerate(packages)))
@@ -199,8 +199,8 @@ def _virtual_packages(image: CondaImage, cuda: str) -> Iterator[GenericVirtualPa
     from rattler import BuildString, GenericVirtualPackage, PackageName, Version
 
     machine = {"linux-64": "x86_64", "linux-aarch64": "aarch64", "linux-ppc64le": "ppc64le"}[image.subdir]
-    found = re.match(r"\d+(?:\.\d+)*", platform.release())
-    kernel = found[0] if found else ""
+    release = re.match(r"\d+(?:\.\d+)*", platform.release())
+    kernel = release[0] if release else ""
     for name, version, build in (
         ("__unix", "0", "0"),
         ("__linux", kernel, "0"),

@@ -107,5 +107,5 @@ def find_in_image(requirements: Sequence[str], locked: Sequence[Locked], target:
     """Return the required packages that the image already has, as name==version."""
     installed = {package.name for package in locked}
     names = [name for line in requirements if (name := name_of(line)) and name not in installed]
-    found = (target.find(name) for name in names)
-    return tuple(f"{package.name}=={package.version}" for package in found if package)
+    packages = (target.find(name) for name in names)
+    return tuple(f"{package.name}=={package.version}" for package in packages if package)

@@ -74,14 +74,14 @@ NO_CONDA = CondaPart()
 
 def conda_name(spec: str) -> str:
     """Return the name of the package that a requirement is about; empty if it is not one."""
-    found = _SPEC.fullmatch(spec.strip())
-    return found["name"].lower() if found else ""
+    match = _SPEC.fullmatch(spec.strip())
+    return match["name"].lower() if match else ""
 
 
 def _channel_of(spec: str) -> str:
     """Return the channel that a requirement names, as in `bioconda::samtools`; empty if it names none."""
-    found = _SPEC.fullmatch(spec.strip())
-    return (found["channel"] or "") if found else ""
+    match = _SPEC.fullmatch(spec.strip())
+    return (match["channel"] or "") if match else ""
 
 
 def parse_conda_specs(words: Sequence[str], *, python: bool = False) -> tuple[str, ...]:
@@ -97,15 +97,15 @@ def parse_conda_specs(words: Sequence[str], *, python: bool = False) -> tuple[st
     BadInputError
         If one is not a requirement of conda.
     """
-    found = tuple(dict.fromkeys(word.strip() for word in words))
-    for word in found:
+    specs = tuple(dict.fromkeys(word.strip() for word in words))
+    for word in specs:
         if not conda_name(word) or not word.isprintable():
             raise BadInputError(
                 f"{word!r} is not a conda package", "Write it as conda does: samtools, 'samtools=1.19'."
             )
         if conda_name(word) == "python" and not python:
             raise BadInputError("Python is the image's and cannot be replaced", "Choose an image with another Python.")
-    return found
+    return specs
 
 
 def parse_channels(words: Sequence[str], directory: str, exists: Callable[[str], bool]) -> tuple[str, ...]:
@@ -166,10 +166,10 @@ def package_of_url(url: str, sha256: str) -> CondaPackage:
     BadInputError
         If the URL is not that of a conda package.
     """
-    found = _FILE.fullmatch(url.rpartition("/")[2])
-    if not found or urlsplit(url).scheme not in ("https", "http", "file") or "@" in urlsplit(url).netloc:
+    match = _FILE.fullmatch(url.rpartition("/")[2])
+    if not match or urlsplit(url).scheme not in ("https", "http", "file") or "@" in urlsplit(url).netloc:
         raise BadInputError(f"{url[:200]!r} is not the URL of a conda package", "Write it again.")
-    return CondaPackage(found[1].lower(), found[2], found[3], url, sha256)
+    return CondaPackage(match[1].lower(), match[2], match[3], url, sha256)
 
 
 def check_conda(part: CondaPart) -> None:
@@ -192,8 +192,8 @@ def check_conda(part: CondaPart) -> None:
 
 def with_times(packages: Sequence[CondaPackage], before: CondaPart, now: str) -> tuple[CondaPackage, ...]:
     """Return packages sorted by name, those with the same build as before with the time of that."""
-    found = []
+    timed = []
     for package in sorted(packages, key=lambda package: package.name):
         old = before.find(package.name)
-        found.append(replace(package, since=old.since if old and old.pin == package.pin else now))
-    return tuple(found)
+        timed.append(replace(package, since=old.since if old and old.pin == package.pin else now))
+    return tuple(timed)

@@ -183,12 +183,12 @@ class StatePlan:
 def make_constraints(packages: Sequence[Package], allowed: Sequence[str]) -> tuple[str, ...]:
     """Return constraints that keep the image's packages as they are, except those that may be replaced."""
     free = {normalize_package(name) for name in allowed}
-    found = {
+    lines = {
         normalize_package(package.name): line
         for package in reversed(packages)  # of two with one name, Python imports the first
         if (line := exact_line(package.name, package.version))
     }
-    return tuple(text for name, text in sorted(found.items()) if name not in free)
+    return tuple(text for name, text in sorted(lines.items()) if name not in free)
 
 
 def make_state_plan(
@@ -301,5 +301,5 @@ def render_state_plan(plan: StatePlan, directory: str) -> Iterator[str]:
     yield f"constraints: {own} packages of the image"
     yield from (f"constraint: {line}" for line in plan.constraints[own:])
     yield from (f"may replace: {name}" for name in plan.allowed)
-    yield from (f"read by pip: {place}" for place in plan.places)
+    yield from (f"read by pip: {path}" for path in plan.places)
     yield f"in the container: {' '.join(plan.argv)}"

@@ -45,10 +45,10 @@ def parse_pip_report(text: str | bytes, parent: State | None, now: str) -> tuple
     """
     try:
         listed = json.loads(text)["install"]
-        found = [_make_locked(item, parent, now) for item in listed]
+        packages = [_make_locked(item, parent, now) for item in listed]
     except (ValueError, KeyError, TypeError, RecursionError) as err:
         raise BadInputError(f"pip's report cannot be read: {err}", "Update pip in the image to 22.2 or newer.") from err
-    return tuple(sorted(found, key=lambda package: package.name))
+    return tuple(sorted(packages, key=lambda package: package.name))
 
 
 def _make_locked(item: dict[str, Any], parent: State | None, now: str) -> Locked:

@@ -245,7 +245,7 @@ def _parse(
 ) -> Requirements:
     if path in above or len(above) >= MOST_INCLUDED:
         raise BadInputError(f"{path}: includes itself, by {above[-1] if above else path}", "Remove that line.")
-    found, beside = Requirements(), posixpath.dirname(path)
+    requirements, beside = Requirements(), posixpath.dirname(path)
     faults: list[BadInputError] = []
     for number, line in _logical_lines(read(path)):
         include = _INCLUDE.fullmatch(line)
@@ -258,13 +258,13 @@ def _parse(
                 more = join(*(_parse_option(option, places, exists) for option in _NEXT_OPTION.split(line)))
             else:
                 more = Requirements((_check(line, (directory or beside, beside), exists),))
-            found = join(found, more)
+            requirements = join(requirements, more)
         except BadInputError as err:
             faults.append(err if include else BadInputError(f"{path}:{number}: {err.message}", err.cure))
     if faults:
         cures = dict.fromkeys(fault.cure for fault in faults if fault.cure)
         raise BadInputError("\n".join(fault.message for fault in faults), "\n".join(cures))
-    return found
+    return requirements
 
 
 def join(*all_of: Requirements) -> Requirements:
@@ -286,7 +286,7 @@ def _as_constraints(found: Requirements) -> Requirements:
 
 def _logical_lines(text: str) -> list[tuple[int, str]]:
     """Return the lines of a requirements file with their numbers: continued lines joined, comments removed."""
-    found, waiting, start = [], "", 0
+    lines, waiting, start = [], "", 0
     for number, line in enumerate(text.lstrip("\ufeff").replace("\t", " ").splitlines(), start=1):
         start = start if waiting else number
         is_comment = _ONLY_COMMENT.match(line)
@@ -296,9 +296,9 @@ def _logical_lines(text: str) -> list[tuple[int, str]]:
         whole = _COMMENT.sub("", f"{waiting} {line}" if is_comment else waiting + line).strip()
         waiting = ""
         if whole:
-            found.append((start, whole))
+            lines.append((start, whole))
     last = _COMMENT.sub("", waiting).strip()
-    return [*found, *([(start, last)] if last else [])]
+    return [*lines, *([(start, last)] if last else [])]
 
 
 def _parse_option(line: str, directories: Sequence[str], exists: Callable[[str], bool]) -> Requirements:
@@ -308,8 +308,8 @@ def _parse_option(line: str, directories: Sequence[str], exists: Callable[[str],
             f"{line!r} is an editable installation, which cannot be packed into one file",
             f"Install a copy instead: remove `-e`, and use --build if {editable[1].split('#')[0]} has no wheel.",
         )
-    found = _OPTION.fullmatch(line)
-    name, value = (found[1], (found[2] or "").strip("\"'")) if found else (line, "")
+    match = _OPTION.fullmatch(line)
+    name, value = (match[1], (match[2] or "").strip("\"'")) if match else (line, "")
     if name in _IGNORED:
         return Requirements()
     if name not in _PASSED:
