@@ -27,21 +27,16 @@ def kernels_directory(environ: Mapping[str, str]) -> Path:
     LackingError
         If no variable names the user's home directory.
     """
-    if environ.get("JUPYTER_DATA_DIR"):
-        return Path(environ["JUPYTER_DATA_DIR"]).absolute() / "kernels"
-    if environ.get("XDG_DATA_HOME"):
-        return Path(environ["XDG_DATA_HOME"]).absolute() / "jupyter" / "kernels"
-    if not environ.get("HOME"):
-        raise LackingError("home directory unknown", "Set HOME, or JUPYTER_DATA_DIR.")
-    return Path(environ["HOME"]).absolute() / ".local/share/jupyter/kernels"
+    below = {"JUPYTER_DATA_DIR": "kernels", "XDG_DATA_HOME": "jupyter/kernels", "HOME": ".local/share/jupyter/kernels"}
+    for variable, path in below.items():
+        if environ.get(variable):
+            return Path(environ[variable]).absolute() / path
+    raise LackingError("home directory unknown", "Set HOME, or JUPYTER_DATA_DIR.")
 
 
 def find_kernels(directory: Path) -> Iterator[KernelSpec]:
     """Yield the kernels in a directory that hpcmod installed, sorted by name."""
-    for path in sorted(directory.glob(f"*/{_FILE}")):
-        found = _read(path)
-        if found:
-            yield found
+    yield from filter(None, map(_read, sorted(directory.glob(f"*/{_FILE}"))))
 
 
 def find_dependent_kernels(root: Path, environ: Mapping[str, str]) -> Iterator[Dependent]:
@@ -61,19 +56,19 @@ def install_kernel(directory: Path, kernel: KernelSpec) -> Path:
     BadInputError
         If a kernel of that name exists and hpcmod did not install it.
     """
-    place = directory / kernel.name
-    clear_leftovers(place, _FILE)
-    is_new = not place.exists() or (place.is_dir() and not any(place.iterdir()))  # a killed run left it empty
-    if not is_new and _read(place / _FILE) is None:
+    path = directory / kernel.name
+    clear_leftovers(path, _FILE)
+    is_new = not path.exists() or (path.is_dir() and not any(path.iterdir()))  # a killed run left it empty
+    if not is_new and _read(path / _FILE) is None:
         raise BadInputError(
-            f"{place} already exists and was not installed by hpcmod",
+            f"{path} already exists and was not installed by hpcmod",
             f"Choose another name: hpcmod kernel {sh_word(kernel.module)} --name NAME",
         )
     directory.mkdir(parents=True, exist_ok=True)
     tree = Tree(directory)
     tree.make_directory(kernel.name)
     tree.write(f"{kernel.name}/{_FILE}", render_kernel(kernel))
-    return place
+    return path
 
 
 def remove_kernel(directory: Path, kernel: KernelSpec) -> None:

@@ -14,8 +14,15 @@ from hpcmod.core.cli.output import json_option, print_data, print_json, print_te
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.fs.reading import read_text
 from hpcmod.core.fs.tree import Tree
-from hpcmod.notebooks.text.interactive import MARK, render_python
-from hpcmod.notebooks.values.vscode import FOLDER, PROGRAM, Merged, merge_launch, merge_settings
+from hpcmod.notebooks.values.vscode import (
+    FOLDER,
+    MARK,
+    PROGRAM,
+    Merged,
+    merge_launch,
+    merge_settings,
+    render_python,
+)
 
 _LIMIT = 4 << 20  # bytes read of a file
 

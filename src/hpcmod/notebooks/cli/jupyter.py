@@ -185,7 +185,12 @@ def _wait_for_server(session: Session, number: str) -> Server:
         if time.monotonic() - asked > _ASK:
             asked = time.monotonic()
             if not is_waiting_or_running(number):
-                raise _explain_end(session, f"job {number}")
+                said = "\n".join(session.read_log()[-_SAID:])
+                fix = "Fix the reported problem" if said else f"Ask what Slurm knows of it: hpcmod why {number}"
+                raise CheckFailedError(
+                    f"job {number} ended before its Jupyter server ran:\n{said or 'it wrote no log'}",
+                    f"{fix}, and run the command again.",
+                )
     return server
 
 
@@ -197,15 +202,6 @@ def _cancel(number: str) -> None:
     end = time.monotonic() + _CLEANUP
     while find_state(number) and time.monotonic() < end:
         time.sleep(_LOOK)
-
-
-def _explain_end(session: Session, subject: str) -> CheckFailedError:
-    said = "\n".join(session.read_log()[-_SAID:])
-    fix = "Fix the reported problem" if said else f"Ask what Slurm knows of it: hpcmod why {subject.rpartition(' ')[2]}"
-    return CheckFailedError(
-        f"{subject} ended before its Jupyter server ran:\n{said or 'it wrote no log'}",
-        f"{fix}, and run the command again.",
-    )
 
 
 def _run_here(session: Session, installed: Installed, flags: JupyterFlags) -> None:

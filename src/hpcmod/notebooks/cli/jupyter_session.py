@@ -6,7 +6,7 @@ import os
 import secrets
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,12 +48,10 @@ class Session:
     def find_server(self) -> Server | None:
         """Return where the server listens; None until it runs."""
         for path in sorted((self.directory / "runtime").glob("*server-*.json")):
-            try:
-                found = parse_server(read_text(path, _LIMIT, errors="replace"))
-            except OSError:
-                continue
-            if found:
-                return found
+            with suppress(OSError):
+                server = parse_server(read_text(path, _LIMIT, errors="replace"))
+                if server:
+                    return server
         return None
 
 
@@ -72,17 +70,17 @@ def open_session(*, keep: bool, here: bool) -> Iterator[Session]:
     home = os.environ.get("XDG_STATE_HOME") or (f"{os.environ['HOME']}/.local/state" if os.environ.get("HOME") else "")
     if not home:
         raise LackingError("home directory unknown", "Set HOME, or XDG_STATE_HOME.")
-    place = Path(home).absolute() / "hpcmod" / "jupyter"
+    parent = Path(home).absolute() / "hpcmod" / "jupyter"
     if keep:
-        yield Session(place / "SESSION", "")
+        yield Session(parent / "SESSION", "")
         return
-    place.mkdir(parents=True, exist_ok=True)
+    parent.mkdir(parents=True, exist_ok=True)
     if here:
-        clear_leftovers(place, "session")
-        with scratch(place / "session") as made:
+        clear_leftovers(parent, "session")
+        with scratch(parent / "session") as made:
             yield _fill(Path(os.path.realpath(made.directory)))
         return
-    directory = Path(tempfile.mkdtemp(prefix="session-", dir=place))
+    directory = Path(tempfile.mkdtemp(prefix="session-", dir=parent))
     try:
         yield _fill(directory)
     finally:

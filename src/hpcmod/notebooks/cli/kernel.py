@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import click
 
 from hpcmod.catalogue import complete_container, find_ready, look_around
 from hpcmod.core.cli.arguments import site_option
+from hpcmod.core.cli.flags import with_flags
 from hpcmod.core.cli.output import json_option, print_data, print_json, print_table, print_text, tell
 from hpcmod.core.errors import NotFoundError
 from hpcmod.core.values.json_form import SPLICED
@@ -38,6 +38,21 @@ class KernelList:
     kernels: tuple[InstalledKernel, ...]
 
 
+@dataclass(frozen=True)
+class KernelFlags:
+    """Arguments and options of `hpcmod kernel`."""
+
+    container: str
+    name: str
+    display_name: str
+    host_commands: bool
+    remove: bool
+    listing: bool
+    dry_run: bool
+    site: str | None
+    as_json: bool
+
+
 @click.command("kernel")
 @click.argument("container", metavar="[NAME[/VERSION]]", required=False, default="", shell_complete=complete_container)
 @click.option("--name", default="", help="Name of the kernel (default: the module's, in lower case).")
@@ -48,17 +63,8 @@ class KernelList:
 @click.option("--dry-run", is_flag=True, help="Print what would be written or removed; change nothing.")
 @site_option
 @json_option(KernelList)
-def kernel_verb(
-    container: str,
-    name: str,
-    display_name: str,
-    host_commands: bool,
-    remove: bool,
-    listing: bool,
-    dry_run: bool,
-    site: str | None,
-    as_json: bool,
-) -> None:
+@with_flags(KernelFlags)
+def kernel_verb(flags: KernelFlags) -> None:
     """Install a Jupyter kernel that runs in a container.
 
     Every Jupyter that you run finds it, including Open OnDemand's. Its notebooks run in the container, with your own
@@ -72,35 +78,34 @@ def kernel_verb(
       hpcmod kernel --list
       hpcmod kernel PyTorch --remove
     """
-    if remove and listing:
+    if flags.remove and flags.listing:
         raise click.UsageError("give --remove or --list, not both")
     directory = kernels_directory(os.environ)
-    if listing:
-        _list(directory, find_kernels(directory), as_json=as_json)
-    elif remove:
-        _remove(directory, container, name, dry_run=dry_run, as_json=as_json)
-    elif container:
-        here = look_around(site)
-        found = find_ready(here, container)
-        kernel = make_kernel(
-            str(found.program),
-            found.module,
-            str(found.root),
-            name=name,
-            display_name=display_name,
-            host_commands=host_commands,
-        )
-        check_python_module(found, "ipykernel", "ipykernel")
-        _install(directory, kernel, dry_run=dry_run, as_json=as_json)
+    if flags.listing:
+        _list(directory, as_json=flags.as_json)
+    elif flags.remove:
+        _remove(directory, flags)
+    elif flags.container:
+        _install(directory, flags)
     else:
         raise click.UsageError("give a container, or --list")
 
 
-def _install(directory: Path, kernel: KernelSpec, *, dry_run: bool, as_json: bool) -> None:
-    path = directory / kernel.name if dry_run else install_kernel(directory, kernel)
-    if as_json:
-        print_json(KernelList(dry_run, (_find(directory, kernel),)))
-    elif dry_run:
+def _install(directory: Path, flags: KernelFlags) -> None:
+    installed = find_ready(look_around(flags.site), flags.container)
+    kernel = make_kernel(
+        str(installed.program),
+        installed.module,
+        str(installed.root),
+        name=flags.name,
+        display_name=flags.display_name,
+        host_commands=flags.host_commands,
+    )
+    check_python_module(installed, "ipykernel", "ipykernel")
+    path = directory / kernel.name if flags.dry_run else install_kernel(directory, kernel)
+    if flags.as_json:
+        print_json(KernelList(flags.dry_run, (_describe(directory, kernel),)))
+    elif flags.dry_run:
         print_data(render_kernel(kernel), nl=False)
         tell(f"would be written to {path}")
     else:
@@ -108,50 +113,42 @@ def _install(directory: Path, kernel: KernelSpec, *, dry_run: bool, as_json: boo
         tell(f"installed the kernel {kernel.name}, shown as {json.dumps(kernel.display_name, ensure_ascii=False)}")
 
 
-def _remove(directory: Path, container: str, name: str, *, dry_run: bool, as_json: bool) -> None:
+def _remove(directory: Path, flags: KernelFlags) -> None:
+    container, name = flags.container, flags.name
     if not (container or name):
         raise click.UsageError("give a container or --name")
-    found = [one for one in find_kernels(directory) if _matches(one, container, name)]
-    if not found:
+    kernels = [
+        kernel
+        for kernel in find_kernels(directory)
+        if f"{kernel.module}/".startswith(f"{container}/" if container else "") and name in ("", kernel.name)
+    ]
+    if not kernels:
         raise NotFoundError(
             f"hpcmod installed no kernel {f'named {name}' if name else f'of {container}'} in {directory}",
             "List them: hpcmod kernel --list",
         )
-    for kernel in found:
-        if not dry_run:
-            remove_kernel(directory, kernel)
-    if as_json:
-        print_json(KernelList(dry_run, tuple(_find(directory, kernel) for kernel in found)))
+    for kernel in () if flags.dry_run else kernels:
+        remove_kernel(directory, kernel)
+    if flags.as_json:
+        print_json(KernelList(flags.dry_run, tuple(_describe(directory, kernel) for kernel in kernels)))
         return
-    for kernel in found:
+    for kernel in kernels:
         print_text(directory / kernel.name)
-        tell(f"{'would remove' if dry_run else 'removed'} the kernel {kernel.name}")
+        tell(f"{'would remove' if flags.dry_run else 'removed'} the kernel {kernel.name}")
 
 
-def _matches(kernel: KernelSpec, container: str, name: str) -> bool:
-    of_container = not container or kernel.module == container or kernel.module.startswith(f"{container}/")
-    return of_container and name in ("", kernel.name)
-
-
-def _list(directory: Path, kernels: Iterable[KernelSpec], *, as_json: bool) -> None:
-    listed = tuple(_find(directory, kernel) for kernel in kernels)
+def _list(directory: Path, *, as_json: bool) -> None:
+    listed = tuple(_describe(directory, kernel) for kernel in find_kernels(directory))
     if as_json:
         print_json(KernelList(dry_run=False, kernels=listed))
         return
-    rows = [
-        (
-            known.kernel.name,
-            known.kernel.module,
-            known.kernel.display_name,
-            "ready" if known.ready else "container removed",
-        )
-        for known in listed
-    ]
+    states = [(known.kernel, "ready" if known.ready else "container removed") for known in listed]
+    rows = [(kernel.name, kernel.module, kernel.display_name, state) for kernel, state in states]
     print_table(("kernel", "module", "shown as", "state"), rows)
     if not rows:
         tell(f"hpcmod installed no kernels in {directory}")
 
 
-def _find(directory: Path, kernel: KernelSpec) -> InstalledKernel:
+def _describe(directory: Path, kernel: KernelSpec) -> InstalledKernel:
     program = kernel.argv[0] if kernel.argv else ""
     return InstalledKernel(kernel, directory / kernel.name, ready=os.access(program, os.X_OK))

@@ -1,4 +1,4 @@
-"""Settings of Visual Studio Code that run Python in a container, merged into the user's own."""
+"""What Visual Studio Code needs to run Python in a container: a program, and settings merged into the user's own."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from hpcmod.core.errors import BadInputError
+from hpcmod.core.text.quote import sh_comment, sh_word
 
 FOLDER = ".vscode"
 PROGRAM = "hpcmod-python"
 """Program in FOLDER that VS Code uses as its Python interpreter."""
+
+MARK = "Written by `hpcmod code`"
+"""Text in the second line of the program."""
 
 _INTERPRETER = "${workspaceFolder}/" + f"{FOLDER}/{PROGRAM}"
 
@@ -42,6 +46,23 @@ class Merged:
     """Keys for which the user has another value, which stays."""
 
 
+def render_python(program: str, module: str) -> str:
+    """Return a bash program that runs Python in a container, and plain Python if it is called in a container.
+
+    Parameters
+    ----------
+    program
+        Path of the installation's `in-environment`.
+    """
+    words = " ".join(map(sh_word, (program, "exec", "--", "python")))
+    return (
+        "#!/bin/bash\n"
+        f"# Python of the container module {sh_comment(module)}. {MARK}.\n"
+        '[[ ! -d /.singularity.d ]] || exec python "$@" # a debugger in the container starts the program to debug\n'
+        f'exec {words} "$@"\n'
+    )
+
+
 def merge_settings(text: str | None, name: str) -> Merged:
     """Add SETTINGS to settings.json.
 
@@ -57,24 +78,22 @@ def merge_settings(text: str | None, name: str) -> Merged:
     BadInputError
         If the file is not plain JSON.
     """
-    values = _parse(text, name, dict(SETTINGS))
+    values = _parse(text, name, SETTINGS)
     new = {key: value for key, value in SETTINGS.items() if key not in values}
     kept = tuple(key for key, value in SETTINGS.items() if values.get(key, value) != value)
-    return _merged(text, {**values, **new}, changed=bool(new), kept=kept)
+    return _merged(text, {**values, **new} if new else None, kept)
 
 
 def merge_launch(text: str | None, name: str) -> Merged:
     """Add LAUNCH to launch.json, like `merge_settings`."""
-    whole = {"version": "0.2.0", "configurations": [dict(LAUNCH)]}
+    whole = {"version": "0.2.0", "configurations": [LAUNCH]}
     values = _parse(text, name, whole)
     configurations = values.get("configurations", [])
     if not isinstance(configurations, list):
         raise BadInputError(f"{name}: `configurations` is not a list", "Correct or remove it.")
-    named = [one for one in configurations if isinstance(one, dict) and one.get("name") == LAUNCH["name"]]
-    if named:
-        kept = () if LAUNCH in named else (f"configuration {LAUNCH['name']!r}",)
-        return _merged(text, values, changed=False, kept=kept)
-    return _merged(text, {**whole, **values, "configurations": [*configurations, dict(LAUNCH)]}, changed=True)
+    if not any(isinstance(each, dict) and each.get("name") == LAUNCH["name"] for each in configurations):
+        return _merged(text, {**whole, **values, "configurations": [*configurations, LAUNCH]})
+    return _merged(text, None, () if LAUNCH in configurations else (f"configuration {LAUNCH['name']!r}",))
 
 
 def _parse(text: str | None, name: str, ours: Mapping[str, Any]) -> dict[str, Any]:
@@ -92,5 +111,8 @@ def _parse(text: str | None, name: str, ours: Mapping[str, Any]) -> dict[str, An
     return values
 
 
-def _merged(text: str | None, values: Mapping[str, Any], *, changed: bool, kept: tuple[str, ...] = ()) -> Merged:
-    return Merged(json.dumps(values, indent=4, ensure_ascii=False) + "\n" if changed else text or "", changed, kept)
+def _merged(text: str | None, new: Mapping[str, Any] | None, kept: tuple[str, ...] = ()) -> Merged:
+    """Return a file with new values; None: it stays as it is."""
+    if new is None:
+        return Merged(text or "", False, kept)
+    return Merged(json.dumps(new, indent=4, ensure_ascii=False) + "\n", True, kept)

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
+from pathlib import Path
 
 import pytest
 
 from hpcmod.core.errors import BadInputError
-from hpcmod.notebooks.values.vscode import LAUNCH, SETTINGS, merge_launch, merge_settings
+from hpcmod.notebooks.values.vscode import LAUNCH, MARK, SETTINGS, merge_launch, merge_settings, render_python
+from tests.programs import make_program
 
 
 def test_new_files_get_our_entries() -> None:
@@ -42,3 +45,13 @@ def test_files_that_cannot_be_merged_are_refused(text: str) -> None:
 
 def test_empty_files_are_filled() -> None:
     assert merge_settings(" \n", "settings.json").changed
+
+
+def test_the_interpreter_passes_its_arguments_to_python_in_the_container(tmp_path: Path) -> None:
+    program = make_program(tmp_path / "it's here" / "in-environment", '#!/bin/bash\nprintf "%s\\n" "$@"\n')
+    text = render_python(str(program), "Toy/1.0")
+    assert MARK in text.splitlines()[1]
+    done = subprocess.run(
+        ["bash", "-c", text, "python", "-c", "print('a b')"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == ["exec", "--", "python", "-c", "print('a b')"]

@@ -1,1 +1,0 @@
-"""Render the scripts of a Jupyter server."""
