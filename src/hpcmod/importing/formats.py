@@ -45,5 +45,5 @@ class ImportFormat:
 
 def load_format(name: str) -> ImportFormat:
     """Import one of FORMATS."""
-    found: ImportFormat = import_module(f"hpcmod.importing.{name.replace('-', '_')}").FORMAT
-    return found
+    loaded: ImportFormat = import_module(f"hpcmod.importing.{name.replace('-', '_')}").FORMAT
+    return loaded

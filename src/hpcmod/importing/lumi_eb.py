@@ -77,11 +77,13 @@ _CURES = {
 def import_lumi_eb(paths: Iterable[Path]) -> tuple[Outcome, ...]:
     """Convert easyconfigs, and all below directories; of two that make one module, keep the matching file name."""
     outcomes = convert_files(paths, ".eb", lambda text, path: [convert_easyconfig(text, path)])
-    return settle_names(sorted(outcomes, key=lambda one: isinstance(one, ImportedEasyconfig) and not _named_right(one)))
+    return settle_names(
+        sorted(outcomes, key=lambda outcome: isinstance(outcome, ImportedEasyconfig) and not _named_right(outcome))
+    )
 
 
-def _named_right(one: ImportedEasyconfig) -> bool:
-    return one.origin.endswith(one.easyconfig.file_name)
+def _named_right(outcome: ImportedEasyconfig) -> bool:
+    return outcome.origin.endswith(outcome.easyconfig.file_name)
 
 
 def convert_easyconfig(text: str, path: Path) -> ImportedEasyconfig:
@@ -134,8 +136,8 @@ def convert_easyconfig(text: str, path: Path) -> ImportedEasyconfig:
     parameters += [("modextravars", variables)] if variables else []
     parameters += _code(footer, said)
     parameters += _checks(read.known, scripts, said)
-    parameters += [("postinstallcmds", [Templated(one) for one in scripts.kept])] if scripts.kept else []
-    parameters += [("user_packages", [Templated(one) for one in scripts.packages])] if scripts.packages else []
+    parameters += [("postinstallcmds", [Templated(command) for command in scripts.kept])] if scripts.kept else []
+    parameters += [("user_packages", [Templated(command) for command in scripts.packages])] if scripts.packages else []
     said.left_out += [*_lost_scripts(scripts), *_left_out(read, values)]
     if path.name != easyconfig.file_name:
         said.notes.append(f"the file is called {path.name}, but makes {easyconfig.module}: correct its versionsuffix")
@@ -182,8 +184,8 @@ def _source_names(values: Mapping[str, Any]) -> list[str]:
 
 def _checksum(values: Mapping[str, Any]) -> str:
     """Return the checksum of the image, which is the first source in all of these easyconfigs."""
-    found = next(iter(_strings(values.get("checksums"))), "")
-    return found if re.fullmatch("[0-9a-f]{64}", found) else ""
+    checksum = next(iter(_strings(values.get("checksums"))), "")
+    return checksum if re.fullmatch("[0-9a-f]{64}", checksum) else ""
 
 
 def _commands(read: StaticValues, scripts: ShellCommands, said: Findings) -> tuple[str, ...] | None:
@@ -221,14 +223,14 @@ def _variables(
         else:
             module[name] = Templated(raw) if isinstance(raw, str) else str(raw)
     texts = {str(name): fill_templates(value, templates) for name, value in extra.items() if isinstance(value, str)}
-    binds = tuple(one for one in binds_of(texts, footer) if "%(" not in one)
+    binds = tuple(bind for bind in binds_of(texts, footer) if "%(" not in bind)
     return module, tuple(container), binds
 
 
 def _container_path(value: str, said: Findings) -> None:
     """Report the directories on the container's PATH that hpcmod's module does not put there."""
     ours = re.compile(r"/runscripts|/user-software/venv/[^/]+/bin|/opt/[^/]+/envs/[^/]+/bin")
-    other = [one for one in value.split(":") if one and not ours.fullmatch(one)]
+    other = [directory for directory in value.split(":") if directory and not ours.fullmatch(directory)]
     if other:
         text = ":".join(other)
         cure = f"after loading the module: export SINGULARITYENV_PREPEND_PATH=$SINGULARITYENV_PREPEND_PATH:{text}"
@@ -268,11 +270,11 @@ def _checks(known: Mapping[str, Any], scripts: ShellCommands, said: Findings) ->
     """Yield the sanity checks that need nothing that is lost."""
     given = known.get("sanity_check_commands")
     commands = list(given) if isinstance(given, (list, tuple)) else []
-    lost = [one for one in commands if not isinstance(one, str)]
-    kept = [Templated(one) for one in commands if isinstance(one, str)]
+    lost = [command for command in commands if not isinstance(command, str)]
+    kept = [Templated(command) for command in commands if isinstance(command, str)]
     if kept:
         yield "sanity_check_commands", kept
-    said.left_out += [f"the sanity check {one!r}: write it as a string" for one in lost]
+    said.left_out += [f"the sanity check {command!r}: write it as a string" for command in lost]
     if known.get("sanity_check_paths"):
         said.changed.append("sanity_check_paths: hpcmod checks its own files")
 
@@ -308,7 +310,7 @@ def _only_strings(value: object) -> bool:
     if isinstance(value, (list, tuple)):
         return all(map(_only_strings, value))
     if isinstance(value, dict):
-        return all(isinstance(key, str) and _only_strings(one) for key, one in value.items())
+        return all(isinstance(key, str) and _only_strings(item) for key, item in value.items())
     return isinstance(value, str)
 
 
@@ -317,12 +319,12 @@ def _templated(value: Any) -> ParameterValue:
     if isinstance(value, str):
         return Templated(value)
     if isinstance(value, dict):
-        return {key: _templated(one) for key, one in value.items()}
-    return [_templated(one) for one in value]
+        return {key: _templated(item) for key, item in value.items()}
+    return [_templated(item) for item in value]
 
 
 def _strings(value: object) -> list[str]:
-    return [one for one in value if isinstance(one, str)] if isinstance(value, (list, tuple)) else []
+    return [item for item in value if isinstance(item, str)] if isinstance(value, (list, tuple)) else []
 
 
 def _text(values: Mapping[str, Any], name: str) -> str:

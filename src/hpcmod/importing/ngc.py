@@ -69,13 +69,13 @@ def convert_module(text: str, path: Path) -> ImportedEasyconfig:
     BadInputError
         If it does not name an image in the usual way.
     """
-    code = _NO_CODE.sub(lambda found: found["code"] or "", text)
+    code = _NO_CODE.sub(lambda match: match["code"] or "", text)
     texts = {match[1]: _string(match[2], match[3]) for match in _LOCAL.finditer(code)}
     reference = _find_image(texts, path)
     whatis = dict(_whatis(code))
     name, version = path.absolute().parent.name, path.name.removesuffix(".lua")
     programs = _PROGRAMS.search(code)
-    listed = [_string(*found) for found in re.findall(_STRING, programs[1])] if programs else []
+    listed = [_string(*quoted) for quoted in re.findall(_STRING, programs[1])] if programs else []
     said = Findings(notes=[] if reference.pinned else [UNPINNED])
     start = _start(code, texts, said)
     starts_program = not start or _STARTS_PROGRAM.search(code)
@@ -111,10 +111,10 @@ def _whatis(code: str) -> Iterator[tuple[str, str]]:
 
 def _start(code: str, texts: dict[str, str], said: Findings) -> tuple[str, ...]:
     """Return the words in front of each program: the image's entry point with its arguments if the module runs it."""
-    launched = [_string(*found).split() for found in _LAUNCH.findall(code)]
+    launched = [_string(*quoted).split() for quoted in _LAUNCH.findall(code)]
     options = [[word for word in words if word not in ("run", "exec", "--nv", "pull")] for words in launched]
     said.left_out += [
-        f"options of the runtime: {' '.join(one)}: write them after `singularity exec`" for one in options if one
+        f"options of the runtime: {' '.join(words)}: write them after `singularity exec`" for words in options if words
     ]
     arguments = texts.get("entrypoint_args", "")
     if not any("run" in words for words in launched):
@@ -137,7 +137,7 @@ def _settings(code: str, said: Findings) -> dict[str, Any]:
         text = _string(value[1], value[2]) if value else ""
         is_bind = re.fullmatch(r"(?:SINGULARITY|APPTAINER)_BIND(?:PATH)?", name) is not None
         if value and is_bind and not re.search(r"[$~]", text):
-            binds += [one for one in text.split(",") if one]
+            binds += [bind for bind in text.split(",") if bind]
         elif value and inside and not why_no_variable(inside[1], text):
             container.append((inside[1], text))
         elif value and match["call"] in ("setenv", "pushenv") and not inside and not is_bind:
@@ -145,13 +145,13 @@ def _settings(code: str, said: Findings) -> dict[str, Any]:
         else:
             cure = "bind it yourself: export SINGULARITY_BINDPATH=..." if is_bind else "set it after loading the module"
             said.left_out.append(f"the variable {name}, {cure}: {match[0].strip()}")
-    others = [_string(*found) for match in _CONFLICT.finditer(code) for found in re.findall(_STRING, match[1])]
-    names = [one for one in dict.fromkeys(others) if re.fullmatch(r"[\w./+-]+", one)]
-    said.left_out += [f"the conflict with {one!r}" for one in others if one not in names]
+    others = [_string(*quoted) for match in _CONFLICT.finditer(code) for quoted in re.findall(_STRING, match[1])]
+    names = [name for name in dict.fromkeys(others) if re.fullmatch(r"[\w./+-]+", name)]
+    said.left_out += [f"the conflict with {name!r}" for name in others if name not in names]
     parameters: list[tuple[str, ParameterValue]] = [("modextravars", module)] if module else []
     if names:
-        parameters.append(("modluafooter", "".join(f'conflict("{one}")\n' for one in names)))
-        parameters.append(("modtclfooter", "".join(f"conflict {one}\n" for one in names)))
+        parameters.append(("modluafooter", "".join(f'conflict("{name}")\n' for name in names)))
+        parameters.append(("modtclfooter", "".join(f"conflict {name}\n" for name in names)))
     return {"environment": tuple(container), "bind_paths": tuple(binds), "parameters": tuple(parameters)}
 
 
@@ -175,7 +175,7 @@ def _report(code: str, said: Findings, *, has_programs: bool) -> None:
 
 def _string(double: str | None, single: str | None) -> str:
     """Return the value of a Lua string from the text within its quotes."""
-    return _ESCAPED.sub(lambda found: _unescaped(found[1]), double or single or "")
+    return _ESCAPED.sub(lambda match: _unescaped(match[1]), double or single or "")
 
 
 def _unescaped(code: str) -> str:

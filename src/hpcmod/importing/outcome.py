@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Union
 
@@ -89,26 +90,29 @@ def settle_names(outcomes: Sequence[Outcome], *, full_names: bool = False) -> tu
     full_names
         Put the last part of the namespace in front of each name: biocontainers-samtools.
     """
-    named = [_rename(one) if full_names and isinstance(one, ImportedEasyconfig) else one for one in outcomes]
-    spaces = dict[str, dict[tuple[str, ...], None]]()
-    for one in named:
-        if isinstance(one, ImportedEasyconfig):
-            spaces.setdefault(one.easyconfig.name, {})[one.namespace] = None
-    return tuple(_note_namesakes(one, spaces) for one in named)
+    spaces: dict[str, dict[tuple[str, ...], None]] = {}
+    named = list(map(_rename, outcomes)) if full_names else outcomes
+    for outcome in named:
+        if isinstance(outcome, ImportedEasyconfig):
+            spaces.setdefault(outcome.easyconfig.name, {})[outcome.namespace] = None
+    return tuple(_note_namesakes(outcome, spaces) for outcome in named)
 
 
-def _rename(one: ImportedEasyconfig) -> ImportedEasyconfig:
-    old = one.easyconfig
-    name = "-".join((*(part.replace(":", "-") for part in one.namespace[-1:]), old.name))
-    return replace(one, easyconfig=replace(old, name=name))
+def _rename(outcome: Outcome) -> Outcome:
+    if isinstance(outcome, Refused):
+        return outcome
+    old = outcome.easyconfig
+    name = "-".join((*(part.replace(":", "-") for part in outcome.namespace[-1:]), old.name))
+    return replace(outcome, easyconfig=replace(old, name=name))
 
 
-def _note_namesakes(one: Outcome, spaces: Mapping[str, Mapping[tuple[str, ...], None]]) -> Outcome:
-    if not isinstance(one, ImportedEasyconfig) or len(spaces[one.easyconfig.name]) == 1:
-        return one
-    others = ", ".join("/".join(space) for space in spaces[one.easyconfig.name] if space != one.namespace)
-    said = f"--full-names gives tools of one name names of their own: another {one.easyconfig.name} comes from {others}"
-    return replace(one, notes=(*one.notes, said))
+def _note_namesakes(outcome: Outcome, spaces: Mapping[str, Mapping[tuple[str, ...], None]]) -> Outcome:
+    if isinstance(outcome, Refused) or len(spaces[outcome.easyconfig.name]) == 1:
+        return outcome
+    name = outcome.easyconfig.name
+    others = ", ".join("/".join(space) for space in spaces[name] if space != outcome.namespace)
+    said = f"--full-names gives tools of one name names of their own: another {name} comes from {others}"
+    return replace(outcome, notes=(*outcome.notes, said))
 
 
 def choose_commands(names: Iterable[str], said: Findings) -> tuple[str, ...]:
@@ -147,7 +151,7 @@ def convert_files(
 ) -> list[Outcome]:
     """Convert files, and all below directories whose names end so; one that cannot be converted is refused."""
     outcomes: list[Outcome] = []
-    for path in (found for named in paths for found in find_recipes(named, suffix)):
+    for path in chain.from_iterable(find_recipes(named, suffix) for named in paths):
         try:
             outcomes += convert(read_recipe(path), path)
         except HpcmodError as err:

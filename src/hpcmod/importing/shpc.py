@@ -65,12 +65,12 @@ def convert_recipe(recipe: ContainerYaml, path: Path) -> Iterator[Outcome]:
         origin = f"{path}: {tag[:60]!r}" if not is_tag(tag) else f"{path}: {tag}"
         reason = _why_not(tag, digest)
         try:
-            one = Refused(origin, reason) if reason else _convert_tag(recipe, tag, digest, path)
+            outcome = Refused(origin, reason) if reason else _convert_tag(recipe, tag, digest, path)
         except HpcmodError as err:
-            one = refused(origin, err)
-        if tag == same and isinstance(one, ImportedEasyconfig):
-            one = replace(one, notes=(*one.notes, "the tag latest is the same image"))
-        yield one
+            outcome = refused(origin, err)
+        if tag == same and isinstance(outcome, ImportedEasyconfig):
+            outcome = replace(outcome, notes=(*outcome.notes, "the tag latest is the same image"))
+        yield outcome
 
 
 def _why_not(tag: str, digest: str) -> str:
@@ -116,12 +116,12 @@ def _overridden(recipe: ContainerYaml, tag: str, path: Path, said: Findings) -> 
     file = dict(recipe.overrides).get(tag)
     if file is None:
         return recipe
-    place = path.parent / file
+    path = path.parent / file
     if posixpath.isabs(file) or ".." in Path(file).parts:
         said.left_out.append(f"overrides for this tag: {file} is not beside the recipe")
         return recipe
     try:
-        changed = override_recipe(recipe, read_recipe(place), str(place))
+        changed = override_recipe(recipe, read_recipe(path), str(path))
     except HpcmodError as err:
         said.left_out.append(f"overrides for this tag: {err.message}")
         return recipe

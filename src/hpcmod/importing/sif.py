@@ -45,8 +45,8 @@ def import_sif(paths: Iterable[Path], watch: Watch) -> Iterator[Outcome]:
     -----
     Each is hashed when it is requested: finished ones are kept if the user interrupts a run over many large ones.
     """
-    found = [_describe(path) for named in paths for path in find_recipes(named, ".sif")]
-    for outcome in settle_names(found):
+    described = [_describe(path) for named in paths for path in find_recipes(named, ".sif")]
+    for outcome in settle_names(described):
         yield _with_checksum(outcome, watch) if isinstance(outcome, ImportedEasyconfig) else outcome
 
 
@@ -124,13 +124,13 @@ def _name_and_version(path: Path, facts: ImageFacts, said: Findings) -> tuple[st
 
 
 def _version_of(package: str, facts: ImageFacts) -> str:
-    return next((one.version for one in facts.packages if one.name.lower() == package), "")
+    return next((each.version for each in facts.packages if each.name.lower() == package), "")
 
 
 def _contents(name: str, version: str, facts: ImageFacts) -> str:
     """Return a description of an image that has none, from its content."""
     python = [f"Python {facts.python.version}"] if facts.python else []
-    told = [f"{one} {_version_of(one, facts)}" for one in _TOLD if _version_of(one, facts)]
+    told = [f"{name} {_version_of(name, facts)}" for name in _TOLD if _version_of(name, facts)]
     return f"{name} {version}" + (f", with {', '.join([*told, *python])}" if told or python else "")
 
 

@@ -58,47 +58,47 @@ def write_easyconfigs(
         If the directory cannot be written to.
     """
     made: dict[str, str] = {}  # origins by module
-    for one in outcomes:
-        if isinstance(one, Refused):
-            yield ImportRow(REFUSED, one.origin, reason=one.reason)
+    for outcome in outcomes:
+        if isinstance(outcome, Refused):
+            yield ImportRow(REFUSED, outcome.origin, reason=outcome.reason)
             continue
-        module = one.easyconfig.module
+        module = outcome.easyconfig.module
         if module in made:
-            yield ImportRow(REFUSED, one.origin, reason=_twin(one, made[module]))
+            yield ImportRow(REFUSED, outcome.origin, reason=_twin(outcome, made[module]))
             continue
         try:
-            text = render_easyconfig(replace(one.easyconfig, comments=tuple(_comments(one, verb))))
+            text = render_easyconfig(replace(outcome.easyconfig, comments=tuple(_comments(outcome, verb))))
         except HpcmodError as err:
-            yield ImportRow(REFUSED, one.origin, reason=err.message)
+            yield ImportRow(REFUSED, outcome.origin, reason=err.message)
             continue
-        made[module] = one.origin
-        path = directory / one.easyconfig.path
+        made[module] = outcome.origin
+        path = directory / outcome.easyconfig.path
         status = _status(path, text, force=force)
         if status == CONVERTED and not dry_run:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_file(path, text)
         yield ImportRow(
             status,
-            one.origin,
+            outcome.origin,
             module,
             str(path),
-            one.left_out,
-            one.notes,
-            one.changed,
-            one.carried,
+            outcome.left_out,
+            outcome.notes,
+            outcome.changed,
+            outcome.carried,
         )
 
 
-def _twin(one: ImportedEasyconfig, other: str) -> str:
-    cure = "--full-names keeps tools of two sources apart" if one.namespace else "give one of them another version"
-    return f"another recipe makes the same module; {cure}: {one.easyconfig.module} is made by {other}"
+def _twin(outcome: ImportedEasyconfig, other: str) -> str:
+    cure = "--full-names keeps tools of two sources apart" if outcome.namespace else "give one of them another version"
+    return f"another recipe makes the same module; {cure}: {outcome.easyconfig.module} is made by {other}"
 
 
-def _comments(one: ImportedEasyconfig, verb: str) -> Iterator[str]:
-    yield f"made by {verb} from {one.origin}"
-    yield from (f"not carried over: {clause}" for clause in one.left_out)
-    yield from (f"changed: {clause}" for clause in one.changed)
-    yield from one.notes
+def _comments(outcome: ImportedEasyconfig, verb: str) -> Iterator[str]:
+    yield f"made by {verb} from {outcome.origin}"
+    yield from (f"not carried over: {clause}" for clause in outcome.left_out)
+    yield from (f"changed: {clause}" for clause in outcome.changed)
+    yield from outcome.notes
 
 
 def _status(path: Path, text: str, *, force: bool) -> str:

@@ -63,10 +63,10 @@ def code_verb(container: str, directory: Path, dry_run: bool, site: str | None, 
       hpcmod code PyTorch/2.7.1 --directory ~/project
     """
     here = look_around(site)
-    found = find_ready(here, container)
-    found.check_program()
+    installed = find_ready(here, container)
+    installed.check_program()
     folder = directory.absolute() / FOLDER
-    program = render_python(str(found.program), found.module)
+    program = render_python(str(installed.program), installed.module)
     files = {
         "settings.json": merge_settings(*_read(folder / "settings.json")),
         "launch.json": merge_launch(*_read(folder / "launch.json")),
@@ -78,7 +78,7 @@ def code_verb(container: str, directory: Path, dry_run: bool, site: str | None, 
     kept = tuple(f"{name}: {key}" for name, file in files.items() for key in file.kept)
     if as_json:
         paths = tuple(folder / name for name in written)
-        print_json(CodeSettings(dry_run, found.module, folder, paths, kept))
+        print_json(CodeSettings(dry_run, installed.module, folder, paths, kept))
         return
     for name, file in written.items():
         print_text(folder / name)
@@ -86,7 +86,7 @@ def code_verb(container: str, directory: Path, dry_run: bool, site: str | None, 
             print_data(file.text)
     for text in kept:
         tell(f"kept your own value: {folder}/{text}")
-    tell(f"VS Code {'would run' if dry_run else 'runs'} the Python of {found.module} in {folder.parent}")
+    tell(f"VS Code {'would run' if dry_run else 'runs'} the Python of {installed.module} in {folder.parent}")
 
 
 def _read(path: Path) -> tuple[str | None, str]:

@@ -63,9 +63,9 @@ class TorchRanks:
 
     def gather(self, value: Any) -> list[Any]:
         """Return the values of all ranks, on all ranks."""
-        found: list[Any] = [None] * self.size
-        self.dist.all_gather_object(found, value)
-        return found
+        values: list[Any] = [None] * self.size
+        self.dist.all_gather_object(values, value)
+        return values
 
     def wait(self) -> None:
         """Wait until the device has done its work."""

@@ -211,7 +211,7 @@ def _check(flags: CheckFlags, site: Site, allocation: Allocation, found: Install
         print_json(CheckedNodes(site.name, nodes, report.missing, ranks, tuple(findings)))
     else:
         _print_report(report, ranks, findings)
-    sys.exit(1 if any(one.level == FAIL for one in findings) else 0)
+    sys.exit(1 if any(finding.level == FAIL for finding in findings) else 0)
 
 
 def _make_question(flags: CheckFlags, site: Site, found: Installed | None) -> dict[str, Any]:
@@ -270,7 +270,7 @@ def _print_report(report: NodeReport, ranks: Sequence[RankPlace], findings: Sequ
     if ranks:
         print_table(("RANK", "NODE", "LOCAL", "GPU", "INTERFACE", "NUMA", "CPUS"), list(map(_rank_row, ranks)))
     print_findings(findings)
-    bad = sorted({one.subject for one in findings if one.level == FAIL} - {ALL})
+    bad = sorted({finding.subject for finding in findings if finding.level == FAIL} - {ALL})
     if bad:
         tell(f"do not use {len(bad)} of {len(report.nodes) + len(report.missing)} nodes: --exclude={','.join(bad)}")
 

@@ -91,11 +91,11 @@ def why_verb(given: tuple[str, ...], stacks: bool, as_json: bool) -> None:
         logs, missing = find_logs(facts)
         paths += logs
         unknown += [] if facts.waiting else missing
-    found = read_given(paths)
-    if not (facts or found.logs or found.dumps):
-        raise BadInputError(next(iter(found.unknown), "there is no output to read"), _CURE)
+    files = read_given(paths)
+    if not (facts or files.logs or files.dumps):
+        raise BadInputError(next(iter(files.unknown), "there is no output to read"), _CURE)
     answers = _ask(facts, unknown, name) if facts and facts.running and stacks else ()
-    explained = _explain(facts, found, endings, answers, site.network, unknown)
+    explained = _explain(facts, files, endings, answers, site.network, unknown)
     if as_json:
         print_json(explained)
     else:
@@ -137,17 +137,17 @@ def _ask(facts: JobFacts, unknown: list[str], name: str) -> tuple[NodeAnswer, ..
 
 def _explain(
     facts: JobFacts | None,
-    found: RunFiles,
+    files: RunFiles,
     endings: Sequence[Ending],
     answers: Sequence[NodeAnswer],
     expected: Network,
     unknown: Sequence[str],
 ) -> Explanation:
-    events = [event for log in found.logs for event in read_events(log, endings)]
+    events = [event for log in files.logs for event in read_events(log, endings)]
     world = facts.tasks if facts and facts.tasks > 1 else 0
     diagnosis = diagnose([*events, *(_of_state(facts, endings, events) if facts else ())], world=world)
     ranks = [rank for answer in answers for rank in answer.ranks]
-    doing, mismatch, network = group_ranks(ranks), find_mismatch(found.dumps), find_network(found.logs, expected)
+    doing, mismatch, network = group_ranks(ranks), find_mismatch(files.dumps), find_network(files.logs, expected)
     verdict = judge_hang(doing, world) if ranks else None
     cause = diagnosis.cause
     return Explanation(
@@ -165,8 +165,8 @@ def _explain(
         verdict=verdict.sentence if verdict else "",
         mismatch=mismatch,
         network=network,
-        files=tuple(log.name for log in found.logs),
-        unknown=tuple(dict.fromkeys((*unknown, *found.unknown))),
+        files=tuple(log.name for log in files.logs),
+        unknown=tuple(dict.fromkeys((*unknown, *files.unknown))),
     )
 
 

@@ -92,7 +92,9 @@ def _list_files(paths: Iterable[Path], unknown: list[str]) -> Iterator[Path]:
     for path in paths:
         if path.is_dir():
             try:
-                yield from sorted(Path(one.path) for one in os.scandir(path) if one.is_file(follow_symlinks=False))
+                yield from sorted(
+                    Path(entry.path) for entry in os.scandir(path) if entry.is_file(follow_symlinks=False)
+                )
             except OSError as err:
                 unknown.append(f"{path} was not read: {err.strerror}")
         elif path.exists() or path.is_symlink():
@@ -121,12 +123,12 @@ def find_logs(facts: JobFacts) -> tuple[list[Path], list[str]]:
     """Return the files with the output of a job and its debug logs, and what is missing."""
     directory = Path(facts.directory or ".")
     named = [directory / name for name in dict.fromkeys((facts.output, facts.error)) if name and name != "/dev/null"]
-    found = [path for path in named if path.is_file()]
-    missing = [f"{path}: the output of the job is not there" for path in named if path not in found]
+    files = [path for path in named if path.is_file()]
+    missing = [f"{path}: the output of the job is not there" for path in named if path not in files]
     if not named and directory.is_dir():  # the accounting has no name of the file
-        found = sorted(path for path in directory.glob(f"*{facts.number}*.out") if path.is_file())
+        files = sorted(path for path in directory.glob(f"*{facts.number}*.out") if path.is_file())
         missing = (
-            [] if found else [f"no file *{facts.number}*.out in {directory}: give the output of the job by its name"]
+            [] if files else [f"no file *{facts.number}*.out in {directory}: give the output of the job by its name"]
         )
     debug = directory / DEBUG.format(job=facts.number)
-    return [*found, *([debug] if debug.is_dir() else [])], missing
+    return [*files, *([debug] if debug.is_dir() else [])], missing

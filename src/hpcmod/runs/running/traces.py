@@ -68,7 +68,7 @@ def read_profiles(paths: Iterable[Path]) -> tuple[tuple[RankTrace, ...], tuple[s
 def _list_files(paths: Iterable[Path], levels: int = _MOST_LEVELS) -> Iterator[Path]:
     for path in paths:
         if path.is_dir():
-            entries = sorted(Path(one.path) for one in os.scandir(path) if not one.is_symlink())
+            entries = sorted(Path(entry.path) for entry in os.scandir(path) if not entry.is_symlink())
             yield from _list_files(entries, levels - 1) if levels else ()
         elif path.exists():
             yield path

@@ -21,11 +21,11 @@ def parse_size_range(text: str) -> tuple[int, int]:
     """
     first, dash, last = text.partition("-")
     sizes = [_SIZE.fullmatch(word.strip()) for word in (first, last if dash else first)]
-    found = [int(size[1]) * _UNITS[size[2].upper()] for size in sizes if size]
-    if len(found) < 2 or not _SMALLEST <= found[0] <= found[1] <= _LARGEST:
-        why = "the first is larger than the last" if found[1:] and found[0] > found[1] else "not sizes such as 1M-8G"
+    limits = [int(size[1]) * _UNITS[size[2].upper()] for size in sizes if size]
+    if len(limits) < 2 or not _SMALLEST <= limits[0] <= limits[1] <= _LARGEST:
+        why = "the first is larger than the last" if limits[1:] and limits[0] > limits[1] else "not sizes such as 1M-8G"
         raise BadInputError(f"--sizes {text}: {why}", "Write --sizes FIRST-LAST, e.g. 1K-16M.")
-    return found[0], found[1]
+    return limits[0], limits[1]
 
 
 def format_binary_size(size: int) -> str:

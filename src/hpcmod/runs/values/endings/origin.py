@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from hpcmod.machine.values.facts import format_cpus
 from hpcmod.runs.values.endings.statuses import parse_outcome, signal_of
 
 Moment = tuple[int, int, int, int, float]
@@ -89,29 +90,24 @@ def exit_of(line: str) -> Exit | None:
 
 def parse_ranks(text: str) -> tuple[int, ...]:
     """Return the numbers of a list such as 0-2,5; at most a million, and none for a list that is not valid."""
-    found: list[int] = []
+    ranks: list[int] = []
     for part in text.split(","):
         first, _, last = part.partition("-")
         if not first.isdigit() or (last and not last.isdigit()):
             return ()
         end = int(last or first)
-        if end - int(first) + len(found) >= _MOST_RANKS:
+        if end - int(first) + len(ranks) >= _MOST_RANKS:
             return ()
-        found.extend(range(int(first), end + 1))
-    return tuple(found)
+        ranks.extend(range(int(first), end + 1))
+    return tuple(ranks)
 
 
 def show_ranks(ranks: Iterable[int]) -> str:
     """Return ranks in words: "rank 3", "ranks 0-2 and 5"; empty for none."""
     numbers = sorted(set(ranks))
-    spans: list[list[int]] = []
-    for number in numbers:
-        if spans and number == spans[-1][1] + 1:
-            spans[-1][1] = number
-        else:
-            spans.append([number, number])
-    parts = [str(first) if first == last else f"{first}-{last}" for first, last in spans]
-    if len(parts) > 6:
-        parts = [*parts[:5], f"{len(numbers) - sum(last - first + 1 for first, last in spans[:5])} more"]
-    listed = " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+    spans = format_cpus(numbers).split(",")
+    if len(spans) > 6:
+        shown = parse_ranks(",".join(spans[:5]))
+        spans = [*spans[:5], f"{len(numbers) - len(shown)} more"]
+    listed = " and ".join([", ".join(spans[:-1]), spans[-1]] if len(spans) > 1 else spans)
     return f"rank{'s' if len(numbers) > 1 else ''} {listed}" if numbers else ""

@@ -36,9 +36,9 @@ def find_exceptions(lines: Sequence[str]) -> Iterator[Raised]:
     for start in starts:
         if start and _IGNORED in lines[start - 1]:
             continue
-        found = _read_one(lines, start)
-        if found:
-            yield found
+        raised = _read_one(lines, start)
+        if raised:
+            yield raised
     for number, line in enumerate(lines[1:], 1):  # as the library `rich` prints them, in a box
         if lines[number - 1].startswith("╰─") and _EXCEPTION.match(line):
             yield Raised(number, line.strip()[:500], ranks_of(line), "")

@@ -81,7 +81,7 @@ def _find_near(gpu: int, node: NodeType, gpus: Sequence[KnownGpu]) -> tuple[int,
 def judge_ranks(places: Sequence[RankPlace]) -> list[Finding]:
     """Return wrong pairings of ranks with cores and GPUs, by node."""
     hosts = dict.fromkeys(place.host for place in places)
-    return [finding for host in hosts for finding in _judge_host([one for one in places if one.host == host])]
+    return [finding for host in hosts for finding in _judge_host([place for place in places if place.host == host])]
 
 
 def _judge_host(places: Sequence[RankPlace]) -> Iterator[Finding]:
