@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from hpcmod.core.errors import BusyError, LackingError
 from hpcmod.core.fs.anchored import anchored_at, renamed_in_errors
-from hpcmod.core.fs.ownership import first_shared, make_private_directory, others_may_replace
+from hpcmod.core.fs.ownership import make_private_directory, others_may_change
 from hpcmod.core.fs.removal import names_in
 from hpcmod.core.fs.replacing import scratch
 from hpcmod.core.fs.temporary import clear_leftovers
@@ -255,3 +256,30 @@ def read_shared_prefix(environ: Mapping[str, str]) -> SharedPrefix | None:
     """Return the shared prefix for which this process, `eb`, installs; None if there is none."""
     text = environ.get(_VARIABLE, "")
     return SharedPrefix(**json.loads(text)) if text else None
+
+
+def others_may_replace(path: Path | str) -> bool:
+    """Return whether anyone but this user and root may replace or change what is at a path.
+
+    All directories on the way to it are checked, with links resolved. In one with the sticky bit, such as /tmp, others
+    cannot rename what is not theirs.
+    """
+    whole = Path(os.path.realpath(path))
+    if os.path.lexists(whole) and others_may_change(os.lstat(whole)):
+        return True
+    return any(_others_may_rename_in(above.stat()) for above in whole.parents)
+
+
+def first_shared(path: Path | str) -> Path | None:
+    """Return the first directory from the root to a path, and the path itself, in which others may rename entries.
+
+    Links are resolved, and what does not exist is left out; None if there is no such directory.
+    """
+    whole = Path(os.path.realpath(path))
+    existing = (path for path in (*reversed(whole.parents), whole) if path.is_dir())
+    return next((path for path in existing if _others_may_rename_in(path.stat())), None)
+
+
+def _others_may_rename_in(status: os.stat_result) -> bool:
+    is_foreign = status.st_uid not in (os.geteuid(), 0)
+    return is_foreign or bool(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not status.st_mode & stat.S_ISVTX)

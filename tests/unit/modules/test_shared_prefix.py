@@ -12,7 +12,14 @@ import pytest
 
 from hpcmod.core.errors import BusyError, LackingError
 from hpcmod.modules import shared_prefix
-from hpcmod.modules.shared_prefix import SharedPrefix, install_with_eb, read_shared_prefix, sharing
+from hpcmod.modules.shared_prefix import (
+    SharedPrefix,
+    first_shared,
+    install_with_eb,
+    others_may_replace,
+    read_shared_prefix,
+    sharing,
+)
 from tests.programs import make_program
 
 
@@ -173,3 +180,30 @@ def test_eb_writes_to_the_private_directory(shared: SharedPrefix, monkeypatch: p
     assert read_shared_prefix({}) is None
     assert Path(shared.software, "Toy/1/record.json").is_file()
     assert shared.arguments(given, {"EASYBUILD_SOURCEPATH": "/s"})[3] == f"--buildpath={private}/build"
+
+
+def test_directories_above_count_too(tmp_path: Path) -> None:
+    (tmp_path / "a/b").mkdir(parents=True)
+    assert not others_may_replace(tmp_path / "a/b/file")
+    (tmp_path / "a").chmod(0o775)
+    assert others_may_replace(tmp_path / "a/b/file")
+    (tmp_path / "a").chmod(0o1777)
+    assert not others_may_replace(tmp_path / "a/b/file")
+
+
+def test_the_target_of_a_link_counts(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir(mode=0o777)
+    (tmp_path / "shared").chmod(0o777)
+    (tmp_path / "link").symlink_to("shared")
+    assert others_may_replace(tmp_path / "link/file")
+
+
+def test_the_first_directory_that_others_may_write_is_found(tmp_path: Path) -> None:
+    below = tmp_path / "open/closed"
+    below.mkdir(parents=True)
+    assert first_shared(below / "new/x") is None
+    (tmp_path / "open").chmod(0o2775)
+    (tmp_path / "link").symlink_to(below)
+    assert first_shared(tmp_path / "link/new") == tmp_path / "open"
+    (tmp_path / "open").chmod(0o1777)
+    assert first_shared(below) is None

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import click
 
+from hpcmod.catalogue.values.environment import Difference, compare_environments
 from hpcmod.core.cli.output import json_option, print_data, print_json, print_text, tell
 from hpcmod.core.errors import CheckFailedError, LackingError, NotFoundError
 from hpcmod.core.process import run
 from hpcmod.core.text.quote import terminal_line
-from hpcmod.core.values.environment import Difference, compare_environments
 from hpcmod.images import read_facts
 from hpcmod.modules.runtime import find_runtime
 from hpcmod.modules.site_eb import eb_environment

@@ -14,7 +14,7 @@ from pathlib import Path
 from hpcmod.catalogue.records.store import CATALOGUE, Catalogue, render_catalogue
 from hpcmod.core.errors import BadInputError, LackingError
 from hpcmod.core.fs.ownership import user_name
-from hpcmod.core.fs.removal import find_closed, is_open_to, names_in
+from hpcmod.core.fs.removal import is_open_to, names_in
 from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.fs.tree import Tree, write_file
 
@@ -260,3 +260,21 @@ def shared(catalogue: Catalogue) -> Iterator[None]:
         yield
     finally:
         os.umask(before)
+
+
+def find_closed(path: Path | str, group: int) -> Path | None:
+    """Return the first directory at or below a path that `remove_path` does not empty for this group; None if none.
+
+    Raises
+    ------
+    OSError
+        If a directory cannot be read.
+    """
+    path = Path(path)
+    if path.is_symlink() or not path.is_dir():
+        return None
+    if not is_open_to(path.lstat(), group):
+        return path
+    with os.scandir(path) as found:
+        below = sorted(entry.name for entry in found if entry.is_dir(follow_symlinks=False))
+    return next(filter(None, (find_closed(path / name, group) for name in below)), None)

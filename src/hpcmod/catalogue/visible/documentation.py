@@ -11,6 +11,7 @@ from itertools import groupby
 from pathlib import Path
 
 from hpcmod.catalogue.finding.compare import ContainerDifference, compare
+from hpcmod.catalogue.records.sharing import find_closed
 from hpcmod.catalogue.records.store import Catalogue, software_of
 from hpcmod.catalogue.text.notice import render_cure
 from hpcmod.catalogue.text.page import Documentation, render_html
@@ -29,7 +30,6 @@ from hpcmod.catalogue.visible.kept import read_module
 from hpcmod.core.errors import BadInputError, NotFoundError
 from hpcmod.core.fs.ownership import others_may_change
 from hpcmod.core.fs.reading import read_whole
-from hpcmod.core.fs.removal import find_closed
 from hpcmod.core.fs.replacing import replacing_directory
 from hpcmod.core.fs.tree import Tree, write_file
 from hpcmod.core.lock import hold_file

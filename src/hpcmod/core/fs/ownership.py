@@ -19,33 +19,6 @@ def others_may_change(status: os.stat_result) -> bool:
     return status.st_uid not in (os.geteuid(), 0) or bool(status.st_mode & _OTHERS_WRITE)
 
 
-def others_may_replace(path: Path | str) -> bool:
-    """Return whether anyone but this user and root may replace or change what is at a path.
-
-    All directories on the way to it are checked, with links resolved. In one with the sticky bit, such as /tmp, others
-    cannot rename what is not theirs.
-    """
-    whole = Path(os.path.realpath(path))
-    if os.path.lexists(whole) and others_may_change(os.lstat(whole)):
-        return True
-    return any(_others_may_rename_in(os.stat(above)) for above in whole.parents)
-
-
-def first_shared(path: Path | str) -> Path | None:
-    """Return the first directory from the root to a path, and the path itself, in which others may rename entries.
-
-    Links are resolved, and what does not exist is left out; None if there is no such directory.
-    """
-    whole = Path(os.path.realpath(path))
-    existing = [one for one in (*reversed(whole.parents), whole) if one.is_dir()]
-    return next((one for one in existing if _others_may_rename_in(os.stat(one))), None)
-
-
-def _others_may_rename_in(status: os.stat_result) -> bool:
-    is_foreign = status.st_uid not in (os.geteuid(), 0)
-    return is_foreign or bool(status.st_mode & _OTHERS_WRITE and not status.st_mode & stat.S_ISVTX)
-
-
 def make_private_directory(path: Path | str) -> None:
     """Create a directory that only this user may enter, whatever the umask; restrict an existing one of this user.
 

@@ -54,24 +54,6 @@ def empty(directory: int) -> None:
     _remove_all(directory, _DEEPEST, None)
 
 
-def find_closed(path: Path | str, group: int) -> Path | None:
-    """Return the first directory at or below a path that `remove` does not empty for this group; None if none.
-
-    Raises
-    ------
-    OSError
-        If a directory cannot be read.
-    """
-    path = Path(path)
-    if path.is_symlink() or not path.is_dir():
-        return None
-    if not is_open_to(path.lstat(), group):
-        return path
-    with os.scandir(path) as found:
-        below = sorted(entry.name for entry in found if entry.is_dir(follow_symlinks=False))
-    return next(filter(None, (find_closed(path / name, group) for name in below)), None)
-
-
 def is_open_to(status: os.stat_result, group: int) -> bool:
     """Return whether all members of a group may remove entries of a directory, regardless of their owner."""
     by_group = status.st_gid == group and status.st_mode & stat.S_IWGRP

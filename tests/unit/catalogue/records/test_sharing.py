@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.catalogue.records.sharing import make_catalogue, shared
+from hpcmod.catalogue.records.sharing import find_closed, make_catalogue, shared
 from hpcmod.catalogue.records.store import Catalogue, open_catalogue
 from hpcmod.core.errors import BadInputError, LackingError
 from tests.catalogues import make_record
@@ -82,3 +82,13 @@ def test_an_interrupted_init_is_finished_by_the_next(tmp_path: Path) -> None:
 def test_a_missing_group_is_reported(tmp_path: Path) -> None:
     with pytest.raises(LackingError, match="group 'nobody-has-this' not found"):
         make_catalogue(Catalogue(tmp_path / "shop"), group="nobody-has-this")
+
+
+def test_the_first_directory_that_a_group_may_not_empty_is_found(tmp_path: Path) -> None:
+    group = tmp_path.stat().st_gid
+    for name, mode in (("d", 0o775), ("d/open", 0o775), ("d/own", 0o755)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name).chmod(mode)
+    assert find_closed(tmp_path / "d", group) == tmp_path / "d/own"
+    assert find_closed(tmp_path / "d", group + 1) == tmp_path / "d"
+    assert find_closed(tmp_path / "d/open", group) is None

@@ -60,9 +60,7 @@ def _who(name: str, host: Mapping[str, str], container: Mapping[str, str], image
 def _setter(name: str, host: Mapping[str, str]) -> str:
     """Return whether a module or the user set a variable, according to the module's records."""
     module = host.get(f"{NOTES}CONTAINER", "").rpartition(" ")[2]
-    notes = [words.split() for note, words in host.items() if note.startswith(NOTES)]
-    if any(
-        word in (f"{name}=ours", f"{name}=unset", f"{name}=value", f"{name}=empty") for words in notes for word in words
-    ):
-        return f"the module {module}"
-    return "you"
+    noted = {word for note, words in host.items() if note.startswith(NOTES) for word in words.split()}
+    return (
+        f"the module {module}" if noted & {f"{name}={kind}" for kind in ("ours", "unset", "value", "empty")} else "you"
+    )

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcmod.core.values.environment import Difference, compare_environments
+from hpcmod.catalogue.values.environment import Difference, compare_environments
 
 HOST = {
     "_HPCMOD_CONTAINER": "ai_container PyTorch/2.7.1",
