@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from hpcmod.core.cli.output import tell
-from hpcmod.core.errors import BadInputError, NotFoundError
+from hpcmod.core.errors import NotFoundError
 from hpcmod.core.fs.mounts import find_file_system
 from hpcmod.core.process import run
 from hpcmod.jobs.values.allocation import read_place
 from hpcmod.jobs.values.layout import make_layout
 from hpcmod.jobs.values.request import JobRequest
-from hpcmod.jobs.values.staging import PlaceFacts, StagingFacts, decide_staging
+from hpcmod.jobs.values.staging import PlaceFacts, StagingFacts, decide_staging, find_places
 from hpcmod.machine.values.site import STAGE_PLACES, Site
 
 _MEMORY_PART = 4
@@ -38,11 +38,7 @@ def with_staging(request: JobRequest, stage: str, site: Site, image: Path | None
     """
     if stage == "off":
         return request
-    places = [place.name for place in site.stage_places if stage in ("auto", place.name)]
-    if not places:
-        known = ", ".join(place.name for place in site.stage_places) or "none"
-        where = "in its profile" if stage == "auto" else stage
-        raise BadInputError(f"{site.name} has no staging place {where}", f"Available: {known}.")
+    places = [place.name for place in find_places(site, "" if stage == "auto" else stage)]
     if stage != "auto":
         return replace(request, staging=request.staging._replace(place=stage))
     places.sort(key=STAGE_PLACES.index)  # a disk first: files in memory take memory from the job
@@ -73,8 +69,7 @@ def stage_image(request: JobRequest, site: Site, image: Path) -> str:
     NotFoundError
         If no container module with run scripts is loaded.
     """
-    place = next(place for place in site.stage_places if place.name == request.staging.place)
-    directory = Path(os.path.expandvars(place.directory))
+    directory = Path(os.path.expandvars(find_places(site, request.staging.place)[0].directory))
     copy = _find_copy(directory, read_place(os.environ).job, image)
     if copy:
         tell(f"using the copies in {copy.parent}")

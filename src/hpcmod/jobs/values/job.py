@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hpcmod.compat.values.mpi import choose_mpi, explain_mpi
-from hpcmod.core.errors import BadInputError
 from hpcmod.core.values.facts import COMMAND
 from hpcmod.jobs.values.layout import Layout, choose_partition, make_layout
 from hpcmod.jobs.values.limits import check_limits
@@ -25,6 +24,7 @@ from hpcmod.jobs.values.slurm import (
     spell_options,
     value_of,
 )
+from hpcmod.jobs.values.staging import find_places
 from hpcmod.jobs.values.step import Step, make_step
 from hpcmod.machine.values.site import RAY, Site, StagePlace
 
@@ -74,7 +74,8 @@ def make_job(request: JobRequest, site: Site) -> JobPlan:
     check_options(dict(request.options), request.more, request.requeue)
     layout = make_layout(request, site)
     check_limits(request, site, layout)
-    place = _find_place(request, site)
+    staging = request.staging
+    place = find_places(site, staging.place)[0] if staging.place or staging.data else None
     return JobPlan(
         module=request.module,
         name=_plain(request.option("job-name") or _name_program(request)),
@@ -92,18 +93,6 @@ def make_job(request: JobRequest, site: Site) -> JobPlan:
         requeue=request.requeue,
         notes=(*_make_notes(request, site), *review_job(request, site, layout)),
     )
-
-
-def _find_place(request: JobRequest, site: Site) -> StagePlace | None:
-    if not request.staging.place and not request.staging.data:
-        return None
-    places = [place for place in site.stage_places if place.name == request.staging.place or not request.staging.place]
-    if not places:
-        known = ", ".join(place.name for place in site.stage_places) or "none"
-        raise BadInputError(
-            f"{site.name} has no staging place {request.staging.place or 'in its profile'}", f"Available: {known}."
-        )
-    return places[0]
 
 
 def _make_title(request: JobRequest, site: Site, layout: Layout) -> str:

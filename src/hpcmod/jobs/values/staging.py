@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from hpcmod.core.errors import BadInputError
+from hpcmod.machine.values.site import Site, StagePlace
+
 LOCAL = frozenset(
     ("btrfs", "erofs", "ext2", "ext3", "ext4", "f2fs", "overlay", "ramfs", "squashfs", "tmpfs", "xfs", "zfs")
 )
@@ -66,6 +69,21 @@ class StagingDecision(NamedTuple):
     def lines(self) -> tuple[str, ...]:
         """Return the decision, the reason and the arithmetic, for people."""
         return (f"--stage auto: {self.place or 'off'}, because {self.why}", *self.arithmetic)
+
+
+def find_places(site: Site, name: str) -> list[StagePlace]:
+    """Return the staging places of a machine that have a name; all of them if it is empty.
+
+    Raises
+    ------
+    BadInputError
+        If there is none.
+    """
+    places = [place for place in site.stage_places if name in ("", place.name)]
+    if not places:
+        known = ", ".join(place.name for place in site.stage_places) or "none"
+        raise BadInputError(f"{site.name} has no staging place {name or 'in its profile'}", f"Available: {known}.")
+    return places
 
 
 def decide_staging(facts: StagingFacts) -> StagingDecision:
