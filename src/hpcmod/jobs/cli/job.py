@@ -120,9 +120,11 @@ def _find_image(installed: Installed | None) -> Path | None:
 
 def _find_mpi(installed: Installed | None, site: Site) -> str:
     """Return the MPI that users added, else the image's; empty if there is none or nothing is installed here."""
+    if installed is None:
+        return ""
     from hpcmod.compat import find_image_mpi
 
-    return (find_own_mpi(installed.record) or find_image_mpi(installed, site, os.environ)) if installed else ""
+    return find_own_mpi(installed.record) or find_image_mpi(installed, site, os.environ)
 
 
 def _check_module(module: str, flags: JobFlags) -> None:
