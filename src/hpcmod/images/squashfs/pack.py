@@ -96,15 +96,13 @@ def _chunks(path: Path) -> Iterator[bytes]:
             yield chunk
 
 
-def unpack(file: BinaryIO, target: Path, *, below: str = "", skipped: Collection[str] = ()) -> int:
+def unpack(file: BinaryIO, target: Path, *, skipped: Collection[str] = ()) -> int:
     """Write files, directories and links into a new or empty directory of this user; return the number of files.
 
     Owners, times and anything else are left out; of the permissions only whether a file is executable is kept.
 
     Parameters
     ----------
-    below
-        Path of a directory or file in the squashfs; the rest is left out. Nothing is written if there is none.
     skipped
         Names that are left out, wherever they are.
 
@@ -115,16 +113,8 @@ def unpack(file: BinaryIO, target: Path, *, below: str = "", skipped: Collection
     """
     tree = read_tree(file, 0, os.fstat(file.fileno()).st_size)
     left_out = {os.fsencode(name) for name in skipped}
-    top: Node | None = tree.root
-    for name in filter(None, below.split("/")):
-        top = top.children.get(os.fsencode(name)) if top is not None and top.kind == "dir" else None
-    if top is None or top.kind not in ("dir", "file"):
-        return 0
-    if top.kind == "file":
-        _write(tree, top, target)
-        return 1
     target.mkdir(exist_ok=True)
-    todo = [(top, target)]
+    todo = [(tree.root, target)]
     files = 0
     while todo:
         node, place = todo.pop()
