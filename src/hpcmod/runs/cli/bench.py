@@ -48,7 +48,7 @@ from hpcmod.runs.values.bandwidth.sizes import parse_size_range
 _LIMIT = 64 << 20  # bytes of a log
 _MINUTES = 30  # time limit of an allocation for this command
 _SAID = 10  # last lines of a step that failed
-_LOG = "Name the output of a benchmark: nccl-tests, rccl-tests, or hpcmod bench's own steps."
+_LOG = "Name the output of nccl-tests or rccl-tests."
 
 
 @dataclass(frozen=True)
