@@ -352,14 +352,20 @@ def test_several_blobs_come_at_once_and_no_more_than_four(registry: Registry, pr
     assert len(proxy.faults) == 0
 
 
+def test_a_blob_that_occurs_twice_in_an_image_is_fetched_once(registry: Registry, proxy: Proxy, cache: Cache) -> None:
+    registry.push_image("group/twice", [LAYERS[1], LAYERS[2], LAYERS[1]])
+    assert fetch(proxy, cache, "group/twice:1") == [LAYERS[1], LAYERS[2], LAYERS[1]]
+    assert len(proxy.blobs()) == 3
+
+
 def test_a_sif_pushed_as_an_artifact_is_fetched_and_verified(
     proxy: Proxy, either: Cache | None, tmp_path: Path, pushed: dict[str, Any]
 ) -> None:
     out = tmp_path / "out.sif"
     proxy.faults = [Fault(hashlib.sha256(SIF).hexdigest(), cut_at=200_000)]
-    done = fetch_artifact(reference(proxy, "group/sif:1", "oras"), out, architecture="amd64", cache=either)
+    digest, sha256 = fetch_artifact(reference(proxy, "group/sif:1", "oras"), out, architecture="amd64", cache=either)
     assert out.read_bytes() == SIF
-    assert (done.digest, done.sha256, done.size) == (pushed["sif"], hashlib.sha256(SIF).hexdigest(), len(SIF))
+    assert (digest, sha256) == (pushed["sif"], hashlib.sha256(SIF).hexdigest())
     assert [path.name for path in tmp_path.iterdir() if path.name != "cache"] == ["out.sif"]
 
 

@@ -78,8 +78,7 @@ def fetch(host: str, cache: Cache | None, access: Access, said: list[str] | None
     """Read the layers of an image; all messages are appended to `said`."""
     access = access if said is None else replace(access, announce=said.append)
     reference = ImageReference.parse(f"docker://{host}/private/image:1")
-    detail = None if said is None else said.append
-    with open_registry_image(reference, architecture="amd64", cache=cache, access=access, detail=detail) as image:
+    with open_registry_image(reference, architecture="amd64", cache=cache, access=access) as image:
         return [layer.open().read() for layer in image.layers]
 
 

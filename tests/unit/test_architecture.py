@@ -491,7 +491,6 @@ PAST_FS = {
     "building/ingredients.py": "makes the directory of downloads",
     "notebooks/kernels.py": "makes the directory of the user's own kernels, reached through any links",
     "images/acquire/obtain.py": "removes a file within a Scratch",
-    "images/quota.py": "asks the kernel about a directory",
     "images/registry.py": "moves a blob within a Scratch",
     "images/settings.py": "makes the cache's own directory for a group",
     "images/sif/labels.py": "changes a file within a Scratch",

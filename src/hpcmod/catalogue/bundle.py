@@ -71,7 +71,7 @@ def write_bundle(
     sizes = {path.name: path.stat().st_size for path in files}
     total = sum(sizes.values())
     check_room([Need(out.absolute().parent, total, 1, "the bundle", "name another place for the bundle")])
-    tally = Tally(out.name, sizes, progress=progress)
+    tally = Tally(out.name, sizes, progress)
     clear_leftovers(out.parent, out.name)
     with replacing(out) as new, new.open("xb") as file:
         with tarfile.open(fileobj=file, mode="w") as tar:
@@ -124,7 +124,7 @@ def read_bundle(
         names = () if replace else (name for name in sums if os.path.lexists(directory / name))
         there = {name: (directory / name).lstat().st_size for name in names}
         whole = bundle.stat().st_size
-        tally = Tally(bundle.name, {SUMS: whole, **there}, progress=progress)
+        tally = Tally(bundle.name, {SUMS: whole, **there}, progress)
         _check_there(directory, {name: sums[name] for name in there}, tally)
         directory.mkdir(parents=True, exist_ok=True)
         clear_leftovers(directory)

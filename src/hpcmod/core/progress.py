@@ -26,7 +26,6 @@ class ProgressLine:
         self._began = self._shown = time.monotonic()
         self._drew = False
         self._before = -1
-        self._detail = ""
 
     def __enter__(self) -> ProgressLine:
         return self
@@ -37,10 +36,6 @@ class ProgressLine:
         if self._drew and self._terminal:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
-
-    def note(self, detail: str) -> None:
-        """Set a detail, such as the progress of each part; it is shown with the next call, if the line has space."""
-        self._detail = detail
 
     def __call__(self, done: int, total: int) -> None:
         """Show the progress; the rate counts from the first call, because some bytes may have been there before."""
@@ -54,7 +49,6 @@ class ProgressLine:
         self._shown = now
         self._drew = True
         text = f"{terminal_line(self._label)}: {render_progress(done, total, now - began, before=max(0, before))}"
-        text += f" ({terminal_line(self._detail)})" if self._detail else ""
         width = shutil.get_terminal_size().columns - 1
         ended = self._terminal and 0 < total <= done  # the next message begins on a clean line
         self._stream.write(f"\r{text[:width]}\x1b[K" if self._terminal else f"{text}\n")

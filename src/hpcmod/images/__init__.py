@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from hpcmod.images.acquire.obtain import Obtained as Obtained
     from hpcmod.images.acquire.obtain import obtain as obtain
     from hpcmod.images.acquire.source import ImageSource as ImageSource
-    from hpcmod.images.acquire.source import LocalImage as LocalImage
     from hpcmod.images.acquire.source import find_source as find_source
     from hpcmod.images.acquire.source import get_source as get_source
     from hpcmod.images.acquire.source import make_source as make_source
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
     from hpcmod.images.squashfs.pack import pack_directory as pack_directory
     from hpcmod.images.squashfs.pack import unpack as unpack
     from hpcmod.images.squashfs.reader import Squashfs as Squashfs
+    from hpcmod.images.trust.policy import LocalImage as LocalImage
     from hpcmod.images.trust.policy import verify_local_sif as verify_local_sif
     from hpcmod.images.trust.policy import verify_sif_trust as verify_sif_trust
     from hpcmod.images.trust.provenance import read_provenance as read_provenance

@@ -15,29 +15,46 @@ import contextlib
 import errno
 import hashlib
 import os
+import re
 import stat
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from hpcmod.core.errors import BusyError, HpcmodError, LackingError, NoSpaceError
+from hpcmod.core.errors import BadInputError, BusyError, HpcmodError, LackingError, NoSpaceError
 from hpcmod.core.fs.ownership import others_may_change
 from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.fs.tree import Tree
 from hpcmod.core.lock import clear_dead, hold, read_holder
-from hpcmod.images.cache_entry import CacheEntry, choose, digits_of, is_blob_name
 from hpcmod.images.copy import FULL, free_bytes, write_all_at
 
 SETTING = "move the cache with HPCMOD_CACHE=DIRECTORY"
 """How to move the cache to another disk, as the end of a sentence."""
 GC = "hpcmod cache gc"
 
+_NAME = re.compile(r"[0-9a-f]{64}")
 _DIRECTORIES = ("blobs", "blobs/sha256", "partial", "locks")
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL
 _UNUSABLE = (errno.ELOOP, errno.EISDIR, errno.EACCES, errno.EPERM, errno.ENXIO)
 """Errors of opening a link, a directory, another user's file, or a socket at the path of a partial blob."""
 
 _ignore: Callable[..., None] = lambda *_: None  # noqa: E731 - a default for several callbacks
+
+
+@dataclass(frozen=True)
+class CacheEntry:
+    """A blob in the cache."""
+
+    digest: str
+    size: int
+    """Bytes on disk."""
+    used: float
+    """When it was last fetched or read, in Unix seconds."""
+    whole: bool
+    """False for a partial blob left by an interrupted fetch."""
+    busy: bool
+    """Whether a process is fetching it now."""
 
 
 class Cache:
@@ -49,11 +66,11 @@ class Cache:
 
     def path(self, digest: str) -> Path:
         """Return the path of a complete blob, whether it exists or not."""
-        return self.directory / "blobs" / "sha256" / digits_of(digest)
+        return self.directory / "blobs" / "sha256" / _digits_of(digest)
 
     def partial(self, digest: str) -> Path:
         """Return the path of a partial blob, whether it exists or not."""
-        return self.directory / "partial" / digits_of(digest)
+        return self.directory / "partial" / _digits_of(digest)
 
     def size_of_partial(self, digest: str) -> int:
         """Return how many bytes of a blob an interrupted fetch has left."""
@@ -83,12 +100,7 @@ class Cache:
     def open(self, digest: str) -> BinaryIO:
         """Open a complete blob; the caller verifies its digest.
 
-        Raises
-        ------
-        FileNotFoundError
-            If it is no longer in the cache.
-        LackingError
-            If it cannot be read.
+        Raises FileNotFoundError if it is no longer in the cache, and LackingError if it cannot be read.
         """
         try:
             return self.tree.open_file(self.path(digest))
@@ -128,12 +140,7 @@ class Cache:
     def prepare(self) -> None:
         """Create the directories, for the user alone or for the group of a shared directory.
 
-        Raises
-        ------
-        LackingError
-            If they cannot be created or written.
-        NoSpaceError
-            If the disk is full.
+        Raises LackingError if they cannot be created or written, and NoSpaceError if the disk is full.
         """
         try:
             self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -284,7 +291,7 @@ class Cache:
     def _list(self, directory: str) -> list[tuple[str, os.stat_result]]:
         """List the files in a directory that are named like blobs."""
         try:
-            return [entry for entry in self.tree.entries(directory) if is_blob_name(entry[0])]
+            return [entry for entry in self.tree.entries(directory) if _NAME.fullmatch(entry[0])]
         except OSError as err:
             raise self.fault(err) from err
 
@@ -296,7 +303,7 @@ class Cache:
         return holder is not None and not holder.is_dead()
 
     def _lock(self, digest: str) -> Path:
-        return self.directory / "locks" / digits_of(digest)
+        return self.directory / "locks" / _digits_of(digest)
 
     def remove(self, digest: str) -> int:
         """Remove a complete blob at once, because it can be fetched again; a partial blob only under its lock.
@@ -306,10 +313,7 @@ class Cache:
         int
             Bytes freed.
 
-        Raises
-        ------
-        BusyError
-            If the blob is being fetched.
+        Raises BusyError if the blob is being fetched.
         """
         try:
             size = self.discard(digest)
@@ -344,7 +348,7 @@ class Cache:
         list
             Blobs that were removed, or would be.
         """
-        chosen = choose(self.entries(), now=now, oldest=oldest, most=most)
+        chosen = _choose(self.entries(), now=now, oldest=oldest, most=most)
         if not dry_run:
             self._clear_dead_locks()
         return [entry for entry in chosen if dry_run or self._removed(entry)]
@@ -368,3 +372,25 @@ class Cache:
                 return False
             raise
         return True
+
+
+def _choose(entries: list[CacheEntry], *, now: float, oldest: float | None, most: int | None) -> list[CacheEntry]:
+    """Choose the entries to remove; `entries` is sorted with the least recently used first."""
+    total = sum(entry.size for entry in entries)
+    chosen = []
+    for entry in entries:
+        too_old = oldest is not None and now - entry.used > oldest
+        if not entry.busy and (too_old or (most is not None and total > most)):
+            chosen.append(entry)
+            total -= entry.size
+    return chosen
+
+
+def _digits_of(digest: str) -> str:
+    """Return the file name of a blob: the hex digits of its digest, which must be valid."""
+    kind, _, digits = digest.partition(":")
+    if kind != "sha256" or not _NAME.fullmatch(digits):
+        raise BadInputError(
+            f"{digest!r} is not a valid digest", "A digest is sha256: followed by 64 lower-case hex digits."
+        )
+    return digits

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from hpcmod.core.errors import LackingError, NoSpaceError
-from hpcmod.images.quota import Quota, read_quotas
+from hpcmod.images.quota import SpaceLeft, read_quotas
 
 
 @dataclass(frozen=True)
@@ -26,17 +26,7 @@ class Need:
     """How to write it elsewhere, as the end of a sentence: `choose another place for ...: NAME=DIRECTORY`."""
 
 
-@dataclass(frozen=True)
-class SpaceLeft:
-    """The space left on a file system; None where unlimited or unknown."""
-
-    bytes: int | None
-    inodes: int | None
-    of: str
-    """Origin of the limit: `free`, or a quota's name."""
-
-
-def check_room(needs: Sequence[Need], *, quotas: Callable[[Path], Iterable[Quota]] = read_quotas) -> None:
+def check_room(needs: Sequence[Need]) -> None:
     """Check that all steps together fit; steps that write to the same file system are added up.
 
     Raises
@@ -57,11 +47,7 @@ def check_room(needs: Sequence[Need], *, quotas: Callable[[Path], Iterable[Quota
         together.setdefault(device, []).append(need)
         places.setdefault(device, place)
     for device, share in together.items():
-        of_quotas = (
-            SpaceLeft(quota.bytes_left, quota.inodes_left, f"left of the {quota.name} quota")
-            for quota in quotas(places[device])
-        )
-        _check_share(share, [_free(places[device]), *of_quotas])
+        _check_share(share, [_free(places[device]), *read_quotas(places[device])])
 
 
 def _check_share(needs: Sequence[Need], spaces: Iterable[SpaceLeft]) -> None:

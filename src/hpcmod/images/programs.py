@@ -19,10 +19,7 @@ _HARMFUL = ("BIND", "BINDPATH", "MOUNT", "NV", "ROCM", "CONTAINALL", "CLEANENV")
 def find_program(names: Sequence[str], environ: Mapping[str, str], *, why: str) -> str:
     """Return the first of these programs that is on PATH.
 
-    Raises
-    ------
-    LackingError
-        If none is on PATH.
+    Raises LackingError if none is on PATH.
     """
     found = next((path for name in names if (path := which(name, environ))), None)
     if found is None:
@@ -36,12 +33,8 @@ def find_program(names: Sequence[str], environ: Mapping[str, str], *, why: str) 
 def pull_from_library(reference: ImageReference, out: Path, environ: Mapping[str, str]) -> None:
     """Pull a SIF from a library with the container runtime.
 
-    Raises
-    ------
-    LackingError
-        If there is no runtime on PATH.
-    HpcmodError
-        If the runtime fails; its own message is on stderr.
+    Raises LackingError if there is no runtime on PATH, and HpcmodError if the runtime fails; its own message is on
+    stderr.
     """
     runtime = find_program(RUNTIMES, environ, why=f"{reference.canonical}: this kind of image")
     argv = [runtime, "pull", "--force", os.fspath(out), reference.canonical]

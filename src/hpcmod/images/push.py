@@ -61,10 +61,7 @@ class Content:
 def read_pushable(source: ImageReference, progress: Progress | None = None) -> Content:
     """Read what to push: a SIF, or a directory with an OCI image layout, which may hold several architectures.
 
-    Raises
-    ------
-    BadInputError
-        If it is neither, or is damaged.
+    Raises BadInputError if it is neither, or is damaged.
     """
     if source.kind == "oci":
         return _read_layout(Path(source.path), source.tag)
@@ -155,12 +152,8 @@ def push(
 
     Blobs that the repository has are not sent again. The tag is set last.
 
-    Raises
-    ------
-    BadInputError
-        If the tag means another image, unless `force`.
-    HpcmodError
-        If the registry refuses or fails.
+    Raises BadInputError if the tag means another image, unless `force`, and HpcmodError if the registry refuses or
+    fails.
     """
     with _open(target, access) as repository:
         old = _find_digest(repository, target.tag)
@@ -208,12 +201,8 @@ def sign(target: ImageReference, digest: str, key: Path, *, access: Access = USU
 
     A signature is added to those that it has.
 
-    Raises
-    ------
-    BadInputError
-        If the key is not an unencrypted ECDSA private key in PEM.
-    HpcmodError
-        If the registry refuses or fails.
+    Raises BadInputError if the key is not an unencrypted ECDSA private key in PEM, and HpcmodError if the registry
+    refuses or fails.
     """
     signer = _load_key(key)
     name = f"{target.registry}/{target.repository}"

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -27,18 +26,6 @@ _DEEPEST = 3  # nested indexes
 _SIF_LAYER = "application/vnd.sylabs.sif.layer.v1.sif"
 
 
-@dataclass(frozen=True)
-class Fetched:
-    """A fetched artifact."""
-
-    digest: str
-    """Digest of its manifest."""
-    sha256: str
-    """Sha256 of the file: 64 hexadecimal digits."""
-    size: int
-    """Size of the file in bytes."""
-
-
 @contextmanager
 def _repository(reference: ImageReference, access: Access) -> Iterator[Repository]:
     if reference.kind not in ("docker", "oras"):
@@ -56,7 +43,6 @@ def open_registry_image(
     architecture: str,
     cache: Cache | None,
     access: Access = USUAL,
-    detail: Callable[[str], None] | None = None,
 ) -> Iterator[OciImage]:
     """Open an image in a registry; fetching the layers starts when one is first opened, and stops at the block's end.
 
@@ -69,28 +55,16 @@ def open_registry_image(
     cache
         Cache for blobs: several are fetched at once, the top layer first, and cached blobs are not fetched again. If
         None, the disk is not used: a layer is streamed each time it is read.
-    detail
-        Called with a text that describes the progress of each blob.
 
-    Raises
-    ------
-    BadInputError
-        If the manifest is not an image.
-    NotFoundError
-        If the registry has no such image.
-    LackingError
-        If there is no image for that architecture, or the cache cannot be written.
-    NoSpaceError
-        If it does not fit into the cache.
-    VerificationError
-        If a digest is wrong; here, or when a layer has been read to its end.
-    RemoteError
-        If the registry refuses or fails; here, or while a layer is read.
+    Raises BadInputError if the manifest is not an image; NotFoundError if the registry has no such image; LackingError
+    if there is no image for that architecture, or the cache cannot be written; NoSpaceError if it does not fit into the
+    cache; VerificationError if a digest is wrong (here, or when a layer has been read to its end); RemoteError if the
+    registry refuses or fails (here, or while a layer is read).
     """
     with _repository(reference, access) as repository:
         digest, manifest = _find_manifest(repository, reference, architecture, cache)
         config = repository.config(manifest.config, cache)
-        tally = _make_tally(reference, manifest.layers, detail=detail)
+        tally = _make_tally(reference, manifest.layers)
         make = partial(make_image, reference, manifest, config, digest=digest, architecture=architecture)
         if cache is None:
             yield make(open_blob=partial(_stream, repository, tally))
@@ -124,9 +98,8 @@ def fetch_artifact(
     cache: Cache | None = None,
     access: Access = USUAL,
     progress: Progress | None = None,
-    detail: Callable[[str], None] | None = None,
-) -> Fetched:
-    """Fetch a SIF that was pushed to a registry as an artifact (oras://).
+) -> tuple[str, str]:
+    """Fetch a SIF that was pushed as an artifact (oras://); return the digest of its manifest, and its own sha256.
 
     Parameters
     ----------
@@ -136,37 +109,24 @@ def fetch_artifact(
         Cache for the file; if None, interrupted downloads are kept in a directory beside `partial`.
     progress
         Called with the bytes done and the total, at most ten times a second.
-    detail
-        Called before `progress` with a text that describes the progress of the file.
 
-    Raises
-    ------
-    HpcmodError
-        As `open_registry_image`.
+    Raises HpcmodError as `open_registry_image`.
     """
     with _repository(reference, access) as repository:
         digest, manifest = _find_manifest(repository, reference, architecture, cache)
         blob = _choose_file(reference, manifest)
-        fetched = Fetched(digest, blob.digest.partition(":")[2], blob.size)
+        sha256 = blob.digest.partition(":")[2]
         store = cache or Cache(partial.with_name(f"{partial.name}.blobs"))
-        if _is_there(partial, fetched):
+        if partial.is_file() and partial.stat().st_size == blob.size and file_sha256(partial) == sha256:
             _remove(store, keep=cache is not None)
-            return fetched
+            return digest, sha256
         copies = [Need(partial.parent, blob.size, 1, "the file", "choose another path for it")] if cache else []
         _check_cache(store, (blob,), reference, *copies)
-        tally = _make_tally(reference, (blob,), progress=progress, detail=detail)
+        tally = _make_tally(reference, (blob,), progress)
         with Downloads(store, repository.ask, blobs=(blob,), tally=tally, tell=repository.tell) as downloads:
             downloads.wait(blob)
     _put(store, blob, partial, keep=cache is not None)
-    return fetched
-
-
-def _is_there(partial: Path, fetched: Fetched) -> bool:
-    """Return whether an earlier fetch has left the complete file."""
-    try:
-        return partial.stat().st_size == fetched.size and file_sha256(partial) == fetched.sha256
-    except FileNotFoundError:
-        return False
+    return digest, sha256
 
 
 def _put(store: Cache, blob: OciDescriptor, out: Path, *, keep: bool) -> None:
@@ -213,14 +173,8 @@ def _find_manifest(
     raise BadInputError(f"{reference.canonical}: indexes nested {_DEEPEST} levels deep")
 
 
-def _make_tally(
-    reference: ImageReference,
-    blobs: Iterable[OciDescriptor],
-    *,
-    progress: Progress | None = None,
-    detail: Callable[[str], None] | None,
-) -> Tally:
-    return Tally(reference.canonical, {blob.digest: blob.size for blob in blobs}, progress=progress, detail=detail)
+def _make_tally(reference: ImageReference, blobs: Iterable[OciDescriptor], progress: Progress | None = None) -> Tally:
+    return Tally(reference.canonical, {blob.digest: blob.size for blob in blobs}, progress)
 
 
 def _check_cache(cache: Cache, blobs: Sequence[OciDescriptor], reference: ImageReference, *more: Need) -> None:

@@ -91,10 +91,7 @@ def make_conversion(
     max_memory
         Most MB for the entries of an image; it overrides $HPCMOD_MAX_MEMORY.
 
-    Raises
-    ------
-    HpcmodError
-        If the compressor or level is unknown, its library is missing, or the memory is not a number.
+    Raises HpcmodError if the compressor or level is unknown, its library is missing, or the memory is not a number.
     """
     options = parse_compression(compression or site.images.compression)
     megabytes = str(max_memory or environ.get("HPCMOD_MAX_MEMORY", ""))
@@ -134,10 +131,7 @@ def cache_directory(site: Site, environ: Mapping[str, str]) -> Path:
 def _make_shared(directory: Path, group: str) -> None:
     """Create the directory of a group's cache, renamed to its final path only when the group owns it.
 
-    Raises
-    ------
-    LackingError
-        If the user may not, e.g. because they are not in that group.
+    Raises LackingError if the user may not, e.g. because they are not in that group.
     """
     try:
         number = grp.getgrnam(group).gr_gid

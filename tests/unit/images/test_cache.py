@@ -13,11 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hpcmod.core.errors import BusyError, HpcmodError, LackingError, NoSpaceError
+from hpcmod.core.errors import BadInputError, BusyError, HpcmodError, LackingError, NoSpaceError
 from hpcmod.core.fs.temporary import temporary_name
 from hpcmod.images import cache as cache_module
-from hpcmod.images.cache import Cache
-from hpcmod.images.cache_entry import CacheEntry
+from hpcmod.images.cache import Cache, CacheEntry
 from tests.locks import write_dead_lock
 
 pytestmark = pytest.mark.slow
@@ -73,6 +72,18 @@ def test_a_small_blob_that_is_damaged_is_not_loaded_and_removed(cache: Cache) ->
     assert not cache.path(DIGEST).exists()
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", DIGEST[7:], DIGEST[:-1], f"{DIGEST}0", DIGEST.upper(), DIGEST.replace("256", "512")),
+        *(f"{DIGEST}\n", "sha256:" + "../" * 21 + "x", "sha256:" + "\u0660" * 64),
+    ],
+)
+def test_only_a_digest_names_a_file(cache: Cache, text: str) -> None:
+    with pytest.raises(BadInputError, match="is not a valid digest"):
+        cache.path(text)
+
+
 def test_using_a_blob_is_noted(cache: Cache) -> None:
     cache.store(DIGEST, CONTENT)
     for use in (lambda: cache.find(DIGEST, len(CONTENT)), lambda: cache.load(DIGEST, 100)):
@@ -105,7 +116,8 @@ def test_lists_complete_partial_and_busy_entries(cache: Cache) -> None:
     fill(cache, 1, 10, 100.0)
     fill(cache, 2, 20, 50.0)
     cache.partial(digest(3)).write_bytes(b"abc")
-    cache.path(DIGEST).with_name("notes.txt").write_text("of somebody")
+    for name in ("notes.txt", "a" * 63, "A" * 64, f"{'a' * 64}.json"):
+        cache.path(DIGEST).with_name(name).write_text("of somebody")
     with cache.lock(digest(3)):
         found = cache.entries()
     assert found[0] == CacheEntry(digest(2), 20, 50.0, True, False)
@@ -146,7 +158,12 @@ def test_a_blob_being_fetched_is_not_removed(cache: Cache) -> None:
 
 
 @pytest.mark.parametrize(
-    ("oldest", "most", "gone"), [(None, None, []), (10.0, None, [1, 2]), (None, 59, [1]), (20.0, 30, [1, 2])]
+    ("oldest", "most", "gone"),
+    [
+        *((None, None, []), (10.0, None, [1, 2]), (30.0, None, [])),
+        *((None, 60, []), (None, 59, [1]), (None, 49, [1, 2]), (None, 0, [1, 2, 3])),
+        *((20.0, 30, [1, 2]), (20.0, 50, [1])),
+    ],
 )
 def test_the_longest_unused_go_first(cache: Cache, oldest: float | None, most: int | None, gone: list[int]) -> None:
     for number, used in ((1, 70.0), (2, 85.0), (3, 95.0)):

@@ -1,15 +1,16 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from hpcmod.core.errors import NoSpaceError
+from hpcmod.images import preflight
 from hpcmod.images.preflight import Need, check_room
-from hpcmod.images.quota import Quota
+from hpcmod.images.quota import SpaceLeft
 
 MB = 10**6
 
@@ -26,8 +27,8 @@ def need(directory: Path, size: int, inodes: int = 1, what: str = "the layers") 
     return Need(directory, size, inodes, what, f"choose another place for {what}: X=DIRECTORY")
 
 
-def check(*needs: Need, quotas: Any = lambda _: ()) -> None:
-    check_room(needs, quotas=quotas)
+def check(*needs: Need) -> None:
+    check_room(needs)
 
 
 def test_accepts_what_fits_exactly(tmp_path: Path) -> None:
@@ -78,14 +79,14 @@ def test_a_missing_directory_is_checked_by_its_nearest_parent(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("quota", "says"),
     [
-        (Quota("user", 9 * MB, None), "9000000 bytes left of the user quota"),
-        (Quota("group", None, 0), "1 files needed, 0 left of the group quota"),
+        (SpaceLeft(9 * MB, None, "left of the user quota"), "9000000 bytes left of the user quota"),
+        (SpaceLeft(None, 0, "left of the group quota"), "1 files needed, 0 left of the group quota"),
+        (SpaceLeft(None, None, "left of the user quota"), ""),
     ],
 )
-def test_a_quota_counts_as_free_space_does(tmp_path: Path, quota: Quota, says: str) -> None:
-    with pytest.raises(NoSpaceError, match=says):
-        check(need(tmp_path, 10 * MB), quotas=lambda _: [quota])
-
-
-def test_a_quota_without_a_limit_is_none(tmp_path: Path) -> None:
-    check(need(tmp_path, 10 * MB), quotas=lambda _: [Quota("user", None, None)])
+def test_a_quota_counts_as_free_space_does(
+    tmp_path: Path, quota: SpaceLeft, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preflight, "read_quotas", lambda _: [quota])
+    with pytest.raises(NoSpaceError, match=says) if says else nullcontext():
+        check(need(tmp_path, 10 * MB))

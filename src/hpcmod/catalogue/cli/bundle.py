@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -166,8 +165,7 @@ def _image(source: ImageSource, places: list[str], directory: Path, options: Obt
     sif = there or directory / reference.file_name
     if there is None:
         with ProgressLine(sif.name) as progress:
-            shown = replace(options, detail=progress.note)
-            get_source(source, directory, options=shown, beside=places, progress=progress)
+            get_source(source, directory, options=options, beside=places, progress=progress)
     yield sif
     if sidecar(sif).is_file():
         yield sidecar(sif)

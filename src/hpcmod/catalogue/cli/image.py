@@ -138,7 +138,6 @@ def _fetch(reference: ImageReference, sif: Path, options: ObtainOptions) -> Prov
     from hpcmod.images import obtain  # imports requests: `hpcmod install NAME` need not
 
     with terminate_cleanly(), ProgressLine(f"fetching {sif.name}") as progress:
-        options = replace(options, detail=progress.note)
         return obtain(reference, sif, options=options, progress=progress).provenance
 
 

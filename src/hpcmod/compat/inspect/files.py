@@ -17,7 +17,7 @@ from hpcmod.core.errors import BadInputError
 from hpcmod.images import Squashfs
 
 _MOST_LINKS = 40  # the kernel's limit
-_KINDS = {stat.S_IFDIR: "directory", stat.S_IFREG: "file", stat.S_IFLNK: "link"}
+_KINDS = {stat.S_IFDIR: "dir", stat.S_IFREG: "file", stat.S_IFLNK: "symlink"}
 
 
 class ContainerFiles:
@@ -129,13 +129,13 @@ class ContainerFiles:
                 at = at.rpartition("/")[0]
                 continue
             kind, target = self._look(f"{at}/{name}")
-            if kind == "link":
+            if kind == "symlink":
                 links += 1
                 if links > _MOST_LINKS:
                     return ""
                 at = "" if target.startswith("/") else at
                 todo.extendleft(reversed(_parts(target)))
-            elif not kind or (todo and kind != "directory"):
+            elif not kind or (todo and kind != "dir"):
                 return ""
             else:
                 at = f"{at}/{name}"
@@ -149,18 +149,18 @@ class ContainerFiles:
 
     def _look_once(self, path: str) -> tuple[str, str]:
         if path in self._mounts and path not in self._binds:
-            return "directory", ""
+            return "dir", ""
         source = self.on_host(path)
         if source:
             return _look_on_host(source)
         inode = self._squashfs.find(path, follow=False) if self._squashfs else None
-        return (inode.kind, inode.target) if inode else ("", "")
+        return (inode.kind, os.fsdecode(inode.target)) if inode else ("", "")
 
 
 def _look_on_host(path: str) -> tuple[str, str]:
     try:
         kind = _KINDS.get(stat.S_IFMT(os.lstat(path).st_mode), "other")
-        return kind, os.readlink(path) if kind == "link" else ""  # noqa: PTH115 - the target unchanged, as a string
+        return kind, os.readlink(path) if kind == "symlink" else ""  # noqa: PTH115 - the target unchanged, as a string
     except OSError:
         return "", ""
 

@@ -129,10 +129,7 @@ class _Fetch:
     def attempt(self) -> FetchResult:
         """Request and receive the missing bytes.
 
-        Raises
-        ------
-        Retry
-            If another attempt may succeed.
+        Raises Retry if another attempt may succeed.
         """
         have, validator = self._left_over()
         headers = {"Range": f"bytes={have}-", **({"If-Range": validator} if validator else {})} if have else {}

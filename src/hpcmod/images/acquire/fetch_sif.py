@@ -58,8 +58,6 @@ class ObtainOptions:
     """ID of the group that alone may read the SIF, besides its owner; None: those whom the umask allows."""
     tell: Callable[[str], None] = lambda _: None
     """Called with each message for the user."""
-    detail: Callable[[str], None] = lambda _: None
-    """Called with a text that describes the progress of each blob."""
 
 
 @dataclass(frozen=True)
@@ -97,10 +95,7 @@ class FetchedSif:
 def fetch_sif(task: FetchTask) -> FetchedSif:
     """Fetch an image as a SIF to its temporary path.
 
-    Raises
-    ------
-    HpcmodError
-        If it cannot be fetched or does not fit, or an OCI image does not satisfy its trust rule.
+    Raises HpcmodError if it cannot be fetched or does not fit, or an OCI image does not satisfy its trust rule.
     """
     return _METHODS[task.reference.kind](task)
 
@@ -121,13 +116,8 @@ def _convert_image(task: FetchTask) -> FetchedSif:
 def _open(reference: ImageReference, options: ObtainOptions) -> Iterator[tuple[OciImage, str]]:
     """Open an image; yield it and the digest that its reference resolves to now."""
     if reference.kind == "docker":
-        with open_registry_image(
-            reference,
-            architecture=options.architecture,
-            cache=options.cache,
-            access=options.access,
-            detail=options.detail,
-        ) as image:
+        architecture, cache, access = options.architecture, options.cache, options.access
+        with open_registry_image(reference, architecture=architecture, cache=cache, access=access) as image:
             yield image, reference.digest
     else:
         with read_layout(reference, architecture=options.architecture) as image:
@@ -214,16 +204,15 @@ def _fetch_url(task: FetchTask) -> FetchedSif:
 
 def _fetch_artifact(task: FetchTask) -> FetchedSif:
     options = task.options
-    fetched = fetch_artifact(
+    digest, sha256 = fetch_artifact(
         task.reference,
         task.staged,
         architecture=options.architecture,
         cache=options.cache,
         access=options.access,
         progress=task.progress,
-        detail=options.detail,
     )
-    return FetchedSif(fetched.sha256, fetched.digest)
+    return FetchedSif(sha256, digest)
 
 
 def _pull(task: FetchTask) -> FetchedSif:

@@ -8,17 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpcmod.core.errors import NotFoundError, RemoteError
-from hpcmod.core.values.facts import Provenance
 from hpcmod.core.values.reference import ImageReference
-from hpcmod.core.values.trust import TrustPolicy, TrustRule
+from hpcmod.core.values.trust import TrustPolicy
 from hpcmod.images.acquire.locate import find_image
 from hpcmod.images.integrity import Progress
-from hpcmod.images.trust.policy import verify_local_sif
+from hpcmod.images.trust.policy import LocalImage, verify_local_sif
 
 if TYPE_CHECKING:
     from hpcmod.images.acquire.fetch_sif import ObtainOptions
 
-_NO_RULE = TrustRule("*")
 _WHOLE = ("docker://", "oras://", "library://")
 """Prefixes of source URLs that name an image rather than a directory of images."""
 
@@ -38,21 +36,6 @@ class ImageSource:
     def pinned(self) -> bool:
         """Whether its content is fixed: by a checksum, or by a digest in all origins."""
         return self.checksum is not None or (bool(self.origins) and all(origin.pinned for origin in self.origins))
-
-
-@dataclass(frozen=True)
-class LocalImage:
-    """An image on disk that satisfies the trust policy; its sha256 is still to be checked."""
-
-    path: Path
-    sha256: str | None
-    """Expected sha256; None if unknown."""
-    provenance: Provenance | None
-    """Its provenance, if known."""
-    ours: bool = False
-    """Whether hpcmod has fetched it for this user, now or earlier."""
-    copy_rule: TrustRule = _NO_RULE
-    """Rule for checking a copy, because this file may be replaced before it is copied."""
 
 
 def make_source(text: str, source_urls: Sequence[str], checksum: str | None) -> ImageSource:
@@ -95,7 +78,7 @@ def find_source(
         return None
     asked = next((one for one in source.origins if one.registry), source.reference)
     found = verify_local_sif(path, asked, policy, checksum=source.checksum, environ=environ)
-    return LocalImage(path, source.checksum or found.sha256, found.provenance, found.ours, found.copy_rule)
+    return replace(found, sha256=source.checksum or found.sha256)
 
 
 def get_source(

@@ -61,14 +61,8 @@ def open_growing(arrival: Arrival, file: int) -> BinaryIO:
 def open_cached(cache: Cache, blob: OciDescriptor) -> BinaryIO:
     """Open a cached blob and verify it while it is read; a damaged blob is removed.
 
-    Raises
-    ------
-    FileNotFoundError
-        If it is no longer in the cache.
-    VerificationError
-        Before the last byte is returned, if it is damaged.
-    LackingError
-        If it cannot be read.
+    Raises FileNotFoundError if it is no longer in the cache; VerificationError before the last byte is returned, if it
+    is damaged; LackingError if it cannot be read.
     """
     return io.BufferedReader(_Cached(cache, blob), BLOCK)
 

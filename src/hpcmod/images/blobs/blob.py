@@ -52,16 +52,9 @@ class Pull:
     def run(self) -> None:
         """Send the missing bytes to the sink, and verify the complete blob.
 
-        Raises
-        ------
-        VerificationError
-            If the length or digest is not as expected.
-        RemoteError
-            If the registry refuses, or did not send the complete blob in several attempts.
-        NotFoundError
-            If the registry has no such blob.
-        Stopped
-            If the reader has closed.
+        Raises VerificationError if the length or digest is not as expected; RemoteError if the registry refuses, or did
+        not send the complete blob in several attempts; NotFoundError if the registry has no such blob; Stopped if the
+        reader has closed.
         """
         insist(self._attempt, self._where, done=lambda: self.done, sleep=self._wait, tell=self._tell)
 

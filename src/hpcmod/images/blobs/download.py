@@ -72,10 +72,7 @@ class Downloads:
     def open(self, blob: OciDescriptor) -> BinaryIO:
         """Open a blob for reading immediately; its end is returned only after the blob is verified.
 
-        Raises
-        ------
-        HpcmodError
-            As `Pull.run`, here or while reading.
+        Raises HpcmodError as `Pull.run`, here or while reading.
         """
         arrival = self._arrivals[blob.digest]
         while True:
@@ -101,10 +98,7 @@ class Downloads:
     def wait(self, blob: OciDescriptor) -> None:
         """Wait until a blob is in the cache, complete and verified.
 
-        Raises
-        ------
-        HpcmodError
-            As `Pull.run`.
+        Raises HpcmodError as `Pull.run`.
         """
         arrival = self._arrivals[blob.digest]
         self._start(arrival)

@@ -30,10 +30,7 @@ def open_stream(
     count
         Called with the number of bytes received.
 
-    Raises
-    ------
-    HpcmodError
-        While reading: as `Pull.run`.
+    Raises HpcmodError as `Pull.run`, while it is read.
     """
     return io.BufferedReader(_Streamed(blob, ask=ask, what=what, tell=tell, count=count), BLOCK)
 

@@ -14,8 +14,7 @@ import click
 from hpcmod.core.cli.groups import CommandGroup
 from hpcmod.core.cli.output import format_size, json_option, print_json, print_table, tell
 from hpcmod.core.errors import BadInputError
-from hpcmod.images.cache import Cache
-from hpcmod.images.cache_entry import CacheEntry
+from hpcmod.images.cache import Cache, CacheEntry
 from hpcmod.machine import load_site
 
 _DAY = 86_400.0
@@ -89,10 +88,7 @@ def cache_gc(older_than: float | None, max_size: str | None, dry_run: bool, as_j
 def parse_size(text: str) -> int:
     """Return a size in bytes; K, M, G and T are powers of 1000.
 
-    Raises
-    ------
-    BadInputError
-        If the text is not a size.
+    Raises BadInputError if the text is not a size.
     """
     match = re.fullmatch(r"(\d{1,12}(?:\.\d{1,3})?)([KMGT]?)B?", text.strip().upper())
     if match is None:

@@ -115,7 +115,7 @@ def fetch(flags: FetchFlags) -> None:
         _print_fetch_plan(reference, out, options, flags.as_json)
         return
     with ProgressLine(out.name) as progress:
-        options = replace(options, replace=flags.force, detail=progress.note)
+        options = replace(options, replace=flags.force)
         got = obtain(reference, out, options=options, progress=progress)
     if not got.fetched and reference.kind == "url" and not flags.checksum:
         tell(f"{out}: already exists, fetched from this address on {got.provenance.time}; --force fetches it again")
@@ -132,10 +132,7 @@ def fetch(flags: FetchFlags) -> None:
 def _check_exists(reference: ImageReference, asked: str) -> None:
     """Check that a local path exists; for one that looks like a registry name, suggest docker://.
 
-    Raises
-    ------
-    NotFoundError
-        If the file does not exist.
+    Raises NotFoundError if the file does not exist.
     """
     path = Path(reference.path or asked)
     if reference.kind not in LOCAL_KINDS or path.exists():

@@ -95,10 +95,7 @@ def read_facts(path: Path | str) -> ImageFacts:
 def _list(squashfs: Squashfs, directory: str, *suffixes: str) -> list[str]:
     """List the names in a directory that end with one of the suffixes.
 
-    Raises
-    ------
-    BadInputError
-        If there are more than in any legitimate image.
+    Raises BadInputError if there are more than in any legitimate image.
     """
     names = [name for name in squashfs.listdir(directory) if not suffixes or name.endswith(suffixes)]
     if len(names) > MOST_LISTED:

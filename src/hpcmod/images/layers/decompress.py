@@ -59,10 +59,7 @@ class Allowance:
     def take_bytes(self, count: int) -> None:
         """Count unpacked bytes.
 
-        Raises
-        ------
-        BadInputError
-        If there are too many.
+        Raises BadInputError if there are too many.
         """
         self._bytes -= count
         if self._bytes < 0:
@@ -74,10 +71,7 @@ class Allowance:
     def counted(self, entries: Iterator[TarEntry]) -> Iterator[TarEntry]:
         """Count the memory of entries, and the bytes of holes in files.
 
-        Raises
-        ------
-        BadInputError
-            If there are too many, or their names are too long.
+        Raises BadInputError if there are too many, or their names are too long.
         """
         for entry in entries:
             self._entries += 1
@@ -93,10 +87,7 @@ class Allowance:
     def take_directory(self) -> None:
         """Count the memory of a directory that exists only in the paths of other entries.
 
-        Raises
-        ------
-        BadInputError
-            If there are too many.
+        Raises BadInputError if there are too many.
         """
         self._take_memory(_DIRECTORY_MEMORY)
 
@@ -123,12 +114,8 @@ def open_tar(layer: Layer, allowance: Allowance, *, on_read: Callable[[int], Non
     on_read
         Called from another thread with the number of bytes after each read of the layer.
 
-    Raises
-    ------
-    VerificationError
-        While reading: if the layer is truncated or damaged, or does not match its digest.
-    BadInputError
-        While reading: if it unpacks to more than allowed, or has an unsupported compression.
+    While it is read, raises VerificationError if the layer is truncated or damaged, or does not match its digest, and
+    BadInputError if it unpacks to more than allowed, or has an unsupported compression.
     """
     stream = layer.open()
     blocks = _Ahead(_checked(_plain(_CountingStream(stream, on_read), layer), layer, allowance), stream)

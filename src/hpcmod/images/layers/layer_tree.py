@@ -60,10 +60,7 @@ class LayerTree:
     def end_layer(self) -> None:
         """Create the hard links whose targets came after them.
 
-        Raises
-        ------
-        BadInputError
-            If a target is missing or a directory.
+        Raises BadInputError if a target is missing or a directory.
         """
         forward, self._forward = self._forward, []
         for path, target in forward:
@@ -76,10 +73,7 @@ class LayerTree:
     def put(self, path: bytes, node: Node) -> None:
         """Add a node at a path; an existing directory only gets the new mode, owner and time.
 
-        Raises
-        ------
-        BadInputError
-            If the path has a loop of links, or the node replaces the root and is not a directory.
+        Raises BadInputError if the path has a loop of links, or the node replaces the root and is not a directory.
         """
         if not path:
             self._describe_root(node)
@@ -101,10 +95,7 @@ class LayerTree:
     def need_directory(self, path: bytes) -> None:
         """Create a directory unless the path is already one.
 
-        Raises
-        ------
-        BadInputError
-            If the path is something else.
+        Raises BadInputError if the path is something else.
         """
         trail, absent = self._resolve(path)
         if absent and absent[0] in trail[-1][0].children:

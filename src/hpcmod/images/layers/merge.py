@@ -132,10 +132,7 @@ def merge_layers(
     on_directory
         Called before each such directory is created.
 
-    Raises
-    ------
-    BadInputError
-        If a hard link is broken, a path has a loop of links, or the root is not a directory.
+    Raises BadInputError if a hard link is broken, a path has a loop of links, or the root is not a directory.
     """
     tree = LayerTree(mtime=mtime, on_directory=on_directory)
     for records in layers:

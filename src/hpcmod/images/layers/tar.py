@@ -84,12 +84,7 @@ def walk(blocks: Iterable[Bytes]) -> Iterator[TarEntry]:
     blocks
         The tar in pieces of any length.
 
-    Raises
-    ------
-    BadInputError
-        If it is not a tar, or a member is invalid.
-    VerificationError
-        If it is truncated.
+    Raises BadInputError if it is not a tar, or a member is invalid, and VerificationError if it is truncated.
     """
     source = TarSource(blocks)
     numbers = Numbers()
@@ -222,10 +217,7 @@ def _filled(source: TarSource, extents: list[Extent], size: int) -> Iterator[Byt
 def clean(path: bytes) -> bytes:
     """Make a path relative to the root, which it cannot leave: `../../a/./b//` becomes `a/b`, and `/` empty.
 
-    Raises
-    ------
-    BadInputError
-        If it contains a NUL or is longer than Linux allows.
+    Raises BadInputError if it contains a NUL or is longer than Linux allows.
     """
     if path[:2] == b"./":
         path = path[2:]

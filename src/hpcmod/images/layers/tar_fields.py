@@ -57,10 +57,7 @@ def check_sum(header: Bytes, field: bytes) -> None:
 
     Adler-32 starts at 1 and adds all bytes modulo 65521: in C the same sum thirty times faster than in Python.
 
-    Raises
-    ------
-    BadInputError
-        If they differ.
+    Raises BadInputError if they differ.
     """
     digits = field.rstrip(b"\0 ").lstrip()
     if not digits or digits.strip(b"01234567"):
@@ -77,10 +74,7 @@ def check_sum(header: Bytes, field: bytes) -> None:
 def pax_records(data: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Yield key and value of each record of an extended header.
 
-    Raises
-    ------
-    BadInputError
-        If a record's length is wrong.
+    Raises BadInputError if a record's length is wrong.
     """
     at = 0
     while at < len(data) and data[at]:

@@ -58,12 +58,7 @@ class TarSource:
     def pieces(self, count: int) -> Iterable[Bytes]:
         """Return the next bytes of the current member in pieces.
 
-        Raises
-        ------
-        BadInputError
-            If the member has fewer.
-        VerificationError
-            If the tar is truncated.
+        Raises BadInputError if the member has fewer, and VerificationError if the tar is truncated.
         """
         if count > self.left:
             refuse("a member ends within its own content")

@@ -64,12 +64,8 @@ def make_image(
     open_blob
         Returns a new stream of a layer's bytes, which verifies them.
 
-    Raises
-    ------
-    BadInputError
-        If this is not a container image, or manifest and configuration have different numbers of layers.
-    LackingError
-        If it is for another architecture.
+    Raises BadInputError if this is not a container image, or manifest and configuration have different numbers of
+    layers, and LackingError if it is for another architecture.
     """
     check_is_image(manifest)
     config = check_platform(parse_config(config_text), architecture)
@@ -85,10 +81,7 @@ def make_image(
 def match_diff_ids(config: ImageConfig, layers: int) -> tuple[str, ...]:
     """Return the digest of each layer's tar stream; empty strings if the configuration lists none.
 
-    Raises
-    ------
-    BadInputError
-        If the configuration lists more or fewer digests than layers.
+    Raises BadInputError if the configuration lists more or fewer digests than layers.
     """
     if len(config.diff_ids) not in (0, layers):
         raise BadInputError(f"the image has {layers} layers, its configuration lists {len(config.diff_ids)}")

@@ -149,10 +149,7 @@ def extract_definition(path: Path) -> bytes:
 def squashfs_partition(sif: Sif) -> SifDescriptor:
     """Find the primary partition, which must be squashfs.
 
-    Raises
-    ------
-    BadInputError
-        If it is missing, or has another file system.
+    Raises BadInputError if it is missing, or has another file system.
     """
     primary = next((one for one in sif.descriptors if one.primary), None)
     if primary is None:
@@ -206,10 +203,7 @@ def check_start(name: str, start: bytes) -> None:
     start
         Its first bytes, up to 4 KiB.
 
-    Raises
-    ------
-    BadInputError
-        If it does not; the message says what the file looks like.
+    Raises BadInputError if it does not; the message says what the file looks like.
     """
     if start[MAGIC_AT : MAGIC_AT + len(MAGIC)] != MAGIC:
         looks, cure = _look(start)

@@ -1,47 +1,27 @@
-"""Read the owners and the extended attributes of a squashfs 4.0; tables.py describes the tables."""
+"""Read the extended attributes of a squashfs 4.0; tables.py describes the tables."""
 
 from __future__ import annotations
 
-import struct
-
 from hpcmod.core.errors import VerificationError
 from hpcmod.images.squashfs.blocks import Blocks, Cursor
-from hpcmod.images.squashfs.format import UINT32, UINT64
+from hpcmod.images.squashfs.format import (
+    LONGEST_XATTR_NAME,
+    LONGEST_XATTR_VALUE,
+    NO_TABLE,
+    NO_XATTRS,
+    PAIR,
+    UINT32,
+    UINT64,
+    XATTR_HEAD,
+    XATTR_ID,
+    XATTR_PREFIXES,
+)
 
-_NO_XATTRS = 0xFFFFFFFF
-_NO_TABLE = 0xFFFFFFFFFFFFFFFF
-_PREFIXES = (b"user.", b"trusted.", b"security.")
 _ELSEWHERE = 0x100  # flag of a pair: its value is a reference to the real one
 _MOST_PAIRS = 1024
-_LONGEST_NAME, _LONGEST_VALUE = 255, 65536
 _LARGEST_SET = 1 << 20
 
-_PAIR = struct.Struct("<HH")
-_XATTR_ID = struct.Struct("<QII")
-_XATTR_HEAD = struct.Struct("<QII")
-
 Xattrs = tuple[tuple[bytes, bytes], ...]
-
-
-class Owners:
-    """The users and groups of a squashfs."""
-
-    def __init__(self, blocks: Blocks) -> None:
-        found = blocks.superblock
-        self._blocks = blocks
-        self._ids = [UINT32.unpack(blocks.record(found.ids_at, number, 4))[0] for number in range(found.ids)]
-
-    def find(self, number: int) -> int:
-        """Return the user or group with a number.
-
-        Raises
-        ------
-        VerificationError
-            If there is no such number.
-        """
-        if number >= len(self._ids):
-            raise self._blocks.damaged(self._blocks.superblock.ids_at, f"owner {number} of only {len(self._ids)}")
-        return int(self._ids[number])
 
 
 class Attributes:
@@ -50,18 +30,15 @@ class Attributes:
     def __init__(self, blocks: Blocks) -> None:
         self._blocks = blocks
         self._at = blocks.superblock.xattrs_at
-        self._known: dict[int, Xattrs] = {_NO_XATTRS: ()}
+        self._known: dict[int, Xattrs] = {NO_XATTRS: ()}
         self._pairs_at = self._count = 0
-        if self._at != _NO_TABLE:
-            self._pairs_at, self._count, _ = _XATTR_HEAD.unpack(blocks.read(self._at, _XATTR_HEAD.size))
+        if self._at != NO_TABLE:
+            self._pairs_at, self._count, _ = XATTR_HEAD.unpack(blocks.read(self._at, XATTR_HEAD.size))
 
     def find(self, number: int) -> Xattrs:
         """Return the set with a number: full names and values, in stored order; empty for an inode without any.
 
-        Raises
-        ------
-        VerificationError
-            If there is no such set, or it is damaged.
+        Raises VerificationError if there is no such set, or it is damaged.
         """
         if number not in self._known:
             if number >= self._count:
@@ -70,8 +47,8 @@ class Attributes:
         return self._known[number]
 
     def _read_set(self, number: int) -> Xattrs:
-        record = self._blocks.record(self._at + _XATTR_HEAD.size, number, _XATTR_ID.size)
-        reference, count, _ = _XATTR_ID.unpack(record)
+        record = self._blocks.record(self._at + XATTR_HEAD.size, number, XATTR_ID.size)
+        reference, count, _ = XATTR_ID.unpack(record)
         if count > _MOST_PAIRS:
             raise self._damaged(f"{count} attributes of one file")
         cursor = self._cursor(reference)
@@ -85,11 +62,11 @@ class Attributes:
         return tuple(pairs)
 
     def _read_pair(self, cursor: Cursor) -> tuple[bytes, bytes]:
-        kind, length = _PAIR.unpack(cursor.take(_PAIR.size))
+        kind, length = PAIR.unpack(cursor.take(PAIR.size))
         prefix = kind % _ELSEWHERE
-        if prefix >= len(_PREFIXES) or length > _LONGEST_NAME:
+        if prefix >= len(XATTR_PREFIXES) or length > LONGEST_XATTR_NAME:
             raise self._damaged(f"an attribute of type {kind} with a name of {length} bytes")
-        name = _PREFIXES[prefix] + cursor.take(length)
+        name = XATTR_PREFIXES[prefix] + cursor.take(length)
         value = self._read_value(cursor)
         if kind & _ELSEWHERE:
             if len(value) != UINT64.size:
@@ -99,7 +76,7 @@ class Attributes:
 
     def _read_value(self, cursor: Cursor) -> bytes:
         (length,) = UINT32.unpack(cursor.take(UINT32.size))
-        if length > _LONGEST_VALUE:
+        if length > LONGEST_XATTR_VALUE:
             raise self._damaged(f"an attribute value of {length} bytes")
         return cursor.take(length)
 

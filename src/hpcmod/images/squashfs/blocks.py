@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import lzma
 import os
-import struct
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,9 +28,6 @@ _LARGEST_BLOCK = 1 << 20  # the format's own limit
 
 _Codec = tuple[Callable[[bytes, int], bytes], type[Exception]]
 """A function from compressed bytes and the largest output size to output, and its exception for damaged input."""
-
-_DIRECTORY, _LONG_DIRECTORY = struct.Struct("<IIHHI"), struct.Struct("<IIIIHHI")
-_FILE, _LONG_FILE = struct.Struct("<IIII"), struct.Struct("<QQQIIII")
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
@@ -202,36 +198,6 @@ class Cursor:
             if len(found) < length:
                 self.at, self.offset = following, max(0, self.offset - len(data))
         return bytes(found)
-
-    def take_directory(self, long: bool) -> tuple[int, int, int, int]:
-        """Return what follows the head of a directory's inode, in its basic or long form, and advance.
-
-        Returns
-        -------
-        tuple
-            Offset of the metadata block of its listing, offset in that, size; number of its attributes.
-        """
-        xattrs = 0
-        if long:
-            _, size, start, _, _, offset, xattrs = _LONG_DIRECTORY.unpack(self.take(_LONG_DIRECTORY.size))
-        else:
-            start, _, size, offset, _ = _DIRECTORY.unpack(self.take(_DIRECTORY.size))
-        return start, offset, size, xattrs
-
-    def take_file(self, long: bool) -> tuple[int, int, int, int, int]:
-        """Return what follows the head of a file's inode, and advance to the list of its blocks' sizes.
-
-        Returns
-        -------
-        tuple
-            Offset of its first block, size, number of its fragment, offset in that; number of its attributes.
-        """
-        xattrs = 0
-        if long:
-            start, size, _, _, fragment, offset, xattrs = _LONG_FILE.unpack(self.take(_LONG_FILE.size))
-        else:
-            start, fragment, offset, size = _FILE.unpack(self.take(_FILE.size))
-        return start, size, fragment, offset, xattrs
 
 
 def make_room(cache: dict[_Key, _Value], most: int) -> None:

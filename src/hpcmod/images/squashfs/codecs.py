@@ -47,12 +47,7 @@ class Codec:
 def codec(name: str, level: int | None = None) -> Codec:
     """Return the compressor of this name: zstd (level 1-22, default 3), gzip (1-12, 6), lz4 (0 fast, 1-12; 0) or none.
 
-    Raises
-    ------
-    BadInputError
-        If the compressor or level is unknown.
-    LackingError
-        If its Python package is not installed.
+    Raises BadInputError if the compressor or level is unknown, and LackingError if its Python package is not installed.
     """
     if name not in _CODECS:
         raise BadInputError(f"unknown compressor {name!r}", f"Choose one of {', '.join(_CODECS)}.")

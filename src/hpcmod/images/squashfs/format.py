@@ -38,4 +38,17 @@ ENTRY = struct.Struct("<HhHH")
 """Offset in that block, inode number from the base, basic type, length of the name minus one; then the name."""
 LARGEST_RUN = 256
 
+NO_XATTRS = 0xFFFFFFFF
+"""The xattr id of an inode without attributes."""
+NO_TABLE = 0xFFFFFFFFFFFFFFFF
+"""The offset of a missing table."""
+XATTR_PREFIXES = (b"user.", b"trusted.", b"security.")
+LONGEST_XATTR_NAME, LONGEST_XATTR_VALUE = 255, 65536  # on Linux
+PAIR = struct.Struct("<HH")
+"""Prefix and length of the name of an attribute."""
+XATTR_ID = struct.Struct("<QII")
+"""Reference to the first pair of a set, number of pairs, bytes of their names and values."""
+XATTR_HEAD = struct.Struct("<QII")
+"""Offset of the chain of pairs, number of sets, unused."""
+
 UINT16, UINT32, UINT64 = struct.Struct("<H"), struct.Struct("<I"), struct.Struct("<Q")

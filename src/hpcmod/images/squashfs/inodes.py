@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 from hpcmod.core.errors import BadInputError
 from hpcmod.images.squashfs.codecs import Codec
-from hpcmod.images.squashfs.format import ENTRY, LARGEST_RUN, METADATA_SIZE, RUN, UINT32
-from hpcmod.images.squashfs.tables import NO_XATTRS, Ids, Metadata, Xattrs
+from hpcmod.images.squashfs.format import ENTRY, LARGEST_RUN, METADATA_SIZE, NO_XATTRS, RUN, UINT32
+from hpcmod.images.squashfs.tables import Ids, Metadata, Xattrs
 from hpcmod.images.squashfs.tree import KINDS, FileData, Node
 
-_TYPES = {kind: number for number, kind in enumerate(("dir", "file", "symlink", "block", "char", "fifo", "socket"), 1)}
+_TYPES = {kind: number for number, kind in enumerate(KINDS, 1)}
 _EXTENDED = 7
 _LONGEST_NAME = 255
 _LONGEST_TARGET = 4095  # as on Linux, which counts the final NUL
@@ -52,11 +52,8 @@ class Inodes:
     root
         The root directory. The data of all nodes must have been written.
 
-    Raises
-    ------
-    BadInputError
-        If squashfs does not support something in the tree: a name, a target, an owner, a device number, or a
-        directory with two names.
+    Raises BadInputError if squashfs does not support something in the tree: a name, a target, an owner, a device
+    number, or a directory with two names.
     """
 
     def __init__(self, root: Node, codec: Codec) -> None:

@@ -7,28 +7,21 @@ from collections.abc import Iterator
 
 from hpcmod.images.squashfs.blocks import Blocks, Cursor
 from hpcmod.images.squashfs.format import ENTRY, LARGEST_RUN, RUN
+from hpcmod.images.squashfs.inode import Inode
 
 _LARGEST_DIRECTORY = 64 << 20  # two million names; limits the time spent on a damaged size
 
 
-def read_listing(blocks: Blocks, start: int, offset: int, size: int) -> Iterator[tuple[bytes, int]]:
+def read_listing(blocks: Blocks, directory: Inode) -> Iterator[tuple[bytes, int]]:
     """Yield the names in a directory, in the order in which they are stored, and references to their inodes.
 
-    Parameters
-    ----------
-    start, offset, size
-        Position and size of the listing, as in the inode of the directory.
-
-    Raises
-    ------
-    VerificationError
-        If the listing is damaged, or a name in it cannot be a file name.
+    Raises VerificationError if the listing is damaged, or a name in it cannot be a file name.
     """
     directories_at = blocks.superblock.directories_at
-    length = size - 3  # the format counts 3 extra bytes for `.` and `..`
+    length = directory.size - 3  # the format counts 3 extra bytes for `.` and `..`
     if length > _LARGEST_DIRECTORY:
         raise blocks.damaged(directories_at, f"a directory of {length} bytes")
-    cursor = Cursor(blocks, directories_at + start, offset)
+    cursor = Cursor(blocks, directories_at + directory.start, directory.offset)
     data = cursor.take(max(length, 0))
     at = 0
     try:

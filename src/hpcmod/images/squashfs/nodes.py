@@ -6,30 +6,22 @@ contents. All input is untrusted: memory is limited, and a directory that is rea
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
 from hpcmod.core.errors import BadInputError, VerificationError
-from hpcmod.images.squashfs.attributes import Attributes, Owners
+from hpcmod.images.squashfs.attributes import Attributes
 from hpcmod.images.squashfs.blocks import Blocks, Cursor
 from hpcmod.images.squashfs.format import NO_FRAGMENT, STORED_BLOCK, UINT32
+from hpcmod.images.squashfs.inode import Inode
 from hpcmod.images.squashfs.listing import read_listing
-from hpcmod.images.squashfs.tree import KINDS, FileData, Node
+from hpcmod.images.squashfs.tree import FileData, Node
 
 MOST_MEMORY = 750_000_000
 """Bytes of memory for the nodes of one squashfs: enough for a million files with paths of 80 bytes."""
 
 _NODE_MEMORY, _NAME_MEMORY, _BLOCK_MEMORY = 450, 150, 40  # rounded up
-_LONGEST_TARGET = 4095
-
-_HEAD = struct.Struct("<HHHHII")
-_LINK = struct.Struct("<II")
-_DEVICE = struct.Struct("<II")
-
-_Listing = tuple[int, int, int]
-"""Position of a directory's listing: offset of its metadata block, offset in that, size."""
 
 
 @dataclass(frozen=True)
@@ -71,81 +63,73 @@ class _Reading:
         self._block_size = blocks.superblock.block_size
         self._memory = most_memory
         self._most_memory = most_memory
-        self._owners, self._attributes = Owners(blocks), Attributes(blocks)
+        self._attributes = Attributes(blocks)
+        ids, ids_at = blocks.superblock.ids, blocks.superblock.ids_at
+        self._owners: list[int] = [
+            UINT32.unpack(blocks.record(ids_at, number, UINT32.size))[0] for number in range(ids)
+        ]
         self._seen: dict[int, Node] = {}
-        self._listings: dict[Node, _Listing] = {}
+        self._directories: dict[Node, Inode] = {}
         self._data: list[FileData] = []
 
     def run(self) -> SourceTree:
-        root = self._inode(self._blocks.superblock.root)
+        root = self._node(self._blocks.superblock.root)
         if root.kind != "dir":
             raise self._damaged("the root is not a directory")
         todo = [root]
         while todo:
             directory = todo.pop()
-            for name, reference in read_listing(self._blocks, *self._listings.pop(directory)):
+            for name, reference in read_listing(self._blocks, self._directories.pop(directory)):
                 known = self._seen.get(reference)
                 if name in directory.children or (known is not None and known.kind == "dir"):
                     raise self._damaged(f"{name[:40]!r} is in two places")
                 self._take(len(name) + _NAME_MEMORY)
-                node = directory.children[name] = known or self._inode(reference)
+                node = directory.children[name] = known or self._node(reference)
                 if known is None and node.kind == "dir":
                     todo.append(node)
         return SourceTree(root, self._blocks, frozenset(self._data))
 
-    def _inode(self, reference: int) -> Node:
-        """Read the inode at a reference."""
-        self._take(_NODE_MEMORY)
-        at = self._blocks.superblock.inodes_at + (reference >> 16)
-        cursor = Cursor(self._blocks, at, reference & 0xFFFF)
-        number, mode, uid, gid, mtime, _ = _HEAD.unpack(cursor.take(_HEAD.size))
-        if not 1 <= number <= 2 * len(KINDS):
-            raise self._damaged(f"inode type {number}")
-        kind, long = KINDS[(number - 1) % len(KINDS)], number > len(KINDS)
-        node = Node(kind, mode & 0o7777, uid=self._owners.find(uid), gid=self._owners.find(gid), mtime=mtime)
-        xattrs = self._fill(node, cursor, long)
-        if long:
-            node.xattrs = self._attributes.find(xattrs)
-            self._take(sum(len(name) + len(value) for name, value in node.xattrs))
+    def _node(self, reference: int) -> Node:
+        """Read the inode at a reference as a node."""
+        inode = Inode(self._blocks, reference)
+        xattrs = self._attributes.find(inode.xattrs)
+        self._take(_NODE_MEMORY + len(inode.target) + sum(len(name) + len(value) for name, value in xattrs))
+        node = Node(
+            inode.kind,
+            inode.mode,
+            uid=self._owner(inode.uid),
+            gid=self._owner(inode.gid),
+            mtime=inode.mtime,
+            xattrs=xattrs,
+            target=inode.target,
+            device=inode.device,
+            data=self._file_data(inode) if inode.kind == "file" else None,
+        )
+        if inode.kind == "dir":
+            self._directories[node] = inode
         self._seen[reference] = node
         return node
 
-    def _fill(self, node: Node, cursor: Cursor, long: bool) -> int:
-        """Read what follows the head of an inode; return the number of its attributes, which only a long one has."""
-        if node.kind == "dir":
-            start, offset, size, xattrs = cursor.take_directory(long)
-            self._listings[node] = (start, offset, size)
-            return xattrs
-        if node.kind == "file":
-            return self._fill_file(node, cursor, long)
-        if node.kind == "symlink":
-            _, length = _LINK.unpack(cursor.take(_LINK.size))
-            if not 0 < length <= _LONGEST_TARGET:
-                raise self._damaged(f"a link of {length} bytes")
-            self._take(length)
-            node.target = cursor.take(length)
-        elif node.kind in ("block", "char"):
-            _, device = _DEVICE.unpack(cursor.take(_DEVICE.size))
-            node.device = (device >> 8 & 0xFFF, device & 0xFF | device >> 12 & 0xFFF00)
-        else:
-            cursor.take(UINT32.size)
-        return int(UINT32.unpack(cursor.take(UINT32.size))[0]) if long else 0
+    def _owner(self, number: int) -> int:
+        if number >= len(self._owners):
+            raise self._blocks.damaged(self._blocks.superblock.ids_at, f"owner {number} of only {len(self._owners)}")
+        return self._owners[number]
 
-    def _fill_file(self, node: Node, cursor: Cursor, long: bool) -> int:
-        start, size, fragment, offset, xattrs = cursor.take_file(long)
+    def _file_data(self, inode: Inode) -> FileData:
+        size, fragment, offset = inode.size, inode.fragment, inode.offset
         tail = size % self._block_size if fragment != NO_FRAGMENT else 0
         count = -(-(size - tail) // self._block_size)
         self._take(count * _BLOCK_MEMORY)
-        data = FileData(size, sizes=list(self._sizes(cursor, count)), fragment=fragment, offset=offset)
+        sizes = list(self._sizes(Cursor(self._blocks, *inode.sizes_at), count))
         if fragment != NO_FRAGMENT and not tail:  # never written so, and no program would read the fragment
-            data.fragment, data.offset = NO_FRAGMENT, 0
-        if any(data.sizes):
-            data.start = start
+            fragment, offset = NO_FRAGMENT, 0
+        data = FileData(size, sizes=sizes, fragment=fragment, offset=offset)
+        if any(sizes):
+            data.start = inode.start
         lengths = (min(self._block_size, size - number * self._block_size) for number in range(count))
-        data.holes = sum(length for word, length in zip(data.sizes, lengths) if not word)
-        node.data = data
+        data.holes = sum(length for word, length in zip(sizes, lengths) if not word)
         self._data.append(data)
-        return xattrs
+        return data
 
     def _sizes(self, cursor: Cursor, count: int) -> Iterator[int]:
         for (word,) in UINT32.iter_unpack(cursor.take(count * UINT32.size)):

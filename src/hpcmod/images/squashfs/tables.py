@@ -19,21 +19,23 @@ from typing import BinaryIO
 
 from hpcmod.core.errors import BadInputError
 from hpcmod.images.squashfs.codecs import Bytes, Codec
-from hpcmod.images.squashfs.format import METADATA_SIZE, STORED_METADATA, UINT16, UINT32
-
-NO_XATTRS = 0xFFFFFFFF
-"""The xattr id of an inode without attributes."""
-NO_TABLE = 0xFFFFFFFFFFFFFFFF
-"""The offset of a missing table."""
+from hpcmod.images.squashfs.format import (
+    LONGEST_XATTR_NAME,
+    LONGEST_XATTR_VALUE,
+    METADATA_SIZE,
+    NO_TABLE,
+    PAIR,
+    STORED_METADATA,
+    UINT16,
+    UINT32,
+    XATTR_HEAD,
+    XATTR_ID,
+    XATTR_PREFIXES,
+)
 
 _MOST_IDS = 65535  # the superblock counts them in 16 bits
 _LARGEST_ID = 0xFFFFFFFF
-_LONGEST_NAME, _LONGEST_VALUE = 255, 65536  # of an attribute, on Linux
-_PREFIXES = {b"user.": 0, b"trusted.": 1, b"security.": 2}
-
-_PAIR = struct.Struct("<HH")
-_XATTR_ID = struct.Struct("<QII")
-_XATTR_HEAD = struct.Struct("<QII")
+_PREFIXES = {prefix: number for number, prefix in enumerate(XATTR_PREFIXES)}
 
 
 class Metadata:
@@ -134,10 +136,8 @@ class Xattrs:
     def number(self, xattrs: tuple[tuple[bytes, bytes], ...]) -> int:
         """Return the number of a set of attributes; the last value of a duplicate attribute wins.
 
-        Raises
-        ------
-        BadInputError
-            If a name is not below user., trusted. or security., or a name or value is longer than Linux allows.
+        Raises BadInputError if a name is not below user., trusted. or security., or a name or value is longer than
+        Linux allows.
         """
         if xattrs not in self._numbers:
             stored = tuple(sorted(dict(xattrs).items()))
@@ -152,7 +152,7 @@ class Xattrs:
             return NO_TABLE, at
         chain = self._pairs.close()
         file.write(chain)
-        head = _XATTR_HEAD.pack(at, len(self._records) // _XATTR_ID.size, 0)
+        head = XATTR_HEAD.pack(at, len(self._records) // XATTR_ID.size, 0)
         return write_table(file, at + len(chain), self._records, self._codec, head)
 
     def _add(self, xattrs: tuple[tuple[bytes, bytes], ...]) -> int:
@@ -160,10 +160,16 @@ class Xattrs:
         for name, value in xattrs:
             prefix, dot, rest = name.partition(b".")
             kind = _PREFIXES.get(prefix + dot)
-            if kind is None or not rest or len(name) > _LONGEST_NAME or len(value) > _LONGEST_VALUE or b"\0" in name:
+            if (
+                kind is None
+                or not rest
+                or len(name) > LONGEST_XATTR_NAME
+                or len(value) > LONGEST_XATTR_VALUE
+                or b"\0" in name
+            ):
                 shown = f"{name[:40]!r} with {len(value)} bytes"
                 raise BadInputError(f"an extended attribute that an image cannot have: {shown}")
-            self._pairs.append(_PAIR.pack(kind, len(rest)) + rest + UINT32.pack(len(value)) + value)
+            self._pairs.append(PAIR.pack(kind, len(rest)) + rest + UINT32.pack(len(value)) + value)
             size += len(name) + 1 + len(value)  # as in mksquashfs: the name with its final NUL
-        self._records += _XATTR_ID.pack(reference, len(xattrs), size)
-        return len(self._records) // _XATTR_ID.size - 1
+        self._records += XATTR_ID.pack(reference, len(xattrs), size)
+        return len(self._records) // XATTR_ID.size - 1

@@ -21,9 +21,9 @@ from typing import BinaryIO
 from hpcmod.core.errors import BadInputError, VerificationError
 from hpcmod.images.squashfs.codecs import Bytes, Codec
 from hpcmod.images.squashfs.data import BlockStream
-from hpcmod.images.squashfs.format import FRAGMENT, MAGIC, OPTIONS_FLAG, STORED_METADATA, SUPERBLOCK, UINT16
+from hpcmod.images.squashfs.format import FRAGMENT, MAGIC, NO_TABLE, OPTIONS_FLAG, STORED_METADATA, SUPERBLOCK, UINT16
 from hpcmod.images.squashfs.inodes import Inodes
-from hpcmod.images.squashfs.tables import NO_TABLE, write_table
+from hpcmod.images.squashfs.tables import write_table
 from hpcmod.images.squashfs.tree import FileData, Node
 
 BLOCK_SIZE = 128 << 10
@@ -92,10 +92,7 @@ class SquashfsWriter:
         chunks
             The content in pieces of any length; the caller must not change them afterwards.
 
-        Raises
-        ------
-        VerificationError
-            If the chunks have more or fewer than `size` bytes.
+        Raises VerificationError if the chunks have more or fewer than `size` bytes.
         """
         return self._add_short(size, b"".join(chunks)) if size < self._block_size else self._add_long(size, chunks)
 
@@ -125,10 +122,7 @@ class SquashfsWriter:
     def finish(self, root: Node, *, mtime: int) -> int:
         """Write the tables and the superblock; return the size in bytes, a multiple of 4096, where the file ends.
 
-        Raises
-        ------
-        BadInputError
-            If the tree has something that squashfs does not support.
+        Raises BadInputError if the tree has something that squashfs does not support.
         """
         self._flush_fragment()
         self._stream.drain()

@@ -34,72 +34,26 @@ LINKS = (
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _KEPT_ENVIRONMENT = re.compile(r"\.singularity\.d/env/(10-docker|9[0-9]-environment)")  # shown by `inspect -e`
 
-_SOURCE_ENVIRONMENT = """\
-for script in /.singularity.d/env/*.sh; do
-    [ ! -f "$script" ] || . "$script"
-done
-"""
-_SCIF = """\
-if [ -n "${{SINGULARITY_APPNAME:-}}" ]; then
-    for place in "/scif/apps/$SINGULARITY_APPNAME" /scif/apps/singularity; do
-        [ ! -x "$place/scif/{script}" ] || exec "$place/scif/{script}" "$@"
-    done
-    echo "The app $SINGULARITY_APPNAME has no {script}." >&2
-    exit 1
-fi
-"""
-_ACTIONS = {
-    "exec": _SOURCE_ENVIRONMENT + 'exec "$@"\n',
-    "run": _SOURCE_ENVIRONMENT
-    + _SCIF.format(script="runscript")
-    + '[ ! -x /.singularity.d/runscript ] || exec /.singularity.d/runscript "$@"\nexec /bin/sh "$@"\n',
-    "shell": _SOURCE_ENVIRONMENT
-    + """\
-if [ -x "${SINGULARITY_SHELL:-}" ]; then
-    exec "$SINGULARITY_SHELL" "$@"
-elif [ -x /bin/bash ]; then
-    export SHELL=/bin/bash PS1="Apptainer ${APPTAINER_NAME:-}:\\\\w> "
-    exec /bin/bash --norc "$@"
-fi
-export SHELL=/bin/sh
-exec /bin/sh "$@"
-""",
-    "start": "kill -CONT 1 # the first process waits for it\n"
-    + _SOURCE_ENVIRONMENT
-    + "[ ! -x /.singularity.d/startscript ] || exec /.singularity.d/startscript\n",
-    "test": _SOURCE_ENVIRONMENT
-    + _SCIF.format(script="test")
-    + '[ ! -x /.singularity.d/test ] || exec /.singularity.d/test "$@"\n',
-}
 _ENVIRONMENT = {
     "01-base": "",
     "90-environment": "# Add your own variables here.\n",
     "94-appsbase": "",
-    "95-apps": """\
-if [ -n "${SINGULARITY_APPNAME:-}" ]; then
-    export SINGULARITY_APPNAME SCIF_APPS=/scif/apps SCIF_APPROOT="/scif/apps/$SINGULARITY_APPNAME"
-    if [ ! -d "$SCIF_APPROOT" ]; then
-        echo "App not found: $SINGULARITY_APPNAME" >&2
-        exit 1
-    fi
-    export PATH="$SCIF_APPROOT/bin:$SCIF_APPROOT:$PATH"
-    [ ! -d "$SCIF_APPROOT/lib" ] || export LD_LIBRARY_PATH="$SCIF_APPROOT/lib:${LD_LIBRARY_PATH:-}"
-    for script in "$SCIF_APPROOT"/scif/env/01-base.sh "$SCIF_APPROOT"/scif/env/90-environment.sh; do
-        [ ! -f "$script" ] || . "$script"
-    done
-fi
-""",
+    "95-apps": "",
     "99-base": """\
 export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/.singularity.d/libs"
 export PS1="${PS1:-Apptainer> }"
 """,
-    "99-runtimevars": """\
-PATH="${SING_USER_DEFINED_PREPEND_PATH:+$SING_USER_DEFINED_PREPEND_PATH:}$PATH"
-PATH="$PATH${SING_USER_DEFINED_APPEND_PATH:+:$SING_USER_DEFINED_APPEND_PATH}"
-export PATH="${SING_USER_DEFINED_PATH:-$PATH}"
-unset SING_USER_DEFINED_PREPEND_PATH SING_USER_DEFINED_APPEND_PATH SING_USER_DEFINED_PATH
-""",
+    "99-runtimevars": "",
 }
+_ACTIONS = {
+    "exec": 'exec "$@"\n',
+    "run": 'exec /.singularity.d/runscript "$@"\n',
+    "shell": 'exec /bin/sh "$@"\n',
+    "start": "exec /.singularity.d/startscript\n",
+    "test": "",
+}
+"""For callers in a container: Apptainer and SingularityCE (since 3.6) have these scripts and 99-runtimevars.sh
+in themselves: `files.ActionScript` and `runtimeVarsHandler` of their runtime engine."""
 _RUN = """\
 # Run the image's entry point with the given arguments, or else with the image's default arguments.
 if [ -z "${SINGULARITY_NO_EVAL:-}" ]; then
@@ -130,10 +84,7 @@ def render_files(config: ImageConfig, *, source: tuple[str, str]) -> tuple[Image
     source
         Source of the image: the kind of the reference, and the rest of it.
 
-    Raises
-    ------
-    BadInputError
-        If a value in the configuration cannot be written into a script.
+    Raises BadInputError if a value in the configuration cannot be written into a script.
     """
     scripts = {f"actions/{name}": text for name, text in _ACTIONS.items()}
     scripts.update({f"env/{name}.sh": text for name, text in _ENVIRONMENT.items()})

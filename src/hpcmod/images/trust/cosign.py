@@ -61,10 +61,7 @@ def fetch_signatures(reference: ImageReference, digest: str, *, access: Access) 
     digest
         Digest of the signed manifest or index.
 
-    Raises
-    ------
-    HpcmodError
-        If the registry fails, or a signature is damaged.
+    Raises HpcmodError if the registry fails, or a signature is damaged.
     """
     with closing(access.session_factory()) as session:
         repository = Repository(reference, session, access)
@@ -95,16 +92,9 @@ def check_signatures(reference: ImageReference, digest: str, signatures: Sequenc
     rule
         Its keys are files of public keys (PEM); its identities are other names that signatures may have.
 
-    Raises
-    ------
-    UntrustedError
-        If there is no signature.
-    UnknownKeyError
-        If no signature is by one of the keys.
-    VerificationError
-        If one of the keys has signed another image, or this image under another name.
-    BadInputError
-        If none of the keys is of a kind that cosign uses, or a payload is invalid.
+    Raises UntrustedError if there is no signature; UnknownKeyError if no signature is by one of the keys;
+    VerificationError if one of the keys has signed another image, or this image under another name; BadInputError if
+    none of the keys is of a kind that cosign uses, or a payload is invalid.
     """
     image = reference.canonical
     if not signatures:
@@ -183,10 +173,7 @@ def _is_by(key: Any, signature: Signature) -> bool:
 def import_cryptography(module: str) -> Any:
     """Import a module of the package cryptography, which only making and checking signatures needs.
 
-    Raises
-    ------
-    LackingError
-        If it is not installed.
+    Raises LackingError if it is not installed.
     """
     try:
         return importlib.import_module(f"cryptography.{module}")

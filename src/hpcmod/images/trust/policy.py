@@ -21,18 +21,24 @@ if TYPE_CHECKING:
 _SIGNATURE = "signature"
 
 
-@dataclass(frozen=True)
-class Found:
-    """An existing SIF that satisfies the policy."""
+_NO_RULE = TrustRule("*")
+_NOTHING = TrustEvidence()
 
-    verified: TrustEvidence
+
+@dataclass(frozen=True)
+class LocalImage:
+    """An image on disk that satisfies the trust policy; its sha256 is still to be checked."""
+
+    path: Path
     sha256: str | None
-    """Expected sha256 from its provenance file; None if there is none."""
+    """Expected sha256; None if unknown."""
     provenance: Provenance | None
-    copy_rule: TrustRule
-    """Rule for checking a copy, because this file may be replaced before it is copied."""
+    """Its provenance, if known."""
     ours: bool = False
-    """Whether a run of this user has fetched it."""
+    """Whether hpcmod has fetched it for this user, now or earlier."""
+    copy_rule: TrustRule = _NO_RULE
+    """Rule for checking a copy, because this file may be replaced before it is copied."""
+    verified: TrustEvidence = _NOTHING
     place: str = ""
     """Path of the file that the policy was applied to, links resolved; read only this file."""
 
@@ -91,7 +97,7 @@ def _keys(rule: TrustRule) -> tuple[str, ...]:
 
 def verify_local_sif(
     sif: Path, reference: ImageReference, policy: TrustPolicy, *, checksum: str | None, environ: Mapping[str, str]
-) -> Found:
+) -> LocalImage:
     """Check an existing SIF against the policy and its provenance file, without reading it in full.
 
     Parameters
@@ -134,7 +140,7 @@ def verify_local_sif(
     if _SIGNATURE in rule.needs:
         verified = TrustEvidence((*verified.needs, *_signed(sif, rule, ours, environ).needs))
         copy_rule = copy_rule if _key_of(ours, rule) else rule._replace(needs=(_SIGNATURE,))
-    return Found(verified, known.sha256 if known else None, known, copy_rule, ours is not None, place)
+    return LocalImage(sif, known.sha256 if known else None, known, ours is not None, copy_rule, verified, place)
 
 
 def subject_of(reference: ImageReference) -> str:

@@ -59,10 +59,7 @@ def read_provenance(sif: Path) -> Provenance | None:
 def parse_provenance(text: bytes, where: str) -> Provenance:
     """Parse a provenance file.
 
-    Raises
-    ------
-    BadInputError
-        If it is not a valid provenance file.
+    Raises BadInputError if it is not a valid provenance file.
     """
     return parse_json(Provenance, text, where, limit=_LIMIT, version=("version", _VERSION))
 

@@ -41,18 +41,9 @@ def check_sif_signature(
     shown
         Path for messages, if `sif` is still a temporary path.
 
-    Raises
-    ------
-    UntrustedError
-        If it is not signed.
-    UnknownKeyError
-        If it is signed by none of the keys.
-    VerificationError
-        If it was changed after it was signed by one of them.
-    BadInputError
-        If a key cannot be read, or no key is given.
-    LackingError
-        If there is no container runtime on PATH.
+    Raises UntrustedError if it is not signed; UnknownKeyError if it is signed by none of the keys; VerificationError if
+    it was changed after it was signed by one of them; BadInputError if a key cannot be read, or no key is given;
+    LackingError if there is no container runtime on PATH.
     """
     shown = shown or sif
     if not any(one.kind == "signature" for one in read_sif(sif).descriptors):

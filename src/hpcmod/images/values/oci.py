@@ -88,10 +88,8 @@ class SavedImage:
 def parse_manifest(text: bytes) -> Manifest | tuple[OciDescriptor, ...]:
     """Parse a manifest; for an index, return its entries.
 
-    Raises
-    ------
-    BadInputError
-        If it is neither, is damaged, or uses Docker's schema 1, which has no digests of layer contents.
+    Raises BadInputError if it is neither, is damaged, or uses Docker's schema 1, which has no digests of layer
+    contents.
     """
     data = JsonObject(load_json(text, "manifest", limit=MANIFEST_LIMIT), "manifest")
     if data.number("schemaVersion", 2) != 2:
@@ -109,10 +107,7 @@ def parse_manifest(text: bytes) -> Manifest | tuple[OciDescriptor, ...]:
 def choose_platform(entries: Sequence[OciDescriptor], architecture: str) -> OciDescriptor:
     """Choose the entry of an index for Linux on an architecture (amd64, arm64, ...).
 
-    Raises
-    ------
-    LackingError
-        If there is none; lists the available platforms.
+    Raises LackingError if there is none, and lists the available platforms.
     """
     images = [entry for entry in entries if entry.platform != "unknown/unknown"]  # those are attestations
     fit = [entry for entry in images if entry.architecture == architecture and entry.os in ("linux", "")]
@@ -130,10 +125,7 @@ def choose_platform(entries: Sequence[OciDescriptor], architecture: str) -> OciD
 def check_platform(config: ImageConfig, architecture: str) -> ImageConfig:
     """Check that an image's configuration is for this platform; accept one that does not name a platform.
 
-    Raises
-    ------
-    LackingError
-        Names the image's platform.
+    Raises LackingError, which names the image's platform.
     """
     known = replace(config, architecture=config.architecture or architecture)
     choose_platform([OciDescriptor("", "", 0, (), known.architecture, known.os)], architecture)
@@ -148,10 +140,7 @@ def _preference(entry: OciDescriptor, architecture: str) -> tuple[int, str]:
 def parse_config(text: bytes) -> ImageConfig:
     """Parse an image's configuration.
 
-    Raises
-    ------
-    BadInputError
-        If it is damaged.
+    Raises BadInputError if it is damaged.
     """
     data = JsonObject(load_json(text, "image configuration", limit=CONFIG_LIMIT), "image configuration")
     inner, rootfs = data.object("config"), data.object("rootfs")
@@ -171,10 +160,7 @@ def parse_config(text: bytes) -> ImageConfig:
 def parse_saved(text: bytes) -> tuple[SavedImage, ...]:
     """Parse the manifest.json of an archive made by `docker save`.
 
-    Raises
-    ------
-    BadInputError
-        If it is damaged.
+    Raises BadInputError if it is damaged.
     """
     where = "manifest.json"
     data: Any = load_json(text, where, limit=MANIFEST_LIMIT)
@@ -190,10 +176,7 @@ def is_image(manifest: Manifest) -> bool:
 def check_is_image(manifest: Manifest) -> None:
     """Check that a manifest is a container image.
 
-    Raises
-    ------
-    BadInputError
-        Says what to write instead if it is a SIF.
+    Raises BadInputError, which says what to write instead if it is a SIF.
     """
     kinds = (manifest.artifact_type, manifest.config.media_type)
     if _SIF_CONFIG in kinds:

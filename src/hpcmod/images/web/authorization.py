@@ -117,14 +117,8 @@ class Authorizer:
     def answer(self, refused: LoginError, shown: str) -> None:
         """Replace the refused credentials, unless another thread has just done so.
 
-        Raises
-        ------
-        LoginError
-            If there are no others.
-        RemoteError
-            If the token server fails.
-        Retry
-            If a later attempt may succeed.
+        Raises LoginError if there are no others; RemoteError if the token server fails; Retry if a later attempt may
+        succeed.
         """
         with self._lock:
             if self._header != shown:
@@ -227,10 +221,7 @@ def _parse_token(realm: str, chunks: Iterator[bytes]) -> str:
 def read_limited(chunks: Iterator[bytes], limit: int, what: str) -> bytes:
     """Read a short answer.
 
-    Raises
-    ------
-    RemoteError
-        If it has more than `limit` bytes.
+    Raises RemoteError if it has more than `limit` bytes.
     """
     found = bytearray()
     for chunk in chunks:

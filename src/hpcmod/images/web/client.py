@@ -124,20 +124,10 @@ class Client:
         form
             Sent to the server by POST; may contain credentials, so it is not sent on redirects.
 
-        Raises
-        ------
-        Retry
-            If the server cannot be reached, or the failure may be temporary.
-        NotFoundError
-            If the server has no such file.
-        LoginError
-            If the server requires another login.
-        StatusError
-            If the server refuses for another reason.
-        RemoteError
-            If its certificate is not trusted, or it redirects in a loop.
-        BadInputError
-            If it redirects to an invalid address.
+        Raises Retry if the server cannot be reached, or the failure may be temporary; NotFoundError if the server has
+        no such file; LoginError if the server requires another login; StatusError if the server refuses for another
+        reason; RemoteError if its certificate is not trusted, or it redirects in a loop; BadInputError if it redirects
+        to an invalid address.
         """
         here, given = split_credentials(url)
         asked = {"Accept-Encoding": "identity", **headers}
@@ -242,10 +232,7 @@ def insist(
     tell
         Called with a line about each wait that is long enough to be noticed.
 
-    Raises
-    ------
-    RemoteError
-        If all attempts failed.
+    Raises RemoteError if all attempts failed.
     """
     failures = farthest = 0
     while True:

@@ -62,10 +62,7 @@ def find_credentials(
     home
         The user's home directory; None for that in `env`.
 
-    Raises
-    ------
-    BadInputError
-        If a file is invalid.
+    Raises BadInputError if a file is invalid.
     """
     for prefix in ("APPTAINER", "SINGULARITY"):
         user, password = env.get(f"{prefix}_DOCKER_USERNAME"), env.get(f"{prefix}_DOCKER_PASSWORD")

@@ -35,10 +35,7 @@ class _Call(threading.Thread, Generic[_Result]):
 def call_within(seconds: float, function: Callable[[], _Result]) -> _Result:
     """Call a function and return its result, or raise its exception.
 
-    Raises
-    ------
-    TimeoutError
-        If it takes longer than `seconds`; it keeps running in its thread.
+    Raises TimeoutError if it takes longer than `seconds`; it keeps running in its thread.
     """
     call = _Call(function)
     call.join(seconds)

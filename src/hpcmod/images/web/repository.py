@@ -199,14 +199,8 @@ class Repository:
     def manifest(self, name: str, cache: Cache | None = None) -> tuple[str, bytes]:
         """Read a manifest or an index by tag or digest; return its verified digest and its content.
 
-        Raises
-        ------
-        NotFoundError
-            If it does not exist.
-        VerificationError
-            If it does not match its digest.
-        RemoteError
-            If the registry refuses, or fails several times in a row.
+        Raises NotFoundError if it does not exist; VerificationError if it does not match its digest; RemoteError if the
+        registry refuses, or fails several times in a row.
         """
         path = f"manifests/{name}"
         if ":" in name:

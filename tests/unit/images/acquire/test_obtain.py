@@ -11,7 +11,6 @@ import pytest
 
 from hpcmod.core.errors import BadInputError, HpcmodError, NoSpaceError, UntrustedError, VerificationError
 from hpcmod.core.fs.temporary import PRIVATE, resumable_name
-from hpcmod.core.progress import ProgressLine
 from hpcmod.core.values.facts import Provenance
 from hpcmod.core.values.reference import ImageReference
 from hpcmod.core.values.trust import TrustPolicy, TrustRule
@@ -21,7 +20,6 @@ from hpcmod.images.cache import Cache
 from hpcmod.images.sif.reader import read_sif
 from hpcmod.images.trust.provenance import is_remembered, read_provenance, write_provenance
 from hpcmod.images.verify import verify_image
-from tests.calls import Terminal
 from tests.corpus import make_sif
 from tests.locks import write_dead_lock
 from tests.lustre import pretend_lustre
@@ -243,15 +241,6 @@ def test_a_whole_artifact_that_is_refused_for_another_reason_is_not_fetched_agai
     monkeypatch.setattr("hpcmod.images.registry.Downloads", None)
     assert get(text, tmp_path / "x.sif", options).path.read_bytes() == sif.read_bytes()
     assert leftovers(tmp_path) == []
-
-
-def test_the_line_of_progress_tells_of_each_blob(registry: Registry, tmp_path: Path, options: ObtainOptions) -> None:
-    stream = Terminal()
-    reference = ImageReference.parse(f"docker://{registry.host}/obtain/line@{push(registry, 'obtain/line')}")
-    cached = replace(options, cache=Cache(tmp_path / "cache"))
-    with ProgressLine("x.sif", stream) as line:
-        obtain(reference, tmp_path / "x.sif", options=replace(cached, detail=line.note), progress=line)
-    assert "(1 of 1 complete)" in stream.getvalue()
 
 
 def test_an_artifact_is_fetched_as_the_sif_it_is(

@@ -125,13 +125,6 @@ def test_scripts_of_the_environment_can_be_read_in_where_unset_variables_are_err
     assert done.stdout == b"/usr/bin:/bin /.singularity.d/libs Apptainer> \n"
 
 
-def test_a_user_may_put_directories_ahead_of_and_behind_the_path() -> None:
-    script = texts()["env/99-runtimevars.sh"]
-    path = {"SING_USER_DEFINED_PREPEND_PATH": "/first", "SING_USER_DEFINED_APPEND_PATH": "/last"}
-    assert shell(script + "echo $PATH", **path).stdout == b"/first:/usr/bin:/bin:/last\n"
-    assert shell(script + "echo $PATH", **path, SING_USER_DEFINED_PATH="/only").stdout == b"/only\n"
-
-
 def test_labels_are_the_images_and_tell_where_it_came_from() -> None:
     labels = json.loads(texts(labels=(("b", 'it\'s "x"\n</script>'), ("a", "1")))["labels.json"])
     assert labels["b"] == 'it\'s "x"\n</script>'

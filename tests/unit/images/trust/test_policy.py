@@ -9,7 +9,7 @@ from hpcmod.core.errors import BadInputError, UntrustedError, VerificationError
 from hpcmod.core.values.facts import Provenance
 from hpcmod.core.values.reference import ImageReference
 from hpcmod.core.values.trust import ANYTHING, TrustPolicy, TrustRule
-from hpcmod.images.trust.policy import Found, is_met, verify_image_trust, verify_local_sif, verify_sif_trust
+from hpcmod.images.trust.policy import LocalImage, is_met, verify_image_trust, verify_local_sif, verify_sif_trust
 from hpcmod.images.trust.provenance import remember, write_provenance
 from hpcmod.images.web.repository import Access
 from tests.corpus import make_sif
@@ -26,7 +26,7 @@ def sif(tmp_path: Path) -> Path:
     return make_sif(tmp_path / "x.sif")
 
 
-def found(sif: Path, reference: ImageReference, *rules: TrustRule, checksum: str | None = None) -> Found:
+def found(sif: Path, reference: ImageReference, *rules: TrustRule, checksum: str | None = None) -> LocalImage:
     policy = TrustPolicy(rules=rules) if rules else ANYTHING
     return verify_local_sif(sif, reference, policy, checksum=checksum, environ={"HOME": str(sif.parent)})
 
@@ -39,7 +39,7 @@ def note(sif: Path, provenance: Provenance, *, ours: bool) -> None:
 
 
 def test_without_a_policy_a_file_is_accepted_and_its_checksum_recorded(sif: Path) -> None:
-    assert found(sif, FILE) == Found(found(sif, FILE).verified, None, None, TrustRule("*"), place=str(sif))
+    assert found(sif, FILE) == LocalImage(sif, None, None, verified=found(sif, FILE).verified, place=str(sif))
     note(sif, KNOWN, ours=True)
     one = found(sif, FILE)
     assert (one.sha256, one.provenance, one.ours) == (KNOWN.sha256, KNOWN, True)
