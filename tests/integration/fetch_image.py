@@ -9,7 +9,7 @@ from hpcmod.core.errors import HpcmodError
 from hpcmod.core.values.reference import ImageReference
 from hpcmod.images.cache import Cache
 from hpcmod.images.registry import open_registry_image
-from hpcmod.images.web.repository import Access
+from hpcmod.images.web.credentials import Access
 
 
 def main(reference: str, directory: str) -> int:

@@ -219,10 +219,3 @@ def test_the_trees_are_the_same(pair: Pair) -> None:
         first, second = read_tree(ours), read_tree(theirs)
         assert different(first, second, began=int(pair.theirs.stat().st_mtime) - 600) == {}
     assert len(first) > 100
-
-
-def test_unsquashfs_lists_it(pair: Pair) -> None:
-    offset = next(each.offset for each in read_sif(pair.ours).descriptors if each.primary)
-    done = subprocess.run(["unsquashfs", "-l", "-o", str(offset), pair.ours], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "squashfs-root/opt/x/show\n" in done.stdout

@@ -76,7 +76,6 @@ DIFFERENCES = {
 REFUSED_BY_APPTAINER = {
     "hard-link-forward": "its reader knows no links to what follows",
     "pax-global": "its reader knows no global headers",
-    "sparse": "its reader knows no sparse files in GNU's old dialect",
 }
 
 

@@ -21,10 +21,9 @@ from hpcmod.images.cache import Cache
 from hpcmod.images.registry import open_registry_image
 from hpcmod.images.web import client
 from hpcmod.images.web.client import LoginError
-from hpcmod.images.web.credentials import find_credentials
-from hpcmod.images.web.repository import Access
+from hpcmod.images.web.credentials import Access, find_credentials
 from tests.fault_proxy import Fault, Proxy, TokenServer, run_proxy, run_token_server
-from tests.registry import PASSWORD, USER, Registry, make_certificate, run_registry, why_no_registry
+from tests.registry import PASSWORD, USER, Registry, run_registry, why_no_registry
 
 NOISE = random.Random(11)  # noqa: S311 - noise for a test, the same each time
 LAYERS = [NOISE.randbytes(400_000) for _ in range(3)]
@@ -85,30 +84,6 @@ def fetch(host: str, cache: Cache | None, access: Access, said: list[str] | None
 def test_a_password_opens_a_registry_that_asks_for_one(guarded: Registry, tmp_path: Path) -> None:
     assert fetch(guarded.host, Cache(tmp_path / "c"), logged_in(tmp_path, guarded.host)) == LAYERS
     assert fetch(guarded.host, None, logged_in(tmp_path / "again", f"{guarded.host}/private")) == LAYERS
-
-
-def test_without_a_login_the_error_says_how_to_log_in(guarded: Registry, tmp_path: Path) -> None:
-    with pytest.raises(LoginError, match="requires a login, but none was found") as caught:
-        fetch(guarded.host, None, NOBODY)
-    assert f"apptainer registry login docker://{guarded.host}" in caught.value.cure
-
-
-def test_a_wrong_password_is_one_error_that_names_its_place_and_not_itself(guarded: Registry, tmp_path: Path) -> None:
-    access = logged_in(tmp_path, guarded.host, {"username": USER, "password": "hunter2"})
-    with pytest.raises(LoginError, match=r"rejected the login from .*config\.json") as caught:
-        fetch(guarded.host, None, access)
-    assert "hunter2" not in str(caught.value)
-
-
-def test_a_registry_with_a_certificate_of_a_private_authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    certificate = make_certificate(tmp_path / "tls")
-    with run_registry(tmp_path / "registry", certificate=certificate) as registry:
-        registry.push_image("private/image", LAYERS)
-        with pytest.raises(RemoteError, match="certificate cannot be verified") as caught:
-            fetch(registry.host, None, NOBODY)
-        assert "REQUESTS_CA_BUNDLE" in caught.value.cure
-        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(certificate.authority))
-        assert fetch(registry.host, None, NOBODY) == LAYERS
 
 
 def test_a_proxy_of_the_environment_is_used(registry: Registry, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:

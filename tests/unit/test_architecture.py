@@ -157,12 +157,10 @@ NAMED = ("machine", "images", "compat", "catalogue", "jobs")
 """Rooms of which others import only the names in `__init__`, and what is in the folders `values`."""
 
 PAST_NAMES = {
-    "building/base_image.py": ("images.trust.policy", "images.web.repository"),
-    "building/cli/build.py": ("images.web.repository",),
+    "building/base_image.py": ("images.trust.policy",),
     "building/engines/apptainer.py": ("images.programs",),
-    "building/image.py": ("images.sif.labels", "images.trust.provenance", "images.web.repository"),
-    "building/ingredients.py": ("images.acquire.fetch", "images.registry", "images.web.repository"),
-    "catalogue/bundle.py": ("images.blobs.tally",),
+    "building/image.py": ("images.sif.labels", "images.trust.provenance"),
+    "building/ingredients.py": ("images.acquire.fetch", "images.registry"),
     "compat/inspect/library_path.py": ("images.inspect.contents",),
     "packages/bake/environment.py": ("images.squashfs.tree",),
     "packages/bake/image.py": ("images.inspect.contents",),

@@ -16,7 +16,7 @@ from hpcmod.images import verify_local_sif
 from hpcmod.images.trust.policy import rule_for, verify_image_trust
 
 if TYPE_CHECKING:
-    from hpcmod.images.web.repository import Access
+    from hpcmod.images import Access
 
 _PIN = "Give its digest: docker://HOST/NAME@sha256:... (`hpcmod fetch --dry-run` prints it)."
 

@@ -29,6 +29,7 @@ from hpcmod.core.values.facts import Provenance
 from hpcmod.core.values.reference import OCI_KINDS, ImageReference
 from hpcmod.core.values.trust import ANYTHING, TrustPolicy
 from hpcmod.images import (
+    Access,
     ConvertOptions,
     Need,
     Progress,
@@ -45,7 +46,6 @@ from hpcmod.images import (
 )
 from hpcmod.images.sif.labels import add_labels, read_labels
 from hpcmod.images.trust.provenance import is_remembered, remember
-from hpcmod.images.web.repository import Access
 
 _ANYONE = Access()
 

@@ -21,10 +21,9 @@ from hpcmod.core.fs.replacing import scratch
 from hpcmod.core.fs.tree import write_file
 from hpcmod.core.lock import hold
 from hpcmod.core.values.reference import ImageReference
-from hpcmod.images import Progress, file_sha256, open_root
+from hpcmod.images import Access, Progress, file_sha256, open_root
 from hpcmod.images.acquire.fetch import FileRequest, fetch_file
 from hpcmod.images.registry import resolve
-from hpcmod.images.web.repository import Access
 
 OWN_RECIPE = "recipe.toml"
 """Name of the recipe in a directory of the user."""

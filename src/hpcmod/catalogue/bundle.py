@@ -26,8 +26,7 @@ from hpcmod.core.errors import BadInputError, VerificationError
 from hpcmod.core.fs.reading import UnusableFileError, open_regular
 from hpcmod.core.fs.replacing import replacing
 from hpcmod.core.fs.temporary import clear_leftovers
-from hpcmod.images import Need, Progress, check_room, check_sha256, file_sha256
-from hpcmod.images.blobs.tally import Tally
+from hpcmod.images import Need, Progress, Tally, check_room, check_sha256, file_sha256
 
 SUMS = "SHA256SUMS"
 

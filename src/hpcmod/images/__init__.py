@@ -26,13 +26,14 @@ if TYPE_CHECKING:
     from hpcmod.images.convert import ConvertOptions as ConvertOptions
     from hpcmod.images.convert import convert_image as convert_image
     from hpcmod.images.copy import copy_image as copy_image
-    from hpcmod.images.inspect.commands import ImageCommands as ImageCommands
-    from hpcmod.images.inspect.commands import read_commands as read_commands
+    from hpcmod.images.inspect.contents import ImageCommands as ImageCommands
+    from hpcmod.images.inspect.contents import read_commands as read_commands
     from hpcmod.images.inspect.contents import read_facts as read_facts
     from hpcmod.images.inspect.entry import find_entry as find_entry
     from hpcmod.images.inspect.packages import read_packages as read_packages
     from hpcmod.images.inspect.packages import read_packages_in as read_packages_in
     from hpcmod.images.integrity import Progress as Progress
+    from hpcmod.images.integrity import Tally as Tally
     from hpcmod.images.integrity import check_sha256 as check_sha256
     from hpcmod.images.integrity import file_sha256 as file_sha256
     from hpcmod.images.integrity import parse_sha256 as parse_sha256
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from hpcmod.images.trust.provenance import sidecar as sidecar
     from hpcmod.images.trust.provenance import write_provenance as write_provenance
     from hpcmod.images.verify import verify_image as verify_image
+    from hpcmod.images.web.credentials import Access as Access
 else:
     from hpcmod.core.names import named_in
 

@@ -330,23 +330,10 @@ class Cache:
     def gc(
         self, *, now: float, oldest: float | None = None, most: int | None = None, dry_run: bool = False
     ) -> list[CacheEntry]:
-        """Remove blobs unused for `oldest` seconds, then least recently used ones until the rest fits; skip busy blobs.
+        """Remove blobs that are old or too many; skip busy ones.
 
-        Parameters
-        ----------
-        now
-            Unix seconds.
-        oldest
-            Seconds since the last use after which a blob is removed; None for no limit.
-        most
-            Bytes to keep at most; None for no limit.
-        dry_run
-            Remove nothing.
-
-        Returns
-        -------
-        list
-            Blobs that were removed, or would be.
+        Blobs unused for more than `oldest` seconds go, then the least recently used until at most `most` bytes are
+        left. Returns the blobs that were removed, or would be.
         """
         chosen = _choose(self.entries(), now=now, oldest=oldest, most=most)
         if not dry_run:

@@ -44,10 +44,6 @@ class ConvertOptions:
     """One of model.compression.NAMES."""
     level: int | None = None
     """Compression level; None for the compressor's default."""
-    most_bytes: int = 2 << 40
-    """Most bytes that all layers may unpack to."""
-    most_ratio: int = 200
-    """Largest compression ratio of an image that unpacks to more than 16 GiB."""
     most_memory: int = 750_000_000
     """Bytes of memory for the entries of all layers: enough for 1,100,000 files with paths of 80 bytes."""
 
@@ -60,8 +56,6 @@ class ConvertedImage:
     """Checksum of the SIF."""
     size: int
     """Size of the SIF in bytes."""
-    entries: int
-    """Number of tar members in all layers."""
     left_out: tuple[str, ...]
     """Parts of the image that a SIF cannot store: variables with names invalid in a shell."""
 
@@ -84,23 +78,16 @@ def convert_image(
     progress
         Called with the layer bytes read so far and the total, at most ten times a second, also from other threads.
 
-    Raises
-    ------
-    BadInputError
-        If the image is invalid, or larger than the options allow.
-    VerificationError
-        If a layer is damaged or does not match its digest.
-    NoSpaceError
-        If the SIF does not fit.
-    HpcmodError
-        On any other error of the operating system.
+    Raises BadInputError if the image is invalid, or larger than the options allow; VerificationError if a layer is
+    damaged or does not match its digest; NoSpaceError if the SIF does not fit; HpcmodError: on any other error of the
+    operating system.
     """
     chosen = options or ConvertOptions()
     size = sum(layer.size for layer in image.layers)
     _LOG.info("converting %d layer(s), %d bytes, with %s", len(image.layers), size, chosen.compression)
     with _made_whole(Path(partial)) as file, _no_collector():
         converted = _Conversion(image, chosen, progress).write(file)
-    _LOG.info("converted: %d bytes, %d entries, sha256 %s", converted.size, converted.entries, converted.sha256)
+    _LOG.info("converted: %d bytes, sha256 %s", converted.size, converted.sha256)
     return converted
 
 
@@ -143,7 +130,6 @@ class _Conversion:
         self._read = 0
         self._layers: list[list[Record]] = []
         """From the bottom layer up."""
-        self._entries = 0
         self._mtime = min(image.config.created, _LARGEST_TIME)
 
     def write(self, file: BinaryIO) -> ConvertedImage:
@@ -165,7 +151,7 @@ class _Conversion:
         )
         sha256 = sync_and_hash(file)
         size = file.seek(0, os.SEEK_END)
-        return ConvertedImage(sha256, size, self._entries, oci.left_out(config))
+        return ConvertedImage(sha256, size, oci.left_out(config))
 
     def _name(self) -> str:
         """Return a string that identifies the image and the options, for the SIF's UUID."""
@@ -174,11 +160,10 @@ class _Conversion:
 
     def _write_squashfs(self, file: BinaryIO, files: Sequence[oci.ImageFile]) -> int:
         with SquashfsWriter(file, codec=self._codec) as writer:
-            allowance = self._allowance()
+            allowance = Allowance(self._size, self._options.most_memory)
             self._read_layers(writer, allowance)
             tree = merge_layers(self._layers, mtime=self._mtime, on_directory=allowance.take_directory)
             self._read_again(writer, missing(tree.root))
-            self._entries = sum(map(len, self._layers))
             self._layers.clear()  # free memory before the tables are made
             self._add(tree, writer, files)
             return writer.finish(tree.root, mtime=self._mtime)
@@ -195,17 +180,11 @@ class _Conversion:
 
     def _read_again(self, writer: SquashfsWriter, needed: set[int]) -> None:
         """Write the contents that the first pass wrongly skipped."""
-        allowance = self._allowance()
+        allowance = Allowance(self._size, self._options.most_memory)
         for layer, records in zip(self._image.layers, self._layers):
             if needed and any(id(found) in needed for _, found in records):
                 with _entries(layer, allowance, lambda count: None) as entries:
                     read_missing(entries, records, needed, writer.add_file)
-
-    def _allowance(self) -> Allowance:
-        limits = self._options
-        return Allowance(
-            self._size, most_bytes=limits.most_bytes, most_ratio=limits.most_ratio, most_memory=limits.most_memory
-        )
 
     def _tick(self, count: int) -> None:
         self._read += count

@@ -67,18 +67,9 @@ def copy_image(
     progress
         Called with the bytes done and the total, at most ten times a second.
 
-    Raises
-    ------
-    BadInputError
-        If the checksum or the method is invalid.
-    NotFoundError
-        If the source is missing.
-    VerificationError
-        If the sha256 differs, or the source changed while it was read.
-    NoSpaceError
-        If the copy does not fit.
-    LackingError
-        If the requested hard link cannot be made, or the target directory cannot be written.
+    Raises BadInputError if the checksum or the method is invalid; NotFoundError if the source is missing;
+    VerificationError if the sha256 differs, or the source changed while it was read; NoSpaceError if the copy does not
+    fit; LackingError if the requested hard link cannot be made, or the target directory cannot be written.
     """
     if method not in _METHODS:
         raise BadInputError(f"copy method {method!r}: expected one of {', '.join(_METHODS)}")

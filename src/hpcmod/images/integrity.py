@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from hpcmod.core.errors import BadInputError, VerificationError
@@ -40,13 +41,29 @@ class Ticker:
             self._progress(done, self._total)
 
 
+class Tally:
+    """The bytes of each blob, updated by the fetching threads and shown as one total."""
+
+    def __init__(self, what: str, sizes: Mapping[str, int], progress: Progress | None = None) -> None:
+        self.what = what
+        """The image's name, for messages."""
+        self._done = dict.fromkeys(sizes, 0)
+        self._sum = 0
+        self._ticker = Ticker(progress, sum(sizes.values()))
+        self._lock = threading.Lock()
+
+    def set(self, digest: str, done: int) -> None:
+        """Set the number of bytes of a blob that have arrived."""
+        with self._lock:
+            self._sum += done - self._done[digest]
+            self._done[digest] = done
+            self._ticker.tick(self._sum)
+
+
 def parse_sha256(text: str) -> str:
     """Normalize a sha256, with or without the prefix `sha256:`, to 64 lower-case hexadecimal digits.
 
-    Raises
-    ------
-    BadInputError
-        If it is not a valid sha256.
+    Raises BadInputError if it is not a valid sha256.
     """
     match = _SHA256.fullmatch(text.strip())
     if match is None:
@@ -65,10 +82,7 @@ def check_sha256(subject: object, *, expected: str | None, found: str) -> None:
     subject
         File or address of the bytes, for the message.
 
-    Raises
-    ------
-    VerificationError
-        If they differ.
+    Raises VerificationError if they differ.
     """
     if expected is None or parse_sha256(expected) == found:
         return
@@ -100,10 +114,7 @@ def hash_range(hasher: hashlib._Hash, fd: int, start: int, length: int, buffer: 
 def file_sha256(path: Path | str, progress: Progress | None = None) -> str:
     """Return the sha256 of a file.
 
-    Raises
-    ------
-    NotFoundError
-        If there is no such file.
+    Raises NotFoundError if there is no such file.
     """
     with open_sif(Path(path)) as file:
         size = os.fstat(file.fileno()).st_size

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from hpcmod.core.errors import LackingError, NoSpaceError
-from hpcmod.images.quota import SpaceLeft, read_quotas
+from hpcmod.core.fs.mounts import find_file_system
+from hpcmod.core.process import run
+
+_BLOCK = 1024  # bytes in which `lfs` counts
+_TIMEOUT = 5.0  # seconds; a slow server must not delay the work
+_LUSTRE = re.compile(r"\s(\d+)\*?\s+(\d+)\s+(\d+)\s+\S+\s+(\d+)\*?\s+(\d+)\s+(\d+)\s")
 
 
 @dataclass(frozen=True)
@@ -26,15 +32,21 @@ class Need:
     """How to write it elsewhere, as the end of a sentence: `choose another place for ...: NAME=DIRECTORY`."""
 
 
+@dataclass(frozen=True)
+class SpaceLeft:
+    """The space left on a file system; None where unlimited or unknown."""
+
+    bytes: int | None
+    inodes: int | None
+    of: str
+    """Origin of the limit: `free`, or `left of the user quota`."""
+
+
 def check_room(needs: Sequence[Need]) -> None:
     """Check that all steps together fit; steps that write to the same file system are added up.
 
-    Raises
-    ------
-    NoSpaceError
-        With the space needed, the space left, and what to do.
-    LackingError
-        If a directory or its nearest existing parent cannot be accessed.
+    Raises NoSpaceError with the space needed, the space left, and what to do, and LackingError if a directory or its
+    nearest existing parent cannot be accessed.
     """
     together: dict[int, list[Need]] = {}
     places: dict[int, Path] = {}
@@ -84,3 +96,34 @@ def _free(place: Path) -> SpaceLeft:
 def _show(size: int) -> str:
     """Format a number of bytes exactly, and also in GB if large."""
     return f"{size} bytes" + (f" ({size / 1e9:.1f} GB)" if size >= 10**8 else "")
+
+
+def read_quotas(directory: Path) -> Iterator[SpaceLeft]:
+    """Yield what the quotas of this user and group leave on the file system of a directory, if it is Lustre.
+
+    Project quotas of Lustre and XFS are included in the free space of the file system.
+    """
+    if find_file_system(directory) != "lustre":
+        return
+    for name, number in (("user", os.getuid()), ("group", directory.stat().st_gid)):
+        try:
+            done = run(["lfs", "quota", "-q", f"-{name[0]}", str(number), str(directory)], timeout=_TIMEOUT)
+        except LackingError:
+            return
+        left = parse_lfs(done.stdout) if done.status == 0 else (None, None)
+        yield SpaceLeft(*left, f"left of the {name} quota")
+
+
+def parse_lfs(text: str) -> tuple[int | None, int | None]:
+    """Return the bytes and files left by a line of `lfs quota -q`: path, KiB used, quota, limit, grace, files, ..."""
+    match = _LUSTRE.search(f"{text} ")
+    if match is None:
+        return None, None
+    used, soft, hard, files, files_soft, files_hard = (int(number) for number in match.groups())
+    return _left(used * _BLOCK, soft * _BLOCK, hard * _BLOCK), _left(files, files_soft, files_hard)
+
+
+def _left(used: int, soft: int, hard: int) -> int | None:
+    """Return what a limit leaves; 0 means none."""
+    limit = hard or soft
+    return max(0, limit - used) if limit else None

@@ -21,7 +21,7 @@ from hpcmod.images.integrity import Progress, file_sha256
 from hpcmod.images.sif.reader import read_sif, squashfs_partition
 from hpcmod.images.trust.cosign import ANNOTATION, MEDIA_TYPE, TYPE, import_cryptography
 from hpcmod.images.values.oci import MANIFEST_LIMIT, Manifest, OciDescriptor, parse_manifest
-from hpcmod.images.web.repository import USUAL, Access
+from hpcmod.images.web.credentials import USUAL, Access
 from hpcmod.images.web.upload import WritableRepository
 
 _MANIFEST = "application/vnd.oci.image.manifest.v1+json"

@@ -13,14 +13,14 @@ from hpcmod.core.errors import BadInputError
 from hpcmod.core.values.reference import ImageReference
 from hpcmod.images.blobs.download import Downloads
 from hpcmod.images.blobs.streamed import open_stream
-from hpcmod.images.blobs.tally import Tally
 from hpcmod.images.cache import SETTING, Cache
 from hpcmod.images.copy import copy_image
-from hpcmod.images.integrity import Progress, file_sha256
+from hpcmod.images.integrity import Progress, Tally, file_sha256
 from hpcmod.images.oci.image import OciImage, make_image
 from hpcmod.images.preflight import Need, check_room
 from hpcmod.images.values.oci import Manifest, OciDescriptor, choose_platform, parse_manifest
-from hpcmod.images.web.repository import USUAL, Access, Repository
+from hpcmod.images.web.credentials import USUAL, Access
+from hpcmod.images.web.repository import Repository
 
 _DEEPEST = 3  # nested indexes
 _SIF_LAYER = "application/vnd.sylabs.sif.layer.v1.sif"
@@ -46,15 +46,8 @@ def open_registry_image(
 ) -> Iterator[OciImage]:
     """Open an image in a registry; fetching the layers starts when one is first opened, and stops at the block's end.
 
-    Parameters
-    ----------
-    reference
-        docker://...
-    architecture
-        GOARCH of the image to choose from an index: amd64, arm64, ...
-    cache
-        Cache for blobs: several are fetched at once, the top layer first, and cached blobs are not fetched again. If
-        None, the disk is not used: a layer is streamed each time it is read.
+    `architecture` is the GOARCH of the image to choose from an index. With a cache, several blobs are fetched at once,
+    the top layer first; without one, the disk is not used: a layer is streamed each time it is read.
 
     Raises BadInputError if the manifest is not an image; NotFoundError if the registry has no such image; LackingError
     if there is no image for that architecture, or the cache cannot be written; NoSpaceError if it does not fit into the
@@ -79,10 +72,7 @@ def open_registry_image(
 def resolve(reference: ImageReference, *, access: Access = USUAL, cache: Cache | None = None) -> str:
     """Return the current digest of the manifest or index that a reference names in its registry.
 
-    Raises
-    ------
-    HpcmodError
-        As `open_registry_image`.
+    Raises HpcmodError as `open_registry_image`.
     """
     with _repository(reference, access) as repository:
         digest, text = repository.manifest(reference.digest or reference.tag, cache)
@@ -101,14 +91,8 @@ def fetch_artifact(
 ) -> tuple[str, str]:
     """Fetch a SIF that was pushed as an artifact (oras://); return the digest of its manifest, and its own sha256.
 
-    Parameters
-    ----------
-    partial
-        Temporary path, the same each time: if the file already exists with the right digest, it is not fetched again.
-    cache
-        Cache for the file; if None, interrupted downloads are kept in a directory beside `partial`.
-    progress
-        Called with the bytes done and the total, at most ten times a second.
+    If the temporary path `partial` already has the right file, it is not fetched again. Without a cache, interrupted
+    downloads are kept in a directory beside it.
 
     Raises HpcmodError as `open_registry_image`.
     """

@@ -19,7 +19,7 @@ from hpcmod.images.cache import Cache
 from hpcmod.images.convert import ConvertOptions
 from hpcmod.images.sif.format import architecture_name
 from hpcmod.images.squashfs.codecs import codec
-from hpcmod.images.web.repository import Access
+from hpcmod.images.web.credentials import Access
 from hpcmod.machine.values.site import Site
 
 _PLACES = (("XDG_CACHE_HOME", "hpcmod"), ("HOME", ".cache/hpcmod"))
@@ -44,10 +44,7 @@ def make_options(
     tool
         Name and version of this program.
 
-    Raises
-    ------
-    HpcmodError
-        If the compressor is unknown, or no cache directory can be found.
+    Raises HpcmodError if the compressor is unknown, or no cache directory can be found.
     """
     return ObtainOptions(
         architecture=architecture_name(platform.machine()),
@@ -65,10 +62,7 @@ def make_options(
 def parse_compression(text: str) -> ConvertOptions:
     """Parse NAME[:LEVEL] into options; an empty string gives the default.
 
-    Raises
-    ------
-    HpcmodError
-        If the compressor or level is unknown, or its library is missing.
+    Raises HpcmodError if the compressor or level is unknown, or its library is missing.
     """
     if not text:
         return ConvertOptions()
@@ -79,22 +73,14 @@ def parse_compression(text: str) -> ConvertOptions:
     return ConvertOptions(compression=chosen.name, level=chosen.level)
 
 
-def make_conversion(
-    site: Site, environ: Mapping[str, str], *, compression: str | None = None, max_memory: int | None = None
-) -> ConvertOptions:
-    """Make the options of a conversion.
+def make_conversion(site: Site, environ: Mapping[str, str], *, compression: str | None = None) -> ConvertOptions:
+    """Make the options of a conversion; `compression` overrides that of the profile.
 
-    Parameters
-    ----------
-    compression
-        Overrides `images.compression` of the profile.
-    max_memory
-        Most MB for the entries of an image; it overrides $HPCMOD_MAX_MEMORY.
-
-    Raises HpcmodError if the compressor or level is unknown, its library is missing, or the memory is not a number.
+    Raises HpcmodError if the compressor or level is unknown, its library is missing, or HPCMOD_MAX_MEMORY is not a
+    number.
     """
     options = parse_compression(compression or site.images.compression)
-    megabytes = str(max_memory or environ.get("HPCMOD_MAX_MEMORY", ""))
+    megabytes = environ.get("HPCMOD_MAX_MEMORY", "")
     if not megabytes:
         return options
     if not re.fullmatch(r"[1-9][0-9]{0,8}", megabytes):
@@ -105,10 +91,7 @@ def make_conversion(
 def open_cache(site: Site, environ: Mapping[str, str]) -> Cache:
     """Open the cache: $HPCMOD_CACHE, else the site's, else the user's, beside the runtime's cache if that was moved.
 
-    Raises
-    ------
-    LackingError
-        If no directory can be found, or it cannot be created for its group.
+    Raises LackingError if no directory can be found, or it cannot be created for its group.
     """
     directory = cache_directory(site, environ)
     if site.images.cache_group and not environ.get("HPCMOD_CACHE") and not directory.exists():

@@ -64,10 +64,7 @@ def write_sif(
     write_partition
         Writes the squashfs at the file's current position, and returns its size in bytes.
 
-    Raises
-    ------
-    BadInputError
-        If an object or the architecture is not supported by the SIF format.
+    Raises BadInputError if an object or the architecture is not supported by the SIF format.
     """
     if architecture not in _CODES:
         known = ", ".join(_CODES)

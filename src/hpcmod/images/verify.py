@@ -44,16 +44,9 @@ def verify_image(
     keys
         Public keys, one of which must have signed the image in addition to the policy.
 
-    Raises
-    ------
-    BadInputError
-        If it is neither, or a checksum is given for an image in a registry.
-    VerificationError
-        If it is damaged, or does not match its checksum, digest or signature.
-    UntrustedError
-        If it does not satisfy the site's trust policy.
-    UnknownKeyError
-        If it is signed by an unknown key.
+    Raises BadInputError if it is neither, or a checksum is given for an image in a registry; VerificationError if it is
+    damaged, or does not match its checksum, digest or signature; UntrustedError if it does not satisfy the site's trust
+    policy; UnknownKeyError if it is signed by an unknown key.
     """
     policy = _with_keys(options.policy, keys) if keys else options.policy
     if reference.kind in ("docker", "oras"):

@@ -10,7 +10,7 @@ from hpcmod.building.base_image import verify_bases
 from hpcmod.building.values.building import make_own_plan
 from hpcmod.core.errors import UntrustedError
 from hpcmod.core.values.trust import ANYTHING, TrustPolicy, TrustRule
-from hpcmod.images.web.repository import Access
+from hpcmod.images.web.credentials import Access
 from tests.corpus import make_sif
 
 PINNED = "@sha256:" + "a" * 64

@@ -19,6 +19,7 @@ from hpcmod.core.values.reference import ImageReference
 from hpcmod.images import convert as converting
 from hpcmod.images.convert import ConvertedImage, ConvertOptions, convert_image
 from hpcmod.images.integrity import file_sha256
+from hpcmod.images.layers import decompress
 from hpcmod.images.layers.decompress import Allowance
 from hpcmod.images.layers.tar import TarEntry
 from hpcmod.images.oci.image import verified
@@ -56,7 +57,6 @@ def test_a_converted_image_contains_the_files_of_its_layers(layout: Path, tmp_pa
     check_sif(read_sif(tmp_path / "out.sif"), architecture="amd64")
     assert result.size == (tmp_path / "out.sif").stat().st_size
     assert result.sha256 == file_sha256(tmp_path / "out.sif")
-    assert result.entries == 7
 
 
 @pytest.mark.parametrize("compression", ["gzip", "zstd", "none"])
@@ -138,12 +138,12 @@ def test_a_damaged_layer_is_detected(layout: Path, tmp_path: Path) -> None:
     assert gc.isenabled()
 
 
-@pytest.mark.parametrize(
-    ("limits", "word"), [({"most_bytes": 100_000}, "bytes"), ({"most_memory": 4000}, "first . files .* memory")]
-)
-def test_an_image_beyond_a_limit_is_refused(layout: Path, tmp_path: Path, limits: dict[str, int], word: str) -> None:
-    with pytest.raises(BadInputError, match=word):
-        made(layout, tmp_path / "out.sif", **limits)
+def test_an_image_beyond_a_limit_is_refused(layout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(BadInputError, match=r"first . files .* memory"):
+        made(layout, tmp_path / "out.sif", most_memory=4000)
+    monkeypatch.setattr(decompress, "MOST_BYTES", 100_000)
+    with pytest.raises(BadInputError, match="bytes"):
+        made(layout, tmp_path / "out.sif")
 
 
 @pytest.mark.parametrize(
@@ -162,21 +162,20 @@ def test_all_that_a_layer_names_counts_as_memory(tmp_path: Path, member: Member,
 
 
 @pytest.mark.slow
-def test_a_hostile_image_of_long_named_directories_is_refused_and_the_option_named() -> None:
+def test_a_hostile_image_of_long_named_directories_is_refused_and_the_variable_named() -> None:
     entries = (named_directory(number) for number in range(1_990_000))
-    limits = ConvertOptions()
-    allowance = Allowance(11_000_000, most_bytes=1 << 40, most_ratio=200, most_memory=limits.most_memory)
+    allowance = Allowance(11_000_000, ConvertOptions().most_memory)
     count = 0
     with pytest.raises(BadInputError, match="750 MB of memory") as fault:
         for _ in allowance.counted(entries):
             count += 1
     assert count < 620_000  # 460 bytes each (measured): less than 500 MB in total
-    assert "--max-memory" in fault.value.cure
+    assert "HPCMOD_MAX_MEMORY=" in fault.value.cure
 
 
 @pytest.mark.slow
-def test_the_largest_conda_images_need_no_option() -> None:
-    allowance = Allowance(1 << 32, most_bytes=1 << 40, most_ratio=200, most_memory=ConvertOptions().most_memory)
+def test_the_largest_conda_images_need_no_setting() -> None:
+    allowance = Allowance(1 << 32, ConvertOptions().most_memory)
     package = b"opt/conda/lib/python3.11/site-packages/package_%05d/sub/module_number_%07d.py"
     for number in range(1_000_000):
         entry = TarEntry()
@@ -214,11 +213,13 @@ def test_a_layer_that_changed_when_opened_again_is_detected(tmp_path: Path) -> N
     assert not (tmp_path / "out.sif").exists()
 
 
-def test_holes_count_with_their_unpacked_size(tmp_path: Path) -> None:
+def test_holes_count_with_their_unpacked_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sparse = f("a", pax=((b"GNU.sparse.size", b"5000000"), (b"GNU.sparse.map", b"4999999,1")))
     layout = write_layout(tmp_path / "layout", [tar_bytes([sparse])])
-    with pytest.raises(BadInputError, match="bytes"):
-        made(layout, tmp_path / "out.sif", most_bytes=1_000_000)
+    with monkeypatch.context() as patched:
+        patched.setattr(decompress, "MOST_BYTES", 1_000_000)
+        with pytest.raises(BadInputError, match="bytes"):
+            made(layout, tmp_path / "out.sif")
     made(layout, tmp_path / "out.sif")
     assert read(tmp_path / "out.sif", "/a")[0][-1:] == b"\0"
 

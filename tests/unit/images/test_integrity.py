@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.core.errors import BadInputError, NotFoundError, VerificationError
-from hpcmod.images.integrity import BLOCK, Ticker, check_sha256, file_sha256, parse_sha256
+from hpcmod.images.integrity import BLOCK, Tally, Ticker, check_sha256, file_sha256, parse_sha256
 
 SUM = "a" * 64
 
@@ -53,3 +53,13 @@ def test_progress_comes_seldom_but_always_at_the_end() -> None:
     assert told[0] == (1, 1000)
     assert told[-1] == (1000, 1000)
     assert len(told) < 10
+
+
+def test_bytes_of_all_blobs_are_added_up_and_one_that_is_fetched_again_counts_from_its_start() -> None:
+    told: list[tuple[int, int]] = []
+    tally = Tally("an image", {"a": 100, "b": 200, "c": 0}, progress=lambda *both: told.append(both))
+    tally.set("a", 45)
+    assert told == [(45, 300)]
+    for digest, done in (("b", 200), ("a", 0), ("a", 100)):
+        tally.set(digest, done)
+    assert told[-1] == (300, 300)

@@ -21,7 +21,7 @@ from hpcmod.core.values.trust import TrustPolicy, TrustRule
 from hpcmod.images.acquire.fetch_sif import ObtainOptions
 from hpcmod.images.trust.provenance import write_provenance
 from hpcmod.images.verify import Verified, verify_image
-from hpcmod.images.web.repository import Access
+from hpcmod.images.web.credentials import Access
 from tests.corpus import make_sif
 from tests.oci_corpus import f, tar_bytes
 from tests.registry import Registry

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.core.errors import NotFoundError
-from hpcmod.images.inspect.commands import ImageCommands
+from hpcmod.images.inspect.contents import ImageCommands
 from hpcmod.machine.values.bind import Bind
 from hpcmod.modules import commands
 from hpcmod.modules.commands import check_wrapped_commands, find_missing_programs

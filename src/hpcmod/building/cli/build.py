@@ -293,8 +293,7 @@ def _build(flags: BuildFlags) -> None:
 
 def _options(flags: BuildFlags) -> BuildOptions:
     from hpcmod.building.image import BuildOptions
-    from hpcmod.images import parse_compression
-    from hpcmod.images.web.repository import Access
+    from hpcmod.images import Access, parse_compression
 
     site = find_machine(None, os.environ, flag=flags.site).site
     return BuildOptions(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-NUMBERS = {"zstd": 6, "gzip": 1, "lz4": 5}
+NUMBERS = {"zstd": 6, "gzip": 1}
 """By name: the number in the superblock of a squashfs, for each compressor that hpcmod can write."""
 
 NAMES = (*NUMBERS, "none")

@@ -10,7 +10,6 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -31,17 +30,6 @@ HEAD = 4096
 """Bytes at the start of a file that are checked before the rest is downloaded."""
 LARGEST_OF_UNKNOWN_LENGTH = 64 << 30
 """Largest file in bytes accepted from a server that does not send its length."""
-
-
-@dataclass(frozen=True)
-class FetchResult:
-    """The result of a download."""
-
-    sha256: str
-    size: int
-    """Size of the file in bytes."""
-    resumed_from: int
-    """Bytes reused from an earlier, interrupted download."""
 
 
 class FileRequest(NamedTuple):
@@ -70,32 +58,16 @@ def fetch_file(
     progress: Progress | None = None,
     sleep: Callable[[float], None] = time.sleep,
     tell: Callable[[str], None] = lambda _: None,
-) -> FetchResult:
-    """Download a file to a temporary path, and verify its length and sha256 as it streams.
+) -> str:
+    """Download a file to a temporary path, verify its length and sha256 as it streams, and return the sha256.
 
-    Parameters
-    ----------
-    session_factory
-        Returns the session for all requests.
-    progress
-        Called with the bytes done and the total (0 if unknown), at most ten times a second.
-    sleep
-        Sleeps for the given seconds before the next attempt.
-    tell
-        Called with a message for the user while waiting for the server.
+    `progress` is called with the bytes done and the total (0 if unknown), at most ten times a second; `tell` with a
+    message for the user while waiting for the server.
 
-    Raises
-    ------
-    BadInputError
-        If the address or the checksum is invalid.
-    BusyError
-        If another process is downloading to the same temporary path.
-    NotFoundError
-        If the server has no such file.
-    RemoteError
-        If the server refuses, or did not send the complete file in several attempts.
-    HpcmodError
-        If the sha256 differs, the file does not fit, or cannot be written.
+    Raises BadInputError if the address or the checksum is invalid; BusyError if another process is downloading to the
+    same temporary path; NotFoundError if the server has no such file; RemoteError if the server refuses, or did not
+    send the complete file in several attempts; HpcmodError if the sha256 differs, the file does not fit, or cannot be
+    written.
     """
     check_address(request.url, allow_http=request.allow_http)
     with closing(session_factory()) as session:
@@ -124,9 +96,10 @@ class _Fetch:
         self._client = client
         self._progress = progress
         self._sha256 = hashlib.sha256()
-        self._resumed_from = 0
+        self._resumed = False
+        """Whether bytes of an earlier, interrupted download are used."""
 
-    def attempt(self) -> FetchResult:
+    def attempt(self) -> str:
         """Request and receive the missing bytes.
 
         Raises Retry if another attempt may succeed.
@@ -143,7 +116,7 @@ class _Fetch:
         """Remove the temporary file, and empty the note beside it."""
         self.note.write_text("")
         self.partial.unlink(missing_ok=True)
-        self.done = self._resumed_from = 0
+        self.done, self._resumed = 0, False
         self._sha256 = hashlib.sha256()
 
     def _left_over(self) -> tuple[int, str]:
@@ -199,7 +172,7 @@ class _Fetch:
         self._sha256 = hashlib.sha256()
         with self.partial.open("rb") as file:
             hash_range(self._sha256, file.fileno(), 0, have, bytearray(BLOCK))
-        self.done = self._resumed_from = have
+        self.done, self._resumed = have, True
 
     def _check_space(self, have: int = 0) -> None:
         need = max(0, self.total - have)
@@ -244,21 +217,21 @@ class _Fetch:
             self.forget()
             raise
 
-    def _finish(self) -> FetchResult:
+    def _finish(self) -> str:
         if self.total and self.done != self.total:
             raise Retry(f"it sent {self.done} of {self.total} bytes")
         found = self._sha256.hexdigest()
         try:
             check_sha256(redact(self._url), expected=self._expected, found=found)
         except VerificationError as err:
-            resumed = self._resumed_from
+            resumed = self._resumed
             self.forget()
             if resumed:  # the partial download may be the cause
                 raise Retry("the resumed download has the wrong sha256") from err
             raise
         if not self._request.keep_note:
             self.note.write_text("")
-        return FetchResult(found, self.done, self._resumed_from)
+        return found
 
 
 def _write_all(file: FileIO, chunk: bytes) -> None:

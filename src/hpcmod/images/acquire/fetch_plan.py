@@ -35,10 +35,7 @@ class FetchPlan:
 def plan_fetch(reference: ImageReference, out: Path, *, options: ObtainOptions) -> FetchPlan:
     """Plan what `obtain` would do.
 
-    Raises
-    ------
-    HpcmodError
-        As `obtain` before the download.
+    Raises HpcmodError as `obtain` before the download.
     """
     reference = recognize(reference)
     rule = rule_for(options.policy, reference)

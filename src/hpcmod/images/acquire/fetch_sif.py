@@ -24,7 +24,7 @@ from hpcmod.images.registry import fetch_artifact, open_registry_image, resolve
 from hpcmod.images.sif.reader import check_start
 from hpcmod.images.trust.policy import verify_image_trust
 from hpcmod.images.trust.provenance import is_remembered, read_provenance
-from hpcmod.images.web.repository import Access
+from hpcmod.images.web.credentials import Access
 
 _ANYONE = Access()
 _OURS = ConvertOptions()
@@ -127,10 +127,7 @@ def _open(reference: ImageReference, options: ObtainOptions) -> Iterator[tuple[O
 def labels_of(reference: ImageReference, options: ObtainOptions) -> Mapping[str, str]:
     """Return the labels of an image without fetching it; of a SIF only if it is on disk.
 
-    Raises
-    ------
-    HpcmodError
-        If the image cannot be read.
+    Raises HpcmodError if the image cannot be read.
     """
     if reference.kind in OCI_KINDS:
         with _open(reference, options) as (image, _):
@@ -141,10 +138,7 @@ def labels_of(reference: ImageReference, options: ObtainOptions) -> Mapping[str,
 def identify(reference: ImageReference, options: ObtainOptions) -> str:
     """Return the digest of an image, or the sha256 of a SIF on disk; empty if only fetching it would tell.
 
-    Raises
-    ------
-    HpcmodError
-        If the image cannot be read.
+    Raises HpcmodError if the image cannot be read.
     """
     if reference.registry:
         return pin(reference, options).digest
@@ -157,10 +151,7 @@ def identify(reference: ImageReference, options: ObtainOptions) -> str:
 def pin(reference: ImageReference, options: ObtainOptions) -> ImageReference:
     """Pin a registry reference to its current digest; return other references unchanged.
 
-    Raises
-    ------
-    HpcmodError
-        As `resolve`.
+    Raises HpcmodError as `resolve`.
     """
     if not reference.registry or reference.digest:
         return reference
@@ -196,10 +187,10 @@ def _fetch_url(task: FetchTask) -> FetchedSif:
         allow_http=options.access.allow_http,
         check_head=partial(check_start, redact(task.reference.text)),
     )
-    fetched = fetch_file(request, progress=task.progress, tell=options.tell)
+    sha256 = fetch_file(request, progress=task.progress, tell=options.tell)
     if options.checksum is None:
-        options.tell(f"{shown}: no checksum was given; the file has sha256:{fetched.sha256}")
-    return FetchedSif(fetched.sha256)
+        options.tell(f"{shown}: no checksum was given; the file has sha256:{sha256}")
+    return FetchedSif(sha256)
 
 
 def _fetch_artifact(task: FetchTask) -> FetchedSif:

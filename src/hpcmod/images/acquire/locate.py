@@ -63,10 +63,7 @@ def names_image(text: str) -> bool:
 def parse_checksum(value: Any, filename: str) -> str | None:
     """Parse one entry of an easyconfig's `checksums`: a sha256, ('sha256', sha256), or a dict by file name.
 
-    Raises
-    ------
-    BadInputError
-        If it is another kind of checksum: images are verified by sha256 while they are copied.
+    Raises BadInputError if it is another kind of checksum: images are verified by sha256 while they are copied.
     """
     if isinstance(value, Mapping):
         value = value.get(filename)

@@ -54,14 +54,9 @@ def obtain(
     progress
         Called with the bytes done and the total, at most ten times a second.
 
-    Raises
-    ------
-    UntrustedError, UnknownKeyError
-        If the site's policy is not met.
-    VerificationError
-        If the image does not match its digest, checksum or signature.
-    HpcmodError
-        If it cannot be fetched, is not an image for this machine, or does not fit.
+    Raises UntrustedError, UnknownKeyError if the site's policy is not met; VerificationError if the image does not
+    match its digest, checksum or signature; HpcmodError if it cannot be fetched, is not an image for this machine, or
+    does not fit.
     """
     reference = recognize(reference)
     rule = rule_for(options.policy, reference)

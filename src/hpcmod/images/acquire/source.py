@@ -48,10 +48,7 @@ def make_source(text: str, source_urls: Sequence[str], checksum: str | None) -> 
     source_urls
         URLs of directories with the SIF, or complete references to it.
 
-    Raises
-    ------
-    BadInputError
-        If one of them is not a valid reference.
+    Raises BadInputError if one of them is not a valid reference.
     """
     reference = ImageReference.parse(text)
     if reference.kind == "path":
@@ -68,10 +65,7 @@ def find_source(
 ) -> LocalImage | None:
     """Find the image in the first of the directories that has it; None if missing.
 
-    Raises
-    ------
-    HpcmodError
-        If the file is not the image of the easyconfig, or the site's policy is not met.
+    Raises HpcmodError if the file is not the image of the easyconfig, or the site's policy is not met.
     """
     path = find_image(source.reference, directories)
     if path is None:
@@ -98,12 +92,7 @@ def get_source(
     beside
         Directories to search for an archive or a layout with a relative path.
 
-    Raises
-    ------
-    RemoteError
-        If none has it, with the error of each.
-    HpcmodError
-        As obtain.
+    Raises RemoteError if none has it, with the error of each, and HpcmodError as obtain.
     """
     from hpcmod.images.acquire.obtain import obtain  # imports requests and more: saves 0.1 s for a local image
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 import os
 import threading
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from hpcmod.core.errors import VerificationError
 from hpcmod.images.cache import Cache
 from hpcmod.images.integrity import BLOCK
-from hpcmod.images.oci.image import verified
+from hpcmod.images.oci.image import VerifiedStream
 from hpcmod.images.values.oci import OciDescriptor
 
 
@@ -64,7 +64,7 @@ def open_cached(cache: Cache, blob: OciDescriptor) -> BinaryIO:
     Raises FileNotFoundError if it is no longer in the cache; VerificationError before the last byte is returned, if it
     is damaged; LackingError if it cannot be read.
     """
-    return io.BufferedReader(_Cached(cache, blob), BLOCK)
+    return cast(BinaryIO, io.BufferedReader(_Cached(cache, blob), BLOCK))
 
 
 class _Growing(io.RawIOBase):
@@ -110,31 +110,21 @@ class _Growing(io.RawIOBase):
         super().close()
 
 
-class _Cached(io.RawIOBase):
+class _Cached(VerifiedStream):
     """Reads and verifies a cached blob; a damaged blob is removed."""
 
     def __init__(self, cache: Cache, blob: OciDescriptor) -> None:
+        super().__init__(cache.open(blob.digest), digest=blob.digest, size=blob.size, what=blob.digest)
         self._cache = cache
-        self._blob = blob
-        self._stream = verified(cache.open(blob.digest), digest=blob.digest, size=blob.size, what=blob.digest)
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]  # typeshed's WriteableBuffer
+    def read(self, size: int = -1) -> bytes:
         try:
-            data = self._stream.read(len(buffer))
+            return super().read(size)
         except OSError as err:
             raise self._cache.fault(err) from err
         except VerificationError as err:
-            self._cache.discard(self._blob.digest)
+            self._cache.discard(self._digest)
             raise VerificationError(
-                f"{self._cache.directory}: {self._blob.digest} is damaged and was removed",
+                f"{self._cache.directory}: {self._digest} is damaged and was removed",
                 "Run this again to download it again.",
             ) from err
-        memoryview(buffer)[: len(data)] = data
-        return len(data)
-
-    def close(self) -> None:
-        self._stream.close()
-        super().close()

@@ -17,10 +17,9 @@ from typing import BinaryIO
 from hpcmod.core.errors import VerificationError
 from hpcmod.images.blobs.arrival import Arrival, open_cached, open_growing
 from hpcmod.images.blobs.blob import Ask, Pull, Stopped
-from hpcmod.images.blobs.tally import Tally
 from hpcmod.images.cache import Cache
 from hpcmod.images.copy import FULL, write_all_at
-from hpcmod.images.integrity import BLOCK, hash_range
+from hpcmod.images.integrity import BLOCK, Tally, hash_range
 from hpcmod.images.oci.image import verified
 from hpcmod.images.values.oci import OciDescriptor
 

@@ -21,14 +21,7 @@ def open_stream(
 ) -> BinaryIO:
     """Open a blob for reading; resumes after a broken connection, and returns the end only once verified.
 
-    Parameters
-    ----------
-    what
-        The image's name in messages.
-    tell
-        Called with each message for the user.
-    count
-        Called with the number of bytes received.
+    `what` is the image's name in messages; `count` is called with the number of bytes received.
 
     Raises HpcmodError as `Pull.run`, while it is read.
     """

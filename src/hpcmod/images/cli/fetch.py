@@ -56,8 +56,6 @@ class FetchFlags:
     no_cache: bool
     checksum: str | None
     compression: str | None
-    max_memory: int | None
-    """Megabytes."""
     allow_http: bool
     force: bool
     site: str | None
@@ -73,9 +71,6 @@ class FetchFlags:
 @click.option("--no-cache", is_flag=True, help="Keep only the SIF on disk, no downloaded layers.")
 @click.option("--checksum", metavar="SHA256", help="Expected sha256 of the SIF.")
 @click.option("--compression", metavar="NAME[:LEVEL]", help=f"{ANY_OF} (default: the site's).")
-@click.option(
-    "--max-memory", type=click.IntRange(1), metavar="MB", help="Memory for a conversion, in MB (default: 750)."
-)
 @click.option("--allow-http", is_flag=True, help="Allow plain http if a server does not offer https.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @site_option
@@ -109,7 +104,7 @@ def fetch(flags: FetchFlags) -> None:
     options = replace(
         make_options(site, os.environ, tool=TOOL, use_cache=not flags.no_cache, allow_http=flags.allow_http, tell=tell),
         checksum=parse_sha256(flags.checksum) if flags.checksum else None,
-        conversion=make_conversion(site, os.environ, compression=flags.compression, max_memory=flags.max_memory),
+        conversion=make_conversion(site, os.environ, compression=flags.compression),
     )
     if flags.dry_run:
         _print_fetch_plan(reference, out, options, flags.as_json)

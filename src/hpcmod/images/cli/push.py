@@ -59,7 +59,7 @@ def push_verb(
       hpcmod push oci:layout:v1 docker://ghcr.io/org/image:v1
     """
     from hpcmod.images import push
-    from hpcmod.images.web.repository import Access
+    from hpcmod.images.web.credentials import Access
 
     source, target = ImageReference.parse(image), _parse_target(image, reference)
     with ProgressLine(image) if not as_json else nullcontext() as progress:

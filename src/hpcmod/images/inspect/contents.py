@@ -6,8 +6,10 @@ All input is from the image's author and not trusted: reads are bounded, and not
 from __future__ import annotations
 
 import json
+import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -16,7 +18,8 @@ from hpcmod.core.errors import BadInputError
 from hpcmod.core.values.facts import ImageFacts, Package, PythonFacts, comparable_name
 from hpcmod.core.values.metadata import METADATA, METADATA_LIMIT, read_package
 from hpcmod.images.inspect.entry import read_entry
-from hpcmod.images.sif.reader import open_sif, read_sif, squashfs_partition
+from hpcmod.images.sif.reader import read_sif
+from hpcmod.images.sif.root import open_root
 from hpcmod.images.squashfs.reader import Squashfs
 
 MOST_LISTED = 20_000
@@ -55,24 +58,26 @@ _ACTIVATE = re.compile(r"(?:source|\.)\s+(/\S*)/bin/activate(?:\s+([^\s;&|]+))?"
 _PYTHON = re.compile(r"python(\d+\.\d+)")
 
 
+@dataclass(frozen=True)
+class ImageCommands:
+    """Commands in an image, binds of the host not included."""
+
+    names: frozenset[str]
+    """Names of the commands in the directories of its PATH."""
+    absent: tuple[str, ...]
+    """Directories on its PATH that are missing in the image; some are for binds of the host."""
+    files: frozenset[str]
+    """The requested paths that exist in the image."""
+
+
 def read_facts(path: Path | str) -> ImageFacts:
     """Read the facts of a SIF: labels, environment, and its Python with packages and commands.
 
-    Raises
-    ------
-    NotFoundError
-        If there is no such file.
-    BadInputError
-        If it is not a SIF, or has no squashfs.
-    VerificationError
-        If it is truncated or damaged.
-    LackingError
-        If this Python cannot decompress it.
+    Raises NotFoundError if there is no such file; BadInputError if it is not a SIF, or has no squashfs;
+    VerificationError if it is truncated or damaged; LackingError if this Python cannot decompress it.
     """
     sif = read_sif(path)
-    partition = squashfs_partition(sif)
-    with open_sif(sif.path) as file:
-        squashfs = Squashfs(file, partition.offset, partition.size)
+    with open_root(path) as squashfs:
         environment, search_path = read_environment(squashfs)
         python = find_python(squashfs, environment, search_path)
         return ImageFacts(
@@ -90,6 +95,21 @@ def read_facts(path: Path | str) -> ImageFacts:
             has_bash=_is_executable(squashfs, "/bin/bash"),
             trial=_find_trial(squashfs, search_path, python),
         )
+
+
+def read_commands(image: Path, paths: Iterable[str] = ()) -> ImageCommands:
+    """Read which commands an image has, and which of the given absolute paths.
+
+    Raises HpcmodError as read_facts.
+    """
+    with open_root(image) as squashfs:
+        environment, search_path = read_environment(squashfs)
+        python = find_python(squashfs, environment, search_path)
+        places = dict.fromkeys([*([f"{python.prefix}/bin"] if python else []), *search_path, *DEFAULT_PATH])
+        there = [place for place in places if squashfs.find(place)]
+        names = (posixpath.basename(name) for place in there for name in squashfs.listdir(place))
+        absent = tuple(place for place in search_path if place not in there)
+        return ImageCommands(frozenset(names), absent, frozenset(path for path in paths if squashfs.find(path)))
 
 
 def _list(squashfs: Squashfs, directory: str, *suffixes: str) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hpcmod.core.errors import HpcmodError
 from hpcmod.core.values.facts import COMMAND, NO_ENTRY, OWN
-from hpcmod.images.sif.reader import open_sif, read_sif, squashfs_partition
+from hpcmod.images.sif.root import open_root
 from hpcmod.images.squashfs.reader import Squashfs
 
 _RUNSCRIPT = "/.singularity.d/runscript"
@@ -22,10 +22,8 @@ _ENTRYPOINTS = (re.compile(r"^OCI_ENTRYPOINT='(.*)'$", re.MULTILINE), re.compile
 def find_entry(image: Path) -> str:
     """Return what the run script of an image does with a command line, as `ImageFacts.entry`; COMMAND if unknown."""
     try:
-        sif = read_sif(image)
-        partition = squashfs_partition(sif)
-        with open_sif(sif.path) as file:
-            return read_entry(Squashfs(file, partition.offset, partition.size))
+        with open_root(image) as squashfs:
+            return read_entry(squashfs)
     except HpcmodError:  # the checks of the image report the error
         return COMMAND
 

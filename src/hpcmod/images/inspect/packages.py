@@ -14,10 +14,7 @@ from hpcmod.core.values.metadata import METADATA, METADATA_LIMIT, read_package
 def read_packages(packed: Path) -> tuple[Package, ...]:
     """Return the Python packages of a user in a squashfs or a directory, sorted by name; none if it does not exist.
 
-    Raises
-    ------
-    BadInputError, VerificationError, LackingError
-        If the squashfs cannot be read.
+    Raises BadInputError, VerificationError, LackingError if the squashfs cannot be read.
     """
     if not packed.is_file():
         found = _find_packages(str(packed), _names_in, _read_start)

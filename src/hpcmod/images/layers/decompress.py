@@ -33,26 +33,25 @@ _DIRECTORY_MEMORY, _ENTRY_MEMORY, _XATTR_MEMORY = 1000, 560, 200
 """Memory in bytes of a directory, any other entry, and an attribute, without names (measured, rounded up)."""
 _BYTES_PER_WORD = 3 << 10  # file bytes per byte of memory: 40 bytes for each block of 128 KiB
 
+FREE_BYTES = 16 << 30
+"""Bytes that any image may unpack to: even a small image may contain a large file of zeros."""
+MOST_RATIO = 200
+"""Most bytes unpacked per byte stored, beyond `FREE_BYTES`."""
+MOST_BYTES = 2 << 40
+"""Most bytes that all layers may unpack to."""
+
 _Item = Union[bytes, BaseException, None]
 
 
 class Allowance:
     """Limits on what an image may unpack to, against decompression bombs.
 
-    Parameters
-    ----------
-    size
-        Stored size of all layers in bytes.
-    most_bytes
-        Most bytes that all layers may unpack to.
-    most_ratio
-        Most bytes unpacked per byte stored, checked beyond `FREE_BYTES`.
-    most_memory
-        Most bytes of memory for its entries, including names, link targets and extended attributes (estimated).
+    `size` is the stored size of all layers in bytes; `most_memory` the most bytes of memory for its entries, including
+    names, link targets and extended attributes (estimated).
     """
 
-    def __init__(self, size: int, *, most_bytes: int, most_ratio: int, most_memory: int) -> None:
-        self._bytes = self._most_bytes = min(most_bytes, max(FREE_BYTES, size * most_ratio))
+    def __init__(self, size: int, most_memory: int) -> None:
+        self._bytes = self._most_bytes = min(MOST_BYTES, max(FREE_BYTES, size * MOST_RATIO))
         self._memory = self._most_memory = most_memory
         self._entries = 0
 
@@ -97,22 +96,15 @@ class Allowance:
             raise BadInputError(
                 f"the first {self._entries} files and directories of the image need more than "
                 f"{self._most_memory // 10**6} MB of memory",
-                "If you trust the image, allow more: --max-memory 2000 (MB), or HPCMOD_MAX_MEMORY=2000.",
+                "If you trust the image, allow more: HPCMOD_MAX_MEMORY=2000 (MB).",
             )
-
-
-FREE_BYTES = 16 << 30
-"""Bytes that any image may unpack to: even a small image may contain a large file of zeros."""
 
 
 @contextmanager
 def open_tar(layer: Layer, allowance: Allowance, *, on_read: Callable[[int], None]) -> Iterator[Iterator[bytes]]:
     """Open the tar of a layer as an iterator of blocks; reading it to the end verifies it.
 
-    Parameters
-    ----------
-    on_read
-        Called from another thread with the number of bytes after each read of the layer.
+    `on_read` is called from another thread with the number of bytes after each read of the layer.
 
     While it is read, raises VerificationError if the layer is truncated or damaged, or does not match its digest, and
     BadInputError if it unpacks to more than allowed, or has an unsupported compression.

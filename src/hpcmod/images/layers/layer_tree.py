@@ -25,12 +25,7 @@ _Place = tuple[Node, bytes]
 class LayerTree:
     """A file tree to which layers are added from the bottom up.
 
-    Parameters
-    ----------
-    mtime
-        Modification time in Unix seconds of directories that are in no layer.
-    on_directory
-        Called before each such directory is created.
+    `mtime` is that of directories that are in no layer (Unix seconds); `on_directory` is called before each is created.
     """
 
     def __init__(self, *, mtime: int, on_directory: Callable[[], None] = lambda: None) -> None:
@@ -46,13 +41,7 @@ class LayerTree:
         """Hard links whose target does not exist yet."""
 
     def begin_layer(self, *, has_whiteouts: bool) -> None:
-        """Start the next layer.
-
-        Parameters
-        ----------
-        has_whiteouts
-            Whether the layer has whiteouts; only then its nodes are recorded.
-        """
+        """Start the next layer; only if it has whiteouts, its nodes are recorded."""
         self._touched.clear()
         self._has_whiteouts = has_whiteouts
         self._directories.clear()

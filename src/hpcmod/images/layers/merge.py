@@ -82,14 +82,7 @@ def read_layer(entries: Iterable[TarEntry], hidden: Hidden, add_file: AddFile) -
 
     Root owns all files, and devices become empty files, as with Apptainer for an ordinary user.
 
-    Parameters
-    ----------
-    entries
-        The layer's members, in order.
-    hidden
-        The names hidden by the layers above.
-    add_file
-        Writes a file's content, given its size in bytes.
+    `hidden` has the names hidden by the layers above; `add_file` writes a content.
     """
     records: list[Record] = []
     for entry in entries:
@@ -125,12 +118,7 @@ def merge_layers(
 ) -> LayerTree:
     """Merge layers from the bottom up into the tree that a container sees.
 
-    Parameters
-    ----------
-    mtime
-        Modification time in Unix seconds of directories that are in no layer.
-    on_directory
-        Called before each such directory is created.
+    `mtime` is that of directories that are in no layer (Unix seconds); `on_directory` is called before each is created.
 
     Raises BadInputError if a hard link is broken, a path has a loop of links, or the root is not a directory.
     """

@@ -1,4 +1,4 @@
-"""Read the tar of a layer without seeking: old, ustar, PAX and GNU members, and all formats of sparse files.
+"""Read the tar of a layer without seeking: old, ustar, PAX and GNU members, and sparse files in the formats of PAX.
 
 A member is a header of 512 bytes and its data, padded to a multiple of 512. Headers are parsed directly from the blocks
 of the decompressor, and data is returned as views of these blocks: data within one block is not copied.
@@ -20,7 +20,6 @@ from hpcmod.images.layers.tar_fields import (
     check_sum,
     decimal,
     decode_text,
-    old_map,
     pax_map,
     pax_records,
     pax_time,
@@ -33,12 +32,10 @@ _ZERO = bytes(BLOCK)
 _HOLE = memoryview(bytes(1 << 17))
 _LARGEST_EXTENSION = 1 << 20  # bytes of a long name or an extended header; Go's reader has the same limit
 _MOST_EXTENTS = 1 << 16
-_SPARSE_AT, _SPARSE_MORE, _SPARSE_SIZE = 386, 482, 483  # offsets in an old GNU header: map, flag for more, real size
-_SPARSE_NEXT = 504  # offset in an extension block: flag for more
 
 _LONGEST_NAME, _LONGEST_PATH = 255, 4095  # limits of Linux; squashfs allows more
 
-_KINDS = dict.fromkeys((b"0", b"\0", b"7", b"S"), "file") | dict(
+_KINDS = dict.fromkeys((b"0", b"\0", b"7"), "file") | dict(
     zip((b"1", b"2", b"3", b"4", b"5", b"6"), ("hard", "symlink", "char", "block", "dir", "fifo"))
 )
 _UNCLEAN = re.compile(rb"(?:^|/)\.{0,2}(?:/|$)")
@@ -79,10 +76,7 @@ class TarEntry:
 def walk(blocks: Iterable[Bytes]) -> Iterator[TarEntry]:
     """Yield each member of a tar that is a file, a directory, a link or a device; read the tar to its end.
 
-    Parameters
-    ----------
-    blocks
-        The tar in pieces of any length.
+    The tar comes in pieces of any length.
 
     Raises BadInputError if it is not a tar, or a member is invalid, and VerificationError if it is truncated.
     """
@@ -104,6 +98,8 @@ def walk(blocks: Iterable[Bytes]) -> Iterator[TarEntry]:
             _EXTENSIONS[kind](pax, _extension(source, numbers[fields[4]]))
         elif kind == b"g":  # docker and containerd ignore global headers too
             source.begin(numbers[fields[4]])
+        elif kind == b"S":
+            refuse(f"the member {decode_text(fields[0])!r} is sparse in GNU's old format, which Apptainer refuses too")
         else:
             refuse(f"the member {decode_text(fields[0])!r} has the unknown type {kind!r}")
 
@@ -131,7 +127,7 @@ def _entry(source: TarSource, fields: tuple[bytes, ...], numbers: Numbers, pax: 
         entry.kind, entry.size = "dir", 0
     if what == "hard":
         entry.target = clean(entry.target)
-    _begin(entry, fields, numbers, pax)
+    _begin(entry, pax)
     return entry
 
 
@@ -147,29 +143,14 @@ def _apply(entry: TarEntry, pax: dict[bytes, Any]) -> None:
     entry.xattrs = tuple(sorted(pax.get(_XATTR, {}).items()))
 
 
-def _begin(entry: TarEntry, fields: tuple[bytes, ...], numbers: Numbers, pax: dict[bytes, Any]) -> None:
+def _begin(entry: TarEntry, pax: dict[bytes, Any]) -> None:
     """Set how much data follows, and where it belongs in a sparse file."""
-    source, stored = entry.source, entry.size
-    if fields[7] == b"S":
-        entry.extents, entry.size = _old_sparse(source, _HEADER.pack(*fields), numbers)
-    source.begin(stored)
+    stored = entry.size
+    entry.source.begin(stored)
     if _SPARSE in pax and entry.kind == "file":
         stored = _pax_sparse(entry, pax[_SPARSE], stored)
     if entry.extents is not None:
         check_map(entry.extents, size=entry.size, stored=stored)
-
-
-def _old_sparse(source: TarSource, header: bytes, numbers: Numbers) -> tuple[list[Extent], int]:
-    """Read a map in the old GNU format: four pieces in the header, and 21 in each following block."""
-    extents = old_map(header[_SPARSE_AT:_SPARSE_MORE], numbers)
-    more = header[_SPARSE_MORE]
-    while more:
-        block = bytes(source.header())
-        if len(block) < BLOCK or len(extents) > _MOST_EXTENTS:
-            refuse("the map of a sparse file does not end")
-        extents += old_map(block[:_SPARSE_NEXT], numbers)
-        more = block[_SPARSE_NEXT]
-    return extents, numbers[header[_SPARSE_SIZE : _SPARSE_SIZE + 12]]
 
 
 def _pax_sparse(entry: TarEntry, records: list[tuple[bytes, bytes]], stored: int) -> int:

@@ -102,16 +102,6 @@ def decimal(value: bytes, *, signed: bool = False) -> int:
     return int(value)
 
 
-def old_map(fields: bytes, numbers: Numbers) -> list[Extent]:
-    """Parse pairs of 12-byte numbers, up to the first empty pair."""
-    found = []
-    for at in range(0, len(fields) - 23, 24):
-        if not fields[at]:
-            break
-        found.append((numbers[fields[at : at + 12]], numbers[fields[at + 12 : at + 24]]))
-    return found
-
-
 def pax_map(records: Iterable[tuple[bytes, bytes]]) -> list[Extent]:
     """Parse the map of an extended header: a single record (0.1), or one record per number (0.0)."""
     numbers: list[int] = []
@@ -126,12 +116,7 @@ def pax_map(records: Iterable[tuple[bytes, bytes]]) -> list[Extent]:
 def check_map(extents: list[Extent], *, size: int, stored: int) -> list[Extent]:
     """Check that a map stays within the file, is in order, and covers exactly the stored bytes.
 
-    Parameters
-    ----------
-    size
-        Size of the file in bytes, including holes.
-    stored
-        Bytes of the file in the tar.
+    `size` is that of the file with its holes, `stored` the bytes of it in the tar.
     """
     at = 0
     for offset, length in extents:

@@ -16,10 +16,7 @@ _MOST = 1 << 62
 class TarSource:
     """A tar with a reading position.
 
-    Parameters
-    ----------
-    blocks
-        The tar in pieces of any length; the caller must not change them, because views of them are returned.
+    Its pieces may have any length; the caller must not change them, because views of them are returned.
     """
 
     __slots__ = ("_at", "_block", "_blocks", "_length", "_padding", "left")
@@ -72,10 +69,7 @@ class TarSource:
     def end(self, header: Bytes) -> None:
         """Read to the end, so that digests are verified; a tar ends with two blocks of zeros, one or none.
 
-        Parameters
-        ----------
-        header
-            The first of these blocks, or the bytes in its place.
+        `header` is the first of these blocks, or the bytes in its place.
         """
         following = self.header() if len(header) == BLOCK else b""
         rest = header if len(header) < BLOCK else following

@@ -55,14 +55,8 @@ def make_image(
 ) -> OciImage:
     """Make an image from a verified manifest and configuration.
 
-    Parameters
-    ----------
-    digest
-        Digest of the manifest.
-    architecture
-        Required GOARCH of the image: amd64, arm64, ...
-    open_blob
-        Returns a new stream of a layer's bytes, which verifies them.
+    `digest` is that of the manifest; `architecture` is the required GOARCH; `open_blob` returns a new stream that
+    verifies a layer's bytes.
 
     Raises BadInputError if this is not a container image, or manifest and configuration have different numbers of
     layers, and LackingError if it is for another architecture.
@@ -91,20 +85,13 @@ def match_diff_ids(config: ImageConfig, layers: int) -> tuple[str, ...]:
 def verified(stream: BinaryIO, *, digest: str, size: int, what: str) -> BinaryIO:
     """Wrap a stream so that its last byte is returned only after size and digest are verified.
 
-    Parameters
-    ----------
-    digest
-        Expected `sha256:...`; empty for any.
-    size
-        Expected bytes; -1 for any number.
-    what
-        The stream's name in messages.
+    An empty digest and a size of -1 stand for any; `what` is the stream's name in messages.
     """
-    return cast(BinaryIO, _Verified(stream, digest=digest, size=size, what=what))
+    return cast(BinaryIO, VerifiedStream(stream, digest=digest, size=size, what=what))
 
 
-class _Verified(io.RawIOBase):
-    """Counts, hashes and verifies the bytes that are read."""
+class VerifiedStream(io.RawIOBase):
+    """Counts, hashes and verifies the bytes that are read; see `verified`."""
 
     def __init__(self, stream: BinaryIO, *, digest: str, size: int, what: str) -> None:
         super().__init__()
@@ -115,9 +102,11 @@ class _Verified(io.RawIOBase):
         self._checked = False
 
     def readable(self) -> bool:
+        """Return True."""
         return True
 
     def read(self, size: int = -1) -> bytes:
+        """Read at most `size` bytes."""
         if size < 0:
             return self.readall()
         data = self._stream.read(size)
@@ -125,12 +114,14 @@ class _Verified(io.RawIOBase):
         return data
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]  # typeshed's WriteableBuffer
+        """Read into a buffer; return the number of bytes."""
         view = memoryview(buffer).cast("B")
         data = self.read(len(view))
         view[: len(data)] = data
         return len(data)
 
     def close(self) -> None:
+        """Close the stream below too."""
         if not self.closed:
             self._stream.close()
         super().close()

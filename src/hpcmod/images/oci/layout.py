@@ -55,14 +55,9 @@ def read_layout(reference: ImageReference, *, architecture: str) -> Iterator[Oci
     architecture
         GOARCH of the image to choose: amd64, arm64, ...
 
-    Raises
-    ------
-    NotFoundError
-        If there is no such file, directory or tag.
-    BadInputError
-        If it is damaged, or the reference does not choose one of several images, which are listed.
-    VerificationError
-        If it is truncated, or a part does not match its digest.
+    Raises NotFoundError if there is no such file, directory or tag; BadInputError if it is damaged, or the reference
+    does not choose one of several images, which are listed; VerificationError if it is truncated, or a part does not
+    match its digest.
     """
     with ExitStack() as stack:
         path = Path(reference.path)

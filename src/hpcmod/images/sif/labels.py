@@ -22,10 +22,7 @@ _LIMIT = 16 << 20  # bytes
 def read_labels(path: Path) -> dict[str, str]:
     """Read the labels of a SIF from its metadata, without reading its root file system.
 
-    Raises
-    ------
-    BadInputError
-        If it is not a SIF, or has no metadata because a program other than Apptainer made it.
+    Raises BadInputError if it is not a SIF, or has no metadata because a program other than Apptainer made it.
     """
     sif = read_sif(path)
     with path.open("rb") as file:
@@ -39,10 +36,7 @@ def add_labels(path: Path, labels: Mapping[str, str]) -> None:
     The new metadata is appended to the file, and its descriptor is updated; /.singularity.d/labels.json in the root
     file system is not changed.
 
-    Raises
-    ------
-    BadInputError
-        If it has no metadata.
+    Raises BadInputError if it has no metadata.
     """
     sif = read_sif(path)
     with path.open("r+b") as file:
@@ -60,10 +54,7 @@ def add_labels(path: Path, labels: Mapping[str, str]) -> None:
 def with_labels(metadata: bytes, labels: Mapping[str, str]) -> bytes:
     """Return the content of a METADATA object with more labels; existing labels of the same names are replaced.
 
-    Raises
-    ------
-    BadInputError
-        If it is not in the format of Apptainer.
+    Raises BadInputError if it is not in the format of Apptainer.
     """
     found = load_json(metadata, METADATA, limit=_LIMIT)
     _labels(found).update(labels)

@@ -83,14 +83,8 @@ def read_sif(path: Path | str, *, shown: Path | None = None) -> Sif:
     shown
         Path for messages and the result, if `path` is still a temporary path.
 
-    Raises
-    ------
-    NotFoundError
-        If there is no such file.
-    BadInputError
-        If the file is not a SIF; the message says what it looks like.
-    VerificationError
-        If the file is truncated, or its header is damaged.
+    Raises NotFoundError if there is no such file; BadInputError if the file is not a SIF (the message says what it
+    looks like); VerificationError if the file is truncated, or its header is damaged.
     """
     with open_sif(Path(path)) as file:
         path = shown or Path(path)
@@ -120,12 +114,8 @@ def check_sif(sif: Sif, *, architecture: str) -> None:
     architecture
         The machine's architecture, as GOARCH or kernel name: amd64 or x86_64.
 
-    Raises
-    ------
-    LackingError
-        If the image is for another architecture.
-    BadInputError
-        If it has no root file system, or one in an unsupported format.
+    Raises LackingError if the image is for another architecture, and BadInputError if it has no root file system, or
+    one in an unsupported format.
     """
     squashfs_partition(sif)
     machine = architecture_name(architecture)
@@ -169,12 +159,8 @@ def squashfs_partition(sif: Sif) -> SifDescriptor:
 def open_sif(path: Path) -> BinaryIO:
     """Open an image file for reading.
 
-    Raises
-    ------
-    NotFoundError
-        If there is no such file.
-    BadInputError
-        If it is not a regular file, or you may not read it.
+    Raises NotFoundError if there is no such file, and BadInputError if it is not a regular file, or you may not read
+    it.
     """
     try:
         return open_regular(path)
@@ -194,16 +180,9 @@ def _check_magic(path: Path, file: BinaryIO, head: bytes) -> None:
 
 
 def check_start(name: str, start: bytes) -> None:
-    """Check that a file begins like a SIF.
+    """Check that a file, of which `start` are the first bytes (up to 4 KiB), begins like a SIF.
 
-    Parameters
-    ----------
-    name
-        Name of the file in the message.
-    start
-        Its first bytes, up to 4 KiB.
-
-    Raises BadInputError if it does not; the message says what the file looks like.
+    Raises BadInputError if it does not, which says what the file looks like.
     """
     if start[MAGIC_AT : MAGIC_AT + len(MAGIC)] != MAGIC:
         looks, cure = _look(start)

@@ -14,10 +14,8 @@ from hpcmod.images.squashfs.reader import Squashfs
 def open_root(path: Path | str) -> Iterator[Squashfs]:
     """Open the root file system of a SIF for reading.
 
-    Raises
-    ------
-    NotFoundError, BadInputError, VerificationError
-        If there is no such file, it is not a SIF with squashfs, or it is truncated.
+    Raises NotFoundError, BadInputError, VerificationError if there is no such file, it is not a SIF with squashfs, or
+    it is truncated.
     """
     sif = read_sif(path)
     partition = squashfs_partition(sif)

@@ -7,8 +7,7 @@ import lzma
 import os
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import BinaryIO, TypeVar
+from typing import BinaryIO, NamedTuple, TypeVar
 
 from hpcmod.core.errors import BadInputError, LackingError, VerificationError
 from hpcmod.core.values.compression import NUMBERS
@@ -16,7 +15,6 @@ from hpcmod.images.squashfs.format import (
     FRAGMENT,
     MAGIC,
     METADATA_SIZE,
-    OPTIONS_FLAG,
     STORED_BLOCK,
     STORED_METADATA,
     SUPERBLOCK,
@@ -33,36 +31,37 @@ _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 
-@dataclass(frozen=True)
-class Superblock:
-    """The superblock of a squashfs."""
+class Superblock(NamedTuple):
+    """The superblock of a squashfs; offsets of tables are those of the lists of their blocks."""
 
-    size: int
-    """Bytes in use."""
+    magic: int
+    inodes: int
+    time: int
     block_size: int
     """Uncompressed size of a data block in bytes."""
     fragments: int
     """Number of fragment blocks."""
     codec: int
     """Number of the compressor."""
+    block_log: int
+    flags: int
+    ids: int
+    """Number of users and groups."""
+    major: int
+    minor: int
     root: int
     """Reference to the root's inode."""
+    size: int
+    """Bytes in use."""
+    ids_at: int
+    xattrs_at: int
+    """Offset of the head of the attribute table; all bits set if there is none."""
     inodes_at: int
     """Offset of the inode table."""
     directories_at: int
     """Offset of the directory table."""
     fragments_at: int
-    """Offset of the list of the fragment table's blocks."""
-    inodes: int = 0
-    """Number of inodes."""
-    ids: int = 0
-    """Number of users and groups."""
-    ids_at: int = 0
-    """Offset of the list of the id table's blocks."""
-    xattrs_at: int = 0
-    """Offset of the head of the attribute table; all bits set if there is none."""
-    options: bool = False
-    """Whether the compressor's options follow the superblock."""
+    exports_at: int
 
 
 class Blocks:
@@ -109,19 +108,13 @@ class Blocks:
         )
 
     def _superblock(self) -> Superblock:
-        fields = SUPERBLOCK.unpack(self.read(0, SUPERBLOCK.size))
-        magic, inodes, _, block_size, fragments, codec, block_log, flags, ids, major, minor, root, used, *places = (
-            fields
-        )
-        if (magic, major, minor) != (MAGIC, 4, 0):
+        found = Superblock._make(SUPERBLOCK.unpack(self.read(0, SUPERBLOCK.size)))
+        if (found.magic, found.major, found.minor) != (MAGIC, 4, 0):
             raise BadInputError(f"{self.name}: no squashfs 4.0 at byte {self._offset}")
-        if block_size != 1 << min(block_log, 32) or not 4096 <= block_size <= _LARGEST_BLOCK or used > self._size:
-            raise self.damaged(0, f"block size {block_size}, {used} bytes used of {self._size}")
-        ids_at, xattrs_at, inodes_at, directories_at, fragments_at, _ = places
-        return Superblock(
-            *(used, block_size, fragments, codec, root, inodes_at, directories_at, fragments_at),
-            *(inodes, ids, ids_at, xattrs_at, bool(flags & OPTIONS_FLAG)),
-        )
+        size, used = found.block_size, found.size
+        if size != 1 << min(found.block_log, 32) or not 4096 <= size <= _LARGEST_BLOCK or used > self._size:
+            raise self.damaged(0, f"block size {size}, {used} bytes used of {self._size}")
+        return found
 
     def block(self, at: int, word: int, length: int) -> bytes:
         """Read the data block at an offset, of `length` bytes uncompressed; `word` is its size field."""
@@ -234,7 +227,8 @@ def _zstd() -> _Codec:
 
 _CODECS = {
     4: ("xz", _xz),
-    **{NUMBERS[name]: (name, make) for name, make in (("gzip", _gzip), ("lz4", _lz4), ("zstd", _zstd))},
+    5: ("lz4", _lz4),
+    **{NUMBERS[name]: (name, make) for name, make in (("gzip", _gzip), ("zstd", _zstd))},
 }
 """By number in the superblock: name, and what makes its decompressor."""
 

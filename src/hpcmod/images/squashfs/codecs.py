@@ -17,10 +17,7 @@ Bytes = Union[bytes, bytearray, memoryview]
 
 _Pack = Callable[[Sequence[Bytes]], Sequence[Any]]
 
-_ZLIB_HIGHEST = 9
 _GZIP_DEFAULT, _ZSTD_DEFAULT = 9, 15  # levels that squashfs assumes without options
-_LZ4_VERSION = 1
-_LZ4_HIGH = 1  # flag: compressed with LZ4 HC
 
 
 @dataclass(frozen=True)
@@ -45,7 +42,7 @@ class Codec:
 
 
 def codec(name: str, level: int | None = None) -> Codec:
-    """Return the compressor of this name: zstd (level 1-22, default 3), gzip (1-12, 6), lz4 (0 fast, 1-12; 0) or none.
+    """Return the compressor of this name: zstd (level 1-22, default 3), gzip (1-9, 6) or none.
 
     Raises BadInputError if the compressor or level is unknown, and LackingError if its Python package is not installed.
     """
@@ -80,48 +77,21 @@ def _zstd(level: int) -> Codec:
 
 
 def _gzip(level: int) -> Codec:
-    compress = _gzip_compressor(level)
-    said = min(level, _ZLIB_HIGHEST)  # unsquashfs accepts no higher level; decompression does not need it
-    options = b"" if said == _GZIP_DEFAULT else struct.pack("<IHH", said, 15, 0)
+    try:
+        compress: Callable[[Bytes, int], bytes] = importlib.import_module("deflate").zlib_compress
+    except ImportError:  # slower, and with different output
+        compress = zlib.compress
+    options = b"" if level == _GZIP_DEFAULT else struct.pack("<IHH", level, 15, 0)
     return Codec("gzip", level, NUMBERS["gzip"], options, lambda blocks: [compress(block, level) for block in blocks])
 
 
-def _gzip_compressor(level: int) -> Callable[[Bytes, int], bytes]:
-    """Return libdeflate's compressor, or Python's slower zlib, with different output, if it is not installed."""
-    try:
-        compress: Callable[[Bytes, int], bytes] = importlib.import_module("deflate").zlib_compress
-    except ImportError as err:
-        if level > _ZLIB_HIGHEST:
-            raise LackingError(
-                f"writing gzip at level {level} needs the Python package deflate",
-                f"Choose a level up to {_ZLIB_HIGHEST}, or: python3 -m pip install deflate",
-            ) from err
-        return zlib.compress
-    return compress
-
-
-def _lz4(level: int) -> Codec:
-    compress = importlib.import_module("lz4.block").compress
-    how: dict[str, Any] = {"mode": "high_compression", "compression": level} if level else {"mode": "default"}
-    options = struct.pack("<II", _LZ4_VERSION, _LZ4_HIGH if level else 0)  # the kernel refuses lz4 without them
-    return Codec(
-        "lz4",
-        level,
-        NUMBERS["lz4"],
-        options,
-        lambda blocks: [compress(block, store_size=False, **how) for block in blocks],
-    )
-
-
 def _none(level: int) -> Codec:
-    return Codec(
-        "none", level, NUMBERS["gzip"], b"", lambda blocks: blocks
-    )  # the superblock needs one; all support gzip
+    number = NUMBERS["gzip"]  # the superblock needs one; all support gzip
+    return Codec("none", level, number, b"", lambda blocks: blocks)
 
 
 _CODECS: dict[str, tuple[Callable[[int], Codec], range, int]] = {
     "zstd": (_zstd, range(1, 23), 3),
-    "gzip": (_gzip, range(1, 13), 6),
-    "lz4": (_lz4, range(13), 0),
+    "gzip": (_gzip, range(1, 10), 6),
     "none": (_none, range(1), 0),
 }

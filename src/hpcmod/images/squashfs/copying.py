@@ -15,7 +15,7 @@ from dataclasses import replace
 from hpcmod.core.values.compression import NUMBERS
 from hpcmod.images.squashfs.blocks import Blocks
 from hpcmod.images.squashfs.codecs import Bytes, Codec, codec
-from hpcmod.images.squashfs.format import NO_FRAGMENT, STORED_BLOCK, STORED_METADATA, SUPERBLOCK, UINT16
+from hpcmod.images.squashfs.format import NO_FRAGMENT, OPTIONS_FLAG, STORED_BLOCK, STORED_METADATA, SUPERBLOCK, UINT16
 from hpcmod.images.squashfs.nodes import SourceTree
 from hpcmod.images.squashfs.tree import FileData, Node
 from hpcmod.images.squashfs.writer import SquashfsWriter
@@ -31,11 +31,11 @@ _Run = tuple[int, int]
 def same_codec(blocks: Blocks) -> Codec:
     """Return the compressor of an existing squashfs, to write a new one into which its blocks can be copied.
 
-    Tables and added files are stored uncompressed if this compressor can only be read (xz).
+    Tables and added files are stored uncompressed if this compressor can only be read (xz, lz4).
     """
     number = blocks.superblock.codec
     options = b""
-    if blocks.superblock.options:
+    if blocks.superblock.flags & OPTIONS_FLAG:
         (word,) = UINT16.unpack(blocks.read(SUPERBLOCK.size, UINT16.size))
         length = word % STORED_METADATA
         if length > _LONGEST_OPTIONS:
@@ -50,17 +50,9 @@ def copy_contents(
 ) -> None:
     """Copy the contents of all files in a tree that come from a source, and point the files to the copies.
 
-    Parameters
-    ----------
-    root
-        The tree that will be written; nodes of other sources in it are not touched.
-    on_bytes
-        Called with the number of stored bytes after each piece.
+    Nodes of other sources in the tree are not touched; `on_bytes` is called with the stored bytes of each piece.
 
-    Raises
-    ------
-    VerificationError
-        If the source is damaged.
+    Raises VerificationError if the source is damaged.
     """
     used = [data for data in _data_in(root) if data in source.data]
     shape = source.blocks.superblock

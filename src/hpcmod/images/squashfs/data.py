@@ -27,14 +27,8 @@ _END = -1
 class BlockStream:
     """Write blocks one after another; call `close`, also after an error.
 
-    Parameters
-    ----------
-    file
-        A file open for reading and writing, at the position of the first block.
-    at
-        Offset of that position in the squashfs.
-    threads
-        Number of compression threads (default: one per available core, at most 16).
+    The file is open for reading and writing, at the position of the first block, which is `at` in the squashfs. There
+    is one compression thread per available core, at most 16, unless `threads` says another number.
     """
 
     def __init__(self, file: BinaryIO, at: int, codec: Codec, *, threads: int | None = None) -> None:

@@ -47,10 +47,7 @@ _Head = tuple[int, int, int, int, int]
 class Inodes:
     """The inode table and the directory table of one tree, kept compressed in memory until they are written.
 
-    Parameters
-    ----------
-    root
-        The root directory. The data of all nodes must have been written.
+    The data of all nodes must have been written.
 
     Raises BadInputError if squashfs does not support something in the tree: a name, a target, an owner, a device
     number, or a directory with two names.
@@ -165,10 +162,7 @@ def _write_listing(
 ) -> _Listing:
     """Write a listing: runs of entries, and an index with the first name about every 8 KiB.
 
-    Parameters
-    ----------
-    names
-        The sorted names of the children; then the number, reference and type of the inode of each.
+    `names` are the sorted names of the children; then follow the number, reference and type of the inode of each.
     """
     start, pack = metadata.reference(), ENTRY.pack
     index: list[bytes] = []

@@ -38,19 +38,10 @@ class SourceTree:
 def read_tree(file: BinaryIO, offset: int, size: int, *, most_memory: int = MOST_MEMORY) -> SourceTree:
     """Read the tree of a squashfs at an offset in an open file, which must stay open while blocks are copied.
 
-    Parameters
-    ----------
-    most_memory
-        Most bytes of memory for the nodes (estimated).
+    `most_memory` limits the estimated bytes of memory for the nodes.
 
-    Raises
-    ------
-    BadInputError
-        If there is no squashfs 4.0, or it has too many files.
-    VerificationError
-        If it is damaged.
-    LackingError
-        If this Python cannot decompress it.
+    Raises BadInputError if there is no squashfs 4.0, or it has too many files; VerificationError if it is damaged;
+    LackingError if this Python cannot decompress it.
     """
     return _Reading(Blocks(file, offset, size), most_memory).run()
 

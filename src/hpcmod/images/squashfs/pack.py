@@ -44,12 +44,8 @@ def pack_directory(root: Path, file: BinaryIO, *, compression: str, mtime: int) 
     mtime
         Modification time of all files, in Unix seconds.
 
-    Raises
-    ------
-    BadInputError
-        If there is anything but files, links and directories.
-    VerificationError
-        If a file changes while it is read.
+    Raises BadInputError if there is anything but files, links and directories, and VerificationError if a file changes
+    while it is read.
     """
     with SquashfsWriter(file, codec=codec(compression)) as writer:
         packing = _Packing(writer, mtime)
@@ -106,10 +102,8 @@ def unpack(file: BinaryIO, target: Path, *, skipped: Collection[str] = ()) -> in
     skipped
         Names that are left out, wherever they are.
 
-    Raises
-    ------
-    BadInputError, VerificationError, LackingError
-        If it is not a squashfs, is damaged, or cannot be decompressed.
+    Raises BadInputError, VerificationError, LackingError if it is not a squashfs, is damaged, or cannot be
+    decompressed.
     """
     tree = read_tree(file, 0, os.fstat(file.fileno()).st_size)
     left_out = {os.fsencode(name) for name in skipped}

@@ -10,17 +10,19 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from itertools import accumulate
 from typing import BinaryIO
 
 from hpcmod.core.errors import NotFoundError
 from hpcmod.images.squashfs.blocks import Blocks, Cursor, make_room
-from hpcmod.images.squashfs.format import NO_FRAGMENT
+from hpcmod.images.squashfs.format import NO_FRAGMENT, STORED_BLOCK, UINT32
 from hpcmod.images.squashfs.inode import Inode
 from hpcmod.images.squashfs.listing import read_listing
-from hpcmod.images.squashfs.opened import OpenedFile
 
 _TEXT_LIMIT = 1 << 20  # bytes of a text file, unless a reader says another
 _MOST_LINKS = 40  # the kernel's limit
+_MOST_BLOCKS = 1 << 22  # of a file: 512 GiB in blocks of 128 KiB; limits the time spent on a damaged size
+_KEPT = 8  # blocks of an open file
 
 
 class Squashfs:
@@ -37,14 +39,8 @@ class Squashfs:
     size
         Its size in bytes.
 
-    Raises
-    ------
-    BadInputError
-        If there is no squashfs 4.0.
-    VerificationError
-        From here and from every method: if the squashfs is damaged.
-    LackingError
-        If this Python cannot decompress it.
+    Raises BadInputError if there is no squashfs 4.0; VerificationError from here and from every method if the squashfs
+    is damaged; LackingError if this Python cannot decompress it.
     """
 
     def __init__(self, file: BinaryIO, offset: int, size: int) -> None:
@@ -55,13 +51,7 @@ class Squashfs:
             raise self._blocks.damaged(self._blocks.superblock.inodes_at, "the root is not a directory")
 
     def find(self, path: str, *, follow: bool = True) -> Inode | None:
-        """Return the inode of a path; None if missing, or for a broken link or a loop of links.
-
-        Parameters
-        ----------
-        follow
-            Whether to follow a link that is the last component of the path.
-        """
+        """Return the inode of a path, None if missing; `follow` says whether a link at its end is followed."""
         trail = self._walk(path, follow)
         return trail[-1][1] if trail else None
 
@@ -136,6 +126,53 @@ class Squashfs:
             listed = read_listing(self._blocks, directory)
             self._listing_cache[key] = {os.fsdecode(name): reference for name, reference in listed}
         return self._listing_cache[key]
+
+
+class OpenedFile:
+    """A file in a squashfs with random access: only the requested blocks are decompressed. Errors as of `Squashfs`.
+
+    `start` is the offset of its first block, `sizes` the cursor at the list of the compressed sizes of its blocks, and
+    `tail` the number of the fragment block with its end, the offset in it, and bytes: 0 if there is none.
+    """
+
+    def __init__(self, blocks: Blocks, start: int, size: int, sizes: Cursor, tail: tuple[int, int, int]) -> None:
+        self.size = size
+        self._blocks, self._tail = blocks, tail
+        self._block_size = blocks.superblock.block_size
+        self._in_blocks = size - tail[2]
+        self._places = list(self._find_places(start, sizes))
+        self._kept: dict[int, bytes] = {}
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return `length` bytes at an offset, fewer only at the end."""
+        end = min(offset + length, self.size)
+        found = bytearray()
+        while offset < end:
+            block, skip = divmod(offset, self._block_size)
+            piece = self._block(block)[skip : skip + end - offset]
+            found += piece
+            offset += len(piece)
+        return bytes(found)
+
+    def _find_places(self, start: int, sizes: Cursor) -> zip[tuple[int, int]]:
+        """Return offset and size field of every block."""
+        count = -(-self._in_blocks // self._block_size)
+        if count > _MOST_BLOCKS:
+            raise self._blocks.damaged(start, f"a file of {self.size} bytes")
+        words = [word for (word,) in UINT32.iter_unpack(sizes.take(count * UINT32.size))]
+        return zip(accumulate((word % STORED_BLOCK for word in words), initial=start), words)
+
+    def _block(self, number: int) -> bytes:
+        if number not in self._kept:
+            make_room(self._kept, _KEPT)
+            self._kept[number] = self._unpack(number)
+        return self._kept[number]
+
+    def _unpack(self, number: int) -> bytes:
+        if number == len(self._places):
+            return self._blocks.tail(*self._tail)
+        at, word = self._places[number]
+        return self._blocks.block(at, word, min(self._block_size, self._in_blocks - number * self._block_size))
 
 
 def _parts(path: str) -> list[str]:

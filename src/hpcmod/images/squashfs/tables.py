@@ -91,10 +91,7 @@ class Metadata:
 def write_table(file: BinaryIO, at: int, records: Bytes, codec: Codec, head: bytes = b"") -> tuple[int, int]:
     """Write the records of a table, then `head`, then its block offsets; return the offset of the head, and the end.
 
-    Parameters
-    ----------
-    at
-        Offset in the squashfs of the file's position.
+    `at` is the offset in the squashfs of the file's position.
     """
     table = Metadata(codec)
     table.append(records)

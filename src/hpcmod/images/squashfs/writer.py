@@ -50,10 +50,7 @@ class SquashfsWriter:
     threads
         Number of compression threads (default: one per available core, at most 16).
 
-    Raises
-    ------
-    BadInputError
-        If the block size is invalid.
+    Raises BadInputError if the block size is invalid.
     """
 
     def __init__(
@@ -61,7 +58,7 @@ class SquashfsWriter:
     ) -> None:
         if block_size not in (1 << bits for bits in range(12, 21)):
             raise BadInputError(f"block size {block_size}: expected a power of two from 4096 to 1048576")
-        self._file, self._codec, self._block_size = file, codec, block_size
+        self._file, self.codec, self.block_size = file, codec, block_size
         self._base = file.tell()
         options = codec.options and UINT16.pack(len(codec.options) | STORED_METADATA) + codec.options
         file.write(bytes(SUPERBLOCK.size) + options)
@@ -87,24 +84,11 @@ class SquashfsWriter:
     def add_file(self, size: int, chunks: Iterable[Bytes]) -> FileData:
         """Write the content of a file, unless the same content has already been written.
 
-        Parameters
-        ----------
-        chunks
-            The content in pieces of any length; the caller must not change them afterwards.
+        The chunks may have any length; the caller must not change them afterwards.
 
         Raises VerificationError if the chunks have more or fewer than `size` bytes.
         """
-        return self._add_short(size, b"".join(chunks)) if size < self._block_size else self._add_long(size, chunks)
-
-    @property
-    def codec(self) -> Codec:
-        """Return the compressor."""
-        return self._codec
-
-    @property
-    def block_size(self) -> int:
-        """Return the bytes of a data block."""
-        return self._block_size
+        return self._add_short(size, b"".join(chunks)) if size < self.block_size else self._add_long(size, chunks)
 
     def copy_blocks(self, pieces: Iterable[Bytes]) -> int:
         """Write consecutive blocks that are already compressed; return the offset of the first."""
@@ -127,7 +111,7 @@ class SquashfsWriter:
         self._flush_fragment()
         self._stream.drain()
         self._short.clear()  # free memory for the tables
-        inodes = Inodes(root, self._codec)
+        inodes = Inodes(root, self.codec)
         places, used = self._write_tables(inodes)
         end = -(-used // _ALIGNMENT) * _ALIGNMENT
         self._file.write(bytes(end - used))
@@ -144,7 +128,7 @@ class SquashfsWriter:
         key = content if size < _SHORTEST_DIGESTED else hashlib.sha256(content).digest()
         data = self._short.get(key)
         if data is None:
-            if self._tails_size + size > self._block_size:
+            if self._tails_size + size > self.block_size:
                 self._flush_fragment()
             data = FileData(size, fragment=len(self._fragments), offset=self._tails_size) if size else FileData(0)
             self._short[key] = data
@@ -162,7 +146,7 @@ class SquashfsWriter:
     def _add_long(self, size: int, chunks: Iterable[Bytes]) -> FileData:
         sizes: list[int] = []
         data, found = FileData(size, sizes=sizes), 0
-        for block in _cut(chunks, self._block_size):
+        for block in _cut(chunks, self.block_size):
             found += len(block)
             if found > size:
                 break
@@ -192,16 +176,16 @@ class SquashfsWriter:
         return [ids_at, xattrs_at, inodes_at, listings_at, fragments_at, exports_at], end
 
     def _write_table(self, at: int, records: bytes) -> tuple[int, int]:
-        return write_table(self._file, at, records, self._codec) if records else (NO_TABLE, at)
+        return write_table(self._file, at, records, self.codec) if records else (NO_TABLE, at)
 
     def _superblock(self, inodes: Inodes, places: list[int], used: int, mtime: int) -> bytes:
         flags = _FLAG_DUPLICATES_SOUGHT | _FLAG_EXPORTABLE
-        flags |= OPTIONS_FLAG if self._codec.options else 0
+        flags |= OPTIONS_FLAG if self.codec.options else 0
         flags |= _FLAG_NO_XATTRS if places[1] == NO_TABLE else 0
-        flags |= _FLAG_NOTHING_PACKED if self._codec.name == "none" else 0
-        counts = (len(inodes.references), min(max(mtime, 0), _LARGEST_TIME), self._block_size, len(self._fragments))
-        block_log = self._block_size.bit_length() - 1
-        kinds = (self._codec.number, block_log, flags, len(inodes.ids), 4, 0)
+        flags |= _FLAG_NOTHING_PACKED if self.codec.name == "none" else 0
+        counts = (len(inodes.references), min(max(mtime, 0), _LARGEST_TIME), self.block_size, len(self._fragments))
+        block_log = self.block_size.bit_length() - 1
+        kinds = (self.codec.number, block_log, flags, len(inodes.ids), 4, 0)
         return SUPERBLOCK.pack(MAGIC, *counts, *kinds, inodes.root, used, *places)
 
 

@@ -79,10 +79,7 @@ class ImageFile:
 def render_files(config: ImageConfig, *, source: tuple[str, str]) -> tuple[ImageFile, ...]:
     """Render the files of /.singularity.d.
 
-    Parameters
-    ----------
-    source
-        Source of the image: the kind of the reference, and the rest of it.
+    `source` is the kind of the image's reference, and the rest of it.
 
     Raises BadInputError if a value in the configuration cannot be written into a script.
     """

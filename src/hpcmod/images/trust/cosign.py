@@ -27,7 +27,8 @@ from hpcmod.core.values.reference import ImageReference
 from hpcmod.core.values.strict_json import JsonObject, load_json
 from hpcmod.core.values.trust import TrustRule, check_identity
 from hpcmod.images.values.oci import Manifest, parse_manifest
-from hpcmod.images.web.repository import Access, Repository
+from hpcmod.images.web.credentials import Access
+from hpcmod.images.web.repository import Repository
 
 ANNOTATION = "dev.cosignproject.cosign/signature"
 CERTIFICATE = "dev.sigstore.cosign/certificate"
@@ -54,12 +55,7 @@ class Signature:
 def fetch_signatures(reference: ImageReference, digest: str, *, access: Access) -> list[Signature]:
     """Fetch the signatures of an image in a registry; empty if it is not signed.
 
-    Parameters
-    ----------
-    reference
-        docker://...; the signatures are in the same repository.
-    digest
-        Digest of the signed manifest or index.
+    The signatures are in the same repository; `digest` is that of the signed manifest or index.
 
     Raises HpcmodError if the registry fails, or a signature is damaged.
     """
@@ -85,12 +81,7 @@ def fetch_signatures(reference: ImageReference, digest: str, *, access: Access) 
 def check_signatures(reference: ImageReference, digest: str, signatures: Sequence[Signature], rule: TrustRule) -> str:
     """Check that one of a rule's keys has signed an image under its own name; return the path of the key.
 
-    Parameters
-    ----------
-    digest
-        The digest that must be signed.
-    rule
-        Its keys are files of public keys (PEM); its identities are other names that signatures may have.
+    The rule's keys are files of public keys (PEM); its identities are other names that signatures may have.
 
     Raises UntrustedError if there is no signature; UnknownKeyError if no signature is by one of the keys;
     VerificationError if one of the keys has signed another image, or this image under another name; BadInputError if

@@ -16,7 +16,7 @@ from hpcmod.images.trust.provenance import is_remembered, read_provenance, sidec
 from hpcmod.images.trust.sif_signature import check_sif_signature
 
 if TYPE_CHECKING:
-    from hpcmod.images.web.repository import Access
+    from hpcmod.images.web.credentials import Access
 
 _SIGNATURE = "signature"
 
@@ -48,15 +48,9 @@ def verify_image_trust(
 ) -> TrustEvidence:
     """Check the signature of an image in a registry, if the rule requires one.
 
-    Parameters
-    ----------
-    digests
-        Accepted signed digests: of the index that the reference names, and of the image chosen from it.
+    `digests` may be signed: of the index that the reference names, and of the image chosen from it.
 
-    Raises
-    ------
-    HpcmodError
-        As check_signatures.
+    Raises HpcmodError as check_signatures.
     """
     if _SIGNATURE not in rule.needs:
         return TrustEvidence()
@@ -107,14 +101,8 @@ def verify_local_sif(
     checksum
         Expected sha256 of the SIF; None if unknown.
 
-    Raises
-    ------
-    VerificationError
-        If it was fetched from another image than requested.
-    UntrustedError
-        If a digest was requested, but the file has no provenance.
-    HpcmodError
-        If the policy is not met.
+    Raises VerificationError if it was fetched from another image than requested; UntrustedError if a digest was
+    requested, but the file has no provenance; HpcmodError if the policy is not met.
     """
     known = read_provenance(sif)
     if known and reference.digest and known.digest != reference.digest:
@@ -154,10 +142,7 @@ def subject_of(reference: ImageReference) -> str:
 def rule_for(policy: TrustPolicy, reference: ImageReference) -> TrustRule:
     """Return the rule for a reference; links in local paths are followed.
 
-    Raises
-    ------
-    UntrustedError
-        If the address is ambiguous for rules, because servers interpret it differently.
+    Raises UntrustedError if the address is ambiguous for rules, because servers interpret it differently.
     """
     if reference.path:
         reference = replace(reference, path=os.path.realpath(reference.path))

@@ -42,10 +42,7 @@ def _write(path: Path, provenance: Provenance) -> None:
 def read_provenance(sif: Path) -> Provenance | None:
     """Read a SIF's provenance file; None if missing. The caller must check that the SIF still has this sha256.
 
-    Raises
-    ------
-    BadInputError
-        If the provenance file is damaged.
+    Raises BadInputError if the provenance file is damaged.
     """
     try:
         text = read_file(sidecar(sif), _LIMIT)

@@ -34,12 +34,7 @@ def check_sif_signature(
 ) -> str:
     """Check that all of a SIF is signed by one of the keys; return the path of the key.
 
-    Parameters
-    ----------
-    keys
-        Files of public keys, PEM or PGP.
-    shown
-        Path for messages, if `sif` is still a temporary path.
+    The keys are files, PEM or PGP; `shown` is the path for messages, if `sif` is still a temporary path.
 
     Raises UntrustedError if it is not signed; UnknownKeyError if it is signed by none of the keys; VerificationError if
     it was changed after it was signed by one of them; BadInputError if a key cannot be read, or no key is given;

@@ -7,15 +7,14 @@ import json
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from hpcmod.core.errors import RemoteError
-from hpcmod.core.values.reference import check_address, redact
+from hpcmod.core.values.reference import ImageReference, check_address, redact
 from hpcmod.images.web.client import Auth, Client, LoginError, anonymous
-from hpcmod.images.web.credentials import Credentials
+from hpcmod.images.web.credentials import Access, Credentials
 
 if TYPE_CHECKING:
     import requests
@@ -31,29 +30,22 @@ _BETWEEN = re.compile(r"[ \t,]*")
 _VISIBLE = re.compile(r"[!-~]+")
 
 
-@dataclass(frozen=True)
-class Challenge:
-    """One login scheme offered by a server."""
+def parse_challenges(text: str) -> dict[str, dict[str, str]]:
+    """Parse a WWW-Authenticate header (RFC 9110, 11.6.1) up to the first syntax error: parameters by login scheme.
 
-    scheme: str
-    """Lower case: `basic`, `bearer`, ..."""
-    parameters: Mapping[str, str]
-    """Values by name in lower case."""
-
-
-def parse_challenges(text: str) -> tuple[Challenge, ...]:
-    """Parse a WWW-Authenticate header (RFC 9110, 11.6.1), up to the first syntax error."""
-    found = []
+    Schemes and names of parameters are in lower case; of two challenges with the same scheme, the first counts.
+    """
+    found: dict[str, dict[str, str]] = {}
     place = _end(_BETWEEN, text, 0)
     while scheme := _SCHEME.match(text, place):
-        parameters = {}
+        parameters: dict[str, str] = {}
         place = _end(_BETWEEN, text, scheme.end())
         while parameter := _PARAMETER.match(text, place):
             name, quoted, plain = parameter.groups()
             parameters[name.lower()] = plain if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
             place = _end(_BETWEEN, text, parameter.end())
-        found.append(Challenge(scheme.group(1).lower(), parameters))
-    return tuple(found)
+        found.setdefault(scheme.group(1).lower(), parameters)
+    return found
 
 
 def _end(pattern: re.Pattern[str], text: str, place: int) -> int:
@@ -64,42 +56,15 @@ def _end(pattern: re.Pattern[str], text: str, place: int) -> int:
 class Authorizer:
     """The login for one repository, shared by all threads that fetch from it.
 
-    Parameters
-    ----------
-    client
-        Client for requests to the token server.
-    registry
-        Name of the registry for messages.
-    scope
-        Scope of the token if the registry does not specify one.
-    find
-        Returns the user's login; called once, when first needed.
-    secure
-        Whether the registry was reached over https: then its token server must use https too.
-    allow_http
-        Whether plain http is allowed for a token server on another machine.
-    announce
-        Called with a message for the user before a password is sent to another host than the registry.
+    `secure` is whether the registry was reached over https: then its token server must use https too. `scope` is asked
+    for if the registry does not specify one. The user's login is looked for once, when first needed.
     """
 
-    def __init__(
-        self,
-        client: Client,
-        registry: str,
-        *,
-        scope: str,
-        find: Callable[[], Credentials | None],
-        secure: bool,
-        allow_http: bool,
-        announce: Callable[[str], None] = lambda _: None,
-    ) -> None:
-        self._client = client
-        self._announce = announce
-        self._registry = registry
-        self._scope = scope
-        self._find = find
+    def __init__(self, client: Client, reference: ImageReference, access: Access, *, scope: str, secure: bool) -> None:
+        self._client, self._access = client, access
+        self._registry, self._repository = reference.registry, reference.repository
+        self._scope = f"repository:{reference.repository}:{scope}"
         self._secure = secure
-        self._allow_http = allow_http
         self._lock = threading.Lock()
         self._header = ""
         self._credentials: Credentials | None = None
@@ -124,14 +89,13 @@ class Authorizer:
             if self._header != shown:
                 return
             if self._credentials is None:
-                self._credentials = self._find()
+                self._credentials = self._access.find_credentials(self._registry, self._repository)
             header = self._choose(parse_challenges(refused.challenge))
             if not header or header == shown:  # a new token differs each time, a password does not
                 raise self.no_login() from refused
             self._header = header
 
-    def _choose(self, challenges: tuple[Challenge, ...]) -> str:
-        schemes = {challenge.scheme: challenge for challenge in reversed(challenges)}
+    def _choose(self, schemes: Mapping[str, Mapping[str, str]]) -> str:
         known = self._credentials
         if "bearer" in schemes:
             if known and known.registry_token:
@@ -155,16 +119,16 @@ class Authorizer:
             said = f"{self._registry}: requires a login, but none was found"
         return LoginError(said, cure)
 
-    def _ask_for_token(self, challenge: Challenge, known: Credentials | None) -> str:
-        realm = challenge.parameters.get("realm", "")
-        if check_address(realm, allow_http=self._allow_http).scheme == "http" and self._secure:
+    def _ask_for_token(self, challenge: Mapping[str, str], known: Credentials | None) -> str:
+        realm = challenge.get("realm", "")
+        if check_address(realm, allow_http=self._access.allow_http).scheme == "http" and self._secure:
             raise RemoteError(f"{redact(realm)}: the registry's token server uses plain http, which is not allowed")
-        wanted = {"scope": challenge.parameters.get("scope") or self._scope}
-        if "service" in challenge.parameters:
-            wanted["service"] = challenge.parameters["service"]
+        wanted = {"scope": challenge.get("scope") or self._scope}
+        if "service" in challenge:
+            wanted["service"] = challenge["service"]
         server = urlsplit(realm).netloc.rpartition("@")[2].lower()
         if known and (known.user or known.identity_token) and server != self._registry:
-            self._announce(f"sending the login for {self._registry} to its token server {server}")
+            self._access.announce(f"sending the login for {self._registry} to its token server {server}")
         _LOG.info("asking %s for a token, %s", redact(realm), _described(known))
         try:
             return self._exchange(realm, wanted, known)

@@ -113,16 +113,8 @@ class Client:
     ) -> Iterator[Answer]:
         """Request a file; the answer's bytes can be read until the end of the block.
 
-        Parameters
-        ----------
-        url
-            A user and password in it are sent to that server only, and never shown in messages.
-        headers
-            Headers of the request.
-        auth
-            Adds the credentials for that server; None for those in the address or in ~/.netrc.
-        form
-            Sent to the server by POST; may contain credentials, so it is not sent on redirects.
+        A user and password in the address are sent to that server only, and never shown. `auth` adds other credentials
+        (default: those in the address or in ~/.netrc); a form is sent by POST, and not again after a redirect.
 
         Raises Retry if the server cannot be reached, or the failure may be temporary; NotFoundError if the server has
         no such file; LoginError if the server requires another login; StatusError if the server refuses for another
@@ -219,18 +211,8 @@ def insist(
 ) -> _Result:
     """Retry until an attempt succeeds, or several attempts in a row make no progress.
 
-    Parameters
-    ----------
-    attempt
-        Raises `Retry` if another attempt may succeed.
-    url
-        Address for the message.
-    done
-        Returns how many bytes have arrived after an attempt.
-    sleep
-        Sleeps for the given seconds before the next attempt.
-    tell
-        Called with a line about each wait that is long enough to be noticed.
+    `attempt` raises Retry if another attempt may succeed; `done` returns how many bytes have arrived. `tell` is called
+    with a line about each wait that is long enough to be noticed.
 
     Raises RemoteError if all attempts failed.
     """

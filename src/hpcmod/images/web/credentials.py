@@ -1,4 +1,4 @@
-"""Find the login for a registry in the files and helpers of container tools."""
+"""Access to registries: the login that container tools have stored in their files and helpers."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ import json
 import logging
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcmod.core.errors import BadInputError, LackingError
 from hpcmod.core.fs.reading import read_file
 from hpcmod.core.process import run
+from hpcmod.images.web.client import open_session
+
+if TYPE_CHECKING:
+    import requests
 
 _LOG = logging.getLogger(__name__)
 
@@ -51,16 +55,7 @@ def find_credentials(
     registries. Else the files of `auth_files` are read: the longest matching path wins (`host/group/name`, then
     `host/group`, then `host`), then the first file.
 
-    Parameters
-    ----------
-    registry
-        Host, and port if one is given.
-    repository
-        Path of the image in the registry.
-    env
-        Environment variables with a login or a file's path; also the environment of credential helpers.
-    home
-        The user's home directory; None for that in `env`.
+    `env` is also the environment of credential helpers; `home` is that in `env` by default.
 
     Raises BadInputError if a file is invalid.
     """
@@ -201,3 +196,27 @@ def _parse_helper(program: str, text: str) -> Credentials:
     if user == _TOKEN_USER:
         return Credentials(program, identity_token=secret)
     return Credentials(program, user, secret)
+
+
+def _login_of_user(registry: str, repository: str) -> Credentials | None:
+    return find_credentials(registry, repository, env=os.environ)
+
+
+@dataclass(frozen=True)
+class Access:
+    """Options for accessing registries; `requests` reads proxies and certificates from the environment."""
+
+    session_factory: Callable[[], requests.Session] = open_session
+    """Returns the session for all requests."""
+    allow_http: bool = False
+    """Whether to try plain http if https does not work; always allowed for registries on this machine."""
+    find_credentials: Callable[[str, str], Credentials | None] = _login_of_user
+    """Returns the login for a registry and repository."""
+    announce: Callable[[str], None] = lambda _: None
+    """Called with a line for the user before a password goes to another host than the registry, and where a server is
+    waited for.
+    """
+
+
+USUAL = Access()
+"""https with the user's login."""

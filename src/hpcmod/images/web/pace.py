@@ -5,31 +5,15 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import queue
 import socket
 import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 _Result = TypeVar("_Result")
-
-
-class _Call(threading.Thread, Generic[_Result]):
-    """A function call in a daemon thread."""
-
-    def __init__(self, function: Callable[[], _Result]) -> None:
-        super().__init__(name="request", daemon=True)
-        self._function = function
-        self.result: list[_Result] = []
-        self.fault: BaseException | None = None
-        self.start()
-
-    def run(self) -> None:
-        try:
-            self.result.append(self._function())
-        except BaseException as err:
-            self.fault = err
 
 
 def call_within(seconds: float, function: Callable[[], _Result]) -> _Result:
@@ -37,24 +21,28 @@ def call_within(seconds: float, function: Callable[[], _Result]) -> _Result:
 
     Raises TimeoutError if it takes longer than `seconds`; it keeps running in its thread.
     """
-    call = _Call(function)
-    call.join(seconds)
-    if call.fault is not None:
-        raise call.fault
-    if not call.result:
-        raise TimeoutError(f"no result within {seconds:.0f} s")
-    return call.result[0]
+    ended: queue.Queue[tuple[list[_Result], BaseException | None]] = queue.Queue()
+
+    def run() -> None:
+        try:
+            ended.put(([function()], None))
+        except BaseException as err:  # the caller raises it
+            ended.put(([], err))
+
+    threading.Thread(target=run, name="request", daemon=True).start()
+    try:
+        result, fault = ended.get(timeout=seconds)
+    except queue.Empty:
+        raise TimeoutError(f"no result within {seconds:.0f} s") from None
+    if fault is not None:
+        raise fault
+    return result[0]
 
 
 class Watchdog:
     """Shuts down a connection that has received nothing for a while, so that its reader stops waiting.
 
-    Parameters
-    ----------
-    descriptor
-        File descriptor of the socket; the owner closes it.
-    seconds
-        Longest time between calls of `feed`.
+    `seconds` is the longest time between calls of `feed`; the owner of the socket `descriptor` closes it.
     """
 
     def __init__(self, descriptor: int, seconds: float) -> None:

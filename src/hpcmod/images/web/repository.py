@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urljoin
 
@@ -27,9 +25,8 @@ from hpcmod.images.web.client import (
     Unreachable,
     anonymous,
     insist,
-    open_session,
 )
-from hpcmod.images.web.credentials import Credentials, find_credentials
+from hpcmod.images.web.credentials import Access
 
 if TYPE_CHECKING:
     import requests
@@ -44,30 +41,6 @@ _KINDS = (
     "application/vnd.docker.distribution.manifest.v2+json",
 )
 _LOGIN = "Check the name, and that your login has read access."
-
-
-def _login_of_user(registry: str, repository: str) -> Credentials | None:
-    return find_credentials(registry, repository, env=os.environ)
-
-
-@dataclass(frozen=True)
-class Access:
-    """Options for accessing registries; `requests` reads proxies and certificates from the environment."""
-
-    session_factory: Callable[[], requests.Session] = open_session
-    """Returns the session for all requests."""
-    allow_http: bool = False
-    """Whether to try plain http if https does not work; always allowed for registries on this machine."""
-    find_credentials: Callable[[str, str], Credentials | None] = _login_of_user
-    """Returns the login for a registry and repository."""
-    announce: Callable[[str], None] = lambda _: None
-    """Called with a line for the user before a password goes to another host than the registry, and where a server is
-    waited for.
-    """
-
-
-USUAL = Access()
-"""https with the user's login."""
 
 
 class Body(Protocol):
@@ -117,10 +90,7 @@ class Repository:
     def send(self, method: str, path: str, headers: dict[str, str], data: Body | bytes | None) -> Mapping[str, str]:
         """Send a request with a body, with a login if required; return the answer's headers.
 
-        Parameters
-        ----------
-        path
-            Below the repository, or a complete address: another server gets no login.
+        A path is below the repository, or a complete address: another server gets no login.
         """
         address, login = self._found()
         url = urljoin(f"{address}/v2/{self._reference.repository}/", path)
@@ -148,7 +118,9 @@ class Repository:
         host = _API_HOSTS.get(registry, registry)
         failed: Exception = RemoteError(f"{registry}: cannot be reached")
         for scheme in self._schemes(host):
-            login = self._authorizer(secure=scheme == "https")
+            login = Authorizer(
+                self._client, self._reference, self._access, scope=self._actions, secure=scheme == "https"
+            )
             try:
                 self._check_api(f"{scheme}://{host}/v2/", login)
             except (Unreachable, RemoteError) as err:
@@ -169,18 +141,6 @@ class Repository:
         except BadInputError:
             return ("https",)
         return "http", "https"  # a registry on this machine usually has no certificate
-
-    def _authorizer(self, *, secure: bool) -> Authorizer:
-        registry, repository = self._reference.registry, self._reference.repository
-        return Authorizer(
-            self._client,
-            registry,
-            scope=f"repository:{repository}:{self._actions}",
-            find=lambda: self._access.find_credentials(registry, repository),
-            secure=secure,
-            allow_http=self._access.allow_http,
-            announce=self._access.announce,
-        )
 
     def _check_api(self, url: str, login: Authorizer) -> None:
         try:

@@ -11,7 +11,8 @@ import requests
 from hpcmod.core.errors import NotFoundError
 from hpcmod.core.values.reference import ImageReference
 from hpcmod.images.web.client import insist
-from hpcmod.images.web.repository import Access, Repository
+from hpcmod.images.web.credentials import Access
+from hpcmod.images.web.repository import Repository
 
 
 class Counted:
@@ -57,12 +58,7 @@ class WritableRepository(Repository):
     ) -> None:
         """Send a blob, again from its beginning if the connection breaks.
 
-        Parameters
-        ----------
-        opener
-            Opens the bytes.
-        count
-            Called with the number of bytes that are sent.
+        `count` is called with the number of bytes that are sent.
         """
 
         def attempt() -> None:

@@ -41,7 +41,7 @@ class Images(NamedTuple):
     """Where users' private copies belong, best first; may contain variables. `hpcmod install` uses the first that the
     user can write to, or the project's directory in it, which is named after the project's group."""
     compression: str = ""
-    """Compression of SIFs made here: zstd, gzip, lz4 or none, optionally followed by a colon and a level. Empty:
+    """Compression of SIFs made here: zstd, gzip or none, optionally followed by a colon and a level. Empty:
     hpcmod's default."""
     striping: str = ""
     """Options of `lfs setstripe` for images that hpcmod writes to Lustre, e.g. `-c 8`: over how many servers it

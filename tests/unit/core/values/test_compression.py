@@ -8,7 +8,7 @@ from hpcmod.images.squashfs.codecs import codec
 
 @pytest.mark.parametrize(
     ("text", "valid"),
-    [("zstd", True), ("gzip:6", True), ("lz4:12", True), ("none", True), ("xz", False), ("zstd:", False), ("", False)],
+    [("zstd", True), ("gzip:6", True), ("lz4", False), ("none", True), ("xz", False), ("zstd:", False), ("", False)],
 )
 def test_a_compression_is_a_name_with_an_optional_level(text: str, valid: bool) -> None:
     assert is_compression(text) == valid
@@ -20,4 +20,4 @@ def test_every_name_can_be_written_with_its_number() -> None:
 
 
 def test_the_names_are_listed_as_words() -> None:
-    assert ANY_OF == "zstd, gzip, lz4 or none"
+    assert ANY_OF == "zstd, gzip or none"

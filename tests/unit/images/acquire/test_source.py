@@ -90,8 +90,8 @@ def test_finds_a_file_fetched_by_an_earlier_run_by_its_checksum(
     source = make_source(f"docker://{registry.host}/source/found@{digest}", [], None)
     got = get_source(source, tmp_path, options=options)
     found = find_source(source, [str(tmp_path)], policy=TrustPolicy(("digest",)), environ=options.environ)
-    assert found == got
-    assert found.ours
+    assert found and found.ours
+    assert (found.path, found.sha256, found.provenance) == (got.path, got.sha256, got.provenance)
     strangers = {"HOME": str(tmp_path / "another")}
     with pytest.raises(UntrustedError, match="you have not fetched this file"):
         find_source(source, [str(tmp_path)], policy=TrustPolicy(("digest",)), environ=strangers)

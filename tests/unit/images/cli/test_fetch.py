@@ -87,14 +87,14 @@ def test_fetch_does_not_fetch_an_existing_image_again(registry: Registry, layout
     assert "already present" in hpcmod("fetch", text, "-o", "x.sif").stderr
 
 
-def test_on_a_terminal_fetch_shows_how_far_each_blob_is(
+def test_on_a_terminal_fetch_shows_how_far_it_is(
     registry: Registry, layout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     digest = registry.push_layout(layout, "cli/line", "1")["digest"]
     terminal = Terminal()
     monkeypatch.setattr("hpcmod.images.cli.fetch.ProgressLine", lambda label: ProgressLine(label, terminal))
     assert hpcmod("fetch", f"docker://{registry.host}/cli/line@{digest}", "-o", "x.sif").exit_code == 0
-    assert re.search(r"x\.sif: .* \(\d of \d complete", terminal.getvalue())
+    assert re.search(r"x\.sif: .* kB, 100 %", terminal.getvalue())
 
 
 def test_existing_files_are_replaced_only_with_force(layout: Path, tmp_path: Path) -> None:

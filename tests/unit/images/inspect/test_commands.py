@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.images.inspect.commands import read_commands
+from hpcmod.images.inspect.contents import read_commands
 from tests import corpus
 
 pytestmark = pytest.mark.skipif(not corpus.HAS_MKSQUASHFS, reason="needs mksquashfs (package squashfs-tools)")

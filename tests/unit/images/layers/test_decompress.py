@@ -57,9 +57,8 @@ def make_layer(data: bytes, *, stored: bytes | None = None, digest: str | None =
     return Layer(promised, len(data), "application/vnd.oci.image.layer.v1.tar", diff_id, open_layer)
 
 
-def allow(**limits: int) -> Allowance:
-    given = {"most_bytes": 1 << 40, "most_ratio": 1000, "most_memory": 1 << 20, **limits}
-    return Allowance(1000, **given)
+def allow() -> Allowance:
+    return Allowance(1 << 40, 1 << 20)
 
 
 def unpack(
@@ -126,9 +125,12 @@ def test_other_packers_are_refused_by_name(magic: bytes, name: str) -> None:
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress], ids=["gzip", "zstd"])
-def test_a_decompression_bomb_is_refused_in_little_memory(pack: Callable[[bytes], bytes]) -> None:
+def test_a_decompression_bomb_is_refused_in_little_memory(
+    pack: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decompress, "MOST_BYTES", 1 << 24)
     bomb = pack(bytes(1 << 26))
-    with open_tar(make_layer(bomb), allow(most_bytes=1 << 24), on_read=lambda count: None) as blocks:
+    with open_tar(make_layer(bomb), allow(), on_read=lambda count: None) as blocks:
         taken = itertools.accumulate(len(block) for block in _at_most(blocks, 1 << 21))
         with pytest.raises(BadInputError, match="too many bytes"):
             for total in taken:
@@ -143,12 +145,11 @@ def _at_most(blocks: Iterator[bytes], size: int) -> Iterator[bytes]:
 
 def test_an_image_may_unpack_to_some_times_its_size_but_any_to_a_little(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decompress, "FREE_BYTES", 5000)
-    Allowance(10, most_bytes=1 << 40, most_ratio=100, most_memory=1).take_bytes(5000)
-    Allowance(1000, most_bytes=1 << 40, most_ratio=100, most_memory=1).take_bytes(100_000)
-    with pytest.raises(BadInputError):
-        Allowance(1000, most_bytes=1 << 40, most_ratio=100, most_memory=1).take_bytes(100_001)
-    with pytest.raises(BadInputError):
-        Allowance(1000, most_bytes=90_000, most_ratio=100, most_memory=1).take_bytes(90_001)
+    monkeypatch.setattr(decompress, "MOST_BYTES", 1_000_000)
+    for size, most in ((10, 5000), (1000, 200_000), (10_000, 1_000_000)):
+        Allowance(size, 1).take_bytes(most)
+        with pytest.raises(BadInputError):
+            Allowance(size, 1).take_bytes(most + 1)
 
 
 def test_zstd_that_wants_more_memory_than_we_give_is_refused() -> None:

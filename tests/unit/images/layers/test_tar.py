@@ -44,7 +44,7 @@ def as_tarfile_sees_it(tar: bytes) -> list[tuple[object, ...]]:
         ]
 
 
-@pytest.mark.parametrize("name", sorted(CASES.keys() - {"names-beyond-path-max"}))  # tarfile reads it, we refuse it
+@pytest.mark.parametrize("name", sorted(CASES.keys() - {"names-beyond-path-max", "sparse-old"}))  # we refuse these
 @pytest.mark.slow
 def test_every_edge_is_read_as_tarfile_reads_it(name: str) -> None:
     for layer in CASES[name].layers:
@@ -70,23 +70,10 @@ def test_content_that_no_one_takes_is_skipped() -> None:
     assert [one.path for one in read(tar_bytes([f("a", "x" * 5000), f("b", "y")]))] == [b"a", b"b"]
 
 
-def test_all_dialects_of_sparse_files_hold_the_same() -> None:
+def test_all_pax_formats_of_sparse_files_hold_the_same() -> None:
     found = contents([tar_bytes(CASES["sparse"].layers[0])])
-    assert {found[name] for name in (b"old", b"zero", b"one", b"ten")} == {SPARSE}
+    assert {found[name] for name in (b"zero", b"one", b"ten")} == {SPARSE}
     assert found[b"after"] == b"1"
-
-
-def test_reads_a_sparse_file_whose_map_continues_in_further_blocks() -> None:
-    pieces = [(1024 * n, 512) for n in range(30)]
-    more = header(Member(b"many", b"S", gnu=True), 512 * 30)
-    head = b"".join(b"%011o\0%011o\0" % each for each in pieces[:4])
-    first = sealed(more[:386] + head + b"\1" + b"%011o\0" % (1024 * 30) + more[495:])
-    next_block = (b"".join(b"%011o\0%011o\0" % each for each in pieces[4:25])).ljust(504, b"\0") + b"\1".ljust(8, b"\0")
-    last_block = (b"".join(b"%011o\0%011o\0" % each for each in pieces[25:])).ljust(512, b"\0")
-    tar = first + next_block + last_block + b"D" * 512 * 30 + bytes(1024)
-    assert contents([tar]) == {b"many": (b"D" * 512 + bytes(512)) * 30}
-    with pytest.raises(BadInputError, match="does not end"):
-        contents([first + next_block * 3200 + tar[1024:]])
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ import pytest
 
 from hpcmod.core.errors import BadInputError, LackingError, VerificationError
 from hpcmod.images.squashfs.blocks import Blocks, Cursor
-from hpcmod.images.squashfs.opened import OpenedFile
-from hpcmod.images.squashfs.reader import Squashfs
+from hpcmod.images.squashfs.reader import OpenedFile, Squashfs
 from tests.corpus import HAS_MKSQUASHFS, Node, make_squashfs
 
 NEEDS_MKSQUASHFS = pytest.mark.skipif(not HAS_MKSQUASHFS, reason="needs mksquashfs (package squashfs-tools)")

@@ -36,7 +36,7 @@ def root_with(name: bytes, node: Node) -> Node:
     return root
 
 
-@pytest.mark.parametrize("compression", ["zstd", "gzip", "lz4", "none"])
+@pytest.mark.parametrize("compression", ["zstd", "gzip", "none"])
 @pytest.mark.parametrize("offset", [0, 4096])
 def test_our_own_reader_reads_every_file_back(tmp_path: Path, compression: str, offset: int) -> None:
     image = write_squashfs(tmp_path / "image", RICH, compression=compression, offset=offset)
@@ -49,7 +49,7 @@ def test_our_own_reader_reads_every_file_back(tmp_path: Path, compression: str, 
         assert len(squashfs.listdir("/many")) == 2500
 
 
-@pytest.mark.parametrize("compression", ["zstd", "gzip", "lz4"])
+@pytest.mark.parametrize("compression", ["zstd", "gzip"])
 @pytest.mark.parametrize("threads", [1, 4])
 def test_the_same_tree_gives_the_same_bytes_however_it_is_handed_over(
     tmp_path: Path, compression: str, threads: int

@@ -11,7 +11,7 @@ from hpcmod.core.errors import BadInputError, HpcmodError, UnknownKeyError, Untr
 from hpcmod.core.values.reference import ImageReference
 from hpcmod.core.values.trust import TrustRule
 from hpcmod.images.trust.cosign import Signature, check_signatures, fetch_signatures
-from hpcmod.images.web.repository import Access
+from hpcmod.images.web.credentials import Access
 from tests.registry import Registry
 from tests.signatures import KeyPair, make_key, push_signature, signed_text
 

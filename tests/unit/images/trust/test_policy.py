@@ -11,7 +11,7 @@ from hpcmod.core.values.reference import ImageReference
 from hpcmod.core.values.trust import ANYTHING, TrustPolicy, TrustRule
 from hpcmod.images.trust.policy import LocalImage, is_met, verify_image_trust, verify_local_sif, verify_sif_trust
 from hpcmod.images.trust.provenance import remember, write_provenance
-from hpcmod.images.web.repository import Access
+from hpcmod.images.web.credentials import Access
 from tests.corpus import make_sif
 
 DIGEST, OTHER = "sha256:" + "a" * 64, "sha256:" + "b" * 64

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.images.inspect.commands import ImageCommands
+from hpcmod.images.inspect.contents import ImageCommands
 from hpcmod.jobs.cli import run_options
 from hpcmod.jobs.values.allocation import Allocation
 from hpcmod.machine.machine import load_site
