@@ -69,14 +69,9 @@ def convert_image(
 ) -> ConvertedImage:
     """Convert an image to a SIF at a temporary path, synced to disk.
 
-    Parameters
-    ----------
-    image
-        Its layers are opened one after another, the top one first.
-    partial
-        Temporary path; an existing file is replaced. After an error no file is left.
-    progress
-        Called with the layer bytes read so far and the total, at most ten times a second, also from other threads.
+    The layers are opened one after another, the top one first. An existing file is replaced, and after an error no file
+    is left. `progress` is called with the layer bytes read so far and the total, at most ten times a second, also from
+    other threads.
 
     Raises BadInputError if the image is invalid, or larger than the options allow; VerificationError if a layer is
     damaged or does not match its digest; NoSpaceError if the SIF does not fit; HpcmodError: on any other error of the

@@ -53,19 +53,9 @@ def copy_image(
 ) -> CopyResult:
     """Copy an image to a temporary path, synced to disk, and hash it.
 
-    Parameters
-    ----------
-    source
-        The image.
-    partial
-        Temporary path, in the directory of the final path; an existing file is replaced. After an error no file is
-        left.
-    checksum
-        Expected sha256; None to only compute it.
-    method
-        `copy`, `link` for a hard link, or `share` for a hard link if possible, else a copy.
-    progress
-        Called with the bytes done and the total, at most ten times a second.
+    The temporary path must be in the directory of the final path; an existing file is replaced, and after an error no
+    file is left. The method is `copy`, `link` for a hard link, or `share` for a hard link if possible, else a copy.
+    `progress` is called with the bytes done and the total, at most ten times a second.
 
     Raises BadInputError if the checksum or the method is invalid; NotFoundError if the source is missing;
     VerificationError if the sha256 differs, or the source changed while it was read; NoSpaceError if the copy does not
@@ -191,8 +181,8 @@ def _copy_in_kernel(source: int, target: int, size: int, ticker: Ticker, pool: T
             hashing.popleft().result()
         ticker.tick(done)
     os.fsync(target)  # while the thread hashes the last chunks
-    for one in hashing:
-        one.result()
+    for future in hashing:
+        future.result()
     return sha256.hexdigest()
 
 

@@ -77,10 +77,7 @@ def parse_sha256(text: str) -> str:
 def check_sha256(subject: object, *, expected: str | None, found: str) -> None:
     """Check a sha256 against the expected one; None accepts any.
 
-    Parameters
-    ----------
-    subject
-        File or address of the bytes, for the message.
+    `subject` is the file or address of the bytes, for the message.
 
     Raises VerificationError if they differ.
     """

@@ -94,9 +94,9 @@ def _read_sif(path: Path, progress: Progress | None) -> Content:
 def _read_layout(directory: Path, tag: str) -> Content:
     index = parse_manifest(_read(directory / "index.json", MANIFEST_LIMIT))
     entries = index if isinstance(index, tuple) else ()
-    found = [one for one in entries if not tag or dict(one.annotations).get(_REF_NAME) == tag]
+    found = [entry for entry in entries if not tag or dict(entry.annotations).get(_REF_NAME) == tag]
     if len(found) != 1:
-        named = ", ".join(dict(one.annotations).get(_REF_NAME, "one without a tag") for one in entries) or "nothing"
+        named = ", ".join(dict(entry.annotations).get(_REF_NAME, "one without a tag") for entry in entries) or "nothing"
         raise BadInputError(f"{directory}: {len(found)} images match; it has: {named}", "Write oci:DIRECTORY:TAG.")
     blobs: dict[str, Blob] = {}
     manifests = tuple(_walk(directory, found[0], blobs, _DEEPEST))
@@ -113,19 +113,19 @@ def _walk(directory: Path, entry: OciDescriptor, blobs: dict[str, Blob], deep: i
         raise VerificationError(f"{directory}: {entry.digest} is damaged, or nested too deep")
     manifest = parse_manifest(text)
     if isinstance(manifest, Manifest):
-        for one in (manifest.config, *manifest.layers):
-            path = _blob_path(directory, one)
-            if not path.is_file() or path.stat().st_size != one.size:
-                raise VerificationError(f"{directory}: {one.digest} is missing or has another size")
-            blobs[one.digest] = Blob(one, partial(open_regular, path))
+        for descriptor in (manifest.config, *manifest.layers):
+            path = _blob_path(directory, descriptor)
+            if not path.is_file() or path.stat().st_size != descriptor.size:
+                raise VerificationError(f"{directory}: {descriptor.digest} is missing or has another size")
+            blobs[descriptor.digest] = Blob(descriptor, partial(open_regular, path))
     else:
         for inner in manifest:
             yield from _walk(directory, inner, blobs, deep - 1)
     yield entry.media_type, entry.digest, text
 
 
-def _blob_path(directory: Path, one: OciDescriptor) -> Path:
-    return directory / "blobs" / one.digest.replace(":", "/")
+def _blob_path(directory: Path, descriptor: OciDescriptor) -> Path:
+    return directory / "blobs" / descriptor.digest.replace(":", "/")
 
 
 def _read(path: Path, limit: int) -> bytes:
@@ -172,10 +172,12 @@ def push(
 def _send_blobs(repository: WritableRepository, content: Content, progress: Progress | None) -> None:
     done = 0
     for blob in content.blobs:
-        one = blob.descriptor
-        if not repository.has_blob(one.digest):
-            repository.upload(one.digest, one.size, blob.open, partial(_count, progress, done, content.size))
-        done += one.size
+        descriptor = blob.descriptor
+        if not repository.has_blob(descriptor.digest):
+            repository.upload(
+                descriptor.digest, descriptor.size, blob.open, partial(_count, progress, done, content.size)
+            )
+        done += descriptor.size
 
 
 def _count(progress: Progress | None, before: int, total: int, sent: int) -> None:
@@ -214,7 +216,7 @@ def sign(target: ImageReference, digest: str, key: Path, *, access: Access = USU
         annotations = {ANNOTATION: base64.b64encode(signer(text)).decode()}
         layer = {"mediaType": MEDIA_TYPE, "digest": digest_of(text), "size": len(text), "annotations": annotations}
         layers = [*layers, layer]
-        config = _config_of([str(one["digest"]) for one in layers])
+        config = _config_of([str(layer["digest"]) for layer in layers])
         for content in (text, config):
             repository.upload(digest_of(content), len(content), partial(BytesIO, content))
         described = {"mediaType": _IMAGE_CONFIG, "digest": digest_of(config), "size": len(config)}

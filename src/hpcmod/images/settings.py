@@ -22,8 +22,13 @@ from hpcmod.images.squashfs.codecs import codec
 from hpcmod.images.web.credentials import Access
 from hpcmod.machine.values.site import Site
 
-_PLACES = (("XDG_CACHE_HOME", "hpcmod"), ("HOME", ".cache/hpcmod"))
-_OF_RUNTIMES = ("APPTAINER_CACHEDIR", "SINGULARITY_CACHEDIR")
+_PLACES = {
+    "APPTAINER_CACHEDIR": "hpcmod",
+    "SINGULARITY_CACHEDIR": "hpcmod",
+    "XDG_CACHE_HOME": "hpcmod",
+    "HOME": ".cache/hpcmod",
+}
+"""Variables with a directory that may hold the cache, and its path in there."""
 
 
 def make_options(
@@ -37,12 +42,8 @@ def make_options(
 ) -> ObtainOptions:
     """Make the options from the site profile and the environment.
 
-    Parameters
-    ----------
-    environ
-        HPCMOD_CACHE, HPCMOD_MAX_MEMORY and the usual variables for caches are read; child processes get all.
-    tool
-        Name and version of this program.
+    HPCMOD_CACHE, HPCMOD_MAX_MEMORY and the usual variables for caches are read from `environ`; child processes get all
+    of it. `tool` is the name and version of this program.
 
     Raises HpcmodError if the compressor is unknown, or no cache directory can be found.
     """
@@ -105,7 +106,7 @@ def cache_directory(site: Site, environ: Mapping[str, str]) -> Path:
         return Path(environ["HPCMOD_CACHE"])
     if site.images.cache:
         return Path(Template(site.images.cache).safe_substitute(environ))
-    for name, below in (*((name, "hpcmod") for name in _OF_RUNTIMES), *_PLACES):
+    for name, below in _PLACES.items():
         if environ.get(name):
             return Path(environ[name], below)
     raise LackingError("no directory for the cache: neither HOME nor HPCMOD_CACHE is set", "Set HPCMOD_CACHE.")

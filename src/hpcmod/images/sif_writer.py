@@ -103,11 +103,11 @@ def _write_objects(file: BinaryIO, objects: Sequence[SifObject], created: int) -
     """Write the objects one after another; return their descriptors and their end."""
     descriptors, at = [], _DATA_AT
     file.seek(at)
-    for number, one in enumerate(objects, 1):
-        file.write(one.data)
-        span = (at, len(one.data), len(one.data))
-        descriptors.append(_descriptor(one.kind, number, span, created, one.name, b""))
-        at += len(one.data)
+    for number, entry in enumerate(objects, 1):
+        file.write(entry.data)
+        span = (at, len(entry.data), len(entry.data))
+        descriptors.append(_descriptor(entry.kind, number, span, created, entry.name, b""))
+        at += len(entry.data)
     return descriptors, at
 
 

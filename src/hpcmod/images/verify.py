@@ -39,10 +39,7 @@ def verify_image(
 ) -> Verified:
     """Verify a SIF, or an image in a registry.
 
-    Parameters
-    ----------
-    keys
-        Public keys, one of which must have signed the image in addition to the policy.
+    One of the public keys `keys` must have signed the image, in addition to the policy.
 
     Raises BadInputError if it is neither, or a checksum is given for an image in a registry; VerificationError if it is
     damaged, or does not match its checksum, digest or signature; UntrustedError if it does not satisfy the site's trust
@@ -85,12 +82,11 @@ def _verify_in_registry(reference: ImageReference, policy: TrustPolicy, options:
     rule = rule_for(policy, reference)
     pinned = check_pinned(reference, rule, options.checksum)
     digest = resolve(reference, access=options.access)
-    exact = replace(reference, digest=digest)
-    if reference.kind == "oras":
-        signed = verify_image_trust(exact, rule, [digest], access=options.access)
-        return Verified(reference.canonical, "", digest, "", _met(pinned, signed))
-    with open_registry_image(exact, architecture=options.architecture, cache=None, access=options.access) as image:
-        signed = verify_image_trust(exact, rule, [digest, image.digest], access=options.access)
+    exact, digests = replace(reference, digest=digest), [digest]
+    if reference.kind == "docker":
+        with open_registry_image(exact, architecture=options.architecture, cache=None, access=options.access) as image:
+            digests.append(image.digest)
+    signed = verify_image_trust(exact, rule, digests, access=options.access)
     return Verified(reference.canonical, "", digest, "", _met(pinned, signed))
 
 

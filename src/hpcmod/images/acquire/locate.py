@@ -19,10 +19,7 @@ _TAR_AT, _TAR = 257, b"ustar"
 def image_directories(parents: Sequence[str], name: str, central: Sequence[str]) -> list[str]:
     """List the directories to search for an image: below each parent in EasyBuild's order for sources, then the site's.
 
-    Parameters
-    ----------
-    name
-        Name of the software.
+    `name` is that of the software.
     """
     below = (f"{name.lower()[0]}/{name}", name, "")
     return [*(os.path.normpath(f"{parent}/{folder}") for parent in parents for folder in below), *central]
@@ -81,10 +78,7 @@ def parse_checksum(value: Any, filename: str) -> str | None:
 def nowhere(reference: ImageReference, directories: Sequence[str], instructions: str = "") -> HpcmodError:
     """Return the error for an image that is in none of the directories and has no address.
 
-    Parameters
-    ----------
-    instructions
-        The easyconfig's `download_instructions`.
+    `instructions` are the easyconfig's `download_instructions`.
     """
     if reference.kind == "path":
         return NotFoundError(f"image {reference}: no such file", "Fix the path in sources.")

@@ -46,13 +46,9 @@ def obtain(
 ) -> Obtained:
     """Fetch or make the SIF that a reference names, with its provenance file beside it.
 
-    Parameters
-    ----------
-    out
-        Path of the SIF, created only when complete, verified and trusted. If several processes fetch it, one does the
-        work, and the others wait and use its result.
-    progress
-        Called with the bytes done and the total, at most ten times a second.
+    The file is created only when it is complete, verified and trusted. If several processes fetch it, one does the
+    work, and the others wait and use its result. `progress` is called with the bytes done and the total, at most ten
+    times a second.
 
     Raises UntrustedError, UnknownKeyError if the site's policy is not met; VerificationError if the image does not
     match its digest, checksum or signature; HpcmodError if it cannot be fetched, is not an image for this machine, or
@@ -65,7 +61,7 @@ def obtain(
             Path(reference.path), reference, options.policy, checksum=options.checksum, environ=options.environ
         )
         rule = found.copy_rule
-        pinned = TrustEvidence(tuple(one for one in found.verified.needs if one[0] not in rule.needs))
+        pinned = TrustEvidence(tuple(need for need in found.verified.needs if need[0] not in rule.needs))
         options = replace(options, checksum=options.checksum or found.sha256)
         source = replace(reference, path=found.place)  # a link may have changed since
     else:

@@ -41,12 +41,8 @@ class ImageSource:
 def make_source(text: str, source_urls: Sequence[str], checksum: str | None) -> ImageSource:
     """Make the image source of an easyconfig.
 
-    Parameters
-    ----------
-    text
-        A reference, or the name of the SIF.
-    source_urls
-        URLs of directories with the SIF, or complete references to it.
+    `text` is a reference, or the name of the SIF; `source_urls` are directories with the SIF, or complete references to
+    it.
 
     Raises BadInputError if one of them is not a valid reference.
     """
@@ -70,7 +66,7 @@ def find_source(
     path = find_image(source.reference, directories)
     if path is None:
         return None
-    asked = next((one for one in source.origins if one.registry), source.reference)
+    asked = next((origin for origin in source.origins if origin.registry), source.reference)
     found = verify_local_sif(path, asked, policy, checksum=source.checksum, environ=environ)
     return replace(found, sha256=source.checksum or found.sha256)
 
@@ -85,12 +81,7 @@ def get_source(
 ) -> LocalImage:
     """Fetch the image from the first of its origins that has it.
 
-    Parameters
-    ----------
-    directory
-        Target directory.
-    beside
-        Directories to search for an archive or a layout with a relative path.
+    `beside` are the directories to search for an archive or a layout with a relative path.
 
     Raises RemoteError if none has it, with the error of each, and HpcmodError as obtain.
     """
@@ -98,7 +89,7 @@ def get_source(
 
     options = replace(options, checksum=source.checksum)
     said = []
-    for origin in (_placed(one, beside) for one in source.origins):
+    for origin in (_placed(origin, beside) for origin in source.origins):
         try:
             got = obtain(origin, directory / source.reference.file_name, options=options, progress=progress)
         except (NotFoundError, RemoteError) as err:

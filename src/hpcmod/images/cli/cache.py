@@ -114,6 +114,7 @@ def _print(entries: Sequence[CacheEntry], as_json: bool, *, directory: Path, don
 
 
 def _row(entry: CacheEntry) -> tuple[str, ...]:
-    state = "busy" if entry.busy else "complete" if entry.whole else "partial"
+    whole = "complete" if entry.whole else "partial"
+    state = "busy" if entry.busy else whole
     days = max(0.0, time.time() - entry.used) / _DAY
     return entry.digest, str(entry.size), f"{days:.1f}", state

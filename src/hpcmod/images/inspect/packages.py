@@ -18,14 +18,14 @@ def read_packages(packed: Path) -> tuple[Package, ...]:
     """
     if not packed.is_file():
         found = _find_packages(str(packed), _names_in, _read_start)
-        return tuple(sorted(found, key=lambda one: one.name.lower()))
+        return tuple(sorted(found, key=lambda package: package.name.lower()))
     from hpcmod.images.squashfs.reader import Squashfs  # packages are rarely packed
 
     with open_regular(packed) as file:
         squashfs = Squashfs(file, 0, packed.stat().st_size)
 
         read = partial(squashfs.text_of, limit=METADATA_LIMIT)
-        return tuple(sorted(_find_packages("", squashfs.listdir, read), key=lambda one: one.name.lower()))
+        return tuple(sorted(_find_packages("", squashfs.listdir, read), key=lambda package: package.name.lower()))
 
 
 def _find_packages(top: str, names_in: Callable[[str], list[str]], read: Callable[[str], str]) -> Iterator[Package]:
@@ -33,22 +33,18 @@ def _find_packages(top: str, names_in: Callable[[str], list[str]], read: Callabl
     for venv in names_in(f"{top}/venv"):
         for python in names_in(f"{top}/venv/{venv}/lib"):
             directory = f"{top}/venv/{venv}/lib/{python}/site-packages"
-            found = (read_package(f"{directory}/{one}", read) for one in names_in(directory) if one.endswith(METADATA))
+            found = (
+                read_package(f"{directory}/{name}", read) for name in names_in(directory) if name.endswith(METADATA)
+            )
             yield from filter(None, found)
 
 
 def read_packages_in(directory: Path, only: Container[str] | None = None) -> tuple[Package, ...]:
-    """Return the Python packages in a directory of packages, sorted by name.
-
-    Parameters
-    ----------
-    only
-        Names of the directories with metadata that are read; None: all.
-    """
+    """Return the Python packages in a directory, sorted by name; of the directories with metadata, `only` those."""
     metadata = (name for name in _names_in(str(directory)) if name.endswith(METADATA))
     named = (name for name in metadata if only is None or name in only)
-    found = filter(None, (read_package(f"{directory}/{one}", _read_start) for one in named))
-    return tuple(sorted(found, key=lambda one: one.name.lower()))
+    found = filter(None, (read_package(f"{directory}/{name}", _read_start) for name in named))
+    return tuple(sorted(found, key=lambda package: package.name.lower()))
 
 
 def _names_in(directory: str) -> list[str]:

@@ -66,8 +66,8 @@ def make_image(
 
     diff_ids = match_diff_ids(config, len(manifest.layers))
     layers = (
-        Layer(one.digest, one.size, one.media_type, diff_id, partial(open_blob, one))
-        for one, diff_id in zip(manifest.layers, diff_ids)
+        Layer(layer.digest, layer.size, layer.media_type, diff_id, partial(open_blob, layer))
+        for layer, diff_id in zip(manifest.layers, diff_ids)
     )
     return OciImage(reference, digest, config, config_text, tuple(layers))
 

@@ -48,12 +48,8 @@ _PACKED = {_GZIP: "gunzip", b"\x28\xb5\x2f\xfd": "unzstd", b"\xfd7zXZ": "unxz", 
 def read_layout(reference: ImageReference, *, architecture: str) -> Iterator[OciImage]:
     """Open an image in a layout or an archive; its layers can be opened until the end of the block.
 
-    Parameters
-    ----------
-    reference
-        A reference with a path; its kind says which format is preferred if both exist.
-    architecture
-        GOARCH of the image to choose: amd64, arm64, ...
+    The reference's kind says which format is preferred if both exist; `architecture` is the GOARCH of the image to
+    choose.
 
     Raises NotFoundError if there is no such file, directory or tag; BadInputError if it is damaged, or the reference
     does not choose one of several images, which are listed; VerificationError if it is truncated, or a part does not
@@ -84,8 +80,8 @@ def _read_oci(reference: ImageReference, files: _Files, architecture: str) -> Oc
     else:
         raise BadInputError(f"{files.path}: indexes nested more than {_MOST_INDEXES} levels deep")
     text = _read_blob(files, manifest.config, CONFIG_LIMIT)
-    for one in manifest.layers:
-        files.size(_blob_name(one))  # fails early if a layer is missing or truncated
+    for layer in manifest.layers:
+        files.size(_blob_name(layer))  # fails early if a layer is missing or truncated
     return make_image(
         reference,
         manifest,
@@ -98,11 +94,11 @@ def _read_oci(reference: ImageReference, files: _Files, architecture: str) -> Oc
 
 def _named(reference: ImageReference, entries: Sequence[OciDescriptor]) -> Sequence[OciDescriptor]:
     """Return the entries with the reference's tag; without a tag all, if they are one image."""
-    names = {one: [value for key, value in one.annotations if key in _NAMES] for one in entries}
+    names = {entry: [value for key, value in entry.annotations if key in _NAMES] for entry in entries}
     if reference.tag:
-        found = [one for one in entries if any(_is_tag(name, reference.tag) for name in names[one])]
+        found = [entry for entry in entries if any(_is_tag(name, reference.tag) for name in names[entry])]
         return found or _which(reference, [name for given in names.values() for name in given])
-    images = {one.digest for one in entries}
+    images = {entry.digest for entry in entries}
     tags = {given[0] for given in names.values() if given}
     return entries if len(images) == 1 or len(tags) <= 1 else _which(reference, sorted(tags))
 
@@ -120,11 +116,11 @@ def _read_saved(reference: ImageReference, files: _Files, architecture: str) -> 
 
 def _choose_saved(reference: ImageReference, images: Sequence[SavedImage]) -> SavedImage:
     if reference.tag:
-        found = [one for one in images if any(_is_tag(tag, reference.tag) for tag in one.tags)]
+        found = [image for image in images if any(_is_tag(tag, reference.tag) for tag in image.tags)]
     else:
         found = list(images)
     if len(found) != 1:
-        _which(reference, [tag for one in images for tag in one.tags or ("one without a tag",)])
+        _which(reference, [tag for image in images for tag in image.tags or ("one without a tag",)])
     return found[0]
 
 
@@ -161,14 +157,14 @@ def _digest_of(name: str) -> str:
     return f"sha256:{match.group(1)}" if match else ""
 
 
-def _blob_name(one: OciDescriptor) -> str:
-    return f"blobs/{one.digest.replace(':', '/')}"
+def _blob_name(blob: OciDescriptor) -> str:
+    return f"blobs/{blob.digest.replace(':', '/')}"
 
 
-def _read_blob(files: _Files, one: OciDescriptor, limit: int) -> bytes:
-    if one.size > limit:
-        raise BadInputError(f"{files.path}: {one.digest} has {one.size} bytes, at most {limit} are read")
-    with _open_blob(files, one, f"{files.path}: {one.digest}") as stream:
+def _read_blob(files: _Files, blob: OciDescriptor, limit: int) -> bytes:
+    if blob.size > limit:
+        raise BadInputError(f"{files.path}: {blob.digest} has {blob.size} bytes, at most {limit} are read")
+    with _open_blob(files, blob, f"{files.path}: {blob.digest}") as stream:
         return stream.read()
 
 

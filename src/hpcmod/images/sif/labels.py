@@ -62,33 +62,35 @@ def with_labels(metadata: bytes, labels: Mapping[str, str]) -> bytes:
 
 
 def _metadata_object(sif: Sif) -> SifDescriptor:
-    found = next((one for one in sif.descriptors if one.kind == "json" and one.name == METADATA), None)
+    found = next(
+        (descriptor for descriptor in sif.descriptors if descriptor.kind == "json" and descriptor.name == METADATA),
+        None,
+    )
     if found is None:
         raise BadInputError(f"{sif.path}: has no {METADATA}, so labels cannot be added")
     return found
 
 
 def _read_metadata(sif: Sif, file: BinaryIO) -> Any:
-    one = _metadata_object(sif)
-    if one.size > _LIMIT:
-        raise BadInputError(f"{sif.path}: {METADATA} has {one.size} bytes, at most {_LIMIT} are read")
-    file.seek(one.offset)
-    return load_json(file.read(one.size), f"{sif.path}: {METADATA}", limit=_LIMIT)
+    descriptor = _metadata_object(sif)
+    if descriptor.size > _LIMIT:
+        raise BadInputError(f"{sif.path}: {METADATA} has {descriptor.size} bytes, at most {_LIMIT} are read")
+    file.seek(descriptor.offset)
+    return load_json(file.read(descriptor.size), f"{sif.path}: {METADATA}", limit=_LIMIT)
 
 
 def _labels(metadata: Any) -> dict[str, Any]:
     """Return the labels in the metadata, created if missing."""
     try:
         attributes = metadata["data"]["attributes"]
-        labels: dict[str, Any] = attributes.get("labels") or {}
-        attributes["labels"] = dict(labels)
-        found: dict[str, Any] = attributes["labels"]
+        labels: dict[str, Any] = dict(attributes.get("labels") or {})
+        attributes["labels"] = labels
     except (KeyError, TypeError, ValueError, AttributeError) as err:
         raise BadInputError(f"{METADATA} is not in the format of Apptainer") from err
-    return found
+    return labels
 
 
-def _point_to(file: BinaryIO, one: SifDescriptor, at: int, size: int) -> None:
+def _point_to(file: BinaryIO, descriptor: SifDescriptor, at: int, size: int) -> None:
     """Point the descriptor of an object at its new data at the end of the file, and update the length in the header."""
     file.seek(0)
     head = list(HEADER.unpack(file.read(HEADER.size)))
@@ -97,7 +99,7 @@ def _point_to(file: BinaryIO, one: SifDescriptor, at: int, size: int) -> None:
         place = table_at + number * DESCRIPTOR.size
         file.seek(place)
         fields = list(DESCRIPTOR.unpack(file.read(DESCRIPTOR.size)))
-        if fields[1] and fields[2] == one.id and TYPES.get(fields[0]) == one.kind:
+        if fields[1] and fields[2] == descriptor.id and TYPES.get(fields[0]) == descriptor.kind:
             fields[5:8] = [at, size, size]
             file.seek(place)
             file.write(DESCRIPTOR.pack(*fields))
@@ -105,4 +107,4 @@ def _point_to(file: BinaryIO, one: SifDescriptor, at: int, size: int) -> None:
             file.seek(0)
             file.write(HEADER.pack(*head))
             return
-    raise VerificationError(f"the SIF has changed: object {one.id} no longer exists")
+    raise VerificationError(f"the SIF has changed: object {descriptor.id} no longer exists")

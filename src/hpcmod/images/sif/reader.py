@@ -78,10 +78,7 @@ class Sif:
 def read_sif(path: Path | str, *, shown: Path | None = None) -> Sif:
     """Read header and descriptors of a SIF, and check that the file is not truncated.
 
-    Parameters
-    ----------
-    shown
-        Path for messages and the result, if `path` is still a temporary path.
+    `shown` is the path for messages and the result, if `path` is still a temporary path.
 
     Raises NotFoundError if there is no such file; BadInputError if the file is not a SIF (the message says what it
     looks like); VerificationError if the file is truncated, or its header is damaged.
@@ -109,10 +106,7 @@ def is_sif(descriptor: int) -> bool:
 def check_sif(sif: Sif, *, architecture: str) -> None:
     """Check that a machine can run a SIF.
 
-    Parameters
-    ----------
-    architecture
-        The machine's architecture, as GOARCH or kernel name: amd64 or x86_64.
+    `architecture` is the machine's, as GOARCH or kernel name: amd64 or x86_64.
 
     Raises LackingError if the image is for another architecture, and BadInputError if it has no root file system, or
     one in an unsupported format.
@@ -128,7 +122,7 @@ def check_sif(sif: Sif, *, architecture: str) -> None:
 
 def extract_definition(path: Path) -> bytes:
     """Return the definition with which a SIF was built; empty if it has none, or one that is too long."""
-    found = next((one for one in read_sif(path).descriptors if one.kind == "definition"), None)
+    found = next((descriptor for descriptor in read_sif(path).descriptors if descriptor.kind == "definition"), None)
     if found is None or found.size > _DEFINITION_LIMIT:
         return b""
     with open_sif(path) as file:
@@ -141,7 +135,7 @@ def squashfs_partition(sif: Sif) -> SifDescriptor:
 
     Raises BadInputError if it is missing, or has another file system.
     """
-    primary = next((one for one in sif.descriptors if one.primary), None)
+    primary = next((descriptor for descriptor in sif.descriptors if descriptor.primary), None)
     if primary is None:
         found = ", ".join(descriptor.kind for descriptor in sif.descriptors) or "nothing"
         raise BadInputError(
@@ -239,15 +233,15 @@ def _make_descriptor(record: tuple[Any, ...]) -> SifDescriptor:
 
 def _architecture(header: bytes, descriptors: tuple[SifDescriptor, ...]) -> str:
     """Return the architecture of the primary partition, which the runtime uses, else that of the header."""
-    partition = next((one.architecture for one in descriptors if one.primary), "")
+    partition = next((descriptor.architecture for descriptor in descriptors if descriptor.primary), "")
     return partition or ARCHITECTURES.get(_text(header), "unknown")
 
 
 def _check_length(path: Path, size: int, descriptors: tuple[SifDescriptor, ...]) -> None:
-    for one in descriptors:
-        if one.offset < 0 or one.size < 0:
-            raise _damaged(path, f"object {one.id} has {one.size} bytes at {one.offset}")
-    promised = max((one.offset + one.size for one in descriptors), default=0)
+    for descriptor in descriptors:
+        if descriptor.offset < 0 or descriptor.size < 0:
+            raise _damaged(path, f"object {descriptor.id} has {descriptor.size} bytes at {descriptor.offset}")
+    promised = max((descriptor.offset + descriptor.size for descriptor in descriptors), default=0)
     if promised > size:
         raise _truncated(path, promised, size)
 

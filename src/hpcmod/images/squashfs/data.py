@@ -115,12 +115,12 @@ class BlockStream:
         self.at, owner.start, owner.sizes = owner.start, same.start, same.sizes
         self._file.seek(self._base + self.at)
 
-    def _is_same(self, one: FileData, other: FileData) -> bool:
-        length = self.at - other.start
+    def _is_same(self, first: FileData, second: FileData) -> bool:
+        length = self.at - second.start
         pieces = range(0, length, _COMPARED)
         found = all(
-            self._read(one.start + at, min(_COMPARED, length - at))
-            == self._read(other.start + at, min(_COMPARED, length - at))
+            self._read(first.start + at, min(_COMPARED, length - at))
+            == self._read(second.start + at, min(_COMPARED, length - at))
             for at in pieces
         )
         self._file.seek(self._base + self.at)

@@ -22,11 +22,6 @@ class Inode:
     Raises VerificationError if it is damaged.
     """
 
-    __slots__ = (
-        *("device", "fragment", "gid", "kind", "mode", "mtime", "offset", "size", "sizes_at", "start", "target"),
-        *("uid", "xattrs"),
-    )
-
     kind: str
     """One of KINDS."""
     mode: int

@@ -39,10 +39,7 @@ def pack_directory(root: Path, file: BinaryIO, *, compression: str, mtime: int) 
     Links are stored, not followed. All files belong to root and have the same time; of the permissions only whether
     the owner may execute a file is kept, so that everyone who may read the squashfs can use it.
 
-    Parameters
-    ----------
-    mtime
-        Modification time of all files, in Unix seconds.
+    `mtime` is the time in Unix seconds.
 
     Raises BadInputError if there is anything but files, links and directories, and VerificationError if a file changes
     while it is read.
@@ -96,11 +93,7 @@ def unpack(file: BinaryIO, target: Path, *, skipped: Collection[str] = ()) -> in
     """Write files, directories and links into a new or empty directory of this user; return the number of files.
 
     Owners, times and anything else are left out; of the permissions only whether a file is executable is kept.
-
-    Parameters
-    ----------
-    skipped
-        Names that are left out, wherever they are.
+    The names in `skipped` are left out, wherever they are.
 
     Raises BadInputError, VerificationError, LackingError if it is not a squashfs, is damaged, or cannot be
     decompressed.

@@ -168,7 +168,7 @@ class SquashfsWriter:
         inodes_at = self._stream.at
         listings_at = inodes_at + self._file.write(inodes.inodes.close())
         at = listings_at + self._file.write(inodes.listings.close())
-        fragments = b"".join(FRAGMENT.pack(one.start, one.sizes[0], 0) for one in self._fragments)
+        fragments = b"".join(FRAGMENT.pack(fragment.start, fragment.sizes[0], 0) for fragment in self._fragments)
         fragments_at, at = self._write_table(at, fragments)
         exports_at, at = self._write_table(at, struct.pack(f"<{len(inodes.references)}Q", *inodes.references))
         ids_at, at = self._write_table(at, inodes.ids.records())

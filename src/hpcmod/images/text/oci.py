@@ -15,10 +15,19 @@ from typing import Any
 from hpcmod.core.text import quote
 from hpcmod.images.values.oci import ImageConfig
 
-DIRECTORIES = (
-    *(".singularity.d/actions", ".singularity.d/env", ".singularity.d/libs"),
-    *("dev", "proc", "root", "var/tmp", "tmp", "etc", "sys", "home"),
-)
+DIRECTORIES = [
+    ".singularity.d/actions",
+    ".singularity.d/env",
+    ".singularity.d/libs",
+    "dev",
+    "proc",
+    "root",
+    "var/tmp",
+    "tmp",
+    "etc",
+    "sys",
+    "home",
+]
 """Directories that a runtime needs for mounts or scripts."""
 
 EMPTY_FILES = ("etc/hosts", "etc/resolv.conf")

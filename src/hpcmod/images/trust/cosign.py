@@ -96,8 +96,10 @@ def check_signatures(reference: ImageReference, digest: str, signatures: Sequenc
     loaded = {name: key for name in rule.keys if (key := _load_key(name))}
     if not loaded:
         raise BadInputError(f"{', '.join(rule.keys)}: not an ECDSA public key in PEM, such as cosign's cosign.pub")
-    by_known = [(name, one.text) for name, key in loaded.items() for one in signatures if _is_by(key, one)]
-    if not by_known and any(one.keyless for one in signatures):
+    by_known = [
+        (name, signature.text) for name, key in loaded.items() for signature in signatures if _is_by(key, signature)
+    ]
+    if not by_known and any(signature.keyless for signature in signatures):
         raise UnknownKeyError(f"{image}: signed without a key (keyless), which hpcmod cannot verify", KEYLESS)
     if not by_known:
         raise UnknownKeyError(

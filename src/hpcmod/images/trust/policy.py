@@ -94,12 +94,7 @@ def verify_local_sif(
 ) -> LocalImage:
     """Check an existing SIF against the policy and its provenance file, without reading it in full.
 
-    Parameters
-    ----------
-    reference
-        The requested reference; for a registry or URL, an earlier run has fetched the SIF.
-    checksum
-        Expected sha256 of the SIF; None if unknown.
+    A reference to a registry or URL means that an earlier run has fetched the SIF; `checksum` is its expected sha256.
 
     Raises VerificationError if it was fetched from another image than requested; UntrustedError if a digest was
     requested, but the file has no provenance; HpcmodError if the policy is not met.

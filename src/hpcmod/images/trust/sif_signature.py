@@ -41,7 +41,7 @@ def check_sif_signature(
     LackingError if there is no container runtime on PATH.
     """
     shown = shown or sif
-    if not any(one.kind == "signature" for one in read_sif(sif).descriptors):
+    if not any(descriptor.kind == "signature" for descriptor in read_sif(sif).descriptors):
         beside = next((path for end in BUNDLES if (path := Path(f"{shown}{end}")).is_file()), None)
         if beside:
             raise UntrustedError(

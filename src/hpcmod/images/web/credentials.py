@@ -70,7 +70,8 @@ def find_credentials(
             found = _look_up(path, content, key, env)
             if found:
                 return found
-    return next(filter(None, (_ask_store(path, content, registry, env) for path, content in files)), None)
+    stores = ((path, content["credsStore"]) for path, content in files if content.get("credsStore"))
+    return next(filter(None, (_ask_helper(path, store, registry, env) for path, store in stores)), None)
 
 
 def auth_files(*, env: Mapping[str, str], home: Path | None = None) -> list[Path]:
@@ -163,11 +164,6 @@ def _decode(path: Path, text: str) -> tuple[str, str]:
     if not colon:
         raise _bad_file(path, "a login has no user and password")
     return user, password
-
-
-def _ask_store(path: Path, content: dict[str, Any], registry: str, env: Mapping[str, str]) -> Credentials | None:
-    """Ask the credential helper for all logins of a file."""
-    return _ask_helper(path, content["credsStore"], registry, env) if content.get("credsStore") else None
 
 
 def _ask_helper(path: Path, name: Any, key: str, env: Mapping[str, str]) -> Credentials | None:
