@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -67,8 +66,6 @@ class Sif:
     """Size of the file in bytes."""
     architecture: str
     """GOARCH name: amd64, arm64, ...; `unknown` if missing in the file."""
-    id: str
-    """The SIF's UUID."""
     created: int
     """Time of creation in Unix seconds."""
     descriptors: tuple[SifDescriptor, ...]
@@ -90,12 +87,12 @@ def read_sif(path: Path | str, *, shown: Path | None = None) -> Sif:
         _check_magic(path, file, head)
         if len(head) < HEADER.size:
             raise _truncated(path, HEADER.size, size)
-        _, _, version, arch, uid, created, _, _, total, table_at, *_ = HEADER.unpack(head)
+        _, _, version, arch, _, created, _, _, total, table_at, *_ = HEADER.unpack(head)
         if _text(version) != VERSION:
             raise BadInputError(f"{path}: SIF version {_text(version)!r}, expected {VERSION!r}")
         descriptors = _read_descriptors(path, file, size, total, table_at)
     _check_length(path, size, descriptors)
-    return Sif(path, size, _architecture(arch, descriptors), str(uuid.UUID(bytes=uid)), created, descriptors)
+    return Sif(path, size, _architecture(arch, descriptors), created, descriptors)
 
 
 def is_sif(descriptor: int) -> bool:

@@ -54,7 +54,6 @@ class Manifest:
     config: OciDescriptor
     layers: tuple[OciDescriptor, ...]
     """Bottom layer first."""
-    annotations: Texts = ()
     artifact_type: str = ""
 
 
@@ -69,7 +68,6 @@ class ImageConfig:
     env: Texts
     entrypoint: tuple[str, ...]
     cmd: tuple[str, ...]
-    user: str
     labels: Texts
     diff_ids: tuple[str, ...]
     """Digests of the layers' tar streams, bottom layer first."""
@@ -99,7 +97,6 @@ def parse_manifest(text: bytes) -> Manifest | tuple[OciDescriptor, ...]:
     return Manifest(
         config=_make_descriptor(data.object("config")),
         layers=tuple(_make_descriptor(entry) for entry in data.objects("layers", _MOST_ENTRIES)),
-        annotations=data.table("annotations"),
         artifact_type=data.text("artifactType"),
     )
 
@@ -151,7 +148,6 @@ def parse_config(text: bytes) -> ImageConfig:
         env=tuple((name, value) for name, _, value in (entry.partition("=") for entry in inner.texts("Env"))),
         entrypoint=inner.texts("Entrypoint"),
         cmd=inner.texts("Cmd"),
-        user=inner.text("User"),
         labels=inner.table("Labels"),
         diff_ids=tuple(_check_digest(rootfs, "diff_ids", digest) for digest in rootfs.texts("diff_ids")),
     )
@@ -168,11 +164,6 @@ def parse_saved(text: bytes) -> tuple[SavedImage, ...]:
     return tuple(SavedImage(image.text("Config"), image.texts("RepoTags"), image.texts("Layers")) for image in images)
 
 
-def is_image(manifest: Manifest) -> bool:
-    """Return whether a manifest is a container image, not an artifact such as a SIF."""
-    return manifest.config.media_type in _CONFIGS
-
-
 def check_is_image(manifest: Manifest) -> None:
     """Check that a manifest is a container image.
 
@@ -181,7 +172,7 @@ def check_is_image(manifest: Manifest) -> None:
     kinds = (manifest.artifact_type, manifest.config.media_type)
     if _SIF_CONFIG in kinds:
         raise BadInputError("this is a SIF, not an OCI image", "Write oras:// instead of docker://.")
-    if not is_image(manifest):
+    if manifest.config.media_type not in _CONFIGS:
         what = show_value(manifest.artifact_type or manifest.config.media_type)
         raise BadInputError(f"not a container image but {what}", "Check what was pushed there.")
 

@@ -25,7 +25,7 @@ NASTY = [
 
 def config(**fields: object) -> ImageConfig:
     lists = dict.fromkeys(("env", "entrypoint", "cmd", "labels", "diff_ids"), ())
-    plain = {"architecture": "amd64", "os": "linux", "created": 0, "user": "", **lists}
+    plain = {"architecture": "amd64", "os": "linux", "created": 0, **lists}
     return ImageConfig(**{**plain, **fields})  # type: ignore[arg-type]
 
 

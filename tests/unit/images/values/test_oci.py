@@ -40,9 +40,9 @@ def entry(platform: str, digest: str = DIGEST) -> OciDescriptor:
 
 
 def test_a_manifest_gives_its_configuration_and_layers() -> None:
-    found = parse_manifest(manifest(annotations={"a": "b"}, artifactType="t"))
-    one = OciDescriptor("x/y", DIGEST, 7)
-    assert found == Manifest(one, (one,), (("a", "b"),), "t")
+    layer = descriptor(annotations={"a": "b"})
+    found = parse_manifest(manifest(layers=[layer], artifactType="t"))
+    assert found == Manifest(OciDescriptor("x/y", DIGEST, 7), (OciDescriptor("x/y", DIGEST, 7, (("a", "b"),)),), "t")
 
 
 def test_an_index_gives_its_entries_with_their_platforms() -> None:
@@ -58,11 +58,10 @@ def test_a_configuration_says_how_the_image_wants_to_be_run() -> None:
         "Env": ["A=b=c", "EMPTY="],
         "Entrypoint": None,
         "Cmd": ["sh"],
-        "User": "u",
         "Labels": {"l": "m", "null": None},
     }
     assert parse_config(config(created="2024-05-06T07:08:09.5Z", config=inner)) == ImageConfig(
-        *("amd64", "linux", 1714979289, (("A", "b=c"), ("EMPTY", "")), (), ("sh",), "u"),
+        *("amd64", "linux", 1714979289, (("A", "b=c"), ("EMPTY", "")), (), ("sh",)),
         labels=(("l", "m"), ("null", "")),
         diff_ids=(DIGEST,),
     )
@@ -96,7 +95,7 @@ def test_a_time_is_unix_seconds_or_unknown(text: str, seconds: int) -> None:
             for text in ("", "sha256:0", DIGEST + "\n", "sha512:" + "0" * 128, 3)
         ),
         *(manifest(artifactType=text) for text in ("\ud800", "a\0b", ["x"], 0)),
-        *(manifest(annotations=value) for value in ([], {"a": 1}, {"a": []})),
+        *(manifest(layers=[descriptor(annotations=value)]) for value in ([], {"a": 1}, {"a": []})),
         manifest(layers=[descriptor()] * 1001),
         json.dumps({"manifests": [descriptor(platform={"architecture": "\x1b[2J"})]}).encode(),
     ],
