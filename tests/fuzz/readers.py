@@ -73,7 +73,7 @@ __all__ = ["READERS"]
 
 REFERENCES = (
     *("torch.sif", "./a/b.sif", "x.def", "https://u:p@host:8/a%20b.sif?k=v#f", "docker://h.io:5000/a/b_c/d.e--f:v1"),
-    *(f"docker://[::1]:5/x:1@{DIGEST}", "oras://localhost/x", "library://e/c/n:t,u", "docker-archive:a.tar:x/y:1"),
+    *(f"docker://[::1]:5/x:1@{DIGEST}", "oras://localhost/x", "docker-archive:a.tar:x/y:1"),
     *("oci:///a:b", "oci-archive:x", "docker-daemon:x:1", "file:///x", "dir:x"),
 )
 DESCRIPTOR = {"mediaType": "x/y", "digest": DIGEST, "size": 7, "annotations": {"a": "b"}}

@@ -112,7 +112,7 @@ def test_a_key_wants_a_signature_regardless_of_the_policy(
 
 
 def test_only_a_sif_or_an_image_of_a_registry_can_be_verified(options: ObtainOptions) -> None:
-    for text in ("https://h.io/x.sif", "oci:x", "library://e/c/x:1"):
+    for text in ("https://h.io/x.sif", "oci:x"):
         fault = refusal(text, options)
         assert (type(fault), "not a SIF, docker://" in fault.message) == (BadInputError, True)
 

@@ -19,7 +19,7 @@ from hpcmod.modules.values.python_text import assign_strings
 from hpcmod.modules.values.spec import Commands, parse_commands
 from hpcmod.modules.values.static_values import read_static_values
 
-_WHOLE = ("docker", "oras", "library")
+_WHOLE = ("docker", "oras")
 _DESCRIPTION, _URL = "org.opencontainers.image.description", "org.opencontainers.image.url"
 _TITLE, _VERSION = "org.opencontainers.image.title", "org.opencontainers.image.version"
 

@@ -30,7 +30,6 @@ _REPOSITORY = re.compile(rf"{_PART}(?:/{_PART})*")
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _PASSWORD = re.compile(r"//[^@]*@(?!sha256:)")
-_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@,+-]*")  # no leading dash: it becomes an argument of another program
 
 
 @dataclass(frozen=True)
@@ -39,14 +38,14 @@ class ImageReference:
 
     kind: str
     """`path` (contains a slash), `name` (a bare file name, searched in several directories), `url` (https or http),
-    or the transport: `docker`, `oras`, `library`, `docker-archive`, `oci-archive`, `oci`."""
+    or the transport: `docker`, `oras`, `docker-archive`, `oci-archive`, `oci`."""
     text: str
     file_name: str = field(compare=False)
     """Last part of the path or address; for other kinds a generated SIF name, always the same."""
     registry: str = ""
     """For `docker` and `oras`: host, and port if given; always `docker.io` for Docker Hub."""
     repository: str = ""
-    """For `docker` and `oras`: without registry, with `library/` on Docker Hub; for `library`: all."""
+    """For `docker` and `oras`: without registry, with `library/` on Docker Hub."""
     tag: str = ""
     """For `docker` and `oras`: `latest` if neither tag nor digest is given. For local layouts: the image's tag."""
     digest: str = ""
@@ -192,16 +191,6 @@ def sif_name(name: str, tag: str = "") -> str:
     return f"{_readable(stem, tag)}.sif"
 
 
-def _parse_plain(text: str, kind: str, rest: str) -> ImageReference:
-    """Parse a name that another program will interpret."""
-    if not _PLAIN.fullmatch(rest):
-        raise _bad(
-            text, "invalid image name", f"A name for {kind} may contain only letters, digits and . _ / : @ , + -."
-        )
-    name, _, tag = rest.rstrip("/").rpartition("/")[2].partition(":")
-    return ImageReference(kind, text, f"{_readable(name, tag)}-{_mark(text)}.sif", repository=rest)
-
-
 def _readable(name: str, tag: str) -> str:
     """Return the readable part of a file name."""
     return re.sub(r"[^A-Za-z0-9._+-]+", "-", f"{name}-{tag}" if tag else name).lstrip(".-")[:180] or "image"
@@ -219,7 +208,6 @@ _PARSERS: Mapping[str, Callable[[str, str, str], ImageReference]] = {
     "http": _parse_url,
     "docker": _parse_registry,
     "oras": _parse_registry,
-    "library": _parse_plain,
     "docker-archive": _parse_layout,
     "oci-archive": _parse_layout,
     "oci": _parse_layout,
@@ -299,6 +287,10 @@ def _bad(text: str, why: str, cure: str = "") -> BadInputError:
 def _unsupported(text: str, scheme: str) -> BadInputError:
     if scheme in ("file", "dir"):
         return _bad(text, f"{scheme} addresses are not supported", "Give the path of the file instead.")
+    if scheme == "library":
+        return _bad(
+            text, "hpcmod does not fetch from a library", f"Pull it with the runtime: apptainer pull FILE.sif {text}"
+        )
     if scheme == "docker-daemon":
         return _bad(text, "hpcmod does not talk to a daemon", "Save the image: docker save -o FILE.tar NAME")
     return _bad(text, f"{scheme}:// is not supported", f"Supported are a path and {', '.join(_PARSERS)}.")

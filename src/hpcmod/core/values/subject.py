@@ -45,9 +45,6 @@ def clean_path(path: str) -> str:
 
 
 def _address(scheme: str, rest: str) -> str:
-    if scheme == "library":
-        path = posixpath.normpath("/" + rest.strip("/"))[1:] if rest.strip("/") else ""
-        return f"library://{_with_tag(path)}"
     authority, slash, path = rest.partition("/")
     if scheme not in _DEFAULT_PORTS:
         return f"{scheme}://{rest}"
@@ -58,12 +55,6 @@ def _address(scheme: str, rest: str) -> str:
         authority = "docker.io"
         path = path if "/" in path or "*" in path or not path else f"library/{path}"
     return f"{scheme}://{authority}{slash}{path}"
-
-
-def _with_tag(name: str) -> str:
-    """Add the default tag to a name without one; leave a pattern unchanged."""
-    last = name.rpartition("/")[2]
-    return name if not last or any(mark in last for mark in ":@*") else f"{name}:latest"
 
 
 def _authority(scheme: str, text: str) -> str:

@@ -19,7 +19,6 @@ from hpcmod.images.integrity import Progress, file_sha256
 from hpcmod.images.oci.image import OciImage
 from hpcmod.images.oci.layout import read_layout
 from hpcmod.images.preflight import Need, check_room
-from hpcmod.images.programs import pull_from_library
 from hpcmod.images.registry import fetch_artifact, open_registry_image, resolve
 from hpcmod.images.sif.reader import check_start
 from hpcmod.images.trust.policy import verify_image_trust
@@ -80,14 +79,12 @@ class FetchTask:
 class FetchedSif:
     """The SIF at the temporary path."""
 
-    sha256: str = ""
-    """Checksum of the SIF; empty if not known yet."""
+    sha256: str
+    """Checksum of the SIF."""
     digest: str = ""
     """Digest of the manifest or index that the reference names."""
     verified: TrustEvidence = _NOTHING
     """Evidence that an OCI image satisfies its trust rule, besides its digest."""
-    tool: str = ""
-    """The program that made the SIF, if not hpcmod."""
     source: str = ""
     """Original source, if known and different from the reference."""
 
@@ -206,16 +203,10 @@ def _fetch_artifact(task: FetchTask) -> FetchedSif:
     return FetchedSif(sha256, digest)
 
 
-def _pull(task: FetchTask) -> FetchedSif:
-    pull_from_library(task.reference, task.staged, task.options.environ)
-    return FetchedSif(tool="apptainer")
-
-
 _METHODS: Mapping[str, Callable[[FetchTask], FetchedSif]] = {
     **dict.fromkeys(OCI_KINDS, _convert_image),
     "path": _copy_path,
     "name": _copy_path,
     "url": _fetch_url,
     "oras": _fetch_artifact,
-    "library": _pull,
 }

@@ -94,17 +94,16 @@ def _fetch_checked(task: FetchTask, pinned: TrustEvidence, subject: str) -> Prov
     fetched = fetch_sif(task)
     with _discarded_on(BadInputError, LackingError, VerificationError, task=task):
         check_sif(read_sif(task.staged, shown=task.out), architecture=options.architecture)
-    sha256 = fetched.sha256 or file_sha256(task.staged, task.progress)
     with _discarded_on(VerificationError, task=task):
-        check_sha256(reference.canonical, expected=options.checksum, found=sha256)
+        check_sha256(reference.canonical, expected=options.checksum, found=fetched.sha256)
         signed = _verify_made_sif(task, fetched)
     return Provenance(
         reference=fetched.source or subject,
         digest=fetched.digest,
-        sha256=sha256,
+        sha256=fetched.sha256,
         size=task.staged.stat().st_size,
         time=now_text(),
-        tool=fetched.tool or options.tool,
+        tool=options.tool,
         verified=tuple(f"{need}: {by}" for need, by in (*pinned.needs, *signed.needs)),
     )
 

@@ -17,7 +17,7 @@ from hpcmod.images.trust.policy import LocalImage, verify_local_sif
 if TYPE_CHECKING:
     from hpcmod.images.acquire.fetch_sif import ObtainOptions
 
-_WHOLE = ("docker://", "oras://", "library://")
+_WHOLE = ("docker://", "oras://")
 """Prefixes of source URLs that name an image rather than a directory of images."""
 
 

@@ -79,7 +79,7 @@ def fetch(flags: FetchFlags) -> None:
     """Fetch an image as a verified SIF and print its path.
 
     IMAGE is an OCI layout, an archive or a SIF on disk, https://..., docker://HOST/NAME:TAG or @sha256:...,
-    oras://... or library://.... To choose one of several images in a layout or archive: oci:DIRECTORY:TAG,
+    or oras://.... To choose one of several images in a layout or archive: oci:DIRECTORY:TAG,
     oci-archive:FILE:TAG or docker-archive:FILE:TAG.
 
     Container images are converted without a container runtime, and the same image always gives the same SIF.

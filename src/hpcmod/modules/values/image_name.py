@@ -26,9 +26,8 @@ def name_of_reference(reference: ImageReference) -> tuple[str, str]:
 
     The tag `latest` is not a version, because it means another image tomorrow.
     """
-    if reference.repository:  # with its tag for library://
-        name, _, tag = reference.repository.rstrip("/").rpartition("/")[2].partition(":")
-        version = reference.tag or tag
-        return name, "" if version == "latest" else version
+    if reference.repository:
+        name = reference.repository.rpartition("/")[2]
+        return name, "" if reference.tag == "latest" else reference.tag
     stem = _SUFFIX.sub("", reference.file_name)
     return split_name(stem) or (stem, "")

@@ -93,7 +93,6 @@ def test_the_labels_of_an_image_name_it_where_no_one_does(tmp_path: Path) -> Non
     [
         ("docker://localhost:5000/org/tool:1.2-cpu", "tool/1.2-cpu"),
         ("oras://example.org/tool:v3", "tool/v3"),
-        ("library://user/things/tool:4", "tool/4"),
         ("https://example.org/images/tool_5.0.sif", "tool/5.0"),
         ("oci-archive:/x/tool-6.tar", "tool/6"),
         ("oci:/x/tool:7", "tool/7"),

@@ -23,8 +23,6 @@ SAME = [
     ("oras://h.io:05000/x:1", "oras://h.io:5000/x:1"),
     ("docker://registry-1.docker.io/ubuntu:1", "docker://docker.io/library/ubuntu:1"),
     ("docker://docker.io/*", "docker://docker.io/*"),
-    ("Library://lab//col/./x", "library://lab/col/x:latest"),
-    ("library://lab/col/x:1", "library://lab/col/x:1"),
     ("oci:///srv/../x:1", "oci:/x:1"),
     ("/a/../b//c.sif", "/b/c.sif"),
     ("//a/b", "/a/b"),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.core.errors import LackingError, UntrustedError
+from hpcmod.core.errors import UntrustedError
 from hpcmod.core.values.facts import Provenance
 from hpcmod.core.values.reference import ImageReference
 from hpcmod.core.values.trust import TrustRule
@@ -89,9 +89,3 @@ def test_a_signature_that_is_wanted_and_cannot_be_there_ends_it_before_anything_
     with pytest.raises(UntrustedError):
         fetch_sif(wanted)
     assert not wanted.staged.exists()
-
-
-def test_a_missing_runtime_is_reported(tmp_path: Path, options: ObtainOptions) -> None:
-    with pytest.raises(LackingError, match="but none is on PATH"):
-        fetch_sif(task("library://e/c/n:t", tmp_path, options))
-    assert list(tmp_path.iterdir()) == []

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.core.errors import BadInputError, HpcmodError, NoSpaceError, UntrustedError, VerificationError
+from hpcmod.core.errors import BadInputError, NoSpaceError, UntrustedError, VerificationError
 from hpcmod.core.fs.temporary import PRIVATE, resumable_name
 from hpcmod.core.values.facts import Provenance
 from hpcmod.core.values.reference import ImageReference
@@ -24,7 +24,6 @@ from tests.corpus import make_sif
 from tests.locks import write_dead_lock
 from tests.lustre import pretend_lustre
 from tests.oci_corpus import CASES, f, tar_bytes, write_case
-from tests.programs import make_program
 from tests.registry import MANIFEST, Registry
 from tests.unit.images.file_server import Answer, serve
 
@@ -135,30 +134,6 @@ def test_an_existing_file_is_replaced_only_on_request(tmp_path: Path, options: O
     assert out.read_text() == "mine"
     get(str(sif), out, replace(options, replace=True))
     assert out.read_bytes() == sif.read_bytes()
-
-
-def fake(directory: Path, name: str, text: str) -> dict[str, str]:
-    """Write a fake program into a directory of PATH."""
-    make_program(directory / name, f"#!/bin/sh\n{text}\n")
-    return {"PATH": f"{directory}:{os.defpath}", "HOME": str(directory)}
-
-
-def test_an_image_of_a_library_is_pulled_by_the_runtime_without_the_binds_of_a_module(
-    tmp_path: Path, options: ObtainOptions, sif: Path
-) -> None:
-    checks = f'[ -z "$APPTAINER_BINDPATH" ] && [ "$1 $2" = "pull --force" ] && cp {sif} "$3"'
-    environ = {**fake(tmp_path / "b", "apptainer", checks), "APPTAINER_BINDPATH": "/nowhere"}
-    got = get("library://e/c/n:t", tmp_path / "x.sif", replace(options, environ=environ))
-    assert (got.provenance.tool, got.provenance.reference) == ("apptainer", "library://e/c/n:t")
-
-
-def test_a_program_that_fails_leaves_nothing_and_its_call_is_reported(tmp_path: Path, options: ObtainOptions) -> None:
-    environ = fake(tmp_path / "b", "apptainer", 'echo half > "$3"; exit 3')
-    with pytest.raises(HpcmodError, match="apptainer pull failed with status 3") as caught:
-        get("library://e/c/n:t", tmp_path / "x.sif", replace(options, environ=environ))
-    assert "pull --force" in caught.value.cure
-    assert leftovers(tmp_path) == []
-    assert not (tmp_path / "x.sif").exists()
 
 
 def push(registry: Registry, repository: str) -> str:
