@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from hpcmod.core.cli.arguments import complete_file
+from hpcmod.core.cli.flags import with_flags
 from hpcmod.core.cli.output import json_option, print_data, print_json, tell
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.progress import ProgressLine
@@ -31,6 +32,19 @@ class PushedImage:
     """Digest of the signature; empty: not signed."""
 
 
+@dataclass(frozen=True)
+class PushFlags:
+    """Arguments and options of `hpcmod push`."""
+
+    image: str
+    reference: str
+    key: Path | None
+    force: bool
+    dry_run: bool
+    allow_http: bool
+    as_json: bool
+
+
 @click.command("push")
 @click.argument("image", shell_complete=complete_file)
 @click.argument("reference")
@@ -41,9 +55,8 @@ class PushedImage:
 @click.option("--dry-run", is_flag=True, help="Print what would be pushed; send nothing.")
 @click.option("--allow-http", is_flag=True, help="Push to a registry without TLS.")
 @json_option(PushedImage)
-def push_verb(
-    image: str, reference: str, key: Path | None, force: bool, dry_run: bool, allow_http: bool, as_json: bool
-) -> None:
+@with_flags(PushFlags)
+def push_verb(flags: PushFlags) -> None:
     """Push a SIF or an OCI image to a registry, and sign it.
 
     IMAGE is a SIF, which becomes oras://HOST/NAME:TAG, or oci:DIRECTORY[:TAG], which becomes docker://HOST/NAME:TAG
@@ -61,21 +74,21 @@ def push_verb(
     from hpcmod.images import push
     from hpcmod.images.web.credentials import Access
 
-    source, target = ImageReference.parse(image), _parse_target(image, reference)
-    with ProgressLine(image) if not as_json else nullcontext() as progress:
+    source, target = ImageReference.parse(flags.image), _parse_target(flags.image, flags.reference)
+    with ProgressLine(flags.image) if not flags.as_json else nullcontext() as progress:
         content = push.read_pushable(source, progress)
-    access = Access(allow_http=allow_http, announce=tell)
+    access = Access(allow_http=flags.allow_http, announce=tell)
     changed, signature = False, ""
-    if not dry_run:
-        with ProgressLine(target.canonical) if not as_json else nullcontext() as progress:
-            changed = push.push(content, target, force=force, access=access, progress=progress)
-        signature = push.sign(target, content.digest, key, access=access) if key else ""
+    if not flags.dry_run:
+        with ProgressLine(target.canonical) if not flags.as_json else nullcontext() as progress:
+            changed = push.push(content, target, force=flags.force, access=access, progress=progress)
+        signature = push.sign(target, content.digest, flags.key, access=access) if flags.key else ""
     exact = replace(target, digest=content.digest).canonical
-    if as_json:
-        print_json(PushedImage(dry_run, exact, content.digest, content.size, changed, signature))
+    if flags.as_json:
+        print_json(PushedImage(flags.dry_run, exact, content.digest, content.size, changed, signature))
         return
     print_data(exact)
-    if dry_run:
+    if flags.dry_run:
         tell(f"would push {len(content.blobs)} blobs with {content.size} bytes")
     elif not changed:
         tell("the registry has this image under this tag already")
