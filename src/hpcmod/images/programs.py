@@ -12,8 +12,8 @@ _HARMFUL = ("BIND", "BINDPATH", "MOUNT", "NV", "ROCM", "CONTAINALL", "CLEANENV")
 """Runtime settings that break a build, because they refer to files that are not in the image."""
 
 
-def find_runtime(environ: Mapping[str, str], *, why: str) -> str:
-    """Return the container runtime on PATH, which `why` needs; raises LackingError if there is none."""
+def require_runtime(environ: Mapping[str, str], *, why: str) -> str:
+    """Return the container runtime on PATH, which `why` needs, or raise LackingError."""
     found = next((path for name in _RUNTIMES if (path := which(name, environ))), None)
     if found is None:
         raise LackingError(

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.core.errors import LackingError
-from hpcmod.images.programs import find_runtime, without_settings
+from hpcmod.images.programs import require_runtime, without_settings
 
 
 def test_settings_for_running_containers_are_left_out() -> None:
@@ -17,4 +17,4 @@ def test_settings_for_running_containers_are_left_out() -> None:
 
 def test_a_missing_runtime_is_reported(tmp_path: Path) -> None:
     with pytest.raises(LackingError, match="this needs apptainer or singularity, but none is on PATH"):
-        find_runtime({"PATH": str(tmp_path)}, why="this")
+        require_runtime({"PATH": str(tmp_path)}, why="this")

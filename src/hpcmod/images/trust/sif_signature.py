@@ -13,7 +13,7 @@ from typing import Any
 from hpcmod.core.errors import BadInputError, UnknownKeyError, UntrustedError, VerificationError
 from hpcmod.core.fs.reading import read_file
 from hpcmod.core.process import Completed, run
-from hpcmod.images.programs import find_runtime
+from hpcmod.images.programs import require_runtime
 from hpcmod.images.sif.reader import read_sif
 
 BUNDLES = (".sigstore.json", ".sigstore")
@@ -50,7 +50,7 @@ def check_sif_signature(
         raise UntrustedError(
             f"{shown}: not signed", "Ask its author for a signed image, or change the rule in [trust]."
         )
-    runtime = find_runtime(environ, why=f"{shown}: verifying a signature")
+    runtime = require_runtime(environ, why=f"{shown}: verifying a signature")
     for key in keys:
         done = _verify(runtime, sif, Path(key), environ)
         if done.status == 0:
