@@ -23,7 +23,7 @@ from hpcmod.modules.values.place import SOURCE_TIME, USER_LAYER_IN_CONTAINER
 from hpcmod.packages.builder import Builder, container_environment
 from hpcmod.packages.pip_settings import find_settings, find_unread
 from hpcmod.packages.programs import copy_programs, read_pip_lists
-from hpcmod.packages.sets import PackageSet
+from hpcmod.packages.sets import TEMPORARY, PackageSet
 from hpcmod.packages.values.compare import check_unchanged, find_in_image
 from hpcmod.packages.values.conda import CondaPart
 from hpcmod.packages.values.plan import OWN_PIP, PackageTarget, StatePlan
@@ -126,6 +126,8 @@ def check_room_for(target: PackageTarget, own_set: PackageSet) -> None:
         If the file system or a quota is full.
     """
     cure = f"keep it elsewhere: hpcmod add {own_set.name} --prefix DIRECTORY"
+    if own_set.name == TEMPORARY:
+        cure = "set TMPDIR to a directory on a larger disk"
     check_room([Need(own_set.tree.root, 1 << 20, 4, f"packages for {target.module}", cure)])
 
 
