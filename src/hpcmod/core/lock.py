@@ -29,7 +29,7 @@ from pathlib import Path
 from hpcmod.core.errors import BadInputError, BusyError
 from hpcmod.core.fs.anchored import anchored_at, renamed_in_errors
 from hpcmod.core.fs.ownership import explain_sticky
-from hpcmod.core.fs.temporary import clear_leftovers, temporary_name
+from hpcmod.core.fs.temporary import clear_leftovers, start_of, temporary_name
 from hpcmod.core.values.json_form import parse_json
 
 _LOG = logging.getLogger(__name__)
@@ -94,14 +94,11 @@ def _user_name() -> str:
 
 
 def _start_of(pid: int) -> str:
-    """Return when a process started, `ended` for a zombie, or empty if the process is not visible."""
-    try:
-        if str(Path("/proc/self").readlink()) != str(os.getpid()):  # /proc of another namespace shows other processes
-            return ""
-        found = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-    except OSError:
-        return ""
-    return "ended" if found[0] in "ZX" else found[19]
+    """Return when a process started, as `start_of`; empty if /proc is that of another namespace."""
+    with contextlib.suppress(OSError):
+        if os.readlink("/proc/self") == str(os.getpid()):  # noqa: PTH115 - no Path is needed
+            return start_of(pid)
+    return ""
 
 
 def _machine() -> str:

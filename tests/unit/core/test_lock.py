@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
@@ -314,26 +313,6 @@ def test_a_foreign_file_in_place_of_a_lock_is_kept_and_reported(path: Path, text
     assert path.read_text() == text
 
 
-@pytest.mark.parametrize("kind", ["fifo", "link"])
-def test_what_another_user_planted_as_a_guard_is_not_opened(path: Path, tmp_path: Path, kind: str) -> None:
-    path.parent.mkdir()
-    guard = path.with_name("a.lock.guard")
-    os.mkfifo(guard) if kind == "fifo" else guard.symlink_to(tmp_path / "new")
-    with hold(path, limit=0.0, tell=pytest.fail, on_stale=never):
-        pass
-    assert not (tmp_path / "new").exists()
-
-
-def test_no_lock_is_written_through_a_planted_link(path: Path, tmp_path: Path) -> None:
-    thesis = tmp_path / "thesis"
-    thesis.write_text("text")
-    path.parent.mkdir()
-    for suffix in ("", f".{os.getpid()}", f".{os.getpid()}.now", f".{os.getpid()}.{threading.get_native_id()}"):
-        path.with_name(f"a.lock.{socket.gethostname()}{suffix}").symlink_to(thesis)
-    with hold(path, limit=0.0, tell=pytest.fail, on_stale=never):
-        assert thesis.read_text() == "text"
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("hosts", [1, 2])
 def test_never_two_of_six_processes_hold_the_lock_even_if_some_die(path: Path, tmp_path: Path, hosts: int) -> None:
@@ -391,25 +370,17 @@ def test_nothing_stays_next_to_the_lock(path: Path) -> None:
     assert list(path.parent.iterdir()) == []
 
 
-def make_fifo(path: Path) -> None:
-    os.mkfifo(path)
+NOT_A_FILE: dict[str, Callable[[Path], object]] = {
+    "fifo": os.mkfifo,
+    "link": lambda path: path.symlink_to(path.with_name("elsewhere")),
+    "link to a device": lambda path: path.symlink_to("/dev/zero"),
+    "huge": lambda path: (path.touch(), os.truncate(path, 1 << 40)),
+    "directory": Path.mkdir,
+}
 
 
-def make_link(path: Path) -> None:
-    path.symlink_to(path.with_name("elsewhere"))
-
-
-def make_link_to_device(path: Path) -> None:
-    path.symlink_to("/dev/zero")
-
-
-def make_huge(path: Path) -> None:
-    path.touch()
-    os.truncate(path, 1 << 40)
-
-
-@pytest.mark.parametrize("make", [make_fifo, make_link, make_link_to_device, make_huge, Path.mkdir])
-def test_reports_at_once_if_a_lock_is_not_a_file(path: Path, make: Callable[[Path], None]) -> None:
+@pytest.mark.parametrize("make", NOT_A_FILE.values(), ids=NOT_A_FILE)
+def test_reports_at_once_if_a_lock_is_not_a_file(path: Path, make: Callable[[Path], object]) -> None:
     path.parent.mkdir()
     make(path)
     with pytest.raises(BusyError, match=f"{path} is not an hpcmod lock file"):

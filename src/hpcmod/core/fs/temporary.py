@@ -24,7 +24,7 @@ _LONGEST = 150  # bytes of the final name that are kept: the complete name stays
 def temporary_name(final: str) -> str:
     """Return a new hidden name for what will be called `final`: with this process in it, and random digits."""
     pid = os.getpid()
-    return f"{_stem(final)}-{_this_machine()}-{pid}-{_start_of(pid)}-{os.urandom(4).hex()}"
+    return f"{_stem(final)}-{_this_machine()}-{pid}-{start_of(pid)}-{os.urandom(4).hex()}"
 
 
 def resumable_name(final: str) -> str:
@@ -120,7 +120,7 @@ def _is_dead(place: int, name: str, token: str) -> bool:
         ours = os.stat(name, dir_fd=place, follow_symlinks=False).st_uid == os.getuid()
     except FileNotFoundError:
         return False
-    return ours and _start_of(int(pid)) != started
+    return ours and start_of(int(pid)) != started
 
 
 @functools.lru_cache(maxsize=1)
@@ -133,13 +133,13 @@ def _this_machine() -> str:
         return "unknown"
 
 
-def _start_of(pid: int) -> str:
-    """Return when a process started, in clock ticks since boot; empty if it has ended."""
+def start_of(pid: int) -> str:
+    """Return when a process started, in clock ticks since boot; `ended` for a zombie, empty if /proc has none."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
     except OSError:
         return ""
-    return "" if fields[0] in "ZX" else fields[19]
+    return "ended" if fields[0] in "ZX" else fields[19]
 
 
 def _sha256(data: bytes) -> str:

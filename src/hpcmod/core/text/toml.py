@@ -36,19 +36,16 @@ def render_commented(
     tables: dict[str, list[str]] = {"": [f"# {line}" for line in notes]}
     for key, value, comment in values:
         table, _, name = key.rpartition(".")
-        lines = tables.setdefault(table, [])
-        lines += textwrap.wrap(comment, _LONGEST, initial_indent="# ", subsequent_indent="# ")
-        lines.append(f"{_key(name)} = {_value(value)}")
+        tables.setdefault(table, []).extend((*_comment(comment), f"{_key(name)} = {_value(value)}"))
     for key, why in unknown:
         table = key if key in tables else key.rpartition(".")[0]
-        lines = tables.setdefault(table if table in tables else "", [])
-        lines += textwrap.wrap(f"{key}: not known: {why}", _LONGEST, initial_indent="# ", subsequent_indent="# ")
-    parts = [[*([f"[{_table(name)}]"] if name else []), *lines] for name, lines in tables.items()]
+        tables.get(table, tables[""]).extend(_comment(f"{key}: not known: {why}"))
+    parts = [[f"[{'.'.join(map(_key, name.split('.')))}]"] * bool(name) + lines for name, lines in tables.items()]
     return "\n\n".join("\n".join(lines) for lines in parts) + "\n"
 
 
-def _table(name: str) -> str:
-    return ".".join(map(_key, name.split(".")))
+def _comment(text: str) -> list[str]:
+    return textwrap.wrap(text, _LONGEST, initial_indent="# ", subsequent_indent="# ")
 
 
 def _lines(values: Mapping[str, Any], names: tuple[str, ...]) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import click
@@ -56,38 +55,28 @@ def binds(explain: bool, site: str | None, as_json: bool) -> None:
     found = explain_binds(find_site(site).site.all_binds, os.environ)
     if as_json:
         print_json(BindList(tuple(map(_decision, found))))
-        return
-    if explain:
-        _explain(found)
-        return
-    for one in found:
-        if one.kept:
-            print_text(str(one.bind))
-
-
-def _explain(found: Sequence[BindFinding]) -> None:
-    if terminal_width():
+    elif explain and terminal_width():
         print_table(("STATE", "BIND", "WHY", "FROM"), map(_explained, found))
-        return
-    for one in found:  # fields may contain spaces, so tabs separate them for programs
-        print_text("\t".join(_explained(one)))
+    else:  # fields may contain spaces, so tabs separate them for programs
+        rows = map(_explained, found) if explain else ([str(each.bind)] for each in found if each.kept)
+        for row in rows:
+            print_text("\t".join(row))
 
 
-def _explained(one: BindFinding) -> tuple[str, str, str, str]:
-    source, place = one.bind.source, one.bind.place
-    shown = source if source == place else f"{source} -> {place}"
-    return "kept" if one.kept else "dropped", shown, one.why, one.bind.origin
+def _explained(found: BindFinding) -> tuple[str, str, str, str]:
+    source, destination = found.bind.source, found.bind.place
+    shown = source if source == destination else f"{source} -> {destination}"
+    return "kept" if found.kept else "dropped", shown, found.why, found.bind.origin
 
 
 def _decision(found: BindFinding) -> BindDecision:
-    bind = found.bind
     return BindDecision(
-        source=bind.source,
-        destination=bind.place,
-        options=bind.options,
-        required=bind.required,
+        source=found.bind.source,
+        destination=found.bind.place,
+        options=found.bind.options,
+        required=found.bind.required,
         kept=found.kept,
         why=found.why,
         asked=found.asked,
-        origin=bind.origin,
+        origin=found.bind.origin,
     )

@@ -15,7 +15,6 @@ from hpcmod.core import resources
 from hpcmod.core.cli.arguments import complete_site, site_option
 from hpcmod.core.cli.findings import Findings, show_findings
 from hpcmod.core.cli.output import json_option, print_data, print_json, print_table, print_text, tell
-from hpcmod.core.errors import BadInputError
 from hpcmod.core.text.toml import render_toml
 from hpcmod.core.values.finding import Finding
 from hpcmod.doctor.site import check_site
@@ -82,16 +81,15 @@ def site_list(as_json: bool) -> None:
       hpcmod site ls
       hpcmod site ls --json | jq -r '.profiles[] | .name + ": " + .description'
     """
-    shipped = {name: parse_profile(text, f"{name}.toml") for name, text in sorted(resources.site_profiles().items())}
-    listed = [
-        ShippedProfile(name, *(profile.values.get(key, "") for key in ("description", "tried")))
-        for name, profile in shipped.items()
-    ]
+    listed = []
+    for name, text in sorted(resources.site_profiles().items()):
+        values = parse_profile(text, f"{name}.toml").values
+        listed.append(ShippedProfile(name, values.get("description", ""), values.get("tried", "")))
     if as_json:
         print_json(ProfileList(tuple(listed)))
-        return
-    rows = [(profile.name, profile.tried, profile.description) for profile in listed]
-    print_table(("NAME", "TRIED", "DESCRIPTION"), rows)
+    else:
+        rows = [(profile.name, profile.tried, profile.description) for profile in listed]
+        print_table(("NAME", "TRIED", "DESCRIPTION"), rows)
 
 
 @click.command("show")
@@ -158,14 +156,14 @@ def _rows(found: Machine) -> Iterator[tuple[str, Any, str]]:
 def _plain(value: Any) -> Any:
     if not isinstance(value, tuple):
         return value
-    cases = [_plain_case(one) for one in value]
+    cases = [_plain_case(tunable) for tunable in value]
     return cases if len(cases) > 1 else next(iter(cases), False)
 
 
-def _plain_case(one: Tunable) -> str | dict[str, str]:
-    when = {} if one.condition == ALWAYS else {"when": str(one.condition)}
-    why = {"why": one.why} if one.why else {}
-    return {"value": one.value, **when, **why} if when or why else one.value
+def _plain_case(tunable: Tunable) -> str | dict[str, str]:
+    when = {} if tunable.condition == ALWAYS else {"when": str(tunable.condition)}
+    why = {"why": tunable.why} if tunable.why else {}
+    return {"value": tunable.value, **when, **why} if when or why else tunable.value
 
 
 @click.command("detect")
@@ -196,9 +194,9 @@ def site_detect(as_json: bool) -> None:
 @click.option(
     "--checkouts",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="With --sources: compare with the git clones in this directory, as OWNER/NAME, which sources changed since.",
+    help="As --sources, and compare with the git clones in this directory, as OWNER/NAME, which of them changed since.",
 )
-@click.option("--all", "everything", is_flag=True, help="Check all shipped profiles; with --offline or --sources.")
+@click.option("--all", "everything", is_flag=True, help="Check all shipped profiles, as --offline or --sources.")
 @site_option
 @json_option(Findings)
 def site_check(
@@ -219,15 +217,10 @@ def site_check(
       srun -p standard-g hpcmod site check --site ./ours.toml     # on a compute node
     """
     as_json, asked = given["as_json"], name or given["site"]
-    if (everything and not (offline or sources)) or (checkouts and not sources):
-        raise BadInputError(
-            f"{'--checkouts' if checkouts else '--all'} needs --sources{'' if checkouts else ' or --offline'}",
-            "One profile is compared with this node: hpcmod site check NAME",
-        )
-    if offline or sources:
+    if offline or everything or sources or checkouts:
         names = sorted(resources.site_profiles()) if everything else [asked]
-        found = (one for each in names for one in _check_text(each, checkouts, sources=sources))
-        show_findings(found, as_json=as_json)
+        findings = (each for one in names for each in _check_text(one, checkouts, sources=sources or bool(checkouts)))
+        show_findings(findings, as_json=as_json)
     show_findings(check_site(find_site(asked), os.environ), as_json=as_json)
 
 

@@ -168,13 +168,6 @@ def test_wrong_usage_is_bad_input_and_says_nothing_on_stdout(line: list[str]) ->
     assert "Usage: " in result.stderr
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_prints_a_script_for_the_shell(shell: str) -> None:
-    result = CliRunner().invoke(main, ["site", "completion", shell])
-    assert result.exit_code == 0
-    assert "_HPCMOD_COMPLETE" in result.stdout
-
-
 @pytest.mark.slow
 def test_a_closed_pipe_is_not_an_error() -> None:
     reader, writer = os.pipe()

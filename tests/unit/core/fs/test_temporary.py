@@ -88,7 +88,7 @@ def test_keeps_files_of_another_user_whose_process_may_be_hidden(
 
 def test_a_later_process_with_the_same_pid_is_a_different_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / temporary_name("x")).touch()
-    monkeypatch.setattr(temporary, "_start_of", lambda pid: "1")
+    monkeypatch.setattr(temporary, "start_of", lambda pid: "1")
     clear_leftovers(tmp_path)
     assert names(tmp_path) == []
 

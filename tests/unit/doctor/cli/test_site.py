@@ -143,8 +143,3 @@ def test_the_sources_of_a_profile_are_listed(ours: Path) -> None:
 def test_without_clones_it_is_not_known_whether_a_source_changed(tmp_path: Path) -> None:
     done = hpcmod("site", "check", "--sources", "dgx-h100", "--checkouts", str(tmp_path))
     assert (done.exit_code, "git clone --bare" in done.stdout) == (0, True)
-
-
-@pytest.mark.parametrize("words", [["--all"], ["--checkouts", "."], ["--offline", "--checkouts", "."]])
-def test_all_profiles_and_clones_cannot_be_compared_with_this_node(words: list[str]) -> None:
-    assert hpcmod("site", "check", *words).exit_code == 2
