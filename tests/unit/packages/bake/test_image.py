@@ -185,6 +185,8 @@ def test_an_existing_file_is_replaced_only_by_force(image: Path, packages: Path,
         make(image, packages, out)
     assert out.read_text() == "mine"
     assert read_facts(make(image, packages, out, force=True)).python
+    with pytest.raises(BadInputError, match="is a directory"):
+        make(image, packages, tmp_path, force=True)
 
 
 def test_an_image_that_was_changed_is_refused_and_nothing_is_left(image: Path, packages: Path, tmp_path: Path) -> None:
