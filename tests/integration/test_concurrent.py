@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,8 +13,6 @@ from tests.stack import EasyBuild, ModuleTool
 
 pytestmark = pytest.mark.stack
 
-AT_ONCE = 3
-
 
 @pytest.fixture(scope="module")
 def large_image(tiny_sif: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -22,20 +20,20 @@ def large_image(tiny_sif: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return make_images(tiny_sif, tmp_path_factory.mktemp("images"), "one", megabytes=100)[0]
 
 
-def start(eb: EasyBuild, number: int, *args: str | Path) -> subprocess.Popen[str]:
-    env = {**eb.environment(), "EASYBUILD_TMPDIR": str(eb.top / f"tmp{number}")}
-    return subprocess.Popen(
-        eb.command(*args), env=env, cwd=eb.top, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+def run_at_once(eb: EasyBuild, processes: int, *args: str | Path) -> list[str]:
+    """Run `eb` in several processes, which must succeed, and return their outputs."""
+    with ThreadPoolExecutor(processes) as pool:
+        runs = [pool.submit(eb, *args, EASYBUILD_TMPDIR=str(eb.top / f"tmp{number}")) for number in range(processes)]
+    said = [run.result().stdout for run in runs]
+    assert [run.result().returncode for run in runs] == [0] * processes, "\n".join(said)
+    return said
 
 
 def test_one_of_several_concurrent_runs_installs_and_all_succeed(
     eb: EasyBuild, toy: Path, large_image: Path, lmod: ModuleTool
 ) -> None:
     use_image(eb, large_image)
-    started = [start(eb, number, toy) for number in range(AT_ONCE)]
-    said = [process.communicate()[0] for process in started]
-    assert [process.returncode for process in started] == [0] * AT_ONCE, "\n".join(said)
+    said = run_at_once(eb, 3, toy)
     copies = [line for text in said for line in re.findall(rf"image .*{TOY_IMAGE}: (\w+)", text)]
     assert len(copies) == 1
     for text in said:
@@ -47,9 +45,6 @@ def test_one_of_several_concurrent_runs_installs_and_all_succeed(
 
 def test_concurrent_rebuilds_all_succeed(eb: EasyBuild, toy: Path, lmod: ModuleTool) -> None:
     assert eb(toy).returncode == 0
-    started = [start(eb, number, toy, "--rebuild") for number in range(2)]
-    said = [process.communicate()[0] for process in started]
-    assert [process.returncode for process in started] == [0, 0], "\n".join(said)
-    assert all("COMPLETED" in text for text in said)
+    assert all("COMPLETED" in text for text in run_at_once(eb, 2, toy, "--rebuild"))
     assert lmod("module load Toy && start-shell -c 'echo 1'", eb.modules).stdout == "1\n"
     assert leftovers(eb) == set()

@@ -124,7 +124,6 @@ def trial(eb: EasyBuild, lmod: ModuleTool, disk: SmallDisk, images: list[Path], 
 @pytest.mark.parametrize(
     ("share", "more"),
     [
-        pytest.param(0.5, 0, id="half of the image fits"),
         pytest.param(1.0, -4 * KIB, id="the image but for a page"),
         pytest.param(1.0, 40 * KIB, id="the image and most scripts"),
     ],

@@ -15,7 +15,7 @@ from tests.stack import Stack
 pytestmark = pytest.mark.stack
 
 
-@pytest.mark.parametrize("verb", ["fetch", "catalogue promote --alias", "job"])
+@pytest.mark.parametrize("verb", ["fetch", "catalogue promote --alias"])
 def test_a_fault_loses_nothing_and_the_next_run_finishes(verb: str, stack: Stack, tmp_path: Path) -> None:
     (report,) = try_verbs([verb], stack, tmp_path, Choice(most=6), Done())
     assert report.missed == 0

@@ -157,16 +157,8 @@ def test_a_variable_of_the_container_set_under_one_name_is_not_set_under_the_oth
     assert {key: value for key, value in seen.items() if key.endswith("ENV_WITH_VENV")} == {name: "of the user"}
 
 
-USER_BINDS = [
-    pytest.param({}, id="none of the user's"),
-    pytest.param({"SINGULARITY_BIND": "U/a:/a"}, id="SINGULARITY_BIND"),
-    pytest.param({"APPTAINER_BIND": "U/a:/a,U/b:/b/"}, id="APPTAINER_BIND"),
-    pytest.param({"SINGULARITY_BINDPATH": "U/a:/a,U//b/:/b"}, id="SINGULARITY_BINDPATH"),
-    pytest.param(
-        {"APPTAINER_BINDPATH": "U/b:/b", "SINGULARITY_BINDPATH": ""}, id="APPTAINER_BINDPATH and an empty one"
-    ),
+USER_BINDS = [  # test_bind_matrix.py has all settings of the four variables
     pytest.param({"SINGULARITY_BIND": "U/a:/a", "APPTAINER_BIND": "U/b:/b"}, id="two that differ"),
-    pytest.param({"SINGULARITY_BINDPATH": "U/a:/a", "APPTAINER_BIND": "U/b:/b"}, id="two of different kinds"),
     pytest.param({"APPTAINER_BINDPATH": "U/a:/optional"}, id="another source for a destination of the module"),
     pytest.param({"SINGULARITY_BIND": r"U/with\,comma:/a"}, id="a comma in a path"),
 ]

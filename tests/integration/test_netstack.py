@@ -78,14 +78,6 @@ def test_there_are_enough_programs_to_say_something() -> None:
     assert len([name for name, path in programs().items() if without_glibc(ldd(path))]) >= 10
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_a_program_needs_the_libraries_that_ldd_lists(name: str) -> None:
-    path = programs().get(name)
-    if path is None:
-        pytest.fail(f"{name} is not on this machine")
-    assert closure(path) == ldd(path)
-
-
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_a_capture_contains_the_libraries_of_ldd_except_glibc(name: str, tmp_path: Path) -> None:
     plan = plan_capture([name], {})
@@ -103,7 +95,7 @@ def test_programs_of_this_machine_need_what_ldd_says() -> None:
     paths = sorted({os.path.realpath(path) for path in Path("/usr/bin").iterdir() if path.is_file()})
     files = HostFiles()
     dynamic = [path for path in paths if (elf := files.elf(path)) and elf.has_dynamic]
-    chosen = dynamic[::20]
+    chosen = {*dynamic[::20], *programs().values()}
     assert {path: closure(path) for path in chosen} == {path: ldd(path) for path in chosen}
 
 
@@ -229,7 +221,7 @@ def test_a_killed_capture_leaves_no_incomplete_directory(tmp_path: Path) -> None
         status = running.returncode
         for directory in captured_directories(tmp_path):
             assert {name: (directory / name).stat().st_size for name in whole} == whole
-        delay += 0.05
+        delay *= 1.5
     assert len(captured_directories(tmp_path)) == 1
     assert not list(tmp_path.glob(".*hpcmod-part*"))
 
