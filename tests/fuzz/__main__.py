@@ -10,6 +10,7 @@ import argparse
 import multiprocessing
 import sys
 import time
+from importlib import import_module
 
 from tests.fuzz.readers import READERS
 from tests.fuzz.run import report
@@ -28,7 +29,9 @@ def main() -> None:
         parser.error(f"unknown reader: {', '.join(sorted(unknown))}")
     todo = [(name, given.seed, given.inputs, given.seconds) for name in given.names or READERS]
     print(f"{'reader':24} {'inputs':>9} {'accepted':>9} {'seconds':>8} {'MB':>6}  (seed {given.seed})", flush=True)
-    with multiprocessing.get_context("spawn").Pool(given.jobs, maxtasksperchild=1) as pool:
+    spawn = multiprocessing.get_context("spawn")
+    readers = ("tests.fuzz.readers",)
+    with spawn.Pool(given.jobs, initializer=import_module, initargs=readers, maxtasksperchild=1) as pool:
         failed = [not ok for ok in pool.imap_unordered(report, todo)]
     sys.exit(any(failed))
 

@@ -229,7 +229,6 @@ CAPTURE = netstack.render_record(
         ("w",),
         ("/l",),
     ),
-    version="1",
     time="2026-11-21T00:00:00Z",
 )
 CACHE = make_cache([("a", "/a", 1), ("b", "/b", 2), ("c", "/c", 0)], old=2)
@@ -238,7 +237,7 @@ ELF_FILES = [
 ]
 
 texts("record of a netstack", lambda data: netstack.parse_netstack(data, "x"), [CAPTURE.encode()])
-texts("ld.so.cache", lambda data: parse_ld_cache(data, ("x86-64-v3",)), [CACHE])
+texts("ld.so.cache", lambda data: parse_ld_cache(data), [CACHE])
 texts("ELF", lambda data: parse_elf(lambda at, length: data[at : at + length], len(data)), ELF_FILES)
 
 # SIF, squashfs, archives and layers
