@@ -123,25 +123,6 @@ def test_two_jobs_on_the_same_nodes_do_not_meet(run: Runner) -> None:
     assert {rank["host"] for rank in ranks[0]} == {rank["host"] for rank in ranks[1]}
 
 
-STEPS = """
-for group in first second; do
-    GROUP=$group srun -N2 -n2 --ntasks-per-node=1 --overlap "$@" &
-done
-wait
-"""
-
-
-def test_two_steps_of_one_job_do_not_meet(run: Runner) -> None:
-    words = [*run.inside(run.nodes.stack.tiny_sif), str(MEET), "1"]
-    done = run.nodes("salloc", "-Q", "-N2", "-n4", "bash", "-c", STEPS, "steps", *words, timeout=120)
-    ranks = ranks_of(done)
-    assert [rank["total"] for rank in ranks] == [1] * 4, done.stderr
-    assert {(rank["group"], rank["MASTER_PORT"]) for rank in ranks if rank["RANK"] == "0"} == {
-        (rank["group"], rank["MASTER_PORT"]) for rank in ranks if rank["RANK"] == "1"
-    }
-    assert len({rank["MASTER_PORT"] for rank in ranks}) == 2
-
-
 def processes_of(word: str) -> list[str]:
     """Return the command lines that contain the word, on this machine, which runs the cluster's nodes."""
     found = []
