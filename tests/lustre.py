@@ -9,14 +9,13 @@ import pytest
 _LFS = """#!/bin/sh
 for last; do :; done
 echo "$*: $(ls -A "$last")" >> "{log}"
-[ "$1" != getstripe ] || echo "lmm_stripe_count:  8"
 echo "{error}" >&2
 exit {status}
 """
 
 
 def pretend_lustre(monkeypatch: pytest.MonkeyPatch, place: Path, *, status: int = 0, error: str = "") -> Path:
-    """Put a fake `lfs` on PATH, in a new directory, with a given exit status; each file has 8 stripes.
+    """Put a fake `lfs` on PATH, in a new directory, with a given exit status.
 
     Returns
     -------

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from hpcmod.core.fs.reading import open_regular, read_file
 from hpcmod.core.fs.tree import write_file
-from hpcmod.core.values.metadata import METADATA, read_package
 from hpcmod.images import Squashfs, open_root, read_packages_in
+from hpcmod.images.values.metadata import METADATA, read_package
 from hpcmod.packages.values.plan import PackageTarget
 from hpcmod.packages.values.requirement import normalize_package
 from hpcmod.packages.values.sources import PipMetadata

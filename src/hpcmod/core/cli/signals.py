@@ -32,13 +32,3 @@ def terminate_cleanly() -> Iterator[None]:
     finally:
         for number in caught:
             signal.signal(number, signal.SIG_DFL)
-
-
-@contextmanager
-def leave_interrupts() -> Iterator[None]:
-    """Ignore Ctrl-C while a child has the terminal: the child gets it too, and decides what it means."""
-    before = signal.signal(signal.SIGINT, lambda *_: None)  # not SIG_IGN, which the child would inherit
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

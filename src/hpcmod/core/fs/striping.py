@@ -1,8 +1,7 @@
-"""Over how many servers Lustre distributes a file, asked and set with its tool `lfs`."""
+"""Over how many servers Lustre distributes the files of a directory, set with its tool `lfs`."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from hpcmod.core.process import run
 
 _LUSTRE = "lustre"
 _TIMEOUT = 5.0  # seconds; a slow server must not delay the work
-_COUNT = re.compile(r"stripe_count:\s+(\d+)")
 
 
 def set_layout(directory: Path, options: str, tell: Callable[[str], None]) -> None:
@@ -34,28 +32,3 @@ def set_layout(directory: Path, options: str, tell: Callable[[str], None]) -> No
         fault = err.message
     if fault:
         tell(f"the image gets the default layout of Lustre, because lfs setstripe {options} failed: {fault}")
-
-
-def find_stripes(path: Path) -> int | None:
-    """Return over how many servers a file is distributed; None if it is not on Lustre, or that cannot be determined."""
-    return count_stripes(path) if path.is_file() and find_file_system(path) == _LUSTRE else None
-
-
-def count_stripes(path: Path) -> int | None:
-    """Return the stripe count of a file on Lustre; None if it cannot be determined."""
-    try:
-        done = run(["lfs", "getstripe", str(path)], timeout=_TIMEOUT)
-    except LackingError:
-        return None
-    return parse_stripes(done.stdout) if done.status == 0 else None
-
-
-def parse_stripes(text: str) -> int | None:
-    """Parse what `lfs getstripe FILE` prints; of a composite layout, the largest count of a component that is in use.
-
-    The parts of the text are described in lfs-getstripe(1) of Lustre 2.15.
-    """
-    first, *components = re.split(r"^.*\blcme_id:", text, flags=re.MULTILINE)
-    parts = [part for part in components if re.search(r"lcme_flags:\s+\S*\binit\b", part)] if components else [first]
-    counts = [int(count) for part in parts for count in _COUNT.findall(part)]
-    return max(counts, default=None)

@@ -258,19 +258,6 @@ def check_address(url: str, *, allow_http: bool = False) -> SplitResult:
     return parts
 
 
-def split_credentials(url: str) -> tuple[str, tuple[str, str] | None]:
-    """Split an address into the address without credentials, and user and password."""
-    parts = urlsplit(url)
-    bare = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
-    return bare, (unquote(parts.username), unquote(parts.password or "")) if parts.username else None
-
-
-def origin(url: str) -> tuple[str, str | None, int]:
-    """Return scheme, host and port: credentials are only sent to their own origin."""
-    parts = urlsplit(url)
-    return parts.scheme, parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
-
-
 def is_loopback(host: str) -> bool:
     """Return whether a host name or address, without a port, refers to this machine."""
     try:

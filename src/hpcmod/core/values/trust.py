@@ -54,36 +54,15 @@ def _resolved(source: str, resolve: Resolve) -> str:
     return f"{resolve(directory).rstrip('/')}{source[len(directory.rstrip('/')) :]}"
 
 
-def check_identity(rule: TrustRule, reference: ImageReference, signed: str) -> str:
-    """Return why a signature does not belong to a reference; empty if it does.
-
-    Parameters
-    ----------
-    signed
-        REGISTRY/REPOSITORY[:TAG][@DIGEST], as the signer wrote it.
-    """
-    from hpcmod.core.values.reference import ImageReference  # every command reads the policy, few verify a signature
-
-    bare = signed.partition("@")[0]
-    if any(re.fullmatch(_stars(identity, ".*"), bare, re.DOTALL) for identity in rule.identities):
-        return ""
-    try:
-        named = ImageReference.parse(f"docker://{signed}")
-    except BadInputError:
-        return f"it names {signed!r}"
-    names = {normalize(f"docker://{image.registry}/{image.repository}") for image in (named, reference)}
-    same_tag = ":" not in bare.rpartition("/")[2] or reference.tag in ("", named.tag)
-    return "" if len(names) == 1 and same_tag else f"it names {signed}"
-
-
 def _regex(pattern: str) -> str:
     """Return the regular expression for a pattern: in the host of an address, `*` does not match a slash."""
     head = re.match(r"[^/]*://[^/]*(?=/)", pattern)
     end = head.end() if head else 0
-    return _stars(pattern[:end], "[^/]*") + _stars(pattern[end:], ".*")
+    return stars(pattern[:end], "[^/]*") + stars(pattern[end:], ".*")
 
 
-def _stars(text: str, any_of: str) -> str:
+def stars(text: str, any_of: str) -> str:
+    """Return the regular expression for a text in which `*` means `any_of`."""
     return any_of.join(map(re.escape, text.split("*")))
 
 

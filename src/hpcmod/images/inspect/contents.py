@@ -16,11 +16,11 @@ from pathlib import Path
 
 from hpcmod.core.errors import BadInputError
 from hpcmod.core.values.facts import ImageFacts, Package, PythonFacts, comparable_name
-from hpcmod.core.values.metadata import METADATA, METADATA_LIMIT, read_package
 from hpcmod.images.inspect.entry import read_entry
 from hpcmod.images.sif.reader import read_sif
 from hpcmod.images.sif.root import open_root
 from hpcmod.images.squashfs.reader import Squashfs
+from hpcmod.images.values.metadata import METADATA, METADATA_LIMIT, read_package
 
 MOST_LISTED = 20_000
 """Most packages, commands or scripts read from one directory; the largest images have about a thousand."""

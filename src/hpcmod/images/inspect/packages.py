@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hpcmod.core.fs.reading import open_regular
 from hpcmod.core.values.facts import Package
-from hpcmod.core.values.metadata import METADATA, METADATA_LIMIT, read_package
+from hpcmod.images.values.metadata import METADATA, METADATA_LIMIT, read_package
 
 
 def read_packages(packed: Path) -> tuple[Package, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import importlib
+import re
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -25,7 +26,8 @@ from hpcmod.core.errors import (
 from hpcmod.core.fs.reading import read_file
 from hpcmod.core.values.reference import ImageReference
 from hpcmod.core.values.strict_json import JsonObject, load_json
-from hpcmod.core.values.trust import TrustRule, check_identity
+from hpcmod.core.values.subject import normalize
+from hpcmod.core.values.trust import TrustRule, stars
 from hpcmod.images.values.oci import Manifest, parse_manifest
 from hpcmod.images.web.credentials import Access
 from hpcmod.images.web.repository import Repository
@@ -134,7 +136,7 @@ def _find_fault(reference: ImageReference, digest: str, text: bytes, rule: Trust
     if critical.text("type") != TYPE or signed != digest:
         return f"{signed or 'not an image'}, expected {digest}"
     identity = critical.object("identity").text("docker-reference")
-    wrong = check_identity(rule, reference, identity)
+    wrong = _check_identity(rule, reference, identity)
     return wrong and f"this digest under another name: {wrong}"
 
 
@@ -182,3 +184,23 @@ def _decode(text: str) -> bytes:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         return b""
+
+
+def _check_identity(rule: TrustRule, reference: ImageReference, signed: str) -> str:
+    """Return why a signature does not belong to a reference; empty if it does.
+
+    Parameters
+    ----------
+    signed
+        REGISTRY/REPOSITORY[:TAG][@DIGEST], as the signer wrote it.
+    """
+    bare = signed.partition("@")[0]
+    if any(re.fullmatch(stars(identity, ".*"), bare, re.DOTALL) for identity in rule.identities):
+        return ""
+    try:
+        named = ImageReference.parse(f"docker://{signed}")
+    except BadInputError:
+        return f"it names {signed!r}"
+    names = {normalize(f"docker://{image.registry}/{image.repository}") for image in (named, reference)}
+    same_tag = ":" not in bare.rpartition("/")[2] or reference.tag in ("", named.tag)
+    return "" if len(names) == 1 and same_tag else f"it names {signed}"

@@ -10,10 +10,10 @@ from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, Union
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import unquote, urljoin, urlsplit
 
 from hpcmod.core.errors import BadInputError, NotFoundError, RemoteError
-from hpcmod.core.values.reference import check_address, origin, redact, split_credentials
+from hpcmod.core.values.reference import check_address, redact
 from hpcmod.images.web.pace import Watchdog, call_within
 
 if TYPE_CHECKING:  # loading it takes 0.07 s, which commands that stay on this machine save
@@ -121,7 +121,7 @@ class Client:
         reason; RemoteError if its certificate is not trusted, or it redirects in a loop; BadInputError if it redirects
         to an invalid address.
         """
-        here, given = split_credentials(url)
+        here, given = _split_credentials(url)
         asked = {"Accept-Encoding": "identity", **headers}
         with closing(self._follow(here, asked, auth or given, form)) as response:
             self._check_status(response, url)
@@ -162,7 +162,7 @@ class Client:
             if origin(there) != origin(here):
                 strangers = {name: None for name in self._session.headers if name.lower() not in _HARMLESS}
                 asked, auth = {**strangers, "Authorization": None, **asked}, anonymous
-            here, _ = split_credentials(there)
+            here, _ = _split_credentials(there)
         raise RemoteError(f"{redact(url)}: more than {_MOST_REDIRECTS} redirects", "Find the file's own address.")
 
     def _ask(
@@ -363,3 +363,16 @@ def _too_slow(url: str) -> RemoteError:
         f"{redact(url)}: the server sent less than {_CHUNK >> 10} KiB within {_CHUNK_TIME:.0f} s",
         "Run this again later: it resumes where it stopped.",
     )
+
+
+def _split_credentials(url: str) -> tuple[str, tuple[str, str] | None]:
+    """Split an address into the address without credentials, and user and password."""
+    parts = urlsplit(url)
+    bare = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+    return bare, (unquote(parts.username), unquote(parts.password or "")) if parts.username else None
+
+
+def origin(url: str) -> tuple[str, str | None, int]:
+    """Return scheme, host and port: credentials are only sent to their own origin."""
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urljoin
 
 from hpcmod.core.errors import BadInputError, NotFoundError, RemoteError, VerificationError
-from hpcmod.core.values.reference import ImageReference, check_address, origin
+from hpcmod.core.values.reference import ImageReference, check_address
 from hpcmod.images.cache import Cache
 from hpcmod.images.values.oci import CONFIG_LIMIT, MANIFEST_LIMIT, OciDescriptor
 from hpcmod.images.web.authorization import Authorizer, read_limited, show_realm
@@ -25,6 +25,7 @@ from hpcmod.images.web.client import (
     Unreachable,
     anonymous,
     insist,
+    origin,
 )
 from hpcmod.images.web.credentials import Access
 

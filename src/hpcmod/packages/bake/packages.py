@@ -21,11 +21,11 @@ from hpcmod.core.errors import BadInputError, NotFoundError
 from hpcmod.core.fs.reading import open_regular
 from hpcmod.core.fs.tree import Tree
 from hpcmod.core.values.facts import Package
-from hpcmod.core.values.metadata import METADATA, METADATA_LIMIT, read_package
 from hpcmod.images.squashfs import copying
 from hpcmod.images.squashfs.nodes import SourceTree, read_tree
 from hpcmod.images.squashfs.tree import FileData, Node
 from hpcmod.images.squashfs.writer import SquashfsWriter
+from hpcmod.images.values.metadata import METADATA, METADATA_LIMIT, read_package
 from hpcmod.packages.values.sources import Editable, find_editable
 
 _PIECE = 1 << 20

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import click
 
 from hpcmod.core.cli.flags import with_flags
 from hpcmod.core.cli.output import print_data, print_json, print_text, tell
-from hpcmod.core.cli.signals import leave_interrupts, terminate_cleanly
+from hpcmod.core.cli.signals import terminate_cleanly
 from hpcmod.core.errors import CheckFailedError, NotFoundError
 from hpcmod.core.process import call
 from hpcmod.core.text.quote import sh_word
@@ -98,7 +100,7 @@ def _run(argv: Sequence[str], edit: WritableState, *, to_stderr: bool) -> int:
     environ = dict.fromkeys(_INSIDE, f"{USER_LAYER_IN_CONTAINER}/{CONSTRAINTS}") | dict(os.environ)
     for name in _BINDS:
         environ[name] = ",".join(filter(None, [bind, environ.get(name, "")]))
-    with leave_interrupts():
+    with _leave_interrupts():
         return call(argv, env=environ, tied=True, to_stderr=to_stderr)
 
 
@@ -134,3 +136,13 @@ def _report(own: OwnSet, done: Packing, *, as_json: bool) -> None:
         version = inside.version if inside else ""
         tell(f"{name} {version} of the image is replaced, which may break packages built for it")
     tell_active(own, done.state)
+
+
+@contextmanager
+def _leave_interrupts() -> Iterator[None]:
+    """Ignore Ctrl-C while a child has the terminal: the child gets it too, and decides what it means."""
+    before = signal.signal(signal.SIGINT, lambda *_: None)  # not SIG_IGN, which the child would inherit
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hpcmod.core.values.facts import Package
-from hpcmod.core.values.metadata import read_package
+from hpcmod.images.values.metadata import read_package
 
 METADATA = "Metadata-Version: 2.1\r\nName: einops\r\nVersion: 0.8.1\r\n"
 
