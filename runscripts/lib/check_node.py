@@ -48,7 +48,6 @@ def parse_list(text):
 
 
 def format_list(numbers):
-    """Return numbers in that format."""
     ranges = []
     for number in sorted(set(numbers)):
         if ranges and ranges[-1][1] == number - 1:

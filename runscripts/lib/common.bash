@@ -65,9 +65,6 @@ is_wrapper() { # FILE
   [[ $start == *'# hpcmod wrapper'* ]]
 }
 
-# The settings of settings.bash, for every command, however it is started; an existing value wins, even if empty. Which of
-# them apply, those for one node or for several, is only known here, not when the module is loaded.
-
 # According to the scheduler or the launcher; see above and ranks.bash.
 is_multi_node() {
   local nodes=${_step_nodes:-${OMPI_MCA_orte_num_nodes-}}
@@ -77,6 +74,7 @@ is_multi_node() {
   [[ $nodes && $nodes != 1 ]]
 }
 
+# For every command, however it is started; an existing value wins, even if empty.
 export_settings() {
   if is_multi_node; then
     export_unset "${_settings_multi_node[@]}"

@@ -3,7 +3,6 @@
 # debugging environment variables) and HPE Cray MPI (intro_mpi). The last three write to stderr only.
 offer_debug() {
   local debug place IFS=,
-  [[ ${_asked[debug]} ]] || return 0
   place=${HPCMOD_DEBUG_DIR:-$PWD/hpcmod-debug-${_job:-$UID}}
   _debug_dir=$place
   for debug in ${_asked[debug]}; do
@@ -26,24 +25,19 @@ offer_log() { # VARIABLE VALUE ...
 }
 
 start_debug() {
-  [[ $_debug_dir ]] || return 0
   mkdir -p -- "$_debug_dir" || stop 7 "cannot create the debug directory $_debug_dir. Set HPCMOD_DEBUG_DIR"
   ((RANK)) || say "debug output of each rank: $_debug_dir${_stderr:+, with all of its stderr}"
   [[ ! $_stderr ]] || exec 2>>"$_stderr"
 }
 
-# Known profilers are started as their documentation says; any other command is used as it is. Only the requested ranks are
-# profiled: ranks do the same work, and profiling all of them would cost too much.
+# Known profilers are started as their documentation says; any other command is used as it is.
 choose_profiler() { # -> _before, _trace
-  local IFS=, rank name file
-  [[ ${_asked[profile-rank]} ]] || return 0
-  name_profiler
-  name=$REPLY
+  local IFS=, rank file
   file=$PWD/hpcmod-profile-${_job:-$$}-rank$RANK
   for rank in ${_asked[profile-rank]}; do
     [[ $((10#$rank)) == "$RANK" ]] || continue
     IFS=$' \t\n'
-    case $name in
+    case $_profiler in
       rocprofv3) _before+=(rocprofv3 --hip-trace --stats --output-directory "$file" --) ;;
       rocprof) _before+=(rocprof --hip-trace --stats -o "$file.csv") ;;
       nsys) _before+=(nsys profile --force-overwrite=true "--output=$file") ;;
@@ -53,7 +47,7 @@ choose_profiler() { # -> _before, _trace
       torch) _trace=${_asked[profile-steps]:-3}:$file.json ;;
       *)
         local -a words
-        read -ra words <<<"$name"
+        read -ra words <<<"$_profiler"
         _before+=("${words[@]}")
         ;;
     esac
@@ -61,35 +55,27 @@ choose_profiler() { # -> _before, _trace
   done
 }
 
-# The requested profiler, or the first of this machine's that the image has. -> REPLY
-name_profiler() {
-  local each
-  REPLY=${_asked[profiler]:-${_profilers[0]-}}
-  [[ ! ${_asked[profiler]} ]] || return 0
-  for each in "${_profilers[@]}"; do
-    ! hash -- "$each" 2>/dev/null || { REPLY=$each && return; }
-  done
-}
-
 # In all ranks, because the others would wait for one that could not start.
 find_profiler() {
-  local program
-  [[ ${_asked[profile-rank]} ]] || return 0
+  local program=${_profiler%:speedscope}
   activate_python
-  name_profiler
-  program=${REPLY%:speedscope}
   [[ $program != torch ]] || return 0
   hash -- "${program%% *}" 2>/dev/null || refuse "profiler '${program%% *}' not found in this image, PATH=$PATH"
 }
 
-check_profile() {
-  local IFS=, rank
-  name_profiler
+# The requested profiler, or the first of this machine that the image has, or the first.
+check_profile() { # -> _profiler
+  local IFS=, rank name
+  _profiler=${_asked[profiler]}
+  for name in "${_profilers[@]}"; do
+    [[ $_profiler ]] || ! hash -- "$name" 2>/dev/null || _profiler=$name
+  done
+  : "${_profiler:=${_profilers[0]-}}"
   for rank in ${_asked[profile-rank]}; do
     { is_number "$rank" && ((10#$rank < WORLD_SIZE)); } ||
       refuse "--profile-rank is '$rank', but the ranks are 0 to $((WORLD_SIZE - 1))"
   done
-  [[ $REPLY ]] || refuse 'no profiler is known for this machine. Choose one: --profiler py-spy'
+  [[ $_profiler ]] || refuse 'no profiler is known for this machine. Choose one: --profiler py-spy'
   [[ ${_asked[launcher]:-$_task_launcher} == "$_task_launcher" ]] ||
     refuse "--profile-rank needs one task per rank, but ${_asked[launcher]} starts the ranks itself"
 }

@@ -1,5 +1,3 @@
-source "$_lib/fork-directory.bash"
-
 # Import once per node, and fork the ranks: --spawn. Each rank comes here with its own environment, cores and options; instead of
 # becoming Python, it becomes a process that waits for its rank. With one container per node, ranks wait on the host: here, the
 # first one becomes the parent, and others only describe themselves.
@@ -40,4 +38,12 @@ find_fork_directory() { # -> directory, _own_variables: those that differ betwee
   own_cache_directory
   directory=$_cache/fork-${_step:-0}-$_job_restarts
   make_fork_directory "$directory"
+}
+
+# A private directory of this step on this node, with the program that forks ranks. Any rank may be the first to write it.
+make_fork_directory() { # DIRECTORY
+  [[ -d $1 ]] || mkdir -m 700 -- "$1" 2>/dev/null
+  is_private "$1" || return 1
+  [[ -e $1/sitecustomize.py ]] && return
+  cat -- "$_lib/fork_ranks.py" >"$1/$$" && mv -f -- "$1/$$" "$1/sitecustomize.py"
 }

@@ -177,7 +177,6 @@ def describe_me(place, command):
     umask = os.umask(0)
     os.umask(umask)
     kinds = sorted({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")})
-    limits = [(kind, resource.getrlimit(kind)) for kind in kinds]
     numbers = [0, 1, 2, *sorted(number for number in open_descriptors() if number > 2)]
     facts = {
         "place": place,
@@ -186,8 +185,7 @@ def describe_me(place, command):
         "cwd": os.getcwd(),
         "numbers": numbers[:DESCRIPTORS],
         "umask": umask,
-        "limits": [[kind, soft, hard] for kind, (soft, hard) in limits],
-        "hard limits": [hard for _, (_, hard) in limits],
+        "limits": [[kind, *resource.getrlimit(kind)] for kind in kinds],
         "cores": sorted(os.sched_getaffinity(0)),
         "priority": os.getpriority(os.PRIO_PROCESS, 0),
         "ignored": [int(number) for number in FORWARDED if is_ignored(number)],
@@ -611,12 +609,16 @@ def find_difference(facts, first, on_host=False):
         (facts["memory"] != first["memory"], different + "NUMA memory policies"),
         (len(facts["cores"]) != len(first["cores"]), different + "numbers of cores"),
         (facts["priority"] < first["priority"], different + "priorities"),
-        (facts["hard limits"] != first["hard limits"], different + "limits (ulimit -H)"),
+        (hard_limits(facts) != hard_limits(first), different + "limits (ulimit -H)"),
         (on_host and facts["cwd"] != first["cwd"], different + "directories"),
         (not os.access(facts["cwd"], os.X_OK), "the process of local rank 0 cannot enter " + facts["cwd"]),
         (not can_use(facts["cores"]), "the scheduler gives each task its own cores, which the others cannot use"),
     )
     return next((reason for applies, reason in reasons if applies), "")
+
+
+def hard_limits(facts):
+    return [hard for _, _, hard in facts["limits"]]
 
 
 def sets_container(name):
@@ -661,12 +663,9 @@ def die_with(parent):
         os._exit(137)
 
 
-def become_rank(task, printed, added):
+def become_rank(task, added):
     """Take over the properties and the environment of a task."""
     take_over(task)
-    for number, text in zip((1, 2), printed):
-        with open(number, "wb", closefd=False) as file:
-            file.write(text)
     for name in list(os.environb):
         if name not in added:
             del os.environb[name]
@@ -734,15 +733,15 @@ def be_parent():
         command = [os.fsdecode(word) for word in file.read().split(b"\0")[:-1]]
     modules = preload.split(",") if preload else find_imports(command)
     parent.begin_descriptions()
-    known = set(os.listdir("/proc/self/fd"))
+    known = {name for name in os.listdir("/proc/self/fd") if os.path.exists("/proc/self/fd/" + name)}  # not that of listdir
     thresholds = gc.get_threshold()
     gc.set_threshold(0)  # imports leave little garbage, and collecting it takes a tenth of their time
-    with Quiet() as quiet:
-        parent.refusal = import_safely(modules, own.split(), known, command)
+    parent.refusal = import_safely(modules, own.split(), known, command)
+    leave_output()
     gc.freeze()
     if gc.get_threshold()[0] == 0:  # else a module has set its own
         gc.set_threshold(*thresholds)
-    become_rank(parent.serve(), quiet.printed, added)
+    become_rank(parent.serve(), added)
 
 
 def import_hidden_sitecustomize():
@@ -756,25 +755,14 @@ def import_hidden_sitecustomize():
         sys.modules["sitecustomize"] = type(own)("sitecustomize")
 
 
-class Quiet:
-    """Capture what imports print: each rank prints it, as if it had imported the modules itself."""
-
-    def __enter__(self):
-        self.files = [os.memfd_create("printed", os.MFD_CLOEXEC) for _ in range(2)]
-        self.printed = (b"", b"")
-        for number, file in zip((1, 2), self.files):
-            os.dup2(file, number)
-        return self
-
-    def __exit__(self, *_):
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
-        self.printed = tuple(os.pread(file, 1 << 20, 0) for file in self.files)
-        nothing = os.open(os.devnull, os.O_RDWR)
-        for number in (0, 1, 2):
-            os.dup2(nothing, number)
-        for file in (*self.files, nothing):
-            os.close(file)
+def leave_output():
+    """Let go of the descriptors of local rank 0, after what the imports have printed."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(nothing, number)
+    os.close(nothing)
 
 
 def find_imports(command):

@@ -110,14 +110,10 @@ class Start(Watch):
         Watch.__init__(self)
 
     def write(self):
-        """Append to the record in one piece; nothing if it cannot be written."""
-        text = "".join("%s %s\n" % pair for pair in self.found.items())
+        """Append to the record; nothing if it cannot be written."""
         try:
-            file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
-            try:
-                os.write(file, text.encode("ascii", "replace"))
-            finally:
-                os.close(file)
+            with open(self.path, "a") as file:
+                file.write("".join("%s %s\n" % pair for pair in self.found.items()))
         except OSError:
             pass
 

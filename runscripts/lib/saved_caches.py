@@ -1,7 +1,7 @@
 """Save the compiled kernels of a job in one archive, or restore them on a node.
 
-    save CACHE DIRECTORY        write the archive into DIRECTORY, which may be shared by a group
-    restore CACHE DIRECTORY     unpack it; ranks that start together wait for the one that does
+    save CACHE DIRECTORY        write the archive into DIRECTORY, which a group may share
+    restore CACHE DIRECTORY     unpack it; other ranks of the node wait
 
 Runs with the image's Python, because small images lack tar and flock.
 """

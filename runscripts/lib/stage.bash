@@ -1,6 +1,5 @@
-# One task per node, the keeper, owns the staged files: it creates the directory, verifies the files, and removes them on
-# request, when its caller is gone, or when the job ends. Only a task on the node can do that: a batch script that was
-# cancelled cannot start another step.
+# One task per node, the keeper, creates the directory of the staged files, verifies them, and removes them when its caller is
+# gone, or when the job ends: a batch script that was cancelled cannot start another step for that.
 
 need_file() { # FILE -> _file, _size
   _file=$(realpath -e -- "$1" 2>/dev/null)
@@ -80,7 +79,7 @@ leave_out_silent() {
   done
 }
 
-# Let the keepers continue alone; without this, they remove everything when this script ends.
+# Without this, the keepers remove everything when this script ends.
 leave_keepers() { tell keep; }
 
 end_keepers() {
@@ -103,11 +102,6 @@ send_file() { # NAME: of the file on the nodes
     [[ ${_answers[i]} == "$sum" ]] || { say "the copy of ${_answered[i]} differs from $_file" && return 1; }
   done
   tell "place $1" && all_answer
-}
-
-format_size() { # BYTES -> REPLY
-  REPLY="$(($1 / 1000000)) MB"
-  (($1 < 1000000000)) || REPLY="$(($1 / 1000000000)).$(($1 / 100000000 % 10)) GB"
 }
 
 # From here on: code that runs on each node.

@@ -4,8 +4,8 @@
 
 _bound=() # our binds, after resolve_binds
 
-# Apptainer does not start if a bind source is missing, and the module may have been loaded on a different type of node.
-# So set the bind variables again for this node, from the module's binds and those that the user added.
+# The module may have been loaded on a different type of node, and Apptainer does not start if a bind source is missing: set
+# the bind variables again for this node.
 resolve_binds() {
   local - LC_ALL=C kernel='' untold='' name
   local -A taken=() known=()

@@ -26,7 +26,6 @@ proc hpcmod::newest {pattern} {
     return $best
 }
 
-# Binds: the first of each group that exists here, because Apptainer does not start if a source is missing.
 proc hpcmod::binds {} {
     variable unloading; variable loading; variable memory; variable container; variable state
     variable missing {}; variable unbindable {}; variable taken

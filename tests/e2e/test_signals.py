@@ -95,7 +95,7 @@ def test_caches_are_saved_when_a_job_is_cancelled(torch_jobs: Jobs) -> None:
     torch_jobs.wait(number)
     assert archive.exists(), torch_jobs.output(number)
     with tarfile.open(archive) as kept:
-        assert "./triton/kernel" in kept.getnames()
+        assert "triton/kernel" in kept.getnames()
 
 
 def test_signal_ranks_reaches_the_program_of_each_rank_once(tiny_jobs: Jobs) -> None:

@@ -18,7 +18,7 @@ from hpcmod.modules.text.modulefile import render_body, render_description
 from hpcmod.modules.values.plan import InstallPlan
 from tests.plans import make_example
 
-MOST_LINES, MOST_BYTES = 6000, 250 << 10
+MOST_LINES, MOST_BYTES = 6000, 250_000
 LIMITS = {"runscripts/get-master": 60, "libexec/wrapper": 60, "libexec/module.lua": 300, "libexec/module.tcl": 300}
 MODULEFILE = "modulefile"
 
@@ -45,10 +45,11 @@ def test_each_file_can_be_read(syntax: str) -> None:
     assert longer == {}
 
 
+@pytest.mark.parametrize("syntax", ["Lua", "Tcl"])
 @pytest.mark.parametrize("profile", ["lumi", "generic"])
-def test_all_files_of_an_installation_can_be_read(profile: str) -> None:
+def test_all_files_of_an_installation_can_be_read(profile: str, syntax: str) -> None:
     """The modulefile, which is elsewhere, has a limit of its own."""
-    texts = [text for name, text in make_files(make_example(profile), "Lua").items() if name != MODULEFILE]
+    texts = [text for name, text in make_files(make_example(profile), syntax).items() if name != MODULEFILE]
     assert sum(map(lines_of, texts)) <= MOST_LINES
     assert sum(len(text.encode()) for text in texts) <= MOST_BYTES
 

@@ -94,12 +94,6 @@ def test_the_variables_name_a_copy_that_is_the_image(stage: Stage) -> None:
     assert Path(sif).parent.stat().st_mode & 0o777 == 0o700
 
 
-def test_it_says_when_it_does_not_pay(stage: Stage) -> None:
-    said = stage("stage-image", stage.place).stderr
-    assert "one node: staging reads the complete image" in said
-    assert "starts as fast without staging" in said
-
-
 def test_nodes_copy_the_image_themselves_if_slurm_does_not_send_it(stage: Stage) -> None:
     done = stage("stage-image", stage.place, SEND="false")
     assert "each node copies the file itself" in done.stderr
