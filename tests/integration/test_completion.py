@@ -64,31 +64,28 @@ def wait_for(screen: int, wanted: str) -> str:
     return shown.decode(errors="replace")
 
 
-TYPED = {
-    "a name, and then its versions": ("hpcmod exec --nv Py", "PyTorch/2."),
-    "a version": ("hpcmod info vLLM/", "vLLM/0.9"),
-    "a verb": ("hpcmod laun", "launch"),
-}
+TYPED = [("hpcmod exec --nv Py", "PyTorch/2."), ("hpcmod info vLLM/", "vLLM/0.9"), ("hpcmod laun", "launch")]
+"""A name and then its versions, a version, and a verb."""
 
 
-@pytest.mark.parametrize(("typed", "wanted"), TYPED.values(), ids=TYPED)
 @pytest.mark.parametrize("shell", SHELLS)
-def test_a_shell_at_a_terminal_completes(shell: str, typed: str, wanted: str, environment: dict[str, str]) -> None:
+def test_a_shell_at_a_terminal_completes(shell: str, environment: dict[str, str]) -> None:
     if shutil.which(shell) is None:
         pytest.skip(f"no {shell} on this machine")
     argv, setup = SHELLS[shell]
     with terminal(argv, environment) as screen:
         os.write(screen, f"{setup}; echo rea''dy\n".encode())
         wait_for(screen, "ready\r")
-        os.write(screen, f"{typed}\t".encode())
-        wait_for(screen, wanted)
+        for typed, wanted in TYPED:
+            os.write(screen, f"{typed}\t".encode())
+            wait_for(screen, wanted)
+            os.write(screen, b"\x15")  # Ctrl-U: clear the line
 
 
-@pytest.mark.parametrize(("typed", "wanted"), TYPED.values(), ids=TYPED)
-def test_fish_completes(typed: str, wanted: str, environment: dict[str, str]) -> None:
+def test_fish_completes(environment: dict[str, str]) -> None:
     if shutil.which("fish") is None:
         pytest.skip("no fish on this machine")
-    done = run(
-        ["fish", "--no-config", "-c", f"hpcmod site completion fish | source; complete -C '{typed}'"], environment
-    )
-    assert any(line.startswith(wanted) for line in done.stdout.splitlines()), done.stdout + done.stderr
+    asked = "; ".join(f"complete -C '{typed}'" for typed, _ in TYPED)
+    done = run(["fish", "--no-config", "-c", f"hpcmod site completion fish | source; {asked}"], environment)
+    for _, wanted in TYPED:
+        assert any(line.startswith(wanted) for line in done.stdout.splitlines()), done.stdout + done.stderr

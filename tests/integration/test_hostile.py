@@ -111,31 +111,21 @@ def unwrapped(text: str) -> str:
     return "".join(text.split())
 
 
-def test_help_shows_the_description_as_written(hostile: Loader) -> None:
-    text = unwrapped(shown(hostile, "help"))
+def test_help_shows_description_and_labels_as_written_and_no_control_character(hostile: Loader) -> None:
+    said = shown(hostile, "help")
     for line in [*LINES, LONG.strip()]:
-        assert unwrapped(as_shown(hostile, line).replace("%%", "%")) in text
-
-
-def test_help_shows_the_labels_as_written(hostile: Loader) -> None:
-    text = unwrapped(shown(hostile, "help"))
+        assert unwrapped(as_shown(hostile, line).replace("%%", "%")) in unwrapped(said)
     for key, value in LABELS.items():
         if key != "org.example.control":
-            assert unwrapped(as_shown(hostile, f"{key}: {value}")) in text
+            assert unwrapped(as_shown(hostile, f"{key}: {value}")) in unwrapped(said)
+    assert "org.example.control" in said
+    assert [char for char in said if ord(char) < 32 and char not in "\n\t"] == []
 
 
-def test_help_sends_no_control_character_to_the_terminal(hostile: Loader) -> None:
-    text = shown(hostile, "help")
-    assert "org.example.control" in text
-    assert [char for char in text if ord(char) < 32 and char not in "\n\t"] == []
-
-
-def test_whatis_shows_the_description_on_one_line(hostile: Loader) -> None:
-    assert "$(touch pwned) `touch pwned` ${IFS}$HOME ; touch pwned & | > pwned ]] ]=]" in shown(hostile, "whatis")
-
-
-def test_no_package_with_a_hostile_name_is_listed(hostile: Loader) -> None:
-    listed = shown(hostile, "whatis").partition("Packages: ")[2].partition("\n")[0]
+def test_whatis_shows_the_description_on_one_line_and_no_package_with_a_hostile_name(hostile: Loader) -> None:
+    said = shown(hostile, "whatis")
+    assert "$(touch pwned) `touch pwned` ${IFS}$HOME ; touch pwned & | > pwned ]] ]=]" in said
+    listed = said.partition("Packages: ")[2].partition("\n")[0]
     assert "packaging/" in listed
     assert "touch" not in listed
 

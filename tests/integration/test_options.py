@@ -67,12 +67,6 @@ def test_fetch_verifies_and_installs_nothing(eb: EasyBuild, toy: Path, tiny_sif:
     assert not root_of(eb).exists() or files_below(root_of(eb)) == set()
 
 
-def test_fetch_refuses_another_checksum(eb: EasyBuild, toy: Path, tmp_path: Path) -> None:
-    done = eb(write_easyconfig(tmp_path, checksums=["0" * 64]), "--fetch")
-    assert f"expected {'0' * 64}" in done.stdout
-    assert done.returncode == 4
-
-
 def test_an_installed_module_is_skipped(installed_toy: tuple[EasyBuild, Path]) -> None:
     eb, toy = installed_toy
     assert "already installed (module found), skipping" in installed(eb, toy).stdout
@@ -250,16 +244,6 @@ def test_a_hidden_module_is_not_listed_and_loads_by_its_name(eb: EasyBuild, toy:
     installed(eb, toy, "--hidden")
     assert "Toy" not in lmod("module -t avail 2>&1", eb.modules).stdout
     assert_runs(lmod, eb, "Toy/.1.0")
-
-
-@pytest.mark.parametrize(("syntax", "file"), [("Lua", "Toy/1.0.lua"), ("Tcl", "Toy/1.0")])
-def test_the_syntax_of_the_module_is_as_asked(
-    eb: EasyBuild, toy: Path, lmod: ModuleTool, syntax: str, file: str
-) -> None:
-    other = {"Lua": "Tcl", "Tcl": "Lua"}[syntax]
-    installed(eb, toy, f"--module-syntax={syntax}", EASYBUILD_MODULE_SYNTAX=other)
-    assert {name for name in modulefiles(eb) if name.startswith("Toy/")} == {file}
-    assert_runs(lmod, eb)
 
 
 def test_a_module_can_be_the_default(eb: EasyBuild, toy: Path, tmp_path: Path, lmod: ModuleTool) -> None:

@@ -12,9 +12,9 @@ import pytest
 
 from tests.integration.conftest import make_images
 from tests.integration.publishing import Site, make_site
-from tests.integration.test_wrappers import make_wheel
 from tests.stack import Done, ModuleTool, Stack
 from tests.walkthroughs import blocks
+from tests.wheels import make_wheel
 
 pytestmark = pytest.mark.stack
 
@@ -183,8 +183,7 @@ def commands_of(page: str, **words: object) -> str:
 
 @pytest.mark.parametrize("student", ["envmodules"], indirect=True)
 def test_the_page_on_private_copies_works_as_written(student: Student, tmp_path: Path) -> None:
-    wheel = tmp_path / "mine-1.0-py3-none-any.whl"
-    make_wheel(wheel)
+    wheel = make_wheel(tmp_path, "mine", "1.0")
     script = commands_of(
         "private-copy",
         **{"PyTorch": "Toy", "$HOME/.local/easybuild": student.home / "mine", "einops": f"-q --no-index {wheel}"},
@@ -213,7 +212,7 @@ def test_the_page_on_a_full_quota_works_as_written(student: Student) -> None:
 @one_tool
 def test_packages_are_added_to_the_sites_copy_and_nothing_is_written_there(student: Student, tmp_path: Path) -> None:
     """The user can only read the catalogue; verify detects a modified state."""
-    make_wheel(tmp_path / "mine-1.0-py3-none-any.whl")
+    make_wheel(tmp_path, "mine", "1.0")
     before = student.site.files()
     states = f"{tmp_path}/packages/Toy/default/states"
     script = f"""
