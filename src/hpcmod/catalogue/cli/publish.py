@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
@@ -25,7 +24,7 @@ from hpcmod.core.errors import BadInputError
 from hpcmod.core.progress import ProgressLine
 from hpcmod.core.text.quote import terminal
 from hpcmod.core.values.json_form import SPLICED
-from hpcmod.images import FetchPlan, Progress, make_options, parse_sha256
+from hpcmod.images import FetchPlan, make_options, parse_sha256
 from hpcmod.machine import find_machine
 
 
@@ -114,7 +113,7 @@ def publish_verb(flags: PublishFlags) -> None:
             actor=make_actor(flags.reason),
             step_options=tuple(shlex.split(flags.slurm)),
             use_steps=not flags.no_slurm,
-            progress=_lines(shown),
+            progress=lambda label: shown.enter_context(ProgressLine(label)),  # closed with the command
         )
         request = flags.request
         candidate = choose_candidate(request, central=found.site.images.central)
@@ -137,11 +136,6 @@ def _confirm_names(candidate: Candidate, flags: PublishFlags) -> None:
         click.confirm(f"{terminal(message)}. Publish it?", abort=True, err=True)
     else:
         raise BadInputError(message, "Give --name and --version, or accept these with --yes.")
-
-
-def _lines(shown: ExitStack) -> Callable[[str], Progress]:
-    """Return a function that opens a progress line for each task; all of them close with the command."""
-    return lambda label: shown.enter_context(ProgressLine(label))
 
 
 def _show(done: Published, *, as_json: bool) -> None:

@@ -136,17 +136,14 @@ def choose_entry(entries: Iterable[IndexEntry], text: str, *, gpus: Sequence[str
     """Return the entry of one catalogue that a text means, as in find_container; None if no entry or several match."""
     name, _, version = text.partition("/")
     named = _named(entries, name)
-    named = [entry for entry in named if entry.name == name] or (named if _is_one(named) else [])
+    is_unique = len({entry.name for entry in named}) == 1
+    named = [entry for entry in named if entry.name == name] or (named if is_unique else [])
     if not version:
         return _default(named, gpus)
     meant = [entry for entry in named if version in (entry.version, *entry.aliases.split())]
     begun = [entry for entry in named if entry.version.startswith(version)]
     built = [entry for entry in begun if _is_built_for(entry, gpus)]
     return meant[0] if meant else next((some[0] for some in (begun, built) if len(some) == 1), None)
-
-
-def _is_one(entries: Sequence[IndexEntry]) -> bool:
-    return len({entry.name for entry in entries}) == 1
 
 
 def _default(entries: Sequence[IndexEntry], gpus: Sequence[str]) -> IndexEntry | None:
@@ -182,9 +179,8 @@ def _unknown(text: str, entries: Sequence[IndexEntry], damaged: Sequence[str]) -
         return NotFoundError(f"container {text} not found", f"For an image of Docker Hub: docker://docker.io/{hub}")
     if not entries:
         return NotFoundError(f"container {text} not found: the catalogues are empty", NO_CATALOGUE)
-    return NotFoundError(
-        f"container {text} not found in any catalogue", did_you_mean(name, (entry.name for entry in entries))
-    )
+    cure = did_you_mean(name, (entry.name for entry in entries))
+    return NotFoundError(f"container {text} not found in any catalogue", cure)
 
 
 NO_CATALOGUE = "Set a catalogue: HPCMOD_CATALOGUE=DIRECTORY, or `catalogues` in the site profile."
