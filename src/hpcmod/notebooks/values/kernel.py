@@ -64,8 +64,8 @@ def make_kernel(
             "Use lower-case letters, digits, `.`, `_` and `-`: --name NAME",
         )
     check_plain(display_name, "--display-name")
-    launch = away_from_here("from ipykernel.kernelapp import launch_new_instance; launch_new_instance()")
-    start = (program, "exec", "--bind", _CONNECTION, "--", "python", "-c", launch, "-f", _CONNECTION)
+    launch = "from ipykernel.kernelapp import launch_new_instance; launch_new_instance()"
+    start = (program, "exec", "--bind", _CONNECTION, "--", "python", "-c", away_from_here(launch), "-f", _CONNECTION)
     return KernelSpec(chosen, display_name or module, module, root, start, host_commands)
 
 
