@@ -24,16 +24,15 @@ from hpcmod.building.values.build_plan import BuildPlan
 from hpcmod.core.clock import now_text
 from hpcmod.core.errors import BadInputError, HpcmodError, NotFoundError, explain_os_error
 from hpcmod.core.fs.replacing import Scratch, scratch
+from hpcmod.core.fs.space import Need, check_room
 from hpcmod.core.lock import hold_file
+from hpcmod.core.progress import Progress
 from hpcmod.core.values.facts import Provenance
 from hpcmod.core.values.reference import OCI_KINDS, ImageReference
 from hpcmod.core.values.trust import ANYTHING, TrustPolicy
 from hpcmod.images import (
     Access,
     ConvertOptions,
-    Need,
-    Progress,
-    check_room,
     check_sif,
     convert_image,
     copy_image,

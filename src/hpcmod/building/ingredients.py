@@ -20,8 +20,9 @@ from hpcmod.core.fs.reading import UnusableFileError, read_text
 from hpcmod.core.fs.replacing import scratch
 from hpcmod.core.fs.tree import write_file
 from hpcmod.core.lock import hold
+from hpcmod.core.progress import Progress
 from hpcmod.core.values.reference import ImageReference
-from hpcmod.images import Access, Progress, file_sha256, open_root
+from hpcmod.images import Access, file_sha256, open_root
 from hpcmod.images.acquire.fetch import FileRequest, fetch_file
 from hpcmod.images.registry import resolve
 

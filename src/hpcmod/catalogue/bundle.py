@@ -25,8 +25,10 @@ from typing import BinaryIO
 from hpcmod.core.errors import BadInputError, VerificationError
 from hpcmod.core.fs.reading import UnusableFileError, open_regular
 from hpcmod.core.fs.replacing import replacing
+from hpcmod.core.fs.space import Need, check_room
 from hpcmod.core.fs.temporary import clear_leftovers
-from hpcmod.images import Need, Progress, Tally, check_room, check_sha256, file_sha256
+from hpcmod.core.progress import Progress
+from hpcmod.images import Tally, check_sha256, file_sha256
 
 SUMS = "SHA256SUMS"
 

@@ -31,8 +31,9 @@ from hpcmod.core.fs.replacing import replacing_directory
 from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.fs.tree import write_file
 from hpcmod.core.lock import hold
+from hpcmod.core.progress import Progress
 from hpcmod.core.text.quote import sh_word
-from hpcmod.images import Progress, copy_image, file_sha256
+from hpcmod.images import copy_image, file_sha256
 from hpcmod.machine.values.bind import ON_HOST, version_key
 
 _LIMIT = 16 << 20  # bytes; size limit of a capture's record

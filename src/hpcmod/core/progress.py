@@ -6,11 +6,15 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import TextIO
 
 from hpcmod.core.log import QUIET
 from hpcmod.core.values.text import terminal_line
+
+Progress = Callable[[int, int], None]
+"""Called with the bytes done and the total (0 if unknown)."""
 
 _UNITS = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6))
 _SELDOM = 10.0  # seconds between two lines in a log; also before the first, so short work prints nothing

@@ -32,14 +32,11 @@ if TYPE_CHECKING:
     from hpcmod.images.inspect.entry import find_entry as find_entry
     from hpcmod.images.inspect.packages import read_packages as read_packages
     from hpcmod.images.inspect.packages import read_packages_in as read_packages_in
-    from hpcmod.images.integrity import Progress as Progress
     from hpcmod.images.integrity import Tally as Tally
     from hpcmod.images.integrity import check_sha256 as check_sha256
     from hpcmod.images.integrity import file_sha256 as file_sha256
     from hpcmod.images.integrity import parse_sha256 as parse_sha256
     from hpcmod.images.oci.layout import read_layout as read_layout
-    from hpcmod.images.preflight import Need as Need
-    from hpcmod.images.preflight import check_room as check_room
     from hpcmod.images.settings import cache_directory as cache_directory
     from hpcmod.images.settings import make_options as make_options
     from hpcmod.images.settings import open_cache as open_cache

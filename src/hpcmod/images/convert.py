@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from hpcmod.core.errors import explain_os_error
-from hpcmod.images.integrity import Progress, Ticker
+from hpcmod.core.progress import Progress
+from hpcmod.images.integrity import Ticker
 from hpcmod.images.layers.decompress import Allowance, open_tar
 from hpcmod.images.layers.layer_tree import LayerTree
 from hpcmod.images.layers.merge import Hidden, Record, merge_layers, missing, read_layer, read_missing

@@ -19,7 +19,8 @@ from pathlib import Path
 
 from hpcmod.core.errors import BadInputError, LackingError, NoSpaceError, VerificationError
 from hpcmod.core.fs.ownership import others_may_change
-from hpcmod.images.integrity import BLOCK, Progress, Ticker, check_sha256, file_sha256, hash_range, parse_sha256
+from hpcmod.core.progress import Progress
+from hpcmod.images.integrity import BLOCK, Ticker, check_sha256, file_sha256, hash_range, parse_sha256
 from hpcmod.images.sif.reader import open_sif
 
 _FICLONE = 0x40049409  # linux/fs.h; in the fcntl module since Python 3.12

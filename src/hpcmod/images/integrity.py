@@ -7,14 +7,12 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from hpcmod.core.errors import BadInputError, VerificationError
+from hpcmod.core.progress import Progress
 from hpcmod.images.sif.reader import open_sif
-
-Progress = Callable[[int, int], None]
-"""Called with the bytes done and the total (0 if unknown)."""
 
 BLOCK = 1 << 20
 """Bytes per read: large enough that hashing mostly runs without the GIL, small enough for a CPU's cache."""

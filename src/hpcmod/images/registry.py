@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import BinaryIO
 
 from hpcmod.core.errors import BadInputError
+from hpcmod.core.fs.space import Need, check_room
+from hpcmod.core.progress import Progress
 from hpcmod.core.values.reference import ImageReference
 from hpcmod.images.blobs.download import Downloads
 from hpcmod.images.blobs.streamed import open_stream
 from hpcmod.images.cache import SETTING, Cache
 from hpcmod.images.copy import copy_image
-from hpcmod.images.integrity import Progress, Tally, file_sha256
+from hpcmod.images.integrity import Tally, file_sha256
 from hpcmod.images.oci.image import OciImage, make_image
-from hpcmod.images.preflight import Need, check_room
 from hpcmod.images.values.oci import Manifest, OciDescriptor, choose_platform, parse_manifest
 from hpcmod.images.web.credentials import USUAL, Access
 from hpcmod.images.web.repository import Repository

@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hpcmod.core.errors import BadInputError
+from hpcmod.core.progress import Progress
 from hpcmod.core.values.reference import LOCAL_KINDS, ImageReference
 from hpcmod.core.values.trust import TrustEvidence, TrustPolicy, TrustRule, check_pinned
 from hpcmod.images.acquire.fetch_sif import ObtainOptions
-from hpcmod.images.integrity import Progress, check_sha256, file_sha256
+from hpcmod.images.integrity import check_sha256, file_sha256
 from hpcmod.images.registry import open_registry_image, resolve
 from hpcmod.images.sif.reader import read_sif, squashfs_partition
 from hpcmod.images.trust.policy import rule_for, verify_image_trust, verify_local_sif

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import import_module
 
-from hpcmod.images import Progress
+from hpcmod.core.progress import Progress
 from hpcmod.importing.outcome import Outcome
 
 FORMATS = {"edf": ".toml", "lumi-eb": ".eb", "ngc": ".lua", "shpc": "container.yaml", "sif": ".sif"}

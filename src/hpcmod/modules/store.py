@@ -21,10 +21,10 @@ from hpcmod.core.fs.replacing import replacing
 from hpcmod.core.fs.striping import set_layout
 from hpcmod.core.fs.temporary import clear_leftovers
 from hpcmod.core.fs.tree import Tree, write_file
+from hpcmod.core.progress import Progress
 from hpcmod.core.resources import runscript_files
 from hpcmod.core.values.facts import Provenance
 from hpcmod.images import (
-    Progress,
     architecture_name,
     check_sha256,
     check_sif,

@@ -12,9 +12,10 @@ from pathlib import Path
 
 from hpcmod.core.errors import VerificationError
 from hpcmod.core.fs.reading import read_file
+from hpcmod.core.progress import Progress
 from hpcmod.core.text.quote import sh_word
 from hpcmod.core.values.finding import FAIL, OK, UNKNOWN, Finding
-from hpcmod.images import Progress, file_sha256
+from hpcmod.images import file_sha256
 from hpcmod.modules.installed import Installed, find_installed, is_started, link_of, module_trees, read_record
 from hpcmod.modules.values.install_record import NO_RECORD
 

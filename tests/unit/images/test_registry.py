@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from hpcmod.core.errors import BadInputError, HpcmodError, LackingError, NoSpaceError, NotFoundError
+from hpcmod.core.fs import space
 from hpcmod.core.values.reference import ImageReference
-from hpcmod.images import preflight
 from hpcmod.images.cache import Cache
 from hpcmod.images.registry import fetch_artifact, open_registry_image, resolve
 from tests.registry import CONFIG, INDEX, MANIFEST, Registry
@@ -113,7 +113,7 @@ def test_refuses_an_image_too_large_for_the_cache_before_downloading(
     registry: Registry, cache: Cache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     registry.push_image("registry/big", LAYERS)
-    monkeypatch.setattr(preflight, "_free", lambda _: preflight.SpaceLeft(10, None, "free"))
+    monkeypatch.setattr(space, "_free", lambda _: space.SpaceLeft(10, None, "free"))
     fault = refusal(docker(registry, "big:1"), cache)
     assert (type(fault), fault.exit_code) == (NoSpaceError, 5)
     assert "2 blobs of docker://" in fault.message

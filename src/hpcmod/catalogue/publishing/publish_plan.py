@@ -24,6 +24,7 @@ from hpcmod.compat.values.rules import RULES
 from hpcmod.compat.values.verdict import judge
 from hpcmod.core.clock import now_text
 from hpcmod.core.errors import BadInputError, CheckFailedError, NotFoundError
+from hpcmod.core.progress import Progress
 from hpcmod.core.text.quote import sh_word
 from hpcmod.core.values.facts import Provenance
 from hpcmod.core.values.finding import FAIL, WARN
@@ -32,7 +33,6 @@ from hpcmod.core.values.reference import LOCAL_KINDS
 from hpcmod.images import (
     FetchPlan,
     ObtainOptions,
-    Progress,
     check_sif,
     file_sha256,
     plan_fetch,

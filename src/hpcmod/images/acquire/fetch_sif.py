@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from hpcmod.core.fs.space import Need, check_room
+from hpcmod.core.progress import Progress
 from hpcmod.core.values.reference import OCI_KINDS, ImageReference, redact
 from hpcmod.core.values.trust import ANYTHING, TrustEvidence, TrustPolicy, TrustRule
 from hpcmod.images.acquire.fetch import FileRequest, fetch_file
@@ -15,10 +17,9 @@ from hpcmod.images.cache import Cache
 from hpcmod.images.convert import ConvertOptions, convert_image
 from hpcmod.images.copy import copy_image
 from hpcmod.images.inspect.contents import read_facts
-from hpcmod.images.integrity import Progress, file_sha256
+from hpcmod.images.integrity import file_sha256
 from hpcmod.images.oci.image import OciImage
 from hpcmod.images.oci.layout import read_layout
-from hpcmod.images.preflight import Need, check_room
 from hpcmod.images.registry import fetch_artifact, open_registry_image, resolve
 from hpcmod.images.sif.reader import check_start
 from hpcmod.images.trust.policy import verify_image_trust

@@ -14,13 +14,14 @@ from hpcmod.core.errors import BadInputError, HpcmodError, LackingError, Verific
 from hpcmod.core.fs.replacing import scratch
 from hpcmod.core.fs.striping import set_layout
 from hpcmod.core.lock import hold_file
+from hpcmod.core.progress import Progress
 from hpcmod.core.values.facts import Provenance
 from hpcmod.core.values.reference import LOCAL_KINDS, OCI_KINDS, ImageReference
 from hpcmod.core.values.trust import TrustEvidence, check_pinned
 from hpcmod.images.acquire.fetch import note_of
 from hpcmod.images.acquire.fetch_sif import FetchedSif, FetchTask, ObtainOptions, fetch_sif, pin
 from hpcmod.images.acquire.locate import recognize
-from hpcmod.images.integrity import Progress, check_sha256, file_sha256
+from hpcmod.images.integrity import check_sha256, file_sha256
 from hpcmod.images.sif.reader import check_sif, read_sif
 from hpcmod.images.trust.policy import is_met, rule_for, subject_of, verify_local_sif, verify_sif_trust
 from hpcmod.images.trust.provenance import is_remembered, read_provenance, remember, sidecar, write_provenance

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpcmod.core.errors import NotFoundError, RemoteError
+from hpcmod.core.progress import Progress
 from hpcmod.core.values.reference import ImageReference
 from hpcmod.core.values.trust import TrustPolicy
 from hpcmod.images.acquire.locate import find_image
-from hpcmod.images.integrity import Progress
 from hpcmod.images.trust.policy import LocalImage, verify_local_sif
 
 if TYPE_CHECKING:

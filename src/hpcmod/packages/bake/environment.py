@@ -9,7 +9,8 @@ from functools import partial
 from pathlib import Path
 
 from hpcmod.core.errors import BadInputError, VerificationError
-from hpcmod.images import Progress, Squashfs, open_root, read_facts
+from hpcmod.core.progress import Progress
+from hpcmod.images import Squashfs, open_root, read_facts
 from hpcmod.images.squashfs.tree import Node
 from hpcmod.packages.bake.image import BakedPackages
 from hpcmod.packages.bake.packages import open_packages

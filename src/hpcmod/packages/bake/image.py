@@ -8,8 +8,9 @@ from functools import partial
 from pathlib import Path
 
 from hpcmod.core.errors import BadInputError, LackingError, VerificationError
+from hpcmod.core.progress import Progress
 from hpcmod.core.values.facts import ImageFacts, PythonFacts
-from hpcmod.images import Progress, Squashfs, file_sha256, read_facts
+from hpcmod.images import Squashfs, file_sha256, read_facts
 from hpcmod.images.inspect.contents import (
     BAKED_IN_CONTAINER,
     baked_prefixes,

@@ -19,20 +19,11 @@ from hpcmod import __version__
 from hpcmod.core.clock import now_text
 from hpcmod.core.errors import BadInputError, explain_os_error
 from hpcmod.core.fs.replacing import scratch
+from hpcmod.core.fs.space import Need, check_room
 from hpcmod.core.fs.temporary import clear_leftovers
+from hpcmod.core.progress import Progress
 from hpcmod.core.values.facts import Provenance
-from hpcmod.images import (
-    Need,
-    Progress,
-    Squashfs,
-    check_room,
-    check_sha256,
-    check_sif,
-    file_sha256,
-    read_sif,
-    sidecar,
-    write_provenance,
-)
+from hpcmod.images import Squashfs, check_sha256, check_sif, file_sha256, read_sif, sidecar, write_provenance
 from hpcmod.images.integrity import Ticker
 from hpcmod.images.sif.labels import METADATA, with_labels
 from hpcmod.images.sif.reader import Sif, SifDescriptor, open_sif, squashfs_partition

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from hpcmod.core.errors import NoSpaceError
-from hpcmod.images import preflight
-from hpcmod.images.preflight import Need, SpaceLeft, check_room, parse_lfs, read_quotas
+from hpcmod.core.fs import space
+from hpcmod.core.fs.space import Need, SpaceLeft, check_room, parse_lfs, read_quotas
 from tests.programs import make_program
 
 MB = 10**6
@@ -90,7 +90,7 @@ def test_a_missing_directory_is_checked_by_its_nearest_parent(tmp_path: Path) ->
 def test_a_quota_counts_as_free_space_does(
     tmp_path: Path, quota: SpaceLeft, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(preflight, "read_quotas", lambda _: [quota])
+    monkeypatch.setattr(space, "read_quotas", lambda _: [quota])
     with pytest.raises(NoSpaceError, match=says) if says else nullcontext():
         check(need(tmp_path, 10 * MB))
 
@@ -115,7 +115,7 @@ def test_asks_lfs_on_lustre(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """The tool is a fake, because there is no Lustre here."""
     assert list(read_quotas(tmp_path)) == []
     make_program(tmp_path / "lfs", f"#!/bin/sh\necho \"$@\" >>{tmp_path}/asked\nprintf '%s' '{LINE}'\n")
-    monkeypatch.setattr(preflight, "find_file_system", lambda _: "lustre")
+    monkeypatch.setattr(space, "find_file_system", lambda _: "lustre")
     monkeypatch.setenv("PATH", str(tmp_path / "none"))
     assert list(read_quotas(tmp_path)) == []
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
