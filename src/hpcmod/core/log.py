@@ -84,8 +84,8 @@ def read_settings(environ: Mapping[str, str], *, verbosity: int = 0, file: str =
 
 def current_settings() -> LogSettings:
     """Return this process's log settings."""
-    levels = [one.level for one in _ROOT.handlers if isinstance(one, _StderrHandler)]
-    files = [one.path for one in _ROOT.handlers if isinstance(one, _FileHandler)]
+    levels = [handler.level for handler in _ROOT.handlers if isinstance(handler, _StderrHandler)]
+    files = [handler.path for handler in _ROOT.handlers if isinstance(handler, _FileHandler)]
     names = {number: name for name, number in _LEVELS.items()}
     return LogSettings(names[levels[0]] if levels else "", files[0] if files else "")
 

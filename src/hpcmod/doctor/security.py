@@ -134,7 +134,7 @@ def _members(root: os.stat_result) -> set[int]:
             names = grp.getgrgid(root.st_gid).gr_mem
         except KeyError:
             names = []
-        found |= {one.pw_uid for one in pwd.getpwall() if one.pw_gid == root.st_gid or one.pw_name in names}
+        found |= {user.pw_uid for user in pwd.getpwall() if user.pw_gid == root.st_gid or user.pw_name in names}
     return found
 
 

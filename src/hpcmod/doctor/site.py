@@ -49,32 +49,32 @@ def _check_images(site: Site) -> Iterator[Finding]:
 
 
 def _check_binds(site: Site, environ: Mapping[str, str]) -> Iterator[Finding]:
-    for one in explain_binds(site.all_binds, environ):
-        subject = f"bind {one.asked}"
-        if one.kept:
-            found = f"{one.bind}: {one.why}" if str(one.bind) != one.asked else one.why
+    for candidate in explain_binds(site.all_binds, environ):
+        subject = f"bind {candidate.asked}"
+        if candidate.kept:
+            found = f"{candidate.bind}: {candidate.why}" if str(candidate.bind) != candidate.asked else candidate.why
             yield Finding(OK, "bind", found, subject=subject)
-        elif one.missing:
+        elif candidate.missing:
             cure = "Missing in jobs on this node. This may be correct on a login node; otherwise fix the profile"
-            yield Finding(FAIL, "bind", one.why, f"{cure}: {one.bind.origin}.", subject)
+            yield Finding(FAIL, "bind", candidate.why, f"{cure}: {candidate.bind.origin}.", subject)
         else:
-            cure = "" if one.bind.origin.startswith("$") else f"Omitted; set in {one.bind.origin}."
-            yield Finding(WARN if one.bind.origin.startswith("$") else OK, "bind", one.why, cure, subject)
+            cure = "" if candidate.bind.origin.startswith("$") else f"Omitted; set in {candidate.bind.origin}."
+            yield Finding(WARN if candidate.bind.origin.startswith("$") else OK, "bind", candidate.why, cure, subject)
 
 
 def _check_netstack(site: Site) -> Iterator[Finding]:
     """Yield what is wrong with the host's captured libraries, if anything."""
-    for one in explain_binds((site.netstack.directory,), {}):
-        if not one.kept or not Path(one.bind.source, RECORD).is_file():
+    for candidate in explain_binds((site.netstack.directory,), {}):
+        if not candidate.kept or not Path(candidate.bind.source, RECORD).is_file():
             continue
         try:
-            found = list(check_capture(Path(one.bind.source)))
+            found = list(check_capture(Path(candidate.bind.source)))
         except HpcmodError as err:  # its record is invalid; continue with the other checks
             found = [Finding(FAIL, "record", err.message, err.cure)]
         faults = (each for each in found if each.level != OK)
         yield from (replace(each, rule="netstack", subject=f"netstack {each.subject}") for each in faults)
         if all(each.level == OK for each in found):
-            yield Finding(OK, "netstack", f"{one.bind.source} is intact, and the same as what the host loads")
+            yield Finding(OK, "netstack", f"{candidate.bind.source} is intact, and the same as what the host loads")
 
 
 def _check_gpus(site: Site) -> Iterator[Finding]:
@@ -140,7 +140,10 @@ def _check_mpi(site: Site, environ: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _check_places(site: Site, environ: Mapping[str, str]) -> Iterator[Finding]:
-    places = {"caches": site.caches.node_local, **{f"stage {one.name}": one.directory for one in site.stage_places}}
+    places = {
+        "caches": site.caches.node_local,
+        **{f"stage {stage.name}": stage.directory for stage in site.stage_places},
+    }
     for name, directory in places.items():
         path = Path(_expand(directory, environ))
         if not path.is_dir():

@@ -60,7 +60,7 @@ def find_evidence(environ: Mapping[str, str], partitions: Sequence[str], options
         host=socket.gethostname(),
         home=environ.get("HOME", ""),
         cluster=cluster,
-        surveys=tuple({one.facts.name: one for one in found}.values()),
+        surveys=tuple({survey.facts.name: survey for survey in found}.values()),
         mpi=find_mpi_types(environ) if cluster else None,
         module_tool=_describe_module_tool(environ),
         module_init=(init, "LMOD_PKG, MODULESHOME or BASH_ENV of the shell that asked") if init else ("", ""),
@@ -94,7 +94,10 @@ def _find_texts(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     cards = (f"{name} {_driver(_CARDS / name)} {_link_layer(_CARDS / name)}" for name in _names(_CARDS))
     yield "infiniband", "\n".join(cards)
     names = (name for name in _names(_NET) if name != "lo")
-    yield "interfaces", "\n".join(f"{one} {_read(_NET / one / 'type')} {_read(_NET / one / 'speed')}" for one in names)
+    yield (
+        "interfaces",
+        "\n".join(f"{name} {_read(_NET / name / 'type')} {_read(_NET / name / 'speed')}" for name in names),
+    )
 
 
 def _parse(found: Mapping[str, Any]) -> NodeSurvey:

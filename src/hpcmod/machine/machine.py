@@ -45,7 +45,7 @@ class Machine(NamedTuple):
 
     def origin(self, key: str) -> str:
         """Return the origin of a value, by its dotted key: file and line of the last profile that sets it, or empty."""
-        return next((one.origins[key] for one in reversed(self.profiles) if key in one.origins), "")
+        return next((profile.origins[key] for profile in reversed(self.profiles) if key in profile.origins), "")
 
 
 def load_site(asked: str | None, environ: Mapping[str, str], easyconfig: str = "") -> Site:

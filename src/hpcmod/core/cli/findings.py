@@ -25,7 +25,7 @@ def show_findings(findings: Iterable[Finding], *, as_json: bool, fail_code: int 
         print_json(Findings(listed))
     else:
         print_findings(listed)
-    sys.exit(fail_code if any(one.level == FAIL for one in listed) else 0)
+    sys.exit(fail_code if any(finding.level == FAIL for finding in listed) else 0)
 
 
 def print_findings(findings: Sequence[Finding]) -> None:
@@ -33,13 +33,15 @@ def print_findings(findings: Sequence[Finding]) -> None:
 
     A finding about a line of a file begins with FILE:LINE, as the messages of compilers do, and is never wrapped.
     """
-    width = len(UNKNOWN if any(one.level == UNKNOWN for one in findings) else FAIL)
-    for one in findings:
-        if one.line:
-            print_text(f"{one.subject}:{one.line}: {one.level}: {one.rule}: {one.found}".replace("\n", "?"))
-            cure = f"    {one.cure}"
+    width = len(UNKNOWN if any(finding.level == UNKNOWN for finding in findings) else FAIL)
+    for finding in findings:
+        if finding.line:
+            print_text(
+                f"{finding.subject}:{finding.line}: {finding.level}: {finding.rule}: {finding.found}".replace("\n", "?")
+            )
+            cure = f"    {finding.cure}"
         else:
-            print_wrapped(f"{one.level:{width}} {one.subject}: {one.found}", indent=width + 1)
-            cure = f"{'':{width}} {one.cure}"
-        if one.cure:
+            print_wrapped(f"{finding.level:{width}} {finding.subject}: {finding.found}", indent=width + 1)
+            cure = f"{'':{width}} {finding.cure}"
+        if finding.cure:
             print_wrapped(cure, indent=width + 1)

@@ -128,13 +128,13 @@ def asks_for_json(command: click.Command | None, words: Sequence[str]) -> bool:
             return False
         command = command.get_command(click.Context(command), left.pop(0))
     ours = left[: left.index("--")] if "--" in left else left
-    return "--json" in ours and (command is None or any(one.name == "as_json" for one in command.params))
+    return "--json" in ours and (command is None or any(parameter.name == "as_json" for parameter in command.params))
 
 
 def _count_values(command: click.Command, word: str) -> int:
     """Return how many words after an option are its values."""
-    options = (one for one in command.params if isinstance(one, click.Option))
-    return next((one.nargs for one in options if word in one.opts and not (one.is_flag or one.count)), 0)
+    options = (option for option in command.params if isinstance(option, click.Option))
+    return next((option.nargs for option in options if word in option.opts and not (option.is_flag or option.count)), 0)
 
 
 @click.group(

@@ -183,8 +183,8 @@ def site_detect(as_json: bool) -> None:
         print_json(DetectedProfiles(used.choice, tuple(fits)))
         return
     print_text(f"used: {used.choice.profile} ({used.choice.reason})")
-    for one in fits:
-        print_text(f"fits: {one.profile} ({one.reason})")
+    for choice in fits:
+        print_text(f"fits: {choice.profile} ({choice.reason})")
 
 
 @click.command("check")
@@ -219,7 +219,9 @@ def site_check(
     as_json, asked = given["as_json"], name or given["site"]
     if offline or everything or sources or checkouts:
         names = sorted(resources.site_profiles()) if everything else [asked]
-        findings = (each for one in names for each in _check_text(one, checkouts, sources=sources or bool(checkouts)))
+        findings = (
+            each for profile in names for each in _check_text(profile, checkouts, sources=sources or bool(checkouts))
+        )
         show_findings(findings, as_json=as_json)
     show_findings(check_site(find_site(asked), os.environ), as_json=as_json)
 

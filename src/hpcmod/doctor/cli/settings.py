@@ -68,11 +68,11 @@ def site_settings(name: str | None, image: Path | None, nodes: int | None, site:
         rows = tuple(SettingOrigin(setting, found.origin(f"environment.{setting.name}")) for setting in settings)
         print_json(RunSettings(found.site.name, path, nodes, rows))
         return
-    for one in settings:
-        print_data(f"{one.name}={one.value}")
-        print_text(f"    {_describe(one)}  [{found.origin(f'environment.{one.name}')}]")
+    for setting in settings:
+        print_data(f"{setting.name}={setting.value}")
+        print_text(f"    {_describe(setting)}  [{found.origin(f'environment.{setting.name}')}]")
 
 
-def _describe(one: Setting) -> str:
-    decided = f"{one.verdict}, {one.because}" if one.because else one.verdict
-    return f"{decided}: {one.why}" if one.why else decided
+def _describe(setting: Setting) -> str:
+    decided = f"{setting.verdict}, {setting.because}" if setting.because else setting.verdict
+    return f"{decided}: {setting.why}" if setting.why else decided

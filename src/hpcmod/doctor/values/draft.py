@@ -110,18 +110,20 @@ def make_draft(evidence: MachineEvidence, *, name: str, date: str) -> Draft:
 
 
 def _notes(evidence: MachineEvidence, date: str) -> Iterator[str]:
-    fabric = next((f"{one.fabric}: {one.fabric_source}" for one in evidence.surveys if one.fabric), "not known")
+    fabric = next(
+        (f"{survey.fabric}: {survey.fabric_source}" for survey in evidence.surveys if survey.fabric), "not known"
+    )
     yield f"Network: {fabric}"
     yield f"Module tool: {evidence.module_tool or 'none found'}"
     yield f"Container runtime: {evidence.runtime or 'none found'}"
-    asked = ", ".join(one.facts.name for one in evidence.surveys) or "no compute node"
+    asked = ", ".join(survey.facts.name for survey in evidence.surveys) or "no compute node"
     yield f"As found in {date} by `hpcmod site new` on {evidence.host}; compute nodes that were asked: {asked}"
-    for one in evidence.surveys:
-        described = ", ".join(filter(None, (one.architecture, one.system)))
-        gpus = Counter(state.name for state in one.facts.states if state.name)
+    for survey in evidence.surveys:
+        described = ", ".join(filter(None, (survey.architecture, survey.system)))
+        gpus = Counter(state.name for state in survey.facts.states if state.name)
         listed = "".join(f"; {count} {name}" for name, count in gpus.items())
         if described or listed:
-            yield f"{one.facts.name}: {described or 'system not known'}{listed}"
+            yield f"{survey.facts.name}: {described or 'system not known'}{listed}"
     if evidence.silent:
         yield f"Without a scheduler: {evidence.silent}"
 
@@ -148,22 +150,22 @@ def _make_types(evidence: MachineEvidence) -> list[_Type]:
         places = [place for node in nodes for place in node.partitions]
         names = [kind] if usual[kind] == 1 else [*nodes[0].gpu_types, *dict.fromkeys(places), kind]
         names += [f"{kind}-{nodes[0].cores}", *(f"{kind}-{number}" for number in range(2, len(ordered) + 2))]
-        chosen = next(one for one in (re.sub(r"\W", "-", name) for name in names) if one not in named)
+        chosen = next(free for free in (re.sub(r"\W", "-", name) for name in names) if free not in named)
         named[chosen] = _Type(chosen, tuple(nodes))
     return list(named.values())
 
 
 def _own_nodes(evidence: MachineEvidence) -> Iterator[ListedNode]:
     """Yield this machine as a node, if it has no scheduler."""
-    for one in evidence.surveys[:1]:
-        if one.cores:
-            yield ListedNode(one.facts.name, one.cores.cores, one.cores.threads, (), len(one.facts.gpus))
+    for survey in evidence.surveys[:1]:
+        if survey.cores:
+            yield ListedNode(survey.facts.name, survey.cores.cores, survey.cores.threads, (), len(survey.facts.gpus))
 
 
 def _find_vendor(evidence: MachineEvidence, types: Sequence[_Type]) -> tuple[str, str]:
-    for one in evidence.surveys:
-        for gpu in one.facts.gpus:
-            return gpu.vendor, f"the {gpu.vendor} driver of {one.facts.name}"
+    for survey in evidence.surveys:
+        for gpu in survey.facts.gpus:
+            return gpu.vendor, f"the {gpu.vendor} driver of {survey.facts.name}"
     for kind in types:
         for listed in kind.first.gpu_types:
             for vendor, pattern in _VENDORS:
@@ -173,16 +175,16 @@ def _find_vendor(evidence: MachineEvidence, types: Sequence[_Type]) -> tuple[str
 
 
 def _binds(evidence: MachineEvidence, types: Sequence[_Type]) -> Iterator[Value | Unknown]:
-    found = {path: why for one in evidence.surveys for path, why in shared_paths(one, evidence.home)}
+    found = {path: why for survey in evidence.surveys for path, why in shared_paths(survey, evidence.home)}
     if found:
         listed = "; ".join(f"{path}: {why}" for path, why in found.items())
         yield Value("binds.optional", sorted(found), listed)
     elif evidence.surveys:
-        names = ", ".join(one.facts.name for one in evidence.surveys)
+        names = ", ".join(survey.facts.name for survey in evidence.surveys)
         yield Unknown("binds.optional", f"no network file system besides those of the system on {names}")
     else:
         yield Unknown("binds.optional", _ASK)
-    disks = {disk.path: disk for one in evidence.surveys for disk in local_disks(one)}
+    disks = {disk.path: disk for survey in evidence.surveys for disk in local_disks(survey)}
     for disk in disks.values():
         where = f"{disk.device} ({disk.kind}) at {disk.path}"
         yield Unknown("stage.nvme.directory", f"{where}: if jobs may fill it, set this and caches.node_local")
@@ -195,23 +197,23 @@ def _network(evidence: MachineEvidence, types: Sequence[_Type]) -> Iterator[Valu
     if not evidence.surveys:
         yield Unknown("network", _ASK)
         return
-    one = max(evidence.surveys, key=lambda survey: len(survey.facts.gpus))
-    fast = [each for each in one.interfaces if each.why]
-    if one.fabric:
-        yield Value("network.fabric", one.fabric, f"{one.facts.name}: {one.fabric_source}")
+    survey = max(evidence.surveys, key=lambda survey: len(survey.facts.gpus))
+    fast = [each for each in survey.interfaces if each.why]
+    if survey.fabric:
+        yield Value("network.fabric", survey.fabric, f"{survey.facts.name}: {survey.fabric_source}")
     else:
-        yield Unknown("network.fabric", f"no Slingshot, EFA or InfiniBand on {one.facts.name}")
+        yield Unknown("network.fabric", f"no Slingshot, EFA or InfiniBand on {survey.facts.name}")
     if fast:
         why = "; ".join(f"{each.name}: {each.why}" for each in fast)
-        yield Value("network.interfaces", [each.name for each in fast], f"{one.facts.name}: {why}; by number")
+        yield Value("network.interfaces", [each.name for each in fast], f"{survey.facts.name}: {why}; by number")
     else:
-        names = ", ".join(each.name for each in one.interfaces) or "none that is up"
-        yield Unknown("network.interfaces", f"interfaces of {one.facts.name}: {names}; none is known as fast")
+        names = ", ".join(each.name for each in survey.interfaces) or "none that is up"
+        yield Unknown("network.interfaces", f"interfaces of {survey.facts.name}: {names}; none is known as fast")
 
 
 def _nodes(evidence: MachineEvidence, types: Sequence[_Type]) -> Iterator[Value | Unknown]:
     cluster = evidence.cluster
-    default = next((one.name for one in cluster.partitions if one.default), "") if cluster else ""
+    default = next((partition.name for partition in cluster.partitions if partition.default), "") if cluster else ""
     placed = dict(_place_partitions(types, cluster))
     usual = [kind.name for kind in types if default in placed.get(kind.name, ())]
     if usual and len(types) > 1:
@@ -244,7 +246,10 @@ def _place_partitions(types: Sequence[_Type], cluster: Cluster | None) -> Iterat
 
 def _describe_type(kind: _Type, evidence: MachineEvidence) -> Iterator[Value | Unknown]:
     table, node = f"nodes.{kind.name}", kind.first
-    survey = next((one for one in evidence.surveys if one.facts.name in {each.name for each in kind.nodes}), None)
+    survey = next(
+        (candidate for candidate in evidence.surveys if candidate.facts.name in {each.name for each in kind.nodes}),
+        None,
+    )
     source = f"{evidence.sources[0]}: {_count(kind.nodes, 'node')} such as {node.name}" if evidence.cluster else "lscpu"
     if node.cores:
         yield Value(f"{table}.cores", node.cores - len(node.reserved), source)
@@ -291,7 +296,7 @@ def _near_cores(table: str, node: ListedNode, survey: NodeSurvey | None) -> Valu
 
 def _memory(kind: _Type, partitions: Sequence[str], cluster: Cluster) -> Iterator[Value | Unknown]:
     sizes = [node.memory for node in kind.nodes if node.memory > 1]  # 1 is Slurm's default: not configured
-    limits = [one.memory for one in cluster.partitions if one.name in partitions and one.memory]
+    limits = [partition.memory for partition in cluster.partitions if partition.name in partitions and partition.memory]
     if not sizes:
         yield Unknown(f"nodes.{kind.name}.memory_gib", "the scheduler does not list the memory of these nodes")
         return
@@ -317,7 +322,7 @@ def _job(evidence: MachineEvidence, types: Sequence[_Type]) -> Iterator[Value | 
     cluster = evidence.cluster
     if not cluster:
         return
-    exclusive = [one.name for one in cluster.partitions if one.exclusive]
+    exclusive = [partition.name for partition in cluster.partitions if partition.exclusive]
     if exclusive:
         yield Value("job.exclusive", exclusive, f"{evidence.sources[1]}: OverSubscribe=EXCLUSIVE")
     if cluster.release:

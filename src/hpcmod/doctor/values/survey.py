@@ -113,8 +113,10 @@ def shared_paths(survey: NodeSurvey, home: str) -> list[tuple[str, str]]:
 
     Left out are those of the system, and the home directory, which container runtimes bind by themselves.
     """
-    mounts = {one.path: one for one in survey.mounts if one.kind in NETWORK_FILE_SYSTEMS and _is_for_users(one.path)}
-    found = {path: f"{one.kind} in /proc/mounts" for path, one in mounts.items()}
+    mounts = {
+        mount.path: mount for mount in survey.mounts if mount.kind in NETWORK_FILE_SYSTEMS and _is_for_users(mount.path)
+    }
+    found = {path: f"{mount.kind} in /proc/mounts" for path, mount in mounts.items()}
     for name, target in survey.links:
         path = target if target.startswith("/") else f"/{target}"
         behind = next((mount for mount in mounts if f"{path}/".startswith(f"{mount}/")), "")
@@ -126,7 +128,7 @@ def shared_paths(survey: NodeSurvey, home: str) -> list[tuple[str, str]]:
 
 def local_disks(survey: NodeSurvey) -> list[Mount]:
     """Return the local file systems of a node that are not part of its system."""
-    return [one for one in survey.mounts if one.kind in LOCAL_FILE_SYSTEMS and _is_for_users(one.path)]
+    return [mount for mount in survey.mounts if mount.kind in LOCAL_FILE_SYSTEMS and _is_for_users(mount.path)]
 
 
 def _is_for_users(path: str) -> bool:

@@ -36,7 +36,7 @@ class Bound:
         if not match:
             return False
         pairs = list(zip_longest(match[0].split("."), self.version.split("."), fillvalue="0"))
-        return _COMPARE[self.operator]([int(one) for one, _ in pairs], [int(other) for _, other in pairs])
+        return _COMPARE[self.operator]([int(part) for part, _ in pairs], [int(other) for _, other in pairs])
 
     def __str__(self) -> str:
         """Return the bound as written in a condition."""

@@ -124,7 +124,7 @@ def parse_facts(values: Mapping[str, Any], arrived: float) -> NodeFacts:
 def parse_interfaces(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     """Return the network interfaces of a node and their states."""
     found = _table(values.get("interfaces"))
-    return tuple((_word(name), _word(_table(one).get("state"))) for name, one in sorted(found.items()))
+    return tuple((_word(name), _word(_table(interface).get("state"))) for name, interface in sorted(found.items()))
 
 
 def parse_known_gpus(values: Mapping[str, Any]) -> tuple[KnownGpu, ...]:
@@ -180,7 +180,7 @@ def _number(value: Any) -> int:
 
 
 def _numbers(value: Any) -> tuple[int, ...]:
-    return tuple(one for one in _list(value) if isinstance(one, int) and 0 <= one < 1 << 16)
+    return tuple(number for number in _list(value) if isinstance(number, int) and 0 <= number < 1 << 16)
 
 
 def _real(value: Any) -> float:
