@@ -2,54 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from hpcmod.compat.values.elf import ElfFile, parse_elf
+from hpcmod.compat.inspect.files import ContainerFiles
 from hpcmod.compat.values.ld_cache import parse_ld_cache
 from hpcmod.compat.values.loader import Search
-from hpcmod.core.errors import BadInputError
 
 _CACHE = "/etc/ld.so.cache"
 
 
-class HostFiles:
-    """ELF files of this machine, each read once; see hpcmod.compat.values.loader.Files."""
-
-    def __init__(self) -> None:
-        self.faults: dict[str, str] = {}
-        """Errors in files that would stop the loader (`invalid ELF header`, `file too short`), by path."""
-        self._known: dict[str, ElfFile | None] = {}
-
-    def elf(self, path: str) -> ElfFile | None:
-        """Return the data of an ELF file; None if it does not exist, is not readable, or is recorded in `faults`."""
-        if path not in self._known:
-            try:
-                self._known[path] = _read_elf(path)
-            except BadInputError as err:
-                self.faults[path], self._known[path] = err.message, None
-        return self._known[path]
-
-    def real(self, path: str) -> str:
-        """Return a path with all links resolved."""
-        return os.path.realpath(path)
-
-
-def _read_elf(path: str) -> ElfFile | None:
-    try:
-        if not Path(path).is_file():
-            return None
-        with Path(path).open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            found = parse_elf(lambda offset, length: os.pread(file.fileno(), length, offset), size)
-    except PermissionError:  # on the file or a directory: the loader continues searching
-        return None
-    if found is None:
-        raise BadInputError("not an ELF file")
-    return found
+def read_files() -> ContainerFiles:
+    """Return the files of this machine, as if all of them were bound."""
+    return ContainerFiles(None, [("/", "/")])
 
 
 def read_search(environ: Mapping[str, str]) -> Search:

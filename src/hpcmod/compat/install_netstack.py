@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from hpcmod.compat.host_files import HostFiles, read_search
+from hpcmod.compat.host_files import read_files, read_search
+from hpcmod.compat.inspect.files import ContainerFiles
 from hpcmod.compat.values.loader import Search, find_closure, find_library
 from hpcmod.compat.values.netstack import (
     RECORD,
@@ -58,13 +59,13 @@ def plan_capture(asked: Sequence[str], environ: Mapping[str, str], *, leave_out:
     BadInputError
         If a file is not a dynamic ELF file, or a damaged one would stop the loader.
     """
-    files, search = HostFiles(), read_search(environ)
+    files, search = read_files(), read_search(environ)
     named = [os.path.abspath(each) if "/" in each else each for each in asked]  # noqa: PTH100 - its links are to stay
     roots = [Root(each, _find_root(each, files, search)) for each in named]
     for root in roots:
         _check_root(root.path, files)
     closure = find_closure([root.path for root in roots], files, search)
-    for path, why in files.faults.items():
+    for path, why in files.broken.items():
         raise BadInputError(
             f"{path}: {why}; this machine's own loader would fail on it",
             "Fix or remove the file, or remove its directory from LD_LIBRARY_PATH.",
@@ -74,7 +75,7 @@ def plan_capture(asked: Sequence[str], environ: Mapping[str, str], *, leave_out:
     return replace(planned, libraries=sized, library_path=search.library_path, host=_describe_host())
 
 
-def _find_root(asked: str, files: HostFiles, search: Search) -> str:
+def _find_root(asked: str, files: ContainerFiles, search: Search) -> str:
     """Find a requested library or program."""
     if "/" in asked:
         pattern = asked.replace("[", "[[]")  # as in a profile, only `*` and `?` are special
@@ -91,12 +92,12 @@ def _find_root(asked: str, files: HostFiles, search: Search) -> str:
     return path
 
 
-def _check_root(path: str, files: HostFiles) -> None:
+def _check_root(path: str, files: ContainerFiles) -> None:
     elf = files.elf(path)
     if elf is None and not os.access(path, os.R_OK):
         raise BadInputError(f"{path}: permission denied", f"Check its permissions: ls -l {sh_word(path)}")
     if elf is None or not elf.has_dynamic:
-        why = files.faults.get(path, "statically linked")
+        why = files.broken.get(path, "statically linked")
         raise BadInputError(
             f"{path}: neither a shared library nor a dynamically linked program: {why}",
             "Give the name of a shared library, e.g. libfabric.so.1",

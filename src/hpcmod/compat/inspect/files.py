@@ -44,7 +44,7 @@ class ContainerFiles:
         self._real: dict[str, str] = {}
         self._elf: dict[str, ElfFile | None] = {}
         self.broken: dict[str, str] = {}
-        """Errors of damaged ELF files by path, among the files read so far."""
+        """What is wrong with files that were read as ELF and are none, or damaged, by path."""
 
     def with_binds(self, binds: Sequence[tuple[str, str]]) -> ContainerFiles:
         """Return the same image's files with these binds mounted over them; links of the image are followed."""
@@ -69,7 +69,7 @@ class ContainerFiles:
             try:
                 self._elf[real] = self._parse(real)
             except BadInputError as err:
-                self._elf[real], self.broken[real] = None, err.message
+                self._elf[real], self.broken[path] = None, err.message
         return self._elf[real]
 
     def listdir(self, path: str) -> list[str]:
@@ -113,13 +113,16 @@ class ContainerFiles:
         if source:
             try:
                 with Path(source).open("rb") as file:
-                    return parse_elf(
-                        lambda at, length: os.pread(file.fileno(), length, at), os.fstat(file.fileno()).st_size
-                    )
-            except OSError:
+                    size = os.fstat(file.fileno()).st_size
+                    elf = parse_elf(lambda at, length: os.pread(file.fileno(), length, at), size)
+            except OSError:  # the loader continues to search
                 return None
-        opened = self._squashfs.open_file(real) if self._squashfs else None
-        return parse_elf(opened.read, opened.size) if opened else None
+        else:
+            opened = self._squashfs.open_file(real) if self._squashfs else None
+            elf = parse_elf(opened.read, opened.size) if opened else None
+        if elf is None:
+            raise BadInputError("not an ELF file")
+        return elf
 
     def _follow(self, path: str) -> str:
         todo, links, at = deque(_parts(path)), 0, ""

@@ -115,7 +115,7 @@ class StackFacts:
     has_bash: bool = True
     """Whether it has /bin/bash."""
     broken: tuple[tuple[str, str], ...] = ()
-    """Inspected files that start like ELF but cannot be read: path and error."""
+    """Inspected files that are not ELF, or damaged: path and error."""
 
     @property
     def mpi(self) -> Mpi | None:
