@@ -182,7 +182,7 @@ def two_releases(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> tupl
         (work / "root" / path.lstrip("/")).write_bytes(bytes(content))  # type: ignore[arg-type]
     image = pack_image(stack, work / "root", work / "plugin.sif")
     capture = plan_capture(["libfabric.so.1"], {})
-    captured, _ = write_capture(capture, work / "netstack", name="1", version="0", tell=print)
+    captured, _ = write_capture(capture, work / "netstack", tell=print)
     return image, captured
 
 

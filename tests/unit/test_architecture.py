@@ -497,7 +497,6 @@ PAST_FS = {
     "packages/conda/linking.py": "fills a Scratch",
     "packages/environment.py": "fills a Scratch",
     "packages/conda/solving.py": "fills a Scratch",
-    "compat/host_files.py": "reads libraries of the host",
     "compat/install_netstack.py": "reads libraries of the host, fills a Scratch",
     "images/squashfs/pack.py": "fills a new directory of its caller",
     "packages/building.py": "fills a Scratch",
