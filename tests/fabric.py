@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from hpcmod.compat.host_files import read_files, read_search
+from hpcmod.compat.host_files import files_of_host, read_search
 from hpcmod.compat.values.loader import Closure, find_closure, is_executable_name
 from tests.stack import Stack
 
@@ -39,7 +39,7 @@ def missing_fabric(stack: Stack) -> str:
 
 
 def closure_of(*programs: str) -> Closure:
-    return find_closure([str(Path(shutil.which(name) or name)) for name in programs], read_files(), read_search({}))
+    return find_closure([str(Path(shutil.which(name) or name)) for name in programs], files_of_host(), read_search({}))
 
 
 def plant_programs(root: Path, programs: Iterable[str], *, libraries: Iterable[str], glibc: bool) -> None:

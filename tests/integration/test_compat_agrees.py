@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hpcmod.compat.compat import check_compat, make_case
-from hpcmod.compat.host_files import read_files, read_search
+from hpcmod.compat.host_files import files_of_host, read_search
 from hpcmod.compat.install_netstack import plan_capture, write_capture
 from hpcmod.compat.values.loader import Closure, find_closure, find_library
 from hpcmod.compat.values.stack import PLUGIN
@@ -41,7 +41,7 @@ def agrees(closure: Closure, said: str, failed: bool) -> None:
 
 
 def test_on_the_programs_of_this_machine_nothing_is_missing_where_the_loader_misses_nothing() -> None:
-    files, search = read_files(), read_search({})
+    files, search = files_of_host(), read_search({})
     looked = 0
     for path in sorted(Path("/usr/bin").iterdir()):
         elf = files.elf(str(path))
@@ -69,7 +69,7 @@ def test_on_pairs_of_stubs(tmp_path: Path, provider: list[str] | None, needs: tu
     user = tmp_path / "libuser.so"
     user.write_bytes(stub("libuser.so", *(("libfabric.so.1", version) for version in needs), runpath="$ORIGIN"))
     done = subprocess.run([sys.executable, "-c", OPENS, user], capture_output=True, text=True, timeout=60)
-    agrees(find_closure([str(user)], read_files(), read_search({})), done.stderr, done.returncode != 0)
+    agrees(find_closure([str(user)], files_of_host(), read_search({})), done.stderr, done.returncode != 0)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_on_a_stub_and_the_glibc_of_this_machine(
     user.write_bytes(stub("libuser.so", *needs, **options))  # type: ignore[arg-type]
     done = subprocess.run([sys.executable, "-c", OPENS, user], capture_output=True, text=True, timeout=60)
     assert bool(done.returncode) == fails, (name, done.stderr)
-    agrees(find_closure([str(user)], read_files(), read_search({})), done.stderr, fails)
+    agrees(find_closure([str(user)], files_of_host(), read_search({})), done.stderr, fails)
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ CASES = (
 @pytest.fixture(scope="module")
 def of_this_machine() -> Stubs:
     """The loader and libc of this machine, the least that an image needs for the loader to run."""
-    files, search = read_files(), read_search({})
+    files, search = files_of_host(), read_search({})
     libc = Path(find_library("libc.so.6", files, search)).read_bytes()
     return {LOADER: Path(LOADER).read_bytes(), "/usr/lib64/libc.so.6": libc, "/usr/lib64/x": "", "/host/lib/x": ""}
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmod.compat.host_files import read_files, read_search
+from hpcmod.compat.host_files import files_of_host, read_search
 from hpcmod.compat.install_netstack import captured_directories, plan_capture, write_capture
 from hpcmod.compat.values.loader import find_closure
 from hpcmod.core.errors import BadInputError
@@ -65,7 +65,7 @@ def ldd(path: str | Path, **env: str) -> dict[str, str]:
 
 def closure(path: str | Path, **env: str) -> dict[str, str]:
     """Return the libraries that hpcmod finds."""
-    found = find_closure([str(path)], read_files(), read_search(env))
+    found = find_closure([str(path)], files_of_host(), read_search(env))
     named = {one.name: one.path for one in found.libraries[1:] if not one.name.startswith(("/", "ld-linux"))}
     return {**named, **{name: "not found" for name, _ in found.missing}}
 
@@ -93,7 +93,7 @@ def test_a_capture_contains_the_libraries_of_ldd_except_glibc(name: str, tmp_pat
 
 def test_programs_of_this_machine_need_what_ldd_says() -> None:
     paths = sorted({os.path.realpath(path) for path in Path("/usr/bin").iterdir() if path.is_file()})
-    files = read_files()
+    files = files_of_host()
     dynamic = [path for path in paths if (elf := files.elf(path)) and elf.has_dynamic]
     chosen = {*dynamic[::20], *programs().values()}
     assert {path: closure(path) for path in chosen} == {path: ldd(path) for path in chosen}

@@ -14,7 +14,7 @@ from hpcmod.compat.values.loader import Search
 _CACHE = "/etc/ld.so.cache"
 
 
-def read_files() -> ContainerFiles:
+def files_of_host() -> ContainerFiles:
     """Return the files of this machine, as if all of them were bound."""
     return ContainerFiles(None, [("/", "/")])
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcmod.compat.host_files import read_files, read_search
+from hpcmod.compat.host_files import files_of_host, read_search
 from hpcmod.compat.inspect.library_path import INJECTED
 from hpcmod.compat.values.loader import Files, Search, find_library
 from hpcmod.compat.values.verdict import HostFacts
@@ -45,7 +45,7 @@ class HostLibraries:
 
 def read_libraries() -> HostLibraries:
     """Return those of this machine; LD_LIBRARY_PATH is ignored, because containers do not get the host's."""
-    return HostLibraries(read_files(), read_search({}))
+    return HostLibraries(files_of_host(), read_search({}))
 
 
 def read_host(libraries: HostLibraries, *, root: Path = Path("/")) -> HostFacts:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from hpcmod.compat.host_files import read_files, read_search
+from hpcmod.compat.host_files import files_of_host, read_search
 from hpcmod.compat.inspect.files import ContainerFiles
 from hpcmod.compat.values.loader import Search, find_closure, find_library
 from hpcmod.compat.values.netstack import (
@@ -59,7 +59,7 @@ def plan_capture(asked: Sequence[str], environ: Mapping[str, str], *, leave_out:
     BadInputError
         If a file is not a dynamic ELF file, or a damaged one would stop the loader.
     """
-    files, search = read_files(), read_search(environ)
+    files, search = files_of_host(), read_search(environ)
     named = [os.path.abspath(each) if "/" in each else each for each in asked]  # noqa: PTH100 - its links are to stay
     roots = [Root(each, _find_root(each, files, search)) for each in named]
     for root in roots:
