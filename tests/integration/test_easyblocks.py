@@ -68,10 +68,10 @@ def bare(tmp_path: Path, easyblock: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("syntax", "suffix"), [("Lua", ".lua"), ("Tcl", "")])
 def test_a_module_is_made_by_force_without_any_source_and_says_none_nowhere(
-    eb: EasyBuild, tmp_path: Path, easyblock: str, bare: Path, syntax: str, suffix: str
+    eb: EasyBuild, tmp_path: Path, easyblock: str, bare: Path
 ) -> None:
+    syntax, suffix = ("Lua", ".lua") if easyblock == "ContainerModule" else ("Tcl", "")
     script = tmp_path / "module_only.py"
     script.write_text(MODULE_ONLY)
     env = {**eb.environment(), "EASYBUILD_MODULE_SYNTAX": syntax}

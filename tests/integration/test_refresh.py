@@ -19,13 +19,11 @@ def image(tiny_sif: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_images(tiny_sif, tmp_path_factory.mktemp("images"), "one", megabytes=1)[0]
 
 
-@pytest.fixture(scope="module", params=["lmod", "envmodules"])
-def published(
-    request: pytest.FixtureRequest, stack: Stack, image: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Site:
+@pytest.fixture(scope="module")
+def published(stack: Stack, image: Path, tmp_path_factory: pytest.TempPathFactory) -> Site:
     """A site where Toy 1.0 was published with a profile that adds no bind paths."""
-    top = tmp_path_factory.mktemp(request.param)
-    site = make_site(ModuleTool(stack, top, request.param), top)
+    top = tmp_path_factory.mktemp("refreshed")
+    site = make_site(ModuleTool(stack, top, "envmodules"), top)
     (top / "site.toml").write_text('name = "here"\nextends = "generic"\n')
     site = replace(site, variables={"HPCMOD_SITE": str(top / "site.toml")})
     site.published(image, "1.0", "--alias", "stable", "--check", "python --version")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from tests.lumi.machine import MODULES, SCRIPTS
 from tests.stack import CHECKOUT
 
@@ -19,9 +17,9 @@ def test_the_page_names_every_script() -> None:
     assert len(NAMES) >= 30
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_script_has_a_form_and_a_source_and_loads_a_known_module(name: str) -> None:
-    first, form, source, *rest = (SCRIPTS / f"{name}.sh").read_text().splitlines()
-    assert (first, form[:8], source[:10]) == ("#!/bin/bash -e", "# Form: ", "# Source: ")
-    loaded = [line.split()[-1] for line in rest if line.startswith("module load ")]
-    assert loaded and set(loaded) <= set(MODULES)
+def test_each_script_has_a_form_and_a_source_and_loads_a_known_module() -> None:
+    for name in NAMES:
+        first, form, source, *rest = (SCRIPTS / f"{name}.sh").read_text().splitlines()
+        assert (first, form[:8], source[:10]) == ("#!/bin/bash -e", "# Form: ", "# Source: "), name
+        loaded = [line.split()[-1] for line in rest if line.startswith("module load ")]
+        assert loaded and set(loaded) <= set(MODULES), name
