@@ -299,10 +299,9 @@ class ContainerModule(EasyBlock):
 
         final = Path(source_paths()[0], self.name.lower()[0], self.name, origin.reference.file_name)
         options = make_options(self.site, os.environ, tool=f"hpcmod {__version__}", tell=self.tell)
-        with ProgressLine(f"fetching {origin.reference.file_name}") as progress:
-            with self.anchored(final) as anchored:
-                beside = self.image_directories()
-                image = get_source(origin, anchored.parent, options=options, beside=beside, progress=progress)
+        beside, named = self.image_directories(), f"fetching {origin.reference.file_name}"
+        with ProgressLine(named) as progress, self.anchored(final) as anchored:
+            image = get_source(origin, anchored.parent, options=options, beside=beside, progress=progress)
         return replace(image, path=final)
 
     def anchored(self, path):

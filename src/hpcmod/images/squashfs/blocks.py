@@ -34,25 +34,19 @@ _Value = TypeVar("_Value")
 class Superblock(NamedTuple):
     """The superblock of a squashfs; offsets of tables are those of the lists of their blocks."""
 
-    magic: int
-    inodes: int
-    time: int
+    size: int
+    """Bytes in use."""
     block_size: int
     """Uncompressed size of a data block in bytes."""
     fragments: int
     """Number of fragment blocks."""
     codec: int
     """Number of the compressor."""
-    block_log: int
     flags: int
     ids: int
     """Number of users and groups."""
-    major: int
-    minor: int
     root: int
     """Reference to the root's inode."""
-    size: int
-    """Bytes in use."""
     ids_at: int
     xattrs_at: int
     """Offset of the head of the attribute table; all bits set if there is none."""
@@ -108,13 +102,13 @@ class Blocks:
         )
 
     def _superblock(self) -> Superblock:
-        found = Superblock._make(SUPERBLOCK.unpack(self.read(0, SUPERBLOCK.size)))
-        if (found.magic, found.major, found.minor) != (MAGIC, 4, 0):
+        fields = SUPERBLOCK.unpack(self.read(0, SUPERBLOCK.size))
+        magic, _, _, size, fragments, codec, block_log, flags, ids, major, minor, root, used, *places = fields
+        if (magic, major, minor) != (MAGIC, 4, 0):
             raise BadInputError(f"{self.name}: no squashfs 4.0 at byte {self._offset}")
-        size, used = found.block_size, found.size
-        if size != 1 << min(found.block_log, 32) or not 4096 <= size <= _LARGEST_BLOCK or used > self._size:
+        if size != 1 << min(block_log, 32) or not 4096 <= size <= _LARGEST_BLOCK or used > self._size:
             raise self.damaged(0, f"block size {size}, {used} bytes used of {self._size}")
-        return found
+        return Superblock(used, size, fragments, codec, flags, ids, root, *places)
 
     def block(self, at: int, word: int, length: int) -> bytes:
         """Read the data block at an offset, of `length` bytes uncompressed; `word` is its size field."""
