@@ -128,15 +128,8 @@ ATTACKS: dict[str, tuple[Callable[[Helper], dict[str, Any]], str]] = {
     # other commands
     "a command that is not allowed": (lambda to: to.request(command="id"), "not allowed"),
     "the path of an allowed command": (lambda to: to.request(command="/usr/bin/touch"), "not allowed"),
-    "a path that ends in an allowed command": (lambda to: to.request(command=f"{to.top}/bin/touch"), "not allowed"),
-    "a path with dots": (lambda to: to.request(command="../touch"), "not allowed"),
-    "a shell command": (lambda to: to.request(command="touch ran; id"), "not allowed"),
-    "a newline after the name": (lambda to: to.request(command="touch\n"), "not allowed"),
     "an empty name": (lambda to: to.request(command=""), "not allowed"),
-    "another case": (lambda to: to.request(command="TOUCH"), "not allowed"),
     "a null byte after the name": (lambda to: to.request(command="touch\0x"), "null byte"),
-    "the stub's program itself": (lambda to: to.request(command="client"), "not allowed"),
-    "the helper's own name": (lambda to: to.request(command="host-commands"), "not allowed"),
     # options that start programs
     "--prolog": (lambda to: to.request(arguments=["--prolog=/x", "ran"]), "option --prolog"),
     "--prolog and its value": (lambda to: to.request(arguments=["ran", "--prolog", "/x"]), "option --prolog"),
@@ -146,11 +139,9 @@ ATTACKS: dict[str, tuple[Callable[[Helper], dict[str, Any]], str]] = {
     # arguments
     "a null byte in an argument": (lambda to: to.request(arguments=["ran\0x"]), "null byte"),
     "a number as argument": (lambda to: to.request(arguments=[1]), "not a list of bytes"),
-    "a list as argument": (lambda to: to.request(arguments=[["ran"]]), "not a list of bytes"),
     "a string of arguments": (lambda to: to.request(arguments="ran"), "wrong type"),
     "an argument that is too long": (lambda to: to.request(arguments=["x" * (1 << 17)]), "longer than"),
     "a character that is not a byte": (lambda to: to.request(arguments=["\u0441"]), "not a list of bytes"),
-    "half a character": (lambda to: to.request(arguments=["\ud800"]), "not a list of bytes"),
     # the directory
     "a directory that is only in the container": (lambda to: to.request(directory="/only/there"), "not the same"),
     "another directory under its name": (lambda to: to.request(directory="/etc"), "not the same"),
@@ -160,7 +151,6 @@ ATTACKS: dict[str, tuple[Callable[[Helper], dict[str, Any]], str]] = {
     # the environment
     "a list as environment": (lambda to: to.request(environment=["X=1"]), "wrong type"),
     "a null byte in a variable": (lambda to: to.request(environment={"TERM": "x\0y"}), "null byte"),
-    "a number as value": (lambda to: to.request(environment={"TERM": 1}), "not a list of bytes"),
     # the request
     "no JSON": (lambda to: to.ask(framed(b"touch ran")), "not valid JSON"),
     "bytes that are not ASCII": (lambda to: to.ask(framed(b"\xff" * 9)), "not valid JSON"),
@@ -168,14 +158,12 @@ ATTACKS: dict[str, tuple[Callable[[Helper], dict[str, Any]], str]] = {
     "a list": (lambda to: to.ask(framed([])), "does not have the keys"),
     "a missing key": (lambda to: to.ask(framed({"command": "touch"})), "does not have the keys"),
     "one more key": (lambda to: to.request(more=True), "does not have the keys"),
-    "an object as command": (lambda to: to.request(command={}), "wrong type"),
     "a huge request": (lambda to: to.ask(struct.pack(">I", 0xFFFFFFFF) + b"x"), "larger than"),
     "a request just over the limit": (lambda to: to.ask(framed(b"[" + b" " * (1 << 20))), "larger than"),
     "two requests at once": (lambda to: to.ask(framed(to.valid) * 2), "more follows"),
     # descriptors
     "no descriptors": (lambda to: to.request(descriptors=0), "four descriptors"),
     "three descriptors": (lambda to: to.request(descriptors=3), "four descriptors"),
-    "five descriptors": (lambda to: to.request(descriptors=5), "four descriptors"),
     "more descriptors than there is room for": (lambda to: to.request(descriptors=20), "four descriptors"),
     "a socket in place of the directory": (lambda to: with_socket(to), "not the same"),
 }
