@@ -436,7 +436,7 @@ NOT_TRIED = {
     "compat": {"compat", "site netstack check", "site netstack show"},
     "catalogue": {
         *("ls", "search", "info", "use", "outdated", "verify", "exec", "shell", "site env"),
-        *("catalogue journal", "catalogue advisory ls", "catalogue advisory show"),
+        *("catalogue journal", "catalogue advisory ls"),
     },
     "jobs": {"launch"},
     "doctor": {
