@@ -97,7 +97,8 @@ def test_the_unpacker_of_gzip_layers_makes_no_difference(tmp_path: Path, monkeyp
 def test_other_options_give_another_identity(layout: Path, tmp_path: Path) -> None:
     made(layout, tmp_path / "a.sif")
     made(layout, tmp_path / "b.sif", level=1)
-    assert read_sif(tmp_path / "a.sif").id != read_sif(tmp_path / "b.sif").id
+    first, second = ((tmp_path / name).read_bytes()[48:64] for name in ("a.sif", "b.sif"))  # the UUIDs
+    assert first != second
 
 
 def test_replaces_an_existing_program_and_makes_it_executable_for_all(layout: Path, tmp_path: Path) -> None:
