@@ -151,12 +151,12 @@ def _default(entries: Sequence[IndexEntry], gpus: Sequence[str]) -> IndexEntry |
 
     Of several variants of the highest release, which differ in the suffix, one that is built for the GPUs comes first.
     """
-    for alias in _DEFAULTS:
-        for entry in entries:
-            if alias in entry.aliases.split() and entry.state == "published":
-                return entry
     for state in ("published", "deprecated", "retired"):
         left = [entry for entry in entries if entry.state == state]
+        for alias in _DEFAULTS:
+            for entry in left:
+                if alias in entry.aliases.split():
+                    return entry
         if left:
             release = left[-1].version.partition("-")[0]
             variants = (entry for entry in reversed(left) if entry.version.partition("-")[0] == release)

@@ -30,7 +30,8 @@ def catalogues(tmp_path: Path) -> tuple[Catalogue, ...]:
         make_record("jaX/1"),
         make_record("gone/2"),
         make_record("old/1", state="retired"),
-        make_record("old/2", state="deprecated"),
+        make_record("old/2", state="deprecated", aliases=("stable",)),
+        make_record("old/3", state="deprecated"),
     )
     write_index(site)
     return project, site
