@@ -83,10 +83,7 @@ def find_points(
     shim
         Finds the places of the calls; without it, points have none.
 
-    Raises
-    ------
-    RuntimeError
-        If the command fails.
+    Raises RuntimeError if the command fails.
     """
     options = ["-y", "-e", f"trace={','.join((*WRITES, *OPENS, 'faccessat', 'execve'))}", "-o", str(log)]
     variables = shim.recording() if shim else {}

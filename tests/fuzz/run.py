@@ -34,10 +34,8 @@ class Result:
 def feed(reader: Reader, *, name: str, seed: int, inputs: int, seconds: float = float("inf")) -> Result:
     """Feed `inputs` inputs to a reader, or stop after `seconds`.
 
-    Raises
-    ------
-    AssertionError
-        With seed and input: if the reader raises anything but HpcmodError, has an empty message, or hangs.
+    Raises AssertionError with seed and input: if the reader raises anything but HpcmodError, has an empty message, or
+    hangs.
     """
     dice = random.Random(f"{name} {seed}")  # noqa: S311
     began, accepted, number = time.monotonic(), 0, 0

@@ -26,12 +26,8 @@ def verify_bases(plan: BuildPlan, policy: TrustPolicy, *, access: Access, enviro
 
     The engine pulls the image itself, so an image that a rule applies to must be referenced by digest.
 
-    Raises
-    ------
-    UntrustedError
-        If an image has no digest although the policy has a rule for it, or its name contains a variable.
-    HpcmodError
-        If the policy is not met for another reason.
+    Raises UntrustedError if an image has no digest although the policy has a rule for it, or its name contains a
+    variable; HpcmodError if the policy is not met for another reason.
     """
     if not _demands(policy):
         return

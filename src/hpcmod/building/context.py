@@ -22,10 +22,7 @@ def write_context(plan: BuildPlan, context: Path, *, form: str) -> Path:
     form
         Kind and name of that file: `Dockerfile` or `definition`.
 
-    Raises
-    ------
-    NotFoundError
-        If one of the plan's sources is a broken link.
+    Raises NotFoundError if one of the plan's sources is a broken link.
     """
     file = context / form
     if plan.own_text:

@@ -100,18 +100,9 @@ def build_image(plan: BuildPlan, out: Path, *, options: BuildOptions, progress: 
     progress
         Called with the bytes of the built image converted so far, and the total.
 
-    Raises
-    ------
-    NotFoundError
-        If the base image cannot be fetched.
-    LackingError
-        If no engine works here.
-    NoSpaceError
-        If the disk is too small.
-    BadInputError
-        If `out` exists and was built from something else.
-    HpcmodError
-        If a component fails: the message has its last lines; the full log is in a file beside the SIF.
+    Raises NotFoundError if the base image cannot be fetched; LackingError if no engine works here; NoSpaceError if the
+    disk is too small; BadInputError if `out` exists and was built from something else; HpcmodError if a component
+    fails: the message has its last lines; the full log is in a file beside the SIF.
     """
     out = out.absolute()
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -134,10 +125,7 @@ def prepare_build(plan: BuildPlan, out: Path, *, options: BuildOptions) -> Build
 
     Return the options with a working engine; unchanged if the image already exists.
 
-    Raises
-    ------
-    NotFoundError, LackingError, NoSpaceError, BadInputError
-        As `build_image` would.
+    Raises NotFoundError, LackingError, NoSpaceError, BadInputError as `build_image` would.
     """
     out = out.absolute()
     if isinstance(options.engine, str):

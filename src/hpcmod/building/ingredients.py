@@ -53,12 +53,8 @@ class SourceStore:
 def plan_recipe(name: str, request: BuildRequest, *, store: SourceStore) -> BuildPlan:
     """Make the plan of a recipe, by its name or by the path of its directory; nothing is downloaded.
 
-    Raises
-    ------
-    BadInputError
-        If there is no such recipe, or it does not support the request.
-    NotFoundError
-        If a given directory is missing.
+    Raises BadInputError if there is no such recipe, or it does not support the request; NotFoundError if a given
+    directory is missing.
     """
     if store.offline_sources and not store.offline_sources.is_dir():
         raise NotFoundError(f"--offline-sources {store.offline_sources}: no such directory", "Fix the path.")
@@ -71,12 +67,8 @@ def gather(name: str, request: BuildRequest, *, store: SourceStore, progress: Pr
 
     Sources used for the first time are reported and added to the user's lock file before the build starts.
 
-    Raises
-    ------
-    NotFoundError
-        If sources are missing and may not be downloaded; all missing sources are listed.
-    VerificationError
-        If a source does not have the checksum in the lock file.
+    Raises NotFoundError if sources are missing and may not be downloaded; all missing sources are listed;
+    VerificationError if a source does not have the checksum in the lock file.
     """
     draft = plan_recipe(name, request, store=store)
     base = _pin_base(draft.base, store)
@@ -122,12 +114,8 @@ def plan_own(source: Path, request: BuildRequest, *, dockerfile: Path | None = N
     dockerfile
         Path of the Dockerfile, here or in the directory; None for `Dockerfile` in it.
 
-    Raises
-    ------
-    NotFoundError
-        If the directory or the file is missing.
-    BadInputError
-        If the request chooses parts of a recipe.
+    Raises NotFoundError if the directory or the file is missing; BadInputError if the request chooses parts of a
+    recipe.
     """
     if request != BuildRequest(request.architecture):
         raise BadInputError(

@@ -59,14 +59,8 @@ def write_bundle(
     expected
         Expected sha256 by name.
 
-    Raises
-    ------
-    VerificationError
-        If a file does not have the expected sha256.
-    BadInputError
-        If two files have the same name, or a name is invalid.
-    NoSpaceError
-        If the disk is too small.
+    Raises VerificationError if a file does not have the expected sha256; BadInputError if two files have the same name,
+    or a name is invalid; NoSpaceError if the disk is too small.
     """
     _check_names([path.name for path in files])
     sizes = {path.name: path.stat().st_size for path in files}
@@ -111,14 +105,8 @@ def read_bundle(
     replace
         Replace existing files of the same name with different content.
 
-    Raises
-    ------
-    BadInputError
-        If it is not a bundle, or would replace a file.
-    VerificationError
-        If a file is missing, cut off or changed.
-    NoSpaceError
-        If the disk is too small.
+    Raises BadInputError if it is not a bundle, or would replace a file; VerificationError if a file is missing, cut off
+    or changed; NoSpaceError if the disk is too small.
     """
     with _open_tar(bundle) as tar:
         sums = _read_sums(bundle, tar)

@@ -57,10 +57,7 @@ def changing(catalogue: Catalogue, actor: Actor, *, frees: bool = False) -> Iter
     frees
         Whether the change must be possible on a full disk: it gets the space that the others keep free for it.
 
-    Raises
-    ------
-    LackingError
-        If the user may not change the catalogue.
+    Raises LackingError if the user may not change the catalogue.
     """
     check_writable(catalogue)
     if frees:

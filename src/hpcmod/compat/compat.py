@@ -110,10 +110,7 @@ def make_case(
     libraries, root
         Libraries and root of the host, if it is not this machine.
 
-    Raises
-    ------
-    HpcmodError
-        If the image cannot be read.
+    Raises HpcmodError if the image cannot be read.
     """
     facts = read_facts(sif)
     libraries = libraries or read_libraries()

@@ -31,10 +31,7 @@ def check_fit(plan: InstallPlan, environ: Mapping[str, str], *, warn: Callable[[
     Fit
         What the record of the installation keeps of it; None if there is no image.
 
-    Raises
-    ------
-    CheckFailedError
-        If it will not work, with all reasons and the first cure.
+    Raises CheckFailedError if it will not work, with all reasons and the first cure.
     """
     image = next((place for place in plan.sif_places if Path(place).is_file()), None)
     if image is None:

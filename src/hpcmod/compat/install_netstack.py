@@ -52,12 +52,8 @@ def plan_capture(asked: Sequence[str], environ: Mapping[str, str], *, leave_out:
     leave_out
         Names of libraries that the container gets elsewhere, like glibc's; `*` matches any characters.
 
-    Raises
-    ------
-    NotFoundError
-        If a library is not on this machine.
-    BadInputError
-        If a file is not a dynamic ELF file, or a damaged one would stop the loader.
+    Raises NotFoundError if a library is not on this machine; BadInputError if a file is not a dynamic ELF file, or a
+    damaged one would stop the loader.
     """
     files, search = files_of_host(), read_search(environ)
     named = [os.path.abspath(each) if "/" in each else each for each in asked]  # noqa: PTH100 - its links are to stay
@@ -124,12 +120,8 @@ def write_capture(
     If the newest directory there already has the same content, it is returned instead. A new directory is created
     under a temporary name; leftovers of interrupted captures are removed.
 
-    Raises
-    ------
-    HpcmodError
-        If a library changes while it is read, does not fit on the disk, or the directory is not writable.
-    BadInputError
-        If a name is not valid Unicode and so cannot be recorded.
+    Raises HpcmodError if a library changes while it is read, does not fit on the disk, or the directory is not
+    writable; BadInputError if a name is not valid Unicode and so cannot be recorded.
     """
     parse_netstack(render_record(capture, time="").encode(), "the capture")
     with _own_cure(out):
@@ -217,14 +209,7 @@ def _name_by_time(capture: Capture) -> str:
 def read_capture(directory: Path) -> Capture:
     """Read the record of a captured directory.
 
-    Raises
-    ------
-    NotFoundError
-        If there is none.
-    BadInputError
-        If it is invalid.
-    LackingError
-        If it is not readable.
+    Raises NotFoundError if there is none; BadInputError if it is invalid; LackingError if it is not readable.
     """
     path = directory / RECORD
     try:

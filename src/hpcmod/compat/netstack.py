@@ -16,14 +16,8 @@ from hpcmod.images import file_sha256
 def check_capture(directory: Path) -> Iterator[Finding]:
     """Compare a captured directory with its record, and with what a capture made now would contain.
 
-    Raises
-    ------
-    NotFoundError
-        If the directory was not created by a capture.
-    BadInputError
-        If its record is damaged.
-    LackingError
-        If its record may not be read.
+    Raises NotFoundError if the directory was not created by a capture; BadInputError if its record is damaged;
+    LackingError if its record may not be read.
     """
     capture = read_capture(directory)
     cure = _cure(directory, capture)

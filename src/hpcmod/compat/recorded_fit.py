@@ -32,10 +32,7 @@ def fingerprint(image: Path, site: Site, environ: Mapping[str, str], *, root: Pa
     library that is replaced deeper in a bound directory, without a new entry in the directory itself, does not change
     it.
 
-    Raises
-    ------
-    OSError
-        If there is no image.
+    Raises OSError if there is no image.
     """
     state = image.stat()
     kept = [finding.bind for finding in explain_binds(_all_binds(site), environ) if finding.kept]

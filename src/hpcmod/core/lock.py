@@ -130,10 +130,7 @@ class _Seen:
 def read_holder(path: Path) -> Holder | None:
     """Return the holder of a lock; None if it is free.
 
-    Raises
-    ------
-    BusyError
-        If the file is not a lock.
+    Raises BusyError if the file is not a lock.
     """
     seen = _look(path)
     return seen.holder if seen else None
@@ -198,12 +195,8 @@ def hold(
     below
         A directory that others may write too and that contains the lock: no link below it is followed.
 
-    Raises
-    ------
-    BusyError
-        If the limit passed, or a holder that cannot be checked gave no heartbeat for `SILENCE` seconds.
-    OSError
-        ELOOP if there is a link below the shared directory.
+    Raises BusyError if the limit passed, or a holder that cannot be checked gave no heartbeat for `SILENCE` seconds;
+    OSError (ELOOP if there is a link below the shared directory).
     """
     with anchored_at(path, below) as anchored:
         clear_leftovers(anchored.parent, path.name)

@@ -68,10 +68,7 @@ def read_settings(environ: Mapping[str, str], *, verbosity: int = 0, file: str =
     file
         Value of --log-file; empty if not given.
 
-    Raises
-    ------
-    BadInputError
-        If the variable is not a valid level.
+    Raises BadInputError if the variable is not a valid level.
     """
     level = environ.get(LEVEL_VARIABLE, "")
     if level and level not in _LEVELS:
@@ -94,10 +91,7 @@ def current_settings() -> LogSettings:
 def logging_to(settings: LogSettings) -> Iterator[None]:
     """Log while the block runs.
 
-    Raises
-    ------
-    OSError
-        If the file cannot be written.
+    Raises OSError if the file cannot be written.
     """
     level, handlers = _ROOT.level, start_log(settings)
     try:
@@ -112,10 +106,7 @@ def logging_to(settings: LogSettings) -> Iterator[None]:
 def start_log(settings: LogSettings) -> list[logging.Handler]:
     """Start logging unless this process logs already; return the new handlers.
 
-    Raises
-    ------
-    OSError
-        If the file cannot be written.
+    Raises OSError if the file cannot be written.
     """
     if current_settings() != LogSettings():
         return []

@@ -70,10 +70,7 @@ def run(
     shows_errors
         Whether its stderr is our own, and not in the result. Programs that it leaves running may keep that open.
 
-    Raises
-    ------
-    LackingError
-        If the program is not on this machine, or did not end in time.
+    Raises LackingError if the program is not on this machine, or did not end in time.
     """
     began = time.monotonic()
     child = _start(
@@ -122,10 +119,7 @@ def call(
     to_stderr
         Whether its stdout goes to stderr, because stdout is reserved for our own data.
 
-    Raises
-    ------
-    LackingError
-        If the program is not on this machine.
+    Raises LackingError if the program is not on this machine.
     """
     stdout = sys.stderr.fileno() if to_stderr else None
     with _start(argv, env=env, cwd=cwd, tied=tied, stdin=stdin, stdout=stdout) as child:
@@ -180,10 +174,7 @@ def follow(
     tied
         Whether the program gets SIGTERM when this process is killed.
 
-    Raises
-    ------
-    LackingError
-        If the program is not on this machine.
+    Raises LackingError if the program is not on this machine.
     """
     child = _start(
         argv,
@@ -242,10 +233,7 @@ def _signal_group(number: int, sent: signal.Signals) -> None:
 def become(argv: Sequence[str]) -> NoReturn:
     """Replace this process by a program, so that signals and the terminal go to it directly.
 
-    Raises
-    ------
-    LackingError
-        If the program is not on this machine.
+    Raises LackingError if the program is not on this machine.
     """
     _LOG.debug("become %s", CommandLine(argv))
     try:

@@ -13,10 +13,7 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 def runscript_files() -> dict[str, str]:
     """Return the files of runscripts/: text by path; `.j2` are templates, the others are installed as they are.
 
-    Raises
-    ------
-    NotFoundError
-        If this installation of hpcmod has none.
+    Raises NotFoundError if this installation of hpcmod has none.
     """
     directory = shipped("runscripts")
     paths = sorted(
@@ -31,10 +28,7 @@ def runscript_files() -> dict[str, str]:
 def site_profiles() -> dict[str, str]:
     """Return the site profiles that come with hpcmod: TOML text by site name.
 
-    Raises
-    ------
-    NotFoundError
-        If this installation of hpcmod has none.
+    Raises NotFoundError if this installation of hpcmod has none.
     """
     return read_texts(_PACKAGE / "machine/sites", ".toml")
 
@@ -47,10 +41,7 @@ def shipped(folder: str) -> Path:
 def read_texts(directory: Path, suffix: str) -> dict[str, str]:
     """Return the texts of the shipped files with a suffix in a directory, by file name without the suffix.
 
-    Raises
-    ------
-    NotFoundError
-        If there is none.
+    Raises NotFoundError if there is none.
     """
     paths = sorted(directory.glob(f"*{suffix}"))
     if not paths:

@@ -39,10 +39,7 @@ _PROBLEMS = {
 def check_directory(directory: Path) -> Iterator[Finding]:
     """Check a shared directory and everything below it; links are not followed.
 
-    Raises
-    ------
-    OSError
-        If it cannot be read.
+    Raises OSError if it cannot be read.
     """
     root = directory.stat()
     yield Finding(OK, "directory", _describe(root), subject=str(directory))

@@ -44,10 +44,7 @@ def find_evidence(environ: Mapping[str, str], partitions: Sequence[str], options
     options
         Further options of these steps, by long name: account, time, ...
 
-    Raises
-    ------
-    LackingError
-        If a node of a partition does not answer.
+    Raises LackingError if a node of a partition does not answer.
     """
     cluster, silent = list_machine(environ)
     here = survey_here(environ)

@@ -99,10 +99,7 @@ def convert_edf(edf: EnvironmentFile, path: Path, image: str = "") -> ImportedEa
     image
         Reference of the image that is in its squashfs file.
 
-    Raises
-    ------
-    BadInputError
-        If its image is missing, not in a registry, or has neither a digest nor a tag.
+    Raises BadInputError if its image is missing, not in a registry, or has neither a digest nor a tag.
     """
     said = Findings(notes=list(edf.notes))
     reference = _image(edf.image, image, said)
@@ -238,10 +235,7 @@ def _split(mount: str) -> tuple[str, str, list[str]]:
 def _bind(source: str, destination: str, flags: Sequence[str]) -> str:
     """Return a mount as a bind path of an easyconfig.
 
-    Raises
-    ------
-    BadInputError
-        If an easyconfig cannot describe it.
+    Raises BadInputError if an easyconfig cannot describe it.
     """
     for role, path in (("source", source), ("destination", destination)):
         if not path.startswith("/"):

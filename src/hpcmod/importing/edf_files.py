@@ -64,10 +64,7 @@ class EdfPath:
     def find(self, name: str, beside: Path) -> tuple[Path, str]:
         """Return the file that a name or path means, and a note if it is only found next to the file that names it.
 
-        Raises
-        ------
-        BadInputError
-            If there is none.
+        Raises BadInputError if there is none.
         """
         if "\0" in name:
             raise BadInputError("base_environment contains a NUL", "")
@@ -87,10 +84,7 @@ class EdfPath:
 def literal_text(text: str) -> str:
     """Return the text of a value on every machine: `$` for `$$`.
 
-    Raises
-    ------
-    BadInputError
-        If it depends on a variable.
+    Raises BadInputError if it depends on a variable.
     """
 
     def literal(match: re.Match[str]) -> str:
@@ -114,10 +108,7 @@ def is_file(path: Path) -> bool:
 def parse_edf(text: str, where: str) -> EnvironmentFile:
     """Parse one file.
 
-    Raises
-    ------
-    BadInputError
-        If it is not TOML, or a key has a value of the wrong type.
+    Raises BadInputError if it is not TOML, or a key has a value of the wrong type.
     """
     values = load_toml(text, where)
     base = values.get("base_environment")
@@ -151,10 +142,7 @@ def _flatten(table: JsonObject, above: str = "", depth: int = 0) -> Iterator[tup
 def read_edf(text: str, path: Path, search: EdfPath) -> EnvironmentFile:
     """Parse a file, and merge it into those that it inherits from.
 
-    Raises
-    ------
-    HpcmodError
-        If one cannot be read, parsed or found, or there are too many.
+    Raises HpcmodError if one cannot be read, parsed or found, or there are too many.
     """
     return _Reader(search).merged(parse_edf(text, str(path)), path, ())
 

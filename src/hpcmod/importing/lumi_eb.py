@@ -89,10 +89,7 @@ def _named_right(outcome: ImportedEasyconfig) -> bool:
 def convert_easyconfig(text: str, path: Path) -> ImportedEasyconfig:
     """Convert an easyconfig.
 
-    Raises
-    ------
-    BadInputError
-        If it does not install a SIF, or what it installs cannot be determined without running it.
+    Raises BadInputError if it does not install a SIF, or what it installs cannot be determined without running it.
     """
     read = read_static_values(text, str(path), constants=CONSTANTS)
     templates = templates_of(read.known)

@@ -64,10 +64,7 @@ def import_ngc(paths: Iterable[Path]) -> tuple[Outcome, ...]:
 def convert_module(text: str, path: Path) -> ImportedEasyconfig:
     """Convert a modulefile.
 
-    Raises
-    ------
-    BadInputError
-        If it does not name an image in the usual way.
+    Raises BadInputError if it does not name an image in the usual way.
     """
     code = _NO_CODE.sub(lambda match: match["code"] or "", text)
     texts = {match[1]: _string(match[2], match[3]) for match in _LOCAL.finditer(code)}

@@ -152,10 +152,7 @@ def _commands(aliases: Iterable[Alias], said: Findings) -> dict[str, tuple[str, 
 def _words(alias: Alias) -> tuple[str, ...]:
     """Return the words that an alias runs.
 
-    Raises
-    ------
-    BadInputError
-        If only a shell could run it, or it is empty.
+    Raises BadInputError if only a shell could run it, or it is empty.
     """
     shown = repr(shown_text(alias.command))
     if _SHELL.search(alias.command.strip()):

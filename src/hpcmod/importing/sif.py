@@ -70,10 +70,7 @@ def _with_checksum(described: ImportedEasyconfig, watch: Watch) -> Outcome:
 def describe_sif(facts: ImageFacts, path: Path) -> ImportedEasyconfig:
     """Return the easyconfig of a SIF, without its checksum.
 
-    Raises
-    ------
-    BadInputError
-        If neither its name nor its content gives a version, or its path is not valid as an image path.
+    Raises BadInputError if neither its name nor its content gives a version, or its path is not valid as an image path.
     """
     if ":" in str(path.absolute().parent):
         raise BadInputError(f"{path}: the runtime takes a colon for the end of a path: rename the directory", "")

@@ -52,10 +52,7 @@ def write_easyconfigs(
     dry_run
         Only report the results, and write nothing.
 
-    Raises
-    ------
-    OSError
-        If the directory cannot be written to.
+    Raises OSError if the directory cannot be written to.
     """
     made: dict[str, str] = {}  # origins by module
     for outcome in outcomes:

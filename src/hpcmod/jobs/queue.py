@@ -53,12 +53,7 @@ def test_script(text: str, *, must: bool, options: Sequence[str] = ()) -> str:
     must
         Whether to raise an error if Slurm does not answer or would not run it.
 
-    Raises
-    ------
-    LackingError
-        If Slurm does not answer, and it must.
-    CheckFailedError
-        If Slurm would not run it, and it must.
+    Raises LackingError if Slurm does not answer, and it must; CheckFailedError if Slurm would not run it, and it must.
     """
     if not has_queue():
         return ""
@@ -84,10 +79,7 @@ def test_script(text: str, *, must: bool, options: Sequence[str] = ()) -> str:
 def submit_script(path: Path, options: Sequence[str] = ()) -> str:
     """Submit a batch script with options of sbatch, and return the job ID.
 
-    Raises
-    ------
-    CheckFailedError
-        If Slurm refuses it.
+    Raises CheckFailedError if Slurm refuses it.
     """
     done = run(["sbatch", "--parsable", *options, str(path)])
     if done.status:
@@ -157,10 +149,7 @@ def ask_nodes(job: JobFacts, command: Sequence[str], environ: Mapping[str, str],
 
     The step ends with this process. Its environment is ours without variables of another job.
 
-    Raises
-    ------
-    LackingError
-        If there is no program for it, or it did not end in time.
+    Raises LackingError if there is no program for it, or it did not end in time.
     """
     step = (
         *("srun", f"--jobid={job.number}", f"--nodes={job.node_count}", "--overlap", "--ntasks-per-node=1"),

@@ -73,10 +73,7 @@ def find_machine(asked: str | None, environ: Mapping[str, str], *, flag: str | N
     flag
         Name or file from the command line; it overrides everything else.
 
-    Raises
-    ------
-    HpcmodError
-        If the profile does not exist or is not valid.
+    Raises HpcmodError if the profile does not exist or is not valid.
     """
     choices = _choices(asked, environ, flag)
     choice = next(choices)
@@ -102,10 +99,7 @@ def _named_again(choice: str, profile: Profile) -> str:
 def system_policy(environ: Mapping[str, str]) -> TrustPolicy | None:
     """Return the trust policy of SYSTEM_PROFILE, which no other profile can relax; None if it has none.
 
-    Raises
-    ------
-    HpcmodError
-        If that profile is not valid: without it, nothing could be trusted.
+    Raises HpcmodError if that profile is not valid: without it, nothing could be trusted.
     """
     if not SYSTEM_PROFILE.is_file():
         return None
@@ -138,10 +132,7 @@ def _files(environ: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
 def own_profile(environ: Mapping[str, str]) -> Path:
     """Return the file of the user's own profile, which need not exist.
 
-    Raises
-    ------
-    LackingError
-        If there is no home directory.
+    Raises LackingError if there is no home directory.
     """
     return _home_of(environ, "XDG_CONFIG_HOME", ".config") / "site.toml"
 
@@ -149,10 +140,7 @@ def own_profile(environ: Mapping[str, str]) -> Path:
 def state_directory(environ: Mapping[str, str]) -> Path:
     """Return this user's state directory, which is not created.
 
-    Raises
-    ------
-    LackingError
-        If there is no home directory.
+    Raises LackingError if there is no home directory.
     """
     return _home_of(environ, "XDG_STATE_HOME", ".local/state")
 

@@ -35,10 +35,7 @@ def find_missing_programs(commands: Commands, image: Path, binds: Binds) -> dict
 def check_wrapped_commands(commands: Commands, image: Path, binds: Binds) -> None:
     """Check that an image has the programs of all wrapped commands.
 
-    Raises
-    ------
-    NotFoundError
-        If programs are missing, with the first of them.
+    Raises NotFoundError if programs are missing, with the first of them.
     """
     missing = find_missing_programs(commands, image, binds)
     if missing:

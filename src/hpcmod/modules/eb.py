@@ -37,10 +37,7 @@ def call_eb(arguments: Sequence[str], environ: Mapping[str, str], *, to_stderr: 
     to_stderr
         Whether to send all its output to stderr.
 
-    Raises
-    ------
-    LackingError
-        If `eb` is missing.
+    Raises LackingError if `eb` is missing.
     """
     with tempfile.TemporaryDirectory(prefix="hpcmod-") as directory:
         report = Path(directory, "exit-code")
@@ -78,10 +75,7 @@ def run_eb(arguments: Sequence[str], environ: Mapping[str, str]) -> Completed:
 def find_eb(environ: Mapping[str, str]) -> str:
     """Return the path of the `eb` command: on PATH, or installed with hpcmod.
 
-    Raises
-    ------
-    LackingError
-        If it is missing.
+    Raises LackingError if it is missing.
     """
     eb = which("eb", environ)
     beside = Path(sys.executable).with_name("eb")

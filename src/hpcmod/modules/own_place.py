@@ -32,12 +32,8 @@ def choose_prefix(site: Site, environ: Mapping[str, str], *, asked: Path | None 
     asked
         The prefix requested by the user.
 
-    Raises
-    ------
-    BadInputError
-        If the site's directories leave several prefixes to choose from.
-    LackingError
-        If the requested prefix cannot be written to or created.
+    Raises BadInputError if the site's directories leave several prefixes to choose from; LackingError if the requested
+    prefix cannot be written to or created.
     """
     if asked:
         _check_writable(asked.absolute())

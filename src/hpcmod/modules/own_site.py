@@ -25,10 +25,7 @@ def site_of(
     tell
         Called with a line if this shell says another machine.
 
-    Raises
-    ------
-    BadInputError
-        If the profile can no longer be read.
+    Raises BadInputError if the profile can no longer be read.
     """
     if asked or not record.site or record.site == here.name:
         return here

@@ -81,10 +81,8 @@ class PrivateInstallation:
     def final_text(self, text: str) -> str:
         """Return a generated text with the final paths.
 
-        Raises
-        ------
-        BadInputError
-            If the text still names the private directory: some characters are written differently in some languages.
+        Raises BadInputError if the text still names the private directory: some characters are written differently in
+        some languages.
         """
         final = text.replace(self.prefix, "")
         if self.digest in final:
@@ -97,14 +95,8 @@ class PrivateInstallation:
     def place(self) -> None:
         """Copy it to its final place, the record last; packages that users added to an earlier installation are kept.
 
-        Raises
-        ------
-        CheckFailedError
-            If `eb` made something else.
-        LackingError
-            If a directory may be another user's.
-        OSError
-            ELOOP if a directory is a symbolic link.
+        Raises CheckFailedError if `eb` made something else; LackingError if a directory may be another user's; OSError
+        (ELOOP if a directory is a symbolic link).
         """
         if not (self.root / RECORD).is_file():
             raise CheckFailedError(

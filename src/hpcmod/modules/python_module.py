@@ -17,10 +17,7 @@ def check_python_module(installed: Installed, module: str, package: str) -> None
     package
         Package that contains the module.
 
-    Raises
-    ------
-    LackingError
-        If the module is missing, or the container does not start.
+    Raises LackingError if the module is missing, or the container does not start.
     """
     installed.check_program()
     if any(known.name.lower() == package for known in installed.record.packages):

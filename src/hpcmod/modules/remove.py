@@ -57,10 +57,7 @@ class Removal:
 def make_removal(installed: Installed, *, with_packages: bool) -> Removal:
     """Decide what to remove.
 
-    Raises
-    ------
-    BadInputError
-        If it belongs to another user, or its directory has no record and may contain anything.
+    Raises BadInputError if it belongs to another user, or its directory has no record and may contain anything.
     """
     root, modulefile = installed.root, installed.modulefile.resolve()
     if _is_unfinished(modulefile) and not (root / RECORD).is_file():  # the record is deleted last
@@ -118,12 +115,8 @@ def _links_to(modulefile: Path, name: str) -> Iterator[Path]:
 def remove(installed: Installed, removal: Removal, *, tell: Callable[[str], None]) -> None:
     """Remove an installation; if interrupted, the module is either intact or gone, and a new run completes the removal.
 
-    Raises
-    ------
-    BusyError
-        If it is being installed.
-    BadInputError
-        If its directory, or that of its module, was exchanged after the decision what to remove.
+    Raises BusyError if it is being installed; BadInputError if its directory, or that of its module, was exchanged
+    after the decision what to remove.
     """
     modulefile, *links = removal.modulefiles
     unfinished = modulefile if _is_unfinished(modulefile) else _unfinished_name(modulefile)

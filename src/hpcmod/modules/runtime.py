@@ -26,10 +26,7 @@ def check_starts(image: Path, runtime: str, environ: Mapping[str, str], trial: S
     trial
         Command line to run in it; see ImageFacts.trial.
 
-    Raises
-    ------
-    CheckFailedError
-        With the runtime's output.
+    Raises CheckFailedError with the runtime's output.
     """
     from hpcmod.core.process import run  # a batch script only needs the runtime's name
 

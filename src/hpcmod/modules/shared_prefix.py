@@ -98,12 +98,8 @@ class SharedPrefix:
     def place(self, tell: Callable[[str], None]) -> None:
         """Copy what `eb` installed to its final place, modulefiles last.
 
-        Raises
-        ------
-        HpcmodError
-            As `PrivateInstallation.place`, and BusyError if another process exchanged the image meanwhile.
-        OSError
-            ELOOP if a directory is a symbolic link.
+        Raises HpcmodError as `PrivateInstallation.place`, and BusyError if another process exchanged the image
+        meanwhile; OSError (ELOOP if a directory is a symbolic link).
         """
         for root in sorted(path for path in self.now(self.software).glob("[!.]*/*") if path.is_dir()):
             target = self.final(root)
@@ -152,10 +148,7 @@ class OwnInstallation(PrivateInstallation):
     def check(self, path: Path, directory: int) -> None:
         """Check that others have not renamed a different directory of this user to the path of an open directory.
 
-        Raises
-        ------
-        LackingError
-            If it may be.
+        Raises LackingError if it may be.
         """
         status = os.fstat(directory)
         if status.st_uid != os.geteuid() or not names_in(directory):
@@ -210,10 +203,7 @@ def sharing(software: Path, modules: Path, environ: Mapping[str, str]) -> Iterat
     software, modules
         Absolute paths of the directory of installations, and of the directory of module trees.
 
-    Raises
-    ------
-    LackingError
-        If there is no home directory.
+    Raises LackingError if there is no home directory.
     """
     prefix = os.path.commonpath([software, modules])
     real = os.path.realpath(prefix)

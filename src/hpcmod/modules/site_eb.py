@@ -38,10 +38,7 @@ def eb_environment(
     tell
         Gets a line if `eb` must run with another Python.
 
-    Raises
-    ------
-    LackingError
-        If `eb` is missing or cannot use the easyblock.
+    Raises LackingError if `eb` is missing or cannot use the easyblock.
     """
     ours = is_ours(find_eb(environ), environ)
     robot, include = environ.get(ROBOT_PATHS, ""), environ.get(INCLUDE, "")

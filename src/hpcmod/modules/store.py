@@ -115,10 +115,8 @@ def write_definition(plan: InstallPlan, image: Path) -> None:
 def install_image(plan: InstallPlan, source: VerifiedSif, ways: Ways) -> InstalledImage:
     """Check an image and put it in place; the previous image works until the new one is complete.
 
-    Raises
-    ------
-    HpcmodError
-        If the image is not a SIF for this machine, its checksum does not match, or it does not fit on the disk.
+    Raises HpcmodError if the image is not a SIF for this machine, its checksum does not match, or it does not fit on
+    the disk.
     """
     check_sif(read_sif(source.path), architecture=source.architecture)
     shared = ways.shared

@@ -73,11 +73,8 @@ hash -r
 def make(layer: UserLayer) -> None:
     """Create the virtual environment, unless the user already has one, packed or not.
 
-    Raises
-    ------
-    OSError
-        ELOOP if a directory of the installation that leads to it is a symbolic link: where others may write the
-        installation, the link could lead into the home directory of this user.
+    Raises OSError (ELOOP if a directory of the installation that leads to it is a symbolic link: where others may write
+    the installation, the link could lead into the home directory of this user).
     """
     root = Path(layer.directory).parent
     venv = Path(DIRECTORY, Path(layer.venv).relative_to(USER_LAYER_IN_CONTAINER))
@@ -96,10 +93,7 @@ def copy(source: Path, tree: Tree, target: Path) -> None:
     target
         Its root.
 
-    Raises
-    ------
-    OSError
-        As `make`.
+    Raises OSError as `make`.
     """
     for venv in (source / DIRECTORY / _ENVIRONMENTS).glob("*"):
         fill = partial(shutil.copytree, venv, symlinks=True, dirs_exist_ok=True)

@@ -164,10 +164,7 @@ def check_installations(environ: Mapping[str, str], *, retired: Collection[Path]
 def check_recorded(image: Path, sha256: str) -> None:
     """Compare the sha256 of a SIF with the record of the installation that contains it, if any.
 
-    Raises
-    ------
-    VerificationError
-        If the record has another one.
+    Raises VerificationError if the record has another one.
     """
     record = read_record(image.absolute().parent)
     known = record.image

@@ -22,10 +22,7 @@ _LIMIT = 1 << 20  # bytes
 def kernels_directory(environ: Mapping[str, str]) -> Path:
     """Return the directory of this user's kernels, as jupyter_core chooses it.
 
-    Raises
-    ------
-    LackingError
-        If no variable names the user's home directory.
+    Raises LackingError if no variable names the user's home directory.
     """
     below = {"JUPYTER_DATA_DIR": "kernels", "XDG_DATA_HOME": "jupyter/kernels", "HOME": ".local/share/jupyter/kernels"}
     for variable, path in below.items():
@@ -51,10 +48,7 @@ def find_dependent_kernels(root: Path, environ: Mapping[str, str]) -> Iterator[D
 def install_kernel(directory: Path, kernel: KernelSpec) -> Path:
     """Write a kernel specification, and return its directory.
 
-    Raises
-    ------
-    BadInputError
-        If a kernel of that name exists and hpcmod did not install it.
+    Raises BadInputError if a kernel of that name exists and hpcmod did not install it.
     """
     path = directory / kernel.name
     clear_leftovers(path, _FILE)

@@ -88,10 +88,7 @@ def bake_own(
 ) -> Baked:
     """Put the user's own packages, a directory or a squashfs, into a new image; or return the plan.
 
-    Raises
-    ------
-    HpcmodError
-        As `bake`.
+    Raises HpcmodError as `bake`.
     """
     new = replace(new, sha256=base.sha256)
     image = bake(Path(base.sif), packages, new, venv=venv, dry_run=dry_run, progress=progress)
@@ -113,10 +110,7 @@ def _begin(request: BakeRequest) -> Baked:
 def plan_packages(request: BakeRequest, builder: Builder) -> Baked:
     """Return what `bake_packages` would add; nothing is written.
 
-    Raises
-    ------
-    HpcmodError
-        If the file exists, or conda or pip refuses the requirements.
+    Raises HpcmodError if the file exists, or conda or pip refuses the requirements.
     """
     check_free(request.new.out, force=request.new.force)
     baked = _begin(request)
@@ -134,14 +128,9 @@ def plan_packages(request: BakeRequest, builder: Builder) -> Baked:
 def bake_packages(request: BakeRequest, builder: Builder, *, progress: Progress | None = None) -> Baked:
     """Install packages in a temporary directory, write the lock, and write the new image.
 
-    Raises
-    ------
-    BadInputError
-        If the file exists, or the base has all of the packages.
-    VerificationError
-        If a package does not have the hash in the lock, or the base was changed.
-    HpcmodError
-        If conda or pip refuses the requirements, or there is no space.
+    Raises BadInputError if the file exists, or the base has all of the packages; VerificationError if a package does
+    not have the hash in the lock, or the base was changed; HpcmodError if conda or pip refuses the requirements, or
+    there is no space.
     """
     out = request.new.out
     check_free(out, force=request.new.force)
@@ -214,10 +203,7 @@ def _plan_pip(request: BakeRequest, base: BaseImage, made: PackageSet) -> StateP
 def make_target(base: BaseImage) -> PackageTarget:
     """Return an image as a target for packages of pip.
 
-    Raises
-    ------
-    LackingError
-        If it has no Python.
+    Raises LackingError if it has no Python.
     """
     python = base.facts.python
     if python is None:

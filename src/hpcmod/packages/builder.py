@@ -62,10 +62,7 @@ def make_builder(
     starts
         Whether a container is started.
 
-    Raises
-    ------
-    LackingError
-        If there is no container runtime, or no directory for temporary files.
+    Raises LackingError if there is no container runtime, or no directory for temporary files.
     """
     environ = {**environ, "PATH": _without_module(environ)}
     runtime = find_runtime(environ)

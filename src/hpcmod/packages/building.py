@@ -56,10 +56,7 @@ def build_state(
         Records the state, makes it active and returns the active one. It is called before the temporary directory is
         removed, which may take seconds: a process killed meanwhile has done its work.
 
-    Raises
-    ------
-    HpcmodError
-        If pip refuses the plan, the index serves other files than before, or there is no space.
+    Raises HpcmodError if pip refuses the plan, the index serves other files than before, or there is no space.
     """
     check_room_for(plan.target, own_set)
     with scratch_layer(builder.temporary) as layer:
@@ -89,10 +86,7 @@ def pack_layer(
     layer
         Directory of `scratch_layer`; its contents are moved.
 
-    Raises
-    ------
-    HpcmodError
-        If there is no space.
+    Raises HpcmodError if there is no space.
     """
     venv = layer / plan.target.venv_path
     packages = venv / "lib" / f"python{plan.target.python.version}" / "site-packages"
@@ -107,10 +101,7 @@ def pack_layer(
 def resolve_packages(plan: StatePlan, builder: Builder) -> tuple[tuple[Locked, ...], CondaPart]:
     """Return what pip and conda would install for a plan; nothing is kept.
 
-    Raises
-    ------
-    HpcmodError
-        If conda or pip refuses the plan.
+    Raises HpcmodError if conda or pip refuses the plan.
     """
     with scratch_layer(builder.temporary) as layer:
         _write_venv(plan, layer)
@@ -121,10 +112,7 @@ def resolve_packages(plan: StatePlan, builder: Builder) -> tuple[tuple[Locked, .
 def check_room_for(target: PackageTarget, own_set: PackageSet) -> None:
     """Check that a set has space for another state.
 
-    Raises
-    ------
-    HpcmodError
-        If the file system or a quota is full.
+    Raises HpcmodError if the file system or a quota is full.
     """
     cure = f"keep it elsewhere: hpcmod add {own_set.name} --prefix DIRECTORY"
     if own_set.name == TEMPORARY:
@@ -230,10 +218,8 @@ def _compile(plan: StatePlan, layer: Path, packages: Path, builder: Builder) -> 
 def run_compileall(python: Sequence[str], options: Sequence[str], builder: Builder) -> Completed:
     """Compile modules with a Python in a container, for files that nobody changes; the caller checks the result.
 
-    Raises
-    ------
-    NoSpaceError
-        If the disk is full: without some of the compiled modules, equal packages would not give equal files.
+    Raises NoSpaceError if the disk is full: without some of the compiled modules, equal packages would not give equal
+    files.
     """
     argv = [*python, "-I", "-m", "compileall", "-q", "-j", "0", "--invalidation-mode", "unchecked-hash", *options]
     done = run(argv, env=container_environment(builder.environ), stdin="", tied=True)

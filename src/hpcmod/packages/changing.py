@@ -20,10 +20,7 @@ KEPT = 3
 def read_target(installed: Installed) -> PackageTarget:
     """Return the container that packages are added to, from the record of its installation.
 
-    Raises
-    ------
-    LackingError
-        If its image has no Python.
+    Raises LackingError if its image has no Python.
     """
     known, provenance = installed.record.own_packages, installed.record.provenance
     if known is None:
@@ -43,10 +40,7 @@ def read_target(installed: Installed) -> PackageTarget:
 def plan_change(target: PackageTarget, own_set: PackageSet, change: PackageChange) -> StatePlan:
     """Return the plan of the state that a change makes, from the set as it is now.
 
-    Raises
-    ------
-    BadInputError
-        If a package to drop was not added.
+    Raises BadInputError if a package to drop was not added.
     """
     parent = own_set.active(target.place.tag)
     check_known(parent, change.dropped, target.module)
@@ -58,10 +52,7 @@ def make_change(
 ) -> tuple[State | None, State]:
     """Build the state of a change and make it the active one; return the state before, and the new one.
 
-    Raises
-    ------
-    HpcmodError
-        As `build_state`; the set is then as it was.
+    Raises HpcmodError as `build_state`; the set is then as it was.
     """
     from hpcmod.packages.building import build_state  # slow to import, and `undo` does not need it
 
@@ -78,10 +69,7 @@ def make_change(
 def undo_change(target: PackageTarget, own_set: PackageSet, builder: Builder) -> tuple[State, State]:
     """Make the state before the active one active again; return both. Before the first is a state without packages.
 
-    Raises
-    ------
-    NotFoundError
-        If there is nothing to undo.
+    Raises NotFoundError if there is nothing to undo.
     """
     with own_set.locked(builder.tell):
         active = own_set.active(target.place.tag)
@@ -103,12 +91,7 @@ def undo_change(target: PackageTarget, own_set: PackageSet, builder: Builder) ->
 def use(target: PackageTarget, own_set: PackageSet, number: int, tell: Callable[[str], None]) -> State:
     """Make a state active and return it.
 
-    Raises
-    ------
-    NotFoundError
-        If there is no such state.
-    BadInputError
-        If it was made for another image.
+    Raises NotFoundError if there is no such state; BadInputError if it was made for another image.
     """
     with own_set.locked(tell):
         state = own_set.read(number)

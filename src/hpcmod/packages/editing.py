@@ -53,10 +53,7 @@ class Packing:
 def begin_edit(target: PackageTarget, own_set: PackageSet, builder: Builder) -> WritableState:
     """Return the edited state of an image; if there is none, make one from the active state.
 
-    Raises
-    ------
-    HpcmodError
-        If there is no space, or the file of the active state is damaged.
+    Raises HpcmodError if there is no space, or the file of the active state is damaged.
     """
     with own_set.locked(builder.tell):
         begun = find_edit(own_set, target.place.tag)
@@ -106,10 +103,7 @@ def _check_own(own_set: PackageSet, tag: str, edit: WritableState, *below: str) 
 def discard_edit(own_set: PackageSet, tag: str, tell: Callable[[str], None]) -> None:
     """Remove the edited state of an image; do nothing if there is none.
 
-    Raises
-    ------
-    BusyError
-        If another user edits it.
+    Raises BusyError if another user edits it.
     """
     with own_set.locked(tell):
         edit = find_edit(own_set, tag)
@@ -132,10 +126,7 @@ def _remove(own_set: PackageSet, tag: str) -> None:
 def hold_edit(own_set: PackageSet, edit: WritableState, tell: Callable[[str], None]) -> Iterator[None]:
     """Keep other processes from editing the same state while the block runs.
 
-    Raises
-    ------
-    BusyError
-        If one does already.
+    Raises BusyError if one does already.
     """
     _check_not_in_use(own_set, edit)
     with hold(edit.directory / LOCK, limit=0, tell=tell, on_stale=lambda: None, below=own_set.tree.root):
@@ -151,10 +142,7 @@ def _check_not_in_use(own_set: PackageSet, edit: WritableState) -> None:
 def pack_edit(target: PackageTarget, own_set: PackageSet, builder: Builder) -> Packing:
     """Pack the edited state into one file, make it active, and remove its directory.
 
-    Raises
-    ------
-    HpcmodError
-        If no state is being edited, or there is no space; the directory is then as it was.
+    Raises HpcmodError if no state is being edited, or there is no space; the directory is then as it was.
     """
     with own_set.locked(builder.tell):
         edit = find_edit(own_set, target.place.tag)

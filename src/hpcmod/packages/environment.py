@@ -45,10 +45,7 @@ class _Choice:
 def choose_packages(base: BaseImage, part: CondaPart, builder: Builder) -> tuple[CondaPackage, ...]:
     """Return the conda packages that would be added; nothing is downloaded but the channels' indexes.
 
-    Raises
-    ------
-    HpcmodError
-        If they do not fit, or a channel cannot be read.
+    Raises HpcmodError if they do not fit, or a channel cannot be read.
     """
     with scratch_layer(builder.temporary) as layer:
         return _choose(base, merge_conda(NO_CONDA, part), layer / ".hpcmod", builder).packages
@@ -69,14 +66,9 @@ def linked_environment(
     may_be_empty
         Whether the base may have all of the packages.
 
-    Raises
-    ------
-    BadInputError
-        If the packages do not fit, or the base has all of them.
-    VerificationError
-        If one does not have the checksum of the channel or the lock file, or leads out of the prefix.
-    HpcmodError
-        If a channel cannot be read, or there is no space.
+    Raises BadInputError if the packages do not fit, or the base has all of them; VerificationError if one does not have
+    the checksum of the channel or the lock file, or leads out of the prefix; HpcmodError if a channel cannot be read,
+    or there is no space.
     """
     part = merge_conda(NO_CONDA, part)
     with scratch_layer(builder.temporary) as layer:

@@ -26,10 +26,7 @@ _LIMIT = 8 << 20  # bytes of a list of packages
 def read_source(path: Path) -> Source:
     """Read a requirements file, such as `pip freeze` prints, with the files that it includes.
 
-    Raises
-    ------
-    HpcmodError
-        If there is no such file, or it is something else.
+    Raises HpcmodError if there is no such file, or it is something else.
     """
     if path.is_dir():
         cure = f"List its packages: {path}/bin/python -m pip freeze --local > list.txt; then --from list.txt"
@@ -43,12 +40,7 @@ def read_source(path: Path) -> Source:
 def read_list(path: str) -> str:
     """Return the text of a file that lists packages; /dev/stdin may be a pipe.
 
-    Raises
-    ------
-    NotFoundError
-        If it does not exist.
-    BadInputError
-        If it is neither UTF-8 nor UTF-16, which PowerShell writes.
+    Raises NotFoundError if it does not exist; BadInputError if it is neither UTF-8 nor UTF-16, which PowerShell writes.
     """
     try:
         if path == "/dev/stdin":
@@ -79,10 +71,7 @@ def plan_import(
     change
         Options for pip, and packages to leave out.
 
-    Raises
-    ------
-    HpcmodError
-        If pip cannot ask the index.
+    Raises HpcmodError if pip cannot ask the index.
     """
     asked = Requirements((), source.asked.constraints, source.asked.options)
     merged = _merge(target, own_set.active(target.place.tag), source, builder.now)
@@ -96,10 +85,7 @@ def import_packages(
 
     Returns what becomes of each package, and the new state.
 
-    Raises
-    ------
-    HpcmodError
-        As `build_state`; the set is then as it was.
+    Raises HpcmodError as `build_state`; the set is then as it was.
     """
     with own_set.locked(builder.tell):
         own_set.check_not_edited(target.place.tag)

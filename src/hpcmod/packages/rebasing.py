@@ -49,10 +49,7 @@ def choose_source(target: PackageTarget, own_set: PackageSet, wanted: str) -> St
         Number of a state, or version of the container that it was made for; empty: the active state, else the newest
         one for another image.
 
-    Raises
-    ------
-    NotFoundError
-        If there is none.
+    Raises NotFoundError if there is none.
     """
     if wanted.isdecimal() and int(wanted) in own_set.numbers():
         return own_set.read(int(wanted))
@@ -91,10 +88,7 @@ def plan_rebase(
     keeps
         Whether to keep the versions of the state, tried in this order; empty for the default above.
 
-    Raises
-    ------
-    HpcmodError
-        If pip cannot ask the index.
+    Raises HpcmodError if pip cannot ask the index.
     """
     fault: HpcmodError | None = None
     plans = []
@@ -117,10 +111,7 @@ def plan_rebase(
 def carry_out(rebase: Rebase, own_set: PackageSet, builder: Builder) -> State:
     """Build the state of a rebuild and make it active; the states before stay.
 
-    Raises
-    ------
-    HpcmodError
-        As `build_state`; the set is then as it was.
+    Raises HpcmodError as `build_state`; the set is then as it was.
     """
     with own_set.locked(builder.tell):
         own_set.check_not_edited(rebase.plan.target.place.tag)

@@ -58,10 +58,7 @@ class PackageSet:
     def tree(self) -> Tree:
         """Return the directory with the data, below which no link is followed.
 
-        Raises
-        ------
-        BadInputError
-            If a member of the project has replaced the directory of a shared set by a link.
+        Raises BadInputError if a member of the project has replaced the directory of a shared set by a link.
         """
         if self.choice.directory and self.directory.is_symlink():
             raise BadInputError(
@@ -87,12 +84,7 @@ class PackageSet:
     def read(self, number: int) -> State:
         """Return a state by its number.
 
-        Raises
-        ------
-        NotFoundError
-            If there is none.
-        BadInputError
-            If its record is damaged.
+        Raises NotFoundError if there is none; BadInputError if its record is damaged.
         """
         tag = self.numbers().get(number)
         if tag is None:
@@ -148,10 +140,7 @@ class PackageSet:
     def check_not_edited(self, tag: str) -> None:
         """Check that no state of a tag is being edited, whose changes a new state would not have.
 
-        Raises
-        ------
-        BusyError
-            If one is.
+        Raises BusyError if one is.
         """
         if edit_directory(tag) in self.tree.names():
             raise BusyError(
@@ -213,10 +202,7 @@ class PackageSet:
     def locked(self, tell: Callable[[str], None]) -> Iterator[None]:
         """Hold the lock of the set while the block runs, and remove what a killed process left.
 
-        Raises
-        ------
-        BusyError
-            If its holder cannot be checked and shows no activity.
+        Raises BusyError if its holder cannot be checked and shows no activity.
         """
         root = self.tree.root
         with hold(root / LOCK, limit=None, tell=tell, on_stale=lambda: None, below=root):
@@ -294,10 +280,7 @@ def make_set(found: PackageSet, data: Path | None) -> None:
     data
         Directory for the data; None for the set's own directory.
 
-    Raises
-    ------
-    BadInputError
-        If the set exists and its data is elsewhere.
+    Raises BadInputError if the set exists and its data is elsewhere.
     """
     if found.choice.directory:
         above = next(path for path in found.directory.parents if path.is_dir())  # its group may write a new set, too

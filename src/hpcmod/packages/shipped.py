@@ -48,10 +48,7 @@ class ShippedPackages:
     def of(cls, parameters: Mapping[str, Any], easyconfig: Path) -> ShippedPackages:
         """Read the parameter of an easyconfig: entries are lines of a requirements file next to it.
 
-        Raises
-        ------
-        BadInputError
-            If it is not a list of such lines.
+        Raises BadInputError if it is not a list of such lines.
         """
         given = parameters[_PARAMETER]
         if not given:
@@ -74,10 +71,7 @@ class ShippedPackages:
     def check(self, root: Path) -> None:
         """Check that an installation has no packages of the user, which those of the easyconfig would hide or replace.
 
-        Raises
-        ------
-        BadInputError
-            If it has.
+        Raises BadInputError if it has.
         """
         packed, directory = root / PACKED, root / DIRECTORY
         others = directory if not packed.exists() or is_shipped(packed) else packed
@@ -94,10 +88,8 @@ class ShippedPackages:
 
         `hpcmod update` keeps the packages if image and requirements are the same, without asking pip.
 
-        Raises
-        ------
-        HpcmodError
-            If the image has no Python, pip refuses them, or there is no space. Packages from before are kept then.
+        Raises HpcmodError if the image has no Python, pip refuses them, or there is no space; packages from before are
+        kept then.
         """
         root = Path(plan.spec.root)
         clear_leftovers(root, PACKED)

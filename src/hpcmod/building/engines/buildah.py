@@ -49,12 +49,7 @@ class Buildah:
     def build(self, workspace: Workspace, source: BuildSource) -> ImageReference:
         """Build in the workspace, and return a reference to the OCI image.
 
-        Raises
-        ------
-        NotFoundError
-            If the base image cannot be fetched.
-        HpcmodError
-            If the build fails.
+        Raises NotFoundError if the base image cannot be fetched; HpcmodError if the build fails.
         """
         base = ["--from", self._pull(workspace, source.base)] if source.base else []
         for reference in () if source.base else _local_images(source.file):

@@ -37,12 +37,7 @@ def check_done(workspace: Workspace, status: int, *, what: str) -> None:
     what
         The command that ran, for the message: `buildah bud`.
 
-    Raises
-    ------
-    NoSpaceError
-        If the output says that a disk is full.
-    HpcmodError
-        For any other failure.
+    Raises NoSpaceError if the output says that a disk is full; HpcmodError for any other failure.
     """
     if not status:
         return

@@ -66,12 +66,8 @@ def choose_engine(asked: str | None, trial: EngineTrial, *, forms: Sequence[str]
     forms
         Forms that it may build from: `Dockerfile`, `definition`.
 
-    Raises
-    ------
-    BadInputError
-        If there is no such engine, or it cannot build from any of the forms.
-    LackingError
-        If none works, with the reason for each.
+    Raises BadInputError if there is no such engine, or it cannot build from any of the forms; LackingError if none
+    works, with the reason for each.
     """
     findings = []
     for name in find_engines(asked, forms):
@@ -95,10 +91,7 @@ def choose_engine(asked: str | None, trial: EngineTrial, *, forms: Sequence[str]
 def find_engines(asked: str | None, forms: Sequence[str]) -> list[str]:
     """Return the names of the engines to test, without testing them.
 
-    Raises
-    ------
-    BadInputError
-        If there is no such engine, or it cannot build from any of the forms.
+    Raises BadInputError if there is no such engine, or it cannot build from any of the forms.
     """
     names = [name for name in ENGINES if asked in (None, name) or name.startswith(f"{asked}-")]
     if not names:

@@ -127,10 +127,7 @@ def open_workspace(
     name
         Name of the image: only one process at a time may build it.
 
-    Raises
-    ------
-    LackingError
-        If leftovers of an earlier build cannot be removed.
+    Raises LackingError if leftovers of an earlier build cannot be removed.
     """
     directory = build_directory(parent, name)
     remove_workspace(directory, environ)
@@ -150,10 +147,8 @@ def open_workspace(
 def remove_workspace(directory: Path, environ: Mapping[str, str]) -> None:
     """Remove a workspace and kill its remaining processes; the caller must hold the build's lock.
 
-    Raises
-    ------
-    LackingError
-        If it cannot be removed, or belongs to another user, who can guess its name in a shared directory.
+    Raises LackingError if it cannot be removed, or belongs to another user, who can guess its name in a shared
+    directory.
     """
     runroot = _runroot(directory, environ)
     _check_ours(runroot)
@@ -176,10 +171,7 @@ def _check_ours(path: Path, is_ours: Callable[[os.stat_result], bool] = lambda _
 def remove_tree(path: Path, environ: Mapping[str, str]) -> None:
     """Remove a directory tree, including files of our subordinate users.
 
-    Raises
-    ------
-    LackingError
-        If it cannot be removed.
+    Raises LackingError if it cannot be removed.
     """
     if path.is_symlink():
         path.unlink()

@@ -20,10 +20,7 @@ _PLACES = ("sources", "wheels", "host-libs", "files")
 def render_dockerfile(plan: BuildPlan, *, templates: Mapping[str, str]) -> str:
     """Render the Dockerfile; the files it copies are in the build context (`render_context`, and the plan's inputs).
 
-    Raises
-    ------
-    BadInputError
-        If a value cannot be written into a Dockerfile.
+    Raises BadInputError if a value cannot be written into a Dockerfile.
     """
     reference = ImageReference.parse(plan.base)
     if reference.kind == "path":
@@ -37,10 +34,7 @@ def render_dockerfile(plan: BuildPlan, *, templates: Mapping[str, str]) -> str:
 def render_definition(plan: BuildPlan, *, templates: Mapping[str, str]) -> str:
     """Render the definition file; its `%files` are relative to the build context.
 
-    Raises
-    ------
-    BadInputError
-        If a value cannot be written into a definition file.
+    Raises BadInputError if a value cannot be written into a definition file.
     """
     reference = ImageReference.parse(plan.base)
     bootstrap = "localimage" if reference.kind == "path" else reference.kind

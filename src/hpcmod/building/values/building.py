@@ -65,10 +65,7 @@ def make_build_plan(
     contents
         Digest of the wheels and the host's libraries.
 
-    Raises
-    ------
-    BadInputError
-        If the recipe does not support the requested options.
+    Raises BadInputError if the recipe does not support the requested options.
     """
     values = _chosen(recipe, request)
     given = {**values, "host_libs": "yes" if request.host_libs else "no"}

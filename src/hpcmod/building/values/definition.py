@@ -39,10 +39,7 @@ def bases_of(text: str) -> list[tuple[str, str]]:
 def files_of(text: str) -> Iterator[str]:
     """Yield the paths and patterns of the files that %files copies from this machine, without those with a variable.
 
-    Raises
-    ------
-    BadInputError
-        If a line has a quote without an end.
+    Raises BadInputError if a line has a quote without an end.
     """
     for section in _FILES.findall(text):
         for line in section.splitlines():

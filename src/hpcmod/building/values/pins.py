@@ -39,10 +39,7 @@ class Pin:
 def parse_lock(text: str, source: str) -> tuple[Pin, ...]:
     """Parse a lock file; empty lines and lines that begin with # are ignored.
 
-    Raises
-    ------
-    BadInputError
-        Lists every invalid line, and every file with two checksums.
+    Raises BadInputError, which lists every invalid line, and every file with two checksums.
     """
     pins: dict[tuple[str, str, str, str], Pin] = {}
     faults = []

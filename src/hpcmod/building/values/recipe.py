@@ -83,10 +83,7 @@ class Recipe:
 def parse_recipe(text: str, name: str) -> Recipe:
     """Parse and validate a recipe.
 
-    Raises
-    ------
-    BadInputError
-        Names the key of the first mistake.
+    Raises BadInputError, which names the key of the first mistake.
     """
     try:
         return _make_recipe(JsonObject(load_toml(text, f"recipe {name}"), f"recipe {name}"), name)
@@ -192,10 +189,7 @@ def parse_addresses(text: str) -> dict[str, str]:
 def choose_recipe(name: str, recipes: Iterable[str]) -> str:
     """Return the name if there is such a recipe.
 
-    Raises
-    ------
-    BadInputError
-        If there is none; suggests the nearest name.
+    Raises BadInputError if there is none; suggests the nearest name.
     """
     known = sorted(recipes)
     if name not in known:
@@ -212,10 +206,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 def parse_base(text: str) -> ImageReference:
     """Parse the reference of a base image that engines support.
 
-    Raises
-    ------
-    BadInputError
-        If it is not supported.
+    Raises BadInputError if it is not supported.
     """
     reference = ImageReference.parse(text)
     if reference.kind not in ("docker", "oci", "oci-archive", "docker-archive", "path"):
@@ -231,10 +222,7 @@ def parse_base(text: str) -> ImageReference:
 def check_value(value: str, what: str) -> str:
     """Return the value if it is safe in a Dockerfile, a definition file and a script.
 
-    Raises
-    ------
-    BadInputError
-        If it contains a character that is special in one of them.
+    Raises BadInputError if it contains a character that is special in one of them.
     """
     if not _VALUE.fullmatch(value):
         raise BadInputError(
@@ -247,10 +235,7 @@ def check_value(value: str, what: str) -> str:
 def fill_in(text: str, values: Mapping[str, str]) -> str:
     """Substitute each `{KEY}` in a text by its value.
 
-    Raises
-    ------
-    BadInputError
-        If a key is unknown.
+    Raises BadInputError if a key is unknown.
     """
     cure = "Use a key of [set], mpi, ofi or arch."
     if set("{}") & set(_PLACEHOLDER.sub("", text)):

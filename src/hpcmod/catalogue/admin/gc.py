@@ -160,10 +160,7 @@ def remove_unused(catalogue: Catalogue, *, days: float, now: float, actor: Actor
 
     Files are renamed out of the catalogue as one change of the journal, and only then deleted.
 
-    Raises
-    ------
-    LackingError
-        If this user may not remove some of it; then nothing is changed.
+    Raises LackingError if this user may not remove some of it; then nothing is changed.
     """
     with changing(catalogue, actor, frees=True):
         unused = list(find_unused(catalogue, days=days, now=now))

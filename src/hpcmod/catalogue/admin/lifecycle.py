@@ -47,12 +47,7 @@ def _check_there(catalogue: Catalogue, new: Records) -> None:
 def undo(catalogue: Catalogue, number: int | None, *, actor: Actor, dry_run: bool = False) -> Change:
     """Undo a change: the one with the given ID, or the last one that was not undone yet.
 
-    Raises
-    ------
-    NotFoundError
-        If the change does not exist.
-    BadInputError
-        If a later change has modified the same containers.
+    Raises NotFoundError if the change does not exist; BadInputError if a later change has modified the same containers.
     """
     if dry_run:
         change, records = _find_undo(catalogue, number)

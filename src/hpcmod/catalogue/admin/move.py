@@ -27,10 +27,7 @@ def move_catalogue(catalogue: Catalogue, target: Path, *, actor: Actor) -> Catal
     The copy gets its name when it is complete. Its modules load from the old directory until they are generated for
     the new one. Images are hard links if both directories are on one file system, else copies.
 
-    Raises
-    ------
-    BadInputError
-        If the new directory exists, or is inside the catalogue.
+    Raises BadInputError if the new directory exists, or is inside the catalogue.
     """
     check_target(catalogue, target)
     clear_leftovers(target.parent, target.name)

@@ -72,12 +72,8 @@ def refresh_containers(
 ) -> RefreshResult:
     """Render the modules and scripts of containers again, all in one change of the journal.
 
-    Raises
-    ------
-    BadInputError
-        If a container was changed meanwhile, or was published for another machine.
-    LackingError
-        If the user may not change the catalogue.
+    Raises BadInputError if a container was changed meanwhile, or was published for another machine; LackingError if the
+    user may not change the catalogue.
     """
     _check_site(records, wanted.site)
     renewals: list[tuple[CatalogueRecord, Rendering]] = []

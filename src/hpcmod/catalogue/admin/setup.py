@@ -38,12 +38,8 @@ def setup_files(
     eb
         Whether users get the `eb` of hpcmod's environment, which finds the easyblocks by itself, instead of the site's.
 
-    Raises
-    ------
-    LackingError
-        If hpcmod or `eb` is not installed next to this Python.
-    BadInputError
-        If a path is not valid as an element of a list.
+    Raises LackingError if hpcmod or `eb` is not installed next to this Python; BadInputError if a path is not valid as
+    an element of a list.
     """
     module = SiteModule(
         version=version,

@@ -37,12 +37,7 @@ class AcceptedLicences:
 def accept_licences(here: Here, names: Sequence[str], *, yes: bool, as_json: bool) -> None:
     """Print the licence of each container, and ask unless `yes`; modules look for the answer when they are loaded.
 
-    Raises
-    ------
-    NotFoundError
-        If a container or its licence is not found.
-    LackingError
-        If there is no terminal to ask on.
+    Raises NotFoundError if a container or its licence is not found; LackingError if there is no terminal to ask on.
     """
     containers = [find_published(here, name) for name in names]
     accepted = [

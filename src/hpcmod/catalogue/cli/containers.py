@@ -105,10 +105,7 @@ def look_around(site: str | None, *, say: Callable[[str], None] | None = None, p
     profile
         The site profile, if it was read before.
 
-    Raises
-    ------
-    HpcmodError
-        If the site profile is not valid.
+    Raises HpcmodError if the site profile is not valid.
     """
     found = profile or find_machine(None, os.environ, flag=site).site
     catalogues = []
@@ -140,10 +137,8 @@ def find_own(here: Here, text: str, *, writable: bool = False) -> Installed | No
 def find_published(here: Here, text: str) -> Container:
     """Return the container of the catalogues that matches NAME, NAME/VERSION or NAME/ALIAS.
 
-    Raises
-    ------
-    NotFoundError
-        If none matches; its cure has the closest name in the catalogues, else the closest installed name.
+    Raises NotFoundError if none matches; its cure has the closest name in the catalogues, else the closest installed
+    name.
     """
     try:
         return find_container(here.catalogues, text, machine=os.uname().machine, gpus=here.gpu_targets)
@@ -169,10 +164,7 @@ def name_variant(here: Here, module: str, targets: Sequence[str]) -> str:
 def find_ready(here: Here, text: str) -> Installed:
     """Return the installed copy of a container to use, and report which one if there are several.
 
-    Raises
-    ------
-    NotFoundError
-        If it is not installed; its cure is the command that installs it.
+    Raises NotFoundError if it is not installed; its cure is the command that installs it.
     """
     module, container = find_meant(here, text)
     record = container.read() if container else None
@@ -199,10 +191,7 @@ def find_meant(here: Here, text: str) -> tuple[str, Container | None]:
     A module that the module tool does not know, because it is not on MODULEPATH or the text is an alias, is looked for
     among the user's own installations and then in the catalogues.
 
-    Raises
-    ------
-    NotFoundError
-        If no module matches.
+    Raises NotFoundError if no module matches.
     """
     found = find_loaded_by(text, os.environ) or find_own(here, text)
     if found is None:
@@ -219,10 +208,7 @@ def find_copy(here: Here, text: str) -> Installed:
 
     If there is none, it may be an installation of the user whose modulefile was deleted.
 
-    Raises
-    ------
-    NotFoundError
-        If it is not installed.
+    Raises NotFoundError if it is not installed.
     """
     broken = find_broken(here, text)
     if broken:

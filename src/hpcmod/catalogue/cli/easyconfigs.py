@@ -36,13 +36,9 @@ def is_easyconfig(text: str) -> bool:
 def find_easyconfig(text: str) -> str:
     """Return the argument for `eb`: the absolute path of an easyconfig, or a bare name for the robot path.
 
-    Raises
-    ------
-    BadInputError
-        If a bare name is another user's file in the working directory: an easyconfig is code. Or if it is not a text
-        file: `eb` would wait for a FIFO, and read a device without end.
-    NotFoundError
-        If a path does not exist; a bare name may still be found by `eb`.
+    Raises BadInputError if a bare name is another user's file in the working directory (an easyconfig is code), or if
+    it is not a text file (`eb` would wait for a FIFO, and read a device without end); NotFoundError if a path does not
+    exist; a bare name may still be found by `eb`.
     """
     path = Path(text)
     if "/" in text:
@@ -66,12 +62,8 @@ def find_easyconfig(text: str) -> str:
 def find_recipe(here: Here, text: str) -> EasyconfigFile:
     """Return the easyconfig of a published container; report a variant that fits the GPUs here better.
 
-    Raises
-    ------
-    NotFoundError
-        If the container does not exist, is retired, or has no easyconfig.
-    LackingError
-        If the user has not accepted its licence, or the image is for another architecture.
+    Raises NotFoundError if the container does not exist, is retired, or has no easyconfig; LackingError if the user has
+    not accepted its licence, or the image is for another architecture.
     """
     container = find_container(here.catalogues, text, machine=os.uname().machine, gpus=here.gpu_targets)
     check_architecture(here.catalogues, container, machine=os.uname().machine)

@@ -83,12 +83,8 @@ def fetch_with_easyconfig(here: Here, request: ImageRequest) -> EasyconfigFile:
     An easyconfig that is there for the same image is kept, because the user may have changed it. Below a prefix that
     others may write, it is written anew: an easyconfig is code.
 
-    Raises
-    ------
-    BadInputError
-        If its version is not known, or another image has its name.
-    HpcmodError
-        If the image cannot be fetched, or is not trusted.
+    Raises BadInputError if its version is not known, or another image has its name; HpcmodError if the image cannot be
+    fetched, or is not trusted.
     """
     options = _options(here)
     candidate = _choose(request, options)
@@ -181,10 +177,7 @@ def program_of(here: Here, image: str) -> Path:
 
     Its run scripts are in a directory of the cache, made anew if image, profile or hpcmod have changed.
 
-    Raises
-    ------
-    HpcmodError
-        If the image cannot be fetched or read, or is not trusted.
+    Raises HpcmodError if the image cannot be fetched or read, or is not trusted.
     """
     options = _options(here)
     runs = cache_directory(here.site, os.environ) / "run"

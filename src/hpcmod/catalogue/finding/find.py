@@ -53,10 +53,7 @@ def find_container(
         Returns the targets of this machine's GPUs, if it matters: a container that is built only for others comes
         last, and of several versions or variants of a release, one that is built for them is meant.
 
-    Raises
-    ------
-    NotFoundError
-        If no container or more than one matches; with the nearest names.
+    Raises NotFoundError if no container or more than one matches; with the nearest names.
     """
     name, _, version = text.partition("/")
     exact = _find_exact(catalogues, name, version)
@@ -203,10 +200,7 @@ def choose_records(catalogue: Catalogue, names: Sequence[str]) -> list[Catalogue
 
     A retired container is included only if its version is named.
 
-    Raises
-    ------
-    NotFoundError
-        If a container does not exist.
+    Raises NotFoundError if a container does not exist.
     """
     if not names:
         return [record for record in catalogue.records() if record.state != "retired"]

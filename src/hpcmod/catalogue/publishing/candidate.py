@@ -100,10 +100,7 @@ def choose_candidate(
     read_labels
         Returns the labels of an image, if they are needed; by default only those of a SIF on disk.
 
-    Raises
-    ------
-    BadInputError
-        If the name or version is missing, or is not valid in a module name.
+    Raises BadInputError if the name or version is missing, or is not valid in a module name.
     """
     if request.what.endswith(".eb"):
         if request.commands:

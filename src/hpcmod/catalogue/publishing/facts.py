@@ -45,10 +45,8 @@ def make_record(candidate: Candidate, facts: ImageFacts, provenance: Provenance,
 def describe_installed(copy: Installed) -> CatalogueRecord:
     """Return a record of an installation that is in no catalogue, read from its image.
 
-    Raises
-    ------
-    NotFoundError, BadInputError, VerificationError, LackingError
-        As `hpcmod.images.inspect.contents.read_facts` does.
+    Raises NotFoundError, BadInputError, VerificationError, LackingError as `hpcmod.images.inspect.contents.read_facts`
+    does.
     """
     if not copy.image.path:
         cure = f"Install it again: eb {copy.name}-{copy.version}.eb --rebuild"

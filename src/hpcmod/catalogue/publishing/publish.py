@@ -47,15 +47,9 @@ class Published:
 def publish(catalogue: Catalogue, candidate: Candidate, request: Request, context: PublishContext) -> Published:
     """Publish a container, all or nothing. If it is already published with the same image, repair it if needed.
 
-    Raises
-    ------
-    CheckFailedError
-        If the installation or a check failed.
-    BadInputError
-        If another image is published under that name.
-    HpcmodError
-        If the image cannot be fetched, does not fit this machine or is not trusted, or if a check needs a job step and
-        the scheduler is not available.
+    Raises CheckFailedError if the installation or a check failed; BadInputError if another image is published under
+    that name; HpcmodError if the image cannot be fetched, does not fit this machine or is not trusted, or if a check
+    needs a job step and the scheduler is not available.
     """
     stage = make_stage(catalogue, candidate, context)
     check_writable(catalogue)

@@ -107,11 +107,8 @@ def plan_publish(
 
     Nothing is fetched or written.
 
-    Raises
-    ------
-    HpcmodError
-        If the container cannot be published under that name, its image cannot be fetched, a local one does not fit, or
-        if a check needs a job step and the scheduler is not available.
+    Raises HpcmodError if the container cannot be published under that name, its image cannot be fetched, a local one
+    does not fit, or if a check needs a job step and the scheduler is not available.
     """
     plan = plan_candidate(make_stage(catalogue, candidate, context), candidate, request, context)
     candidate = plan.candidate
@@ -278,12 +275,8 @@ def with_image(
 ) -> tuple[PublishPlan, CatalogueRecord]:
     """Return a plan with the easyconfig that pins its image, and the record of the container.
 
-    Raises
-    ------
-    CheckFailedError
-        If the image does not fit this machine, and the request does not allow that.
-    NotFoundError
-        If it lacks a command that was requested.
+    Raises CheckFailedError if the image does not fit this machine, and the request does not allow that; NotFoundError
+    if it lacks a command that was requested.
     """
     site = context.machine.site
     check_commands(plan.candidate, image, site)

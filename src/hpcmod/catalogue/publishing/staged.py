@@ -155,10 +155,7 @@ def install_staged(
     environ
         Environment in which `eb` finds our easyblock.
 
-    Raises
-    ------
-    CheckFailedError
-        If `eb` failed, with its output.
+    Raises CheckFailedError if `eb` failed, with its output.
     """
     check_replaceable(stage.catalogue, stage.software)  # before `eb`, which takes minutes
     ours = stage.directory / "site.toml"

@@ -35,14 +35,8 @@ def set_terms(catalogue: Catalogue, record: CatalogueRecord, *, readers: str, li
     licence
         Path of a text file; if empty, unchanged.
 
-    Raises
-    ------
-    NotFoundError
-        If the group or file does not exist.
-    BadInputError
-        If the licence is not valid UTF-8.
-    LackingError
-        If this user may not give files to the group.
+    Raises NotFoundError if the group or file does not exist; BadInputError if the licence is not valid UTF-8;
+    LackingError if this user may not give files to the group.
     """
     if readers:
         for image in _images_of(catalogue, record):
@@ -86,10 +80,7 @@ def set_readers(catalogue: Catalogue, record: CatalogueRecord) -> None:
 def restrict(catalogue: Catalogue, image: Path, readers: str) -> None:
     """Let only its owner and one group read an image; do nothing if the image does not exist.
 
-    Raises
-    ------
-    LackingError
-        If this user may not do that, or if it is a private file that another user may have put there.
+    Raises LackingError if this user may not do that, or if it is a private file that another user may have put there.
     """
     group = find_group(readers)
     try:
@@ -121,12 +112,7 @@ def _check_not_private(catalogue: Catalogue, image: Path, descriptor: int, group
 def find_group(name: str) -> int:
     """Return the ID of a group to which this user may give files.
 
-    Raises
-    ------
-    NotFoundError
-        If this machine has no group of that name.
-    LackingError
-        If this user is not a member.
+    Raises NotFoundError if this machine has no group of that name; LackingError if this user is not a member.
     """
     try:
         group = grp.getgrnam(name).gr_gid

@@ -57,12 +57,7 @@ def run_checks(
     step
         The command that starts a job step, from `find_step`.
 
-    Raises
-    ------
-    CheckFailedError
-        With the command's output.
-    LackingError
-        If there is no module tool.
+    Raises CheckFailedError with the command's output; LackingError if there is no module tool.
     """
     for command in commands:
         yield _run(trial, command)

@@ -35,12 +35,8 @@ def make_catalogue(catalogue: Catalogue, *, group: str = "") -> None:
         Group that may change it, like its owner; empty for none. Everyone may read it, if the parent directories
         allow that.
 
-    Raises
-    ------
-    BadInputError
-        If the directory contains anything else.
-    LackingError
-        If the group does not exist, or the user is not a member.
+    Raises BadInputError if the directory contains anything else; LackingError if the group does not exist, or the user
+    is not a member.
     """
     root = catalogue.directory
     places = (catalogue.records_directory, catalogue.images, catalogue.easyconfigs, catalogue.software)
@@ -175,11 +171,8 @@ def check_replaceable(catalogue: Catalogue, path: Path, old: Path | None = None)
     old
         Its temporary path, if it was renamed.
 
-    Raises
-    ------
-    LackingError
-        If a directory in it can be changed only by its owner, although others could have put it there; or if it is a
-        symbolic link or below one.
+    Raises LackingError if a directory in it can be changed only by its owner, although others could have put it there;
+    or if it is a symbolic link or below one.
     """
     check_no_links(catalogue, [path])
     group = removal_group(catalogue, path)
@@ -198,10 +191,7 @@ def check_open_directory(catalogue: Catalogue, path: Path, directory: int) -> No
     directory
         Its descriptor.
 
-    Raises
-    ------
-    LackingError
-        If only its owner may change it, although others could have put it there.
+    Raises LackingError if only its owner may change it, although others could have put it there.
     """
     group, status = removal_group(catalogue, path), os.fstat(directory)
     if group is None or is_open_to(status, group) or not names_in(directory):
@@ -265,10 +255,7 @@ def shared(catalogue: Catalogue) -> Iterator[None]:
 def find_closed(path: Path | str, group: int) -> Path | None:
     """Return the first directory at or below a path that `remove_path` does not empty for this group; None if none.
 
-    Raises
-    ------
-    OSError
-        If a directory cannot be read.
+    Raises OSError if a directory cannot be read.
     """
     path = Path(path)
     if path.is_symlink() or not path.is_dir():

@@ -95,12 +95,8 @@ class Catalogue:
             Called with the status of each directory on the way and of the file; an OSError from it is reported as an
             error of the catalogue.
 
-        Raises
-        ------
-        FileNotFoundError
-            If the file does not exist.
-        BadInputError
-            If it is not a regular file of at most `limit` bytes, or may not be read.
+        Raises FileNotFoundError if the file does not exist; BadInputError if it is not a regular file of at most
+        `limit` bytes, or may not be read.
         """
         try:
             with self.tree.open_checked(path, check) as file:
@@ -180,12 +176,7 @@ class Catalogue:
 def open_catalogue(directory: Path) -> Catalogue:
     """Open a catalogue, and check that it is a valid one.
 
-    Raises
-    ------
-    NotFoundError
-        If the directory is not a catalogue.
-    BadInputError
-        If its format is not known to this hpcmod.
+    Raises NotFoundError if the directory is not a catalogue; BadInputError if its format is not known to this hpcmod.
     """
     path = directory / CATALOGUE
     try:
@@ -216,10 +207,7 @@ def find_catalogues(
     tell
         Called with a line about each that cannot be opened. Only the first must open: commands change that one.
 
-    Raises
-    ------
-    HpcmodError
-        If the first is not a catalogue; the user's own need not exist.
+    Raises HpcmodError if the first is not a catalogue; the user's own need not exist.
     """
     found: list[Catalogue] = []
     for directory in catalogue_directories(site, environ):

@@ -34,10 +34,7 @@ def read_counts(catalogue: Catalogue, now: float | None = None) -> tuple[Count, 
     now
         The current time in seconds since 1970; later loads count as of now. None: read the clock.
 
-    Raises
-    ------
-    LackingError
-        If this user cannot list the loads.
+    Raises LackingError if this user cannot list the loads.
     """
     files = (catalogue.usage / _TOTALS, catalogue.loads)
     if not all(os.access(path, os.R_OK) or not os.access(path, os.F_OK) for path in files):
@@ -60,10 +57,7 @@ def fold(catalogue: Catalogue, *, keep_users: bool) -> int:
     keep_users
         Whether totals contain the user of each load, or only the group.
 
-    Raises
-    ------
-    LackingError
-        If this user does not own the directory: only its owner can remove users' files.
+    Raises LackingError if this user does not own the directory: only its owner can remove users' files.
     """
     if catalogue.loads.stat().st_uid != os.geteuid() and os.geteuid() != 0:
         raise LackingError(

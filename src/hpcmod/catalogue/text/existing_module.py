@@ -59,10 +59,7 @@ def parse_module(text: str, syntax: str, where: str) -> ExistingModule:
     where
         File name for messages.
 
-    Raises
-    ------
-    BadInputError
-        If hpcmod's easyblock did not write it.
+    Raises BadInputError if hpcmod's easyblock did not write it.
     """
     described = _DESCRIPTION[syntax].search(text)
     beginning = text.find(_BEGINNING[syntax], described.end()) if described else -1

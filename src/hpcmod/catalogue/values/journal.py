@@ -87,10 +87,8 @@ def make_undo(change: Change, now: Records, journal: Iterable[Change]) -> dict[K
     journal
         All changes of the catalogue.
 
-    Raises
-    ------
-    BadInputError
-        If the change edited no record or is already undone, or a later change edited the same fields of a record.
+    Raises BadInputError if the change edited no record or is already undone, or a later change edited the same fields
+    of a record.
     """
     if not change.edits:
         raise BadInputError(

@@ -63,10 +63,7 @@ def move_alias(records: Sequence[CatalogueRecord], key: Key, alias: str) -> Reco
     records
         All records of the name.
 
-    Raises
-    ------
-    BadInputError
-        If the alias is not valid, or the version is retired.
+    Raises BadInputError if the alias is not valid, or the version is retired.
     """
     check_alias(alias, records)
     target = find(records, key)
@@ -115,10 +112,7 @@ def deprecate(records: Sequence[CatalogueRecord], key: Key, **said: str | None) 
     said
         `until`, `successor` and `reason`: None keeps the current value; an empty string clears it.
 
-    Raises
-    ------
-    BadInputError
-        If it is retired, the date is invalid, or the successor cannot be loaded.
+    Raises BadInputError if it is retired, the date is invalid, or the successor cannot be loaded.
     """
     record = find(records, key)
     if record.state == "retired":
@@ -139,10 +133,7 @@ def retire(records: Sequence[CatalogueRecord], key: Key, **said: str | None) -> 
         `successor` and `reason`: None keeps the current value; an empty string clears it. `until`: None or empty: the
         container stops loading now, whatever date was set before.
 
-    Raises
-    ------
-    BadInputError
-        If the date is invalid, the successor cannot be loaded, or an alias would point to nothing.
+    Raises BadInputError if the date is invalid, the successor cannot be loaded, or an alias would point to nothing.
     """
     record = find(records, key)
     notice = _updated(record.notice, {**said, "until": said.get("until") or ""})

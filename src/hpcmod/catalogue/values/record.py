@@ -133,10 +133,7 @@ class CatalogueRecord:
 def parse_record(text: bytes, where: str = "record") -> CatalogueRecord:
     """Parse a record, which may be damaged or come from an untrusted source.
 
-    Raises
-    ------
-    BadInputError
-        If it is not a record, or refers to files outside the catalogue.
+    Raises BadInputError if it is not a record, or refers to files outside the catalogue.
     """
     record = parse_json(CatalogueRecord, text, where, limit=RECORD_LIMIT, version=("record", RECORD_VERSION))
     check_record(record, where)

@@ -15,10 +15,7 @@ _PART = r"[A-Za-z0-9._+@-]"  # path characters: an adjacent one means that the m
 def relocate(text: str, old: str, new: str) -> str:
     """Return the text with every path at or below one directory moved below another.
 
-    Raises
-    ------
-    BadInputError
-        If either directory contains characters that these languages quote differently.
+    Raises BadInputError if either directory contains characters that these languages quote differently.
     """
     if old == new:
         return text

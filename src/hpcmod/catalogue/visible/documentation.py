@@ -201,10 +201,7 @@ def write_documentation(
     tell
         Called with a line for the user about another process that writes there.
 
-    Raises
-    ------
-    BadInputError
-        If the directory is not empty, or contains more than pages that `hpcmod catalogue docs` wrote.
+    Raises BadInputError if the directory is not empty, or contains more than pages that `hpcmod catalogue docs` wrote.
     """
     final = Path(os.path.realpath(directory))  # a link that a web server uses stays a link
     if final.exists() and not (final.is_dir() and ((final / MARK).is_file() or not any(final.iterdir()))):

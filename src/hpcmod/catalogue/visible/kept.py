@@ -48,10 +48,7 @@ def read_kept_text(catalogue: Catalogue, path: Path) -> str | None:
 
     The text is copied to files that every reader of the catalogue can read, so all of them must have access to it.
 
-    Raises
-    ------
-    BadInputError
-        If it is not a regular file in UTF-8, or some readers of the catalogue cannot read it.
+    Raises BadInputError if it is not a regular file in UTF-8, or some readers of the catalogue cannot read it.
     """
     try:
         return catalogue.read_file(path, _LIMIT, check=check_readable_by_readers(catalogue, path)).decode()
@@ -64,10 +61,7 @@ def read_kept_text(catalogue: Catalogue, path: Path) -> str | None:
 def read_module(catalogue: Catalogue, record: CatalogueRecord, syntax: str) -> str | None:
     """Read the modulefile of a container, with the catalogue's current path; None if it has none in this syntax.
 
-    Raises
-    ------
-    BadInputError
-        If the catalogue was moved to or from a path that cannot be replaced in it.
+    Raises BadInputError if the catalogue was moved to or from a path that cannot be replaced in it.
     """
     text = read_kept_text(catalogue, kept_directory(catalogue, record) / KEPT_MODULE[syntax])
     return None if text is None else relocate(text, home_of(catalogue, record), str(catalogue.directory))

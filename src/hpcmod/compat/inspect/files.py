@@ -30,10 +30,7 @@ class ContainerFiles:
     binds
         Destination in the container and source on the host, both absolute; the last bind of a destination wins.
 
-    Raises
-    ------
-    VerificationError, LackingError
-        From every method, as `squashfs.Squashfs`.
+    Raises VerificationError, LackingError from every method, as `squashfs.Squashfs`.
     """
 
     def __init__(self, squashfs: Squashfs | None, binds: Sequence[tuple[str, str]] = ()) -> None:

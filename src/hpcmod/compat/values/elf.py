@@ -62,10 +62,7 @@ class ElfFile:
 def parse_elf(read: Read, size: int) -> ElfFile | None:
     """Parse a file of `size` bytes; None if it is not ELF.
 
-    Raises
-    ------
-    BadInputError
-        If it starts like an ELF file but is truncated, damaged or of an unknown class.
+    Raises BadInputError if it starts like an ELF file but is truncated, damaged or of an unknown class.
     """
     if size < len(MAGIC) or read(0, len(MAGIC)) != MAGIC:
         return None

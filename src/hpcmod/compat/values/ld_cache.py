@@ -25,10 +25,7 @@ _ORDER = "<" if sys.byteorder == "little" else ">"
 def parse_ld_cache(data: bytes) -> tuple[tuple[str, str], ...]:
     """Return the soname and path of each library in the cache that runs on every processor, the preferred one first.
 
-    Raises
-    ------
-    BadInputError
-        If it is not a cache, or truncated.
+    Raises BadInputError if it is not a cache, or truncated.
     """
     start = _start(data)
     try:

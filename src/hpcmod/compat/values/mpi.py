@@ -29,10 +29,7 @@ def choose_mpi(image: str, launcher: Launcher, asked: str = "") -> str:
     asked
         The user's choice; `none` is a valid type.
 
-    Raises
-    ------
-    BadInputError
-        If the requested type would make each rank of the image run on its own.
+    Raises BadInputError if the requested type would make each rank of the image run on its own.
     """
     fitting = _NEEDS.get(image, ())
     if asked:

@@ -109,10 +109,7 @@ def original(capture: Capture) -> str:
 def make_capture(roots: Sequence[Root], closure: Closure, *, leave_out: Sequence[str] = ()) -> Capture:
     """Choose what to copy from a closure: everything except glibc's libraries and programs that were only roots.
 
-    Raises
-    ------
-    BadInputError
-        If two requested libraries have the same name, or nothing is left to copy.
+    Raises BadInputError if two requested libraries have the same name, or nothing is left to copy.
     """
     names = {RECORD: RECORD, ON_HOST: ON_HOST}
     stays = {library.real for library in closure.libraries if is_glibc(library) or _is_one_of(library, leave_out)}
@@ -214,10 +211,7 @@ def render_record(capture: Capture, *, time: str) -> str:
 def parse_netstack(text: bytes, where: str) -> Capture:
     """Parse a record.
 
-    Raises
-    ------
-    BadInputError
-        If it is not a record, or was written by a later release of hpcmod.
+    Raises BadInputError if it is not a record, or was written by a later release of hpcmod.
     """
     capture = parse_json(Capture, text, where, limit=_LARGEST_RECORD, version=("record", RECORD_VERSION))
     for name in (library.file for library in capture.libraries):

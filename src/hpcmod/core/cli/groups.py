@@ -28,10 +28,7 @@ class CommandGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command; `help COMMAND` is `COMMAND --help`.
 
-        Raises
-        ------
-        UnknownCommandError
-            If the word is not a command; its message names the right one if it is known.
+        Raises UnknownCommandError if the word is not a command; its message names the right one if it is known.
         """
         if args[0] == "help" and self.get_command(ctx, "help") is None:
             if not args[1:]:

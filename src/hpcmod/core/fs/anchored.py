@@ -20,10 +20,7 @@ def anchored_at(path: Path, below: Path | None) -> Iterator[Path]:
     below
         A directory that others may write too; no link below it is followed. None if there is no such directory.
 
-    Raises
-    ------
-    OSError
-        ELOOP if there is a link below that directory.
+    Raises OSError (ELOOP if there is a link below that directory).
     """
     if below is None:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -29,10 +29,8 @@ def open_beneath(directory: int, path: str | PurePath, flags: int, mode: int = 0
     mode
         Mode of a file that is created.
 
-    Raises
-    ------
-    OSError
-        ELOOP if a part is a symbolic link, EXDEV if the path leads out of the directory, or what `os.open` raises.
+    Raises OSError (ELOOP if a part is a symbolic link, EXDEV if the path leads out of the directory, or what `os.open`
+    raises).
     """
     parts = PurePath(path).parts or (".",)
     if ".." in parts or PurePath(path).is_absolute():

@@ -24,10 +24,7 @@ def make_private_directory(path: Path | str) -> None:
 
     Missing parent directories are created the same way; existing ones are not changed.
 
-    Raises
-    ------
-    OSError
-        If it belongs to another user, or is not a directory.
+    Raises OSError if it belongs to another user, or is not a directory.
     """
     path = Path(path)
     if not path.parent.is_dir():

@@ -32,12 +32,7 @@ def read_file(path: Path | str, limit: int) -> bytes:
     limit
         Largest allowed size in bytes.
 
-    Raises
-    ------
-    UnusableFileError
-        If it is not a regular file, or is larger.
-    OSError
-        If it cannot be opened or read.
+    Raises UnusableFileError if it is not a regular file, or is larger; OSError if it cannot be opened or read.
     """
     with open_regular(path) as file:
         return read_whole(file, path, limit)
@@ -51,10 +46,7 @@ def read_text(path: Path | str, limit: int, *, errors: str = "strict") -> str:
 def open_regular(path: Path | str, *, follow: bool = True) -> BinaryIO:
     """Open a regular file for reading; a link to one is followed unless `follow` is False.
 
-    Raises
-    ------
-    UnusableFileError
-        If it is not a regular file.
+    Raises UnusableFileError if it is not a regular file.
     """
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
     return as_regular_file(os.open(path, flags), path)

@@ -20,10 +20,7 @@ def remove_path(path: Path | str, *, open_to: int | None = None) -> None:
         Empty only directories that this group, or everyone, may write. Any user who may write a shared directory can
         rename another user's private directory into it: this way, only what they could remove themselves is removed.
 
-    Raises
-    ------
-    OSError
-        If something in it cannot be removed; the rest is gone.
+    Raises OSError if something in it cannot be removed; the rest is gone.
     """
     parent, name = os.path.split(os.path.abspath(path))
     try:

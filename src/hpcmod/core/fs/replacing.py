@@ -97,10 +97,7 @@ def replacing_directory(final: Path | str, check_old: Callable[[Path], None] | N
         If it raises, the former directory gets its name back. Anyone who may write the parent directory can give the
         final name to another user's directory, so without a check only an empty one is replaced.
 
-    Raises
-    ------
-    OSError
-        ENOTEMPTY if the former directory is not empty and there is no check.
+    Raises OSError (ENOTEMPTY if the former directory is not empty and there is no check).
 
     Notes
     -----

@@ -26,11 +26,8 @@ class Tree:
     Paths are relative to the root, or start with it. The user decides how the root itself is reached: links on
     the way to it are followed. Nothing stays open between two calls.
 
-    Raises
-    ------
-    OSError
-        From every method: ELOOP at a forbidden link, EXDEV if a path leads out of the tree, or the
-        system's error. Its file name is the complete path.
+    Raises OSError from every method, with the complete path: ELOOP at a forbidden link, EXDEV if a path leads out of
+    the tree, or the system's error.
     """
 
     root: Path
@@ -151,10 +148,8 @@ class Tree:
     def link(self, old: Path | str, new: Path | str) -> None:
         """Give a regular file a second name (a hard link), replacing a file of that name.
 
-        Raises
-        ------
-        OSError
-            ELOOP if it is not a regular file, or as `os.link`: EXDEV, EPERM or EMLINK where that is not possible.
+        Raises OSError (ELOOP if it is not a regular file, or as `os.link`: EXDEV, EPERM or EMLINK where that is not
+        possible).
         """
         with self.parent(old) as (source, before), self.parent(new) as (target, after):
             temporary = temporary_name(after)

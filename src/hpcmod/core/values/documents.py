@@ -25,10 +25,7 @@ def load_toml(text: str, what: str) -> dict[str, Any]:
     what
         Kind of document and its file, for the message.
 
-    Raises
-    ------
-    BadInputError
-        If it is not valid TOML, or nested too deeply to be parsed.
+    Raises BadInputError if it is not valid TOML, or nested too deeply to be parsed.
     """
     try:
         tree: dict[str, Any] = tomllib.loads(text)
@@ -47,12 +44,7 @@ def load_yaml(text: str, where: str) -> Any:
     where
         Its file, for the message.
 
-    Raises
-    ------
-    BadInputError
-        If it is not valid YAML, or too long.
-    LackingError
-        If PyYAML is not installed.
+    Raises BadInputError if it is not valid YAML, or too long; LackingError if PyYAML is not installed.
     """
     try:
         import yaml

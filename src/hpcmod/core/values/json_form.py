@@ -66,10 +66,7 @@ def parse_json(
     known
         Values of fields that are not in the text.
 
-    Raises
-    ------
-    BadInputError
-        If the text is damaged, or has another version.
+    Raises BadInputError if the text is damaged, or has another version.
     """
     data = JsonObject(load_json(text, where, limit=limit), where)
     if version and data.number(version[0], 0) != version[1]:
@@ -89,10 +86,7 @@ def parse_form(kind: type[Value], data: JsonObject, **known: Any) -> Value:
     known
         Values of fields that are not read.
 
-    Raises
-    ------
-    BadInputError
-        If a value has another type than its field, or a field without a default is missing.
+    Raises BadInputError if a value has another type than its field, or a field without a default is missing.
     """
     given: dict[str, Any] = {}
     for name, read, default in _readers_of(kind):  # type: ignore[arg-type]

@@ -57,10 +57,7 @@ class ImageReference:
     def parse(cls, text: str) -> ImageReference:
         """Parse a reference typed by a user.
 
-        Raises
-        ------
-        BadInputError
-            If it does not name an image, or leaves out the registry.
+        Raises BadInputError if it does not name an image, or leaves out the registry.
         """
         if not text.strip() or _CONTROL.search(text) or len(text) > _LONGEST:
             raise _bad(text, "expected a file name, a path, a URL, or docker://REGISTRY/NAME:TAG")
@@ -239,10 +236,7 @@ def check_address(url: str, *, allow_http: bool = False) -> SplitResult:
 
     Plain http is refused, except from this machine itself or if `allow_http` is set.
 
-    Raises
-    ------
-    BadInputError
-        If the address is invalid or refused.
+    Raises BadInputError if the address is invalid or refused.
     """
     try:
         parts = urlsplit(url)

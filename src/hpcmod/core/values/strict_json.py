@@ -113,10 +113,7 @@ class JsonObject:
 def load_json(text: bytes, where: str, *, limit: int) -> Any:
     """Parse JSON in UTF-8 of at most `limit` bytes.
 
-    Raises
-    ------
-    BadInputError
-        If it is invalid, or too large.
+    Raises BadInputError if it is invalid, or too large.
     """
     if len(text) > limit:
         raise BadInputError(f"{where}: larger than {limit} bytes")

@@ -22,10 +22,7 @@ def normalize(text: str) -> str:
     are decoded, dots and double slashes of paths are resolved, and user, password and query are dropped. The result is
     for comparison only. Patterns of trust rules are normalized in the same way; `*` is kept.
 
-    Raises
-    ------
-    UntrustedError
-        If servers interpret an address differently, so that no rule can decide.
+    Raises UntrustedError if servers interpret an address differently, so that no rule can decide.
     """
     if text.startswith("/"):
         return clean_path(text)

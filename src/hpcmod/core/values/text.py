@@ -26,10 +26,7 @@ def away_from_here(code: str) -> str:
 def check_plain(text: str, what: str) -> str:
     r"""Return the string if it contains no control character.
 
-    Raises
-    ------
-    BadInputError
-        If it does.
+    Raises BadInputError if it does.
 
     Notes
     -----

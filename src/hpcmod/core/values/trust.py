@@ -83,10 +83,7 @@ class TrustPolicy(NamedTuple):
     def find(self, subject: str, resolve: Resolve = str) -> TrustRule | None:
         """Return the rule of this policy that matches a reference or a file; None if there is none.
 
-        Raises
-        ------
-        UntrustedError
-            If there are rules, and the meaning of the reference depends on the server.
+        Raises UntrustedError if there are rules, and the meaning of the reference depends on the server.
         """
         if not self.rules:
             return None
@@ -128,10 +125,7 @@ def check_pinned(reference: ImageReference, rule: TrustRule, checksum: str | Non
     checksum
         Expected sha256 of the SIF; None if not known.
 
-    Raises
-    ------
-    UntrustedError
-        If the rule requires a digest or a checksum, and there is none.
+    Raises UntrustedError if the rule requires a digest or a checksum, and there is none.
     """
     by = {"checksum": f"sha256:{checksum}" if checksum else "", "digest": reference.digest}
     by["digest"] = by["digest"] or by["checksum"]
@@ -153,10 +147,7 @@ _CURES = {
 def parse_rules(tables: Sequence[dict[str, object]]) -> tuple[TrustRule, ...]:
     """Parse the rules of a site profile: tables with `source`, `needs`, `keys` and `identities`.
 
-    Raises
-    ------
-    BadInputError
-        If a rule is invalid.
+    Raises BadInputError if a rule is invalid.
     """
     return tuple(_parse_rule(table) for table in tables)
 

@@ -53,10 +53,7 @@ class _Formats(CommandGroup):
 def _format_of(given: str) -> str:
     """Return the format of a file by its name.
 
-    Raises
-    ------
-    BadInputError
-        If no format has such files.
+    Raises BadInputError if no format has such files.
     """
     guessed = next((name for name, suffix in FORMATS.items() if given.endswith(suffix)), "")
     if not guessed:

@@ -61,12 +61,7 @@ class ContainerYaml:
 def parse_container_yaml(text: str, where: str) -> ContainerYaml:
     """Parse the text of a recipe.
 
-    Raises
-    ------
-    BadInputError
-        If it is not valid YAML, or not a recipe.
-    LackingError
-        If PyYAML is not installed.
+    Raises BadInputError if it is not valid YAML, or not a recipe; LackingError if PyYAML is not installed.
     """
     return _parse(load_yaml(text, where), where)
 
@@ -124,12 +119,7 @@ def _written(value: Any) -> str:
 def override_recipe(recipe: ContainerYaml, text: str, where: str) -> ContainerYaml:
     """Return a recipe with the keys of an override file in place of its own, as singularity-hpc uses them for one tag.
 
-    Raises
-    ------
-    BadInputError
-        If the file is not valid YAML, or not a table.
-    LackingError
-        If PyYAML is not installed.
+    Raises BadInputError if the file is not valid YAML, or not a table; LackingError if PyYAML is not installed.
     """
     values = load_yaml(text, where)
     if not isinstance(values, dict):

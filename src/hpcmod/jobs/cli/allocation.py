@@ -58,10 +58,7 @@ def print_dry_run(commands: Iterable[Sequence[str]], *, as_json: bool) -> None:
 def find_allocation(site: Site) -> Allocation | None:
     """Return the allocation that this process is in; None outside of one.
 
-    Raises
-    ------
-    LackingError
-        If the machine has another scheduler than Slurm.
+    Raises LackingError if the machine has another scheduler than Slurm.
     """
     check_scheduler(site)
     return read_allocation(os.environ)
@@ -79,10 +76,7 @@ def make_allocation(
     ranks_per_node
         Ranks for which each node needs cores; 0: one per GPU.
 
-    Raises
-    ------
-    BadInputError
-        If the request does not fit the machine.
+    Raises BadInputError if the request does not fit the machine.
     """
     options = {**usual_options(os.environ), "time": str(minutes), **flags.slurm.named}
     request = JobRequest(
@@ -104,10 +98,7 @@ def run_again(command: Sequence[str]) -> int:
     command
         A result of `make_allocation`. The allocation ends with the command, and when this process is killed.
 
-    Raises
-    ------
-    LackingError
-        If there is no Slurm here, or it refuses the request.
+    Raises LackingError if there is no Slurm here, or it refuses the request.
     """
     if not has_queue():
         raise LackingError(f"no Slurm here: {command[0]} is missing", "Run this on a login node, or inside a job.")

@@ -89,10 +89,7 @@ class PreparedJob:
 def prepare_job(flags: JobFlags, profile: Site) -> PreparedJob:
     """Find the module of a job and make its request.
 
-    Raises
-    ------
-    HpcmodError
-        If the module does not exist or an option is not valid.
+    Raises HpcmodError if the module does not exist or an option is not valid.
     """
     from hpcmod.jobs.cli.module import find_module
 
@@ -139,10 +136,7 @@ def _check_module(module: str, flags: JobFlags) -> None:
 def write_job(job: PreparedJob, flags: JobFlags) -> WrittenScript:
     """Write the batch script of a job, submit it if that was asked for, and report notes to the user.
 
-    Raises
-    ------
-    HpcmodError
-        If the job would fail for want of a file or a command, or the scheduler refuses it.
+    Raises HpcmodError if the job would fail for want of a file or a command, or the scheduler refuses it.
     """
     from hpcmod.jobs.needs import find_missing
     from hpcmod.jobs.queue import submit_script, test_script

@@ -29,10 +29,7 @@ def find_module(text: str, site: Site, *, chosen: bool, elsewhere: bool) -> tupl
     elsewhere
         Whether the job is for another machine, where only the profile is known.
 
-    Raises
-    ------
-    NotFoundError
-        If the module does not exist; its cure has the closest name.
+    Raises NotFoundError if the module does not exist; its cure has the closest name.
     """
     if not text or text.endswith(".py"):  # a missing name is reported when the request is made
         return JobModule(text), None

@@ -96,10 +96,7 @@ def make_request(
     named
         Options of sbatch that the user has set once for all jobs; those of the command override them.
 
-    Raises
-    ------
-    BadInputError
-        If a variable has no value, or the signal of a checkpoint is not valid.
+    Raises BadInputError if a variable has no value, or the signal of a checkpoint is not valid.
     """
     run = flags.run
     return JobRequest(

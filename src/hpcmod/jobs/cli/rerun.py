@@ -22,12 +22,8 @@ def rerun_job(flags: JobFlags) -> None:
 
     The given options of sbatch override those of the script.
 
-    Raises
-    ------
-    NotFoundError
-        If the script or job does not exist, or its module is gone.
-    VerificationError
-        If its module has a different image now.
+    Raises NotFoundError if the script or job does not exist, or its module is gone; VerificationError if its module has
+    a different image now.
     """
     text, output = flags.output.rerun, flags.output
     script, origin = _read_script(text)

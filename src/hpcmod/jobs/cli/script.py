@@ -42,10 +42,7 @@ class WrittenScript(RepeatedScript):
 def save_script(text: str, path: Path | None) -> Path | None:
     """Write a script to a file, if a path is given; a file that hpcmod did not write is not replaced.
 
-    Raises
-    ------
-    BadInputError
-        If the path cannot be used.
+    Raises BadInputError if the path cannot be used.
     """
     from hpcmod.core.fs.tree import write_file
 

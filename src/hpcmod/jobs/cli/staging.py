@@ -31,10 +31,7 @@ def with_staging(request: JobRequest, stage: str, site: Site, image: Path | None
     image
         The image of the module; None if it is not known here.
 
-    Raises
-    ------
-    BadInputError
-        If the machine has no such storage on its nodes.
+    Raises BadInputError if the machine has no such storage on its nodes.
     """
     if stage == "off":
         return request
@@ -64,10 +61,7 @@ def stage_image(request: JobRequest, site: Site, image: Path) -> str:
     A copy that an earlier step of the job has left on this node is used again. If copying fails, the scripts say so,
     and the result is the image itself.
 
-    Raises
-    ------
-    NotFoundError
-        If no container module with run scripts is loaded.
+    Raises NotFoundError if no container module with run scripts is loaded.
     """
     directory = Path(os.path.expandvars(find_places(site, request.staging.place)[0].directory))
     copy = _find_copy(directory, read_place(os.environ).job, image)

@@ -40,10 +40,7 @@ def fit_allocation(request: JobRequest, allocation: Allocation, site: Site) -> J
 def make_inner_step(request: JobRequest, allocation: Allocation, site: Site) -> InnerStep:
     """Return the step of a request that fits an allocation.
 
-    Raises
-    ------
-    BadInputError
-        If the request does not fit the machine.
+    Raises BadInputError if the request does not fit the machine.
     """
     layout = make_layout(request, site)
     if allocation.cpus:  # of each node; the number of tasks may differ from the allocation's

@@ -62,12 +62,8 @@ class JobPlan:
 def make_job(request: JobRequest, site: Site) -> JobPlan:
     """Return the plan of a job.
 
-    Raises
-    ------
-    BadInputError
-        If the request does not fit the machine.
-    LackingError
-        If the machine has another scheduler than Slurm.
+    Raises BadInputError if the request does not fit the machine; LackingError if the machine has another scheduler than
+    Slurm.
     """
     check_scheduler(site)
     check_request(request)

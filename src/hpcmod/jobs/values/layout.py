@@ -33,10 +33,7 @@ class Layout(NamedTuple):
 def make_layout(request: JobRequest, site: Site) -> Layout:
     """Return the placement of a job.
 
-    Raises
-    ------
-    BadInputError
-        If the machine lacks such nodes or has too few GPUs per node, or the launcher must not be used.
+    Raises BadInputError if the machine lacks such nodes or has too few GPUs per node, or the launcher must not be used.
     """
     node = _find_node(request, site)
     gpus = _count_gpus(request, site, node)

@@ -16,10 +16,7 @@ _LETTERS = {"account": "A", "qos": "q", "time": "t", "partition": "p", "constrai
 def check_limits(request: JobRequest, site: Site, layout: Layout) -> None:
     """Check that a job has the options that it needs, and is not larger or longer than its partition and qos accept.
 
-    Raises
-    ------
-    BadInputError
-        If not; all missing options are listed together.
+    Raises BadInputError if not; all missing options are listed together.
     """
     given = {**dict(request.options), "partition": choose_partition(request, site, layout.node)}
     given.update({name: value for name, letter in _LETTERS.items() if (value := value_of(request.more, name, letter))})

@@ -17,10 +17,7 @@ def cpu_masks(node: NodeType, ranks: int) -> tuple[str, ...]:
     Hexadecimal numbers such as `0xfe00` without leading zeros: bit n is CPU n in Linux's numbering, which is the first
     hardware thread of core n.
 
-    Raises
-    ------
-    BadInputError
-        If the profile does not list the cores, or they cannot be divided that way.
+    Raises BadInputError if the profile does not list the cores, or they cannot be divided that way.
     """
     cores = tuple(core for core in range(node.all_cores) if core not in node.reserved_cores)
     most = node.gpus or len(cores)

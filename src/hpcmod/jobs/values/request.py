@@ -127,10 +127,7 @@ class JobRequest:
 def check_request(request: JobRequest) -> None:
     """Check that a request can be written into a batch script and asks for something.
 
-    Raises
-    ------
-    BadInputError
-        For the first error found.
+    Raises BadInputError for the first error found.
     """
     values = [*(value for _, value in request.options), *request.more, request.module.name, request.ranks.mpi]
     bad = [value for value in values if value and not _ANY_VALUE.fullmatch(value)]

@@ -28,10 +28,7 @@ class Requeue:
 def parse_requeue(text: str) -> Requeue:
     """Parse SIGNAL@SECONDS.
 
-    Raises
-    ------
-    BadInputError
-        If it has another form, or programs cannot use the signal for a checkpoint.
+    Raises BadInputError if it has another form, or programs cannot use the signal for a checkpoint.
     """
     match = re.fullmatch(r"(?:SIG)?([A-Z0-9]+)@(\d+)", text.upper())
     if not match or not 0 < int(match[2]) <= _LONGEST:

@@ -54,10 +54,7 @@ def usual_options(environ: Mapping[str, str]) -> dict[str, str]:
 def check_scheduler(site: Site) -> None:
     """Check that jobs of a machine are those of Slurm.
 
-    Raises
-    ------
-    LackingError
-        If the machine has another scheduler.
+    Raises LackingError if the machine has another scheduler.
     """
     name = site.job.scheduler
     if name != SLURM:
@@ -72,10 +69,7 @@ def check_scheduler(site: Site) -> None:
 def check_options(options: Mapping[str, str], more: Sequence[str], requeue: Requeue | None) -> None:
     """Check options for what sbatch would refuse, and for signals that would end the batch script.
 
-    Raises
-    ------
-    BadInputError
-        For the first such option.
+    Raises BadInputError for the first such option.
     """
     time = options.get("time", "")
     if time and not _TIME.fullmatch(time):

@@ -74,10 +74,7 @@ class StagingDecision(NamedTuple):
 def find_places(site: Site, name: str) -> list[StagePlace]:
     """Return the staging places of a machine that have a name; all of them if it is empty.
 
-    Raises
-    ------
-    BadInputError
-        If there is none.
+    Raises BadInputError if there is none.
     """
     places = [place for place in site.stage_places if name in ("", place.name)]
     if not places:

@@ -35,10 +35,7 @@ class LintContext:
     def at(cls, text: str, path: Path, exists: Callable[[str], bool]) -> LintContext:
         """Read an easyconfig.
 
-        Raises
-        ------
-        BadInputError
-            If it is not Python.
+        Raises BadInputError if it is not Python.
         """
         read = read_static_values(text, str(path), constants=CONSTANTS)
         templates = templates_of(read.known)

@@ -29,12 +29,8 @@ def is_batch_script(path: Path) -> bool:
 def read_batch_file(path: Path) -> str:
     """Return the text of a batch script, with carriage returns: they are among the mistakes.
 
-    Raises
-    ------
-    NotFoundError
-        If the file does not exist.
-    BadInputError
-        If it is not a regular file, too large for sbatch, or not valid UTF-8.
+    Raises NotFoundError if the file does not exist; BadInputError if it is not a regular file, too large for sbatch, or
+    not valid UTF-8.
     """
     if not path.exists():
         raise NotFoundError(f"{path}: no such file", "Give a batch script: hpcmod lint train.sh")

@@ -33,10 +33,7 @@ def lint_job(text: str, site: Site) -> tuple[Finding, ...]:
     site
         The machine it is for, because some rules depend on it.
 
-    Raises
-    ------
-    LackingError
-        If the machine has another scheduler than Slurm: the rules are those of sbatch and srun.
+    Raises LackingError if the machine has another scheduler than Slurm: the rules are those of sbatch and srun.
     """
     if site.job.scheduler != SLURM:
         raise LackingError(

@@ -39,10 +39,8 @@ class Bind:
     def parse(cls, text: str, *, required: bool = False, origin: str = "") -> Bind:
         r"""Parse `source[:destination[:options]]`; write `\:` and `\,` for a literal colon or comma in a path.
 
-        Raises
-        ------
-        BadInputError
-            If the source or the destination is not an absolute path, or a part contains a comma or a control character.
+        Raises BadInputError if the source or the destination is not an absolute path, or a part contains a comma or a
+        control character.
         """
         if re.search(r"(?<!\\),", check_plain(text, "bind path")):
             raise BadInputError(

@@ -56,10 +56,7 @@ class Condition(NamedTuple):
     def parse(cls, text: str) -> Condition:
         """Parse `always`, or parts separated by commas: `multi-node`, `single-node`, or a product with a version.
 
-        Raises
-        ------
-        ValueError
-            If a part is invalid, or the parts contradict each other.
+        Raises ValueError if a part is invalid, or the parts contradict each other.
         """
         words = [word.strip() for word in text.split(",")]
         if words == ["always"]:

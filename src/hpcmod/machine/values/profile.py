@@ -41,10 +41,8 @@ class Profile:
 def parse_profile(text: str, source: str) -> Profile:
     """Parse and validate one profile. The result is shared between calls: do not change its values.
 
-    Raises
-    ------
-    BadInputError
-        Lists every error in the file with its key and, for an unknown key, the nearest valid one.
+    Raises BadInputError, which lists every error in the file with its key and, for an unknown key, the nearest valid
+    one.
     """
     tree = load_toml(text, f"site profile {source}")
     values: dict[str, Any] = {}
@@ -164,10 +162,7 @@ def _explain(groups: Binds, key: str, lines: _Lines, reasons: Mapping[str, str])
 def make_site(profiles: Sequence[Profile]) -> Site:
     """Merge profiles into a site, the most general first; later values replace earlier ones, tables are merged.
 
-    Raises
-    ------
-    BadInputError
-        If the default node type is not defined; it may be defined in the extended profile.
+    Raises BadInputError if the default node type is not defined; it may be defined in the extended profile.
     """
     merged = merge_profiles(profiles)
     usual, known = merged.get("nodes.default", ""), list(_named(merged, "nodes"))

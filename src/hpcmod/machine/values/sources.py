@@ -37,10 +37,7 @@ class ProfileSource(NamedTuple):
     def parse(cls, text: str) -> ProfileSource:
         """Parse a place and a date.
 
-        Raises
-        ------
-        ValueError
-            If it has another form.
+        Raises ValueError if it has another form.
         """
         place, _, date = text.rpartition(" ")
         match = _PLACE.fullmatch(place)

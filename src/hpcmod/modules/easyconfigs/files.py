@@ -21,10 +21,7 @@ def find_recipes(path: Path, suffix: str) -> Iterator[Path]:
 def read_recipe(path: Path) -> str:
     """Return the text of a recipe.
 
-    Raises
-    ------
-    HpcmodError
-        If it cannot be read, is too large for a recipe, or is not text.
+    Raises HpcmodError if it cannot be read, is too large for a recipe, or is not text.
     """
     if not path.exists():
         raise NotFoundError(f"{path}: no such file", "Give the path of its file.")

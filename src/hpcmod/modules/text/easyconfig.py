@@ -98,10 +98,7 @@ class EasyconfigText:
 def render_easyconfig(easyconfig: EasyconfigText) -> str:
     """Render an easyconfig that passes `eb --check-contrib` and that EasyBuild parses to the same values.
 
-    Raises
-    ------
-    BadInputError
-        If a string contains a NUL or is not Unicode, or the image is not a valid reference.
+    Raises BadInputError if a string contains a NUL or is not Unicode, or the image is not a valid reference.
     """
     blocks = (
         [*(line for text in easyconfig.comments for line in _comments(text)), "easyblock = 'ContainerModule'"],

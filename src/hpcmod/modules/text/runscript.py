@@ -70,10 +70,7 @@ def render_runscripts(
     templates
         Text of each file of runscripts/, by path.
 
-    Raises
-    ------
-    BadInputError
-        If a setting cannot be written into a script.
+    Raises BadInputError if a setting cannot be written into a script.
     """
     left_out = () if settings.container.has_bash else IN_BASH_OF_IMAGE
     plain = {
@@ -108,10 +105,7 @@ def _in_lines(value: object) -> str:
 def render_environment(plan: InstallPlan, *, templates: Mapping[str, str]) -> str:
     """Render environment.sh. It contains its own directory, because sh does not tell a sourced file its path.
 
-    Raises
-    ------
-    BadInputError
-        If a value cannot be written into a script.
+    Raises BadInputError if a value cannot be written into a script.
     """
     return _rendered("environment.sh", templates, settings=plan.runscripts)
 

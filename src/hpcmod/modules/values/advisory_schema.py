@@ -29,10 +29,8 @@ def parse_advisory(text: str, source: str, name: str) -> Advisory:
     name
         Name of the advisory: the file's name without `.toml`.
 
-    Raises
-    ------
-    BadInputError
-        Lists every error in the file with its key and, for an unknown key, the nearest valid one.
+    Raises BadInputError, which lists every error in the file with its key and, for an unknown key, the nearest valid
+    one.
     """
     tree = load_toml(text, f"advisory {source}")
     values: dict[str, Any] = {}

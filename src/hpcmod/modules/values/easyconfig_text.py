@@ -32,10 +32,7 @@ class NamedImage:
 def read_named_image(text: str, where: str) -> NamedImage:
     """Return the image that an easyconfig uses.
 
-    Raises
-    ------
-    BadInputError
-        If the image cannot be determined without running the easyconfig, or there is none.
+    Raises BadInputError if the image cannot be determined without running the easyconfig, or there is none.
     """
     values = read_static_values(text, where, constants=CONSTANTS).known
     templates = templates_of(values)

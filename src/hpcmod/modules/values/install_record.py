@@ -122,10 +122,7 @@ NO_RECORD = InstallRecord()
 def parse_install_record(text: bytes, where: str = "record") -> InstallRecord:
     """Parse a record, which may be damaged or come from an untrusted source.
 
-    Raises
-    ------
-    BadInputError
-        If it is not a record.
+    Raises BadInputError if it is not a record.
     """
     return parse_json(InstallRecord, text, where, limit=RECORD_LIMIT)
 

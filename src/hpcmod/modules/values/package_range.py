@@ -33,10 +33,7 @@ class PackageRange:
 def parse_range(text: str) -> PackageRange:
     """Parse a package name with its version bounds.
 
-    Raises
-    ------
-    ValueError
-        If the text does not have that form.
+    Raises ValueError if the text does not have that form.
     """
     match = _RANGE.fullmatch(text)
     words = match[2].split(",") if match and match[2] else []

@@ -24,10 +24,7 @@ def pin_image(text: str, where: str, digest: str) -> str:
     digest
         The digest: `sha256:` and 64 hexadecimal digits.
 
-    Raises
-    ------
-    BadInputError
-        If `image` is not assigned once, as one string that names an image of a registry.
+    Raises BadInputError if `image` is not assigned once, as one string that names an image of a registry.
     """
     assignments = _assignments(text, where)
     image = assignments.get("image")

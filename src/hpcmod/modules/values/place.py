@@ -118,10 +118,7 @@ def parse_active_link(name: str) -> str | None:
 def check_set_name(name: str) -> str:
     """Return the name of a set if it is valid.
 
-    Raises
-    ------
-    BadInputError
-        If it is not a plain file name, or reserved.
+    Raises BadInputError if it is not a plain file name, or reserved.
     """
     if not _SET_NAME.fullmatch(name) or name == OFF:
         raise BadInputError(
@@ -134,10 +131,7 @@ def check_set_name(name: str) -> str:
 def parse_choice(text: str) -> SetChoice | None:
     """Parse the value of CHOICE_VARIABLE: SET, SET@STATE, a directory, or nothing; None if sets are switched off.
 
-    Raises
-    ------
-    BadInputError
-        If it is neither a valid name nor an absolute path.
+    Raises BadInputError if it is neither a valid name nor an absolute path.
     """
     if text == OFF:
         return None

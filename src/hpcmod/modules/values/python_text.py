@@ -27,10 +27,7 @@ def assign_strings(text: str, name: str, values: list[str]) -> str:
     Every plain assignment of the name at the top level is rewritten. If that is not enough (there is none, or `+=` or a
     condition follows), an assignment is appended.
 
-    Raises
-    ------
-    BadInputError
-        If the text is not valid Python.
+    Raises BadInputError if the text is not valid Python.
     """
     read_static_values(text, "the easyconfig")
     data = text.encode("utf-8", "surrogatepass")
@@ -62,10 +59,7 @@ def _assigns(node: ast.stmt, name: str) -> bool:
 def find_unused_assignments(text: str) -> Iterator[tuple[str, int, int]]:
     """Yield local variables that are assigned again before anything uses them: name, line, and line of the first.
 
-    Raises
-    ------
-    SyntaxError
-        If the text is not valid Python.
+    Raises SyntaxError if the text is not valid Python.
     """
     open_: dict[str, int] = {}
     with warnings.catch_warnings():

@@ -108,10 +108,7 @@ def parse_commands(given: Sequence[str] | Mapping[str, Sequence[str]] | None) ->
 
     None means the default commands, and is returned as it is.
 
-    Raises
-    ------
-    BadInputError
-        If a name is not a valid command name or hides a host command, or there is nothing to run.
+    Raises BadInputError if a name is not a valid command name or hides a host command, or there is nothing to run.
     """
     if given is None:
         return None
@@ -154,10 +151,7 @@ def is_program(word: str) -> bool:
 def parse_environment(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """Check the variables of the container; report all errors together.
 
-    Raises
-    ------
-    BadInputError
-        If a name is invalid or reserved for the module, or the runtime would alter a value.
+    Raises BadInputError if a name is invalid or reserved for the module, or the runtime would alter a value.
     """
     if not isinstance(given, Mapping):
         raise BadInputError(f"environment: {given!r} is not a table", "Write {'NAME': 'value'}.")
@@ -196,10 +190,7 @@ def parse_install_mode(word: str) -> str:
 def parse_help_texts(values: Mapping[str, Any]) -> HelpTexts:
     """Return the help texts in an easyconfig's parameters; missing ones and None count as not given.
 
-    Raises
-    ------
-    BadInputError
-        If a value is neither a string nor a list of strings.
+    Raises BadInputError if a value is neither a string nor a list of strings.
     """
     lines = {name: _strings_of(name, values[name]) for name in HELP_PARAMETERS if values.get(name) is not None}
     texts: dict[str, Any] = {

@@ -44,10 +44,7 @@ def read_static_values(text: str, where: str, *, constants: Mapping[str, Any] | 
     constants
         Names that the program running the file would predefine.
 
-    Raises
-    ------
-    BadInputError
-        If it is not valid Python.
+    Raises BadInputError if it is not valid Python.
     """
     try:
         with warnings.catch_warnings():

@@ -22,10 +22,7 @@ def swaps_libraries(facts: ImageFacts | None, site: Site) -> bool:
 def with_mode(site: Site, word: str) -> Site:
     """Return the site with the mode that an easyconfig requests; `auto` keeps the site's mode.
 
-    Raises
-    ------
-    BadInputError
-        If the mode is unknown.
+    Raises BadInputError if the mode is unknown.
     """
     if word not in NETSTACK_MODES:
         raise BadInputError(f"netstack: unknown mode {word!r}", f"Use one of {', '.join(NETSTACK_MODES)}.")

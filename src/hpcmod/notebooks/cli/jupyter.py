@@ -150,10 +150,7 @@ def _run_job(session: Session, flags: JupyterFlags) -> None:
 def _job_flags(session: Session, asked: JupyterFlags) -> JobFlags:
     """Parse options of `hpcmod job`, and add those that a server needs.
 
-    Raises
-    ------
-    BadInputError
-        If they request anything other than one server in one job.
+    Raises BadInputError if they request anything other than one server in one job.
     """
     ours = ["--ranks-per-node", "1", f"--sbatch=--output={session.log}", "-o", str(session.directory / "job.sh")]
     named = [] if {"-J", "--job-name"} & set(asked.options) else ["--job-name", "jupyter"]
@@ -174,10 +171,7 @@ def _job_flags(session: Session, asked: JupyterFlags) -> JobFlags:
 def _wait_for_server(session: Session, number: str) -> Server:
     """Wait until the server of a job runs.
 
-    Raises
-    ------
-    CheckFailedError
-        If the job ends first, with the end of its log.
+    Raises CheckFailedError if the job ends first, with the end of its log.
     """
     asked = time.monotonic()
     while (server := session.find_server()) is None:

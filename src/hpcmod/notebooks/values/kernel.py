@@ -52,10 +52,7 @@ def make_kernel(
     host_commands
         Whether notebooks may run the commands of the host that the site profile allows.
 
-    Raises
-    ------
-    BadInputError
-        If Jupyter would not accept the name.
+    Raises BadInputError if Jupyter would not accept the name.
     """
     chosen = name or re.sub(r"[^a-z0-9._-]", "-", module.lower())
     if not _NAME.fullmatch(chosen) or chosen in (".", ".."):

@@ -73,10 +73,7 @@ def merge_settings(text: str | None, name: str) -> Merged:
     name
         Path of the file, for errors.
 
-    Raises
-    ------
-    BadInputError
-        If the file is not plain JSON.
+    Raises BadInputError if the file is not plain JSON.
     """
     values = _parse(text, name, SETTINGS)
     new = {key: value for key, value in SETTINGS.items() if key not in values}

@@ -52,10 +52,7 @@ def write_environment(
     replaced
         Files of the image that the packages have too, and replace.
 
-    Raises
-    ------
-    HpcmodError
-        If the image is damaged, has a file in place of a directory, or there is no space.
+    Raises HpcmodError if the image is damaged, has a file in place of a directory, or there is no space.
     """
     with open_image(image) as source, open_packages(environment.directory) as files:
         prefix = source.squashfs.real_path(environment.prefix) or environment.prefix

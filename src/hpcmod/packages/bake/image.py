@@ -52,10 +52,7 @@ def read_base(sif: Path, shown: str, *, sha256: str | None = None) -> BaseImage:
     sha256
         Its checksum, which is compared when the new image is written; None to compute it, empty if it is not needed.
 
-    Raises
-    ------
-    HpcmodError
-        If it is not a SIF, or damaged.
+    Raises HpcmodError if it is not a SIF, or damaged.
     """
     return BaseImage(os.path.realpath(sif), file_sha256(sif) if sha256 is None else sha256, shown, read_facts(sif))
 
@@ -100,16 +97,9 @@ def bake(
     venv
         Virtual environment to prefer if there are several.
 
-    Raises
-    ------
-    NotFoundError
-        If the image or the packages are missing.
-    BadInputError
-        If the output exists, the image has no Python, or the packages are for another one.
-    VerificationError
-        If the image is damaged or does not have the expected checksum.
-    NoSpaceError
-        If the SIF does not fit.
+    Raises NotFoundError if the image or the packages are missing; BadInputError if the output exists, the image has no
+    Python, or the packages are for another one; VerificationError if the image is damaged or does not have the expected
+    checksum; NoSpaceError if the SIF does not fit.
     """
     check_free(new.out, force=new.force)
     with open_image(image) as source, open_packages(packages) as files:

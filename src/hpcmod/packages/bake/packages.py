@@ -125,12 +125,8 @@ class PackageTree:
 def open_packages(path: Path) -> Iterator[PackageTree]:
     """Open a directory or a squashfs with a user's packages.
 
-    Raises
-    ------
-    NotFoundError
-        If it does not exist.
-    BadInputError, VerificationError, LackingError
-        If it is neither, or the squashfs is damaged or cannot be decompressed.
+    Raises NotFoundError if it does not exist; BadInputError, VerificationError, LackingError if it is neither, or the
+    squashfs is damaged or cannot be decompressed.
     """
     if path.is_dir():
         yield _read_directory(path)

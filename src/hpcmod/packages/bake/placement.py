@@ -123,10 +123,7 @@ def _find_script(packages: PackageTree, node: Node, python: re.Pattern[bytes]) -
 def find_directory(root: Node, path: str) -> Node:
     """Return the directory at a path without links.
 
-    Raises
-    ------
-    BadInputError
-        If there is none.
+    Raises BadInputError if there is none.
     """
     directory = root
     for name in filter(None, path.split("/")):
@@ -140,10 +137,7 @@ def find_directory(root: Node, path: str) -> Node:
 def make_directory(root: Node, path: str) -> Node:
     """Return the directory at a path without links, created if it is missing.
 
-    Raises
-    ------
-    BadInputError
-        If the path, or a directory above it, is something else.
+    Raises BadInputError if the path, or a directory above it, is something else.
     """
     directory = root
     for name in filter(None, path.split("/")):

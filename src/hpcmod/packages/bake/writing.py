@@ -104,10 +104,8 @@ class NewFile:
 def open_image(path: Path) -> Iterator[SourceImage]:
     """Open an image and read its tree.
 
-    Raises
-    ------
-    NotFoundError, BadInputError, VerificationError, LackingError
-        If it is missing, not a SIF, damaged, or cannot be decompressed.
+    Raises NotFoundError, BadInputError, VerificationError, LackingError if it is missing, not a SIF, damaged, or cannot
+    be decompressed.
     """
     sif = read_sif(path)
     partition = squashfs_partition(sif)
@@ -119,10 +117,7 @@ def open_image(path: Path) -> Iterator[SourceImage]:
 def check_free(out: Path, *, force: bool) -> None:
     """Check that a SIF may be written.
 
-    Raises
-    ------
-    BadInputError
-        If the path is a directory, or the file exists and must not be replaced.
+    Raises BadInputError if the path is a directory, or the file exists and must not be replaced.
     """
     if out.is_dir():
         raise BadInputError(f"{out}: is a directory", "Give a file name for the SIF.")
@@ -138,14 +133,8 @@ def needed_room(source: SourceImage, addition: Addition) -> int:
 def write_image(source: SourceImage, addition: Addition, new: NewFile, progress: Progress | None = None) -> Provenance:
     """Write the new SIF and its provenance file, which is returned; its name appears when it is complete and checked.
 
-    Raises
-    ------
-    BadInputError
-        If the file exists.
-    VerificationError
-        If the image does not have the expected checksum, or the written one lacks something.
-    NoSpaceError
-        If the SIF does not fit.
+    Raises BadInputError if the file exists; VerificationError if the image does not have the expected checksum, or the
+    written one lacks something; NoSpaceError if the SIF does not fit.
     """
     for name in (new.out.name, sidecar(new.out).name):
         clear_leftovers(new.out.parent, name)

@@ -92,10 +92,7 @@ class OwnSet:
 def find_set(flags: SetFlags) -> OwnSet:
     """Return a container and its set, which may not exist yet.
 
-    Raises
-    ------
-    HpcmodError
-        If the container is not installed, or cannot have packages.
+    Raises HpcmodError if the container is not installed, or cannot have packages.
     """
     here = look_around(flags.site)
     installed = find_ready(here, flags.container)
@@ -107,10 +104,7 @@ def find_set(flags: SetFlags) -> OwnSet:
 def choose_set(set_name: str | None, shared: Path | None) -> SetChoice:
     """Return the set that the options ask for; by default the one that modules use.
 
-    Raises
-    ------
-    BadInputError
-        If the name of a set is not valid.
+    Raises BadInputError if the name of a set is not valid.
     """
     if set_name:
         return SetChoice(check_set_name(set_name))
@@ -125,10 +119,7 @@ def choose_data(own: OwnSet, prefix: Path | None) -> Path | None:
 
     The site profile's directories for images come before the home directory, whose quota is small.
 
-    Raises
-    ------
-    BadInputError
-        If there are several.
+    Raises BadInputError if there are several.
     """
     from hpcmod.modules.own_place import own_prefixes
 

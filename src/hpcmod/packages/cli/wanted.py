@@ -44,10 +44,7 @@ class PipFlags:
     def pip_options(self) -> PipOptions:
         """Return how pip looks for packages.
 
-        Raises
-        ------
-        NotFoundError
-            If a directory of wheels does not exist.
+        Raises NotFoundError if a directory of wheels does not exist.
         """
         missing = [directory for directory in self.wheel_dirs if not directory.is_dir()]
         if missing:
@@ -141,10 +138,7 @@ def read_wanted(flags: WantedFlags, typed: Sequence[str] = (), *, own: bool = Fa
     own
         Whether they are for a new image, which may have Python and pip of conda.
 
-    Raises
-    ------
-    HpcmodError
-        If something is not a package, a channel, or a file.
+    Raises HpcmodError if something is not a package, a channel, or a file.
     """
     pip, allowed = flags.pip_options(), flags.allow_replace
     if flags.lock_file:

@@ -49,12 +49,7 @@ def read_conda_image(sif: str, python: PythonFacts | None) -> CondaImage:
 
     Nothing is started.
 
-    Raises
-    ------
-    LackingError
-        If there are no conda packages for its processor.
-    BadInputError
-        If its records are damaged.
+    Raises LackingError if there are no conda packages for its processor; BadInputError if its records are damaged.
     """
     with open_files(sif) as files:
         stack = find_stack(files, read_facts(sif))

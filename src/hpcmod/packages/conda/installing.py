@@ -34,10 +34,8 @@ def install_conda(plan: StatePlan, venv: Path, scratch: Path, now: str, *, cuda:
     cuda
         As for `solve_conda`.
 
-    Raises
-    ------
-    HpcmodError
-        If they do not fit the image, cannot be downloaded, or are not what the channel or lock file says.
+    Raises HpcmodError if they do not fit the image, cannot be downloaded, or are not what the channel or lock file
+    says.
     """
     if not plan.conda.requirements:
         return plan
@@ -63,10 +61,7 @@ def install_conda(plan: StatePlan, venv: Path, scratch: Path, now: str, *, cuda:
 def check_not_replaced(installed: tuple[Package, ...], plan: StatePlan) -> None:
     """Check that conda packages replace no Python package of the image, except those that may be replaced.
 
-    Raises
-    ------
-    BadInputError
-        If one does: conda does not know the packages that pip has installed in the image.
+    Raises BadInputError if one does: conda does not know the packages that pip has installed in the image.
     """
     kept = [package for package in installed if normalize_package(package.name) not in plan.allowed]
     bad = [(package, inside.version) for package in kept if (inside := plan.target.find(package.name))]

@@ -77,12 +77,8 @@ def link_conda(archives: tuple[CondaArchive, ...], prefix: Prefix, scratch: Path
     scratch
         Directory for temporary files, on the same file system as the prefix.
 
-    Raises
-    ------
-    VerificationError
-        If a package has a path or link that leads out of the prefix.
-    BadInputError
-        If a package is damaged, or has files of the virtual environment.
+    Raises VerificationError if a package has a path or link that leads out of the prefix; BadInputError if a package is
+    damaged, or has files of the virtual environment.
     """
     packages = tuple(_link(archive, prefix, scratch / f"extracted-{n}") for n, archive in enumerate(archives))
     _check_links(prefix)

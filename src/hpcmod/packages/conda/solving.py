@@ -39,10 +39,7 @@ class CondaArchive:
 def import_rattler() -> ModuleType:
     """Return the library rattler.
 
-    Raises
-    ------
-    LackingError
-        If it is not installed.
+    Raises LackingError if it is not installed.
     """
     try:
         import rattler
@@ -75,14 +72,8 @@ def solve_conda(
     cuda
         Version of CUDA of the nodes where they will run, e.g. 12.4; empty if there is none.
 
-    Raises
-    ------
-    BadInputError
-        If they do not fit together or the image.
-    NotFoundError
-        If no channel has one of them.
-    RemoteError
-        If a channel cannot be reached.
+    Raises BadInputError if they do not fit together or the image; NotFoundError if no channel has one of them;
+    RemoteError if a channel cannot be reached.
     """
     if part.exact:
         return part.packages
@@ -120,10 +111,7 @@ def solve_conda(
 def check_no_python(packages: Sequence[CondaPackage], part: CondaPart, *, module: str, cure: str) -> None:
     """Check that requirements need no Python of conda.
 
-    Raises
-    ------
-    BadInputError
-        If they do: it would be a second one in the container.
+    Raises BadInputError if they do: it would be a second one in the container.
     """
     if any(package.name == "python" for package in packages):
         asked = ", ".join(part.requirements)
@@ -154,12 +142,8 @@ def _explain(err: Exception, part: CondaPart, image: CondaImage, module: str, cu
 def fetch_conda(packages: Sequence[CondaPackage], directory: Path) -> tuple[CondaArchive, ...]:
     """Download packages into a directory and compare their checksums.
 
-    Raises
-    ------
-    VerificationError
-        If one has another checksum than the channel's index or the lock file has.
-    RemoteError, NotFoundError
-        If one cannot be downloaded.
+    Raises VerificationError if one has another checksum than the channel's index or the lock file has; RemoteError,
+    NotFoundError if one cannot be downloaded.
     """
     rattler = import_rattler()
     client = rattler.Client.default_client()

@@ -85,10 +85,7 @@ def check_unchanged(old: Packages, new: Packages, origin: str) -> None:
 
     Files are compared by name: another Python or platform gets another wheel of the same version.
 
-    Raises
-    ------
-    VerificationError
-        If one has.
+    Raises VerificationError if one has.
     """
     known = {(package.pin, package.url.rpartition("/")[2]): package.sha256 for package in old if package.sha256}
     lines = []

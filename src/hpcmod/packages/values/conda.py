@@ -92,10 +92,7 @@ def parse_conda_specs(words: Sequence[str], *, python: bool = False) -> tuple[st
     python
         Whether Python may be one of them.
 
-    Raises
-    ------
-    BadInputError
-        If one is not a requirement of conda.
+    Raises BadInputError if one is not a requirement of conda.
     """
     specs = tuple(dict.fromkeys(word.strip() for word in words))
     for word in specs:
@@ -118,10 +115,7 @@ def parse_channels(words: Sequence[str], directory: str, exists: Callable[[str],
     exists
         Returns whether a path exists on the host.
 
-    Raises
-    ------
-    BadInputError
-        If one is neither, or has a password, which must not get into records and lock files.
+    Raises BadInputError if one is neither, or has a password, which must not get into records and lock files.
     """
     return tuple(dict.fromkeys(_parse_channel(word.strip(), directory, exists) for word in words))
 
@@ -161,10 +155,7 @@ def merge_conda(before: CondaPart, added: CondaPart, dropped: Sequence[str] = ()
 def package_of_url(url: str, sha256: str) -> CondaPackage:
     """Return the package whose file has a URL.
 
-    Raises
-    ------
-    BadInputError
-        If the URL is not that of a conda package.
+    Raises BadInputError if the URL is not that of a conda package.
     """
     match = _FILE.fullmatch(url.rpartition("/")[2])
     if not match or urlsplit(url).scheme not in ("https", "http", "file") or "@" in urlsplit(url).netloc:
@@ -175,10 +166,7 @@ def package_of_url(url: str, sha256: str) -> CondaPackage:
 def check_conda(part: CondaPart) -> None:
     """Check the conda packages of a record or lock file, which other users may have written.
 
-    Raises
-    ------
-    BadInputError
-        If a requirement, a channel or a package is not one.
+    Raises BadInputError if a requirement, a channel or a package is not one.
     """
     parse_conda_specs(part.requirements, python=True)
     parse_channels(part.channels, "/", lambda _: False)

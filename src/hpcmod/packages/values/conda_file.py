@@ -40,12 +40,7 @@ def parse_conda_file(
     own
         Whether it is for an environment of its own, which may have Python and pip.
 
-    Raises
-    ------
-    BadInputError
-        If it is not a conda environment.
-    LackingError
-        If PyYAML is not installed.
+    Raises BadInputError if it is not a conda environment; LackingError if PyYAML is not installed.
     """
     values = load_yaml(text, path)
     listed = values.get("dependencies") if isinstance(values, dict) else None

@@ -59,10 +59,7 @@ class Lock:
 def render_package_lock(state: State) -> str:
     """Return the lock file of a state.
 
-    Raises
-    ------
-    BadInputError
-        If a package has no hash, such as one from a git repository.
+    Raises BadInputError if a package has no hash, such as one from a git repository.
     """
     without = [package.pin for package in state.locked if not (package.sha256 and package.url)]
     if without:
@@ -101,10 +98,7 @@ def _make_package(locked: Locked) -> Package:
 def parse_package_lock(text: str, origin: str) -> Lock:
     """Parse a pylock.toml of any tool.
 
-    Raises
-    ------
-    BadInputError
-        If it is something else, or has a package without a sha256 or without a version.
+    Raises BadInputError if it is something else, or has a package without a sha256 or without a version.
     """
     try:
         tree = load_toml(text, origin)

@@ -151,11 +151,8 @@ class StatePlan:
     def requirements_file(self) -> tuple[str, ...]:
         """Return the lines of the requirements file for pip, with the options if one is secret or has a variable.
 
-        Raises
-        ------
-        BadInputError
-            If text of a record, a lock or a file is not one requirement, or would have to be built, which was not
-            allowed.
+        Raises BadInputError if text of a record, a lock or a file is not one requirement, or would have to be built,
+        which was not allowed.
         """
         return (*(map(check_option, self.pip.words) if self._has_secrets else ()), *map(self.check, self.lines))
 
@@ -163,10 +160,7 @@ class StatePlan:
     def constraints_file(self) -> tuple[str, ...]:
         """Return the lines of the constraints file for pip.
 
-        Raises
-        ------
-        BadInputError
-            As `requirements_file`.
+        Raises BadInputError as `requirements_file`.
         """
         return tuple(map(self.check, self.constraints))
 
@@ -206,10 +200,7 @@ def make_state_plan(
     keep
         Keep the parent's versions of all packages that are not requested again.
 
-    Raises
-    ------
-    BadInputError
-        If something would have to be built, which was not allowed.
+    Raises BadInputError if something would have to be built, which was not allowed.
     """
     before = parent if change.locked is None else None
     requirements = _merge_requirements(before, change)
@@ -265,10 +256,7 @@ def _with_hashes(pins: Sequence[Locked], lines: Sequence[str]) -> Iterator[str]:
 def check_known(parent: State | None, names: Sequence[str], module: str) -> None:
     """Check that packages to drop were requested.
 
-    Raises
-    ------
-    BadInputError
-        With the packages that need the ones that were not.
+    Raises BadInputError with the packages that need the ones that were not.
     """
     known = parent.names | parent.conda.names if parent else frozenset[str]()
     for name in names:

@@ -38,10 +38,7 @@ def parse_pip_report(text: str | bytes, parent: State | None, now: str) -> tuple
     parent
         State whose packages keep the time at which they were first added to the set.
 
-    Raises
-    ------
-    BadInputError
-        If it is not a report that pip writes.
+    Raises BadInputError if it is not a report that pip writes.
     """
     try:
         listed = json.loads(text)["install"]

@@ -113,10 +113,7 @@ def _parse_line(line: str) -> _Line:
 def check_line(line: str) -> str:
     """Return a line for pip if it is one requirement: no option, nothing that pip would read as a second line.
 
-    Raises
-    ------
-    BadInputError
-        If it is not.
+    Raises BadInputError if it is not.
     """
     _parse_line(line)
     return line
@@ -159,10 +156,7 @@ def place_of(line: str) -> str:
 def check_option(word: str) -> str:
     """Return an option for pip as a line of its file.
 
-    Raises
-    ------
-    BadInputError
-        If it is not one of those that may be there.
+    Raises BadInputError if it is not one of those that may be there.
     """
     name, equals, value = word.partition("=")
     if name not in _PASSED.values() or not word.isprintable() or "\\" in word:
@@ -209,10 +203,7 @@ def parse_typed(words: tuple[str, ...], directory: str, exists: Callable[[str], 
     exists
         Returns whether a path exists on the host.
 
-    Raises
-    ------
-    BadInputError
-        If one is neither the requirement of a package nor a URL or path.
+    Raises BadInputError if one is neither the requirement of a package nor a URL or path.
     """
     return Requirements(tuple(_check(word.strip(), (directory,), exists) for word in words))
 
@@ -232,10 +223,7 @@ def parse_file(
         Working directory, where pip looks for packages with a relative path; those that are not there are searched
         next to the file that names them.
 
-    Raises
-    ------
-    BadInputError
-        With the file and line of each error: editable installations and unknown options.
+    Raises BadInputError with the file and line of each error: editable installations and unknown options.
     """
     return _parse(path, read, exists, directory, [])
 

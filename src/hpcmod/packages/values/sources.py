@@ -118,10 +118,7 @@ def parse_list(path: str, read: Callable[[str], str], exists: Callable[[str], bo
     path, read, exists, directory
         As for `parse_file`.
 
-    Raises
-    ------
-    BadInputError
-        As `parse_file`.
+    Raises BadInputError as `parse_file`.
     """
     left_out: list[LeftOut] = []
 

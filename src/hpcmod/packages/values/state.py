@@ -118,10 +118,7 @@ def render_state(state: State) -> bytes:
 def parse_state(text: bytes, origin: str) -> State:
     """Parse the record of a state, which other members of a project may have written.
 
-    Raises
-    ------
-    BadInputError
-        If it is damaged, or written by a newer version of hpcmod.
+    Raises BadInputError if it is damaged, or written by a newer version of hpcmod.
     """
     try:
         state = parse_json(State, text, origin, limit=_LIMIT, version=("state", STATE_VERSION))

@@ -62,10 +62,7 @@ def read_earlier_points(
     tell
         Called with a line for the user if there are lines that do not count.
 
-    Raises
-    ------
-    OSError
-        If the file cannot be read.
+    Raises OSError if the file cannot be read.
     """
     points: list[BandwidthPoint] = []
     unusable = 0
@@ -93,10 +90,7 @@ def remember_points(
     tell
         Called with a line for the user if another process holds the file.
 
-    Raises
-    ------
-    OSError
-        If it cannot be read or written.
+    Raises OSError if it cannot be read or written.
     """
     make_private_directory(path.parent)
     new = [json.dumps(json_form(_Result(date, measured, point))).encode() for point in points]

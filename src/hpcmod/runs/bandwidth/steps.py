@@ -94,10 +94,7 @@ def make_benchmark_steps(
     request
         With the library that was chosen.
 
-    Raises
-    ------
-    BadInputError
-        If the request does not fit the machine.
+    Raises BadInputError if the request does not fit the machine.
     """
     allocation = allocation._replace(nodes=nodes, tasks=0)  # without GPUs one rank a node, whatever its tasks
     mpi = find_image_mpi(container, site, os.environ) if request.library == NCCL_TESTS else ""

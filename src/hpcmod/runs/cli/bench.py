@@ -161,10 +161,7 @@ def bench_verb(flags: BenchFlags) -> None:
 def parse_collectives(text: str) -> tuple[str, ...]:
     """Return collectives from a list with commas; those that training uses if it is empty.
 
-    Raises
-    ------
-    BadInputError
-        If one is not known.
+    Raises BadInputError if one is not known.
     """
     names = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip())) or USUAL
     unknown = [name for name in names if name not in COLLECTIVES]
@@ -176,10 +173,7 @@ def parse_collectives(text: str) -> tuple[str, ...]:
 def parse_counts(text: str) -> tuple[int, ...]:
     """Return numbers of nodes from a list with commas, in its order; none if it is empty.
 
-    Raises
-    ------
-    BadInputError
-        If it is not such a list.
+    Raises BadInputError if it is not such a list.
     """
     words = [word.strip() for word in text.split(",")] if text else []
     if not all(re.fullmatch(r"[1-9]\d{0,5}", word) for word in words):

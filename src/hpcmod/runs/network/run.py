@@ -37,10 +37,7 @@ def run_allreduce(step: Sequence[str], endings: Sequence[Ending], *, environ: Ma
     endings
         Known problems to look for in its output.
 
-    Raises
-    ------
-    LackingError
-        If the command is not on this machine.
+    Raises LackingError if the command is not on this machine.
     """
     run = Run(Reading(endings))
 

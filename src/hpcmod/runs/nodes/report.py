@@ -47,10 +47,7 @@ def check_nodes(
 ) -> NodeReport:
     """Ask every node of the current allocation, with one step, and judge the answers.
 
-    Raises
-    ------
-    LackingError
-        If no node answers.
+    Raises LackingError if no node answers.
     """
     whole = bool((question.get("image") or {}).get("whole"))
     step = make_step_on_nodes(allocation, whole=whole)
@@ -77,10 +74,7 @@ def find_ranks(
 ) -> tuple[tuple[RankPlace, ...], list[Finding]]:
     """Start a step as a job would, and return where its ranks run and which pairings are wrong.
 
-    Raises
-    ------
-    LackingError
-        If no rank answers.
+    Raises LackingError if no rank answers.
     """
     answers, _ = _ask_tasks(step, {"rank": True}, environ)
     places = tuple(parse_rank(answer.values, node=node, ranks=ranks, interfaces=interfaces) for answer in answers)
@@ -103,10 +97,7 @@ def _ask_tasks(
     The program is an argument rather than a file, so that no task reads from a shared directory. The step gets SIGTERM
     when this process ends.
 
-    Raises
-    ------
-    LackingError
-        If no task answers, or the command that starts tasks is not on this machine.
+    Raises LackingError if no task answers, or the command that starts tasks is not on this machine.
     """
     lines = AnswerLines()
     status = follow(

@@ -38,10 +38,7 @@ class RunFiles:
 def read_given(paths: Iterable[Path]) -> RunFiles:
     """Read files, and all files of directories, as logs or dumps.
 
-    Raises
-    ------
-    NotFoundError
-        If a path does not exist.
+    Raises NotFoundError if a path does not exist.
     """
     logs: list[Log] = []
     dumps: list[Dump] = []
@@ -77,10 +74,7 @@ def read_given(paths: Iterable[Path]) -> RunFiles:
 def read_dump(data: bytes, path: Path) -> Dump:
     """Return a dump of the flight recorder from the content of its file.
 
-    Raises
-    ------
-    BadInputError
-        If it is not one.
+    Raises BadInputError if it is not one.
     """
     where = str(path)
     values = load_json(data, where, limit=LARGEST_DUMP) if data[:1] == b"{" else parse_plain_pickle(data, where)

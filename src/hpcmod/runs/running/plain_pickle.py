@@ -30,10 +30,7 @@ def parse_plain_pickle(data: bytes, where: str) -> Any:
     where
         Its file, for the message.
 
-    Raises
-    ------
-    BadInputError
-        If it is damaged, or holds anything but plain values.
+    Raises BadInputError if it is damaged, or holds anything but plain values.
     """
     try:
         _check_opcodes(data)

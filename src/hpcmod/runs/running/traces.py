@@ -39,10 +39,7 @@ def find_profiles(directory: Path, job: str) -> list[Path]:
 def read_profiles(paths: Iterable[Path]) -> tuple[tuple[RankTrace, ...], tuple[str, ...]]:
     """Return the traces in JSON files, also those compressed by gzip, by rank; and what was not read, as sentences.
 
-    Raises
-    ------
-    NotFoundError
-        If a path does not exist.
+    Raises NotFoundError if a path does not exist.
     """
     traces: list[RankTrace] = []
     problems: list[str] = []
@@ -99,10 +96,7 @@ def _find_rank(path: Path) -> int | None:
 def write_trace(merged: MergedTrace, path: Path) -> None:
     """Write a merged trace to a new file, which replaces one of that name.
 
-    Raises
-    ------
-    BadInputError
-        If the directory does not exist or cannot be written to.
+    Raises BadInputError if the directory does not exist or cannot be written to.
     """
     text = json.dumps(merged.values, separators=(",", ":"))
     try:

@@ -14,10 +14,7 @@ _SMALLEST, _LARGEST = 4, 1 << 40  # bytes: one float; more than the memory of an
 def parse_size_range(text: str) -> tuple[int, int]:
     """Return the first and the last size in bytes of `1M-8G` or `8G`; units are powers of 2, as those of nccl-tests.
 
-    Raises
-    ------
-    BadInputError
-        If it is not a range of sizes.
+    Raises BadInputError if it is not a range of sizes.
     """
     first, dash, last = text.partition("-")
     sizes = [_SIZE.fullmatch(word.strip()) for word in (first, last if dash else first)]

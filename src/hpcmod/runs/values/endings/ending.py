@@ -60,10 +60,7 @@ def parse_endings(text: str, where: str) -> tuple[Ending, ...]:
     where
         The file, for messages.
 
-    Raises
-    ------
-    BadInputError
-        Lists every error in the file with its key.
+    Raises BadInputError, which lists every error in the file with its key.
     """
     endings, faults = [], []
     for name, table in load_toml(text, f"known endings {where}").items():

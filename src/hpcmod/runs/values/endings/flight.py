@@ -96,10 +96,7 @@ def is_dump(data: bytes) -> bool:
 def parse_dump(values: Any, rank: int, where: str) -> Dump:
     """Parse the dump of one rank, which was a pickle or JSON.
 
-    Raises
-    ------
-    BadInputError
-        If it is not a dump of the flight recorder.
+    Raises BadInputError if it is not a dump of the flight recorder.
     """
     entries = values.get("entries") if isinstance(values, dict) else None
     if not isinstance(entries, list) or len(entries) > _MOST_ENTRIES:

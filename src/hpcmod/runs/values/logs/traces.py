@@ -50,10 +50,7 @@ def parse_trace(values: Any, source: str, *, rank: int | None = None) -> RankTra
     rank
         Its rank; None: the JSON tells it.
 
-    Raises
-    ------
-    BadInputError
-        If it is not a known format, or has no rank.
+    Raises BadInputError if it is not a known format, or has no rank.
     """
     about = values if isinstance(values, dict) else {}
     listed = about.get("traceEvents") if about else values
