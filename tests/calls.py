@@ -32,10 +32,7 @@ class Terminal(io.StringIO):
 def hpcmod(*words: object, answer: str = "", **environ: str) -> Result:
     """Return the result of a command line; variables are added to those of this process.
 
-    Parameters
-    ----------
-    answer
-        Standard input.
+    `answer`: Standard input.
     """
     return CliRunner(env=environ).invoke(main, [str(word) for word in words], input=answer)
 

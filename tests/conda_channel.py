@@ -47,14 +47,9 @@ def make_conda(
 ) -> Path:
     """Write a package into a channel and return its path; run `index_channel` to add it to the index.
 
-    Parameters
-    ----------
-    python
-        Whether it is a `noarch: python` package, whose site-packages/ works with any Python.
-    kind
-        Format: conda or tar.bz2.
-    listed
-        Paths in its file list; None: the files that it really has.
+    `python`: Whether it is a `noarch: python` package, whose site-packages/ works with any Python.
+    `kind`: Format: conda or tar.bz2.
+    `listed`: Paths in its file list; None: the files that it really has.
     """
     where = subdir or ("noarch" if python else "linux-64")
     directory = channel / where

@@ -80,12 +80,8 @@ def make_sif(
 ) -> Path:
     """Write a SIF with a definition object and, by default, a primary partition that holds the body.
 
-    Parameters
-    ----------
-    file_system
-        1 squashfs, 2 ext3, 5 encrypted squashfs.
-    role
-        2 is the primary system partition, 3 a data partition.
+    `file_system`: 1 squashfs, 2 ext3, 5 encrypted squashfs.
+    `role`: 2 is the primary system partition, 3 a data partition.
     """
     arch = ARCHITECTURES[architecture]
     definition = b"bootstrap: scratch\n"

@@ -60,16 +60,10 @@ def elf(
 ) -> bytes:
     """Return the bytes of an ELF file.
 
-    Parameters
-    ----------
-    needs, weak
-        Library and version; each library is also added to the needed ones.
-    defines
-        Versions of its symbols; each gets a symbol `at_VERSION`.
-    padding
-        Number of zero bytes between the header and the rest, for a file that spans many blocks of a squashfs.
-    filler
-        Bytes to write there instead of zeros.
+    `needs`, `weak`: Library and version; each library is also added to the needed ones.
+    `defines`: Versions of its symbols; each gets a symbol `at_VERSION`.
+    `padding`: Number of zero bytes between the header and the rest, for a file that spans many blocks of a squashfs.
+    `filler`: Bytes to write there instead of zeros.
     """
     wanted = [*needs]
     lax = [*weak]

@@ -23,14 +23,9 @@ def make_wheel(
 ) -> Path:
     """Write a wheel with the given files or, by default, one module whose `version` is the wheel's version.
 
-    Parameters
-    ----------
-    extras
-        Requirements of each extra, by its name.
-    tag
-        Python, ABI and platform tag.
-    scripts
-        Entry point of each command, by its name: {"greet": "einops:main"}.
+    `extras`: Requirements of each extra, by its name.
+    `tag`: Python, ABI and platform tag.
+    `scripts`: Entry point of each command, by its name: {"greet": "einops:main"}.
     """
     directory.mkdir(parents=True, exist_ok=True)
     info = f"{name}-{version}.dist-info"

@@ -34,10 +34,7 @@ def signature(top: Path, *, contents: bool = True) -> dict[str, str]:
     Locks, logs, EasyBuild's own files and the layer indexes, which a conversion does not need, are skipped. Of a
     journal only the verbs count: a change that failed and was made again has different numbers.
 
-    Parameters
-    ----------
-    contents
-        Whether to compare contents; if False, only modes, and names without digests.
+    `contents`: Whether to compare contents; if False, only modes, and names without digests.
     """
     found = {}
     for path in sorted(top.rglob("*")):
@@ -56,10 +53,7 @@ def describe_state(top: Path, temporary: Path) -> str:
     Only times, process IDs and random tokens are left out, in contents and in names, and the contents of EasyBuild's
     own files, which nothing reads again. A lock or a temporary file of an ended process counts.
 
-    Parameters
-    ----------
-    temporary
-        The directory for temporary files, in which EasyBuild's own do not count.
+    `temporary`: The directory for temporary files, in which EasyBuild's own do not count.
     """
     return hashlib.sha256("\n".join(state_lines(top, temporary)).encode()).hexdigest()
 

@@ -76,12 +76,8 @@ def find_points(
 ) -> list[Point]:
     """Run a command without a fault, and list its system calls that write below a directory.
 
-    Parameters
-    ----------
-    children
-        Whether to include those of its threads and child processes.
-    shim
-        Finds the places of the calls; without it, points have none.
+    `children`: Whether to include those of its threads and child processes.
+    `shim`: Finds the places of the calls; without it, points have none.
 
     Raises RuntimeError if the command fails.
     """
@@ -157,10 +153,7 @@ def run_traced(
 ) -> Ran:
     """Run a command under strace, with or without its children.
 
-    Parameters
-    ----------
-    stop_at_all
-        Whether to stop at every system call; otherwise strace 6.1 does not deliver injected signals.
+    `stop_at_all`: Whether to stop at every system call; otherwise strace 6.1 does not deliver injected signals.
     """
     follow = ["-f", *([] if stop_at_all else ["--seccomp-bpf"])] if children else []
     return run_plainly(["strace", *follow, "-qq", "-e", "signal=none", *options, *argv], env=env, cwd=cwd)

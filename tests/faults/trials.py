@@ -92,14 +92,9 @@ def try_verbs(
 ) -> Iterator[Report]:
     """Try commands, and yield a report for each; those that start from the same state are tried together.
 
-    Parameters
-    ----------
-    directory
-        An empty directory.
-    done
-        Earlier trials, which are counted but not repeated; new ones are added.
-    tell
-        Called with a line for each bad trial.
+    `directory`: An empty directory.
+    `done`: Earlier trials, which are counted but not repeated; new ones are added.
+    `tell`: Called with a line for each bad trial.
     """
     groups: dict[Callable[[Ground], None], list[str]] = {}
     for verb in verbs:

@@ -43,12 +43,8 @@ class Warm:
 def warmed(python: Path, env: Mapping[str, str], library: Path | None, *, easybuild: bool = False) -> Iterator[Warm]:
     """Start the process.
 
-    Parameters
-    ----------
-    library
-        A library to preload into it.
-    easybuild
-        Whether to import EasyBuild too.
+    `library`: A library to preload into it.
+    `easybuild`: Whether to import EasyBuild too.
     """
     argv = [str(python), "-c", f"from tests.faults.warm import serve; serve({easybuild})"]
     preload = {} if library is None else {"LD_PRELOAD": str(library)}

@@ -40,10 +40,7 @@ def mutate(dice: random.Random, data: bytes, places: Sequence[range] = ()) -> by
 
     Of JSON, sometimes a value is replaced.
 
-    Parameters
-    ----------
-    places
-        Ranges of offsets to change, for binary formats of which only some parts matter; keeps the length.
+    `places`: Ranges of offsets to change, for binary formats of which only some parts matter; keeps the length.
     """
     if not places and data[:1] in (b"{", b"[") and data[-1:] in (b"}", b"]") and dice.random() < 0.3:
         return replace_value(dice, data)

@@ -78,10 +78,7 @@ def _numbers(inputs: int, end: float) -> Iterator[int]:
 def report(task: tuple[str, int, int, float]) -> bool:
     """Prepare a reader and feed it; print a line with the result, and return whether the reader passed.
 
-    Parameters
-    ----------
-    task
-        Name of the reader, seed, number of inputs, and maximum number of seconds.
+    `task`: Name of the reader, seed, number of inputs, and maximum number of seconds.
     """
     name, seed, inputs, seconds = task
     try:

@@ -17,10 +17,7 @@ from hpcmod.core.values.reference import ImageReference
 def write_context(plan: BuildPlan, context: Path, *, form: str) -> Path:
     """Write the build context of a plan, and return the path of the file for the engine.
 
-    Parameters
-    ----------
-    form
-        Kind and name of that file: `Dockerfile` or `definition`.
+    `form`: Kind and name of that file: `Dockerfile` or `definition`.
 
     Raises NotFoundError if one of the plan's sources is a broken link.
     """

@@ -93,12 +93,8 @@ class Built:
 def build_image(plan: BuildPlan, out: Path, *, options: BuildOptions, progress: Progress | None = None) -> Built:
     """Build the image of a plan, unless it already exists.
 
-    Parameters
-    ----------
-    out
-        Path of the SIF, created only when complete. If several processes build it, one builds and the others wait.
-    progress
-        Called with the bytes of the built image converted so far, and the total.
+    `out`: Path of the SIF, created only when complete. If several processes build it, one builds and the others wait.
+    `progress`: Called with the bytes of the built image converted so far, and the total.
 
     Raises NotFoundError if the base image cannot be fetched; LackingError if no engine works here; NoSpaceError if the
     disk is too small; BadInputError if `out` exists and was built from something else; HpcmodError if a component

@@ -90,12 +90,8 @@ def gather(name: str, request: BuildRequest, *, store: SourceStore, progress: Pr
 def find_recipe(source: str, dockerfile: Path | None) -> str:
     """Return the recipe that a name or a directory means; empty if it is the user's own Dockerfile or definition file.
 
-    Parameters
-    ----------
-    source
-        The name of a shipped recipe, a directory, or a definition file; a directory of that name is `./NAME`.
-    dockerfile
-        The Dockerfile, if one was named.
+    `source`: The name of a shipped recipe, a directory, or a definition file; a directory of that name is `./NAME`.
+    `dockerfile`: The Dockerfile, if one was named.
     """
     if dockerfile or source.endswith(".def"):
         return ""
@@ -109,10 +105,7 @@ def find_recipe(source: str, dockerfile: Path | None) -> str:
 def plan_own(source: Path, request: BuildRequest, *, dockerfile: Path | None = None) -> BuildPlan:
     """Make the plan of a user's own directory with a Dockerfile, or of a definition file.
 
-    Parameters
-    ----------
-    dockerfile
-        Path of the Dockerfile, here or in the directory; None for `Dockerfile` in it.
+    `dockerfile`: Path of the Dockerfile, here or in the directory; None for `Dockerfile` in it.
 
     Raises NotFoundError if the directory or the file is missing; BadInputError if the request chooses parts of a
     recipe.

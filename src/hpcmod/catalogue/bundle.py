@@ -52,12 +52,8 @@ def write_bundle(
 ) -> Mapping[str, str]:
     """Write a bundle of files; return their sha256 by name.
 
-    Parameters
-    ----------
-    files
-        Easyconfigs, images and their provenance files; each name once.
-    expected
-        Expected sha256 by name.
+    `files`: Easyconfigs, images and their provenance files; each name once.
+    `expected`: Expected sha256 by name.
 
     Raises VerificationError if a file does not have the expected sha256; BadInputError if two files have the same name,
     or a name is invalid; NoSpaceError if the disk is too small.
@@ -100,10 +96,7 @@ def read_bundle(
 
     Each file is created only if its sha256 is right, and identical files are kept.
 
-    Parameters
-    ----------
-    replace
-        Replace existing files of the same name with different content.
+    `replace`: Replace existing files of the same name with different content.
 
     Raises BadInputError if it is not a bundle, or would replace a file; VerificationError if a file is missing, cut off
     or changed; NoSpaceError if the disk is too small.

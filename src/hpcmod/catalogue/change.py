@@ -52,10 +52,7 @@ class Actor:
 def changing(catalogue: Catalogue, actor: Actor, *, frees: bool = False) -> Iterator[None]:
     """Keep out all other writers while the block runs, after finishing the change of a killed one.
 
-    Parameters
-    ----------
-    frees
-        Whether the change must be possible on a full disk: it gets the space that the others keep free for it.
+    `frees`: Whether the change must be possible on a full disk: it gets the space that the others keep free for it.
 
     Raises LackingError if the user may not change the catalogue.
     """
@@ -109,14 +106,9 @@ def commit(
 ) -> Change:
     """Carry out a change within `changing`: readers see all of it or none, and it is rolled back if it fails.
 
-    Parameters
-    ----------
-    new
-        The new records by container; None removes one.
-    undoes
-        ID of the change that this one reverts; 0 for none.
-    removed
-        Paths below the catalogue's directory to remove.
+    `new`: The new records by container; None removes one.
+    `undoes`: ID of the change that this one reverts; 0 for none.
+    `removed`: Paths below the catalogue's directory to remove.
     """
     old = {key: catalogue.find(*key) for key in new}
     edits = make_edits(old, new)

@@ -44,10 +44,7 @@ def verify_container(
 ) -> Iterator[Finding]:
     """Compare a container with its record: its image, byte by byte, and what users see of it.
 
-    Parameters
-    ----------
-    images
-        If False, only the size of the image is compared.
+    `images`: If False, only the size of the image is compared.
     """
     image = catalogue.images / record.sif
     yield _verify_image(image, record, progress, read=images)

@@ -101,14 +101,9 @@ def make_case(
 ) -> Case:
     """Collect everything that the rules need.
 
-    Parameters
-    ----------
-    environ
-        The user's own binds are read from it.
-    binds
-        Binds of the easyconfig, in addition to the site's.
-    libraries, root
-        Libraries and root of the host, if it is not this machine.
+    `environ`: The user's own binds are read from it.
+    `binds`: Binds of the easyconfig, in addition to the site's.
+    `libraries`, `root`: Libraries and root of the host, if it is not this machine.
 
     Raises HpcmodError if the image cannot be read.
     """

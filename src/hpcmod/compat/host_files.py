@@ -22,10 +22,7 @@ def files_of_host() -> ContainerFiles:
 def read_search(environ: Mapping[str, str]) -> Search:
     """Return where this machine's loader searches.
 
-    Parameters
-    ----------
-    environ
-        LD_LIBRARY_PATH is taken from it.
+    `environ`: LD_LIBRARY_PATH is taken from it.
 
     Notes
     -----

@@ -51,10 +51,7 @@ def read_libraries() -> HostLibraries:
 def read_host(libraries: HostLibraries, *, root: Path = Path("/")) -> HostFacts:
     """Return the facts of this machine that can be read from files; others stay unknown.
 
-    Parameters
-    ----------
-    root
-        Directory that contains /proc, /sys and /dev.
+    `root`: Directory that contains /proc, /sys and /dev.
     """
     return HostFacts(
         architecture=architecture_name(platform.machine()),

@@ -43,14 +43,9 @@ _LIMIT = 16 << 20  # bytes; size limit of a capture's record
 def plan_capture(asked: Sequence[str], environ: Mapping[str, str], *, leave_out: Sequence[str] = ()) -> Capture:
     """Find libraries and their dependencies as this machine's loader does; nothing is run or written.
 
-    Parameters
-    ----------
-    asked
-        Paths, patterns (the newest match is used), or names that the loader finds.
-    environ
-        LD_LIBRARY_PATH is taken from it.
-    leave_out
-        Names of libraries that the container gets elsewhere, like glibc's; `*` matches any characters.
+    `asked`: Paths, patterns (the newest match is used), or names that the loader finds.
+    `environ`: LD_LIBRARY_PATH is taken from it.
+    `leave_out`: Names of libraries that the container gets elsewhere, like glibc's; `*` matches any characters.
 
     Raises NotFoundError if a library is not on this machine; BadInputError if a file is not a dynamic ELF file, or a
     damaged one would stop the loader.

@@ -29,12 +29,8 @@ INTERRUPTED = 130
 class HpcmodError(Exception):
     """An error with its cure; only the command line and the easyblock's error handler turn it into output.
 
-    Parameters
-    ----------
-    message
-        What went wrong and where, and what was found and expected.
-    cure
-        The command or edit that helps, as a complete sentence; empty if none is known.
+    `message`: What went wrong and where, and what was found and expected.
+    `cure`: The command or edit that helps, as a complete sentence; empty if none is known.
     """
 
     exit_code = 2
@@ -115,10 +111,7 @@ ELSEWHERE = "hpcmod install --prefix DIRECTORY (with eb: --prefix=DIRECTORY)"
 def explain_os_error(err: OSError, elsewhere: str = "") -> HpcmodError:
     """Return an error with a cure for an operating system error: a full disk, a quota, or missing permissions.
 
-    Parameters
-    ----------
-    elsewhere
-        The option that chooses another directory, if the command has one; see `ELSEWHERE`.
+    `elsewhere`: The option that chooses another directory, if the command has one; see `ELSEWHERE`.
     """
     how = f": {elsewhere}" if elsewhere else "."
     where = f"{err.filename}: " if err.filename else ""

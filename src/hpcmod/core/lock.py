@@ -180,20 +180,12 @@ def hold(
 ) -> Iterator[bool]:
     """Hold a lock while the block runs; yield whether there was a wait for another process.
 
-    Parameters
-    ----------
-    path
-        The lock file; its directory is created if it does not exist.
-    limit
-        Seconds to wait for a live holder; None to wait forever.
-    tell
-        Called with a line for the user: the holder that is waited for, or the lock that was cleared.
-    on_stale
-        Called after taking over a dead process's lock, to remove what else that process left.
-    on_wait
-        Called every `POLL` seconds during the wait; an exception from it ends the wait.
-    below
-        A directory that others may write too and that contains the lock: no link below it is followed.
+    `path`: The lock file; its directory is created if it does not exist.
+    `limit`: Seconds to wait for a live holder; None to wait forever.
+    `tell`: Called with a line for the user: the holder that is waited for, or the lock that was cleared.
+    `on_stale`: Called after taking over a dead process's lock, to remove what else that process left.
+    `on_wait`: Called every `POLL` seconds during the wait; an exception from it ends the wait.
+    `below`: A directory that others may write too and that contains the lock: no link below it is followed.
 
     Raises BusyError if the limit passed, or a holder that cannot be checked gave no heartbeat for `SILENCE` seconds;
     OSError (ELOOP if there is a link below the shared directory).

@@ -61,12 +61,8 @@ class LogSettings(NamedTuple):
 def read_settings(environ: Mapping[str, str], *, verbosity: int = 0, file: str = "") -> LogSettings:
     """Return the settings from flags, or else from the environment.
 
-    Parameters
-    ----------
-    verbosity
-        How often -v was given.
-    file
-        Value of --log-file; empty if not given.
+    `verbosity`: How often -v was given.
+    `file`: Value of --log-file; empty if not given.
 
     Raises BadInputError if the variable is not a valid level.
     """

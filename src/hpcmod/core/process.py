@@ -52,23 +52,15 @@ def run(
 ) -> Completed:
     """Run a program to its end and return its result; the caller checks the exit status.
 
-    Parameters
-    ----------
-    argv
-        Program and arguments; the program is looked up on PATH.
-    env
-        The program's complete environment; None for our own.
-    stdin
-        The program's standard input; None for our own.
-    timeout
-        Seconds after which the program is killed.
-    cwd
-        The program's working directory; None for our own.
-    tied
-        Whether the program ends with this process: it leads a session, which is ended on any exception, and gets
+    `argv`: Program and arguments; the program is looked up on PATH.
+    `env`: The program's complete environment; None for our own.
+    `stdin`: The program's standard input; None for our own.
+    `timeout`: Seconds after which the program is killed.
+    `cwd`: The program's working directory; None for our own.
+    `tied`: Whether the program ends with this process: it leads a session, which is ended on any exception, and gets
         SIGTERM when this process is killed.
-    shows_errors
-        Whether its stderr is our own, and not in the result. Programs that it leaves running may keep that open.
+    `shows_errors`: Whether its stderr is our own, and not in the result. Programs that it leaves running may keep that
+        open.
 
     Raises LackingError if the program is not on this machine, or did not end in time.
     """
@@ -110,14 +102,9 @@ def call(
 ) -> int:
     """Run a program on our own terminal to its end and return its exit status.
 
-    Parameters
-    ----------
-    cwd, tied
-        As for `run`; it stays in our session, where it receives Ctrl-C itself.
-    stdin
-        Descriptor of its standard input; None for our own.
-    to_stderr
-        Whether its stdout goes to stderr, because stdout is reserved for our own data.
+    `cwd`, `tied`: As for `run`; it stays in our session, where it receives Ctrl-C itself.
+    `stdin`: Descriptor of its standard input; None for our own.
+    `to_stderr`: Whether its stdout goes to stderr, because stdout is reserved for our own data.
 
     Raises LackingError if the program is not on this machine.
     """
@@ -163,16 +150,10 @@ def follow(
 ) -> int:
     """Run a long program in its own session, write all its output to a log, and return its exit status.
 
-    Parameters
-    ----------
-    log
-        File to which the program's stdout and stderr are appended as they arrive.
-    on_start
-        Called with the process ID, which is also the session ID.
-    on_line
-        Called with each line; an exception from it ends the program and everything it started, as Ctrl-C does.
-    tied
-        Whether the program gets SIGTERM when this process is killed.
+    `log`: File to which the program's stdout and stderr are appended as they arrive.
+    `on_start`: Called with the process ID, which is also the session ID.
+    `on_line`: Called with each line; an exception from it ends the program and everything it started, as Ctrl-C does.
+    `tied`: Whether the program gets SIGTERM when this process is killed.
 
     Raises LackingError if the program is not on this machine.
     """

@@ -20,12 +20,8 @@ from hpcmod.modules.site_eb import PYTHON, why_not
 def check_machine(environ: Mapping[str, str], easyconfigs: str) -> Iterator[Finding]:
     """Check everything, in the order in which an installation needs it.
 
-    Parameters
-    ----------
-    environ
-        The user's environment.
-    easyconfigs
-        Directory of hpcmod's easyconfigs, which must be on EasyBuild's robot path.
+    `environ`: The user's environment.
+    `easyconfigs`: Directory of hpcmod's easyconfigs, which must be on EasyBuild's robot path.
     """
     yield from _check_site(environ)
     yield _check_runtime(environ)

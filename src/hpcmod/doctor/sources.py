@@ -25,10 +25,7 @@ def check_profile(profile: Profile, text: str) -> Iterator[Finding]:
 def check_sources(profile: Profile, text: str, checkouts: Path | None) -> Iterator[Finding]:
     """Yield the sources of each value, and then of each source whether its file changed.
 
-    Parameters
-    ----------
-    checkouts
-        Directory with clones of the repositories as OWNER/NAME, bare or not; None to compare nothing.
+    `checkouts`: Directory with clones of the repositories as OWNER/NAME, bare or not; None to compare nothing.
     """
     tags = {
         key.removeprefix("sources."): str(place) for key, place in profile.values.items() if key.startswith("sources.")

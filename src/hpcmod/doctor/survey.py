@@ -37,12 +37,8 @@ _OURS = away_from_here(
 def find_evidence(environ: Mapping[str, str], partitions: Sequence[str], options: Mapping[str, str]) -> MachineEvidence:
     """Find out what this machine says about itself.
 
-    Parameters
-    ----------
-    partitions
-        A node of each is asked too, by a step of a job.
-    options
-        Further options of these steps, by long name: account, time, ...
+    `partitions`: A node of each is asked too, by a step of a job.
+    `options`: Further options of these steps, by long name: account, time, ...
 
     Raises LackingError if a node of a partition does not answer.
     """

@@ -51,18 +51,11 @@ def write_sif(
 ) -> None:
     """Write a SIF with a squashfs as its primary partition, which is its last object.
 
-    Parameters
-    ----------
-    file
-        An empty file open for reading and writing; the caller syncs and closes it.
-    architecture
-        GOARCH name: amd64, arm64, ...
-    created
-        Time of creation in Unix seconds.
-    uuid
-        The SIF's UUID, 16 bytes.
-    write_partition
-        Writes the squashfs at the file's current position, and returns its size in bytes.
+    `file`: An empty file open for reading and writing; the caller syncs and closes it.
+    `architecture`: GOARCH name: amd64, arm64, ...
+    `created`: Time of creation in Unix seconds.
+    `uuid`: The SIF's UUID, 16 bytes.
+    `write_partition`: Writes the squashfs at the file's current position, and returns its size in bytes.
 
     Raises BadInputError if an object or the architecture is not supported by the SIF format.
     """

@@ -74,14 +74,9 @@ def import_edf(
 ) -> tuple[Outcome, ...]:
     """Convert environment definition files, and all below directories.
 
-    Parameters
-    ----------
-    image
-        Reference of the image that is in the squashfs file which an environment names.
-    environ
-        Environment of the user: for EDF_PATH and HOME.
-    working
-        The directory to which relative paths of `base_environment` refer.
+    `image`: Reference of the image that is in the squashfs file which an environment names.
+    `environ`: Environment of the user: for EDF_PATH and HOME.
+    `working`: The directory to which relative paths of `base_environment` refer.
     """
     search = EdfPath.of(environ, working)
 
@@ -94,10 +89,7 @@ def import_edf(
 def convert_edf(edf: EnvironmentFile, path: Path, image: str = "") -> ImportedEasyconfig:
     """Convert a file that is merged with those that it inherits from.
 
-    Parameters
-    ----------
-    image
-        Reference of the image that is in its squashfs file.
+    `image`: Reference of the image that is in its squashfs file.
 
     Raises BadInputError if its image is missing, not in a registry, or has neither a digest nor a tag.
     """

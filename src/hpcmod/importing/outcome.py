@@ -85,10 +85,7 @@ def settle_names(outcomes: Sequence[Outcome], *, full_names: bool = False) -> tu
 
     The name of a module never depends on what else is imported.
 
-    Parameters
-    ----------
-    full_names
-        Put the last part of the namespace in front of each name: biocontainers-samtools.
+    `full_names`: Put the last part of the namespace in front of each name: biocontainers-samtools.
     """
     spaces: dict[str, dict[tuple[str, ...], None]] = {}
     named = list(map(_rename, outcomes)) if full_names else outcomes
@@ -167,12 +164,9 @@ def of_registry(
 ) -> EasyconfigText:
     """Complete the easyconfig of an image in a registry; report what of it cannot be converted.
 
-    Parameters
-    ----------
-    easyconfig
-        With description and address as they are in the recipe.
-    commands
-        Commands to wrap, each with the program that it runs and its arguments; None: the default ones of the image.
+    `easyconfig`: With description and address as they are in the recipe.
+    `commands`: Commands to wrap, each with the program that it runs and its arguments; None: the default ones of the
+        image.
     """
     wrapped = choose_commands(commands or (), said)
     description = full_description(easyconfig.description, said)

@@ -42,15 +42,10 @@ def write_easyconfigs(
 ) -> Iterator[ImportRow]:
     """Write the converted easyconfigs, each atomically, and yield a row for each recipe when it is done.
 
-    Parameters
-    ----------
-    verb
-        The command that made them, for the comment at the top of each.
-    force
-        Replace a file with different content, but none that this call has written: of two recipes for one module, the
-        second is refused.
-    dry_run
-        Only report the results, and write nothing.
+    `verb`: The command that made them, for the comment at the top of each.
+    `force`: Replace a file with different content, but none that this call has written: of two recipes for one module,
+        the second is refused.
+    `dry_run`: Only report the results, and write nothing.
 
     Raises OSError if the directory cannot be written to.
     """

@@ -30,10 +30,7 @@ Fault = tuple[str, str]
 def find_missing(request: JobRequest, installed: Installed | None) -> tuple[Fault, ...]:
     """Return what a job needs but does not exist: program, data files.
 
-    Parameters
-    ----------
-    installed
-        The installation of the job's module; None if unknown: then commands are not checked.
+    `installed`: The installation of the job's module; None if unknown: then commands are not checked.
     """
     start = Path(value_of(request.more, "chdir", "D") or ".")
     name = request.program[0] if is_command(request.program) else find_script(request.program)

@@ -48,10 +48,7 @@ def has_queue() -> bool:
 def test_script(text: str, *, must: bool, options: Sequence[str] = ()) -> str:
     """Return whether and when a batch script could run, in Slurm's words; empty without Slurm.
 
-    Parameters
-    ----------
-    must
-        Whether to raise an error if Slurm does not answer or would not run it.
+    `must`: Whether to raise an error if Slurm does not answer or would not run it.
 
     Raises LackingError if Slurm does not answer, and it must; CheckFailedError if Slurm would not run it, and it must.
     """

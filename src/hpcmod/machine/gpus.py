@@ -22,10 +22,7 @@ def read_gpu_targets(root: Path = Path("/")) -> tuple[str, ...]:
 
     They are read from files of the drivers. A GPU whose file may not be read is not this job's, and does not count.
 
-    Parameters
-    ----------
-    root
-        Directory that contains /proc and /sys.
+    `root`: Directory that contains /proc and /sys.
     """
     amd = map(parse_kfd_node, _read_each(root, "sys/class/kfd/kfd/topology/nodes/*/properties"))
     nvidia = map(parse_nvidia_model, _read_each(root, "proc/driver/nvidia/gpus/*/information"))

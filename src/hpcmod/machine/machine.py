@@ -51,10 +51,8 @@ class Machine(NamedTuple):
 def load_site(asked: str | None, environ: Mapping[str, str], easyconfig: str = "") -> Site:
     """Return the profile of this machine, merged with those it extends; see find_machine.
 
-    Parameters
-    ----------
-    easyconfig
-        Easyconfig that names the profile: a relative path is relative to its directory, not the working directory.
+    `easyconfig`: Easyconfig that names the profile: a relative path is relative to its directory, not the working
+        directory.
     """
     if asked and easyconfig and is_profile_file(asked):
         asked = str(Path(easyconfig).absolute().parent / asked)
@@ -64,14 +62,10 @@ def load_site(asked: str | None, environ: Mapping[str, str], easyconfig: str = "
 def find_machine(asked: str | None, environ: Mapping[str, str], *, flag: str | None = None) -> Machine:
     """Choose the profile of this machine, and load it with those it extends.
 
-    Parameters
-    ----------
-    asked
-        Name or file from an easyconfig; $HPCMOD_SITE overrides it.
-    environ
-        The environment; HPCMOD_SITE, XDG_CONFIG_HOME, HOME and the variables that profiles are detected by are read.
-    flag
-        Name or file from the command line; it overrides everything else.
+    `asked`: Name or file from an easyconfig; $HPCMOD_SITE overrides it.
+    `environ`: The environment; HPCMOD_SITE, XDG_CONFIG_HOME, HOME and the variables that profiles are detected by are
+        read.
+    `flag`: Name or file from the command line; it overrides everything else.
 
     Raises HpcmodError if the profile does not exist or is not valid.
     """

@@ -75,10 +75,7 @@ def find_modulefile(module: str, environ: Mapping[str, str], *, first: Path | No
     Only the tool knows: Lmod prefers a version marked as default in any directory of MODULEPATH, and users may have
     their own defaults.
 
-    Parameters
-    ----------
-    first
-        Directory to prepend to MODULEPATH, as `module use DIRECTORY` does.
+    `first`: Directory to prepend to MODULEPATH, as `module use DIRECTORY` does.
     """
     if not module or module.startswith("-"):
         return None

@@ -32,10 +32,7 @@ _EB_MISSING_EASYCONFIG = 4  # EasyBuildExit.MISSING_EASYCONFIG
 def call_eb(arguments: Sequence[str], environ: Mapping[str, str], *, to_stderr: bool = False) -> int:
     """Run `eb` on this terminal and return an exit code of hpcmod; paths in the arguments must be absolute.
 
-    Parameters
-    ----------
-    to_stderr
-        Whether to send all its output to stderr.
+    `to_stderr`: Whether to send all its output to stderr.
 
     Raises LackingError if `eb` is missing.
     """

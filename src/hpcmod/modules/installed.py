@@ -152,10 +152,7 @@ def find_without_modulefile(software: Iterable[Path], text: str) -> Iterator[Ins
 
     Their modulefile is the deleted one.
 
-    Parameters
-    ----------
-    software
-        Directories that contain installations.
+    `software`: Directories that contain installations.
     """
     name, _, version = text.partition("/")
     if not all(map(is_file_name, text.split("/"))):

@@ -23,10 +23,7 @@ def mark_default(copy: Installed, shared: SharedPrefix | None = None) -> None:
 
     Environment Modules uses the first directory of MODULEPATH and needs no mark: it does not read this file.
 
-    Parameters
-    ----------
-    shared
-        The prefix of the copy, if others may write there.
+    `shared`: The prefix of the copy, if others may write there.
     """
     path = _file(copy)
     if path.exists() and not _is_ours(path):

@@ -27,10 +27,7 @@ _LIMIT = 1 << 20  # bytes read from a file
 def choose_prefix(site: Site, environ: Mapping[str, str], *, asked: Path | None = None) -> Path | None:
     """Choose the prefix for `eb`; None leaves the choice to EasyBuild, whose default is in $HOME.
 
-    Parameters
-    ----------
-    asked
-        The prefix requested by the user.
+    `asked`: The prefix requested by the user.
 
     Raises BadInputError if the site's directories leave several prefixes to choose from; LackingError if the requested
     prefix cannot be written to or created.

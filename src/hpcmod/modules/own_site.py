@@ -16,14 +16,9 @@ def site_of(
 ) -> Site:
     """Return the machine that an installation was made for; the shell's if another was asked for by name.
 
-    Parameters
-    ----------
-    here
-        The profile of this shell.
-    asked
-        Value of --site.
-    tell
-        Called with a line if this shell says another machine.
+    `here`: The profile of this shell.
+    `asked`: Value of --site.
+    `tell`: Called with a line if this shell says another machine.
 
     Raises BadInputError if the profile can no longer be read.
     """

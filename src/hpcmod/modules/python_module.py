@@ -12,10 +12,7 @@ from hpcmod.modules.installed import Installed
 def check_python_module(installed: Installed, module: str, package: str) -> None:
     """Check that Python in a container can import a module; start the container if its record does not say.
 
-    Parameters
-    ----------
-    package
-        Package that contains the module.
+    `package`: Package that contains the module.
 
     Raises LackingError if the module is missing, or the container does not start.
     """

@@ -21,10 +21,7 @@ def find_runtime(environ: Mapping[str, str]) -> str | None:
 def check_starts(image: Path, runtime: str, environ: Mapping[str, str], trial: Sequence[str]) -> None:
     """Start an image, without the binds and variables of the caller's environment.
 
-    Parameters
-    ----------
-    trial
-        Command line to run in it; see ImageFacts.trial.
+    `trial`: Command line to run in it; see ImageFacts.trial.
 
     Raises CheckFailedError with the runtime's output.
     """
@@ -43,10 +40,7 @@ def check_starts(image: Path, runtime: str, environ: Mapping[str, str], trial: S
 def start_commands(environ: Mapping[str, str], trial: Sequence[str], *, warn: Callable[[str], None]) -> list[str]:
     """Return shell commands that start the image of a loaded module; warn and return none if it cannot be started.
 
-    Parameters
-    ----------
-    trial
-        Command line to run in the image; see ImageFacts.trial.
+    `trial`: Command line to run in the image; see ImageFacts.trial.
     """
     runtime = find_runtime(environ)
     if not runtime:

@@ -198,10 +198,7 @@ def _is_expected(name: str) -> bool:
 def sharing(software: Path, modules: Path, environ: Mapping[str, str]) -> Iterator[SharedPrefix | None]:
     """Yield the common prefix of two directories if others may write there; None if `eb` can safely write there.
 
-    Parameters
-    ----------
-    software, modules
-        Absolute paths of the directory of installations, and of the directory of module trees.
+    `software`, `modules`: Absolute paths of the directory of installations, and of the directory of module trees.
 
     Raises LackingError if there is no home directory.
     """

@@ -31,12 +31,8 @@ def eb_environment(
     The `eb` that was installed with hpcmod only needs its Python. Any other is asked whether it can use the easyblock,
     with hpcmod's Python if not with its own.
 
-    Parameters
-    ----------
-    again
-        Whether to ask it also if the environment already has these variables.
-    tell
-        Gets a line if `eb` must run with another Python.
+    `again`: Whether to ask it also if the environment already has these variables.
+    `tell`: Gets a line if `eb` must run with another Python.
 
     Raises LackingError if `eb` is missing or cannot use the easyblock.
     """

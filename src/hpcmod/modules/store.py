@@ -300,10 +300,7 @@ def write_record(
 ) -> None:
     """Write the record of the installation: its last file before the modulefile. It is complete with `complete_record`.
 
-    Parameters
-    ----------
-    files
-        The sha256 of each script and wrapper, by its path relative to the root.
+    `files`: The sha256 of each script and wrapper, by its path relative to the root.
     """
     record = InstallRecord(
         hpcmod=__version__,
@@ -324,12 +321,8 @@ def write_record(
 def complete_record(root: Path, modulefile: Path, content: bytes, *, fit: Fit | None) -> None:
     """Add what is known last to the record of an installation, also of a read-only one.
 
-    Parameters
-    ----------
-    modulefile, content
-        The modulefile; its sha256 is recorded.
-    fit
-        What the check of the image found; None if there was no image.
+    `modulefile`, `content`: The modulefile; its sha256 is recorded.
+    `fit`: What the check of the image found; None if there was no image.
     """
     before = read_record(root)
     if before == NO_RECORD:

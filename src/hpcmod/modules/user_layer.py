@@ -84,14 +84,9 @@ def make(layer: UserLayer) -> None:
 def copy(source: Path, tree: Tree, target: Path) -> None:
     """Copy the virtual environments of an installation to another, unless users have their own there.
 
-    Parameters
-    ----------
-    source
-        The root of the installation, in a directory that no other user can write to.
-    tree
-        Where the other installation is.
-    target
-        Its root.
+    `source`: The root of the installation, in a directory that no other user can write to.
+    `tree`: Where the other installation is.
+    `target`: Its root.
 
     Raises OSError as `make`.
     """
@@ -114,10 +109,7 @@ def _create(tree: Tree, venv: Path, fill: Callable[[Path], object]) -> None:
 def write_venv(python: PythonFacts, inside: str, venv: Path) -> None:
     """Write a virtual environment without packages into a directory.
 
-    Parameters
-    ----------
-    inside
-        Its path in the container.
+    `inside`: Its path in the container.
     """
     version = python.version
     packages = venv / "lib" / f"python{version}" / "site-packages"

@@ -106,10 +106,7 @@ def check_installation(
 ) -> Iterator[Finding]:
     """Compare the image, the scripts and the modulefile of an installation with its record.
 
-    Parameters
-    ----------
-    read_image
-        If False, the image is read only if its modification time differs from the record.
+    `read_image`: If False, the image is read only if its modification time differs from the record.
     """
     if installed.record == NO_RECORD:
         yield Finding(FAIL, "record", f"missing or not readable in {installed.root}", "Install it again.")
@@ -149,10 +146,8 @@ def exit_code_of(findings: Iterable[Finding]) -> int:
 def check_installations(environ: Mapping[str, str], *, retired: Collection[Path] = ()) -> Iterator[Finding]:
     """Yield installed container modules with missing or damaged files.
 
-    Parameters
-    ----------
-    retired
-        Roots of installations that a site has retired: their modules refuse to load, and `catalogue gc` removes them.
+    `retired`: Roots of installations that a site has retired: their modules refuse to load, and `catalogue gc` removes
+        them.
     """
     for installed in find_installed(module_trees(environ)):
         damage = "" if installed.root in retired and not installed.root.exists() else find_damage(installed)

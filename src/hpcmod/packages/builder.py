@@ -57,10 +57,7 @@ def make_builder(
 ) -> Builder:
     """Return the tools and directories of this machine that building a state needs.
 
-    Parameters
-    ----------
-    starts
-        Whether a container is started.
+    `starts`: Whether a container is started.
 
     Raises LackingError if there is no container runtime, or no directory for temporary files.
     """

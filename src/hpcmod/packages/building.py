@@ -50,11 +50,8 @@ def build_state(
 
     The caller must hold the lock of the set. After an error, nothing of the new state is left.
 
-    Parameters
-    ----------
-    settle
-        Records the state, makes it active and returns the active one. It is called before the temporary directory is
-        removed, which may take seconds: a process killed meanwhile has done its work.
+    `settle`: Records the state, makes it active and returns the active one. It is called before the temporary directory
+        is removed, which may take seconds: a process killed meanwhile has done its work.
 
     Raises HpcmodError if pip refuses the plan, the index serves other files than before, or there is no space.
     """
@@ -81,10 +78,7 @@ def pack_layer(
 ) -> State:
     """Compile and pack what is installed in a directory as the state of a plan, which has no record yet.
 
-    Parameters
-    ----------
-    layer
-        Directory of `scratch_layer`; its contents are moved.
+    `layer`: Directory of `scratch_layer`; its contents are moved.
 
     Raises HpcmodError if there is no space.
     """

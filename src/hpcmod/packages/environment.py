@@ -61,10 +61,7 @@ def linked_environment(
 ) -> Iterator[tuple[Environment, CondaPart]]:
     """Yield the environment and its packages; the files are in a temporary directory of this node during the block.
 
-    Parameters
-    ----------
-    may_be_empty
-        Whether the base may have all of the packages.
+    `may_be_empty`: Whether the base may have all of the packages.
 
     Raises BadInputError if the packages do not fit, or the base has all of them; VerificationError if one does not have
     the checksum of the channel or the lock file, or leads out of the prefix; HpcmodError if a channel cannot be read,

@@ -66,10 +66,7 @@ def plan_import(
 ) -> Rebase:
     """Return what taking over packages would do; nothing is changed.
 
-    Parameters
-    ----------
-    change
-        Options for pip, and packages to leave out.
+    `change`: Options for pip, and packages to leave out.
 
     Raises HpcmodError if pip cannot ask the index.
     """

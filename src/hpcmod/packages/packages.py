@@ -31,10 +31,7 @@ def verify_packages(installed: Installed, environ: Mapping[str, str]) -> Iterato
 def check_packages(sets: Iterable[PackageSet], tag: str) -> Iterator[Finding]:
     """Compare the file of each state that fits an image with the state's record.
 
-    Parameters
-    ----------
-    tag
-        Python and image; states for others are left out.
+    `tag`: Python and image; states for others are left out.
     """
     for own_set in sets:
         for number, its_tag in own_set.numbers().items():

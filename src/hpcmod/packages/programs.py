@@ -34,10 +34,7 @@ def copy_programs(target: PackageTarget, venv: Path) -> None:
 
     The originals start the image's Python, which does not see the packages; nor do the ranks that they start.
 
-    Parameters
-    ----------
-    venv
-        The virtual environment on this host.
+    `venv`: The virtual environment on this host.
     """
     with open_root(target.sif) as root:
         for name, text in _find_programs(root, target):

@@ -43,11 +43,8 @@ class Rebase:
 def choose_source(target: PackageTarget, own_set: PackageSet, wanted: str) -> State:
     """Return the state whose requirements are to be resolved again.
 
-    Parameters
-    ----------
-    wanted
-        Number of a state, or version of the container that it was made for; empty: the active state, else the newest
-        one for another image.
+    `wanted`: Number of a state, or version of the container that it was made for; empty: the active state, else the
+        newest one for another image.
 
     Raises NotFoundError if there is none.
     """
@@ -81,12 +78,8 @@ def plan_rebase(
 
     The versions of the state are kept where they fit. For the image that it was made for, everything is resolved again.
 
-    Parameters
-    ----------
-    change
-        Options for pip, and packages to leave out.
-    keeps
-        Whether to keep the versions of the state, tried in this order; empty for the default above.
+    `change`: Options for pip, and packages to leave out.
+    `keeps`: Whether to keep the versions of the state, tried in this order; empty for the default above.
 
     Raises HpcmodError if pip cannot ask the index.
     """

@@ -275,10 +275,7 @@ def temporary_set(temporary: Path) -> Iterator[PackageSet]:
 def make_set(found: PackageSet, data: Path | None) -> None:
     """Create the directory of a set, or a link to its data elsewhere.
 
-    Parameters
-    ----------
-    data
-        Directory for the data; None for the set's own directory.
+    `data`: Directory for the data; None for the set's own directory.
 
     Raises BadInputError if the set exists and its data is elsewhere.
     """

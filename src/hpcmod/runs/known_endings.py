@@ -26,10 +26,7 @@ def read_known_endings(
 
     A catalogue has them in `advisories/endings`; one with the name of ours replaces it.
 
-    Parameters
-    ----------
-    module
-        Name of the container, for NAME in what to do.
+    `module`: Name of the container, for NAME in what to do.
     """
     endings = [ending for name, text in shipped_endings().items() for ending in parse_endings(text, f"{name}.toml")]
     faults = []

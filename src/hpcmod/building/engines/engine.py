@@ -32,10 +32,7 @@ def exact(reference: ImageReference) -> ImageReference:
 def check_done(workspace: Workspace, status: int, *, what: str) -> None:
     """Raise an error with the last output lines if a program failed.
 
-    Parameters
-    ----------
-    what
-        The command that ran, for the message: `buildah bud`.
+    `what`: The command that ran, for the message: `buildah bud`.
 
     Raises NoSpaceError if the output says that a disk is full; HpcmodError for any other failure.
     """

@@ -59,12 +59,8 @@ class EngineTrial:
 def choose_engine(asked: str | None, trial: EngineTrial, *, forms: Sequence[str]) -> Engine:
     """Return the first engine that works here, or check the requested engine.
 
-    Parameters
-    ----------
-    asked
-        Name of an engine or its prefix: `apptainer` is the first of its methods that works. None for any.
-    forms
-        Forms that it may build from: `Dockerfile`, `definition`.
+    `asked`: Name of an engine or its prefix: `apptainer` is the first of its methods that works. None for any.
+    `forms`: Forms that it may build from: `Dockerfile`, `definition`.
 
     Raises BadInputError if there is no such engine, or it cannot build from any of the forms; LackingError if none
     works, with the reason for each.

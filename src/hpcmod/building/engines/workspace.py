@@ -120,12 +120,8 @@ def open_workspace(
 ) -> Iterator[Workspace]:
     """Create an empty workspace; remove leftovers of an earlier build first, and the workspace at the end of the block.
 
-    Parameters
-    ----------
-    parent
-        Directory in which it is created.
-    name
-        Name of the image: only one process at a time may build it.
+    `parent`: Directory in which it is created.
+    `name`: Name of the image: only one process at a time may build it.
 
     Raises LackingError if leftovers of an earlier build cannot be removed.
     """

@@ -85,10 +85,7 @@ class BuildPlan:
 def with_fingerprint(plan: BuildPlan, *, contents: str) -> BuildPlan:
     """Return the plan with its fingerprint, and the label that contains it.
 
-    Parameters
-    ----------
-    contents
-        Digest of the inputs' content, so that different wheels result in a different fingerprint.
+    `contents`: Digest of the inputs' content, so that different wheels result in a different fingerprint.
 
     Notes
     -----

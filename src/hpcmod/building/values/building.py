@@ -58,12 +58,8 @@ def make_build_plan(
 ) -> BuildPlan:
     """Return the build plan.
 
-    Parameters
-    ----------
-    source_files
-        Local sources: name in the build context (as `Download.file_name`) and local path.
-    contents
-        Digest of the wheels and the host's libraries.
+    `source_files`: Local sources: name in the build context (as `Download.file_name`) and local path.
+    `contents`: Digest of the wheels and the host's libraries.
 
     Raises BadInputError if the recipe does not support the requested options.
     """
@@ -95,16 +91,10 @@ def make_build_plan(
 def make_own_plan(name: str, form: str, text: str, *, context: str, architecture: str, contents: str) -> BuildPlan:
     """Return the plan for a user's own Dockerfile or definition file.
 
-    Parameters
-    ----------
-    name
-        Name of the image.
-    form
-        `Dockerfile` or `definition`.
-    context
-        The build context, a local path.
-    contents
-        Digest of the build context.
+    `name`: Name of the image.
+    `form`: `Dockerfile` or `definition`.
+    `context`: The build context, a local path.
+    `contents`: Digest of the build context.
     """
     plan = BuildPlan(
         recipe=re.sub(r"[^a-z0-9._-]", "-", name.lower()) or "image",

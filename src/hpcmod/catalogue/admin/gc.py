@@ -57,10 +57,7 @@ def _read_uses(catalogue: Catalogue, now: float) -> Mapping[str, Count] | None:
 def find_unused(catalogue: Catalogue, *, days: float, now: float) -> Iterator[Unused]:
     """Yield what is not needed, or has not been used for some days.
 
-    Parameters
-    ----------
-    now
-        Seconds since 1970.
+    `now`: Seconds since 1970.
     """
     records = tuple(catalogue.records())
     yield from _find_leftovers(catalogue, records, days=days, now=now)

@@ -33,10 +33,8 @@ def setup_files(
 ) -> Iterator[SetupFile]:
     """Yield the files of a setup, the modulefiles last: users must not see a module before its files exist.
 
-    Parameters
-    ----------
-    eb
-        Whether users get the `eb` of hpcmod's environment, which finds the easyblocks by itself, instead of the site's.
+    `eb`: Whether users get the `eb` of hpcmod's environment, which finds the easyblocks by itself, instead of the
+        site's.
 
     Raises LackingError if hpcmod or `eb` is not installed next to this Python; BadInputError if a path is not valid as
     an element of a list.

@@ -100,10 +100,7 @@ class Here:
 def look_around(site: str | None, *, say: Callable[[str], None] | None = None, profile: Site | None = None) -> Here:
     """Return the site profile, catalogues and module trees of this machine.
 
-    Parameters
-    ----------
-    profile
-        The site profile, if it was read before.
+    `profile`: The site profile, if it was read before.
 
     Raises HpcmodError if the site profile is not valid.
     """

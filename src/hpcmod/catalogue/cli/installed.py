@@ -238,11 +238,8 @@ def _update(here: Here, own: Installed, site: str | None, *, dry_run: bool, as_j
 def reinstall(here: Here, own: Installed, site: str | None, *, as_json: bool, keep_image: bool = True) -> int:
     """Install again into the same directories, and return the exit status of `eb`.
 
-    Parameters
-    ----------
-    keep_image
-        Whether to use the installed image if its size and modification time are those of the record; if False, the
-        image is taken from its source.
+    `keep_image`: Whether to use the installed image if its size and modification time are those of the record; if
+        False, the image is taken from its source.
     """
     recipe = find_own_recipe(here, own)
     check_not_loaded(own.module)

@@ -23,12 +23,8 @@ class Copies(NamedTuple):
 def find_copies(module: str, trees: Sequence[Path], environ: Mapping[str, str]) -> Copies | None:
     """Return all copies of a module and the one in use; None if there is none.
 
-    Parameters
-    ----------
-    module
-        Its full name, NAME/VERSION.
-    trees
-        Directories of modulefiles to search; the first has priority if the module tool does not decide.
+    `module`: Its full name, NAME/VERSION.
+    `trees`: Directories of modulefiles to search; the first has priority if the module tool does not decide.
     """
     found = [copy for copy in (find_in_tree(tree, module) for tree in trees) if copy]
     if not found:
@@ -52,10 +48,7 @@ def loading_commands(
 
     If another copy would still win, because Lmod prefers a marked default, its directory is removed first.
 
-    Parameters
-    ----------
-    fresh
-        Whether the commands are for another shell, whose MODULEPATH is unknown.
+    `fresh`: Whether the commands are for another shell, whose MODULEPATH is unknown.
     """
     tree = copy.modulefile.parents[copy.module.count("/")]
     load = (("module", "load", copy.module),)

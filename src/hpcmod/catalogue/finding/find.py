@@ -40,17 +40,12 @@ def find_container(
 ) -> Container:
     """Return the container that a text means; the first catalogue that has it wins.
 
-    Parameters
-    ----------
-    text
-        `PyTorch`: its stable version, else the latest, else the highest that is not deprecated or retired.
+    `text`: `PyTorch`: its stable version, else the latest, else the highest that is not deprecated or retired.
         `PyTorch/2.7.1-rocm-6.2.4`, `PyTorch/stable`; `PyTorch/2.7` if only one version begins so. Case counts only
         where two names differ in nothing else.
-    machine
-        Architecture of this machine, as the kernel or a GOARCH value names it: of several containers that match, one
-        for it is meant. Empty: all count alike.
-    gpus
-        Returns the targets of this machine's GPUs, if it matters: a container that is built only for others comes
+    `machine`: Architecture of this machine, as the kernel or a GOARCH value names it: of several containers that match,
+        one for it is meant. Empty: all count alike.
+    `gpus`: Returns the targets of this machine's GPUs, if it matters: a container that is built only for others comes
         last, and of several versions or variants of a release, one that is built for them is meant.
 
     Raises NotFoundError if no container or more than one matches; with the nearest names.

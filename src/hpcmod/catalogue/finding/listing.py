@@ -48,10 +48,7 @@ def list_containers(
 
     Sorted by name; within a name by catalogue, in which versions are sorted.
 
-    Parameters
-    ----------
-    site, architecture
-        Name of this machine's site profile, and its architecture as a GOARCH value.
+    `site`, `architecture`: Name of this machine's site profile, and its architecture as a GOARCH value.
     """
     own = {copy.module: copy for copy in installed}
     found: dict[str, Listed] = {}

@@ -28,10 +28,7 @@ class Outdated:
 def find_outdated(installed: Iterable[Installed], indexes: Sequence[Index], *, version: str) -> Iterator[Outdated]:
     """Compare installations with the catalogues.
 
-    Parameters
-    ----------
-    version
-        Version of this hpcmod.
+    `version`: Version of this hpcmod.
     """
     for own in installed:
         listed = [entry for index in indexes for entry in index.entries if entry.name == own.name]

@@ -30,12 +30,9 @@ def search(indexes: Sequence[Index], text: str, *, installed: Sequence[Installed
 
     Installations that are in no catalogue come last.
 
-    Parameters
-    ----------
-    text
-        Part of a name, version, description, target (gfx90a) or package name, ignoring case and treating `-`, `_` and
-        `.` as the same; `torch==2.7` finds packages whose version begins with 2.7. If nothing matches, abbreviations
-        are tried: flash-attention finds flash_attn.
+    `text`: Part of a name, version, description, target (gfx90a) or package name, ignoring case and treating `-`, `_`
+        and `.` as the same; `torch==2.7` finds packages whose version begins with 2.7. If nothing matches,
+        abbreviations are tried: flash-attention finds flash_attn.
     """
     name, _, version = text.partition("==")
     wanted = comparable_name(name.strip())

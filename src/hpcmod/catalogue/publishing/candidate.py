@@ -93,12 +93,8 @@ def choose_candidate(
 ) -> Candidate:
     """Return what is to be published; the image's reference, else its labels supply what the request leaves out.
 
-    Parameters
-    ----------
-    central
-        Directories in which to look for the image of an easyconfig, after the easyconfig's own directory.
-    read_labels
-        Returns the labels of an image, if they are needed; by default only those of a SIF on disk.
+    `central`: Directories in which to look for the image of an easyconfig, after the easyconfig's own directory.
+    `read_labels`: Returns the labels of an image, if they are needed; by default only those of a SIF on disk.
 
     Raises BadInputError if the name or version is missing, or is not valid in a module name.
     """
@@ -228,12 +224,8 @@ IN_CATALOGUE = "The image is in the catalogue that published it"
 def make_easyconfig(candidate: Candidate, *, sha256: str, reference: str, where: str = IN_CATALOGUE) -> str:
     """Return the text of a new easyconfig, or of the given one with its image pinned.
 
-    Parameters
-    ----------
-    reference
-        Where the image came from, with its digest if known: others can get it from there.
-    where
-        Where the image is, if no one else can get it from there.
+    `reference`: Where the image came from, with its digest if known: others can get it from there.
+    `where`: Where the image is, if no one else can get it from there.
     """
     if candidate.text:
         return assign_strings(candidate.text, "checksums", [sha256])

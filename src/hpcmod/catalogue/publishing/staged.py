@@ -146,14 +146,9 @@ def install_staged(
 ) -> None:
     """Run `eb`, copy the installation to its final place, and keep the files that `place_kept` needs.
 
-    Parameters
-    ----------
-    command
-        As `eb_command` returns it for this easyconfig.
-    profile, site
-        File or name of the site profile, and its name for the site.
-    environ
-        Environment in which `eb` finds our easyblock.
+    `command`: As `eb_command` returns it for this easyconfig.
+    `profile`, `site`: File or name of the site profile, and its name for the site.
+    `environ`: Environment in which `eb` finds our easyblock.
 
     Raises CheckFailedError if `eb` failed, with its output.
     """

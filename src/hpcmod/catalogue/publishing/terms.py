@@ -28,12 +28,8 @@ _READABLE = 0o640  # of an image that a group may read
 def set_terms(catalogue: Catalogue, record: CatalogueRecord, *, readers: str, licence: str) -> CatalogueRecord:
     """Restrict the image of a container and keep the text of its licence; return its record with both.
 
-    Parameters
-    ----------
-    readers
-        Name of a group; if empty, unchanged.
-    licence
-        Path of a text file; if empty, unchanged.
+    `readers`: Name of a group; if empty, unchanged.
+    `licence`: Path of a text file; if empty, unchanged.
 
     Raises NotFoundError if the group or file does not exist; BadInputError if the licence is not valid UTF-8;
     LackingError if this user may not give files to the group.

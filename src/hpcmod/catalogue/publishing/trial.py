@@ -48,14 +48,9 @@ def run_checks(
 ) -> Iterator[Check]:
     """Run the commands in order and yield their results; stop at the first failure.
 
-    Parameters
-    ----------
-    commands
-        Run on this machine.
-    job_commands
-        Run as job steps.
-    step
-        The command that starts a job step, from `find_step`.
+    `commands`: Run on this machine.
+    `job_commands`: Run as job steps.
+    `step`: The command that starts a job step, from `find_step`.
 
     Raises CheckFailedError with the command's output; LackingError if there is no module tool.
     """

@@ -106,10 +106,7 @@ class Index:
 def write_index(catalogue: Catalogue, *, anew: bool = False) -> None:
     """Write the index, after each change, as holder of the catalogue's lock; only records that changed are read.
 
-    Parameters
-    ----------
-    anew
-        Ignore the old index and read all records.
+    `anew`: Ignore the old index and read all records.
     """
     from hpcmod.catalogue.records.sharing import file_mode  # commands that only read need not import it
 

@@ -41,10 +41,7 @@ def last_change(directory: Path) -> int:
 def append_change(directory: Path, change: Change, *, mode: int) -> None:
     """Append a line durably or not at all, after cutting off the incomplete line of a killed process.
 
-    Parameters
-    ----------
-    mode
-        Mode of the file if it is created: other admins must be able to append.
+    `mode`: Mode of the file if it is created: other admins must be able to append.
     """
     path = directory / JOURNAL
     descriptor = Tree(directory).open(JOURNAL, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, mode)

@@ -29,10 +29,7 @@ _PRIVATE = "not everyone who may read the catalogue may read it or a directory a
 def make_catalogue(catalogue: Catalogue, *, group: str = "") -> None:
     """Create the directories of a catalogue, the file that identifies it last; if it exists, add what is missing.
 
-    Parameters
-    ----------
-    group
-        Group that may change it, like its owner; empty for none. Everyone may read it, if the parent directories
+    `group`: Group that may change it, like its owner; empty for none. Everyone may read it, if the parent directories
         allow that.
 
     Raises BadInputError if the directory contains anything else; LackingError if the group does not exist, or the user
@@ -164,12 +161,8 @@ def find_private(catalogue: Catalogue, path: Path) -> Path | None:
 def check_replaceable(catalogue: Catalogue, path: Path, old: Path | None = None) -> None:
     """Check that a directory can be replaced without removing what may be another user's.
 
-    Parameters
-    ----------
-    path
-        Its path in the catalogue.
-    old
-        Its temporary path, if it was renamed.
+    `path`: Its path in the catalogue.
+    `old`: Its temporary path, if it was renamed.
 
     Raises LackingError if a directory in it can be changed only by its owner, although others could have put it there;
     or if it is a symbolic link or below one.
@@ -184,12 +177,8 @@ def check_replaceable(catalogue: Catalogue, path: Path, old: Path | None = None)
 def check_open_directory(catalogue: Catalogue, path: Path, directory: int) -> None:
     """Check that an open directory of a catalogue can be written without changing what may be another user's.
 
-    Parameters
-    ----------
-    path
-        Its path in the catalogue.
-    directory
-        Its descriptor.
+    `path`: Its path in the catalogue.
+    `directory`: Its descriptor.
 
     Raises LackingError if only its owner may change it, although others could have put it there.
     """

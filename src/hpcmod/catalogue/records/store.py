@@ -89,11 +89,8 @@ class Catalogue:
     def read_file(self, path: Path, limit: int, *, check: Callable[[os.stat_result], None] = lambda _: None) -> bytes:
         """Return the content of a file of the catalogue.
 
-        Parameters
-        ----------
-        check
-            Called with the status of each directory on the way and of the file; an OSError from it is reported as an
-            error of the catalogue.
+        `check`: Called with the status of each directory on the way and of the file; an OSError from it is reported as
+            an error of the catalogue.
 
         Raises FileNotFoundError if the file does not exist; BadInputError if it is not a regular file of at most
         `limit` bytes, or may not be read.
@@ -202,10 +199,7 @@ def find_catalogues(
 ) -> tuple[Catalogue, ...]:
     """Open the catalogues of this machine: those of $HPCMOD_CATALOGUE, of the site profile, and the user's own.
 
-    Parameters
-    ----------
-    tell
-        Called with a line about each that cannot be opened. Only the first must open: commands change that one.
+    `tell`: Called with a line about each that cannot be opened. Only the first must open: commands change that one.
 
     Raises HpcmodError if the first is not a catalogue; the user's own need not exist.
     """

@@ -48,14 +48,9 @@ def find_wrong_modes(
 ) -> Iterator[WrongMode]:
     """Yield paths with a wrong mode or group, each directory before its content.
 
-    Parameters
-    ----------
-    below
-        Paths to check; everything if empty.
-    since
-        Seconds since 1970: what this user wrote later counts as the catalogue's.
-    closed
-        File names of images that only a group may read, in addition to those whose records say so.
+    `below`: Paths to check; everything if empty.
+    `since`: Seconds since 1970: what this user wrote later counts as the catalogue's.
+    `closed`: File names of images that only a group may read, in addition to those whose records say so.
     """
     evidence = Evidence(catalogue)
     root = _intended(catalogue)
@@ -116,12 +111,8 @@ def fix_modes(catalogue: Catalogue, wrong: Iterable[WrongMode]) -> Iterator[tupl
 def set_modes(catalogue: Catalogue, places: Iterable[Path], *, since: float, closed: Iterable[str] = ()) -> None:
     """Set the modes and the group of the catalogue on what this user created in some places, if they exist.
 
-    Parameters
-    ----------
-    since
-        When this user began, in seconds since 1970. The clocks of file servers may be a minute behind.
-    closed
-        File names of images that only a group may read.
+    `since`: When this user began, in seconds since 1970. The clocks of file servers may be a minute behind.
+    `closed`: File names of images that only a group may read.
     """
     mine = [path for path in places if path.exists()]
     wrong = find_wrong_modes(catalogue, mine, since=since - _SKEW, closed=closed) if mine else ()

@@ -29,10 +29,7 @@ _LIMIT = 256 << 20  # bytes
 def read_counts(catalogue: Catalogue, now: float | None = None) -> tuple[Count, ...]:
     """Read all counts: totals, and the loads since then.
 
-    Parameters
-    ----------
-    now
-        The current time in seconds since 1970; later loads count as of now. None: read the clock.
+    `now`: The current time in seconds since 1970; later loads count as of now. None: read the clock.
 
     Raises LackingError if this user cannot list the loads.
     """
@@ -52,10 +49,7 @@ def fold(catalogue: Catalogue, *, keep_users: bool) -> int:
 
     If interrupted, run it again: no load is lost or counted twice.
 
-    Parameters
-    ----------
-    keep_users
-        Whether totals contain the user of each load, or only the group.
+    `keep_users`: Whether totals contain the user of each load, or only the group.
 
     Raises LackingError if this user does not own the directory: only its owner can remove users' files.
     """

@@ -52,12 +52,8 @@ class ExistingModule:
 def parse_module(text: str, syntax: str, where: str) -> ExistingModule:
     """Parse a modulefile into its parts.
 
-    Parameters
-    ----------
-    syntax
-        One of `hpcmod.modules.text.modulefile.SYNTAXES`.
-    where
-        File name for messages.
+    `syntax`: One of `hpcmod.modules.text.modulefile.SYNTAXES`.
+    `where`: File name for messages.
 
     Raises BadInputError if hpcmod's easyblock did not write it.
     """

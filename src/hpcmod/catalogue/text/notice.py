@@ -78,10 +78,7 @@ def render_cure(advisory: Advisory) -> list[str]:
 def render_state_notice(record: CatalogueRecord, *, named: bool) -> str:
     """Render the notice of a deprecated or retired container.
 
-    Parameters
-    ----------
-    named
-        Whether it applies only to the module with the record's name: another module may have the same image.
+    `named`: Whether it applies only to the module with the record's name: another module may have the same image.
     """
     only = [f"module {record.module}"] if named else []
     return _block([*only, *_say_lines("\n".join(_describe_state(record)))])

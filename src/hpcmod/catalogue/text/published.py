@@ -14,14 +14,9 @@ def render_published(
 ) -> str:
     """Render the modulefile that users see, from the one written by `eb`.
 
-    Parameters
-    ----------
-    syntax
-        One of `hpcmod.modules.text.modulefile.SYNTAXES`.
-    usage
-        Prefix of the path of the file that each load creates; empty: none.
-    image
-        Path of the SIF, which must be readable to load a restricted container.
+    `syntax`: One of `hpcmod.modules.text.modulefile.SYNTAXES`.
+    `usage`: Prefix of the path of the file that each load creates; empty: none.
+    `image`: Path of the SIF, which must be readable to load a restricted container.
 
     Notes
     -----

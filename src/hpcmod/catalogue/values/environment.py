@@ -29,10 +29,7 @@ def compare_environments(
 ) -> tuple[Difference, ...]:
     """Compare every variable of both sides, sorted by name; container-only variables and our records are left out.
 
-    Parameters
-    ----------
-    image
-        Names that the image's own scripts may assign.
+    `image`: Names that the image's own scripts may assign.
     """
     names = {name for name in (*host, *container) if not name.startswith((*PREFIXES, NOTES))}
     return tuple(

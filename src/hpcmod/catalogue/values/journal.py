@@ -80,12 +80,8 @@ def _make_edit(key: Key, old: CatalogueRecord | None, new: CatalogueRecord | Non
 def make_undo(change: Change, now: Records, journal: Iterable[Change]) -> dict[Key, CatalogueRecord | None]:
     """Return the records that undo a change.
 
-    Parameters
-    ----------
-    now
-        The current records that the change edited.
-    journal
-        All changes of the catalogue.
+    `now`: The current records that the change edited.
+    `journal`: All changes of the catalogue.
 
     Raises BadInputError if the change edited no record or is already undone, or a later change edited the same fields
     of a record.

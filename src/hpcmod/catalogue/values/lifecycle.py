@@ -30,10 +30,7 @@ def choose_default(records: Iterable[CatalogueRecord], *, order: Callable[[str],
 
     A deprecated version is chosen only if there is no other, a retired one never. None if all are retired.
 
-    Parameters
-    ----------
-    order
-        Returns the sort key of a version.
+    `order`: Returns the sort key of a version.
     """
     return max(
         (record for record in records if record.state != "retired"),
@@ -58,10 +55,7 @@ def check_alias(alias: str, records: Sequence[CatalogueRecord]) -> str:
 def move_alias(records: Sequence[CatalogueRecord], key: Key, alias: str) -> Records:
     """Point an alias at a version, and remove it from any other.
 
-    Parameters
-    ----------
-    records
-        All records of the name.
+    `records`: All records of the name.
 
     Raises BadInputError if the alias is not valid, or the version is retired.
     """
@@ -107,10 +101,7 @@ def remove_alias(records: Sequence[CatalogueRecord], key: Key, alias: str) -> Re
 def deprecate(records: Sequence[CatalogueRecord], key: Key, **said: str | None) -> Records:
     """Mark a container as deprecated: each load prints when it will be retired, and what to use instead.
 
-    Parameters
-    ----------
-    said
-        `until`, `successor` and `reason`: None keeps the current value; an empty string clears it.
+    `said`: `until`, `successor` and `reason`: None keeps the current value; an empty string clears it.
 
     Raises BadInputError if it is retired, the date is invalid, or the successor cannot be loaded.
     """
@@ -127,11 +118,8 @@ def retire(records: Sequence[CatalogueRecord], key: Key, **said: str | None) -> 
 
     Its aliases move to the successor if that is a version of the same name.
 
-    Parameters
-    ----------
-    said
-        `successor` and `reason`: None keeps the current value; an empty string clears it. `until`: None or empty: the
-        container stops loading now, whatever date was set before.
+    `said`: `successor` and `reason`: None keeps the current value; an empty string clears it. `until`: None or empty:
+        the container stops loading now, whatever date was set before.
 
     Raises BadInputError if the date is invalid, the successor cannot be loaded, or an alias would point to nothing.
     """

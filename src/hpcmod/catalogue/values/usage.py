@@ -43,10 +43,7 @@ class Totals:
 def add_up(counts: Iterable[Count], key: Callable[[Count], Count]) -> tuple[Count, ...]:
     """Sum counts that are equal under a key; the result is sorted.
 
-    Parameters
-    ----------
-    key
-        Returns a count with the irrelevant fields emptied; its numbers are ignored.
+    `key`: Returns a count with the irrelevant fields emptied; its numbers are ignored.
     """
     loads: dict[Count, int] = defaultdict(int)
     last: dict[Count, int] = {}

@@ -44,12 +44,8 @@ def matching_advisories(
 ) -> tuple[Advisory, ...]:
     """Return the advisories that apply to an image on this host, in this environment, today; invalid ones are left out.
 
-    Parameters
-    ----------
-    packages
-        Python packages in the image.
-    now
-        Seconds since 1970; None for the current time.
+    `packages`: Python packages in the image.
+    `now`: Seconds since 1970; None for the current time.
     """
     moment = time.time() if now is None else now
     advisories = (read for read in read_advisories(catalogues) if isinstance(read, Advisory))

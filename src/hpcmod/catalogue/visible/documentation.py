@@ -62,14 +62,9 @@ def make_documentation(
 ) -> Documentation:
     """Return all pages for some catalogues; if two containers have the same name, the first catalogue's is documented.
 
-    Parameters
-    ----------
-    environ
-        The environment, used to find site profiles.
-    now
-        Seconds since 1970.
-    tell
-        Called with a line for the user about each advisory that cannot be read, and so is on no page.
+    `environ`: The environment, used to find site profiles.
+    `now`: Seconds since 1970.
+    `tell`: Called with a line for the user about each advisory that cannot be read, and so is on no page.
     """
     found = {record.module: (catalogue, record) for catalogue in reversed(catalogues) for record in catalogue.records()}
     records = [record for _, record in found.values()]
@@ -147,10 +142,7 @@ def _commands_on_path(catalogue: Catalogue, record: CatalogueRecord) -> Collecti
 def make_examples(record: CatalogueRecord, site: Site, on_path: Collection[str] | None = None) -> Iterator[Example]:
     """Yield examples for users of a container to copy and run on a machine; none if it no longer loads.
 
-    Parameters
-    ----------
-    on_path
-        Names of the commands that its module puts on PATH; None for the well-known ones in the image.
+    `on_path`: Names of the commands that its module puts on PATH; None for the well-known ones in the image.
     """
     if record.state == "retired":
         return
@@ -196,10 +188,7 @@ def write_documentation(
 
     Readers see the former pages until all the new ones are in place.
 
-    Parameters
-    ----------
-    tell
-        Called with a line for the user about another process that writes there.
+    `tell`: Called with a line for the user about another process that writes there.
 
     Raises BadInputError if the directory is not empty, or contains more than pages that `hpcmod catalogue docs` wrote.
     """

@@ -42,10 +42,7 @@ def write_notices(catalogue: Catalogue, *, tell: Callable[[str], None]) -> tuple
     The caller must hold the catalogue's lock. Each file is replaced atomically, and removed if there is nothing to say.
     Returns the names of the files that changed, sorted.
 
-    Parameters
-    ----------
-    tell
-        Called with a line about each invalid advisory, which no module shows.
+    `tell`: Called with a line about each invalid advisory, which no module shows.
     """
     read = tuple(read_advisories([catalogue]))
     for fault in read:
@@ -79,10 +76,7 @@ def _read(path: Path) -> str:
 def find_silent(catalogue: Catalogue, advisories: Sequence[Advisory], *, now: float) -> Iterator[str]:
     """Yield a line about each advisory that no module of the catalogue shows.
 
-    Parameters
-    ----------
-    now
-        Seconds since 1970.
+    `now`: Seconds since 1970.
     """
     entries, inside = read_index(catalogue).entries, _find_inside(catalogue, advisories)
     for advisory in advisories:

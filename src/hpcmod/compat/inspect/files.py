@@ -23,12 +23,8 @@ _KINDS = {stat.S_IFDIR: "dir", stat.S_IFREG: "file", stat.S_IFLNK: "symlink"}
 class ContainerFiles:
     """The files of a container; lookups are cached.
 
-    Parameters
-    ----------
-    squashfs
-        The image's root file system; None for binds only.
-    binds
-        Destination in the container and source on the host, both absolute; the last bind of a destination wins.
+    `squashfs`: The image's root file system; None for binds only.
+    `binds`: Destination in the container and source on the host, both absolute; the last bind of a destination wins.
 
     Raises VerificationError, LackingError from every method, as `squashfs.Squashfs`.
     """

@@ -31,10 +31,7 @@ _LOADERS = {
 def find_search(files: ContainerFiles, architecture: str, first: Sequence[str] = ()) -> tuple[Search, bool]:
     """Find where the loader of a container searches, and whether all of LD_LIBRARY_PATH is known.
 
-    Parameters
-    ----------
-    first
-        Directories searched before those of the image.
+    `first`: Directories searched before those of the image.
     """
     own, known = read_library_path(files)
     triplet = TRIPLETS.get(architecture, "")

@@ -81,10 +81,7 @@ def open_files(path: Path | str, binds: Sequence[tuple[str, str]] = ()) -> Itera
 def find_stack(files: ContainerFiles, facts: ImageFacts, first: Sequence[str] = ()) -> StackFacts:
     """Find the facts of an image, its libraries in the order in which its loader finds them.
 
-    Parameters
-    ----------
-    first
-        Directories searched before the image's LD_LIBRARY_PATH.
+    `first`: Directories searched before the image's LD_LIBRARY_PATH.
     """
     search, known = find_search(files, facts.architecture, first)
     look = _Look(files, find_directories(files, search, facts), facts.architecture)

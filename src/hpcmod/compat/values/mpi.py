@@ -22,12 +22,8 @@ _NEEDS = {
 def choose_mpi(image: str, launcher: Launcher, asked: str = "") -> str:
     """Return the value of srun's --mpi; empty: leave the flag out and use Slurm's default.
 
-    Parameters
-    ----------
-    image
-        One of the four above; empty: not known, or no MPI.
-    asked
-        The user's choice; `none` is a valid type.
+    `image`: One of the four above; empty: not known, or no MPI.
+    `asked`: The user's choice; `none` is a valid type.
 
     Raises BadInputError if the requested type would make each rank of the image run on its own.
     """

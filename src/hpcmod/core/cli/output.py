@@ -54,12 +54,8 @@ class JsonOption(click.Option):
 def json_option(*outputs: type | str, when: str = "") -> Callable[[_Command], _Command]:
     """Add the option --json to a command that prints one of these dataclasses.
 
-    Parameters
-    ----------
-    outputs
-        The dataclasses; one whose module takes time to import by its name, as `module:Class`.
-    when
-        What --json needs, e.g. "with --diff"; empty: nothing.
+    `outputs`: The dataclasses; one whose module takes time to import by its name, as `module:Class`.
+    `when`: What --json needs, e.g. "with --diff"; empty: nothing.
     """
     text = f"Print one JSON object{', ' if when else ''}{when}."
     return click.option("--json", "as_json", is_flag=True, help=text, cls=JsonOption, outputs=outputs)

@@ -13,14 +13,9 @@ from hpcmod.core.text.quote import sh_word
 def answer(group: Sequence[str], args: Sequence[str], commands: Sequence[str]) -> str:
     """Return a sentence with the command that was probably meant, else with the one that lists all commands.
 
-    Parameters
-    ----------
-    group
-        Words of the group after `hpcmod`; none for `hpcmod` itself.
-    args
-        The unknown word, and what follows it.
-    commands
-        Commands of the group.
+    `group`: Words of the group after `hpcmod`; none for `hpcmod` itself.
+    `args`: The unknown word, and what follows it.
+    `commands`: Commands of the group.
     """
     typed = [*group, *args]
     for count in (2, 1):  # pip install, then pip

@@ -15,10 +15,7 @@ from hpcmod.core.fs.tree import Tree
 def anchored_at(path: Path, below: Path | None) -> Iterator[Path]:
     """Create a file's directory; yield a path of the file that keeps its meaning whatever others rename meanwhile.
 
-    Parameters
-    ----------
-    below
-        A directory that others may write too; no link below it is followed. None if there is no such directory.
+    `below`: A directory that others may write too; no link below it is followed. None if there is no such directory.
 
     Raises OSError (ELOOP if there is a link below that directory).
     """

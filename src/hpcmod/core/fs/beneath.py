@@ -22,12 +22,8 @@ _LACKING = (errno.ENOSYS, errno.EPERM)  # before Linux 5.6, and under system cal
 def open_beneath(directory: int, path: str | PurePath, flags: int, mode: int = 0o600) -> int:
     """Open a path relative to an open directory and return its descriptor; no part of the path may be a link.
 
-    Parameters
-    ----------
-    flags
-        As for `os.open`. `O_CLOEXEC` and `O_NOFOLLOW` are added.
-    mode
-        Mode of a file that is created.
+    `flags`: As for `os.open`. `O_CLOEXEC` and `O_NOFOLLOW` are added.
+    `mode`: Mode of a file that is created.
 
     Raises OSError (ELOOP if a part is a symbolic link, EXDEV if the path leads out of the directory, or what `os.open`
     raises).

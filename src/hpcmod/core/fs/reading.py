@@ -27,10 +27,7 @@ class UnusableFileError(OSError):
 def read_file(path: Path | str, limit: int) -> bytes:
     """Return the content of a regular file; a link to one is followed, because the user decides what is read.
 
-    Parameters
-    ----------
-    limit
-        Largest allowed size in bytes.
+    `limit`: Largest allowed size in bytes.
 
     Raises UnusableFileError if it is not a regular file, or is larger; OSError if it cannot be opened or read.
     """

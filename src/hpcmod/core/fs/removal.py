@@ -14,11 +14,9 @@ _DEEPEST = 250  # levels, each of which needs an open file: processes may have 1
 def remove_path(path: Path | str, *, open_to: int | None = None) -> None:
     """Remove a file, link or directory of any kind; do nothing if it does not exist.
 
-    Parameters
-    ----------
-    open_to
-        Empty only directories that this group, or everyone, may write. Any user who may write a shared directory can
-        rename another user's private directory into it: this way, only what they could remove themselves is removed.
+    `open_to`: Empty only directories that this group, or everyone, may write. Any user who may write a shared directory
+        can rename another user's private directory into it: this way, only what they could remove themselves is
+        removed.
 
     Raises OSError if something in it cannot be removed; the rest is gone.
     """

@@ -50,11 +50,8 @@ class Scratch:
 def scratch(final: Path | str, *, resumable: bool = False) -> Iterator[Scratch]:
     """Create a private directory next to a final name, and remove it at the end.
 
-    Parameters
-    ----------
-    resumable
-        If the block raises, keep the content for this user's next process, which gets the same directory.
-        Only the holder of a lock may use this.
+    `resumable`: If the block raises, keep the content for this user's next process, which gets the same directory. Only
+        the holder of a lock may use this.
     """
     final = Path(final)
     place = os.open(final.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -90,12 +87,9 @@ def replacing(final: Path | str) -> Iterator[Path]:
 def replacing_directory(final: Path | str, check_old: Callable[[Path], None] | None = None) -> Iterator[Path]:
     """Yield a new directory, which replaces the final one as a unit unless the block raises.
 
-    Parameters
-    ----------
-    check_old
-        Called with the path of the former directory, where no one else can reach it any more, before it is removed.
-        If it raises, the former directory gets its name back. Anyone who may write the parent directory can give the
-        final name to another user's directory, so without a check only an empty one is replaced.
+    `check_old`: Called with the path of the former directory, where no one else can reach it any more, before it is
+        removed. If it raises, the former directory gets its name back. Anyone who may write the parent directory can
+        give the final name to another user's directory, so without a check only an empty one is replaced.
 
     Raises OSError (ENOTEMPTY if the former directory is not empty and there is no check).
 

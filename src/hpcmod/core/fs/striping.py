@@ -16,12 +16,8 @@ _TIMEOUT = 5.0  # seconds; a slow server must not delay the work
 def set_layout(directory: Path, options: str, tell: Callable[[str], None]) -> None:
     """Choose how Lustre distributes files that will be created in a directory; elsewhere than on Lustre, do nothing.
 
-    Parameters
-    ----------
-    options
-        Options of `lfs setstripe`, separated by blanks; empty: do nothing.
-    tell
-        Called with the reason if that failed: the files then have the layout of the file system.
+    `options`: Options of `lfs setstripe`, separated by blanks; empty: do nothing.
+    `tell`: Called with the reason if that failed: the files then have the layout of the file system.
     """
     if not options or find_file_system(directory) != _LUSTRE:
         return

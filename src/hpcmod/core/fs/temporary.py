@@ -37,13 +37,10 @@ def clear_leftovers(directory: Path, name: str | None = None, *, alone: bool = F
 
     A directory that is not empty is removed only if it belongs to this user and was created with the mode `PRIVATE`.
 
-    Parameters
-    ----------
-    name
-        Remove only those of this final name; None for all.
-    alone
-        Whether this process holds the lock that every writer of the directory takes: then all of them are leftovers.
-        Without it, only those of this user's processes that are known to have ended on this machine are removed.
+    `name`: Remove only those of this final name; None for all.
+    `alone`: Whether this process holds the lock that every writer of the directory takes: then all of them are
+        leftovers. Without it, only those of this user's processes that are known to have ended on this machine are
+        removed.
     """
     try:
         place = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -45,10 +45,7 @@ class Tree:
     def open_checked(self, path: Path | str, check: Callable[[os.stat_result], None]) -> BinaryIO:
         """Open a regular file for reading after checking every directory on the way to it.
 
-        Parameters
-        ----------
-        check
-            Called with the status of each directory below the root and then of the file, all of them open: no one
+        `check`: Called with the status of each directory below the root and then of the file, all of them open: no one
             can replace one between the check and its use. Its exceptions are passed on.
         """
         parts = self._relative(path).parts
@@ -109,10 +106,7 @@ class Tree:
     def make_directory(self, path: Path | str, mode: int | None = None) -> None:
         """Create a directory and its missing parents in the tree; do nothing if it exists.
 
-        Parameters
-        ----------
-        mode
-            Mode of those that are created, whatever the umask; None for 0777 less the umask.
+        `mode`: Mode of those that are created, whatever the umask; None for 0777 less the umask.
         """
         with self._named(path), self._opened_root() as root:
             at = os.dup(root)
@@ -135,10 +129,7 @@ class Tree:
     def rename(self, old: Path | str, new: Path | str, *, open_to: int | None = None) -> None:
         """Rename within the tree, replacing an existing target, as `os.replace` does.
 
-        Parameters
-        ----------
-        open_to
-            Fail unless this group, or everyone, may rename entries of the old directory.
+        `open_to`: Fail unless this group, or everyone, may rename entries of the old directory.
         """
         with self.parent(old) as (source, before), self.parent(new) as (target, after):
             if open_to is not None and not is_open_to(os.fstat(source), open_to):

@@ -24,14 +24,9 @@ def render_commented(
 ) -> str:
     """Return TOML with a comment above each value, and a comment for each key that is left out.
 
-    Parameters
-    ----------
-    notes
-        Lines of the comment at the top.
-    values
-        Dotted key, value and comment; a table is written where its first key is.
-    unknown
-        Dotted key or table, and why it is left out.
+    `notes`: Lines of the comment at the top.
+    `values`: Dotted key, value and comment; a table is written where its first key is.
+    `unknown`: Dotted key or table, and why it is left out.
     """
     tables: dict[str, list[str]] = {"": [f"# {line}" for line in notes]}
     for key, value, comment in values:

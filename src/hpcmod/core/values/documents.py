@@ -20,10 +20,7 @@ _NESTED = re.compile(r"(?:[\[{]\s*){50}")  # for each level, PyYAML goes over al
 def load_toml(text: str, what: str) -> dict[str, Any]:
     """Parse a TOML document.
 
-    Parameters
-    ----------
-    what
-        Kind of document and its file, for the message.
+    `what`: Kind of document and its file, for the message.
 
     Raises BadInputError if it is not valid TOML, or nested too deeply to be parsed.
     """
@@ -39,10 +36,7 @@ def load_toml(text: str, what: str) -> dict[str, Any]:
 def load_yaml(text: str, where: str) -> Any:
     """Parse a YAML document.
 
-    Parameters
-    ----------
-    where
-        Its file, for the message.
+    `where`: Its file, for the message.
 
     Raises BadInputError if it is not valid YAML, or too long; LackingError if PyYAML is not installed.
     """

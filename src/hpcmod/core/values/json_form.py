@@ -55,16 +55,10 @@ def parse_json(
 ) -> Value:
     """Return a dataclass or named tuple from its JSON form in UTF-8; see `parse_form`.
 
-    Parameters
-    ----------
-    where
-        File, for messages.
-    limit
-        Largest size of the text in bytes.
-    version
-        Key of the version of the format, and the only one that is read.
-    known
-        Values of fields that are not in the text.
+    `where`: File, for messages.
+    `limit`: Largest size of the text in bytes.
+    `version`: Key of the version of the format, and the only one that is read.
+    `known`: Values of fields that are not in the text.
 
     Raises BadInputError if the text is damaged, or has another version.
     """
@@ -81,10 +75,7 @@ def parse_form(kind: type[Value], data: JsonObject, **known: Any) -> Value:
 
     Other keys are ignored; a missing key, null or the default itself mean the default.
 
-    Parameters
-    ----------
-    known
-        Values of fields that are not read.
+    `known`: Values of fields that are not read.
 
     Raises BadInputError if a value has another type than its field, or a field without a default is missing.
     """

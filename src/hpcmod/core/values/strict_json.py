@@ -22,12 +22,8 @@ _NOT_FOR_PROGRAMS = re.compile("[\0\ud800-\udfff]")
 class JsonObject:
     """A JSON object and its location; every method raises BadInputError for a value of the wrong type.
 
-    Parameters
-    ----------
-    values
-        The parsed JSON.
-    where
-        File or address, for messages.
+    `values`: The parsed JSON.
+    `where`: File or address, for messages.
     """
 
     def __init__(self, values: Any, where: str) -> None:

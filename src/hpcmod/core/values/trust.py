@@ -35,12 +35,8 @@ class TrustRule(NamedTuple):
     def fits(self, subject: str, resolve: Resolve = str) -> bool:
         """Return whether the rule applies to a reference or a file's path.
 
-        Parameters
-        ----------
-        subject
-            Normalized with `normalize`.
-        resolve
-            Resolves the links of a path: a rule for a directory also applies under its other names.
+        `subject`: Normalized with `normalize`.
+        `resolve`: Resolves the links of a path: a rule for a directory also applies under its other names.
         """
         return re.fullmatch(_regex(normalize(_resolved(self.source, resolve))), subject, re.DOTALL) is not None
 
@@ -120,10 +116,7 @@ class TrustEvidence(NamedTuple):
 def check_pinned(reference: ImageReference, rule: TrustRule, checksum: str | None) -> TrustEvidence:
     """Check everything that can be checked before fetching.
 
-    Parameters
-    ----------
-    checksum
-        Expected sha256 of the SIF; None if not known.
+    `checksum`: Expected sha256 of the SIF; None if not known.
 
     Raises UntrustedError if the rule requires a digest or a checksum, and there is none.
     """

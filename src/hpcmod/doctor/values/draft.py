@@ -86,12 +86,8 @@ class _Type:
 def make_draft(evidence: MachineEvidence, *, name: str, date: str) -> Draft:
     """Make a draft.
 
-    Parameters
-    ----------
-    name
-        Name of the profile.
-    date
-        Month and year in which the machine was asked.
+    `name`: Name of the profile.
+    `date`: Month and year in which the machine was asked.
     """
     types = _make_types(evidence)
     vendor, vendor_source = _find_vendor(evidence, types)

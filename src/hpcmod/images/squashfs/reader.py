@@ -30,14 +30,9 @@ class Squashfs:
 
     Paths are absolute paths inside it, and links are followed inside it. Names other than UTF-8 have surrogate escapes.
 
-    Parameters
-    ----------
-    file
-        A file open for reading; the caller closes it.
-    offset
-        Offset of the squashfs in bytes.
-    size
-        Its size in bytes.
+    `file`: A file open for reading; the caller closes it.
+    `offset`: Offset of the squashfs in bytes.
+    `size`: Its size in bytes.
 
     Raises BadInputError if there is no squashfs 4.0; VerificationError from here and from every method if the squashfs
     is damaged; LackingError if this Python cannot decompress it.

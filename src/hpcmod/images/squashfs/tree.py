@@ -37,22 +37,13 @@ class FileData:
 class Node:
     """A file, a directory or anything else with a name; a node with two names is a hard link.
 
-    Parameters
-    ----------
-    kind
-        One of KINDS.
-    mode
-        Permission bits, 07777.
-    mtime
-        Unix seconds.
-    xattrs
-        Extended attributes: full name and value.
-    target
-        Target of a symlink.
-    device
-        Major and minor number of a device.
-    data
-        Content of a file.
+    `kind`: One of KINDS.
+    `mode`: Permission bits, 07777.
+    `mtime`: Unix seconds.
+    `xattrs`: Extended attributes: full name and value.
+    `target`: Target of a symlink.
+    `device`: Major and minor number of a device.
+    `data`: Content of a file.
     """
 
     __slots__ = ("children", "data", "device", "gid", "kind", "mode", "mtime", "target", "uid", "xattrs")

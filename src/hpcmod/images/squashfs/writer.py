@@ -41,14 +41,9 @@ _FLAG_NO_XATTRS = 0x0200
 class SquashfsWriter:
     """A squashfs that is being written; a context manager that stops its threads.
 
-    Parameters
-    ----------
-    file
-        A file open for reading and writing; the squashfs begins at its position.
-    block_size
-        Bytes of a data block: a power of two from 4096 to 1 MiB.
-    threads
-        Number of compression threads (default: one per available core, at most 16).
+    `file`: A file open for reading and writing; the squashfs begins at its position.
+    `block_size`: Bytes of a data block: a power of two from 4096 to 1 MiB.
+    `threads`: Number of compression threads (default: one per available core, at most 16).
 
     Raises BadInputError if the block size is invalid.
     """

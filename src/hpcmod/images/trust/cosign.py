@@ -189,10 +189,7 @@ def _decode(text: str) -> bytes:
 def _check_identity(rule: TrustRule, reference: ImageReference, signed: str) -> str:
     """Return why a signature does not belong to a reference; empty if it does.
 
-    Parameters
-    ----------
-    signed
-        REGISTRY/REPOSITORY[:TAG][@DIGEST], as the signer wrote it.
+    `signed`: REGISTRY/REPOSITORY[:TAG][@DIGEST], as the signer wrote it.
     """
     bare = signed.partition("@")[0]
     if any(re.fullmatch(stars(identity, ".*"), bare, re.DOTALL) for identity in rule.identities):

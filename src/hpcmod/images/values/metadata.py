@@ -20,10 +20,7 @@ _VERSION = re.compile(r"^Version:[ \t]*([A-Za-z0-9.!+_-]+)[ \t]*\r?$", re.MULTIL
 def read_package(path: str, read: Callable[[str], str]) -> Package | None:
     """Read a package's name and version from its metadata, else from the name of its directory.
 
-    Parameters
-    ----------
-    read
-        Returns the first METADATA_LIMIT bytes of a file as text, empty if there is none.
+    `read`: Returns the first METADATA_LIMIT bytes of a file as text, empty if there is none.
     """
     text = ""
     for candidate in (f"{path}/METADATA", f"{path}/PKG-INFO", path):

@@ -69,12 +69,8 @@ def make_allocation(
 ) -> tuple[str, ...]:
     """Return the command that requests the nodes and runs a command in them.
 
-    Parameters
-    ----------
-    minutes
-        Time limit, if the user gives none.
-    ranks_per_node
-        Ranks for which each node needs cores; 0: one per GPU.
+    `minutes`: Time limit, if the user gives none.
+    `ranks_per_node`: Ranks for which each node needs cores; 0: one per GPU.
 
     Raises BadInputError if the request does not fit the machine.
     """
@@ -93,10 +89,7 @@ def make_allocation(
 def run_again(command: Sequence[str]) -> int:
     """Run this same command line again in a new allocation, on our own terminal, and return its exit status.
 
-    Parameters
-    ----------
-    command
-        A result of `make_allocation`. The allocation ends with the command, and when this process is killed.
+    `command`: A result of `make_allocation`. The allocation ends with the command, and when this process is killed.
 
     Raises LackingError if there is no Slurm here, or it refuses the request.
     """

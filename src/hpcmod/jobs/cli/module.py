@@ -22,12 +22,8 @@ _SYSTEM = ("/usr/bin", "/bin", "/usr/local/bin", "/usr/sbin", "/sbin", "/usr/loc
 def find_module(text: str, site: Site, *, chosen: bool, elsewhere: bool) -> tuple[JobModule, Installed | None]:
     """Return the module of a job, and its installation; None if it was not installed by hpcmod or is not known here.
 
-    Parameters
-    ----------
-    chosen
-        Whether the user named the profile: the catalogues are still those of this machine's own.
-    elsewhere
-        Whether the job is for another machine, where only the profile is known.
+    `chosen`: Whether the user named the profile: the catalogues are still those of this machine's own.
+    `elsewhere`: Whether the job is for another machine, where only the profile is known.
 
     Raises NotFoundError if the module does not exist; its cure has the closest name.
     """

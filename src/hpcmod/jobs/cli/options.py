@@ -87,14 +87,9 @@ def make_request(
 ) -> JobRequest:
     """Return the request of a job.
 
-    Parameters
-    ----------
-    module
-        The module, as the batch script loads it.
-    container
-        Without the binds of the options, which are added.
-    named
-        Options of sbatch that the user has set once for all jobs; those of the command override them.
+    `module`: The module, as the batch script loads it.
+    `container`: Without the binds of the options, which are added.
+    `named`: Options of sbatch that the user has set once for all jobs; those of the command override them.
 
     Raises BadInputError if a variable has no value, or the signal of a checkpoint is not valid.
     """

@@ -24,12 +24,8 @@ _MEMORY_PART = 4
 def with_staging(request: JobRequest, stage: str, site: Site, image: Path | None) -> JobRequest:
     """Return a request with the staging that was asked for; with `auto`, as estimates say.
 
-    Parameters
-    ----------
-    stage
-        One of STAGE_PLACES, auto or off.
-    image
-        The image of the module; None if it is not known here.
+    `stage`: One of STAGE_PLACES, auto or off.
+    `image`: The image of the module; None if it is not known here.
 
     Raises BadInputError if the machine has no such storage on its nodes.
     """

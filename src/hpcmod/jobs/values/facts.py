@@ -72,12 +72,8 @@ class JobFacts:
 def parse_job_facts(control: str, accounting: str) -> JobFacts | None:
     """Return what scontrol and sacct know of a job; scontrol forgets a job some minutes after its end.
 
-    Parameters
-    ----------
-    control
-        Output of `scontrol show job`; empty without an answer.
-    accounting
-        Output of sacct with the columns ACCOUNTED; empty without an answer.
+    `control`: Output of `scontrol show job`; empty without an answer.
+    `accounting`: Output of sacct with the columns ACCOUNTED; empty without an answer.
     """
     rows = [line.split("|") for line in accounting.splitlines()]
     recorded = [dict(zip(ACCOUNTED, row)) for row in rows if len(row) == len(ACCOUNTED)]

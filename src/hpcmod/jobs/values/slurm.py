@@ -137,12 +137,8 @@ def requeue_directives(requeue: Requeue) -> Iterator[Directive]:
 def step_in_job(step: Sequence[str], *, tasks: int, overlap: bool = True) -> tuple[str, ...]:
     """Return the srun command of a step, changed to run in a job or in another step.
 
-    Parameters
-    ----------
-    tasks
-        Number of its tasks in total, which SLURM_NTASKS of the job would otherwise set.
-    overlap
-        Share the resources of the steps that run.
+    `tasks`: Number of its tasks in total, which SLURM_NTASKS of the job would otherwise set.
+    `overlap`: Share the resources of the steps that run.
     """
     return (step[0], *(["--overlap"] if overlap else []), f"--ntasks={tasks}", *step[1:])
 

@@ -84,10 +84,7 @@ class NodeFacts:
 def parse_facts(values: Mapping[str, Any], arrived: float) -> NodeFacts:
     """Parse the facts of one node; parts that are missing or not valid are left out.
 
-    Parameters
-    ----------
-    arrived
-        Time at which its answer arrived, in seconds since 1970.
+    `arrived`: Time at which its answer arrived, in seconds since 1970.
     """
     cpus, memory, image = (_table(values.get(name)) for name in ("cpus", "memory", "image"))
     return NodeFacts(

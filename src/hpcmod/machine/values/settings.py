@@ -30,12 +30,8 @@ def explain_settings(
 ) -> Iterator[Setting]:
     """Explain each setting, in the order of the profile; of several cases that hold, the first is set.
 
-    Parameters
-    ----------
-    versions
-        Versions in the image; None: no image was given.
-    nodes
-        Number of nodes of the run; 0: not given.
+    `versions`: Versions in the image; None: no image was given.
+    `nodes`: Number of nodes of the run; 0: not given.
     """
     decided: set[str] = set()
     for tunable in tunables:

@@ -46,10 +46,7 @@ def find_targets(labels: Texts, environment: Texts) -> tuple[str, ...]:
     The label comes first; if it names no GPU, the variables of PyTorch's build add theirs. A list with a word that is
     not understood counts as unknown, because the image may run on more than the others say.
 
-    Parameters
-    ----------
-    labels, environment
-        Those of the image, unchecked.
+    `labels`, `environment`: Those of the image, unchecked.
     """
     said = _parse_list(dict(labels).get(TARGETS_LABEL, ""), _is_target)
     if select_gpu_targets(said):
@@ -100,12 +97,8 @@ def runs_on(targets: Iterable[str], gpus: Sequence[str]) -> bool | None:
     Machine code of AMD runs on its own target, that of NVIDIA on GPUs with the same major and no smaller minor number,
     and PTX on all that are not older; with the suffix a, both run on that GPU only.
 
-    Parameters
-    ----------
-    targets
-        Of the image; those of processors are ignored.
-    gpus
-        Targets of the GPUs; empty if not known.
+    `targets`: Of the image; those of processors are ignored.
+    `gpus`: Targets of the GPUs; empty if not known.
     """
     code = select_gpu_targets(targets)
     if not code or not gpus:

@@ -18,10 +18,7 @@ fi
 def render_check(command: str, *, module: str, modulepath: str) -> str:
     """Render a script that exits with the command's status, or fails if the module does not load.
 
-    Parameters
-    ----------
-    command
-        A line of bash, as a user would type it after `module load`.
+    `command`: A line of bash, as a user would type it after `module load`.
 
     Notes
     -----

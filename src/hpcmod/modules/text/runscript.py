@@ -63,12 +63,8 @@ def render_runscripts(
 ) -> dict[str, str]:
     """Return the files of an installation's runscripts/ by path: the same in each installation, but for SETTINGS_FILE.
 
-    Parameters
-    ----------
-    plan
-        What in-environment sets; None: nothing.
-    templates
-        Text of each file of runscripts/, by path.
+    `plan`: What in-environment sets; None: nothing.
+    `templates`: Text of each file of runscripts/, by path.
 
     Raises BadInputError if a setting cannot be written into a script.
     """

@@ -94,12 +94,8 @@ class Advisory:
     def holds_in(self, environ: Mapping[str, str], newest: Callable[[str], str], *, now: float) -> bool:
         """Return whether the advisory applies on this host, in this environment and at this time.
 
-        Parameters
-        ----------
-        newest
-            Returns the newest path that matches a pattern, or an empty string.
-        now
-            Seconds since 1970.
+        `newest`: Returns the newest path that matches a pattern, or an empty string.
+        `now`: Seconds since 1970.
         """
         return (
             now < self.until

@@ -22,12 +22,8 @@ _TABLES = ("match", "cure")
 def parse_advisory(text: str, source: str, name: str) -> Advisory:
     """Parse an advisory and check all of it.
 
-    Parameters
-    ----------
-    source
-        The file, for messages.
-    name
-        Name of the advisory: the file's name without `.toml`.
+    `source`: The file, for messages.
+    `name`: Name of the advisory: the file's name without `.toml`.
 
     Raises BadInputError, which lists every error in the file with its key and, for an unknown key, the nearest valid
     one.

@@ -22,10 +22,7 @@ def make_guard(facts: ImageFacts | None, *, without: Collection[str] = ()) -> Gu
     Variables that the image sets are left out: the image's value overrides the host's, and ours would override it.
     Python, conda and the loader treat an empty value as unset.
 
-    Parameters
-    ----------
-    without
-        Variables that are passed to the container, or set there by others.
+    `without`: Variables that are passed to the container, or set there by others.
     """
     own = facts.assigned if facts else ()
     pairs = (*((name, "") for name in HOST_PYTHON), (USER_SITE, "1"))
@@ -38,10 +35,7 @@ def kind_of(name: str, user_site: str) -> str:
     Programs such as conda set some of the variables at any time. The others are set by users for what they run in the
     container, so a value from after loading is meant for it.
 
-    Parameters
-    ----------
-    user_site
-        Directory of the image's Python below ~/.local; empty if it is not known.
+    `user_site`: Directory of the image's Python below ~/.local; empty if it is not known.
     """
     if name == USER_SITE and user_site:
         return PACKAGES

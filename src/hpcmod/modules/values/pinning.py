@@ -15,14 +15,9 @@ _CURE = "Edit it by hand: image = 'docker://HOST/NAME:TAG@sha256:...'"
 def pin_image(text: str, where: str, digest: str) -> str:
     """Return the easyconfig with the digest in `image`, and without `checksums = [None]` and its comment.
 
-    Parameters
-    ----------
-    text
-        An easyconfig whose `image` is a plain string.
-    where
-        File name for messages.
-    digest
-        The digest: `sha256:` and 64 hexadecimal digits.
+    `text`: An easyconfig whose `image` is a plain string.
+    `where`: File name for messages.
+    `digest`: The digest: `sha256:` and 64 hexadecimal digits.
 
     Raises BadInputError if `image` is not assigned once, as one string that names an image of a registry.
     """

@@ -26,18 +26,11 @@ def make_question(
 ) -> dict[str, Any]:
     """Return the question for the nodes of a machine, as the node program reads it.
 
-    Parameters
-    ----------
-    nodes
-        Node types; a node is compared with the one of its job's partition, or with the only one.
-    exclusive
-        Partitions that allocate only full nodes, where a job may use all cores.
-    interfaces
-        Network interfaces that every node must have.
-    binds
-        Bind candidates of the module.
-    places
-        Directories that need free space, besides shared memory and /tmp; those with variables are left out.
+    `nodes`: Node types; a node is compared with the one of its job's partition, or with the only one.
+    `exclusive`: Partitions that allocate only full nodes, where a job may use all cores.
+    `interfaces`: Network interfaces that every node must have.
+    `binds`: Bind candidates of the module.
+    `places`: Directories that need free space, besides shared memory and /tmp; those with variables are left out.
     """
     plain = [place for place in places if place.startswith("/") and "$" not in place]
     return {

@@ -202,10 +202,7 @@ def parse_help_texts(values: Mapping[str, Any]) -> HelpTexts:
 def list_references(texts: HelpTexts, root_variable: str) -> Iterator[str]:
     """Yield the lines on documents and contacts, as EasyBuild writes them.
 
-    Parameters
-    ----------
-    root_variable
-        Variable with the root of the installation, e.g. EBROOTPYTORCH.
+    `root_variable`: Variable with the root of the installation, e.g. EBROOTPYTORCH.
     """
     documents = [*(f"${root_variable}/{path}" for path in texts.docpaths), *texts.docurls]
     groups = {

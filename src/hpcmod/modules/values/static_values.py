@@ -37,12 +37,8 @@ class _UnknownError(Exception):
 def read_static_values(text: str, where: str, *, constants: Mapping[str, Any] | None = None) -> StaticValues:
     """Evaluate the top-level assignments of a Python file.
 
-    Parameters
-    ----------
-    where
-        File name for messages.
-    constants
-        Names that the program running the file would predefine.
+    `where`: File name for messages.
+    `constants`: Names that the program running the file would predefine.
 
     Raises BadInputError if it is not valid Python.
     """

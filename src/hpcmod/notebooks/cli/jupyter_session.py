@@ -59,12 +59,8 @@ class Session:
 def open_session(*, keep: bool, here: bool) -> Iterator[Session]:
     """Create the directory of a server in the user's home, which nodes share; remove it at the end.
 
-    Parameters
-    ----------
-    keep
-        If True, create nothing: for a dry run.
-    here
-        Whether the server ends with this process. Then directories that killed ones left are removed, too; those of
+    `keep`: If True, create nothing: for a dry run.
+    `here`: Whether the server ends with this process. Then directories that killed ones left are removed, too; those of
         jobs are not, because their servers run on.
     """
     home = os.environ.get("XDG_STATE_HOME") or (f"{os.environ['HOME']}/.local/state" if os.environ.get("HOME") else "")

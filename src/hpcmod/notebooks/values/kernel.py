@@ -41,16 +41,10 @@ def make_kernel(
 ) -> KernelSpec:
     """Return the kernel of an installation.
 
-    Parameters
-    ----------
-    program
-        Path of the installation's `in-environment`, which needs neither hpcmod nor a module tool.
-    name
-        Name of the kernel; empty: the module's, in lower case.
-    display_name
-        Name that notebooks show; empty: the module's name.
-    host_commands
-        Whether notebooks may run the commands of the host that the site profile allows.
+    `program`: Path of the installation's `in-environment`, which needs neither hpcmod nor a module tool.
+    `name`: Name of the kernel; empty: the module's, in lower case.
+    `display_name`: Name that notebooks show; empty: the module's name.
+    `host_commands`: Whether notebooks may run the commands of the host that the site profile allows.
 
     Raises BadInputError if Jupyter would not accept the name.
     """

@@ -90,12 +90,8 @@ def parse_server(text: str) -> Server | None:
 def make_ssh_command(server: Server, *, node: str, login: str) -> tuple[str, ...]:
     """Return the command that forwards a port of the user's computer to a server.
 
-    Parameters
-    ----------
-    node
-        Name of the server's node, as the login node resolves it.
-    login
-        USER@HOST of the login node.
+    `node`: Name of the server's node, as the login node resolves it.
+    `login`: USER@HOST of the login node.
     """
     target = "localhost" if server.address.startswith("127.") else node or server.address
     return ("ssh", "-N", "-L", f"{server.port}:{target}:{server.port}", login)
@@ -104,9 +100,6 @@ def make_ssh_command(server: Server, *, node: str, login: str) -> tuple[str, ...
 def make_url(server: Server, *, token: str, kind: str) -> str:
     """Return the address to open in the user's browser once the port is forwarded.
 
-    Parameters
-    ----------
-    kind
-        One of KINDS.
+    `kind`: One of KINDS.
     """
     return f"http://localhost:{server.port}/{KINDS[kind][1]}?token={token}"

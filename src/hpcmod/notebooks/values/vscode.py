@@ -49,10 +49,7 @@ class Merged:
 def render_python(program: str, module: str) -> str:
     """Return a bash program that runs Python in a container, and plain Python if it is called in a container.
 
-    Parameters
-    ----------
-    program
-        Path of the installation's `in-environment`.
+    `program`: Path of the installation's `in-environment`.
     """
     words = " ".join(map(sh_word, (program, "exec", "--", "python")))
     return (
@@ -66,12 +63,8 @@ def render_python(program: str, module: str) -> str:
 def merge_settings(text: str | None, name: str) -> Merged:
     """Add SETTINGS to settings.json.
 
-    Parameters
-    ----------
-    text
-        Content of the file; None if it does not exist.
-    name
-        Path of the file, for errors.
+    `text`: Content of the file; None if it does not exist.
+    `name`: Path of the file, for errors.
 
     Raises BadInputError if the file is not plain JSON.
     """

@@ -47,10 +47,8 @@ class BaseImage:
 def read_base(sif: Path, shown: str, *, sha256: str | None = None) -> BaseImage:
     """Read an image to which packages are added.
 
-    Parameters
-    ----------
-    sha256
-        Its checksum, which is compared when the new image is written; None to compute it, empty if it is not needed.
+    `sha256`: Its checksum, which is compared when the new image is written; None to compute it, empty if it is not
+        needed.
 
     Raises HpcmodError if it is not a SIF, or damaged.
     """
@@ -90,12 +88,8 @@ def bake(
 ) -> BakedPackages:
     """Write the new SIF and its provenance file; it gets its final name once it is complete and checked.
 
-    Parameters
-    ----------
-    packages
-        A directory or a squashfs with `venv/NAME/...`, as it is at /user-software.
-    venv
-        Virtual environment to prefer if there are several.
+    `packages`: A directory or a squashfs with `venv/NAME/...`, as it is at /user-software.
+    `venv`: Virtual environment to prefer if there are several.
 
     Raises NotFoundError if the image or the packages are missing; BadInputError if the output exists, the image has no
     Python, or the packages are for another one; VerificationError if the image is damaged or does not have the expected

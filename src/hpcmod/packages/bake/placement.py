@@ -88,12 +88,8 @@ def find_new_commands(root: Node, venv: Venv, target: Target) -> dict[bytes, Nod
 def place_packages(root: Node, add_text: AddText, *, packages: PackageTree, venv: Venv, target: Target) -> None:
     """Add packages to the tree of an image.
 
-    Parameters
-    ----------
-    root
-        The image's root directory.
-    add_text
-        Makes the nodes of files that are not among the packages.
+    `root`: The image's root directory.
+    `add_text`: Makes the nodes of files that are not among the packages.
     """
     commands = find_new_commands(root, venv, target)
     overlay(make_directory(root, USER_SOFTWARE), packages.root)

@@ -122,10 +122,7 @@ def _check_image(image: str) -> None:
 def _read_base(flags: BakeFlags, site: Site, *, hashed: bool) -> tuple[BaseImage, Installed | None]:
     """Return the image, and the container that it belongs to, if any.
 
-    Parameters
-    ----------
-    hashed
-        Whether the checksum of the image is needed.
+    `hashed`: Whether the checksum of the image is needed.
     """
     from hpcmod.images import verify_local_sif
     from hpcmod.packages.bake.image import read_base

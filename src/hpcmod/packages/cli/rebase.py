@@ -84,10 +84,7 @@ def rebase_verb(flags: RebaseFlags) -> None:
 def refuse(own: OwnSet, rebase: Rebase, command: str, *, without: Sequence[str], as_json: bool) -> NoReturn:
     """Raise CheckFailedError for the packages that cannot be installed; its cure is the command without them.
 
-    Parameters
-    ----------
-    without
-        Packages that are left out already.
+    `without`: Packages that are left out already.
     """
     names = [failure.name for failure in rebase.failures]
     message = f"{', '.join(names)} cannot be installed for {own.target.module}; nothing was changed"

@@ -35,12 +35,8 @@ def show_change(
 ) -> PackagesChange:
     """Return what a command changes in a set.
 
-    Parameters
-    ----------
-    before, state
-        The active state before the command, and the one that it made active; None if there is none.
-    plan
-        Lines of a plan that is not carried out.
+    `before`, `state`: The active state before the command, and the one that it made active; None if there is none.
+    `plan`: Lines of a plan that is not carried out.
     """
     return PackagesChange(
         module=own.target.module,

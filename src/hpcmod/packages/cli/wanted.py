@@ -131,12 +131,8 @@ def wanted_options(command: _Command) -> _Command:
 def read_wanted(flags: WantedFlags, typed: Sequence[str] = (), *, own: bool = False) -> PackageChange:
     """Return the packages that options and files name.
 
-    Parameters
-    ----------
-    typed
-        Requirements on the command line.
-    own
-        Whether they are for a new image, which may have Python and pip of conda.
+    `typed`: Requirements on the command line.
+    `own`: Whether they are for a new image, which may have Python and pip of conda.
 
     Raises HpcmodError if something is not a package, a channel, or a file.
     """

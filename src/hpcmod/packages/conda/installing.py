@@ -27,12 +27,8 @@ def install_conda(plan: StatePlan, venv: Path, scratch: Path, now: str, *, cuda:
 
     Returns the plan with what was installed, and with constraints that keep pip from replacing it.
 
-    Parameters
-    ----------
-    scratch
-        Directory for temporary files, on the same file system.
-    cuda
-        As for `solve_conda`.
+    `scratch`: Directory for temporary files, on the same file system.
+    `cuda`: As for `solve_conda`.
 
     Raises HpcmodError if they do not fit the image, cannot be downloaded, or are not what the channel or lock file
     says.

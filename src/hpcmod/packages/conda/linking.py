@@ -72,10 +72,7 @@ class _File:
 def link_conda(archives: tuple[CondaArchive, ...], prefix: Prefix, scratch: Path) -> tuple[CondaPackage, ...]:
     """Put the files of packages into a prefix, in this order, and return them with what was found in them.
 
-    Parameters
-    ----------
-    scratch
-        Directory for temporary files, on the same file system as the prefix.
+    `scratch`: Directory for temporary files, on the same file system as the prefix.
 
     Raises VerificationError if a package has a path or link that leads out of the prefix; BadInputError if a package is
     damaged, or has files of the virtual environment.
@@ -88,10 +85,7 @@ def link_conda(archives: tuple[CondaArchive, ...], prefix: Prefix, scratch: Path
 def link_libraries(libraries: tuple[str, ...], prefix: Prefix) -> None:
     """Link shared libraries of the image into a prefix, where programs of conda packages look for them.
 
-    Parameters
-    ----------
-    libraries
-        Paths in the image, below a directory `lib`; those that the prefix has itself are left out.
+    `libraries`: Paths in the image, below a directory `lib`; those that the prefix has itself are left out.
     """
     directory = prefix.directory / "lib"
     directory.mkdir(exist_ok=True)

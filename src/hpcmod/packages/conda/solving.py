@@ -61,16 +61,10 @@ def solve_conda(
     Packages of the image keep their builds. Python may be among them, if the image's is not conda's. From a lock file,
     these are exactly its packages.
 
-    Parameters
-    ----------
-    scratch
-        Directory for temporary files.
-    module
-        The container, for messages.
-    cure
-        What to do if they do not fit.
-    cuda
-        Version of CUDA of the nodes where they will run, e.g. 12.4; empty if there is none.
+    `scratch`: Directory for temporary files.
+    `module`: The container, for messages.
+    `cure`: What to do if they do not fit.
+    `cuda`: Version of CUDA of the nodes where they will run, e.g. 12.4; empty if there is none.
 
     Raises BadInputError if they do not fit together or the image; NotFoundError if no channel has one of them;
     RemoteError if a channel cannot be reached.

@@ -87,10 +87,7 @@ def _channel_of(spec: str) -> str:
 def parse_conda_specs(words: Sequence[str], *, python: bool = False) -> tuple[str, ...]:
     """Return requirements from a command line.
 
-    Parameters
-    ----------
-    python
-        Whether Python may be one of them.
+    `python`: Whether Python may be one of them.
 
     Raises BadInputError if one is not a requirement of conda.
     """
@@ -108,12 +105,8 @@ def parse_conda_specs(words: Sequence[str], *, python: bool = False) -> tuple[st
 def parse_channels(words: Sequence[str], directory: str, exists: Callable[[str], bool]) -> tuple[str, ...]:
     """Return channels from a command line: URLs, names and directories, which become URLs.
 
-    Parameters
-    ----------
-    directory
-        Working directory, which relative paths are relative to.
-    exists
-        Returns whether a path exists on the host.
+    `directory`: Working directory, which relative paths are relative to.
+    `exists`: Returns whether a path exists on the host.
 
     Raises BadInputError if one is neither, or has a password, which must not get into records and lock files.
     """

@@ -33,12 +33,8 @@ def parse_conda_file(
 ) -> CondaFile:
     """Parse an environment.yml.
 
-    Parameters
-    ----------
-    path, read, exists
-        As for `parse_file`.
-    own
-        Whether it is for an environment of its own, which may have Python and pip.
+    `path`, `read`, `exists`: As for `parse_file`.
+    `own`: Whether it is for an environment of its own, which may have Python and pip.
 
     Raises BadInputError if it is not a conda environment; LackingError if PyYAML is not installed.
     """

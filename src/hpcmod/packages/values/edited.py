@@ -29,12 +29,8 @@ class Edited:
 def describe_edited(found: Sequence[PipMetadata], base: State | None, target: PackageTarget, now: str) -> Edited:
     """Compare the packages of an edited state with the state that it started from.
 
-    Parameters
-    ----------
-    base
-        State that it started from; None if it started without packages.
-    now
-        Time recorded for packages that the base does not have.
+    `base`: State that it started from; None if it started without packages.
+    `now`: Time recorded for packages that the base does not have.
     """
     locked, lines = [], []
     for package in found:

@@ -195,10 +195,7 @@ def make_state_plan(
 ) -> StatePlan:
     """Plan a new state from its parent and a change.
 
-    Parameters
-    ----------
-    keep
-        Keep the parent's versions of all packages that are not requested again.
+    `keep`: Keep the parent's versions of all packages that are not requested again.
 
     Raises BadInputError if something would have to be built, which was not allowed.
     """

@@ -33,10 +33,7 @@ _NETWORK = ("Connection", "Temporary failure in name resolution", "ReadTimeoutEr
 def parse_pip_report(text: str | bytes, parent: State | None, now: str) -> tuple[Locked, ...]:
     """Return the packages in pip's installation report, sorted by name.
 
-    Parameters
-    ----------
-    parent
-        State whose packages keep the time at which they were first added to the set.
+    `parent`: State whose packages keep the time at which they were first added to the set.
 
     Raises BadInputError if it is not a report that pip writes.
     """
@@ -72,12 +69,8 @@ def explain_full(output: str, temporary: str) -> NoSpaceError | None:
 def explain_failure(plan: StatePlan, output: str, *, temporary: str, unread: Sequence[str] = ()) -> HpcmodError:
     """Return an error for an installation that pip refused, with the option that helps.
 
-    Parameters
-    ----------
-    temporary
-        Directory of pip's files on the host.
-    unread
-        Configuration of the host's pip that the one in the container does not read.
+    `temporary`: Directory of pip's files on the host.
+    `unread`: Configuration of the host's pip that the one in the container does not read.
     """
     full = explain_full(output, temporary)
     if full:

@@ -196,12 +196,8 @@ def without_logins(text: str) -> str:
 def parse_typed(words: tuple[str, ...], directory: str, exists: Callable[[str], bool]) -> Requirements:
     """Parse requirements from a command line.
 
-    Parameters
-    ----------
-    directory
-        Working directory, which relative paths are relative to.
-    exists
-        Returns whether a path exists on the host.
+    `directory`: Working directory, which relative paths are relative to.
+    `exists`: Returns whether a path exists on the host.
 
     Raises BadInputError if one is neither the requirement of a package nor a URL or path.
     """
@@ -213,15 +209,10 @@ def parse_file(
 ) -> Requirements:
     """Parse a requirements file, with the files that it includes.
 
-    Parameters
-    ----------
-    path
-        Absolute path of the file.
-    read
-        Returns the text of a file by its absolute path.
-    directory
-        Working directory, where pip looks for packages with a relative path; those that are not there are searched
-        next to the file that names them.
+    `path`: Absolute path of the file.
+    `read`: Returns the text of a file by its absolute path.
+    `directory`: Working directory, where pip looks for packages with a relative path; those that are not there are
+        searched next to the file that names them.
 
     Raises BadInputError with the file and line of each error: editable installations and unknown options.
     """

@@ -113,10 +113,7 @@ def find_editable(name: str, direct_url: str) -> Editable | None:
 def parse_list(path: str, read: Callable[[str], str], exists: Callable[[str], bool], directory: str = "") -> Source:
     """Parse a requirements file or the output of `pip freeze`: pinned versions are kept where they fit.
 
-    Parameters
-    ----------
-    path, read, exists, directory
-        As for `parse_file`.
+    `path`, `read`, `exists`, `directory`: As for `parse_file`.
 
     Raises BadInputError as `parse_file`.
     """

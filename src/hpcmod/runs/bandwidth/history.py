@@ -57,10 +57,7 @@ def read_earlier_points(
 ) -> tuple[BandwidthPoint, ...]:
     """Return what was measured earlier on this site in the same way, oldest first; nothing if there is no file.
 
-    Parameters
-    ----------
-    tell
-        Called with a line for the user if there are lines that do not count.
+    `tell`: Called with a line for the user if there are lines that do not count.
 
     Raises OSError if the file cannot be read.
     """
@@ -83,12 +80,8 @@ def remember_points(
 ) -> None:
     """Add points to the file, which is created if it does not exist.
 
-    Parameters
-    ----------
-    date
-        Of the measurement, as in JSON.
-    tell
-        Called with a line for the user if another process holds the file.
+    `date`: Of the measurement, as in JSON.
+    `tell`: Called with a line for the user if another process holds the file.
 
     Raises OSError if it cannot be read or written.
     """

@@ -89,10 +89,7 @@ def make_benchmark_steps(
 ) -> Iterator[BenchmarkStep]:
     """Yield the steps that measure on a number of nodes, as `hpcmod launch` would start them.
 
-    Parameters
-    ----------
-    request
-        With the library that was chosen.
+    `request`: With the library that was chosen.
 
     Raises BadInputError if the request does not fit the machine.
     """

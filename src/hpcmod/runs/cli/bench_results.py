@@ -59,10 +59,7 @@ def find_left_out(output: str) -> Iterator[Finding]:
 def show_results(results: Results, site: Site, *, tolerance: float, as_json: bool, remember: bool) -> NoReturn:
     """Print the results with their verdicts, and exit: with 1 if a finding is a failure.
 
-    Parameters
-    ----------
-    remember
-        Whether to compare with earlier runs, and to remember this one for later runs.
+    `remember`: Whether to compare with earlier runs, and to remember this one for later runs.
     """
     history = history_file(state_directory(os.environ), results.measured.site) if remember else None
     earlier = _read_earlier(history, results.measured) if history else ()

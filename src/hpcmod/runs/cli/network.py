@@ -48,12 +48,8 @@ class ProvedNetwork:
 def prove_network(command: Sequence[str], site: Site, *, module: str, ranks: int, as_json: bool) -> NoReturn:
     """Run the command that starts all ranks, print which network they used, and exit: with 1 if it is not the fast one.
 
-    Parameters
-    ----------
-    module
-        Name of the container.
-    ranks
-        Number of ranks that the command starts.
+    `module`: Name of the container.
+    `ranks`: Number of ranks that the command starts.
     """
     endings, faults = read_known_endings(find_catalogues(site, os.environ, tell=tell), module=module)
     for fault in faults:

@@ -30,12 +30,8 @@ class Run:
 def run_allreduce(step: Sequence[str], endings: Sequence[Ending], *, environ: Mapping[str, str]) -> Run:
     """Run a step to its end, and read its output as it arrives.
 
-    Parameters
-    ----------
-    step
-        Command that starts all ranks. It gets SIGTERM when this process ends.
-    endings
-        Known problems to look for in its output.
+    `step`: Command that starts all ranks. It gets SIGTERM when this process ends.
+    `endings`: Known problems to look for in its output.
 
     Raises LackingError if the command is not on this machine.
     """

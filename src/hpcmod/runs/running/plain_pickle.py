@@ -25,10 +25,7 @@ _DAMAGED = (pickle.UnpicklingError, ValueError, LookupError, TypeError, Attribut
 def parse_plain_pickle(data: bytes, where: str) -> Any:
     """Return the value of a pickle.
 
-    Parameters
-    ----------
-    where
-        Its file, for the message.
+    `where`: Its file, for the message.
 
     Raises BadInputError if it is damaged, or holds anything but plain values.
     """

@@ -75,12 +75,9 @@ def compare_bandwidths(
 ) -> tuple[BandwidthVerdict, ...]:
     """Return the verdict of each point, in the same order.
 
-    Parameters
-    ----------
-    references
-        The first that fits a point counts. One without a size fits the best point of its collective and nodes.
-    tolerance
-        Fraction by which a point may be below its reference.
+    `references`: The first that fits a point counts. One without a size fits the best point of its collective and
+        nodes.
+    `tolerance`: Fraction by which a point may be below its reference.
     """
     best = {(point.collective, point.nodes): point for point in sorted(points, key=lambda point: point.busbw)}
     verdicts = []

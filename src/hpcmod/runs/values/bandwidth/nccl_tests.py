@@ -59,10 +59,7 @@ class _Table:
 def read_bandwidths(text: str, *, collective: str = "", nodes: int = 0) -> TableReading:
     """Read all tables in a log; other lines, e.g. of NCCL_DEBUG, are skipped.
 
-    Parameters
-    ----------
-    collective, nodes
-        Fill what the text does not say; what it says is not changed.
+    `collective`, `nodes`: Fill what the text does not say; what it says is not changed.
     """
     rows, findings = _read_tables(text)
     measurements = tuple(

@@ -91,12 +91,8 @@ class Diagnosis:
 def diagnose(events: Sequence[Event], *, world: int = 0) -> Diagnosis:
     """Explain a run.
 
-    Parameters
-    ----------
-    events
-        Those of all logs; in the order of the logs and their lines.
-    world
-        Number of ranks; 0 if unknown.
+    `events`: Those of all logs; in the order of the logs and their lines.
+    `world`: Number of ranks; 0 if unknown.
     """
     ordered = _order(_with_hosts(events))
     groups = _group(_demote(ordered))

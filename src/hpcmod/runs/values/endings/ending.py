@@ -55,10 +55,7 @@ class Ending:
 def parse_endings(text: str, where: str) -> tuple[Ending, ...]:
     """Parse a file of known endings and check all of it.
 
-    Parameters
-    ----------
-    where
-        The file, for messages.
+    `where`: The file, for messages.
 
     Raises BadInputError, which lists every error in the file with its key.
     """

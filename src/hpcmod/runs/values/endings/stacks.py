@@ -271,10 +271,7 @@ class HangVerdict:
 def judge_hang(groups: Sequence[Doing], world: int) -> HangVerdict:
     """Say which ranks wait for which.
 
-    Parameters
-    ----------
-    world
-        Number of ranks that there should be; 0 if unknown.
+    `world`: Number of ranks that there should be; 0 if unknown.
     """
     seen = {rank for group in groups for rank in group.ranks}
     gone = [rank for rank in range(min(world, _MOST_RANKS)) if rank not in seen]

@@ -77,14 +77,9 @@ def _parse_result(text: str) -> RankResult | None:
 def judge_results(results: Results, *, ranks: int, interfaces: Sequence[str], said: str = "") -> Iterator[Finding]:
     """Yield findings about the all-reduce of each library.
 
-    Parameters
-    ----------
-    ranks
-        Number of ranks that were started.
-    interfaces
-        Network interfaces for traffic between GPUs; empty: not known.
-    said
-        Message of the step, for a step without any result.
+    `ranks`: Number of ranks that were started.
+    `interfaces`: Network interfaces for traffic between GPUs; empty: not known.
+    `said`: Message of the step, for a step without any result.
     """
     for library in (*LIBRARIES, "torch"):
         found = results.of(library)

@@ -21,10 +21,7 @@ _TRY = "Run it with NCCL_DEBUG=INFO: `hpcmod check NAME --network`, or `hpcmod j
 def judge_network(reading: Reading, expected: Network, *, worked: bool = False) -> Iterator[Finding]:
     """Yield findings about the network of a run, from its logs.
 
-    Parameters
-    ----------
-    worked
-        Whether the run is known to have worked: then a logged problem is only a warning.
+    `worked`: Whether the run is known to have worked: then a logged problem is only a warning.
     """
     networks = networks_of(reading)
     if networks:

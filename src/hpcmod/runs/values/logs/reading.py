@@ -81,12 +81,8 @@ class Reading:
 def read_log(text: str, into: Reading, *, file: str = "") -> Reading:
     """Read the lines of a log that a rule may be about, and return the reading.
 
-    Parameters
-    ----------
-    into
-        The reading to add to; with known endings, all lines are looked at.
-    file
-        Name of the log, for people.
+    `into`: The reading to add to; with known endings, all lines are looked at.
+    `file`: Name of the log, for people.
     """
     marks = [mark for mark in _MARKS if mark in text]
     for number, line in enumerate(text.split("\n"), 1):

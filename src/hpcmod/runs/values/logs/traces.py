@@ -45,10 +45,7 @@ class RankTrace:
 def parse_trace(values: Any, source: str, *, rank: int | None = None) -> RankTrace:
     """Return a trace from the JSON of a profiler.
 
-    Parameters
-    ----------
-    rank
-        Its rank; None: the JSON tells it.
+    `rank`: Its rank; None: the JSON tells it.
 
     Raises BadInputError if it is not a known format, or has no rank.
     """

@@ -42,14 +42,9 @@ class RankPlace:
 def parse_rank(values: Mapping[str, Any], *, node: NodeType, ranks: int, interfaces: Sequence[str] = ()) -> RankPlace:
     """Parse the answer of one rank.
 
-    Parameters
-    ----------
-    node
-        Node type that the profile has for these nodes.
-    ranks
-        Ranks on each node.
-    interfaces
-        Network interfaces of the profile, in the order of the GPUs.
+    `node`: Node type that the profile has for these nodes.
+    `ranks`: Ranks on each node.
+    `interfaces`: Network interfaces of the profile, in the order of the GPUs.
     """
     cpus, online, numa = parse_cpus(values)
     local = int(values.get("local") or 0)

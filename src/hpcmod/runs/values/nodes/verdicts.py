@@ -53,12 +53,8 @@ _BUSY = 10  # percent of a GPU's memory in use before the job has started
 def judge_nodes(nodes: Sequence[NodeFacts], *, missing: Sequence[str] = (), site: str = "") -> list[Finding]:
     """Return what is wrong with nodes, by node and then by rule; nothing for a healthy node.
 
-    Parameters
-    ----------
-    missing
-        Names of nodes that did not answer.
-    site
-        Name of the site profile that they are compared with.
+    `missing`: Names of nodes that did not answer.
+    `site`: Name of the site profile that they are compared with.
     """
     findings = [
         *(_make(name, FAIL, "answer", "the node did not answer") for name in missing),
