@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from hpcmod.core.errors import LackingError
 from hpcmod.core.values.finding import FAIL, WARN, Finding
-from hpcmod.lint.jobs.reading.look import Rule, ScriptContext
-from hpcmod.lint.jobs.rules import binds, commands, container, ends, options, ranks, settings, shell, slurm, starts
+from hpcmod.lint.jobs.reading.context import Rule, ScriptContext
+from hpcmod.lint.jobs.rules import binds, container, ends, options, ranks, settings, shell, slurm, starts
 from hpcmod.machine.values.site import SLURM, Site
 
 RULES: dict[str, Rule] = {
-    name: rule
-    for part in (slurm, options, shell, commands, ranks, starts, settings, container, binds, ends)
-    for name, rule in part.RULES.items()
+    name.removeprefix("rule_").replace("_", "-"): rule
+    for part in (slurm, options, shell, ranks, starts, settings, container, binds, ends)
+    for name, rule in vars(part).items()
+    if name.startswith("rule_")
 }
-"""Every rule, by name."""
-
+"""Every rule, by name: `no-wait` is `rule_no_wait`."""
 
 WASTEFUL = {
     "array-log", "billed-gpus", "cpus-per-gpu", "install-in-job", "missing-option",
@@ -41,10 +41,10 @@ def lint_job(text: str, site: Site) -> tuple[Finding, ...]:
             f"{site.job.scheduler}",
             "For the script of another machine, name that machine: --site NAME.",
         )
-    look = ScriptContext.at(text, site)
+    job = ScriptContext.at(text, site)
     found: list[Finding] = []
     for name, rule in RULES.items():
-        faults = sorted(set(rule(look)))
+        faults = sorted(set(rule(job)))
         if name in WASTEFUL:
             found += [Finding(WARN, name, what, cure, line=line) for line, what, cure in faults[:1]]
         else:

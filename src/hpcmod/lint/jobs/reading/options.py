@@ -35,6 +35,8 @@ SLURM_FLAGS = {
 }  # fmt: skip
 """Long options of srun and sbatch whose value, if they take one, must follow an `=`."""
 
+_OTHER_NAMES = {"tasks-per-node": "ntasks-per-node", "cpu_bind": "cpu-bind", "pack-group": "het-group"}
+
 
 def read_options(
     words: Sequence[Word], short: dict[str, str], flags: set[str], letters: dict[str, str] | None = None
@@ -61,5 +63,5 @@ def read_options(
             value, equals = (rest, rest) if letter in short else ("", "=")
         if not equals and name not in flags and left:
             value = left.pop(0).plain
-        options.append(Option(name, value, word.line))
+        options.append(Option(_OTHER_NAMES.get(name, name), value, word.line))
     return tuple(options), tuple(left[1:] if left and left[0].plain == "--" else left)

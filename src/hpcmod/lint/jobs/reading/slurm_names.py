@@ -60,3 +60,9 @@ VARIABLES = {
     )
 }  # fmt: skip
 """Variables of a job or a task: sbatch(1) and srun(1), output environment variables."""
+
+OF_OTHER_SCHEDULERS = {
+    "PBS_JOBID": "SLURM_JOB_ID", "PBS_O_WORKDIR": "SLURM_SUBMIT_DIR", "PBS_ARRAYID": "SLURM_ARRAY_TASK_ID",
+    "JOB_ID": "SLURM_JOB_ID", "SGE_TASK_ID": "SLURM_ARRAY_TASK_ID", "NSLOTS": "SLURM_NTASKS",
+}  # fmt: skip
+"""Variables of PBS and Grid Engine, each with that of Slurm."""

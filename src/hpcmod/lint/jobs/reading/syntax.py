@@ -41,7 +41,12 @@ class Word:
     @property
     def plain(self) -> str:
         """Return the word without its quotes; variables are not expanded."""
-        return _QUOTED.sub(lambda found: found[1] or found[2] or found[3] or "", self.text)
+        return _QUOTED.sub(lambda match: match[1] or match[2] or match[3] or "", self.text)
+
+    @property
+    def name(self) -> str:
+        """Return the name of a program without its directory."""
+        return self.plain.rpartition("/")[2]
 
 
 @dataclass(frozen=True)
@@ -68,11 +73,16 @@ class Command:
     places: frozenset[str] = frozenset()
     """Where it is: in a function, a loop, a branch."""
 
+    @property
+    def line(self) -> int:
+        """Return the line on which it begins."""
+        return self.words[0].line
 
-def read_shell_commands(text: str) -> tuple[Command, ...]:
-    """Return the simple commands in a shell text, without those in `$(...)`; never fails."""
+
+def read_shell_commands(text: str, line: int = 1) -> tuple[Command, ...]:
+    """Return the simple commands in a shell text that begins on a line, without those in `$(...)`; never fails."""
     text = _BROKEN.sub(r"\1\\\n", text.replace("\r\n", "\n"))
-    reading = _Reading(text.encode(errors="replace"))
+    reading = _Reading(text.encode(errors="replace"), line)
     reading.read(_parser().parse(reading.text).root_node, frozenset())
     return tuple(reading.commands)
 
@@ -102,6 +112,8 @@ class _Reading:
     """The commands of a text that were read so far."""
 
     text: bytes
+    line: int
+    """Number of its first line."""
     commands: list[Command] = field(default_factory=list)
 
     def read(self, node: Node, places: frozenset[str], depth: int = 0) -> None:
@@ -157,7 +169,7 @@ class _Reading:
                 if delimiter is not None and body is not None:
                     literal = self._text(delimiter)[:1] in ("'", '"', "\\")
                     body_text = self._text(body).removesuffix("\n")
-                    documents.append(Document(body.start_point[0] + 1, body_text, literal))
+                    documents.append(Document(body.start_point[0] + self.line, body_text, literal))
         return replace(command, outputs=tuple(outputs), documents=tuple(documents))
 
     def _add(self, node: Node, parts: list[Node], places: frozenset[str]) -> None:
@@ -175,7 +187,7 @@ class _Reading:
         value = node.child_by_field_name("value") if node.type == "variable_assignment" else None
         items = value.children[1:-1] if value is not None and value.type == "array" else ()
         listed = tuple(self._text(each) for each in items if each.type != "comment")
-        return Word(self._text(node), node.start_point[0] + 1, listed)
+        return Word(self._text(node), node.start_point[0] + self.line, listed)
 
     def _text(self, node: Node) -> str:
         return self.text[node.start_byte : node.end_byte].decode(errors="replace")

@@ -1,4 +1,4 @@
-"""Rules for batch scripts: what bash reads differently from what was meant."""
+"""Rules for batch scripts: what bash reads differently from what was meant, and what the wrong shell reads."""
 
 from __future__ import annotations
 
@@ -6,159 +6,174 @@ import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 
-from hpcmod.lint.jobs.reading.look import Fault, Rule, ScriptContext
-from hpcmod.lint.jobs.reading.slurm_names import VARIABLES
+from hpcmod.lint.jobs.reading.calls import SHELLS
+from hpcmod.lint.jobs.reading.context import Fault, ScriptContext, is_unescaped
+from hpcmod.lint.jobs.reading.slurm_names import OF_OTHER_SCHEDULERS, VARIABLES
 
 _USED = re.compile(r"\$(?:\{(\w+)([^}]*)\}|(\w+))")
 _DASHES = "".join(chr(code) for code in (*range(0x2010, 0x2015), 0x2212))
 _QUOTES = "".join(chr(code) for code in (*range(0x2018, 0x2020), 0xB4, 0xAB, 0xBB))
+_DASHED = rf"-?[{_DASHES}][-{_DASHES}]*[A-Za-z]"
+_BUILTINS = {"cd", "source", ".", "export", "eval", "set", "unset", "ulimit", "trap", "alias", "conda activate"}
+_OF_CONTAINER = ("WITH_CONDA", "WITH_VENV", "WITH_CONDA_VENV", "INIT_CONDA_VENV")
+"""Variables that are set only in the container, on LUMI and with hpcmod's modules."""
+_FOR_PROGRAMS = re.compile(
+    r"(?:NCCL|RCCL|FI|MIOPEN|HSA|HIP|ROCR|CUDA|OMP|MPICH|UCX|GLOO|TORCH|PYTORCH|TRITON|WANDB|SINGULARITYENV|"
+    r"APPTAINERENV|SINGULARITY|APPTAINER|TOKENIZERS)_\w+|MASTER_(?:ADDR|PORT)|PYTHONPATH|"
+    r"HF_(?:HOME|TOKEN|(?:HUB|DATASETS)_\w+)"
+)
+_OF_SCRIPTS = re.compile(r"(?:SINGULARITY|APPTAINER)_(?:IMAGE|FILE|PATH|SIF|CONTAINER|CMD|EXEC|ARGS|OPTS|OPTIONS)\w*")
+_OWN_DIRECTORY = re.compile(
+    r"dirname\s+(?:--\s+)?[\"']?\$(?:0\b|\{0\}|\{?BASH_SOURCE)|"
+    r"(?:readlink|realpath)\s[^()]*\$\{?(?:0\b|BASH_SOURCE)|\$\{(?:0|BASH_SOURCE(?:\[0\])?)%/"
+)
 
 
-def _lost_continuation(look: ScriptContext) -> Iterator[Fault]:
-    for call in () if look.script.error else look.calls:
-        first = call.words[0].text if call.words else ""
-        before = look.script.lines[call.line - 2] if call.line > 1 else ""
-        broken = before.lstrip().startswith("#") or re.search(r"\\[ \t]+$", before)
-        if re.match(r"--?[A-Za-z][\w-]*", first) and not call.inner and not broken:
-            what = f"this line begins with {first.partition('=')[0]}: the line before it ends without a backslash"
-            yield call.line, what, "End the previous line with a backslash, and nothing after it."
-
-
-def _blank_in_assignment(look: ScriptContext) -> Iterator[Fault]:
-    for call in look.calls:
-        texts = [word.text for word in call.words]
-        if texts[:1] == ["export"]:
-            texts = texts[1:]
-        if len(texts) < 2 or call.inner:
-            continue
-        if re.fullmatch(r"[A-Za-z_]\w*", texts[0]) and re.match(r"=(?!=)", texts[1]):
-            value = texts[1][1:] or (texts[2] if len(texts) > 2 else "")
-            yield call.line, f"spaces around `=`: bash runs {texts[0]} as a program", f"Write {texts[0]}={value}"
-        elif re.fullmatch(r"\$\w+=.*", texts[0]):
-            yield call.line, f"{texts[0]}: a variable is set without `$`", f"Write {texts[0][1:]}"
-        elif re.fullmatch(r"[A-Z_]\w*=", texts[0]) and len(texts) == 2 and re.match(r"[\d/\"'$]", texts[1]):
-            cure = f"Write {texts[0]}{texts[1]}"
-            yield call.line, f"a space after `=`: {texts[0][:-1]} is empty, and {texts[1]} is run as a program", cure
-
-
-def _typeset_characters(look: ScriptContext) -> Iterator[Fault]:
-    for number, line in look.script.code:
-        code = re.sub(r"(?:^|\s)#.*", "", line)
-        found = re.search(rf"[{_QUOTES}]|(?<!\S)-?[{_DASHES}][-{_DASHES}]*[A-Za-z]", code)
-        inside = found and re.search(r"\"[^\"]*$|'[^']*$", code[: found.start()])
-        if found and not inside:
-            kind = "quote" if found[0] in _QUOTES else "dash"
-            cure = "Retype it: copied text often contains such characters."
-            yield number, f"{found[0][0]} is a typographic {kind}, which bash reads as a letter", cure
-    for number, line in enumerate(look.script.lines, 1):
-        if line.startswith(("#SBATCH", "#!")) and re.search(
-            rf"\s-?[{_DASHES}][-{_DASHES}]*[A-Za-z]", line.partition(" #")[0]
-        ):
-            yield number, "a typographic dash: no option is found here", "Retype the dashes."
-
-
-def _syntax(look: ScriptContext) -> Iterator[Fault]:
-    for number, name in look.placeholders.items():
+def rule_syntax(job: ScriptContext) -> Iterator[Fault]:
+    for number, name in job.placeholders.items():
         yield number, f"bash reads {name} as the name of a file to read", f"Replace {name}."
-    if look.script.error and look.script.error[0] not in look.placeholders:
-        line, message = look.script.error
+    if job.script.error and job.script.error[0] not in job.placeholders:
+        line, message = job.script.error
         yield line, f"bash stops here: {message}", "Fix it: bash runs nothing of what follows."
 
 
-def _uses(look: ScriptContext) -> Iterator[tuple[str, int, str]]:
-    """Yield the variables that the batch shell or a shell in a step expands: name, line, what follows in braces."""
-    for call in look.calls:
-        for word in call.words:
-            text = re.sub(r"'[^']*'", "", word.text) if not call.inner and word.text[:1] != '"' else word.text
-            for found in _USED.finditer(text):
-                line = word.line + text.count("\n", 0, found.start())
-                yield found[1] or found[3], line, found[2] or ""
+def rule_lost_continuation(job: ScriptContext) -> Iterator[Fault]:
+    for call in () if job.script.error else job.own:
+        first = call.words[0].text
+        before = job.script.lines[call.line - 2] if call.line > 1 else ""
+        if re.match(r"--?[A-Za-z][\w-]*", first) and not re.search(r"^\s*#|\\[ \t]+$", before):
+            problem = f"this line begins with {first.partition('=')[0]}: the line before it ends without a backslash"
+            yield call.line, problem, "End the previous line with a backslash, and nothing after it."
 
 
-_OF_OTHERS = {
-    "PBS_JOBID": "SLURM_JOB_ID", "PBS_O_WORKDIR": "SLURM_SUBMIT_DIR", "PBS_ARRAYID": "SLURM_ARRAY_TASK_ID",
-    "JOB_ID": "SLURM_JOB_ID", "SGE_TASK_ID": "SLURM_ARRAY_TASK_ID", "NSLOTS": "SLURM_NTASKS",
-}  # fmt: skip
+def rule_broken_continuation(job: ScriptContext) -> Iterator[Fault]:
+    for number, (before, line) in enumerate(zip(("", *job.script.lines), job.script.lines), 1):
+        is_comment = line.lstrip().startswith("#")
+        goes_on = before.endswith("\\") and not re.search(r"(?:^|\s)#", before)
+        hides_backslash = re.search(r"\s#[^'\"]*\\$", line) and not re.search(r"['\"]", line)
+        if re.search(r"(?<!\\)\\[ \t]+$", line) and not is_comment:
+            yield number, "a space after the last backslash: the command ends on this line", "Remove the space."
+        elif goes_on if is_comment else hides_backslash:
+            problem = "a comment within a command of several lines ends it here"
+            yield number, problem, "Put the comment above the command."
 
 
-def _slurm_variable(look: ScriptContext) -> Iterator[Fault]:
-    if look.sources:
-        return
-    seen: set[str] = set()
-    for name, line, more in _uses(look):
-        if name in seen or name in look.names or more.startswith((":", "-", "+", "?")):
-            continue
-        if name in _OF_OTHERS and not re.search(rf"-[nzv] +\"?(?:\$\{{?)?{name}|#PBS|#\$ |qsub", look.text):
-            seen.add(name)
-            yield line, f"${name} is a variable of another scheduler, so it is empty", f"Write ${_OF_OTHERS[name]}."
-        if not name.startswith("SLURM"):
-            continue
-        unknown = name not in VARIABLES and not name.startswith("SLURM_SPANK") and "_HET_" not in name
-        if unknown and (near := get_close_matches(name, VARIABLES, 1, 0.8)):
-            seen.add(name)
+def rule_blank_in_assignment(job: ScriptContext) -> Iterator[Fault]:
+    for call in job.own:
+        name, second, third, *_ = (*(word.text for word in call.words if word.text != "export"), "", "", "")
+        if re.fullmatch(r"[A-Za-z_]\w*", name) and re.match(r"=(?!=)", second):
+            yield call.line, f"spaces around `=`: bash runs {name} as a program", f"Write {name}={second[1:] or third}"
+        elif re.fullmatch(r"\$\w+=.*", name):
+            yield call.line, f"{name}: a variable is set without `$`", f"Write {name[1:]}"
+        elif re.fullmatch(r"[A-Z_]\w*=", name) and re.match(r"[\d/\"'$]", second) and not third:
+            problem = f"a space after `=`: {name[:-1]} is empty, and {second} is run as a program"
+            yield call.line, problem, f"Write {name}{second}"
+
+
+def rule_typeset_characters(job: ScriptContext) -> Iterator[Fault]:
+    for number, line in job.script.code:
+        code = re.sub(r"(?:^|\s)#.*", "", line)
+        typeset = re.search(rf"[{_QUOTES}]|(?<!\S){_DASHED}", code)
+        if typeset and not re.search(r"\"[^\"]*$|'[^']*$", code[: typeset.start()]):
+            kind = "quote" if typeset[0] in _QUOTES else "dash"
+            problem = f"{typeset[0][0]} is a typographic {kind}, which bash reads as a letter"
+            yield number, problem, "Retype it: copied text often contains such characters."
+    for number, line in enumerate(job.script.lines, 1):
+        if line.startswith(("#SBATCH", "#!")) and re.search(rf"\s{_DASHED}", line.partition(" #")[0]):
+            yield number, "a typographic dash: no option is found here", "Retype the dashes."
+
+
+def rule_slurm_variable(job: ScriptContext) -> Iterator[Fault]:
+    for name, line in {} if job.sources else _unset(job):
+        if name in OF_OTHER_SCHEDULERS and not re.search(rf"-[nzv] +\"?(?:\$\{{?)?{name}|#PBS|#\$ |qsub", job.text):
+            right = OF_OTHER_SCHEDULERS[name]
+            yield line, f"${name} is a variable of another scheduler, so it is empty", f"Write ${right}."
+        own = name in VARIABLES or not name.startswith("SLURM") or name.startswith("SLURM_SPANK") or "_HET_" in name
+        if not own and (near := get_close_matches(name, VARIABLES, 1, 0.8)):
             yield line, f"Slurm does not set ${name}, so it is empty", f"Write ${near[0]}."
 
 
-_FOR_PROGRAMS = re.compile(
-    r"(?:NCCL|RCCL|FI|MIOPEN|HSA|HIP|ROCR|CUDA|OMP|MPICH|UCX|GLOO|TORCH|PYTORCH|TRITON|WANDB|SINGULARITYENV|"
-    r"APPTAINERENV|SINGULARITY|APPTAINER|TOKENIZERS)_\w+|MASTER_(?:ADDR|PORT)|HF_(?:HOME|TOKEN|(?:HUB|DATASETS)_\w+)|PYTHONPATH"
-)
-_OF_THE_RUNTIME = re.compile(
-    r"(?:SINGULARITY|APPTAINER)_(?:IMAGE|FILE|PATH|SIF|CONTAINER|CMD|EXEC|ARGS|OPTS|OPTIONS)\w*"
-)
+def _unset(job: ScriptContext) -> Iterator[tuple[str, int]]:
+    """Yield variables that a shell expands but the script does not set: each once, where it is first used."""
+    names = set(job.names)
+    for call in job.calls:
+        for word in call.words:
+            text = re.sub(r"'[^']*'", "", word.text) if not call.inner and word.text[:1] != '"' else word.text
+            for match in _USED.finditer(text):
+                name, default = match[1] or match[3], match[2] or ""
+                if name not in names and not default.startswith((":", "-", "+", "?")):
+                    names.add(name)
+                    yield name, word.line + text.count("\n", 0, match.start())
 
 
-def _not_exported(look: ScriptContext) -> Iterator[Fault]:
-    if re.search(r"^\s*set\s+(?:-\w*a|-o\s+allexport)", look.text, re.MULTILINE):
+def rule_not_exported(job: ScriptContext) -> Iterator[Fault]:
+    if re.search(r"^\s*set\s+(?:-\w*a|-o\s+allexport)", job.text, re.MULTILINE):
         return
-    exported = {one.name for call in look.calls for one in call.variables if one.exported}
-    exported |= {name for call in look.calls for name in call.exports}
-    for call in look.calls:
-        for variable in () if call.program or call.inner else call.variables:
-            name = variable.name
-            if name in exported or variable.exported or _OF_THE_RUNTIME.fullmatch(name):
-                continue
-            unused = _FOR_PROGRAMS.fullmatch(name) and not re.search(rf"\$\{{?{name}\b", look.text)
-            if unused:
-                what = f"{name} is not exported, so programs and steps do not see it"
-                yield variable.line, what, f"Write export {name}={_short(variable.value)}"
+    exported = {variable.name for variable, _ in job.settings if variable.exported}
+    exported |= {name for call in job.calls for name in call.exports}
+    for variable in (variable for call in job.own if not call.program for variable in call.variables):
+        name = variable.name
+        meant = _FOR_PROGRAMS.fullmatch(name) and not _OF_SCRIPTS.fullmatch(name)
+        if meant and name not in exported and not re.search(rf"\$\{{?{name}\b", job.text):
+            value = variable.value if len(variable.value) < 40 else "..."
+            problem = f"{name} is not exported, so programs and steps do not see it"
+            yield variable.line, problem, f"Write export {name}={value}"
 
 
-def _short(value: str) -> str:
-    return value if len(value) < 40 else "..."
+def rule_path_replaced(job: ScriptContext) -> Iterator[Fault]:
+    for variable in (variable for call in job.calls if not call.program for variable in call.variables):
+        if variable.name == "PATH" and not re.search(r"\$\{?PATH\b|/usr/bin|`|\$\(", variable.value):
+            problem = "PATH no longer contains the system directories: the commands below are not found"
+            yield variable.line, problem, f"export PATH={variable.value}:$PATH"
 
 
-def _script_directory(look: ScriptContext) -> Iterator[Fault]:
-    knows = re.search(r"slurmd|spool|scontrol show job|SLURM_SUBMIT_DIR", look.text)
-    for call in () if knows else look.calls:
-        for word in () if call.inner or call.places else call.words:
-            if re.search(
-                r"dirname\s+(?:--\s+)?[\"']?\$(?:0\b|\{0\}|\{?BASH_SOURCE)|(?:readlink|realpath)\s[^()]*\$\{?(?:0\b|BASH_SOURCE)|\$\{(?:0|BASH_SOURCE(?:\[0\])?)%/",
-                word.text,
-            ):
-                what = "Slurm runs a copy of the script: this is its spool directory, not where your script is"
-                yield word.line, what, "Use $SLURM_SUBMIT_DIR, the directory that sbatch was called in."
-                return
+def rule_script_directory(job: ScriptContext) -> Iterator[Fault]:
+    knows = re.search(r"slurmd|spool|scontrol show job|SLURM_SUBMIT_DIR", job.text)
+    for word in (word for call in job.own if not call.places and not knows for word in call.words):
+        if _OWN_DIRECTORY.search(word.text):
+            problem = "Slurm runs a copy of the script: this is its spool directory, not where your script is"
+            yield word.line, problem, "Use $SLURM_SUBMIT_DIR, the directory that sbatch was called in."
+            return
 
 
-def _pty(look: ScriptContext) -> Iterator[Fault]:
-    for call in look.steps:
-        if any(option.name == "pty" for option in call.srun or ()):
-            cure = "Remove --pty, or run this line in an allocation of salloc."
-            yield call.line, "srun --pty needs a terminal, which a batch job does not have", cure
-    for call in look.calls:
+def rule_no_terminal(job: ScriptContext) -> Iterator[Fault]:
+    for call in job.steps:
+        if call.of_srun("pty"):
+            problem = "srun --pty needs a terminal, which a batch job does not have"
+            yield call.line, problem, "Remove --pty, or run this line in an allocation of salloc."
+    for call in job.calls:
         if call.name == "salloc":
-            cure = "Remove it: the job already has one."
-            yield call.line, "salloc in a batch script waits for a second allocation", cure
+            problem = "salloc in a batch script waits for a second allocation"
+            yield call.line, problem, "Remove it: the job already has one."
 
 
-RULES: dict[str, Rule] = {
-    "syntax": _syntax,
-    "lost-continuation": _lost_continuation,
-    "blank-in-assignment": _blank_in_assignment,
-    "typeset-characters": _typeset_characters,
-    "slurm-variable": _slurm_variable,
-    "not-exported": _not_exported,
-    "script-directory": _script_directory,
-    "no-terminal": _pty,
-}
+def rule_module_path(job: ScriptContext) -> Iterator[Fault]:
+    for call in job.calls:
+        verb = next((word.plain for word in call.program[1:] if not word.plain.startswith("-")), "")
+        if call.name == "module" and not call.container and re.match(r"[/~]|\$\{?HOME\b", verb):
+            yield call.line, f"module has no command {verb}", f"Write module use {verb}."
+
+
+def rule_shell_in_container(job: ScriptContext) -> Iterator[Fault]:
+    for call in job.own:
+        if call.container and call.program and call.program[0].plain in _BUILTINS:
+            name = call.program[0].plain
+            problem = f"{name} is a shell builtin, not a program in the container"
+            yield call.program[0].line, problem, f"Write bash -c '{name} ... && program' after the image."
+
+
+def rule_container_variable(job: ScriptContext) -> Iterator[Fault]:
+    for word in (word for call in job.own if call.container for word in call.words):
+        for name in _OF_CONTAINER:
+            if name not in job.names and is_unescaped(word.text, name):
+                problem = f"${name} is a variable of the container, which is empty in the batch shell"
+                yield word.line, problem, f"Write it in single quotes: bash -c '${name}; program'."
+
+
+def rule_unquoted_shell(job: ScriptContext) -> Iterator[Fault]:
+    for call in (call for call in job.own if call.name in SHELLS):
+        option, first, *arguments = (*(word.text for word in call.program[1:]), "", "")
+        if option in ("-c", "-lc") and any(arguments) and re.fullmatch(r"[\w./-]+", first):
+            problem = f"bash -c takes one word: it runs {first} alone, and the rest are its arguments $0, $1, ..."
+            command = " ".join(word.text for word in call.program[2:])
+            yield call.program[2].line, problem, f"Put the whole command in quotes: bash -c '{command}'."

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from hpcmod.lint.jobs.reading.calls import Call, read_calls, read_document
+from hpcmod.lint.jobs.reading.calls import Call, Variable, read_calls, read_document
 from hpcmod.lint.jobs.reading.options import Option
 from hpcmod.lint.jobs.reading.script import BatchScript, read_batch_script
 from hpcmod.lint.jobs.reading.syntax import Word
@@ -59,8 +59,26 @@ class ScriptContext:
     @cached_property
     def written(self) -> tuple[Call, ...]:
         """Return the calls in shell scripts that the batch script writes, as wrappers of a rank."""
-        documents = (one for call in self.calls if call.outputs for one in call.documents)
-        return tuple(call for one in documents if one.text.startswith("#!") for call in read_document(one))
+        documents = (document for call in self.calls if call.outputs for document in call.documents)
+        return tuple(
+            call for document in documents if document.text.startswith("#!") for call in read_document(document)
+        )
+
+    @cached_property
+    def own(self) -> tuple[Call, ...]:
+        """Return the calls of the batch script itself, without what `bash -c` runs."""
+        return tuple(call for call in self.calls if not call.inner)
+
+    @cached_property
+    def images(self) -> tuple[tuple[Word, Call], ...]:
+        """Return the images that are started, each with its call."""
+        started = ((call.container.image, call) for call in self.calls if call.container)
+        return tuple((image, call) for image, call in started if image)
+
+    @cached_property
+    def settings(self) -> tuple[tuple[Variable, Call], ...]:
+        """Return the variables that the script, its steps and the scripts that it writes set, each with its call."""
+        return tuple((variable, call) for call in (*self.calls, *self.written) for variable in call.variables)
 
     @cached_property
     def sources(self) -> bool:
@@ -69,24 +87,24 @@ class ScriptContext:
 
     def option(self, *names: str, call: Call | None = None) -> Option | None:
         """Return an option by any of its names: of the srun of a call, or else of the script."""
-        found = [option for option in (call.srun or ()) if option.name in names] if call else []
-        found = found or [option for option in self.script.options if option.name in names]
-        return found[-1] if found else None
+        for options in ((call.srun or ()) if call else (), self.script.options):
+            for option in reversed(options):
+                if option.name in names:
+                    return option
+        return None
 
     def number(self, *names: str, call: Call | None = None) -> int | None:
         """Return the number in an option: the first of a range, the last part of gpu:TYPE:N."""
         option = self.option(*names, call=call)
-        found = re.fullmatch(
-            r"(?:[A-Za-z][\w:]*:)?(\d+)(?:-\d+)?(?:\(.*\))?", self.expand(option.value) if option else ""
-        )
-        return int(found[1]) if found else None
+        value = self.expand(option.value) if option else ""
+        match = re.fullmatch(r"(?:[A-Za-z][\w:]*:)?(\d+)(?:-\d+)?(?:\(.*\))?", value)
+        return int(match[1]) if match else None
 
     @cached_property
     def variables(self) -> dict[str, str]:
         """Return the last value of each variable that the script sets; the batch shell's override those of steps."""
-        steps = {one.name: one.value for call in self.calls if call.srun is not None for one in call.variables}
-        own = {one.name: one.value for call in self.calls if call.srun is None for one in call.variables}
-        return steps | own
+        ordered = sorted(self.calls, key=lambda call: call.srun is None)
+        return {variable.name: variable.value for call in ordered for variable in call.variables}
 
     @cached_property
     def placeholders(self) -> dict[int, str]:
@@ -95,33 +113,31 @@ class ScriptContext:
         quoted = {number for line, more in spans if more for number in range(line, line + more + 1)}
         code = ((number, line) for number, line in self.script.code if number not in quoted)
         bare = ((number, re.sub(r"\"[^\"]*\"|'[^']*'|(?:^|\s)#.*", "", line)) for number, line in code)
-        return {number: found[0] for number, line in bare if (found := _PLACEHOLDER.search(line))}
+        return {number: match[0] for number, line in bare if (match := _PLACEHOLDER.search(line))}
 
     @cached_property
     def names(self) -> set[str]:
         """Return the names of all variables that the script sets, in any way."""
-        found = {one.name for call in (*self.calls, *self.written) for one in call.variables}
-        found |= {name for call in self.calls for name in call.exports}
+        names = {variable.name for variable, _ in self.settings}
+        names |= {name for call in self.calls for name in call.exports}
         for call in self.calls:
             words = [word.plain for word in call.words]
-            if words[:1] == ["for"] and len(words) > 1:
-                found.add(words[1])
+            if words[0] == "for":
+                names |= set(words[1:2])
             if {"read", "mapfile", "readarray", "getopts", "printf"} & set(words[:3]):
-                found |= {word for word in words if word.isidentifier()}
-        return found | set(re.findall(r"\$\{(\w+):?[=?]", self.text)) | set(re.findall(r"\b(\w+)\+?=\(", self.text))
+                names |= {word for word in words if word.isidentifier()}
+        return names | set(re.findall(r"\$\{(\w+):?[=?]", self.text)) | set(re.findall(r"\b(\w+)\+?=\(", self.text))
 
     def expand(self, text: str) -> str:
         """Expand the variables that the script sets; others stay unchanged."""
         for _ in range(3):
-            text = _REFERENCE.sub(lambda found: self.variables.get(found[1] or found[2], found[0]), text)
+            text = _REFERENCE.sub(lambda match: self.variables.get(match[1] or match[2], match[0]), text)
         return text
 
     @cached_property
     def steps(self) -> tuple[Call, ...]:
         """Return the calls of srun, one per line."""
-        steps = [
-            call for call in self.calls if call.srun is not None and not {"het-group", "pack-group"} & _names(call)
-        ]
+        steps = [call for call in self.calls if call.srun is not None and not call.of_srun("het-group")]
         return tuple({call.line: call for call in reversed(steps)}.values())[::-1]
 
     def nodes(self, call: Call | None = None) -> int | None:
@@ -131,14 +147,14 @@ class ScriptContext:
     def ranks_per_node(self, call: Call | None = None) -> int | None:
         """Return the tasks on each node; None if unknown."""
         tasks, nodes = self.number("ntasks", call=call), self.nodes(call)
-        each = self.number("ntasks-per-node", "tasks-per-node", call=call)
-        if tasks is not None and nodes and (each is None or (call and _has(call.srun, "ntasks"))):
+        each = self.number("ntasks-per-node", call=call)
+        if tasks is not None and nodes and (each is None or (call and call.of_srun("ntasks"))):
             return tasks // nodes if tasks % nodes == 0 else None
         return each
 
     def ranks(self, call: Call | None = None) -> int | None:
         """Return the total number of tasks; None if unknown."""
-        each, nodes = self.number("ntasks-per-node", "tasks-per-node", call=call), self.nodes(call)
+        each, nodes = self.number("ntasks-per-node", call=call), self.nodes(call)
         return self.number("ntasks", call=call) or (each * nodes if each and nodes else each)
 
     def gpus_per_node(self, call: Call | None = None) -> int | None:
@@ -153,40 +169,35 @@ class ScriptContext:
 
     def asks_for_gpus(self, call: Call | None = None) -> bool:
         """Return whether a step or the job gets GPUs: by an option, or because it gets whole nodes."""
-        kind = self.node_type()
-        return self.option(*GPU_OPTIONS, call=call) is not None or bool(
-            kind and kind.gpus and not self.site.job.gpus and self.whole_nodes()
-        )
+        given = self.node_type is not None and self.node_type.gpus and not self.site.job.gpus and self.whole_nodes
+        return bool(given) or self.option(*GPU_OPTIONS, call=call) is not None
 
+    @cached_property
     def whole_nodes(self) -> bool:
         """Return whether the job has exclusive nodes."""
         partition = self.option("partition")
         asked = self.option("exclusive") or "--exclusive" in self.site.job.lines
         return bool(asked or (partition and partition.value in self.site.job.exclusive))
 
+    @cached_property
     def node_type(self) -> NodeType | None:
         """Return the type of node that the job requests: by its partition or its qos, or else the default one."""
-        partition, qos = self.option("partition"), self.option("qos")
-        kinds = [kind for kind in self.site.nodes.types if partition and partition.value in kind.partitions]
-        kinds += [kind for kind in self.site.nodes.types if qos and kind.has_qos(qos.value)]
-        usual = [kind for kind in self.site.nodes.types if kind.name == self.site.nodes.default]
-        return next(iter([*kinds, *usual, *self.site.nodes.types]), None)
-
-    def is_distributed(self, call: Call) -> bool:
-        """Return whether a call starts ranks that communicate."""
-        words = [word.plain.rpartition("/")[2] for word in call.program]
-        return any(word in DISTRIBUTED for word in words[:2]) or any(word in _TORCHRUN_MODULES for word in words)
+        partition, qos, types = self.option("partition"), self.option("qos"), self.site.nodes.types
+        kinds = [kind for kind in types if partition and partition.value in kind.partitions]
+        kinds += [kind for kind in types if qos and kind.has_qos(qos.value)]
+        kinds += [kind for kind in types if kind.name == self.site.nodes.default]
+        return next(iter((*kinds, *types)), None)
 
     @cached_property
     def ranked(self) -> tuple[Call, ...]:
         """Return the calls in which srun starts ranks of a program in a container."""
-        found = [call for call in self.calls if call.srun is not None and call.container and call.program]
-        return tuple(call for call in found if self.is_distributed(call) or call.name.startswith("python"))
+        started = (call for call in self.calls if call.srun is not None and call.container and call.program)
+        return tuple(call for call in started if is_distributed(call) or call.name.startswith("python"))
 
     @cached_property
     def distributed(self) -> tuple[Call, ...]:
         """Return the calls that start ranks that communicate."""
-        return tuple(call for call in self.calls if self.is_distributed(call))
+        return tuple(call for call in self.calls if is_distributed(call))
 
     @cached_property
     def loads(self) -> tuple[tuple[int, str], ...]:
@@ -195,22 +206,20 @@ class ScriptContext:
         return tuple((word.line, self.expand(word.plain)) for call in calls for word in _loaded(call))
 
 
+def is_distributed(call: Call) -> bool:
+    """Return whether a call starts ranks that communicate."""
+    words = [word.name for word in call.program]
+    return any(word in DISTRIBUTED for word in words[:2]) or any(word in _TORCHRUN_MODULES for word in words)
+
+
 def launchers_of(call: Call) -> list[str]:
     """Return the launchers that a call starts: as its program, or through the run script."""
-    words = [word.plain.rpartition("/")[2] for word in call.program]
+    words = [word.name for word in call.program]
     asked = re.findall(r"--launcher[= ](\w+)", call.arguments()) if words[:1] == ["conda-python-distributed"] else []
     asked += ["torchrun"] if any(word in _TORCHRUN_MODULES for word in words) else []
     asked += ["accelerate"] if "accelerate.commands.launch" in words else []
     started = words[:2] if not words[1:2] or words[0] != "accelerate" or words[1] == "launch" else []
     return [name for name in LAUNCHERS if name in started + asked]
-
-
-def _names(call: Call) -> set[str]:
-    return {option.name for option in call.srun or ()}
-
-
-def _has(options: Sequence[Option] | None, name: str) -> bool:
-    return any(option.name == name for option in options or ())
 
 
 def _loaded(call: Call) -> Sequence[Word]:
@@ -230,8 +239,8 @@ def is_unescaped(text: str, variable: str) -> bool:
     return re.search(rf"\$\{{?{variable}\b", outside) is not None
 
 
-def _keep_double(found: re.Match[str]) -> str:
-    return re.sub(r"\\.", "", found[0]) if found[0].startswith('"') else ""
+def _keep_double(match: re.Match[str]) -> str:
+    return re.sub(r"\\.", "", match[0]) if match[0].startswith('"') else ""
 
 
 Rule = Callable[[ScriptContext], Iterator[Fault]]
