@@ -54,18 +54,7 @@ enhance_sanity_check = True
 
 moduleclass = 'tools'
 """
-PROFILE = """\
-name = "ours"
-description = "Our machine"
-
-[gpu]
-vendor = "amd"
-
-[nodes.gpu]
-cores = 56
-gpus = 8
-"""
-CLEAN = {"job.sh": JOB, "Tool-1.2.eb": EASYCONFIG, "ours.toml": PROFILE}
+CLEAN = {"job.sh": JOB, "Tool-1.2.eb": EASYCONFIG}
 """Files without faults, by name."""
 
 
@@ -142,12 +131,5 @@ FAULTS = (
     _edit("Tool-1.2.eb", "another module's image", '"Tool 1.2"', '"Tool 1.2: singularity exec $SIFJAX"'),
     _edit("Tool-1.2.eb", "parameter misspelt", "wrapped_commands", "wraped_commands"),
     _edit("Tool-1.2.eb", "no class", "moduleclass = 'tools'", "moduleclass = 'toolz'"),
-    _edit("ours.toml", "unknown key", "vendor", "vendr"),
-    _edit("ours.toml", "unknown table", "[gpu]", "[gpus]", "vendor"),
-    _edit("ours.toml", "text for a number", "cores = 56", 'cores = "56"'),
-    _edit("ours.toml", "negative number", "gpus = 8", "gpus = -8"),
-    _edit("ours.toml", "no name of the site", 'name = "ours"\n', "", "description"),
-    _edit("ours.toml", "unclosed string", '"amd"', '"amd'),
-    _edit("ours.toml", "unknown vendor", '"amd"', '"amdd"'),
 )
 """All faults."""

@@ -64,17 +64,17 @@ def lint(paths: Sequence[Path], site: str | None, as_json: bool) -> None:
     wanted = site is not None or any(map(is_batch_script, files))
     profile = load_site(site, {} if site else os.environ) if wanted else Site("")
     linted = [_lint(path, profile) for path in files]
-    listed = [one for file in linted for one in file.findings]
+    findings = [finding for file in linted for finding in file.findings]
     if as_json:
         print_json(LintResult(profile.name, tuple(linted)))
     else:
-        print_findings(listed)
+        print_findings(findings)
     for reason in dict.fromkeys(file.skipped for file in linted if file.skipped):
         paths = [file.file for file in linted if file.skipped == reason]
         print_message(f"{paths[0] if len(paths) == 1 else f'{len(paths)} files'}: skipped: {reason}")
-    failures = sum(one.level == FAIL for one in listed)
+    failures = sum(finding.level == FAIL for finding in findings)
     checked = sum(not file.skipped for file in linted)
-    print_message(f"files read: {checked}, errors: {failures}, warnings: {len(listed) - failures}")
+    print_message(f"files read: {checked}, errors: {failures}, warnings: {len(findings) - failures}")
     sys.exit(bool(failures))
 
 
@@ -96,5 +96,5 @@ def _lint(path: Path, site: Site) -> LintedFile:
         return LintedFile(path, (Finding(FAIL, "does-not-load", cause, err.cure, subject=str(path), line=1),))
     if not is_script and not installs_a_container(text):
         return LintedFile(path, (), "installs no container")
-    found = lint_job(text, site) if is_script else lint_easyconfig(text, path)
-    return LintedFile(path, tuple(replace(one, subject=str(path)) for one in found))
+    findings = lint_job(text, site) if is_script else lint_easyconfig(text, path)
+    return LintedFile(path, tuple(replace(finding, subject=str(path)) for finding in findings))

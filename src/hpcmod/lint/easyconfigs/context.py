@@ -55,13 +55,13 @@ class LintContext:
     def strings(self, name: str) -> tuple[str, ...]:
         """Return the strings of a list variable."""
         value = self.values.get(name)
-        return tuple(one for one in value if isinstance(one, str)) if isinstance(value, (list, tuple)) else ()
+        return tuple(text for text in value if isinstance(text, str)) if isinstance(value, (list, tuple)) else ()
 
     def table(self, name: str) -> Mapping[str, str]:
         """Return the strings of a dictionary variable."""
         value = self.values.get(name)
         items = value.items() if isinstance(value, dict) else ()
-        return {key: one for key, one in items if isinstance(key, str) and isinstance(one, str)}
+        return {key: text for key, text in items if isinstance(key, str) and isinstance(text, str)}
 
     def images(self) -> tuple[str, ...]:
         """Return how it names its image: a reference, or file names."""
@@ -69,7 +69,7 @@ class LintContext:
             return (self.string("image"),)
         sources = self.values.get("sources")
         listed = sources if isinstance(sources, (list, tuple)) else ()
-        names = (one.get("filename") if isinstance(one, dict) else one for one in listed)
+        names = (source.get("filename") if isinstance(source, dict) else source for source in listed)
         return tuple(name for name in names if isinstance(name, str))
 
     def assigned(self, name: str) -> int:

@@ -10,10 +10,12 @@ from pathlib import Path
 
 from hpcmod.core.errors import HpcmodError
 from hpcmod.core.values.finding import FAIL, Finding
+from hpcmod.lint.easyconfigs import rules
 from hpcmod.lint.easyconfigs.context import LintContext, fault
-from hpcmod.lint.easyconfigs.rules import RULES
 
 _CONTAINER = re.compile(r"^\s*easyblock\s*=\s*['\"]Container|\.sif\b|\bdocker://|\boras://", re.MULTILINE)
+
+RULES = tuple(rule for name, rule in vars(rules).items() if name.startswith("rule_"))
 
 
 def installs_a_container(text: str) -> bool:
@@ -36,9 +38,9 @@ def lint_easyconfig(text: str, path: Path, *, exists: Callable[[str], bool] = os
         Returns whether a path exists on this machine.
     """
     try:
-        look = LintContext.at(text, path, exists)
+        recipe = LintContext.at(text, path, exists)
     except HpcmodError as err:
         message = err.message.removeprefix(f"{path}: ")
         return (fault(1, "does-not-load", FAIL, message, "EasyBuild will refuse it as well."),)
-    findings = {finding for rule in RULES for finding in rule(look)}
+    findings = {finding for rule in RULES for finding in rule(recipe)}
     return tuple(sorted(findings, key=lambda finding: (finding.line, finding.rule, finding.found)))

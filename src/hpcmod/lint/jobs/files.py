@@ -42,17 +42,11 @@ def read_batch_file(path: Path) -> str:
         raise explain_os_error(err) from err
     if max(map(len, data.split(b"\n"))) > _LONGEST_LINE:
         raise BadInputError(f"{path}: a line is longer than {_LONGEST_LINE >> 10} KiB", "Read such data from a file.")
-    return _decode(path, data)
-
-
-def _decode(path: Path, data: bytes) -> str:
     if b"\0" in data:
         raise BadInputError(f"{path}: not text: byte 0 at position {data.index(0)}", "Give a batch script.")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as err:
         line = data.count(b"\n", 0, err.start) + 1
-        raise BadInputError(
-            f"{path}: not UTF-8 text: byte {data[err.start]:#04x} on line {line}",
-            (f"Save it as UTF-8: iconv -f latin1 -t utf8 {path.name}"),
-        ) from err
+        message = f"{path}: not UTF-8 text: byte {data[err.start]:#04x} on line {line}"
+        raise BadInputError(message, f"Save it as UTF-8: iconv -f latin1 -t utf8 {path.name}") from err

@@ -42,11 +42,10 @@ def lint_job(text: str, site: Site) -> tuple[Finding, ...]:
             "For the script of another machine, name that machine: --site NAME.",
         )
     job = ScriptContext.at(text, site)
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for name, rule in RULES.items():
         faults = sorted(set(rule(job)))
-        if name in WASTEFUL:
-            found += [Finding(WARN, name, what, cure, line=line) for line, what, cure in faults[:1]]
-        else:
-            found += [Finding(FAIL, name, what, cure, line=line) for line, what, cure in faults]
-    return tuple(sorted(found, key=lambda one: (one.line, one.rule, one.found)))
+        level = WARN if name in WASTEFUL else FAIL
+        shown = faults[:1] if level == WARN else faults
+        findings += [Finding(level, name, problem, cure, line=line) for line, problem, cure in shown]
+    return tuple(sorted(findings, key=lambda finding: (finding.line, finding.rule, finding.found)))

@@ -172,6 +172,12 @@ class ScriptContext:
         given = self.node_type is not None and self.node_type.gpus and not self.site.job.gpus and self.whole_nodes
         return bool(given) or self.option(*GPU_OPTIONS, call=call) is not None
 
+    def sees_one_gpu(self, call: Call) -> bool:
+        """Return whether Slurm shows each rank of a step a single GPU."""
+        bound = self.option("gpu-bind", call=call)
+        each = self.number("gpus-per-task", call=call) == 1 and "gpu-bind=none" not in self.text
+        return each or (bound is not None and "single:1" in bound.value)
+
     @cached_property
     def whole_nodes(self) -> bool:
         """Return whether the job has exclusive nodes."""

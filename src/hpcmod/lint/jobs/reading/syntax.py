@@ -91,12 +91,11 @@ def find_syntax_error(text: str) -> tuple[int, str] | None:
     """Return the line and message of the first syntax error, which bash itself finds; it runs nothing of the text."""
     patterns = ("-O", "extglob") if re.search(r"^\s*shopt .*\bextglob\b", text, re.MULTILINE) else ()
     done = run(["bash", *patterns, "-n", "/dev/stdin"], env={"LC_ALL": "C"}, stdin=text, timeout=10)
-    found = re.search(
-        r"line (\d+): (?:warning: )?((?:syntax error|unexpected EOF|here-document|.*bad sub).*)", done.stderr
-    )
-    if found is None and done.status:
+    kinds = "syntax error|unexpected EOF|here-document|.*bad sub"
+    message = re.search(rf"line (\d+): (?:warning: )?((?:{kinds}).*)", done.stderr)
+    if message is None and done.status:
         return 1, done.stderr.strip().rpartition(": ")[2] or "it cannot be read"
-    return (int(found[1]), found[2]) if found else None
+    return (int(message[1]), message[2]) if message else None
 
 
 @lru_cache(maxsize=1)
@@ -121,7 +120,7 @@ class _Reading:
         if depth > _DEEPEST:
             return
         if node.type in _COMMANDS:
-            self._add(node, [each for each in node.children if each.type != "command_name"], places)
+            self._add(node, [node] if node.type == "variable_assignment" else node.children, places)
         elif node.type == "test_command":
             self._add(node, list(_parts_of_test(node)), places)
         elif node.type == "redirected_statement":
@@ -173,13 +172,8 @@ class _Reading:
         return replace(command, outputs=tuple(outputs), documents=tuple(documents))
 
     def _add(self, node: Node, parts: list[Node], places: frozenset[str]) -> None:
-        name = node.child_by_field_name("name") if node.type == "command" else None
-        parts = sorted([*parts, *([name] if name else [])], key=lambda part: part.start_byte)
-        if node.type == "variable_assignment":
-            parts = [node]
-        words = tuple(
-            self._word(part) for part in parts if part.type not in _NO_WORD and part.end_byte > part.start_byte
-        )
+        parts = [part for part in parts if part.type not in _NO_WORD and part.end_byte > part.start_byte]
+        words = tuple(self._word(part) for part in parts)
         if words:
             self.commands.append(self._with_redirects(Command(words, places=places), node.children))
 

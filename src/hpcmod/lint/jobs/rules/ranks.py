@@ -12,28 +12,24 @@ from hpcmod.lint.jobs.reading.context import Fault, ScriptContext, is_distribute
 _OF_A_TASK = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID")
 _NUMBERS_NODES = re.compile(r"--rdzv[-_]backend[= ]+[\"']?(?:c10d|etcd)")
 """Torchrun then numbers the nodes itself, and ignores --node-rank."""
+_DEVICE_OF_RANK = re.compile(r"(?:--(?:gpu|device|local[-_]rank)[= ]|\bcuda:)\\?\$\{?(?:SLURM_LOCALID|LOCAL_RANK)\b")
 
 
 def rule_no_srun(job: ScriptContext) -> Iterator[Fault]:
-    nodes, ranks = job.nodes() or 1, job.ranks() or 1
-    for call in job.calls:
-        meant = is_distributed(call) or (call.container and call.name.startswith("python") and not _has_step(job))
+    tasks = max(job.ranks() or 1, job.nodes() or 1)
+    words = {word.name for command in job.script.commands for word in command.words}
+    has_step = words & {"srun", "mpirun", "mpiexec"}  # possibly after another program: timeout 3000 srun
+    for call in job.calls if tasks > 1 else ():
+        meant = is_distributed(call) or (call.container and call.name.startswith("python") and not has_step)
         told = call.name in ("srun", "ssh", "pdsh", "clush", "parallel") or "--hostfile" in call.arguments()
-        if call.srun is not None or not meant or told or (ranks < 2 and nodes < 2):
-            continue
-        problem = f"runs once, in the batch script, although the job has {max(ranks, nodes)} tasks"
-        yield call.line, problem, "Put srun before it."
-
-
-def _has_step(job: ScriptContext) -> bool:
-    """Return whether anything starts ranks, possibly after another program: timeout 3000 srun."""
-    words = (word.plain.rpartition("/")[2] for command in job.script.commands for word in command.words)
-    return any(word in ("srun", "mpirun", "mpiexec") for word in words)
+        if call.srun is None and meant and not told:
+            problem = f"runs once, in the batch script, although the job has {tasks} tasks"
+            yield call.line, problem, "Put srun before it."
 
 
 def rule_master_addr(job: ScriptContext) -> Iterator[Fault]:
     several = max([job.nodes() or 1, *(job.nodes(call) or 1 for call in job.steps)]) > 1
-    for variable in (variable for call in job.calls for variable in call.variables):
+    for variable, _ in job.settings:
         problem = _wrong_address(job.expand(variable.value), several=several, in_step=variable.in_step)
         if variable.name.endswith("MASTER_ADDR") and problem:
             cure = 'export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1), before srun.'
@@ -41,7 +37,7 @@ def rule_master_addr(job: ScriptContext) -> Iterator[Fault]:
 
 
 def rule_changing_port(job: ScriptContext) -> Iterator[Fault]:
-    for variable in (variable for call in (*job.calls, *job.written) for variable in call.variables):
+    for variable, _ in job.settings:
         problem = _wrong_port(job.expand(variable.value), in_step=variable.in_step)
         if variable.name.endswith("MASTER_PORT") and problem:
             cure = _omit_or(job, "export MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000)), before srun.")
@@ -100,19 +96,10 @@ def _wrong_port(value: str, *, in_step: bool) -> str:
     return next((problem for pattern, problem in _PORTS if re.fullmatch(pattern, value)), "")
 
 
-def _masks_of(job: ScriptContext, call: Call) -> list[str]:
-    for option in call.srun or ():
-        found = re.match(r"(?:verbose,|quiet,)?mask_cpu[:=](.+)", job.expand(option.value))
-        if option.name == "cpu-bind" and found:
-            return found[1].split(",")
-    return []
-
-
 def rule_mask_reserved(job: ScriptContext) -> Iterator[Fault]:
-    for call in job.steps:
-        kind = job.node_type
-        reserved = set(kind.reserved_cores) if kind else set()
-        taken = sorted(reserved & _bound_cores(job, call))
+    kind = job.node_type
+    for call in job.steps if kind else ():
+        taken = sorted(set(kind.reserved_cores) & _bound_cores(job, call)) if kind else ()
         if kind and taken:
             problem = f"core {taken[0]} is reserved for the system on node type {kind.name}: no job may use it"
             full = job.ranks_per_node(call) == kind.gpus and kind.gpu_cores
@@ -122,64 +109,58 @@ def rule_mask_reserved(job: ScriptContext) -> Iterator[Fault]:
 
 def _bound_cores(job: ScriptContext, call: Call) -> set[int]:
     """Return the cores in the masks or the list of --cpu-bind."""
-    masks = [int(mask, 16) for mask in _masks_of(job, call) if re.fullmatch(r"(?:0x)?[0-9a-fA-F]+", mask)]
-    cores = {core for mask in masks for core in range(mask.bit_length()) if mask >> core & 1}
     option = job.option("cpu-bind", call=call)
-    listed = re.search(r"map_cpu[:=]([\d,]+)", job.expand(option.value)) if option else None
-    return cores | ({int(core) for core in listed[1].split(",") if core} if listed else set())
+    bound = job.expand(option.value) if option else ""
+    listed = re.search(r"map_cpu[:=]([\d,]+)", bound)
+    masks = re.search(r"mask_cpu[:=](.+)", bound)
+    cores = {int(core) for core in listed[1].split(",") if core} if listed else set()
+    for mask in masks[1].split(",") if masks else ():
+        number = int(mask, 16) if re.fullmatch(r"(?:0x)?[0-9a-fA-F]+", mask) else 0
+        cores |= {core for core in range(number.bit_length()) if number >> core & 1}
+    return cores
 
 
-def refused_launchers(job: ScriptContext) -> dict[str, str]:
+def _refused(job: ScriptContext) -> dict[str, str]:
     """Return the launchers that the machine refuses or advises against, each with the reason."""
     return dict((*job.site.launcher.discouraged, *job.site.launcher.refused))
 
 
 def rule_refused_launcher(job: ScriptContext) -> Iterator[Fault]:
-    refused = refused_launchers(job)
     for call in job.distributed:
-        for name in launchers_of(call):
-            if name in refused:
-                cure = "Let srun start the ranks, one per task."
-                yield call.line, f"{name} on {job.site.name}: {refused[name]}", cure
+        for name in _refused(job).keys() & launchers_of(call):
+            problem = f"{name} on {job.site.name}: {_refused(job)[name]}"
+            yield call.line, problem, "Let srun start the ranks, one per task."
 
 
 def rule_launcher_tasks(job: ScriptContext) -> Iterator[Fault]:
     for call in job.distributed:
-        each = job.ranks_per_node(call)
-        for name in launchers_of(call):
-            if call.srun is not None and each and each > 1 and name not in refused_launchers(job):
+        each = (job.ranks_per_node(call) or 1) if call.srun is not None else 1
+        for name in launchers_of(call) if each > 1 else ():
+            if name not in _refused(job):
                 problem = f"{name} starts all ranks of its node, but srun starts it {each} times per node"
                 yield call.line, problem, f"#SBATCH --ntasks-per-node=1, or remove {name}."
 
 
 def rule_early_expansion(job: ScriptContext) -> Iterator[Fault]:
     for command in job.script.commands:
-        if not any(word.plain.rpartition("/")[2] == "srun" for word in command.words):
+        if not any(word.name == "srun" for word in command.words):
             continue
         numbered = _NUMBERS_NODES.search(" ".join(word.text for word in command.words))
-        for word in () if numbered else command.words:
-            early = [name for name in _OF_A_TASK if is_unescaped(word.text, name)]
-            if early:
-                problem = f"${early[0]} is expanded by the batch shell, before srun: all ranks get 0"
-                yield word.line, problem, "Read RANK, LOCAL_RANK and NODE_RANK in your program."
-        early = [name for name in _OF_A_TASK for file in command.outputs if f"${name}" in file]
-        if early:
-            problem = f"${early[0]} in the file name is expanded by the batch shell: all ranks write to one file"
-            yield command.words[0].line, problem, "srun --output=%x-%j-%t.log writes one file for each task."
+        for name in _OF_A_TASK:
+            for word in command.words:
+                if not numbered and is_unescaped(word.text, name):
+                    problem = f"${name} is expanded by the batch shell, before srun: all ranks get 0"
+                    yield word.line, problem, "Read RANK, LOCAL_RANK and NODE_RANK in your program."
+            if any(f"${name}" in file for file in command.outputs):
+                problem = f"${name} in the file name is expanded by the batch shell: all ranks write to one file"
+                yield command.line, problem, "srun --output=%x-%j-%t.log writes one file for each task."
 
 
 def rule_rank_of_batch(job: ScriptContext) -> Iterator[Fault]:
-    ranks = {variable.line for call in job.calls for variable in call.variables if "RANK" in variable.name}
-    for call in job.calls:
-        if (
-            call.inner
-            or call.srun is not None
-            or call.places & {"function", "branch"}
-            or call.line in ranks
-            or call.name in ("echo", "printf")
-        ):
-            continue
-        for word in call.words:
+    ranks = {variable.line for variable, _ in job.settings if "RANK" in variable.name}
+    for call in job.own:
+        once = call.srun is None and not call.places & {"function", "branch"}
+        for word in call.words if once and call.line not in ranks and call.name not in ("echo", "printf") else ():
             early = [name for name in _OF_A_TASK if is_unescaped(word.text, name)]
             harmless = re.search(r"VISIBLE|=[\"']?/tmp/.*SLURM_NODEID", word.text) or _NUMBERS_NODES.search(word.text)
             if early and not harmless:
@@ -190,17 +171,8 @@ def rule_rank_of_batch(job: ScriptContext) -> Iterator[Fault]:
 def rule_device_of_rank(job: ScriptContext) -> Iterator[Fault]:
     steps = {call.line for call in job.steps}
     for call in (call for call in job.calls if call.line in steps):  # what a shell in a step starts, too
-        bound = job.option("gpu-bind", call=call)
         ours = call.name == "conda-python-distributed" and job.site.gpu.per_rank == "one"
-        free = "gpu-bind=none" in job.text
-        alone = (
-            ours or (job.number("gpus-per-task", call=call) == 1 and not free) or (bound and "single:1" in bound.value)
-        )
-        found = re.search(
-            r"(?:--(?:gpu|device|local[-_]rank)[= ]|\bcuda:)\\?\$\{?(?:SLURM_LOCALID|LOCAL_RANK)\b", call.arguments()
-        )
-        if alone and found:
+        if _DEVICE_OF_RANK.search(call.arguments()) and (ours or job.sees_one_gpu(call)):
             steps.discard(call.line)
-            problem = "each rank of this step sees one device, number 0"
-            cure = "Use device 0" + ("." if ours else ", or request --gpus-per-node instead of --gpus-per-task.")
-            yield call.line, problem, cure
+            more = "." if ours else ", or request --gpus-per-node instead of --gpus-per-task."
+            yield call.line, "each rank of this step sees one device, number 0", f"Use device 0{more}"

@@ -84,69 +84,62 @@ def rule_no_gpus(job: ScriptContext) -> Iterator[Fault]:
 
 
 def rule_too_many_gpus(job: ScriptContext) -> Iterator[Fault]:
-    kind, asked = job.node_type, job.gpus_per_node()
-    option = job.option(*GPU_OPTIONS)
-    if kind and not kind.gpus and asked and option and any(other.gpus for other in job.site.nodes.types):
-        problem = f"{asked} GPUs per node, but a node of type {kind.name} has none"
-        yield option.line, problem, "Choose a partition that has GPUs: Slurm never starts this job."
-    if kind and kind.gpus and asked and option and asked > kind.gpus:
-        problem = f"{asked} GPUs per node, but a node of type {kind.name} has {kind.gpus}"
-        yield option.line, problem, "Request more nodes instead: Slurm never starts this job."
+    kind, asked, option = job.node_type, job.gpus_per_node(), job.option(*GPU_OPTIONS)
+    has_gpus = any(kind.gpus for kind in job.site.nodes.types)
+    if kind and option and asked and has_gpus and asked > kind.gpus:
+        problem = f"{asked} GPUs per node, but a node of type {kind.name} has {kind.gpus or 'none'}"
+        cure = "Request more nodes instead" if kind.gpus else "Choose a partition that has GPUs"
+        yield option.line, problem, f"{cure}: Slurm never starts this job."
 
 
 def rule_cpus_per_gpu(job: ScriptContext) -> Iterator[Fault]:
-    ratio, gpus = job.site.launcher.cpus_per_gpu, job.gpus_per_node()
-    option, cpus = job.option("cpus-per-task"), job.number("cpus-per-task")
+    ratio, gpus = job.site.launcher.cpus_per_gpu, job.gpus_per_node() or 0
+    option, cpus = job.option("cpus-per-task"), job.number("cpus-per-task") or 1
     ranks = job.ranks_per_node() or 1
-    if not ratio or not gpus or (cpus or 1) >= ratio * gpus // ranks:
-        return
     dealt = job.option("ntasks") and not job.option("ntasks-per-node")
-    if dealt and (cpus == ratio or job.ranks_per_node() is None):  # each has its GPU, or the shares are unknown
-        return
-    line = option.line if option else 1
-    problem = (
-        f"{cpus or 1} CPUs for each of {ranks} tasks, but {job.site.name} requires {ratio} for each of {gpus} GPUs"
-    )
-    yield line, problem, f"#SBATCH --cpus-per-task={ratio * gpus // ranks}"
+    if dealt and (cpus == ratio or job.ranks_per_node() is None):
+        return  # each has its GPU, or the shares are unknown
+    if cpus < ratio * gpus // ranks:
+        asked = f"{cpus} CPUs for each of {ranks} tasks"
+        problem = f"{asked}, but {job.site.name} requires {ratio} for each of {gpus} GPUs"
+        yield option.line if option else 1, problem, f"#SBATCH --cpus-per-task={ratio * gpus // ranks}"
 
 
 def rule_srun_cpus(job: ScriptContext) -> Iterator[Fault]:
-    asked = job.option("cpus-per-task")
-    if not asked or "SRUN_CPUS_PER_TASK" in job.names or not "22.05" <= job.site.job.slurm <= "23.02":
+    asked, release = job.option("cpus-per-task"), job.site.job.slurm
+    if not asked or "SRUN_CPUS_PER_TASK" in job.names or not "22.05" <= release <= "23.02":
         return
     for call in job.steps:
-        named = {option.name for option in call.srun or ()}
-        if call.name not in TOOLS and not named & {"cpus-per-task", "cpu-bind", "exact", "overlap"}:
-            problem = (
-                f"srun of Slurm {job.site.job.slurm} does not inherit --cpus-per-task={asked.value}: tasks get 1 CPU"
-            )
+        told = any(call.of_srun(name) for name in ("cpus-per-task", "cpu-bind", "exact", "overlap"))
+        if call.name not in TOOLS and not told:
+            problem = f"srun of Slurm {release} does not inherit --cpus-per-task={asked.value}: tasks get 1 CPU"
             yield call.line, problem, "srun --cpus-per-task=$SLURM_CPUS_PER_TASK ..."
 
 
 def rule_export_none(job: ScriptContext) -> Iterator[Fault]:
     asked = job.option("export")
     unset = any(call.name == "unset" and "SLURM_EXPORT_ENV" in call.arguments() for call in job.calls)
-    told = unset or all(_exports_all(call.srun) for call in job.steps)
-    if asked and asked.value and asked.value.split(",")[0].upper() != "ALL" and not told:
+    told = unset or all(_exports_all(call.of_srun("export")) for call in job.steps)
+    if asked and asked.value and not _exports_all(asked) and not told:
         problem = f"--export={asked.value} applies to every srun too: modules loaded here do not reach the ranks"
         yield asked.line, problem, "Add `unset SLURM_EXPORT_ENV` before the first srun, or srun --export=ALL."
     for call in job.steps:
-        given = [option for option in call.srun or () if option.name == "export"]
-        if given and not _exports_all(call.srun) and not job.option("container-image", call=call):
-            problem = (
-                f"srun --export={given[-1].value} hides all other variables, including the module's, from the ranks"
-            )
-            yield given[-1].line, problem, "Write --export=ALL,NAME=value, or export the variable before."
+        given = call.of_srun("export")
+        if given and not _exports_all(given) and not job.option("container-image", call=call):
+            problem = f"srun --export={given.value} hides all other variables from the ranks, also the module's"
+            yield given.line, problem, "Write --export=ALL,NAME=value, or export the variable before."
 
 
-def _exports_all(srun: tuple[Option, ...] | None) -> bool:
-    given = [option.value for option in srun or () if option.name == "export"]
-    return bool(given) and (given[-1].split(",")[0].upper() == "ALL" or given[-1].startswith("$"))
+def _exports_all(option: Option | None) -> bool:
+    return option is not None and re.match(r"\$|ALL(?:,|$)", option.value, re.IGNORECASE) is not None
 
 
 def rule_step_too_big(job: ScriptContext) -> Iterator[Fault]:
+    nodes = job.option("nodes")
+    last = nodes.value.rpartition("-")[2] if nodes else ""
+    most_nodes = int(last) if last.isdecimal() else 0
     for call in job.steps:
-        counts = (("nodes", job.nodes(call), _most_nodes(job)), ("CPUs", _cpus(job, call), _job_cpus(job)))
+        counts = (("nodes", job.nodes(call), most_nodes), ("CPUs", _cpus(job, call), _job_cpus(job, most_nodes)))
         for unit, asked, given in counts:
             if asked and given and asked > given:
                 problem = f"this step requests {asked} {unit}, the job {given}: srun refuses, or waits forever"
@@ -154,22 +147,14 @@ def rule_step_too_big(job: ScriptContext) -> Iterator[Fault]:
                 break
 
 
-def _most_nodes(job: ScriptContext) -> int | None:
-    """Return the maximum number of nodes of the job: the last one of a range; None if unknown."""
-    option = job.option("nodes")
-    last = option.value.rpartition("-")[2] if option else ""
-    return int(last) if last.isdecimal() else None
-
-
-def _cpus(job: ScriptContext, call: Call) -> int | None:
-    """Return the CPUs of a step that specifies the CPUs per task; None if unknown."""
-    said = any(option.name == "cpus-per-task" for option in call.srun or ())
+def _cpus(job: ScriptContext, call: Call) -> int:
+    """Return the CPUs of a step that specifies the CPUs per task; 0 if unknown."""
     ranks, each = job.ranks(call), job.number("cpus-per-task", call=call)
-    return ranks * each if said and ranks and each else None
+    return ranks * each if call.of_srun("cpus-per-task") and ranks and each else 0
 
 
-def _job_cpus(job: ScriptContext) -> int | None:
-    """Return the CPUs of the job, up to all of its nodes: tasks alone are no limit: a step may split them further."""
-    ranks, each, kind, nodes = job.ranks(), job.number("cpus-per-task"), job.node_type, _most_nodes(job)
-    whole = nodes * kind.cores * kind.threads_per_core if nodes and kind else 0
-    return max(ranks * each, whole) if ranks and each else None
+def _job_cpus(job: ScriptContext, nodes: int) -> int:
+    """Return the CPUs of the job, up to all of its nodes: a step may split the CPUs of a task; 0 if unknown."""
+    ranks, each, kind = job.ranks(), job.number("cpus-per-task"), job.node_type
+    whole = nodes * kind.cores * kind.threads_per_core if kind else 0
+    return max(ranks * each, whole) if ranks and each else 0

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 
 from hpcmod.lint.jobs.reading.calls import RUNTIMES, Call
 from hpcmod.lint.jobs.reading.context import GPU_OPTIONS, Fault, ScriptContext, is_distributed, launchers_of
+from hpcmod.lint.jobs.rules.container import module_variable
 
 _OWN_RANKS = re.compile(
-    r"lightning|--deepspeed|--gpus\b.*--nodes\b|--num[-_]nodes|--devices\b|mpi4py|submitit|horovod|SLURM_PROCID|SLURM_LOCALID|PMI_RANK|OMPI_COMM|\bjax|\bRANK=|--rank\b|"
-    r"--machine_rank|ray start|tensorflow|\bSIFTENSORFLOW|keras|TF_CONFIG|megatron|idr_torch",
+    r"lightning|--deepspeed|--gpus\b.*--nodes\b|--num[-_]nodes|--devices\b|mpi4py|submitit|horovod|SLURM_PROCID|"
+    r"SLURM_LOCALID|PMI_RANK|OMPI_COMM|\bjax|\bRANK=|--rank\b|--machine_rank|ray start|tensorflow|keras|TF_CONFIG|"
+    r"megatron|idr_torch",
     re.IGNORECASE,
 )
 """Signs that a program, or something in the script, determines the rank itself."""
@@ -31,29 +33,26 @@ _MPIRUN = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun")
 
 def is_python(call: Call) -> bool:
     """Return whether a call starts a Python script or module."""
-    return bool(re.fullmatch(r"python[\d.]*|conda-python-simple", call.name)) and not re.search(
-        r"\s(?:-c|-V|--version)\b|-m\s+(?:pip|venv|json)", " " + call.arguments()
-    )
+    tool = re.search(r" (?:-c|-V|--version)\b| -m +(?:pip|venv|json)", call.arguments())
+    return re.fullmatch(r"python[\d.]*|conda-python-simple", call.name) is not None and not tool
 
 
 def rule_no_ranks(job: ScriptContext) -> Iterator[Fault]:
     if _OWN_RANKS.search(job.text) or job.sources:
         return
-    for call in job.calls:
-        if call.srun is None or not call.container or not is_python(call) or "--launcher" in call.arguments():
-            continue
+    for call in (call for call in job.calls if call.srun is not None and call.container and is_python(call)):
         script = next((word.plain for word in call.program[1:] if word.plain.endswith(".py")), "")
         ranks = job.ranks(call) or 1
-        trains = job.asks_for_gpus(call) or _TRAINS.search(script)
-        if ranks < 2 or not trains or launchers_of(call) or _OF_ONE.search(script) or call.wrappers:
-            continue
-        problem = f"{ranks} tasks start {call.name}, but their ranks are not set: each trains alone, as rank 0"
-        yield call.line, problem, _start_by(call)
+        trains = (job.asks_for_gpus(call) or _TRAINS.search(script)) and not _OF_ONE.search(script)
+        started = launchers_of(call) or "--launcher" in call.arguments() or call.wrappers
+        if ranks > 1 and trains and not started:
+            problem = f"{ranks} tasks start {call.name}, but their ranks are not set: each trains alone, as rank 0"
+            yield call.line, problem, _start_by(call)
 
 
 def _start_by(call: Call) -> str:
     program = call.arguments().partition(" ")[2]
-    if call.container and call.container.image and "SIF" in call.container.image.text:
+    if module_variable(call):
         return f"Start it by the module's run script: conda-python-distributed {program}"
     ranks = "RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS"
     return f"Set them in each task: bash -c '{ranks} exec {call.name} {program}'; export MASTER_ADDR and MASTER_PORT."
@@ -101,12 +100,11 @@ def rule_too_many_workers(job: ScriptContext) -> Iterator[Fault]:
 
 def rule_shared_gpus(job: ScriptContext) -> Iterator[Fault]:
     option = job.option(*GPU_OPTIONS)
-    for call in job.ranked:
-        each, gpus = job.ranks_per_node(call), job.gpus_per_node(call)
-        if not each or not gpus or launchers_of(call) or "--launcher" in call.arguments():
+    for call in job.ranked if option else ():
+        each, gpus = job.ranks_per_node(call) or 0, job.gpus_per_node(call) or 0
+        if launchers_of(call) or "--launcher" in call.arguments() or job.option("gpus-per-task", call=call):
             continue
-        shared = job.option("gpus-per-task", call=call)
-        if each > gpus and option and not shared:
+        if option and each > gpus > 0:
             counted = f" (--{option.name}={option.value} counts all nodes)" if option.name == "gpus" else ""
             problem = f"{each} ranks on each node share {gpus} GPUs{counted}"
             yield option.line, problem, f"Write --gpus-per-node={each}, or --ntasks-per-node={gpus}."
@@ -114,48 +112,41 @@ def rule_shared_gpus(job: ScriptContext) -> Iterator[Fault]:
 
 
 def rule_billed_gpus(job: ScriptContext) -> Iterator[Fault]:
-    kind, asked, partition = job.node_type, job.gpus_per_node(), job.option("partition")
-    option = job.option(*GPU_OPTIONS)
-    if kind and asked and option and partition and partition.value in job.site.job.exclusive and asked < kind.gpus:
-        if job.option("gpus-per-task"):
-            return
-        shared = [name for name in kind.partitions if name not in job.site.job.exclusive]
+    kind, asked, exclusive = job.node_type, job.gpus_per_node(), job.site.job.exclusive
+    partition, option = job.option("partition"), job.option(*GPU_OPTIONS)
+    if not kind or not partition or partition.value not in exclusive or job.option("gpus-per-task"):
+        return
+    if option and asked and asked < kind.gpus:
+        shared = ", ".join(name for name in kind.partitions if name not in exclusive)
         problem = f"{partition.value} gives whole nodes: {kind.gpus - asked} GPUs of each stay idle, but are billed"
-        cure = f"Request all {kind.gpus}, or use a partition with shared nodes: {', '.join(shared)}."
-        yield option.line, problem, cure
+        yield option.line, problem, f"Request all {kind.gpus}, or use a partition with shared nodes: {shared}."
 
 
 def rule_no_cpus(job: ScriptContext) -> Iterator[Fault]:
-    if "SRUN_CPUS_PER_TASK" in job.names or job.whole_nodes:
+    kind = job.node_type
+    if "SRUN_CPUS_PER_TASK" in job.names or job.whole_nodes or not kind or not kind.gpus:
         return
-    for call in job.calls:
-        asked = job.option("cpus-per-task", "cpus-per-gpu", "cpu-bind", "cores-per-socket", call=call)
-        kind = job.node_type
-        if call.srun is None or asked or not kind or not kind.gpus or not job.asks_for_gpus(call):
-            continue
-        if not (launchers_of(call) or call in job.ranked):
-            continue
-        gpus, ranks = job.gpus_per_node(call) or 1, job.ranks_per_node(call) or 1
-        share = max(kind.cores // kind.gpus * gpus // ranks, 1) if kind.cores else 0
-        if share < 2:
-            continue
-        problem = "without --cpus-per-task, each task has one CPU for its program, its workers and its data loaders"
-        yield call.line, problem, f"#SBATCH --cpus-per-task={share}, and the same option for srun"
-        return
+    told = ("cpus-per-task", "cpus-per-gpu", "cpu-bind", "cores-per-socket")
+    for call in (call for call in job.calls if call.srun is not None and not job.option(*told, call=call)):
+        trains = job.asks_for_gpus(call) and (launchers_of(call) or call in job.ranked)
+        share = kind.cores // kind.gpus * (job.gpus_per_node(call) or 1) // (job.ranks_per_node(call) or 1)
+        if trains and share > 1:
+            problem = "without --cpus-per-task, each task has one CPU for its program, its workers and its data loaders"
+            yield call.line, problem, f"#SBATCH --cpus-per-task={share}, and the same option for srun"
+            return
 
 
 def rule_gpus_not_asked(job: ScriptContext) -> Iterator[Fault]:
-    kind, needed = job.node_type, [flag for flag in job.site.launcher.srun if flag.startswith("--gpus")]
+    kind, by_srun = job.node_type, any(flag.startswith("--gpus") for flag in job.site.launcher.srun)
     if not kind or not kind.gpus or any(job.option(*GPU_OPTIONS, call=call) for call in (None, *job.steps)):
         return
-    for call in job.calls:
-        flags = {option.name for option in call.container.options} if call.container else set()
-        meant = flags & {"nv", "rocm"} and (is_python(call) or launchers_of(call) or is_distributed(call))
-        if needed and call.srun is not None and meant:
+    for call in (call for call in job.calls if call.flags & {"nv", "rocm"}):
+        trains = is_python(call) or launchers_of(call) or is_distributed(call)
+        if by_srun and call.srun is not None and trains:
             problem = f"srun requests no GPUs, and on {job.site.name} a step only gets those that it requests"
             yield call.line, problem, f"srun {' '.join(job.site.launcher.srun)} ..."
             return
-        if job.site.job.gpus and meant and call not in job.distributed:
+        if job.site.job.gpus and trains and call not in job.distributed:
             cure = f"Add #SBATCH {job.site.job.gpus.format(gpus=1)}."
             yield call.line, "the container needs GPUs, but the job requests none", cure
             return
