@@ -17,8 +17,8 @@ RULES: dict[str, Rule] = {
 """Every rule, by name: `no-wait` is `rule_no_wait`."""
 
 WASTEFUL = {
-    "array-log", "billed-gpus", "cpus-per-gpu", "install-in-job", "missing-option",
-    "no-cpus", "not-exported", "refused-launcher", "registry-image", "shared-gpus", "srun-cpus", "unknown-setting",
+    "array-log", "billed-gpus", "cpus-per-gpu", "install-in-job", "missing-option", "no-cpus", "not-exported",
+    "refused-launcher", "registry-image", "shared-gpus", "srun-cpus", "unknown-setting", "unset-image",
 }  # fmt: skip
 """Rules whose finding is a warning, said once in a script: likely slow or wasteful, or right if set elsewhere."""
 

@@ -86,6 +86,7 @@ COMMAND_LINES = [
     ("singularity exec /store/tool:1.2--3 ls\n", []),
     ("if [ $1 ]; then export X=$SLURM_LOCALID; fi\n", []),
     ("export CACHE=$HOME/x-$SLURM_NODEID\n", ["rank-of-batch"]),
+    ("cd $SLURMTMPDIR\n", []),
     ("echo out.$PBS_JOBID ${NSLOTS:-1}\n", ["slurm-variable"]),
     ('cd $(dirname "$(readlink -f "$0")")\n', ["script-directory"]),
     ("limit = 4\n", ["blank-in-assignment"]),
@@ -100,6 +101,7 @@ COMMAND_LINES = [
 DIRECTIVES = [
     ("--gpus-per-node=2 -p standard-g", "", ["billed-gpus"]),
     ("--time=3h", "", ["bad-value"]),
+    ("--time={LIMIT} --cluster=a", "", []),
     ("--nodes=2", "", ["repeated-option"]),
     ("hetjob\n#SBATCH -N 4 -p standard-g", "srun --het-group=1 -N 4 ./a\n", []),
     ("--output=/tmp/x.log", "", ["log-directory"]),
@@ -128,9 +130,16 @@ def test_a_directive_that_means_something_else(asked: str, line: str, rules: lis
     assert [fault.rule for fault in lint_job(script, site("lumi"))] == rules
 
 
-def test_an_image_that_is_set_nowhere() -> None:
-    script = "#!/bin/bash\n#SBATCH -A p\nsrun singularity exec $CONTAINER ls\n"
-    assert [fault.rule for fault in lint_job(script, site("lumi"))] == ["unset-image"]
+@pytest.mark.parametrize(("comment", "rules"), [("", ["unset-image"]), ("# CONTAINER: path of the image", [])])
+def test_an_image_that_is_set_nowhere(comment: str, rules: list[str]) -> None:
+    script = f"#!/bin/bash\n#SBATCH -A p\n{comment}\nsrun singularity exec $CONTAINER ls\n"
+    assert [fault.rule for fault in lint_job(script, site("lumi"))] == rules
+
+
+def test_a_script_without_directives_may_be_sourced_from_its_directory() -> None:
+    line = 'cd "$(dirname "${BASH_SOURCE[0]}")"\n'
+    assert lint_job(f"#!/bin/bash\n{line}", site("lumi")) == ()
+    assert rules_of(line) == ["script-directory"]
 
 
 @pytest.mark.parametrize(

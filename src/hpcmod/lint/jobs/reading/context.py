@@ -140,13 +140,9 @@ class ScriptContext:
         steps = [call for call in self.calls if call.srun is not None and not call.of_srun("het-group")]
         return tuple({call.line: call for call in reversed(steps)}.values())[::-1]
 
-    def nodes(self, call: Call | None = None) -> int | None:
-        """Return the nodes of a step, or of the job; None if unknown."""
-        return self.number("nodes", call=call)
-
     def ranks_per_node(self, call: Call | None = None) -> int | None:
         """Return the tasks on each node; None if unknown."""
-        tasks, nodes = self.number("ntasks", call=call), self.nodes(call)
+        tasks, nodes = self.number("ntasks", call=call), self.number("nodes", call=call)
         each = self.number("ntasks-per-node", call=call)
         if tasks is not None and nodes and (each is None or (call and call.of_srun("ntasks"))):
             return tasks // nodes if tasks % nodes == 0 else None
@@ -154,7 +150,7 @@ class ScriptContext:
 
     def ranks(self, call: Call | None = None) -> int | None:
         """Return the total number of tasks; None if unknown."""
-        each, nodes = self.number("ntasks-per-node", call=call), self.nodes(call)
+        each, nodes = self.number("ntasks-per-node", call=call), self.number("nodes", call=call)
         return self.number("ntasks", call=call) or (each * nodes if each and nodes else each)
 
     def gpus_per_node(self, call: Call | None = None) -> int | None:
@@ -163,7 +159,7 @@ class ScriptContext:
         named = re.search(r"\bgpu(?::[A-Za-z]\w*)?(?::(\d+))?", gres.value) if gres else None
         if named:
             return int(named[1] or 1)
-        total, nodes, each = self.number("gpus"), self.nodes(), self.number("gpus-per-task", call=call)
+        total, nodes, each = self.number("gpus"), self.number("nodes"), self.number("gpus-per-task", call=call)
         shared = each * (self.ranks_per_node(call) or 0) if each else (total // nodes if total and nodes else None)
         return self.number("gpus-per-node", call=call) or shared
 

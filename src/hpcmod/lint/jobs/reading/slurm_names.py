@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 _COMMON = {
-    "account", "acctg-freq", "bb", "bbf", "begin", "chdir", "cluster-constraint", "clusters", "comment", "constraint",
-    "container", "contiguous", "core-spec", "cores-per-socket", "cpu-freq", "cpus-per-gpu", "cpus-per-task",
-    "deadline", "delay-boot", "dependency", "distribution", "error", "exclude", "exclusive", "export",
+    "account", "acctg-freq", "bb", "bbf", "begin", "chdir", "cluster", "cluster-constraint", "clusters", "comment",
+    "constraint", "container", "context", "contiguous", "core-spec", "cores-per-socket", "cpu-freq", "cpus-per-gpu",
+    "cpus-per-task", "deadline", "delay-boot", "dependency", "distribution", "error", "exclude", "exclusive", "export",
     "extra-node-info", "gid", "gpu-bind", "gpu-freq", "gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task",
     "gres", "gres-flags", "help", "hint", "hold", "input", "job-name", "licenses", "mail-type", "mail-user",
     "mcs-label", "mem", "mem-bind", "mem-per-cpu", "mem-per-gpu", "mincpus", "network", "nice", "no-kill", "nodefile",
     "nodelist", "nodes", "ntasks", "ntasks-per-core", "ntasks-per-gpu", "ntasks-per-node", "ntasks-per-socket",
-    "open-mode", "output", "overcommit", "oversubscribe", "partition", "power", "prefer", "priority", "profile",
-    "propagate", "qos", "quiet", "reboot", "reservation", "signal", "sockets-per-node", "spread-job", "switches",
-    "tasks-per-node", "test-only", "thread-spec", "threads-per-core", "time", "time-min", "tmp", "uid", "usage",
-    "use-min-nodes", "verbose", "version", "wait", "wckey",
+    "ntasks-per-tres", "open-mode", "output", "overcommit", "oversubscribe", "partition", "power", "prefer", "priority",
+    "profile", "propagate", "qos", "quiet", "reboot", "reservation", "signal", "sockets-per-node", "spread-job",
+    "switches", "tasks-per-node", "test-only", "thread-spec", "threads-per-core", "time", "time-min", "tmp", "uid",
+    "usage", "use-min-nodes", "verbose", "version", "wait", "wckey",
     # newer than 22.05
     "container-id", "oom-kill-step", "segment", "stepmgr", "tres-bind", "tres-per-task", "tres-per-job",
     "extra", "exclusive-topo", "resv", "consolidate-segments", "spread-segments",
@@ -25,7 +25,7 @@ _COMMON = {
 
 SBATCH_OPTIONS = _COMMON | {
     "array", "batch", "export-file", "get-user-env", "ignore-pbs", "kill-on-invalid-dep", "no-requeue", "parsable",
-    "requeue", "wait-all-nodes", "wrap", "external-launcher", "job-name",
+    "requeue", "wait-all-nodes", "wrap", "external-launcher",
 }  # fmt: skip
 """Long options of sbatch: sbatch(1) of Slurm 22.05, and additions of later versions and common plugins."""
 

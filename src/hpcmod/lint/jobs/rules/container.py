@@ -64,9 +64,11 @@ def rule_runtime_not_loaded(job: ScriptContext) -> Iterator[Fault]:
 def rule_unset_image(job: ScriptContext) -> Iterator[Fault]:
     for image, call in () if job.sources or job.loads else job.images:
         variable = re.fullmatch(r"\"?\$\{?(?!SIF)([A-Za-z_]\w*)\}?\"?", image.text)
-        if variable and variable[1] not in job.names and not call.inner:
-            problem = f"${variable[1]} is not set in this script, so the image is missing"
-            yield image.line, problem, f"Add {variable[1]}=/path/to/image.sif above."
+        name = variable[1] if variable else ""
+        explained = re.search(rf"^\s*#.*\b{name}\b", job.text, re.MULTILINE)  # as to be set before sbatch
+        if name and name not in job.names and not explained and not call.inner:
+            problem = f"${name} is not set in this script, so the image is missing"
+            yield image.line, problem, f"Add {name}=/path/to/image.sif above."
 
 
 def rule_literal_sif(job: ScriptContext) -> Iterator[Fault]:

@@ -41,7 +41,7 @@ def rule_unknown_option(job: ScriptContext) -> Iterator[Fault]:
 def rule_bad_value(job: ScriptContext) -> Iterator[Fault]:
     for option in job.script.options:
         problem, right = _refused_value(option.name, option.value)
-        filled_in = re.search(r"[$=!@]|__|\{\{", option.value.removeprefix("gpu="))  # by a program
+        filled_in = re.search(r"[$=!@{]|__", option.value.removeprefix("gpu="))  # by a program
         if option.value and problem and not filled_in:
             yield option.line, f"--{option.name}={option.value}{problem}", f"Write {right}."
 
@@ -158,7 +158,7 @@ def rule_too_many_cpus(job: ScriptContext) -> Iterator[Fault]:
     for call in (None, *job.steps):
         option, ranks = job.option("cpus-per-task", call=call), job.ranks_per_node(call) or 1
         each = job.number("cpus-per-task", call=call) or 0
-        unknown = job.option("ntasks", call=call) and not job.nodes(call)
+        unknown = job.option("ntasks", call=call) and not job.number("nodes", call=call)
         second_threads = call is not None and ranks != kind.gpus  # a step may use them, but not for one rank per GPU
         if option and each * ranks > most and not unknown and not second_threads:
             asked = f"{ranks} tasks with {each} CPUs make {each * ranks}"

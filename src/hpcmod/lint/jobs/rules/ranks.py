@@ -16,7 +16,7 @@ _DEVICE_OF_RANK = re.compile(r"(?:--(?:gpu|device|local[-_]rank)[= ]|\bcuda:)\\?
 
 
 def rule_no_srun(job: ScriptContext) -> Iterator[Fault]:
-    tasks = max(job.ranks() or 1, job.nodes() or 1)
+    tasks = max(job.ranks() or 1, job.number("nodes") or 1)
     words = {word.name for command in job.script.commands for word in command.words}
     has_step = words & {"srun", "mpirun", "mpiexec"}  # possibly after another program: timeout 3000 srun
     for call in job.calls if tasks > 1 else ():
@@ -28,7 +28,7 @@ def rule_no_srun(job: ScriptContext) -> Iterator[Fault]:
 
 
 def rule_master_addr(job: ScriptContext) -> Iterator[Fault]:
-    several = max([job.nodes() or 1, *(job.nodes(call) or 1 for call in job.steps)]) > 1
+    several = max([job.number("nodes") or 1, *(job.number("nodes", call=call) or 1 for call in job.steps)]) > 1
     for variable, _ in job.settings:
         problem = _wrong_address(job.expand(variable.value), several=several, in_step=variable.in_step)
         if variable.name.endswith("MASTER_ADDR") and problem:

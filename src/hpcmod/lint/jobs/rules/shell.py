@@ -88,7 +88,7 @@ def rule_slurm_variable(job: ScriptContext) -> Iterator[Fault]:
         if name in OF_OTHER_SCHEDULERS and not re.search(rf"-[nzv] +\"?(?:\$\{{?)?{name}|#PBS|#\$ |qsub", job.text):
             right = OF_OTHER_SCHEDULERS[name]
             yield line, f"${name} is a variable of another scheduler, so it is empty", f"Write ${right}."
-        own = name in VARIABLES or not name.startswith("SLURM") or name.startswith("SLURM_SPANK") or "_HET_" in name
+        own = name in VARIABLES or not name.startswith("SLURM_") or name.startswith("SLURM_SPANK") or "_HET_" in name
         if not own and (near := get_close_matches(name, VARIABLES, 1, 0.8)):
             yield line, f"Slurm does not set ${name}, so it is empty", f"Write ${near[0]}."
 
@@ -129,7 +129,8 @@ def rule_path_replaced(job: ScriptContext) -> Iterator[Fault]:
 
 def rule_script_directory(job: ScriptContext) -> Iterator[Fault]:
     knows = re.search(r"slurmd|spool|scontrol show job|SLURM_SUBMIT_DIR", job.text)
-    for word in (word for call in job.own if not call.places and not knows for word in call.words):
+    once = [call for call in job.own if not call.places] if job.script.options and not knows else []
+    for word in (word for call in once for word in call.words):
         if _OWN_DIRECTORY.search(word.text):
             problem = "Slurm runs a copy of the script: this is its spool directory, not where your script is"
             yield word.line, problem, "Use $SLURM_SUBMIT_DIR, the directory that sbatch was called in."

@@ -138,13 +138,13 @@ def rule_step_too_big(job: ScriptContext) -> Iterator[Fault]:
     nodes = job.option("nodes")
     last = nodes.value.rpartition("-")[2] if nodes else ""
     most_nodes = int(last) if last.isdecimal() else 0
+    given = {"nodes": most_nodes, "CPUs": _job_cpus(job, most_nodes)}
     for call in job.steps:
-        counts = (("nodes", job.nodes(call), most_nodes), ("CPUs", _cpus(job, call), _job_cpus(job, most_nodes)))
-        for unit, asked, given in counts:
-            if asked and given and asked > given:
-                problem = f"this step requests {asked} {unit}, the job {given}: srun refuses, or waits forever"
-                yield call.line, problem, "Request as many in the #SBATCH lines."
-                break
+        asked = {"nodes": job.number("nodes", call=call) or 0, "CPUs": _cpus(job, call)}
+        too_many = [unit for unit in given if asked[unit] > given[unit] > 0]
+        for unit in too_many[:1]:
+            problem = f"this step requests {asked[unit]} {unit}, the job {given[unit]}: srun refuses, or waits forever"
+            yield call.line, problem, "Request as many in the #SBATCH lines."
 
 
 def _cpus(job: ScriptContext, call: Call) -> int:

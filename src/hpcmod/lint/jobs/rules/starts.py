@@ -78,7 +78,7 @@ def rule_mpirun(job: ScriptContext) -> Iterator[Fault]:
         if call.srun is not None and (job.ranks(call) or 1) > 1:
             problem = f"srun starts {job.ranks(call)} tasks, and each starts {name}: as many separate jobs"
             yield line, problem, f"Remove {name} and its options: srun starts the ranks."
-        elif call.container and (job.nodes(call) or 1) > 1:
+        elif call.container and (job.number("nodes", call=call) or 1) > 1:
             problem = f"{name} in the container cannot start ranks on other nodes: all run on the first"
             yield line, problem, f"Write srun before {call.runtime}, and remove {name}."
         elif any(started) and job.site.launcher.kind == "srun" and not has_mpi and not call.container:
