@@ -101,6 +101,9 @@ COMMAND_LINES = [
 DIRECTIVES = [
     ("--gpus-per-node=2 -p standard-g", "", ["billed-gpus"]),
     ("--time=3h", "", ["bad-value"]),
+    ("--time=1- --mem=64gb", "", []),
+    ("--mem=64Gi", "", ["bad-value"]),
+    ("--mem-per-cpu=1.5G", "", ["bad-value"]),
     ("--time={LIMIT} --cluster=a", "", []),
     ("--nodes=2", "", ["repeated-option"]),
     ("hetjob\n#SBATCH -N 4 -p standard-g", "srun --het-group=1 -N 4 ./a\n", []),

@@ -33,10 +33,9 @@ class BatchScript:
     @property
     def code(self) -> tuple[tuple[int, str], ...]:
         """Return numbers and texts of the lines outside here-documents that are not comments."""
-        numbered = enumerate(self.lines, 1)
         return tuple(
             (number, line)
-            for number, line in numbered
+            for number, line in enumerate(self.lines, 1)
             if number not in self.documents and not line.lstrip().startswith("#")
         )
 

@@ -20,7 +20,8 @@ _LAST_COUNTS = {
     "gpus-per-node", "gpus", "output", "error", "constraint", "array",
 }  # fmt: skip
 """Options of which sbatch keeps the last; others, such as --mail-type, add up."""
-_TIME = re.compile(r"\d+(?::\d+){0,2}|\d+-\d+(?::\d+){0,2}|INFINITE|UNLIMITED", re.IGNORECASE)
+_TIME = re.compile(r"\d+(?::\d+){0,2}|\d+-(?:\d+(?::\d+){0,2})?|INFINITE|UNLIMITED", re.IGNORECASE)
+_MEMORY = re.compile(r"(\d+)([KMGT]?)B?", re.IGNORECASE)
 _MIB = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}
 
 
@@ -57,6 +58,8 @@ def _refused_value(name: str, value: str) -> tuple[str, str]:
         return " is not a number of nodes: sbatch refuses the script", number
     if name == "time" and not _TIME.fullmatch(value):
         return " is not a time in Slurm's format, which has no units: sbatch refuses the script", _time(value)
+    if re.match("mem(?:-per-.pu)?$", name) and not _MEMORY.fullmatch(value):
+        return " is not an amount of memory: sbatch refuses the script", f"{number}G"
     if name.startswith("gpus") and value.startswith("gpu"):
         right = f"--{name}={last.lstrip('gpus=')}, or --gres={value}"
         return ": `gpu` would be the type of the GPU; sbatch refuses the job", right
@@ -89,7 +92,7 @@ def rule_memory_unit(job: ScriptContext) -> Iterator[Fault]:
 
 def rule_too_much_memory(job: ScriptContext) -> Iterator[Fault]:
     kind, option = job.node_type, job.option("mem")
-    amount = re.fullmatch(r"(\d+)([KMGT]?)B?", option.value, re.IGNORECASE) if option else None
+    amount = _MEMORY.fullmatch(option.value) if option else None
     asked = int(amount[1]) * _MIB[amount[2].upper() or "M"] if amount else 0
     if option and kind and asked > kind.memory_gib * 1024 > 0:
         problem = f"--mem={option.value}, but a job may use {kind.memory_gib}G of a node of type {kind.name}"
